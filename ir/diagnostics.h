@@ -1,0 +1,82 @@
+// What moec tells its user when something is wrong: severity, a stable code, where, why, and what
+// to do next. Functions that input can make fail return Result<T>; they never throw across folders.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+namespace moec {
+
+enum class Severity { note, warning, error };
+
+// Where a finding is. Any part may be empty; render() prints the parts that are set.
+struct Place {
+  std::string shard;               // "L03.moe"
+  std::string op;                  // a value or op name inside the shard
+  std::string tensor;              // a checkpoint tensor
+  std::string file;                // a path as the user gave it
+  std::optional<uint64_t> offset;  // bytes into `file`
+  std::optional<uint32_t> line;    // 1-based, into `file`
+  std::optional<uint32_t> column;  // 1-based
+
+  bool operator==(const Place&) const = default;
+};
+
+struct Diagnostic {
+  Severity severity = Severity::error;
+  std::string code;       // stable, for tests and for --json: "safetensors.truncated", "conv.c3"
+  std::string cause;      // one sentence, no final newline
+  std::string next_step;  // what the user can do; may be empty where the cause says it all
+  Place place;
+
+  bool operator==(const Diagnostic&) const = default;
+};
+
+using Diagnostics = std::vector<Diagnostic>;
+
+template <class T>
+using Result = tl::expected<T, Diagnostics>;
+using Status = Result<void>;
+
+std::string_view severity_name(Severity severity);
+
+// "error[code] file:3:7: cause\n  next: next_step"
+std::string render(const Diagnostic& diagnostic);
+std::string render(const Diagnostics& diagnostics);
+
+bool has_error(const Diagnostics& diagnostics);
+
+// The usual way to fail: return fail("hf.missing_key", "…", "…", {.file = path});
+inline tl::unexpected<Diagnostics> fail(std::string code, std::string cause,
+                                        std::string next_step = {}, Place place = {}) {
+  return tl::unexpected<Diagnostics>(Diagnostics{Diagnostic{
+      Severity::error, std::move(code), std::move(cause), std::move(next_step), std::move(place)}});
+}
+
+inline tl::unexpected<Diagnostics> fail(Diagnostics diagnostics) {
+  return tl::unexpected<Diagnostics>(std::move(diagnostics));
+}
+
+#define MOEC_CONCAT_INNER(a, b) a##b
+#define MOEC_CONCAT(a, b) MOEC_CONCAT_INNER(a, b)
+
+// Return the callee's failure from this function.
+#define MOEC_TRY(expression)                                                      \
+  do {                                                                            \
+    if (auto moec_status = (expression); !moec_status)                            \
+      return tl::unexpected<::moec::Diagnostics>(std::move(moec_status.error())); \
+  } while (false)
+
+// MOEC_ASSIGN(auto table, read_table(path)); gives the value or returns the failure.
+#define MOEC_ASSIGN(declaration, expression) \
+  MOEC_ASSIGN_INNER(MOEC_CONCAT(moec_result_, __LINE__), declaration, expression)
+#define MOEC_ASSIGN_INNER(result, declaration, expression)                            \
+  auto result = (expression);                                                         \
+  if (!result) return tl::unexpected<::moec::Diagnostics>(std::move(result.error())); \
+  declaration = std::move(*result)
+
+}  // namespace moec

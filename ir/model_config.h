@@ -1,0 +1,95 @@
+// A model as its family descriptor and config.json say it, resolved to numbers: what the shard
+// builders need to know and nothing else. Frontends make it; models/ builds from it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/ops.h"
+
+namespace moec {
+
+enum class RopeScaling : uint8_t { none, linear, llama3, yarn };
+constexpr std::array<std::string_view, 4> enum_names(RopeScaling) {
+  return {"none", "linear", "llama3", "yarn"};
+}
+
+// Rotary embedding. The formulas are in models/rope.h.
+struct RopeConfig {
+  RopeStyle style = RopeStyle::half;
+  int64_t dims = 0;  // rotated leading dims of each head
+  double theta = 10000;
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1;
+  double original_max_positions = 0;
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+  double beta_fast = 32, beta_slow = 1;              // yarn
+  bool truncate = true;                              // yarn
+  std::optional<double> attention_factor, mscale, mscale_all_dim;
+  bool operator==(const RopeConfig&) const = default;
+};
+
+// Where the q and k norms of a family act: on each head's dims, or on all heads' channels at once.
+enum class QkNormWidth : uint8_t { none, per_head, full };
+constexpr std::array<std::string_view, 3> enum_names(QkNormWidth) {
+  return {"none", "per_head", "full"};
+}
+
+struct AttentionConfig {
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  double scale = 0;  // of the scores
+  bool qkv_bias = false, o_bias = false;
+  QkNormWidth qk_norm = QkNormWidth::none;
+  std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
+  RopeConfig rope;
+  bool operator==(const AttentionConfig&) const = default;
+};
+
+struct MoeConfig {
+  int64_t experts = 0, expert_ff = 0;
+  Router routing;             // score, top_k, renorm, scale, groups
+  bool choice_bias = false;   // a tensor added to the scores for selection only
+  int64_t shared_ff = 0;      // width of the always-on shared expert; 0: none
+  bool shared_gated = false;  // the shared expert is multiplied by sigmoid(g · x)
+  bool operator==(const MoeConfig&) const = default;
+};
+
+struct LayerConfig {
+  bool moe = false;
+  int64_t window = 0;  // keys a query sees, itself included; 0: all earlier ones
+  bool operator==(const LayerConfig&) const = default;
+};
+
+// Tensor name templates by role, with {i} for the layer and {e} for the expert:
+//   embed, final_norm, lm_head; attn_norm, ffn_norm; q, k, v, o, q_bias, k_bias, v_bias, o_bias,
+//   q_norm, k_norm; router, router_choice_bias; expert_gate, expert_up, expert_down;
+//   experts_gate_up
+//   ([E, 2f, d], gate first), experts_down ([E, d, f]); shared_gate_proj, shared_up, shared_down,
+//   shared_sigmoid_gate; gate, up, down (dense layers).
+struct TensorNames {
+  std::map<std::string, std::string, std::less<>> by_role;
+  std::vector<std::string>
+      ignored;  // patterns of tensors that a text decoder does not use; * matches any run
+
+  // The name for a role; the role must exist (has() tells).
+  std::string operator()(std::string_view role, int64_t layer = -1, int64_t expert = -1) const;
+  bool has(std::string_view role) const { return by_role.find(role) != by_role.end(); }
+};
+
+struct ModelConfig {
+  std::string family;  // model_type
+  int64_t hidden = 0, vocab = 0, max_positions = 0;
+  double norm_eps = 0;
+  Activation activation = Activation::silu;
+  int64_t dense_ff = 0;
+  bool tied_head = false;
+  AttentionConfig attention;
+  MoeConfig moe;  // experts = 0: no MoE layer
+  std::vector<LayerConfig> layers;
+  TensorNames names;
+};
+
+}  // namespace moec

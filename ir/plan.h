@@ -1,0 +1,131 @@
+// The plan: the whole model, small, always in memory. Which shards there are, what each holds, and
+// in which order a runtime that knows nothing of the model runs them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/diagnostics.h"
+#include "ir/model_config.h"
+#include "ir/shard.h"
+#include "ir/weight_table.h"
+
+namespace moec {
+
+// What the user chose about the shards' form, as far as it shapes their inputs and outputs.
+struct BuildOptions {
+  DType dtype = DType::f32;             // of activations and weights in the shards: f32 or f16
+  Layout layout = Layout::channels;     // channels: conv form; rows: matmul form
+  std::vector<int64_t> tokens = {1};    // static widths, ascending; each shard is built for each
+  int64_t context = 0;                  // S: rows of the KV cache
+  CacheForm cache = CacheForm::append;  // append: explicit cache inputs; blend: device state
+  bool host_routing = false;            // the router is a shard of its own, weights are an input
+  int64_t experts_per_shard = 0;        // with host_routing: experts a group; 0: all in one
+  int64_t head_slices = 1;              // vocabulary slices of the head
+  bool operator==(const BuildOptions&) const = default;
+};
+
+enum class ShardKind : uint8_t { attention, moe, mlp, router, experts, lm_head };
+constexpr std::array<std::string_view, 6> enum_names(ShardKind) {
+  return {"attention", "moe", "mlp", "router", "experts", "lm_head"};
+}
+
+struct ShardDecl {
+  std::string name;  // "L03.attn", "L03.moe", "L03.moe.g2", "lm_head.0"
+  std::string stem;  // path in the output folder without extension: "attn/L03", "moe/L03.g2"
+  ShardKind kind = ShardKind::attention;
+  int64_t layer = -1;                       // -1: none
+  int64_t first_expert = 0, experts = 0;    // kinds moe and experts
+  int64_t vocab_begin = 0, vocab_size = 0;  // kind lm_head
+  bool operator==(const ShardDecl&) const = default;
+};
+
+// Where a shard's input comes from.
+//   edge        an earlier step's output, or the embedding rows ("embed")
+//   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions
+//   attn_mask   0 where query i may see a key, kMaskedScore elsewhere; `window` as in LayerConfig
+//   kv_write_mask        [s, t] = 1 where new token t is written to cache row s
+//   k_cache, v_cache     the layer's cache as it was before the step
+enum class SourceKind : uint8_t {
+  edge,
+  rope_cos,
+  rope_sin,
+  attn_mask,
+  kv_write_mask,
+  k_cache,
+  v_cache
+};
+constexpr std::array<std::string_view, 7> enum_names(SourceKind) {
+  return {"edge", "rope_cos", "rope_sin", "attn_mask", "kv_write_mask", "k_cache", "v_cache"};
+}
+
+// Where a shard's output goes: an edge, new rows to store in the layer's cache at the tokens'
+// positions, or a slice of the logits (columns from ShardDecl::vocab_begin).
+enum class SinkKind : uint8_t { edge, k_rows, v_rows, logits };
+constexpr std::array<std::string_view, 4> enum_names(SinkKind) {
+  return {"edge", "k_rows", "v_rows", "logits"};
+}
+
+struct InputBinding {
+  std::string port;
+  SourceKind source = SourceKind::edge;
+  std::string edge;    // with edge
+  int64_t window = 0;  // with attn_mask
+  bool operator==(const InputBinding&) const = default;
+};
+
+struct OutputBinding {
+  std::string port;
+  SinkKind sink = SinkKind::edge;
+  std::string edge;  // with edge
+  bool operator==(const OutputBinding&) const = default;
+};
+
+struct Step {
+  uint32_t shard = 0;  // index into Plan::shards
+  std::vector<InputBinding> inputs;
+  std::vector<OutputBinding> outputs;
+  // With experts of host routing: when all routing weights of this group are zero, the step may be
+  // skipped by passing input `skip_from` on as output `skip_to`. Empty: never skipped.
+  std::string skip_from, skip_to;
+  bool operator==(const Step&) const = default;
+};
+
+inline constexpr std::string_view kEmbedEdge = "embed";
+// Added to masked scores: below any real score, and finite in f16.
+inline constexpr double kMaskedScore = -1e4;
+
+struct IgnoredWeight {
+  std::string tensor, reason;
+  bool operator==(const IgnoredWeight&) const = default;
+};
+
+struct Plan {
+  ModelConfig model;
+  WeightTable weights;
+  BuildOptions build;
+  std::vector<ShardDecl> shards;
+  std::vector<Step> schedule;
+  WeightView embedding;  // [vocab, hidden] in build.dtype
+  std::vector<IgnoredWeight> ignored;
+};
+
+// A shard as the plan sees it.
+struct ShardInterface {
+  struct Port {
+    std::string name;
+    Type type;
+    bool operator==(const Port&) const = default;
+  };
+  std::vector<Port> inputs, outputs;
+  std::vector<State> states;
+  std::vector<std::string> tensors;  // checkpoint tensors that it reads, sorted
+};
+
+ShardInterface interface_of(const Shard& shard);
+
+// Findings plan.p1 … plan.p4 (ir/verify.h). `interfaces[i]` is that of plan.shards[i].
+Diagnostics verify_plan(const Plan& plan, const std::vector<ShardInterface>& interfaces);
+
+}  // namespace moec

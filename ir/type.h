@@ -1,0 +1,59 @@
+// Value types: an element type, a layout, and up to five fixed positive sizes.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+enum class DType : uint8_t { f32, f16, bf16, i64, i32, u8, boolean, f8_e4m3 };
+
+std::string_view dtype_name(DType dtype);  // "f32", …, "bool"
+std::optional<DType> parse_dtype(std::string_view name);
+int64_t dtype_bytes(DType dtype);
+bool is_float(DType dtype);  // f32, f16, bf16: the types that arithmetic takes
+
+// What the axes of a token tensor mean. In both token layouts the channels are axis 1.
+//   plain     no meaning attached
+//   rows      [T, C]        the matmul form
+//   channels  [1, C, T, 1]  the 1x1-convolution form
+enum class Layout : uint8_t { plain, rows, channels };
+
+std::string_view layout_name(Layout layout);
+std::optional<Layout> parse_layout(std::string_view name);
+
+using Dims = std::vector<int64_t>;
+
+inline constexpr size_t kMaxRank = 5;
+inline constexpr int64_t kMaxElements = int64_t{1} << 48;
+
+struct Type {
+  DType dtype = DType::f32;
+  Dims dims;  // empty: a scalar
+  Layout layout = Layout::plain;
+
+  size_t rank() const { return dims.size(); }
+  int64_t elements() const;
+  int64_t bytes() const { return elements() * dtype_bytes(dtype); }
+  bool operator==(const Type&) const = default;
+};
+
+// Product of the sizes, or nothing when a size is not positive or the product passes kMaxElements.
+std::optional<int64_t> checked_elements(const Dims& dims);
+
+std::string to_string(const Dims& dims);  // "[1,64,8,1]"
+std::string to_string(const Type& type);  // "f32[1,64,8,1]{channels}", "f16[]"
+
+// Token tensors: `tokens` rows of `channels` values.
+Type token_type(DType dtype, Layout layout, int64_t channels, int64_t tokens);
+inline constexpr size_t kChannelAxis = 1;
+int64_t channels_of(const Type& type);  // of a rows or channels type
+int64_t tokens_of(const Type& type);
+// The shape that broadcasts a vector of `channels` values over a token tensor of this layout.
+Dims channel_vector_dims(Layout layout, int64_t channels);
+
+}  // namespace moec

@@ -1,0 +1,24 @@
+// The verifier. It guarantees, for a shard:
+//   shard.s1  value and op ids are in range, and definitions precede uses
+//   shard.s2  value ids run in order of definition, producers and results agree
+//   shard.s3  names are unique and well-formed, inputs are named, output and state names are unique
+//   shard.s4  each op's operand count, attributes and types meet its numbered constraints
+//   (ir/OPS.md) shard.s5  stored result types are those that infer() gives shard.s6  each op is
+//   legal in the shard's form shard.s7  each declared state is written at most once, and read only
+//   before it is written
+// and for a plan (verify_plan):
+//   plan.p1   each step names a declared shard, each port of the shard is connected exactly once
+//   plan.p2   each edge is produced before it is consumed, and both ends have one type
+//   plan.p3   expert ranges tile each MoE layer: no gap, no overlap (or a declared replica set)
+//   plan.p4   each weight of the checkpoint is used by a shard or table, or listed as ignored
+// All findings are collected.
+#pragma once
+
+#include "ir/diagnostics.h"
+#include "ir/shard.h"
+
+namespace moec {
+
+Diagnostics verify(const Shard& shard);
+
+}  // namespace moec

@@ -1,0 +1,51 @@
+// What a pass is: one snake_case free function in one file of the same name, that reads a const
+// shard and returns a new one. The table of all passes and the default order are in pipeline.h.
+#pragma once
+
+#include <string_view>
+
+#include "ir/diagnostics.h"
+#include "ir/shard.h"
+#include "ir/target.h"
+
+namespace moec {
+
+// How routers become tensor math (design §4). All but full_softmax are exact.
+enum class RoutingForm : uint8_t { rank, iterate, topk, host, full_softmax };
+constexpr std::array<std::string_view, 5> enum_names(RoutingForm) {
+  return {"rank", "iterate", "topk", "host", "full_softmax"};
+}
+inline bool is_exact(RoutingForm form) { return form != RoutingForm::full_softmax; }
+
+enum class ExpertForm : uint8_t { unrolled, bank };
+constexpr std::array<std::string_view, 2> enum_names(ExpertForm) { return {"unrolled", "bank"}; }
+
+enum class AttentionForm : uint8_t { batched, per_head };
+constexpr std::array<std::string_view, 2> enum_names(AttentionForm) {
+  return {"batched", "per_head"};
+}
+
+struct PassOptions {
+  RoutingForm routing = RoutingForm::rank;
+  ExpertForm experts = ExpertForm::unrolled;
+  AttentionForm attention = AttentionForm::batched;
+  int64_t bank_channel_limit = 16384;  // widest conv of an expert bank; wider banks are split
+  Target target;                       // projection and sum form, rules for `place`
+};
+
+struct PassContext {
+  PassOptions options;
+  Diagnostics notes;  // warnings and notes that passes leave; errors are returned
+};
+
+using PassFunction = Result<Shard> (*)(const Shard&, PassContext&);
+
+struct Pass {
+  std::string_view name;
+  PassFunction run;
+  Form from;  // the form that the input shard must have
+  Form to;    // the form of the result
+  std::string_view summary;
+};
+
+}  // namespace moec
