@@ -57,6 +57,9 @@ class Builder {
   ValueId matmul(ValueId a, ValueId b, std::string name = {});
   ValueId linear(ValueId x, ValueId w, std::string name = {});
 
+  // Names a value that has no name, outside any open scope; nothing happens when it has one.
+  void name_if_unnamed(ValueId id, const std::string& name);
+
   const Type& type(ValueId id) const { return shard_.type(id); }
   const Shard& shard() const { return shard_; }
   void set_form(Form form) { shard_.form = form; }
@@ -79,6 +82,7 @@ class Builder {
 
  private:
   ValueId define(Type type, std::string name, OpId producer);
+  std::string scoped(std::string name) const;
   std::string unique_name(std::string name);
 
   Shard shard_;
