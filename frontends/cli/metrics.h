@@ -1,0 +1,85 @@
+// How far a computed tensor is from its golden. Accumulates over any number of rows, in double.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moec {
+
+struct Comparison {
+  uint64_t elements = 0;
+  double cosine = 1;       // x·y / (|x| |y|); 1 when both are zero, 0 when one is
+  double relative_l2 = 0;  // |x - y| / |y|
+  double sqnr_db = 0;      // 20 log10(|y| / |x - y|); infinite when equal
+  double max_abs = 0;      // largest |x_i - y_i| …
+  uint64_t max_index = 0;  // … and where, counted over all rows added
+  uint64_t nonfinite = 0;  // NaN or infinite elements of x
+  double headroom = 0;     // max |x_i| / 65504: below 1 the tensor fits f16
+};
+
+// x is what was computed, y the golden. Not-finite x is counted and left out of the sums.
+class Comparer {
+ public:
+  void add(std::span<const float> x, std::span<const float> y);
+  Comparison result() const;
+
+ private:
+  uint64_t elements_ = 0, nonfinite_ = 0, max_index_ = 0;
+  double xy_ = 0, xx_ = 0, yy_ = 0, difference_ = 0, max_abs_ = 0, max_x_ = 0;
+};
+
+// Agreement of a router with its golden, over tokens.
+struct RouterComparison {
+  uint64_t tokens = 0;
+  uint64_t same_set = 0;      // tokens whose chosen experts are exactly the golden's
+  double moved_weight = 0;    // mean over tokens of Σ_e |w_e - golden w_e| / 2
+  double min_margin = 0;      // smallest golden gap between the k-th and the next logit
+  uint64_t close_tokens = 0;  // tokens whose golden gap is below the largest logit error seen there
+};
+
+class RouterComparer {
+ public:
+  // One token: routing weights as computed and as golden (E each), the golden logits, and the
+  // largest logit error of this token (0 where logits were not available). `chosen_golden` are
+  // expert indices.
+  void add(std::span<const float> weights, std::span<const float> golden_weights,
+           std::span<const int32_t> chosen_golden, std::span<const float> golden_logits,
+           double logit_error);
+  RouterComparison result() const;
+
+ private:
+  RouterComparison sum_;
+};
+
+// Agreement of next-token distributions.
+struct LogitComparison {
+  uint64_t tokens = 0;
+  uint64_t same_top1 = 0;
+  double mean_kl = 0;  // mean over tokens of KL(golden || computed), nats
+};
+
+class LogitComparer {
+ public:
+  void add(std::span<const float> logits, std::span<const float> golden);
+  LogitComparison result() const;
+
+ private:
+  LogitComparison sum_;
+};
+
+// The index of the largest element, the lowest among equals.
+size_t argmax(std::span<const float> values);
+
+// What validate demands of each kind of tensor: the one place where thresholds stand.
+struct Thresholds {
+  double cosine, relative_l2;  // of each shard's output, alone and chained
+  double expert_agreement;     // fraction of tokens whose chosen experts are the golden's
+  double top1;                 // fraction of tokens whose likeliest next token is the golden's
+};
+inline constexpr Thresholds kF32Thresholds{0.999999, 1e-4, 1.0, 1.0};
+// f16 mode: expert sets and top-1 are reported; a near tie may flip, which is no fault of the
+// shard.
+inline constexpr Thresholds kF16Thresholds{0.9999, 2e-2, 0.0, 0.0};
+
+}  // namespace moec
