@@ -1,0 +1,32 @@
+// What a shard costs, from its ops and types alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "ir/shard.h"
+
+namespace moec {
+
+// How many ops of each text name there are, weights and constants included.
+std::map<std::string, int64_t> op_histogram(const Shard& shard);
+
+struct Macs {
+  int64_t dense = 0;   // multiply-adds that the static graph does
+  int64_t active = 0;  // those that a sparse runtime would do: only the chosen experts'
+};
+
+// Of contractions: conv, matmul, linear and the composites' projections and attention products;
+// elementwise work is not counted. `active` differs from `dense` only in model form, where soft_moe
+// is still one op: it counts `top_k` of `all_experts` experts.
+Macs count_macs(const Shard& shard, int64_t top_k = 1, int64_t all_experts = 1);
+
+// Bytes of all weights as the shard holds them (after casts).
+int64_t weight_bytes(const Shard& shard);
+
+// The most bytes that inputs, outputs and intermediate values (weights and constants not counted)
+// occupy at once when ops run in order and values are freed after their last use.
+int64_t peak_activation_bytes(const Shard& shard);
+
+}  // namespace moec
