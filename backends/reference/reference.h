@@ -1,0 +1,84 @@
+// The reference executor: runs a shard on values in memory, each op by its definition in ir/ops.h.
+// Obvious before fast. Composites are computed directly, never by lowering them: this is the oracle
+// for the passes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/weights/weight_reader.h"
+#include "ir/shard.h"
+
+namespace moec {
+
+// Elements in C order. Bools are 0 and 1; integers are exact below 2^24.
+struct Tensor {
+  Type type;
+  std::vector<float> data;
+  bool operator==(const Tensor&) const = default;
+};
+
+// f32: each op computes in f32; a result of type f16 or bf16 is rounded to that type.
+// f16: each result of a float type, inputs, weights and constants too, is rounded to binary16.
+enum class Precision { f32, f16 };
+
+struct ExecutorOptions {
+  Precision precision = Precision::f32;
+  // Weights, constants and the largest value of the shard together, as f32.
+  uint64_t memory_limit = uint64_t{16} << 30;
+};
+
+// Sees each value once it is known, by its label (Shard::label): inputs, weights, constants, then
+// the results in the order of the ops.
+using Probe = std::function<void(std::string_view label, const Tensor& value)>;
+
+// A shard with its weights loaded, for repeated runs. Declared states start as zeros and keep
+// their values from run to run.
+class Executor {
+ public:
+  // The shard must verify. Weights, and what is computed from weights and constants alone, are
+  // evaluated here, once. Errors: those of WeightReader, reference.too_large.
+  static Result<Executor> create(const Shard& shard, const WeightReader& weights,
+                                 const ExecutorOptions& options = {});
+  // The same; opens the files of the table.
+  static Result<Executor> create(const Shard& shard, const WeightTable& weights,
+                                 const ExecutorOptions& options = {});
+
+  Executor(Executor&&) noexcept;
+  Executor& operator=(Executor&&) noexcept;
+  ~Executor();
+
+  // Inputs and results in the order of Shard::inputs and Shard::outputs. Errors:
+  // reference.input_count, reference.input_type (element type or sizes differ; layouts may).
+  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs, const Probe& probe = {});
+
+  // All states to zero.
+  void reset();
+  // A declared state, by name; null if there is none of that name.
+  const Tensor* state(std::string_view name) const;
+  // Errors: reference.unknown_state, reference.state_type.
+  Status set_state(std::string_view name, Tensor value);
+
+  const Shard& shard() const;
+
+ private:
+  struct Impl;
+  explicit Executor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// One run of a shard whose weights need no files.
+Result<std::vector<Tensor>> evaluate(const Shard& shard, const std::vector<Tensor>& inputs,
+                                     Precision precision = Precision::f32);
+
+// Random inputs for a shard, a pure function of shard interface and seed. Floats are uniform in
+// [-1, 1) and integers are 0 … 7, but by the input's name:
+//   …write_mask  [1, 1, S, T]  one-hot: the T new tokens go to T rows in a row
+//   …mask        [1, 1, T, S]  causal: query t of T sees the keys up to S - T + t
+//   …routing…    about half of the elements are 0, the others in (0, 1)
+std::vector<Tensor> seeded_inputs(const Shard& shard, uint64_t seed);
+
+}  // namespace moec

@@ -1,0 +1,83 @@
+// Reads the payload that weight views stand for. The only place that touches checkpoint bytes.
+//
+// A view is delivered in C order, in tiles, through the view algebra. The memory needed is bounded
+// by ReaderOptions, whatever the size of the tensors: cost() tells it from metadata alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ir/diagnostics.h"
+#include "ir/weight_table.h"
+
+namespace moec {
+
+inline constexpr size_t kDefaultTileBytes = size_t{1} << 20;
+
+struct ReaderOptions {
+  // A view that reorders its source is gathered in blocks of about this size, so that each read of
+  // the file takes a useful stretch of it.
+  size_t gather_bytes = size_t{32} << 20;
+  // Stretches of the file that lie near each other are read together, up to this size.
+  size_t band_bytes = size_t{1} << 20;
+};
+
+// What a view needs. Known before anything is read.
+struct ViewCost {
+  uint64_t result_bytes = 0;   // what stream() delivers in all
+  uint64_t scratch_bytes = 0;  // the most that stream() holds at one time; an upper bound
+  bool operator==(const ViewCost&) const = default;
+};
+
+struct StreamReport {
+  uint64_t elements = 0;      // delivered
+  uint64_t overflows = 0;     // finite values that a cast, scale or dequant made infinite
+  uint64_t nans = 0;          // NaNs among the delivered elements
+  uint64_t bytes_read = 0;    // from files
+  uint64_t peak_scratch = 0;  // the most bytes held in buffers at one time
+  StreamReport& operator+=(const StreamReport& other);
+};
+
+// Takes the next bytes of a view, little-endian. A failure ends the stream and is handed on.
+using TileSink = std::function<Status(std::span<const std::byte> tile)>;
+
+// May be used from several threads at once.
+class WeightReader {
+ public:
+  // Opens each file of the table. Errors: weights.open, weights.not_a_file, weights.file_changed
+  // (the size is not the one that the table tells).
+  static Result<WeightReader> open(WeightTable table, ReaderOptions options = {});
+
+  WeightReader(WeightReader&&) noexcept;
+  WeightReader& operator=(WeightReader&&) noexcept;
+  ~WeightReader();
+
+  const WeightTable& table() const;
+
+  // Errors: those of view_type(), weights.unknown_tensor, weights.type_mismatch,
+  // weights.out_of_range.
+  Result<ViewCost> cost(const WeightView& view, size_t tile_bytes = kDefaultTileBytes) const;
+
+  // Delivers the view in tiles of at most `tile_bytes` (but at least one element). Adds to
+  // `report`. Further errors: weights.read, weights.file_changed.
+  Status stream(const WeightView& view, size_t tile_bytes, const TileSink& sink,
+                StreamReport& report) const;
+
+  // The whole view as f32; integers and bools are converted. Error weights.too_large when that
+  // would take more than `limit_bytes`.
+  Result<std::vector<float>> read_f32(const WeightView& view, uint64_t limit_bytes) const;
+
+  // How many elements are NaN or infinite.
+  Result<uint64_t> count_nonfinite(const WeightView& view) const;
+
+ private:
+  struct Impl;
+  explicit WeightReader(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace moec
