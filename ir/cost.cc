@@ -5,6 +5,10 @@
 namespace moec {
 namespace {
 
+struct Macs {
+  int64_t dense = 0, active = 0;
+};
+
 struct OpMacs {
   const Shard& shard;
   const Op& op;
@@ -53,14 +57,26 @@ std::map<std::string, int64_t> op_histogram(const Shard& shard) {
   return histogram;
 }
 
-Macs count_macs(const Shard& shard, int64_t top_k, int64_t all_experts) {
-  Macs sum;
+// Bytes of the expert weights that a soft_moe reads; 0 for any other op.
+static int64_t expert_bytes(const Shard& shard, const Op& op) {
+  if (!std::holds_alternative<SoftMoe>(op.data)) return 0;
+  int64_t bytes = 0;
+  for (size_t i = 2; i < op.operands.size(); ++i) bytes += shard.type(op.operands[i]).bytes();
+  return bytes;
+}
+
+ShardCost count_cost(const Shard& shard, int64_t top_k, int64_t all_experts) {
+  ShardCost cost;
+  int64_t experts = 0;
   for (const Op& op : shard.ops) {
-    Macs macs = std::visit(OpMacs{shard, op, top_k, all_experts}, op.data);
-    sum.dense += macs.dense;
-    sum.active += macs.active;
+    const Macs macs = std::visit(OpMacs{shard, op, top_k, all_experts}, op.data);
+    cost.macs_dense += macs.dense;
+    cost.macs_active += macs.active;
+    experts += expert_bytes(shard, op);
   }
-  return sum;
+  cost.bytes_dense = weight_bytes(shard);
+  cost.bytes_active = cost.bytes_dense - experts + experts * top_k / all_experts;
+  return cost;
 }
 
 int64_t weight_bytes(const Shard& shard) {

@@ -12,15 +12,16 @@ namespace moec {
 // How many ops of each text name there are, weights and constants included.
 std::map<std::string, int64_t> op_histogram(const Shard& shard);
 
-struct Macs {
-  int64_t dense = 0;   // multiply-adds that the static graph does
-  int64_t active = 0;  // those that a sparse runtime would do: only the chosen experts'
+// A shard's price for one run. `active` is what a sparse runtime would pay, that touches only the
+// chosen experts; it differs from `dense` only in model form, where soft_moe is still one op.
+struct ShardCost {
+  int64_t macs_dense = 0, macs_active = 0;    // multiply-adds of contractions
+  int64_t bytes_dense = 0, bytes_active = 0;  // of weights read
 };
 
-// Of contractions: conv, matmul, linear and the composites' projections and attention products;
-// elementwise work is not counted. `active` differs from `dense` only in model form, where soft_moe
-// is still one op: it counts `top_k` of `all_experts` experts.
-Macs count_macs(const Shard& shard, int64_t top_k = 1, int64_t all_experts = 1);
+// Contractions: conv, matmul, linear and the composites' projections and attention products;
+// elementwise work is not counted. Of a soft_moe, `top_k` of `all_experts` experts are active.
+ShardCost count_cost(const Shard& shard, int64_t top_k = 1, int64_t all_experts = 1);
 
 // Bytes of all weights as the shard holds them (after casts).
 int64_t weight_bytes(const Shard& shard);

@@ -15,7 +15,7 @@ TEST(Cost, LinearAndElementwise) {
   ValueId w = b.weight(seeded_view(1, {DType::f32, {5, 4}}));
   b.output("y", b.unary(UnaryFn::exp, b.linear(x, w)));
   Shard shard = b.finish();
-  EXPECT_EQ(count_macs(shard).dense, 3 * 4 * 5);
+  EXPECT_EQ(count_cost(shard).macs_dense, 3 * 4 * 5);
   EXPECT_EQ(weight_bytes(shard), 80);
   EXPECT_EQ(op_histogram(shard).at("exp"), 1);
   EXPECT_EQ(peak_activation_bytes(shard), 4 * (3 * 5 + 3 * 5));  // x is gone when exp runs
@@ -30,9 +30,10 @@ TEST(Cost, SoftMoeActiveShareIsTopK) {
     for (Dims dims : {Dims{6, 4}, Dims{6, 4}, Dims{4, 6}})
       operands.push_back(b.weight(seeded_view(e, {DType::f32, dims})));
   b.output("y", b.emit(SoftMoe{.experts = 2}, operands));
-  Macs macs = count_macs(b.finish(), 1, 2);
-  EXPECT_EQ(macs.dense, 2 * 3 * 24 * 3);
-  EXPECT_EQ(macs.active, macs.dense / 2);
+  ShardCost cost = count_cost(b.finish(), 1, 2);
+  EXPECT_EQ(cost.macs_dense, 2 * 3 * 24 * 3);
+  EXPECT_EQ(cost.macs_active, cost.macs_dense / 2);
+  EXPECT_EQ(cost.bytes_active, cost.bytes_dense / 2);
 }
 
 TEST(Cost, AttentionCountsScoresAndValues) {
@@ -41,7 +42,7 @@ TEST(Cost, AttentionCountsScoresAndValues) {
   ValueId mask = b.input("mask", {DType::f32, {1, 1, 3, 3}});
   Attention attention{.heads = 2, .kv_heads = 1, .head_dim = 4, .rope = RopeStyle::none};
   b.output("y", b.emit(attention, {q, k, v, mask}));
-  EXPECT_EQ(count_macs(b.finish()).dense, 2 * (2 * 3 * 3 * 4));
+  EXPECT_EQ(count_cost(b.finish()).macs_dense, 2 * (2 * 3 * 3 * 4));
 }
 
 }  // namespace
