@@ -1,16 +1,25 @@
 // The text form. print and parse are exact inverses: parse(print(s)) == s for each shard that
-// verifies, and print(parse(t)) == t for each canonical text.
+// verifies, and print(parse(t)) == t for each canonical text (one that print made).
 //
-//   shard L00.moe static {
+//   shard L00.attn static {
 //     input %hidden : f32[1,64,8,1]{channels}
+//     state k_state : f32[1,2,16,32]
 //     %router.weight = weight @model.layers.0.mlp.gate.weight:bf16[8,64] | cast(f32) : f32[8,64]
-//     %1 = conv %hidden, %router.weight {groups = 1} : f32[1,8,8,1]{channels}
-//     %values, %indices = topk %1 {k = 2, axis = 1} : f32[1,2,8,1]{channels}, i64[1,2,8,1]
-//     state_write %1 {state = "k_state"}
-//     output moe_out = %1
+//     %2 = constant {type = f32[], values = [0.5]} : f32[]
+//     %values, %indices = topk %hidden {k = 2, axis = 1} : f32[1,2,8,1]{channels}, i64[1,2,8,1]{…}
+//     state_write %5 {state = "k_state"}
+//     output moe_out = %values
 //   }
+//
+// A comment runs from // to the end of the line; line breaks mean no more than spaces. %name is a
+// value with a name; %12 is one without, and 12 is its id where print wrote it (a parser takes any
+// number that is not yet in use, so that a text written by hand need not count). Attributes may
+// stand in any order; one that is left out has its default. All are printed. Doubles are written
+// with the fewest digits that read back as the same double; NaN has no text. A tensor name that is
+// not made of [A-Za-z0-9_./-] is quoted: @"a b":f32[2]; in quotes \" \\ and \xhh are escapes.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,13 +31,27 @@ namespace moec {
 
 std::string print(const Shard& shard);
 
-// Prints with each finding under the line that it concerns (by Place::op = value label).
+// Prints with each finding under the line that it concerns, as comments. Findings that concern no
+// line come first. Takes any shard, also one that does not verify.
 std::string print_with_findings(const Shard& shard, const Diagnostics& findings);
+
+// How findings name what they concern, in Place::op: a value by its label, an op by its first
+// result's label, or "#3" for the op of id 3 when it has no result.
+std::string op_label(const Shard& shard, OpId op);
+// "output moe_out", "state k_state".
+std::string output_label(const Output& output);
+std::string state_label(const State& state);
+
+// The line on which each thing stands, by the label that findings use.
+using LineMap = std::map<std::string, uint32_t, std::less<>>;
 
 struct ParseOptions {
   std::string file = "<text>";  // for diagnostics
   uint32_t first_line = 1;
+  LineMap* lines = nullptr;  // filled when given
 };
+
+inline constexpr size_t kMaxTextValues = size_t{1} << 20;  // values in one text
 
 // Syntax, unknown names and redefinitions are errors with line and column ("text.*"). Types are
 // taken as written: verify() checks them.

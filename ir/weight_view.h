@@ -95,11 +95,13 @@ WeightView splat_view(double value, Type type);
 WeightView seeded_view(uint64_t seed, Type type);
 // The parts must agree (checked by view_type).
 WeightView concat_view(int64_t axis, std::vector<WeightView> parts);
-// The view with one more step; steps that change nothing are dropped, a reshape of a reshape and a
-// cast of an exact widening are merged.
+// The view with one more step; steps that change nothing are dropped; a reshape of a reshape, a
+// permute of a permute and a cast of an exact widening are merged.
 WeightView then(WeightView view, ViewStep step);
 
-// The type a view delivers, or why it is not well-formed.
+inline constexpr size_t kMaxViewNesting = 64;  // views within views
+
+// The type a view delivers, or why it is not well-formed: codes view.c1 … view.c9 of ir/OPS.md.
 Result<Type> view_type(const WeightView& view);
 
 std::string to_string(const WeightView& view);
