@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "backends/onnx/graph_writer.h"
+#include "backends/onnx/onnx_types.h"
+#include "ir/verify.h"
+
+namespace moec {
+namespace {
+
+Place place_of(const Shard& shard, const Op& op) {
+  Place place{.shard = shard.name};
+  if (!op.results.empty()) place.op = shard.label(op.results.front());
+  return place;
+}
+
+Status check_state(const Shard& shard) {
+  if (shard.states.empty()) return {};
+  return fail("emit.state",
+              fmt::format("state \"{}\" has no ONNX form: a model keeps nothing between two runs",
+                          shard.states.front().name),
+              "build the shard with explicit cache inputs (cache form append)",
+              {.shard = shard.name});
+}
+
+// Conv 11 and TopK 11 are the ops of ours that opset 17 does not define for bfloat16.
+bool takes_bf16(OpKind kind) { return kind != OpKind::Conv && kind != OpKind::TopK; }
+
+Status check_dtypes(const Shard& shard) {
+  for (OpId id : op_ids(shard)) {
+    const Op& op = shard.ops[id];
+    for (ValueId value : op.results) {
+      const DType dtype = shard.type(value).dtype;
+      if (onnx_dtype(dtype) && (dtype != DType::bf16 || takes_bf16(kind_of(op.data)))) continue;
+      return fail("emit.dtype",
+                  fmt::format("{} of {} does not exist in ONNX opset 17", mnemonic(op.data),
+                              dtype_name(dtype)),
+                  "export with dtype f32 or f16", place_of(shard, op));
+    }
+  }
+  return {};
+}
+
+// Whether an element type can hold a constant's value. Floats round, integers must be exact.
+bool holds(DType dtype, double value) {
+  if (is_float(dtype)) return true;
+  if (value != std::floor(value)) return false;
+  if (dtype == DType::boolean) return value == 0 || value == 1;
+  if (dtype == DType::u8) return value >= 0 && value <= 255;
+  const double limit = dtype == DType::i32 ? 0x1p31 : 0x1p63;
+  return value >= -limit && value < limit;
+}
+
+Status check_constants(const Shard& shard) {
+  for (const Op& op : shard.ops)
+    if (const auto* constant = std::get_if<Constant>(&op.data))
+      for (double value : constant->values)
+        if (!holds(constant->type.dtype, value))
+          return fail("emit.constant",
+                      fmt::format("{} does not fit element type {}", value,
+                                  dtype_name(constant->type.dtype)),
+                      "give the constant another type", place_of(shard, op));
+  return {};
+}
+
+Status check_ports(const Shard& shard) {
+  for (const Output& output : shard.outputs)
+    for (ValueId input : shard.inputs)
+      if (shard.values[input].name == output.name && input != output.value)
+        return fail("emit.port_name",
+                    fmt::format("output \"{}\" has the name of an input, which ONNX does not allow",
+                                output.name),
+                    "rename one of the two ports", {.shard = shard.name});
+  return {};
+}
+
+}  // namespace
+
+Status check_emittable(const Shard& shard) {
+  if (shard.form != Form::placed)
+    return fail("emit.form",
+                fmt::format("the shard is in form {}, only placed shards are emitted",
+                            form_name(shard.form)),
+                "run the pass `place` last", {.shard = shard.name});
+  if (Diagnostics findings = verify(shard); has_error(findings)) return fail(std::move(findings));
+  MOEC_TRY(check_state(shard));
+  MOEC_TRY(check_dtypes(shard));
+  MOEC_TRY(check_constants(shard));
+  return check_ports(shard);
+}
+
+}  // namespace moec

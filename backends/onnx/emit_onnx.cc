@@ -1,0 +1,171 @@
+#include "backends/onnx/emit_onnx.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <onnx/onnx_pb.h>
+
+#include <filesystem>
+
+#include "backends/onnx/data_layout.h"
+#include "backends/onnx/graph_writer.h"
+#include "backends/onnx/output_file.h"
+#include "backends/onnx/sha1.h"
+#include "ir/invariant.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+EmittedFile describe(const OutputFile& file, std::string path, int64_t tokens) {
+  return {std::move(path), tokens, file.bytes(), file.digest()};
+}
+
+// What is known before a byte of payload is read: so everything that can be wrong with the shard
+// itself is found first.
+struct Prepared {
+  DataLayout layout;
+  std::vector<onnx::ModelProto> models;  // without the checksum
+};
+
+Status check_weights(const DataLayout& layout, const WeightReader& weights, size_t tile_bytes) {
+  for (const auto& entry : layout.entries()) {
+    MOEC_ASSIGN(const ViewCost cost, weights.cost(entry.view, tile_bytes));
+    MOEC_CHECK(cost.result_bytes == entry.bytes, "{} delivers {} bytes, its type has {}", entry.key,
+               cost.result_bytes, entry.bytes);
+  }
+  return {};
+}
+
+Status check_size(const onnx::ModelProto& model, const std::string& path, uint64_t limit) {
+  // The checksum comes later: 40 hex digits and their framing for each tensor.
+  constexpr uint64_t kChecksumBytes = 64;
+  const uint64_t bytes = model.ByteSizeLong() +
+                         kChecksumBytes * static_cast<uint64_t>(model.graph().initializer_size());
+  if (bytes <= limit) return {};
+  return fail("emit.graph_too_large",
+              fmt::format("the graph would take {} bytes, the limit is {}", bytes, limit),
+              "split the shard, or fold fewer constants", {.file = path});
+}
+
+Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader& weights,
+                         const EmitOptions& options, std::span<const std::string> paths) {
+  Prepared prepared;
+  for (const ShardWidth& width : widths) {
+    MOEC_TRY(check_emittable(*width.shard));
+    collect_weights(*width.shard, prepared.layout);
+  }
+  MOEC_TRY(check_weights(prepared.layout, weights, options.tile_bytes));
+  const std::string location = fs::path(paths.back()).filename().string();
+  for (size_t i = 0; i < widths.size(); ++i) {
+    onnx::ModelProto& model = prepared.models.emplace_back();
+    write_model(*widths[i].shard, prepared.layout, location, {MOEC_VERSION, options.family}, model);
+    MOEC_TRY(check_size(model, paths[i], options.graph_byte_limit));
+  }
+  return prepared;
+}
+
+Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weights,
+                              const EmitOptions& options, const std::string& path,
+                              EmitReport& report) {
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(path, layout.file_bytes()));
+  Sha1 sha1;
+  auto sink = [&](std::span<const std::byte> tile) -> Status {
+    sha1.update(tile);
+    MOEC_TRY(file.write(tile));
+    if (options.on_progress) options.on_progress(tile.size());
+    return {};
+  };
+  for (const auto& entry : layout.entries()) {
+    const std::vector<std::byte> gap(entry.offset - file.bytes());
+    sha1.update(gap);
+    MOEC_TRY(file.write(gap));
+    StreamReport stream;
+    MOEC_TRY(weights.stream(entry.view, options.tile_bytes, sink, stream));
+    MOEC_CHECK(file.bytes() == entry.offset + entry.bytes, "{} delivered {} bytes, not {}",
+               entry.key, file.bytes() - entry.offset, entry.bytes);
+    report.tensors.push_back(
+        {entry.name, entry.key, entry.offset, entry.bytes, stream.overflows, stream.nans});
+    report.bytes_read += stream.bytes_read;
+  }
+  MOEC_TRY(file.sync());
+  report.data_sha1 = sha1.finish_hex();
+  report.weight_bytes = layout.weight_bytes();
+  return file;
+}
+
+// Protobuf promises the same bytes for the same message only when asked.
+std::string serialize(const onnx::ModelProto& model) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  MOEC_CHECK(model.SerializeToCodedStream(&coded), "the model {} does not serialise",
+             model.graph().name());
+  coded.Trim();
+  return bytes;
+}
+
+Result<OutputFile> write_graph(const onnx::ModelProto& model, const std::string& path) {
+  const std::string bytes = serialize(model);
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(path, bytes.size()));
+  MOEC_TRY(file.write(std::as_bytes(std::span(bytes))));
+  MOEC_TRY(file.sync());
+  return file;
+}
+
+// The data file first, so that a graph under its final name always finds its data. Graphs of an
+// earlier export would name other offsets: they go before the new data comes.
+Status publish(std::optional<OutputFile>& data, std::vector<OutputFile>& graphs) {
+  std::error_code ignored;
+  for (const OutputFile& graph : graphs) fs::remove(graph.path(), ignored);
+  if (data) MOEC_TRY(data->publish());
+  for (OutputFile& graph : graphs) MOEC_TRY(graph.publish());
+  sync_folder(fs::path(graphs.front().path()).parent_path().string());
+  return {};
+}
+
+}  // namespace
+
+uint64_t EmitReport::overflows() const {
+  uint64_t total = 0;
+  for (const EmittedTensor& tensor : tensors) total += tensor.overflows;
+  return total;
+}
+
+std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const int64_t> tokens) {
+  std::vector<std::string> names;
+  for (int64_t width : tokens)
+    names.push_back(tokens.size() == 1 ? stem + ".onnx" : fmt::format("{}.t{}.onnx", stem, width));
+  names.push_back(stem + ".data");
+  return names;
+}
+
+Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightReader& weights,
+                             const EmitOptions& options) {
+  MOEC_CHECK(!widths.empty(), "{} is emitted for no token width", options.stem);
+  std::vector<int64_t> tokens;
+  for (const ShardWidth& width : widths) tokens.push_back(width.tokens);
+  const std::vector<std::string> names = onnx_file_names(options.stem, tokens);
+  MOEC_ASSIGN(Prepared prepared, prepare(widths, weights, options, names));
+
+  const fs::path folder = options.folder;
+  EmitReport report;
+  std::optional<OutputFile> data;
+  if (!prepared.layout.empty()) {
+    MOEC_ASSIGN(data, write_data(prepared.layout, weights, options, folder / names.back(), report));
+    report.data = describe(*data, names.back(), 0);
+  }
+  std::vector<OutputFile> graphs;
+  for (size_t i = 0; i < widths.size(); ++i) {
+    set_checksum(report.data_sha1, prepared.models[i]);
+    MOEC_ASSIGN(OutputFile graph, write_graph(prepared.models[i], folder / names[i]));
+    report.graphs.push_back(describe(graph, names[i], tokens[i]));
+    graphs.push_back(std::move(graph));
+  }
+  MOEC_TRY(publish(data, graphs));
+  return report;
+}
+
+}  // namespace moec

@@ -1,0 +1,51 @@
+// The names that a shard's values and ops get in an ONNX graph, where values, inputs, outputs and
+// initializers share one name space. They are chosen for a reader of the graph:
+//   inputs, outputs   their port names
+//   weights           the checkpoint tensor where the view is that whole tensor
+//   other values      their label in the IR ("experts.3.h", "12")
+//   nodes             the shard and the value as a path: "L00/moe/experts.3/h"
+// A name that is taken gets a suffix.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "ir/shard.h"
+
+namespace moec {
+
+class GraphNames {
+ public:
+  explicit GraphNames(const Shard& shard);
+
+  const std::string& tensor(ValueId value) const { return tensors_[value]; }
+  std::string node(OpId op);
+  // A fresh tensor name, `wanted` if it is free.
+  std::string fresh(std::string wanted) { return claim(tensor_names_, std::move(wanted)); }
+  // A fresh node name under the shard's path.
+  std::string fresh_node(std::string_view last);
+
+  // Outputs whose port name is not the name of the tensor that they show: an input, a source, or a
+  // value that is an output already.
+  const std::vector<Output>& copies() const { return copies_; }
+
+ private:
+  using NameSet = std::unordered_set<std::string>;
+  static std::string claim(NameSet& taken, std::string wanted);
+  void name_outputs();
+  void name_others();
+  std::string wanted_name(ValueId value) const;
+
+  const Shard& shard_;
+  std::string shard_path_;
+  NameSet tensor_names_, node_names_;
+  IdMap<ValueId, std::string> tensors_;
+  std::vector<Output> copies_;
+};
+
+// "experts.3.gate" → "experts.3/gate": a number stays with the word before it.
+std::string netron_path(std::string_view dotted);
+
+}  // namespace moec

@@ -1,0 +1,315 @@
+#include "backends/onnx/graph_writer.h"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <map>
+
+#include "backends/onnx/initializers.h"
+#include "backends/onnx/onnx_types.h"
+#include "ir/invariant.h"
+
+namespace moec {
+namespace {
+
+constexpr int64_t kOpset = 17;
+constexpr int64_t kIrVersion = 8;
+
+std::string_view onnx_op(UnaryFn fn) {
+  constexpr std::array<std::string_view, 9> names = {"Neg",        "Abs",     "Exp",  "Log", "Sqrt",
+                                                     "Reciprocal", "Sigmoid", "Tanh", "Erf"};
+  return names[static_cast<size_t>(fn)];
+}
+std::string_view onnx_op(BinaryFn fn) {
+  constexpr std::array<std::string_view, 6> names = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
+  return names[static_cast<size_t>(fn)];
+}
+std::string_view onnx_op(CompareFn fn) {
+  constexpr std::array<std::string_view, 3> names = {"Greater", "Less", "Equal"};
+  return names[static_cast<size_t>(fn)];
+}
+
+// A splat of several elements is a node; all other constants are plain initializers.
+bool is_splat(const Constant& constant) {
+  return constant.values.size() == 1 && constant.type.elements() > 1;
+}
+
+bool is_initializer(const OpData& data) {
+  const auto* constant = std::get_if<Constant>(&data);
+  return std::holds_alternative<Weight>(data) || (constant && !is_splat(*constant));
+}
+
+class GraphWriter {
+ public:
+  GraphWriter(const Shard& shard, const DataLayout& layout, const std::string& location,
+              onnx::GraphProto& graph)
+      : shard_(shard), layout_(layout), location_(location), names_(shard), graph_(graph) {}
+
+  void write() {
+    graph_.set_name(shard_.name);
+    write_ports();
+    for (OpId op : op_ids(shard_))
+      if (is_initializer(shard_.ops[op].data)) write_initializer(shard_.ops[op]);
+    for (OpId op : op_ids(shard_))
+      if (!is_initializer(shard_.ops[op].data)) write_node(op);
+    for (const Output& copy : names_.copies()) write_copy(copy);
+  }
+
+  std::string sources() const;
+  std::string layouts() const;
+  std::string value_names() const;
+
+ private:
+  void write_ports();
+  void write_initializer(const Op& op);
+  void write_node(OpId op);
+  void write_copy(const Output& output);
+  const std::string& integers(const std::vector<int64_t>& values);
+
+  // One a kind of op: type and attributes, and inputs beyond the operands.
+  void fill(const Constant& op, onnx::NodeProto& node);
+  void fill(const Unary& op, onnx::NodeProto& node) { set_type(node, onnx_op(op.fn)); }
+  void fill(const Binary& op, onnx::NodeProto& node) { set_type(node, onnx_op(op.fn)); }
+  void fill(const Compare& op, onnx::NodeProto& node) { set_type(node, onnx_op(op.fn)); }
+  void fill(const Select&, onnx::NodeProto& node) { set_type(node, "Where"); }
+  void fill(const MatMul&, onnx::NodeProto& node) { set_type(node, "MatMul"); }
+  void fill(const Cast& op, onnx::NodeProto& node);
+  void fill(const Conv& op, onnx::NodeProto& node);
+  void fill(const Reduce& op, onnx::NodeProto& node);
+  void fill(const Softmax& op, onnx::NodeProto& node);
+  void fill(const TopK& op, onnx::NodeProto& node);
+  void fill(const Slice& op, onnx::NodeProto& node);
+  void fill(const Concat& op, onnx::NodeProto& node);
+  void fill(const Reshape& op, onnx::NodeProto& node);
+  void fill(const Transpose& op, onnx::NodeProto& node);
+  template <class OpT>
+  void fill(const OpT&, onnx::NodeProto&) {
+    MOEC_CHECK(false, "shard {} holds an op that has no ONNX form", shard_.name);
+  }
+
+  static void set_type(onnx::NodeProto& node, std::string_view type) {
+    node.set_op_type(std::string(type));
+  }
+  static void set_int(onnx::NodeProto& node, std::string name, int64_t value) {
+    auto& attribute = *node.add_attribute();
+    attribute.set_name(std::move(name));
+    attribute.set_type(onnx::AttributeProto::INT);
+    attribute.set_i(value);
+  }
+  static void set_ints(onnx::NodeProto& node, std::string name,
+                       const std::vector<int64_t>& values) {
+    auto& attribute = *node.add_attribute();
+    attribute.set_name(std::move(name));
+    attribute.set_type(onnx::AttributeProto::INTS);
+    for (int64_t value : values) attribute.add_ints(value);
+  }
+
+  const Shard& shard_;
+  const DataLayout& layout_;
+  const std::string& location_;
+  GraphNames names_;
+  onnx::GraphProto& graph_;
+  std::map<std::vector<int64_t>, std::string> integers_;
+};
+
+void GraphWriter::write_ports() {
+  for (ValueId input : shard_.inputs)
+    fill_value_info(names_.tensor(input), shard_.type(input), *graph_.add_input());
+  for (const Output& output : shard_.outputs)
+    fill_value_info(output.name, shard_.type(output.value), *graph_.add_output());
+}
+
+void GraphWriter::write_initializer(const Op& op) {
+  const ValueId value = op.results.front();
+  const Type& type = shard_.type(value);
+  onnx::TensorProto& tensor = *graph_.add_initializer();
+  tensor.set_name(names_.tensor(value));
+  if (const auto* constant = std::get_if<Constant>(&op.data))
+    return fill_inline(type, constant->values, tensor);
+  const auto& entry = layout_.find(std::get<Weight>(op.data).view);
+  fill_external(type, location_, entry.offset, entry.bytes, tensor);
+}
+
+void GraphWriter::write_node(OpId id) {
+  const Op& op = shard_.ops[id];
+  onnx::NodeProto& node = *graph_.add_node();
+  node.set_name(names_.node(id));
+  for (ValueId operand : op.operands) node.add_input(names_.tensor(operand));
+  for (ValueId result : op.results) {
+    node.add_output(names_.tensor(result));
+    // A port is described already, and ONNX wants each description once.
+    bool is_port = false;
+    for (const Output& output : shard_.outputs) is_port |= output.name == names_.tensor(result);
+    if (!is_port)
+      fill_value_info(names_.tensor(result), shard_.type(result), *graph_.add_value_info());
+  }
+  std::visit([&](const auto& data) { fill(data, node); }, op.data);
+}
+
+void GraphWriter::write_copy(const Output& output) {
+  onnx::NodeProto& node = *graph_.add_node();
+  node.set_name(names_.fresh_node(output.name));
+  set_type(node, "Identity");
+  node.add_input(names_.tensor(output.value));
+  node.add_output(output.name);
+}
+
+const std::string& GraphWriter::integers(const std::vector<int64_t>& values) {
+  std::string& name = integers_[values];
+  if (!name.empty()) return name;
+  name = names_.fresh("i64" + to_string(values));
+  onnx::TensorProto& tensor = *graph_.add_initializer();
+  tensor.set_name(name);
+  fill_integers(values, tensor);
+  return name;
+}
+
+// ---- Ops ---------------------------------------------------------------------------------------
+
+void GraphWriter::fill(const Constant& op, onnx::NodeProto& node) {
+  set_type(node, "Expand");
+  onnx::TensorProto& scalar = *graph_.add_initializer();
+  scalar.set_name(names_.fresh(node.output(0) + ".value"));
+  fill_inline({op.type.dtype, {}}, op.values, scalar);
+  node.add_input(scalar.name());
+  node.add_input(integers(op.type.dims));
+}
+
+void GraphWriter::fill(const Cast& op, onnx::NodeProto& node) {
+  set_type(node, "Cast");
+  set_int(node, "to", *onnx_dtype(op.dtype));
+}
+
+void GraphWriter::fill(const Conv& op, onnx::NodeProto& node) {
+  set_type(node, "Conv");
+  set_int(node, "group", op.groups);
+}
+
+void GraphWriter::fill(const Reduce& op, onnx::NodeProto& node) {
+  constexpr std::array<std::string_view, 3> types = {"ReduceSum", "ReduceMean", "ReduceMax"};
+  set_type(node, types[static_cast<size_t>(op.fn)]);
+  // Until opset 18 only ReduceSum takes its axes as an input.
+  if (op.fn == ReduceFn::sum)
+    node.add_input(integers({op.axis}));
+  else
+    set_ints(node, "axes", {op.axis});
+  set_int(node, "keepdims", 1);
+}
+
+void GraphWriter::fill(const Softmax& op, onnx::NodeProto& node) {
+  set_type(node, "Softmax");
+  set_int(node, "axis", op.axis);
+}
+
+void GraphWriter::fill(const TopK& op, onnx::NodeProto& node) {
+  set_type(node, "TopK");
+  node.add_input(integers({op.k}));
+  set_int(node, "axis", op.axis);
+  set_int(node, "largest", 1);
+  set_int(node, "sorted", 1);
+}
+
+void GraphWriter::fill(const Slice& op, onnx::NodeProto& node) {
+  set_type(node, "Slice");
+  node.add_input(integers({op.begin}));
+  node.add_input(integers({op.begin + op.size}));
+  node.add_input(integers({op.axis}));
+}
+
+void GraphWriter::fill(const Concat& op, onnx::NodeProto& node) {
+  set_type(node, "Concat");
+  set_int(node, "axis", op.axis);
+}
+
+void GraphWriter::fill(const Reshape& op, onnx::NodeProto& node) {
+  set_type(node, "Reshape");
+  node.add_input(integers(op.dims));
+}
+
+void GraphWriter::fill(const Transpose& op, onnx::NodeProto& node) {
+  set_type(node, "Transpose");
+  set_ints(node, "perm", op.perm);
+}
+
+// ---- Metadata ----------------------------------------------------------------------------------
+
+std::string GraphWriter::sources() const {
+  std::string positions;
+  for (OpId op : op_ids(shard_))
+    if (is_initializer(shard_.ops[op].data))
+      positions += fmt::format("{}{}", positions.empty() ? "" : " ", op.index);
+  return positions;
+}
+
+bool states_layout(const Shard& shard, ValueId value) {
+  return !shard.values[value].producer.valid() || shard.producer_as<Constant>(value) ||
+         shard.producer_as<Reshape>(value) || shard.producer_as<Transpose>(value);
+}
+
+std::string GraphWriter::layouts() const {
+  std::string lines;
+  for (uint32_t i = 0; i < shard_.values.size(); ++i) {
+    const Layout layout = shard_.type(ValueId{i}).layout;
+    if (layout != Layout::plain && states_layout(shard_, ValueId{i}))
+      lines += fmt::format("{} {}\n", layout_name(layout), names_.tensor(ValueId{i}));
+  }
+  return lines;
+}
+
+std::string GraphWriter::value_names() const {
+  std::string lines;
+  for (uint32_t i = 0; i < shard_.values.size(); ++i)
+    if (const std::string label = shard_.label(ValueId{i}); label != names_.tensor(ValueId{i}))
+      lines += fmt::format("{} {}\n", label, names_.tensor(ValueId{i}));
+  return lines;
+}
+
+void add_metadata(onnx::ModelProto& model, std::string key, std::string value) {
+  if (value.empty()) return;
+  auto& entry = *model.add_metadata_props();
+  entry.set_key(std::move(key));
+  entry.set_value(std::move(value));
+}
+
+}  // namespace
+
+void collect_weights(const Shard& shard, DataLayout& layout) {
+  const GraphNames names(shard);
+  for (const Op& op : shard.ops)
+    if (const auto* weight = std::get_if<Weight>(&op.data)) {
+      const ValueId value = op.results.front();
+      layout.add(weight->view, static_cast<uint64_t>(shard.type(value).bytes()),
+                 names.tensor(value));
+    }
+}
+
+void write_model(const Shard& shard, const DataLayout& layout, const std::string& location,
+                 const ModelTexts& texts, onnx::ModelProto& model) {
+  model.set_ir_version(kIrVersion);
+  model.set_producer_name("moec");
+  model.set_producer_version(texts.tool_version);
+  auto& opset = *model.add_opset_import();
+  opset.set_domain("");
+  opset.set_version(kOpset);
+  model.set_doc_string(texts.family.empty()
+                           ? "Static shard " + shard.name
+                           : "Static shard " + shard.name + " of a " + texts.family + " model");
+  GraphWriter writer(shard, layout, location, *model.mutable_graph());
+  writer.write();
+  add_metadata(model, "moec.shard", shard.name);
+  add_metadata(model, "moec.family", texts.family);
+  add_metadata(model, "moec.sources", writer.sources());
+  add_metadata(model, "moec.layouts", writer.layouts());
+  add_metadata(model, "moec.names", writer.value_names());
+}
+
+void set_checksum(const std::string& sha1, onnx::ModelProto& model) {
+  for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
+    if (tensor.data_location() != onnx::TensorProto::EXTERNAL) continue;
+    auto& entry = *tensor.add_external_data();
+    entry.set_key("checksum");
+    entry.set_value(sha1);
+  }
+}
+
+}  // namespace moec

@@ -1,0 +1,53 @@
+// One shard as an ONNX graph: opset 17, IR version 8, one node for each op that is not a weight or
+// a constant.
+//
+//   weight                 initializer with external data
+//   constant               initializer; a splat of several elements: a scalar initializer + Expand
+//   unary                  Neg Abs Exp Log Sqrt Reciprocal Sigmoid Tanh Erf
+//   binary, compare        Add Sub Mul Div Max Min, Greater Less Equal
+//   select, cast           Where, Cast
+//   reduce, softmax, topk  ReduceSum ReduceMean ReduceMax, Softmax, TopK
+//   shape ops, conv, matmul  Slice Concat Reshape Transpose, Conv, MatMul
+// Sizes and axes that ONNX takes as inputs are i64 initializers, shared by equal value. A port that
+// shows an input, a weight, or a value that another port shows already is an Identity node.
+//
+// What ONNX cannot say stands in the model's metadata, for readers that rebuild the shard:
+//   moec.shard    the shard's name
+//   moec.sources  positions in the shard's op list of the ops that are the first initializers
+//   moec.layouts  lines "channels NAME" for inputs, constants, reshapes and transposes that are not
+//                 plain; the layouts of all other values follow from these
+//   moec.names    lines "LABEL NAME" for values whose label in the IR is not their tensor's name
+#pragma once
+
+#include <string>
+
+#include "backends/onnx/data_layout.h"
+#include "backends/onnx/graph_names.h"
+#include "ir/diagnostics.h"
+#include "ir/shard.h"
+
+namespace onnx {
+class ModelProto;
+}
+
+namespace moec {
+
+struct ModelTexts {
+  std::string tool_version, family;
+};
+
+// Whether the shard can be an ONNX graph: emit.form, emit.state, emit.dtype, emit.constant,
+// emit.port_name.
+Status check_emittable(const Shard& shard);
+
+// Adds the shard's weights to the layout.
+void collect_weights(const Shard& shard, DataLayout& layout);
+
+// The shard must be emittable and its weights collected. `location` is the data file's name.
+void write_model(const Shard& shard, const DataLayout& layout, const std::string& location,
+                 const ModelTexts& texts, onnx::ModelProto& model);
+
+// Adds the data file's checksum to all external initializers.
+void set_checksum(const std::string& sha1, onnx::ModelProto& model);
+
+}  // namespace moec

@@ -1,0 +1,20 @@
+// IR types as ONNX says them. libonnx 1.12 has no 8-bit floats.
+#pragma once
+
+#include <optional>
+
+#include "ir/type.h"
+
+namespace onnx {
+class ValueInfoProto;
+}
+
+namespace moec {
+
+// TensorProto.DataType of an element type; nothing for f8_e4m3.
+std::optional<int> onnx_dtype(DType dtype);
+
+// Fills name and static type; the element type must have an ONNX form.
+void fill_value_info(const std::string& name, const Type& type, onnx::ValueInfoProto& info);
+
+}  // namespace moec

@@ -1,0 +1,158 @@
+#include "backends/onnx/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "ir/invariant.h"
+
+namespace moec {
+namespace {
+
+tl::unexpected<Diagnostics> fail_errno(int error, std::string_view action,
+                                       const std::string& path) {
+  const std::string cause =
+      fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(error));
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return fail("emit.no_space", cause, "free space there or choose another output folder",
+                  {.file = path});
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return fail("emit.no_permission", cause,
+                  "make the folder writable or choose another output folder", {.file = path});
+    case ENOTDIR:
+    case EEXIST:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+      return fail("emit.bad_folder", cause,
+                  "choose an output folder whose path consists of folders only", {.file = path});
+    default:
+      return fail("emit.write_failed", cause, "check the disk and run again", {.file = path});
+  }
+}
+
+Status create_folders(const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) return fail_errno(error.value(), "create folder", folder.string());
+  return {};
+}
+
+// File systems that cannot reserve say so; only a lack of space is a finding.
+Status reserve(int fd, uint64_t bytes, const std::string& path) {
+  if (bytes == 0) return {};
+  int failed = 0;
+  do {
+    failed = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  } while (failed == EINTR);
+  if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG)
+    return fail_errno(failed, fmt::format("reserve {} bytes for", bytes), path);
+  return {};
+}
+
+}  // namespace
+
+struct OutputFile::Impl {
+  std::string path, temporary;
+  int fd = -1;
+  uint64_t bytes = 0;
+  XXH3_state_t* hash = XXH3_createState();
+  bool synced = false, published = false;
+
+  Impl() {
+    MOEC_CHECK(hash != nullptr, "out of memory for a hash state");
+    XXH3_128bits_reset(hash);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    const bool created = fd >= 0 || synced;
+    if (fd >= 0) ::close(fd);
+    if (created && !published) ::unlink(temporary.c_str());
+    XXH3_freeState(hash);
+  }
+};
+
+OutputFile::OutputFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+OutputFile::OutputFile(OutputFile&&) noexcept = default;
+OutputFile& OutputFile::operator=(OutputFile&&) noexcept = default;
+OutputFile::~OutputFile() = default;
+
+Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_bytes) {
+  MOEC_TRY(create_folders(final_path));
+  auto impl = std::make_unique<Impl>();
+  impl->path = std::move(final_path);
+  impl->temporary = impl->path + ".part";
+  impl->fd =
+      ::open(impl->temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (impl->fd < 0) return fail_errno(errno, "create", impl->temporary);
+  MOEC_TRY(reserve(impl->fd, expected_bytes, impl->path));
+  return OutputFile(std::move(impl));
+}
+
+Status OutputFile::write(std::span<const std::byte> bytes) {
+  XXH3_128bits_update(impl_->hash, bytes.data(), bytes.size());
+  impl_->bytes += bytes.size();
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(impl_->fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return fail_errno(errno, "write", impl_->path);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Status OutputFile::pad_to(uint64_t position) {
+  static constexpr std::array<std::byte, 4096> kZeros{};
+  while (impl_->bytes < position)
+    MOEC_TRY(
+        write(std::span(kZeros).first(std::min<uint64_t>(kZeros.size(), position - impl_->bytes))));
+  return {};
+}
+
+Status OutputFile::sync() {
+  if (::fsync(impl_->fd) != 0) return fail_errno(errno, "flush", impl_->path);
+  impl_->synced = true;
+  // From here on the temporary file is known by name only.
+  if (::close(std::exchange(impl_->fd, -1)) != 0) return fail_errno(errno, "close", impl_->path);
+  return {};
+}
+
+Status OutputFile::publish() {
+  MOEC_CHECK(impl_->synced, "{} is published before it was synced", impl_->path);
+  if (::rename(impl_->temporary.c_str(), impl_->path.c_str()) != 0)
+    return fail_errno(errno, "rename to", impl_->path);
+  impl_->published = true;
+  return {};
+}
+
+const std::string& OutputFile::path() const { return impl_->path; }
+uint64_t OutputFile::bytes() const { return impl_->bytes; }
+
+std::string OutputFile::digest() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(impl_->hash);
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+void sync_folder(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+}  // namespace moec

@@ -1,0 +1,49 @@
+// A file that appears under its final name only when it is whole: written beside it under a
+// temporary name, synced, then renamed. Its digest is computed on the way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "ir/diagnostics.h"
+
+namespace moec {
+
+class OutputFile {
+ public:
+  // Creates missing folders and reserves `expected_bytes` on disk where the file system can, so
+  // that a full disk is found before the first byte. Errors: emit.no_space, emit.no_permission,
+  // emit.bad_folder, emit.write_failed, each naming the path.
+  static Result<OutputFile> create(std::string final_path, uint64_t expected_bytes);
+
+  OutputFile(OutputFile&&) noexcept;
+  OutputFile& operator=(OutputFile&&) noexcept;
+  // Removes the temporary file unless it was published.
+  ~OutputFile();
+
+  Status write(std::span<const std::byte> bytes);
+  // Writes zero bytes up to this position.
+  Status pad_to(uint64_t position);
+
+  // Flushes to the device and closes; nothing can be written any more.
+  Status sync();
+  // Renames to the final name. After sync().
+  Status publish();
+
+  const std::string& path() const;  // the final path
+  uint64_t bytes() const;           // written so far
+  std::string digest() const;       // xxh3-128 of the bytes so far, 32 lower-case hex digits
+
+ private:
+  struct Impl;
+  explicit OutputFile(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Makes the renames in a folder last through a power cut; does what the file system allows.
+void sync_folder(const std::string& folder);
+
+}  // namespace moec
