@@ -1,0 +1,20 @@
+// External data of ONNX initializers as byte ranges of a weight table.
+#pragma once
+
+#include <string>
+
+#include "ir/diagnostics.h"
+#include "ir/weight_table.h"
+
+namespace onnx {
+class TensorProto;
+}
+
+namespace moec {
+
+// Adds the tensor's range to the table, and its file when it is new there. The file must be a
+// regular file that lies in `folder` itself and holds the whole range. Error: onnx.external_data.
+Status add_external(const onnx::TensorProto& tensor, const Type& type, const std::string& folder,
+                    WeightTable& table);
+
+}  // namespace moec

@@ -1,0 +1,20 @@
+// An ONNX graph as a shard: sources, nodes and ports in order, types inferred and compared with
+// those that the graph states.
+#pragma once
+
+#include <string>
+
+#include "frontends/onnx/metadata.h"
+#include "frontends/onnx/read_onnx.h"
+
+namespace onnx {
+class GraphProto;
+}
+
+namespace moec {
+
+// `folder` is where external data lies. Places name no file yet.
+Result<OnnxShard> read_graph(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
+                             const std::string& folder);
+
+}  // namespace moec

@@ -1,0 +1,33 @@
+// One ONNX node as one op of the IR.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "ir/diagnostics.h"
+#include "ir/ops.h"
+
+namespace onnx {
+class NodeProto;
+}
+
+namespace moec {
+
+// What a node's meaning depends on besides itself.
+struct NodeContext {
+  std::span<const Type> inputs;   // types of the inputs before the constant ones, at least one
+  Layout layout = Layout::plain;  // that the metadata gives the result
+  // The i64 values of the node's input of this index, which must be a constant.
+  std::function<Result<std::vector<int64_t>>(int)> integers;
+};
+
+// How many of the node's leading inputs are operands of the op; the others are sizes and axes.
+// Error: onnx.op, for a node that is not read.
+Result<int> operand_count(const onnx::NodeProto& node);
+
+// The op, not yet checked against its operands. Errors: onnx.attribute, onnx.constant_input. An
+// attribute that would change the meaning and is not understood is an error.
+Result<OpData> read_op(const onnx::NodeProto& node, const NodeContext& context);
+
+}  // namespace moec
