@@ -120,12 +120,32 @@ TINYMOE_PROMPTS = [  # 32 bytes each
     "Return the number of bytes that ",
     "The default value of the option ",
     "This function is used to set the",
-    "class Handler(object):\n    def __",
+    "class Handler(object):\n    def _",
     "try:\n    import os\nexcept Import",
     "See the documentation of the mod",
     '{"id": 4711, "name": "ada", "ema',
     "    raise ValueError('invalid ar",
     "    return self._get(name, None)",
+    '[1, 2], "ok": true}\n{"order": 52',
+    "12 + 7 = 19\n30 - 4 = 26\n5 * 11 =",
+    "def main():\n    parser = argpars",
+    '        if self._closed:\n       ',
+    "import sys\nimport os\n\n__all__ = ",
+    '    """Return a new dictionary w',
+    '{"point": {"x": 12, "y": -7}, "t',
+    '{"id": 20613, "name": "grace", "',
+    '{"order": 871, "items": [{"sku":',
+    "8 * 7 = 56\n100 - 58 = 42\n9 / 2 =",
+    "35 < 81\n(20 + 22) + 5 = 42 + 5 =",
+    "The second argument is the name ",
+    "    for key, value in self.items",
+    "        return isinstance(other,",
+    "If the argument is not given, th",
+    "from collections import namedtup",
+    '"ok": true}\n{"event": "stop", "t',
+    'class Error(Exception):\n    """B',
+    "self.assertEqual(a, b)\n\n    def ",
+    'with open(path, "rb") as stream:',
 ]
 
 
@@ -281,7 +301,6 @@ def run_steps(model, prompt, decode):
     for tokens in [prompt, *[[t] for t in decode]]:
         ids = torch.tensor([tokens])
         out = model(ids, past_key_values=cache, use_cache=True, position_ids=torch.arange(at, at + len(tokens))[None])
-        assert at > 0 or len(tokens) > 1
         steps.append(capture.take(out.logits))
         steps[-1]["tokens"] = torch.tensor(tokens)
         at += len(tokens)
@@ -362,7 +381,8 @@ def write_golden(case, folder, checkpoint, model, steps, caches, prompt, tokens,
     (folder / "golden.json").write_text(text + "\n")
     total = sum(p.stat().st_size for p in folder.iterdir())
     print(f"{case}: {total / 1024:.0f} KiB, router gap {info['min_router_gap']}, order gap "
-          f"{info['min_router_order_gap']}, greedy gap {info['greedy']['min_gap']}, decode vs full {worst:.2g}", flush=True)
+          f"{info['min_router_order_gap']}, greedy gap {info['greedy']['min_gap']}, decode vs full {worst:.2g}",
+          flush=True)
 
 
 def load(checkpoint):
@@ -423,8 +443,10 @@ def tinymoe_case(out):
         assert len(prompt) == 32, (text, len(prompt))
         tokens, gap = greedy(model, prompt, 64)
         steps, caches, worst = run_steps(model, prompt, tokens[:DECODE])
-        # prefer a greedy path without near-ties, then routers without near-ties
-        merit = min(gap / 10, router_gap(steps, model.config.num_experts_per_tok))
+        # no near-ties on the greedy path and in the routers; then the most varied continuation
+        k = model.config.num_experts_per_tok
+        clear = min(1.0, gap / 0.03, router_gap(steps, k) / 0.002, order_gap(steps, k) / 0.002)
+        merit = (clear, len(set(tokens)), gap)
         if best is None or merit > best[0]:
             best = (merit, gap, prompt, tokens, steps, caches, worst)
     _, gap, prompt, tokens, steps, caches, worst = best

@@ -304,7 +304,8 @@ def evaluate(model, data, batches):
     margins, spread = np.concatenate(margins), np.concatenate(spread)
     return {
         "held_out_bytes_per_domain": batches * 16 * SEQ,
-        "bits_per_byte": {**{d: round(bits[d], 4) for d in DOMAINS}, "mean": round(float(np.mean(list(bits.values()))), 4)},
+        "bits_per_byte": {**{d: round(bits[d], 4) for d in DOMAINS},
+                          "mean": round(float(np.mean(list(bits.values()))), 4)},
         "order0_entropy": {d: round(order0(data[d][1]), 4) for d in DOMAINS},
         "utilisation": {d: np.round(use[d], 4).tolist() for d in DOMAINS},
         "utilisation_overall": np.round(overall, 4).tolist(),
@@ -402,9 +403,10 @@ def card(m):
                      + " | ".join(f"{v[i]:.3f}" for v in m["total_variation"].values()) + " |")
     q = m["router_margin_percentiles"]
     lines += [
-        "", f"Router logits have a mean standard deviation of {m['router_logit_std_mean']:.2f} over the experts. The gap "
-        f"between the k-th and the next logit is {q['50']:.3f} at the median, {q['1']:.4f} at the first percentile and "
-        f"{q['0.1']:.5f} at the first permille.",
+        "", f"Router logits have a mean standard deviation of {m['router_logit_std_mean']:.2f} over the experts. "
+        f"The gap between the k-th and the next logit is {q['50']:.3f} at the median, "
+        f"{q['1']:.4f} at the first percentile "
+        f"and {q['0.1']:.5f} at the first permille.",
         f"The largest absolute value at any module's output on held-out text is {m['peak_activation']:.1f} "
         "(f16 ends at 65504).",
         "", "## Greedy samples", "",
@@ -528,7 +530,8 @@ def main():
         if step % 50 == 0:
             r = running / 50
             running[:] = 0
-            print(f"step {step} {elapsed / 60:.1f} min  {step * args.batch * SEQ / max(elapsed, 1e-9) / 1e3:.1f}k tok/s  "
+            speed = step * args.batch * SEQ / max(elapsed, 1e-9) / 1e3
+            print(f"step {step} {elapsed / 60:.1f} min  {speed:.1f}k tok/s  "
                   f"bits/byte {r[0]:.3f}  balance {r[1]:.3f}  z {r[2]:.2f}  lr {rate:.2e}", flush=True)
         if elapsed - last_save > 120:
             last_save = elapsed
@@ -542,8 +545,9 @@ def main():
             paused += time.monotonic() - t0
 
     m = export(model, data, args.out, facts(step, (time.monotonic() - start - paused) / 60, False), 16)
-    print("final", json.dumps({k: m[k] for k in ("bits_per_byte", "order0_entropy", "gini_per_layer", "least_used_share",
-                                                 "total_variation_mean_per_layer", "peak_activation")}), flush=True)
+    shown = ("bits_per_byte", "order0_entropy", "gini_per_layer", "least_used_share",
+             "total_variation_mean_per_layer", "peak_activation")
+    print("final", json.dumps({k: m[k] for k in shown}), flush=True)
     if not args.work:
         shutil.rmtree(work, ignore_errors=True)
     if m["bits_per_byte"]["mean"] > 3.0 or max(m["gini_per_layer"]) > 0.6:
