@@ -1,0 +1,117 @@
+// Do the shards make up the model: each layer, each expert, each word of the vocabulary once?
+#include <algorithm>
+#include <map>
+
+#include "backends/manifest/check_parts.h"
+
+namespace moec::manifest {
+namespace {
+
+struct Range {
+  int64_t begin, size;
+};
+
+// Says where the ranges, in ascending order, fail to tile [0, total).
+void check_tiling(std::vector<Range> ranges, int64_t total, const char* code, std::string_view what,
+                  Findings& findings) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  int64_t covered = 0;
+  for (const Range& range : ranges) {
+    // In an order in which no number of a hostile file can overflow.
+    bool inside = range.begin >= 0 && range.begin < total && range.size > 0 &&
+                  range.size <= total - range.begin;
+    if (!findings.require(inside, code, {}, "{}: {} from {} are not within {}", what, range.size,
+                          range.begin, total))
+      return;
+    if (!findings.require(
+            range.begin == covered, code, {}, "{}: {} up to {}, the next begins at {}", what,
+            range.begin > covered ? "a gap: covered" : "an overlap: covered", covered, range.begin))
+      return;
+    covered += range.size;
+  }
+  findings.require(covered == total, code, {}, "{}: covered up to {} of {}", what, covered, total);
+}
+
+struct LayerShards {
+  int64_t attention = 0, mlp = 0, moe = 0, routers = 0, groups = 0;
+  std::vector<Range> experts;
+  std::vector<int64_t> expert_totals;  // as each routing shard tells
+};
+
+std::map<int64_t, LayerShards> shards_by_layer(const Manifest& manifest) {
+  std::map<int64_t, LayerShards> layers;
+  for (const Shard& shard : manifest.shards) {
+    LayerShards& found = layers[shard.layer];
+    found.attention += shard.kind == ShardKind::attention;
+    found.mlp += shard.kind == ShardKind::mlp;
+    found.moe += shard.kind == ShardKind::moe;
+    found.routers += shard.kind == ShardKind::router;
+    found.groups += shard.kind == ShardKind::experts;
+    if (shard.kind == ShardKind::moe || shard.kind == ShardKind::experts)
+      found.experts.push_back({shard.first_expert, shard.experts});
+    if (shard.routing) found.expert_totals.push_back(shard.routing->experts);
+  }
+  return layers;
+}
+
+void check_layer(int64_t layer, const LayerShards& found, Findings& findings) {
+  findings.require(found.attention == 1, "manifest.layer", {}, "layer {} has {} attention shards",
+                   layer, found.attention);
+  bool routed = found.moe > 0 || found.groups > 0;
+  bool one_part = found.mlp + int{routed} == 1 && found.routers == int{found.groups > 0} &&
+                  (found.moe == 0 || found.groups == 0);
+  findings.require(one_part, "manifest.layer", {},
+                   "layer {} needs one mlp, or moe shards, or a router with expert groups; it has "
+                   "{} mlp, {} moe, {} router and {} expert-group shards",
+                   layer, found.mlp, found.moe, found.routers, found.groups);
+  if (!routed) return;
+  const std::vector<int64_t>& totals = found.expert_totals;
+  bool agree = !totals.empty() && std::equal(totals.begin() + 1, totals.end(), totals.begin());
+  if (!findings.require(agree, "manifest.experts", {},
+                        "layer {}: its shards do not agree on the number of experts", layer))
+    return;
+  check_tiling(found.experts, totals.front(), "manifest.experts",
+               fmt::format("experts of layer {}", layer), findings);
+}
+
+}  // namespace
+
+void check_layers(const Manifest& manifest, Findings& findings) {
+  // Each shard's layer must exist, and no number in the file may make this loop long.
+  int64_t shards = static_cast<int64_t>(manifest.shards.size());
+  if (!findings.require(manifest.model.layers <= shards, "manifest.layer", {},
+                        "{} layers cannot be made of {} shards", manifest.model.layers, shards))
+    return;
+  for (const Shard& shard : manifest.shards) {
+    int64_t first = shard.kind == ShardKind::lm_head ? -1 : 0;
+    int64_t end = shard.kind == ShardKind::lm_head ? 0 : manifest.model.layers;
+    findings.require(first <= shard.layer && shard.layer < end, "manifest.layer", shard.name,
+                     "the shard's layer is {}", shard.layer);
+  }
+  std::map<int64_t, LayerShards> layers = shards_by_layer(manifest);
+  for (int64_t layer = 0; layer < manifest.model.layers; ++layer)
+    check_layer(layer, layers[layer], findings);
+}
+
+void check_vocabulary(const Manifest& manifest, Findings& findings) {
+  ShardIndex shards = index_shards(manifest);
+  std::vector<Range> ranges;
+  for (const LogitSlice& slice : manifest.logits.slices) {
+    ranges.push_back({slice.begin, slice.size});
+    const Shard* shard = find_shard(shards, slice.shard);
+    bool same = shard && shard->kind == ShardKind::lm_head && shard->vocab_begin == slice.begin &&
+                shard->vocab_size == slice.size;
+    findings.require(same, "manifest.vocabulary", slice.shard,
+                     "the logits from {} are not the slice of a head shard of that name",
+                     slice.begin);
+  }
+  bool in_order = std::is_sorted(ranges.begin(), ranges.end(),
+                                 [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  findings.require(in_order, "manifest.vocabulary", {}, "the logits are not in vocabulary order");
+  findings.require(manifest.logits.vocab == manifest.model.vocab, "manifest.vocabulary", {},
+                   "{} logits for a vocabulary of {}", manifest.logits.vocab, manifest.model.vocab);
+  check_tiling(ranges, manifest.model.vocab, "manifest.vocabulary", "logits", findings);
+}
+
+}  // namespace moec::manifest

@@ -1,0 +1,44 @@
+// The parts of check_manifest that have a file of their own.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "backends/manifest/findings.h"
+#include "backends/manifest/manifest.h"
+
+namespace moec::manifest {
+
+// check_layers.cc: manifest.layer, manifest.experts, manifest.vocabulary
+void check_layers(const Manifest& manifest, Findings& findings);
+void check_vocabulary(const Manifest& manifest, Findings& findings);
+// check_schedule.cc: manifest.schedule, manifest.type
+void check_schedule(const Manifest& manifest, Findings& findings);
+
+using ShardIndex = std::map<std::string_view, const Shard*>;
+
+inline ShardIndex index_shards(const Manifest& manifest) {
+  ShardIndex index;
+  for (const Shard& shard : manifest.shards) index.emplace(shard.name, &shard);
+  return index;
+}
+
+// Null where there is none of that name.
+inline const Shard* find_shard(const ShardIndex& index, std::string_view name) {
+  auto found = index.find(name);
+  return found == index.end() ? nullptr : found->second;
+}
+
+// visit(FileRef, shard name) for each file that the manifest names; the name is empty for tables.
+template <class Visit>
+void for_each_file(const Manifest& manifest, Visit&& visit) {
+  visit(manifest.embedding.file, std::string());
+  if (manifest.rope) visit(manifest.rope->table.file, std::string());
+  for (const Shard& shard : manifest.shards) {
+    for (const Width& width : shard.widths) visit(width.file, shard.name);
+    for (const FileRef& file : shard.data) visit(file, shard.name);
+  }
+}
+
+}  // namespace moec::manifest

@@ -1,0 +1,214 @@
+// Can the schedule be run as it stands: each shard once, each port bound, each edge written before
+// it is read, and both ends of one type?
+#include <array>
+#include <map>
+#include <set>
+
+#include "backends/manifest/check_parts.h"
+
+namespace moec::manifest {
+namespace {
+
+const Port* find_port(const std::vector<Port>& ports, std::string_view name) {
+  for (const Port& port : ports)
+    if (port.name == name) return &port;
+  return nullptr;
+}
+
+const Cache* find_cache(const Manifest& manifest, int64_t layer) {
+  for (const Cache& cache : manifest.caches)
+    if (cache.layer == layer) return &cache;
+  return nullptr;
+}
+
+// Each port of each width is bound exactly once, and nothing else is.
+template <class Binding>
+void check_bound(const std::vector<Binding>& bindings, const std::vector<Port>& ports,
+                 const std::string& shard, Findings& findings) {
+  std::set<std::string_view> bound;
+  for (const Binding& binding : bindings) {
+    findings.require(bound.insert(binding.port).second, "manifest.schedule", shard,
+                     "the port {} is bound twice", binding.port);
+    findings.require(find_port(ports, binding.port) != nullptr, "manifest.schedule", shard,
+                     "the step binds {}, which is no port of the shard", binding.port);
+  }
+  for (const Port& port : ports)
+    findings.require(bound.count(port.name) == 1, "manifest.schedule", shard,
+                     "the port {} is not bound", port.name);
+}
+
+// Walks the schedule for one width.
+class Walk {
+ public:
+  Walk(const Manifest& manifest, const ShardIndex& shards, size_t width, Findings& findings)
+      : manifest_(manifest),
+        shards_(shards),
+        width_(width),
+        tokens_(manifest.build.tokens[width]),
+        findings_(findings) {}
+
+  void run() {
+    const Model& model = manifest_.model;
+    edges_[std::string(kEmbedEdge)] = {{}, {model.hidden, tokens_}};
+    for (const Step& step : manifest_.schedule)
+      if (const Shard* shard = find_shard(shards_, step.shard)) run_step(step, *shard);
+    for (const auto& [name, edge] : edges_)
+      findings_.require(edge.read, "manifest.schedule", {}, "the edge {} is never read", name);
+  }
+
+ private:
+  struct Edge {
+    std::optional<Type> type;          // none for the embedding rows: the reader says
+    std::array<int64_t, 2> rows = {};  // channels and tokens, with no type
+    bool read = false;
+  };
+
+  void run_step(const Step& step, const Shard& shard) {
+    const Width& width = shard.widths[width_];
+    check_bound(step.inputs, width.inputs, shard.name, findings_);
+    check_bound(step.outputs, width.outputs, shard.name, findings_);
+    for (const InputBinding& binding : step.inputs)
+      if (const Port* port = find_port(width.inputs, binding.port)) input(binding, *port, shard);
+    for (const OutputBinding& binding : step.outputs)
+      if (const Port* port = find_port(width.outputs, binding.port)) output(binding, *port, shard);
+    check_skip(step, width);
+  }
+
+  void input(const InputBinding& binding, const Port& port, const Shard& shard) {
+    if (binding.source == SourceKind::edge) return read(binding.edge, port, shard);
+    std::optional<Dims> dims = dims_of(binding.source, shard);
+    if (findings_.require(dims.has_value(), "manifest.type", shard.name,
+                          "the port {} reads {}, which the manifest does not have", port.name,
+                          enum_name(binding.source)))
+      require_dims(port, *dims, enum_name(binding.source), shard);
+  }
+
+  void output(const OutputBinding& binding, const Port& port, const Shard& shard) {
+    if (binding.sink == SinkKind::edge) return write(binding.edge, port, shard);
+    if (binding.sink == SinkKind::logits) {
+      bool fits = is_token_tensor(port, shard.vocab_size);
+      findings_.require(fits, "manifest.type", shard.name, "the port {} {} is not {} tokens of {}",
+                        port.name, to_string(port.type()), tokens_, shard.vocab_size);
+      return;
+    }
+    const Cache* cache = find_cache(manifest_, shard.layer);
+    if (findings_.require(cache != nullptr, "manifest.type", shard.name,
+                          "the port {} writes a cache that layer {} does not have", port.name,
+                          shard.layer))
+      require_dims(port, {1, cache->kv_heads, tokens_, cache->head_dim}, enum_name(binding.sink),
+                   shard);
+  }
+
+  void read(const std::string& name, const Port& port, const Shard& shard) {
+    auto found = edges_.find(name);
+    if (!findings_.require(found != edges_.end(), "manifest.schedule", shard.name,
+                           "the port {} reads the edge {} before any step writes it", port.name,
+                           name))
+      return;
+    Edge& edge = found->second;
+    edge.read = true;
+    bool fits = edge.type ? *edge.type == port.type() : is_token_tensor(port, edge.rows[0]);
+    findings_.require(fits, "manifest.type", shard.name, "the port {} {} reads the edge {} {}",
+                      port.name, to_string(port.type()), name,
+                      edge.type ? to_string(*edge.type) : "of embedding rows");
+  }
+
+  void write(const std::string& name, const Port& port, const Shard& shard) {
+    bool first = edges_.emplace(name, Edge{port.type()}).second;
+    findings_.require(first, "manifest.schedule", shard.name, "the edge {} is written twice", name);
+  }
+
+  std::optional<Dims> dims_of(SourceKind source, const Shard& shard) const {
+    int64_t rows = manifest_.build.context;
+    switch (source) {
+      case SourceKind::rope_cos:
+      case SourceKind::rope_sin:
+        if (!manifest_.rope) return std::nullopt;
+        return Dims{tokens_, manifest_.rope->table.columns / 2};
+      case SourceKind::attn_mask:
+        return Dims{1, 1, tokens_, keys()};
+      case SourceKind::kv_write_mask:
+        return Dims{1, 1, rows, tokens_};
+      default: {
+        const Cache* cache = find_cache(manifest_, shard.layer);
+        if (!cache) return std::nullopt;
+        return Dims{1, cache->kv_heads, cache->rows, cache->head_dim};
+      }
+    }
+  }
+  int64_t keys() const {
+    switch (manifest_.build.cache) {
+      case CacheForm::none:
+        return tokens_;
+      case CacheForm::append:
+        return manifest_.build.context + tokens_;
+      case CacheForm::blend:
+        return manifest_.build.context;
+    }
+    return 0;
+  }
+
+  bool is_token_tensor(const Port& port, int64_t channels) const {
+    return port.layout != Layout::plain &&
+           port.type() == token_type(port.dtype, port.layout, channels, tokens_);
+  }
+  void require_dims(const Port& port, const Dims& dims, std::string_view what, const Shard& shard) {
+    findings_.require(port.dims == dims, "manifest.type", shard.name, "the port {} is {}, {} is {}",
+                      port.name, to_string(port.dims), what, to_string(dims));
+  }
+
+  void check_skip(const Step& step, const Width& width) {
+    if (step.skip_from.empty() && step.skip_to.empty()) return;
+    const Port* from = find_port(width.inputs, step.skip_from);
+    const Port* to = find_port(width.outputs, step.skip_to);
+    findings_.require(from && to && from->type() == to->type(), "manifest.schedule", step.shard,
+                      "the step cannot be skipped by handing \"{}\" on as \"{}\"", step.skip_from,
+                      step.skip_to);
+  }
+
+  const Manifest& manifest_;
+  const ShardIndex& shards_;
+  size_t width_;
+  int64_t tokens_;
+  Findings& findings_;
+  std::map<std::string, Edge> edges_;
+};
+
+// Each shard stands in the schedule once. Tells whether every shard has all widths.
+bool check_steps(const Manifest& manifest, const ShardIndex& shards, Findings& findings) {
+  std::map<std::string_view, int64_t> runs;
+  for (const Step& step : manifest.schedule) {
+    ++runs[step.shard];
+    findings.require(find_shard(shards, step.shard) != nullptr, "manifest.schedule", step.shard,
+                     "a step runs a shard that does not exist");
+  }
+  bool complete = true;
+  for (const Shard& shard : manifest.shards) {
+    findings.require(runs[shard.name] == 1, "manifest.schedule", shard.name,
+                     "the schedule runs the shard {} times", runs[shard.name]);
+    complete = complete && shard.widths.size() == manifest.build.tokens.size();
+  }
+  return complete;
+}
+
+void check_logits(const Manifest& manifest, Findings& findings) {
+  std::set<std::pair<std::string_view, std::string_view>> slices, bound;
+  for (const LogitSlice& slice : manifest.logits.slices) slices.insert({slice.shard, slice.port});
+  for (const Step& step : manifest.schedule)
+    for (const OutputBinding& binding : step.outputs)
+      if (binding.sink == SinkKind::logits) bound.insert({step.shard, binding.port});
+  findings.require(slices == bound, "manifest.vocabulary", {},
+                   "the schedule's logits are not those of the sampling inputs");
+}
+
+}  // namespace
+
+void check_schedule(const Manifest& manifest, Findings& findings) {
+  check_logits(manifest, findings);
+  ShardIndex shards = index_shards(manifest);
+  if (!check_steps(manifest, shards, findings)) return;
+  for (size_t width = 0; width < manifest.build.tokens.size(); ++width)
+    Walk(manifest, shards, width, findings).run();
+}
+
+}  // namespace moec::manifest

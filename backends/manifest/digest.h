@@ -1,0 +1,33 @@
+// The digest of emitted files: xxh3-128 as 32 lower-case hex digits, most significant first (the
+// form that `xxhsum -H2` prints). It finds damage and mix-ups; it is no defence against forgery.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "ir/diagnostics.h"
+
+namespace moec {
+
+class Digest {
+ public:
+  Digest();
+  ~Digest();
+  Digest(Digest&&) noexcept;
+  Digest& operator=(Digest&&) noexcept;
+
+  void update(std::span<const std::byte> bytes);
+  std::string hex() const;  // of all bytes so far
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Reads the file in pieces of 1 MiB. Fails with "digest.open" or "digest.read".
+Result<std::string> digest_file(const std::string& path);
+
+bool is_digest(std::string_view text);
+
+}  // namespace moec

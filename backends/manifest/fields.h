@@ -1,0 +1,213 @@
+// each_field(struct, f): f(name, field) for each field in the schema's order. The one list that the
+// readers and writers of both forms share; a test compares it with manifest.fbs.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "backends/manifest/manifest.h"
+
+namespace moec::manifest {
+
+template <class T, class Struct>
+concept Is = std::same_as<std::remove_const_t<T>, Struct>;
+
+void each_field(Is<Tool> auto& self, auto&& f) {
+  f("name", self.name);
+  f("version", self.version);
+}
+
+void each_field(Is<Model> auto& self, auto&& f) {
+  f("family", self.family);
+  f("config_digest", self.config_digest);
+  f("hidden", self.hidden);
+  f("vocab", self.vocab);
+  f("layers", self.layers);
+  f("max_positions", self.max_positions);
+  f("norm_eps", self.norm_eps);
+  f("tied_head", self.tied_head);
+}
+
+void each_field(Is<Build> auto& self, auto&& f) {
+  f("target", self.target);
+  f("dtype", self.dtype);
+  f("layout", self.layout);
+  f("tokens", self.tokens);
+  f("context", self.context);
+  f("cache", self.cache);
+  f("routing", self.routing);
+  f("exact", self.exact);
+  f("experts", self.experts);
+}
+
+void each_field(Is<FileRef> auto& self, auto&& f) {
+  f("path", self.path);
+  f("bytes", self.bytes);
+  f("digest", self.digest);
+}
+
+void each_field(Is<TableFile> auto& self, auto&& f) {
+  f("file", self.file);
+  f("dtype", self.dtype);
+  f("rows", self.rows);
+  f("columns", self.columns);
+}
+
+void each_field(Is<RopeTable> auto& self, auto&& f) {
+  f("table", self.table);
+  f("style", self.style);
+}
+
+void each_field(Is<Cache> auto& self, auto&& f) {
+  f("layer", self.layer);
+  f("kv_heads", self.kv_heads);
+  f("rows", self.rows);
+  f("head_dim", self.head_dim);
+  f("dtype", self.dtype);
+}
+
+void each_field(Is<Port> auto& self, auto&& f) {
+  f("name", self.name);
+  f("dtype", self.dtype);
+  f("layout", self.layout);
+  f("dims", self.dims);
+}
+
+void each_field(Is<Width> auto& self, auto&& f) {
+  f("tokens", self.tokens);
+  f("file", self.file);
+  f("inputs", self.inputs);
+  f("outputs", self.outputs);
+}
+
+void each_field(Is<OpCount> auto& self, auto&& f) {
+  f("op", self.op);
+  f("count", self.count);
+}
+
+void each_field(Is<Cost> auto& self, auto&& f) {
+  f("bytes_dense", self.bytes_dense);
+  f("bytes_active", self.bytes_active);
+  f("macs_dense", self.macs_dense);
+  f("macs_active", self.macs_active);
+}
+
+void each_field(Is<RuleCount> auto& self, auto&& f) {
+  f("rule", self.rule);
+  f("ops", self.ops);
+}
+
+void each_field(Is<Placement> auto& self, auto&& f) {
+  f("unit", self.unit);
+  f("ops", self.ops);
+  f("rules", self.rules);
+}
+
+void each_field(Is<Routing> auto& self, auto&& f) {
+  f("experts", self.experts);
+  Router::each_field(self.router, f);
+}
+
+void each_field(Is<Shard> auto& self, auto&& f) {
+  f("name", self.name);
+  f("kind", self.kind);
+  f("layer", self.layer);
+  f("first_expert", self.first_expert);
+  f("experts", self.experts);
+  f("vocab_begin", self.vocab_begin);
+  f("vocab_size", self.vocab_size);
+  f("widths", self.widths);
+  f("data", self.data);
+  f("states", self.states);
+  f("routing", self.routing);
+  f("weight_bytes", self.weight_bytes);
+  f("ops", self.ops);
+  f("cost", self.cost);
+  f("placement", self.placement);
+  f("cast_overflows", self.cast_overflows);
+}
+
+void each_field(Is<InputBinding> auto& self, auto&& f) {
+  f("port", self.port);
+  f("source", self.source);
+  f("edge", self.edge);
+  f("window", self.window);
+}
+
+void each_field(Is<OutputBinding> auto& self, auto&& f) {
+  f("port", self.port);
+  f("sink", self.sink);
+  f("edge", self.edge);
+}
+
+void each_field(Is<Step> auto& self, auto&& f) {
+  f("shard", self.shard);
+  f("inputs", self.inputs);
+  f("outputs", self.outputs);
+  f("skip_from", self.skip_from);
+  f("skip_to", self.skip_to);
+}
+
+void each_field(Is<LogitSlice> auto& self, auto&& f) {
+  f("shard", self.shard);
+  f("port", self.port);
+  f("begin", self.begin);
+  f("size", self.size);
+}
+
+void each_field(Is<Logits> auto& self, auto&& f) {
+  f("vocab", self.vocab);
+  f("slices", self.slices);
+}
+
+void each_field(Is<IgnoredWeight> auto& self, auto&& f) {
+  f("tensor", self.tensor);
+  f("reason", self.reason);
+}
+
+void each_field(Is<Golden> auto& self, auto&& f) {
+  f("shard", self.shard);
+  f("precision", self.precision);
+  f("cosine", self.cosine);
+  f("relative_l2", self.relative_l2);
+}
+
+void each_field(Is<Manifest> auto& self, auto&& f) {
+  f("schema_version", self.schema_version);
+  f("tool", self.tool);
+  f("model", self.model);
+  f("build", self.build);
+  f("tokenizer", self.tokenizer);
+  f("embedding", self.embedding);
+  f("rope", self.rope);
+  f("caches", self.caches);
+  f("masked_value", self.masked_value);
+  f("shards", self.shards);
+  f("schedule", self.schedule);
+  f("logits", self.logits);
+  f("ignored", self.ignored);
+  f("golden", self.golden);
+}
+
+// The text name of an enum's value, and back.
+template <class E>
+std::string_view text_of(E value) {
+  if constexpr (std::same_as<E, DType>)
+    return dtype_name(value);
+  else if constexpr (std::same_as<E, Layout>)
+    return layout_name(value);
+  else
+    return enum_name(value);
+}
+
+template <class E>
+std::optional<E> parse_text(std::string_view name) {
+  if constexpr (std::same_as<E, DType>)
+    return parse_dtype(name);
+  else if constexpr (std::same_as<E, Layout>)
+    return parse_layout(name);
+  else
+    return parse_enum<E>(name);
+}
+
+}  // namespace moec::manifest

@@ -1,0 +1,38 @@
+// Collects what the checks of this folder find.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "ir/diagnostics.h"
+
+namespace moec::manifest {
+
+class Findings {
+ public:
+  // Place::shard is `shard` where that is not empty.
+  template <class... Args>
+  void add(const char* code, const std::string& shard, fmt::format_string<Args...> cause,
+           Args&&... args) {
+    list_.push_back({.code = code,
+                     .cause = fmt::format(cause, std::forward<Args>(args)...),
+                     .next_step = "export the model again",
+                     .place = {.shard = shard}});
+  }
+  // Adds the finding where `holds` is false; tells `holds`.
+  template <class... Args>
+  bool require(bool holds, const char* code, const std::string& shard,
+               fmt::format_string<Args...> cause, Args&&... args) {
+    if (!holds) add(code, shard, cause, std::forward<Args>(args)...);
+    return holds;
+  }
+  bool empty() const { return list_.empty(); }
+  Diagnostics take() { return std::move(list_); }
+
+ private:
+  Diagnostics list_;
+};
+
+}  // namespace moec::manifest

@@ -1,0 +1,203 @@
+// The runtime manifest as plain structs: what a program needs to run a folder of shards step by
+// step, knowing nothing of the model. What the fields mean is written once, in manifest.fbs: each
+// struct here is the schema's table of the same name, field by field.
+//
+//   manifest_file.h   both forms, manifest.json and manifest.bin
+//   manifest_check.h  consistency of a manifest, and of the files that it names
+//   digest.h          the digests that it holds
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/ops.h"
+#include "ir/plan.h"
+#include "ir/type.h"
+
+namespace moec::manifest {
+
+// Raised when a field is added or removed, or changes its meaning.
+inline constexpr int64_t kSchemaVersion = 1;
+
+struct Tool {
+  std::string name, version;
+  bool operator==(const Tool&) const = default;
+};
+
+struct Model {
+  std::string family;
+  std::string config_digest;  // of config.json, as in FileRef
+  int64_t hidden = 0, vocab = 0, layers = 0, max_positions = 0;
+  double norm_eps = 0;
+  bool tied_head = false;
+  bool operator==(const Model&) const = default;
+};
+
+struct Build {
+  std::string target;
+  DType dtype = DType::f32;
+  Layout layout = Layout::channels;
+  std::vector<int64_t> tokens;
+  int64_t context = 0;
+  CacheForm cache = CacheForm::append;
+  std::string routing;  // a name of passes/pass.h RoutingForm
+  bool exact = false;
+  std::string experts;  // a name of passes/pass.h ExpertForm
+  bool operator==(const Build&) const = default;
+};
+
+enum class TokenizerKind : uint8_t { none, bytes };
+constexpr std::array<std::string_view, 2> enum_names(TokenizerKind) { return {"none", "bytes"}; }
+
+struct FileRef {
+  std::string path;  // relative to the manifest's folder
+  int64_t bytes = 0;
+  std::string digest;
+  bool operator==(const FileRef&) const = default;
+};
+
+struct TableFile {
+  FileRef file;
+  DType dtype = DType::f32;
+  int64_t rows = 0, columns = 0;
+  bool operator==(const TableFile&) const = default;
+};
+
+struct RopeTable {
+  TableFile table;
+  RopeStyle style = RopeStyle::half;
+  bool operator==(const RopeTable&) const = default;
+};
+
+struct Cache {
+  int64_t layer = 0, kv_heads = 0, rows = 0, head_dim = 0;
+  DType dtype = DType::f32;
+  bool operator==(const Cache&) const = default;
+};
+
+struct Port {
+  std::string name;
+  DType dtype = DType::f32;
+  Layout layout = Layout::plain;
+  Dims dims;
+  bool operator==(const Port&) const = default;
+
+  Port() = default;
+  Port(std::string port_name, const Type& type)
+      : name(std::move(port_name)), dtype(type.dtype), layout(type.layout), dims(type.dims) {}
+  Type type() const { return {dtype, dims, layout}; }
+};
+
+struct Width {
+  int64_t tokens = 0;
+  FileRef file;
+  std::vector<Port> inputs, outputs;
+  bool operator==(const Width&) const = default;
+};
+
+struct OpCount {
+  std::string op;  // a mnemonic
+  int64_t count = 0;
+  bool operator==(const OpCount&) const = default;
+};
+
+struct Cost {
+  int64_t bytes_dense = 0, bytes_active = 0, macs_dense = 0, macs_active = 0;
+  bool operator==(const Cost&) const = default;
+};
+
+struct RuleCount {
+  std::string rule;
+  int64_t ops = 0;
+  bool operator==(const RuleCount&) const = default;
+};
+
+struct Placement {
+  std::string unit;
+  int64_t ops = 0;
+  std::vector<RuleCount> rules;
+  bool operator==(const Placement&) const = default;
+};
+
+struct Routing {
+  int64_t experts = 0;
+  Router router;
+  bool operator==(const Routing&) const = default;
+};
+
+struct Shard {
+  std::string name;
+  ShardKind kind = ShardKind::attention;
+  int64_t layer = -1;
+  int64_t first_expert = 0, experts = 0;
+  int64_t vocab_begin = 0, vocab_size = 0;
+  std::vector<Width> widths;
+  std::vector<FileRef> data;
+  std::vector<Port> states;
+  std::optional<Routing> routing;
+  int64_t weight_bytes = 0;
+  std::vector<OpCount> ops;
+  Cost cost;
+  std::vector<Placement> placement;
+  int64_t cast_overflows = 0;
+  bool operator==(const Shard&) const = default;
+};
+
+struct Step {
+  std::string shard;  // by name
+  std::vector<InputBinding> inputs;
+  std::vector<OutputBinding> outputs;
+  std::string skip_from, skip_to;
+  bool operator==(const Step&) const = default;
+};
+
+struct LogitSlice {
+  std::string shard, port;
+  int64_t begin = 0, size = 0;
+  bool operator==(const LogitSlice&) const = default;
+};
+
+struct Logits {
+  int64_t vocab = 0;
+  std::vector<LogitSlice> slices;
+  bool operator==(const Logits&) const = default;
+};
+
+struct Golden {
+  std::string shard;
+  DType precision = DType::f32;
+  double cosine = 0, relative_l2 = 0;
+  bool operator==(const Golden&) const = default;
+};
+
+struct Manifest {
+  int64_t schema_version = kSchemaVersion;
+  Tool tool;
+  Model model;
+  Build build;
+  TokenizerKind tokenizer = TokenizerKind::none;
+  TableFile embedding;
+  std::optional<RopeTable> rope;
+  std::vector<Cache> caches;
+  double masked_value = kMaskedScore;
+  std::vector<Shard> shards;
+  std::vector<Step> schedule;
+  Logits logits;
+  std::vector<IgnoredWeight> ignored;
+  std::vector<Golden> golden;
+  bool operator==(const Manifest&) const = default;
+
+  const Shard* find_shard(std::string_view name) const {
+    for (const Shard& shard : shards)
+      if (shard.name == name) return &shard;
+    return nullptr;
+  }
+};
+
+}  // namespace moec::manifest
+
+namespace moec {
+using manifest::Manifest;
+}

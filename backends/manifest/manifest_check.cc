@@ -1,0 +1,156 @@
+#include "backends/manifest/manifest_check.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "backends/manifest/check_parts.h"
+#include "backends/manifest/digest.h"
+
+namespace moec {
+namespace manifest {
+namespace {
+
+// Relative, "/" between parts, none of them empty, "." or "..", no control characters.
+bool stays_inside(std::string_view path) {
+  for (char c : path)
+    if (static_cast<unsigned char>(c) < 0x20 || c == '\\' || c == ':' || c == 0x7f) return false;
+  while (true) {
+    size_t slash = path.find('/');
+    std::string_view part = path.substr(0, slash);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (slash == std::string_view::npos) return true;
+    path.remove_prefix(slash + 1);
+  }
+}
+
+void check_files(const Manifest& manifest, Findings& findings) {
+  std::set<std::string_view> seen;
+  for_each_file(manifest, [&](const FileRef& file, const std::string& shard) {
+    findings.require(stays_inside(file.path), "manifest.path", shard,
+                     "the path \"{}\" is not one inside the folder", file.path);
+    findings.require(seen.insert(file.path).second, "manifest.path", shard,
+                     "the path \"{}\" is named twice", file.path);
+    findings.require(is_digest(file.digest), "manifest.digest", shard,
+                     "the digest \"{}\" of {} is not 32 hex digits", file.digest, file.path);
+    findings.require(file.bytes >= 0, "manifest.number", shard, "{} has {} bytes", file.path,
+                     file.bytes);
+  });
+}
+
+void check_table(const TableFile& table, std::string_view name, Findings& findings) {
+  std::optional<int64_t> elements = checked_elements({table.rows, table.columns});
+  if (!findings.require(elements.has_value(), "manifest.table", {}, "{} is {} rows by {} columns",
+                        name, table.rows, table.columns))
+    return;
+  int64_t bytes = *elements * dtype_bytes(table.dtype);
+  findings.require(bytes == table.file.bytes, "manifest.table", {},
+                   "{} needs {} bytes for {} rows by {} columns of {}, its file has {}", name,
+                   bytes, table.rows, table.columns, dtype_name(table.dtype), table.file.bytes);
+}
+
+void check_tables(const Manifest& manifest, Findings& findings) {
+  const TableFile& embedding = manifest.embedding;
+  check_table(embedding, "embedding", findings);
+  findings.require(
+      embedding.rows == manifest.model.vocab && embedding.columns == manifest.model.hidden,
+      "manifest.table", {}, "embedding is {} by {}, vocab by hidden are {} by {}", embedding.rows,
+      embedding.columns, manifest.model.vocab, manifest.model.hidden);
+  if (!manifest.rope) return;
+  const TableFile& rope = manifest.rope->table;
+  check_table(rope, "rope", findings);
+  findings.require(rope.columns % 2 == 0, "manifest.table", {},
+                   "rope has {} columns, which are not halves of cosines and sines", rope.columns);
+  findings.require(rope.rows >= manifest.build.context, "manifest.table", {},
+                   "rope has {} positions for a context of {}", rope.rows, manifest.build.context);
+}
+
+void check_numbers(const Manifest& manifest, Findings& findings) {
+  auto positive = [&](int64_t number, std::string_view name) {
+    findings.require(number > 0 && number <= kMaxElements, "manifest.number", {}, "{} is {}", name,
+                     number);
+  };
+  positive(manifest.model.hidden, "model.hidden");
+  positive(manifest.model.vocab, "model.vocab");
+  positive(manifest.model.layers, "model.layers");
+  positive(manifest.model.max_positions, "model.max_positions");
+  positive(manifest.build.context, "build.context");
+  findings.require(manifest.masked_value < -1000, "manifest.number", {},
+                   "masked_value {} does not hide a score", manifest.masked_value);
+  const std::vector<int64_t>& tokens = manifest.build.tokens;
+  bool ascending =
+      std::adjacent_find(tokens.begin(), tokens.end(), std::greater_equal<>()) == tokens.end();
+  findings.require(
+      !tokens.empty() && ascending && tokens.front() > 0 && tokens.back() <= kMaxElements,
+      "manifest.number", {}, "build.tokens [{}] are not ascending widths", fmt::join(tokens, ", "));
+  bool exact = manifest.build.routing != "full_softmax";
+  findings.require(manifest.build.exact == exact, "manifest.number", {}, "routing {} is marked {}",
+                   manifest.build.routing, manifest.build.exact ? "exact" : "inexact");
+}
+
+void check_ports(const std::vector<Port>& ports, const std::string& shard, Findings& findings) {
+  std::set<std::string_view> names;
+  for (const Port& port : ports) {
+    findings.require(names.insert(port.name).second, "manifest.name", shard,
+                     "the port {} is named twice", port.name);
+    bool sized = port.dims.size() <= kMaxRank && checked_elements(port.dims).has_value();
+    findings.require(sized, "manifest.number", shard, "the port {} has the shape {}", port.name,
+                     to_string(port.dims));
+  }
+}
+
+void check_shard(const Manifest& manifest, const Shard& shard, Findings& findings) {
+  std::vector<int64_t> widths;
+  for (const Width& width : shard.widths) {
+    widths.push_back(width.tokens);
+    check_ports(width.inputs, shard.name, findings);
+    check_ports(width.outputs, shard.name, findings);
+  }
+  check_ports(shard.states, shard.name, findings);
+  findings.require(widths == manifest.build.tokens, "manifest.width", shard.name,
+                   "the shard has the widths [{}], the build [{}]", fmt::join(widths, ", "),
+                   fmt::join(manifest.build.tokens, ", "));
+  const Cost& cost = shard.cost;
+  for (int64_t number : {shard.weight_bytes, shard.cast_overflows, cost.bytes_dense,
+                         cost.bytes_active, cost.macs_dense, cost.macs_active})
+    findings.require(number >= 0, "manifest.number", shard.name, "a size or cost is {}", number);
+}
+
+void check_names(const Manifest& manifest, Findings& findings) {
+  std::set<std::string_view> shards;
+  for (const Shard& shard : manifest.shards)
+    findings.require(shards.insert(shard.name).second, "manifest.name", shard.name,
+                     "the shard is named twice");
+  for (const Golden& golden : manifest.golden)
+    findings.require(shards.count(golden.shard) == 1, "manifest.name", golden.shard,
+                     "a golden result is for a shard that does not exist");
+  std::set<int64_t> layers;
+  for (const Cache& cache : manifest.caches)
+    findings.require(layers.insert(cache.layer).second, "manifest.name", {},
+                     "layer {} has two caches", cache.layer);
+}
+
+}  // namespace
+}  // namespace manifest
+
+Diagnostics check_manifest(const Manifest& manifest) {
+  manifest::Findings findings;
+  if (!findings.require(manifest.schema_version == manifest::kSchemaVersion, "manifest.version", {},
+                        "the manifest has schema version {}, this moec reads version {}",
+                        manifest.schema_version, manifest::kSchemaVersion))
+    return findings.take();
+  manifest::check_numbers(manifest, findings);
+  // The other checks count with these numbers.
+  if (!findings.empty()) return findings.take();
+  manifest::check_files(manifest, findings);
+  manifest::check_tables(manifest, findings);
+  manifest::check_names(manifest, findings);
+  for (const manifest::Shard& shard : manifest.shards)
+    manifest::check_shard(manifest, shard, findings);
+  manifest::check_layers(manifest, findings);
+  manifest::check_vocabulary(manifest, findings);
+  manifest::check_schedule(manifest, findings);
+  return findings.take();
+}
+
+}  // namespace moec

@@ -1,0 +1,125 @@
+#include "backends/manifest/manifest_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "backends/manifest/manifest_check.h"
+
+namespace moec {
+namespace {
+
+std::string join(const std::string& folder, std::string_view name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+tl::unexpected<Diagnostics> write_error(const std::string& path, int error) {
+  Place place{.file = path};
+  if (error == ENOSPC || error == EDQUOT)
+    return fail("manifest.no_space", "no space left to write the file",
+                "free space on the disk, or choose another output folder", place);
+  if (error == EACCES || error == EPERM || error == EROFS)
+    return fail("manifest.no_permission", "no permission to write the file",
+                "choose an output folder that you may write to", place);
+  return fail("manifest.write", fmt::format("cannot write: {}", std::strerror(error)),
+              "check the output folder", place);
+}
+
+// The errno of the first step that fails, or 0.
+int write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return ::fsync(fd) == 0 ? 0 : errno;
+}
+
+Status write_file(const std::string& path, std::string_view bytes) {
+  std::string temporary = path + ".tmp";
+  int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return write_error(path, errno);
+  int error = write_all(fd, bytes);
+  if (::close(fd) != 0 && error == 0) error = errno;
+  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return {};
+  ::unlink(temporary.c_str());
+  return write_error(path, error);
+}
+
+Result<std::string> read_file(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0)
+    return fail("manifest.read", fmt::format("cannot read: {}", std::strerror(errno)),
+                "give the folder that moec export wrote", {.file = path});
+  if (!S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) > kMaxManifestBytes)
+    return fail("manifest.read", "not a regular file of a manifest's size",
+                "give the folder that moec export wrote", {.file = path});
+  std::string bytes(static_cast<size_t>(info.st_size), '\0');
+  std::ifstream in(path, std::ios::binary);
+  if (!in.read(bytes.data(), info.st_size))
+    return fail("manifest.read", "cannot read the whole file", "check its permissions and the disk",
+                {.file = path});
+  return bytes;
+}
+
+std::string_view take_line(std::string_view& text) {
+  size_t end = text.find('\n');
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return line.substr(std::min(line.find_first_not_of(' '), line.size()));
+}
+
+// Both forms as canonical text, told apart by their first line that differs.
+Status require_equal(const Manifest& json, const Manifest& bin, const std::string& folder) {
+  if (json == bin) return {};
+  MOEC_ASSIGN(std::string json_text, to_json(json));
+  MOEC_ASSIGN(std::string bin_text, to_json(bin));
+  std::string_view left = json_text, right = bin_text, left_line, right_line;
+  while (left_line == right_line && !(left.empty() && right.empty())) {
+    left_line = take_line(left);
+    right_line = take_line(right);
+  }
+  return fail(
+      "manifest.disagree",
+      fmt::format("manifest.json says `{}` where manifest.bin says `{}`", left_line, right_line),
+      "export the model again; do not edit one of the two files alone",
+      {.file = join(folder, kManifestBin)});
+}
+
+}  // namespace
+
+Status write_manifest(const Manifest& manifest, const std::string& folder) {
+  if (Diagnostics findings = check_manifest(manifest); has_error(findings))
+    return fail(std::move(findings));
+  MOEC_ASSIGN(std::string json, to_json(manifest));
+  MOEC_ASSIGN(std::string bytes, to_bytes(manifest));
+  MOEC_TRY(write_file(join(folder, kManifestBin), bytes));
+  return write_file(join(folder, kManifestJson), json);
+}
+
+Result<Manifest> read_manifest(const std::string& folder) {
+  std::string json_path = join(folder, kManifestJson), bin_path = join(folder, kManifestBin);
+  MOEC_ASSIGN(std::string json, read_file(json_path));
+  MOEC_ASSIGN(Manifest manifest, from_json(json, json_path));
+  if (std::filesystem::exists(std::filesystem::symlink_status(bin_path))) {
+    MOEC_ASSIGN(std::string bytes, read_file(bin_path));
+    MOEC_ASSIGN(Manifest other, from_bytes(bytes, bin_path));
+    MOEC_TRY(require_equal(manifest, other, folder));
+  }
+  Diagnostics findings = check_manifest(manifest);
+  for (Diagnostic& finding : findings)
+    if (finding.place.file.empty()) finding.place.file = json_path;
+  if (has_error(findings)) return fail(std::move(findings));
+  return manifest;
+}
+
+}  // namespace moec

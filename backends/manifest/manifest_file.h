@@ -1,0 +1,39 @@
+// The manifest's two forms, made from one object: manifest.json for readers, manifest.bin
+// (FlatBuffers, identifier "MOEC") for runtimes. Both say the same, to the last bit of a number.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "backends/manifest/manifest.h"
+#include "ir/diagnostics.h"
+
+namespace moec {
+
+inline constexpr std::string_view kManifestJson = "manifest.json";
+inline constexpr std::string_view kManifestBin = "manifest.bin";
+// A manifest larger than this is refused before it is read.
+inline constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 28;
+
+// Fails for text that is not UTF-8 ("manifest.not_utf8") and numbers that are not finite
+// ("manifest.not_finite"), naming the field.
+Result<std::string> to_json(const Manifest& manifest);
+// Fails for unknown enum names of Build::routing and Build::experts ("manifest.unknown_name").
+Result<std::string> to_bytes(const Manifest& manifest);
+
+// Strict: "manifest.unknown_field", "manifest.missing_field", "manifest.syntax" for all else that
+// is wrong in the text, with line and column. `file` names the text in the errors.
+Result<Manifest> from_json(std::string_view text, const std::string& file = "manifest.json");
+// Safe on any bytes: "manifest.corrupt", "manifest.missing_field".
+Result<Manifest> from_bytes(std::string_view bytes, const std::string& file = "manifest.bin");
+
+// Checks the manifest (manifest_check.h), then writes both files, each under a temporary name that
+// is renamed when its bytes are on disk. manifest.json comes last: where it stands, the folder is
+// complete. Fails with "manifest.no_space", "manifest.no_permission" or "manifest.write".
+Status write_manifest(const Manifest& manifest, const std::string& folder);
+
+// Reads manifest.json; manifest.bin, where there is one, must say the same ("manifest.disagree").
+// The result has passed check_manifest: its paths stay in the folder, its schedule is connected.
+Result<Manifest> read_manifest(const std::string& folder);
+
+}  // namespace moec

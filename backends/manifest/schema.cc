@@ -1,0 +1,31 @@
+#include "backends/manifest/schema.h"
+
+#include <memory>
+#include <string>
+
+#include "embedded/embedded_schema.h"
+#include "ir/invariant.h"
+
+namespace moec::manifest {
+
+void load_schema(flatbuffers::Parser& parser) {
+  std::string text(embedded_schema.front().text);
+  MOEC_CHECK(parser.Parse(text.c_str()), "manifest.fbs does not parse: {}", parser.error_);
+}
+
+const flatbuffers::Parser& schema() {
+  static const auto parser = [] {
+    auto made = std::make_unique<flatbuffers::Parser>();
+    load_schema(*made);
+    return made;
+  }();
+  return *parser;
+}
+
+const flatbuffers::FieldDef& field_of(const flatbuffers::StructDef& table, const char* name) {
+  const flatbuffers::FieldDef* field = table.fields.Lookup(name);
+  MOEC_CHECK(field != nullptr, "manifest.fbs: table {} has no field {}", table.name, name);
+  return *field;
+}
+
+}  // namespace moec::manifest

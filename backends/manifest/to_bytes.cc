@@ -1,0 +1,107 @@
+// Manifest → FlatBuffer: each struct becomes the schema's table of the same fields, found by name.
+#include <flatbuffers/flatbuffers.h>
+#include <fmt/format.h>
+
+#include "backends/manifest/fields.h"
+#include "backends/manifest/manifest_file.h"
+#include "backends/manifest/schema.h"
+#include "ir/invariant.h"
+#include "manifest_generated.h"
+
+namespace moec {
+namespace manifest {
+
+using flatbuffers::FieldDef;
+using flatbuffers::StructDef;
+using flatbuffers::uoffset_t;
+
+namespace {
+
+template <class T>
+constexpr bool is_scalar = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+
+class Writer {
+ public:
+  // FlatBuffers are written inside out: a table's strings, vectors and tables come before it.
+  template <class T>
+  uoffset_t table(const T& value, const StructDef& def) {
+    std::vector<uoffset_t> children;
+    each_field(value, [&](const char* name, const auto& field) {
+      children.push_back(child(field, field_of(def, name)));
+    });
+    uoffset_t start = builder_.StartTable();
+    size_t next = 0;
+    each_field(value, [&](const char* name, const auto& field) {
+      add(field, field_of(def, name), children[next++]);
+    });
+    return builder_.EndTable(start);
+  }
+
+  Result<std::string> finish(uoffset_t root) {
+    if (has_error(findings_)) return fail(std::move(findings_));
+    builder_.Finish(flatbuffers::Offset<void>(root), wire::ManifestIdentifier());
+    return std::string(reinterpret_cast<const char*>(builder_.GetBufferPointer()),
+                       builder_.GetSize());
+  }
+
+ private:
+  // The offset of what the field points at; 0 for what stands in the table itself, or is absent.
+  uoffset_t child(const std::string& text, const FieldDef& field) {
+    return field.value.type.enum_def ? 0 : builder_.CreateString(text).o;
+  }
+  uoffset_t child(const std::vector<int64_t>& numbers, const FieldDef&) {
+    return builder_.CreateVector(numbers).o;
+  }
+  template <class T>
+  uoffset_t child(const std::vector<T>& items, const FieldDef& field) {
+    std::vector<flatbuffers::Offset<void>> offsets;
+    for (const T& item : items) offsets.emplace_back(table(item, *field.value.type.struct_def));
+    return builder_.CreateVector(offsets).o;
+  }
+  template <class T>
+  uoffset_t child(const std::optional<T>& item, const FieldDef& field) {
+    return item ? child(*item, field) : 0;
+  }
+  template <class T>
+  uoffset_t child(const T& value, const FieldDef& field) {
+    if constexpr (is_scalar<T>)
+      return 0;
+    else
+      return table(value, *field.value.type.struct_def);
+  }
+
+  template <class T>
+  void add(const T& value, const FieldDef& field, uoffset_t offset) {
+    if (offset != 0) return builder_.AddOffset(at(field), flatbuffers::Offset<void>(offset));
+    if constexpr (std::is_enum_v<T>)
+      add_name(text_of(value), field);
+    else if constexpr (std::same_as<T, bool>)
+      builder_.AddElement<uint8_t>(at(field), value);
+    else if constexpr (is_scalar<T>)
+      builder_.AddElement<T>(at(field), value);
+    else if constexpr (std::same_as<T, std::string>)
+      add_name(value, field);
+  }
+  void add_name(std::string_view name, const FieldDef& field) {
+    const flatbuffers::EnumDef& names = *field.value.type.enum_def;
+    const flatbuffers::EnumVal* known = names.Lookup(std::string(name));
+    if (known) return builder_.AddElement<uint8_t>(at(field), known->GetAsUInt64());
+    findings_.push_back({.code = "manifest.unknown_name",
+                         .cause = fmt::format("{} has no value \"{}\"", names.name, name),
+                         .next_step = "use a name that manifest.fbs lists"});
+  }
+  static flatbuffers::voffset_t at(const FieldDef& field) { return field.value.offset; }
+
+  flatbuffers::FlatBufferBuilder builder_;
+  Diagnostics findings_;
+};
+
+}  // namespace
+}  // namespace manifest
+
+Result<std::string> to_bytes(const Manifest& manifest) {
+  manifest::Writer writer;
+  return writer.finish(writer.table(manifest, *manifest::schema().root_struct_def_));
+}
+
+}  // namespace moec

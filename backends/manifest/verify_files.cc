@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "backends/manifest/check_parts.h"
+#include "backends/manifest/digest.h"
+#include "backends/manifest/manifest_check.h"
+
+namespace moec {
+namespace {
+
+Diagnostic finding(const char* code, std::string cause, const std::string& path,
+                   const std::string& shard) {
+  return {.code = code,
+          .cause = std::move(cause),
+          .next_step = "export the model again",
+          .place = {.shard = shard, .file = path}};
+}
+
+void verify_file(const manifest::FileRef& file, const std::string& shard, const std::string& folder,
+                 bool digests, Diagnostics& findings) {
+  std::string path = (std::filesystem::path(folder) / file.path).string();
+  auto report = [&](const char* code, std::string cause) {
+    findings.push_back(finding(code, std::move(cause), path, shard));
+  };
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+    return report("manifest.file_missing", "the manifest names a file that is not there");
+  if (info.st_size != file.bytes)
+    return report(
+        "manifest.size_changed",
+        fmt::format("the file has {} bytes, the manifest says {}", info.st_size, file.bytes));
+  if (!digests) return;
+  Result<std::string> digest = digest_file(path);
+  if (!digest) {
+    findings.insert(findings.end(), digest.error().begin(), digest.error().end());
+  } else if (*digest != file.digest) {
+    report("manifest.digest_changed",
+           fmt::format("the file has the digest {}, the manifest says {}", *digest, file.digest));
+  }
+}
+
+}  // namespace
+
+Diagnostics verify_files(const Manifest& manifest, const std::string& folder, bool digests) {
+  Diagnostics findings;
+  manifest::for_each_file(manifest, [&](const manifest::FileRef& file, const std::string& shard) {
+    verify_file(file, shard, folder, digests, findings);
+  });
+  return findings;
+}
+
+}  // namespace moec

@@ -1,0 +1,346 @@
+#include "backends/manifest/manifest_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "tests/backends/manifest_sample.h"
+
+namespace moec {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string sample_json() { return to_json(SampleManifest::make()).value(); }
+
+// The sample's JSON with its first `from` replaced.
+std::string with(const std::string& from, const std::string& to) {
+  std::string text = sample_json();
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string error_of(const Result<Manifest>& result) {
+  return result ? "no error" : render(result.error());
+}
+
+std::string fresh_folder(const std::string& name) {
+  std::string folder = testing::TempDir() + "/manifest_" + name;
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(ManifestFile, BothFormsRoundTrip) {
+  Manifest sample = SampleManifest::make();
+  Result<Manifest> by_json = from_json(to_json(sample).value());
+  ASSERT_TRUE(by_json) << error_of(by_json);
+  EXPECT_EQ(*by_json, sample);
+  Result<Manifest> by_bytes = from_bytes(to_bytes(sample).value());
+  ASSERT_TRUE(by_bytes) << error_of(by_bytes);
+  EXPECT_EQ(*by_bytes, sample);
+}
+
+TEST(ManifestFile, SameManifestSameBytes) {
+  EXPECT_EQ(to_bytes(SampleManifest::make()).value(), to_bytes(SampleManifest::make()).value());
+  Manifest sample = SampleManifest::make();
+  EXPECT_EQ(to_bytes(from_json(sample_json()).value()).value(), to_bytes(sample).value());
+  EXPECT_EQ(to_json(from_bytes(to_bytes(sample).value()).value()).value(), sample_json());
+}
+
+TEST(ManifestFile, BytesCarryTheIdentifier) {
+  EXPECT_EQ(to_bytes(SampleManifest::make()).value().substr(4, 4), "MOEC");
+}
+
+TEST(ManifestFile, JsonNamesEnumsAndKeepsShortPartsOnOneLine) {
+  std::string text = sample_json();
+  EXPECT_THAT(
+      text, HasSubstr(R"({"port": "attn_mask", "source": "attn_mask", "edge": "", "window": 5})"));
+  EXPECT_THAT(text,
+              HasSubstr(R"({"name": "x", "dtype": "f32", "layout": "rows", "dims": [1, 8]})"));
+  EXPECT_THAT(text, HasSubstr("\n  \"tokenizer\": \"bytes\",\n"));
+}
+
+TEST(ManifestFile, NumbersAndTextComeBackExactly) {
+  Manifest sample = SampleManifest::make();
+  sample.golden[0].cosine = 0.1 + 0.2;
+  sample.golden[0].relative_l2 = std::numeric_limits<double>::denorm_min();
+  sample.shards[0].weight_bytes = std::numeric_limits<int64_t>::max();
+  sample.masked_value = -std::numeric_limits<double>::max();
+  sample.ignored[0].reason = "quote \" backslash \\ tab \t bell \a é 漢 😀";
+  Result<Manifest> back = from_json(to_json(sample).value());
+  ASSERT_TRUE(back) << error_of(back);
+  EXPECT_EQ(*back, sample);
+  EXPECT_EQ(from_bytes(to_bytes(sample).value()).value(), sample);
+}
+
+TEST(ManifestFile, AbsentPartsStayAbsent) {
+  Manifest sample = SampleManifest::make();
+  sample.rope.reset();
+  EXPECT_EQ(from_json(to_json(sample).value()).value(), sample);
+  EXPECT_EQ(from_bytes(to_bytes(sample).value()).value(), sample);
+}
+
+TEST(ManifestFile, WritersRefuseWhatReadersWould) {
+  Manifest sample = SampleManifest::make();
+  sample.golden[0].cosine = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(render(to_json(sample).error()),
+            "error[manifest.not_finite]: golden[0].cosine is not a finite number");
+  EXPECT_THAT(error_of(from_bytes(to_bytes(sample).value())),
+              HasSubstr("golden[0].cosine: the number is not finite"));
+  for (const char* bad : {"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe6\xbc"}) {
+    sample = SampleManifest::make();
+    sample.ignored[0].tensor = bad;
+    EXPECT_EQ(render(to_json(sample).error()),
+              "error[manifest.not_utf8]: ignored[0].tensor is not UTF-8 text");
+  }
+  sample = SampleManifest::make();
+  sample.build.routing = "guess";
+  EXPECT_THAT(render(to_bytes(sample).error()),
+              StartsWith("error[manifest.unknown_name]: RoutingForm has no value \"guess\""));
+}
+
+TEST(ManifestFile, UnknownFieldIsRefused) {
+  std::string text = with("\"tool\": {", "\"frobnicate\": 1, \"tool\": {");
+  EXPECT_EQ(error_of(from_json(text)),
+            "error[manifest.unknown_field] manifest.json:3:17: unknown field: frobnicate\n"
+            "  next: export the model again, or correct the text by "
+            "backends/manifest/manifest.fbs");
+}
+
+TEST(ManifestFile, MissingFieldIsNamed) {
+  EXPECT_EQ(error_of(from_json(with("    \"hidden\": 8,\n", ""))),
+            "error[manifest.missing_field] manifest.json: the manifest lacks model.hidden\n"
+            "  next: export the model again");
+  EXPECT_THAT(error_of(from_json(with("\"version\": \"0.1.0\"", "\"name\": \"moec\""))),
+              HasSubstr("field set more than once: name"));
+  EXPECT_THAT(error_of(from_json(with(", \"macs_active\": 512", ""))),
+              HasSubstr("lacks shards[0].cost.macs_active"));
+  EXPECT_THAT(error_of(from_json(with("{\"port\": \"rope_cos\", ", "{"))),
+              HasSubstr("lacks schedule[0].inputs[1].port"));
+  EXPECT_THAT(error_of(from_json("{}")), HasSubstr("lacks schema_version"));
+}
+
+TEST(ManifestFile, MalformedJsonIsRefused) {
+  auto code = [](const std::string& text) {
+    Result<Manifest> result = from_json(text);
+    return result ? "none" : result.error()[0].code;
+  };
+  EXPECT_EQ(code(""), "manifest.syntax");
+  EXPECT_EQ(code("[]"), "manifest.syntax");
+  EXPECT_EQ(code(sample_json() + "{}"), "manifest.syntax");
+  EXPECT_EQ(code(sample_json() + '\0'), "manifest.syntax");
+  EXPECT_EQ(code(sample_json().substr(0, 400)), "manifest.syntax");
+  EXPECT_EQ(code(with("\"kind\": \"attention\"", "\"kind\": \"attitude\"")), "manifest.syntax");
+  EXPECT_EQ(code(with("\"hidden\": 8", "\"hidden\": 8.5")), "manifest.syntax");
+  EXPECT_EQ(code(with("\"hidden\": 8", "\"hidden\": 99999999999999999999")), "manifest.syntax");
+  EXPECT_EQ(code(with("\"hidden\": 8", "\"hidden\": [8]")), "manifest.syntax");
+  EXPECT_EQ(code(with("rotary.inv_freq", "\xff")), "manifest.syntax");
+  EXPECT_EQ(code(std::string(100000, '{')), "manifest.syntax");
+  EXPECT_EQ(code("include \"/etc/passwd\";" + sample_json()), "manifest.syntax");
+  EXPECT_EQ(code("table T { x: int; }" + sample_json()), "manifest.syntax");
+}
+
+TEST(ManifestFile, SyntaxErrorsTellLineAndColumn) {
+  Result<Manifest> result = from_json("{\n  \"schema_version\": 1,\n  \"tool\": 7\n}", "m.json");
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error()[0].place.file, "m.json");
+  EXPECT_EQ(result.error()[0].place.line, 3u);
+}
+
+TEST(ManifestFile, TruncatedBinIsRefused) {
+  std::string bytes = to_bytes(SampleManifest::make()).value();
+  for (size_t size = 0; size < bytes.size(); size += 1 + size / 16) {
+    Result<Manifest> result = from_bytes(bytes.substr(0, size));
+    ASSERT_FALSE(result) << size;
+    EXPECT_EQ(result.error()[0].code, "manifest.corrupt");
+  }
+  EXPECT_EQ(error_of(from_bytes("MOEC")),
+            "error[manifest.corrupt] manifest.bin: the file is damaged or not a manifest\n"
+            "  next: export the model again");
+}
+
+// Whatever the bytes, the readers answer; what they accept can be written and read again.
+void expect_answer(const Result<Manifest>& result) {
+  if (!result) {
+    EXPECT_FALSE(result.error().empty());
+    return;
+  }
+  Result<std::string> bytes = to_bytes(*result);
+  ASSERT_TRUE(bytes);
+  EXPECT_EQ(from_bytes(*bytes).value(), *result);
+}
+
+TEST(ManifestFile, RandomChangesNeverCrashTheReaders) {
+  std::mt19937 random(7);
+  const std::string bytes = to_bytes(SampleManifest::make()).value(), text = sample_json();
+  int accepted = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string changed = round % 2 ? bytes : text;
+    for (unsigned changes = 1 + random() % 4; changes > 0; --changes)
+      changed[random() % changed.size()] = static_cast<char>(random());
+    Result<Manifest> result = round % 2 ? from_bytes(changed) : from_json(changed);
+    accepted += result.has_value();
+    expect_answer(result);
+  }
+  EXPECT_GT(accepted, 0);
+  for (int round = 0; round < 500; ++round) {
+    std::string noise(random() % 200, '\0');
+    for (char& c : noise) c = static_cast<char>(random());
+    if (noise.size() > 8) noise.replace(4, 4, "MOEC");
+    EXPECT_FALSE(from_bytes(noise));
+    EXPECT_FALSE(from_json(noise));
+  }
+}
+
+TEST(ManifestFile, UnalignedBytesAreRead) {
+  std::string shifted = "x" + to_bytes(SampleManifest::make()).value();
+  EXPECT_TRUE(from_bytes(std::string_view(shifted).substr(1)));
+}
+
+uint32_t word_at(const std::string& bytes, size_t at) {
+  uint32_t word;
+  std::memcpy(&word, bytes.data() + at, sizeof word);
+  return word;
+}
+
+// A vector whose entries all point at one large table would grow in memory far beyond the file.
+TEST(ManifestFile, SharedPartsAreRefused) {
+  constexpr uint32_t entries = 777;
+  Manifest sample = SampleManifest::make();
+  sample.ignored.assign(entries, {"tensor", ""});
+  sample.ignored[0].reason = std::string(5000, 'r');
+  std::string bytes = to_bytes(sample).value();
+  size_t vector = 0;
+  while (vector + 8 < bytes.size() && word_at(bytes, vector) != entries) vector += 4;
+  ASSERT_EQ(word_at(bytes, vector), entries);
+  // Each entry is the distance from itself to its table: let all lead to the first one's.
+  size_t first = vector + 4, table = first + word_at(bytes, first);
+  for (uint32_t i = 0; i < entries; ++i) {
+    auto distance = static_cast<uint32_t>(table - (first + 4 * i));
+    std::memcpy(bytes.data() + first + 4 * i, &distance, sizeof distance);
+  }
+  EXPECT_THAT(error_of(from_bytes(bytes)), HasSubstr("parts of the file are shared"));
+}
+
+TEST(ManifestFile, WritesBothFilesAndReadsThemBack) {
+  std::string folder = fresh_folder("both");
+  ASSERT_TRUE(write_manifest(SampleManifest::make(), folder));
+  Result<Manifest> back = read_manifest(folder);
+  ASSERT_TRUE(back) << error_of(back);
+  EXPECT_EQ(*back, SampleManifest::make());
+  EXPECT_EQ(read_text(folder + "/manifest.json"), sample_json());
+  EXPECT_EQ(read_text(folder + "/manifest.bin"), to_bytes(SampleManifest::make()).value());
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    files += entry.is_regular_file();
+  EXPECT_EQ(files, 2u);
+}
+
+TEST(ManifestFile, JsonAloneIsEnough) {
+  std::string folder = fresh_folder("json_only");
+  write_text(folder + "/manifest.json", sample_json());
+  EXPECT_EQ(read_manifest(folder).value(), SampleManifest::make());
+}
+
+TEST(ManifestFile, FormsThatDisagreeAreRefused) {
+  std::string folder = fresh_folder("disagree");
+  ASSERT_TRUE(write_manifest(SampleManifest::make(), folder));
+  write_text(folder + "/manifest.json", with("\"max_positions\": 64", "\"max_positions\": 65"));
+  std::string error = error_of(read_manifest(folder));
+  EXPECT_THAT(error, StartsWith("error[manifest.disagree] " + folder + "/manifest.bin: "));
+  EXPECT_THAT(error, HasSubstr("\"max_positions\": 65"));
+  EXPECT_THAT(error, HasSubstr("\"max_positions\": 64"));
+}
+
+TEST(ManifestFile, DamagedBinIsRefused) {
+  std::string folder = fresh_folder("damaged");
+  ASSERT_TRUE(write_manifest(SampleManifest::make(), folder));
+  write_text(folder + "/manifest.bin", "short");
+  EXPECT_THAT(error_of(read_manifest(folder)), StartsWith("error[manifest.corrupt]"));
+}
+
+TEST(ManifestFile, InconsistentManifestIsNeitherReadNorWritten) {
+  std::string folder = fresh_folder("inconsistent");
+  Manifest sample = SampleManifest::make();
+  sample.embedding.file.path = "../embed.bin";
+  Status written = write_manifest(sample, folder);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error()[0].code, "manifest.path");
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  write_text(folder + "/manifest.json", to_json(sample).value());
+  EXPECT_EQ(error_of(read_manifest(folder)),
+            "error[manifest.path] " + folder +
+                "/manifest.json: the path \"../embed.bin\" is not one inside the folder\n"
+                "  next: export the model again");
+}
+
+TEST(ManifestFile, MissingManifestIsAnError) {
+  std::string folder = fresh_folder("none");
+  EXPECT_EQ(error_of(read_manifest(folder)),
+            "error[manifest.read] " + folder +
+                "/manifest.json: cannot read: No such file or directory\n"
+                "  next: give the folder that moec export wrote");
+  std::filesystem::create_directory(folder + "/manifest.json");
+  EXPECT_THAT(error_of(read_manifest(folder)), HasSubstr("not a regular file"));
+}
+
+TEST(ManifestFile, FailedWriteLeavesTheOldFiles) {
+  std::string folder = fresh_folder("limit");
+  ASSERT_TRUE(write_manifest(SampleManifest::make(), folder));
+  std::string before = read_text(folder + "/manifest.bin");
+  rlimit old_limit;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+  rlimit limit = old_limit;
+  limit.rlim_cur = 100;
+  auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  Manifest other = SampleManifest::make();
+  other.model.norm_eps = 1e-5;
+  Status written = write_manifest(other, folder);
+  setrlimit(RLIMIT_FSIZE, &old_limit);
+  std::signal(SIGXFSZ, old_handler);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error()[0].code, "manifest.write");
+  EXPECT_EQ(read_text(folder + "/manifest.bin"), before);
+  EXPECT_FALSE(std::filesystem::exists(folder + "/manifest.bin.tmp"));
+}
+
+TEST(ManifestFile, UnusableFolderIsAnError) {
+  std::string folder = fresh_folder("unusable");
+  write_text(folder + "/file", "x");
+  Status written = write_manifest(SampleManifest::make(), folder + "/file");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error()[0].code, "manifest.write");
+  EXPECT_EQ(written.error()[0].place.file, folder + "/file/manifest.bin");
+}
+
+TEST(ManifestFile, FullDiskIsNamed) {
+  std::string folder = fresh_folder("full");
+  std::filesystem::create_symlink("/dev/full", folder + "/manifest.bin.tmp");
+  Status written = write_manifest(SampleManifest::make(), folder);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error()[0].code, "manifest.no_space");
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,22 @@
+// Both readers of the manifest: the first byte chooses the form. What a reader accepts can be
+// checked, written and read again, and is then the same.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "backends/manifest/manifest_check.h"
+#include "backends/manifest/manifest_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
+  auto manifest = data[0] % 2 ? moec::from_bytes(input) : moec::from_json(input);
+  if (!manifest) return 0;
+  moec::check_manifest(*manifest);
+  auto bytes = moec::to_bytes(*manifest);
+  if (!bytes || moec::from_bytes(*bytes).value() != *manifest) std::abort();
+  if (auto json = moec::to_json(*manifest))
+    if (moec::from_json(*json).value() != *manifest) std::abort();
+  return 0;
+}
