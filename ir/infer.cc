@@ -117,6 +117,11 @@ Joined join_shapes(Check& check, std::string_view shape_code, std::string_view l
 
 // ---- Composites --------------------------------------------------------------------------------
 
+// Larger counts are no model's, and their products would overflow.
+constexpr int64_t kMaxCount = int64_t{1} << 20;
+
+bool is_count(int64_t value) { return value >= 1 && value <= kMaxCount; }
+
 bool projection(Check& check, std::string_view code, size_t weight, int64_t out, int64_t in) {
   return check.has_dims(code, weight, {out, in});
 }
@@ -142,11 +147,11 @@ struct AttentionOperands {
 
 bool attention_attributes(Check& check, const Attention& op) {
   bool good = check.require(
-      op.heads > 0 && op.kv_heads > 0 && op.head_dim > 0 && op.heads % op.kv_heads == 0,
+      is_count(op.heads) && is_count(op.kv_heads) && is_count(op.head_dim) &&
+          op.heads % op.kv_heads == 0,
       "attention.c2",
-      "heads {}, kv_heads {} and head_dim {} must be positive and kv_heads "
-      "must divide heads",
-      op.heads, op.kv_heads, op.head_dim);
+      "heads {}, kv_heads {} and head_dim {} must be in [1, {}] and kv_heads must divide heads",
+      op.heads, op.kv_heads, op.head_dim, kMaxCount);
   good &= check.require(
       op.rope == RopeStyle::none
           ? op.rope_dims == 0
@@ -268,9 +273,9 @@ Inferred infer_op(const Router& op, Check& check) {
 }
 
 Inferred infer_op(const SoftMoe& op, Check& check) {
-  if (!check.require(op.experts >= 1 && op.first_expert >= 0, "soft_moe.c1",
-                     "experts {} must be positive and first_expert {} not negative", op.experts,
-                     op.first_expert) ||
+  if (!check.require(is_count(op.experts) && op.first_expert >= 0 && op.first_expert <= kMaxCount,
+                     "soft_moe.c1", "experts {} must be in [1, {}] and first_expert {} in [0, {}]",
+                     op.experts, kMaxCount, op.first_expert, kMaxCount) ||
       !check.count("soft_moe.c2", 2 + 3 * static_cast<size_t>(op.experts)) ||
       !check.float_operands("soft_moe.c3") || !check.token_operand("soft_moe.c4", 0) ||
       !check.token_operand("soft_moe.c4", 1))
@@ -319,6 +324,12 @@ Inferred infer_op(const Weight& op, Check& check) {
   return check.result(*type);
 }
 
+// A NaN has no text and equals nothing, so two equal shards could not be told.
+bool holds(DType dtype, double value) {
+  if (is_float(dtype)) return !std::isnan(value);
+  return std::isfinite(value) && value == std::trunc(value);
+}
+
 Inferred infer_op(const Constant& op, Check& check) {
   if (!check.count("constant.c1", 0)) return check.failed();
   auto elements = checked_elements(op.type.dims);
@@ -330,6 +341,10 @@ Inferred infer_op(const Constant& op, Check& check) {
   if (!check.require(given == 1 || given == *elements, "constant.c3",
                      "needs 1 value or {} values, got {}", *elements, given))
     return check.failed();
+  for (double value : op.values)
+    if (!check.require(holds(op.type.dtype, value), "constant.c4", "{} is no value of type {}",
+                       value, dtype_name(op.type.dtype)))
+      return check.failed();
   return check.result(op.type);
 }
 
@@ -488,6 +503,9 @@ Inferred infer_op(const Concat& op, Check& check) {
                            to_string(type), to_string(part));
     if (!good) return check.failed();
     type.dims[op.axis] += part.dims[op.axis];
+    if (!check.require(checked_elements(type.dims).has_value(), "concat.c5",
+                       "{} would hold more than {} elements", to_string(type), kMaxElements))
+      return check.failed();
   }
   return check.result(std::move(type));
 }

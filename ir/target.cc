@@ -1,0 +1,44 @@
+#include "ir/target.h"
+
+#include <algorithm>
+
+namespace moec {
+namespace {
+
+bool names_contain(const TargetRule& rule, std::string_view name) {
+  return std::find(rule.names.begin(), rule.names.end(), name) != rule.names.end();
+}
+
+bool concerns_op(const TargetRule& rule, const OpData& data) {
+  return rule.condition == RuleCondition::op_is &&
+         (names_contain(rule, mnemonic(data)) || names_contain(rule, op_kind_name(kind_of(data))));
+}
+
+bool concerns_type(const TargetRule& rule, const Type& type) {
+  switch (rule.condition) {
+    case RuleCondition::op_is:
+      return false;
+    case RuleCondition::dtype_is:
+      return names_contain(rule, dtype_name(type.dtype));
+    case RuleCondition::rank_above:
+      return static_cast<int64_t>(type.rank()) > rule.limit;
+    case RuleCondition::extent_above:
+      return std::any_of(type.dims.begin(), type.dims.end(),
+                         [&](int64_t extent) { return extent > rule.limit; });
+  }
+  return false;
+}
+
+}  // namespace
+
+const TargetRule* broken_rule(const Target& target, const Shard& shard, OpId op) {
+  const Op& examined = shard.ops[op];
+  for (const TargetRule& rule : target.rules) {
+    if (concerns_op(rule, examined.data)) return &rule;
+    for (ValueId result : examined.results)
+      if (concerns_type(rule, shard.type(result))) return &rule;
+  }
+  return nullptr;
+}
+
+}  // namespace moec

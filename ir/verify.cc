@@ -1,0 +1,215 @@
+#include "ir/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ir/infer.h"
+#include "ir/text.h"
+#include "ir/text_lexer.h"
+
+namespace moec {
+namespace {
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_name_char);
+}
+
+bool is_number(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool fits_layout(const Type& type) {
+  if (type.layout == Layout::rows) return type.rank() == 2;
+  if (type.layout == Layout::channels)
+    return type.rank() == 4 && type.dims[0] == 1 && type.dims[3] == 1;
+  return true;
+}
+
+bool is_well_formed(const Type& type) {
+  return type.rank() <= kMaxRank && checked_elements(type.dims) && fits_layout(type);
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const Shard& shard) : shard_(shard) {}
+
+  Diagnostics run() {
+    check_ids();
+    check_order_of_ids();
+    const bool sound = findings_.empty();
+    check_names();
+    check_forms();
+    check_state_order();
+    if (!sound) return std::move(findings_);
+    check_types();
+    for (OpId op : op_ids(shard_)) check_op(op);
+    return std::move(findings_);
+  }
+
+ private:
+  template <class... Args>
+  void find(std::string_view code, std::string label, fmt::format_string<Args...> cause,
+            Args&&... args) {
+    findings_.push_back({Severity::error,
+                         std::string(code),
+                         fmt::format(cause, std::forward<Args>(args)...),
+                         fmt::format("ir/OPS.md explains {}", code),
+                         {.shard = shard_.name, .op = std::move(label)}});
+  }
+
+  // shard.s1
+  void check_ids() {
+    std::vector<bool> defined(shard_.values.size(), false);
+    auto use = [&](ValueId id, const std::string& label) {
+      if (!shard_.values.contains(id))
+        find("shard.s1", label, "value id {} is out of range", id.index);
+      else if (!defined[id.index])
+        find("shard.s1", label, "value %{} is used before it is defined", shard_.label(id));
+    };
+    auto define = [&](ValueId id, const std::string& label) {
+      if (!shard_.values.contains(id))
+        find("shard.s1", label, "value id {} is out of range", id.index);
+      else
+        defined[id.index] = true;
+    };
+    for (ValueId id : shard_.inputs) define(id, "");
+    for (OpId op : op_ids(shard_)) {
+      for (ValueId id : shard_.ops[op].operands) use(id, op_label(shard_, op));
+      for (ValueId id : shard_.ops[op].results) define(id, op_label(shard_, op));
+    }
+    for (const Output& output : shard_.outputs) use(output.value, output_label(output));
+  }
+
+  // shard.s2
+  void check_order_of_ids() {
+    uint32_t next = 0;
+    auto expect = [&](ValueId id, OpId producer, const std::string& label) {
+      if (id.index != next)
+        find("shard.s2", label, "value id {} stands where {} is due", id.index, next);
+      else if (shard_.values.contains(id) && shard_.values[id].producer != producer)
+        find("shard.s2", label, "value %{} names another producer", shard_.label(id));
+      ++next;
+    };
+    for (ValueId id : shard_.inputs) expect(id, OpId{}, "");
+    for (OpId op : op_ids(shard_))
+      for (ValueId id : shard_.ops[op].results) expect(id, op, op_label(shard_, op));
+    if (next != shard_.values.size())
+      find("shard.s2", "", "{} values are stored, {} are defined", shard_.values.size(), next);
+  }
+
+  // shard.s3
+  void check_names() {
+    if (!is_name(shard_.name))
+      find("shard.s3", "", "the shard's name is not made of [A-Za-z0-9_.]");
+    check_value_names();
+    for (ValueId id : shard_.inputs)
+      if (shard_.values.contains(id) && shard_.values[id].name.empty())
+        find("shard.s3", shard_.label(id), "an input needs a name");
+    std::set<std::string> names;
+    for (const State& state : shard_.states)
+      check_port(names, "state", state.name, state_label(state));
+    names.clear();
+    for (const Output& output : shard_.outputs)
+      check_port(names, "output", output.name, output_label(output));
+  }
+
+  void check_value_names() {
+    std::set<std::string_view> taken;
+    for (const Value& value : shard_.values) {
+      if (value.name.empty()) continue;
+      if (!is_name(value.name) || is_number(value.name))
+        find("shard.s3", value.name, "value name {} is not made of [A-Za-z0-9_.] or is a number",
+             quoted(value.name));
+      if (!taken.insert(value.name).second)
+        find("shard.s3", value.name, "two values are named {}", value.name);
+    }
+  }
+
+  void check_port(std::set<std::string>& taken, std::string_view what, const std::string& name,
+                  const std::string& label) {
+    if (!is_name(name))
+      find("shard.s3", label, "{} name {} is not made of [A-Za-z0-9_.]", what, quoted(name));
+    if (!taken.insert(name).second) find("shard.s3", label, "two {}s are named {}", what, name);
+  }
+
+  // shard.s6
+  void check_forms() {
+    for (OpId op : op_ids(shard_)) {
+      const OpData& data = shard_.ops[op].data;
+      const Form last = last_legal_form(kind_of(data));
+      if (last < shard_.form)
+        find("shard.s6", op_label(shard_, op), "{} is not legal in a {} shard, only up to {}",
+             mnemonic(data), form_name(shard_.form), form_name(last));
+    }
+  }
+
+  // shard.s7
+  void check_state_order() {
+    std::set<std::string_view> written;
+    for (OpId op : op_ids(shard_)) {
+      const OpData& data = shard_.ops[op].data;
+      if (const auto* write = std::get_if<StateWrite>(&data)) {
+        if (!written.insert(write->state).second)
+          find("shard.s7", op_label(shard_, op), "state {} is written twice", quoted(write->state));
+      } else if (const auto* read = std::get_if<StateRead>(&data)) {
+        if (written.contains(read->state))
+          find("shard.s7", op_label(shard_, op), "state {} is read after it was written",
+               quoted(read->state));
+      }
+    }
+  }
+
+  // shard.s4
+  void check_types() {
+    auto check = [&](const Type& type, std::string label) {
+      if (!is_well_formed(type))
+        find("shard.s4", std::move(label),
+             "{} is no type: at most {} positive sizes that fit the layout and hold at most 2^48 "
+             "elements",
+             to_string(type), kMaxRank);
+    };
+    for (const State& state : shard_.states) check(state.type, state_label(state));
+    for (uint32_t i = 0; i < shard_.values.size(); ++i)
+      check(shard_.type(ValueId{i}), shard_.label(ValueId{i}));
+  }
+
+  // The op's own constraints, and shard.s5. Needs well-formed operand types.
+  void check_op(OpId id) {
+    const Op& op = shard_.ops[id];
+    std::vector<Type> operands;
+    for (ValueId operand : op.operands) operands.push_back(shard_.type(operand));
+    if (!std::all_of(operands.begin(), operands.end(), is_well_formed)) return;
+    const Inferred inferred = infer(op.data, operands, [&](std::string_view name) -> const Type* {
+      const State* state = shard_.find_state(name);
+      return state ? &state->type : nullptr;
+    });
+    for (const Violation& violation : inferred.violations)
+      find(violation.code, op_label(shard_, id), "{}: {}", mnemonic(op.data), violation.message);
+    if (inferred.violations.empty()) check_results(id, inferred.results);
+  }
+
+  void check_results(OpId id, const std::vector<Type>& inferred) {
+    const std::vector<ValueId>& results = shard_.ops[id].results;
+    const std::string label = op_label(shard_, id);
+    if (results.size() != inferred.size()) {
+      find("shard.s5", label, "{} gives {} results, {} are stored", mnemonic(shard_.ops[id].data),
+           inferred.size(), results.size());
+      return;
+    }
+    for (size_t i = 0; i < results.size(); ++i)
+      if (shard_.type(results[i]) != inferred[i])
+        find("shard.s5", label, "{} gives {}, {} is stored", mnemonic(shard_.ops[id].data),
+             to_string(inferred[i]), to_string(shard_.type(results[i])));
+  }
+
+  const Shard& shard_;
+  Diagnostics findings_;
+};
+
+}  // namespace
+
+Diagnostics verify(const Shard& shard) { return Verifier(shard).run(); }
+
+}  // namespace moec
