@@ -24,7 +24,7 @@ The router tensors exist for the MoE layers only. `Lnn.k_cache` and `Lnn.v_cache
 rotation), also those that a sliding layer has dropped by then.
 
     pip install torch==2.13.0        # first: this pin gives a CPU build
-    pip install transformers safetensors numpy
+    pip install transformers safetensors numpy xxhash
     scripts/make_golden.py [--family mixtral] [--case mixtral_a] [--out tests/golden]
 """
 
@@ -42,6 +42,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+import xxhash
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from transformers import AutoModelForCausalLM, DynamicCache
@@ -366,6 +367,8 @@ def write_golden(case, folder, checkpoint, model, steps, caches, prompt, tokens,
         "weights_sha256": {p.name: sha256(p) for p in sorted(checkpoint.glob("*.safetensors"))
                            if p.name != "golden.safetensors"},
         "config_sha256": sha256(checkpoint / "config.json"),
+        # as the manifest of an export names its source
+        "config_digest": xxhash.xxh3_128_hexdigest((checkpoint / "config.json").read_bytes()),
         "golden_sha256": sha256(folder / "golden.safetensors"),
         "made_with": {"torch": torch.__version__, "transformers": transformers.__version__,
                       "python": platform.python_version(), "script": "scripts/make_golden.py"},
