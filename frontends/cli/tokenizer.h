@@ -7,11 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/manifest/manifest.h"
 #include "ir/diagnostics.h"
 
 namespace moec {
 
-enum class TokenizerKind : uint8_t { none, bytes };
+using manifest::TokenizerKind;
 
 // Looks at `folder`/tokenizer.json: `bytes` when it is a byte-level BPE without merges whose token
 // ids are the byte values, `none` when it is absent or anything else.

@@ -1,0 +1,73 @@
+#include "frontends/cli/cli.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/commands.h"
+
+namespace moec {
+
+nlohmann::ordered_json to_json(const Diagnostic& d) {
+  nlohmann::ordered_json place = nlohmann::ordered_json::object();
+  auto part = [&](const char* key, const std::string& value) {
+    if (!value.empty()) place[key] = value;
+  };
+  part("file", d.place.file);
+  part("shard", d.place.shard);
+  part("op", d.place.op);
+  part("tensor", d.place.tensor);
+  if (d.place.offset) place["offset"] = *d.place.offset;
+  if (d.place.line) place["line"] = *d.place.line;
+  if (d.place.column) place["column"] = *d.place.column;
+  return {{"severity", severity_name(d.severity)},
+          {"code", d.code},
+          {"cause", d.cause},
+          {"next_step", d.next_step},
+          {"place", place}};
+}
+
+nlohmann::ordered_json to_json(const Diagnostics& diagnostics) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Diagnostic& diagnostic : diagnostics) list.push_back(to_json(diagnostic));
+  return list;
+}
+
+int report_failure(const Diagnostics& diagnostics, bool json) {
+  if (json) {
+    nlohmann::ordered_json report = {{"ok", false}, {"diagnostics", to_json(diagnostics)}};
+    fmt::print("{}\n", report.dump(2));
+  } else {
+    fmt::print(stderr, "{}\n", render(diagnostics));
+  }
+  return kExitBadInput;
+}
+
+void print_notes(const Diagnostics& notes) {
+  if (!notes.empty()) fmt::print(stderr, "{}\n", render(notes));
+}
+
+int run_cli(int argc, const char* const* argv) {
+  CLI::App app{
+      "moec compiles a Mixture-of-Experts checkpoint into static graph shards.\n"
+      "Exit codes: 0 fine, 1 a check fell short, 2 bad input or usage, 3 internal error."};
+  app.set_version_flag("--version", MOEC_VERSION);
+  app.require_subcommand(1);
+  int exit_code = kExitFine;
+  add_inspect_command(app, exit_code);
+  add_export_command(app, exit_code);
+  add_check_command(app, exit_code);
+  add_validate_command(app, exit_code);
+  add_run_command(app, exit_code);
+  add_opt_command(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version requests arrive here too, with code 0.
+    return app.exit(error) == 0 ? kExitFine : kExitBadInput;
+  }
+  return exit_code;
+}
+
+}  // namespace moec

@@ -1,0 +1,33 @@
+// What the commands share. Each command is one file with one add_… function: it declares its flags
+// on the app and leaves the exit code of its run in `exit_code`.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "ir/diagnostics.h"
+
+namespace CLI {
+class App;
+}
+
+namespace moec {
+
+void add_inspect_command(CLI::App& app, int& exit_code);
+void add_export_command(CLI::App& app, int& exit_code);
+void add_check_command(CLI::App& app, int& exit_code);
+void add_validate_command(CLI::App& app, int& exit_code);
+void add_run_command(CLI::App& app, int& exit_code);
+void add_opt_command(CLI::App& app, int& exit_code);
+
+nlohmann::ordered_json to_json(const Diagnostic& diagnostic);
+nlohmann::ordered_json to_json(const Diagnostics& diagnostics);
+
+// Prints the findings to stderr, or with `json` {"ok": false, "diagnostics": […]} to stdout.
+// Returns kExitBadInput.
+int report_failure(const Diagnostics& diagnostics, bool json);
+// Prints warnings and notes to stderr.
+void print_notes(const Diagnostics& notes);
+
+}  // namespace moec

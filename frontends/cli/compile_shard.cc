@@ -1,0 +1,85 @@
+#include "frontends/cli/compile_shard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/build_shard.h"
+
+namespace moec {
+namespace {
+
+std::optional<Router> find_router(const Shard& shard) {
+  for (const Op& op : shard.ops)
+    if (const auto* router = std::get_if<Router>(&op.data)) return *router;
+  return std::nullopt;
+}
+
+ShardCost per_token(ShardCost cost, int64_t tokens) {
+  cost.macs_dense /= tokens;
+  cost.macs_active /= tokens;
+  return cost;
+}
+
+// Operands whose weights must be finite: every norm's, and what a router's logits are made from.
+std::vector<ValueId> sensitive_operands(const Shard& shard, const Op& op) {
+  if (std::holds_alternative<RmsNorm>(op.data)) return {op.operands[1]};
+  if (std::holds_alternative<Router>(op.data)) {
+    std::vector<ValueId> values(op.operands.begin() + 1, op.operands.end());
+    if (shard.producer_as<Linear>(op.operands[0])) {
+      const Op& linear = shard.ops[shard.values[op.operands[0]].producer];
+      values.insert(values.end(), linear.operands.begin() + 1, linear.operands.end());
+    }
+    return values;
+  }
+  if (const auto* attention = std::get_if<Attention>(&op.data);
+      attention && attention->qk_norm != QkNorm::none)
+    return op.operands;  // only the norms among them are weights
+  return {};
+}
+
+}  // namespace
+
+Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOptions& options,
+                                    const RunOptions& run) {
+  CompiledShard compiled;
+  const MoeConfig& moe = plan.model.moe;
+  for (int64_t tokens : plan.build.tokens) {
+    MOEC_ASSIGN(Shard model, build_shard(plan, index, tokens));
+    if (compiled.widths.empty()) {
+      compiled.router = find_router(model);
+      compiled.cost = per_token(count_cost(model, std::max<int64_t>(moe.routing.top_k, 1),
+                                           std::max<int64_t>(moe.experts, 1)),
+                                tokens);
+    }
+    PassContext context{options, {}};
+    MOEC_ASSIGN(PipelineResult result,
+                run_pipeline(model, default_pipeline(options), context, run));
+    for (Diagnostic& note : context.notes)
+      if (std::find(compiled.notes.begin(), compiled.notes.end(), note) == compiled.notes.end())
+        compiled.notes.push_back(std::move(note));
+    compiled.widths.push_back(std::move(result.shard));
+    compiled.passes = std::move(result.passes);
+  }
+  return compiled;
+}
+
+Status check_finite_weights(const Shard& shard, const WeightReader& reader) {
+  for (const Op& op : shard.ops)
+    for (ValueId operand : sensitive_operands(shard, op)) {
+      const auto* weight = shard.producer_as<Weight>(operand);
+      if (!weight) continue;
+      MOEC_ASSIGN(uint64_t bad, reader.count_nonfinite(weight->view));
+      if (bad == 0) continue;
+      std::string tensor;
+      for_each_tensor(weight->view,
+                      [&](const TensorSource& source, const Type&) { tensor = source.name; });
+      return fail("export.nonfinite_weight",
+                  fmt::format("{} of its values are NaN or infinite", bad),
+                  "the checkpoint is damaged: fetch the file again",
+                  {.shard = shard.name, .tensor = tensor});
+    }
+  return {};
+}
+
+}  // namespace moec

@@ -1,0 +1,28 @@
+// One shard of a plan, from the plan to `placed`, for every token width.
+#pragma once
+
+#include <vector>
+
+#include "backends/weights/weight_reader.h"
+#include "ir/cost.h"
+#include "ir/plan.h"
+#include "passes/pipeline.h"
+
+namespace moec {
+
+struct CompiledShard {
+  std::vector<Shard> widths;       // placed, one for each of plan.build.tokens
+  std::vector<PassReport> passes;  // of the widest
+  ShardCost cost;                  // of the model form at the narrowest width, per token
+  std::optional<Router> router;    // of a shard that routes
+  Diagnostics notes;               // each once, whatever the number of widths
+};
+
+Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOptions& options,
+                                    const RunOptions& run);
+
+// NaN or infinity in a norm's or a router's weights makes every token's output NaN: an error
+// "export.nonfinite_weight" that names the tensor. `shard` is in model form.
+Status check_finite_weights(const Shard& shard, const WeightReader& reader);
+
+}  // namespace moec

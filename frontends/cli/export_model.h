@@ -1,0 +1,36 @@
+// The main job: a checkpoint becomes a folder of checked static shards with a manifest.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "backends/manifest/manifest.h"
+#include "ir/plan.h"
+#include "passes/pipeline.h"
+
+namespace moec {
+
+struct ExportOptions {
+  std::string source;                      // checkpoint folder
+  std::string out;                         // folder to write; see prepare_folder
+  std::optional<std::string> family_file;  // a family descriptor instead of a compiled-in one
+  BuildOptions build;                      // context 0: the smaller of the model's and 512
+  PassOptions passes;
+  RunOptions run;
+  int jobs = 1;
+  bool force = false;
+  bool quiet = false;
+};
+
+struct ExportSummary {
+  Manifest manifest;
+  Diagnostics notes;  // warnings and notes, in the order of the shards
+  uint64_t bytes_read = 0, bytes_written = 0;
+};
+
+// Shards are compiled, emitted and freed one at a time on each of `jobs` threads; the bytes do not
+// depend on their number. manifest.json is written last: a folder without one is not finished.
+// Errors: those of every stage; of the first failing shard in plan order.
+Result<ExportSummary> export_model(const ExportOptions& options);
+
+}  // namespace moec

@@ -1,0 +1,85 @@
+// moec opt: passes over `.ir` files.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "frontends/cli/cli.h"
+#include "frontends/cli/commands.h"
+#include "frontends/cli/pass_flags.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+
+namespace moec {
+namespace {
+
+struct OptFlags {
+  std::string file, passes;
+  bool list = false, timing = false;
+  PassFlags pass_flags;
+};
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf()))
+    return fail("opt.unreadable", "the file cannot be read", "name an existing .ir file",
+                {.file = path});
+  return text.str();
+}
+
+void list_passes() {
+  for (const Pass& pass : all_passes())
+    fmt::print("{:<24} {:>8} -> {:<8} {}\n", pass.name, form_name(pass.from), form_name(pass.to),
+               pass.summary);
+}
+
+Status optimise(const OptFlags& flags) {
+  MOEC_ASSIGN(std::string text, read_text(flags.file));
+  MOEC_ASSIGN(Shard shard, parse_shard(text, {.file = flags.file}));
+  if (Diagnostics findings = verify(shard); has_error(findings)) {
+    fmt::print(stderr, "{}", print_with_findings(shard, findings));
+    return fail(std::move(findings));
+  }
+  PassContext context;
+  MOEC_ASSIGN(context.options, pass_options(flags.pass_flags));
+  MOEC_ASSIGN(RunOptions run, run_options(flags.pass_flags));
+  std::vector<const Pass*> passes = default_pipeline(context.options);
+  if (!flags.passes.empty()) {
+    MOEC_ASSIGN(passes, parse_pipeline(flags.passes));
+  }
+  MOEC_ASSIGN(PipelineResult result, run_pipeline(shard, passes, context, run));
+  print_notes(context.notes);
+  if (flags.timing)
+    for (const PassReport& report : result.passes)
+      fmt::print(stderr, "{:<24} {:9.3f} ms  {:>5} -> {:>5} ops{}\n", report.pass,
+                 report.seconds * 1e3, report.ops_before, report.ops_after,
+                 report.changed ? "" : "  (unchanged)");
+  fmt::print("{}", print(result.shard));
+  return {};
+}
+
+}  // namespace
+
+void add_opt_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("opt", "Run passes over a shard in text form");
+  auto flags = std::make_shared<OptFlags>();
+  command->add_option("FILE", flags->file, "A shard in text form");
+  command->add_option("--passes", flags->passes,
+                      "Passes by name, comma separated (default: the whole pipeline)");
+  command->add_flag("--list-passes", flags->list, "Name all passes and end");
+  command->add_flag("--timing", flags->timing, "Print the time and op count of each pass");
+  add_pass_flags(*command, flags->pass_flags);
+  command->footer(
+      "Example: moec opt tests/passes/unroll_experts.ir --passes unroll_experts,lower_gated_mlp");
+  command->callback([flags, &exit_code] {
+    if (flags->list) return list_passes();
+    if (flags->file.empty()) throw CLI::RequiredError("FILE");
+    if (Status status = optimise(*flags); !status)
+      exit_code = report_failure(status.error(), false);
+  });
+}
+
+}  // namespace moec

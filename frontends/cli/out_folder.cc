@@ -1,0 +1,55 @@
+#include "frontends/cli/out_folder.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+namespace moec {
+
+namespace fs = std::filesystem;
+
+// Everything that an export writes at the top of its folder. The manifests come first: without them
+// what is left of an interrupted removal is no finished export.
+static constexpr std::array kOurs = {"manifest.json", "manifest.bin", "report.json", "embed.bin",
+                                     "rope.bin",      "attn",         "moe",         "mlp",
+                                     "router",        "lm_head"};
+
+static tl::unexpected<Diagnostics> refused(const std::string& folder,
+                                           const std::error_code& error) {
+  return fail("export.no_permission",
+              fmt::format("the output folder cannot be prepared: {}", error.message()),
+              "choose a folder that you may write", {.file = folder});
+}
+
+static Status remove_export(const std::string& folder) {
+  std::error_code error;
+  for (const char* name : kOurs) {
+    fs::remove_all(fs::path(folder) / name, error);
+    if (error) return refused(folder, error);
+  }
+  return {};
+}
+
+Status prepare_folder(const std::string& folder, bool force) {
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (status.type() == fs::file_type::not_found) {
+    fs::create_directories(folder, error);
+    if (error) return refused(folder, error);
+    return {};
+  }
+  if (status.type() != fs::file_type::directory)
+    return fail("export.out_not_folder", "the output path exists and is no folder",
+                "choose another --out", {.file = folder});
+  const bool empty = fs::is_empty(folder, error);
+  if (error) return refused(folder, error);
+  if (empty) return {};
+  if (!force)
+    return fail("export.out_not_empty", "the output folder is not empty",
+                "choose another --out, or give --force to replace an earlier export in it",
+                {.file = folder});
+  return remove_export(folder);
+}
+
+}  // namespace moec

@@ -1,0 +1,35 @@
+// The flags that choose passes and their forms, shared by export and opt.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/plan.h"
+#include "passes/pipeline.h"
+
+namespace CLI {
+class App;
+}
+
+namespace moec {
+
+// A flag for an enum whose text names are enum_names(E); CLI11 refuses other words and lists these.
+struct PassFlags {
+  std::string routing = "rank";
+  std::string experts = "unrolled";
+  std::string attention = "batched";
+  std::string target = "onnx";
+  std::string form;  // projection form; empty: the target's own
+  std::string sum;   // of expert outputs; empty: the target's own
+  int64_t bank_channel_limit = PassOptions{}.bank_channel_limit;
+  std::vector<std::string> skip, dump_after;
+  std::string dump_dir;
+  int64_t bisect = -1;
+};
+
+void add_pass_flags(CLI::App& command, PassFlags& flags);
+
+Result<PassOptions> pass_options(const PassFlags& flags);
+Result<RunOptions> run_options(const PassFlags& flags);
+
+}  // namespace moec

@@ -1,0 +1,47 @@
+#include "frontends/cli/router_watch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "frontends/cli/step_inputs.h"
+
+namespace moec {
+
+StepProbe RouterWatch::probe(const manifest::Shard& shard) {
+  if (!shard.routing) return {};
+  return [this](const manifest::Shard&, std::string_view label, const Tensor& value) {
+    if (label == kRouterLogits) logits_ = value;
+    if (label == kRoutingWeights) weights_ = value;
+  };
+}
+
+static double largest_error(std::span<const float> x, std::span<const float> y) {
+  double error = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    error = std::max(error, std::fabs(static_cast<double>(x[i]) - y[i]));
+  return error;
+}
+
+Status RouterWatch::compare(const Golden& golden, const std::string& step,
+                            const manifest::Shard& shard, int64_t begin, int64_t count,
+                            RouterComparer& comparer) const {
+  if (logits_.data.empty() || weights_.data.empty())
+    return fail("validate.no_router", "the graph names no router logits and routing weights",
+                "export again without --skip-pass", {.shard = shard.name});
+  const int64_t layer = shard.layer;
+  MOEC_ASSIGN(const Rows golden_weights,
+              golden.routing_weights(step, layer, shard.routing->experts));
+  MOEC_ASSIGN(const Rows golden_logits, golden.rows(Golden::name(step, layer, "router_logits")));
+  MOEC_ASSIGN(const Rows chosen, golden.rows(Golden::name(step, layer, "experts")));
+  const Rows weights = unpack_rows(weights_, count), logits = unpack_rows(logits_, count);
+  for (int64_t t = 0; t < count; ++t) {
+    const auto golden_choice = chosen.row(begin + t);
+    const auto golden_row = golden_logits.row(begin + t);
+    comparer.add(weights.row(t), golden_weights.row(begin + t),
+                 std::vector<int32_t>(golden_choice.begin(), golden_choice.end()), golden_row,
+                 largest_error(logits.row(t), golden_row));
+  }
+  return {};
+}
+
+}  // namespace moec

@@ -1,0 +1,28 @@
+// Looks into a routing shard while it runs, and compares what it chose with the golden choice.
+#pragma once
+
+#include "frontends/cli/golden.h"
+#include "frontends/cli/metrics.h"
+#include "frontends/cli/session.h"
+
+namespace moec {
+
+// The value names that shard builders give to a router's logits and to the weights it makes.
+inline constexpr std::string_view kRouterLogits = "router";
+inline constexpr std::string_view kRoutingWeights = "routing_weights";
+
+class RouterWatch {
+ public:
+  // Empty for a shard that routes nothing.
+  StepProbe probe(const manifest::Shard& shard);
+
+  // Tokens [begin, begin + count) of a golden step. Error validate.no_router when the shard's graph
+  // has no values of the names above.
+  Status compare(const Golden& golden, const std::string& step, const manifest::Shard& shard,
+                 int64_t begin, int64_t count, RouterComparer& comparer) const;
+
+ private:
+  Tensor logits_, weights_;
+};
+
+}  // namespace moec

@@ -1,0 +1,100 @@
+#include "frontends/cli/step_inputs.h"
+
+#include <algorithm>
+
+#include "ir/invariant.h"
+
+namespace moec {
+namespace {
+
+Tensor zeros(const manifest::Port& port) {
+  const Type type = port.type();
+  return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
+}
+
+// Where channel c of token t stands in a token tensor.
+size_t token_index(const Type& type, int64_t token, int64_t channel) {
+  const int64_t index = type.layout == Layout::channels ? channel * tokens_of(type) + token
+                                                        : token * channels_of(type) + channel;
+  return static_cast<size_t>(index);
+}
+
+}  // namespace
+
+Tensor pack_rows(const manifest::Port& port, const Rows& rows) {
+  Tensor tensor = zeros(port);
+  if (tensor.type.layout == Layout::plain) {  // [T, columns], as the RoPE rows are
+    std::copy(rows.data.begin(), rows.data.end(), tensor.data.begin());
+    return tensor;
+  }
+  const int64_t count = static_cast<int64_t>(rows.data.size()) / rows.columns;
+  for (int64_t t = 0; t < count; ++t)
+    for (int64_t c = 0; c < rows.columns; ++c)
+      tensor.data[token_index(tensor.type, t, c)] =
+          rows.data[static_cast<size_t>(t * rows.columns + c)];
+  return tensor;
+}
+
+Rows unpack_rows(const Tensor& tensor, int64_t count) {
+  Rows rows{channels_of(tensor.type), {}};
+  rows.data.reserve(static_cast<size_t>(count * rows.columns));
+  for (int64_t t = 0; t < count; ++t)
+    for (int64_t c = 0; c < rows.columns; ++c)
+      rows.data.push_back(tensor.data[token_index(tensor.type, t, c)]);
+  return rows;
+}
+
+Tensor attention_mask(const manifest::Port& port, CacheForm cache, int64_t context,
+                      int64_t position, int64_t window, double masked_value) {
+  Tensor mask = zeros(port);
+  const int64_t tokens = port.dims[2], keys = port.dims[3];
+  for (int64_t t = 0; t < tokens; ++t) {
+    const int64_t query = position + t;
+    for (int64_t key = 0; key < keys; ++key) {
+      // Cache rows hold their own position; with append, row r is empty from `position` on and the
+      // new tokens follow the cache.
+      const bool is_new = cache == CacheForm::append ? key >= context : key >= position;
+      const int64_t at = cache == CacheForm::append && is_new ? position + key - context : key;
+      const bool filled = is_new || key < position;
+      const bool seen = filled && at <= query && (window == 0 || at > query - window);
+      if (!seen) mask.data[static_cast<size_t>(t * keys + key)] = static_cast<float>(masked_value);
+    }
+  }
+  return mask;
+}
+
+Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count) {
+  Tensor mask = zeros(port);
+  const int64_t tokens = port.dims[3];
+  for (int64_t t = 0; t < count; ++t)
+    mask.data[static_cast<size_t>((position + t) * tokens + t)] = 1;
+  return mask;
+}
+
+Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values) {
+  Tensor tensor{port.type(), values};
+  MOEC_CHECK(tensor.type.elements() == static_cast<int64_t>(values.size()),
+             "cache of {} values for port {}", values.size(), port.name);
+  return tensor;
+}
+
+std::vector<float> take_cache_rows(const Tensor& tensor, int64_t count) {
+  const int64_t heads = tensor.type.dims[1], tokens = tensor.type.dims[2],
+                dim = tensor.type.dims[3];
+  std::vector<float> rows;
+  for (int64_t head = 0; head < heads; ++head) {
+    auto begin = tensor.data.begin() + head * tokens * dim;
+    rows.insert(rows.end(), begin, begin + count * dim);
+  }
+  return rows;
+}
+
+void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
+                      const std::vector<float>& rows, int64_t position) {
+  const int64_t head_rows = static_cast<int64_t>(rows.size()) / shape.kv_heads;
+  for (int64_t head = 0; head < shape.kv_heads; ++head)
+    std::copy_n(rows.begin() + head * head_rows, head_rows,
+                cache.begin() + (head * shape.rows + position) * shape.head_dim);
+}
+
+}  // namespace moec

@@ -1,0 +1,28 @@
+// Packing and unpacking between token rows and the ports of a shard.
+#pragma once
+
+#include "backends/manifest/manifest.h"
+#include "backends/reference/reference.h"
+#include "frontends/cli/session.h"
+
+namespace moec {
+
+// `rows` laid out as the port's layout says; places beyond the rows are zero.
+Tensor pack_rows(const manifest::Port& port, const Rows& rows);
+// The first `count` tokens of a token tensor.
+Rows unpack_rows(const Tensor& tensor, int64_t count);
+
+// attn_mask and kv_write_mask, as manifest.fbs defines them.
+Tensor attention_mask(const manifest::Port& port, CacheForm cache, int64_t context,
+                      int64_t position, int64_t window, double masked_value);
+Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count);
+
+// A cache as a port takes it, and new rows [1, K, T, h] taken from an output: `count` of T are
+// kept.
+Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values);
+std::vector<float> take_cache_rows(const Tensor& tensor, int64_t count);
+// Puts new rows [kv_heads, count, head_dim] at `position`.
+void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
+                      const std::vector<float>& rows, int64_t position);
+
+}  // namespace moec
