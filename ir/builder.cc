@@ -33,6 +33,10 @@ void Builder::name_if_unnamed(ValueId id, const std::string& name) {
   if (value.name.empty()) value.name = unique_name(name);
 }
 
+void Builder::rename(ValueId id, const std::string& name) {
+  shard_.values[id].name = unique_name(name);
+}
+
 ValueId Builder::input(std::string name, Type type) {
   MOEC_CHECK(shard_.ops.size() == 0, "inputs are declared before the first op");
   ValueId id = define(std::move(type), std::move(name), OpId{});

@@ -59,6 +59,8 @@ class Builder {
 
   // Names a value that has no name, outside any open scope; nothing happens when it has one.
   void name_if_unnamed(ValueId id, const std::string& name);
+  // Gives a value another name, outside any open scope.
+  void rename(ValueId id, const std::string& name);
 
   const Type& type(ValueId id) const { return shard_.type(id); }
   const Shard& shard() const { return shard_; }

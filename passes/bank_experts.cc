@@ -1,0 +1,66 @@
+#include <algorithm>
+
+#include "passes/expert_math.h"
+#include "passes/passes.h"
+#include "passes/rewrite_each.h"
+#include "passes/token_layout.h"
+
+namespace moec {
+namespace {
+
+enum Role { kGate, kUp, kDown };
+
+// Experts [begin, begin + size) of one soft_moe op.
+struct Bank {
+  const SoftMoe& moe;
+  const std::vector<ValueId>& operands;
+  int64_t begin, size;
+
+  std::vector<ValueId> weights(Role role) const {
+    std::vector<ValueId> chosen;
+    for (int64_t e = begin; e < begin + size; ++e)
+      chosen.push_back(operands[static_cast<size_t>(2 + 3 * e + role)]);
+    return chosen;
+  }
+};
+
+ValueId bank_output(Builder& b, const Bank& bank) {
+  ValueId x = bank.operands[0];
+  ValueId gates = b.concat(bank.weights(kGate), 0, "gates.weight");
+  ValueId ups = b.concat(bank.weights(kUp), 0, "ups.weight");
+  ValueId downs = b.concat(bank.weights(kDown), 1, "downs.weight");
+  const int64_t inner = b.type(gates).dims[0] / bank.size;
+  ValueId gate = b.linear(x, gates, "gates");
+  ValueId up = b.linear(x, ups, "ups");
+  ValueId hidden = gated_product(b, bank.moe.activation, gate, up);
+
+  const ChannelGrid grid(b, x);
+  ValueId routing = b.slice(bank.operands[1], kChannelAxis, bank.moe.first_expert + bank.begin,
+                            bank.size, "routing");
+  ValueId by_expert = grid.split(hidden, bank.size, inner);
+  ValueId routed = apply_routing(b, by_expert, grid.split(routing, bank.size, 1));
+  return b.linear(grid.join(routed), downs, "out");
+}
+
+}  // namespace
+
+Result<Shard> bank_experts(const Shard& shard, PassContext& context) {
+  const PassOptions& options = context.options;
+  auto lower = [&](Builder& b, const SoftMoe& moe, const std::vector<ValueId>& operands) {
+    const int64_t inner = b.type(operands[2]).dims[0];
+    const int64_t most = std::max<int64_t>(1, options.bank_channel_limit / inner);
+    const int64_t banks = (moe.experts + most - 1) / most;
+    std::vector<ValueId> terms;
+    for (int64_t i = 0, begin = 0; i < banks; ++i) {
+      // As even as they can be, so that no small rest is left for the last one.
+      const int64_t size = (moe.experts - begin) / (banks - i);
+      Builder::NameScope scope(b, banks == 1 ? "experts" : "experts.bank" + std::to_string(i));
+      terms.push_back(bank_output(b, {moe, operands, begin, size}));
+      begin += size;
+    }
+    return std::vector<ValueId>{sum_terms(b, std::move(terms), options.target.sum)};
+  };
+  return rewrite_each<SoftMoe>(shard, shard.form, no_scope, lower);
+}
+
+}  // namespace moec

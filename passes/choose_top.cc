@@ -1,0 +1,108 @@
+#include "passes/choose_top.h"
+
+#include "ir/invariant.h"
+#include "passes/passes.h"
+#include "passes/token_layout.h"
+
+namespace moec {
+namespace {
+
+int64_t product(const Dims& dims) { return Type{DType::f32, dims}.elements(); }
+
+// 1 − [a < b], in a's element type.
+ValueId not_less(Builder& b, ValueId left, ValueId right, std::string name) {
+  const DType dtype = b.type(left).dtype;
+  ValueId less = b.cast(b.compare(CompareFn::less, left, right), dtype);
+  return b.sub(b.scalar_like(left, 1), less, std::move(name));
+}
+
+// Rival j beats e when its score is larger, or equal and j < e. The select takes the order of the
+// indices among equals and that of the scores elsewhere.
+ValueId rank_mask(Builder& b, ValueId scores, int64_t k) {
+  const ChannelGrid grid(b, scores);
+  const int64_t count = channels_of(b.type(scores));
+  const DType dtype = b.type(scores).dtype;
+  ValueId rival = grid.split(scores, count, 1, "rival"), self = grid.split(scores, 1, count);
+  ValueId rival_index = count_up(b, dtype, grid.constant_dims(count, 1));
+  ValueId self_index = count_up(b, dtype, grid.constant_dims(1, count));
+  ValueId earlier = b.cast(b.compare(CompareFn::less, rival_index, self_index), dtype, "earlier");
+  ValueId larger = b.cast(b.compare(CompareFn::greater, rival, self), dtype, "larger");
+  ValueId beats = b.select(b.compare(CompareFn::equal, rival, self, "tied"), earlier, larger);
+  ValueId rank = grid.join(b.reduce(ReduceFn::sum, beats, grid.outer_axis()), "rank");
+  ValueId limit = b.scalar_like(rank, static_cast<double>(k));
+  return b.cast(b.compare(CompareFn::less, rank, limit), dtype, "mask");
+}
+
+ValueId iterate_mask(Builder& b, ValueId scores, int64_t k) {
+  const Type type = b.type(scores);
+  ValueId countdown =
+      count_down(b, type.dtype, channel_vector_dims(type.layout, channels_of(type)));
+  ValueId knock_out = b.scalar_like(scores, kKnockOut);
+  ValueId left = scores, mask;
+  for (int64_t round = 0; round < k; ++round) {
+    Builder::NameScope scope(b, "round" + std::to_string(round));
+    ValueId first = first_largest(b, left, kChannelAxis, countdown);
+    mask = round == 0 ? first : b.add(mask, first, "mask");
+    if (round + 1 < k) left = b.sub(left, b.mul(first, knock_out), "left");
+  }
+  return mask;
+}
+
+ValueId topk_mask(Builder& b, ValueId scores, int64_t k) {
+  const ChannelGrid grid(b, scores);
+  const int64_t count = channels_of(b.type(scores));
+  ValueId indices = b.emit_all(TopK{k, kChannelAxis}, {scores}, "top_scores")[1];
+  ValueId channel = count_up(b, DType::i64, grid.constant_dims(1, count));
+  ValueId hit = b.compare(CompareFn::equal, grid.split(indices, k, 1), channel, "hit");
+  ValueId hits = b.cast(hit, b.type(scores).dtype);
+  return grid.join(b.reduce(ReduceFn::sum, hits, grid.outer_axis()), "mask");
+}
+
+}  // namespace
+
+ValueId choose_top(Builder& b, RoutingForm form, ValueId scores, int64_t k) {
+  switch (form) {
+    case RoutingForm::rank:
+    case RoutingForm::host:
+      return rank_mask(b, scores, k);
+    case RoutingForm::iterate:
+      return iterate_mask(b, scores, k);
+    case RoutingForm::topk:
+      return topk_mask(b, scores, k);
+    case RoutingForm::full_softmax:
+      break;
+  }
+  MOEC_CHECK(false, "{} chooses no experts", enum_name(form));
+  return scores;
+}
+
+ValueId first_largest(Builder& b, ValueId x, int64_t axis, ValueId countdown) {
+  ValueId hit = not_less(b, x, b.reduce(ReduceFn::max, x, axis), "hit");
+  ValueId order = b.mul(hit, countdown);
+  return not_less(b, order, b.reduce(ReduceFn::max, order, axis), "first");
+}
+
+ValueId count_down(Builder& b, DType dtype, const Dims& dims) {
+  std::vector<double> values;
+  for (int64_t i = product(dims); i > 0; --i) values.push_back(static_cast<double>(i));
+  return b.constant({dtype, dims}, std::move(values), "countdown");
+}
+
+ValueId count_up(Builder& b, DType dtype, const Dims& dims) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < product(dims); ++i) values.push_back(static_cast<double>(i));
+  return b.constant({dtype, dims}, std::move(values), "index");
+}
+
+int64_t exact_count(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return 1 << 11;
+    case DType::bf16:
+      return 1 << 8;
+    default:
+      return 1 << 24;
+  }
+}
+
+}  // namespace moec

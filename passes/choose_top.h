@@ -1,0 +1,29 @@
+// The k largest channels of a token tensor as a mask of zeros and ones, without gather.
+#pragma once
+
+#include "ir/builder.h"
+#include "passes/pass.h"
+
+namespace moec {
+
+// The sizes of the mask and its element type are those of `scores`; each token has k ones, at its k
+// largest channels, the lowest index first among equals. Scores lie in ±kMaxSelectionScore.
+//   rank     rank_e = Σ_j [s_j > s_e] + Σ_{j<e} [s_j = s_e]; mask = rank < k
+//   iterate  k rounds: the first of the largest joins the mask and is knocked out of s; only max,
+//            less, cast, mul, sub, add
+//   topk     the native op; mask_e = Σ_i [index_i = e]
+// host is taken as rank; full_softmax chooses nothing and must not come here.
+ValueId choose_top(Builder& b, RoutingForm form, ValueId scores, int64_t k);
+
+// 1 at the largest element along the axis, the first of them among equals, 0 elsewhere.
+// `countdown` holds n … 1 along that axis and broadcasts over x.
+ValueId first_largest(Builder& b, ValueId x, int64_t axis, ValueId countdown);
+
+// n, n - 1, … 1 (down) or 0, 1, … n - 1 (up), in the given sizes.
+ValueId count_down(Builder& b, DType dtype, const Dims& dims);
+ValueId count_up(Builder& b, DType dtype, const Dims& dims);
+
+// How far an element type counts exactly: the most channels that choose_top takes.
+int64_t exact_count(DType dtype);
+
+}  // namespace moec

@@ -1,0 +1,54 @@
+#include <unordered_map>
+
+#include "ir/rewriter.h"
+#include "passes/passes.h"
+
+namespace moec {
+namespace {
+
+// The ops of the new shard by the hash of attributes and operands. Only looked up, never walked.
+class KnownOps {
+ public:
+  // The earlier op that computes the same, or null; the op is known from then on.
+  const OpId* find_or_add(const Shard& shard, OpId id, const std::vector<ValueId>& operands) {
+    std::vector<Entry>& bucket = buckets_[hash(shard.ops[id], operands)];
+    for (const Entry& entry : bucket)
+      if (entry.operands == operands && shard.ops[entry.op].data == shard.ops[id].data)
+        return &entry.op;
+    bucket.push_back({id, operands});
+    return nullptr;
+  }
+
+ private:
+  struct Entry {
+    OpId op;
+    std::vector<ValueId> operands;  // as the new shard has them
+  };
+
+  static uint64_t hash(const Op& op, const std::vector<ValueId>& operands) {
+    uint64_t hash = hash_attributes(op.data);
+    for (ValueId operand : operands) hash = (hash ^ operand.index) * 0x100000001b3u;
+    return hash;
+  }
+
+  std::unordered_map<uint64_t, std::vector<Entry>> buckets_;
+};
+
+}  // namespace
+
+Result<Shard> eliminate_common(const Shard& shard, PassContext&) {
+  Rewriter rewriter(shard);
+  KnownOps known;
+  for (OpId id : op_ids(shard)) {
+    const Op& op = shard.ops[id];
+    const bool writes = std::holds_alternative<StateWrite>(op.data);
+    const OpId* same = writes ? nullptr : known.find_or_add(shard, id, rewriter(op.operands));
+    if (same)
+      rewriter.replace(id, rewriter(shard.ops[*same].results));
+    else
+      rewriter.copy(id);
+  }
+  return rewriter.finish();
+}
+
+}  // namespace moec

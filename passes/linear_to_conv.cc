@@ -1,0 +1,24 @@
+#include "passes/passes.h"
+#include "passes/rewrite_each.h"
+#include "passes/token_layout.h"
+
+namespace moec {
+namespace {
+
+std::vector<ValueId> lower(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
+  const Type type = b.type(operands[0]);
+  Dims w_dims = b.type(operands[1]).dims;
+  w_dims.insert(w_dims.end(), {1, 1});
+  std::vector<ValueId> conv_operands = operands;
+  conv_operands[0] = to_layout(b, operands[0], Layout::channels);
+  conv_operands[1] = b.reshape(operands[1], w_dims);
+  return {to_layout(b, b.emit(Conv{}, conv_operands), type.layout)};
+}
+
+}  // namespace
+
+Result<Shard> linear_to_conv(const Shard& shard, PassContext&) {
+  return rewrite_each<Linear>(shard, Form::static_ops, no_scope, lower);
+}
+
+}  // namespace moec

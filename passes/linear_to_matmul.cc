@@ -1,0 +1,23 @@
+#include "passes/passes.h"
+#include "passes/rewrite_each.h"
+#include "passes/token_layout.h"
+
+namespace moec {
+namespace {
+
+std::vector<ValueId> lower(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
+  const Layout layout = b.type(operands[0]).layout;
+  ValueId x = to_layout(b, operands[0], Layout::rows);
+  ValueId y = b.matmul(x, b.transpose(operands[1], {1, 0}));
+  if (operands.size() == 3)
+    y = b.add(y, b.reshape(operands[2], channel_vector_dims(Layout::rows, channels_of(b.type(y)))));
+  return {to_layout(b, y, layout)};
+}
+
+}  // namespace
+
+Result<Shard> linear_to_matmul(const Shard& shard, PassContext&) {
+  return rewrite_each<Linear>(shard, Form::static_ops, no_scope, lower);
+}
+
+}  // namespace moec

@@ -1,0 +1,106 @@
+#include "passes/attention_math.h"
+#include "passes/passes.h"
+#include "passes/rewrite_each.h"
+
+namespace moec {
+namespace {
+
+// The operands by name; ir/ops.h gives their order. Those that the op does not have are invalid.
+struct Operands {
+  ValueId q, k, v, rope_cos, rope_sin, mask, q_norm, k_norm, k_cache, v_cache, write_mask;
+
+  Operands(const Attention& op, const std::vector<ValueId>& values) {
+    size_t next = 0;
+    auto take = [&](bool present, std::initializer_list<ValueId*> names) {
+      if (present)
+        for (ValueId* name : names) *name = values[next++];
+    };
+    take(true, {&q, &k, &v});
+    take(op.rope != RopeStyle::none, {&rope_cos, &rope_sin});
+    take(true, {&mask});
+    take(op.qk_norm != QkNorm::none, {&q_norm, &k_norm});
+    take(op.cache != CacheForm::none, {&k_cache, &v_cache});
+    take(op.cache == CacheForm::blend, {&write_mask});
+  }
+};
+
+ValueId normed_and_rotated(Builder& b, const Attention& op, const Operands& operands, ValueId heads,
+                           ValueId norm) {
+  if (norm.valid()) heads = head_norm(b, heads, norm, op.eps);
+  if (op.rope == RopeStyle::none) return heads;
+  return rotate(b, heads, operands.rope_cos, operands.rope_sin, op.rope, op.rope_dims);
+}
+
+// What attention looks at, and the result that the runtime stores; these are two values with
+// append, where the cache is an input.
+struct Keys {
+  ValueId all, result;
+};
+
+Keys with_cache(Builder& b, const Attention& op, const Operands& operands, ValueId rows,
+                ValueId cache) {
+  switch (op.cache) {
+    case CacheForm::none:
+      return {rows, {}};
+    case CacheForm::append:
+      return {b.concat({cache, rows}, 2), rows};
+    case CacheForm::blend:
+      break;
+  }
+  ValueId blended = blend_rows(b, cache, rows, operands.write_mask);
+  return {blended, blended};
+}
+
+ValueId attend_per_head(Builder& b, const Attention& op, ValueId q, ValueId keys, ValueId values,
+                        ValueId mask) {
+  const int64_t group = op.heads / op.kv_heads;
+  std::vector<ValueId> outs;
+  ValueId key, value;
+  for (int64_t head = 0; head < op.heads; ++head) {
+    if (head % group == 0) {
+      Builder::NameScope scope(b, "kv_head." + std::to_string(head / group));
+      key = b.slice(keys, 1, head / group, 1, "k");
+      value = b.slice(values, 1, head / group, 1, "v");
+    }
+    Builder::NameScope scope(b, "head." + std::to_string(head));
+    outs.push_back(attend(b, b.slice(q, 1, head, 1, "q"), key, value, mask));
+  }
+  return b.concat(outs, 1);
+}
+
+std::vector<ValueId> lower(Builder& b, const Attention& op, const Operands& operands,
+                           AttentionForm form) {
+  ValueId q = to_heads(b, operands.q, op.heads, op.head_dim, "q.heads");
+  ValueId k = to_heads(b, operands.k, op.kv_heads, op.head_dim, "k.heads");
+  ValueId v = to_heads(b, operands.v, op.kv_heads, op.head_dim, "v.heads");
+  {
+    Builder::NameScope scope(b, "q");
+    q = normed_and_rotated(b, op, operands, q, operands.q_norm);
+    // Scaling q is cheaper than scaling the scores and keeps f16 scores in range.
+    q = b.mul(q, b.scalar_like(q, op.scale), "scaled");
+  }
+  {
+    Builder::NameScope scope(b, "k");
+    k = normed_and_rotated(b, op, operands, k, operands.k_norm);
+  }
+  const Keys keys = with_cache(b, op, operands, k, operands.k_cache);
+  const Keys values = with_cache(b, op, operands, v, operands.v_cache);
+  ValueId keys_t = b.transpose(keys.all, {0, 1, 3, 2}, Layout::plain, "keys");
+  ValueId out = form == AttentionForm::batched
+                    ? attend(b, q, keys_t, values.all, operands.mask)
+                    : attend_per_head(b, op, q, keys_t, values.all, operands.mask);
+  out = from_heads(b, out, b.type(operands.q).layout);
+  if (op.cache == CacheForm::none) return {out};
+  return {out, keys.result, values.result};
+}
+
+}  // namespace
+
+Result<Shard> lower_attention(const Shard& shard, PassContext& context) {
+  auto lower_one = [&](Builder& b, const Attention& op, const std::vector<ValueId>& operands) {
+    return lower(b, op, Operands(op, operands), context.options.attention);
+  };
+  return rewrite_each<Attention>(shard, shard.form, no_scope, lower_one);
+}
+
+}  // namespace moec

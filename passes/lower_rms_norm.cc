@@ -1,0 +1,21 @@
+#include "passes/passes.h"
+#include "passes/rewrite_each.h"
+#include "passes/rms.h"
+
+namespace moec {
+namespace {
+
+std::vector<ValueId> lower(Builder& b, const RmsNorm& norm, const std::vector<ValueId>& operands) {
+  const Type type = b.type(operands[0]);
+  ValueId normalised = rms_normalise(b, operands[0], kChannelAxis, norm.eps);
+  ValueId w = b.reshape(operands[1], channel_vector_dims(type.layout, channels_of(type)));
+  return {b.mul(normalised, w)};
+}
+
+}  // namespace
+
+Result<Shard> lower_rms_norm(const Shard& shard, PassContext&) {
+  return rewrite_each<RmsNorm>(shard, shard.form, own_scope, lower);
+}
+
+}  // namespace moec

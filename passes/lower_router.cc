@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include "ir/scalar.h"
+#include "passes/choose_top.h"
+#include "passes/passes.h"
+#include "passes/rewrite_each.h"
+#include "passes/token_layout.h"
+
+namespace moec {
+namespace {
+
+class RouterLowering {
+ public:
+  RouterLowering(Builder& b, const Router& op, RoutingForm form) : b_(b), op_(op), form_(form) {}
+
+  ValueId lower(ValueId logits, ValueId choice_bias) {
+    ValueId scores = score(logits);
+    ValueId weights;
+    if (!is_exact(form_)) {
+      const bool raw = op_.score == Score::softmax_selected;
+      weights = raw ? b_.softmax(logits, kChannelAxis, "scores") : scores;
+    } else {
+      ValueId mask = choose(scores, choice_bias);
+      weights = op_.score == Score::softmax_selected ? softmax_of_chosen(logits, mask)
+                                                     : b_.mul(scores, mask, "chosen");
+    }
+    return scaled(renormalised(weights));
+  }
+
+ private:
+  // What experts are chosen by. softmax_selected goes by the logits: they have the softmax's order.
+  ValueId score(ValueId logits) {
+    switch (op_.score) {
+      case Score::softmax:
+        return b_.softmax(logits, kChannelAxis, "scores");
+      case Score::sigmoid:
+        return b_.unary(UnaryFn::sigmoid, logits, "scores");
+      case Score::softmax_selected:
+        break;
+    }
+    return logits;
+  }
+
+  ValueId choose(ValueId scores, ValueId choice_bias) {
+    if (choice_bias.valid()) {
+      const Type type = b_.type(scores);
+      const Dims dims = channel_vector_dims(type.layout, channels_of(type));
+      scores = b_.add(scores, b_.reshape(choice_bias, dims), "biased");
+    }
+    if (op_.groups_kept < op_.groups) scores = knock_out_groups(scores);
+    return choose_top(b_, form_, scores, op_.top_k);
+  }
+
+  // The scores, far below all others in the groups that are not kept.
+  ValueId knock_out_groups(ValueId scores) {
+    Builder::NameScope scope(b_, "groups");
+    const ChannelGrid grid(b_, scores);
+    const int64_t size = channels_of(b_.type(scores)) / op_.groups;
+    ValueId by_group = grid.split(scores, op_.groups, size, "scores");
+    ValueId kept = choose_top(b_, form_, grid.join(group_score(grid, by_group, size), "score"),
+                              op_.groups_kept);
+    ValueId penalty = excluded_penalty(grid.split(kept, op_.groups, 1));
+    return grid.join(b_.add(by_group, penalty), "kept_scores");
+  }
+
+  ValueId group_score(const ChannelGrid& grid, ValueId by_group, int64_t size) {
+    ValueId best = b_.reduce(ReduceFn::max, by_group, grid.inner_axis(), "best");
+    if (op_.group_score == GroupScore::max) return best;
+    ValueId countdown = count_down(b_, b_.type(by_group).dtype, grid.constant_dims(1, size));
+    ValueId first = first_largest(b_, by_group, grid.inner_axis(), countdown);
+    ValueId rest = b_.sub(by_group, b_.mul(first, b_.scalar_like(by_group, kKnockOut)), "rest");
+    ValueId second = b_.reduce(ReduceFn::max, rest, grid.inner_axis(), "second");
+    return b_.add(best, second);
+  }
+
+  // 0 where the mask is 1, −kKnockOut where it is 0: exact where it matters, and free of 0 · inf.
+  ValueId excluded_penalty(ValueId mask) {
+    ValueId excluded = b_.sub(mask, b_.scalar_like(mask, 1));
+    return b_.mul(excluded, b_.scalar_like(mask, kKnockOut), "penalty");
+  }
+
+  ValueId softmax_of_chosen(ValueId logits, ValueId mask) {
+    return b_.softmax(b_.add(logits, excluded_penalty(mask), "chosen_logits"), kChannelAxis,
+                      "chosen");
+  }
+
+  ValueId renormalised(ValueId weights) {
+    if (op_.renorm == Renorm::none) return weights;
+    ValueId total = b_.reduce(ReduceFn::sum, weights, kChannelAxis, "total");
+    if (op_.renorm == Renorm::sum_plus_eps) total = b_.add(total, eps_like(total));
+    if (op_.renorm == Renorm::max_eps) total = b_.binary(BinaryFn::max, total, eps_like(total));
+    return b_.div(weights, total, "renormalised");
+  }
+
+  // A positive eps that the element type would round to 0 becomes its smallest positive number:
+  // eps is there so that the divisor is not 0.
+  ValueId eps_like(ValueId x) {
+    constexpr double kSmallestF16 = 0x1p-24;
+    const bool lost = op_.eps > 0 && round_to(b_.type(x).dtype, static_cast<float>(op_.eps)) == 0;
+    return b_.scalar_like(x, lost ? kSmallestF16 : op_.eps);
+  }
+
+  ValueId scaled(ValueId weights) {
+    if (op_.scale == 1) return weights;
+    return b_.mul(weights, b_.scalar_like(weights, op_.scale));
+  }
+
+  Builder& b_;
+  const Router& op_;
+  const RoutingForm form_;
+};
+
+Status check_count(const Shard& shard, const Op& op) {
+  const Type& logits = shard.type(op.operands[0]);
+  const int64_t most = exact_count(logits.dtype);
+  if (channels_of(logits) <= most) return {};
+  return fail("routing.too_many_experts",
+              fmt::format("{} experts are more than {} counts exactly ({})", channels_of(logits),
+                          dtype_name(logits.dtype), most),
+              "route in f32, or with --routing full_softmax (inexact)",
+              {.shard = shard.name, .op = shard.label(op.results[0])});
+}
+
+Diagnostic inexact_note(const Shard& shard, const Op& op) {
+  return {Severity::warning,
+          "routing.inexact",
+          "full_softmax weights all experts instead of the chosen ones",
+          "use another --routing for the model's own results",
+          {.shard = shard.name, .op = shard.label(op.results[0])}};
+}
+
+}  // namespace
+
+Result<Shard> lower_router(const Shard& shard, PassContext& context) {
+  const RoutingForm form = context.options.routing;
+  for (const Op& op : shard.ops) {
+    if (!std::holds_alternative<Router>(op.data)) continue;
+    if (is_exact(form))
+      MOEC_TRY(check_count(shard, op));
+    else
+      context.notes.push_back(inexact_note(shard, op));
+  }
+  auto scope = [](const Rewriter&, OpId) { return std::string("router"); };
+  auto lower = [&](Builder& b, const Router& op, const std::vector<ValueId>& operands) {
+    ValueId choice_bias = operands.size() == 2 ? operands[1] : ValueId{};
+    return std::vector<ValueId>{RouterLowering(b, op, form).lower(operands[0], choice_bias)};
+  };
+  return rewrite_each<Router>(shard, shard.form, scope, lower);
+}
+
+}  // namespace moec

@@ -1,0 +1,89 @@
+#include "passes/pass_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <vector>
+
+#include "ir/nearest.h"
+
+namespace moec {
+namespace {
+
+struct Option {
+  std::string_view name;
+  std::string (*get)(const PassOptions&);
+  bool (*set)(PassOptions&, std::string_view);  // false: no such value
+};
+
+template <class E>
+bool set_enum(E& field, std::string_view text) {
+  auto value = parse_enum<E>(text);
+  if (value) field = *value;
+  return value.has_value();
+}
+
+bool set_limit(int64_t& field, std::string_view text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1) return false;
+  field = value;
+  return true;
+}
+
+bool set_bool(bool& field, std::string_view text) {
+  if (text != "true" && text != "false") return false;
+  field = text == "true";
+  return true;
+}
+
+constexpr Option kOptions[] = {
+    {"routing", [](const PassOptions& o) { return std::string(enum_name(o.routing)); },
+     [](PassOptions& o, std::string_view v) { return set_enum(o.routing, v); }},
+    {"experts", [](const PassOptions& o) { return std::string(enum_name(o.experts)); },
+     [](PassOptions& o, std::string_view v) { return set_enum(o.experts, v); }},
+    {"attention", [](const PassOptions& o) { return std::string(enum_name(o.attention)); },
+     [](PassOptions& o, std::string_view v) { return set_enum(o.attention, v); }},
+    {"bank_channel_limit",
+     [](const PassOptions& o) { return std::to_string(o.bank_channel_limit); },
+     [](PassOptions& o, std::string_view v) { return set_limit(o.bank_channel_limit, v); }},
+    {"projection", [](const PassOptions& o) { return std::string(enum_name(o.target.projection)); },
+     [](PassOptions& o, std::string_view v) { return set_enum(o.target.projection, v); }},
+    {"sum", [](const PassOptions& o) { return std::string(enum_name(o.target.sum)); },
+     [](PassOptions& o, std::string_view v) { return set_enum(o.target.sum, v); }},
+    {"has_state",
+     [](const PassOptions& o) { return std::string(o.target.has_state ? "true" : "false"); },
+     [](PassOptions& o, std::string_view v) { return set_bool(o.target.has_state, v); }},
+};
+
+tl::unexpected<Diagnostics> unknown_option(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const Option& option : kOptions) known.push_back(option.name);
+  return fail("passes.option",
+              fmt::format("there is no pass option '{}'{}", name, did_you_mean(name, known)),
+              fmt::format("known are {}", fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+Status set_pass_option(PassOptions& options, std::string_view name_and_value) {
+  const size_t equals = name_and_value.find('=');
+  const std::string_view name = name_and_value.substr(0, equals);
+  for (const Option& option : kOptions) {
+    if (option.name != name) continue;
+    if (equals != std::string_view::npos && option.set(options, name_and_value.substr(equals + 1)))
+      return {};
+    return fail("passes.option", fmt::format("'{}' does not set option {}", name_and_value, name),
+                fmt::format("its default is {}={}", name, option.get(PassOptions{})));
+  }
+  return unknown_option(name);
+}
+
+std::string to_string(const PassOptions& options) {
+  std::vector<std::string> words;
+  for (const Option& option : kOptions)
+    words.push_back(fmt::format("{}={}", option.name, option.get(options)));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+}  // namespace moec

@@ -1,0 +1,19 @@
+// Pass options as text: "routing=iterate", one `name=value` each, as `.ir` test files and
+// reproducers write them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "passes/pass.h"
+
+namespace moec {
+
+// Sets one option. Names: routing, experts, attention, bank_channel_limit, and of the target
+// projection, sum, has_state. Errors: passes.option.
+Status set_pass_option(PassOptions& options, std::string_view name_and_value);
+
+// All options in a fixed order, separated by spaces; set_pass_option takes each word back.
+std::string to_string(const PassOptions& options);
+
+}  // namespace moec

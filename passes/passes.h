@@ -1,0 +1,106 @@
+// The passes, one function and one file each. Every summary shows the shard before and after; T is
+// the number of tokens. Order and table: pipeline.cc.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace moec {
+
+// ---- model → model: composites become general ops ----------------------------------------------
+
+// Routing weights as tensor math, in the form PassOptions::routing (host lowers as rank: where the
+// router runs is decided when shards are built).
+//
+//   %routing = router %logits {score = softmax, top_k = 2, renorm = sum, …}
+//   ──▶ scores = softmax logits; mask = (the top_k largest of scores + bias); w = scores · mask;
+//       routing = w / reduce_sum w
+//
+// Exact for every form but full_softmax, which keeps all experts and leaves the note
+// "routing.inexact". Limits of the exact forms: scores + bias (the logits, for softmax_selected;
+// the sums of two, for top2_sum) lie in ±kMaxSelectionScore, and there are no more experts than the
+// element type counts exactly ("routing.too_many_experts").
+Result<Shard> lower_router(const Shard& shard, PassContext& context);
+
+// Beyond any difference of two selection scores, and finite in f16.
+inline constexpr double kKnockOut = 32768;
+inline constexpr double kMaxSelectionScore = kKnockOut / 2;
+
+// Attention as matmuls and a softmax; with AttentionForm::per_head one pair of matmuls a head, else
+// one for all heads, where the query heads that share a key head lie along the row axis (keys and
+// values are never repeated).
+//
+//   %out = attention %q, %k, %v, %rope_cos, %rope_sin, %mask {heads = H, kv_heads = K, …}
+//   ──▶ q [1,H,T,h] normed, rotated, scaled; k [1,K,T,h] normed, rotated;
+//       scores = q [1,K,H/K·T,h] · kᵀ [1,K,h,S] + mask; probs = softmax scores; out = probs · v
+//
+// Results k and v are the new rows (append) or cache · (1 − Σ write_mask) + write_mask · rows
+// (blend).
+Result<Shard> lower_attention(const Shard& shard, PassContext& context);
+
+// Each expert on its own, their sum as PassOptions::target.sum says.
+//
+//   %moe = soft_moe %x, %routing, gate, up, down, …
+//   ──▶ for each expert e: gate = linear x; up = linear x; h = silu(gate) · up;
+//       out_e = linear (h · routing_e)
+//       moe = out_0 + out_1 + …
+//
+// The routing weight is applied before `down` (linear, so the same value), where it keeps f16 in
+// range. Below f32 a select guards the product, because 0 · inf is NaN.
+Result<Shard> unroll_experts(const Shard& shard, PassContext& context);
+
+// All experts at once: the weights of one role joined, `down` along its inputs, so that its
+// contraction sums over experts. Split where experts · f passes PassOptions::bank_channel_limit.
+//
+//   %moe = soft_moe %x, %routing, gate, up, down, …
+//   ──▶ gate = linear x, concat(gates) [E·f,d]; up likewise; h = silu(gate) · up;
+//       moe = linear (h [E,f] · routing [E,1]), concat(downs) [d,E·f]
+Result<Shard> bank_experts(const Shard& shard, PassContext& context);
+
+// %y = rms_norm %x, %w {eps}  ──▶  y = x · reciprocal(sqrt(reduce_mean(x · x) + eps)) · w
+// In f16 x is first divided by its largest magnitude, because x · x overflows from |x| = 256 on.
+Result<Shard> lower_rms_norm(const Shard& shard, PassContext& context);
+
+// ---- model → lowered ---------------------------------------------------------------------------
+
+// %y = gated_mlp %x, %gate, %up, %down, %shared_gate
+// ──▶ y = linear(silu(linear x, gate) · (linear x, up)), down; y · sigmoid(linear x, shared_gate)
+Result<Shard> lower_gated_mlp(const Shard& shard, PassContext& context);
+
+// ---- lowered → static --------------------------------------------------------------------------
+
+// %y = linear %x, %w, %b  ──▶  y = conv x, (reshape w [N,C,1,1]), b
+// An operand in rows layout is turned to channels and the result back.
+Result<Shard> linear_to_conv(const Shard& shard, PassContext& context);
+
+// %y = linear %x, %w, %b  ──▶  y = matmul x, (transpose w [C,N]); y + b
+// An operand in channels layout is turned to rows and the result back.
+Result<Shard> linear_to_matmul(const Shard& shard, PassContext& context);
+
+// ---- static → static ---------------------------------------------------------------------------
+
+// reshape, transpose, slice, cast and concat of weights go into the weights' views.
+//   %w = weight @a; %t = transpose %w {perm = [1,0]}  ──▶  %w = weight @a | permute(1,0)
+Result<Shard> fold_weight_views(const Shard& shard, PassContext& context);
+
+// Ops on constants become constants (of at most kMaxFoldedElements), ops that change nothing go:
+// x + 0, x · 1, casts, reshapes, transposes and slices that are identities; a reshape of a reshape
+// and a transpose of a transpose become one; a transpose that only moves axes of size 1 becomes a
+// reshape.
+Result<Shard> fold_constants(const Shard& shard, PassContext& context);
+
+inline constexpr int64_t kMaxFoldedElements = 4096;
+
+// Of ops with equal attributes and operands the first stays.
+Result<Shard> eliminate_common(const Shard& shard, PassContext& context);
+
+// Ops that no output and no state depends on go. Inputs stay: they are the shard's interface.
+Result<Shard> eliminate_dead(const Shard& shard, PassContext& context);
+
+// ---- static → placed ---------------------------------------------------------------------------
+
+// Asks the target's rules for each op. Nothing changes but the form. A rule of severity error is an
+// error "place.rule", a warning is left as a note "place.rule"; state where the target has none is
+// "place.state".
+Result<Shard> place(const Shard& shard, PassContext& context);
+
+}  // namespace moec

@@ -1,0 +1,114 @@
+#include "passes/pipeline.h"
+
+#include <fmt/format.h>
+
+#include "ir/nearest.h"
+#include "passes/passes.h"
+
+namespace moec {
+namespace {
+
+constexpr Form kModel = Form::model, kLowered = Form::lowered, kStatic = Form::static_ops,
+               kPlaced = Form::placed;
+
+constexpr Pass kPasses[] = {
+    {"lower_router", lower_router, kModel, kModel, "routers as tensor math"},
+    {"unroll_experts", unroll_experts, kModel, kModel, "each expert by itself, added up"},
+    {"bank_experts", bank_experts, kModel, kModel, "all experts in three projections"},
+    {"lower_attention", lower_attention, kModel, kModel, "attention as matmuls and a softmax"},
+    {"lower_rms_norm", lower_rms_norm, kModel, kModel, "norms as elementwise ops and a mean"},
+    {"lower_gated_mlp", lower_gated_mlp, kModel, kLowered, "gated MLPs as three projections"},
+    {"linear_to_conv", linear_to_conv, kLowered, kStatic, "projections as 1x1 convolutions"},
+    {"linear_to_matmul", linear_to_matmul, kLowered, kStatic, "projections as matmuls"},
+    {"fold_weight_views", fold_weight_views, kStatic, kStatic,
+     "shape ops on weights go into the weights' views"},
+    {"fold_constants", fold_constants, kStatic, kStatic,
+     "ops on constants are computed, ops that change nothing go"},
+    {"eliminate_common", eliminate_common, kStatic, kStatic, "of equal ops the first stays"},
+    {"eliminate_dead", eliminate_dead, kStatic, kStatic, "ops that nothing depends on go"},
+    {"place", place, kStatic, kPlaced, "the target's rules accept every op"},
+};
+
+std::vector<std::string_view> pass_names() {
+  std::vector<std::string_view> names;
+  for (const Pass& pass : kPasses) names.push_back(pass.name);
+  return names;
+}
+
+std::vector<std::string_view> split_at_commas(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+std::span<const Pass> all_passes() { return kPasses; }
+
+const Pass* find_pass(std::string_view name) {
+  for (const Pass& pass : kPasses)
+    if (pass.name == name) return &pass;
+  return nullptr;
+}
+
+std::vector<const Pass*> default_pipeline(const PassOptions& options) {
+  const bool bank = options.experts == ExpertForm::bank;
+  const bool conv = options.target.projection == ProjectionForm::conv;
+  std::vector<const Pass*> pipeline;
+  for (std::string_view name : {
+           std::string_view("lower_router"),
+           std::string_view(bank ? "bank_experts" : "unroll_experts"),
+           std::string_view("lower_attention"),
+           std::string_view("lower_rms_norm"),
+           // The last of the lowerings: it declares that no composite is left, and the verifier
+           // holds it to that.
+           std::string_view("lower_gated_mlp"),
+           // After every lowering that makes projections.
+           std::string_view(conv ? "linear_to_conv" : "linear_to_matmul"),
+           // After the projections have asked for their weights' shape, and before equal ops are
+           // looked for, so that equal views are seen as equal.
+           std::string_view("fold_weight_views"),
+           // Before equal ops are looked for: folding makes constants and shape ops equal.
+           std::string_view("fold_constants"),
+           std::string_view("eliminate_common"),
+           // After all that leaves ops without users.
+           std::string_view("eliminate_dead"),
+           // Last: the target is asked only about ops that will be emitted.
+           std::string_view("place"),
+       })
+    pipeline.push_back(find_pass(name));
+  return pipeline;
+}
+
+Status check_pipeline(std::span<const Pass* const> passes, Form start) {
+  Form form = start;
+  for (const Pass* pass : passes) {
+    if (pass->from != form)
+      return fail("passes.order",
+                  fmt::format("pass {} takes form {}, but the shard is in form {} there",
+                              pass->name, form_name(pass->from), form_name(form)),
+                  "moec opt --list-passes tells the form that each pass takes and gives");
+    form = pass->to;
+  }
+  return {};
+}
+
+Result<std::vector<const Pass*>> parse_pipeline(std::string_view names) {
+  std::vector<const Pass*> passes;
+  for (std::string_view name : split_at_commas(names)) {
+    const Pass* pass = find_pass(name);
+    if (!pass)
+      return fail(
+          "passes.unknown",
+          fmt::format("there is no pass named '{}'{}", name, did_you_mean(name, pass_names())),
+          "moec opt --list-passes names them");
+    passes.push_back(pass);
+  }
+  return passes;
+}
+
+}  // namespace moec

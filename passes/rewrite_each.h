@@ -1,0 +1,45 @@
+// The frame of the passes that put other ops in the place of each op of one kind.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "ir/rewriter.h"
+
+namespace moec {
+
+// Copies the shard; for each op of kind OpT, lower(builder, op, operands) returns the values that
+// take the place of the op's results. Names that it gives stand in the scope `scope(rewriter, id)`,
+// but those of the results: they keep the old names, by which users and goldens know them.
+template <class OpT, class Scope, class Lower>
+Shard rewrite_each(const Shard& shard, Form form, Scope&& scope, Lower&& lower) {
+  Rewriter rewriter(shard);
+  rewriter.build().set_form(form);
+  for (OpId id : op_ids(shard)) {
+    const Op& op = shard.ops[id];
+    const auto* data = std::get_if<OpT>(&op.data);
+    if (!data) {
+      rewriter.copy(id);
+      continue;
+    }
+    std::vector<ValueId> results;
+    const size_t known = rewriter.build().shard().values.size();
+    {
+      Builder::NameScope names(rewriter.build(), scope(rewriter, id));
+      results = lower(rewriter.build(), *data, rewriter(op.operands));
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      const std::string& name = shard.values[op.results[i]].name;
+      if (!name.empty() && results[i].index >= known) rewriter.build().rename(results[i], name);
+    }
+    rewriter.replace(id, std::move(results));
+  }
+  return rewriter.finish();
+}
+
+// Names in the scope of the op's own name.
+inline std::string own_scope(const Rewriter& rewriter, OpId id) { return rewriter.scope_name(id); }
+// Names as they are.
+inline std::string no_scope(const Rewriter&, OpId) { return {}; }
+
+}  // namespace moec
