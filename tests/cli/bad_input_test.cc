@@ -1,0 +1,316 @@
+// Bad input: each kind ends with exit code 2 (or 1 where a check fell short), a stable code, and a
+// message that names the file or tensor.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/cli/checkpoint_copy.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using Json = CheckpointCopy::Json;
+
+constexpr const char* kGate0 = "model.layers.0.block_sparse_moe.gate.weight";
+
+Outcome export_folder(const std::string& source) {
+  return run_command({"export", source, "--out", fresh_folder("out"), "--quiet"});
+}
+
+struct Damage {
+  const char* name;
+  std::function<void(const CheckpointCopy&)> apply;
+  std::vector<std::string> message;  // the code, then what else must be said
+};
+
+class BadCheckpoint : public testing::TestWithParam<Damage> {};
+
+TEST_P(BadCheckpoint, IsRefusedWithItsOwnCode) {
+  const CheckpointCopy copy;
+  GetParam().apply(copy);
+  const Outcome outcome = export_folder(copy.folder());
+  EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.err;
+  for (const std::string& part : GetParam().message) EXPECT_THAT(outcome.err, HasSubstr(part));
+  EXPECT_THAT(outcome.err, HasSubstr("next: "));
+  EXPECT_FALSE(fs::exists(fresh_folder("out") + "/manifest.json"));
+}
+
+void rename_tensor(Json& header, const std::string& from, const std::string& to) {
+  header[to] = header.at(from);
+  header.erase(from);
+}
+
+std::vector<Damage> damages() {
+  return {
+      {"missing_tensor",
+       [](const CheckpointCopy& c) {
+         c.edit_header([](Json& h) { rename_tensor(h, kGate0, "model.extra"); });
+       },
+       {"error[hf.tensor.missing]", kGate0}},
+      {"wrong_shape",
+       [](const CheckpointCopy& c) {
+         c.edit_header([](Json& h) { h[kGate0]["shape"] = {48, 5}; });
+       },
+       {"error[hf.tensor.shape]", kGate0, "[5,48]", "[48,5]"}},
+      {"wrong_dtype",
+       [](const CheckpointCopy& c) { c.edit_header([](Json& h) { h[kGate0]["dtype"] = "I16"; }); },
+       {"error[hf.tensor.dtype]", kGate0, "I16"}},
+      {"truncated_file",
+       [](const CheckpointCopy& c) {
+         fs::resize_file(c.path("model.safetensors"),
+                         fs::file_size(c.path("model.safetensors")) - 1);
+       },
+       {"error[safetensors.truncated]", "model.safetensors"}},
+      {"overlapping_offsets",
+       [](const CheckpointCopy& c) {
+         c.edit_header(
+             [](Json& h) { h[kGate0]["data_offsets"] = h["model.norm.weight"]["data_offsets"]; });
+       },
+       {"error[safetensors.", "model.safetensors"}},
+      {"offsets_out_of_range",
+       [](const CheckpointCopy& c) {
+         c.edit_header([](Json& h) {
+           h["model.norm.weight"]["data_offsets"] = {1 << 30, (1 << 30) + 96};
+         });
+       },
+       {"error[safetensors.", "model.safetensors"}},
+      {"header_too_long",
+       [](const CheckpointCopy& c) {
+         std::string file = c.read("model.safetensors");
+         const uint64_t huge = uint64_t{1} << 40;
+         std::memcpy(file.data(), &huge, sizeof huge);
+         c.write("model.safetensors", file);
+       },
+       {"error[safetensors.header_too_long]", "model.safetensors"}},
+      {"duplicate_key",
+       [](const CheckpointCopy& c) {
+         c.edit_header_text([](std::string text) {
+           Json header = Json::parse(text);
+           return "{\"" + std::string(kGate0) + "\":" + header.at(kGate0).dump() + "," +
+                  text.substr(1);
+         });
+       },
+       {"error[json.duplicate_key]", kGate0}},
+      {"config_without_key",
+       [](const CheckpointCopy& c) { c.edit_config([](Json& j) { j.erase("hidden_size"); }); },
+       {"error[hf.config.missing_key]", "hidden_size"}},
+      {"config_with_unknown_key",
+       [](const CheckpointCopy& c) {
+         c.edit_config([](Json& j) { j["residual_multiplier"] = 0.5; });
+       },
+       {"error[hf.config.unknown_key]", "residual_multiplier"}},
+      {"unknown_family",
+       [](const CheckpointCopy& c) { c.edit_config([](Json& j) { j["model_type"] = "mixtrel"; }); },
+       {"error[hf.family.unknown]", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe"}},
+      {"unknown_scoring_function",
+       [](const CheckpointCopy& c) {
+         c.edit_config([](Json& j) { j["scoring_func"] = "sparsemax"; });
+       },
+       {"sparsemax"}},
+      {"top_k_above_experts",
+       [](const CheckpointCopy& c) {
+         c.edit_config([](Json& j) { j["num_experts_per_tok"] = 6; });
+       },
+       {"error[model.top_k]"}},
+      {"nan_in_router",
+       [](const CheckpointCopy& c) { c.overwrite(kGate0, std::string("\xc0\x7f", 2)); },
+       {"error[export.nonfinite_weight]", kGate0}},
+      {"infinity_in_norm",
+       [](const CheckpointCopy& c) {
+         c.overwrite("model.norm.weight", std::string("\x80\x7f", 2));
+       },
+       {"error[export.nonfinite_weight]", "model.norm.weight"}},
+      {"no_weights",
+       [](const CheckpointCopy& c) { fs::remove(c.path("model.safetensors")); },
+       {"error[hf.no_weights]"}},
+      {"config_absent",
+       [](const CheckpointCopy& c) { fs::remove(c.path("config.json")); },
+       {"config.json"}},
+      {"config_not_json",
+       [](const CheckpointCopy& c) { c.write("config.json", "{\"model_type\": "); },
+       {"error[json.", "config.json"}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(BadInput, BadCheckpoint, testing::ValuesIn(damages()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(BadInput, IndexThatLeavesTheFolder) {
+  const CheckpointCopy copy("qwen3_moe_a");
+  Json index = Json::parse(copy.read("model.safetensors.index.json"));
+  index["weight_map"]["model.norm.weight"] = "../x.safetensors";
+  copy.write("model.safetensors.index.json", index.dump());
+  const Outcome outcome = export_folder(copy.folder());
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("error[index.file_name]"), HasSubstr("../x.safetensors")));
+}
+
+TEST(BadInput, IndexThatNamesAnAbsentFile) {
+  const CheckpointCopy copy("qwen3_moe_a");
+  fs::remove(copy.path("model-00002-of-00002.safetensors"));
+  const Outcome outcome = export_folder(copy.folder());
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[index.absent_file]"),
+                                 HasSubstr("model-00002-of-00002.safetensors")));
+}
+
+TEST(BadInput, OutFolderNotEmptyKeepsItsFiles) {
+  const std::string out = fresh_folder("out");
+  std::ofstream(out + "/mine.txt") << "keep";
+  const Outcome refused =
+      run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"});
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, HasSubstr("error[export.out_not_empty] " + out));
+  const Outcome forced =
+      run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet", "--force"});
+  EXPECT_EQ(forced.exit_code, kExitFine) << forced.err;
+  EXPECT_TRUE(fs::exists(out + "/mine.txt"));
+}
+
+TEST(BadInput, OutFolderIsTheCheckpoint) {
+  const CheckpointCopy copy;
+  const Outcome outcome =
+      run_command({"export", copy.folder(), "--out", copy.folder(), "--quiet", "--force"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("error[export.out_is_source]"));
+  EXPECT_TRUE(fs::exists(copy.path("model.safetensors")));
+}
+
+TEST(BadInput, OutFolderThatCannotBeMade) {
+  const std::string file = fresh_folder("parent") + "/file";
+  std::ofstream(file) << "x";
+  const Outcome outcome =
+      run_command({"export", checkpoint_of("mixtral_a"), "--out", file + "/out", "--quiet"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("error[export."));
+}
+
+// A child process without the right to write: root drops it first.
+TEST(BadInput, NoPermission) {
+  const std::string parent = fresh_folder("parent");
+  fs::permissions(parent, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::group_read |
+                              fs::perms::group_exec | fs::perms::others_read |
+                              fs::perms::others_exec);
+  EXPECT_EXIT(
+      {
+        if (geteuid() == 0 && setuid(65534) != 0) std::_Exit(99);
+        const char* argv[] = {"moec", "export", nullptr, "--out", nullptr, "--quiet"};
+        const std::string source = checkpoint_of("mixtral_a"), out = parent + "/out";
+        argv[2] = source.c_str();
+        argv[4] = out.c_str();
+        std::_Exit(run_cli(6, argv));
+      },
+      testing::ExitedWithCode(kExitBadInput), "export.no_permission");
+}
+
+// A file size limit stands in for a full disk: both make writes fail half way.
+TEST(BadInput, NoSpaceLeavesNothingUnderAFinalName) {
+  const std::string out = fresh_folder("out");
+  EXPECT_EXIT(
+      {
+        signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit{16384, 16384};
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) std::_Exit(99);
+        const char* argv[] = {"moec", "export", nullptr, "--out", nullptr, "--quiet"};
+        const std::string source = checkpoint_of("mixtral_a");
+        argv[2] = source.c_str();
+        argv[4] = out.c_str();
+        std::_Exit(run_cli(6, argv));
+      },
+      testing::ExitedWithCode(kExitBadInput), "emit.no_space");
+  EXPECT_FALSE(fs::exists(out + "/manifest.json"));
+  EXPECT_FALSE(fs::exists(out + "/attn/L00.data"));
+}
+
+TEST(BadInput, GoldenOfAnotherModel) {
+  const std::string out = fresh_folder("out");
+  ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
+            kExitFine);
+  const Outcome outcome =
+      run_command({"validate", out, "--golden", source_path("tests/golden/mixtral_b")});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("error[golden.other_model]"));
+}
+
+TEST(BadInput, ChangedShardFailsTheCheck) {
+  const std::string out = fresh_folder("out");
+  ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
+            kExitFine);
+  std::fstream(out + "/moe/L01.data", std::ios::in | std::ios::out | std::ios::binary) << "x";
+  const Outcome outcome = run_command({"check", out});
+  EXPECT_EQ(outcome.exit_code, kExitFellShort);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("error[manifest.digest_changed]"),
+                                 HasSubstr("moe/L01.data"), HasSubstr("FELL SHORT")));
+}
+
+TEST(BadInput, ManifestWithAChangedDigestFailsTheCheck) {
+  const std::string out = fresh_folder("out");
+  ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
+            kExitFine);
+  Json manifest = Json::parse(std::ifstream(out + "/manifest.json"));
+  manifest["embedding"]["file"]["digest"] = std::string(32, '0');
+  std::ofstream(out + "/manifest.json") << manifest.dump();
+  const Outcome disagrees = run_command({"check", out});
+  EXPECT_EQ(disagrees.exit_code, kExitBadInput);
+  EXPECT_THAT(disagrees.err, HasSubstr("error[manifest.disagree]"));
+  fs::remove(out + "/manifest.bin");
+  const Outcome outcome = run_command({"check", out});
+  EXPECT_EQ(outcome.exit_code, kExitFellShort);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("error[manifest.digest_changed]"), HasSubstr("embed.bin")));
+}
+
+TEST(BadInput, UnknownManifestField) {
+  const std::string out = fresh_folder("out");
+  ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
+            kExitFine);
+  Json manifest = Json::parse(std::ifstream(out + "/manifest.json"));
+  manifest["surprise"] = 1;
+  std::ofstream(out + "/manifest.json") << manifest.dump(1);
+  const Outcome outcome = run_command({"check", out});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("error[manifest.unknown_field]"), HasSubstr("surprise")));
+}
+
+TEST(BadInput, NoManifest) {
+  const Outcome outcome = run_command({"check", fresh_folder("empty")});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("manifest.json"));
+}
+
+TEST(BadInput, MalformedIr) {
+  const std::string file = fresh_folder("ir") + "/bad.ir";
+  std::ofstream(file) << "shard s placed {\n  input %x : f32[1,2]\n  %y = expp %x : f32[1,2]\n}\n";
+  const Outcome outcome = run_command({"opt", file});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[text."), HasSubstr(file + ":3:8"),
+                                 HasSubstr("expp"), HasSubstr("exp")));
+}
+
+TEST(BadInput, UsageErrorsExitWith2) {
+  EXPECT_EQ(run_command({}).exit_code, kExitBadInput);
+  EXPECT_EQ(run_command({"exprot"}).exit_code, kExitBadInput);
+  EXPECT_EQ(run_command({"export", checkpoint_of("mixtral_a")}).exit_code, kExitBadInput);
+  const Outcome routing = run_command(
+      {"export", checkpoint_of("mixtral_a"), "--out", fresh_folder("out"), "--routing", "magic"});
+  EXPECT_EQ(routing.exit_code, kExitBadInput);
+  EXPECT_THAT(routing.err, HasSubstr("iterate"));
+}
+
+TEST(BadInput, JsonReportsTheSameDiagnostics) {
+  const Outcome outcome = run_command({"check", fresh_folder("empty"), "--json"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_THAT(json["diagnostics"][0]["code"].get<std::string>(), HasSubstr("manifest."));
+}
+
+}  // namespace
+}  // namespace moec

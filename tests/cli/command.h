@@ -1,0 +1,54 @@
+// Runs a command line in this process and keeps what it printed.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "frontends/cli/cli.h"
+
+namespace moec {
+
+struct Outcome {
+  int exit_code = 0;
+  std::string out, err;
+};
+
+inline Outcome run_command(std::vector<std::string> words) {
+  words.insert(words.begin(), "moec");
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.exit_code = run_cli(static_cast<int>(argv.size()), argv.data());
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.err = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+// An empty folder of the running test, removed first when a former run left it.
+inline std::string fresh_folder(const std::string& name) {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  std::string unique = std::string(test->test_suite_name()) + "." + test->name() + "." + name;
+  for (char& c : unique)
+    if (c == '/') c = '_';
+  const std::string folder = testing::TempDir() + "/moec_cli/" + unique;
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+inline std::string source_path(const std::string& relative) {
+  return std::string(MOEC_SOURCE_DIR) + "/" + relative;
+}
+
+// The checkpoint that a golden case was made from.
+inline std::string checkpoint_of(const std::string& golden_case) {
+  return golden_case == "tinymoe" ? source_path("models/tinymoe")
+                                  : source_path("tests/golden/" + golden_case);
+}
+
+}  // namespace moec

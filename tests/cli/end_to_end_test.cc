@@ -1,0 +1,172 @@
+// The main job on real checkpoints: export, check, validate, run.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/command.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+Outcome export_case(const std::string& golden_case, const std::string& out, Words more = {}) {
+  Words words = {"export", checkpoint_of(golden_case), "--out", out, "--quiet"};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_command(words);
+}
+
+Outcome validate_case(const std::string& golden_case, const std::string& out, Words more = {}) {
+  Words words = {"validate", out, "--golden", source_path("tests/golden/" + golden_case)};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_command(words);
+}
+
+void expect_fine(const Outcome& outcome) {
+  EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.out << outcome.err;
+}
+
+std::map<std::string, std::string> all_bytes(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ostringstream text;
+    text << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+    files[fs::relative(entry.path(), folder).string()] = text.str();
+  }
+  return files;
+}
+
+class GoldenCase : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenCase, ExportsChecksAndValidates) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case(GetParam(), out, {"--tokens", "1,16"}));
+  expect_fine(run_command({"check", out}));
+  expect_fine(validate_case(GetParam(), out));
+  const Outcome half = validate_case(GetParam(), out, {"--precision", "f16", "--json"});
+  expect_fine(half);
+}
+
+INSTANTIATE_TEST_SUITE_P(EndToEnd, GoldenCase,
+                         testing::Values("tinymoe", "mixtral_a", "mixtral_b", "qwen2_moe_a",
+                                         "qwen2_moe_b", "qwen3_moe_a", "qwen3_moe_b", "olmoe_a",
+                                         "olmoe_b"),
+                         [](const auto& info) { return std::string(info.param); });
+
+struct Variant {
+  const char* name;
+  Words flags;
+};
+
+class FormVariant : public testing::TestWithParam<Variant> {};
+
+// Every exact form gives the reference's results, for a family with shared experts, a dense layer
+// and a tied head (qwen2_moe_b) and one with full-width norms and clipping (olmoe_a).
+TEST_P(FormVariant, Validates) {
+  for (const char* golden_case : {"qwen2_moe_b", "olmoe_a"}) {
+    const std::string out = fresh_folder(golden_case);
+    Words flags = GetParam().flags;
+    flags.insert(flags.end(), {"--tokens", "1,5,32"});
+    expect_fine(export_case(golden_case, out, flags));
+    expect_fine(run_command({"check", out}));
+    expect_fine(validate_case(golden_case, out));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EndToEnd, FormVariant,
+    testing::Values(Variant{"matmul", {"--form", "matmul"}}, Variant{"bank", {"--experts", "bank"}},
+                    Variant{"bank_matmul", {"--experts", "bank", "--form", "matmul"}},
+                    Variant{"bank_split", {"--experts", "bank", "--bank-channel-limit", "64"}},
+                    Variant{"iterate", {"--routing", "iterate"}},
+                    Variant{"topk", {"--routing", "topk"}},
+                    Variant{"host_groups", {"--routing", "host", "--experts-per-shard", "2"}},
+                    Variant{"host_matmul", {"--routing", "host", "--form", "matmul"}},
+                    Variant{"per_head", {"--attention", "per_head"}},
+                    Variant{"per_head_matmul", {"--attention", "per_head", "--form", "matmul"}},
+                    Variant{"tree", {"--sum", "tree"}},
+                    Variant{"head_slices", {"--head-slices", "3"}},
+                    Variant{"f16", {"--dtype", "f16"}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(EndToEnd, FullSoftmaxIsMarkedInexactAndFallsShort) {
+  const std::string out = fresh_folder("out");
+  const Outcome exported = export_case("tinymoe", out, {"--routing", "full_softmax"});
+  expect_fine(exported);
+  EXPECT_THAT(exported.err, HasSubstr("routing.inexact"));
+  EXPECT_THAT(run_command({"check", out}).out, HasSubstr("INEXACT"));
+  const Outcome validated = validate_case("tinymoe", out);
+  EXPECT_EQ(validated.exit_code, kExitFellShort);
+  EXPECT_THAT(validated.out, HasSubstr("FELL SHORT"));
+}
+
+TEST(EndToEnd, SameBytesForAnyNumberOfJobsAndRuns) {
+  const std::string one = fresh_folder("one"), four = fresh_folder("four");
+  expect_fine(export_case("qwen3_moe_a", one, {"--tokens", "1,8", "--jobs", "1"}));
+  expect_fine(export_case("qwen3_moe_a", four, {"--tokens", "1,8", "--jobs", "4"}));
+  const auto first = all_bytes(one);
+  EXPECT_GT(first.size(), 8u);
+  EXPECT_EQ(first, all_bytes(four));
+  expect_fine(export_case("qwen3_moe_a", four, {"--tokens", "1,8", "--force"}));
+  EXPECT_EQ(first, all_bytes(four));
+}
+
+TEST(EndToEnd, RunWritesTheGoldenText) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out, {"--tokens", "1,16"}));
+  const nlohmann::json golden =
+      nlohmann::json::parse(std::ifstream(source_path("tests/golden/tinymoe/golden.json")));
+  std::string prompt;
+  for (int byte : golden["greedy"]["prompt"]) prompt += static_cast<char>(byte);
+  const Outcome run = run_command({"run", out, "--prompt", prompt, "-n", "12", "--json"});
+  expect_fine(run);
+  const nlohmann::json tokens = nlohmann::json::parse(run.out)["tokens"];
+  for (size_t i = 0; i < 12; ++i) EXPECT_EQ(tokens[i], golden["greedy"]["tokens"][i]);
+}
+
+TEST(EndToEnd, HostRoutingSkipsGroupsThatNoTokenChose) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out, {"--routing", "host", "--experts-per-shard", "4"}));
+  const Outcome run = run_command({"run", out, "--prompt", "def f", "-n", "4", "--json"});
+  expect_fine(run);
+  EXPECT_GT(nlohmann::json::parse(run.out)["skipped_steps"].get<int>(), 0);
+}
+
+TEST(EndToEnd, RecordKeepsTheResultsInTheManifest) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("mixtral_a", out));
+  expect_fine(validate_case("mixtral_a", out, {"--record"}));
+  const nlohmann::json manifest = nlohmann::json::parse(std::ifstream(out + "/manifest.json"));
+  ASSERT_EQ(manifest["golden"].size(), 5u);
+  EXPECT_EQ(manifest["golden"][0]["shard"], "L00.attn");
+  EXPECT_GE(manifest["golden"][0]["cosine"].get<double>(), 0.999999);
+  expect_fine(run_command({"check", out}));
+}
+
+TEST(EndToEnd, InspectCheckpointExportAndFile) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("mixtral_a", out));
+  const Outcome checkpoint = run_command({"inspect", checkpoint_of("mixtral_a"), "--json"});
+  expect_fine(checkpoint);
+  EXPECT_EQ(nlohmann::json::parse(checkpoint.out)["experts"], 5);
+  EXPECT_THAT(run_command({"inspect", out}).out, HasSubstr("L00.moe"));
+  EXPECT_THAT(run_command({"inspect", out + "/moe/L00.onnx"}).out,
+              HasSubstr("shard L00.moe placed {"));
+}
+
+TEST(EndToEnd, HelpShowsAnExample) {
+  for (const char* command : {"inspect", "export", "check", "validate", "run", "opt"}) {
+    const Outcome help = run_command({command, "--help"});
+    EXPECT_EQ(help.exit_code, kExitFine);
+    EXPECT_THAT(help.out, HasSubstr(std::string("Example: moec ") + command));
+  }
+}
+
+}  // namespace
+}  // namespace moec
