@@ -42,7 +42,8 @@ std::string op_label(const Shard& shard, OpId op);
 std::string output_label(const Output& output);
 std::string state_label(const State& state);
 
-// The line on which each thing stands, by the label that findings use.
+// The line on which each thing stands, by the label that findings use; the shard's own has label
+// "".
 using LineMap = std::map<std::string, uint32_t, std::less<>>;
 
 struct ParseOptions {

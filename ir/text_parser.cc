@@ -118,7 +118,7 @@ class ShardParser {
 
   Status parse_head() {
     if (!cursor_.peek().is_word("shard")) return cursor_.unexpected("'shard'");
-    cursor_.take();
+    note_line("", cursor_.take().line);
     MOEC_ASSIGN(shard_.name, cursor_.name("the shard's name"));
     std::vector<std::string_view> forms;
     for (Form form : {Form::model, Form::lowered, Form::static_ops, Form::placed})

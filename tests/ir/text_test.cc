@@ -77,7 +77,9 @@ TEST(Text, TellsTheLineOfEachThing) {
       parse_shard("shard a static {\n input %x : f32[2]\n state s : f32[2]\n\n"
                   " %9 = exp %x : f32[2]\n state_write %9 {state = \"s\"}\n output y = %9\n}",
                   options));
-  EXPECT_EQ(lines, (LineMap{{"x", 11}, {"state s", 12}, {"1", 14}, {"#1", 15}, {"output y", 16}}));
+  EXPECT_EQ(
+      lines,
+      (LineMap{{"", 10}, {"x", 11}, {"state s", 12}, {"1", 14}, {"#1", 15}, {"output y", 16}}));
 }
 
 TEST(Text, PrintsFindingsUnderTheirLines) {
