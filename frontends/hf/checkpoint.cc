@@ -1,0 +1,73 @@
+#include "frontends/hf/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include "frontends/hf/config.h"
+#include "frontends/hf/regular_file.h"
+#include "frontends/hf/tensor_check.h"
+#include "models/check_model.h"
+#include "models/wildcard.h"
+
+namespace moec {
+namespace {
+
+constexpr uint64_t kMaxTextBytes = 16 << 20;
+
+Result<HfConfig> read_folder_config(const std::string& folder, const Family* user_family) {
+  std::string path = folder + "/config.json";
+  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxTextBytes));
+  return read_config(text, path, user_family);
+}
+
+bool is_ignored(const ModelConfig& model, const std::string& name) {
+  for (const std::string& pattern : model.names.ignored)
+    if (matches_wildcard(name, pattern)) return true;
+  return false;
+}
+
+void append(Diagnostics& to, Diagnostics from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+// Tensors that cannot stand in the table would otherwise vanish without a word.
+void warn_of_odd_tensors(const FolderWeights& weights, Checkpoint& checkpoint) {
+  for (const auto& [name, why] : weights.not_representable)
+    if (!is_ignored(checkpoint.config, name))
+      checkpoint.warnings.push_back({Severity::warning,
+                                     "hf.tensor.left_out",
+                                     "this tensor is not used: " + why,
+                                     {},
+                                     {.tensor = name}});
+}
+
+}  // namespace
+
+Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family) {
+  MOEC_ASSIGN(HfConfig config, read_folder_config(folder, user_family));
+  MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));
+  resolve_names(*config.family, weights, config.model);
+  Diagnostics findings = check_model(config.model);
+  if (findings.empty()) findings = check_tensors(config.model, weights);
+  if (!findings.empty()) {
+    for (Diagnostic& finding : findings)
+      if (finding.place.file.empty()) finding.place.file = folder;
+    return fail(std::move(findings));
+  }
+  Checkpoint checkpoint{std::move(config.model), {}, std::move(config.warnings)};
+  append(checkpoint.warnings, std::move(weights.warnings));
+  warn_of_odd_tensors(weights, checkpoint);
+  checkpoint.weights = std::move(weights.table);
+  return checkpoint;
+}
+
+Result<ModelConfig> open_config(const std::string& folder, const Family* user_family) {
+  MOEC_ASSIGN(HfConfig config, read_folder_config(folder, user_family));
+  return std::move(config.model);
+}
+
+Result<Family> read_family_file(const std::string& path) {
+  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxTextBytes));
+  return load_family(text, path);
+}
+
+}  // namespace moec

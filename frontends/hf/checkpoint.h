@@ -1,0 +1,37 @@
+// A Hugging Face checkpoint folder: config.json, and the weights that it needs, located and
+// checked.
+#pragma once
+
+#include <string>
+
+#include "ir/diagnostics.h"
+#include "ir/model_config.h"
+#include "ir/weight_table.h"
+#include "models/family.h"
+
+namespace moec {
+
+struct Checkpoint {
+  ModelConfig config;
+  WeightTable weights;
+  Diagnostics warnings;
+};
+
+// Reads metadata only: the config and the files' headers. `user_family` may be null.
+//
+// Where a descriptor gives several names for a role, the first that the files have is taken.
+// Experts may be stored one by one or fused; one by one is preferred when both are there.
+//
+// Errors: those of read_config and read_folder_weights, and for the needed tensors, all at once:
+//   hf.tensor.missing   with role and the nearest existing name
+//   hf.tensor.shape     expected and found
+//   hf.tensor.dtype     stored as something else than F32, F16 or BF16
+Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family = nullptr);
+
+// The config alone, for planning without weights.
+Result<ModelConfig> open_config(const std::string& folder, const Family* user_family = nullptr);
+
+// A user's family descriptor (models/families/README.md).
+Result<Family> read_family_file(const std::string& path);
+
+}  // namespace moec

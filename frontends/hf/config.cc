@@ -1,0 +1,221 @@
+#include "frontends/hf/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "frontends/hf/config_reader.h"
+#include "frontends/hf/config_rope.h"
+#include "models/check_model.h"
+
+namespace moec {
+namespace {
+
+// A name that must be one of an enum's and, where the descriptor says so, one of the family's.
+template <class E>
+E read_name(ConfigReader& reader, std::string_view concept_name, const std::string& value,
+            std::string code, std::string_view what) {
+  const std::vector<std::string>& only =
+      reader.family().concepts.at(std::string(concept_name)).only;
+  std::string key = reader.key_of(concept_name);
+  std::optional<E> parsed = parse_enum<E>(value);
+  if (!parsed) {
+    auto names = enum_names(E{});
+    reader.error(std::move(code),
+                 fmt::format("unknown {} \"{}\" in \"{}\"; known: {}", what, printable(value, 60),
+                             key, fmt::join(names, ", ")),
+                 reader.at(concept_name));
+  } else if (!only.empty() && std::find(only.begin(), only.end(), value) == only.end()) {
+    reader.error("hf.config.unsupported_value",
+                 fmt::format("\"{}\" is \"{}\"; for the family {} it must be {}", key, value,
+                             reader.family().model_type, fmt::join(only, " or ")),
+                 reader.at(concept_name));
+  }
+  return parsed.value_or(E{});
+}
+
+AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
+  AttentionConfig attention;
+  attention.heads = reader.integer("heads");
+  attention.kv_heads = reader.integer("kv_heads");
+  attention.head_dim = reader.integer("head_dim");
+  double usual_scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, attention.head_dim)));
+  attention.scale = reader.number("attention_scale", usual_scale);
+  attention.qkv_bias = reader.boolean("qkv_bias");
+  attention.o_bias = reader.boolean("o_bias");
+  attention.qk_norm = reader.family().axes.qk_norm;
+  attention.clip_qkv = reader.optional_number("clip_qkv");
+  attention.rope = read_rope(reader, attention.head_dim, max_positions);
+  return attention;
+}
+
+Router read_routing(ConfigReader& reader) {
+  const FamilyAxes& axes = reader.family().axes;
+  Router routing;
+  routing.score = read_name<Score>(reader, "score", reader.name("score"), "hf.config.unknown_score",
+                                   "scoring function");
+  routing.top_k = reader.integer("top_k");
+  bool renorm = reader.boolean("renorm", true) && routing.score != Score::softmax_selected;
+  routing.renorm = renorm ? axes.renorm : Renorm::none;
+  routing.eps = renorm ? reader.number("renorm_eps", 0) : 0;
+  routing.scale = reader.number("routed_scale", 1);
+  routing.groups = reader.integer("groups", 1);
+  routing.groups_kept = reader.integer("groups_kept", 1);
+  routing.group_score = axes.group_score;
+  return routing;
+}
+
+MoeConfig read_moe(ConfigReader& reader) {
+  MoeConfig moe;
+  moe.experts = reader.integer("experts");
+  moe.expert_ff = reader.integer("expert_ff");
+  moe.routing = read_routing(reader);
+  moe.choice_bias = reader.boolean("choice_bias");
+  SharedExpert shared = reader.family().axes.shared_expert;
+  if (shared != SharedExpert::none) moe.shared_ff = reader.integer("shared_ff");
+  moe.shared_gated = shared == SharedExpert::sigmoid_gated;
+  return moe;
+}
+
+// Which layers have experts.
+void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
+  const int64_t step = reader.integer("moe_step", 1), first = reader.integer("first_moe_layer", 0);
+  const std::vector<int64_t> dense = reader.integers("dense_layers");
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const auto layer = static_cast<int64_t>(i);
+    model.layers[i].moe = model.moe.experts > 0 && layer >= first &&
+                          (layer + reader.family().moe_offset) % step == 0 &&
+                          std::find(dense.begin(), dense.end(), layer) == dense.end();
+  }
+}
+
+// Which layers slide, by the descriptor's rule or by the config's own list.
+std::vector<bool> sliding_layers(ConfigReader& reader, size_t layers, bool in_use) {
+  WindowRule rule = reader.family().axes.window;
+  const int64_t below = reader.integer("max_window_layers", 0);
+  std::vector<bool> sliding(layers, in_use && rule == WindowRule::all_layers);
+  if (in_use && rule == WindowRule::even_layers_below_max)
+    for (size_t i = 0; i < layers && static_cast<int64_t>(i) < below; i += 2) sliding[i] = true;
+  std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
+  if (!types) return sliding;
+  const JsonValue* at = reader.at("layer_types");
+  if (types->size() != layers) {
+    reader.error("hf.config.layer_types",
+                 fmt::format("\"layer_types\" has {} entries for {} layers", types->size(), layers),
+                 at);
+    return sliding;
+  }
+  for (size_t i = 0; i < layers; ++i) {
+    sliding[i] = (*types)[i] == "sliding_attention";
+    if (!sliding[i] && (*types)[i] != "full_attention")
+      reader.error("hf.config.unknown_layer_type",
+                   fmt::format("unknown layer type \"{}\"; known: full_attention, "
+                               "sliding_attention",
+                               printable((*types)[i], 60)),
+                   at);
+  }
+  return sliding;
+}
+
+void read_windows(ConfigReader& reader, ModelConfig& model) {
+  const int64_t window = reader.optional_integer("window").value_or(0);
+  const bool in_use = reader.boolean("use_window", true) && window > 0;
+  std::vector<bool> sliding = sliding_layers(reader, model.layers.size(), in_use);
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    if (!sliding[i]) continue;
+    model.layers[i].window = window;
+    if (!in_use)
+      return reader.error("hf.config.window",
+                          fmt::format("layer {} slides, but no window is in use", i),
+                          reader.at("window"),
+                          "Set sliding_window (and use_sliding_window), or make the layer "
+                          "full_attention.");
+  }
+}
+
+TensorNames first_names(const Family& family) {
+  TensorNames names;
+  for (const auto& [role, templates] : family.tensors) names.by_role[role] = templates.front();
+  // Which way the experts are stored is seen in the files; until then: one by one.
+  if (names.has("expert_gate")) {
+    names.by_role.erase("experts_gate_up");
+    names.by_role.erase("experts_down");
+  }
+  for (const auto& [pattern, why] : family.ignored_tensors) names.ignored.push_back(pattern);
+  return names;
+}
+
+Activation read_activation(ConfigReader& reader) {
+  std::string name = reader.name("activation");
+  if (name == "swish") name = "silu";  // two names of one function
+  return read_name<Activation>(reader, "activation", name, "hf.config.unknown_activation",
+                               "activation");
+}
+
+ModelConfig read_model(ConfigReader& reader) {
+  ModelConfig model;
+  model.family = reader.family().model_type;
+  model.hidden = reader.integer("hidden");
+  model.vocab = reader.integer("vocab");
+  model.max_positions = reader.integer("max_positions");
+  model.norm_eps = reader.number("norm_eps");
+  model.activation = read_activation(reader);
+  model.dense_ff = reader.optional_integer("dense_ff").value_or(0);
+  model.tied_head = reader.boolean("tied_head");
+  model.attention = read_attention(reader, model.max_positions);
+  model.moe = read_moe(reader);
+  model.layers.resize(static_cast<size_t>(reader.integer("layers")));
+  read_moe_layers(reader, model);
+  read_windows(reader, model);
+  model.names = first_names(reader.family());
+  if (model.tied_head && model.names.has("lm_head"))
+    model.names.ignored.push_back(model.names("lm_head"));
+  return model;
+}
+
+Result<const Family*> choose_family(const JsonValue& root, const JsonSource& source,
+                                    const Family* user_family) {
+  const JsonValue* type = root.find("model_type");
+  if (type == nullptr || type->string() == nullptr)
+    return fail("hf.config.model_type", "there is no string \"model_type\", which names the family",
+                "Give the config.json of a Hugging Face checkpoint.", {.file = source.file});
+  if (user_family != nullptr) {
+    if (user_family->model_type == *type->string()) return user_family;
+    return fail("hf.family.mismatch",
+                fmt::format("the family file describes \"{}\", the config is of \"{}\"",
+                            user_family->model_type, printable(*type->string(), 60)),
+                "Give the family file that belongs to this checkpoint, or none.",
+                {.file = source.file});
+  }
+  Result<const Family*> family = find_family(*type->string());
+  if (!family) family.error().front().place.file = source.file;
+  return family;
+}
+
+}  // namespace
+
+Result<HfConfig> read_config(std::string_view text, const std::string& file,
+                             const Family* user_family) {
+  JsonSource source{.file = file};
+  MOEC_ASSIGN(JsonValue root, parse_json(text, source));
+  if (root.object() == nullptr)
+    return fail("hf.config.not_object", "the config is no JSON object", {}, {.file = file});
+  HfConfig config;
+  MOEC_ASSIGN(config.family, choose_family(root, source, user_family));
+  ConfigReader reader(text, source, root, *config.family);
+  config.model = read_model(reader);
+  reader.check_other_keys();
+  Diagnostics errors = reader.take_errors();
+  if (errors.empty()) errors = check_model(config.model);
+  if (!errors.empty()) {
+    for (Diagnostic& error : errors)
+      if (error.place.file.empty()) error.place.file = file;
+    return fail(std::move(errors));
+  }
+  config.warnings = reader.take_warnings();
+  return config;
+}
+
+}  // namespace moec

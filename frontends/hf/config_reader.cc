@@ -1,0 +1,250 @@
+#include "frontends/hf/config_reader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/invariant.h"
+#include "ir/nearest.h"
+
+namespace moec {
+
+Place ConfigReader::place(const JsonValue* at) const {
+  if (at == nullptr) return {.file = source_.file};
+  return json_place(text_, source_, at->offset);
+}
+
+void ConfigReader::error(std::string code, std::string cause, const JsonValue* at,
+                         std::string next) {
+  Diagnostic finding{Severity::error, std::move(code), std::move(cause), std::move(next),
+                     place(at)};
+  // Concepts that others build on are looked up more than once.
+  if (std::find(errors_.begin(), errors_.end(), finding) == errors_.end())
+    errors_.push_back(std::move(finding));
+}
+
+void ConfigReader::warning(std::string code, std::string cause, const JsonValue* at) {
+  warnings_.push_back({Severity::warning, std::move(code), std::move(cause), {}, place(at)});
+}
+
+const JsonValue* ConfigReader::key(std::string_view name) {
+  read_.emplace(name);
+  const JsonValue* value = root_.find(name);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+std::string ConfigReader::key_of(std::string_view concept_name) const {
+  auto found = family_.concepts.find(concept_name);
+  if (found == family_.concepts.end() || found->second.keys.empty())
+    return std::string(concept_name);
+  return found->second.keys.front();
+}
+
+const JsonValue* ConfigReader::at(std::string_view concept_name) const {
+  auto rule = family_.concepts.find(concept_name);
+  if (rule == family_.concepts.end()) return nullptr;
+  for (const std::string& alias : rule->second.keys)
+    if (const JsonValue* value = root_.find(alias)) return value;
+  return nullptr;
+}
+
+// ---- lookup ------------------------------------------------------------------------------------
+
+bool ConfigReader::take_alias(const std::string& alias, Found& found, bool& is_null) {
+  const JsonValue* value = key(alias);
+  if (value == nullptr) {
+    is_null |= root_.find(alias) != nullptr;
+    return true;
+  }
+  if (found.value != nullptr && !(*found.value == *value)) {
+    error("hf.config.conflict",
+          fmt::format("\"{}\" is {} and \"{}\" is {}: both name the same thing", found.key,
+                      to_string(*found.value, 60), alias, to_string(*value, 60)),
+          value, "Remove the wrong one.");
+    return false;
+  }
+  if (found.value == nullptr) found = {value, {}, alias};
+  return true;
+}
+
+std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rule,
+                                                          const Concept& concept_) {
+  Found found;
+  bool is_null = false;
+  for (const std::string& alias : rule.keys)
+    if (!take_alias(alias, found, is_null)) return std::nullopt;
+  if (found.value != nullptr || (is_null && concept_.presence == Presence::optional)) return found;
+  if (rule.expression) {
+    found.computed = evaluate(*rule.expression);
+    return found.computed ? std::optional(found) : std::nullopt;
+  }
+  if (rule.fallback) {
+    if (!rule.fallback->is_null()) found.value = &*rule.fallback;
+    return found;
+  }
+  error("hf.config.missing_key",
+        fmt::format("there is no key for {}; the family {} reads: {}", concept_.name,
+                    family_.model_type, fmt::join(rule.keys, ", ")),
+        nullptr, "Add the key; its value stands in the model's documentation.");
+  return std::nullopt;
+}
+
+std::optional<ConfigReader::Found> ConfigReader::lookup(std::string_view concept_name) {
+  const Concept* concept_ = find_concept(concept_name);
+  MOEC_CHECK(concept_ != nullptr, "no concept {}", concept_name);
+  auto rule = family_.concepts.find(concept_name);
+  return rule == family_.concepts.end() ? Found{} : look_for(rule->second, *concept_);
+}
+
+std::optional<double> ConfigReader::evaluate(const ConceptExpression& expression) {
+  size_t errors_before = errors_.size();
+  double left = number(expression.left);
+  double right = expression.op == 0 ? 1 : number(expression.right);
+  if (errors_.size() != errors_before) return std::nullopt;
+  if (expression.op != '/') return left * right;
+  if (right != 0) return left / right;
+  error("hf.config.range", fmt::format("{} is 0", key_of(expression.right)));
+  return std::nullopt;
+}
+
+// ---- typed access ------------------------------------------------------------------------------
+
+void ConfigReader::wrong_type(std::string_view concept_name, const Found& found,
+                              std::string_view wanted) {
+  error("hf.config.type",
+        fmt::format("\"{}\" must be {}, found {}",
+                    found.key.empty() ? key_of(concept_name) : found.key, wanted,
+                    to_string(*found.value, 60)),
+        found.value);
+}
+
+std::optional<int64_t> ConfigReader::in_range(const Concept& concept_, const Found& found,
+                                              double value) {
+  std::string name = found.key.empty() ? std::string(concept_.name) : found.key;
+  if (std::floor(value) == value && value >= static_cast<double>(concept_.minimum) &&
+      value <= static_cast<double>(concept_.maximum))
+    return static_cast<int64_t>(value);
+  error("hf.config.range",
+        fmt::format("\"{}\" is {}, it must be a whole number from {} to {}", name, value,
+                    concept_.minimum, concept_.maximum),
+        found.computed ? nullptr : found.value);
+  return std::nullopt;
+}
+
+std::optional<int64_t> ConfigReader::integer_of(const Concept& concept_, const Found& found) {
+  if (found.computed) return in_range(concept_, found, *found.computed);
+  if (const int64_t* whole = found.value->integer())
+    return in_range(concept_, found, static_cast<double>(*whole));
+  wrong_type(concept_.name, found, "an integer");
+  return std::nullopt;
+}
+
+std::optional<int64_t> ConfigReader::optional_integer(std::string_view concept_name) {
+  std::optional<Found> found = lookup(concept_name);
+  if (!found || (found->value == nullptr && !found->computed)) return std::nullopt;
+  return integer_of(*find_concept(concept_name), *found);
+}
+
+std::optional<double> ConfigReader::optional_number(std::string_view concept_name) {
+  std::optional<Found> found = lookup(concept_name);
+  if (!found) return std::nullopt;
+  if (found->computed) return found->computed;
+  if (found->value == nullptr) return std::nullopt;
+  std::optional<double> value = found->value->number();
+  if (!value) wrong_type(concept_name, *found, "a number");
+  return value;
+}
+
+int64_t ConfigReader::integer(std::string_view concept_name, int64_t otherwise) {
+  return optional_integer(concept_name).value_or(otherwise);
+}
+
+double ConfigReader::number(std::string_view concept_name, double otherwise) {
+  return optional_number(concept_name).value_or(otherwise);
+}
+
+bool ConfigReader::boolean(std::string_view concept_name, bool otherwise) {
+  std::optional<Found> found = lookup(concept_name);
+  if (!found || found->value == nullptr) return otherwise;
+  if (const bool* value = found->value->boolean()) return *value;
+  wrong_type(concept_name, *found, "true or false");
+  return otherwise;
+}
+
+std::string ConfigReader::name(std::string_view concept_name) {
+  std::optional<Found> found = lookup(concept_name);
+  if (!found || found->value == nullptr) return {};
+  if (const std::string* value = found->value->string()) return *value;
+  wrong_type(concept_name, *found, "a string");
+  return {};
+}
+
+std::vector<int64_t> ConfigReader::integers(std::string_view concept_name) {
+  std::optional<Found> found = lookup(concept_name);
+  if (!found || found->value == nullptr) return {};
+  std::vector<int64_t> values;
+  bool good = found->value->array() != nullptr;
+  if (good)
+    for (const JsonValue& item : *found->value->array()) {
+      good &= item.integer() != nullptr;
+      if (good) values.push_back(*item.integer());
+    }
+  if (!good) wrong_type(concept_name, *found, "a list of integers");
+  return values;
+}
+
+std::optional<std::vector<std::string>> ConfigReader::optional_names(
+    std::string_view concept_name) {
+  std::optional<Found> found = lookup(concept_name);
+  if (!found || found->value == nullptr) return std::nullopt;
+  std::vector<std::string> values;
+  bool good = found->value->array() != nullptr;
+  if (good)
+    for (const JsonValue& item : *found->value->array()) {
+      good &= item.string() != nullptr;
+      if (good) values.push_back(*item.string());
+    }
+  if (good) return values;
+  wrong_type(concept_name, *found, "a list of strings");
+  return std::nullopt;
+}
+
+// ---- keys that no concept reads ----------------------------------------------------------------
+
+void ConfigReader::check_required_value(const std::string& key, const JsonValue& value) {
+  const std::vector<JsonValue>& accepted = family_.must.at(key);
+  if (std::find(accepted.begin(), accepted.end(), value) != accepted.end()) return;
+  std::vector<std::string> texts;
+  for (const JsonValue& item : accepted) texts.push_back(to_string(item));
+  error("hf.config.unsupported_value",
+        fmt::format("\"{}\" is {}; for the family {} it must be {}", key, to_string(value, 60),
+                    family_.model_type, fmt::join(texts, " or ")),
+        &value, "This variant of the family is not supported.");
+}
+
+void ConfigReader::unknown_key(const JsonMember& member) {
+  std::vector<std::string_view> known(read_.begin(), read_.end());
+  for (const auto& [key, accepted] : family_.must) known.push_back(key);
+  for (const auto& [key, why] : family_.harmless) known.push_back(key);
+  error(
+      "hf.config.unknown_key",
+      fmt::format("the key \"{}\" ({}) is not known to the family {}{}", printable(member.key, 80),
+                  to_string(member.value, 60), family_.model_type, did_you_mean(member.key, known)),
+      &member.value,
+      "It may change the mathematics, so it is not passed over. If it does not, list it under "
+      "\"harmless\" in a family file and give that with --family-file.");
+}
+
+void ConfigReader::check_other_keys() {
+  for (const JsonMember& member : *root_.object()) {
+    if (member.value.is_null() || read_.count(member.key) > 0) continue;
+    if (family_.must.count(member.key) > 0)
+      check_required_value(member.key, member.value);
+    else if (family_.harmless.count(member.key) == 0)
+      unknown_key(member);
+  }
+}
+
+}  // namespace moec

@@ -1,0 +1,78 @@
+// A config.json under a family's descriptor: concepts looked up by alias, default and expression,
+// with the findings of one file collected on the way.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "models/family.h"
+#include "models/json.h"
+
+namespace moec {
+
+class ConfigReader {
+ public:
+  ConfigReader(std::string_view text, const JsonSource& source, const JsonValue& root,
+               const Family& family)
+      : text_(text), source_(source), root_(root), family_(family) {}
+
+  // The value of a concept, or the given one where neither config nor descriptor say anything.
+  // After a finding the result means nothing.
+  int64_t integer(std::string_view concept_name, int64_t otherwise = 0);
+  double number(std::string_view concept_name, double otherwise = 0);
+  bool boolean(std::string_view concept_name, bool otherwise = false);
+  std::string name(std::string_view concept_name);
+  std::vector<int64_t> integers(std::string_view concept_name);
+  // Nothing where the concept is unset.
+  std::optional<int64_t> optional_integer(std::string_view concept_name);
+  std::optional<double> optional_number(std::string_view concept_name);
+  std::optional<std::vector<std::string>> optional_names(std::string_view concept_name);
+
+  // The first alias of a concept, or its name: for messages.
+  std::string key_of(std::string_view concept_name) const;
+  // The config's value of a concept, for the place of a message; null when it is a default.
+  const JsonValue* at(std::string_view concept_name) const;
+  // Marks a top-level key as read; null when it is absent or null.
+  const JsonValue* key(std::string_view name);
+
+  // Findings for keys with a required value and for keys that nothing accounts for.
+  void check_other_keys();
+
+  void error(std::string code, std::string cause, const JsonValue* at = nullptr,
+             std::string next = {});
+  void warning(std::string code, std::string cause, const JsonValue* at = nullptr);
+  const std::string& file() const { return source_.file; }
+  const Family& family() const { return family_; }
+  Diagnostics take_errors() { return std::move(errors_); }
+  Diagnostics take_warnings() { return std::move(warnings_); }
+
+ private:
+  // Where a concept's value was found. Nothing set: the concept is unset.
+  struct Found {
+    const JsonValue* value = nullptr;
+    std::optional<double> computed;  // by the descriptor's expression
+    std::string key;                 // empty: from the descriptor
+  };
+  // Nothing after a finding.
+  std::optional<Found> lookup(std::string_view concept_name);
+  std::optional<Found> look_for(const ConceptRule& rule, const Concept& concept_);
+  bool take_alias(const std::string& alias, Found& found, bool& is_null);
+  std::optional<double> evaluate(const ConceptExpression& expression);
+  std::optional<int64_t> integer_of(const Concept& concept_, const Found& found);
+  std::optional<int64_t> in_range(const Concept& concept_, const Found& found, double value);
+  void wrong_type(std::string_view concept_name, const Found& found, std::string_view wanted);
+  void check_required_value(const std::string& key, const JsonValue& value);
+  void unknown_key(const JsonMember& member);
+  Place place(const JsonValue* at) const;
+
+  std::string_view text_;
+  JsonSource source_;
+  const JsonValue& root_;
+  const Family& family_;
+  std::set<std::string, std::less<>> read_;
+  Diagnostics errors_, warnings_;
+};
+
+}  // namespace moec

@@ -1,0 +1,214 @@
+#include "frontends/hf/config_rope.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace moec {
+namespace {
+
+// What a rope type is called in configs, and the keys that go with it.
+struct RopeType {
+  std::string_view name;
+  RopeScaling scaling;
+  std::vector<std::string_view> keys;
+};
+
+const std::vector<RopeType>& rope_types() {
+  static const std::vector<RopeType> types = {
+      {"default", RopeScaling::none, {}},
+      {"linear", RopeScaling::linear, {"factor"}},
+      {"llama3",
+       RopeScaling::llama3,
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}},
+      {"yarn",
+       RopeScaling::yarn,
+       {"factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow",
+        "mscale", "mscale_all_dim", "truncate"}},
+  };
+  return types;
+}
+
+class RopeReader {
+ public:
+  RopeReader(ConfigReader& reader, int64_t max_positions)
+      : reader_(reader), max_positions_(max_positions) {}
+
+  RopeConfig run(int64_t head_dim) {
+    find_object();
+    rope_.style = reader_.family().axes.rope;
+    rope_.theta = theta();
+    rope_.dims = static_cast<int64_t>(std::floor(static_cast<double>(head_dim) * rotary_factor()));
+    if (object_ != nullptr) read_object();
+    return rope_;
+  }
+
+ private:
+  void find_object() {
+    const JsonValue* version5 = reader_.key("rope_parameters");
+    const JsonValue* version4 = reader_.key("rope_scaling");
+    if (version5 != nullptr && version4 != nullptr && !(*version5 == *version4))
+      reader_.error("hf.config.conflict",
+                    "\"rope_parameters\" and \"rope_scaling\" differ: both name the same thing",
+                    version4, "Remove the wrong one.");
+    name_ = version5 != nullptr ? "rope_parameters" : "rope_scaling";
+    object_ = version5 != nullptr ? version5 : version4;
+    if (object_ == nullptr || object_->object() != nullptr) return;
+    reader_.error("hf.config.type",
+                  fmt::format("\"{}\" must be an object, found {}", name_, kind_name(*object_)),
+                  object_);
+    object_ = nullptr;
+  }
+
+  const JsonValue* field(std::string_view name) const {
+    const JsonValue* value = object_ == nullptr ? nullptr : object_->find(name);
+    return value == nullptr || value->is_null() ? nullptr : value;
+  }
+  std::optional<double> number(std::string_view name) {
+    const JsonValue* value = field(name);
+    if (value == nullptr) return std::nullopt;
+    if (!value->number())
+      reader_.error(
+          "hf.config.type",
+          fmt::format("\"{}.{}\" must be a number, found {}", name_, name, to_string(*value, 40)),
+          value);
+    return value->number();
+  }
+  double needed(std::string_view name) {
+    if (std::optional<double> value = number(name)) return *value;
+    if (field(name) == nullptr)
+      reader_.error("hf.config.missing_key",
+                    fmt::format("\"{}\" has no \"{}\", which its type needs", name_, name),
+                    object_);
+    return 1;
+  }
+
+  // Both places may give the base; then they must agree.
+  double theta() {
+    double outside = reader_.number("rope_theta", 10000);
+    std::optional<double> inside = number("rope_theta");
+    const JsonValue* top = reader_.key("rope_theta");
+    if (inside && top != nullptr && *inside != outside)
+      reader_.error(
+          "hf.config.conflict",
+          fmt::format("\"rope_theta\" is {}, and inside \"{}\" it is {}", outside, name_, *inside),
+          top, "Remove the wrong one.");
+    return inside.value_or(outside);
+  }
+
+  double rotary_factor() {
+    double outside = reader_.number("rotary_factor", 1);
+    const JsonValue* inside = field("partial_rotary_factor");
+    std::optional<double> factor = number("partial_rotary_factor");
+    if (!factor || *factor == outside) return outside;
+    if (reader_.key_of("rotary_factor") == "partial_rotary_factor" &&
+        reader_.key("partial_rotary_factor") == nullptr)
+      return *factor;
+    reader_.error("hf.config.unsupported_value",
+                  fmt::format("\"{}.partial_rotary_factor\" is {}; here it must be {}", name_,
+                              *factor, outside),
+                  inside);
+    return outside;
+  }
+
+  const RopeType* type() {
+    const JsonValue* value = field("rope_type");
+    const JsonValue* old = field("type");
+    if (value != nullptr && old != nullptr && !(*value == *old))
+      reader_.error("hf.config.conflict",
+                    fmt::format("\"{0}.rope_type\" and \"{0}.type\" differ", name_), old);
+    if (value == nullptr) value = old;
+    if (value == nullptr) return &rope_types().front();
+    std::vector<std::string_view> known;
+    for (const RopeType& candidate : rope_types()) {
+      if (value->string() != nullptr && *value->string() == candidate.name) return &candidate;
+      known.push_back(candidate.name);
+    }
+    reader_.error("hf.config.unknown_rope",
+                  fmt::format("unknown rope type {}; known: {}", to_string(*value, 40),
+                              fmt::join(known, ", ")),
+                  value);
+    return nullptr;
+  }
+
+  void read_object() {
+    const RopeType* found = type();
+    if (found == nullptr) return;
+    check_keys(*found);
+    rope_.scaling = found->scaling;
+    if (rope_.scaling == RopeScaling::none) return;
+    rope_.original_max_positions =
+        number("original_max_position_embeddings").value_or(static_cast<double>(max_positions_));
+    if (rope_.scaling == RopeScaling::yarn) return read_yarn();
+    rope_.factor = needed("factor");
+    if (rope_.scaling != RopeScaling::llama3) return;
+    rope_.low_freq_factor = needed("low_freq_factor");
+    rope_.high_freq_factor = needed("high_freq_factor");
+  }
+
+  void check_keys(const RopeType& found) {
+    static constexpr std::string_view kAlways[] = {"rope_type", "type", "rope_theta",
+                                                   "partial_rotary_factor"};
+    auto lists = [](auto&& names, std::string_view key) {
+      return std::find(std::begin(names), std::end(names), key) != std::end(names);
+    };
+    for (const JsonMember& member : *object_->object()) {
+      if (member.value.is_null() || lists(kAlways, member.key) || lists(found.keys, member.key))
+        continue;
+      reader_.error(
+          "hf.config.unknown_key",
+          fmt::format("the key \"{}.{}\" ({}) is not known for the rope type \"{}\"", name_,
+                      printable(member.key, 80), to_string(member.value, 60), found.name),
+          &member.value);
+    }
+  }
+
+  // A factor of null is the ratio of the two lengths. 0 and null betas are the defaults, as in
+  // transformers.
+  void read_yarn() {
+    double ratio = static_cast<double>(max_positions_) / rope_.original_max_positions;
+    rope_.factor = number("factor").value_or(ratio);
+    if (ratio != rope_.factor && ratio != 1)
+      reader_.warning("hf.config.rope_factor",
+                      fmt::format("the YaRN factor is {}, the lengths beside it have the ratio {}; "
+                                  "the factor is used",
+                                  rope_.factor, ratio),
+                      object_);
+    auto or_default = [](std::optional<double> value, double otherwise) {
+      return value.value_or(0) != 0 ? *value : otherwise;
+    };
+    rope_.beta_fast = or_default(number("beta_fast"), 32);
+    rope_.beta_slow = or_default(number("beta_slow"), 1);
+    rope_.attention_factor = number("attention_factor");
+    rope_.mscale = number("mscale");
+    rope_.mscale_all_dim = number("mscale_all_dim");
+    const JsonValue* truncate = field("truncate");
+    if (truncate == nullptr) return;
+    if (truncate->boolean() != nullptr)
+      rope_.truncate = *truncate->boolean();
+    else
+      reader_.error("hf.config.type", fmt::format("\"{}.truncate\" must be true or false", name_),
+                    truncate);
+  }
+
+  ConfigReader& reader_;
+  int64_t max_positions_;
+  std::string_view name_;
+  const JsonValue* object_ = nullptr;
+  RopeConfig rope_;
+};
+
+}  // namespace
+
+RopeConfig read_rope(ConfigReader& reader, int64_t head_dim, int64_t max_positions) {
+  if (reader.family().axes.rope != RopeStyle::none)
+    return RopeReader(reader, max_positions).run(head_dim);
+  RopeConfig none;
+  none.style = RopeStyle::none;
+  return none;
+}
+
+}  // namespace moec

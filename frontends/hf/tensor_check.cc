@@ -1,0 +1,138 @@
+#include "frontends/hf/tensor_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/nearest.h"
+#include "models/json.h"
+#include "models/needed_tensors.h"
+
+namespace moec {
+namespace {
+
+constexpr size_t kFindingsInFull = 8;
+constexpr size_t kNeighbours = 200;  // names around the missing one that "nearest" looks at
+
+bool exists(const FolderWeights& weights, const std::string& name) {
+  return weights.table.find(name) != nullptr || weights.not_representable.count(name) > 0;
+}
+
+// Whether any layer has a tensor of this template (layers may be dense or not).
+bool any_layer_has(const FolderWeights& weights, const ModelConfig& model,
+                   const std::string& text) {
+  TensorNames one;
+  one.by_role["role"] = text;
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    if (exists(weights, one("role", static_cast<int64_t>(i), 0))) return true;
+  return false;
+}
+
+// The first alternative that the checkpoint has, or null.
+const std::string* present(const Family& family, const FolderWeights& weights,
+                           const ModelConfig& model, std::string_view role) {
+  auto templates = family.tensors.find(role);
+  if (templates == family.tensors.end()) return nullptr;
+  for (const std::string& text : templates->second)
+    if (any_layer_has(weights, model, text)) return &text;
+  return nullptr;
+}
+
+std::string nearest_name(const FolderWeights& weights, const std::string& name) {
+  const auto& tensors = weights.table.tensors;
+  auto at = tensors.lower_bound(name);
+  auto first = at, last = at;
+  for (size_t i = 0; i < kNeighbours && first != tensors.begin(); ++i) --first;
+  for (size_t i = 0; i < kNeighbours && last != tensors.end(); ++i) ++last;
+  std::vector<std::string_view> known;
+  for (auto it = first; it != last; ++it) known.push_back(it->first);
+  return std::string(nearest(name, known));
+}
+
+class TensorChecker {
+ public:
+  TensorChecker(const ModelConfig& model, const FolderWeights& weights)
+      : model_(model), weights_(weights) {}
+
+  Diagnostics run() {
+    for (const NeededTensor& tensor : needed_tensors(model_)) check(tensor);
+    if (count_ > kFindingsInFull)
+      findings_.push_back(
+          {Severity::error,
+           "hf.tensor.more",
+           fmt::format("{} more tensors are missing or not as expected", count_ - kFindingsInFull),
+           {},
+           {}});
+    return std::move(findings_);
+  }
+
+ private:
+  void check(const NeededTensor& tensor) {
+    const TensorRange* found = weights_.table.find(tensor.name);
+    if (found == nullptr) return absent(tensor);
+    Place place{.tensor = tensor.name,
+                .file = weights_.table.files[found->file].path,
+                .offset = found->offset};
+    if (found->type.dims != tensor.dims)
+      add("hf.tensor.shape",
+          fmt::format("the {} of this model must be {}, found {}", tensor.role,
+                      to_string(tensor.dims), to_string(found->type.dims)),
+          "config.json and the weights do not belong together.", place);
+    if (!is_float(found->type.dtype))
+      add("hf.tensor.dtype",
+          fmt::format("it is stored as {}; weights must be F32, F16 or BF16",
+                      dtype_name(found->type.dtype)),
+          "Convert the checkpoint to one of these types.", place);
+  }
+
+  void absent(const NeededTensor& tensor) {
+    auto odd = weights_.not_representable.find(tensor.name);
+    if (odd != weights_.not_representable.end())
+      return add("hf.tensor.dtype",
+                 fmt::format("{}; the {} must be {} in F32, F16 or BF16", odd->second, tensor.role,
+                             to_string(tensor.dims)),
+                 "Convert the checkpoint to one of these types.", {.tensor = tensor.name});
+    if (++count_ > kFindingsInFull) return;
+    std::string near = nearest_name(weights_, tensor.name);
+    findings_.push_back(
+        {Severity::error,
+         "hf.tensor.missing",
+         fmt::format("the tensor \"{}\" ({}) is not in the checkpoint{}", tensor.name, tensor.role,
+                     near.empty() ? "" : fmt::format("; the nearest name is \"{}\"", near)),
+         tensor.role == "lm_head" ? "If the head shares the embedding, set tie_word_embeddings."
+                                  : "The checkpoint is incomplete, or of another family.",
+         {.tensor = tensor.name}});
+  }
+
+  void add(std::string code, std::string cause, std::string next, Place place) {
+    if (++count_ > kFindingsInFull) return;
+    findings_.push_back(
+        {Severity::error, std::move(code), std::move(cause), std::move(next), std::move(place)});
+  }
+
+  const ModelConfig& model_;
+  const FolderWeights& weights_;
+  Diagnostics findings_;
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+void resolve_names(const Family& family, const FolderWeights& weights, ModelConfig& model) {
+  for (auto& [role, name] : model.names.by_role)
+    if (const std::string* text = present(family, weights, model, role)) name = *text;
+  const std::string* gate_up = present(family, weights, model, "experts_gate_up");
+  if (gate_up == nullptr || present(family, weights, model, "expert_gate") != nullptr) return;
+  for (const char* role : {"expert_gate", "expert_up", "expert_down"})
+    model.names.by_role.erase(role);
+  model.names.by_role["experts_gate_up"] = *gate_up;
+  const std::string* down = present(family, weights, model, "experts_down");
+  model.names.by_role["experts_down"] =
+      down != nullptr ? *down : family.tensors.at("experts_down").front();
+}
+
+Diagnostics check_tensors(const ModelConfig& model, const FolderWeights& weights) {
+  return TensorChecker(model, weights).run();
+}
+
+}  // namespace moec

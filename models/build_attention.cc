@@ -1,0 +1,108 @@
+#include <vector>
+
+#include "models/shard_scope.h"
+
+namespace moec {
+namespace {
+
+struct AttentionInputs {
+  ValueId x, rope_cos, rope_sin, mask, write_mask, k_cache, v_cache;
+};
+
+AttentionInputs declare_inputs(ShardScope& scope) {
+  const AttentionConfig& attention = scope.model().attention;
+  const int64_t T = scope.tokens, S = scope.options().context;
+  const bool blend = scope.options().cache == CacheForm::blend;
+  const Type cache = scope.type_of({1, attention.kv_heads, S, attention.head_dim});
+  Builder& b = scope.b;
+
+  AttentionInputs in;
+  in.x = b.input("x", scope.token_type_of(scope.model().hidden));
+  if (attention.rope.style != RopeStyle::none) {
+    in.rope_cos = b.input("rope_cos", scope.type_of({T, attention.rope.dims / 2}));
+    in.rope_sin = b.input("rope_sin", scope.type_of({T, attention.rope.dims / 2}));
+  }
+  in.mask = b.input("attn_mask", scope.type_of({1, 1, T, blend ? S : S + T}));
+  if (blend) {
+    in.write_mask = b.input("kv_write_mask", scope.type_of({1, 1, S, T}));
+    b.state("k_state", cache);
+    b.state("v_state", cache);
+    in.k_cache = b.emit(StateRead{"k_state"}, {}, "k_cache");
+    in.v_cache = b.emit(StateRead{"v_state"}, {}, "v_cache");
+  } else {
+    in.k_cache = b.input("k_state", cache);
+    in.v_cache = b.input("v_state", cache);
+  }
+  return in;
+}
+
+ValueId clamp(ShardScope& scope, ValueId x, double limit, const std::string& name) {
+  Builder& b = scope.b;
+  ValueId below = b.binary(BinaryFn::min, x, b.scalar_like(x, limit), name + ".below");
+  return b.binary(BinaryFn::max, below, b.scalar_like(x, -limit), name);
+}
+
+// One of q, k, v: projection, the norm over all heads where the family has one, the clamp. The
+// clamp comes last: so do OLMoE (which norms first) and families without such a norm.
+ValueId project(ShardScope& scope, ValueId x, const std::string& role, bool normed) {
+  const AttentionConfig& attention = scope.model().attention;
+  ValueId value = scope.linear(x, role, attention.qkv_bias ? role + "_bias" : "", role);
+  if (normed && attention.qk_norm == QkNormWidth::full)
+    value = scope.rms_norm(value, role + "_norm", role + "_norm");
+  if (attention.clip_qkv) value = clamp(scope, value, *attention.clip_qkv, role + "_clipped");
+  return value;
+}
+
+Attention attributes(const ShardScope& scope) {
+  const AttentionConfig& config = scope.model().attention;
+  Attention op;
+  op.heads = config.heads;
+  op.kv_heads = config.kv_heads;
+  op.head_dim = config.head_dim;
+  op.scale = config.scale;
+  if (config.qk_norm == QkNormWidth::per_head) {
+    op.qk_norm = QkNorm::per_head;
+    op.eps = scope.model().norm_eps;
+  }
+  op.rope = config.rope.style;
+  op.rope_dims = config.rope.style == RopeStyle::none ? 0 : config.rope.dims;
+  op.cache = scope.options().cache;
+  return op;
+}
+
+// The operands of the attention op, in the order of ir/ops.h.
+std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const AttentionInputs& in) {
+  ValueId normed = scope.rms_norm(in.x, "attn_norm", "attn_norm");
+  std::vector<ValueId> all = {project(scope, normed, "q", true), project(scope, normed, "k", true),
+                              project(scope, normed, "v", false)};
+  if (op.rope != RopeStyle::none) all.insert(all.end(), {in.rope_cos, in.rope_sin});
+  all.push_back(in.mask);
+  if (op.qk_norm == QkNorm::per_head)
+    for (std::string role : {"q_norm", "k_norm"})
+      all.push_back(scope.weight(role, role + ".weight"));
+  all.insert(all.end(), {in.k_cache, in.v_cache});
+  if (op.cache == CacheForm::blend) all.push_back(in.write_mask);
+  return all;
+}
+
+}  // namespace
+
+void build_attention(ShardScope& scope) {
+  Builder& b = scope.b;
+  AttentionInputs in = declare_inputs(scope);
+  Attention op = attributes(scope);
+  std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in), "attention");
+  ValueId out = scope.linear(results[0], "o", scope.model().attention.o_bias ? "o_bias" : "", "o");
+  b.output("hidden", b.add(in.x, out, "hidden"));
+  if (op.cache == CacheForm::blend) {
+    b.emit_all(StateWrite{"k_state"}, {results[1]});
+    b.emit_all(StateWrite{"v_state"}, {results[2]});
+  } else {
+    b.name_if_unnamed(results[1], "k_new");
+    b.name_if_unnamed(results[2], "v_new");
+    b.output("k_new", results[1]);
+    b.output("v_new", results[2]);
+  }
+}
+
+}  // namespace moec

@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include "models/shard_scope.h"
+
+namespace moec {
+namespace {
+
+// The views of one expert's matrices, whichever way they are stored.
+struct ExpertViews {
+  WeightView gate, up, down;
+};
+
+// Expert `e` of a tensor of all experts [E, …]: rows [begin, begin + rows) of its matrix.
+WeightView expert_rows(WeightView all, int64_t e, int64_t begin, int64_t rows) {
+  const int64_t columns = all.source_type.dims[2];
+  WeightView one = then(std::move(all), SliceStep{0, e, 1});
+  return then(then(std::move(one), SliceStep{1, begin, rows}), ReshapeStep{{rows, columns}});
+}
+
+ExpertViews expert_views(const ShardScope& scope, int64_t e) {
+  const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
+  if (!scope.model().names.has("experts_gate_up"))
+    return {scope.stored("expert_gate", e), scope.stored("expert_up", e),
+            scope.stored("expert_down", e)};
+  WeightView gate_up = scope.stored("experts_gate_up");
+  return {expert_rows(gate_up, e, 0, f), expert_rows(gate_up, e, f, f),
+          expert_rows(scope.stored("experts_down"), e, 0, d)};
+}
+
+ValueId router(ShardScope& scope, ValueId x) {
+  const MoeConfig& moe = scope.model().moe;
+  std::vector<ValueId> operands = {scope.linear(x, "router", "", "router")};
+  if (moe.choice_bias) operands.push_back(scope.weight("router_choice_bias", "router.choice_bias"));
+  return scope.b.emit(moe.routing, std::move(operands), "routing_weights");
+}
+
+// The shard's own experts, weighted and summed.
+ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
+  const ShardDecl& decl = scope.decl;
+  std::vector<ValueId> operands = {x, routing};
+  for (int64_t e = decl.first_expert; e < decl.first_expert + decl.experts; ++e) {
+    Builder::NameScope names(scope.b, fmt::format("experts.{}", e));
+    ExpertViews views = expert_views(scope, e);
+    operands.push_back(scope.weight(std::move(views.gate), "gate.weight"));
+    operands.push_back(scope.weight(std::move(views.up), "up.weight"));
+    operands.push_back(scope.weight(std::move(views.down), "down.weight"));
+  }
+  SoftMoe op{decl.experts, decl.first_expert, scope.model().activation};
+  return scope.b.emit(op, std::move(operands), "experts");
+}
+
+ValueId gated_mlp(ShardScope& scope, ValueId x, std::vector<std::string_view> roles,
+                  const std::string& name) {
+  static constexpr std::string_view kNames[] = {"gate", "up", "down", "sigmoid_gate"};
+  std::vector<ValueId> operands = {x};
+  for (size_t i = 0; i < roles.size(); ++i)
+    operands.push_back(scope.weight(roles[i], fmt::format("{}.{}.weight", name, kNames[i])));
+  return scope.b.emit(GatedMlp{scope.model().activation}, std::move(operands), name);
+}
+
+ValueId shared_expert(ShardScope& scope, ValueId x) {
+  std::vector<std::string_view> roles = {"shared_gate_proj", "shared_up", "shared_down"};
+  if (scope.model().moe.shared_gated) roles.push_back("shared_sigmoid_gate");
+  return gated_mlp(scope, x, std::move(roles), "shared_expert");
+}
+
+// The experts' sum, and with the first of them the shared expert.
+ValueId experts_part(ShardScope& scope, ValueId x, ValueId routing) {
+  ValueId sum = experts(scope, x, routing);
+  if (scope.model().moe.shared_ff == 0 || scope.decl.first_expert != 0) return sum;
+  return scope.b.add(sum, shared_expert(scope, x), "experts_and_shared");
+}
+
+ValueId hidden_input(ShardScope& scope) {
+  return scope.b.input("hidden", scope.token_type_of(scope.model().hidden));
+}
+
+ValueId ffn_norm(ShardScope& scope, ValueId hidden) {
+  return scope.rms_norm(hidden, "ffn_norm", "ffn_norm");
+}
+
+void add_residual(ShardScope& scope, ValueId residual, ValueId part) {
+  scope.b.output("moe_out", scope.b.add(residual, part, "moe_out"));
+}
+
+}  // namespace
+
+void build_moe(ShardScope& scope) {
+  ValueId hidden = hidden_input(scope);
+  ValueId x = ffn_norm(scope, hidden);
+  ValueId routing = router(scope, x);
+  add_residual(scope, hidden, experts_part(scope, x, routing));
+}
+
+void build_mlp(ShardScope& scope) {
+  ValueId hidden = hidden_input(scope);
+  ValueId x = ffn_norm(scope, hidden);
+  add_residual(scope, hidden, gated_mlp(scope, x, {"gate", "up", "down"}, "mlp"));
+}
+
+void build_router(ShardScope& scope) {
+  ValueId x = ffn_norm(scope, hidden_input(scope));
+  scope.b.output("routing_weights", router(scope, x));
+}
+
+void build_experts(ShardScope& scope) {
+  ValueId acc = scope.b.input("acc", scope.token_type_of(scope.model().hidden));
+  ValueId hidden = hidden_input(scope);
+  ValueId routing =
+      scope.b.input("routing_weights", scope.token_type_of(scope.model().moe.experts));
+  ValueId x = ffn_norm(scope, hidden);
+  add_residual(scope, acc, experts_part(scope, x, routing));
+}
+
+}  // namespace moec

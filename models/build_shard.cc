@@ -1,0 +1,66 @@
+#include "models/build_shard.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ir/invariant.h"
+#include "models/shard_scope.h"
+
+namespace moec {
+
+WeightView ShardScope::stored(std::string_view role, int64_t expert) const {
+  std::string name = model().names(role, decl.layer, expert);
+  const TensorRange* range = plan.weights.find(name);
+  MOEC_CHECK(range != nullptr, "the plan has no tensor {}", name);
+  return tensor_view(std::move(name), range->type);
+}
+
+ValueId ShardScope::weight(WeightView view, std::string name) {
+  return b.weight(then(std::move(view), CastStep{options().dtype}), std::move(name));
+}
+
+ValueId ShardScope::rms_norm(ValueId x, std::string_view role, const std::string& name) {
+  ValueId w = weight(role, name + ".weight");
+  return b.emit(RmsNorm{model().norm_eps}, {x, w}, name);
+}
+
+ValueId ShardScope::linear(ValueId x, std::string_view role, std::string_view bias_role,
+                           const std::string& name) {
+  std::vector<ValueId> operands = {x, weight(role, name + ".weight")};
+  if (!bias_role.empty()) operands.push_back(weight(bias_role, name + ".bias"));
+  return b.emit(Linear{}, std::move(operands), name);
+}
+
+static void build_body(ShardScope& scope) {
+  switch (scope.decl.kind) {
+    case ShardKind::attention:
+      return build_attention(scope);
+    case ShardKind::moe:
+      return build_moe(scope);
+    case ShardKind::mlp:
+      return build_mlp(scope);
+    case ShardKind::router:
+      return build_router(scope);
+    case ShardKind::experts:
+      return build_experts(scope);
+    case ShardKind::lm_head:
+      return build_head(scope);
+  }
+}
+
+Result<Shard> build_shard(const Plan& plan, size_t index, int64_t tokens) {
+  MOEC_CHECK(index < plan.shards.size(), "shard {} of {}", index, plan.shards.size());
+  const std::vector<int64_t>& widths = plan.build.tokens;
+  if (std::find(widths.begin(), widths.end(), tokens) == widths.end())
+    return fail("plan.options",
+                fmt::format("the plan has no shards for {} tokens; it has them for {}", tokens,
+                            fmt::join(widths, ", ")),
+                "Choose one of these widths.", {.shard = plan.shards[index].name});
+  ShardScope scope(plan, plan.shards[index], tokens);
+  build_body(scope);
+  return scope.b.finish();
+}
+
+}  // namespace moec

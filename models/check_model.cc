@@ -1,0 +1,126 @@
+#include "models/check_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/needed_tensors.h"
+
+namespace moec {
+namespace {
+
+class Checker {
+ public:
+  template <class... Args>
+  bool require(bool condition, std::string code, fmt::format_string<Args...> cause,
+               Args&&... args) {
+    if (!condition)
+      findings_.push_back({Severity::error,
+                           std::move(code),
+                           fmt::format(cause, std::forward<Args>(args)...),
+                           {},
+                           {}});
+    return condition;
+  }
+  void size(std::string_view name, int64_t value) {
+    require(value > 0 && value <= kLargest, "model.size", "{} is {}, it must be from 1 to {}", name,
+            value, kLargest);
+  }
+  void positive(std::string code, std::string_view name, double value) {
+    require(std::isfinite(value) && value > 0, std::move(code), "{} is {}, it must be above 0",
+            name, value);
+  }
+  Diagnostics take() { return std::move(findings_); }
+  bool good() const { return findings_.empty(); }
+
+ private:
+  static constexpr int64_t kLargest = int64_t{1} << 30;
+  Diagnostics findings_;
+};
+
+void check_attention(Checker& check, const AttentionConfig& attention) {
+  check.size("heads", attention.heads);
+  check.size("kv_heads", attention.kv_heads);
+  check.size("head_dim", attention.head_dim);
+  if (!check.good()) return;
+  check.require(attention.heads % attention.kv_heads == 0, "model.heads",
+                "{} query heads cannot share {} key/value heads: the second must divide the first",
+                attention.heads, attention.kv_heads);
+  check.positive("model.number", "the attention scale", attention.scale);
+  if (attention.clip_qkv) check.positive("model.number", "clip_qkv", *attention.clip_qkv);
+}
+
+void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
+  if (rope.style == RopeStyle::none) return;
+  check.require(rope.dims > 0 && rope.dims % 2 == 0 && rope.dims <= head_dim, "model.rope",
+                "{} rotated dims of a head of {}: the number must be even and at most the head's",
+                rope.dims, head_dim);
+  check.require(std::isfinite(rope.theta) && rope.theta > 1, "model.rope",
+                "rope_theta is {}, it must be above 1", rope.theta);
+  if (rope.scaling == RopeScaling::none) return;
+  check.positive("model.rope", "the rope factor", rope.factor);
+  if (rope.scaling == RopeScaling::linear) return;
+  check.positive("model.rope", "original_max_position_embeddings", rope.original_max_positions);
+  if (rope.scaling == RopeScaling::llama3)
+    check.require(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor,
+                  "model.rope", "low_freq_factor {} must be above 0 and below high_freq_factor {}",
+                  rope.low_freq_factor, rope.high_freq_factor);
+  if (rope.scaling == RopeScaling::yarn)
+    check.require(rope.beta_slow > 0 && rope.beta_fast >= rope.beta_slow, "model.rope",
+                  "beta_slow {} must be above 0 and at most beta_fast {}", rope.beta_slow,
+                  rope.beta_fast);
+}
+
+void check_moe(Checker& check, const MoeConfig& moe) {
+  const Router& routing = moe.routing;
+  check.size("experts", moe.experts);
+  check.size("expert_ff", moe.expert_ff);
+  check.require(routing.top_k >= 1 && routing.top_k <= moe.experts, "model.top_k",
+                "each token chooses {} of {} experts; the number must be from 1 to {}",
+                routing.top_k, moe.experts, moe.experts);
+  if (!check.require(routing.groups >= 1 && moe.experts % routing.groups == 0 &&
+                         routing.groups_kept >= 1 && routing.groups_kept <= routing.groups,
+                     "model.groups", "{} experts cannot be chosen from {} of {} groups",
+                     moe.experts, routing.groups_kept, routing.groups))
+    return;
+  int64_t group = moe.experts / routing.groups;
+  check.require(routing.top_k <= group * routing.groups_kept, "model.top_k",
+                "each token chooses {} experts, but {} kept groups of {} have only {}",
+                routing.top_k, routing.groups_kept, group, group * routing.groups_kept);
+  check.require(routing.groups == 1 || routing.group_score == GroupScore::max || group >= 2,
+                "model.groups", "groups of one expert have no sum of their two best scores");
+  check.require(std::isfinite(routing.eps) && routing.eps >= 0, "model.number",
+                "the renormalisation eps is {}", routing.eps);
+  check.require(std::isfinite(routing.scale), "model.number", "the routed scale is {}",
+                routing.scale);
+}
+
+void check_roles(Checker& check, const ModelConfig& model) {
+  for (const std::string& role : missing_roles(model))
+    check.require(false, "model.roles", "the family {} names no tensor for the role \"{}\"",
+                  model.family, role);
+}
+
+}  // namespace
+
+Diagnostics check_model(const ModelConfig& model) {
+  Checker check;
+  check.size("hidden", model.hidden);
+  check.size("vocab", model.vocab);
+  check.size("max_positions", model.max_positions);
+  check.size("layers", static_cast<int64_t>(model.layers.size()));
+  check.require(std::isfinite(model.norm_eps) && model.norm_eps >= 0, "model.number",
+                "the norm eps is {}", model.norm_eps);
+  check_attention(check, model.attention);
+  check_rope(check, model.attention.rope, model.attention.head_dim);
+  auto is_moe = [](const LayerConfig& layer) { return layer.moe; };
+  if (std::any_of(model.layers.begin(), model.layers.end(), is_moe)) check_moe(check, model.moe);
+  if (!std::all_of(model.layers.begin(), model.layers.end(), is_moe))
+    check.require(model.dense_ff > 0, "model.dense",
+                  "there are dense layers, but no width for them");
+  if (check.good()) check_roles(check, model);
+  return check.take();
+}
+
+}  // namespace moec

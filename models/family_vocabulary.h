@@ -1,0 +1,70 @@
+// The words of family descriptors: concepts (what a config says), tensor roles, and the axes that
+// have no enum in ir/. A later family adds words here, and their meaning where they are read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace moec {
+
+enum class ConceptType : uint8_t { integer, number, boolean, name, integers, names };
+
+// What a descriptor must say about a concept.
+//   needed     a descriptor must name it
+//   defaulted  a descriptor may leave it out; models/families/README.md tells the value
+//   optional   the same, and the value may be "unset": so says null in a config
+enum class Presence : uint8_t { needed, defaulted, optional };
+
+// A value that a model's config gives.
+struct Concept {
+  std::string_view name;
+  ConceptType type;
+  Presence presence;
+  int64_t minimum = 0, maximum = 0;  // of an integer
+};
+
+std::span<const Concept> all_concepts();
+const Concept* find_concept(std::string_view name);
+
+// Whether a role's template must have {i} for the layer and {e} for the expert.
+enum class RoleScope : uint8_t { model, layer, expert };
+
+struct Role {
+  std::string_view name;
+  RoleScope scope;
+};
+
+std::span<const Role> all_roles();
+const Role* find_role(std::string_view name);
+
+enum class AttentionKind : uint8_t { gqa };
+constexpr std::array<std::string_view, 1> enum_names(AttentionKind) { return {"gqa"}; }
+
+// Where a block's norms stand: before attention and MLP, inside the residual branch.
+enum class BlockKind : uint8_t { pre_norm };
+constexpr std::array<std::string_view, 1> enum_names(BlockKind) { return {"pre_norm"}; }
+
+enum class NormKind : uint8_t { rms };
+constexpr std::array<std::string_view, 1> enum_names(NormKind) { return {"rms"}; }
+
+// Which layers see only `window` keys, when a window is set and in use.
+//   all_layers              each one
+//   even_layers_below_max   0, 2, 4, … below the concept max_window_layers
+// The concept layer_types, where a config gives it, decides instead.
+enum class WindowRule : uint8_t { none, all_layers, even_layers_below_max };
+constexpr std::array<std::string_view, 3> enum_names(WindowRule) {
+  return {"none", "all_layers", "even_layers_below_max"};
+}
+
+// What the routing weight multiplies.
+enum class RoutedWeight : uint8_t { output };
+constexpr std::array<std::string_view, 1> enum_names(RoutedWeight) { return {"output"}; }
+
+enum class SharedExpert : uint8_t { none, plain, sigmoid_gated };
+constexpr std::array<std::string_view, 3> enum_names(SharedExpert) {
+  return {"none", "plain", "sigmoid_gated"};
+}
+
+}  // namespace moec

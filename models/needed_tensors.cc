@@ -1,0 +1,121 @@
+#include "models/needed_tensors.h"
+
+#include <functional>
+#include <set>
+
+namespace moec {
+namespace {
+
+// Calls visit(role, layer, expert, dims) for each tensor; layer and expert are -1 where they mean
+// nothing.
+class Walk {
+ public:
+  using Visit = std::function<void(std::string_view, int64_t, int64_t, Dims)>;
+
+  Walk(const ModelConfig& model, Visit visit) : model_(model), visit_(std::move(visit)) {}
+
+  void run() {
+    visit_("embed", -1, -1, {model_.vocab, model_.hidden});
+    for (size_t i = 0; i < model_.layers.size(); ++i) {
+      layer_ = static_cast<int64_t>(i);
+      attention();
+      need("ffn_norm", {model_.hidden});
+      if (model_.layers[i].moe)
+        moe();
+      else
+        mlp("gate", "up", "down", model_.dense_ff);
+    }
+    visit_("final_norm", -1, -1, {model_.hidden});
+    if (!model_.tied_head) visit_("lm_head", -1, -1, {model_.vocab, model_.hidden});
+  }
+
+ private:
+  void need(std::string_view role, Dims dims) { visit_(role, layer_, -1, std::move(dims)); }
+
+  void attention() {
+    const AttentionConfig& attention = model_.attention;
+    const int64_t d = model_.hidden;
+    const int64_t q = attention.heads * attention.head_dim;
+    const int64_t kv = attention.kv_heads * attention.head_dim;
+    need("attn_norm", {d});
+    need("q", {q, d});
+    need("k", {kv, d});
+    need("v", {kv, d});
+    need("o", {d, q});
+    if (attention.qkv_bias) {
+      need("q_bias", {q});
+      need("k_bias", {kv});
+      need("v_bias", {kv});
+    }
+    if (attention.o_bias) need("o_bias", {d});
+    if (attention.qk_norm == QkNormWidth::none) return;
+    bool per_head = attention.qk_norm == QkNormWidth::per_head;
+    need("q_norm", {per_head ? attention.head_dim : q});
+    need("k_norm", {per_head ? attention.head_dim : kv});
+  }
+
+  void mlp(std::string_view gate, std::string_view up, std::string_view down, int64_t width) {
+    need(gate, {width, model_.hidden});
+    need(up, {width, model_.hidden});
+    need(down, {model_.hidden, width});
+  }
+
+  void moe() {
+    const MoeConfig& moe = model_.moe;
+    need("router", {moe.experts, model_.hidden});
+    if (moe.choice_bias) need("router_choice_bias", {moe.experts});
+    experts();
+    if (moe.shared_ff == 0) return;
+    mlp("shared_gate_proj", "shared_up", "shared_down", moe.shared_ff);
+    if (moe.shared_gated) need("shared_sigmoid_gate", {1, model_.hidden});
+  }
+
+  void experts() {
+    const int64_t d = model_.hidden, f = model_.moe.expert_ff, count = model_.moe.experts;
+    if (model_.names.has("experts_gate_up")) {
+      need("experts_gate_up", {count, 2 * f, d});
+      need("experts_down", {count, d, f});
+      return;
+    }
+    for (int64_t e = 0; e < count; ++e) {
+      visit_("expert_gate", layer_, e, {f, d});
+      visit_("expert_up", layer_, e, {f, d});
+      visit_("expert_down", layer_, e, {d, f});
+    }
+  }
+
+  const ModelConfig& model_;
+  Visit visit_;
+  int64_t layer_ = -1;
+};
+
+}  // namespace
+
+std::vector<NeededTensor> needed_tensors(const ModelConfig& model) {
+  std::vector<NeededTensor> needed;
+  Walk(model, [&](std::string_view role, int64_t layer, int64_t expert, Dims dims) {
+    needed.push_back({std::string(role), model.names(role, layer, expert), std::move(dims)});
+  }).run();
+  return needed;
+}
+
+std::vector<std::string> missing_roles(const ModelConfig& model) {
+  std::set<std::string> missing;
+  Walk(model, [&](std::string_view role, int64_t, int64_t, const Dims&) {
+    if (!model.names.has(role)) missing.emplace(role);
+  }).run();
+  return {missing.begin(), missing.end()};
+}
+
+WeightTable declared_weights(const ModelConfig& model, DType dtype) {
+  WeightTable table;
+  table.files.push_back({});
+  for (NeededTensor& tensor : needed_tensors(model)) {
+    TensorRange range{0, table.files[0].bytes, {dtype, std::move(tensor.dims)}};
+    table.files[0].bytes += static_cast<uint64_t>(range.type.bytes());
+    table.tensors.emplace(std::move(tensor.name), std::move(range));
+  }
+  return table;
+}
+
+}  // namespace moec

@@ -1,0 +1,222 @@
+#include "models/plan_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/check_model.h"
+#include "models/needed_tensors.h"
+#include "models/wildcard.h"
+
+namespace moec {
+namespace {
+
+Status bad_option(std::string cause, std::string next) {
+  return fail("plan.options", std::move(cause), std::move(next));
+}
+
+Status check_context(const ModelConfig& model, const BuildOptions& options) {
+  if (options.context < 1 || options.context > model.max_positions)
+    return fail("plan.context",
+                fmt::format("a context of {} tokens; the model takes 1 to {}", options.context,
+                            model.max_positions),
+                "Choose another context length.");
+  if (options.tokens.empty() || options.tokens.front() < 1)
+    return bad_option("the token widths must be positive", "Give for example 1,64.");
+  if (std::adjacent_find(options.tokens.begin(), options.tokens.end(), std::greater_equal<>()) !=
+      options.tokens.end())
+    return bad_option("the token widths must ascend", "Give each once, for example 1,64.");
+  if (options.tokens.back() > options.context)
+    return fail("plan.context",
+                fmt::format("{} tokens at once do not fit into a context of {}",
+                            options.tokens.back(), options.context),
+                "Choose a longer context or fewer tokens.");
+  return {};
+}
+
+Status check_options(const ModelConfig& model, const BuildOptions& options) {
+  if (options.dtype != DType::f32 && options.dtype != DType::f16)
+    return bad_option(fmt::format("shards cannot be of type {}", dtype_name(options.dtype)),
+                      "Choose f32 or f16.");
+  if (options.layout == Layout::plain)
+    return bad_option("token tensors need a layout", "Choose channels or rows.");
+  if (options.cache == CacheForm::none)
+    return bad_option("attention shards need a cache", "Choose append or blend.");
+  if (options.head_slices < 1 || options.head_slices > model.vocab)
+    return bad_option(
+        fmt::format("{} slices of a vocabulary of {}", options.head_slices, model.vocab),
+        "Choose at least one slice and at most one for each token.");
+  if (options.experts_per_shard < 0 || (options.experts_per_shard > 0 && !options.host_routing))
+    return bad_option("experts are split over shards only with host routing",
+                      "Choose the routing form host, or leave the number of experts out.");
+  return check_context(model, options);
+}
+
+Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
+  const TensorRange* found = weights.find(tensor.name);
+  Place place{.tensor = tensor.name};
+  if (found == nullptr)
+    return fail("plan.missing_tensor",
+                fmt::format("there is no tensor \"{}\" ({})", tensor.name, tensor.role), {}, place);
+  if (found->type.dims != tensor.dims)
+    return fail("plan.tensor_shape",
+                fmt::format("\"{}\" is {}, expected {}", tensor.name, to_string(found->type.dims),
+                            to_string(tensor.dims)),
+                {}, place);
+  return {};
+}
+
+// Fills shards and schedule, in the order in which they run.
+class Planner {
+ public:
+  explicit Planner(Plan& plan) : plan_(plan), model_(plan.model), options_(plan.build) {}
+
+  void run() {
+    hidden_ = std::string(kEmbedEdge);
+    for (size_t i = 0; i < model_.layers.size(); ++i) {
+      layer_ = static_cast<int64_t>(i);
+      attention();
+      if (!model_.layers[i].moe)
+        feed_forward(ShardKind::mlp, 0);
+      else if (options_.host_routing)
+        routed_groups();
+      else
+        feed_forward(ShardKind::moe, model_.moe.experts);
+    }
+    head();
+  }
+
+ private:
+  std::string label() const { return fmt::format("L{:02}", layer_); }
+  std::string edge(std::string_view what) const { return fmt::format("{}.{}", label(), what); }
+  static InputBinding from_edge(std::string port, std::string edge) {
+    return {std::move(port), SourceKind::edge, std::move(edge)};
+  }
+  static OutputBinding to_edge(std::string port, std::string edge) {
+    return {std::move(port), SinkKind::edge, std::move(edge)};
+  }
+
+  // Declares a shard of this layer and its step.
+  Step& add(ShardDecl shard) {
+    shard.layer = layer_;
+    plan_.shards.push_back(std::move(shard));
+    plan_.schedule.push_back({static_cast<uint32_t>(plan_.shards.size() - 1), {}, {}, {}, {}});
+    return plan_.schedule.back();
+  }
+
+  void attention() {
+    Step& step = add({edge("attn"), "attn/" + label(), ShardKind::attention});
+    step.inputs = {from_edge("x", hidden_)};
+    if (model_.attention.rope.style != RopeStyle::none) {
+      step.inputs.push_back({"rope_cos", SourceKind::rope_cos});
+      step.inputs.push_back({"rope_sin", SourceKind::rope_sin});
+    }
+    const int64_t window = model_.layers[static_cast<size_t>(layer_)].window;
+    step.inputs.push_back({"attn_mask", SourceKind::attn_mask, {}, window});
+    if (options_.cache == CacheForm::blend) {
+      step.inputs.push_back({"kv_write_mask", SourceKind::kv_write_mask});
+    } else {
+      step.inputs.push_back({"k_state", SourceKind::k_cache});
+      step.inputs.push_back({"v_state", SourceKind::v_cache});
+    }
+    hidden_ = edge("hidden");
+    step.outputs = {to_edge("hidden", hidden_)};
+    if (options_.cache == CacheForm::append) {
+      step.outputs.push_back({"k_new", SinkKind::k_rows, {}});
+      step.outputs.push_back({"v_new", SinkKind::v_rows, {}});
+    }
+  }
+
+  // The whole feed-forward part of the layer in one shard.
+  void feed_forward(ShardKind kind, int64_t experts) {
+    std::string folder(enum_name(kind));
+    ShardDecl shard{edge(folder), folder + "/" + label(), kind};
+    shard.experts = experts;
+    Step& step = add(std::move(shard));
+    step.inputs = {from_edge("hidden", hidden_)};
+    hidden_ = edge("moe_out");
+    step.outputs = {to_edge("moe_out", hidden_)};
+  }
+
+  void routed_groups() {
+    Step& router = add({edge("router"), "router/" + label(), ShardKind::router});
+    router.inputs = {from_edge("hidden", hidden_)};
+    router.outputs = {to_edge("routing_weights", edge("routing_weights"))};
+    const int64_t all = model_.moe.experts;
+    const int64_t size = options_.experts_per_shard == 0 ? all : options_.experts_per_shard;
+    const std::string residual = hidden_;
+    for (int64_t first = 0; first < all; first += size)
+      expert_group(first / size, first, std::min(size, all - first), residual);
+  }
+
+  void expert_group(int64_t number, int64_t first, int64_t count, const std::string& residual) {
+    ShardDecl shard{fmt::format("{}.moe.g{}", label(), number),
+                    fmt::format("moe/{}.g{}", label(), number), ShardKind::experts};
+    shard.first_expert = first;
+    shard.experts = count;
+    Step& step = add(std::move(shard));
+    step.inputs = {from_edge("acc", hidden_), from_edge("hidden", residual),
+                   from_edge("routing_weights", edge("routing_weights"))};
+    hidden_ = edge(fmt::format("g{}.moe_out", number));
+    step.outputs = {to_edge("moe_out", hidden_)};
+    bool holds_shared_expert = first == 0 && model_.moe.shared_ff > 0;
+    if (!holds_shared_expert) {
+      step.skip_from = "acc";
+      step.skip_to = "moe_out";
+    }
+  }
+
+  // Slices differ in size by at most one, the larger ones first.
+  void head() {
+    layer_ = -1;
+    const int64_t slices = options_.head_slices;
+    int64_t begin = 0;
+    for (int64_t i = 0; i < slices; ++i) {
+      ShardDecl shard{fmt::format("lm_head.{}", i), fmt::format("lm_head/{:02}", i),
+                      ShardKind::lm_head};
+      shard.vocab_begin = begin;
+      shard.vocab_size = model_.vocab / slices + (i < model_.vocab % slices ? 1 : 0);
+      begin += shard.vocab_size;
+      Step& step = add(std::move(shard));
+      step.inputs = {from_edge("hidden", hidden_)};
+      step.outputs = {{"logits", SinkKind::logits, {}}};
+    }
+  }
+
+  Plan& plan_;
+  const ModelConfig& model_;
+  const BuildOptions& options_;
+  int64_t layer_ = -1;
+  std::string hidden_;  // the edge that holds the residual stream
+};
+
+void list_ignored(Plan& plan) {
+  for (const auto& [name, range] : plan.weights.tensors)
+    for (const std::string& pattern : plan.model.names.ignored)
+      if (matches_wildcard(name, pattern)) {
+        plan.ignored.push_back({name, fmt::format("not used by a text decoder ({})", pattern)});
+        break;
+      }
+}
+
+}  // namespace
+
+Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions options) {
+  Diagnostics findings = check_model(model);
+  if (!findings.empty()) return fail(std::move(findings));
+  MOEC_TRY(check_options(model, options));
+  for (const NeededTensor& tensor : needed_tensors(model)) MOEC_TRY(check_tensor(weights, tensor));
+
+  Plan plan;
+  plan.model = std::move(model);
+  plan.weights = std::move(weights);
+  plan.build = std::move(options);
+  Planner(plan).run();
+  std::string embed = plan.model.names("embed");
+  const Type& type = plan.weights.find(embed)->type;
+  plan.embedding = then(tensor_view(embed, type), CastStep{plan.build.dtype});
+  list_ignored(plan);
+  return plan;
+}
+
+}  // namespace moec

@@ -1,0 +1,33 @@
+// Rotary position embedding. With r rotated dims, base θ and i < r/2:
+//   default  f_i = θ^(-2i/r)
+//   linear   f_i / factor
+//   llama3   by wavelength 2π/f_i: below original/high_freq_factor f_i, above
+//            original/low_freq_factor f_i/factor, a blend of both between
+//   yarn     a ramp over i from f_i to f_i/factor, between the dims that turn beta_fast and
+//            beta_slow times over the original positions; cos and sin are multiplied by an
+//            amplitude
+// Sources: arXiv 2309.00071 (YaRN, sections 3.2 to 3.4), the Llama 3.1 release (llama3).
+// Everything is computed in double and rounded once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/model_config.h"
+
+namespace moec {
+
+// r/2 angles per position.
+std::vector<double> inverse_frequencies(const RopeConfig& rope);
+
+// What cos and sin are multiplied by: 1 unless scaling is yarn.
+double rope_amplitude(const RopeConfig& rope);
+
+// cos and sin of positions 0 … positions-1, row-major [positions, r/2].
+struct RopeTable {
+  int64_t positions = 0, width = 0;
+  std::vector<float> cos, sin;
+};
+RopeTable rope_table(const RopeConfig& rope, int64_t positions);
+
+}  // namespace moec
