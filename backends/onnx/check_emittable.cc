@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "backends/onnx/graph_writer.h"
 #include "backends/onnx/onnx_types.h"
 #include "ir/verify.h"
@@ -42,10 +40,9 @@ Status check_dtypes(const Shard& shard) {
   return {};
 }
 
-// Whether an element type can hold a constant's value. Floats round, integers must be exact.
+// Whether a constant's value is in the range of its element type. Floats round.
 bool holds(DType dtype, double value) {
   if (is_float(dtype)) return true;
-  if (value != std::floor(value)) return false;
   if (dtype == DType::boolean) return value == 0 || value == 1;
   if (dtype == DType::u8) return value >= 0 && value <= 255;
   const double limit = dtype == DType::i32 ? 0x1p31 : 0x1p63;

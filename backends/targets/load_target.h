@@ -1,0 +1,23 @@
+// Targets from JSON. Those of this folder are compiled in; a user may give others.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/diagnostics.h"
+#include "ir/target.h"
+
+namespace moec {
+
+// One JSON object with the fields of Target; a rule has those of TargetRule: `names` with op_is and
+// dtype_is, else `limit`; `ops` may be left out. Read strictly: target.syntax (with line and
+// column), target.duplicate_key, target.missing_field, target.unknown_field, target.bad_value.
+// `file` is for messages.
+Result<Target> load_target(std::string_view text, const std::string& file = "<target>");
+
+// Error target.unknown names the known ones.
+Result<Target> builtin_target(std::string_view name);
+std::vector<std::string_view> builtin_target_names();
+
+}  // namespace moec

@@ -1,0 +1,170 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "backends/onnx/output_file.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class OutputFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) /
+              testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::vector<std::string> entries() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_))
+      names.push_back(entry.path().filename().string());
+    return names;
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  fs::path folder_;
+};
+
+TEST_F(OutputFileTest, AppearsWholeUnderItsFinalName) {
+  auto file = OutputFile::create(path("new/folder/a.bin"), 10);
+  ASSERT_TRUE(file) << render(file.error());
+  ASSERT_TRUE(file->write(bytes_of("abc")));
+  ASSERT_TRUE(file->pad_to(8));
+  ASSERT_TRUE(file->write(bytes_of("de")));
+  EXPECT_FALSE(fs::exists(path("new/folder/a.bin")));
+  ASSERT_TRUE(file->sync());
+  EXPECT_FALSE(fs::exists(path("new/folder/a.bin")));
+  ASSERT_TRUE(file->publish());
+  EXPECT_EQ(read_text(path("new/folder/a.bin")), std::string("abc\0\0\0\0\0de", 10));
+  EXPECT_EQ(file->bytes(), 10u);
+}
+
+// XXH3_128bits("") as in the xxHash repository's sanity test.
+TEST_F(OutputFileTest, DigestIsXxh3In128Bits) {
+  auto file = OutputFile::create(path("a.bin"), 0).value();
+  EXPECT_EQ(file.digest(), "99aa06d3014798d86001c324468d497f");
+  auto one = OutputFile::create(path("b.bin"), 0).value();
+  ASSERT_TRUE(file.write(bytes_of("some bytes")));
+  ASSERT_TRUE(one.write(bytes_of("some ")));
+  ASSERT_TRUE(one.write(bytes_of("bytes")));
+  EXPECT_EQ(file.digest(), one.digest());
+}
+
+TEST_F(OutputFileTest, LeavesNothingWhenDropped) {
+  {
+    auto open_one = OutputFile::create(path("a.bin"), 100);
+    ASSERT_TRUE(open_one->write(bytes_of("abc")));
+    auto synced_one = OutputFile::create(path("b.bin"), 0);
+    ASSERT_TRUE(synced_one->sync());
+    EXPECT_EQ(entries().size(), 2u);
+  }
+  EXPECT_THAT(entries(), testing::IsEmpty());
+}
+
+TEST_F(OutputFileTest, KeepsTheOldFileUntilTheNewOneIsWhole) {
+  std::ofstream(path("a.bin")) << "old";
+  {
+    auto file = OutputFile::create(path("a.bin"), 0);
+    ASSERT_TRUE(file->write(bytes_of("new")));
+  }
+  EXPECT_EQ(read_text(path("a.bin")), "old");
+}
+
+TEST_F(OutputFileTest, AFileWhereAFolderShouldBe) {
+  std::ofstream(path("plain")) << "x";
+  auto file = OutputFile::create(path("plain/inside/a.bin"), 0);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().front().code, "emit.bad_folder");
+  EXPECT_THAT(file.error().front().cause, HasSubstr("plain"));
+}
+
+// Root may write everywhere: as root this test acts as nobody.
+class AsOrdinaryUser {
+ public:
+  AsOrdinaryUser() : was_root_(geteuid() == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (was_root_) {
+      EXPECT_EQ(seteuid(kNobody), 0);
+    }
+  }
+  ~AsOrdinaryUser() {
+    if (was_root_) {
+      EXPECT_EQ(seteuid(0), 0);
+    }
+  }
+
+ private:
+  bool was_root_;
+};
+
+TEST_F(OutputFileTest, AFolderWithoutPermission) {
+  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
+  {
+    AsOrdinaryUser nobody;
+    auto file = OutputFile::create(path("a.bin"), 0);
+    ASSERT_FALSE(file);
+    EXPECT_EQ(file.error().front().code, "emit.no_permission");
+    EXPECT_THAT(file.error().front().cause, HasSubstr(folder_.string()));
+  }
+  fs::permissions(folder_, fs::perms::owner_all);
+}
+
+// Stands for a full disk: no file may grow beyond `bytes` while this lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &old_);
+    old_handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, old_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &old_);
+    std::signal(SIGXFSZ, old_handler_);
+  }
+
+ private:
+  rlimit old_{};
+  void (*old_handler_)(int) = nullptr;
+};
+
+TEST_F(OutputFileTest, NoSpaceIsSaidWithThePathAndLeavesNothing) {
+  const std::string block(1 << 16, 'x');
+  Status status;
+  {
+    FileSizeLimit limit(100000);
+    auto file = OutputFile::create(path("a.bin"), 0);
+    ASSERT_TRUE(file) << render(file.error());
+    ASSERT_TRUE(file->write(bytes_of(block)));
+    status = file->write(bytes_of(block));
+  }
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().front().code, "emit.no_space");
+  EXPECT_THAT(status.error().front().cause, HasSubstr(path("a.bin")));
+  EXPECT_EQ(status.error().front().place.file, path("a.bin"));
+  EXPECT_THAT(entries(), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace moec
