@@ -1,5 +1,5 @@
-// The check of an exported folder before any device sees it: files, digests, ONNX's own checker, the IR
-// read back, ports, coverage, and where each op is predicted to run.
+// The check of an exported folder before any device sees it: files, digests, ONNX's own checker,
+// the IR read back, ports, coverage, and where each op is predicted to run.
 #pragma once
 
 #include <string>

@@ -13,10 +13,10 @@
 #include "backends/onnx/output_file.h"
 #include "frontends/cli/describe_export.h"
 #include "frontends/cli/export_tables.h"
+#include "frontends/cli/open_source.h"
 #include "frontends/cli/out_folder.h"
 #include "frontends/cli/progress.h"
 #include "frontends/cli/tokenizer.h"
-#include "frontends/hf/checkpoint.h"
 #include "models/build_shard.h"
 #include "models/plan_model.h"
 
@@ -42,7 +42,7 @@ struct Done {
 };
 
 Result<Plan> make_plan(const ExportOptions& options, Diagnostics& notes) {
-  MOEC_ASSIGN(Checkpoint checkpoint, open_checkpoint(options.source, options.family_file));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_source(options.source, options.family_file));
   notes = std::move(checkpoint.warnings);
   BuildOptions build = options.build;
   if (build.context == 0)

@@ -11,8 +11,8 @@
 #include "backends/manifest/manifest_file.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/open_source.h"
 #include "frontends/cli/progress.h"
-#include "frontends/hf/checkpoint.h"
 #include "frontends/onnx/read_onnx.h"
 #include "ir/text.h"
 #include "models/needed_tensors.h"
@@ -119,7 +119,7 @@ void print_checkpoint(const Checkpoint& checkpoint, const InspectFlags& flags) {
 int inspect_checkpoint(const InspectFlags& flags) {
   std::optional<std::string> family_file;
   if (!flags.family_file.empty()) family_file = flags.family_file;
-  auto checkpoint = open_checkpoint(flags.source, family_file);
+  auto checkpoint = open_source(flags.source, family_file);
   if (!checkpoint) return report_failure(checkpoint.error(), flags.json);
   if (flags.json)
     fmt::print("{}\n", checkpoint_json(*checkpoint, flags).dump(2));

@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/open_source.h"
 #include "frontends/cli/pass_flags.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -21,15 +20,6 @@ struct OptFlags {
   PassFlags pass_flags;
 };
 
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return fail("opt.unreadable", "the file cannot be read", "name an existing .ir file",
-                {.file = path});
-  return text.str();
-}
-
 void list_passes() {
   for (const Pass& pass : all_passes())
     fmt::print("{:<24} {:>8} -> {:<8} {}\n", pass.name, form_name(pass.from), form_name(pass.to),
@@ -37,7 +27,7 @@ void list_passes() {
 }
 
 Status optimise(const OptFlags& flags) {
-  MOEC_ASSIGN(std::string text, read_text(flags.file));
+  MOEC_ASSIGN(std::string text, read_user_text(flags.file, "opt.unreadable"));
   MOEC_ASSIGN(Shard shard, parse_shard(text, {.file = flags.file}));
   if (Diagnostics findings = verify(shard); has_error(findings)) {
     fmt::print(stderr, "{}", print_with_findings(shard, findings));

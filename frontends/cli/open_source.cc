@@ -1,0 +1,24 @@
+#include "frontends/cli/open_source.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace moec {
+
+Result<std::string> read_user_text(const std::string& path, const std::string& code) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf()))
+    return fail(code, "the file cannot be read or is empty", "name an existing file",
+                {.file = path});
+  return text.str();
+}
+
+Result<Checkpoint> open_source(const std::string& folder,
+                               const std::optional<std::string>& family_file) {
+  if (!family_file) return open_checkpoint(folder);
+  MOEC_ASSIGN(const Family family, read_family_file(*family_file));
+  return open_checkpoint(folder, &family);
+}
+
+}  // namespace moec
