@@ -31,8 +31,8 @@ struct ExecutorOptions {
   uint64_t memory_limit = uint64_t{16} << 30;
 };
 
-// Sees each value once it is known, by its label (Shard::label): inputs, weights, constants, then
-// the results in the order of the ops.
+// Sees each value once, by its label (Shard::label): the inputs, then the results of each op in
+// order, weights and constants among them.
 using Probe = std::function<void(std::string_view label, const Tensor& value)>;
 
 // A shard with its weights loaded, for repeated runs. Declared states start as zeros and keep

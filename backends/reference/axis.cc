@@ -1,0 +1,105 @@
+#include "backends/reference/axis.h"
+
+#include <cmath>
+
+#include "backends/reference/eval.h"
+#include "ir/scalar.h"
+
+namespace moec {
+namespace {
+
+float maximum_of(const Line& line) {
+  float best = line[0];
+  for (int64_t i = 1; i < line.size; ++i) best = apply(BinaryFn::max, best, line[i]);
+  return best;
+}
+
+float reduced(ReduceFn fn, const Line& line) {
+  switch (fn) {
+    case ReduceFn::sum:
+      return static_cast<float>(sum_of(line));
+    case ReduceFn::mean:
+      return static_cast<float>(sum_of(line) / static_cast<double>(line.size));
+    case ReduceFn::max:
+      return maximum_of(line);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Lines::Lines(const Dims& dims, int64_t axis) : size(dims[static_cast<size_t>(axis)]) {
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i < static_cast<size_t>(axis)) outer *= dims[i];
+    if (i > static_cast<size_t>(axis)) step *= dims[i];
+  }
+}
+
+double sum_of(const Line& line) {
+  double sum = 0;
+  for (int64_t i = 0; i < line.size; ++i) sum += line[i];
+  return sum;
+}
+
+void softmax(const Line& line, float* to) {
+  const float top = maximum_of(line);
+  for (int64_t i = 0; i < line.size; ++i) to[i * line.step] = std::exp(line[i] - top);
+  const auto sum = static_cast<float>(sum_of({to, line.size, line.step}));
+  for (int64_t i = 0; i < line.size; ++i) to[i * line.step] /= sum;
+}
+
+std::vector<int64_t> largest(const Line& line, int64_t k) {
+  std::vector<int64_t> chosen;
+  std::vector<bool> taken(static_cast<size_t>(line.size), false);
+  while (static_cast<int64_t>(chosen.size()) < k) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < line.size; ++i) {
+      if (taken[static_cast<size_t>(i)]) continue;
+      if (best < 0 || line[i] > line[best] || (std::isnan(line[best]) && !std::isnan(line[i])))
+        best = i;
+    }
+    taken[static_cast<size_t>(best)] = true;
+    chosen.push_back(best);
+  }
+  return chosen;
+}
+
+Tensor eval(const Reduce& op, const Call& call) {
+  const Tensor& x = call[0];
+  Tensor result{call.type(), {}};
+  const Lines lines(x.type.dims, op.axis);
+  lines.for_each([&](int64_t at) {
+    result.data.push_back(reduced(op.fn, {x.data.data() + at, lines.size, lines.step}));
+  });
+  return result;
+}
+
+Tensor eval(const Softmax& op, const Call& call) {
+  const Tensor& x = call[0];
+  Tensor result{call.type(), std::vector<float>(x.data.size())};
+  const Lines lines(x.type.dims, op.axis);
+  lines.for_each([&](int64_t at) {
+    softmax({x.data.data() + at, lines.size, lines.step}, result.data.data() + at);
+  });
+  return result;
+}
+
+std::vector<Tensor> eval(const TopK& op, const Call& call) {
+  const Tensor& x = call[0];
+  const auto count = static_cast<size_t>(call.type().elements());
+  std::vector<Tensor> results = {{call.types[0], std::vector<float>(count)},
+                                 {call.types[1], std::vector<float>(count)}};
+  const Lines lines(x.type.dims, op.axis);
+  lines.for_each([&](int64_t at) {
+    const Line line{x.data.data() + at, lines.size, lines.step};
+    int64_t to = at / (lines.size * lines.step) * (op.k * lines.step) + at % lines.step;
+    for (int64_t position : largest(line, op.k)) {
+      results[0].data[static_cast<size_t>(to)] = line[position];
+      results[1].data[static_cast<size_t>(to)] = static_cast<float>(position);
+      to += lines.step;
+    }
+  });
+  return results;
+}
+
+}  // namespace moec

@@ -1,0 +1,154 @@
+// Attention by its definition: one head, one query, one key at a time.
+#include "backends/reference/axis.h"
+#include "backends/reference/eval.h"
+#include "backends/reference/norm.h"
+#include "backends/reference/tokens.h"
+
+namespace moec {
+namespace {
+
+// The operands by name, in the order that ir/ops.h gives. Null where the form has none.
+struct Named {
+  const Tensor *q, *k, *v, *rope_cos = nullptr, *rope_sin = nullptr, *mask = nullptr;
+  const Tensor *q_norm = nullptr, *k_norm = nullptr, *k_cache = nullptr, *v_cache = nullptr;
+  const Tensor* write_mask = nullptr;
+
+  Named(const Attention& op, const Call& call) : q(&call[0]), k(&call[1]), v(&call[2]) {
+    size_t next = 3;
+    const auto take = [&] { return &call[next++]; };
+    if (op.rope != RopeStyle::none) rope_cos = take(), rope_sin = take();
+    mask = take();
+    if (op.qk_norm != QkNorm::none) q_norm = take(), k_norm = take();
+    if (op.cache != CacheForm::none) k_cache = take(), v_cache = take();
+    if (op.cache == CacheForm::blend) write_mask = take();
+  }
+};
+
+// [heads, rows, head_dim]
+struct Heads {
+  int64_t rows = 0, head_dim = 0;
+  std::vector<float> data;
+
+  std::span<float> at(int64_t head, int64_t row) {
+    return std::span(data).subspan(static_cast<size_t>((head * rows + row) * head_dim),
+                                   static_cast<size_t>(head_dim));
+  }
+};
+
+Heads split_heads(const Tensor& tokens, int64_t heads, int64_t head_dim) {
+  const TokenRows rows = rows_of(tokens);
+  Heads split{rows.tokens, head_dim, std::vector<float>(rows.data.size())};
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t t = 0; t < rows.tokens; ++t)
+      for (int64_t i = 0; i < head_dim; ++i)
+        split.at(h, t)[static_cast<size_t>(i)] = rows.row(t)[static_cast<size_t>(h * head_dim + i)];
+  return split;
+}
+
+// Pair i of token t turns by the angle whose cosine and sine are row t, column i of the tables.
+void rotate(const Attention& op, const Named& in, int64_t token, std::span<float> head) {
+  const auto pairs = static_cast<size_t>(op.rope_dims / 2);
+  for (size_t i = 0; i < pairs; ++i) {
+    const size_t a = op.rope == RopeStyle::half ? i : 2 * i;
+    const size_t b = op.rope == RopeStyle::half ? i + pairs : 2 * i + 1;
+    const size_t angle = static_cast<size_t>(token) * pairs + i;
+    const float cosine = in.rope_cos->data[angle], sine = in.rope_sin->data[angle];
+    const float x = head[a], y = head[b];
+    head[a] = x * cosine - y * sine;
+    head[b] = y * cosine + x * sine;
+  }
+}
+
+Heads normed_and_rotated(const Attention& op, const Named& in, const Tensor& tokens, int64_t heads,
+                         const Tensor* norm) {
+  Heads split = split_heads(tokens, heads, op.head_dim);
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t t = 0; t < split.rows; ++t) {
+      if (norm) rms_norm(split.at(h, t), norm->data, op.eps);
+      if (op.rope != RopeStyle::none) rotate(op, in, t, split.at(h, t));
+    }
+  }
+  return split;
+}
+
+// The rows of the cache, then the new ones.
+Heads appended(Heads cache, Heads rows, int64_t heads) {
+  Heads all{cache.rows + rows.rows, rows.head_dim, {}};
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t r = 0; r < cache.rows; ++r)
+      all.data.insert(all.data.end(), cache.at(h, r).begin(), cache.at(h, r).end());
+    for (int64_t r = 0; r < rows.rows; ++r)
+      all.data.insert(all.data.end(), rows.at(h, r).begin(), rows.at(h, r).end());
+  }
+  return all;
+}
+
+// cache · (1 − Σ_t write_mask[s, t]) + Σ_t write_mask[s, t] · row t
+Heads blended(Heads cache, Heads rows, int64_t heads, const Tensor& write_mask) {
+  for (int64_t s = 0; s < cache.rows; ++s) {
+    const Line writes{write_mask.data.data() + s * rows.rows, rows.rows};
+    const auto kept = static_cast<float>(1 - sum_of(writes));
+    for (int64_t h = 0; h < heads; ++h) {
+      for (size_t i = 0; i < static_cast<size_t>(cache.head_dim); ++i) {
+        double value = cache.at(h, s)[i] * kept;
+        for (int64_t t = 0; t < rows.rows; ++t) value += writes[t] * rows.at(h, t)[i];
+        cache.at(h, s)[i] = static_cast<float>(value);
+      }
+    }
+  }
+  return cache;
+}
+
+Heads joined_with_cache(const Attention& op, const Named& in, const Tensor* cache, Heads rows) {
+  if (op.cache == CacheForm::none) return rows;
+  Heads cached{cache->type.dims[2], op.head_dim, cache->data};
+  if (op.cache == CacheForm::append)
+    return appended(std::move(cached), std::move(rows), op.kv_heads);
+  return blended(std::move(cached), std::move(rows), op.kv_heads, *in.write_mask);
+}
+
+double dot(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
+  return sum;
+}
+
+// Σ softmax(scale · q·k + mask) · v for one query of one head.
+void attend(const Attention& op, std::span<const float> q, Heads& k, Heads& v, int64_t kv_head,
+            const float* mask, std::span<float> out) {
+  std::vector<float> scores, probs(static_cast<size_t>(k.rows));
+  for (int64_t s = 0; s < k.rows; ++s)
+    scores.push_back(static_cast<float>(dot(q, k.at(kv_head, s)) * op.scale + mask[s]));
+  softmax({scores.data(), k.rows}, probs.data());
+  for (size_t i = 0; i < out.size(); ++i) {
+    double sum = 0;
+    for (int64_t s = 0; s < k.rows; ++s)
+      sum += static_cast<double>(probs[static_cast<size_t>(s)]) * v.at(kv_head, s)[i];
+    out[i] = static_cast<float>(sum);
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> eval(const Attention& op, const Call& call) {
+  const Named in(op, call);
+  Heads q = normed_and_rotated(op, in, *in.q, op.heads, in.q_norm);
+  Heads new_k = normed_and_rotated(op, in, *in.k, op.kv_heads, in.k_norm);
+  Heads new_v = split_heads(*in.v, op.kv_heads, op.head_dim);
+  Heads k = joined_with_cache(op, in, in.k_cache, new_k);
+  Heads v = joined_with_cache(op, in, in.v_cache, new_v);
+  TokenRows out = zero_rows(q.rows, op.heads * op.head_dim);
+  for (int64_t h = 0; h < op.heads; ++h)
+    for (int64_t t = 0; t < q.rows; ++t)
+      attend(op, q.at(h, t), k, v, h / (op.heads / op.kv_heads), in.mask->data.data() + t * k.rows,
+             out.row(t).subspan(static_cast<size_t>(h * op.head_dim),
+                                static_cast<size_t>(op.head_dim)));
+  std::vector<Tensor> results = {tensor_of(out, call.types[0])};
+  if (op.cache == CacheForm::none) return results;
+  const bool whole_cache = op.cache == CacheForm::blend;
+  results.push_back({call.types[1], whole_cache ? std::move(k.data) : std::move(new_k.data)});
+  results.push_back({call.types[2], whole_cache ? std::move(v.data) : std::move(new_v.data)});
+  return results;
+}
+
+}  // namespace moec

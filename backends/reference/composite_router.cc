@@ -1,0 +1,101 @@
+// The router by its definition: scores, the experts that may be chosen, the chosen ones, their
+// weights; one token at a time.
+#include <algorithm>
+
+#include "backends/reference/axis.h"
+#include "backends/reference/eval.h"
+#include "backends/reference/tokens.h"
+#include "ir/scalar.h"
+
+namespace moec {
+namespace {
+
+using Floats = std::vector<float>;
+
+Line line_of(std::span<const float> values) {
+  return {values.data(), static_cast<int64_t>(values.size())};
+}
+
+Floats scores_of(Score score, std::span<const float> logits) {
+  Floats scores(logits.begin(), logits.end());
+  if (score == Score::softmax) softmax(line_of(logits), scores.data());
+  if (score == Score::sigmoid)
+    for (float& value : scores) value = apply(UnaryFn::sigmoid, value);
+  return scores;
+}
+
+float group_score(GroupScore kind, std::span<const float> choices) {
+  const std::vector<int64_t> best = largest(line_of(choices), kind == GroupScore::max ? 1 : 2);
+  float sum = 0;
+  for (int64_t e : best) sum += choices[static_cast<size_t>(e)];
+  return sum;
+}
+
+// The experts of the groups that are kept, in ascending order.
+std::vector<int64_t> candidates(const Router& op, const Floats& choices) {
+  const int64_t size = static_cast<int64_t>(choices.size()) / op.groups;
+  Floats scores;
+  for (int64_t g = 0; g < op.groups; ++g)
+    scores.push_back(group_score(
+        op.group_score,
+        std::span(choices).subspan(static_cast<size_t>(g * size), static_cast<size_t>(size))));
+  std::vector<int64_t> kept = largest(line_of(scores), op.groups_kept);
+  std::sort(kept.begin(), kept.end());
+  std::vector<int64_t> experts;
+  for (int64_t g : kept)
+    for (int64_t e = g * size; e < (g + 1) * size; ++e) experts.push_back(e);
+  return experts;
+}
+
+std::vector<int64_t> chosen_experts(const Router& op, const Floats& choices) {
+  std::vector<int64_t> experts(choices.size());
+  for (size_t e = 0; e < experts.size(); ++e) experts[e] = static_cast<int64_t>(e);
+  if (op.groups > 1) experts = candidates(op, choices);
+  Floats open;
+  for (int64_t e : experts) open.push_back(choices[static_cast<size_t>(e)]);
+  std::vector<int64_t> chosen;
+  for (int64_t i : largest(line_of(open), op.top_k))
+    chosen.push_back(experts[static_cast<size_t>(i)]);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+double divisor(const Router& op, const Floats& weights) {
+  const double sum = sum_of(line_of(weights));
+  switch (op.renorm) {
+    case Renorm::none:
+      return 1;
+    case Renorm::sum:
+      return sum;
+    case Renorm::sum_plus_eps:
+      return sum + op.eps;
+    case Renorm::max_eps:
+      return std::max(sum, op.eps);
+  }
+  return 1;
+}
+
+void route(const Router& op, std::span<float> logits, const Tensor* bias) {
+  const Floats scores = scores_of(op.score, logits);
+  Floats choices = scores;
+  for (size_t e = 0; bias && e < choices.size(); ++e) choices[e] += bias->data[e];
+  const std::vector<int64_t> chosen = chosen_experts(op, choices);
+  Floats weights;
+  for (int64_t e : chosen) weights.push_back(scores[static_cast<size_t>(e)]);
+  if (op.score == Score::softmax_selected) softmax(line_of(weights), weights.data());
+  const double by = divisor(op, weights);
+  std::fill(logits.begin(), logits.end(), 0.0f);
+  for (size_t i = 0; i < chosen.size(); ++i)
+    logits[static_cast<size_t>(chosen[i])] = static_cast<float>(weights[i] / by * op.scale);
+}
+
+}  // namespace
+
+Tensor eval(const Router& op, const Call& call) {
+  TokenRows rows = rows_of(call[0]);
+  for (int64_t t = 0; t < rows.tokens; ++t)
+    route(op, rows.row(t), call.operands.size() == 2 ? call.operands[1] : nullptr);
+  return tensor_of(rows, call.type());
+}
+
+}  // namespace moec

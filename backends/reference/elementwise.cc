@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/reference/broadcast.h"
+#include "backends/reference/eval.h"
+#include "ir/scalar.h"
+
+namespace moec {
+namespace {
+
+Tensor empty_result(const Type& type) {
+  return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
+}
+
+template <class Fn>
+Tensor map_two(const Call& call, Fn fn) {
+  const Tensor& a = call[0];
+  const Tensor& b = call[1];
+  Tensor result = empty_result(call.type());
+  const Dims& dims = result.type.dims;
+  walk<2>(dims, {broadcast_strides(a.type.dims, dims), broadcast_strides(b.type.dims, dims)},
+          [&](size_t i, const std::array<int64_t, 2>& at) {
+            result.data[i] =
+                fn(a.data[static_cast<size_t>(at[0])], b.data[static_cast<size_t>(at[1])]);
+          });
+  return result;
+}
+
+// E4M3 has 3 fraction bits and 2^-6 as its smallest normal number; what lies beyond ±448 becomes
+// ±448, as in ONNX.
+float round_to_f8(float value) {
+  if (std::isnan(value) || value == 0) return value;
+  const float quantum = std::ldexp(1.0f, std::max(std::ilogb(value), -6) - 3);
+  return std::clamp(std::nearbyint(value / quantum) * quantum, -448.0f, 448.0f);
+}
+
+struct IntegerRange {
+  double least, greatest;
+};
+
+IntegerRange range_of(DType dtype) {
+  if (dtype == DType::u8) return {0, 255};
+  if (dtype == DType::i32) return {-2147483648.0, 2147483647.0};
+  return {-9223372036854775808.0, 9223372036854775807.0};
+}
+
+float truncated(float value, DType dtype) {
+  if (std::isnan(value)) return 0;
+  const IntegerRange range = range_of(dtype);
+  return static_cast<float>(
+      std::clamp(std::trunc(static_cast<double>(value)), range.least, range.greatest));
+}
+
+// Rounding to f16 and bf16 is the executor's, as for any other op.
+float cast_element(float value, DType dtype) {
+  if (is_float(dtype)) return value;
+  if (dtype == DType::boolean) return value != 0 ? 1.0f : 0.0f;
+  if (dtype == DType::f8_e4m3) return round_to_f8(value);
+  return truncated(value, dtype);
+}
+
+}  // namespace
+
+Tensor eval(const Unary& op, const Call& call) {
+  Tensor result{call.type(), call[0].data};
+  for (float& value : result.data) value = apply(op.fn, value);
+  return result;
+}
+
+Tensor eval(const Binary& op, const Call& call) {
+  return map_two(call, [&](float a, float b) { return apply(op.fn, a, b); });
+}
+
+Tensor eval(const Compare& op, const Call& call) {
+  return map_two(call, [&](float a, float b) { return apply(op.fn, a, b) ? 1.0f : 0.0f; });
+}
+
+Tensor eval(const Select&, const Call& call) {
+  Tensor result = empty_result(call.type());
+  const Dims& dims = result.type.dims;
+  std::array<Dims, 3> strides;
+  for (size_t n = 0; n < 3; ++n) strides[n] = broadcast_strides(call[n].type.dims, dims);
+  walk<3>(dims, strides, [&](size_t i, const std::array<int64_t, 3>& at) {
+    const size_t branch = call[0].data[static_cast<size_t>(at[0])] != 0 ? 1 : 2;
+    result.data[i] = call[branch].data[static_cast<size_t>(at[branch])];
+  });
+  return result;
+}
+
+Tensor eval(const Cast& op, const Call& call) {
+  Tensor result{call.type(), call[0].data};
+  for (float& value : result.data) value = cast_element(value, op.dtype);
+  return result;
+}
+
+}  // namespace moec

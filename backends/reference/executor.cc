@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include "backends/reference/program.h"
+#include "backends/reference/rounding.h"
+
+namespace moec {
+namespace {
+
+bool holds(const Tensor& tensor, const Type& type) {
+  return tensor.type.dtype == type.dtype && tensor.type.dims == type.dims &&
+         tensor.data.size() == static_cast<size_t>(type.elements());
+}
+
+std::string described(const Tensor& tensor) {
+  return fmt::format("{} with {} elements", to_string(tensor.type), tensor.data.size());
+}
+
+Status check_inputs(const Shard& shard, const std::vector<Tensor>& inputs) {
+  if (inputs.size() != shard.inputs.size())
+    return fail(
+        "reference.input_count",
+        fmt::format("the shard has {} inputs, {} were given", shard.inputs.size(), inputs.size()),
+        "give one tensor for each input, in their order", {.shard = shard.name});
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ValueId id = shard.inputs[i];
+    if (!holds(inputs[i], shard.type(id)))
+      return fail(
+          "reference.input_type",
+          fmt::format("the input is {}, got {}", to_string(shard.type(id)), described(inputs[i])),
+          "give a tensor of the input's element type and sizes",
+          {.shard = shard.name, .op = shard.label(id)});
+  }
+  return {};
+}
+
+}  // namespace
+
+struct Executor::Impl {
+  Program program;
+};
+
+Executor::Executor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executor::Executor(Executor&&) noexcept = default;
+Executor& Executor::operator=(Executor&&) noexcept = default;
+Executor::~Executor() = default;
+
+Result<Executor> Executor::create(const Shard& shard, const WeightReader& weights,
+                                  const ExecutorOptions& options) {
+  MOEC_ASSIGN(Program program, load_program(shard, weights, options));
+  return Executor(std::make_unique<Impl>(Impl{std::move(program)}));
+}
+
+Result<Executor> Executor::create(const Shard& shard, const WeightTable& weights,
+                                  const ExecutorOptions& options) {
+  MOEC_ASSIGN(WeightReader reader, WeightReader::open(weights));
+  return create(shard, reader, options);
+}
+
+Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs, const Probe& probe) {
+  MOEC_TRY(check_inputs(shard(), inputs));
+  return run_program(impl_->program, inputs, probe);
+}
+
+void Executor::reset() { reset_states(impl_->program); }
+
+const Tensor* Executor::state(std::string_view name) const {
+  auto found = impl_->program.states.find(name);
+  return found == impl_->program.states.end() ? nullptr : &found->second;
+}
+
+Status Executor::set_state(std::string_view name, Tensor value) {
+  auto found = impl_->program.states.find(name);
+  if (found == impl_->program.states.end())
+    return fail("reference.unknown_state", fmt::format("no state is named \"{}\"", name),
+                "use a name that the shard declares", {.shard = shard().name});
+  const Type& type = found->second.type;
+  if (!holds(value, type))
+    return fail(
+        "reference.state_type",
+        fmt::format("state \"{}\" holds {}, got {}", name, to_string(type), described(value)),
+        "give a tensor of the state's element type and sizes", {.shard = shard().name});
+  value.type = type;
+  round_elements(value, impl_->program.options.precision);
+  found->second = std::move(value);
+  return {};
+}
+
+const Shard& Executor::shard() const { return impl_->program.shard; }
+
+Result<std::vector<Tensor>> evaluate(const Shard& shard, const std::vector<Tensor>& inputs,
+                                     Precision precision) {
+  MOEC_ASSIGN(Executor executor,
+              Executor::create(shard, WeightTable{}, ExecutorOptions{.precision = precision}));
+  return executor.run(inputs);
+}
+
+}  // namespace moec

@@ -1,0 +1,56 @@
+#include "backends/reference/broadcast.h"
+#include "backends/reference/eval.h"
+
+namespace moec {
+namespace {
+
+// Element [i…] of the result is element offset + Σ i·stride of x.
+Tensor gather(const Tensor& x, const Type& type, int64_t offset, const Dims& strides) {
+  Tensor result{type, std::vector<float>(static_cast<size_t>(type.elements()))};
+  walk<1>(type.dims, {strides}, [&](size_t i, const std::array<int64_t, 1>& at) {
+    result.data[i] = x.data[static_cast<size_t>(offset + at[0])];
+  });
+  return result;
+}
+
+}  // namespace
+
+Tensor eval(const Slice& op, const Call& call) {
+  const Dims strides = row_strides(call[0].type.dims);
+  return gather(call[0], call.type(), op.begin * strides[static_cast<size_t>(op.axis)], strides);
+}
+
+Tensor eval(const Transpose& op, const Call& call) {
+  const Dims strides = row_strides(call[0].type.dims);
+  Dims permuted;
+  for (int64_t axis : op.perm) permuted.push_back(strides[static_cast<size_t>(axis)]);
+  return gather(call[0], call.type(), 0, permuted);
+}
+
+Tensor eval(const Reshape&, const Call& call) { return {call.type(), call[0].data}; }
+
+// For each position of the axes before `axis`, a stretch of each part.
+Tensor eval(const Concat& op, const Call& call) {
+  Tensor result{call.type(), {}};
+  result.data.reserve(static_cast<size_t>(call.type().elements()));
+  int64_t outer = 1;
+  for (int64_t axis = 0; axis < op.axis; ++axis)
+    outer *= call.type().dims[static_cast<size_t>(axis)];
+  for (int64_t i = 0; i < outer; ++i) {
+    for (const Tensor* part : call.operands) {
+      const auto stretch = static_cast<std::ptrdiff_t>(part->data.size()) / outer;
+      result.data.insert(result.data.end(), part->data.begin() + i * stretch,
+                         part->data.begin() + (i + 1) * stretch);
+    }
+  }
+  return result;
+}
+
+Tensor eval(const Constant& op, const Call& call) {
+  const auto count = static_cast<size_t>(call.type().elements());
+  if (op.values.size() == 1)
+    return {call.type(), std::vector<float>(count, static_cast<float>(op.values.front()))};
+  return {call.type(), std::vector<float>(op.values.begin(), op.values.end())};
+}
+
+}  // namespace moec

@@ -1,0 +1,32 @@
+#include "backends/reference/tokens.h"
+
+namespace moec {
+namespace {
+
+// [1, C, T, 1] holds the transpose of [T, C].
+std::vector<float> transposed(const std::vector<float>& data, int64_t rows, int64_t columns) {
+  std::vector<float> result(data.size());
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      result[static_cast<size_t>(c * rows + r)] = data[static_cast<size_t>(r * columns + c)];
+  return result;
+}
+
+}  // namespace
+
+TokenRows zero_rows(int64_t tokens, int64_t channels) {
+  return {tokens, channels, std::vector<float>(static_cast<size_t>(tokens * channels))};
+}
+
+TokenRows rows_of(const Tensor& tensor) {
+  const int64_t tokens = tokens_of(tensor.type), channels = channels_of(tensor.type);
+  if (tensor.type.layout == Layout::rows) return {tokens, channels, tensor.data};
+  return {tokens, channels, transposed(tensor.data, channels, tokens)};
+}
+
+Tensor tensor_of(const TokenRows& rows, const Type& type) {
+  if (type.layout == Layout::rows) return {type, rows.data};
+  return {type, transposed(rows.data, rows.tokens, rows.channels)};
+}
+
+}  // namespace moec

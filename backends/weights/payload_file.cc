@@ -1,0 +1,93 @@
+#include "backends/weights/payload_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace moec {
+namespace {
+
+auto changed(const std::string& path, std::string cause) {
+  return fail("weights.file_changed", std::move(cause),
+              "leave the checkpoint alone while it is compiled, or check that it is complete, and "
+              "start again",
+              {.file = path});
+}
+
+auto system_failure(std::string code, std::string_view what, const std::string& path) {
+  const int reason = errno;
+  return fail(std::move(code), fmt::format("{}: {}", what, std::strerror(reason)),
+              "check that the file exists and may be read", {.file = path});
+}
+
+}  // namespace
+
+// O_NONBLOCK: opening a pipe by mistake must not wait for a writer.
+Result<PayloadFile> PayloadFile::open(const WeightFile& file) {
+  PayloadFile opened(file.path, ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (opened.descriptor_ < 0) return system_failure("weights.open", "cannot open", file.path);
+  struct stat status {};
+  if (::fstat(opened.descriptor_, &status) != 0)
+    return system_failure("weights.open", "cannot examine", file.path);
+  if (!S_ISREG(status.st_mode))
+    return fail("weights.not_a_file", "a checkpoint file must be a regular file",
+                "give the path of the file itself", {.file = file.path});
+  opened.size_ = static_cast<uint64_t>(status.st_size);
+  opened.changed_ = status.st_mtim;
+  if (opened.size_ != file.bytes)
+    return changed(file.path, fmt::format("the file has {} bytes, its headers were read when it "
+                                          "had {}",
+                                          opened.size_, file.bytes));
+  return opened;
+}
+
+PayloadFile::PayloadFile(PayloadFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_),
+      changed_(other.changed_) {}
+
+PayloadFile& PayloadFile::operator=(PayloadFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  std::swap(changed_, other.changed_);
+  return *this;
+}
+
+PayloadFile::~PayloadFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Status PayloadFile::check_unchanged() const {
+  struct stat now {};
+  if (::fstat(descriptor_, &now) != 0)
+    return system_failure("weights.read", "cannot examine", path_);
+  const bool same = static_cast<uint64_t>(now.st_size) == size_ &&
+                    now.st_mtim.tv_sec == changed_.tv_sec &&
+                    now.st_mtim.tv_nsec == changed_.tv_nsec;
+  if (!same) return changed(path_, "the file was changed while it was in use");
+  return {};
+}
+
+Status PayloadFile::read(uint64_t offset, std::byte* to, size_t bytes) const {
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor_, to, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_failure("weights.read", "cannot read", path_);
+    if (got == 0)
+      return changed(
+          path_, fmt::format("the file ends at byte {} or before, it had {} bytes", offset, size_));
+    to += got;
+    offset += static_cast<uint64_t>(got);
+    bytes -= static_cast<size_t>(got);
+  }
+  return {};
+}
+
+}  // namespace moec

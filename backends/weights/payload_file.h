@@ -1,0 +1,41 @@
+// A checkpoint file held open for reading. It must stay as it was when its headers were read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <string>
+
+#include "ir/diagnostics.h"
+#include "ir/weight_table.h"
+
+namespace moec {
+
+class PayloadFile {
+ public:
+  // Regular files only, of exactly the size that `file` tells.
+  static Result<PayloadFile> open(const WeightFile& file);
+
+  PayloadFile(PayloadFile&& other) noexcept;
+  PayloadFile& operator=(PayloadFile&& other) noexcept;
+  ~PayloadFile();
+
+  // Fails with weights.file_changed when size or time of change are no longer those of open().
+  Status check_unchanged() const;
+
+  // Exactly `bytes` bytes from `offset`. The range must lie inside the file as it was opened.
+  Status read(uint64_t offset, std::byte* to, size_t bytes) const;
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }
+
+ private:
+  PayloadFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+
+  std::string path_;
+  int descriptor_ = -1;
+  uint64_t size_ = 0;
+  timespec changed_{};
+};
+
+}  // namespace moec

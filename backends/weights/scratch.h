@@ -1,0 +1,41 @@
+// Buffers of one stream, with an account of how much is held.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace moec {
+
+class Scratch {
+ public:
+  // Uninitialised bytes, given back when it goes out of scope.
+  class Buffer {
+   public:
+    Buffer(Scratch& owner, size_t bytes)
+        : owner_(owner), bytes_(bytes), data_(new std::byte[std::max<size_t>(bytes, 1)]) {
+      owner_.held_ += bytes;
+      owner_.peak_ = std::max(owner_.peak_, owner_.held_);
+    }
+    ~Buffer() { owner_.held_ -= bytes_; }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+
+    std::byte* data() { return data_.get(); }
+    float* floats() { return reinterpret_cast<float*>(data_.get()); }
+
+   private:
+    Scratch& owner_;
+    size_t bytes_;
+    std::unique_ptr<std::byte[]> data_;
+  };
+
+  Buffer take(size_t bytes) { return Buffer(*this, bytes); }
+  uint64_t peak() const { return peak_; }
+
+ private:
+  uint64_t held_ = 0, peak_ = 0;
+};
+
+}  // namespace moec

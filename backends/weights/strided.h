@@ -1,0 +1,50 @@
+// Walks over elements of which source and destination lie apart by fixed steps along each axis.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ir/type.h"
+
+namespace moec {
+
+// One axis of a walk: `extent` steps, each `from` further in the source and `to` further in the
+// destination. The unit (bytes or elements) is the caller's.
+struct WalkAxis {
+  int64_t extent = 1, from = 0, to = 0;
+  bool operator==(const WalkAxis&) const = default;
+};
+using Walk = std::vector<WalkAxis>;  // outermost first
+
+// The same walk, visited in the order of the source: axes of extent 1 dropped, sorted by `from`,
+// largest first, neighbours joined where both sides allow.
+Walk in_source_order(Walk walk);
+
+// Elements of `width` bytes (1, 2, 4 or 8); the walk is in bytes.
+void copy_strided(const std::byte* from, std::byte* to, const Walk& walk, size_t width);
+
+// Calls visit(from_offset, to_offset) for each position of the axes [0, count) of the walk, in
+// order, until one returns a failure. Visit returns a Status.
+template <class Visit>
+auto for_each_offset(const Walk& walk, size_t count, Visit&& visit) {
+  std::vector<int64_t> at(count, 0);
+  int64_t from = 0, to = 0;
+  while (true) {
+    if (auto status = visit(from, to); !status) return status;
+    size_t axis = count;
+    while (axis > 0) {
+      const WalkAxis& a = walk[axis - 1];
+      from += a.from, to += a.to;
+      if (++at[axis - 1] < a.extent) break;
+      from -= a.from * a.extent, to -= a.to * a.extent;
+      at[--axis] = 0;
+    }
+    if (axis == 0) return decltype(visit(from, to)){};
+  }
+}
+
+// Row-major distances between neighbours along each axis, the last being `unit`.
+Dims row_major_steps(const Dims& dims, int64_t unit);
+
+}  // namespace moec

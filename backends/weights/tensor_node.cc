@@ -1,0 +1,135 @@
+// The leaf that reads a file.
+#include <algorithm>
+
+#include "backends/weights/view_node.h"
+
+namespace moec {
+namespace {
+
+// Unused bytes between two stretches that cost less to read than a further call would.
+constexpr int64_t kGapBytes = 2048;
+// From this size on a stretch goes straight to its destination.
+constexpr int64_t kDirectBytes = 4096;
+
+// The innermost axes of a walk that one read of the file covers: of the outermost of them, `axis`,
+// `steps` positions at a time.
+struct Band {
+  size_t axis = 0;
+  int64_t steps = 1;
+  int64_t bytes = 0;  // what one read takes
+};
+
+Band widest_band(const Walk& walk, int64_t width, int64_t limit) {
+  Band band{walk.size(), 1, width};
+  while (band.axis > 0) {
+    const WalkAxis& next = walk[band.axis - 1];
+    const int64_t room = 1 + (limit - band.bytes) / next.from;
+    if (next.from - band.bytes > kGapBytes || room < 2) break;
+    band = {band.axis - 1, std::min(room, next.extent),
+            band.bytes + (std::min(room, next.extent) - 1) * next.from};
+    if (band.steps < next.extent) break;
+  }
+  return band;
+}
+
+class TensorNode : public ViewNode {
+ public:
+  TensorNode(const TensorRange& range, AffineMap map)
+      : ViewNode({range.type.dtype, map.dims}), range_(range), map_(std::move(map)) {}
+
+  Status read(const Region& region, const Destination& to, ReadContext& context) const override {
+    MOEC_TRY(check_file(context));
+    int64_t first = map_.offset;
+    Walk walk;
+    const auto unit = static_cast<int64_t>(width());
+    for (size_t i = 0; i < map_.dims.size(); ++i) {
+      first += region.begin[i] * map_.strides[i];
+      walk.push_back({region.size[i], map_.strides[i] * unit, to.steps[i]});
+    }
+    const uint64_t offset = range_.offset + static_cast<uint64_t>(first * unit);
+    walk = in_source_order(std::move(walk));
+    if (walk.empty()) return fetch(offset, to.data, width(), context);
+    const WalkAxis& inner = walk.back();
+    if (inner.from == unit && inner.to == unit && inner.extent * unit >= kDirectBytes)
+      return read_direct(offset, to.data, walk, context);
+    return read_bands(offset, to.data, walk, context);
+  }
+
+  uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
+    if (elements == 0) return 0;
+    return std::max<uint64_t>(options.band_bytes, width());
+  }
+
+  bool reorders() const override {
+    int64_t inner = 0;
+    for (size_t i = 0; i < map_.dims.size(); ++i)
+      if (map_.dims[i] > 1) inner = map_.strides[i];
+    return inner > 1;
+  }
+
+  NodePtr slice(const SliceStep& step) const override { return with(sliced(map_, step)); }
+  NodePtr permute(const PermuteStep& step) const override { return with(permuted(map_, step)); }
+  NodePtr reshape(const Dims& dims) const override {
+    auto map = reshaped(map_, dims);
+    return map ? with(std::move(*map)) : nullptr;
+  }
+
+ private:
+  NodePtr with(AffineMap map) const { return std::make_shared<TensorNode>(range_, std::move(map)); }
+
+  Status check_file(ReadContext& context) const {
+    if (context.checked[range_.file]) return {};
+    context.checked[range_.file] = true;
+    return context.files[range_.file].check_unchanged();
+  }
+
+  Status fetch(uint64_t offset, std::byte* to, size_t bytes, ReadContext& context) const {
+    context.report.bytes_read += bytes;
+    return context.files[range_.file].read(offset, to, bytes);
+  }
+
+  Status read_direct(uint64_t offset, std::byte* to, const Walk& walk, ReadContext& context) const {
+    const auto bytes = static_cast<size_t>(walk.back().extent) * width();
+    return for_each_offset(walk, walk.size() - 1, [&](int64_t from, int64_t at) {
+      return fetch(offset + static_cast<uint64_t>(from), to + at, bytes, context);
+    });
+  }
+
+  Status read_bands(uint64_t offset, std::byte* to, Walk walk, ReadContext& context) const {
+    const auto unit = static_cast<int64_t>(width());
+    const Band band =
+        widest_band(walk, unit, static_cast<int64_t>(scratch_bytes(1, context.options)));
+    auto buffer = context.scratch.take(static_cast<size_t>(band.bytes));
+    Walk inside(walk.begin() + static_cast<std::ptrdiff_t>(band.axis), walk.end());
+    return for_each_offset(walk, band.axis, [&](int64_t from, int64_t at) {
+      return read_band_axis(offset + static_cast<uint64_t>(from), to + at, inside, band,
+                            buffer.data(), context);
+    });
+  }
+
+  // Along the band's own axis, `steps` positions a read; the last read may be shorter.
+  Status read_band_axis(uint64_t offset, std::byte* to, Walk inside, const Band& band,
+                        std::byte* buffer, ReadContext& context) const {
+    if (inside.empty()) return fetch(offset, to, width(), context);
+    const WalkAxis axis = inside.front();
+    for (int64_t done = 0; done < axis.extent; done += band.steps) {
+      inside.front().extent = std::min(band.steps, axis.extent - done);
+      const int64_t bytes = band.bytes - (band.steps - inside.front().extent) * axis.from;
+      MOEC_TRY(fetch(offset + static_cast<uint64_t>(done * axis.from), buffer,
+                     static_cast<size_t>(bytes), context));
+      copy_strided(buffer, to + done * axis.to, inside, width());
+    }
+    return {};
+  }
+
+  TensorRange range_;
+  AffineMap map_;
+};
+
+}  // namespace
+
+NodePtr tensor_node(const TensorRange& range) {
+  return std::make_shared<TensorNode>(range, whole(range.type.dims));
+}
+
+}  // namespace moec

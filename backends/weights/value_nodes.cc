@@ -1,0 +1,247 @@
+// The nodes that change elements: casts and scales, and block dequantisation.
+#include <algorithm>
+#include <array>
+
+#include "backends/weights/convert.h"
+#include "backends/weights/view_node.h"
+
+namespace moec {
+namespace {
+
+constexpr size_t kChunk = 2048;  // elements that are converted at a time
+
+struct Rounding {
+  std::optional<float> factor;
+  DType dtype = DType::f32;
+};
+
+Destination row_major(std::byte* data, const Region& region, int64_t unit) {
+  return {data, row_major_steps(region.size, unit)};
+}
+
+// Several roundings in a row, of elements of `from`. Returns the overflows.
+uint64_t convert_chunk(DType from, const std::byte* in, size_t count,
+                       const std::vector<Rounding>& roundings, std::byte* out) {
+  std::array<float, kChunk> values;
+  std::array<std::byte, kChunk * sizeof(float)> rounded;
+  uint64_t overflows = 0;
+  decode(from, in, count, values.data());
+  for (size_t i = 0; i < roundings.size(); ++i) {
+    const Rounding& rounding = roundings[i];
+    if (rounding.factor) overflows += scale(*rounding.factor, values.data(), count);
+    const bool last = i + 1 == roundings.size();
+    if (!last && rounding.dtype == DType::f32) continue;
+    overflows += encode(rounding.dtype, values.data(), count, last ? out : rounded.data());
+    if (!last) decode(rounding.dtype, rounded.data(), count, values.data());
+  }
+  return overflows;
+}
+
+class ConvertNode : public ViewNode {
+ public:
+  ConvertNode(NodePtr child, std::vector<Rounding> roundings)
+      : ViewNode({roundings.back().dtype, child->type().dims}),
+        child_(std::move(child)),
+        roundings_(std::move(roundings)) {}
+
+  Status read(const Region& region, const Destination& to, ReadContext& context) const override {
+    const auto count = static_cast<size_t>(elements_of(region));
+    const auto unit = static_cast<int64_t>(width());
+    auto raw = context.scratch.take(count * child_->width());
+    MOEC_TRY(child_->read(
+        region, row_major(raw.data(), region, static_cast<int64_t>(child_->width())), context));
+    if (is_row_major(region, unit, to)) {
+      context.report.overflows += convert(raw.data(), count, to.data);
+      return {};
+    }
+    auto converted = context.scratch.take(count * width());
+    context.report.overflows += convert(raw.data(), count, converted.data());
+    copy_strided(converted.data(), to.data, scatter_walk(region, unit, to), width());
+    return {};
+  }
+
+  uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
+    return elements * (child_->width() + width()) + child_->scratch_bytes(elements, options);
+  }
+
+  bool reorders() const override { return child_->reorders(); }
+
+  NodePtr in_c_order() const override {
+    NodePtr child = child_->in_c_order();
+    return child ? with(std::move(child)) : nullptr;
+  }
+
+  NodePtr slice(const SliceStep& step) const override { return with(child_->slice(step)); }
+  NodePtr permute(const PermuteStep& step) const override { return with(child_->permute(step)); }
+  NodePtr reshape(const Dims& dims) const override { return with(reshape_node(child_, dims)); }
+
+  NodePtr then(Rounding rounding) const {
+    std::vector<Rounding> roundings = roundings_;
+    roundings.push_back(rounding);
+    return std::make_shared<ConvertNode>(child_, std::move(roundings));
+  }
+
+ private:
+  NodePtr with(NodePtr child) const {
+    return std::make_shared<ConvertNode>(std::move(child), roundings_);
+  }
+
+  uint64_t convert(const std::byte* in, size_t count, std::byte* out) const {
+    uint64_t overflows = 0;
+    for (size_t at = 0; at < count; at += kChunk)
+      overflows += convert_chunk(child_->type().dtype, in + at * child_->width(),
+                                 std::min(kChunk, count - at), roundings_, out + at * width());
+    return overflows;
+  }
+
+  NodePtr child_;
+  std::vector<Rounding> roundings_;  // not empty
+};
+
+class DequantNode : public ViewNode {
+ public:
+  DequantNode(NodePtr child, NodePtr scale, Dims block, Dims phase)
+      : ViewNode({DType::f32, child->type().dims}),
+        child_(std::move(child)),
+        scale_(std::move(scale)),
+        block_(std::move(block)),
+        phase_(std::move(phase)) {}
+
+  Status read(const Region& region, const Destination& to, ReadContext& context) const override {
+    const auto count = static_cast<size_t>(elements_of(region));
+    auto values = context.scratch.take(count * sizeof(float));
+    MOEC_TRY(read_floats(*child_, region, values.floats(), context));
+    const Region blocks = blocks_of(region);
+    const auto block_count = static_cast<size_t>(elements_of(blocks));
+    auto scales = context.scratch.take(block_count * sizeof(float));
+    MOEC_TRY(read_floats(*scale_, blocks, scales.floats(), context));
+    multiply(region, blocks, scales.floats(), values.floats(), context.report);
+    copy_strided(values.data(), to.data, scatter_walk(region, sizeof(float), to), sizeof(float));
+    return {};
+  }
+
+  uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
+    const uint64_t scales = std::min(elements, static_cast<uint64_t>(scale_->type().elements()));
+    const uint64_t child = elements * child_->width() + child_->scratch_bytes(elements, options);
+    const uint64_t scale =
+        scales * (sizeof(float) + scale_->width()) + scale_->scratch_bytes(scales, options);
+    return elements * sizeof(float) + std::max(child, scale);
+  }
+
+  bool reorders() const override { return child_->reorders(); }
+
+  NodePtr slice(const SliceStep& step) const override {
+    const auto axis = static_cast<size_t>(step.axis);
+    const int64_t begin = phase_[axis] + step.begin, last = begin + step.size - 1;
+    const int64_t first_block = begin / block_[axis];
+    Dims phase = phase_;
+    phase[axis] = begin % block_[axis];
+    return dequant_node(
+        child_->slice(step),
+        scale_->slice({step.axis, first_block, last / block_[axis] - first_block + 1}), block_,
+        std::move(phase));
+  }
+
+  NodePtr permute(const PermuteStep& step) const override {
+    Dims block, phase;
+    for (int64_t axis : step.axes) {
+      block.push_back(block_[static_cast<size_t>(axis)]);
+      phase.push_back(phase_[static_cast<size_t>(axis)]);
+    }
+    return dequant_node(child_->permute(step), scale_->permute(step), std::move(block),
+                        std::move(phase));
+  }
+
+  // Axes of size 1 may come and go; nothing else keeps the blocks whole.
+  NodePtr reshape(const Dims& dims) const override {
+    Dims block(dims.size(), 1), phase(dims.size(), 0), scale_dims(dims.size(), 1);
+    size_t old = 0;
+    const Dims& old_dims = type().dims;
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      if (dims[axis] == 1) continue;
+      while (old < old_dims.size() && old_dims[old] == 1) ++old;
+      if (old == old_dims.size() || old_dims[old] != dims[axis]) return nullptr;
+      block[axis] = block_[old];
+      phase[axis] = phase_[old];
+      scale_dims[axis] = scale_->type().dims[old++];
+    }
+    return dequant_node(reshape_node(child_, dims), reshape_node(scale_, scale_dims),
+                        std::move(block), std::move(phase));
+  }
+
+ private:
+  static Status read_floats(const ViewNode& node, const Region& region, float* to,
+                            ReadContext& context) {
+    const auto count = static_cast<size_t>(elements_of(region));
+    auto raw = context.scratch.take(count * node.width());
+    MOEC_TRY(node.read(region, row_major(raw.data(), region, static_cast<int64_t>(node.width())),
+                       context));
+    decode(node.type().dtype, raw.data(), count, to);
+    return {};
+  }
+
+  int64_t block_index(size_t axis, int64_t index) const {
+    return (phase_[axis] + index) / block_[axis];
+  }
+
+  Region blocks_of(const Region& region) const {
+    Region blocks = region;
+    for (size_t axis = 0; axis < block_.size(); ++axis) {
+      blocks.begin[axis] = block_index(axis, region.begin[axis]);
+      blocks.size[axis] =
+          block_index(axis, region.begin[axis] + region.size[axis] - 1) - blocks.begin[axis] + 1;
+    }
+    return blocks;
+  }
+
+  // Along the last axis one block after the other, all elements of a block with one scale.
+  void multiply(const Region& region, const Region& blocks, const float* scales, float* values,
+                StreamReport& report) const {
+    const Dims steps = row_major_steps(blocks.size, 1);
+    const size_t rank = region.size.size(), last = rank == 0 ? 0 : rank - 1;
+    const int64_t row = rank == 0 ? 1 : region.size[last];
+    Dims at(rank, 0);
+    for (int64_t done = 0, count = elements_of(region); done < count; done += row) {
+      const float* row_scales = scales;
+      for (size_t axis = 0; axis < last; ++axis)
+        row_scales +=
+            (block_index(axis, region.begin[axis] + at[axis]) - blocks.begin[axis]) * steps[axis];
+      report.overflows += multiply_row(region, row_scales, values + done, row);
+      for (size_t axis = last; axis-- > 0 && ++at[axis] == region.size[axis];) at[axis] = 0;
+    }
+  }
+
+  uint64_t multiply_row(const Region& region, const float* scales, float* values,
+                        int64_t row) const {
+    if (region.size.empty()) return scale(*scales, values, 1);
+    const size_t last = block_.size() - 1;
+    uint64_t overflows = 0;
+    int64_t offset = (phase_[last] + region.begin[last]) % block_[last];
+    for (int64_t i = 0; i < row; offset = 0) {
+      const int64_t run = std::min(row - i, block_[last] - offset);
+      overflows += scale(*scales++, values + i, static_cast<size_t>(run));
+      i += run;
+    }
+    return overflows;
+  }
+
+  NodePtr child_, scale_;
+  Dims block_, phase_;
+};
+
+}  // namespace
+
+NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype) {
+  Rounding rounding{std::nullopt, dtype};
+  if (factor) rounding.factor = static_cast<float>(*factor);
+  if (const auto* convert = dynamic_cast<const ConvertNode*>(child.get()))
+    return convert->then(rounding);
+  return std::make_shared<ConvertNode>(std::move(child), std::vector<Rounding>{rounding});
+}
+
+NodePtr dequant_node(NodePtr child, NodePtr scale, Dims block, Dims phase) {
+  return std::make_shared<DequantNode>(std::move(child), std::move(scale), std::move(block),
+                                       std::move(phase));
+}
+
+}  // namespace moec
