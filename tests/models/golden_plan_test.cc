@@ -11,9 +11,9 @@
 namespace moec {
 namespace {
 
-const char* const kCases[] = {"mixtral_a",   "mixtral_b",   "qwen2_moe_a", "qwen2_moe_b",
-                              "qwen3_moe_a", "qwen3_moe_b", "olmoe_a",     "olmoe_b",
-                              "tinymoe"};
+const char* const kCases[] = {"mixtral_a",   "mixtral_b",   "qwen2_moe_a",
+                              "qwen2_moe_b", "qwen3_moe_a", "qwen3_moe_b",
+                              "olmoe_a",     "olmoe_b",     "tinymoe"};
 
 std::string folder_of(const std::string& name) {
   std::string root = MOEC_SOURCE_DIR;

@@ -1,0 +1,100 @@
+#include "models/check_model.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "tests/models/sample_model.h"
+
+namespace moec {
+namespace {
+
+using Change = std::function<void(ModelConfig&)>;
+
+void expect_finding(const Change& change, const std::string& code, const std::string& part) {
+  ModelConfig model = sample_model();
+  change(model);
+  Diagnostics findings = check_model(model);
+  ASSERT_FALSE(findings.empty()) << "expected " << code;
+  EXPECT_EQ(findings[0].code, code);
+  EXPECT_THAT(findings[0].cause, testing::HasSubstr(part));
+}
+
+TEST(CheckModel, AcceptsTheSample) { EXPECT_EQ(render(check_model(sample_model())), ""); }
+
+TEST(CheckModel, Sizes) {
+  expect_finding([](ModelConfig& m) { m.hidden = 0; }, "model.size", "hidden is 0");
+  expect_finding([](ModelConfig& m) { m.vocab = -1; }, "model.size", "vocab is -1");
+  expect_finding([](ModelConfig& m) { m.layers.clear(); }, "model.size", "layers is 0");
+  expect_finding([](ModelConfig& m) { m.moe.expert_ff = 0; }, "model.size", "expert_ff is 0");
+}
+
+TEST(CheckModel, KeyValueHeadsMustDivideHeads) {
+  expect_finding([](ModelConfig& m) { m.attention.kv_heads = 3; }, "model.heads",
+                 "4 query heads cannot share 3 key/value heads");
+}
+
+TEST(CheckModel, TopK) {
+  expect_finding([](ModelConfig& m) { m.moe.routing.top_k = 6; }, "model.top_k",
+                 "each token chooses 6 of 5 experts");
+  expect_finding([](ModelConfig& m) { m.moe.routing.top_k = 0; }, "model.top_k", "0 of 5");
+  auto grouped = [](ModelConfig& m) {
+    m.moe.experts = 8;
+    m.moe.routing.groups = 4;
+    m.moe.routing.groups_kept = 1;
+    m.moe.routing.top_k = 3;
+  };
+  expect_finding(grouped, "model.top_k", "1 kept groups of 2 have only 2");
+}
+
+TEST(CheckModel, Groups) {
+  expect_finding([](ModelConfig& m) { m.moe.routing.groups = 2; }, "model.groups",
+                 "5 experts cannot be chosen from 1 of 2 groups");
+  auto singles = [](ModelConfig& m) {
+    m.moe.routing.groups = 5;
+    m.moe.routing.groups_kept = 5;
+    m.moe.routing.group_score = GroupScore::top2_sum;
+  };
+  expect_finding(singles, "model.groups", "two best scores");
+}
+
+TEST(CheckModel, Rope) {
+  expect_finding([](ModelConfig& m) { m.attention.rope.dims = 5; }, "model.rope",
+                 "5 rotated dims of a head of 6");
+  expect_finding([](ModelConfig& m) { m.attention.rope.dims = 8; }, "model.rope", "8 rotated dims");
+  expect_finding([](ModelConfig& m) { m.attention.rope.theta = 0; }, "model.rope", "rope_theta");
+  auto scaled = [](RopeScaling scaling, auto change) {
+    return [=](ModelConfig& m) {
+      m.attention.rope.scaling = scaling;
+      m.attention.rope.original_max_positions = 32;
+      change(m.attention.rope);
+    };
+  };
+  expect_finding(scaled(RopeScaling::linear, [](RopeConfig& r) { r.factor = 0; }), "model.rope",
+                 "factor");
+  expect_finding(scaled(RopeScaling::llama3, [](RopeConfig& r) { r.high_freq_factor = 1; }),
+                 "model.rope", "low_freq_factor 1");
+  expect_finding(scaled(RopeScaling::yarn, [](RopeConfig& r) { r.beta_slow = 64; }), "model.rope",
+                 "beta_slow 64");
+  expect_finding(scaled(RopeScaling::yarn, [](RopeConfig& r) { r.original_max_positions = 0; }),
+                 "model.rope", "original_max_position_embeddings");
+}
+
+TEST(CheckModel, Numbers) {
+  expect_finding([](ModelConfig& m) { m.norm_eps = -1; }, "model.number", "norm eps is -1");
+  expect_finding([](ModelConfig& m) { m.attention.scale = 0; }, "model.number", "scale is 0");
+  expect_finding([](ModelConfig& m) { m.attention.clip_qkv = -2; }, "model.number", "clip_qkv");
+  expect_finding([](ModelConfig& m) { m.moe.routing.eps = -1; }, "model.number", "eps is -1");
+}
+
+TEST(CheckModel, DenseLayersNeedAWidth) {
+  expect_finding([](ModelConfig& m) { m.dense_ff = 0; }, "model.dense", "no width");
+}
+
+TEST(CheckModel, EachNeededRoleMustBeNamed) {
+  expect_finding([](ModelConfig& m) { m.names.by_role.erase("k_norm"); }, "model.roles",
+                 "the family sample names no tensor for the role \"k_norm\"");
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,26 @@
+// Pins the code and the message of a failure.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "ir/diagnostics.h"
+
+namespace moec {
+
+// The result must have failed, with a finding of this code whose text (cause and next step) has the
+// given part.
+template <class T>
+void expect_error(const Result<T>& result, const std::string& code, const std::string& part) {
+  ASSERT_FALSE(result.has_value()) << "no error, expected " << code;
+  for (const Diagnostic& finding : result.error())
+    if (finding.code == code &&
+        (finding.cause + "\n" + finding.next_step).find(part) != std::string::npos)
+      return;
+  ADD_FAILURE() << "expected " << code << " with \"" << part << "\", got\n"
+                << render(result.error());
+}
+
+}  // namespace moec
