@@ -97,20 +97,17 @@ struct Joined {
   Layout layout = Layout::plain;
 };
 
-Joined join_shapes(Check& check, std::string_view shape_code, std::string_view layout_code) {
+// Operands in the layouts rows and channels differ in rank, so their sizes do not broadcast: among
+// those that do there is one layout at most besides plain.
+Joined join_shapes(Check& check, std::string_view code) {
   Joined joined{true, check.operands[0].dims, check.operands[0].layout};
   for (const Type& type : check.operands.subspan(1)) {
     auto dims = broadcast(joined.dims, type.dims);
-    if (!check.require(dims.has_value(), shape_code, "sizes {} and {} do not broadcast",
+    if (!check.require(dims.has_value(), code, "sizes {} and {} do not broadcast",
                        to_string(joined.dims), to_string(type.dims)))
       return {};
     joined.dims = *dims;
-    if (type.layout == Layout::plain) continue;
-    if (!check.require(joined.layout == Layout::plain || joined.layout == type.layout, layout_code,
-                       "layouts {} and {} differ", layout_name(joined.layout),
-                       layout_name(type.layout)))
-      return {};
-    joined.layout = type.layout;
+    if (type.layout != Layout::plain) joined.layout = type.layout;
   }
   return joined;
 }
@@ -403,7 +400,7 @@ Inferred infer_op(const Unary&, Check& check) {
 
 Inferred infer_op(const Binary&, Check& check) {
   if (!check.count("binary.c1", 2) || !check.float_operands("binary.c2")) return check.failed();
-  Joined joined = join_shapes(check, "binary.c3", "binary.c4");
+  Joined joined = join_shapes(check, "binary.c3");
   if (!joined.good) return check.failed();
   return check.result({check.operands[0].dtype, joined.dims, joined.layout});
 }
@@ -415,7 +412,7 @@ Inferred infer_op(const Compare&, Check& check) {
                      "operands must be of one number type, got {} and {}", dtype_name(a),
                      dtype_name(b)))
     return check.failed();
-  Joined joined = join_shapes(check, "compare.c3", "compare.c4");
+  Joined joined = join_shapes(check, "compare.c3");
   if (!joined.good) return check.failed();
   return check.result({DType::boolean, joined.dims, joined.layout});
 }
@@ -428,7 +425,7 @@ Inferred infer_op(const Select&, Check& check) {
                             "the condition must be bool, got {}", to_string(check.operands[0]));
   good &= check.require(a.dtype == b.dtype, "select.c3", "branches must be of one type: {} and {}",
                         to_string(a), to_string(b));
-  Joined joined = join_shapes(check, "select.c4", "select.c5");
+  Joined joined = join_shapes(check, "select.c4");
   if (!good || !joined.good) return check.failed();
   return check.result({a.dtype, joined.dims, joined.layout});
 }
