@@ -35,6 +35,13 @@ bool all_splats(const Operands& operands) {
                      [](const Constant* c) { return c->values.size() == 1; });
 }
 
+// An element as arithmetic sees it: a literal is rounded to its type when it is loaded.
+double loaded_element(const Constant& constant, int64_t i) {
+  const double value = element(constant, i);
+  if (!is_float(constant.type.dtype)) return value;
+  return round_to(constant.type.dtype, static_cast<float>(value));
+}
+
 // Calls value(operand elements) for each element of the result, operands broadcast.
 template <class F>
 Constant elementwise(const Type& result, const Operands& operands, F&& value) {
@@ -46,7 +53,7 @@ Constant elementwise(const Type& result, const Operands& operands, F&& value) {
   std::vector<double> elements(operands.size());
   for (int64_t i = 0; i < count; ++i) {
     for (size_t k = 0; k < operands.size(); ++k)
-      elements[k] = element(*operands[k], source_index(i, result.dims, strides[k]));
+      elements[k] = loaded_element(*operands[k], source_index(i, result.dims, strides[k]));
     out.values.push_back(value(elements));
   }
   return out;

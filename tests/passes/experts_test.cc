@@ -1,0 +1,170 @@
+#include <limits>
+
+#include "tests/passes/moe_shards.h"
+
+namespace moec {
+namespace {
+
+constexpr const char* kExpertPass[] = {"unroll_experts", "bank_experts"};
+
+TEST(UnrollExperts, KeepsValuesChainedAndAsATree) {
+  for (Layout layout : kTokenLayouts)
+    for (SumForm sum : {SumForm::chain, SumForm::tree}) {
+      const Shard before = group_shard({.experts = 7}, layout, 0, 7);
+      const Shard after = run_passes(before, "unroll_experts", {.target = {.sum = sum}});
+      EXPECT_EQ(count_ops<SoftMoe>(after), 0u);
+      EXPECT_EQ(count_ops<Linear>(after), 21u);
+      expect_same_values(before, after);
+    }
+}
+
+// The number of additions that the result depends on in a row.
+size_t depth_of_sum(const Shard& shard) {
+  std::vector<size_t> depth(shard.values.size(), 0);
+  for (const Op& op : shard.ops) {
+    size_t deepest = 0;
+    const auto* binary = std::get_if<Binary>(&op.data);
+    for (ValueId operand : op.operands) deepest = std::max(deepest, depth[operand.index]);
+    const size_t own = binary && binary->fn == BinaryFn::add ? 1 : 0;
+    for (ValueId result : op.results) depth[result.index] = deepest + own;
+  }
+  return depth[shard.outputs[0].value.index];
+}
+
+TEST(UnrollExperts, AddsAsTheTargetPrefers) {
+  const Shard before = group_shard({.experts = 7}, Layout::rows, 0, 7);
+  auto depth = [&](SumForm sum) {
+    return depth_of_sum(run_passes(before, "unroll_experts", {.target = {.sum = sum}}));
+  };
+  EXPECT_EQ(depth(SumForm::chain), 6u);
+  EXPECT_EQ(depth(SumForm::tree), 3u);
+}
+
+TEST(BankExperts, KeepsValuesForEverySplit) {
+  for (Layout layout : kTokenLayouts)
+    for (int64_t limit : {1, 20, 30, 70, 16384}) {
+      const Shard before = group_shard({.experts = 7, .inner = 10}, layout, 0, 7);
+      const Shard after = run_passes(before, "bank_experts", {.bank_channel_limit = limit});
+      EXPECT_EQ(count_ops<SoftMoe>(after), 0u);
+      const int64_t most = std::max<int64_t>(1, limit / 10);
+      const auto banks = static_cast<size_t>((7 + most - 1) / most);
+      EXPECT_EQ(count_ops<Linear>(after), 3 * banks) << limit;
+      for (const Value& value : after.values)
+        if (value.type.layout != Layout::plain && limit >= 10) {
+          EXPECT_LE(channels_of(value.type), std::max<int64_t>(limit, 12)) << value.name;
+        }
+      expect_same_values(before, after);
+    }
+}
+
+TEST(ExpertForms, KeepValuesOfAGroupOfExperts) {
+  for (const char* pass : kExpertPass)
+    for (Layout layout : kTokenLayouts) {
+      const Shard before = group_shard({.experts = 9}, layout, 4, 3);
+      expect_same_values(before, run_passes(before, pass));
+    }
+}
+
+TEST(ExpertForms, KeepValuesInHalfPrecision) {
+  for (const char* pass : kExpertPass)
+    for (Layout layout : kTokenLayouts)
+      for (DType dtype : {DType::f16, DType::bf16}) {
+        const Shard before = group_shard({}, layout, 0, 8, dtype);
+        const Shard after = run_passes(before, pass);
+        EXPECT_GT(count_ops<Select>(after), 0u);
+        expect_same_values(before, after, dtype == DType::f16 ? 1e-2 : 8e-2);
+      }
+}
+
+TEST(ExpertForms, NeedNoGuardInF32) {
+  for (const char* pass : kExpertPass)
+    EXPECT_EQ(count_ops<Select>(run_passes(group_shard({}, Layout::rows, 0, 8), pass)), 0u);
+}
+
+// Expert 0 overflows f16 for every token; expert 1 does not.
+Shard overflowing_shard(Layout layout) {
+  const DType dtype = DType::f16;
+  Builder b("overflow", Form::model);
+  ValueId x = b.input("hidden", token_type(dtype, layout, 4, 2));
+  ValueId routing = b.input("routing", token_type(dtype, layout, 2, 2));
+  std::vector<ValueId> operands = {x, routing};
+  for (double size : {30000.0, 0.25}) {
+    operands.push_back(b.weight(splat_view(size, {dtype, {3, 4}})));
+    operands.push_back(b.weight(splat_view(size, {dtype, {3, 4}})));
+    operands.push_back(b.weight(splat_view(0.25, {dtype, {4, 3}})));
+  }
+  b.output("moe_out", b.emit(SoftMoe{.experts = 2}, operands, "moe"));
+  return b.finish();
+}
+
+TEST(ExpertForms, AnOverflowingExpertThatIsNotChosenDoesNoHarm) {
+  for (const char* pass : kExpertPass)
+    for (Layout layout : kTokenLayouts) {
+      const Shard after = run_passes(overflowing_shard(layout), pass);
+      std::vector<Tensor> inputs = seeded_inputs(after, 1);
+      for (float& value : inputs[0].data) value = 4;
+      const bool rows = layout == Layout::rows;
+      inputs[1].data = rows ? std::vector<float>{0, 1, 0, 1} : std::vector<float>{0, 0, 1, 1};
+      // gate = up = 4, silu(4) · 4 · 0.75
+      const float wanted = 4 / (1 + std::exp(-4.0f)) * 4 * 0.75f;
+      const std::vector<Tensor> outputs = outputs_of(after, inputs);
+      for (float value : outputs[0].data) EXPECT_NEAR(value, wanted, 0.02) << pass;
+    }
+}
+
+TEST(ExpertForms, TakeWeightsThatAreInputs) {
+  Builder b("inputs", Form::model);
+  std::vector<ValueId> operands = {b.input("hidden", token_type(DType::f32, Layout::rows, 6, 3)),
+                                   b.input("routing", token_type(DType::f32, Layout::rows, 3, 3))};
+  for (int e = 0; e < 3; ++e)
+    for (const Dims& dims : {Dims{4, 6}, Dims{4, 6}, Dims{6, 4}})
+      operands.push_back(b.input("w" + std::to_string(operands.size()), {DType::f32, dims}));
+  b.output("moe_out", b.emit(SoftMoe{.experts = 3}, operands, "moe"));
+  const Shard before = b.finish();
+  for (ExpertForm form : {ExpertForm::unrolled, ExpertForm::bank})
+    for (ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul})
+      expect_same_values(
+          before, run_default(before, {.experts = form, .target = {.projection = projection}}));
+}
+
+const Router kTopTwo{.score = Score::softmax, .top_k = 2, .renorm = Renorm::sum};
+
+TEST(EightExperts, UnrolledAre24ExpertConvsAndOneRouterConv) {
+  const Shard shard = run_default(moe_shard({}, Layout::channels, kTopTwo));
+  EXPECT_EQ(shard.form, Form::static_ops);
+  size_t expert_convs = 0, router_convs = 0;
+  for (const Op& op : shard.ops) {
+    if (!std::holds_alternative<Conv>(op.data)) continue;
+    const std::string& weight = shard.values[op.operands[1]].name;
+    expert_convs += weight.starts_with("experts.");
+    router_convs += weight == "router.weight";
+  }
+  EXPECT_EQ(expert_convs, 24u);
+  EXPECT_EQ(router_convs, 1u);
+  EXPECT_EQ(count_ops<Conv>(shard), 25u);
+  EXPECT_EQ(count_ops<TopK>(shard), 0u);
+  EXPECT_EQ(count_ops<MatMul>(shard), 0u);
+  RecordProperty("ops", static_cast<int>(shard.ops.size()));
+}
+
+TEST(EightExperts, AreFourConvsAsABank) {
+  const Shard shard =
+      run_default(moe_shard({}, Layout::channels, kTopTwo), {.experts = ExpertForm::bank});
+  EXPECT_EQ(count_ops<Conv>(shard), 4u);
+  EXPECT_EQ(count_ops<Concat>(shard), 0u) << "the joined weights are views";
+  EXPECT_EQ(count_ops<Weight>(shard), 4u);
+  RecordProperty("ops", static_cast<int>(shard.ops.size()));
+}
+
+TEST(EightExperts, KeepValuesThroughTheWholePipeline) {
+  for (Layout layout : kTokenLayouts)
+    for (ExpertForm form : {ExpertForm::unrolled, ExpertForm::bank})
+      for (ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul}) {
+        const Shard before = moe_shard({}, layout, kTopTwo);
+        expect_same_values(
+            before, run_default(before, {.experts = form, .target = {.projection = projection}}));
+      }
+}
+
+}  // namespace
+}  // namespace moec

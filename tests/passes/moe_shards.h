@@ -1,0 +1,52 @@
+// Seeded shards with experts, for the tests of routing and expert forms.
+#pragma once
+
+#include "tests/passes/pass_testing.h"
+
+namespace moec {
+
+struct MoeSizes {
+  int64_t experts = 8, width = 12, inner = 10, tokens = 5;
+};
+
+// The weights of `count` experts in the order of soft_moe's operands.
+inline void append_expert_weights(Builder& b, const MoeSizes& sizes, DType dtype, int64_t first,
+                                  int64_t count, std::vector<ValueId>& operands) {
+  for (int64_t e = first; e < first + count; ++e) {
+    Builder::NameScope scope(b, "experts." + std::to_string(e));
+    const auto seed = static_cast<uint64_t>(100 * e);
+    const Dims in{sizes.inner, sizes.width}, out{sizes.width, sizes.inner};
+    operands.push_back(seeded_weight(b, seed, dtype, in, 0.5, "gate.weight"));
+    operands.push_back(seeded_weight(b, seed + 1, dtype, in, 0.5, "up.weight"));
+    operands.push_back(seeded_weight(b, seed + 2, dtype, out, 0.5, "down.weight"));
+  }
+}
+
+// x + experts(x), routed by a linear of x: the MoE part of a layer.
+inline Shard moe_shard(const MoeSizes& sizes, Layout layout, const Router& router,
+                       DType dtype = DType::f32) {
+  Builder b("L00.moe", Form::model);
+  ValueId x = b.input("hidden", token_type(dtype, layout, sizes.width, sizes.tokens));
+  ValueId gate = seeded_weight(b, 7, dtype, {sizes.experts, sizes.width}, 1, "router.weight");
+  ValueId routing = b.emit(router, {b.linear(x, gate, "logits")}, "routing");
+  std::vector<ValueId> operands = {x, routing};
+  append_expert_weights(b, sizes, dtype, 0, sizes.experts, operands);
+  ValueId moe = b.emit(SoftMoe{.experts = sizes.experts}, operands, "moe");
+  b.output("moe_out", b.add(x, moe, "residual"));
+  return b.finish();
+}
+
+// Experts [first, first + count) with the routing weights of all of them as an input.
+inline Shard group_shard(const MoeSizes& sizes, Layout layout, int64_t first, int64_t count,
+                         DType dtype = DType::f32) {
+  Builder b("L00.moe.g1", Form::model);
+  ValueId x = b.input("hidden", token_type(dtype, layout, sizes.width, sizes.tokens));
+  ValueId routing = b.input("routing", token_type(dtype, layout, sizes.experts, sizes.tokens));
+  std::vector<ValueId> operands = {x, routing};
+  append_expert_weights(b, sizes, dtype, first, count, operands);
+  const SoftMoe moe{.experts = count, .first_expert = first};
+  b.output("moe_out", b.emit(moe, operands, "moe"));
+  return b.finish();
+}
+
+}  // namespace moec
