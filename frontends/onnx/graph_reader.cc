@@ -88,9 +88,9 @@ class GraphReader {
 Status GraphReader::index_tensors() {
   for (const ValueInfoProto& info : graph_.value_info()) stated_[info.name()] = &info;
   for (const TensorProto& tensor : graph_.initializer())
-    if (!initializers_.emplace(tensor.name(), &tensor).second)
-      return fail("onnx.duplicate_name", "two initializers have one name", "export the model again",
-                  {.tensor = tensor.name()});
+    if (tensor.name().empty() || !initializers_.emplace(tensor.name(), &tensor).second)
+      return fail("onnx.duplicate_name", "an initializer has no name, or that of another one",
+                  "export the model again", {.tensor = tensor.name()});
   return {};
 }
 

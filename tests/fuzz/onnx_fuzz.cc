@@ -1,0 +1,42 @@
+// The ONNX reader. What it accepts verifies, and prints as text that parses to the same shard. The
+// folder holds one data file, so that external initializers can be good.
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "frontends/onnx/read_onnx.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("onnx_fuzz." + std::to_string(getpid()));
+
+  Folder() {
+    constexpr uintmax_t kDataBytes = 1 << 20;
+    fs::create_directories(path);
+    std::ofstream(path / "shard.data").put('x');
+    fs::resize_file(path / "shard.data", kDataBytes);
+  }
+  ~Folder() { fs::remove_all(path); }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const Folder folder;
+  const std::string path = (folder.path / "shard.onnx").string();
+  auto read = moec::parse_onnx(std::as_bytes(std::span(data, size)), path);
+  if (!read) return 0;
+  if (moec::has_error(moec::verify(read->shard))) std::abort();
+  auto parsed = moec::parse_shard(moec::print(read->shard));
+  if (!parsed || *parsed != read->shard) std::abort();
+  return 0;
+}
