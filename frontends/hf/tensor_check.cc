@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
 
 #include "ir/nearest.h"
 #include "models/json.h"
@@ -38,15 +38,26 @@ const std::string* present(const Family& family, const FolderWeights& weights,
   return nullptr;
 }
 
-std::string nearest_name(const FolderWeights& weights, const std::string& name) {
+using Names = std::set<std::string, std::less<>>;
+
+// Names around the missing one in the alphabet, without those of `taken`.
+std::vector<std::string_view> neighbours(const FolderWeights& weights, const std::string& name,
+                                         const Names& taken) {
   const auto& tensors = weights.table.tensors;
-  auto at = tensors.lower_bound(name);
-  auto first = at, last = at;
+  auto first = tensors.lower_bound(name), last = first;
   for (size_t i = 0; i < kNeighbours && first != tensors.begin(); ++i) --first;
   for (size_t i = 0; i < kNeighbours && last != tensors.end(); ++i) ++last;
-  std::vector<std::string_view> known;
-  for (auto it = first; it != last; ++it) known.push_back(it->first);
-  return std::string(nearest(name, known));
+  std::vector<std::string_view> names;
+  for (auto it = first; it != last; ++it)
+    if (taken.count(it->first) == 0) names.push_back(it->first);
+  return names;
+}
+
+// A name that the model has no other use for is the more likely slip.
+std::string nearest_name(const FolderWeights& weights, const std::string& name,
+                         const Names& needed) {
+  std::string_view unused = nearest(name, neighbours(weights, name, needed));
+  return std::string(unused.empty() ? nearest(name, neighbours(weights, name, {})) : unused);
 }
 
 class TensorChecker {
@@ -55,7 +66,9 @@ class TensorChecker {
       : model_(model), weights_(weights) {}
 
   Diagnostics run() {
-    for (const NeededTensor& tensor : needed_tensors(model_)) check(tensor);
+    std::vector<NeededTensor> tensors = needed_tensors(model_);
+    for (const NeededTensor& tensor : tensors) needed_.insert(tensor.name);
+    for (const NeededTensor& tensor : tensors) check(tensor);
     if (count_ > kFindingsInFull)
       findings_.push_back(
           {Severity::error,
@@ -93,7 +106,7 @@ class TensorChecker {
                              to_string(tensor.dims)),
                  "Convert the checkpoint to one of these types.", {.tensor = tensor.name});
     if (++count_ > kFindingsInFull) return;
-    std::string near = nearest_name(weights_, tensor.name);
+    std::string near = nearest_name(weights_, tensor.name, needed_);
     findings_.push_back(
         {Severity::error,
          "hf.tensor.missing",
@@ -112,6 +125,7 @@ class TensorChecker {
 
   const ModelConfig& model_;
   const FolderWeights& weights_;
+  Names needed_;
   Diagnostics findings_;
   size_t count_ = 0;
 };

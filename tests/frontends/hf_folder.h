@@ -1,0 +1,64 @@
+// Checkpoint folders for tests: a golden one copied into the temporary folder and changed, and
+// safetensors files made by hand.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace moec {
+
+inline std::string read_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.good()) << path;
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+inline void write_bytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+inline std::string golden_folder(const std::string& name) {
+  return std::string(MOEC_SOURCE_DIR) + "/tests/golden/" + name;
+}
+
+// An empty folder of this name for the test.
+inline std::string empty_folder(const std::string& name) {
+  std::string path = testing::TempDir() + "/hf_" + name;
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+// A copy of a golden checkpoint without its golden results.
+inline std::string copy_golden(const std::string& golden, const std::string& name) {
+  std::string to = empty_folder(name);
+  for (const auto& entry : std::filesystem::directory_iterator(golden_folder(golden))) {
+    std::string file = entry.path().filename().string();
+    if (file.rfind("golden", 0) != 0) std::filesystem::copy_file(entry.path(), to + "/" + file);
+  }
+  return to;
+}
+
+// Replaces the first occurrence in a file; it must be there.
+inline void change_file(const std::string& path, const std::string& from, const std::string& to) {
+  std::string text = read_bytes(path);
+  size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << from << " in " << path;
+  write_bytes(path, text.replace(at, from.size(), to));
+}
+
+// The bytes of a safetensors file with this header and `payload` zero bytes.
+inline std::string safetensors_bytes(const std::string& header, size_t payload) {
+  std::string bytes;
+  for (size_t i = 0; i < 8; ++i)
+    bytes += static_cast<char>(static_cast<uint64_t>(header.size()) >> (8 * i) & 0xff);
+  return bytes + header + std::string(payload, '\0');
+}
+
+}  // namespace moec
