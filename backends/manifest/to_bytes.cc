@@ -18,7 +18,7 @@ using flatbuffers::uoffset_t;
 namespace {
 
 template <class T>
-constexpr bool is_scalar = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+concept Scalar = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
 class Writer {
  public:
@@ -64,7 +64,7 @@ class Writer {
   }
   template <class T>
   uoffset_t child(const T& value, const FieldDef& field) {
-    if constexpr (is_scalar<T>)
+    if constexpr (Scalar<T>)
       return 0;
     else
       return table(value, *field.value.type.struct_def);
@@ -77,7 +77,7 @@ class Writer {
       add_name(text_of(value), field);
     else if constexpr (std::same_as<T, bool>)
       builder_.AddElement<uint8_t>(at(field), value);
-    else if constexpr (is_scalar<T>)
+    else if constexpr (Scalar<T>)
       builder_.AddElement<T>(at(field), value);
     else if constexpr (std::same_as<T, std::string>)
       add_name(value, field);

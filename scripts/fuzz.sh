@@ -1,0 +1,62 @@
+#!/bin/bash
+# Builds the fuzz targets with clang and runs each for a while, from seeds that the tree has and from what
+# earlier runs found (build/fuzz/corpus). A crash fails, and names the input that repeats it.
+#
+#   scripts/fuzz.sh [SECONDS EACH] [TARGET…]     10 seconds and all targets if not given
+set -eu
+cd "$(dirname "$0")/.."
+seconds=${1:-10}
+[ $# -gt 0 ] && shift
+
+targets=("$@")
+if [ ${#targets[@]} -eq 0 ]; then
+  for source in tests/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" .cc)"); done
+fi
+
+cmake --preset fuzz
+cmake --build --preset fuzz --target "${targets[@]}"
+
+# What `moec export` makes is a seed too, once there is a release build.
+shards=build/fuzz/shards
+if [ -x build/release/frontends/moec ]; then
+  build/release/frontends/moec export models/tinymoe --out $shards --tokens 1 --force >/dev/null
+fi
+
+# Links to the files that are seeds of a target, in a folder of its own.
+gather_seeds() {
+  local folder=build/fuzz/seeds/$1 pattern
+  case $1 in
+    config_fuzz) pattern=config.json ;;
+    index_fuzz) pattern='*.index.json' ;;
+    safetensors_fuzz) pattern='*.safetensors' ;;
+    ir_text_fuzz) pattern='*.ir' ;;
+    onnx_fuzz) pattern='*.onnx' ;;
+    manifest_fuzz) pattern='manifest.*' ;;
+    *) pattern='' ;;
+  esac
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  [ -n "$pattern" ] || return 0
+  find "$PWD/tests" "$PWD/$shards" -name "$pattern" -size -2048k 2>/dev/null | sort |
+    awk -v folder="$folder" '{ printf "%s\0%s/%d\0", $0, folder, NR }' | xargs -0 -r -n 2 ln -s
+}
+
+failed=()
+for target in "${targets[@]}"; do
+  gather_seeds "$target"
+  corpus=build/fuzz/corpus/$target
+  mkdir -p "$corpus"
+  log=build/fuzz/$target.log
+  if "build/fuzz/tests/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    -artifact_prefix="build/fuzz/$target-" "$corpus" "build/fuzz/seeds/$target" >"$log" 2>&1; then
+    echo "$target: $(tail -n 1 "$log")"
+  else
+    failed+=("$target")
+    echo "$target: FAILED"
+    tail -n 60 "$log"
+  fi
+done
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "failed: ${failed[*]}" >&2
+  exit 1
+fi
