@@ -1,28 +1,45 @@
-"""What the peers' tests share: the compiler, and the bundled model as it exports it."""
+"""What the peers' tests share: the compiler, exports made once, and the figures at the end.
 
+    MOEC_BIN=build/dev/frontends/moec .venv/bin/pytest tests/peers
+
+Without MOEC_BIN the release build is tested, or the dev build where there is no other.
+"""
+
+import collections
+import functools
 import os
-import pathlib
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parents[2]
+from figures import Figures
+from goldens import REPO, Golden
+
+sys.path.insert(0, str(REPO / "scripts"))
+
+from run_with_onnxruntime import Runner  # noqa: E402
+
+WORST = collections.defaultdict(Figures)
 
 
-@pytest.fixture(scope="session")
-def root():
-    return ROOT
+def find_binary():
+    if "MOEC_BIN" in os.environ:
+        return Path(os.environ["MOEC_BIN"]).absolute()
+    builds = [REPO / "build" / build / "frontends/moec" for build in ("release", "dev")]
+    return next((path for path in builds if path.is_file()), builds[0])
 
 
 @pytest.fixture(scope="session")
 def moec():
-    """moec(*arguments): runs the release build, gives its standard output, fails with all it said."""
-    binary = pathlib.Path(os.environ.get("MOEC", ROOT / "build/release/frontends/moec"))
+    """moec(*arguments) runs it, gives its standard output, and fails with all that it said."""
+    binary = find_binary()
     assert binary.is_file(), f"{binary} is missing: cmake --build --preset release --target moec"
 
     def run(*arguments):
         command = [str(binary), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
         return done.stdout
 
@@ -31,19 +48,48 @@ def moec():
 
 @pytest.fixture(scope="session")
 def export(moec, tmp_path_factory):
-    """export(checkpoint, *options): the output folder, exported once a session for each set of options."""
-    folders = {}
+    """export(checkpoint, *options) → the output folder; each combination is exported once."""
 
+    @functools.cache
     def run(checkpoint, *options):
-        key = (str(checkpoint), *map(str, options))
-        if key not in folders:
-            folders[key] = tmp_path_factory.mktemp("export") / "out"
-            moec("export", checkpoint, "--out", folders[key], *options)
-        return folders[key]
+        out = tmp_path_factory.mktemp("export") / "out"
+        moec("export", checkpoint, "--out", out, "--quiet", *options)
+        return out
 
     return run
 
 
 @pytest.fixture(scope="session")
-def tinymoe(export):
-    return export(ROOT / "models/tinymoe", "--tokens", "1,16")
+def golden():
+    """golden(case) → Golden, read once."""
+    return functools.cache(Golden)
+
+
+@pytest.fixture(scope="session")
+def runner(export, golden):
+    """runner(case, *options) → a Runner of the case's export at the start of a sequence."""
+
+    @functools.cache
+    def open_runner(case, *options):
+        return Runner(export(golden(case).checkpoint, *options), threads=1)
+
+    def run(case, *options):
+        opened = open_runner(case, *options)
+        opened.reset()
+        return opened
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def worst():
+    """worst[kind] collects the worst figures of a kind, for the end of the report."""
+    return WORST
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not WORST:
+        return
+    terminalreporter.section("worst figures")
+    for kind, figures in sorted(WORST.items()):
+        terminalreporter.write_line(f"{kind}: {figures}")
