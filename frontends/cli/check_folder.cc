@@ -71,7 +71,8 @@ class Checker {
       : folder_(std::move(folder)), target_(target), report_(report) {}
 
   void check_shard(const manifest::Shard& shard) {
-    CheckedShard checked{shard.name, 0, 0, 0, {}};
+    CheckedShard checked;
+    checked.name = shard.name;
     for (const manifest::Width& width : shard.widths) check_width(shard, width, checked);
     report_.shards.push_back(std::move(checked));
   }
@@ -97,10 +98,11 @@ class Checker {
                                                      bytes, shard.weight_bytes),
                                          shard, path));
     place(body, path);
+    checked.peak_activation_bytes = peak_activation_bytes(body);
+    if (!checked.placement.empty()) return;
     checked.ops = static_cast<int64_t>(body.ops.size());
     checked.weight_bytes = weight_bytes(body);
-    checked.peak_activation_bytes = peak_activation_bytes(body);
-    if (checked.placement.empty()) checked.placement = predict_placement(body, target_);
+    checked.placement = predict_placement(body, target_);
   }
 
   void place(const Shard& body, const std::string& path) {

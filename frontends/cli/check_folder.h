@@ -13,8 +13,9 @@ namespace moec {
 
 struct CheckedShard {
   std::string name;
-  int64_t ops = 0, weight_bytes = 0, peak_activation_bytes = 0;  // of the widest file
-  std::vector<manifest::Placement> placement;                    // predicted, of the narrowest
+  int64_t ops = 0, weight_bytes = 0;           // of the narrowest file
+  std::vector<manifest::Placement> placement;  // predicted, of the narrowest file
+  int64_t peak_activation_bytes = 0;           // of the widest file
 };
 
 struct CheckReport {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
@@ -45,7 +46,12 @@ int report_failure(const Diagnostics& diagnostics, bool json) {
 }
 
 void print_notes(const Diagnostics& notes) {
-  if (!notes.empty()) fmt::print(stderr, "{}\n", render(notes));
+  constexpr size_t kShown = 3;
+  std::map<std::string, size_t> seen;
+  for (const Diagnostic& note : notes)
+    if (++seen[note.code] <= kShown) fmt::print(stderr, "{}\n", render(note));
+  for (const auto& [code, count] : seen)
+    if (count > kShown) fmt::print(stderr, "… and {} more [{}]\n", count - kShown, code);
 }
 
 int run_cli(int argc, const char* const* argv) {

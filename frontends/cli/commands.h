@@ -27,7 +27,7 @@ nlohmann::ordered_json to_json(const Diagnostics& diagnostics);
 // Prints the findings to stderr, or with `json` {"ok": false, "diagnostics": […]} to stdout.
 // Returns kExitBadInput.
 int report_failure(const Diagnostics& diagnostics, bool json);
-// Prints warnings and notes to stderr.
+// Prints warnings and notes to stderr: the first of each code, and how many more there are.
 void print_notes(const Diagnostics& notes);
 
 }  // namespace moec

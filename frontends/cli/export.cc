@@ -56,7 +56,8 @@ void print_summary(const ExportFlags& flags, const ExportSummary& summary, doubl
                                      {"family", manifest.model.family},
                                      {"shards", manifest.shards.size()},
                                      {"bytes_read", summary.bytes_read},
-                                     {"bytes_written", summary.bytes_written},
+                                     {"weight_bytes", summary.weight_bytes},
+                                     {"file_bytes", summary.file_bytes},
                                      {"seconds", seconds},
                                      {"exact_routing", manifest.build.exact},
                                      {"diagnostics", to_json(summary.notes)}};
@@ -65,10 +66,11 @@ void print_summary(const ExportFlags& flags, const ExportSummary& summary, doubl
   }
   print_notes(summary.notes);
   if (flags.quiet) return;
-  fmt::print("exported {} as {} shards to {}: {} of weights in {:.1f} s ({}/s)\n",
+  fmt::print("exported {} as {} shards to {}: {} of weights in {} of files, {:.1f} s ({}/s)\n",
              manifest.model.family, manifest.shards.size(), flags.out,
-             human_bytes(static_cast<double>(summary.bytes_written)), seconds,
-             human_bytes(static_cast<double>(summary.bytes_written) / std::max(seconds, 1e-3)));
+             human_bytes(static_cast<double>(summary.weight_bytes)),
+             human_bytes(static_cast<double>(summary.file_bytes)), seconds,
+             human_bytes(static_cast<double>(summary.file_bytes) / std::max(seconds, 1e-3)));
   if (!manifest.build.exact)
     fmt::print("routing form {} is INEXACT: all experts are weighed, none is left out\n",
                manifest.build.routing);

@@ -150,6 +150,13 @@ Status write_report(const ExportOptions& options, const std::vector<Done>& shard
   return file.publish();
 }
 
+uint64_t file_bytes(const manifest::Shard& shard) {
+  int64_t bytes = 0;
+  for (const manifest::FileRef& data : shard.data) bytes += data.bytes;
+  for (const manifest::Width& width : shard.widths) bytes += width.file.bytes;
+  return static_cast<uint64_t>(bytes);
+}
+
 Status refuse_source_as_out(const ExportOptions& options) {
   std::error_code error;
   if (std::filesystem::equivalent(options.source, options.out, error))
@@ -181,10 +188,12 @@ Result<ExportSummary> export_model(const ExportOptions& options) {
   if (!done) return fail(std::move(done.error()));
   MOEC_TRY(write_report(options, *done));
   summary.bytes_read = table_report.bytes_read;
+  summary.file_bytes = static_cast<uint64_t>(manifest.embedding.file.bytes);
   for (Done& shard : *done) {
     summary.bytes_read += shard.bytes_read;
     summary.notes.insert(summary.notes.end(), shard.notes.begin(), shard.notes.end());
-    for (const manifest::FileRef& data : shard.shard.data) summary.bytes_written += data.bytes;
+    summary.weight_bytes += static_cast<uint64_t>(shard.shard.weight_bytes);
+    summary.file_bytes += file_bytes(shard.shard);
     manifest.shards.push_back(std::move(shard.shard));
   }
   MOEC_TRY(write_manifest(manifest, options.out));

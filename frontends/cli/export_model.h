@@ -24,8 +24,10 @@ struct ExportOptions {
 
 struct ExportSummary {
   Manifest manifest;
-  Diagnostics notes;  // warnings and notes, in the order of the shards
-  uint64_t bytes_read = 0, bytes_written = 0;
+  Diagnostics notes;          // warnings and notes, in the order of the shards
+  uint64_t bytes_read = 0;    // of the checkpoint's payload
+  uint64_t weight_bytes = 0;  // in the shards
+  uint64_t file_bytes = 0;    // of all files, gaps for alignment included
 };
 
 // Shards are compiled, emitted and freed one at a time on each of `jobs` threads; the bytes do not

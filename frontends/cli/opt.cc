@@ -6,6 +6,7 @@
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/ir_file.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/pass_flags.h"
 #include "ir/text.h"
@@ -27,18 +28,21 @@ void list_passes() {
 }
 
 Status optimise(const OptFlags& flags) {
-  MOEC_ASSIGN(std::string text, read_user_text(flags.file, "opt.unreadable"));
-  MOEC_ASSIGN(Shard shard, parse_shard(text, {.file = flags.file}));
+  PassContext context;
+  MOEC_ASSIGN(context.options, pass_options(flags.pass_flags));
+  MOEC_ASSIGN(const std::string text, read_user_text(flags.file, "opt.unreadable"));
+  MOEC_ASSIGN(const IrFile file, split_ir_file(text, context.options));
+  MOEC_ASSIGN(const Shard shard, parse_shard(file.input, {.file = flags.file}));
   if (Diagnostics findings = verify(shard); has_error(findings)) {
     fmt::print(stderr, "{}", print_with_findings(shard, findings));
     return fail(std::move(findings));
   }
-  PassContext context;
-  MOEC_ASSIGN(context.options, pass_options(flags.pass_flags));
+  const std::string& names = flags.passes.empty() ? file.passes : flags.passes;
+  if (flags.passes.empty()) context.options = file.options;
   MOEC_ASSIGN(RunOptions run, run_options(flags.pass_flags));
   std::vector<const Pass*> passes = default_pipeline(context.options);
-  if (!flags.passes.empty()) {
-    MOEC_ASSIGN(passes, parse_pipeline(flags.passes));
+  if (!names.empty()) {
+    MOEC_ASSIGN(passes, parse_pipeline(names));
   }
   MOEC_ASSIGN(PipelineResult result, run_pipeline(shard, passes, context, run));
   print_notes(context.notes);
@@ -56,9 +60,11 @@ Status optimise(const OptFlags& flags) {
 void add_opt_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("opt", "Run passes over a shard in text form");
   auto flags = std::make_shared<OptFlags>();
-  command->add_option("FILE", flags->file, "A shard in text form");
-  command->add_option("--passes", flags->passes,
-                      "Passes by name, comma separated (default: the whole pipeline)");
+  command->add_option("FILE", flags->file, "A shard in text form, an .ir test or a reproducer");
+  command->add_option(
+      "--passes", flags->passes,
+      "Passes by name, comma separated (default: those of the file's run line, else the whole "
+      "pipeline)");
   command->add_flag("--list-passes", flags->list, "Name all passes and end");
   command->add_flag("--timing", flags->timing, "Print the time and op count of each pass");
   add_pass_flags(*command, flags->pass_flags);

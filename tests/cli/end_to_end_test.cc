@@ -160,6 +160,25 @@ TEST(EndToEnd, InspectCheckpointExportAndFile) {
               HasSubstr("shard L00.moe placed {"));
 }
 
+TEST(EndToEnd, OptRunsTheRunLineOfATestFile) {
+  const std::string file = source_path("tests/passes/lower_router.ir");
+  const Outcome by_file = run_command({"opt", file});
+  expect_fine(by_file);
+  EXPECT_THAT(by_file.out, HasSubstr("%router.rank = "));
+  const Outcome by_flags =
+      run_command({"opt", file, "--passes", "lower_router", "--routing", "iterate", "--timing"});
+  expect_fine(by_flags);
+  EXPECT_THAT(by_flags.out, HasSubstr("round1"));
+  EXPECT_THAT(by_flags.err, HasSubstr("lower_router"));
+}
+
+TEST(EndToEnd, OptWritesDumps) {
+  const std::string dumps = fresh_folder("dumps");
+  expect_fine(run_command({"opt", source_path("tests/passes/lower_router.ir"), "--dump-after",
+                           "all", "--dump-dir", dumps}));
+  EXPECT_EQ(all_bytes(dumps).size(), 1u);
+}
+
 TEST(EndToEnd, HelpShowsAnExample) {
   for (const char* command : {"inspect", "export", "check", "validate", "run", "opt"}) {
     const Outcome help = run_command({command, "--help"});
