@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 namespace moec {
 namespace {
@@ -14,36 +13,44 @@ uint32_t big_endian_word(const std::byte* bytes) {
          std::to_integer<uint32_t>(bytes[2]) << 8 | std::to_integer<uint32_t>(bytes[3]);
 }
 
-struct Working {
-  uint32_t a, b, c, d, e;
+uint32_t choose(uint32_t b, uint32_t c, uint32_t d) { return d ^ (b & (c ^ d)); }
+uint32_t parity(uint32_t b, uint32_t c, uint32_t d) { return b ^ c ^ d; }
+uint32_t majority(uint32_t b, uint32_t c, uint32_t d) { return (b & c) | (d & (b | c)); }
 
-  void step(uint32_t mixed, uint32_t constant, uint32_t word) {
-    const uint32_t next = std::rotl(a, 5) + mixed + e + constant + word;
-    e = d;
-    d = c;
-    c = std::rotl(b, 30);
-    b = a;
-    a = next;
+// Twenty rounds with one function. Five rounds bring the five words back to their places, so that
+// none has to move.
+template <uint32_t (*mix)(uint32_t, uint32_t, uint32_t)>
+void twenty_rounds(std::array<uint32_t, 5>& v, uint32_t constant, const uint32_t* words) {
+  auto round = [&](uint32_t a, uint32_t& b, uint32_t c, uint32_t d, uint32_t& e, uint32_t word) {
+    e += std::rotl(a, 5) + mix(b, c, d) + constant + word;
+    b = std::rotl(b, 30);
+  };
+  auto [a, b, c, d, e] = v;
+  for (size_t i = 0; i < 20; i += 5) {
+    round(a, b, c, d, e, words[i]);
+    round(e, a, b, c, d, words[i + 1]);
+    round(d, e, a, b, c, words[i + 2]);
+    round(c, d, e, a, b, words[i + 3]);
+    round(b, c, d, e, a, words[i + 4]);
   }
-  uint32_t choose() const { return d ^ (b & (c ^ d)); }
-  uint32_t parity() const { return b ^ c ^ d; }
-  uint32_t majority() const { return (b & c) | (d & (b | c)); }
-};
+  v = {a, b, c, d, e};
+}
 
 }  // namespace
 
-void Sha1::compress(const std::byte* block) {
-  std::array<uint32_t, 80> words;
-  for (size_t i = 0; i < 16; ++i) words[i] = big_endian_word(block + 4 * i);
-  for (size_t i = 16; i < 80; ++i)
-    words[i] = std::rotl(words[i - 3] ^ words[i - 8] ^ words[i - 14] ^ words[i - 16], 1);
-  Working w{state_[0], state_[1], state_[2], state_[3], state_[4]};
-  for (size_t i = 0; i < 20; ++i) w.step(w.choose(), 0x5a827999, words[i]);
-  for (size_t i = 20; i < 40; ++i) w.step(w.parity(), 0x6ed9eba1, words[i]);
-  for (size_t i = 40; i < 60; ++i) w.step(w.majority(), 0x8f1bbcdc, words[i]);
-  for (size_t i = 60; i < 80; ++i) w.step(w.parity(), 0xca62c1d6, words[i]);
-  const uint32_t sums[] = {w.a, w.b, w.c, w.d, w.e};
-  for (size_t i = 0; i < state_.size(); ++i) state_[i] += sums[i];
+void Sha1::compress_portable(State& state, const std::byte* blocks, size_t count) {
+  for (; count > 0; --count, blocks += kBlock) {
+    std::array<uint32_t, 80> words;
+    for (size_t i = 0; i < 16; ++i) words[i] = big_endian_word(blocks + 4 * i);
+    for (size_t i = 16; i < 80; ++i)
+      words[i] = std::rotl(words[i - 3] ^ words[i - 8] ^ words[i - 14] ^ words[i - 16], 1);
+    State v = state;
+    twenty_rounds<choose>(v, 0x5a827999, words.data());
+    twenty_rounds<parity>(v, 0x6ed9eba1, words.data() + 20);
+    twenty_rounds<majority>(v, 0x8f1bbcdc, words.data() + 40);
+    twenty_rounds<parity>(v, 0xca62c1d6, words.data() + 60);
+    for (size_t i = 0; i < state.size(); ++i) state[i] += v[i];
+  }
 }
 
 void Sha1::update(std::span<const std::byte> bytes) {
@@ -54,10 +61,12 @@ void Sha1::update(std::span<const std::byte> bytes) {
     buffered_ += taken;
     bytes = bytes.subspan(taken);
     if (buffered_ < kBlock) return;
-    compress(buffer_.data());
+    compress_(state_, buffer_.data(), 1);
     buffered_ = 0;
   }
-  for (; bytes.size() >= kBlock; bytes = bytes.subspan(kBlock)) compress(bytes.data());
+  const size_t blocks = bytes.size() / kBlock;
+  compress_(state_, bytes.data(), blocks);
+  bytes = bytes.subspan(blocks * kBlock);
   std::copy(bytes.begin(), bytes.end(), buffer_.begin());
   buffered_ = bytes.size();
 }
