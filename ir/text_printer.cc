@@ -133,9 +133,12 @@ std::string open_line(const Shard& shard) {
   return fmt::format("shard {} {} {{\n", shard.name, form_name(shard.form));
 }
 
+// A comment of one line, whatever names from the shard the cause may hold.
 std::string finding_line(const Diagnostic& finding) {
-  return fmt::format("  // ^ {}[{}]: {}\n", severity_name(finding.severity), finding.code,
-                     finding.cause);
+  std::string cause = finding.cause;
+  std::replace_if(
+      cause.begin(), cause.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return fmt::format("  // ^ {}[{}]: {}\n", severity_name(finding.severity), finding.code, cause);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ir/verify.h"
+
 namespace moec {
 namespace {
 
@@ -96,6 +98,15 @@ TEST(Text, PrintsFindingsUnderTheirLines) {
             "  %1 = exp %x : f32[2]\n  // ^ error[unary.c2]: wrong\n"
             "  output y = %1\n  // ^ warning[w]: odd\n}\n");
   EXPECT_EQ(*parse_shard(text), *shard);
+}
+
+TEST(Text, AFindingStaysInItsComment) {
+  auto shard = parse_shard("shard a static {\n%1 = state_read {state = \"s\\x0a}\"} : f32[2]\n}");
+  ASSERT_TRUE(shard) << render(shard.error());
+  const Diagnostics findings = verify(*shard);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_NE(findings[0].cause.find('\n'), std::string::npos);
+  EXPECT_EQ(*parse_shard(print_with_findings(*shard, findings)), *shard);
 }
 
 TEST(Text, PrintsAShardWithIdsOutOfRange) {
