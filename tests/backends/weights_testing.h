@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
@@ -19,9 +20,17 @@ namespace moec {
 
 using Bytes = std::vector<std::byte>;
 
-// Tests run side by side, each in a process of its own.
+// A path for this test alone: tests run side by side, each in a process of its own. What is there
+// when the process ends is removed.
 inline std::string temp_path(const std::string& name) {
-  return testing::TempDir() + "/" + std::to_string(::getpid()) + "_" + name;
+  struct Paths : std::vector<std::string> {
+    ~Paths() {
+      for (const std::string& path : *this) std::filesystem::remove_all(path);
+    }
+  };
+  static Paths paths;
+  paths.push_back(testing::TempDir() + "/" + std::to_string(::getpid()) + "_" + name);
+  return paths.back();
 }
 
 inline std::string write_file(const std::string& name, const Bytes& bytes) {
