@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Run a folder of shards with onnxruntime and nothing else: what a runtime of your own has to do.
+
+It knows manifest.json, not the model; backends/manifest/manifest.fbs says what the fields mean.
+
+    pip install numpy onnxruntime
+    moec export models/tinymoe --out out/tinymoe --tokens 1,16
+    scripts/run_with_onnxruntime.py out/tinymoe --prompt "def " --max-tokens 60
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+DTYPES = {"f32": np.float32, "f16": np.float16}
+
+
+def pack(rows, port):
+    """Rows [n, C] as the port takes them: with zeros up to its T tokens, in its layout and type."""
+    channels = port["layout"] == "channels"  # [1, C, T, 1]; else [T, C]
+    padded = np.zeros((port["dims"][2 if channels else 0], rows.shape[1]), DTYPES[port["dtype"]])
+    padded[: len(rows)] = rows
+    return np.ascontiguousarray(padded.T if channels else padded).reshape(port["dims"])
+
+
+def unpack(tensor, port, count):
+    """The rows [count, C] of the real tokens in an output."""
+    if port["layout"] == "channels":
+        tensor = tensor.reshape(port["dims"][1], port["dims"][2]).T
+    return tensor[:count]
+
+
+class Runner:
+    def __init__(self, folder, skip_idle_groups=True, threads=0):
+        self.folder, self.skip_idle_groups = Path(folder), skip_idle_groups
+        self.manifest = json.loads((self.folder / "manifest.json").read_text())
+        if self.manifest["build"]["cache"] != "append":
+            raise ValueError("the shards keep their caches on a device; export for target onnx")
+        self.shards = {shard["name"]: shard for shard in self.manifest["shards"]}
+        self.embedding = self.open_table(self.manifest["embedding"])
+        rope = self.manifest.get("rope")
+        self.rope = self.open_table(rope["table"]) if rope else None
+        self.sessions = {}
+        self.session_options = onnxruntime.SessionOptions()
+        self.session_options.intra_op_num_threads = threads
+        self.reset()
+
+    def open_table(self, table):
+        shape = (table["rows"], table["columns"])
+        return np.memmap(self.folder / table["file"]["path"], DTYPES[table["dtype"]], "r", 0, shape)
+
+    def reset(self):
+        """Starts a new sequence."""
+        self.position = self.skipped_steps = 0
+        self.caches = {}  # (layer, "k" or "v") → [1, kv_heads, S, head_dim]
+        for cache in self.manifest["caches"]:
+            shape = (1, cache["kv_heads"], cache["rows"], cache["head_dim"])
+            for kind in "kv":
+                self.caches[cache["layer"], kind] = np.zeros(shape, DTYPES[cache["dtype"]])
+
+    def session(self, width):
+        path = width["file"]["path"]
+        if path not in self.sessions:
+            self.sessions[path] = onnxruntime.InferenceSession(
+                self.folder / path, self.session_options, providers=["CPUExecutionProvider"])
+        return self.sessions[path]
+
+    def attention_mask(self, port, window):
+        """0 where a token may see a key. Keys: the S cache rows, then the new tokens."""
+        tokens, keys = port["dims"][2:]
+        context = keys - tokens
+        slot = np.arange(keys)[None, :]
+        query = self.position + np.arange(tokens)[:, None]
+        is_new = slot >= context
+        at = np.where(is_new, self.position + slot - context, slot)  # the key's position
+        seen = (is_new | (slot < self.position)) & (at <= query)
+        if window > 0:
+            seen &= at > query - window
+        mask = np.where(seen, 0, self.manifest["masked_value"])
+        return mask.astype(DTYPES[port["dtype"]]).reshape(port["dims"])
+
+    def input(self, binding, port, layer, edges, count):
+        source = binding["source"]
+        if source == "edge":
+            return pack(edges[binding["edge"]], port)
+        if source in ("rope_cos", "rope_sin"):
+            rows = self.rope[self.position : self.position + count]
+            return pack(np.split(rows, 2, axis=1)[source == "rope_sin"], port)
+        if source == "attn_mask":
+            return self.attention_mask(port, binding["window"])
+        if source in ("k_cache", "v_cache"):
+            return self.caches[layer, source[0]]
+        raise ValueError(f"the manifest asks for an input from '{source}'")
+
+    def may_skip(self, step, shard, edges):
+        """Host routing: whether no token chose an expert of this group."""
+        if not (self.skip_idle_groups and step["skip_from"]):
+            return False
+        edge = {binding["port"]: binding["edge"] for binding in step["inputs"]}
+        first = shard["first_expert"]
+        return not edges[edge["routing_weights"]][:, first : first + shard["experts"]].any()
+
+    def run_step(self, step, edges, count):
+        """One step for `count` tokens at the current position. Reads rows of `edges` and adds its
+        own; stores cache rows; returns the logits slice of a head shard, else None."""
+        shard = self.shards[step["shard"]]
+        if self.may_skip(step, shard, edges):
+            given = next(b["edge"] for b in step["inputs"] if b["port"] == step["skip_from"])
+            taken = next(b["edge"] for b in step["outputs"] if b["port"] == step["skip_to"])
+            edges[taken] = edges[given]
+            self.skipped_steps += 1
+            return None
+        width = next(width for width in shard["widths"] if width["tokens"] >= count)
+        ports = {port["name"]: port for port in width["inputs"] + width["outputs"]}
+        feeds = {b["port"]: self.input(b, ports[b["port"]], shard["layer"], edges, count)
+                 for b in step["inputs"]}
+        names = [binding["port"] for binding in step["outputs"]]
+        logits = None
+        for binding, tensor in zip(step["outputs"], self.session(width).run(names, feeds)):
+            if binding["sink"] in ("k_rows", "v_rows"):
+                cache = self.caches[shard["layer"], binding["sink"][0]]
+                cache[:, :, self.position : self.position + count] = tensor[:, :, :count]
+                continue
+            rows = unpack(tensor, ports[binding["port"]], count)
+            if binding["sink"] == "edge":
+                edges[binding["edge"]] = rows
+            else:
+                logits = rows
+        return logits
+
+    def feed(self, tokens):
+        """Feeds tokens after those fed before; returns their logits [n, vocab]."""
+        logits = []
+        most = self.manifest["build"]["tokens"][-1]
+        for begin in range(0, len(tokens), most):
+            chunk = tokens[begin : begin + most]
+            if self.position + len(chunk) > self.manifest["build"]["context"]:
+                raise ValueError("the context is full; export with a larger --context")
+            edges = {"embed": self.embedding[chunk]}
+            slices = {step["shard"]: self.run_step(step, edges, len(chunk))
+                      for step in self.manifest["schedule"]}
+            order = [part["shard"] for part in self.manifest["logits"]["slices"]]
+            logits.append(np.concatenate([slices[shard] for shard in order], axis=1))
+            self.position += len(chunk)
+        return np.concatenate(logits)
+
+    def generate(self, prompt, count):
+        """Yields `count` tokens, each the likeliest one."""
+        tokens = list(prompt)
+        for _ in range(count):
+            token = int(self.feed(tokens)[-1].argmax())
+            yield token
+            tokens = [token]
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", help="a folder that `moec export` wrote")
+    prompt = parser.add_mutually_exclusive_group(required=True)
+    prompt.add_argument("--prompt", help="text to go on from (models whose tokens are bytes)")
+    prompt.add_argument("--prompt-tokens", help="token ids to go on from, e.g. 17,4")
+    parser.add_argument("--max-tokens", type=int, default=60)
+    parser.add_argument("--threads", type=int, default=0, help="0: as onnxruntime likes")
+    args = parser.parse_args()
+
+    runner = Runner(args.folder, threads=args.threads)
+    as_bytes = runner.manifest["tokenizer"] == "bytes"
+    if args.prompt is not None and not as_bytes:
+        parser.error("this model's tokens are not bytes: give --prompt-tokens")
+    tokens = args.prompt.encode() if args.prompt is not None else args.prompt_tokens.split(",")
+    start = time.perf_counter()
+    for token in runner.generate([int(token) for token in tokens], args.max_tokens):
+        sys.stdout.buffer.write(bytes([token]) if as_bytes else b"%d " % token)
+        sys.stdout.flush()
+    rate = args.max_tokens / (time.perf_counter() - start)
+    print(f"\n{rate:.1f} tokens/s, {runner.skipped_steps} steps skipped", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

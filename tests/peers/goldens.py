@@ -1,0 +1,39 @@
+"""The golden results under tests/golden (scripts/make_golden.py says what is in them)."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from safetensors_files import read_tensors
+
+REPO = Path(__file__).resolve().parents[2]
+CASES = sorted(path.parent.name for path in (REPO / "tests/golden").glob("*/golden.json"))
+
+
+class Golden:
+    def __init__(self, case):
+        folder = REPO / "tests/golden" / case
+        self.info = json.loads((folder / "golden.json").read_text())
+        self.tensors = read_tensors(folder / "golden.safetensors")
+        self.checkpoint = (folder / self.info["checkpoint"]).resolve()
+        self.prompt, self.greedy = self.info["greedy"]["prompt"], self.info["greedy"]["tokens"]
+        # (name, position of the first token, token ids)
+        self.steps = [(name, position, self.tensors[name + ".tokens"].tolist())
+                      for name, position in
+                      ((step["name"], step["position"]) for step in self.info["steps"])]
+
+    def rows(self, step, what, layer=None):
+        """The rows [T, …] of a value at all tokens of a step."""
+        return self.tensors[f"{step}.{what}" if layer is None else f"{step}.L{layer:02}.{what}"]
+
+    def cache(self, layer, kind):
+        """Keys ("k") or values ("v") of every position, [kv_heads, positions, head_dim]."""
+        return self.tensors[f"L{layer:02}.{kind}_cache"]
+
+    def routing_weights(self, step, layer, experts):
+        """[T, experts], zero for the experts that were not chosen."""
+        chosen, weights = self.rows(step, "experts", layer), self.rows(step, "weights", layer)
+        dense = np.zeros((len(chosen), experts), np.float32)
+        np.put_along_axis(dense, chosen, weights, axis=1)
+        return dense

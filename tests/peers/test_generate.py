@@ -1,0 +1,99 @@
+"""A runtime that knows the manifest and onnxruntime alone writes what transformers writes."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from figures import compare
+from goldens import CASES, REPO
+
+# Form, experts, routing, attention, slices and widths, so combined that each value occurs.
+EXPORTS = {
+    "one_width": (),
+    "prefill": ("--tokens", "1,16"),
+    "three_widths": ("--tokens", "1,5,32", "--attention", "per_head"),
+    "matmul": ("--tokens", "1,16", "--form", "matmul", "--head-slices", "3"),
+    "bank": ("--tokens", "1,16", "--experts", "bank"),
+    "bank_matmul": ("--tokens", "1,16", "--experts", "bank", "--form", "matmul"),
+    "bank_split": ("--tokens", "1,16", "--experts", "bank", "--bank-channel-limit", "400"),
+    "iterate": ("--tokens", "1,16", "--routing", "iterate", "--head-slices", "7"),
+    "iterate_matmul_bank": ("--routing", "iterate", "--form", "matmul", "--experts", "bank"),
+    "topk": ("--tokens", "1,16", "--routing", "topk"),
+    "topk_matmul": ("--tokens", "1,16", "--routing", "topk", "--form", "matmul"),
+    "host": ("--tokens", "1,16", "--routing", "host"),
+    "host_groups": ("--tokens", "1,16", "--routing", "host", "--experts-per-shard", "3"),
+    "host_bank_groups": ("--tokens", "1,16", "--routing", "host", "--experts-per-shard", "4",
+                         "--experts", "bank", "--form", "matmul", "--head-slices", "2"),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_tinymoe_writes_the_golden_text(name, runner, golden):
+    want = golden("tinymoe")
+    assert len(want.greedy) == 64
+    assert list(runner("tinymoe", *EXPORTS[name]).generate(want.prompt, 64)) == want.greedy
+
+
+@pytest.mark.parametrize("name", ["host_groups", "host_bank_groups"])
+def test_skipping_idle_groups_changes_nothing_but_the_work(name, runner, golden):
+    prompt = golden("tinymoe").prompt
+    skipping = runner("tinymoe", *EXPORTS[name])
+    skipped_logits = [skipping.feed(prompt[:20]), skipping.feed(prompt[20:21])]
+    skipped_steps = skipping.skipped_steps
+    full = runner("tinymoe", *EXPORTS[name])
+    full.skip_idle_groups = False
+    full_logits = [full.feed(prompt[:20]), full.feed(prompt[20:21])]
+    full.skip_idle_groups = True
+    assert full.skipped_steps == 0
+    # A token has two experts a layer: of the last token's groups at most two a layer ran.
+    layers = full.manifest["model"]["layers"]
+    groups = sum(shard["kind"] == "experts" for shard in full.manifest["shards"])
+    assert skipped_steps >= groups - 2 * layers
+    for skipped, wanted in zip(skipped_logits, full_logits):
+        np.testing.assert_array_equal(skipped, wanted)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_chained_logits_agree_with_the_golden(case, runner, golden, worst):
+    want = golden(case)
+    running = runner(case, "--tokens", "1,16")
+    for step, position, tokens in want.steps:
+        assert running.position == position
+        logits, wanted = running.feed(tokens), want.rows(step, "logits")
+        figures = compare(logits, wanted)
+        worst["f32 chained logits"].add(figures)
+        assert figures.relative_l2 <= 1e-4
+        np.testing.assert_array_equal(logits.argmax(axis=1), wanted.argmax(axis=1))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_greedy_tokens_of_every_family(case, runner, golden):
+    want = golden(case)
+    written = runner(case, "--tokens", "1,16").generate(want.prompt, len(want.greedy))
+    assert list(written) == want.greedy
+
+
+def test_prompt_fed_token_by_token_gives_the_same_logits(runner, golden):
+    prompt = golden("tinymoe").prompt
+    at_once = runner("tinymoe", "--tokens", "1,16").feed(prompt)
+    running = runner("tinymoe", "--tokens", "1,16")
+    one_by_one = np.concatenate([running.feed([token]) for token in prompt])
+    assert compare(one_by_one, at_once).relative_l2 <= 1e-5
+
+
+def test_script_writes_the_golden_text(export, golden):
+    want = golden("tinymoe")
+    out = export(want.checkpoint, "--tokens", "1,16")
+    script = REPO / "scripts/run_with_onnxruntime.py"
+    command = [sys.executable, script, out, "--prompt", bytes(want.prompt), "--max-tokens", "64"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert done.stdout.strip(b"\n") == bytes(want.greedy)
+
+
+def test_full_context_is_refused(runner):
+    running = runner("mixtral_b", "--tokens", "1,16", "--context", "20")
+    running.feed(list(range(16)))
+    with pytest.raises(ValueError, match="context is full"):
+        running.feed(list(range(5)))

@@ -1,0 +1,173 @@
+"""onnxruntime runs each emitted shard alone, on golden inputs, and agrees with golden outputs."""
+
+import shutil
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from figures import Figures, compare
+from goldens import CASES
+from run_with_onnxruntime import Runner
+
+WIDTHS = ("--tokens", "1,16")
+F32_EXPORTS = {
+    "conv": WIDTHS,
+    "matmul_bank_iterate": (*WIDTHS, "--form", "matmul", "--experts", "bank",
+                            "--routing", "iterate", "--attention", "per_head"),
+    "host_groups": (*WIDTHS, "--routing", "host", "--experts-per-shard", "2", "--head-slices", "3"),
+    "topk_bank": (*WIDTHS, "--routing", "topk", "--experts", "bank"),
+}
+F16_EXPORTS = {
+    "conv": (*WIDTHS, "--dtype", "f16"),
+    "matmul_bank": (*WIDTHS, "--dtype", "f16", "--form", "matmul", "--experts", "bank"),
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    cosine: float
+    relative_l2: float
+
+    def broken_by(self, figures):
+        return not (figures.cosine >= self.cosine and figures.relative_l2 <= self.relative_l2)
+
+
+F32_LIMITS = Limits(cosine=0.999999, relative_l2=1e-4)
+F16_LIMITS = Limits(cosine=0.9999, relative_l2=5e-3)
+
+
+@dataclass
+class Note:
+    """How near one output of one shard came in one golden step."""
+
+    shard: str
+    step: str
+    output: str
+    figures: Figures
+
+
+class ShardCheck:
+    """Runs the schedule on every golden step; each run of a shard reads golden values only. Of the
+    expert groups of a layer only the first does: golden are the sums that the last one shows."""
+
+    def __init__(self, runner, golden):
+        self.runner, self.golden = runner, golden
+        self.notes = []
+        runner.skip_idle_groups = False
+        runner.sessions.clear()  # so that afterwards it holds the files that this check ran
+        for step in golden.steps:
+            self.run_step(*step)
+        runner.skip_idle_groups = True
+
+    def run_step(self, step, position, tokens):
+        most = self.runner.manifest["build"]["tokens"][-1]
+        for begin in range(0, len(tokens), most):
+            chunk = slice(begin, min(begin + most, len(tokens)))
+            self.fill_caches(position + begin)
+            edges = {"embed": self.golden.rows(step, "embed")[chunk]}
+            for entry in self.runner.manifest["schedule"]:
+                logits = self.runner.run_step(entry, edges, chunk.stop - chunk.start)
+                for binding in entry["outputs"]:
+                    self.check_output(entry, binding, step, chunk, edges, logits)
+
+    def fill_caches(self, position):
+        """Golden rows before `position`; what a step stored itself is dropped."""
+        self.runner.position = position
+        for (layer, kind), cache in self.runner.caches.items():
+            cache[:] = 0
+            cache[0, :, :position] = self.golden.cache(layer, kind)[:, :position]
+
+    def check_output(self, entry, binding, step, chunk, edges, logits):
+        shard, sink = self.runner.shards[entry["shard"]], binding["sink"]
+        if sink == "logits":
+            columns = slice(shard["vocab_begin"], shard["vocab_begin"] + shard["vocab_size"])
+            got, wanted = logits, self.golden.rows(step, "logits")[chunk, columns]
+        elif sink in ("k_rows", "v_rows"):
+            key, position = (shard["layer"], sink[0]), self.runner.position
+            rows = slice(position, position + chunk.stop - chunk.start)
+            got, wanted = self.runner.caches[key][0, :, rows], self.golden.cache(*key)[:, rows]
+        elif self.is_partial_sum(entry):
+            return
+        else:
+            got = edges[binding["edge"]]
+            wanted = edges[binding["edge"]] = self.wanted_edge(shard, step)[chunk]
+        self.notes.append(Note(shard["name"], step, binding["port"], compare(got, wanted)))
+
+    def is_partial_sum(self, entry):
+        schedule = self.runner.manifest["schedule"]
+        pair = (entry, schedule[schedule.index(entry) + 1])
+        return all(self.runner.shards[step["shard"]]["kind"] == "experts" for step in pair)
+
+    def wanted_edge(self, shard, step):
+        if shard["kind"] == "router":
+            experts = shard["routing"]["experts"]
+            return self.golden.routing_weights(step, shard["layer"], experts)
+        what = "attn_out" if shard["kind"] == "attention" else "ffn_out"
+        return self.golden.rows(step, what, shard["layer"])
+
+    def far(self, limits):
+        return [note for note in self.notes if limits.broken_by(note.figures)]
+
+
+def check(runner, golden, worst, dtype, limits):
+    shards = ShardCheck(runner, golden)
+    for note in shards.notes:
+        worst[f"{dtype} {note.output}"].add(note.figures)
+    assert shards.far(limits) == []
+    files = {width["file"]["path"] for shard in runner.shards.values() for width in shard["widths"]}
+    assert set(runner.sessions) == files
+    unseen = set(runner.shards) - {note.shard for note in shards.notes}
+    assert all(runner.shards[name]["kind"] == "experts" for name in unseen)
+
+
+@pytest.mark.parametrize("name", F32_EXPORTS)
+@pytest.mark.parametrize("case", CASES)
+def test_f32_shards(case, name, runner, golden, worst):
+    check(runner(case, *F32_EXPORTS[name]), golden(case), worst, "f32", F32_LIMITS)
+
+
+@pytest.mark.parametrize("name", F16_EXPORTS)
+@pytest.mark.parametrize("case", CASES)
+def test_f16_shards(case, name, runner, golden, worst):
+    check(runner(case, *F16_EXPORTS[name]), golden(case), worst, "f16", F16_LIMITS)
+
+
+def test_inexact_routing_is_seen_in_moe_shards_alone(runner, golden):
+    flags = (*WIDTHS, "--routing", "full_softmax")
+    far = ShardCheck(runner("tinymoe", *flags), golden("tinymoe")).far(F32_LIMITS)
+    assert {note.shard for note in far} == {f"L{layer:02}.moe" for layer in range(4)}
+
+
+def test_changed_weight_is_seen_in_its_shard_alone(export, golden, tmp_path):
+    want = golden("mixtral_a")
+    folder = shutil.copytree(export(want.checkpoint, *WIDTHS), tmp_path / "out")
+    weights = np.memmap(folder / "moe/L01.data", np.float32, "r+")
+    weights[0] += 1  # of the norm before the router
+    weights.flush()
+    far = ShardCheck(Runner(folder, threads=1), want).far(F32_LIMITS)
+    assert {note.shard for note in far} == {"L01.moe"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_routers_choose_the_golden_experts(case, runner, golden):
+    running, want = runner(case, *F32_EXPORTS["host_groups"]), golden(case)
+    for entry in running.manifest["schedule"]:
+        shard = running.shards[entry["shard"]]
+        if shard["kind"] != "router":
+            continue
+        for step, _, _ in want.steps:
+            hidden = want.rows(step, "attn_out", shard["layer"])
+            for begin in range(0, len(hidden), 16):
+                edges = {entry["inputs"][0]["edge"]: hidden[begin : begin + 16]}
+                running.run_step(entry, edges, len(hidden[begin : begin + 16]))
+                experts = want.rows(step, "experts", shard["layer"])[begin : begin + 16]
+                chosen = [np.flatnonzero(row) for row in edges[entry["outputs"][0]["edge"]]]
+                np.testing.assert_array_equal(chosen, np.sort(experts, axis=1))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_moe_layers_are_those_of_the_golden(case, runner, golden):
+    shards = runner(case, *WIDTHS).manifest["shards"]
+    layers = [shard["layer"] for shard in shards if shard["kind"] == "moe"]
+    assert layers == golden(case).info["moe_layers"]
