@@ -1,6 +1,7 @@
 #include "passes/constant_math.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/scalar.h"
 
@@ -154,7 +155,12 @@ bool is_splat_of(const Constant& constant, double value) {
 
 std::optional<Constant> evaluate(const OpData& data, const std::vector<const Constant*>& operands,
                                  const Type& result) {
-  return std::visit([&](const auto& op) { return evaluate_op(op, operands, result); }, data);
+  auto out = std::visit([&](const auto& op) { return evaluate_op(op, operands, result); }, data);
+  // A NaN is no constant (constant.c4): the op stays and makes it when it runs.
+  if (out && std::any_of(out->values.begin(), out->values.end(),
+                         [](double value) { return std::isnan(value); }))
+    return std::nullopt;
+  return out;
 }
 
 }  // namespace moec
