@@ -38,7 +38,8 @@ class JsonValue {
   // The member's value, null when this is no object or has no such key.
   const JsonValue* find(std::string_view key) const;
 
-  bool operator==(const JsonValue& other) const { return data == other.data; }
+  // By value; where it stands does not count.
+  bool operator==(const JsonValue& other) const;
 };
 
 struct JsonMember {
@@ -46,6 +47,8 @@ struct JsonMember {
   JsonValue value;
   bool operator==(const JsonMember&) const = default;
 };
+
+inline bool JsonValue::operator==(const JsonValue& other) const { return data == other.data; }
 
 // "null", "a boolean", "an integer", …: for messages.
 std::string_view kind_name(const JsonValue& value);

@@ -1,0 +1,28 @@
+// Any text as a config.json. An accepted one must plan: what the planner takes for granted has been
+// checked. The first byte chooses a family, so that the model_type need not be found by chance.
+#include "frontends/hf/config.h"
+#include "ir/invariant.h"
+#include "models/check_model.h"
+#include "models/rope.h"
+
+namespace {
+
+std::string with_family(std::string_view text, uint8_t choice) {
+  auto families = moec::known_families();
+  std::string type = families[choice % families.size()].model_type;
+  return "{\"model_type\":\"" + type + "\"," + std::string(text);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  std::string_view rest(reinterpret_cast<const char*>(data + 1), size - 1);
+  std::string text = data[0] < 8 ? with_family(rest, data[0]) : std::string(rest);
+  auto config = moec::read_config(text, "fuzz");
+  if (!config) return 0;
+  MOEC_CHECK(moec::check_model(config->model).empty(), "an accepted model does not make sense");
+  MOEC_CHECK(config->model.layers.size() <= 4096, "too many layers");
+  moec::rope_table(config->model.attention.rope, 2);
+  return 0;
+}

@@ -1,0 +1,12 @@
+// Any text as a model.safetensors.index.json. No accepted file name may lead out of the folder.
+#include "frontends/hf/index.h"
+#include "ir/invariant.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  auto index = moec::parse_index({reinterpret_cast<const char*>(data), size}, "fuzz");
+  if (!index) return 0;
+  for (const auto& [tensor, file] : index->file_of)
+    MOEC_CHECK(file.find_first_of("/\\:") == std::string::npos && file.front() != '.',
+               "a name that is a path");
+  return 0;
+}

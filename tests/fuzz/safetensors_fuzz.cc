@@ -1,0 +1,21 @@
+// Any bytes as the start of a safetensors file. What is accepted must keep its promises.
+#include "frontends/hf/safetensors.h"
+#include "ir/invariant.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  // The header may describe a file longer than what is in memory: the last byte adds payload.
+  uint64_t file_bytes = size + (size == 0 ? 0 : data[size - 1]);
+  auto header = moec::parse_safetensors(bytes, file_bytes, "fuzz");
+  if (!header) return 0;
+  uint64_t at = header->tensors.empty() ? file_bytes : header->tensors.front().begin;
+  for (const moec::SafetensorsEntry& entry : header->tensors) {
+    MOEC_CHECK(entry.begin == at && entry.end >= at, "ranges do not follow each other");
+    at = entry.end;
+    if (auto type = moec::ir_type(entry))
+      MOEC_CHECK(static_cast<uint64_t>(type->bytes()) == entry.end - entry.begin,
+                 "the range does not fit the type");
+  }
+  MOEC_CHECK(at == file_bytes, "the ranges do not fill the file");
+  return 0;
+}
