@@ -1,0 +1,133 @@
+// Model-form shards, run in schedule order by the reference executor, against transformers' results
+// for the same checkpoint: each layer's attention and feed-forward output, the logits, prefill and
+// decode on the cache.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "frontends/hf/checkpoint.h"
+#include "frontends/hf/safetensors.h"
+#include "models/plan_model.h"
+#include "tests/models/schedule_runner.h"
+
+namespace moec {
+namespace {
+
+const char* const kCases[] = {"mixtral_a",   "mixtral_b",   "qwen2_moe_a",
+                              "qwen2_moe_b", "qwen3_moe_a", "qwen3_moe_b",
+                              "olmoe_a",     "olmoe_b",     "tinymoe"};
+constexpr int64_t kDecodeSteps = 4;
+constexpr double kTolerance = 1e-5;  // relative L2; the most seen is 2.4e-6
+
+std::string source_folder() { return MOEC_SOURCE_DIR; }
+
+// golden.safetensors as a table of tensors.
+class Golden {
+ public:
+  static Golden open(const std::string& name) {
+    std::string path = source_folder() + "/tests/golden/" + name + "/golden.safetensors";
+    auto header = read_safetensors(path);
+    EXPECT_TRUE(header.has_value()) << render(header.error());
+    WeightTable table;
+    table.files.push_back({path, header->file_bytes});
+    for (const SafetensorsEntry& entry : header->tensors)
+      if (auto type = ir_type(entry)) table.tensors[entry.name] = {0, entry.begin, *type};
+    auto reader = WeightReader::open(std::move(table));
+    EXPECT_TRUE(reader.has_value());
+    return Golden(std::move(*reader));
+  }
+
+  const Type& type(const std::string& name) const { return reader_.table().find(name)->type; }
+  std::vector<float> read(const std::string& name) const {
+    const TensorRange* range = reader_.table().find(name);
+    EXPECT_NE(range, nullptr) << name;
+    if (range == nullptr) return {};
+    auto values = reader_.read_f32(tensor_view(name, range->type), 1 << 26);
+    EXPECT_TRUE(values.has_value());
+    return values.value_or(std::vector<float>{});
+  }
+
+ private:
+  explicit Golden(WeightReader reader) : reader_(std::move(reader)) {}
+  WeightReader reader_;
+};
+
+double relative_l2(const std::vector<float>& got, const std::vector<float>& wanted) {
+  if (got.size() != wanted.size() || wanted.empty()) return INFINITY;
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    difference += std::pow(static_cast<double>(got[i]) - wanted[i], 2);
+    norm += std::pow(static_cast<double>(wanted[i]), 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+// The edge that holds a layer's output: that of its last shard.
+std::string layer_output(const Plan& plan, size_t layer) {
+  std::string edge;
+  for (const Step& step : plan.schedule)
+    if (plan.shards[step.shard].layer == static_cast<int64_t>(layer))
+      edge = step.outputs.front().edge;
+  return edge;
+}
+
+void expect_step(const Golden& golden, const Plan& plan, ScheduleRunner& runner,
+                 const std::string& step, int64_t position) {
+  const int64_t tokens = golden.type(step + ".tokens").dims[0];
+  auto edges = runner.run(golden.read(step + ".embed"), tokens, position);
+  for (size_t i = 0; i < plan.model.layers.size(); ++i) {
+    std::string layer = fmt::format("L{:02}", i);
+    EXPECT_LE(relative_l2(edges[layer + ".hidden"], golden.read(step + "." + layer + ".attn_out")),
+              kTolerance)
+        << step << " " << layer << " attention";
+    EXPECT_LE(
+        relative_l2(edges[layer_output(plan, i)], golden.read(step + "." + layer + ".ffn_out")),
+        kTolerance)
+        << step << " " << layer << " feed-forward";
+  }
+  EXPECT_LE(relative_l2(edges["logits"], golden.read(step + ".logits")), kTolerance) << step;
+}
+
+void expect_golden(const std::string& name, BuildOptions options) {
+  std::string folder = name == "tinymoe" ? "/models/tinymoe" : "/tests/golden/" + name;
+  auto checkpoint = open_checkpoint(source_folder() + folder);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  Golden golden = Golden::open(name);
+  const int64_t prefill = golden.type("prefill.tokens").dims[0];
+  options.tokens = {1, prefill};
+  options.context = prefill + kDecodeSteps;
+  auto plan = plan_model(checkpoint->config, checkpoint->weights, options);
+  ASSERT_TRUE(plan.has_value()) << render(plan.error());
+  auto weights = WeightReader::open(plan->weights);
+  ASSERT_TRUE(weights.has_value());
+  ScheduleRunner runner(*plan, *weights);
+  expect_step(golden, *plan, runner, "prefill", 0);
+  for (int64_t i = 0; i < kDecodeSteps; ++i)
+    expect_step(golden, *plan, runner, fmt::format("decode{}", i), prefill + i);
+}
+
+class GoldenValues : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenValues, Append) { expect_golden(GetParam(), {}); }
+
+TEST_P(GoldenValues, BlendInRowsWithSlicedHead) {
+  BuildOptions options;
+  options.cache = CacheForm::blend;
+  options.layout = Layout::rows;
+  options.head_slices = 3;
+  expect_golden(GetParam(), options);
+}
+
+TEST_P(GoldenValues, HostRoutingInGroups) {
+  BuildOptions options;
+  options.host_routing = true;
+  options.experts_per_shard = 2;
+  expect_golden(GetParam(), options);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenValues, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace moec

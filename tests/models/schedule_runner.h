@@ -1,0 +1,177 @@
+// Runs a plan's schedule on the reference executor, shard by shard, as a runtime does that knows
+// only the plan. For tests: slow, and everything stays in memory.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/reference/reference.h"
+#include "ir/plan.h"
+#include "models/build_shard.h"
+#include "models/rope.h"
+
+namespace moec {
+
+class ScheduleRunner {
+ public:
+  ScheduleRunner(const Plan& plan, const WeightReader& weights)
+      : plan_(plan),
+        weights_(weights),
+        rope_(rope_table(plan.model.attention.rope, plan.build.context)) {
+    const AttentionConfig& attention = plan.model.attention;
+    Type cache{plan.build.dtype, {1, attention.kv_heads, plan.build.context, attention.head_dim}};
+    Tensor zeros{cache, std::vector<float>(static_cast<size_t>(cache.elements()), 0)};
+    for (size_t i = 0; i < plan.model.layers.size(); ++i) k_.push_back(zeros), v_.push_back(zeros);
+  }
+
+  // One pass over rows [T, hidden] of the embedding, for positions from `position` on. Returns each
+  // edge, and "logits", as rows [T, C] in C order.
+  std::map<std::string, std::vector<float>> run(const std::vector<float>& embedded, int64_t tokens,
+                                                int64_t position) {
+    tokens_ = tokens;
+    position_ = position;
+    edges_ = {{std::string(kEmbedEdge), embedded}};
+    logits_.assign(static_cast<size_t>(tokens * plan_.model.vocab), 0);
+    for (const Step& step : plan_.schedule) run_step(step);
+    edges_["logits"] = logits_;
+    return edges_;
+  }
+
+ private:
+  void run_step(const Step& step) {
+    const ShardDecl& decl = plan_.shards[step.shard];
+    auto shard = build_shard(plan_, step.shard, tokens_);
+    ASSERT_TRUE(shard.has_value()) << render(shard.error());
+    auto executor = Executor::create(*shard, weights_);
+    ASSERT_TRUE(executor.has_value()) << render(executor.error());
+    bool stateful = !shard->states.empty();
+    if (stateful) {
+      ASSERT_TRUE(executor->set_state("k_state", k_[layer(decl)]).has_value());
+      ASSERT_TRUE(executor->set_state("v_state", v_[layer(decl)]).has_value());
+    }
+    std::vector<Tensor> inputs;
+    for (ValueId id : shard->inputs)
+      inputs.push_back(input(binding(step, shard->values[id].name), shard->type(id), decl));
+    auto results = executor->run(inputs);
+    ASSERT_TRUE(results.has_value()) << decl.name << ": " << render(results.error());
+    for (size_t i = 0; i < results->size(); ++i)
+      store(binding_of(step, shard->outputs[i].name), (*results)[i], decl);
+    if (stateful) {
+      k_[layer(decl)] = *executor->state("k_state");
+      v_[layer(decl)] = *executor->state("v_state");
+    }
+  }
+
+  static size_t layer(const ShardDecl& decl) { return static_cast<size_t>(decl.layer); }
+  static const InputBinding& binding(const Step& step, const std::string& port) {
+    for (const InputBinding& in : step.inputs)
+      if (in.port == port) return in;
+    ADD_FAILURE() << "no binding for " << port;
+    return step.inputs.front();
+  }
+  static const OutputBinding& binding_of(const Step& step, const std::string& port) {
+    for (const OutputBinding& out : step.outputs)
+      if (out.port == port) return out;
+    ADD_FAILURE() << "no binding for " << port;
+    return step.outputs.front();
+  }
+
+  Tensor input(const InputBinding& in, const Type& type, const ShardDecl& decl) const {
+    switch (in.source) {
+      case SourceKind::edge:
+        return from_rows(edges_.at(in.edge), type);
+      case SourceKind::rope_cos:
+        return rope_rows(rope_.cos, type);
+      case SourceKind::rope_sin:
+        return rope_rows(rope_.sin, type);
+      case SourceKind::attn_mask:
+        return attention_mask(type, in.window);
+      case SourceKind::kv_write_mask:
+        return write_mask(type);
+      case SourceKind::k_cache:
+        return k_[layer(decl)];
+      case SourceKind::v_cache:
+        return v_[layer(decl)];
+    }
+    return {};
+  }
+
+  void store(const OutputBinding& out, const Tensor& value, const ShardDecl& decl) {
+    if (out.sink == SinkKind::edge) edges_[out.edge] = to_rows(value);
+    if (out.sink == SinkKind::k_rows) store_rows(k_[layer(decl)], value);
+    if (out.sink == SinkKind::v_rows) store_rows(v_[layer(decl)], value);
+    if (out.sink != SinkKind::logits) return;
+    std::vector<float> rows = to_rows(value);
+    for (int64_t t = 0; t < tokens_; ++t)
+      for (int64_t c = 0; c < decl.vocab_size; ++c)
+        logits_[static_cast<size_t>(t * plan_.model.vocab + decl.vocab_begin + c)] =
+            rows[static_cast<size_t>(t * decl.vocab_size + c)];
+  }
+
+  // Token tensors of the channels layout [1, C, T, 1] are rows [T, C] transposed.
+  static std::vector<float> transposed(const std::vector<float>& from, int64_t rows,
+                                       int64_t columns) {
+    std::vector<float> to(from.size());
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        to[static_cast<size_t>(c * rows + r)] = from[static_cast<size_t>(r * columns + c)];
+    return to;
+  }
+  Tensor from_rows(const std::vector<float>& rows, const Type& type) const {
+    if (type.layout == Layout::rows) return {type, rows};
+    return {type, transposed(rows, tokens_, channels_of(type))};
+  }
+  std::vector<float> to_rows(const Tensor& value) const {
+    if (value.type.layout == Layout::rows) return value.data;
+    return transposed(value.data, channels_of(value.type), tokens_);
+  }
+
+  Tensor rope_rows(const std::vector<float>& table, const Type& type) const {
+    auto begin = table.begin() + position_ * rope_.width;
+    return {type, {begin, begin + tokens_ * rope_.width}};
+  }
+
+  bool visible(int64_t query, int64_t key, int64_t window) const {
+    return key >= 0 && key <= query && (window == 0 || key > query - window);
+  }
+  Tensor attention_mask(const Type& type, int64_t window) const {
+    const int64_t keys = type.dims[3], S = plan_.build.context;
+    Tensor mask{type, {}};
+    for (int64_t t = 0; t < tokens_; ++t)
+      for (int64_t j = 0; j < keys; ++j) {
+        // In the append form cache rows hold earlier positions only, and new rows follow them.
+        bool append = keys > S;
+        bool filled = !append || j >= S || j < position_;
+        int64_t key = append && j >= S ? position_ + j - S : j;
+        bool see = filled && visible(position_ + t, key, window);
+        mask.data.push_back(see ? 0 : static_cast<float>(kMaskedScore));
+      }
+    return mask;
+  }
+  Tensor write_mask(const Type& type) const {
+    Tensor mask{type, std::vector<float>(static_cast<size_t>(type.elements()), 0)};
+    for (int64_t t = 0; t < tokens_; ++t)
+      mask.data[static_cast<size_t>((position_ + t) * tokens_ + t)] = 1;
+    return mask;
+  }
+  void store_rows(Tensor& cache, const Tensor& rows) const {
+    const int64_t heads = cache.type.dims[1], S = cache.type.dims[2], h = cache.type.dims[3];
+    for (int64_t head = 0; head < heads; ++head)
+      for (int64_t i = 0; i < tokens_ * h; ++i)
+        cache.data[static_cast<size_t>((head * S + position_) * h + i)] =
+            rows.data[static_cast<size_t>(head * tokens_ * h + i)];
+  }
+
+  const Plan& plan_;
+  const WeightReader& weights_;
+  RopeTable rope_;
+  std::vector<Tensor> k_, v_;
+  std::map<std::string, std::vector<float>> edges_;
+  std::vector<float> logits_;
+  int64_t tokens_ = 0, position_ = 0;
+};
+
+}  // namespace moec
