@@ -1,0 +1,203 @@
+#include <cmath>
+
+#include "ir/infer_op.h"
+
+namespace moec::inference {
+// Larger counts are no model's, and their products would overflow.
+constexpr int64_t kMaxCount = int64_t{1} << 20;
+
+static bool is_count(int64_t value) { return value >= 1 && value <= kMaxCount; }
+
+static bool projection(Check& check, std::string_view code, size_t weight, int64_t out,
+                       int64_t in) {
+  return check.has_dims(code, weight, {out, in});
+}
+
+// The operands that follow q, k, v, in the order that ir/ops.h gives.
+struct AttentionOperands {
+  size_t rope = 3, mask = 3, norms = 4, caches = 4, write_mask = 4, total = 4;
+
+  explicit AttentionOperands(const Attention& op) {
+    size_t next = 3;
+    rope = next;
+    if (op.rope != RopeStyle::none) next += 2;
+    mask = next++;
+    norms = next;
+    if (op.qk_norm != QkNorm::none) next += 2;
+    caches = next;
+    if (op.cache != CacheForm::none) next += 2;
+    write_mask = next;
+    if (op.cache == CacheForm::blend) next += 1;
+    total = next;
+  }
+};
+
+static bool attention_attributes(Check& check, const Attention& op) {
+  bool good = check.require(
+      is_count(op.heads) && is_count(op.kv_heads) && is_count(op.head_dim) &&
+          op.heads % op.kv_heads == 0,
+      "attention.c2",
+      "heads {}, kv_heads {} and head_dim {} must be in [1, {}] and kv_heads must divide heads",
+      op.heads, op.kv_heads, op.head_dim, kMaxCount);
+  good &= check.require(
+      op.rope == RopeStyle::none
+          ? op.rope_dims == 0
+          : op.rope_dims > 0 && op.rope_dims % 2 == 0 && op.rope_dims <= op.head_dim,
+      "attention.c3", "rope_dims {} must be even and at most head_dim {} (0 when rope is none)",
+      op.rope_dims, op.head_dim);
+  good &=
+      check.require(std::isfinite(op.scale) && std::isfinite(op.eps) && op.eps >= 0, "attention.c4",
+                    "scale {} and eps {} must be finite, eps not negative", op.scale, op.eps);
+  return good;
+}
+
+Inferred infer_op(const Attention& op, Check& check) {
+  if (!attention_attributes(check, op)) return check.failed();
+  const AttentionOperands at(op);
+  if (!check.count("attention.c1", at.total) || !check.float_operands("attention.c5"))
+    return check.failed();
+  for (size_t i = 0; i < 3; ++i)
+    if (!check.token_operand("attention.c6", i)) return check.failed();
+  const Type& q = check.operands[0];
+  const int64_t tokens = tokens_of(q);
+  bool good = true;
+  for (size_t i = 0; i < 3; ++i) {
+    good &= check.same_token_shape("attention.c6", 0, i);
+    const int64_t width = (i == 0 ? op.heads : op.kv_heads) * op.head_dim;
+    good &= check.require(channels_of(check.operands[i]) == width, "attention.c7",
+                          "operand {} must have {} channels, got {}", i, width,
+                          to_string(check.operands[i]));
+  }
+  if (op.rope != RopeStyle::none)
+    for (size_t i : {at.rope, at.rope + 1})
+      good &= check.has_dims("attention.c8", i, {tokens, op.rope_dims / 2});
+  if (op.qk_norm != QkNorm::none)
+    for (size_t i : {at.norms, at.norms + 1})
+      good &= check.has_dims("attention.c9", i, {op.head_dim});
+  int64_t cached = 0;
+  if (op.cache != CacheForm::none) {
+    const Type& k_cache = check.operands[at.caches];
+    if (!check.require(k_cache.rank() == 4, "attention.c10", "a cache has rank 4, got {}",
+                       to_string(k_cache)))
+      return check.failed();
+    cached = k_cache.dims[2];
+    for (size_t i : {at.caches, at.caches + 1})
+      good &= check.has_dims("attention.c10", i, {1, op.kv_heads, cached, op.head_dim});
+  }
+  if (op.cache == CacheForm::blend)
+    good &= check.has_dims("attention.c11", at.write_mask, {1, 1, cached, tokens});
+  const int64_t keys = op.cache == CacheForm::blend ? cached : cached + tokens;
+  good &= check.has_dims("attention.c12", at.mask, {1, 1, tokens, keys});
+  if (!good) return check.failed();
+  check.out.results.push_back(q);
+  if (op.cache != CacheForm::none) {
+    const int64_t rows = op.cache == CacheForm::blend ? cached : tokens;
+    const Type cache{q.dtype, {1, op.kv_heads, rows, op.head_dim}};
+    check.out.results.insert(check.out.results.end(), {cache, cache});
+  }
+  return std::move(check.out);
+}
+
+Inferred infer_op(const GatedMlp&, Check& check) {
+  if (!check.count("gated_mlp.c1", 4, 5) || !check.float_operands("gated_mlp.c2") ||
+      !check.token_operand("gated_mlp.c3", 0))
+    return check.failed();
+  const Type& x = check.operands[0];
+  const int64_t width = channels_of(x);
+  const Type& gate = check.operands[1];
+  bool good = check.require(gate.rank() == 2 && gate.dims[1] == width, "gated_mlp.c4",
+                            "gate must be [f, {}], got {}", width, to_string(gate));
+  if (!good) return check.failed();
+  good &= projection(check, "gated_mlp.c4", 2, gate.dims[0], width);
+  good &= projection(check, "gated_mlp.c4", 3, width, gate.dims[0]);
+  if (check.operands.size() == 5) good &= projection(check, "gated_mlp.c5", 4, 1, width);
+  return good ? check.result(x) : check.failed();
+}
+
+Inferred infer_op(const RmsNorm& op, Check& check) {
+  if (!check.count("rms_norm.c1", 2) || !check.float_operands("rms_norm.c2") ||
+      !check.token_operand("rms_norm.c3", 0))
+    return check.failed();
+  const Type& x = check.operands[0];
+  bool good = check.has_dims("rms_norm.c4", 1, {channels_of(x)});
+  good &= check.require(std::isfinite(op.eps) && op.eps >= 0, "rms_norm.c5",
+                        "eps {} must be finite and not negative", op.eps);
+  return good ? check.result(x) : check.failed();
+}
+
+static bool router_groups(Check& check, const Router& op, int64_t experts) {
+  if (!check.require(op.groups >= 1 && experts % op.groups == 0, "router.c6",
+                     "{} groups must divide {} experts", op.groups, experts))
+    return false;
+  const int64_t size = experts / op.groups;
+  bool good = check.require(op.groups_kept >= 1 && op.groups_kept <= op.groups, "router.c7",
+                            "groups_kept {} must be in [1, {}]", op.groups_kept, op.groups);
+  good &= check.require(op.top_k <= op.groups_kept * size, "router.c8",
+                        "top_k {} exceeds the {} experts of the kept groups", op.top_k,
+                        op.groups_kept * size);
+  good &= check.require(op.groups == 1 || op.group_score == GroupScore::max || size >= 2,
+                        "router.c9", "top2_sum needs at least 2 experts a group");
+  return good;
+}
+
+Inferred infer_op(const Router& op, Check& check) {
+  if (!check.count("router.c1", 1, 2) || !check.float_operands("router.c2") ||
+      !check.token_operand("router.c3", 0))
+    return check.failed();
+  const Type& logits = check.operands[0];
+  const int64_t experts = channels_of(logits);
+  bool good = check.require(op.top_k >= 1 && op.top_k <= experts, "router.c4",
+                            "top_k {} must be in [1, {}]", op.top_k, experts);
+  if (check.operands.size() == 2) good &= check.has_dims("router.c5", 1, {experts});
+  good &= router_groups(check, op, experts);
+  good &=
+      check.require(std::isfinite(op.eps) && op.eps >= 0 && std::isfinite(op.scale), "router.c10",
+                    "eps {} and scale {} must be finite, eps not negative", op.eps, op.scale);
+  good &= check.require(
+      op.score != Score::softmax_selected || (op.renorm == Renorm::none && op.groups == 1),
+      "router.c11", "softmax_selected weights sum to 1 already: renorm must be none, groups 1");
+  return good ? check.result(logits) : check.failed();
+}
+
+Inferred infer_op(const SoftMoe& op, Check& check) {
+  if (!check.require(is_count(op.experts) && op.first_expert >= 0 && op.first_expert <= kMaxCount,
+                     "soft_moe.c1", "experts {} must be in [1, {}] and first_expert {} in [0, {}]",
+                     op.experts, kMaxCount, op.first_expert, kMaxCount) ||
+      !check.count("soft_moe.c2", 2 + 3 * static_cast<size_t>(op.experts)) ||
+      !check.float_operands("soft_moe.c3") || !check.token_operand("soft_moe.c4", 0) ||
+      !check.token_operand("soft_moe.c4", 1))
+    return check.failed();
+  const Type& x = check.operands[0];
+  const Type& routing = check.operands[1];
+  bool good = check.same_token_shape("soft_moe.c4", 0, 1);
+  good &= check.require(op.first_expert + op.experts <= channels_of(routing), "soft_moe.c5",
+                        "experts [{}, {}) exceed the {} routing channels", op.first_expert,
+                        op.first_expert + op.experts, channels_of(routing));
+  const Type& first_gate = check.operands[2];
+  if (!check.require(first_gate.rank() == 2, "soft_moe.c6", "gate must be [f, d], got {}",
+                     to_string(first_gate)))
+    return check.failed();
+  const int64_t inner = first_gate.dims[0], width = channels_of(x);
+  for (size_t e = 0; e < static_cast<size_t>(op.experts); ++e) {
+    good &= projection(check, "soft_moe.c6", 2 + 3 * e, inner, width);
+    good &= projection(check, "soft_moe.c6", 3 + 3 * e, inner, width);
+    good &= projection(check, "soft_moe.c6", 4 + 3 * e, width, inner);
+  }
+  return good ? check.result(x) : check.failed();
+}
+
+Inferred infer_op(const Linear&, Check& check) {
+  if (!check.count("linear.c1", 2, 3) || !check.float_operands("linear.c2") ||
+      !check.token_operand("linear.c3", 0))
+    return check.failed();
+  const Type& x = check.operands[0];
+  const Type& w = check.operands[1];
+  if (!check.require(w.rank() == 2 && w.dims[1] == channels_of(x), "linear.c4",
+                     "weight must be [out, {}], got {}", channels_of(x), to_string(w)))
+    return check.failed();
+  if (check.operands.size() == 3 && !check.has_dims("linear.c5", 2, {w.dims[0]}))
+    return check.failed();
+  return check.result(with_channels(x, w.dims[0]));
+}
+
+}  // namespace moec::inference

@@ -1,0 +1,49 @@
+#include "ir/infer_op.h"
+
+namespace moec::inference {
+
+Inferred infer_op(const Conv& op, Check& check) {
+  if (!check.count("conv.c1", 2, 3) || !check.float_operands("conv.c2")) return check.failed();
+  const Type& x = check.operands[0];
+  const Type& w = check.operands[1];
+  if (!check.require(x.layout == Layout::channels, "conv.c3",
+                     "x must be a channels tensor [1, C, T, 1], got {}", to_string(x)) ||
+      !check.require(w.rank() == 4 && w.dims[3] == 1, "conv.c4",
+                     "weight must be [N, C/groups, K, 1], got {}", to_string(w)))
+    return check.failed();
+  const int64_t channels = channels_of(x), outputs = w.dims[0];
+  bool good = check.require(op.groups >= 1 && channels % op.groups == 0 && outputs % op.groups == 0,
+                            "conv.c5", "groups {} must divide {} input and {} output channels",
+                            op.groups, channels, outputs);
+  good = good && check.require(w.dims[1] == channels / op.groups, "conv.c6",
+                               "weight must have {} channels a group, got {}", channels / op.groups,
+                               w.dims[1]);
+  good &= check.require(w.dims[2] <= tokens_of(x), "conv.c7", "kernel {} is longer than {} tokens",
+                        w.dims[2], tokens_of(x));
+  if (check.operands.size() == 3) good &= check.has_dims("conv.c8", 2, {outputs});
+  if (!good) return check.failed();
+  return check.result(token_type(x.dtype, Layout::channels, outputs, tokens_of(x) - w.dims[2] + 1));
+}
+
+Inferred infer_op(const MatMul&, Check& check) {
+  if (!check.count("matmul.c1", 2) || !check.float_operands("matmul.c2")) return check.failed();
+  const Dims& a = check.operands[0].dims;
+  const Dims& b = check.operands[1].dims;
+  const size_t rank = a.size();
+  if (!check.require(rank >= 2 && rank == b.size(), "matmul.c3",
+                     "ranks must be equal and at least 2: {} and {}", to_string(a), to_string(b)))
+    return check.failed();
+  if (!check.require(a[rank - 1] == b[rank - 2], "matmul.c4", "inner sizes differ: {} and {}",
+                     to_string(a), to_string(b)))
+    return check.failed();
+  auto batch = broadcast(Dims(a.begin(), a.end() - 2), Dims(b.begin(), b.end() - 2));
+  if (!check.require(batch.has_value(), "matmul.c5", "leading sizes do not broadcast: {} and {}",
+                     to_string(a), to_string(b)))
+    return check.failed();
+  Type type{check.operands[0].dtype, *batch};
+  type.dims.insert(type.dims.end(), {a[rank - 2], b[rank - 1]});
+  if (check.operands[0].layout == Layout::rows) type.layout = Layout::rows;
+  return check.result(std::move(type));
+}
+
+}  // namespace moec::inference
