@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "ir/infer_op.h"
 
 namespace moec::inference {
