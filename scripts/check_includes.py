@@ -44,6 +44,7 @@ LIBRARIES = {
     "CLI/": ["frontends/cli"],
     "nlohmann/": ["models", "frontends/hf", "frontends/cli", "backends/targets"],
     "xxhash.h": ["backends/manifest", "backends/onnx"],
+    "openssl/": ["backends/onnx"],
     "gtest/": [],
     "gmock/": [],
     "benchmark/": [],
@@ -51,7 +52,8 @@ LIBRARIES = {
 
 # What every folder may use: the vocabulary of the whole tree, the system, what the build generates.
 COMMON = re.compile(
-    r"fmt/.*|tl/expected\.hpp|embedded/.*|[a-z_]+|sys/.*|(fcntl|unistd|errno|signal|dirent)\.h"
+    r"fmt/.*|tl/expected\.hpp|embedded/.*|[a-z_]+|sys/.*"
+    r"|(fcntl|unistd|errno|signal|dirent)\.h"
 )
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
