@@ -18,7 +18,8 @@ struct Id {
   uint32_t index = kNone;
 
   bool valid() const { return index != kNone; }
-  auto operator<=>(const Id&) const = default;
+  // clang-tidy 14 takes the 0 that <=> is compared with for a null pointer.
+  auto operator<=>(const Id&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 using ValueId = Id<struct ValueTag>;

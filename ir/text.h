@@ -5,9 +5,9 @@
 //     input %hidden : f32[1,64,8,1]{channels}
 //     state k_state : f32[1,2,16,32]
 //     %router.weight = weight @model.layers.0.mlp.gate.weight:bf16[8,64] | cast(f32) : f32[8,64]
-//     %2 = constant {type = f32[], values = [0.5]} : f32[]
-//     %values, %indices = topk %hidden {k = 2, axis = 1} : f32[1,2,8,1]{channels}, i64[1,2,8,1]{…}
-//     state_write %5 {state = "k_state"}
+//     %2 = constant {type = f32[2], values = [0.5, 1]} : f32[2]
+//     %values, %indices = topk %2 {k = 1, axis = 0} : f32[1], i64[1]
+//     state_write %k_new {state = "k_state"}
 //     output moe_out = %values
 //   }
 //

@@ -50,13 +50,13 @@ class Verifier {
 
  private:
   template <class... Args>
-  void find(std::string_view code, std::string label, fmt::format_string<Args...> cause,
+  void find(std::string_view code, const std::string& label, fmt::format_string<Args...> cause,
             Args&&... args) {
     findings_.push_back({Severity::error,
                          std::string(code),
                          fmt::format(cause, std::forward<Args>(args)...),
                          fmt::format("ir/OPS.md explains {}", code),
-                         {.shard = shard_.name, .op = std::move(label)}});
+                         {.shard = shard_.name, .op = label}});
   }
 
   // shard.s1
@@ -163,9 +163,9 @@ class Verifier {
 
   // shard.s4
   void check_types() {
-    auto check = [&](const Type& type, std::string label) {
+    auto check = [&](const Type& type, const std::string& label) {
       if (!is_well_formed(type))
-        find("shard.s4", std::move(label),
+        find("shard.s4", label,
              "{} is no type: at most {} positive sizes that fit the layout and hold at most 2^48 "
              "elements",
              to_string(type), kMaxRank);

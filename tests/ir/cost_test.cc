@@ -27,7 +27,7 @@ TEST(Cost, SoftMoeActiveShareIsTopK) {
   ValueId routing = b.input("routing", tokens(2));
   std::vector<ValueId> operands = {x, routing};
   for (uint64_t e = 0; e < 2; ++e)
-    for (Dims dims : {Dims{6, 4}, Dims{6, 4}, Dims{4, 6}})
+    for (const Dims& dims : {Dims{6, 4}, Dims{6, 4}, Dims{4, 6}})
       operands.push_back(b.weight(seeded_view(e, {DType::f32, dims})));
   b.output("y", b.emit(SoftMoe{.experts = 2}, operands));
   ShardCost cost = count_cost(b.finish(), 1, 2);

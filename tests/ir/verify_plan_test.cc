@@ -45,7 +45,8 @@ struct Sample {
 
   void add(ShardDecl shard, ShardInterface interface, std::vector<InputBinding> inputs,
            std::vector<OutputBinding> outputs) {
-    plan.schedule.push_back({static_cast<uint32_t>(plan.shards.size()), inputs, outputs, "", ""});
+    plan.schedule.push_back(
+        {static_cast<uint32_t>(plan.shards.size()), std::move(inputs), std::move(outputs), "", ""});
     plan.shards.push_back(std::move(shard));
     interfaces.push_back(std::move(interface));
   }

@@ -127,7 +127,7 @@ TEST(ViewTypeErrors, C8Dequant) {
   EXPECT_THAT(type_of_text("@a:i32[4] | dequant(2; @s:f32[2])"), testing::StartsWith("view.c8: "));
   EXPECT_THAT(type_of_text("@a:f32[4] | dequant(2; @s:i32[2])"), testing::StartsWith("view.c8: "));
   WeightView view = tensor_view("a", {DType::f32, {4}});
-  view.steps.push_back(DequantStep{{2}, {}});
+  view.steps.emplace_back(DequantStep{{2}, {}});
   EXPECT_THAT(type_of(view), testing::StartsWith("view.c8: "));
 }
 

@@ -79,7 +79,8 @@ bool check_cases() {
 
 bool check_values_differ() {
   const Shard good = *parse_shard(kGood), other = *parse_shard(kOther);
-  return expect(compare_values(good, good).empty(), "equal values are said to differ") &
+  const bool equal = expect(compare_values(good, good).empty(), "equal values are said to differ");
+  return equal &&
          expect(compare_values(good, other).size() == 3, "unequal values are said to be equal");
 }
 
@@ -92,7 +93,7 @@ bool check_diff() {
 }  // namespace
 
 int self_test() {
-  bool good = check_cases() & check_values_differ() & check_diff();
+  bool good = check_cases() && check_values_differ() && check_diff();
   for (const SelfTest& test : kTests) good &= check(test);
   fmt::print("self-test {}\n", good ? "passed" : "failed");
   return good ? 0 : 1;
