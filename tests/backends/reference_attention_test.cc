@@ -1,7 +1,7 @@
 // Attention against a loop in double over (head, query, key), with every feature on and off.
 #include <cmath>
 
-#include "reference_testing.h"
+#include "tests/backends/reference_testing.h"
 
 namespace moec {
 namespace {

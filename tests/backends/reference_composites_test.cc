@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reference_testing.h"
+#include "tests/backends/reference_testing.h"
 
 namespace moec {
 namespace {

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "ir/scalar.h"
-#include "reference_testing.h"
-#include "weights_testing.h"
+#include "tests/backends/reference_testing.h"
+#include "tests/backends/weights_testing.h"
 
 namespace moec {
 namespace {

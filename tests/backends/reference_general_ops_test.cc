@@ -1,7 +1,7 @@
 // Each general op on values written here.
 #include <cmath>
 
-#include "reference_testing.h"
+#include "tests/backends/reference_testing.h"
 
 namespace moec {
 namespace {

@@ -1,6 +1,6 @@
 // The bulk conversions against the definitions in ir/scalar.h.
 #include "backends/weights/convert.h"
-#include "weights_testing.h"
+#include "tests/backends/weights_testing.h"
 
 namespace moec {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "weights_testing.h"
+#include "tests/backends/weights_testing.h"
 
 namespace moec {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "backends/weights/weight_reader.h"
-#include "weights_testing.h"
+#include "tests/backends/weights_testing.h"
 
 namespace moec {
 namespace {

@@ -1,5 +1,5 @@
 // Views of the kinds that the compiler makes, against the oracle, and their counts.
-#include "weights_testing.h"
+#include "tests/backends/weights_testing.h"
 
 namespace moec {
 namespace {
