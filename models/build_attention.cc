@@ -95,6 +95,8 @@ void build_attention(ShardScope& scope) {
   ValueId out = scope.linear(results[0], "o", scope.model().attention.o_bias ? "o_bias" : "", "o");
   b.output("hidden", b.add(in.x, out, "hidden"));
   if (op.cache == CacheForm::blend) {
+    b.name_if_unnamed(results[1], "k_blended");
+    b.name_if_unnamed(results[2], "v_blended");
     b.emit_all(StateWrite{"k_state"}, {results[1]});
     b.emit_all(StateWrite{"v_state"}, {results[2]});
   } else {
