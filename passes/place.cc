@@ -1,4 +1,8 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <set>
 
 #include "passes/passes.h"
 
@@ -19,15 +23,28 @@ Diagnostic state_refusal(const Target& target, const Shard& shard, const State& 
       {.shard = shard.name}};
 }
 
-Diagnostic rule_finding(const Target& target, const TargetRule& rule, const Shard& shard,
-                        const Op& op) {
+// The ops that one rule concerns.
+struct Concerned {
+  std::set<std::string_view> names;
+  size_t count = 0;
+  Place first;
+};
+
+Diagnostic rule_finding(const Target& target, const TargetRule& rule, const Concerned& ops) {
   const std::string unit =
       rule.unit.empty() ? "nothing runs it" : fmt::format("{} would run it", rule.unit);
+  const std::string names = fmt::format("{}", fmt::join(ops.names, ", "));
   return {rule.severity, "place.rule",
           fmt::format("rule {} of target {} concerns {}: {} ({})", rule.id, target.name,
-                      mnemonic(op.data), rule.reason, unit),
+                      ops.count == 1 ? names : fmt::format("{} ops ({})", ops.count, names),
+                      rule.reason, unit),
           fmt::format("moec check --explain {} tells its source and confidence", rule.id),
-          place_of(shard, op)};
+          ops.first};
+}
+
+void add(Concerned& ops, const Shard& shard, const Op& op) {
+  if (ops.count++ == 0) ops.first = place_of(shard, op);
+  ops.names.insert(mnemonic(op.data));
 }
 
 }  // namespace
@@ -37,12 +54,18 @@ Result<Shard> place(const Shard& shard, PassContext& context) {
   Diagnostics refusals;
   if (!target.has_state)
     for (const State& state : shard.states) refusals.push_back(state_refusal(target, shard, state));
+  // A refusal names each op; a warning would say the same of hundreds, so it counts them.
+  std::map<const TargetRule*, Concerned, std::less<>> warned;
   for (OpId id : op_ids(shard)) {
     const TargetRule* rule = broken_rule(target, shard, id);
     if (!rule) continue;
-    Diagnostics& where = rule->severity == Severity::error ? refusals : context.notes;
-    where.push_back(rule_finding(target, *rule, shard, shard.ops[id]));
+    Concerned alone;
+    Concerned& ops = rule->severity == Severity::error ? alone : warned[rule];
+    add(ops, shard, shard.ops[id]);
+    if (rule->severity == Severity::error) refusals.push_back(rule_finding(target, *rule, alone));
   }
+  for (const TargetRule& rule : target.rules)
+    if (warned.contains(&rule)) context.notes.push_back(rule_finding(target, rule, warned[&rule]));
   if (!refusals.empty()) return fail(std::move(refusals));
   Shard placed = shard;
   placed.form = Form::placed;

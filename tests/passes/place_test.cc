@@ -54,6 +54,17 @@ TEST(Place, LeavesAWarningAsANote) {
   EXPECT_EQ(context.notes[0].severity, Severity::warning);
 }
 
+TEST(Place, WarnsOncePerRuleAndCountsTheOps) {
+  TargetRule rule = no_topk(Severity::warning);
+  rule.names = {"topk", "exp"};
+  PassContext context{{.target = target_with({rule})}, {}};
+  run_passes(static_shard(), "place", context);
+  ASSERT_EQ(context.notes.size(), 1u);
+  EXPECT_EQ(context.notes[0].cause,
+            "rule O7 of target somewhere concerns 2 ops (exp, topk): the unit cannot sort (cpu "
+            "would run it)");
+}
+
 TEST(Place, RefusesEveryBreachAtOnce) {
   TargetRule no_exp = no_topk(Severity::error);
   no_exp.names = {"exp"};
