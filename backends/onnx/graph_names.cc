@@ -41,7 +41,7 @@ GraphNames::GraphNames(const Shard& shard)
   name_others();
 }
 
-std::string GraphNames::claim(NameSet& taken, std::string wanted) {
+std::string GraphNames::claim(NameSet& taken, const std::string& wanted) {
   std::string name = wanted;
   for (int suffix = 2; !taken.insert(name).second; ++suffix)
     name = wanted + "_" + std::to_string(suffix);

@@ -23,7 +23,7 @@ class GraphNames {
   const std::string& tensor(ValueId value) const { return tensors_[value]; }
   std::string node(OpId op);
   // A fresh tensor name, `wanted` if it is free.
-  std::string fresh(std::string wanted) { return claim(tensor_names_, std::move(wanted)); }
+  std::string fresh(const std::string& wanted) { return claim(tensor_names_, wanted); }
   // A fresh node name under the shard's path.
   std::string fresh_node(std::string_view last);
 
@@ -33,7 +33,7 @@ class GraphNames {
 
  private:
   using NameSet = std::unordered_set<std::string>;
-  static std::string claim(NameSet& taken, std::string wanted);
+  static std::string claim(NameSet& taken, const std::string& wanted);
   void name_outputs();
   void name_others();
   std::string wanted_name(ValueId value) const;

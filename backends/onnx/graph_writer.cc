@@ -62,7 +62,7 @@ class GraphWriter {
  private:
   void write_ports();
   void write_initializer(const Op& op);
-  void write_node(OpId op);
+  void write_node(OpId id);
   void write_copy(const Output& output);
   const std::string& integers(const std::vector<int64_t>& values);
 

@@ -96,7 +96,7 @@ Status GraphReader::index_tensors() {
 
 std::string GraphReader::claim_name(const std::string& tensor) {
   const auto label = metadata_.labels.find(tensor);
-  const std::string wanted = ir_name(label == metadata_.labels.end() ? tensor : label->second);
+  std::string wanted = ir_name(label == metadata_.labels.end() ? tensor : label->second);
   if (wanted.empty()) return wanted;
   std::string name = wanted;
   for (int suffix = 2; !names_.insert(name).second; ++suffix)
