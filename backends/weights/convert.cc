@@ -1,5 +1,6 @@
 #include "backends/weights/convert.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -26,36 +27,42 @@ void store(std::byte* to, size_t index, T value) {
   std::memcpy(to + index * sizeof(T), &value, sizeof(T));
 }
 
-uint32_t bits_of(float value) { return std::bit_cast<uint32_t>(value); }
+// The three functions below work on int32_t: signed comparisons are what the oldest vector units
+// have. Magnitudes, without the sign bit, are never negative.
+int32_t magnitude_of(float value) {
+  return static_cast<int32_t>(std::bit_cast<uint32_t>(value) & kMagnitude);
+}
 
 // The exponent field moves up by 112 through a multiplication, which also makes subnormals normal;
 // infinities and NaNs, whose exponent must become all ones, get it by an OR.
 float wide_from_f16(uint16_t bits) {
-  const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fffu) << 13;
-  const uint32_t scaled = bits_of(std::bit_cast<float>(magnitude) * 0x1p112f);
-  const uint32_t special = magnitude >= 0x0f800000u ? kInfinity | magnitude : scaled;
-  return std::bit_cast<float>(special | (static_cast<uint32_t>(bits & 0x8000u) << 16));
+  const int32_t magnitude = (bits & 0x7fff) << 13;
+  const auto scaled = std::bit_cast<int32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
+  const int32_t wide = magnitude >= 0x0f800000 ? magnitude | 0x7f800000 : scaled;
+  return std::bit_cast<float>(static_cast<uint32_t>(wide) |
+                              (static_cast<uint32_t>(bits & 0x8000) << 16));
 }
 
 // All three cases are computed and one is chosen, without a branch. For results below the normal
 // range, adding 0.5 lets the float unit do the rounding: one unit in the last place of [0.5, 1) is
 // 2^-24, the smallest f16.
-uint16_t narrow_to_f16(float value) {
-  const uint32_t bits = bits_of(value);
-  const uint32_t magnitude = bits & kMagnitude;
-  const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  const uint32_t tiny = bits_of(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  const uint32_t special = magnitude > kInfinity ? 0x7e00u : 0x7c00u;
-  const uint32_t finite = magnitude < 0x38800000u ? tiny : normal;
-  const uint32_t chosen = magnitude >= 0x477ff000u ? special : finite;
-  return static_cast<uint16_t>(chosen | ((bits >> 16) & 0x8000u));
+int32_t narrow_to_f16(float value) {
+  const int32_t magnitude = magnitude_of(value);
+  const int32_t normal = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  const int32_t tiny = std::bit_cast<int32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;
+  const int32_t finite = magnitude < 0x38800000 ? tiny : normal;
+  const int32_t special = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;
+  return magnitude < 0x477ff000 ? finite : special;
 }
 
-uint16_t narrow_to_bf16(float value) {
-  const uint32_t bits = bits_of(value);
-  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const uint32_t nan = (bits >> 16) | 0x40u;
-  return static_cast<uint16_t>((bits & kMagnitude) > kInfinity ? nan : rounded);
+int32_t narrow_to_bf16(float value) {
+  const int32_t magnitude = magnitude_of(value);
+  const int32_t nan = (magnitude >> 16) | 0x40;
+  // Unsigned: the largest NaNs would pass the range of int32_t.
+  const auto rounded = static_cast<int32_t>((static_cast<uint32_t>(magnitude) + 0x7fffu +
+                                             ((static_cast<uint32_t>(magnitude) >> 16) & 1u)) >>
+                                            16);
+  return magnitude > 0x7f800000 ? nan : rounded;
 }
 
 const std::array<float, 256>& f8_table() {
@@ -73,16 +80,22 @@ void decode_each(const std::byte* from, size_t count, float* to, Convert convert
   for (size_t i = 0; i < count; ++i) to[i] = convert(load<T>(from, i));
 }
 
-// `infinity` is the bits of the 16-bit format's infinity.
+// `convert` gives the 16 bits without the sign, `infinity` those of the infinite. The overflows of
+// a stretch are counted in 32 bits, which keeps the loop in one width.
 template <class Convert>
-uint64_t encode_each(const float* from, size_t count, std::byte* to, uint16_t infinity,
+uint64_t encode_each(const float* from, size_t count, std::byte* to, int32_t infinity,
                      Convert convert) {
+  constexpr size_t kStretch = size_t{1} << 20;
   uint64_t overflows = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const uint16_t bits = convert(from[i]);
-    store(to, i, bits);
-    const bool finite = (bits_of(from[i]) & kMagnitude) < kInfinity;
-    overflows += static_cast<uint64_t>(finite & ((bits & 0x7fffu) == infinity));
+  for (size_t begin = 0; begin < count; begin += kStretch) {
+    int32_t found = 0;
+    for (size_t i = begin; i < std::min(count, begin + kStretch); ++i) {
+      const int32_t bits = convert(from[i]);
+      const int32_t sign = static_cast<int32_t>(std::bit_cast<uint32_t>(from[i]) >> 16) & 0x8000;
+      store(to, i, static_cast<uint16_t>(bits | sign));
+      found += (bits == infinity ? 1 : 0) & (magnitude_of(from[i]) < 0x7f800000 ? 1 : 0);
+    }
+    overflows += static_cast<uint64_t>(found);
   }
   return overflows;
 }
@@ -105,7 +118,7 @@ void decode(DType dtype, const std::byte* from, size_t count, float* to) {
       std::memcpy(to, from, count * sizeof(float));
       return;
     case DType::f16:
-      return decode_each<uint16_t>(from, count, to, wide_from_f16);
+      return decode_each<uint16_t>(from, count, to, [](uint16_t v) { return wide_from_f16(v); });
     case DType::bf16:
       return decode_each<uint16_t>(from, count, to, [](uint16_t bits) {
         return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
@@ -125,8 +138,10 @@ void decode(DType dtype, const std::byte* from, size_t count, float* to) {
 }
 
 uint64_t encode(DType dtype, const float* from, size_t count, std::byte* to) {
-  if (dtype == DType::f16) return encode_each(from, count, to, 0x7c00u, narrow_to_f16);
-  if (dtype == DType::bf16) return encode_each(from, count, to, 0x7f80u, narrow_to_bf16);
+  if (dtype == DType::f16)
+    return encode_each(from, count, to, 0x7c00, [](float v) { return narrow_to_f16(v); });
+  if (dtype == DType::bf16)
+    return encode_each(from, count, to, 0x7f80, [](float v) { return narrow_to_bf16(v); });
   MOEC_CHECK(dtype == DType::f32, "no conversion from f32 to {}", dtype_name(dtype));
   std::memcpy(to, from, count * sizeof(float));
   return 0;
@@ -135,9 +150,10 @@ uint64_t encode(DType dtype, const float* from, size_t count, std::byte* to) {
 uint64_t scale(float factor, float* values, size_t count) {
   uint64_t overflows = 0;
   for (size_t i = 0; i < count; ++i) {
-    const bool finite = (bits_of(values[i]) & kMagnitude) < kInfinity;
+    const int32_t before = magnitude_of(values[i]);
     values[i] *= factor;
-    overflows += static_cast<uint64_t>(finite & ((bits_of(values[i]) & kMagnitude) == kInfinity));
+    overflows += static_cast<uint64_t>((before < 0x7f800000 ? 1 : 0) &
+                                       (magnitude_of(values[i]) == 0x7f800000 ? 1 : 0));
   }
   return overflows;
 }

@@ -9,8 +9,6 @@
 namespace moec {
 namespace {
 
-// A transposed copy touches one of its sides in steps; tiles this wide keep that side's cache lines
-// in use until they are done with.
 constexpr int64_t kTile = 32;
 
 template <class T>
@@ -19,14 +17,32 @@ void copy_line(const std::byte* from, std::byte* to, const WalkAxis& axis) {
     std::memcpy(to + i * axis.to, from + i * axis.from, sizeof(T));
 }
 
+// A transpose. By way of a tile of its own, so that each cache line of either side is touched once:
+// lines a power of two apart push each other out of a cache.
+template <class T>
+void transpose_tile(const std::byte* from, std::byte* to, const WalkAxis& outer,
+                    const WalkAxis& inner) {
+  T tile[kTile][kTile];
+  for (int64_t i = 0; i < outer.extent; ++i)
+    for (int64_t j = 0; j < inner.extent; ++j)
+      std::memcpy(&tile[j][i], from + i * outer.from + j * inner.from, sizeof(T));
+  for (int64_t j = 0; j < inner.extent; ++j)
+    std::memcpy(to + j * inner.to, tile[j], static_cast<size_t>(outer.extent) * sizeof(T));
+}
+
 template <class T>
 void copy_plane(const std::byte* from, std::byte* to, const WalkAxis& outer,
                 const WalkAxis& inner) {
-  for (int64_t i = 0; i < outer.extent; i += kTile)
-    for (int64_t j = 0; j < inner.extent; j += kTile)
-      for (int64_t k = i; k < std::min(outer.extent, i + kTile); ++k)
-        copy_line<T>(from + k * outer.from + j * inner.from, to + k * outer.to + j * inner.to,
-                     {std::min(kTile, inner.extent - j), inner.from, inner.to});
+  if (outer.to != sizeof(T)) {
+    for (int64_t i = 0; i < outer.extent; ++i)
+      copy_line<T>(from + i * outer.from, to + i * outer.to, inner);
+    return;
+  }
+  for (int64_t j = 0; j < inner.extent; j += kTile)
+    for (int64_t i = 0; i < outer.extent; i += kTile)
+      transpose_tile<T>(from + i * outer.from + j * inner.from, to + i * outer.to + j * inner.to,
+                        {std::min(kTile, outer.extent - i), outer.from, outer.to},
+                        {std::min(kTile, inner.extent - j), inner.from, inner.to});
 }
 
 template <class T>

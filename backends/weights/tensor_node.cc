@@ -11,24 +11,29 @@ constexpr int64_t kGapBytes = 2048;
 // From this size on a stretch goes straight to its destination.
 constexpr int64_t kDirectBytes = 4096;
 
-// The innermost axes of a walk that one read of the file covers: of the outermost of them, `axis`,
-// `steps` positions at a time.
+// What is read at a time where elements go elsewhere: a span, which is one read of the file and
+// covers the axes of the walk from `axis` on; and several spans side by side, along the axis
+// before, so that the copy can turn them a tile at a time.
 struct Band {
-  size_t axis = 0;
-  int64_t steps = 1;
-  int64_t bytes = 0;  // what one read takes
+  size_t axis = 0;    // the span's outermost axis
+  int64_t steps = 1;  // of the positions on that axis, how many a span covers
+  int64_t bytes = 0;  // of a span
+  int64_t spans = 1;  // along axis - 1; more than 1 only where a span covers all of `axis`
 };
 
 Band widest_band(const Walk& walk, int64_t width, int64_t limit) {
-  Band band{walk.size(), 1, width};
+  Band band{walk.size(), 1, width, 1};
   while (band.axis > 0) {
     const WalkAxis& next = walk[band.axis - 1];
     const int64_t room = 1 + (limit - band.bytes) / next.from;
     if (next.from - band.bytes > kGapBytes || room < 2) break;
-    band = {band.axis - 1, std::min(room, next.extent),
-            band.bytes + (std::min(room, next.extent) - 1) * next.from};
-    if (band.steps < next.extent) break;
+    band.axis -= 1;
+    band.steps = std::min(room, next.extent);
+    band.bytes += (band.steps - 1) * next.from;
+    if (band.steps < next.extent) return band;
   }
+  if (band.axis > 0)
+    band.spans = std::clamp<int64_t>(limit / band.bytes, 1, walk[band.axis - 1].extent);
   return band;
 }
 
@@ -95,29 +100,46 @@ class TensorNode : public ViewNode {
     });
   }
 
-  Status read_bands(uint64_t offset, std::byte* to, Walk walk, ReadContext& context) const {
-    const auto unit = static_cast<int64_t>(width());
-    const Band band =
-        widest_band(walk, unit, static_cast<int64_t>(scratch_bytes(1, context.options)));
-    auto buffer = context.scratch.take(static_cast<size_t>(band.bytes));
-    Walk inside(walk.begin() + static_cast<std::ptrdiff_t>(band.axis), walk.end());
-    return for_each_offset(walk, band.axis, [&](int64_t from, int64_t at) {
-      return read_band_axis(offset + static_cast<uint64_t>(from), to + at, inside, band,
-                            buffer.data(), context);
+  Status read_bands(uint64_t offset, std::byte* to, const Walk& walk, ReadContext& context) const {
+    const Band band = widest_band(walk, static_cast<int64_t>(width()),
+                                  static_cast<int64_t>(scratch_bytes(1, context.options)));
+    auto buffer = context.scratch.take(static_cast<size_t>(band.bytes * band.spans));
+    const bool side_by_side = band.spans > 1;
+    const size_t outer = side_by_side ? band.axis - 1 : band.axis;
+    const Walk inside(walk.begin() + static_cast<std::ptrdiff_t>(outer), walk.end());
+    return for_each_offset(walk, outer, [&](int64_t from, int64_t at) {
+      const uint64_t begin = offset + static_cast<uint64_t>(from);
+      return side_by_side ? read_spans(begin, to + at, inside, band, buffer.data(), context)
+                          : read_long_spans(begin, to + at, inside, band, buffer.data(), context);
     });
   }
 
-  // Along the band's own axis, `steps` positions a read; the last read may be shorter.
-  Status read_band_axis(uint64_t offset, std::byte* to, Walk inside, const Band& band,
-                        std::byte* buffer, ReadContext& context) const {
-    if (inside.empty()) return fetch(offset, to, width(), context);
-    const WalkAxis axis = inside.front();
-    for (int64_t done = 0; done < axis.extent; done += band.steps) {
-      inside.front().extent = std::min(band.steps, axis.extent - done);
-      const int64_t bytes = band.bytes - (band.steps - inside.front().extent) * axis.from;
-      MOEC_TRY(fetch(offset + static_cast<uint64_t>(done * axis.from), buffer,
+  // The walk's first axis leads from span to span.
+  Status read_spans(uint64_t offset, std::byte* to, Walk walk, const Band& band, std::byte* buffer,
+                    ReadContext& context) const {
+    const WalkAxis along = walk.front();
+    walk.front().from = band.bytes;
+    for (int64_t done = 0; done < along.extent; done += band.spans) {
+      walk.front().extent = std::min(band.spans, along.extent - done);
+      for (int64_t i = 0; i < walk.front().extent; ++i)
+        MOEC_TRY(fetch(offset + static_cast<uint64_t>((done + i) * along.from),
+                       buffer + i * band.bytes, static_cast<size_t>(band.bytes), context));
+      copy_strided(buffer, to + done * along.to, walk, width());
+    }
+    return {};
+  }
+
+  // The walk's first axis is the span's own; the last span may be shorter.
+  Status read_long_spans(uint64_t offset, std::byte* to, Walk walk, const Band& band,
+                         std::byte* buffer, ReadContext& context) const {
+    if (walk.empty()) return fetch(offset, to, width(), context);
+    const WalkAxis along = walk.front();
+    for (int64_t done = 0; done < along.extent; done += band.steps) {
+      walk.front().extent = std::min(band.steps, along.extent - done);
+      const int64_t bytes = band.bytes - (band.steps - walk.front().extent) * along.from;
+      MOEC_TRY(fetch(offset + static_cast<uint64_t>(done * along.from), buffer,
                      static_cast<size_t>(bytes), context));
-      copy_strided(buffer, to + done * axis.to, inside, width());
+      copy_strided(buffer, to + done * along.to, walk, width());
     }
     return {};
   }
