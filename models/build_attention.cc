@@ -11,20 +11,20 @@ struct AttentionInputs {
 
 AttentionInputs declare_inputs(ShardScope& scope) {
   const AttentionConfig& attention = scope.model().attention;
-  const int64_t T = scope.tokens, S = scope.options().context;
+  const int64_t tokens = scope.tokens, context = scope.options().context;
   const bool blend = scope.options().cache == CacheForm::blend;
-  const Type cache = scope.type_of({1, attention.kv_heads, S, attention.head_dim});
+  const Type cache = scope.type_of({1, attention.kv_heads, context, attention.head_dim});
   Builder& b = scope.b;
 
   AttentionInputs in;
   in.x = b.input("x", scope.token_type_of(scope.model().hidden));
   if (attention.rope.style != RopeStyle::none) {
-    in.rope_cos = b.input("rope_cos", scope.type_of({T, attention.rope.dims / 2}));
-    in.rope_sin = b.input("rope_sin", scope.type_of({T, attention.rope.dims / 2}));
+    in.rope_cos = b.input("rope_cos", scope.type_of({tokens, attention.rope.dims / 2}));
+    in.rope_sin = b.input("rope_sin", scope.type_of({tokens, attention.rope.dims / 2}));
   }
-  in.mask = b.input("attn_mask", scope.type_of({1, 1, T, blend ? S : S + T}));
+  in.mask = b.input("attn_mask", scope.type_of({1, 1, tokens, blend ? context : context + tokens}));
   if (blend) {
-    in.write_mask = b.input("kv_write_mask", scope.type_of({1, 1, S, T}));
+    in.write_mask = b.input("kv_write_mask", scope.type_of({1, 1, context, tokens}));
     b.state("k_state", cache);
     b.state("v_state", cache);
     in.k_cache = b.emit(StateRead{"k_state"}, {}, "k_cache");

@@ -60,7 +60,7 @@ ValueId gated_mlp(ShardScope& scope, ValueId x, std::vector<std::string_view> ro
 
 ValueId shared_expert(ShardScope& scope, ValueId x) {
   std::vector<std::string_view> roles = {"shared_gate_proj", "shared_up", "shared_down"};
-  if (scope.model().moe.shared_gated) roles.push_back("shared_sigmoid_gate");
+  if (scope.model().moe.shared_gated) roles.emplace_back("shared_sigmoid_gate");
   return gated_mlp(scope, x, std::move(roles), "shared_expert");
 }
 

@@ -7,8 +7,8 @@
 namespace moec {
 namespace {
 
-bool is_number(const Concept& concept_) {
-  return concept_.type == ConceptType::integer || concept_.type == ConceptType::number;
+bool is_number(const Concept& item) {
+  return item.type == ConceptType::integer || item.type == ConceptType::number;
 }
 
 // "= a", "= a * b", "= a / b".
@@ -25,9 +25,9 @@ std::optional<ConceptExpression> parse_expression(std::string_view text) {
   return std::nullopt;
 }
 
-bool fits(const Concept& concept_, const JsonValue& value) {
-  if (value.is_null()) return concept_.presence == Presence::optional;
-  switch (concept_.type) {
+bool fits(const Concept& item, const JsonValue& value) {
+  if (value.is_null()) return item.presence == Presence::optional;
+  switch (item.type) {
     case ConceptType::integer:
       return value.integer() != nullptr;
     case ConceptType::number:
@@ -43,36 +43,36 @@ bool fits(const Concept& concept_, const JsonValue& value) {
   return false;
 }
 
-void read_default(FieldReader& reader, const Concept& concept_, const JsonValue& value,
+void read_default(FieldReader& reader, const Concept& item, const JsonValue& value,
                   ConceptRule& rule) {
-  if (is_number(concept_) && value.string() != nullptr) {
+  if (is_number(item) && value.string() != nullptr) {
     rule.expression = parse_expression(*value.string());
     if (!rule.expression)
       reader.error("family.expression",
-                   fmt::format("the default of \"{}\" is no expression: \"{}\"", concept_.name,
+                   fmt::format("the default of \"{}\" is no expression: \"{}\"", item.name,
                                printable(*value.string())),
                    value, "Write \"= a\", \"= a * b\" or \"= a / b\" with names of concepts.");
     return;
   }
-  if (!fits(concept_, value))
+  if (!fits(item, value))
     reader.error("family.type",
-                 fmt::format("the default of \"{}\" cannot be {}", concept_.name, kind_name(value)),
+                 fmt::format("the default of \"{}\" cannot be {}", item.name, kind_name(value)),
                  value);
   rule.fallback = value;
 }
 
-ConceptRule read_rule(FieldReader& reader, const Concept& concept_, const JsonValue& fields) {
+ConceptRule read_rule(FieldReader& reader, const Concept& item, const JsonValue& fields) {
   ConceptRule rule;
   static constexpr std::string_view kKnown[] = {"keys", "default", "only"};
-  std::string where = fmt::format("concept \"{}\"", concept_.name);
+  std::string where = fmt::format("concept \"{}\"", item.name);
   if (fields.object() == nullptr) {
-    reader.wrong_type(concept_.name, "an object", fields);
+    reader.wrong_type(item.name, "an object", fields);
     return rule;
   }
   reader.only_fields(fields, where, kKnown);
   if (const JsonValue* keys = fields.find("keys")) rule.keys = reader.texts_of("keys", *keys);
   if (const JsonValue* only = fields.find("only")) rule.only = reader.texts_of("only", *only);
-  if (const JsonValue* value = fields.find("default")) read_default(reader, concept_, *value, rule);
+  if (const JsonValue* value = fields.find("default")) read_default(reader, item, *value, rule);
   if (rule.keys.empty() && !rule.fallback && !rule.expression)
     reader.error("family.missing_field", where + " has neither keys nor a default", fields);
   return rule;
@@ -81,8 +81,8 @@ ConceptRule read_rule(FieldReader& reader, const Concept& concept_, const JsonVa
 void check_term(FieldReader& reader, const Family& family, const std::string& name,
                 const JsonValue& at) {
   auto found = family.concepts.find(name);
-  const Concept* concept_ = find_concept(name);
-  if (found != family.concepts.end() && is_number(*concept_) && !found->second.expression) return;
+  const Concept* item = find_concept(name);
+  if (found != family.concepts.end() && is_number(*item) && !found->second.expression) return;
   reader.error("family.expression",
                fmt::format("\"{}\" cannot stand in an expression", printable(name)), at,
                "An expression names numeric concepts of this descriptor that are no expressions "
@@ -90,10 +90,10 @@ void check_term(FieldReader& reader, const Family& family, const std::string& na
 }
 
 void check_concepts(FieldReader& reader, const Family& family, const JsonValue& root) {
-  for (const Concept& concept_ : all_concepts())
-    if (concept_.presence == Presence::needed && family.concepts.count(concept_.name) == 0)
+  for (const Concept& item : all_concepts())
+    if (item.presence == Presence::needed && family.concepts.count(item.name) == 0)
       reader.error("family.missing_concept",
-                   fmt::format("the concept \"{}\" is missing", concept_.name), root);
+                   fmt::format("the concept \"{}\" is missing", item.name), root);
   for (const auto& [name, rule] : family.concepts) {
     if (!rule.expression) continue;
     check_term(reader, family, rule.expression->left, root);
@@ -107,11 +107,11 @@ void read_concepts(FieldReader& reader, const JsonValue& root, Family& family) {
   const JsonValue::Object* concepts = reader.members(root, "concepts", true);
   if (concepts == nullptr) return;
   std::vector<std::string_view> known;
-  for (const Concept& concept_ : all_concepts()) known.push_back(concept_.name);
+  for (const Concept& item : all_concepts()) known.push_back(item.name);
   reader.only_fields(*root.find("concepts"), "concepts", known);
   for (const JsonMember& member : *concepts)
-    if (const Concept* concept_ = find_concept(member.key))
-      family.concepts[member.key] = read_rule(reader, *concept_, member.value);
+    if (const Concept* item = find_concept(member.key))
+      family.concepts[member.key] = read_rule(reader, *item, member.value);
   check_concepts(reader, family, root);
 }
 

@@ -56,7 +56,8 @@ void read_axes(FieldReader& reader, const JsonValue& root, FamilyAxes& axes) {
 // ---- tensors -----------------------------------------------------------------------------------
 
 bool placeholders_fit(RoleScope scope, std::string_view text) {
-  bool layer = text.find("{i}") != text.npos, expert = text.find("{e}") != text.npos;
+  bool layer = text.find("{i}") != std::string_view::npos,
+       expert = text.find("{e}") != std::string_view::npos;
   return layer == (scope != RoleScope::model) && expert == (scope == RoleScope::expert);
 }
 

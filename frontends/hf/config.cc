@@ -16,14 +16,14 @@ namespace {
 // A name that must be one of an enum's and, where the descriptor says so, one of the family's.
 template <class E>
 E read_name(ConfigReader& reader, std::string_view concept_name, const std::string& value,
-            std::string code, std::string_view what) {
+            std::string_view code, std::string_view what) {
   const std::vector<std::string>& only =
       reader.family().concepts.at(std::string(concept_name)).only;
   std::string key = reader.key_of(concept_name);
   std::optional<E> parsed = parse_enum<E>(value);
   if (!parsed) {
     auto names = enum_names(E{});
-    reader.error(std::move(code),
+    reader.error(std::string(code),
                  fmt::format("unknown {} \"{}\" in \"{}\"; known: {}", what, printable(value, 60),
                              key, fmt::join(names, ", ")),
                  reader.at(concept_name));

@@ -70,12 +70,12 @@ bool ConfigReader::take_alias(const std::string& alias, Found& found, bool& is_n
 }
 
 std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rule,
-                                                          const Concept& concept_) {
+                                                          const Concept& item) {
   Found found;
   bool is_null = false;
   for (const std::string& alias : rule.keys)
     if (!take_alias(alias, found, is_null)) return std::nullopt;
-  if (found.value != nullptr || (is_null && concept_.presence == Presence::optional)) return found;
+  if (found.value != nullptr || (is_null && item.presence == Presence::optional)) return found;
   if (rule.expression) {
     found.computed = evaluate(*rule.expression);
     return found.computed ? std::optional(found) : std::nullopt;
@@ -85,17 +85,17 @@ std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rul
     return found;
   }
   error("hf.config.missing_key",
-        fmt::format("there is no key for {}; the family {} reads: {}", concept_.name,
+        fmt::format("there is no key for {}; the family {} reads: {}", item.name,
                     family_.model_type, fmt::join(rule.keys, ", ")),
         nullptr, "Add the key; its value stands in the model's documentation.");
   return std::nullopt;
 }
 
 std::optional<ConfigReader::Found> ConfigReader::lookup(std::string_view concept_name) {
-  const Concept* concept_ = find_concept(concept_name);
-  MOEC_CHECK(concept_ != nullptr, "no concept {}", concept_name);
+  const Concept* item = find_concept(concept_name);
+  MOEC_CHECK(item != nullptr, "no concept {}", concept_name);
   auto rule = family_.concepts.find(concept_name);
-  return rule == family_.concepts.end() ? Found{} : look_for(rule->second, *concept_);
+  return rule == family_.concepts.end() ? Found{} : look_for(rule->second, *item);
 }
 
 std::optional<double> ConfigReader::evaluate(const ConceptExpression& expression) {
@@ -120,24 +120,24 @@ void ConfigReader::wrong_type(std::string_view concept_name, const Found& found,
         found.value);
 }
 
-std::optional<int64_t> ConfigReader::in_range(const Concept& concept_, const Found& found,
+std::optional<int64_t> ConfigReader::in_range(const Concept& item, const Found& found,
                                               double value) {
-  std::string name = found.key.empty() ? std::string(concept_.name) : found.key;
-  if (std::floor(value) == value && value >= static_cast<double>(concept_.minimum) &&
-      value <= static_cast<double>(concept_.maximum))
+  std::string name = found.key.empty() ? std::string(item.name) : found.key;
+  if (std::floor(value) == value && value >= static_cast<double>(item.minimum) &&
+      value <= static_cast<double>(item.maximum))
     return static_cast<int64_t>(value);
   error("hf.config.range",
         fmt::format("\"{}\" is {}, it must be a whole number from {} to {}", name, value,
-                    concept_.minimum, concept_.maximum),
+                    item.minimum, item.maximum),
         found.computed ? nullptr : found.value);
   return std::nullopt;
 }
 
-std::optional<int64_t> ConfigReader::integer_of(const Concept& concept_, const Found& found) {
-  if (found.computed) return in_range(concept_, found, *found.computed);
+std::optional<int64_t> ConfigReader::integer_of(const Concept& item, const Found& found) {
+  if (found.computed) return in_range(item, found, *found.computed);
   if (const int64_t* whole = found.value->integer())
-    return in_range(concept_, found, static_cast<double>(*whole));
-  wrong_type(concept_.name, found, "an integer");
+    return in_range(item, found, static_cast<double>(*whole));
+  wrong_type(item.name, found, "an integer");
   return std::nullopt;
 }
 

@@ -57,11 +57,11 @@ class ConfigReader {
   };
   // Nothing after a finding.
   std::optional<Found> lookup(std::string_view concept_name);
-  std::optional<Found> look_for(const ConceptRule& rule, const Concept& concept_);
+  std::optional<Found> look_for(const ConceptRule& rule, const Concept& item);
   bool take_alias(const std::string& alias, Found& found, bool& is_null);
   std::optional<double> evaluate(const ConceptExpression& expression);
-  std::optional<int64_t> integer_of(const Concept& concept_, const Found& found);
-  std::optional<int64_t> in_range(const Concept& concept_, const Found& found, double value);
+  std::optional<int64_t> integer_of(const Concept& item, const Found& found);
+  std::optional<int64_t> in_range(const Concept& item, const Found& found, double value);
   void wrong_type(std::string_view concept_name, const Found& found, std::string_view wanted);
   void check_required_value(const std::string& key, const JsonValue& value);
   void unknown_key(const JsonMember& member);

@@ -138,14 +138,14 @@ class ScheduleRunner {
     return key >= 0 && key <= query && (window == 0 || key > query - window);
   }
   Tensor attention_mask(const Type& type, int64_t window) const {
-    const int64_t keys = type.dims[3], S = plan_.build.context;
+    const int64_t keys = type.dims[3], context = plan_.build.context;
     Tensor mask{type, {}};
     for (int64_t t = 0; t < tokens_; ++t)
       for (int64_t j = 0; j < keys; ++j) {
         // In the append form cache rows hold earlier positions only, and new rows follow them.
-        bool append = keys > S;
-        bool filled = !append || j >= S || j < position_;
-        int64_t key = append && j >= S ? position_ + j - S : j;
+        bool append = keys > context;
+        bool filled = !append || j >= context || j < position_;
+        int64_t key = append && j >= context ? position_ + j - context : j;
         bool see = filled && visible(position_ + t, key, window);
         mask.data.push_back(see ? 0 : static_cast<float>(kMaskedScore));
       }
@@ -158,10 +158,11 @@ class ScheduleRunner {
     return mask;
   }
   void store_rows(Tensor& cache, const Tensor& rows) const {
-    const int64_t heads = cache.type.dims[1], S = cache.type.dims[2], h = cache.type.dims[3];
+    const int64_t heads = cache.type.dims[1], rows_held = cache.type.dims[2],
+                  h = cache.type.dims[3];
     for (int64_t head = 0; head < heads; ++head)
       for (int64_t i = 0; i < tokens_ * h; ++i)
-        cache.data[static_cast<size_t>((head * S + position_) * h + i)] =
+        cache.data[static_cast<size_t>((head * rows_held + position_) * h + i)] =
             rows.data[static_cast<size_t>(head * tokens_ * h + i)];
   }
 
