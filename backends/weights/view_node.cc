@@ -12,6 +12,10 @@ int64_t elements_of(const Region& region) {
 
 Region whole_region(const Dims& dims) { return {Dims(dims.size(), 0), dims}; }
 
+Status ViewNode::read_packed(const Region& region, std::byte* to, ReadContext& context) const {
+  return read(region, {to, row_major_steps(region.size, static_cast<int64_t>(width()))}, context);
+}
+
 NodePtr reshape_node(const NodePtr& node, const Dims& dims) {
   if (NodePtr reshaped = node->reshape(dims)) return reshaped;
   return reindex_node(node, whole(dims));

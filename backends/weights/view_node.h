@@ -51,6 +51,8 @@ class ViewNode {
 
   // Delivers a region of the node, in the node's element type.
   virtual Status read(const Region& region, const Destination& to, ReadContext& context) const = 0;
+  // The same in C order, without gaps.
+  Status read_packed(const Region& region, std::byte* to, ReadContext& context) const;
   // The most scratch that read() takes for a region of `elements` elements.
   virtual uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const = 0;
   // Whether reading in C order jumps about in a file.

@@ -48,8 +48,7 @@ Status stream_cut(const Cut& cut, const TileSink& sink, ReadContext& context) {
     const uint64_t end = std::min(cut.elements, at + cut.block);
     const auto next = static_cast<uint64_t>(first_region(node.type().dims, static_cast<int64_t>(at),
                                                          static_cast<int64_t>(end), region));
-    const auto steps = row_major_steps(region.size, static_cast<int64_t>(node.width()));
-    MOEC_TRY(node.read(region, {buffer.data(), steps}, context));
+    MOEC_TRY(node.read_packed(region, buffer.data(), context));
     const auto count = static_cast<size_t>(next - at);
     context.report.elements += count;
     context.report.nans += count_nans(node.type().dtype, buffer.data(), count);

@@ -8,8 +8,6 @@ namespace moec {
 namespace {
 
 using testing::ElementsAre;
-using testing::FloatNear;
-using testing::Pointwise;
 
 using Doubles = std::vector<double>;
 

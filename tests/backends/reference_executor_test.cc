@@ -10,7 +10,6 @@ namespace moec {
 namespace {
 
 using testing::ElementsAre;
-using testing::ElementsAreArray;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 

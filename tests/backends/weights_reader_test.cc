@@ -96,7 +96,7 @@ TEST(WeightsReader, RefusesTensorsThatTheTableDoesNotHold) {
   EXPECT_EQ(stream_error(*reader, tensor_view("far", kFour)), "weights.out_of_range");
   EXPECT_EQ(stream_error(*reader, tensor_view("no_file", kFour)), "weights.out_of_range");
   WeightView bad_slice = tensor_view("w", kFour);
-  bad_slice.steps.push_back(SliceStep{0, 3, 2});
+  bad_slice.steps.emplace_back(SliceStep{0, 3, 2});
   EXPECT_EQ(stream_error(*reader, bad_slice), "view.c3");
   auto cost = reader->cost(tensor_view("x", kFour));
   ASSERT_FALSE(cost);
@@ -161,7 +161,7 @@ TEST(WeightsReader, StreamsFromSeveralThreads) {
 // A file of 5 GiB that takes no disk: all zeros but for `marks` at given offsets.
 std::string sparse_file(const std::string& name,
                         const std::vector<std::pair<uint64_t, uint16_t>>& marks) {
-  const std::string path = write_file(name, {});
+  std::string path = write_file(name, {});
   fs::resize_file(path, uint64_t{5} << 30);
   const int file = ::open(path.c_str(), O_WRONLY);
   for (auto [offset, value] : marks)

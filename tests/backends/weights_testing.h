@@ -34,7 +34,7 @@ inline std::string temp_path(const std::string& name) {
 }
 
 inline std::string write_file(const std::string& name, const Bytes& bytes) {
-  const std::string path = temp_path(name);
+  std::string path = temp_path(name);
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));

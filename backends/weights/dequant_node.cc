@@ -1,102 +1,11 @@
-// The nodes that change elements: casts and scales, and block dequantisation.
+// The node that multiplies blocks of elements by scales.
 #include <algorithm>
-#include <array>
 
 #include "backends/weights/convert.h"
 #include "backends/weights/view_node.h"
 
 namespace moec {
 namespace {
-
-constexpr size_t kChunk = 2048;  // elements that are converted at a time
-
-struct Rounding {
-  std::optional<float> factor;
-  DType dtype = DType::f32;
-};
-
-Destination row_major(std::byte* data, const Region& region, int64_t unit) {
-  return {data, row_major_steps(region.size, unit)};
-}
-
-// Several roundings in a row, of elements of `from`. Returns the overflows.
-uint64_t convert_chunk(DType from, const std::byte* in, size_t count,
-                       const std::vector<Rounding>& roundings, std::byte* out) {
-  std::array<float, kChunk> values;
-  std::array<std::byte, kChunk * sizeof(float)> rounded;
-  uint64_t overflows = 0;
-  decode(from, in, count, values.data());
-  for (size_t i = 0; i < roundings.size(); ++i) {
-    const Rounding& rounding = roundings[i];
-    if (rounding.factor) overflows += scale(*rounding.factor, values.data(), count);
-    const bool last = i + 1 == roundings.size();
-    if (!last && rounding.dtype == DType::f32) continue;
-    overflows += encode(rounding.dtype, values.data(), count, last ? out : rounded.data());
-    if (!last) decode(rounding.dtype, rounded.data(), count, values.data());
-  }
-  return overflows;
-}
-
-class ConvertNode : public ViewNode {
- public:
-  ConvertNode(NodePtr child, std::vector<Rounding> roundings)
-      : ViewNode({roundings.back().dtype, child->type().dims}),
-        child_(std::move(child)),
-        roundings_(std::move(roundings)) {}
-
-  Status read(const Region& region, const Destination& to, ReadContext& context) const override {
-    const auto count = static_cast<size_t>(elements_of(region));
-    const auto unit = static_cast<int64_t>(width());
-    auto raw = context.scratch.take(count * child_->width());
-    MOEC_TRY(child_->read(
-        region, row_major(raw.data(), region, static_cast<int64_t>(child_->width())), context));
-    if (is_row_major(region, unit, to)) {
-      context.report.overflows += convert(raw.data(), count, to.data);
-      return {};
-    }
-    auto converted = context.scratch.take(count * width());
-    context.report.overflows += convert(raw.data(), count, converted.data());
-    copy_strided(converted.data(), to.data, scatter_walk(region, unit, to), width());
-    return {};
-  }
-
-  uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
-    return elements * (child_->width() + width()) + child_->scratch_bytes(elements, options);
-  }
-
-  bool reorders() const override { return child_->reorders(); }
-
-  NodePtr in_c_order() const override {
-    NodePtr child = child_->in_c_order();
-    return child ? with(std::move(child)) : nullptr;
-  }
-
-  NodePtr slice(const SliceStep& step) const override { return with(child_->slice(step)); }
-  NodePtr permute(const PermuteStep& step) const override { return with(child_->permute(step)); }
-  NodePtr reshape(const Dims& dims) const override { return with(reshape_node(child_, dims)); }
-
-  NodePtr then(Rounding rounding) const {
-    std::vector<Rounding> roundings = roundings_;
-    roundings.push_back(rounding);
-    return std::make_shared<ConvertNode>(child_, std::move(roundings));
-  }
-
- private:
-  NodePtr with(NodePtr child) const {
-    return std::make_shared<ConvertNode>(std::move(child), roundings_);
-  }
-
-  uint64_t convert(const std::byte* in, size_t count, std::byte* out) const {
-    uint64_t overflows = 0;
-    for (size_t at = 0; at < count; at += kChunk)
-      overflows += convert_chunk(child_->type().dtype, in + at * child_->width(),
-                                 std::min(kChunk, count - at), roundings_, out + at * width());
-    return overflows;
-  }
-
-  NodePtr child_;
-  std::vector<Rounding> roundings_;  // not empty
-};
 
 class DequantNode : public ViewNode {
  public:
@@ -174,8 +83,7 @@ class DequantNode : public ViewNode {
                             ReadContext& context) {
     const auto count = static_cast<size_t>(elements_of(region));
     auto raw = context.scratch.take(count * node.width());
-    MOEC_TRY(node.read(region, row_major(raw.data(), region, static_cast<int64_t>(node.width())),
-                       context));
+    MOEC_TRY(node.read_packed(region, raw.data(), context));
     decode(node.type().dtype, raw.data(), count, to);
     return {};
   }
@@ -230,14 +138,6 @@ class DequantNode : public ViewNode {
 };
 
 }  // namespace
-
-NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype) {
-  Rounding rounding{std::nullopt, dtype};
-  if (factor) rounding.factor = static_cast<float>(*factor);
-  if (const auto* convert = dynamic_cast<const ConvertNode*>(child.get()))
-    return convert->then(rounding);
-  return std::make_shared<ConvertNode>(std::move(child), std::vector<Rounding>{rounding});
-}
 
 NodePtr dequant_node(NodePtr child, NodePtr scale, Dims block, Dims phase) {
   return std::make_shared<DequantNode>(std::move(child), std::move(scale), std::move(block),
