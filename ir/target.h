@@ -22,8 +22,8 @@ constexpr std::array<std::string_view, 4> enum_names(RuleCondition) {
   return {"op_is", "dtype_is", "rank_above", "extent_above"};
 }
 
-// A rule fires for an op when its condition holds for the op or for one of its results, and `ops` is
-// empty or names the op or its kind.
+// A rule fires for an op when its condition holds for the op or for one of its results, and `ops`
+// is empty or names the op or its kind.
 struct TargetRule {
   std::string id;  // "O1"
   RuleCondition condition = RuleCondition::op_is;

@@ -191,39 +191,41 @@ TEST(BadInput, OutFolderThatCannotBeMade) {
   EXPECT_THAT(outcome.err, HasSubstr("error[export."));
 }
 
-// A child process without the right to write: root drops it first.
+// Runs an export of mixtral_a in a child process and ends it with the command's exit code.
+[[noreturn]] void export_and_exit(const std::string& out) {
+  const std::string source = checkpoint_of("mixtral_a");
+  const std::vector<const char*> argv = {"moec",  "export",    source.c_str(),
+                                         "--out", out.c_str(), "--quiet"};
+  std::_Exit(run_cli(static_cast<int>(argv.size()), argv.data()));
+}
+
+// Root may write everywhere, so the child gives that up first.
+[[noreturn]] void export_without_rights(const std::string& out) {
+  if (geteuid() == 0 && setuid(65534) != 0) std::_Exit(99);
+  export_and_exit(out);
+}
+
+// A file size limit stands in for a full disk: both make writes fail half way.
+[[noreturn]] void export_with_little_room(const std::string& out) {
+  signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{16384, 16384};
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) std::_Exit(99);
+  export_and_exit(out);
+}
+
 TEST(BadInput, NoPermission) {
   const std::string parent = fresh_folder("parent");
   fs::permissions(parent, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::group_read |
                               fs::perms::group_exec | fs::perms::others_read |
                               fs::perms::others_exec);
-  EXPECT_EXIT(
-      {
-        if (geteuid() == 0 && setuid(65534) != 0) std::_Exit(99);
-        const char* argv[] = {"moec", "export", nullptr, "--out", nullptr, "--quiet"};
-        const std::string source = checkpoint_of("mixtral_a"), out = parent + "/out";
-        argv[2] = source.c_str();
-        argv[4] = out.c_str();
-        std::_Exit(run_cli(6, argv));
-      },
-      testing::ExitedWithCode(kExitBadInput), "export.no_permission");
+  EXPECT_EXIT(export_without_rights(parent + "/out"), testing::ExitedWithCode(kExitBadInput),
+              "export.no_permission");
 }
 
-// A file size limit stands in for a full disk: both make writes fail half way.
 TEST(BadInput, NoSpaceLeavesNothingUnderAFinalName) {
   const std::string out = fresh_folder("out");
-  EXPECT_EXIT(
-      {
-        signal(SIGXFSZ, SIG_IGN);
-        const rlimit limit{16384, 16384};
-        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) std::_Exit(99);
-        const char* argv[] = {"moec", "export", nullptr, "--out", nullptr, "--quiet"};
-        const std::string source = checkpoint_of("mixtral_a");
-        argv[2] = source.c_str();
-        argv[4] = out.c_str();
-        std::_Exit(run_cli(6, argv));
-      },
-      testing::ExitedWithCode(kExitBadInput), "emit.no_space");
+  EXPECT_EXIT(export_with_little_room(out), testing::ExitedWithCode(kExitBadInput),
+              "emit.no_space");
   EXPECT_FALSE(fs::exists(out + "/manifest.json"));
   EXPECT_FALSE(fs::exists(out + "/attn/L00.data"));
 }
