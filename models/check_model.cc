@@ -19,7 +19,7 @@ class Checker {
       findings_.push_back({Severity::error,
                            std::move(code),
                            fmt::format(cause, std::forward<Args>(args)...),
-                           {},
+                           "mend the config, or fetch the checkpoint again",
                            {}});
     return condition;
   }
@@ -85,7 +85,7 @@ void check_moe(Checker& check, const MoeConfig& moe) {
                      moe.experts, routing.groups_kept, routing.groups))
     return;
   int64_t group = moe.experts / routing.groups;
-  check.require(routing.top_k <= group * routing.groups_kept, "model.top_k",
+  check.require(routing.groups == 1 || routing.top_k <= group * routing.groups_kept, "model.top_k",
                 "each token chooses {} experts, but {} kept groups of {} have only {}",
                 routing.top_k, routing.groups_kept, group, group * routing.groups_kept);
   check.require(routing.groups == 1 || routing.group_score == GroupScore::max || group >= 2,

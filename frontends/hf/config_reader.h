@@ -41,7 +41,7 @@ class ConfigReader {
   void check_other_keys();
 
   void error(std::string code, std::string cause, const JsonValue* at = nullptr,
-             std::string next = {});
+             std::string next = "mend the config, or describe the model with --family-file");
   void warning(std::string code, std::string cause, const JsonValue* at = nullptr);
   const std::string& file() const { return source_.file; }
   const Family& family() const { return family_; }

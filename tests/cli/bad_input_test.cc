@@ -28,6 +28,8 @@ struct Damage {
   std::vector<std::string> message;  // the code, then what else must be said
 };
 
+void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
+
 class BadCheckpoint : public testing::TestWithParam<Damage> {};
 
 TEST_P(BadCheckpoint, IsRefusedWithItsOwnCode) {
@@ -111,7 +113,7 @@ std::vector<Damage> damages() {
        [](const CheckpointCopy& c) {
          c.edit_config([](Json& j) { j["scoring_func"] = "sparsemax"; });
        },
-       {"sparsemax"}},
+       {"error[hf.config.unknown_score]", "sparsemax", "known: softmax, sigmoid"}},
       {"top_k_above_experts",
        [](const CheckpointCopy& c) {
          c.edit_config([](Json& j) { j["num_experts_per_tok"] = 6; });

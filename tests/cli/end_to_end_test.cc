@@ -64,6 +64,8 @@ struct Variant {
   Words flags;
 };
 
+void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
+
 class FormVariant : public testing::TestWithParam<Variant> {};
 
 // Every exact form gives the reference's results, for a family with shared experts, a dense layer

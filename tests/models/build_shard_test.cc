@@ -114,8 +114,8 @@ TEST(BuildAttention, Biases) {
   ModelConfig model = sample_model();
   auto biases = [&] {
     size_t count = 0;
-    for (const Op* op : ops_of<Linear>(build(model, sample_options(), "L00.attn")))
-      count += op->operands.size() == 3;
+    const Shard shard = build(model, sample_options(), "L00.attn");
+    for (const Op* op : ops_of<Linear>(shard)) count += op->operands.size() == 3;
     return count;
   };
   EXPECT_EQ(biases(), 0u);
