@@ -7,7 +7,7 @@
 #include "ir/plan.h"
 #include "passes/pipeline.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
 

@@ -1,10 +1,11 @@
 // Bad input: each kind ends with exit code 2 (or 1 where a check fell short), a stable code, and a
 // message that names the file or tensor.
 #include <gmock/gmock.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "tests/cli/checkpoint_copy.h"
 
@@ -28,6 +29,7 @@ struct Damage {
   std::vector<std::string> message;  // the code, then what else must be said
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
 void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
 
 class BadCheckpoint : public testing::TestWithParam<Damage> {};
@@ -91,7 +93,7 @@ std::vector<Damage> damages() {
        {"error[safetensors.header_too_long]", "model.safetensors"}},
       {"duplicate_key",
        [](const CheckpointCopy& c) {
-         c.edit_header_text([](std::string text) {
+         c.edit_header_text([](const std::string& text) {
            Json header = Json::parse(text);
            return "{\"" + std::string(kGate0) + "\":" + header.at(kGate0).dump() + "," +
                   text.substr(1);

@@ -43,7 +43,7 @@ class CheckpointCopy {
   }
 
   // Edits the header's text, keeping the payload; offsets stay as they are unless edited.
-  void edit_header_text(const std::function<std::string(std::string)>& edit) const {
+  void edit_header_text(const std::function<std::string(const std::string&)>& edit) const {
     const std::string file = read("model.safetensors");
     uint64_t length = 0;
     std::memcpy(&length, file.data(), sizeof length);
@@ -54,7 +54,7 @@ class CheckpointCopy {
     write("model.safetensors", bytes + header + file.substr(8 + file_header_length(file)));
   }
   void edit_header(const std::function<void(Json&)>& edit) const {
-    edit_header_text([&](std::string text) {
+    edit_header_text([&](const std::string& text) {
       Json header = Json::parse(text);
       edit(header);
       return header.dump();

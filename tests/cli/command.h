@@ -35,7 +35,7 @@ inline std::string fresh_folder(const std::string& name) {
   std::string unique = std::string(test->test_suite_name()) + "." + test->name() + "." + name;
   for (char& c : unique)
     if (c == '/') c = '_';
-  const std::string folder = testing::TempDir() + "/moec_cli/" + unique;
+  std::string folder = testing::TempDir() + "/moec_cli/" + unique;
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   return folder;

@@ -64,6 +64,7 @@ struct Variant {
   Words flags;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
 void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 
 class FormVariant : public testing::TestWithParam<Variant> {};

@@ -9,7 +9,7 @@ namespace moec {
 namespace {
 
 std::string folder_with(const std::string& tokenizer_json) {
-  const std::string folder = testing::TempDir() + "/tokenizer_test";
+  std::string folder = testing::TempDir() + "/tokenizer_test";
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/tokenizer.json") << tokenizer_json;
   return folder;
