@@ -5,6 +5,9 @@
 set -u
 cd "$(dirname "$0")/.."
 
+# ccache finds objects again whatever folder the clone is in.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 logs=build/test-logs
 mkdir -p $logs
 lines=() failed=()
