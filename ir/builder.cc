@@ -15,7 +15,9 @@ ValueId Builder::define(Type type, std::string name, OpId producer) {
 }
 
 std::string Builder::scoped(std::string name) const {
-  return name.empty() || scope_.empty() ? name : scope_ + "." + name;
+  if (name.empty() || scope_.empty()) return name;
+  name.insert(0, scope_ + ".");
+  return name;
 }
 
 std::string Builder::unique_name(std::string name) {

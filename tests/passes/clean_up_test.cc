@@ -64,7 +64,7 @@ Shard constant_shard(const std::function<ValueId(Builder&, ValueId)>& result) {
 }
 
 Shard folded(const Shard& before) {
-  const Shard after = run_passes(before, "fold_constants,eliminate_dead");
+  Shard after = run_passes(before, "fold_constants,eliminate_dead");
   expect_same_values(before, after, 0);
   return after;
 }
