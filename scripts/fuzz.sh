@@ -37,8 +37,11 @@ gather_seeds() {
   rm -rf "$folder"
   mkdir -p "$folder"
   [ -n "$pattern" ] || return 0
-  find "$PWD/tests" "$PWD/$shards" -name "$pattern" -size -2048k 2>/dev/null | sort |
-    awk -v folder="$folder" '{ printf "%s\0%s/%d\0", $0, folder, NR }' | xargs -0 -r -n 2 ln -s
+  local number=0 file
+  while IFS= read -r file; do
+    number=$((number + 1))
+    ln -s "$file" "$folder/$number"
+  done < <(find "$PWD/tests" "$PWD/$shards" -name "$pattern" -size -2048k 2>/dev/null | sort)
 }
 
 failed=()
