@@ -13,7 +13,7 @@ class App;
 
 namespace moec {
 
-// A flag for an enum whose text names are enum_names(E); CLI11 refuses other words and lists these.
+// The flags' values as text; CLI11 refuses words that are no name of the enum, and lists the names.
 struct PassFlags {
   std::string routing = "rank";
   std::string experts = "unrolled";
