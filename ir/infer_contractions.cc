@@ -6,11 +6,14 @@ Inferred infer_op(const Conv& op, Check& check) {
   if (!check.count("conv.c1", 2, 3) || !check.float_operands("conv.c2")) return check.failed();
   const Type& x = check.operands[0];
   const Type& w = check.operands[1];
-  if (!check.require(x.layout == Layout::channels, "conv.c3",
-                     "x must be a channels tensor [1, C, T, 1], got {}", to_string(x)) ||
-      !check.require(w.rank() == 4 && w.dims[3] == 1, "conv.c4",
-                     "weight must be [N, C/groups, K, 1], got {}", to_string(w)))
+  const size_t kernel_axis = token_axis(x.layout);
+  if (!check.require(is_channel_major(x.layout), "conv.c3",
+                     "x must be in layout channels or bc1s, got {}", to_string(x)) ||
+      !check.require(w.rank() == 4 && w.dims[5 - kernel_axis] == 1, "conv.c4",
+                     "weight must be [N, C/groups, K, 1], in bc1s [N, C/groups, 1, K], got {}",
+                     to_string(w)))
     return check.failed();
+  const int64_t kernel = w.dims[kernel_axis];
   const int64_t channels = channels_of(x), outputs = w.dims[0];
   bool good = check.require(op.groups >= 1 && channels % op.groups == 0 && outputs % op.groups == 0,
                             "conv.c5", "groups {} must divide {} input and {} output channels",
@@ -18,11 +21,11 @@ Inferred infer_op(const Conv& op, Check& check) {
   good = good && check.require(w.dims[1] == channels / op.groups, "conv.c6",
                                "weight must have {} channels a group, got {}", channels / op.groups,
                                w.dims[1]);
-  good &= check.require(w.dims[2] <= tokens_of(x), "conv.c7", "kernel {} is longer than {} tokens",
-                        w.dims[2], tokens_of(x));
+  good &= check.require(kernel <= tokens_of(x), "conv.c7", "kernel {} is longer than {} tokens",
+                        kernel, tokens_of(x));
   if (check.operands.size() == 3) good &= check.has_dims("conv.c8", 2, {outputs});
   if (!good) return check.failed();
-  return check.result(token_type(x.dtype, Layout::channels, outputs, tokens_of(x) - w.dims[2] + 1));
+  return check.result(token_type(x.dtype, x.layout, outputs, tokens_of(x) - kernel + 1));
 }
 
 Inferred infer_op(const MatMul&, Check& check) {

@@ -7,8 +7,8 @@ struct Joined {
   Layout layout = Layout::plain;
 };
 
-// Operands in the layouts rows and channels differ in rank, so their sizes do not broadcast: among
-// those that do there is one layout at most besides plain.
+// Broadcasting knows sizes only: two token layouts among the operands would pair a token of one
+// with something else of the other.
 static Joined join_shapes(Check& check, std::string_view code) {
   Joined joined{true, check.operands[0].dims, check.operands[0].layout};
   for (const Type& type : check.operands.subspan(1)) {
@@ -17,7 +17,12 @@ static Joined join_shapes(Check& check, std::string_view code) {
                        to_string(joined.dims), to_string(type.dims)))
       return {};
     joined.dims = *dims;
-    if (type.layout != Layout::plain) joined.layout = type.layout;
+    if (type.layout == Layout::plain) continue;
+    if (!check.require(joined.layout == Layout::plain || joined.layout == type.layout, code,
+                       "layouts {} and {} do not go together", layout_name(joined.layout),
+                       layout_name(type.layout)))
+      return {};
+    joined.layout = type.layout;
   }
   return joined;
 }

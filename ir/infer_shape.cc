@@ -73,13 +73,6 @@ Inferred infer_op(const Concat& op, Check& check) {
   return check.result(std::move(type));
 }
 
-// A rows type has rank 2, a channels type is [1, C, T, 1].
-static bool fits_layout(const Dims& dims, Layout layout) {
-  if (layout == Layout::rows) return dims.size() == 2;
-  if (layout == Layout::channels) return dims.size() == 4 && dims[0] == 1 && dims[3] == 1;
-  return true;
-}
-
 Inferred infer_op(const Reshape& op, Check& check) {
   if (!check.count("reshape.c1", 1)) return check.failed();
   auto elements = checked_elements(op.dims);

@@ -24,7 +24,7 @@ constexpr std::array<DTypeInfo, 8> kDTypes = {{{"f32", 4},
                                                {"bool", 1},
                                                {"f8_e4m3", 1}}};
 
-constexpr std::array<std::string_view, 3> kLayouts = {"plain", "rows", "channels"};
+constexpr std::array<std::string_view, 4> kLayouts = {"plain", "rows", "channels", "bc1s"};
 
 }  // namespace
 
@@ -76,7 +76,9 @@ std::string to_string(const Type& type) {
 Type token_type(DType dtype, Layout layout, int64_t channels, int64_t tokens) {
   MOEC_CHECK(layout != Layout::plain, "a token type needs a token layout");
   if (layout == Layout::rows) return {dtype, {tokens, channels}, layout};
-  return {dtype, {1, channels, tokens, 1}, layout};
+  Dims dims{1, channels, 1, 1};
+  dims[token_axis(layout)] = tokens;
+  return {dtype, std::move(dims), layout};
 }
 
 int64_t channels_of(const Type& type) {
@@ -86,11 +88,17 @@ int64_t channels_of(const Type& type) {
 
 int64_t tokens_of(const Type& type) {
   MOEC_CHECK(type.layout != Layout::plain, "{} is no token type", to_string(type));
-  return type.layout == Layout::rows ? type.dims[0] : type.dims[2];
+  return type.dims[token_axis(type.layout)];
 }
 
 Dims channel_vector_dims(Layout layout, int64_t channels) {
-  return layout == Layout::channels ? Dims{1, channels, 1, 1} : Dims{1, channels};
+  return is_channel_major(layout) ? Dims{1, channels, 1, 1} : Dims{1, channels};
+}
+
+bool fits_layout(const Dims& dims, Layout layout) {
+  if (layout == Layout::rows) return dims.size() == 2;
+  if (!is_channel_major(layout)) return true;
+  return dims.size() == 4 && dims[0] == 1 && dims[5 - token_axis(layout)] == 1;
 }
 
 }  // namespace moec

@@ -17,11 +17,17 @@ std::optional<DType> parse_dtype(std::string_view name);
 int64_t dtype_bytes(DType dtype);
 bool is_float(DType dtype);  // f32, f16, bf16: the types that arithmetic takes
 
-// What the axes of a token tensor mean. In both token layouts the channels are axis 1.
+// What the axes of a token tensor mean. In every token layout the channels are axis 1.
 //   plain     no meaning attached
 //   rows      [T, C]        the matmul form
 //   channels  [1, C, T, 1]  the 1x1-convolution form
-enum class Layout : uint8_t { plain, rows, channels };
+//   bc1s      [1, C, 1, T]  the same with the tokens last: the same elements in the same order
+enum class Layout : uint8_t { plain, rows, channels, bc1s };
+
+// The layouts of the convolution form, where each channel's tokens lie together.
+constexpr bool is_channel_major(Layout layout) {
+  return layout == Layout::channels || layout == Layout::bc1s;
+}
 
 std::string_view layout_name(Layout layout);
 std::optional<Layout> parse_layout(std::string_view name);
@@ -51,9 +57,14 @@ std::string to_string(const Type& type);  // "f32[1,64,8,1]{channels}", "f16[]"
 // Token tensors: `tokens` rows of `channels` values.
 Type token_type(DType dtype, Layout layout, int64_t channels, int64_t tokens);
 inline constexpr size_t kChannelAxis = 1;
+constexpr size_t token_axis(Layout layout) {
+  return layout == Layout::bc1s ? 3 : layout == Layout::channels ? 2 : 0;
+}
 int64_t channels_of(const Type& type);  // of a rows or channels type
 int64_t tokens_of(const Type& type);
 // The shape that broadcasts a vector of `channels` values over a token tensor of this layout.
 Dims channel_vector_dims(Layout layout, int64_t channels);
+// Whether sizes can have this layout: rank 2 for rows, [1, C, T, 1] or [1, C, 1, T] for the others.
+bool fits_layout(const Dims& dims, Layout layout);
 
 }  // namespace moec

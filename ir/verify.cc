@@ -20,15 +20,9 @@ bool is_number(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-bool fits_layout(const Type& type) {
-  if (type.layout == Layout::rows) return type.rank() == 2;
-  if (type.layout == Layout::channels)
-    return type.rank() == 4 && type.dims[0] == 1 && type.dims[3] == 1;
-  return true;
-}
-
 bool is_well_formed(const Type& type) {
-  return type.rank() <= kMaxRank && checked_elements(type.dims) && fits_layout(type);
+  return type.rank() <= kMaxRank && checked_elements(type.dims) &&
+         fits_layout(type.dims, type.layout);
 }
 
 class Verifier {

@@ -10,7 +10,8 @@ std::vector<ValueId> lower(Builder& b, const Linear&, const std::vector<ValueId>
   Dims w_dims = b.type(operands[1]).dims;
   w_dims.insert(w_dims.end(), {1, 1});
   std::vector<ValueId> conv_operands = operands;
-  conv_operands[0] = to_layout(b, operands[0], Layout::channels);
+  const Layout form = is_channel_major(type.layout) ? type.layout : Layout::channels;
+  conv_operands[0] = to_layout(b, operands[0], form);
   conv_operands[1] = b.reshape(operands[1], w_dims);
   return {to_layout(b, b.emit(Conv{}, conv_operands), type.layout)};
 }

@@ -8,14 +8,15 @@ ValueId to_layout(Builder& b, ValueId x, Layout layout) {
   const int64_t channels = channels_of(type), tokens = tokens_of(type);
   if (layout == Layout::rows)
     return b.transpose(b.reshape(x, {channels, tokens}), {1, 0}, Layout::rows);
-  return b.reshape(b.transpose(x, {1, 0}), {1, channels, tokens, 1}, Layout::channels);
+  if (type.layout == Layout::rows) x = b.transpose(x, {1, 0});
+  return b.reshape(x, token_type(type.dtype, layout, channels, tokens).dims, layout);
 }
 
 ChannelGrid::ChannelGrid(Builder& b, ValueId like)
     : b_(b), layout_(b.type(like).layout), tokens_(tokens_of(b.type(like))) {}
 
 ValueId ChannelGrid::split(ValueId x, int64_t n, int64_t m, std::string name) const {
-  Dims dims = layout_ == Layout::channels ? Dims{1, n, m, tokens_} : Dims{tokens_, n, m};
+  Dims dims = is_channel_major(layout_) ? Dims{1, n, m, tokens_} : Dims{tokens_, n, m};
   return b_.reshape(x, std::move(dims), Layout::plain, std::move(name));
 }
 
@@ -27,7 +28,7 @@ ValueId ChannelGrid::join(ValueId grid, std::string name) const {
 }
 
 Dims ChannelGrid::constant_dims(int64_t n, int64_t m) const {
-  return layout_ == Layout::channels ? Dims{1, n, m, 1} : Dims{1, n, m};
+  return is_channel_major(layout_) ? Dims{1, n, m, 1} : Dims{1, n, m};
 }
 
 }  // namespace moec

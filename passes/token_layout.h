@@ -1,4 +1,4 @@
-// Token tensors between the two layouts, and their channels as a two-dimensional grid.
+// Token tensors between the layouts, and their channels as a two-dimensional grid.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace moec {
 
-// The same tokens and channels in the other layout (nothing is emitted when it is that already).
+// The same tokens and channels in another layout (nothing is emitted when it is that already).
 ValueId to_layout(Builder& b, ValueId x, Layout layout);
 
 // A token tensor whose n·m channels are seen as a grid [n, m]: channel c is (c / m, c % m).
-//   channels  [1, n·m, T, 1] ⟷ [1, n, m, T]
+//   channels  [1, n·m, T, 1] ⟷ [1, n, m, T], bc1s likewise
 //   rows      [T, n·m]       ⟷ [T, n, m]
 class ChannelGrid {
  public:

@@ -56,7 +56,7 @@ Tensor eval(const Conv& op, const Call& call) {
   const int64_t tokens = tokens_of(call[0].type), new_tokens = tokens_of(call.type());
   const int64_t outputs = channels_of(call.type()) / op.groups;  // of one group
   const int64_t channels = channels_of(call[0].type) / op.groups;
-  const int64_t kernel = call[1].type.dims[2];
+  const int64_t kernel = call[1].type.dims[2] * call[1].type.dims[3];  // one of them is 1
   Tensor result{call.type(), std::vector<float>(static_cast<size_t>(call.type().elements()))};
   for (int64_t group = 0; group < op.groups; ++group) {
     const float* x = call[0].data.data() + group * channels * tokens;

@@ -14,8 +14,8 @@ Tensor zeros(const manifest::Port& port) {
 
 // Where channel c of token t stands in a token tensor.
 size_t token_index(const Type& type, int64_t token, int64_t channel) {
-  const int64_t index = type.layout == Layout::channels ? channel * tokens_of(type) + token
-                                                        : token * channels_of(type) + channel;
+  const int64_t index = is_channel_major(type.layout) ? channel * tokens_of(type) + token
+                                                      : token * channels_of(type) + channel;
   return static_cast<size_t>(index);
 }
 
