@@ -1,0 +1,63 @@
+// Emits a shard as Core ML packages (.mlpackage with an ML Program), on any machine.
+//
+//   FOLDER/STEM.mlpackage                    one width, or all widths as functions or as a range
+//   FOLDER/STEM.t1.mlpackage, …              several widths, a package each
+//     Manifest.json
+//     Data/com.apple.CoreML/model.mlmodel    the program: mil_writer.h says how ops map
+//     Data/com.apple.CoreML/weights/weight.bin   blob format v2: weight_blobs.h; absent without
+//     weights
+//
+// Packages of one width each hold their own weights: Core ML cannot share a weight.bin between
+// packages. Functions of one package share it. Same shard, same bytes: identifiers are derived from
+// the path within the package, maps are sorted, no time and no random number enters.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/files/emit.h"
+
+namespace moec {
+
+// How the token widths of a shard lie in packages.
+//   separate   a package for each width (the default: the only form that every device takes with
+//              states and more than one token)
+//   functions  one package with the functions "t1", "t16", …; the narrowest is the default one.
+//              Needs spec 9
+//   range      one package whose token dimension ranges from the least to the largest width. Core
+//   ML
+//              compiles it anew for each width that it meets (minutes on a device); every width in
+//              the range can be run, so there must be at least two. The shards of the two widths
+//              must differ in sizes only
+enum class WidthPackaging : uint8_t { separate, functions, range };
+constexpr std::array<std::string_view, 3> enum_names(WidthPackaging) {
+  return {"separate", "functions", "range"};
+}
+
+struct CoremlOptions {
+  WidthPackaging packaging = WidthPackaging::separate;
+  // Core ML specification version: 6 iOS 15, 7 iOS 16, 8 iOS 17, 9 iOS 18. 0: the lowest that has
+  // all that the shard uses. Error coreml.spec_too_low names what asks for more.
+  int spec_version = 0;
+  // A single weight file may not reach this size ("Error in declaring network": coremltools 1807).
+  uint64_t blob_byte_limit = uint64_t{1} << 31;
+};
+
+// The paths, relative to the folder, of the packages that emit_coreml writes for these widths.
+std::vector<std::string> coreml_package_names(const std::string& stem,
+                                              std::span<const int64_t> tokens,
+                                              WidthPackaging packaging);
+
+// A package appears under its final name only when it is whole: its files are complete and synced
+// in a folder of a temporary name, which is then renamed. In EmitReport, each graph's file is the
+// model.mlmodel of its package, `function` the width's function or empty; `data` holds all other
+// files. Errors: emit.form, emit.dtype, emit.op, emit.constant, emit.graph_too_large,
+// coreml.spec_too_low, coreml.states (more than two, or not f16), coreml.reserved_name (a port or
+// state name that MIL reserves or cannot spell), coreml.blob_too_large, coreml.range, and those of
+// OutputFile and WeightReader.
+Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightReader& weights,
+                               const EmitOptions& options, const CoremlOptions& coreml = {});
+
+}  // namespace moec
