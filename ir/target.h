@@ -17,6 +17,10 @@ constexpr std::array<std::string_view, 2> enum_names(ProjectionForm) { return {"
 enum class SumForm : uint8_t { chain, tree };
 constexpr std::array<std::string_view, 2> enum_names(SumForm) { return {"chain", "tree"}; }
 
+// The files that a target's shards are emitted as.
+enum class ShardFormat : uint8_t { onnx, coreml };
+constexpr std::array<std::string_view, 2> enum_names(ShardFormat) { return {"onnx", "coreml"}; }
+
 enum class RuleCondition : uint8_t { op_is, dtype_is, rank_above, extent_above };
 constexpr std::array<std::string_view, 4> enum_names(RuleCondition) {
   return {"op_is", "dtype_is", "rank_above", "extent_above"};
@@ -35,12 +39,23 @@ struct TargetRule {
   std::vector<std::string> ops;
 };
 
+// Sizes that passes split for; 0: no limit. load_target derives them from the target's rules.
+struct TargetLimits {
+  int64_t channels = 0;  // of one convolution's inputs or outputs
+  int64_t extent = 0;    // of the last two axes
+  int64_t fan_in = 0;    // branches that one op may join
+  bool operator==(const TargetLimits&) const = default;
+};
+
 struct Target {
   std::string name;  // "onnx"
   std::string unit;  // where ops run that no rule concerns: "onnxruntime"
+  ShardFormat format = ShardFormat::onnx;
+  DType dtype = DType::f32;  // of weights and activations, unless the user chooses another
   ProjectionForm projection = ProjectionForm::conv;
   SumForm sum = SumForm::chain;
   bool has_state = false;
+  TargetLimits limits;
   std::vector<TargetRule> rules;
 };
 

@@ -30,6 +30,7 @@ void each_field(Is<Model> auto& self, auto&& f) {
 
 void each_field(Is<Build> auto& self, auto&& f) {
   f("target", self.target);
+  f("format", self.format);
   f("dtype", self.dtype);
   f("layout", self.layout);
   f("tokens", self.tokens);
@@ -76,6 +77,7 @@ void each_field(Is<Port> auto& self, auto&& f) {
 void each_field(Is<Width> auto& self, auto&& f) {
   f("tokens", self.tokens);
   f("file", self.file);
+  f("function", self.function);
   f("inputs", self.inputs);
   f("outputs", self.outputs);
 }

@@ -14,12 +14,13 @@
 
 #include "ir/ops.h"
 #include "ir/plan.h"
+#include "ir/target.h"
 #include "ir/type.h"
 
 namespace moec::manifest {
 
 // Raised when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 1;
+inline constexpr int64_t kSchemaVersion = 2;
 
 struct Tool {
   std::string name, version;
@@ -37,6 +38,7 @@ struct Model {
 
 struct Build {
   std::string target;
+  ShardFormat format = ShardFormat::onnx;
   DType dtype = DType::f32;
   Layout layout = Layout::channels;
   std::vector<int64_t> tokens;
@@ -93,6 +95,7 @@ struct Port {
 struct Width {
   int64_t tokens = 0;
   FileRef file;
+  std::string function;
   std::vector<Port> inputs, outputs;
   bool operator==(const Width&) const = default;
 };

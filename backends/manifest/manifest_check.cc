@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "backends/files/digest.h"
 #include "backends/manifest/check_parts.h"
-#include "backends/manifest/digest.h"
 
 namespace moec {
 namespace manifest {

@@ -1,16 +1,14 @@
 #include "backends/manifest/manifest_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "backends/files/output_file.h"
 #include "backends/manifest/manifest_check.h"
 
 namespace moec {
@@ -18,41 +16,6 @@ namespace {
 
 std::string join(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
-}
-
-tl::unexpected<Diagnostics> write_error(const std::string& path, int error) {
-  Place place{.file = path};
-  if (error == ENOSPC || error == EDQUOT)
-    return fail("manifest.no_space", "no space left to write the file",
-                "free space on the disk, or choose another output folder", place);
-  if (error == EACCES || error == EPERM || error == EROFS)
-    return fail("manifest.no_permission", "no permission to write the file",
-                "choose an output folder that you may write to", place);
-  return fail("manifest.write", fmt::format("cannot write: {}", std::strerror(error)),
-              "check the output folder", place);
-}
-
-// The errno of the first step that fails, or 0.
-int write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return ::fsync(fd) == 0 ? 0 : errno;
-}
-
-Status write_file(const std::string& path, std::string_view bytes) {
-  std::string temporary = path + ".tmp";
-  int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return write_error(path, errno);
-  int error = write_all(fd, bytes);
-  if (::close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return {};
-  ::unlink(temporary.c_str());
-  return write_error(path, error);
 }
 
 Result<std::string> read_file(const std::string& path) {

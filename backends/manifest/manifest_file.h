@@ -29,7 +29,7 @@ Result<Manifest> from_bytes(std::string_view bytes, const std::string& file = "m
 
 // Checks the manifest (manifest_check.h), then writes both files, each under a temporary name that
 // is renamed when its bytes are on disk. manifest.json comes last: where it stands, the folder is
-// complete. Fails with "manifest.no_space", "manifest.no_permission" or "manifest.write".
+// complete. Fails with the errors of OutputFile.
 Status write_manifest(const Manifest& manifest, const std::string& folder);
 
 // Reads manifest.json; manifest.bin, where there is one, must say the same ("manifest.disagree").

@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
+#include "backends/files/digest.h"
 #include "backends/manifest/check_parts.h"
-#include "backends/manifest/digest.h"
 #include "backends/manifest/manifest_check.h"
 
 namespace moec {

@@ -6,10 +6,11 @@
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
+#include <optional>
 
-#include "backends/onnx/data_layout.h"
+#include "backends/files/data_layout.h"
+#include "backends/files/output_file.h"
 #include "backends/onnx/graph_writer.h"
-#include "backends/onnx/output_file.h"
 #include "backends/onnx/sha1.h"
 #include "ir/invariant.h"
 
@@ -18,25 +19,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-EmittedFile describe(const OutputFile& file, std::string path, int64_t tokens) {
-  return {std::move(path), tokens, file.bytes(), file.digest()};
+EmittedFile describe(const OutputFile& file, std::string path) {
+  return {std::move(path), file.bytes(), file.digest()};
 }
 
 // What is known before a byte of payload is read: so everything that can be wrong with the shard
 // itself is found first.
 struct Prepared {
-  DataLayout layout;
+  DataLayout layout{{.alignment = kOnnxDataAlignment}};
   std::vector<onnx::ModelProto> models;  // without the checksum
 };
-
-Status check_weights(const DataLayout& layout, const WeightReader& weights, size_t tile_bytes) {
-  for (const auto& entry : layout.entries()) {
-    MOEC_ASSIGN(const ViewCost cost, weights.cost(entry.view, tile_bytes));
-    MOEC_CHECK(cost.result_bytes == entry.bytes, "{} delivers {} bytes, its type has {}", entry.key,
-               cost.result_bytes, entry.bytes);
-  }
-  return {};
-}
 
 Status check_size(const onnx::ModelProto& model, const std::string& path, uint64_t limit) {
   // The checksum comes later: 40 hex digits and their framing for each tensor.
@@ -56,7 +48,7 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
     MOEC_TRY(check_emittable(*width.shard));
     collect_weights(*width.shard, prepared.layout);
   }
-  MOEC_TRY(check_weights(prepared.layout, weights, options.tile_bytes));
+  MOEC_TRY(check_layout(prepared.layout, weights, options.tile_bytes));
   const std::string location = fs::path(paths.back()).filename().string();
   for (size_t i = 0; i < widths.size(); ++i) {
     onnx::ModelProto& model = prepared.models.emplace_back();
@@ -68,7 +60,7 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
 
 Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weights,
                               const EmitOptions& options, const std::string& path,
-                              EmitReport& report) {
+                              EmitReport& report, std::string& checksum) {
   MOEC_ASSIGN(OutputFile file, OutputFile::create(path, layout.file_bytes()));
   Sha1 sha1;
   auto sink = [&](std::span<const std::byte> tile) -> Status {
@@ -90,7 +82,7 @@ Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weig
     report.bytes_read += stream.bytes_read;
   }
   MOEC_TRY(file.sync());
-  report.data_sha1 = sha1.finish_hex();
+  checksum = sha1.finish_hex();
   report.weight_bytes = layout.weight_bytes();
   return file;
 }
@@ -107,14 +99,6 @@ std::string serialize(const onnx::ModelProto& model) {
   return bytes;
 }
 
-Result<OutputFile> write_graph(const onnx::ModelProto& model, const std::string& path) {
-  const std::string bytes = serialize(model);
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(path, bytes.size()));
-  MOEC_TRY(file.write(std::as_bytes(std::span(bytes))));
-  MOEC_TRY(file.sync());
-  return file;
-}
-
 // The data file first, so that a graph under its final name always finds its data. Graphs of an
 // earlier export would name other offsets: they go before the new data comes.
 Status publish(std::optional<OutputFile>& data, std::vector<OutputFile>& graphs) {
@@ -127,12 +111,6 @@ Status publish(std::optional<OutputFile>& data, std::vector<OutputFile>& graphs)
 }
 
 }  // namespace
-
-uint64_t EmitReport::overflows() const {
-  uint64_t total = 0;
-  for (const EmittedTensor& tensor : tensors) total += tensor.overflows;
-  return total;
-}
 
 std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const int64_t> tokens) {
   std::vector<std::string> names;
@@ -153,15 +131,17 @@ Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightRea
   const fs::path folder = options.folder;
   EmitReport report;
   std::optional<OutputFile> data;
+  std::string checksum;
   if (!prepared.layout.empty()) {
-    MOEC_ASSIGN(data, write_data(prepared.layout, weights, options, folder / names.back(), report));
-    report.data = describe(*data, names.back(), 0);
+    MOEC_ASSIGN(data, write_data(prepared.layout, weights, options, folder / names.back(), report,
+                                 checksum));
+    report.data.push_back(describe(*data, names.back()));
   }
   std::vector<OutputFile> graphs;
   for (size_t i = 0; i < widths.size(); ++i) {
-    set_checksum(report.data_sha1, prepared.models[i]);
-    MOEC_ASSIGN(OutputFile graph, write_graph(prepared.models[i], folder / names[i]));
-    report.graphs.push_back(describe(graph, names[i], tokens[i]));
+    set_checksum(checksum, prepared.models[i]);
+    MOEC_ASSIGN(OutputFile graph, write_synced(folder / names[i], serialize(prepared.models[i])));
+    report.graphs.push_back({tokens[i], describe(graph, names[i]), {}});
     graphs.push_back(std::move(graph));
   }
   MOEC_TRY(publish(data, graphs));

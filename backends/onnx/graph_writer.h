@@ -21,7 +21,7 @@
 
 #include <string>
 
-#include "backends/onnx/data_layout.h"
+#include "backends/files/data_layout.h"
 #include "backends/onnx/graph_names.h"
 #include "ir/diagnostics.h"
 #include "ir/shard.h"

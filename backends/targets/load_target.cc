@@ -132,6 +132,15 @@ Status read_severity(Fields& fields, Severity& severity) {
   return {};
 }
 
+Status read_dtype(Fields& fields, DType& dtype) {
+  std::string name;
+  MOEC_TRY(fields.text("dtype", name));
+  const auto parsed = parse_dtype(name);
+  if (!parsed || !is_float(*parsed)) return fields.bad("dtype", "must be f32, f16 or bf16");
+  dtype = *parsed;
+  return {};
+}
+
 Status read_condition(Fields& fields, TargetRule& rule) {
   MOEC_TRY(fields.choice("condition", rule.condition));
   const bool by_op = rule.condition == RuleCondition::op_is;
@@ -186,6 +195,8 @@ Result<Target> read_target(const json& object) {
   Target target;
   MOEC_TRY(fields.text("name", target.name));
   MOEC_TRY(fields.text("unit", target.unit));
+  MOEC_TRY(fields.choice("format", target.format));
+  MOEC_TRY(read_dtype(fields, target.dtype));
   MOEC_TRY(fields.choice("projection", target.projection));
   MOEC_TRY(fields.choice("sum", target.sum));
   MOEC_TRY(fields.boolean("has_state", target.has_state));

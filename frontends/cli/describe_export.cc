@@ -13,8 +13,9 @@ std::vector<manifest::Width> describe_widths(const Plan& plan, const CompiledSha
                                              const EmitReport& emitted) {
   std::vector<manifest::Width> widths;
   for (size_t i = 0; i < compiled.widths.size(); ++i)
-    widths.push_back({plan.build.tokens[i], file_ref(emitted.graphs[i]),
-                      ports_of(compiled.widths[i], true), ports_of(compiled.widths[i], false)});
+    widths.push_back({plan.build.tokens[i], file_ref(emitted.graphs[i].file),
+                      emitted.graphs[i].function, ports_of(compiled.widths[i], true),
+                      ports_of(compiled.widths[i], false)});
   return widths;
 }
 
@@ -74,6 +75,7 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options) {
                     model.tied_head};
   const BuildOptions& build = plan.build;
   manifest.build = {options.target.name,
+                    options.target.format,
                     build.dtype,
                     build.layout,
                     build.tokens,
@@ -106,7 +108,7 @@ manifest::Shard describe_shard(const Plan& plan, size_t index, const CompiledSha
   shard.vocab_begin = decl.vocab_begin;
   shard.vocab_size = decl.vocab_size;
   shard.widths = describe_widths(plan, compiled, emitted);
-  if (emitted.data) shard.data.push_back(file_ref(*emitted.data));
+  for (const EmittedFile& file : emitted.data) shard.data.push_back(file_ref(file));
   const Shard& narrowest = compiled.widths.front();
   for (const State& state : narrowest.states) shard.states.emplace_back(state.name, state.type);
   if (compiled.router) shard.routing = manifest::Routing{plan.model.moe.experts, *compiled.router};

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "backends/files/emit.h"
 #include "backends/manifest/manifest.h"
-#include "backends/onnx/emit_onnx.h"
 #include "frontends/cli/compile_shard.h"
 
 namespace moec {

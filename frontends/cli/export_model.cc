@@ -8,9 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "backends/manifest/digest.h"
+#include "backends/files/digest.h"
+#include "backends/files/output_file.h"
 #include "backends/manifest/manifest_file.h"
-#include "backends/onnx/output_file.h"
+#include "backends/onnx/emit_onnx.h"
 #include "frontends/cli/describe_export.h"
 #include "frontends/cli/export_tables.h"
 #include "frontends/cli/open_source.h"
@@ -144,10 +145,7 @@ Status write_report(const ExportOptions& options, const std::vector<Done>& shard
     report.push_back({{"shard", done.shard.name}, {"passes", passes}, {"notes", notes}});
   }
   const std::string text = nlohmann::ordered_json{{"shards", report}}.dump(1) + "\n";
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(options.out + "/" + kReportFile, text.size()));
-  MOEC_TRY(file.write(std::as_bytes(std::span(text))));
-  MOEC_TRY(file.sync());
-  return file.publish();
+  return write_file(options.out + "/" + kReportFile, text);
 }
 
 uint64_t file_bytes(const manifest::Shard& shard) {

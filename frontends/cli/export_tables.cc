@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backends/onnx/output_file.h"
+#include "backends/files/output_file.h"
 #include "ir/scalar.h"
 #include "models/rope.h"
 

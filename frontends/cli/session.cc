@@ -92,7 +92,7 @@ Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t w
   const std::pair key(shard.name, width);
   auto found = executors.find(key);
   if (found == executors.end()) {
-    MOEC_ASSIGN(OnnxShard file, read_onnx(folder + "/" + shard.widths[width].file.path));
+    MOEC_ASSIGN(LoadedShard file, read_onnx(folder + "/" + shard.widths[width].file.path));
     MOEC_ASSIGN(Executor loaded,
                 Executor::create(file.shard, file.weights, {.precision = options.precision}));
     found = executors.emplace(key, std::move(loaded)).first;

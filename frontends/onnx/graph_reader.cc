@@ -41,7 +41,7 @@ class GraphReader {
               const std::string& folder)
       : graph_(graph), metadata_(metadata), folder_(folder) {}
 
-  Result<OnnxShard> read() {
+  Result<LoadedShard> read() {
     out_.shard.name = ir_name(metadata_.shard.empty() ? graph_.name() : metadata_.shard);
     if (out_.shard.name.empty()) out_.shard.name = "graph";
     out_.shard.form = Form::placed;
@@ -76,7 +76,7 @@ class GraphReader {
   const onnx::GraphProto& graph_;
   const OnnxMetadata& metadata_;
   const std::string& folder_;
-  OnnxShard out_;
+  LoadedShard out_;
   std::map<std::string, ValueId, std::less<>> values_;
   std::map<std::string_view, const TensorProto*> initializers_;
   std::map<std::string_view, const ValueInfoProto*> stated_;
@@ -281,8 +281,8 @@ Status GraphReader::read_outputs() {
 
 }  // namespace
 
-Result<OnnxShard> read_graph(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
-                             const std::string& folder) {
+Result<LoadedShard> read_graph(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
+                               const std::string& folder) {
   return GraphReader(graph, metadata, folder).read();
 }
 

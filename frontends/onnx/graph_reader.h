@@ -14,7 +14,7 @@ class GraphProto;
 namespace moec {
 
 // `folder` is where external data lies. Places name no file yet.
-Result<OnnxShard> read_graph(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
-                             const std::string& folder);
+Result<LoadedShard> read_graph(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
+                               const std::string& folder);
 
 }  // namespace moec

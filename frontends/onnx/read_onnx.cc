@@ -37,7 +37,7 @@ Status check_model(const onnx::ModelProto& model) {
   return {};
 }
 
-Result<OnnxShard> read_model(std::span<const std::byte> bytes, const std::string& path) {
+Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::string& path) {
   onnx::ModelProto model;
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
     return fail("onnx.too_large", "an ONNX graph file has less than 2 GiB", "split the model");
@@ -49,7 +49,7 @@ Result<OnnxShard> read_model(std::span<const std::byte> bytes, const std::string
 }
 
 // The readers below know no path; every finding gets it here.
-Result<OnnxShard> with_file(Result<OnnxShard> result, const std::string& path) {
+Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
   if (!result)
     for (Diagnostic& finding : result.error())
       if (finding.place.file.empty()) finding.place.file = path;
@@ -75,11 +75,11 @@ Result<std::string> load(const std::string& path) {
 
 }  // namespace
 
-Result<OnnxShard> parse_onnx(std::span<const std::byte> bytes, const std::string& path) {
+Result<LoadedShard> parse_onnx(std::span<const std::byte> bytes, const std::string& path) {
   return with_file(read_model(bytes, path), path);
 }
 
-Result<OnnxShard> read_onnx(const std::string& path) {
+Result<LoadedShard> read_onnx(const std::string& path) {
   MOEC_ASSIGN(const std::string bytes, load(path));
   return parse_onnx(std::as_bytes(std::span(bytes)), path);
 }

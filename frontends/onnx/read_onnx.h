@@ -14,16 +14,11 @@
 #include <string>
 
 #include "ir/diagnostics.h"
-#include "ir/shard.h"
-#include "ir/weight_table.h"
+#include "ir/loaded_shard.h"
 
 namespace moec {
 
-struct OnnxShard {
-  Shard shard;          // in form `placed`; verifies
-  WeightTable weights;  // byte ranges of the external data files, by initializer name
-};
-
+// Weights are named as their initializers.
 // Errors, all of which name the file and, where there is one, the node or tensor:
 //   onnx.open, onnx.too_large, onnx.parse           the file itself
 //   onnx.ir_version, onnx.opset, onnx.unsupported   the model: IR version 8, opset 17, no functions
@@ -33,9 +28,9 @@ struct OnnxShard {
 //   onnx.tensor_data, onnx.external_data            initializers
 //   onnx.metadata                                   moec.* entries that do not fit the graph
 // and the constraints of ir/OPS.md.
-Result<OnnxShard> read_onnx(const std::string& path);
+Result<LoadedShard> read_onnx(const std::string& path);
 
 // The same for a file's bytes; `path` is for messages and tells the folder of external data.
-Result<OnnxShard> parse_onnx(std::span<const std::byte> bytes, const std::string& path);
+Result<LoadedShard> parse_onnx(std::span<const std::byte> bytes, const std::string& path);
 
 }  // namespace moec

@@ -8,7 +8,7 @@
 #include <functional>
 #include <limits>
 
-#include "backends/manifest/digest.h"
+#include "backends/files/digest.h"
 #include "tests/backends/manifest_sample.h"
 
 namespace moec {
@@ -55,7 +55,7 @@ TEST_P(ManifestFault, IsFound) {
 }
 
 const Fault kFaults[] = {
-    {"version", [](Manifest& m) { m.schema_version = 2; }, "manifest.version",
+    {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
      "the manifest has schema version 2, this moec reads version 1"},
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
     {"context", [](Manifest& m) { m.build.context = kHuge; }, "manifest.number", "build.context"},

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <vector>
 
-#include "backends/manifest/digest.h"
+#include "backends/files/digest.h"
 
 namespace moec {
 namespace {

@@ -75,7 +75,7 @@ Names our_values() {
     if constexpr (std::same_as<E, DType>) {
       if (value > DType::f8_e4m3) break;
     } else if constexpr (std::same_as<E, Layout>) {
-      if (value > Layout::channels) break;
+      if (value > Layout::bc1s) break;
     } else {
       if (i >= enum_names(E{}).size()) break;
     }

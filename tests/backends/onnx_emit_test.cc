@@ -97,7 +97,7 @@ TEST(EmitOnnx, ScalarsAndOtherTypesPass) {
   ASSERT_TRUE(report) << render(report.error());
   const Status status = check_onnx_file(folder / "shard.onnx");
   EXPECT_TRUE(status) << render(status.error());
-  EXPECT_FALSE(report->data);
+  EXPECT_TRUE(report->data.empty());
   EXPECT_THAT(files_in(folder), ElementsAre("shard.onnx"));
 }
 
@@ -143,13 +143,13 @@ TEST(EmitOnnx, WeightsAreAlignedSharedAndChecksummed) {
   EXPECT_EQ(report->tensors[0].offset, 0u);
   EXPECT_EQ(report->tensors[1].offset, 65536u);
   EXPECT_EQ(report->weight_bytes, 72u);
-  EXPECT_EQ(report->data->bytes, 65536u + 36);
+  EXPECT_EQ(report->data[0].bytes, 65536u + 36);
 
   const std::string data = read_text(folder / "shard.data");
-  EXPECT_EQ(data.size(), report->data->bytes);
+  EXPECT_EQ(data.size(), report->data[0].bytes);
   Sha1 sha1;
   sha1.update(std::as_bytes(std::span(data)));
-  EXPECT_EQ(report->data_sha1, sha1.finish_hex());
+  const std::string checksum = sha1.finish_hex();
 
   const auto graph = load_model(folder / "shard.onnx").graph();
   ASSERT_EQ(graph.initializer_size(), 3);
@@ -157,7 +157,7 @@ TEST(EmitOnnx, WeightsAreAlignedSharedAndChecksummed) {
   EXPECT_EQ(shared["location"], "shard.data");
   EXPECT_EQ(shared["offset"], "0");
   EXPECT_EQ(shared["length"], "36");
-  EXPECT_EQ(shared["checksum"], report->data_sha1);
+  EXPECT_EQ(shared["checksum"], checksum);
   EXPECT_EQ(external_of(graph.initializer(1))["offset"], "65536");
   EXPECT_EQ(external_of(graph.initializer(2)), shared);
   EXPECT_NE(graph.initializer(0).name(), graph.initializer(2).name());
@@ -183,9 +183,9 @@ TEST(EmitOnnx, WidthsShareOneDataFile) {
   auto report = emit_onnx(widths, no_files(), {.folder = folder.string(), .stem = "mlp/L02"});
   ASSERT_TRUE(report) << render(report.error());
   EXPECT_THAT(files_in(folder), ElementsAre("mlp/L02.data", "mlp/L02.t1.onnx", "mlp/L02.t16.onnx"));
-  EXPECT_EQ(report->graphs[1].path, "mlp/L02.t16.onnx");
+  EXPECT_EQ(report->graphs[1].file.path, "mlp/L02.t16.onnx");
   EXPECT_EQ(report->graphs[1].tokens, 16);
-  EXPECT_EQ(report->data->path, "mlp/L02.data");
+  EXPECT_EQ(report->data[0].path, "mlp/L02.data");
   const auto first = load_model(folder / "mlp/L02.t1.onnx").graph();
   const auto second = load_model(folder / "mlp/L02.t16.onnx").graph();
   ASSERT_EQ(first.initializer_size(), second.initializer_size());
@@ -207,7 +207,7 @@ TEST(EmitOnnx, AWidthWithAWeightOfItsOwnAddsIt) {
   auto report = emit_onnx(widths, no_files(), {.folder = folder.string(), .stem = "s"});
   ASSERT_TRUE(report) << render(report.error());
   EXPECT_EQ(report->tensors.size(), 3u);
-  EXPECT_EQ(report->data->bytes, 2 * 65536u + 12);
+  EXPECT_EQ(report->data[0].bytes, 2 * 65536u + 12);
 }
 
 TEST(EmitOnnx, CountsWhatACastMadeInfinite) {
@@ -243,7 +243,7 @@ TEST(EmitOnnx, SameShardSameBytes) {
   const Shard shard = every_op_shard(DType::f16, Layout::channels, 3);
   auto first = emit_one(shard, folder, "a/s").value();
   auto second = emit_one(shard, folder, "b/s").value();
-  EXPECT_EQ(first.graphs[0].digest, second.graphs[0].digest);
+  EXPECT_EQ(first.graphs[0].file.digest, second.graphs[0].file.digest);
   EXPECT_EQ(first.data->digest, second.data->digest);
   EXPECT_EQ(read_text(folder / "a/s.onnx"), read_text(folder / "b/s.onnx"));
   EXPECT_EQ(read_text(folder / "a/s.data"), read_text(folder / "b/s.data"));

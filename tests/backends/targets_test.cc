@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::string_view kSmall = R"({
-  "name": "small", "unit": "cpu", "projection": "matmul", "sum": "tree", "has_state": true,
+  "name": "small", "unit": "cpu", "format": "onnx", "dtype": "f32", "projection": "matmul", "sum": "tree", "has_state": true,
   "rules": [
     {"id": "X1", "condition": "extent_above", "limit": 64, "severity": "warning", "unit": "host",
      "reason": "too wide", "confidence": "folklore", "source": "a test"},

@@ -172,7 +172,7 @@ class ChangedModel : public testing::Test {
     entry.set_key(key);
     entry.set_value(value);
   }
-  Result<OnnxShard> read() {
+  Result<LoadedShard> read() {
     write_text(path_, model_.SerializeAsString());
     return read_onnx(path_);
   }

@@ -1,4 +1,4 @@
-#include "backends/manifest/digest.h"
+#include "backends/files/digest.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+#include "backends/files/output_file.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +9,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-
-#include "backends/onnx/output_file.h"
 
 namespace moec {
 namespace {

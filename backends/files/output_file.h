@@ -43,6 +43,10 @@ class OutputFile {
   std::unique_ptr<Impl> impl_;
 };
 
+// A small file in one go: complete and synced under its temporary name, or published as well.
+Result<OutputFile> write_synced(std::string final_path, std::string_view bytes);
+Status write_file(const std::string& final_path, std::string_view bytes);
+
 // Makes the renames in a folder last through a power cut; does what the file system allows.
 void sync_folder(const std::string& folder);
 

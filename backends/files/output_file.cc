@@ -1,9 +1,8 @@
-#include "backends/onnx/output_file.h"
+#include "backends/files/output_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "backends/files/digest.h"
 #include "ir/invariant.h"
 
 namespace moec {
@@ -70,20 +70,16 @@ struct OutputFile::Impl {
   std::string path, temporary;
   int fd = -1;
   uint64_t bytes = 0;
-  XXH3_state_t* hash = XXH3_createState();
+  Digest digest;
   bool synced = false, published = false;
 
-  Impl() {
-    MOEC_CHECK(hash != nullptr, "out of memory for a hash state");
-    XXH3_128bits_reset(hash);
-  }
+  Impl() = default;
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
     const bool created = fd >= 0 || synced;
     if (fd >= 0) ::close(fd);
     if (created && !published) ::unlink(temporary.c_str());
-    XXH3_freeState(hash);
   }
 };
 
@@ -105,7 +101,7 @@ Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_
 }
 
 Status OutputFile::write(std::span<const std::byte> bytes) {
-  XXH3_128bits_update(impl_->hash, bytes.data(), bytes.size());
+  impl_->digest.update(bytes);
   impl_->bytes += bytes.size();
   while (!bytes.empty()) {
     const ssize_t written = ::write(impl_->fd, bytes.data(), bytes.size());
@@ -143,9 +139,18 @@ Status OutputFile::publish() {
 const std::string& OutputFile::path() const { return impl_->path; }
 uint64_t OutputFile::bytes() const { return impl_->bytes; }
 
-std::string OutputFile::digest() const {
-  const XXH128_hash_t hash = XXH3_128bits_digest(impl_->hash);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+std::string OutputFile::digest() const { return impl_->digest.hex(); }
+
+Result<OutputFile> write_synced(std::string final_path, std::string_view bytes) {
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(std::move(final_path), bytes.size()));
+  MOEC_TRY(file.write(std::as_bytes(std::span(bytes))));
+  MOEC_TRY(file.sync());
+  return file;
+}
+
+Status write_file(const std::string& final_path, std::string_view bytes) {
+  MOEC_ASSIGN(OutputFile file, write_synced(final_path, bytes));
+  return file.publish();
 }
 
 void sync_folder(const std::string& folder) {

@@ -1,4 +1,6 @@
-#include "backends/onnx/data_layout.h"
+#include "backends/files/data_layout.h"
+
+#include <algorithm>
 
 #include "ir/invariant.h"
 
@@ -7,8 +9,9 @@ namespace moec {
 void DataLayout::add(const WeightView& view, uint64_t bytes, const std::string& name) {
   std::string key = to_string(view);
   if (!by_key_.emplace(key, entries_.size()).second) return;
-  const uint64_t offset = (file_bytes() + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
-  entries_.push_back({std::move(key), name, view, offset, bytes});
+  const uint64_t end = std::max(file_bytes(), format_.file_head);
+  const uint64_t start = (end + format_.alignment - 1) / format_.alignment * format_.alignment;
+  entries_.push_back({std::move(key), name, view, start + format_.entry_lead, bytes});
 }
 
 const DataLayout::Entry& DataLayout::find(const WeightView& view) const {

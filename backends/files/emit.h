@@ -1,0 +1,70 @@
+// What the emitters of all shard formats have in common: what they are given, and what they tell.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backends/weights/weight_reader.h"
+#include "ir/shard.h"
+
+namespace moec {
+
+// The shard compiled for one number of tokens.
+struct ShardWidth {
+  int64_t tokens = 0;
+  const Shard* shard = nullptr;  // in form `placed`
+};
+
+struct EmitOptions {
+  std::string folder;  // created when missing
+  std::string stem;    // relative path without extension: "moe/L00.g1"
+  std::string family;  // for the model's description; may be empty
+  size_t tile_bytes = kDefaultTileBytes;
+  // Protobuf cannot hold a message of 2 GiB.
+  uint64_t graph_byte_limit = (uint64_t{1} << 31) - 1;
+  // Told the number of payload bytes each time some were written.
+  std::function<void(uint64_t bytes)> on_progress;
+};
+
+struct EmittedFile {
+  std::string path;  // relative to the folder: "moe/L00.g1.data"
+  uint64_t bytes = 0;
+  std::string digest;  // xxh3-128, 32 lower-case hex digits
+  bool operator==(const EmittedFile&) const = default;
+};
+
+// The graph of one token width. Several widths may lie in one file, as functions or as one graph
+// for a range of widths.
+struct EmittedGraph {
+  int64_t tokens = 0;
+  EmittedFile file;      // "moe/L00.t16.onnx"
+  std::string function;  // empty: the file holds one graph only
+  bool operator==(const EmittedGraph&) const = default;
+};
+
+// A weight in a data file.
+struct EmittedTensor {
+  std::string name;  // in the graph
+  std::string view;  // its text
+  uint64_t offset = 0, bytes = 0;
+  uint64_t overflows = 0;  // finite values that a cast made infinite
+  uint64_t nans = 0;
+  bool operator==(const EmittedTensor&) const = default;
+};
+
+struct EmitReport {
+  std::vector<EmittedGraph> graphs;  // in the order of the widths
+  std::vector<EmittedFile> data;     // all other files
+  std::vector<EmittedTensor> tensors;
+  uint64_t weight_bytes = 0;  // without the gaps
+  uint64_t bytes_read = 0;    // of the checkpoint
+  uint64_t overflows() const;
+};
+
+// The weights of a layout can be delivered, and each has as many bytes as its type says.
+class DataLayout;
+Status check_layout(const DataLayout& layout, const WeightReader& weights, size_t tile_bytes);
+
+}  // namespace moec
