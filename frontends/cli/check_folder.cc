@@ -8,7 +8,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "backends/onnx/check_onnx.h"
 #include "frontends/cli/describe_export.h"
-#include "frontends/onnx/read_onnx.h"
+#include "frontends/cli/read_shard.h"
 #include "ir/cost.h"
 #include "ir/verify.h"
 
@@ -81,9 +81,10 @@ class Checker {
   void check_width(const manifest::Shard& shard, const manifest::Width& width,
                    CheckedShard& checked) {
     const std::string path = folder_ + "/" + width.file.path;
-    if (Status status = check_onnx_file(path); !status)
-      return append(report_.findings, std::move(status.error()));
-    auto file = read_onnx(path);
+    if (report_.manifest.build.format == ShardFormat::onnx)
+      if (Status status = check_onnx_file(path); !status)
+        return append(report_.findings, std::move(status.error()));
+    auto file = read_shard(report_.manifest, folder_, width);
     if (!file) return append(report_.findings, std::move(file.error()));
     const Shard& body = file->shard;
     append(report_.findings, verify(body));

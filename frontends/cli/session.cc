@@ -6,8 +6,8 @@
 
 #include "backends/manifest/manifest_file.h"
 #include "backends/weights/weight_reader.h"
+#include "frontends/cli/read_shard.h"
 #include "frontends/cli/step_inputs.h"
-#include "frontends/onnx/read_onnx.h"
 #include "ir/invariant.h"
 
 namespace moec {
@@ -92,7 +92,7 @@ Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t w
   const std::pair key(shard.name, width);
   auto found = executors.find(key);
   if (found == executors.end()) {
-    MOEC_ASSIGN(LoadedShard file, read_onnx(folder + "/" + shard.widths[width].file.path));
+    MOEC_ASSIGN(LoadedShard file, read_shard(manifest, folder, shard.widths[width]));
     MOEC_ASSIGN(Executor loaded,
                 Executor::create(file.shard, file.weights, {.precision = options.precision}));
     found = executors.emplace(key, std::move(loaded)).first;
