@@ -127,7 +127,7 @@ Result<DType> parse_dtype_at(TextCursor& cursor) {
 }
 
 Result<Layout> parse_layout_at(TextCursor& cursor) {
-  std::array<std::string_view, 3> names;
+  std::array<std::string_view, 4> names;
   for (size_t i = 0; i < names.size(); ++i) names[i] = layout_name(static_cast<Layout>(i));
   MOEC_ASSIGN(size_t index, cursor.one_of("a layout", names));
   return static_cast<Layout>(index);
