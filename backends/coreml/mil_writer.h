@@ -1,37 +1,50 @@
 // One shard as an ML Program function. Every op that is not a source becomes one MIL op of the same
-// meaning (state_write: one, and a read_state where its result is used); all arguments are stated,
-// by name, and each argument is the output of a `const` op right before its first use.
+// meaning; all arguments are stated, by name, and each argument is the output of a `const` op
+// before its first use. Arguments of equal name and value share one const.
 //
 //   weight                const, in weight.bin however small
-//   constant              const: immediate below 10 elements, else in weight.bin
-//   neg                   mul by −1
-//   abs exp sqrt sigmoid tanh erf        the same names; log and reciprocal (`inverse`) with
-//   epsilon 0 add sub mul max min div              add sub mul maximum minimum real_div greater
-//   less equal select            the same names cast                  cast (f16, f32, i32, bool)
-//   reduce_sum reduce_mean reduce_max    keep_dims true
+//   constant              const: immediate below 10 elements or where it is no float, else in
+//                         weight.bin; every element is written, also of a splat
+//   neg                   mul by −1: x is the operand, y the const
+//   abs exp sqrt sigmoid tanh erf        the same names
+//   log and reciprocal (`inverse`)       with epsilon 0
+//   add sub mul max min div              add sub mul maximum minimum real_div
+//   greater less equal select            the same names
+//   cast                  cast (f16, f32, i32, bool as "fp16", "fp32", "int32", "bool")
+//   reduce_sum reduce_mean reduce_max    axes of one axis, keep_dims true
 //   softmax               softmax
 //   slice                 slice_by_size
 //   concat reshape transpose matmul      the same names; matmul with both transposes false
-//   conv                  conv: pad_type valid, strides and dilations 1
+//   conv                  conv: pad_type valid, pad 0, strides and dilations 1
 //   state_read            read_state
 //   state_write           write_state
 //   topk                  emit.op: no MIL op says which of equal scores wins
 //   i64, u8, bf16, f8     emit.dtype
+// An output that shows an input, a source, or a value that another output shows already is an
+// `identity` op.
 //
-// Names are the shard's labels with each character outside [A-Za-z0-9_] as '_' ("experts.3.h" is
-// experts_3_h); a reserved or taken name gets a suffix. Port and state names must stand as they
-// are: check_names() refuses those that cannot.
+// Weights and constants stand where the shard has them. Names are the shard's labels with each
+// character outside [A-Za-z0-9_] as '_' ("experts.3.h" is experts_3_h); a value that is known by
+// its number gets the MIL op before it ("mul_12"), a reserved or taken name a suffix. An op is
+// named after its output. Port and state names must stand as they are. A single function is called
+// "main".
+//
+// In a range package the shard of the least width is written. Sizes that differ in the shard of the
+// largest width are unknown, and so is their number in the arguments of reshape (at most one, −1)
+// and of slice_by_size (−1: to the end).
 //
 // What MIL cannot say stands in the model's userDefined metadata, for readers that rebuild the
-// shard. KEY is "moec", with several functions "moec.FUNCTION":
+// shard. KEY is "moec", with several functions "moec.FUNCTION". Entries without lines are left out.
 //   KEY.shard     the shard's name
-//   KEY.layouts   lines "channels NAME" for inputs, constants, reshapes and transposes that are not
-//                 plain; the layouts of all other values follow from these
+//   KEY.layouts   lines "channels NAME" for inputs, states, constants, reshapes and transposes that
+//                 are not plain; the layouts of all other values follow from these
 //   KEY.names     lines "LABEL NAME" for values whose label in the IR is not their MIL name
 //   KEY.constants names of the consts in weight.bin that are constants, one a line
+//   KEY.negations names of the muls that are neg, one a line
 //   KEY.range     "LEAST LARGEST": token widths of a range package
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "backends/files/data_layout.h"
@@ -39,9 +52,28 @@
 #include "ir/shard.h"
 
 namespace moec::mlmodel {
-class Model;
+class Function;
 }
 
 namespace moec {
-// Declarations to be filled in by the implementation.
+
+// Whether the shard can be an ML Program function: emit.form, emit.op, emit.dtype, emit.constant,
+// emit.port_name, coreml.reserved_name, coreml.states.
+Status check_mil(const Shard& shard);
+
+// Adds the shard's weights and large constants to the layout.
+void collect_blobs(const Shard& shard, DataLayout& layout);
+
+// One function of a package: a width, or a range of widths.
+struct MilFunction {
+  std::string name;               // "main", "t16"
+  const Shard* shard = nullptr;   // of the only or the least width
+  const Shard* widest = nullptr;  // of a range; null when the function has one width
+};
+
+// The shard must pass check_mil and its blobs must be collected; the shards of a range must pass
+// check_range. The metadata's keys are without KEY: "layouts".
+void write_function(const MilFunction& function, const DataLayout& layout, int spec_version,
+                    mlmodel::Function& written, std::map<std::string, std::string>& metadata);
+
 }  // namespace moec
