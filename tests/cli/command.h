@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontends/cli/cli.h"
+#include "tests/source_dir.h"
 
 namespace moec {
 
@@ -42,7 +43,7 @@ inline std::string fresh_folder(const std::string& name) {
 }
 
 inline std::string source_path(const std::string& relative) {
-  return std::string(MOEC_SOURCE_DIR) + "/" + relative;
+  return source_dir() + "/" + relative;
 }
 
 // The checkpoint that a golden case was made from.

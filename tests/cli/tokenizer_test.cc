@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/source_dir.h"
+
 namespace moec {
 namespace {
 
@@ -16,7 +18,7 @@ std::string folder_with(const std::string& tokenizer_json) {
 }
 
 TEST(Tokenizer, TinymoeTokensAreBytes) {
-  auto kind = detect_tokenizer(MOEC_SOURCE_DIR "/models/tinymoe");
+  auto kind = detect_tokenizer(source_dir() + "/models/tinymoe");
   ASSERT_TRUE(kind) << render(kind.error());
   EXPECT_EQ(*kind, TokenizerKind::bytes);
 }

@@ -2,6 +2,7 @@
 #include "frontends/hf/safetensors.h"
 #include "tests/frontends/hf_folder.h"
 #include "tests/models/expect_error.h"
+#include "tests/source_dir.h"
 
 namespace moec {
 namespace {
@@ -165,7 +166,7 @@ TEST(OpenConfig, NeedsNoWeights) {
 
 TEST(FamilyFile, IsUsedInsteadOfTheBuiltInOne) {
   std::string folder = copy_golden("olmoe_a", "family_file");
-  std::string text = read_bytes(std::string(MOEC_SOURCE_DIR) + "/models/families/olmoe.json");
+  std::string text = read_bytes(source_dir() + "/models/families/olmoe.json");
   write_bytes(folder + "/own.json", text);
   change_file(folder + "/own.json", "\"model_type\": \"olmoe\"", "\"model_type\": \"my_olmoe\"");
   change_file(folder + "/config.json", "\"model_type\": \"olmoe\"", "\"model_type\": \"my_olmoe\"");

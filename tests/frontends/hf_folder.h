@@ -9,6 +9,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/source_dir.h"
+
 namespace moec {
 
 inline std::string read_bytes(const std::string& path) {
@@ -24,7 +26,7 @@ inline void write_bytes(const std::string& path, const std::string& bytes) {
 }
 
 inline std::string golden_folder(const std::string& name) {
-  return std::string(MOEC_SOURCE_DIR) + "/tests/golden/" + name;
+  return source_dir() + "/tests/golden/" + name;
 }
 
 // An empty folder of this name for the test.

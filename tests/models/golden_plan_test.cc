@@ -7,6 +7,7 @@
 #include "ir/verify.h"
 #include "models/build_shard.h"
 #include "models/plan_model.h"
+#include "tests/source_dir.h"
 
 namespace moec {
 namespace {
@@ -16,7 +17,7 @@ const char* const kCases[] = {"mixtral_a",   "mixtral_b",   "qwen2_moe_a",
                               "olmoe_a",     "olmoe_b",     "tinymoe"};
 
 std::string folder_of(const std::string& name) {
-  std::string root = MOEC_SOURCE_DIR;
+  std::string root = source_dir();
   return name == "tinymoe" ? root + "/models/tinymoe" : root + "/tests/golden/" + name;
 }
 

@@ -10,6 +10,7 @@
 #include "frontends/hf/safetensors.h"
 #include "models/plan_model.h"
 #include "tests/models/schedule_runner.h"
+#include "tests/source_dir.h"
 
 namespace moec {
 namespace {
@@ -20,13 +21,11 @@ const char* const kCases[] = {"mixtral_a",   "mixtral_b",   "qwen2_moe_a",
 constexpr int64_t kDecodeSteps = 4;
 constexpr double kTolerance = 1e-5;  // relative L2; the most seen is 2.4e-6
 
-std::string source_folder() { return MOEC_SOURCE_DIR; }
-
 // golden.safetensors as a table of tensors.
 class Golden {
  public:
   static Golden open(const std::string& name) {
-    std::string path = source_folder() + "/tests/golden/" + name + "/golden.safetensors";
+    std::string path = source_dir() + "/tests/golden/" + name + "/golden.safetensors";
     auto header = read_safetensors(path);
     EXPECT_TRUE(header.has_value()) << render(header.error());
     WeightTable table;
@@ -91,7 +90,7 @@ void expect_step(const Golden& golden, const Plan& plan, ScheduleRunner& runner,
 
 void expect_golden(const std::string& name, BuildOptions options) {
   std::string folder = name == "tinymoe" ? "/models/tinymoe" : "/tests/golden/" + name;
-  auto checkpoint = open_checkpoint(source_folder() + folder);
+  auto checkpoint = open_checkpoint(source_dir() + folder);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   Golden golden = Golden::open(name);
   const int64_t prefill = golden.type("prefill.tokens").dims[0];

@@ -1,0 +1,10 @@
+// Where the sources of this build lie: for tests that read files of the repository.
+#pragma once
+
+#include <string>
+
+namespace moec {
+
+std::string source_dir();
+
+}  // namespace moec
