@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "backends/files/bulk_writer.h"
 #include "backends/files/digest.h"
 #include "ir/invariant.h"
 
@@ -71,12 +72,14 @@ struct OutputFile::Impl {
   int fd = -1;
   uint64_t bytes = 0;
   Digest digest;
+  std::unique_ptr<BulkWriter> writer;  // as long as the file is open
   bool synced = false, published = false;
 
   Impl() = default;
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
+    writer.reset();
     const bool created = fd >= 0 || synced;
     if (fd >= 0) ::close(fd);
     if (created && !published) ::unlink(temporary.c_str());
@@ -88,7 +91,8 @@ OutputFile::OutputFile(OutputFile&&) noexcept = default;
 OutputFile& OutputFile::operator=(OutputFile&&) noexcept = default;
 OutputFile::~OutputFile() = default;
 
-Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_bytes) {
+Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_bytes,
+                                      Observer observer) {
   MOEC_TRY(create_folders(final_path));
   auto impl = std::make_unique<Impl>();
   impl->path = std::move(final_path);
@@ -97,18 +101,15 @@ Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_
       ::open(impl->temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (impl->fd < 0) return fail_errno(errno, "create", impl->temporary);
   MOEC_TRY(reserve(impl->fd, expected_bytes, impl->path));
+  impl->writer = std::make_unique<BulkWriter>(impl->fd, std::move(observer));
   return OutputFile(std::move(impl));
 }
 
 Status OutputFile::write(std::span<const std::byte> bytes) {
   impl_->digest.update(bytes);
   impl_->bytes += bytes.size();
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(impl_->fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return fail_errno(errno, "write", impl_->path);
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
+  if (const int error = impl_->writer->append(bytes))
+    return fail_errno(error, "write", impl_->path);
   return {};
 }
 
@@ -121,6 +122,8 @@ Status OutputFile::pad_to(uint64_t position) {
 }
 
 Status OutputFile::sync() {
+  if (const int error = impl_->writer->finish()) return fail_errno(error, "write", impl_->path);
+  impl_->writer.reset();
   if (::fsync(impl_->fd) != 0) return fail_errno(errno, "flush", impl_->path);
   impl_->synced = true;
   // From here on the temporary file is known by name only.

@@ -1,9 +1,11 @@
 // A file that appears under its final name only when it is whole: written beside it under a
-// temporary name, synced, then renamed. Its digest is computed on the way.
+// temporary name, synced, then renamed. Its digest is computed on the way, and bytes are written
+// while the next ones are made (bulk_writer.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,19 +18,23 @@ class OutputFile {
  public:
   // Creates missing folders and reserves `expected_bytes` on disk where the file system can, so
   // that a full disk is found before the first byte. Errors: emit.no_space, emit.no_permission,
-  // emit.bad_folder, emit.write_failed, each naming the path.
-  static Result<OutputFile> create(std::string final_path, uint64_t expected_bytes);
+  // emit.bad_folder, emit.write_failed, each naming the path. The observer, if there is one, gets
+  // all bytes in order on a thread of its own; sync() returns after its last call.
+  using Observer = std::function<void(std::span<const std::byte> bytes)>;
+  static Result<OutputFile> create(std::string final_path, uint64_t expected_bytes,
+                                   Observer observer = nullptr);
 
   OutputFile(OutputFile&&) noexcept;
   OutputFile& operator=(OutputFile&&) noexcept;
   // Removes the temporary file unless it was published.
   ~OutputFile();
 
+  // A failure of the disk may come with a later call: at the latest with sync().
   Status write(std::span<const std::byte> bytes);
   // Writes zero bytes up to this position.
   Status pad_to(uint64_t position);
 
-  // Flushes to the device and closes; nothing can be written any more.
+  // Waits for all writes, flushes to the device and closes; nothing can be written any more.
   Status sync();
   // Renames to the final name. After sync().
   Status publish();

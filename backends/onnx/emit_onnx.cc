@@ -61,18 +61,16 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
 Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weights,
                               const EmitOptions& options, const std::string& path,
                               EmitReport& report, std::string& checksum) {
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(path, layout.file_bytes()));
   Sha1 sha1;
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(path, layout.file_bytes(),
+                                                  [&](auto bytes) { sha1.update(bytes); }));
   auto sink = [&](std::span<const std::byte> tile) -> Status {
-    sha1.update(tile);
     MOEC_TRY(file.write(tile));
     if (options.on_progress) options.on_progress(tile.size());
     return {};
   };
   for (const auto& entry : layout.entries()) {
-    const std::vector<std::byte> gap(entry.offset - file.bytes());
-    sha1.update(gap);
-    MOEC_TRY(file.write(gap));
+    MOEC_TRY(file.pad_to(entry.offset));
     StreamReport stream;
     MOEC_TRY(weights.stream(entry.view, options.tile_bytes, sink, stream));
     MOEC_CHECK(file.bytes() == entry.offset + entry.bytes, "{} delivered {} bytes, not {}",

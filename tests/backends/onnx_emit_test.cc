@@ -244,7 +244,7 @@ TEST(EmitOnnx, SameShardSameBytes) {
   auto first = emit_one(shard, folder, "a/s").value();
   auto second = emit_one(shard, folder, "b/s").value();
   EXPECT_EQ(first.graphs[0].file.digest, second.graphs[0].file.digest);
-  EXPECT_EQ(first.data->digest, second.data->digest);
+  EXPECT_EQ(first.data[0].digest, second.data[0].digest);
   EXPECT_EQ(read_text(folder / "a/s.onnx"), read_text(folder / "b/s.onnx"));
   EXPECT_EQ(read_text(folder / "a/s.data"), read_text(folder / "b/s.data"));
 }

@@ -150,20 +150,33 @@ class FileSizeLimit {
 };
 
 TEST_F(OutputFileTest, NoSpaceIsSaidWithThePathAndLeavesNothing) {
-  const std::string block(1 << 16, 'x');
   Status status;
   {
     FileSizeLimit limit(100000);
     auto file = OutputFile::create(path("a.bin"), 0);
     ASSERT_TRUE(file) << render(file.error());
-    ASSERT_TRUE(file->write(bytes_of(block)));
-    status = file->write(bytes_of(block));
+    ASSERT_TRUE(file->write(bytes_of(std::string(1 << 17, 'x'))));
+    status = file->sync();
   }
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().front().code, "emit.no_space");
   EXPECT_THAT(status.error().front().cause, HasSubstr(path("a.bin")));
   EXPECT_EQ(status.error().front().place.file, path("a.bin"));
   EXPECT_THAT(entries(), testing::IsEmpty());
+}
+
+// A write of a large file fails in the background; the one who writes on hears of it.
+TEST_F(OutputFileTest, NoSpaceEndsALongWrite) {
+  const std::string block(1 << 20, 'x');
+  FileSizeLimit limit(5 << 20);
+  auto file = OutputFile::create(path("a.bin"), 0);
+  ASSERT_TRUE(file) << render(file.error());
+  Status status;
+  for (int i = 0; i < 64 && status; ++i) status = file->write(bytes_of(block));
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().front().code, "emit.no_space");
+  ASSERT_FALSE(file->sync());
+  EXPECT_EQ(file->sync().error().front().code, "emit.no_space");
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+// Appends to a file at the speed of the disk: the caller fills one piece of memory while a thread
+// writes an earlier one, and a further thread may look at each (a checksum of its own, say). What
+// is written goes past the page cache where the file system allows it: through the cache, the
+// machine that this was written on takes 0.3–0.4 GB/s, past it 1.2 GB/s and more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+namespace moec {
+
+class BulkWriter {
+ public:
+  static constexpr size_t kPieceBytes = size_t{2} << 20;
+  static constexpr size_t kPieces = 4;
+  // What a file in the making holds; less where it is smaller than a piece.
+  static constexpr size_t kHeldBytes = kPieceBytes * kPieces;
+
+  using Observer = std::function<void(std::span<const std::byte> bytes)>;
+
+  // `fd` is open for writing, at position 0 of an empty file, and stays the caller's. The observer,
+  // if there is one, gets all bytes in order, on another thread, until finish() returns.
+  BulkWriter(int fd, Observer observer);
+  // Waits for the threads. What finish() has not put into the file may be missing there.
+  ~BulkWriter();
+  BulkWriter(const BulkWriter&) = delete;
+  BulkWriter& operator=(const BulkWriter&) = delete;
+
+  // 0, or the errno of a write: of this call or of an earlier one whose failure came later.
+  int append(std::span<const std::byte> bytes);
+  // Everything is in the file and was seen by the observer. The errno of the first failure, or 0.
+  int finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace moec
