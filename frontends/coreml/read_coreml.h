@@ -3,14 +3,17 @@
 //
 // How ops, names and metadata map is said in backends/coreml/mil_writer.h. Constants that only
 // state an argument (axis, shape, booleans) become attributes; consts in weight.bin that ops take
-// as values become weights unless the metadata says constant; immediate ones become constants.
-// Without moec.* metadata every layout is plain but for the operands of conv, and names are the MIL
-// names.
+// as values become weights unless the metadata says constant; immediate ones become constants, of
+// one value where all elements are equal. `identity` only renames; a product with the scalar −1 is
+// `neg`. Without moec.* metadata every layout is plain but for the operands of conv, which stands
+// between reshapes that state layouts, and names are the MIL names.
 //
 // Safe on any bytes: nothing is allocated from a number in the file before that number is checked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "ir/diagnostics.h"
@@ -35,5 +38,10 @@ struct CoremlReadOptions {
 //   coreml.metadata                                               moec.* entries that do not fit
 // and the constraints of ir/OPS.md.
 Result<LoadedShard> read_coreml(const std::string& path, const CoremlReadOptions& options = {});
+
+// The same for the bytes of a model.mlmodel; `path` is for messages and tells the folder in which
+// weights/weight.bin lies.
+Result<LoadedShard> parse_coreml(std::span<const std::byte> bytes, const std::string& path,
+                                 const CoremlReadOptions& options = {});
 
 }  // namespace moec

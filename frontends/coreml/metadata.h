@@ -1,0 +1,39 @@
+// What a model's userDefined metadata says about the shard beyond the program: see
+// backends/coreml/mil_writer.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "ir/diagnostics.h"
+#include "ir/type.h"
+
+namespace moec {
+
+namespace mlmodel {
+class Metadata;
+}
+
+// The token widths of a range package.
+struct WidthRange {
+  int64_t least = 0;
+  int64_t largest = 0;  // above least
+};
+
+struct CoremlMetadata {
+  std::string shard;                                       // empty: not stated
+  std::map<std::string, Layout, std::less<>> layouts;      // by MIL name
+  std::map<std::string, std::string, std::less<>> labels;  // IR label by MIL name
+  std::set<std::string, std::less<>> constants;            // MIL names
+  std::set<std::string, std::less<>> negations;            // MIL names
+  std::optional<WidthRange> range;
+};
+
+// Of the function with this name, or with an empty name of the only one. Error: coreml.metadata.
+Result<CoremlMetadata> read_metadata(const mlmodel::Metadata& metadata,
+                                     const std::string& function);
+
+}  // namespace moec
