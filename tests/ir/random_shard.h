@@ -89,7 +89,8 @@ class RandomShard {
     if (coin()) return token_type(any_float(), any_layout(), size(), size());
     return {any_dtype(), any_dims()};
   }
-  Layout any_layout() { return coin() ? Layout::rows : Layout::channels; }
+  Layout any_layout() { return coin() ? Layout::rows : any_channel_layout(); }
+  Layout any_channel_layout() { return coin() ? Layout::channels : Layout::bc1s; }
 
   // ---- Views -----------------------------------------------------------------------------------
 
@@ -366,8 +367,10 @@ class RandomShard {
   void add_conv() {
     const DType dtype = any_float();
     const int64_t groups = size(), in = groups * size(), out = groups * size(), tokens = size();
-    std::vector<ValueId> operands = {token(dtype, Layout::channels, in, tokens),
-                                     value(dtype, {out, in / groups, 1 + below(tokens), 1})};
+    const Layout layout = any_channel_layout();
+    Dims kernel{out, in / groups, 1, 1};
+    kernel[token_axis(layout)] = 1 + below(tokens);
+    std::vector<ValueId> operands = {token(dtype, layout, in, tokens), value(dtype, kernel)};
     if (coin()) operands.push_back(value(dtype, {out}));
     emit(Conv{groups}, std::move(operands));
   }

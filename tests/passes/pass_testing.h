@@ -97,6 +97,6 @@ inline bool has_code(const Diagnostics& diagnostics, std::string_view code) {
   return false;
 }
 
-inline const Layout kTokenLayouts[] = {Layout::rows, Layout::channels};
+inline const Layout kTokenLayouts[] = {Layout::rows, Layout::channels, Layout::bc1s};
 
 }  // namespace moec

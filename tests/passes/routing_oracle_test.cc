@@ -180,7 +180,7 @@ struct Batch {
 Batch random_batch(std::mt19937& random, const Size& size, const Router& router, bool biased) {
   // The pairwise comparisons of `rank` take experts² · tokens elements.
   const int64_t tokens = std::clamp<int64_t>(120000 / (size.experts * size.experts), 2, 40);
-  Batch batch{router, size.experts, tokens, random() % 2 ? Layout::rows : Layout::channels, {}, {}};
+  Batch batch{router, size.experts, tokens, kTokenLayouts[random() % 3], {}, {}};
   if (biased) batch.bias = tied_values(random, size.experts, 1.0 / 64, 0);
   for (int64_t t = 0; t < tokens; ++t)
     batch.logits.push_back(tied_values(random, size.experts, t % 2 ? 0.5 : 0.0625, 5.0 / 64));

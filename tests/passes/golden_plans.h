@@ -1,0 +1,34 @@
+// The plans of the golden checkpoints, for tests of whole shards.
+#pragma once
+
+#include "frontends/hf/checkpoint.h"
+#include "models/build_shard.h"
+#include "models/plan_model.h"
+#include "tests/passes/pass_testing.h"
+#include "tests/source_dir.h"
+
+namespace moec {
+
+inline const char* const kGoldenCases[] = {"mixtral_a",   "mixtral_b",   "qwen2_moe_a",
+                                           "qwen2_moe_b", "qwen3_moe_a", "qwen3_moe_b",
+                                           "olmoe_a",     "olmoe_b",     "tinymoe"};
+
+inline Plan golden_plan(const std::string& name, const BuildOptions& options) {
+  const std::string folder = name == "tinymoe" ? "/models/tinymoe" : "/tests/golden/" + name;
+  auto checkpoint = open_checkpoint(source_dir() + folder);
+  EXPECT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  if (!checkpoint) return {};
+  auto plan = plan_model(checkpoint->config, checkpoint->weights, options);
+  EXPECT_TRUE(plan.has_value()) << render(plan.error());
+  return plan ? std::move(*plan) : Plan{};
+}
+
+inline Shard golden_shard(const Plan& plan, size_t index, int64_t tokens) {
+  auto shard = build_shard(plan, index, tokens);
+  EXPECT_TRUE(shard.has_value()) << render(shard.error());
+  return shard ? std::move(*shard) : Shard{};
+}
+
+inline std::string case_name(const testing::TestParamInfo<const char*>& info) { return info.param; }
+
+}  // namespace moec
