@@ -1,10 +1,18 @@
 #include "passes/rms.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace moec {
 namespace {
 
-// The smallest normal number of f16: keeps the reciprocal of a zero vector's magnitude finite.
+// The smallest normal number of f16, below which neither peak nor sqrt(eps) is exact enough.
 constexpr double kSmallestPeak = 0x1p-14;
+
+// |x|, of ops that every target has: abs is not among those known to run on the Neural Engine.
+ValueId magnitudes(Builder& b, ValueId x) {
+  return b.binary(BinaryFn::max, x, b.sub(b.scalar_like(x, 0), x));
+}
 
 ValueId inverse_rms(Builder& b, ValueId x, int64_t axis, ValueId eps) {
   ValueId mean = b.reduce(ReduceFn::mean, b.mul(x, x, "square"), axis, "mean_square");
@@ -15,16 +23,17 @@ ValueId inverse_rms(Builder& b, ValueId x, int64_t axis, ValueId eps) {
 }  // namespace
 
 ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps) {
-  ValueId eps_value = b.scalar_like(x, eps);
-  if (b.type(x).dtype == DType::f16) {
-    ValueId magnitude = b.reduce(ReduceFn::max, b.unary(UnaryFn::abs, x), axis, "peak");
-    ValueId peak = b.binary(BinaryFn::max, magnitude, b.scalar_like(x, kSmallestPeak));
-    ValueId inverse_peak = b.unary(UnaryFn::reciprocal, peak, "inverse_peak");
-    x = b.mul(x, inverse_peak, "in_range");
-    // One factor at a time: the square of the inverse alone may overflow.
-    eps_value = b.mul(b.mul(inverse_peak, eps_value), inverse_peak);
-  }
-  return b.mul(x, inverse_rms(b, x, axis, eps_value), "normalised");
+  if (b.type(x).dtype != DType::f16)
+    return b.mul(x, inverse_rms(b, x, axis, b.scalar_like(x, eps)), "normalised");
+  // Both terms under the root are squares of numbers in [0, 1], whatever x and eps are.
+  const double root = std::sqrt(eps);
+  ValueId magnitude = b.reduce(ReduceFn::max, magnitudes(b, x), axis, "peak");
+  ValueId floor = b.scalar_like(x, std::max(root, kSmallestPeak));
+  ValueId peak = b.binary(BinaryFn::max, magnitude, floor);
+  ValueId in_range = b.div(x, peak, "in_range");
+  ValueId eps_root = b.div(b.scalar_like(x, root), peak, "eps_root");
+  ValueId inverse = inverse_rms(b, in_range, axis, b.mul(eps_root, eps_root));
+  return b.mul(in_range, inverse, "normalised");
 }
 
 }  // namespace moec

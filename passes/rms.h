@@ -6,7 +6,8 @@
 namespace moec {
 
 // x · reciprocal(sqrt(mean of x² along the axis + eps)), in an order that stays in range: in f16 x
-// is divided by its largest magnitude p along the axis first, and eps by p².
+// and sqrt(eps) are divided by p first, the largest magnitude of x along the axis, at least
+// sqrt(eps).
 ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps);
 
 }  // namespace moec

@@ -1,3 +1,4 @@
+#include "ir/scalar.h"
 #include "tests/passes/pass_testing.h"
 
 namespace moec {
@@ -34,6 +35,65 @@ TEST(LowerRmsNorm, StaysFiniteWhereSquaresOverflowF16) {
   std::vector<Tensor> inputs = seeded_inputs(before, 5);
   for (float& value : inputs[0].data) value = std::round(value * 8) * 4096;
   expect_same_values(before, run_passes(before, "lower_rms_norm"), inputs, 2e-3);
+}
+
+// ---- In f16, against the formula in double -----------------------------------------------------
+
+// Rows of one size each, from the smallest f16 number to the largest, and mixed ones.
+std::vector<std::vector<float>> rows_of_every_size(int64_t channels) {
+  std::vector<std::vector<float>> rows;
+  for (float size :
+       {0.f, 6e-8f, 1e-6f, 1e-4f, 1e-3f, 0.02f, 1.f, 40.f, 255.f, 300.f, 30000.f, 65504.f}) {
+    std::vector<float> row;
+    for (int64_t c = 0; c < channels; ++c)
+      row.push_back(round_to(DType::f16, size * std::cos(static_cast<float>(3 * c))));
+    rows.push_back(row);
+    row[1] = 30000;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<double> normalised(const std::vector<float>& row, double eps) {
+  double squares = 0;
+  for (float x : row) squares += static_cast<double>(x) * x;
+  const double root = std::sqrt(squares / static_cast<double>(row.size()) + eps);
+  std::vector<double> result;
+  for (float x : row) result.push_back(x / root);
+  return result;
+}
+
+void expect_close(const std::vector<float>& got, const std::vector<double>& wanted) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    difference += std::pow(got[i] - wanted[i], 2);
+    norm += std::pow(wanted[i], 2);
+  }
+  const double step = 0x1p-24 * std::sqrt(wanted.size());  // f16 has no finer one
+  EXPECT_LE(std::sqrt(difference), 3e-3 * std::sqrt(norm) + step) << got[0] << ", " << wanted[0];
+}
+
+TEST(LowerRmsNormHalfPrecision, AgreesWithTheFormulaForRowsOfEverySize) {
+  const int64_t channels = 64;
+  const auto rows = rows_of_every_size(channels);
+  const Type type =
+      token_type(DType::f16, Layout::rows, channels, static_cast<int64_t>(rows.size()));
+  for (double eps : {1e-3, 1e-5, 1e-6, 1e-8}) {
+    Builder b("norm", Form::model);
+    ValueId x = b.input("x", type);
+    ValueId w = b.weight(splat_view(1, {DType::f16, {channels}}));
+    b.output("y", b.emit(RmsNorm{eps}, {x, w}, "y"));
+    const Shard shard = run_passes(b.finish(), "lower_rms_norm");
+    Tensor input{type, {}};
+    for (const auto& row : rows) input.data.insert(input.data.end(), row.begin(), row.end());
+    const auto outputs = evaluate(shard, {input}, Precision::f16);
+    ASSERT_TRUE(outputs.has_value());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      SCOPED_TRACE(testing::Message() << "eps " << eps << ", row " << i);
+      const auto begin = outputs->at(0).data.begin() + static_cast<ptrdiff_t>(i * rows[i].size());
+      expect_close({begin, begin + channels}, normalised(rows[i], eps));
+    }
+  }
 }
 
 TEST(LowerRmsNorm, GivesZeroForZeroInF16) {
