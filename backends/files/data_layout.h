@@ -21,25 +21,33 @@ struct DataFormat {
 class DataLayout {
  public:
   struct Entry {
-    std::string key;   // the view's text
-    std::string name;  // of the first tensor that shows it
-    WeightView view;
+    std::string key;                 // the view's text
+    std::string name;                // of the first tensor that shows it
+    DType dtype = DType::f32;        // of its elements
+    WeightView view;                 // unless the bytes stand in `literal`
+    std::string literal;             // the data itself; empty for a view
     uint64_t offset = 0, bytes = 0;  // of the data, without the lead-in
   };
 
   explicit DataLayout(DataFormat format) : format_(format) {}
 
-  // Adds the view unless it is there. `name` is used only then.
-  void add(const WeightView& view, uint64_t bytes, const std::string& name);
-  // The view must have been added.
+  // Adds the view, which delivers this type, unless it is there. `name` is used only then.
+  void add(const WeightView& view, const Type& type, const std::string& name);
+  // The same for elements that come from no checkpoint, in the file's bytes.
+  void add_literal(std::string bytes, DType dtype, const std::string& name);
+  // What is looked for must have been added.
   const Entry& find(const WeightView& view) const;
+  const Entry& find_literal(const std::string& bytes, DType dtype) const;
 
   const std::vector<Entry>& entries() const { return entries_; }
   bool empty() const { return entries_.empty(); }
   uint64_t file_bytes() const;
-  uint64_t weight_bytes() const;  // without heads and gaps
+  uint64_t weight_bytes() const;  // of the views: without heads, gaps and literals
 
  private:
+  void place(Entry entry);
+  const Entry& find_key(const std::string& key) const;
+
   DataFormat format_;
   std::vector<Entry> entries_;
   std::map<std::string, size_t> by_key_;

@@ -278,8 +278,7 @@ void collect_weights(const Shard& shard, DataLayout& layout) {
   for (const Op& op : shard.ops)
     if (const auto* weight = std::get_if<Weight>(&op.data)) {
       const ValueId value = op.results.front();
-      layout.add(weight->view, static_cast<uint64_t>(shard.type(value).bytes()),
-                 names.tensor(value));
+      layout.add(weight->view, shard.type(value), names.tensor(value));
     }
 }
 
