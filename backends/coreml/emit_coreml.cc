@@ -1,8 +1,151 @@
 #include "backends/coreml/emit_coreml.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <mlmodel.pb.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "backends/coreml/model_writer.h"
+#include "backends/coreml/package.h"
+#include "backends/coreml/spec_version.h"
+#include "backends/coreml/token_range.h"
+#include "backends/coreml/weight_blobs.h"
+#include "backends/files/output_file.h"
+#include "ir/invariant.h"
 
 namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A package before a byte of payload is read: so everything that can be wrong with the shard itself
+// is found first.
+struct Prepared {
+  std::string name;  // relative to the folder
+  std::vector<MilFunction> functions;
+  DataLayout layout{kBlobFormat};
+  mlmodel::Model model;
+};
+
+bool by_tokens(const ShardWidth& a, const ShardWidth& b) { return a.tokens < b.tokens; }
+
+Status check_widths(std::span<const ShardWidth> widths, WidthPackaging packaging) {
+  for (const ShardWidth& width : widths) MOEC_TRY(check_mil(*width.shard));
+  if (packaging != WidthPackaging::range) return {};
+  const ShardWidth& least = *std::min_element(widths.begin(), widths.end(), by_tokens);
+  if (widths.size() < 2)
+    return fail("coreml.range", fmt::format("one width, {} tokens, is no range", least.tokens),
+                "give the least and the largest width", {.shard = least.shard->name});
+  for (const ShardWidth& width : widths) MOEC_TRY(check_range(*least.shard, *width.shard));
+  return {};
+}
+
+std::string function_name(int64_t tokens) { return fmt::format("t{}", tokens); }
+
+// Which functions lie in which package; the narrowest first.
+std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
+                              std::span<const std::string> names, WidthPackaging packaging) {
+  std::vector<Prepared> packages(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    packages[i].name = names[i];
+    packages[i].functions = {{"main", widths[i].shard, nullptr}};
+  }
+  if (names.size() == widths.size()) return packages;
+  std::vector<ShardWidth> sorted(widths.begin(), widths.end());
+  std::sort(sorted.begin(), sorted.end(), by_tokens);
+  auto& functions = packages.front().functions;
+  if (packaging == WidthPackaging::range) {
+    functions = {{"main", sorted.front().shard, sorted.back().shard}};
+    return packages;
+  }
+  functions.clear();
+  for (const ShardWidth& width : sorted)
+    functions.push_back({function_name(width.tokens), width.shard, nullptr});
+  return packages;
+}
+
+Status check_blobs(const Prepared& package, const WeightReader& weights, const EmitOptions& options,
+                   uint64_t limit) {
+  MOEC_TRY(check_layout(package.layout, weights, options.tile_bytes));
+  if (package.layout.file_bytes() < limit) return {};
+  return fail("coreml.blob_too_large",
+              fmt::format("the weight file would take {} bytes, it must stay below {}",
+                          package.layout.file_bytes(), limit),
+              "split the shard: a smaller budget for its weights, or fewer experts in it",
+              {.shard = package.functions.front().shard->name, .file = package.name});
+}
+
+Status check_size(const Prepared& package, uint64_t limit) {
+  const uint64_t bytes = package.model.ByteSizeLong();
+  if (bytes <= limit) return {};
+  return fail("emit.graph_too_large",
+              fmt::format("the model would take {} bytes, the limit is {}", bytes, limit),
+              "split the shard", {.file = package.name});
+}
+
+Result<std::vector<Prepared>> prepare(std::span<const ShardWidth> widths,
+                                      const WeightReader& weights, const EmitOptions& options,
+                                      const CoremlOptions& coreml,
+                                      std::span<const std::string> names) {
+  MOEC_TRY(check_widths(widths, coreml.packaging));
+  std::vector<Prepared> packages = arrange(widths, names, coreml.packaging);
+  const bool several = packages.front().functions.size() > 1;
+  MOEC_ASSIGN(const int version, choose_spec_version(widths, several, coreml.spec_version));
+  for (Prepared& package : packages) {
+    for (const MilFunction& function : package.functions)
+      collect_blobs(*function.shard, package.layout);
+    MOEC_TRY(check_blobs(package, weights, options, coreml.blob_byte_limit));
+    write_model(package.functions, package.layout, version, options.family, package.model);
+    if (coreml.packaging == WidthPackaging::range) {
+      const auto [least, largest] = std::minmax_element(widths.begin(), widths.end(), by_tokens);
+      auto& metadata = *package.model.mutable_description()->mutable_metadata();
+      (*metadata.mutable_userdefined())["moec.range"] =
+          fmt::format("{} {}", least->tokens, largest->tokens);
+    }
+    MOEC_TRY(check_size(package, options.graph_byte_limit));
+  }
+  return packages;
+}
+
+// Protobuf promises the same bytes for the same message only when asked.
+std::string serialize(const mlmodel::Model& model) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  MOEC_CHECK(model.SerializeToCodedStream(&coded), "the model does not serialise");
+  coded.Trim();
+  return bytes;
+}
+
+Result<EmittedFile> write_text(const Package& package, const std::string& name, const char* path,
+                               std::string_view bytes) {
+  MOEC_ASSIGN(OutputFile file, write_synced(package / path, bytes));
+  MOEC_TRY(file.publish());
+  return EmittedFile{name + "/" + path, file.bytes(), file.digest()};
+}
+
+// Returns the model's file; the others are added to the report.
+Result<EmittedFile> write_package(const Prepared& prepared, const Package& package,
+                                  const WeightReader& weights, const EmitOptions& options,
+                                  EmitReport& report) {
+  const bool has_weights = !prepared.layout.empty();
+  if (has_weights) {
+    MOEC_ASSIGN(EmittedFile blobs,
+                write_blobs(prepared.layout, weights, options, package / kWeightPath, report));
+    blobs.path = prepared.name + "/" + kWeightPath;
+    report.data.push_back(std::move(blobs));
+  }
+  MOEC_ASSIGN(EmittedFile manifest,
+              write_text(package, prepared.name, kManifestPath, package_manifest(has_weights)));
+  report.data.push_back(std::move(manifest));
+  return write_text(package, prepared.name, kModelPath, serialize(prepared.model));
+}
+
+}  // namespace
 
 std::vector<std::string> coreml_package_names(const std::string& stem,
                                               std::span<const int64_t> tokens,
@@ -13,9 +156,32 @@ std::vector<std::string> coreml_package_names(const std::string& stem,
   return names;
 }
 
-Result<EmitReport> emit_coreml(std::span<const ShardWidth>, const WeightReader&, const EmitOptions&,
-                               const CoremlOptions&) {
-  return fail("emit.op", "the Core ML writer is being built");
+Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightReader& weights,
+                               const EmitOptions& options, const CoremlOptions& coreml) {
+  MOEC_CHECK(!widths.empty(), "{} is emitted for no token width", options.stem);
+  std::vector<int64_t> tokens;
+  for (const ShardWidth& width : widths) tokens.push_back(width.tokens);
+  const auto names = coreml_package_names(options.stem, tokens, coreml.packaging);
+  MOEC_ASSIGN(const std::vector<Prepared> prepared,
+              prepare(widths, weights, options, coreml, names));
+
+  EmitReport report;
+  std::vector<Package> packages;
+  std::vector<EmittedFile> models;
+  for (const Prepared& package : prepared) {
+    MOEC_ASSIGN(Package folder,
+                Package::create((fs::path(options.folder) / package.name).string()));
+    packages.push_back(std::move(folder));
+    MOEC_ASSIGN(EmittedFile model,
+                write_package(package, packages.back(), weights, options, report));
+    models.push_back(std::move(model));
+  }
+  for (Package& package : packages) MOEC_TRY(package.publish());
+  const bool several = prepared.front().functions.size() > 1;
+  for (size_t i = 0; i < widths.size(); ++i)
+    report.graphs.push_back(
+        {tokens[i], models[models.size() > 1 ? i : 0], several ? function_name(tokens[i]) : ""});
+  return report;
 }
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// What the tests of the ONNX backend and of its reader share: folders, emitting, and shards that
-// hold every op which has an ONNX form.
+// What the tests of the ONNX and Core ML backends and of their readers share: folders, emitting,
+// and shards that hold every op which has a form there.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,8 +43,9 @@ inline Result<EmitReport> emit_one(const Shard& shard, const TestFolder& folder,
   return emit_onnx({&width, 1}, no_files(), {.folder = folder.string(), .stem = stem});
 }
 
-// A placed shard in the given layout that uses each op with an ONNX form at least once.
-inline Shard every_op_shard(DType dtype, Layout layout, int64_t tokens) {
+// A placed shard in the given layout that uses each op with an ONNX form at least once; without
+// top-k each one with a Core ML form, but for state.
+inline Shard every_op_shard(DType dtype, Layout layout, int64_t tokens, bool with_topk = true) {
   Builder b("L00.moe", Form::placed);
   const ValueId x = b.input("x", token_type(dtype, layout, 6, tokens));
   const Type vector{dtype, channel_vector_dims(layout, 6)};
@@ -69,9 +70,11 @@ inline Shard every_op_shard(DType dtype, Layout layout, int64_t tokens) {
   for (ReduceFn fn : {ReduceFn::sum, ReduceFn::mean, ReduceFn::max})
     all = b.sub(all, b.reduce(fn, all, 1, std::string(enum_name(fn))));
   all = b.softmax(all, 1, "probs");
-  const auto top = b.emit_all(TopK{.k = 4, .axis = 1}, {all}, "top");
-  const ValueId iota = b.constant({DType::i64, {}}, {7}, "seven");
-  b.output("small_index", b.cast(b.compare(CompareFn::less, top[1], iota), dtype));
+  if (with_topk) {
+    const auto top = b.emit_all(TopK{.k = 4, .axis = 1}, {all}, "top");
+    const ValueId iota = b.constant({DType::i64, {}}, {7}, "seven");
+    b.output("small_index", b.cast(b.compare(CompareFn::less, top[1], iota), dtype));
+  }
   const ValueId part = b.slice(all, 1, 5, 6, "part");
   const ValueId columns =
       b.weight(then(seeded_view(4, {DType::f32, {5, 6}}), CastStep{dtype}), "columns");
@@ -79,7 +82,7 @@ inline Shard every_op_shard(DType dtype, Layout layout, int64_t tokens) {
   const ValueId rows = b.reshape(flat, {tokens, 6}, Layout::rows, "rows");
   const ValueId turned = b.transpose(columns, {1, 0}, Layout::plain, "turned");
   b.output("rows_out", b.matmul(rows, turned, "projected"));
-  if (layout == Layout::channels) {
+  if (is_channel_major(layout)) {
     const ValueId kernel = b.reshape(columns, {5, 6, 1, 1}, Layout::plain, "kernel");
     b.output("conv_out", b.emit(Conv{.groups = 1}, {part, kernel}, "conv"));
   }

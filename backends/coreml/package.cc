@@ -1,0 +1,109 @@
+#include "backends/coreml/package.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <system_error>
+
+#include "backends/files/digest.h"
+#include "backends/files/output_file.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string identifier_of(std::string_view path) {
+  Digest digest;
+  digest.update(std::as_bytes(std::span(path)));
+  std::string hex = digest.hex();
+  hex[12] = '8';                  // version
+  hex[16] = "89ab"[hex[16] % 4];  // variant
+  for (size_t position : {20, 16, 12, 8}) hex.insert(position, "-");
+  return hex;
+}
+
+std::string item(std::string_view identifier, std::string_view path, std::string_view name,
+                 std::string_view description) {
+  return fmt::format(
+      "        \"{}\": {{\n"
+      "            \"author\": \"com.apple.CoreML\",\n"
+      "            \"description\": \"{}\",\n"
+      "            \"name\": \"{}\",\n"
+      "            \"path\": \"{}\"\n"
+      "        }}",
+      identifier, description, name, path);
+}
+
+Status fail_replace(const std::string& path, const std::error_code& error) {
+  return fail("emit.write_failed", fmt::format("cannot replace {}: {}", path, error.message()),
+              "check the disk and the folder's permissions and run again", {.file = path});
+}
+
+// Renaming does not replace a folder that holds something: the older one makes way first.
+std::error_code replace(const std::string& from, const std::string& to) {
+  const std::string older = to + ".old";
+  std::error_code error, ignored;
+  const bool replaces = fs::exists(fs::symlink_status(to, ignored));
+  if (replaces) fs::rename(to, older, error);
+  if (error) return error;
+  fs::rename(from, to, error);
+  if (error && replaces) fs::rename(older, to, ignored);
+  if (!error) fs::remove_all(older, ignored);
+  return error;
+}
+
+}  // namespace
+
+std::string package_manifest(bool has_weights) {
+  constexpr std::string_view model = "com.apple.CoreML/model.mlmodel";
+  constexpr std::string_view weights = "com.apple.CoreML/weights";
+  const std::string root = identifier_of(model);
+  std::map<std::string, std::string> items;
+  items[root] = item(root, model, "model.mlmodel", "CoreML Model Specification");
+  if (has_weights) {
+    const std::string identifier = identifier_of(weights);
+    items[identifier] = item(identifier, weights, "weights", "CoreML Model Weights");
+  }
+  std::string entries;
+  for (const auto& [identifier, text] : items) entries += (entries.empty() ? "" : ",\n") + text;
+  return fmt::format(
+      "{{\n"
+      "    \"fileFormatVersion\": \"1.0.0\",\n"
+      "    \"itemInfoEntries\": {{\n"
+      "{}\n"
+      "    }},\n"
+      "    \"rootModelIdentifier\": \"{}\"\n"
+      "}}\n",
+      entries, root);
+}
+
+Result<Package> Package::create(std::string final_path) {
+  Package package(std::move(final_path));
+  std::error_code error;
+  for (const char* leftover : {".part", ".old"}) {
+    fs::remove_all(package.final_path_ + leftover, error);
+    if (error && error != std::errc::not_a_directory)
+      MOEC_TRY(fail_replace(package.final_path_ + leftover, error));
+  }
+  return package;
+}
+
+Package::~Package() {
+  std::error_code ignored;
+  if (!final_path_.empty()) fs::remove_all(temporary(), ignored);
+}
+
+Status Package::publish() {
+  for (const char* folder : {"/Data/com.apple.CoreML", "/Data", ""})
+    sync_folder(temporary() + folder);
+  if (const std::error_code error = replace(temporary(), final_path_))
+    return fail_replace(final_path_, error);
+  sync_folder(fs::path(final_path_).parent_path().string());
+  final_path_.clear();
+  return {};
+}
+
+}  // namespace moec

@@ -1,0 +1,114 @@
+#include "backends/coreml/weight_blobs.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "ir/invariant.h"
+
+namespace moec {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr size_t kHeadBytes = 64;
+using Head = std::array<std::byte, kHeadBytes>;
+
+template <class T>
+void put(Head& head, size_t offset, T value) {
+  std::memcpy(head.data() + offset, &value, sizeof value);
+}
+
+uint64_t round_up(uint64_t position) {
+  return (position + kBlobFormat.alignment - 1) / kBlobFormat.alignment * kBlobFormat.alignment;
+}
+
+BlobDType blob_dtype(DType dtype) { return dtype == DType::f16 ? BlobDType::f16 : BlobDType::f32; }
+
+void add_tensor(const DataLayout::Entry& entry, const StreamReport& stream, EmitReport& report) {
+  report.bytes_read += stream.bytes_read;
+  const bool known =
+      std::any_of(report.tensors.begin(), report.tensors.end(),
+                  [&](const EmittedTensor& tensor) { return tensor.view == entry.key; });
+  if (known) return;
+  report.tensors.push_back(
+      {entry.name, entry.key, entry.offset, entry.bytes, stream.overflows, stream.nans});
+  report.weight_bytes += entry.bytes;
+}
+
+}  // namespace
+
+uint32_t blob_bits(BlobDType dtype) {
+  switch (dtype) {
+    case BlobDType::f32:
+      return 32;
+    case BlobDType::f16:
+      return 16;
+    case BlobDType::u8:
+    case BlobDType::i8:
+      return 8;
+    case BlobDType::i4:
+    case BlobDType::u4:
+      return 4;
+  }
+  return 0;
+}
+
+Result<BlobWriter> BlobWriter::create(std::string path, uint32_t blobs, uint64_t file_bytes) {
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(std::move(path), file_bytes));
+  Head head{};
+  put<uint32_t>(head, 0, blobs);
+  put<uint32_t>(head, 4, 2);
+  MOEC_TRY(file.write(head));
+  return BlobWriter(std::move(file));
+}
+
+Status BlobWriter::begin(BlobDType dtype, uint64_t elements) {
+  MOEC_TRY(file_.pad_to(round_up(file_.bytes())));
+  const uint64_t bits = elements * blob_bits(dtype);
+  const uint64_t bytes = (bits + 7) / 8;
+  Head head{};
+  put<uint32_t>(head, 0, 0xDEADBEEF);
+  put<uint32_t>(head, 4, static_cast<uint32_t>(dtype));
+  put<uint64_t>(head, 8, bytes);
+  put<uint64_t>(head, 16, file_.bytes() + kHeadBytes);
+  put<uint64_t>(head, 24, 8 * bytes - bits);
+  return file_.write(head);
+}
+
+Status BlobWriter::publish() {
+  MOEC_TRY(file_.sync());
+  return file_.publish();
+}
+
+Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& weights,
+                                const EmitOptions& options, const std::string& path,
+                                EmitReport& report) {
+  const auto count = static_cast<uint32_t>(layout.entries().size());
+  MOEC_ASSIGN(BlobWriter blobs, BlobWriter::create(path, count, layout.file_bytes()));
+  auto sink = [&](std::span<const std::byte> tile) -> Status {
+    MOEC_TRY(blobs.write(tile));
+    if (options.on_progress) options.on_progress(tile.size());
+    return {};
+  };
+  for (const auto& entry : layout.entries()) {
+    const auto size = static_cast<uint64_t>(dtype_bytes(entry.dtype));
+    MOEC_TRY(blobs.begin(blob_dtype(entry.dtype), entry.bytes / size));
+    MOEC_CHECK(blobs.file().bytes() == entry.offset, "{} begins at {}, not {}", entry.key,
+               blobs.file().bytes(), entry.offset);
+    if (!entry.literal.empty()) {
+      MOEC_TRY(blobs.write(std::as_bytes(std::span(entry.literal))));
+      continue;
+    }
+    StreamReport stream;
+    MOEC_TRY(weights.stream(entry.view, options.tile_bytes, sink, stream));
+    MOEC_CHECK(blobs.file().bytes() == entry.offset + entry.bytes, "{} delivered {} bytes, not {}",
+               entry.key, blobs.file().bytes() - entry.offset, entry.bytes);
+    add_tensor(entry, stream, report);
+  }
+  MOEC_TRY(blobs.publish());
+  return EmittedFile{{}, blobs.file().bytes(), blobs.file().digest()};
+}
+
+}  // namespace moec
