@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,9 @@ struct Step {
 };
 
 inline constexpr std::string_view kEmbedEdge = "embed";
+// The cache of an attention shard, whether as states of the device or as inputs.
+inline constexpr const char* kKeyState = "k_state";
+inline constexpr const char* kValueState = "v_state";
 // Added to masked scores: below any real score, and finite in f16.
 inline constexpr double kMaskedScore = -1e4;
 
@@ -108,6 +112,9 @@ struct Plan {
   std::vector<ShardDecl> shards;
   std::vector<Step> schedule;
   WeightView embedding;  // [vocab, hidden] in build.dtype
+  // With a seed, no tensor of the table has bytes: its values are noise, a pure function of seed
+  // and name. For sizes and timings without a checkpoint.
+  std::optional<uint64_t> weight_seed;
   std::vector<IgnoredWeight> ignored;
 };
 

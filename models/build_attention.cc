@@ -25,13 +25,13 @@ AttentionInputs declare_inputs(ShardScope& scope) {
   in.mask = b.input("attn_mask", scope.type_of({1, 1, tokens, blend ? context : context + tokens}));
   if (blend) {
     in.write_mask = b.input("kv_write_mask", scope.type_of({1, 1, context, tokens}));
-    b.state("k_state", cache);
-    b.state("v_state", cache);
-    in.k_cache = b.emit(StateRead{"k_state"}, {}, "k_cache");
-    in.v_cache = b.emit(StateRead{"v_state"}, {}, "v_cache");
+    b.state(kKeyState, cache);
+    b.state(kValueState, cache);
+    in.k_cache = b.emit(StateRead{kKeyState}, {}, "k_cache");
+    in.v_cache = b.emit(StateRead{kValueState}, {}, "v_cache");
   } else {
-    in.k_cache = b.input("k_state", cache);
-    in.v_cache = b.input("v_state", cache);
+    in.k_cache = b.input(kKeyState, cache);
+    in.v_cache = b.input(kValueState, cache);
   }
   return in;
 }
@@ -97,8 +97,8 @@ void build_attention(ShardScope& scope) {
   if (op.cache == CacheForm::blend) {
     b.name_if_unnamed(results[1], "k_blended");
     b.name_if_unnamed(results[2], "v_blended");
-    b.emit_all(StateWrite{"k_state"}, {results[1]});
-    b.emit_all(StateWrite{"v_state"}, {results[2]});
+    b.emit_all(StateWrite{kKeyState}, {results[1]});
+    b.emit_all(StateWrite{kValueState}, {results[2]});
   } else {
     b.name_if_unnamed(results[1], "k_new");
     b.name_if_unnamed(results[2], "v_new");

@@ -116,8 +116,8 @@ class Planner {
     if (options_.cache == CacheForm::blend) {
       step.inputs.push_back({"kv_write_mask", SourceKind::kv_write_mask});
     } else {
-      step.inputs.push_back({"k_state", SourceKind::k_cache});
-      step.inputs.push_back({"v_state", SourceKind::v_cache});
+      step.inputs.push_back({kKeyState, SourceKind::k_cache});
+      step.inputs.push_back({kValueState, SourceKind::v_cache});
     }
     hidden_ = edge("hidden");
     step.outputs = {to_edge("hidden", hidden_)};

@@ -30,13 +30,19 @@ inline const Shard* find_shard(const ShardIndex& index, std::string_view name) {
   return found == index.end() ? nullptr : found->second;
 }
 
+// Whether the width lies in the file of the width before it: functions or a range in one package.
+inline bool shares_file(const Shard& shard, size_t width) {
+  return width > 0 && shard.widths[width].file == shard.widths[width - 1].file;
+}
+
 // visit(FileRef, shard name) for each file that the manifest names; the name is empty for tables.
 template <class Visit>
 void for_each_file(const Manifest& manifest, Visit&& visit) {
   visit(manifest.embedding.file, std::string());
   if (manifest.rope) visit(manifest.rope->table.file, std::string());
   for (const Shard& shard : manifest.shards) {
-    for (const Width& width : shard.widths) visit(width.file, shard.name);
+    for (size_t i = 0; i < shard.widths.size(); ++i)
+      if (!shares_file(shard, i)) visit(shard.widths[i].file, shard.name);
     for (const FileRef& file : shard.data) visit(file, shard.name);
   }
 }

@@ -191,6 +191,20 @@ bool check_steps(const Manifest& manifest, const ShardIndex& shards, Findings& f
   return complete;
 }
 
+// With cache form blend an attention shard keeps the caches of its layer as states, else no shard
+// has any.
+void check_states(const Manifest& manifest, const Shard& shard, Findings& findings) {
+  std::vector<Port> wanted;
+  const Cache* cache = find_cache(manifest, shard.layer);
+  if (manifest.build.cache == CacheForm::blend && shard.kind == ShardKind::attention && cache)
+    for (const char* name : {kKeyState, kValueState})
+      wanted.emplace_back(name,
+                          Type{cache->dtype, {1, cache->kv_heads, cache->rows, cache->head_dim}});
+  findings.require(shard.states == wanted, "manifest.type", shard.name,
+                   "the shard's {} states are not the {} that its cache asks for",
+                   shard.states.size(), wanted.size());
+}
+
 void check_logits(const Manifest& manifest, Findings& findings) {
   std::set<std::pair<std::string_view, std::string_view>> slices, bound;
   for (const LogitSlice& slice : manifest.logits.slices) slices.insert({slice.shard, slice.port});
@@ -205,6 +219,7 @@ void check_logits(const Manifest& manifest, Findings& findings) {
 
 void check_schedule(const Manifest& manifest, Findings& findings) {
   check_logits(manifest, findings);
+  for (const Shard& shard : manifest.shards) check_states(manifest, shard, findings);
   ShardIndex shards = index_shards(manifest);
   if (!check_steps(manifest, shards, findings)) return;
   for (size_t width = 0; width < manifest.build.tokens.size(); ++width)

@@ -39,6 +39,7 @@ void each_field(Is<Build> auto& self, auto&& f) {
   f("routing", self.routing);
   f("exact", self.exact);
   f("experts", self.experts);
+  f("seeded", self.seeded);
 }
 
 void each_field(Is<FileRef> auto& self, auto&& f) {

@@ -47,6 +47,7 @@ struct Build {
   std::string routing;  // a name of passes/pass.h RoutingForm
   bool exact = false;
   std::string experts;  // a name of passes/pass.h ExpertForm
+  bool seeded = false;
   bool operator==(const Build&) const = default;
 };
 

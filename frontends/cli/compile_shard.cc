@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/build_shard.h"
+#include "models/seeded_weights.h"
 
 namespace moec {
 namespace {
@@ -46,6 +47,7 @@ Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOp
   const MoeConfig& moe = plan.model.moe;
   for (int64_t tokens : plan.build.tokens) {
     MOEC_ASSIGN(Shard model, build_shard(plan, index, tokens));
+    if (plan.weight_seed) model = with_seeded_weights(std::move(model), *plan.weight_seed);
     if (compiled.widths.empty()) {
       compiled.router = find_router(model);
       compiled.cost = per_token(count_cost(model, std::max<int64_t>(moe.routing.top_k, 1),

@@ -3,6 +3,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "models/needed_tensors.h"
+
 namespace moec {
 
 Result<std::string> read_user_text(const std::string& path, const std::string& code) {
@@ -19,6 +21,19 @@ Result<Checkpoint> open_source(const std::string& folder,
   if (!family_file) return open_checkpoint(folder);
   MOEC_ASSIGN(const Family family, read_family_file(*family_file));
   return open_checkpoint(folder, &family);
+}
+
+Result<Checkpoint> open_config_only(const std::string& source,
+                                    const std::optional<std::string>& family_file) {
+  Checkpoint checkpoint;
+  if (family_file) {
+    MOEC_ASSIGN(const Family family, read_family_file(*family_file));
+    MOEC_ASSIGN(checkpoint.config, open_config(source, &family));
+  } else {
+    MOEC_ASSIGN(checkpoint.config, open_config(source));
+  }
+  checkpoint.weights = declared_weights(checkpoint.config, DType::bf16);
+  return checkpoint;
 }
 
 }  // namespace moec

@@ -12,6 +12,11 @@ namespace moec {
 Result<Checkpoint> open_source(const std::string& folder,
                                const std::optional<std::string>& family_file);
 
+// The config alone of a folder or a config file, with a table of the tensors that it asks for
+// (declared_weights, bf16): for plans without a checkpoint.
+Result<Checkpoint> open_config_only(const std::string& source,
+                                    const std::optional<std::string>& family_file);
+
 // The text of a file that the user named; `code` is the error's.
 Result<std::string> read_user_text(const std::string& path, const std::string& code);
 

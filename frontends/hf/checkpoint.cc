@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint64_t kMaxTextBytes = 16 << 20;
 
-Result<HfConfig> read_folder_config(const std::string& folder, const Family* user_family) {
-  std::string path = folder + "/config.json";
+Result<HfConfig> read_config_of(const std::string& source, const Family* user_family) {
+  const std::string path = config_path(source);
   MOEC_ASSIGN(std::string text, read_text_file(path, kMaxTextBytes));
   return read_config(text, path, user_family);
 }
@@ -42,8 +42,12 @@ void warn_of_odd_tensors(const FolderWeights& weights, Checkpoint& checkpoint) {
 
 }  // namespace
 
+std::string config_path(const std::string& source) {
+  return source.ends_with(".json") ? source : source + "/config.json";
+}
+
 Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family) {
-  MOEC_ASSIGN(HfConfig config, read_folder_config(folder, user_family));
+  MOEC_ASSIGN(HfConfig config, read_config_of(folder, user_family));
   MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));
   resolve_names(*config.family, weights, config.model);
   Diagnostics findings = check_model(config.model);
@@ -60,8 +64,10 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user
   return checkpoint;
 }
 
-Result<ModelConfig> open_config(const std::string& folder, const Family* user_family) {
-  MOEC_ASSIGN(HfConfig config, read_folder_config(folder, user_family));
+Result<ModelConfig> open_config(const std::string& source, const Family* user_family) {
+  MOEC_ASSIGN(HfConfig config, read_config_of(source, user_family));
+  if (Diagnostics findings = check_model(config.model); !findings.empty())
+    return fail(std::move(findings));
   return std::move(config.model);
 }
 

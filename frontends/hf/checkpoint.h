@@ -28,8 +28,11 @@ struct Checkpoint {
 //   hf.tensor.dtype     stored as something else than F32, F16 or BF16
 Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family = nullptr);
 
-// The config alone, for planning without weights.
-Result<ModelConfig> open_config(const std::string& folder, const Family* user_family = nullptr);
+// The config.json that a checkpoint folder or a path to a .json file stands for.
+std::string config_path(const std::string& source);
+
+// The config alone, for planning without weights, of a folder or a .json file.
+Result<ModelConfig> open_config(const std::string& source, const Family* user_family = nullptr);
 
 // A user's family descriptor (models/families/README.md).
 Result<Family> read_family_file(const std::string& path);
