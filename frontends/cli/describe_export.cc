@@ -83,7 +83,8 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options) {
                     build.cache,
                     std::string(enum_name(options.routing)),
                     is_exact(options.routing),
-                    std::string(enum_name(options.experts))};
+                    std::string(enum_name(options.experts)),
+                    plan.weight_seed.has_value()};
   const AttentionConfig& attention = model.attention;
   for (size_t layer = 0; layer < model.layers.size(); ++layer)
     manifest.caches.push_back({static_cast<int64_t>(layer), attention.kv_heads, build.context,

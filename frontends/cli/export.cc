@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
@@ -17,13 +18,54 @@ namespace moec {
 namespace {
 
 struct ExportFlags {
-  std::string source, out, family_file, dtype = "f32";
+  std::string source, out, family_file, dtype, kv, layout, compat, widths = "separate";
   std::vector<int64_t> tokens = {1};
   int64_t context = 0, experts_per_shard = 0, head_slices = 1;
   int jobs = 1;
-  bool force = false, quiet = false, json = false;
+  int spec_version = 0;
+  std::optional<uint64_t> seed;
+  bool multi_function = false, force = false, quiet = false, json = false;
   PassFlags passes;
 };
+
+// Flags that only make sense with some target are refused with the others, never passed over.
+Status check_flags(const ExportFlags& flags, const Target& target) {
+  const bool coreml = target.format == ShardFormat::coreml;
+  if (!coreml && (flags.multi_function || flags.widths != "separate" || flags.spec_version != 0))
+    return fail("export.flags",
+                fmt::format("--multi-function, --widths and --spec-version are for Core ML "
+                            "packages; target {} has none",
+                            target.name),
+                "give --target ane, or leave them out");
+  if (flags.multi_function && flags.widths == "range")
+    return fail("export.flags", "--multi-function and --widths range exclude each other",
+                "choose one of them");
+  if (flags.kv == "state" && !target.has_state)
+    return fail("export.flags", fmt::format("target {} has no states", target.name),
+                "leave --kv out, or give --target ane");
+  if (!flags.layout.empty() && target.projection == ProjectionForm::matmul)
+    return fail("export.flags", "--layout chooses among the layouts of --form conv",
+                "leave one of the two out");
+  return {};
+}
+
+Layout choose_layout(const ExportFlags& flags, const Target& target) {
+  if (target.projection == ProjectionForm::matmul) return Layout::rows;
+  return flags.layout.empty() ? Layout::channels : *parse_layout(flags.layout);
+}
+
+void choose_build(const ExportFlags& flags, const PassOptions& passes, BuildOptions& build) {
+  const Target& target = passes.target;
+  build.dtype = flags.dtype.empty() ? target.dtype : *parse_dtype(flags.dtype);
+  build.layout = choose_layout(flags, target);
+  build.tokens = flags.tokens;
+  std::sort(build.tokens.begin(), build.tokens.end());
+  build.context = flags.context;
+  build.cache = target.has_state && flags.kv != "io" ? CacheForm::blend : CacheForm::append;
+  build.host_routing = passes.routing == RoutingForm::host;
+  build.experts_per_shard = flags.experts_per_shard;
+  build.head_slices = flags.head_slices;
+}
 
 Result<ExportOptions> export_options(const ExportFlags& flags) {
   ExportOptions options;
@@ -32,16 +74,13 @@ Result<ExportOptions> export_options(const ExportFlags& flags) {
   if (!flags.family_file.empty()) options.family_file = flags.family_file;
   MOEC_ASSIGN(options.passes, pass_options(flags.passes));
   MOEC_ASSIGN(options.run, run_options(flags.passes));
-  options.build.dtype = *parse_dtype(flags.dtype);
-  options.build.layout =
-      options.passes.target.projection == ProjectionForm::conv ? Layout::channels : Layout::rows;
-  options.build.tokens = flags.tokens;
-  std::sort(options.build.tokens.begin(), options.build.tokens.end());
-  options.build.context = flags.context;
-  options.build.cache = options.passes.target.has_state ? CacheForm::blend : CacheForm::append;
-  options.build.host_routing = options.passes.routing == RoutingForm::host;
-  options.build.experts_per_shard = flags.experts_per_shard;
-  options.build.head_slices = flags.head_slices;
+  MOEC_TRY(check_flags(flags, options.passes.target));
+  choose_build(flags, options.passes, options.build);
+  options.coreml.packaging =
+      flags.multi_function ? WidthPackaging::functions : *parse_enum<WidthPackaging>(flags.widths);
+  options.coreml.spec_version = flags.spec_version;
+  options.weight_seed = flags.seed;
+  options.ane_book = flags.compat == "ane-book";
   options.jobs = flags.jobs;
   options.force = flags.force;
   options.quiet = flags.quiet || flags.json;
@@ -71,6 +110,7 @@ void print_summary(const ExportFlags& flags, const ExportSummary& summary, doubl
              human_bytes(static_cast<double>(summary.weight_bytes)),
              human_bytes(static_cast<double>(summary.file_bytes)), seconds,
              human_bytes(static_cast<double>(summary.file_bytes) / std::max(seconds, 1e-3)));
+  if (manifest.build.seeded) fmt::print("the weights are noise (--seeded-weights)\n");
   if (!manifest.build.exact)
     fmt::print("routing form {} is INEXACT: all experts are weighed, none is left out\n",
                manifest.build.routing);
@@ -90,6 +130,25 @@ int run_export(const ExportFlags& flags) {
 
 }  // namespace
 
+static void add_coreml_flags(CLI::App& command, ExportFlags& flags) {
+  command
+      .add_option("--widths", flags.widths,
+                  "Core ML: a package for each token width, one with functions that share their "
+                  "weights, or one whose token dimension is a range")
+      ->check(CLI::IsMember({"separate", "functions", "range"}))
+      ->capture_default_str();
+  command.add_flag("--multi-function", flags.multi_function, "The same as --widths functions");
+  command
+      .add_option("--spec-version", flags.spec_version,
+                  "Core ML: specification version, 6 (iOS 15) to 9 (iOS 18); default: the lowest "
+                  "that suffices")
+      ->check(CLI::Range(6, 9));
+  command
+      .add_option("--compat", flags.compat,
+                  "Also write what another runtime reads, under its names")
+      ->check(CLI::IsMember({"ane-book"}));
+}
+
 void add_export_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("export", "Compile a checkpoint into static shards");
   auto flags = std::make_shared<ExportFlags>();
@@ -105,9 +164,20 @@ void add_export_command(CLI::App& app, int& exit_code) {
       ->add_option("--context", flags->context,
                    "Rows of the KV cache (default: the model's positions, at most 2048)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--dtype", flags->dtype, "Element type of weights and activations")
-      ->check(CLI::IsMember({"f32", "f16"}))
-      ->capture_default_str();
+  command
+      ->add_option("--dtype", flags->dtype,
+                   "Element type of weights and activations (default: the target's)")
+      ->check(CLI::IsMember({"f32", "f16"}));
+  command
+      ->add_option("--layout", flags->layout,
+                   "Token tensors as [1,C,T,1] (channels, the default) or [1,C,1,T] (bc1s)")
+      ->check(CLI::IsMember({"channels", "bc1s"}));
+  command
+      ->add_option("--kv", flags->kv,
+                   "KV cache as states of the device, or as inputs and new rows as outputs "
+                   "(default: state where the target has it)")
+      ->check(CLI::IsMember({"state", "io"}));
+  add_coreml_flags(*command, *flags);
   command
       ->add_option("--experts-per-shard", flags->experts_per_shard,
                    "With --routing host: experts in a group (default: all)")
@@ -115,6 +185,9 @@ void add_export_command(CLI::App& app, int& exit_code) {
   command->add_option("--head-slices", flags->head_slices, "Vocabulary slices of the head")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_option("--seeded-weights", flags->seed,
+                      "Noise of this seed instead of the checkpoint's weights: for sizes and "
+                      "timings. CHECKPOINT may be a config file then");
   command->add_option("--family-file", flags->family_file,
                       "A family descriptor of your own (models/families/README.md)");
   command->add_option("-j,--jobs", flags->jobs, "Shards compiled at the same time")

@@ -11,8 +11,9 @@
 #include "backends/files/digest.h"
 #include "backends/files/output_file.h"
 #include "backends/manifest/manifest_file.h"
-#include "backends/onnx/emit_onnx.h"
+#include "frontends/cli/ane_book.h"
 #include "frontends/cli/describe_export.h"
+#include "frontends/cli/emit_shard.h"
 #include "frontends/cli/export_tables.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/out_folder.h"
@@ -20,6 +21,7 @@
 #include "frontends/cli/tokenizer.h"
 #include "models/build_shard.h"
 #include "models/plan_model.h"
+#include "models/seeded_weights.h"
 
 namespace moec {
 namespace {
@@ -30,6 +32,7 @@ constexpr const char* kReportFile = "report.json";
 struct Job {
   const ExportOptions& options;
   const Plan& plan;
+  const OutNames& names;
   const WeightReader& reader;
   Progress& progress;
 };
@@ -43,12 +46,18 @@ struct Done {
 };
 
 Result<Plan> make_plan(const ExportOptions& options, Diagnostics& notes) {
-  MOEC_ASSIGN(Checkpoint checkpoint, open_source(options.source, options.family_file));
+  MOEC_ASSIGN(Checkpoint checkpoint, options.weight_seed
+                                         ? open_config_only(options.source, options.family_file)
+                                         : open_source(options.source, options.family_file));
   notes = std::move(checkpoint.warnings);
   BuildOptions build = options.build;
   if (build.context == 0)
     build.context = std::min(checkpoint.config.max_positions, kDefaultContext);
-  return plan_model(std::move(checkpoint.config), std::move(checkpoint.weights), std::move(build));
+  MOEC_ASSIGN(Plan plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                    std::move(build)));
+  plan.weight_seed = options.weight_seed;
+  if (plan.weight_seed) plan.embedding = seeded_weights(plan.embedding, *plan.weight_seed);
+  return plan;
 }
 
 // Everything that can be found wrong before the first byte is written. Returns the payload bytes
@@ -58,7 +67,7 @@ Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader, Diagno
   uint64_t bytes = 0;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     MOEC_ASSIGN(Shard shard, build_shard(plan, i, plan.build.tokens.front()));
-    MOEC_TRY(check_finite_weights(shard, reader));
+    if (!plan.weight_seed) MOEC_TRY(check_finite_weights(shard, reader));
     interfaces.push_back(interface_of(shard));
     bytes += static_cast<uint64_t>(weight_bytes(shard));
   }
@@ -87,10 +96,11 @@ Result<Done> export_shard(const Job& job, size_t index) {
     widths.push_back({job.plan.build.tokens[i], &compiled.widths[i]});
   EmitOptions emit;
   emit.folder = job.options.out;
-  emit.stem = decl.stem;
+  emit.stem = job.names.stem_prefix + decl.stem;
   emit.family = job.plan.model.family;
   emit.on_progress = [&](uint64_t bytes) { job.progress.advance(bytes, decl.name); };
-  MOEC_ASSIGN(EmitReport emitted, emit_onnx(widths, job.reader, emit));
+  MOEC_ASSIGN(EmitReport emitted, emit_shard(job.options.passes.target.format, widths, job.reader,
+                                             emit, job.options.coreml));
   Done done;
   done.shard = describe_shard(job.plan, index, compiled, emitted, job.options.passes.target);
   done.passes = std::move(compiled.passes);
@@ -155,6 +165,24 @@ uint64_t file_bytes(const manifest::Shard& shard) {
   return static_cast<uint64_t>(bytes);
 }
 
+bool has_one_package_a_shard(const ExportOptions& options) {
+  return options.build.tokens.size() == 1 || options.coreml.packaging == WidthPackaging::range;
+}
+
+// What the user should know of the chosen packaging, once for all shards.
+void note_packaging(const ExportOptions& options, Diagnostics& notes) {
+  if (options.passes.target.format != ShardFormat::coreml ||
+      options.coreml.packaging != WidthPackaging::range)
+    return;
+  notes.push_back(
+      {Severity::warning,
+       "export.range_widths",
+       "Core ML compiles a range package anew for each width that it meets, which takes "
+       "minutes on a device",
+       "leave --widths out for a package of each width",
+       {}});
+}
+
 Status refuse_source_as_out(const ExportOptions& options) {
   std::error_code error;
   if (std::filesystem::equivalent(options.source, options.out, error))
@@ -169,19 +197,25 @@ Result<ExportSummary> export_model(const ExportOptions& options) {
   ExportSummary summary;
   MOEC_TRY(refuse_source_as_out(options));
   MOEC_ASSIGN(const Plan plan, make_plan(options, summary.notes));
-  MOEC_ASSIGN(const WeightReader reader, WeightReader::open(plan.weights));
+  MOEC_ASSIGN(const WeightReader reader,
+              WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights));
   MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, summary.notes));
+  note_packaging(options, summary.notes);
   Manifest& manifest = summary.manifest = describe_plan(plan, options.passes);
-  MOEC_ASSIGN(manifest.model.config_digest, digest_file(options.source + "/config.json"));
+  const OutNames names = options.ane_book ? ane_book_names(options.source) : OutNames();
+  if (options.ane_book)
+    MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(options)));
+  MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source)));
   MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(options.source));
-  MOEC_TRY(prepare_folder(options.out, options.force));
+  MOEC_TRY(prepare_folder(options.out, names, options.force));
   StreamReport table_report;
-  MOEC_ASSIGN(manifest.embedding, write_embedding(plan, reader, options.out, table_report));
+  MOEC_ASSIGN(manifest.embedding,
+              write_embedding(plan, reader, options.out, names.embedding, table_report));
   if (plan.model.attention.rope.style != RopeStyle::none) {
-    MOEC_ASSIGN(manifest.rope, write_rope(plan, options.out));
+    MOEC_ASSIGN(manifest.rope, write_rope(plan, options.out, names.rope));
   }
   Progress progress("export", payload, options.quiet);
-  auto done = export_shards({options, plan, reader, progress});
+  auto done = export_shards({options, plan, names, reader, progress});
   progress.finish();
   if (!done) return fail(std::move(done.error()));
   MOEC_TRY(write_report(options, *done));
@@ -194,6 +228,8 @@ Result<ExportSummary> export_model(const ExportOptions& options) {
     summary.file_bytes += file_bytes(shard.shard);
     manifest.shards.push_back(std::move(shard.shard));
   }
+  if (options.ane_book)
+    MOEC_TRY(write_runtime_meta(manifest, config_path(options.source), options.out, names, plan));
   MOEC_TRY(write_manifest(manifest, options.out));
   return summary;
 }

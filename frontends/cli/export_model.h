@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/coreml/emit_coreml.h"
 #include "backends/manifest/manifest.h"
 #include "ir/plan.h"
 #include "passes/pipeline.h"
@@ -11,11 +12,14 @@
 namespace moec {
 
 struct ExportOptions {
-  std::string source;                      // checkpoint folder
+  std::string source;                      // checkpoint folder; with a seed also a config file
   std::string out;                         // folder to write; see prepare_folder
   std::optional<std::string> family_file;  // a family descriptor instead of a compiled-in one
   BuildOptions build;                      // context 0: the smaller of the model's and 512
   PassOptions passes;
+  CoremlOptions coreml;
+  std::optional<uint64_t> weight_seed;  // noise instead of the checkpoint's weights
+  bool ane_book = false;                // frontends/cli/ane_book.h
   RunOptions run;
   int jobs = 1;
   bool force = false;

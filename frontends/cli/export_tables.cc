@@ -9,7 +9,7 @@
 namespace moec {
 namespace {
 
-Result<manifest::FileRef> publish(OutputFile& file, const char* name) {
+Result<manifest::FileRef> publish(OutputFile& file, const std::string& name) {
   MOEC_TRY(file.sync());
   MOEC_TRY(file.publish());
   return manifest::FileRef{name, static_cast<int64_t>(file.bytes()), file.digest()};
@@ -30,21 +30,23 @@ void append(std::vector<std::byte>& bytes, float value, DType dtype) {
 }  // namespace
 
 Result<manifest::TableFile> write_embedding(const Plan& plan, const WeightReader& reader,
-                                            const std::string& folder, StreamReport& report) {
+                                            const std::string& folder, const std::string& name,
+                                            StreamReport& report) {
   MOEC_ASSIGN(const Type type, view_type(plan.embedding));
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(folder + "/" + kEmbeddingFile,
-                                                  static_cast<uint64_t>(type.bytes())));
+  MOEC_ASSIGN(OutputFile file,
+              OutputFile::create(folder + "/" + name, static_cast<uint64_t>(type.bytes())));
   MOEC_TRY(reader.stream(
       plan.embedding, kDefaultTileBytes,
       [&](std::span<const std::byte> tile) { return file.write(tile); }, report));
-  MOEC_ASSIGN(manifest::FileRef ref, publish(file, kEmbeddingFile));
+  MOEC_ASSIGN(manifest::FileRef ref, publish(file, name));
   return manifest::TableFile{std::move(ref), type.dtype, type.dims[0], type.dims[1]};
 }
 
-Result<manifest::RopeTable> write_rope(const Plan& plan, const std::string& folder) {
+Result<manifest::RopeTable> write_rope(const Plan& plan, const std::string& folder,
+                                       const std::string& name) {
   const RopeConfig& rope = plan.model.attention.rope;
   const RopeTable table = rope_table(rope, plan.build.context);
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(folder + "/" + kRopeFile, 0));
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(folder + "/" + name, 0));
   for (int64_t position = 0; position < table.positions; ++position) {
     std::vector<std::byte> row;
     for (const std::vector<float>* half : {&table.cos, &table.sin})
@@ -52,7 +54,7 @@ Result<manifest::RopeTable> write_rope(const Plan& plan, const std::string& fold
         append(row, (*half)[static_cast<size_t>(position * table.width + i)], plan.build.dtype);
     MOEC_TRY(file.write(row));
   }
-  MOEC_ASSIGN(manifest::FileRef ref, publish(file, kRopeFile));
+  MOEC_ASSIGN(manifest::FileRef ref, publish(file, name));
   return manifest::RopeTable{{std::move(ref), plan.build.dtype, table.positions, 2 * table.width},
                              rope.style};
 }

@@ -9,14 +9,13 @@
 
 namespace moec {
 
-inline constexpr const char* kEmbeddingFile = "embed.bin";
-inline constexpr const char* kRopeFile = "rope.bin";
-
-// Streams the embedding; `report` gets the bytes read and overflows of its cast.
+// Streams the embedding to OUT/name; `report` gets the bytes read and overflows of its cast.
 Result<manifest::TableFile> write_embedding(const Plan& plan, const WeightReader& reader,
-                                            const std::string& folder, StreamReport& report);
+                                            const std::string& folder, const std::string& name,
+                                            StreamReport& report);
 
 // Rows for positions 0 … context-1: r/2 cosines, then r/2 sines.
-Result<manifest::RopeTable> write_rope(const Plan& plan, const std::string& folder);
+Result<manifest::RopeTable> write_rope(const Plan& plan, const std::string& folder,
+                                       const std::string& name);
 
 }  // namespace moec

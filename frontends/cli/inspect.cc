@@ -13,6 +13,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/progress.h"
+#include "frontends/coreml/read_coreml.h"
 #include "frontends/onnx/read_onnx.h"
 #include "ir/text.h"
 #include "models/needed_tensors.h"
@@ -23,7 +24,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct InspectFlags {
-  std::string source, family_file;
+  std::string source, family_file, function;
   bool tensors = false, json = false;
 };
 
@@ -149,8 +150,14 @@ int inspect_export(const InspectFlags& flags) {
   return kExitFine;
 }
 
+bool is_package(const std::string& path) {
+  const auto extension = std::filesystem::path(path).extension();
+  return extension == ".mlpackage" || extension == ".mlmodel";
+}
+
 int inspect_file(const InspectFlags& flags) {
-  auto file = read_onnx(flags.source);
+  auto file = is_package(flags.source) ? read_coreml(flags.source, {flags.function})
+                                       : read_onnx(flags.source);
   if (!file) return report_failure(file.error(), flags.json);
   fmt::print("{}", print(file->shard));
   return kExitFine;
@@ -159,7 +166,8 @@ int inspect_file(const InspectFlags& flags) {
 int run_inspect(const InspectFlags& flags) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (fs::is_regular_file(flags.source, error)) return inspect_file(flags);
+  if (fs::is_regular_file(flags.source, error) || is_package(flags.source))
+    return inspect_file(flags);
   if (fs::exists(fs::path(flags.source) / kManifestJson, error)) return inspect_export(flags);
   return inspect_checkpoint(flags);
 }
@@ -170,9 +178,12 @@ void add_inspect_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "inspect", "Describe a checkpoint or an exported folder, or print a shard file as IR");
   auto flags = std::make_shared<InspectFlags>();
-  command->add_option("SOURCE", flags->source, "Checkpoint folder, exported folder or .onnx file")
+  command
+      ->add_option("SOURCE", flags->source,
+                   "Checkpoint folder, exported folder, .onnx file or .mlpackage")
       ->required();
   command->add_option("--family-file", flags->family_file, "A family descriptor of your own");
+  command->add_option("--function", flags->function, "Of a .mlpackage with several functions");
   command->add_flag("--tensors", flags->tensors, "List the checkpoint's tensors");
   command->add_flag("--json", flags->json, "Print as JSON");
   command->footer("Example: moec inspect models/tinymoe");

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <filesystem>
+#include <vector>
 
 namespace moec {
 
@@ -22,16 +23,26 @@ static tl::unexpected<Diagnostics> refused(const std::string& folder,
               "choose a folder that you may write", {.file = folder});
 }
 
-static Status remove_export(const std::string& folder) {
+static Status remove_export(const std::string& folder, const OutNames& names) {
   std::error_code error;
-  for (const char* name : kOurs) {
+  std::vector<std::string> ours(kOurs.begin(), kOurs.end());
+  const auto more = names.top_level();
+  ours.insert(ours.end(), more.begin(), more.end());
+  for (const std::string& name : ours) {
     fs::remove_all(fs::path(folder) / name, error);
     if (error) return refused(folder, error);
   }
   return {};
 }
 
-Status prepare_folder(const std::string& folder, bool force) {
+std::vector<std::string> OutNames::top_level() const {
+  std::vector<std::string> names = {embedding, rope};
+  if (!runtime_meta.empty()) names.push_back(runtime_meta);
+  if (!stem_prefix.empty()) names.push_back(stem_prefix.substr(0, stem_prefix.find('/')));
+  return names;
+}
+
+Status prepare_folder(const std::string& folder, const OutNames& names, bool force) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
   if (status.type() == fs::file_type::not_found) {
@@ -49,7 +60,7 @@ Status prepare_folder(const std::string& folder, bool force) {
     return fail("export.out_not_empty", "the output folder is not empty",
                 "choose another --out, or give --force to replace an earlier export in it",
                 {.file = folder});
-  return remove_export(folder);
+  return remove_export(folder, names);
 }
 
 }  // namespace moec

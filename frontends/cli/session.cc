@@ -13,6 +13,17 @@
 namespace moec {
 namespace {
 
+// The rows of a cache that the chunk's tokens wrote, [kv_heads, count, head_dim].
+std::vector<float> load_cache_rows(const LayerCache& cache, bool keys, const Chunk& chunk) {
+  const std::vector<float>& values = keys ? cache.k : cache.v;
+  std::vector<float> rows;
+  for (int64_t head = 0; head < cache.kv_heads; ++head) {
+    auto begin = values.begin() + (head * cache.rows + chunk.position) * cache.head_dim;
+    rows.insert(rows.end(), begin, begin + chunk.count * cache.head_dim);
+  }
+  return rows;
+}
+
 // A table file as a weight table of one tensor, so that rows are read as slices of it.
 Result<WeightReader> open_table(const manifest::TableFile& table, const std::string& folder) {
   WeightTable weights;
@@ -52,6 +63,8 @@ struct Session::Impl {
                        const manifest::Port& port, const Chunk& chunk);
   void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,
                    Chunk& chunk);
+  Status put_states(const manifest::Shard& shard, Executor& executor) const;
+  void take_states(const manifest::Shard& shard, const Executor& executor, Chunk& chunk);
   bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
 };
 
@@ -85,7 +98,6 @@ void Session::reset() {
         static_cast<size_t>(cache.kv_heads * cache.rows * cache.head_dim));
     impl_->caches[cache.layer] = {cache.kv_heads, cache.rows, cache.head_dim, zeros, zeros};
   }
-  for (auto& [key, executor] : impl_->executors) executor.reset();
 }
 
 Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t width) {
@@ -155,6 +167,26 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
                     chunk.logits.data.begin() + t * chunk.logits.columns + shard.vocab_begin);
       return;
     }
+  }
+}
+
+// The caches live here, not in the executors: every width of a shard goes on where another stopped.
+Status Session::Impl::put_states(const manifest::Shard& shard, Executor& executor) const {
+  for (const manifest::Port& state : shard.states) {
+    const LayerCache& cache = caches.at(shard.layer);
+    const std::vector<float>& values = state.name == kKeyState ? cache.k : cache.v;
+    MOEC_TRY(executor.set_state(state.name, cache_tensor(state, values)));
+  }
+  return {};
+}
+
+void Session::Impl::take_states(const manifest::Shard& shard, const Executor& executor,
+                                Chunk& chunk) {
+  for (const manifest::Port& state : shard.states) {
+    const bool keys = state.name == kKeyState;
+    LayerCache& cache = caches.at(shard.layer);
+    (keys ? cache.k : cache.v) = executor.state(state.name)->data;
+    (keys ? chunk.k_rows : chunk.v_rows) = load_cache_rows(cache, keys, chunk);
   }
 }
 
@@ -234,7 +266,9 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
   Probe inner;
   if (probe)
     inner = [&](std::string_view label, const Tensor& value) { probe(shard, label, value); };
+  MOEC_TRY(impl_->put_states(shard, *executor));
   MOEC_ASSIGN(std::vector<Tensor> outputs, executor->run(inputs, inner));
+  impl_->take_states(shard, *executor, chunk);
   for (const OutputBinding& binding : step.outputs)
     for (size_t i = 0; i < body.outputs.size(); ++i)
       if (body.outputs[i].name == binding.port)

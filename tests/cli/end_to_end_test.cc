@@ -1,46 +1,15 @@
 // The main job on real checkpoints: export, check, validate, run.
 #include <gmock/gmock.h>
 
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tests/cli/command.h"
+#include "tests/cli/golden_case.h"
 
 namespace moec {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-using Words = std::vector<std::string>;
-
-Outcome export_case(const std::string& golden_case, const std::string& out, Words more = {}) {
-  Words words = {"export", checkpoint_of(golden_case), "--out", out, "--quiet"};
-  words.insert(words.end(), more.begin(), more.end());
-  return run_command(words);
-}
-
-Outcome validate_case(const std::string& golden_case, const std::string& out, Words more = {}) {
-  Words words = {"validate", out, "--golden", source_path("tests/golden/" + golden_case)};
-  words.insert(words.end(), more.begin(), more.end());
-  return run_command(words);
-}
-
-void expect_fine(const Outcome& outcome) {
-  EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.out << outcome.err;
-}
-
-std::map<std::string, std::string> all_bytes(const std::string& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (!entry.is_regular_file()) continue;
-    std::ostringstream text;
-    text << std::ifstream(entry.path(), std::ios::binary).rdbuf();
-    files[fs::relative(entry.path(), folder).string()] = text.str();
-  }
-  return files;
-}
 
 class GoldenCase : public testing::TestWithParam<const char*> {};
 
@@ -58,14 +27,6 @@ INSTANTIATE_TEST_SUITE_P(EndToEnd, GoldenCase,
                                          "qwen2_moe_b", "qwen3_moe_a", "qwen3_moe_b", "olmoe_a",
                                          "olmoe_b"),
                          [](const auto& info) { return std::string(info.param); });
-
-struct Variant {
-  const char* name;
-  Words flags;
-};
-
-// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
-void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 
 class FormVariant : public testing::TestWithParam<Variant> {};
 
@@ -93,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"host_matmul", {"--routing", "host", "--form", "matmul"}},
                     Variant{"per_head", {"--attention", "per_head"}},
                     Variant{"per_head_matmul", {"--attention", "per_head", "--form", "matmul"}},
-                    Variant{"tree", {"--sum", "tree"}},
+                    Variant{"tree", {"--sum", "tree"}}, Variant{"bc1s", {"--layout", "bc1s"}},
                     Variant{"head_slices", {"--head-slices", "3"}},
                     Variant{"f16", {"--dtype", "f16"}}),
     [](const auto& info) { return std::string(info.param.name); });

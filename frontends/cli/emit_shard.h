@@ -1,0 +1,17 @@
+// A compiled shard to files, in the format of the target.
+#pragma once
+
+#include <span>
+
+#include "backends/coreml/emit_coreml.h"
+#include "backends/files/emit.h"
+#include "ir/target.h"
+
+namespace moec {
+
+// `coreml` counts with format coreml only. Errors: those of emit_onnx or emit_coreml.
+Result<EmitReport> emit_shard(ShardFormat format, std::span<const ShardWidth> widths,
+                              const WeightReader& weights, const EmitOptions& options,
+                              const CoremlOptions& coreml);
+
+}  // namespace moec
