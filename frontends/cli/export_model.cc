@@ -21,7 +21,6 @@
 #include "frontends/cli/tokenizer.h"
 #include "models/build_shard.h"
 #include "models/plan_model.h"
-#include "models/seeded_weights.h"
 
 namespace moec {
 namespace {
@@ -56,7 +55,6 @@ Result<Plan> make_plan(const ExportOptions& options, Diagnostics& notes) {
   MOEC_ASSIGN(Plan plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),
                                     std::move(build)));
   plan.weight_seed = options.weight_seed;
-  if (plan.weight_seed) plan.embedding = seeded_weights(plan.embedding, *plan.weight_seed);
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include "backends/files/output_file.h"
 #include "ir/scalar.h"
 #include "models/rope.h"
+#include "models/seeded_weights.h"
 
 namespace moec {
 namespace {
@@ -36,8 +37,9 @@ Result<manifest::TableFile> write_embedding(const Plan& plan, const WeightReader
   MOEC_ASSIGN(OutputFile file,
               OutputFile::create(folder + "/" + name, static_cast<uint64_t>(type.bytes())));
   MOEC_TRY(reader.stream(
-      plan.embedding, kDefaultTileBytes,
-      [&](std::span<const std::byte> tile) { return file.write(tile); }, report));
+      plan.weight_seed ? seeded_weights(plan.embedding, *plan.weight_seed) : plan.embedding,
+      kDefaultTileBytes, [&](std::span<const std::byte> tile) { return file.write(tile); },
+      report));
   MOEC_ASSIGN(manifest::FileRef ref, publish(file, name));
   return manifest::TableFile{std::move(ref), type.dtype, type.dims[0], type.dims[1]};
 }

@@ -56,7 +56,7 @@ TEST_P(ManifestFault, IsFound) {
 
 const Fault kFaults[] = {
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 2, this moec reads version 1"},
+     "the manifest has schema version 99, this moec reads version 2"},
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
     {"context", [](Manifest& m) { m.build.context = kHuge; }, "manifest.number", "build.context"},
     {"mask", [](Manifest& m) { m.masked_value = 0; }, "manifest.number", "masked_value 0"},
