@@ -21,7 +21,7 @@ class OpRange {
         a_.results != b_.results)
       return "the widths have different ops";
     for (ValueId result : a_.results)
-      if (const std::string cause = of_result(result); !cause.empty()) return cause;
+      if (std::string cause = of_result(result); !cause.empty()) return cause;
     return std::visit([&](const auto& data) { return of(data); }, a_.data);
   }
 
