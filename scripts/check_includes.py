@@ -48,6 +48,8 @@ LIBRARIES = {
     "CLI/": ["frontends/cli"],
     "nlohmann/": ["models", "frontends/hf", "frontends/cli", "backends/targets"],
     "xxhash.h": ["backends/files"],
+    "immintrin.h": ["backends/weights"],
+    "cpuid.h": ["backends/weights"],
     "openssl/": ["backends/onnx"],
     "gtest/": [],
     "gmock/": [],

@@ -1,5 +1,6 @@
 // The bulk conversions against the definitions in ir/scalar.h.
 #include "backends/weights/convert.h"
+#include "backends/weights/convert_kernels.h"
 #include "tests/backends/weights_testing.h"
 
 namespace moec {
@@ -12,24 +13,33 @@ std::vector<T> all_values() {
   return values;
 }
 
-bool same_float(float a, float b) {
-  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
-         (std::isnan(a) && std::isnan(b));
-}
-
 template <class T>
-void expect_decodes(DType dtype, float (*definition)(T)) {
-  const std::vector<T> values = all_values<T>();
+void expect_decodes(ConvertKernels::Decode kernel, float (*definition)(T)) {
+  std::vector<T> values = all_values<T>();
+  values.pop_back();  // a count that no vector divides
   std::vector<float> found(values.size());
-  decode(dtype, bytes_of(values).data(), values.size(), found.data());
+  kernel(bytes_of(values).data(), values.size(), found.data());
   for (size_t i = 0; i < values.size(); ++i)
-    ASSERT_TRUE(same_float(found[i], definition(values[i]))) << dtype_name(dtype) << " " << i;
+    ASSERT_EQ(std::bit_cast<uint32_t>(found[i]), std::bit_cast<uint32_t>(definition(values[i])))
+        << "of " << i;
 }
 
-TEST(WeightsConvert, DecodesEachBitPatternOfTheSmallTypes) {
-  expect_decodes<uint16_t>(DType::f16, f32_from_f16);
-  expect_decodes<uint16_t>(DType::bf16, f32_from_bf16);
-  expect_decodes<uint8_t>(DType::f8_e4m3, f32_from_f8_e4m3);
+// Each test of kernels runs with each version that this CPU can run.
+class WeightsKernels : public testing::TestWithParam<const ConvertKernels*> {};
+
+std::vector<const ConvertKernels*> all_kernels() {
+  std::vector<const ConvertKernels*> kernels = {&portable_kernels()};
+  if (avx2_kernels()) kernels.push_back(avx2_kernels());
+  return kernels;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, WeightsKernels, testing::ValuesIn(all_kernels()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+TEST_P(WeightsKernels, DecodeEachBitPatternOfTheSmallTypes) {
+  expect_decodes<uint16_t>(GetParam()->decode_f16, f32_from_f16);
+  expect_decodes<uint16_t>(GetParam()->decode_bf16, f32_from_bf16);
+  expect_decodes<uint8_t>(GetParam()->decode_f8_e4m3, f32_from_f8_e4m3);
 }
 
 TEST(WeightsConvert, DecodesIntegersAndBools) {
@@ -62,32 +72,48 @@ std::vector<float> hard_to_round() {
   return values;
 }
 
-void expect_encodes(DType dtype, uint16_t (*definition)(float), uint16_t infinity) {
+void expect_encodes(ConvertKernels::Encode kernel, uint16_t (*definition)(float),
+                    uint16_t infinity) {
   const std::vector<float> values = hard_to_round();
   Bytes found(values.size() * 2);
-  const uint64_t overflows = encode(dtype, values.data(), values.size(), found.data());
+  const uint64_t overflows = kernel(values.data(), values.size(), found.data());
   uint64_t expected_overflows = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     uint16_t bits = 0;
     std::memcpy(&bits, found.data() + 2 * i, 2);
-    ASSERT_EQ(bits, definition(values[i])) << dtype_name(dtype) << " of " << values[i];
+    ASSERT_EQ(bits, definition(values[i])) << "of " << values[i];
     if (std::isfinite(values[i]) && (bits & 0x7fff) == infinity) ++expected_overflows;
   }
   EXPECT_EQ(overflows, expected_overflows);
   EXPECT_GT(overflows, 0u);
 }
 
-TEST(WeightsConvert, EncodesAsTheDefinitions) {
-  expect_encodes(DType::f16, f16_from_f32, 0x7c00);
-  expect_encodes(DType::bf16, bf16_from_f32, 0x7f80);
+TEST_P(WeightsKernels, EncodeAsTheDefinitions) {
+  expect_encodes(GetParam()->encode_f16, f16_from_f32, 0x7c00);
+  expect_encodes(GetParam()->encode_bf16, bf16_from_f32, 0x7f80);
 }
 
-TEST(WeightsConvert, ScaleCountsWhatBecomesInfinite) {
-  std::vector<float> values = {1e30f, -1e30f, 1.0f, INFINITY, NAN};
-  EXPECT_EQ(scale(1e20f, values.data(), values.size()), 2u);
-  EXPECT_EQ(values[0], INFINITY);
-  EXPECT_EQ(values[1], -INFINITY);
-  EXPECT_EQ(values[2], 1e20f);
+TEST_P(WeightsKernels, ScaleCountsWhatBecomesInfinite) {
+  const std::vector<float> few = {1e30f, -1e30f, 1.0f, INFINITY, NAN};
+  std::vector<float> values;
+  for (int i = 0; i < 4; ++i) values.insert(values.end(), few.begin(), few.end());
+  EXPECT_EQ(GetParam()->scale(1e20f, values.data(), values.size()), 8u);
+  for (size_t i = 0; i < values.size(); i += 5) {
+    EXPECT_EQ(values[i], INFINITY);
+    EXPECT_EQ(values[i + 1], -INFINITY);
+    EXPECT_EQ(values[i + 2], 1e20f);
+  }
+}
+
+TEST_P(WeightsKernels, CountAsEachOther) {
+  const auto halves = bytes_of(all_values<uint16_t>());
+  for (uint16_t least : {uint16_t{1}, uint16_t{0x7c00}, uint16_t{0x7c01}, uint16_t{0x7f81}})
+    EXPECT_EQ(GetParam()->count_from_16(halves.data(), 0xffff, least),
+              portable_kernels().count_from_16(halves.data(), 0xffff, least));
+  const auto floats = bytes_of(hard_to_round());
+  for (uint32_t least : {0x1u, 0x7f800000u, 0x7f800001u})
+    EXPECT_EQ(GetParam()->count_from_32(floats.data(), floats.size() / 4 - 1, least),
+              portable_kernels().count_from_32(floats.data(), floats.size() / 4 - 1, least));
 }
 
 template <class T>
