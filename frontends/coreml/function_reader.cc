@@ -10,6 +10,7 @@
 #include "frontends/coreml/function_names.h"
 #include "frontends/coreml/mil_ops.h"
 #include "frontends/coreml/mil_values.h"
+#include "frontends/coreml/source_reader.h"
 #include "ir/infer.h"
 #include "ir/verify.h"
 
@@ -63,13 +64,11 @@ class FunctionReader {
 
   Status read_operation(const Operation& operation);
   Status read_const(const Operation& operation);
-  Result<OpData> source(const NamedValueType& output, const mlmodel::Value& value);
   Status read_identity(const Operation& operation);
   Status read_read_state(const Operation& operation);
   Status read_write_state(const Operation& operation);
   Status read_plain_conv(const Operation& operation, OpData conv, std::vector<ValueId> operands);
 
-  Result<Type> port_type(const PortMap& ports, const NamedValueType& stated);
   Result<ValueId> value_of(const std::string& name) const;
   Result<std::string> state_of(const Operation& operation) const;
   Result<std::vector<ValueId>> append(OpData data, std::vector<ValueId> operands);
@@ -78,6 +77,7 @@ class FunctionReader {
   Status check_stated(const NamedValueType& output, ValueId value) const;
   void name_value(ValueId value, const std::string& mil_name);
   Layout layout_of(const std::string& name);
+  bool is_range() const { return metadata_.range.has_value(); }
   static Diagnostics placed(Diagnostics findings, const Operation& operation);
 
   const mlmodel::Function& function_;
@@ -125,7 +125,7 @@ Status FunctionReader::bind(const NamedValueType& output, ValueId value) {
 // Only the program of a range package leaves sizes open.
 Status FunctionReader::check_stated(const NamedValueType& output, ValueId value) const {
   MOEC_ASSIGN(StatedType stated, stated_type(output.type().tensortype(), output.name()));
-  if (!metadata_.range) MOEC_TRY(fixed_type(output.type().tensortype(), output.name()));
+  if (!is_range()) MOEC_TRY(fixed_type(output.type().tensortype(), output.name()));
   Type inferred = out_.shard.type(value);
   inferred.layout = Layout::plain;
   if (agrees(stated, inferred)) return {};
@@ -144,34 +144,14 @@ Result<ValueId> FunctionReader::value_of(const std::string& name) const {
 
 // ---- Ports -------------------------------------------------------------------------------------
 
-Result<Type> FunctionReader::port_type(const PortMap& ports, const NamedValueType& stated_port) {
-  const std::string& name = stated_port.name();
-  const bool is_state = stated_port.type().has_statetype();
-  const mlmodel::ValueType& type =
-      is_state ? stated_port.type().statetype().wrappedtype() : stated_port.type();
-  MOEC_ASSIGN(const StatedType stated, stated_type(type.tensortype(), name));
-  if (!metadata_.range || is_state) MOEC_TRY(fixed_type(type.tensortype(), name));
-  const auto port = ports.find(name);
-  if (port == ports.end() || !port->second.dims)
-    return fail("coreml.description", "the program has a port that the description has not",
-                "export the model again", {.op = name});
-  Type described{port->second.dtype, *port->second.dims};
-  if (!agrees(stated, described))
-    return fail("coreml.description",
-                fmt::format("the description states {}, the program {}", to_string(described),
-                            to_string(stated)),
-                "export the model again", {.op = name});
-  described.layout = layout_of(name);
-  return described;
-}
-
 Status FunctionReader::read_inputs() {
   for (const NamedValueType& input : function_.inputs()) {
     if (input.type().has_statetype()) {
       MOEC_TRY(read_state(input));
       continue;
     }
-    MOEC_ASSIGN(Type type, port_type(context_.ports.inputs, input));
+    MOEC_ASSIGN(Type type, described_type(context_.ports.inputs, input, is_range()));
+    type.layout = layout_of(input.name());
     const ValueId value = out_.shard.values.push({std::move(type), {}, OpId{}});
     name_value(value, input.name());
     out_.shard.inputs.push_back(value);
@@ -188,7 +168,8 @@ Status FunctionReader::read_inputs() {
 }
 
 Status FunctionReader::read_state(const NamedValueType& input) {
-  MOEC_ASSIGN(Type type, port_type(context_.ports.states, input));
+  MOEC_ASSIGN(Type type, described_type(context_.ports.states, input, false));
+  type.layout = layout_of(input.name());
   out_.shard.states.push_back({input.name(), std::move(type)});
   return {};
 }
@@ -294,32 +275,12 @@ Status FunctionReader::read_identity(const Operation& operation) {
 // ---- Consts ------------------------------------------------------------------------------------
 
 Status FunctionReader::read_const(const Operation& operation) {
-  const NamedValueType& output = operation.outputs(0);
-  if (names_.arguments.contains(output.name())) return {};
-  MOEC_ASSIGN(OpData data, source(output, *names_.consts.at(output.name())));
+  const std::string& name = operation.outputs(0).name();
+  if (names_.arguments.contains(name)) return {};
+  const SourceContext context{metadata_.constants.contains(name), blobs_, out_.weights};
+  MOEC_ASSIGN(OpData data, read_source(*names_.consts.at(name), name, context));
+  if (auto* constant = std::get_if<Constant>(&data)) constant->type.layout = layout_of(name);
   return append_named(std::move(data), {}, operation);
-}
-
-Result<OpData> FunctionReader::source(const NamedValueType& output, const mlmodel::Value& value) {
-  const std::string& name = output.name();
-  MOEC_ASSIGN(Type type, fixed_type(value.type().tensortype(), name));
-  std::vector<double> values;
-  if (value.has_blobfilevalue()) {
-    MOEC_ASSIGN(const uint64_t offset, blobs_.locate(value, type, name));
-    if (!metadata_.constants.contains(name)) {
-      if (out_.weights.files.empty()) out_.weights.files.push_back({blobs_.path(), blobs_.bytes()});
-      out_.weights.tensors[name] = {0, offset, type};
-      return Weight{tensor_view(name, type)};
-    }
-    MOEC_ASSIGN(values, blobs_.values(offset, type, name));
-  } else {
-    MOEC_ASSIGN(values, immediate_values(value, type, name));
-  }
-  type.layout = layout_of(name);
-  // A file holds each element; one value stands for all of them where they are equal.
-  if (std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end())
-    values.resize(1);
-  return Constant{std::move(type), std::move(values)};
 }
 
 // ---- States ------------------------------------------------------------------------------------

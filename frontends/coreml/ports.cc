@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "frontends/coreml/mil_values.h"
+
 namespace moec {
 namespace {
 
@@ -109,6 +111,24 @@ Result<Ports> read_ports(const mlmodel::ModelDescription& description, const std
   for (const mlmodel::FunctionDescription& described : description.functions())
     if (described.name() == function) return read_described(described, width);
   return wrong(fmt::format("function \"{}\" is not described", function), "");
+}
+
+Result<Type> described_type(const PortMap& ports, const mlmodel::NamedValueType& stated_port,
+                            bool is_range) {
+  const std::string& name = stated_port.name();
+  const mlmodel::ValueType& type = stated_port.type().has_statetype()
+                                       ? stated_port.type().statetype().wrappedtype()
+                                       : stated_port.type();
+  MOEC_ASSIGN(const StatedType stated, stated_type(type.tensortype(), name));
+  if (!is_range) MOEC_TRY(fixed_type(type.tensortype(), name));
+  const auto port = ports.find(name);
+  if (port == ports.end() || !port->second.dims)
+    return wrong("the program has a port that the description has not", name);
+  Type described{port->second.dtype, *port->second.dims};
+  if (agrees(stated, described)) return described;
+  return wrong(fmt::format("the description states {}, the program {}", to_string(described),
+                           to_string(stated)),
+               name);
 }
 
 }  // namespace moec

@@ -11,7 +11,8 @@ namespace moec {
 
 namespace mlmodel {
 class ModelDescription;
-}
+class NamedValueType;
+}  // namespace mlmodel
 
 // The width that a range package is read for.
 struct ReadWidth {
@@ -36,5 +37,11 @@ struct Ports {
 // not grow so).
 Result<Ports> read_ports(const mlmodel::ModelDescription& description, const std::string& function,
                          const std::optional<ReadWidth>& width);
+
+// The type of an input or state of the program, which the description must have as the program
+// states it; with `is_range` the program may leave sizes open. Errors: coreml.description and those
+// of stated_type().
+Result<Type> described_type(const PortMap& ports, const mlmodel::NamedValueType& stated,
+                            bool is_range);
 
 }  // namespace moec

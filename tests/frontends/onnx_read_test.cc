@@ -6,10 +6,10 @@
 
 #include "backends/reference/reference.h"
 #include "frontends/onnx/read_onnx.h"
-#include "ir/scalar.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/backends/onnx_testing.h"
+#include "tests/frontends/filed_shard.h"
 
 namespace moec {
 namespace {
@@ -25,33 +25,6 @@ std::string read_text(const std::string& path) {
 
 void write_text(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
-}
-
-// What a file can keep of a shard: a weight's bytes but not the view that made them, and a
-// constant's values as its element type holds them.
-Shard as_filed(const Shard& shard) {
-  Shard filed = shard;
-  filed.ops = {};
-  for (const Op& op : shard.ops) {
-    Op kept = op;
-    if (std::holds_alternative<Weight>(op.data))
-      kept.data = Weight{tensor_view("", shard.type(op.results.front()))};
-    if (auto* constant = std::get_if<Constant>(&kept.data))
-      for (double& value : constant->values)
-        if (is_float(constant->type.dtype))
-          value = round_to(constant->type.dtype, static_cast<float>(value));
-    filed.ops.push(std::move(kept));
-  }
-  return filed;
-}
-
-Shard with_nameless_views(Shard shard) {
-  for (OpId op : op_ids(shard))
-    if (auto* weight = std::get_if<Weight>(&shard.ops[op].data)) {
-      EXPECT_EQ(weight->view.steps.size(), 0u);
-      std::get<TensorSource>(weight->view.source).name.clear();
-    }
-  return shard;
 }
 
 void expect_round_trip(const Shard& shard) {

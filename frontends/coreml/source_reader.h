@@ -1,0 +1,24 @@
+// A const that is a value, as a source of the IR.
+#pragma once
+
+#include <string>
+
+#include "frontends/coreml/blob_file.h"
+#include "ir/ops.h"
+#include "ir/weight_table.h"
+
+namespace moec {
+
+struct SourceContext {
+  bool is_constant = false;  // also where the value lies in the file
+  BlobFile& blobs;
+  WeightTable& weights;  // gets the range of a weight, and the file
+};
+
+// A weight, or a constant of layout plain; of one value where all elements are equal, because the
+// file holds each of them. Errors: coreml.dtype, coreml.shape, coreml.dynamic_shape, coreml.blob,
+// coreml.value.
+Result<OpData> read_source(const mlmodel::Value& value, const std::string& name,
+                           const SourceContext& context);
+
+}  // namespace moec
