@@ -1,48 +1,73 @@
 #include "ir/target.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace moec {
 namespace {
 
-bool contain(const std::vector<std::string>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+template <class T>
+bool contain(const std::vector<T>& items, const T& item) {
+  return std::find(items.begin(), items.end(), item) != items.end();
 }
 
-bool contain_op(const std::vector<std::string>& names, const OpData& data) {
-  return contain(names, mnemonic(data)) || contain(names, op_kind_name(kind_of(data)));
+void lower(int64_t& limit, int64_t found) { limit = limit == 0 ? found : std::min(limit, found); }
+
+bool looks_at(const TargetRule& rule, Axis axis) {
+  return rule.axes.empty() || contain(rule.axes, axis);
 }
 
-bool concerns_op(const TargetRule& rule, const OpData& data) {
-  return rule.condition == RuleCondition::op_is && contain_op(rule.names, data);
-}
-
-bool concerns_type(const TargetRule& rule, const Type& type) {
-  switch (rule.condition) {
-    case RuleCondition::op_is:
-      return false;
-    case RuleCondition::dtype_is:
-      return contain(rule.names, dtype_name(type.dtype));
-    case RuleCondition::rank_above:
-      return static_cast<int64_t>(type.rank()) > rule.limit;
-    case RuleCondition::extent_above:
-      return std::any_of(type.dims.begin(), type.dims.end(),
-                         [&](int64_t extent) { return extent > rule.limit; });
-  }
-  return false;
+// "a13 (m1), a14 (m2)"
+std::string list_chips(const std::vector<ChipFamily>& families) {
+  std::vector<std::string> words;
+  for (const ChipFamily& family : families)
+    words.push_back(family.chips.empty()
+                        ? family.name
+                        : fmt::format("{} ({})", family.name, fmt::join(family.chips, ", ")));
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 }  // namespace
 
-const TargetRule* broken_rule(const Target& target, const Shard& shard, OpId op) {
-  const Op& examined = shard.ops[op];
-  for (const TargetRule& rule : target.rules) {
-    if (!rule.ops.empty() && !contain_op(rule.ops, examined.data)) continue;
-    if (concerns_op(rule, examined.data)) return &rule;
-    for (ValueId result : examined.results)
-      if (concerns_type(rule, shard.type(result))) return &rule;
+Axis axis_at(size_t rank, size_t index) {
+  if (rank == 1) return Axis::channels;
+  constexpr std::array<Axis, 4> kFour = {Axis::batch, Axis::channels, Axis::height, Axis::width};
+  constexpr std::array<Axis, 5> kFive = {Axis::batch, Axis::channels, Axis::depth, Axis::height,
+                                         Axis::width};
+  return rank == kFive.size() ? kFive[index] : kFour[kFour.size() - rank + index];
+}
+
+TargetLimits derive_limits(const std::vector<TargetRule>& rules) {
+  TargetLimits limits;
+  for (const TargetRule& rule : rules) {
+    if (rule.condition == RuleCondition::operands_above) lower(limits.fan_in, rule.limit);
+    if (rule.condition != RuleCondition::extent_above || rule.severity != Severity::error ||
+        !rule.ops.empty())
+      continue;
+    if (looks_at(rule, Axis::channels)) lower(limits.channels, rule.limit);
+    if (looks_at(rule, Axis::height) || looks_at(rule, Axis::width))
+      lower(limits.extent, rule.limit);
   }
-  return nullptr;
+  return limits;
+}
+
+Result<Target> for_chip(Target target, std::string_view chip) {
+  const std::string wanted(chip);
+  const auto family =
+      std::find_if(target.chips.begin(), target.chips.end(), [&](const ChipFamily& candidate) {
+        return candidate.name == wanted || contain(candidate.chips, wanted);
+      });
+  if (family == target.chips.end())
+    return fail("target.unknown_chip",
+                fmt::format("target {} knows no chip \"{}\"", target.name, chip),
+                target.chips.empty() ? "its rules are the same for every device: leave --chip out"
+                                     : "known chips: " + list_chips(target.chips));
+  std::erase_if(target.rules, [&](const TargetRule& rule) {
+    return !rule.chips.empty() && !contain(rule.chips, family->name);
+  });
+  target.limits = derive_limits(target.rules);
+  return target;
 }
 
 }  // namespace moec

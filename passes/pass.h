@@ -20,11 +20,6 @@ inline bool is_exact(RoutingForm form) { return form != RoutingForm::full_softma
 enum class ExpertForm : uint8_t { unrolled, bank };
 constexpr std::array<std::string_view, 2> enum_names(ExpertForm) { return {"unrolled", "bank"}; }
 
-enum class AttentionForm : uint8_t { batched, per_head };
-constexpr std::array<std::string_view, 2> enum_names(AttentionForm) {
-  return {"batched", "per_head"};
-}
-
 struct PassOptions {
   RoutingForm routing = RoutingForm::rank;
   ExpertForm experts = ExpertForm::unrolled;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "ir/target_rules.h"
 #include "passes/passes.h"
 
 namespace moec {
@@ -30,15 +31,20 @@ struct Concerned {
   Place first;
 };
 
+// " (CPU would run it)"; empty where a warning says that the op stays.
+std::string fate(const TargetRule& rule) {
+  if (!rule.unit.empty()) return fmt::format(" ({} would run it)", rule.unit);
+  return rule.severity == Severity::error ? " (nothing runs it)" : "";
+}
+
 Diagnostic rule_finding(const Target& target, const TargetRule& rule, const Concerned& ops) {
-  const std::string unit =
-      rule.unit.empty() ? "nothing runs it" : fmt::format("{} would run it", rule.unit);
   const std::string names = fmt::format("{}", fmt::join(ops.names, ", "));
   return {rule.severity, "place.rule",
-          fmt::format("rule {} of target {} concerns {}: {} ({})", rule.id, target.name,
+          fmt::format("rule {} of target {} concerns {}: {}{}", rule.id, target.name,
                       ops.count == 1 ? names : fmt::format("{} ops ({})", ops.count, names),
-                      rule.reason, unit),
-          fmt::format("moec check --explain {} tells its source and confidence", rule.id),
+                      rule.reason, fate(rule)),
+          fmt::format("moec check --target {} --explain {} tells its source and confidence",
+                      target.name, rule.id),
           ops.first};
 }
 
@@ -56,12 +62,10 @@ Result<Shard> place(const Shard& shard, PassContext& context) {
     for (const State& state : shard.states) refusals.push_back(state_refusal(target, shard, state));
   // A refusal names each op; a warning would say the same of hundreds, so it counts them.
   std::map<const TargetRule*, Concerned, std::less<>> warned;
-  for (OpId id : op_ids(shard)) {
-    const TargetRule* rule = broken_rule(target, shard, id);
-    if (!rule) continue;
+  for (const auto& [op, rule] : find_breaches(target, shard)) {
     Concerned alone;
     Concerned& ops = rule->severity == Severity::error ? alone : warned[rule];
-    add(ops, shard, shard.ops[id]);
+    add(ops, shard, shard.ops[op]);
     if (rule->severity == Severity::error) refusals.push_back(rule_finding(target, *rule, alone));
   }
   for (const TargetRule& rule : target.rules)

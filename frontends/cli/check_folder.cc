@@ -10,6 +10,7 @@
 #include "frontends/cli/describe_export.h"
 #include "frontends/cli/read_shard.h"
 #include "ir/cost.h"
+#include "ir/target_rules.h"
 #include "ir/verify.h"
 
 namespace moec {
@@ -107,9 +108,8 @@ class Checker {
   }
 
   void place(const Shard& body, const std::string& path) {
-    for (OpId op : op_ids(body)) {
-      const TargetRule* rule = broken_rule(target_, body, op);
-      if (!rule || rule->severity != Severity::error) continue;
+    for (const auto& [op, rule] : find_breaches(target_, body)) {
+      if (rule->severity != Severity::error) continue;
       report_.findings.push_back(
           {Severity::error,
            "target." + rule->id,

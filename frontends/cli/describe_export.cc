@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "ir/target_rules.h"
+
 namespace moec {
 namespace {
 
@@ -44,14 +46,12 @@ std::vector<manifest::Port> ports_of(const Shard& shard, bool inputs) {
 }
 
 std::vector<manifest::Placement> predict_placement(const Shard& shard, const Target& target) {
-  std::map<std::string, std::map<std::string, int64_t>> rules_by_unit;
-  std::map<std::string, int64_t> ops_by_unit;
-  for (OpId op : op_ids(shard)) {
-    const TargetRule* rule = broken_rule(target, shard, op);
-    const std::string& unit = rule && !rule->unit.empty() ? rule->unit : target.unit;
-    ++ops_by_unit[unit];
-    if (rule) ++rules_by_unit[unit][rule->id];
-  }
+  std::map<std::string, std::map<std::string, int64_t>, std::less<>> rules_by_unit;
+  std::map<std::string, int64_t, std::less<>> ops_by_unit;
+  const auto units = predict_units(target, shard);
+  for (OpId op : op_ids(shard)) ++ops_by_unit[std::string(units[op].unit)];
+  for (const auto& [op, rule] : find_breaches(target, shard))
+    ++rules_by_unit[std::string(units[op].unit)][rule->id];
   std::vector<manifest::Placement> placement;
   for (const auto& [unit, ops] : ops_by_unit) {
     manifest::Placement entry{unit, ops, {}};

@@ -25,9 +25,8 @@ void add_pass_flags(CLI::App& command, PassFlags& flags) {
       .add_option("--experts", flags.experts, "Expert form: three projections an expert, or banks")
       ->check(names_of<ExpertForm>())
       ->capture_default_str();
-  command.add_option("--attention", flags.attention, "Attention form")
-      ->check(names_of<AttentionForm>())
-      ->capture_default_str();
+  command.add_option("--attention", flags.attention, "Attention form (default: the target's)")
+      ->check(names_of<AttentionForm>());
   command.add_option("--form", flags.form, "Projection form (default: the target's)")
       ->check(names_of<ProjectionForm>());
   command.add_option("--sum", flags.sum, "How expert outputs are added (default: the target's)")
@@ -53,7 +52,8 @@ Result<PassOptions> pass_options(const PassFlags& flags) {
   MOEC_ASSIGN(options.target, builtin_target(flags.target));
   options.routing = *parse_enum<RoutingForm>(flags.routing);
   options.experts = *parse_enum<ExpertForm>(flags.experts);
-  options.attention = *parse_enum<AttentionForm>(flags.attention);
+  options.attention = flags.attention.empty() ? options.target.attention
+                                              : *parse_enum<AttentionForm>(flags.attention);
   options.bank_channel_limit = flags.bank_channel_limit;
   if (!flags.form.empty()) options.target.projection = *parse_enum<ProjectionForm>(flags.form);
   if (!flags.sum.empty()) options.target.sum = *parse_enum<SumForm>(flags.sum);

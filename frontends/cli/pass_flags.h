@@ -17,10 +17,11 @@ namespace moec {
 struct PassFlags {
   std::string routing = "rank";
   std::string experts = "unrolled";
-  std::string attention = "batched";
   std::string target = "onnx";
-  std::string form;  // projection form; empty: the target's own
-  std::string sum;   // of expert outputs; empty: the target's own
+  // Empty: the target's own.
+  std::string attention;
+  std::string form;  // of projections
+  std::string sum;   // of expert outputs
   int64_t bank_channel_limit = PassOptions{}.bank_channel_limit;
   std::vector<std::string> skip, dump_after;
   std::string dump_dir;

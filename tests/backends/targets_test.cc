@@ -3,6 +3,7 @@
 
 #include "backends/targets/load_target.h"
 #include "ir/builder.h"
+#include "ir/target_rules.h"
 
 namespace moec {
 namespace {
@@ -10,12 +11,17 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::string_view kSmall = R"({
-  "name": "small", "unit": "cpu", "format": "onnx", "dtype": "f32", "projection": "matmul", "sum": "tree", "has_state": true,
+  "name": "small", "unit": "cpu", "format": "onnx", "dtype": "f32", "projection": "matmul",
+  "sum": "tree", "attention": "per_head", "has_state": true, "min_coverage": 90,
+  "chips": [{"family": "c1", "chips": ["one"], "about": "the first"}],
   "rules": [
-    {"id": "X1", "condition": "extent_above", "limit": 64, "severity": "warning", "unit": "host",
+    {"id": "X1", "condition": "extent_above", "limit": 64, "axes": ["width"], "chips": ["c1"],
+     "severity": "warning", "unit": "host",
      "reason": "too wide", "confidence": "folklore", "source": "a test"},
-    {"id": "X2", "condition": "dtype_is", "names": ["f16"], "ops": ["binary"], "severity": "error",
-     "unit": "", "reason": "no f16", "confidence": "measured", "source": "a test"}
+    {"id": "X2", "condition": "dtype_is", "dtypes": ["f16"], "ops": ["binary"], "severity": "error",
+     "unit": "", "reason": "no f16", "confidence": "measured", "source": "a test"},
+    {"id": "X3", "condition": "weight_bytes_above", "limit": 9, "kinds": ["moe", "mlp"],
+     "severity": "error", "unit": "", "reason": "big", "confidence": "measured", "source": "a test"}
   ]
 })";
 
@@ -41,13 +47,21 @@ TEST(LoadTarget, ReadsEveryField) {
   EXPECT_EQ(target->unit, "cpu");
   EXPECT_EQ(target->projection, ProjectionForm::matmul);
   EXPECT_EQ(target->sum, SumForm::tree);
+  EXPECT_EQ(target->attention, AttentionForm::per_head);
   EXPECT_TRUE(target->has_state);
-  ASSERT_EQ(target->rules.size(), 2u);
+  EXPECT_EQ(target->min_coverage, 90);
+  ASSERT_EQ(target->chips.size(), 1u);
+  EXPECT_EQ(target->chips[0].name, "c1");
+  EXPECT_EQ(target->chips[0].chips, std::vector<std::string>{"one"});
+  ASSERT_EQ(target->rules.size(), 3u);
   EXPECT_EQ(target->rules[0].limit, 64);
   EXPECT_EQ(target->rules[0].severity, Severity::warning);
   EXPECT_EQ(target->rules[0].unit, "host");
-  EXPECT_EQ(target->rules[1].names, std::vector<std::string>{"f16"});
-  EXPECT_EQ(target->rules[1].ops, std::vector<std::string>{"binary"});
+  EXPECT_EQ(target->rules[0].axes, std::vector<Axis>{Axis::width});
+  EXPECT_EQ(target->rules[0].chips, std::vector<std::string>{"c1"});
+  EXPECT_EQ(target->rules[1].dtypes, std::vector<DType>{DType::f16});
+  EXPECT_EQ(target->rules[1].ops, OpSet::named("binary"));
+  EXPECT_EQ(target->rules[2].kinds, (std::vector<ShardKind>{ShardKind::moe, ShardKind::mlp}));
   EXPECT_EQ(target->rules[1].confidence, "measured");
 }
 
@@ -55,11 +69,17 @@ TEST(LoadTarget, RefusesWhatItDoesNotUnderstand) {
   EXPECT_EQ(error_of(with("\"unit\": \"cpu\"", "\"place\": \"cpu\"")).code, "target.missing_field");
   EXPECT_EQ(error_of(with("\"sum\": \"tree\"", "\"sum\": \"tree\", \"colour\": 1")).code,
             "target.unknown_field");
-  EXPECT_EQ(error_of(with("\"limit\": 64", "\"limit\": 64, \"names\": [\"add\"]")).code,
+  EXPECT_EQ(error_of(with("\"limit\": 64", "\"limit\": 64, \"dtypes\": [\"f16\"]")).code,
             "target.unknown_field");
   EXPECT_EQ(error_of(with("\"limit\": 64", "\"limit\": -1")).code, "target.bad_value");
   EXPECT_EQ(error_of(with("\"f16\"", "\"f17\"")).code, "target.bad_value");
   EXPECT_EQ(error_of(with("\"binary\"", "\"ad\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("\"width\"", "\"breadth\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("[\"c1\"]", "[\"c2\"]")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("\"mlp\"", "\"mpl\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("90", "101")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("\"limit\": 9", "\"ops\": [\"add\"], \"limit\": 9")).code,
+            "target.unknown_field");
   EXPECT_EQ(error_of(with("X2", "X1")).code, "target.bad_value");
   EXPECT_EQ(error_of(with("folklore", "certain")).code, "target.bad_value");
   EXPECT_EQ(error_of(with("true", "\"yes\"")).code, "target.bad_value");
@@ -98,7 +118,7 @@ TEST(BuiltinTarget, OnnxIsStatelessAndPrefersConvs) {
   EXPECT_FALSE(target->has_state);
 }
 
-// The rule that the first op of this mnemonic breaks; "" if none.
+// The rules that the first op of this mnemonic breaks.
 std::string broken(DType dtype, std::string_view op_name) {
   Builder b("s", Form::static_ops);
   ValueId x = b.input("x", token_type(dtype, Layout::channels, 4, 2));
@@ -109,12 +129,10 @@ std::string broken(DType dtype, std::string_view op_name) {
   b.output("y", y);
   const Shard shard = b.finish();
   const Target target = builtin_target("onnx").value();
-  for (OpId op : op_ids(shard))
-    if (mnemonic(shard.ops[op].data) == op_name) {
-      const TargetRule* rule = broken_rule(target, shard, op);
-      return rule ? rule->id : "";
-    }
-  return "no such op";
+  std::string rules;
+  for (const auto& [op, rule] : find_breaches(target, shard))
+    if (mnemonic(shard.ops[op].data) == op_name) rules += rule->id;
+  return rules;
 }
 
 TEST(BuiltinTarget, OnnxRulesConcernTheOpsTheySay) {
@@ -133,14 +151,28 @@ TEST(BuiltinTarget, OnnxRulesConcernTheOpsTheySay) {
 TEST(BuiltinTarget, OnnxHasNoEightBitFloatsAndNoState) {
   Builder b("s", Form::static_ops);
   b.state("k", {DType::f32, {2}});
-  ValueId read = b.emit(StateRead{"k"}, {});
-  ValueId eight = b.weight(tensor_view("eight", {DType::f8_e4m3, {2}}));
-  b.output("k_out", read);
-  b.output("eight", eight);
+  b.output("k_out", b.emit(StateRead{"k"}, {}));                             // op 0
+  b.output("eight", b.weight(tensor_view("eight", {DType::f8_e4m3, {2}})));  // op 1
   const Shard shard = b.finish();
   const Target target = builtin_target("onnx").value();
-  EXPECT_EQ(broken_rule(target, shard, shard.values[read].producer)->id, "O1");
-  EXPECT_EQ(broken_rule(target, shard, shard.values[eight].producer)->id, "O2");
+  const auto breaches = find_breaches(target, shard);
+  ASSERT_EQ(breaches.size(), 2u);
+  EXPECT_EQ(breaches[0].rule->id, "O1");
+  EXPECT_EQ(breaches[1].rule->id, "O2");
+}
+
+TEST(BuiltinTarget, AneIsHalfPrecisionWithState) {
+  const auto target = builtin_target("ane");
+  ASSERT_TRUE(target) << render(target.error());
+  EXPECT_EQ(target->format, ShardFormat::coreml);
+  EXPECT_EQ(target->dtype, DType::f16);
+  EXPECT_EQ(target->attention, AttentionForm::per_head);
+  EXPECT_TRUE(target->has_state);
+  EXPECT_EQ(target->min_coverage, 100);
+  EXPECT_EQ(target->limits, (TargetLimits{.channels = 65536, .extent = 16384, .fan_in = 11}));
+  EXPECT_EQ(for_chip(*target, "m4").value().limits.extent, 65536);
+  for (const char* chip : {"m1", "m2", "m3", "m4", "m5", "a13", "a17"})
+    EXPECT_TRUE(for_chip(*target, chip)) << chip;
 }
 
 }  // namespace

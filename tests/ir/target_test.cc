@@ -2,58 +2,65 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/builder.h"
-
 namespace moec {
 namespace {
 
-class BrokenRule : public testing::Test {
- protected:
-  BrokenRule() {
-    Builder b("a", Form::static_ops);
-    ValueId x = b.input("x", {DType::f16, {4, 2000}});
-    b.state("s", {DType::f16, {4, 2000}});
-    b.output("y", b.unary(UnaryFn::exp, x));          // op 0
-    b.output("t", b.emit_all(TopK{2, 0}, {x})[0]);    // op 1, i64 indices
-    b.output("r", b.reshape(x, {1, 1, 4, 2, 1000}));  // op 2
-    b.emit_all(StateWrite{"s"}, {x});                 // op 3
-    shard_ = b.finish();
-  }
-
-  // The ids of the broken rule for each op, "-" for none.
-  std::string broken(std::vector<TargetRule> rules) {
-    Target target;
-    target.rules = std::move(rules);
-    std::string ids;
-    for (OpId op : op_ids(shard_)) {
-      const TargetRule* rule = broken_rule(target, shard_, op);
-      ids += (rule ? rule->id : "-") + " ";
-    }
-    return ids;
-  }
-
-  Shard shard_;
-};
-
-TEST_F(BrokenRule, NoRulesBreakNothing) { EXPECT_EQ(broken({}), "- - - - "); }
-
-TEST_F(BrokenRule, ByMnemonicOrKind) {
-  EXPECT_EQ(broken({{"A", RuleCondition::op_is, {"exp", "topk"}}}), "A A - - ");
-  EXPECT_EQ(broken({{"A", RuleCondition::op_is, {"unary", "state_write"}}}), "A - - A ");
+Target sample() {
+  Target target;
+  target.name = "sample";
+  target.chips = {{"old", {"m1"}, ""}, {"new", {"m4", "m5"}, ""}};
+  target.rules = {
+      {.id = "old", .condition = RuleCondition::extent_above, .limit = 100, .chips = {"old"}},
+      {.id = "new", .condition = RuleCondition::extent_above, .limit = 200, .chips = {"new"}},
+      {.id = "channels",
+       .condition = RuleCondition::extent_above,
+       .axes = {Axis::channels},
+       .limit = 150},
+      {.id = "fan_in",
+       .condition = RuleCondition::operands_above,
+       .limit = 11,
+       .severity = Severity::warning},
+      {.id = "one_op",
+       .condition = RuleCondition::extent_above,
+       .ops = *OpSet::named("transpose"),
+       .limit = 7},
+      {.id = "warned",
+       .condition = RuleCondition::extent_above,
+       .limit = 8,
+       .severity = Severity::warning}};
+  target.limits = derive_limits(target.rules);
+  return target;
 }
 
-TEST_F(BrokenRule, ByTypeOfAResult) {
-  EXPECT_EQ(broken({{"A", RuleCondition::dtype_is, {"i64", "f32"}}}), "- A - - ");
-  EXPECT_EQ(broken({{"A", RuleCondition::rank_above, {}, 4}}), "- - A - ");
-  EXPECT_EQ(broken({{"A", RuleCondition::rank_above, {}, 5}}), "- - - - ");
-  EXPECT_EQ(broken({{"A", RuleCondition::extent_above, {}, 1999}}), "A A - - ");
-  EXPECT_EQ(broken({{"A", RuleCondition::extent_above, {}, 2000}}), "- - - - ");
+TEST(Limits, AreTheLeastThatErrorsAboutAllOpsName) {
+  EXPECT_EQ(sample().limits, (TargetLimits{.channels = 100, .extent = 100, .fan_in = 11}));
+  EXPECT_EQ(derive_limits({}), TargetLimits{});
 }
 
-TEST_F(BrokenRule, TheFirstRuleInOrderIsNamed) {
-  EXPECT_EQ(broken({{"A", RuleCondition::dtype_is, {"i64"}},
-                    {"B", RuleCondition::op_is, {"topk", "exp"}}}),
-            "B A - - ");
+TEST(ForChip, KeepsTheRulesOfItsFamilyAndTheirLimits) {
+  const Target target = for_chip(sample(), "m5").value();
+  ASSERT_EQ(target.rules.size(), 5u);
+  EXPECT_EQ(target.rules[0].id, "new");
+  EXPECT_EQ(target.limits, (TargetLimits{.channels = 150, .extent = 200, .fan_in = 11}));
+  EXPECT_EQ(for_chip(sample(), "old").value().limits.extent, 100);
+}
+
+TEST(ForChip, UnknownChipsGetTheKnownOnes) {
+  const auto target = for_chip(sample(), "m9");
+  ASSERT_FALSE(target);
+  EXPECT_EQ(target.error()[0].code, "target.unknown_chip");
+  EXPECT_EQ(target.error()[0].next_step, "known chips: old (m1), new (m4, m5)");
+  EXPECT_FALSE(for_chip(Target{}, "m1"));
+}
+
+TEST(OpSets, HoldOneMnemonicOrAKind) {
+  const OpSet add = OpSet::named("add").value(), binary = OpSet::named("binary").value();
+  EXPECT_TRUE(add.contains(Binary{BinaryFn::add}));
+  EXPECT_FALSE(add.contains(Binary{BinaryFn::max}));
+  EXPECT_FALSE(add.contains(Unary{}));
+  EXPECT_TRUE(binary.contains(Binary{BinaryFn::max}));
+  EXPECT_FALSE(OpSet::named("ad"));
+  EXPECT_TRUE(OpSet().empty());
 }
 
 }  // namespace

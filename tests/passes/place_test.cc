@@ -18,7 +18,7 @@ Target target_with(std::vector<TargetRule> rules) {
 TargetRule no_topk(Severity severity) {
   return {.id = "O7",
           .condition = RuleCondition::op_is,
-          .names = {"topk"},
+          .ops = *OpSet::named("topk"),
           .severity = severity,
           .unit = "cpu",
           .reason = "the unit cannot sort",
@@ -56,7 +56,7 @@ TEST(Place, LeavesAWarningAsANote) {
 
 TEST(Place, WarnsOncePerRuleAndCountsTheOps) {
   TargetRule rule = no_topk(Severity::warning);
-  rule.names = {"topk", "exp"};
+  rule.ops |= *OpSet::named("exp");
   PassContext context{{.target = target_with({rule})}, {}};
   run_passes(static_shard(), "place", context);
   ASSERT_EQ(context.notes.size(), 1u);
@@ -67,7 +67,7 @@ TEST(Place, WarnsOncePerRuleAndCountsTheOps) {
 
 TEST(Place, RefusesEveryBreachAtOnce) {
   TargetRule no_exp = no_topk(Severity::error);
-  no_exp.names = {"exp"};
+  no_exp.ops = *OpSet::named("exp");
   PassContext context{{.target = target_with({no_topk(Severity::error), no_exp})}, {}};
   auto placed = place(static_shard(), context);
   ASSERT_FALSE(placed.has_value());

@@ -1,0 +1,94 @@
+#include "backends/targets/read_rule.h"
+
+#include <array>
+
+#include "backends/targets/json_fields.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::json;
+
+// How strong the evidence of a rule is.
+constexpr std::array<std::string_view, 4> kConfidences = {"documented", "measured",
+                                                          "reverse-engineered", "folklore"};
+
+bool has_limit(RuleCondition condition) {
+  switch (condition) {
+    case RuleCondition::op_is:
+    case RuleCondition::dtype_is:
+    case RuleCondition::axis_is:
+    case RuleCondition::slice_offset:
+    case RuleCondition::widths_ranged:
+    case RuleCondition::state_functions:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool needs_axes(RuleCondition condition) {
+  return condition == RuleCondition::axis_is || condition == RuleCondition::slice_offset;
+}
+
+bool takes_axes(RuleCondition condition) {
+  return needs_axes(condition) || condition == RuleCondition::extent_above;
+}
+
+Status read_ops(Fields& fields, OpSet& ops) {
+  return fields.named("ops", OpSet::named, [&](const OpSet& named) { ops |= named; });
+}
+
+template <class E>
+Status read_names(Fields& fields, std::string_view name, std::vector<E>& out) {
+  return fields.named(
+      name, [](const std::string& text) { return parse_enum<E>(text); },
+      [&](E value) { out.push_back(value); });
+}
+
+Status read_condition(Fields& fields, TargetRule& rule) {
+  MOEC_TRY(fields.choice("condition", rule.condition));
+  const bool by_op = rule.condition == RuleCondition::op_is;
+  if (has_limit(rule.condition)) MOEC_TRY(fields.positive("limit", rule.limit));
+  if (by_op || (fields.has("ops") && !concerns_shards(rule.condition)))
+    MOEC_TRY(read_ops(fields, rule.ops));
+  if (needs_axes(rule.condition) || (takes_axes(rule.condition) && fields.has("axes")))
+    MOEC_TRY(read_names(fields, "axes", rule.axes));
+  if (rule.condition == RuleCondition::dtype_is)
+    MOEC_TRY(
+        fields.named("dtypes", parse_dtype, [&](DType dtype) { rule.dtypes.push_back(dtype); }));
+  if (concerns_shards(rule.condition) && fields.has("kinds"))
+    MOEC_TRY(read_names(fields, "kinds", rule.kinds));
+  return {};
+}
+
+Status read_severity(Fields& fields, Severity& severity) {
+  constexpr std::array<Severity, 3> kValues = {Severity::note, Severity::warning, Severity::error};
+  std::array<std::string_view, 3> names;
+  std::transform(kValues.begin(), kValues.end(), names.begin(), severity_name);
+  MOEC_ASSIGN(const size_t index, fields.one_of("severity", names));
+  severity = kValues[index];
+  return {};
+}
+
+}  // namespace
+
+Result<TargetRule> read_rule(const json& object, const std::string& where) {
+  if (!object.is_object()) return fail_field("target.bad_value", where, "rules", "holds no object");
+  Fields fields(object, where);
+  TargetRule rule;
+  MOEC_TRY(fields.text("id", rule.id));
+  if (rule.id.empty()) return fields.bad("id", "must not be empty");
+  MOEC_TRY(read_condition(fields, rule));
+  if (fields.has("chips")) MOEC_TRY(fields.texts("chips", rule.chips));
+  MOEC_TRY(read_severity(fields, rule.severity));
+  MOEC_TRY(fields.text("unit", rule.unit));
+  MOEC_TRY(fields.text("reason", rule.reason));
+  MOEC_ASSIGN(const size_t confidence, fields.one_of("confidence", kConfidences));
+  rule.confidence = kConfidences[confidence];
+  MOEC_TRY(fields.text("source", rule.source));
+  MOEC_TRY(fields.finish());
+  return rule;
+}
+
+}  // namespace moec
