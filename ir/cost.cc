@@ -79,6 +79,10 @@ ShardCost count_cost(const Shard& shard, int64_t top_k, int64_t all_experts) {
   return cost;
 }
 
+int64_t count_macs(const Shard& shard, const Op& op) {
+  return std::visit(OpMacs{shard, op, 1, 1}, op.data).dense;
+}
+
 int64_t weight_bytes(const Shard& shard) {
   int64_t bytes = 0;
   for (const Op& op : shard.ops)

@@ -23,6 +23,9 @@ struct ShardCost {
 // elementwise work is not counted. Of a soft_moe, `top_k` of `all_experts` experts are active.
 ShardCost count_cost(const Shard& shard, int64_t top_k = 1, int64_t all_experts = 1);
 
+// Multiply-adds of one contraction; 0 for other ops.
+int64_t count_macs(const Shard& shard, const Op& op);
+
 // Bytes of all weights as the shard holds them (after casts).
 int64_t weight_bytes(const Shard& shard);
 

@@ -3,114 +3,91 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "backends/files/output_file.h"
 #include "backends/targets/load_target.h"
 #include "frontends/cli/check_folder.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/progress.h"
+#include "frontends/cli/print_check.h"
+#include "frontends/cli/sarif.h"
 
 namespace moec {
 namespace {
 
 struct CheckFlags {
-  std::string folder, explain, target = "onnx";
-  bool no_digests = false, json = false;
+  std::string folder, explain, sarif;
+  CheckOptions options;
+  bool no_digests = false, json = false, ops = false;
 };
 
-std::string describe(const manifest::Placement& placement) {
-  std::string text = fmt::format("{} {}", placement.ops, placement.unit);
-  for (const manifest::RuleCount& rule : placement.rules)
-    text += fmt::format(" ({} x {})", rule.ops, rule.rule);
-  return text;
+// A rule's id, or the part before the dot that the rules of several chip families share.
+bool is_called(const TargetRule& rule, const std::string& id) {
+  return rule.id == id || rule.id.starts_with(id + ".");
 }
 
-void print_report(const CheckReport& report) {
-  fmt::print("{:<14} {:>6} {:>12} {:>12}  {}\n", "shard", "ops", "weights", "activations",
-             "predicted placement");
-  int64_t weights = 0;
-  for (const CheckedShard& shard : report.shards) {
-    std::string placement;
-    for (const manifest::Placement& unit : shard.placement)
-      placement += (placement.empty() ? "" : ", ") + describe(unit);
-    fmt::print("{:<14} {:>6} {:>12} {:>12}  {}\n", shard.name, shard.ops,
-               human_bytes(static_cast<double>(shard.weight_bytes)),
-               human_bytes(static_cast<double>(shard.peak_activation_bytes)), placement);
-    weights += shard.weight_bytes;
-  }
-  const manifest::Build& build = report.manifest.build;
-  fmt::print("{} shards, {} of weights, routing {} ({})\n", report.shards.size(),
-             human_bytes(static_cast<double>(weights)), build.routing,
-             build.exact ? "exact" : "INEXACT");
-  if (!report.findings.empty()) fmt::print("{}\n", render(report.findings));
-  fmt::print("{}\n", has_error(report.findings) ? "FELL SHORT" : "PASSED");
-}
-
-void print_json(const CheckReport& report) {
-  auto shards = nlohmann::ordered_json::array();
-  for (const CheckedShard& shard : report.shards) {
-    auto placement = nlohmann::ordered_json::array();
-    for (const manifest::Placement& unit : shard.placement) {
-      auto rules = nlohmann::ordered_json::object();
-      for (const manifest::RuleCount& rule : unit.rules) rules[rule.rule] = rule.ops;
-      placement.push_back({{"unit", unit.unit}, {"ops", unit.ops}, {"rules", rules}});
+// Rules of one target, or of all where none is named.
+int explain(const CheckFlags& flags) {
+  std::vector<std::string_view> names = builtin_target_names();
+  if (!flags.options.target.empty()) names = {flags.options.target};
+  std::string found, known;
+  for (std::string_view name : names) {
+    auto target = builtin_target(name);
+    if (!target) return report_failure(target.error(), flags.json);
+    for (const TargetRule& rule : target->rules) {
+      if (is_called(rule, flags.explain)) found += describe_rule(rule);
+      known += (known.empty() ? "" : ", ") + rule.id;
     }
-    shards.push_back({{"shard", shard.name},
-                      {"ops", shard.ops},
-                      {"weight_bytes", shard.weight_bytes},
-                      {"peak_activation_bytes", shard.peak_activation_bytes},
-                      {"predicted_placement", placement}});
   }
-  const nlohmann::ordered_json json = {{"ok", !has_error(report.findings)},
-                                       {"exact_routing", report.manifest.build.exact},
-                                       {"shards", shards},
-                                       {"diagnostics", to_json(report.findings)}};
-  fmt::print("{}\n", json.dump(2));
-}
-
-int explain(const Target& target, const std::string& id) {
-  for (const TargetRule& rule : target.rules)
-    if (rule.id == id) {
-      fmt::print("{} ({}): {}\n", rule.id, severity_name(rule.severity), rule.reason);
-      if (rule.limit > 0) fmt::print("  limit: {}\n", rule.limit);
-      fmt::print("  confidence: {}\n  source: {}\n", rule.confidence, rule.source);
-      return kExitFine;
-    }
-  std::string known;
-  for (const TargetRule& rule : target.rules) known += (known.empty() ? "" : ", ") + rule.id;
-  Diagnostics unknown = {{Severity::error,
-                          "check.unknown_rule",
-                          fmt::format("target {} has no rule '{}'", target.name, id),
-                          "its rules are " + known,
-                          {}}};
-  return report_failure(unknown, false);
+  fmt::print("{}", found);
+  if (!found.empty()) return kExitFine;
+  Diagnostics unknown = {
+      {Severity::error,
+       "check.unknown_rule",
+       fmt::format("target {} has no rule '{}'", fmt::join(names, " or "), flags.explain),
+       "the rules are " + known,
+       {}}};
+  return report_failure(unknown, flags.json);
 }
 
 int run_check(const CheckFlags& flags) {
-  auto target = builtin_target(flags.target);
-  if (!target) return report_failure(target.error(), flags.json);
-  if (!flags.explain.empty()) return explain(*target, flags.explain);
-  auto report = check_folder(flags.folder, *target, {.digests = !flags.no_digests});
+  if (!flags.explain.empty()) return explain(flags);
+  auto report = check_folder(flags.folder, flags.options);
   if (!report) return report_failure(report.error(), flags.json);
-  flags.json ? print_json(*report) : print_report(*report);
-  return has_error(report->findings) ? kExitFellShort : kExitFine;
+  if (!flags.sarif.empty())
+    if (Status status = write_file(flags.sarif, to_sarif(**report)); !status)
+      return report_failure(status.error(), flags.json);
+  flags.json ? print_check_json(**report, flags.ops) : print_check(**report, flags.ops);
+  return has_error((*report)->findings) ? kExitFellShort : kExitFine;
 }
 
 }  // namespace
 
 void add_check_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("check", "Check an exported folder");
+  CLI::App* command = app.add_subcommand(
+      "check", "Check an exported folder: files, and where each op is predicted to run");
   auto flags = std::make_shared<CheckFlags>();
   command->add_option("OUT", flags->folder, "An exported folder");
   command->add_option("--explain", flags->explain,
-                      "Print a target rule: number, source, confidence");
-  command->add_option("--target", flags->target, "Target whose rules apply")->capture_default_str();
+                      "Print a target rule: number, chips, confidence, source");
+  command->add_option("--target", flags->options.target,
+                      "Target whose rules apply (default: the export's own)");
+  command->add_option("--chip", flags->options.chip,
+                      "Only the rules of this chip, e.g. m1 (default: those of all)");
+  command
+      ->add_option("--min-coverage", flags->options.min_coverage,
+                   "Percent of a shard's compute ops that must be predicted on the target's unit "
+                   "(default: the target's)")
+      ->check(CLI::Range(0, 100));
+  command->add_option("--sarif", flags->sarif, "Also write what rules are broken as SARIF 2.1.0");
+  command->add_flag("--ops", flags->ops,
+                    "List ops predicted to run elsewhere; with --json every op");
   command->add_flag("--no-digests", flags->no_digests, "Do not read every byte of every file");
   command->add_flag("--json", flags->json, "Print the report as JSON");
-  command->footer("Example: moec check out/tinymoe");
+  command->footer("Example: moec check out/tinymoe --chip m1");
   command->callback([flags, &exit_code] {
     if (flags->folder.empty() && flags->explain.empty()) throw CLI::RequiredError("OUT");
+    flags->options.digests = !flags->no_digests;
     exit_code = run_check(*flags);
   });
 }

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/onnx/check_onnx.h"
+#include "backends/targets/load_target.h"
 #include "frontends/cli/describe_export.h"
 #include "frontends/cli/read_shard.h"
 #include "ir/cost.h"
-#include "ir/target_rules.h"
 #include "ir/verify.h"
 
 namespace moec {
@@ -66,15 +67,27 @@ void check_experts(const manifest::Shard& shard, const Shard& body, const std::s
   }
 }
 
+ShardFacts facts_of(const manifest::Shard& shard, const manifest::Width& width) {
+  ShardFacts facts{.kind = shard.kind, .tokens = shard.widths.back().tokens};
+  const auto in_file = std::count_if(
+      shard.widths.begin(), shard.widths.end(),
+      [&](const manifest::Width& other) { return other.file.path == width.file.path; });
+  if (!width.function.empty()) facts.functions = in_file;
+  facts.ranged = width.function.empty() && in_file > 1;
+  return facts;
+}
+
 class Checker {
  public:
-  Checker(std::string folder, const Target& target, CheckReport& report)
-      : folder_(std::move(folder)), target_(target), report_(report) {}
+  Checker(std::string folder, CheckReport& report) : folder_(std::move(folder)), report_(report) {}
 
   void check_shard(const manifest::Shard& shard) {
     CheckedShard checked;
     checked.name = shard.name;
+    checked.kind = shard.kind;
     for (const manifest::Width& width : shard.widths) check_width(shard, width, checked);
+    check_coverage(checked);
+    report_.coverage += checked.coverage;
     report_.shards.push_back(std::move(checked));
   }
 
@@ -99,40 +112,84 @@ class Checker {
                                                      "manifest says {}",
                                                      bytes, shard.weight_bytes),
                                          shard, path));
-    place(body, path);
+    find_broken_rules(shard, width, body, checked.widths.empty());
+    if (checked.widths.empty()) {
+      checked.ops = static_cast<int64_t>(body.ops.size());
+      checked.weight_bytes = weight_bytes(body);
+      checked.placement = predict_placement(body, report_.target);
+    }
     checked.peak_activation_bytes = peak_activation_bytes(body);
-    if (!checked.placement.empty()) return;
-    checked.ops = static_cast<int64_t>(body.ops.size());
-    checked.weight_bytes = weight_bytes(body);
-    checked.placement = predict_placement(body, target_);
+    PlacementReport placement = report_placement(report_.target, body);
+    checked.coverage += placement.coverage;
+    checked.widths.push_back({width.tokens, width.file.path, std::move(placement)});
   }
 
-  void place(const Shard& body, const std::string& path) {
-    for (const auto& [op, rule] : find_breaches(target_, body)) {
-      if (rule->severity != Severity::error) continue;
+  // Rules about the shard as a whole say the same of all widths: they are asked once.
+  void find_broken_rules(const manifest::Shard& shard, const manifest::Width& width,
+                         const Shard& body, bool first_width) {
+    std::map<const TargetRule*, size_t> counted;
+    for (const auto& [op, rule] : find_breaches(report_.target, body)) {
+      const Op& broken = body.ops[op];
+      const std::string name = broken.results.empty() ? std::string(mnemonic(broken.data))
+                                                      : body.label(broken.results[0]);
+      const auto [known, is_new] = counted.try_emplace(rule, report_.rules.size());
+      if (!is_new && rule->severity != Severity::error)
+        ++report_.rules[known->second].ops;
+      else
+        add({rule, shard.name, width.file.path, name, 1, rule->reason});
+    }
+    if (!first_width) return;
+    for (ShardBreach& breach : find_shard_breaches(report_.target, body, facts_of(shard, width)))
+      add({breach.rule, shard.name, width.file.path, "", 0,
+           fmt::format("{}: {}", breach.what, breach.rule->reason)});
+  }
+
+  void add(RuleFinding found) {
+    if (found.rule->severity == Severity::error)
       report_.findings.push_back(
           {Severity::error,
-           "target." + rule->id,
-           rule->reason,
+           "target." + found.rule->id,
+           found.what,
            "export for another target or in another form",
-           {.shard = body.name, .op = std::string(mnemonic(body.ops[op].data)), .file = path}});
-    }
+           {.shard = found.shard, .op = found.op, .file = folder_ + "/" + found.file}});
+    report_.rules.push_back(std::move(found));
+  }
+
+  void check_coverage(const CheckedShard& checked) {
+    const Share& ops = checked.coverage.ops;
+    if (ops.reaches(report_.min_coverage)) return;
+    report_.findings.push_back(
+        {Severity::error,
+         "check.coverage",
+         fmt::format(
+             "{} of {} compute ops ({:.1f} %) are predicted to run on {}, {} % are asked for",
+             ops.on_unit, ops.whole, ops.percent(), report_.target.unit, report_.min_coverage),
+         "moec check --ops names the ops and the rules; --min-coverage asks for less",
+         {.shard = checked.name}});
   }
 
   std::string folder_;
-  const Target& target_;
   CheckReport& report_;
 };
 
+Result<Target> target_of(const Manifest& manifest, const CheckOptions& options) {
+  MOEC_ASSIGN(Target target,
+              builtin_target(options.target.empty() ? manifest.build.target : options.target));
+  if (options.chip.empty()) return target;
+  return for_chip(std::move(target), options.chip);
+}
+
 }  // namespace
 
-Result<CheckReport> check_folder(const std::string& folder, const Target& target,
-                                 const CheckOptions& options) {
-  CheckReport report;
-  MOEC_ASSIGN(report.manifest, read_manifest(folder));
-  report.findings = verify_files(report.manifest, folder, options.digests);
-  Checker checker(folder, target, report);
-  for (const manifest::Shard& shard : report.manifest.shards) checker.check_shard(shard);
+Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
+                                                  const CheckOptions& options) {
+  auto report = std::make_unique<CheckReport>();
+  MOEC_ASSIGN(report->manifest, read_manifest(folder));
+  MOEC_ASSIGN(report->target, target_of(report->manifest, options));
+  report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
+  report->findings = verify_files(report->manifest, folder, options.digests);
+  Checker checker(folder, *report);
+  for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
   return report;
 }
 
