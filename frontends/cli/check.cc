@@ -9,6 +9,8 @@
 #include "frontends/cli/check_folder.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/expected_placement.h"
+#include "frontends/cli/measured.h"
 #include "frontends/cli/print_check.h"
 #include "frontends/cli/sarif.h"
 
@@ -16,9 +18,9 @@ namespace moec {
 namespace {
 
 struct CheckFlags {
-  std::string folder, explain, sarif;
+  std::string folder, explain, sarif, measured;
   CheckOptions options;
-  bool no_digests = false, json = false, ops = false;
+  bool no_digests = false, json = false, ops = false, expected = false;
 };
 
 // A rule's id, or the part before the dot that the rules of several chip families share.
@@ -50,13 +52,31 @@ int explain(const CheckFlags& flags) {
   return report_failure(unknown, flags.json);
 }
 
+// Files besides the report: SARIF, and what a Mac is expected to say.
+Status write_files(const CheckFlags& flags, const CheckReport& report) {
+  if (!flags.sarif.empty()) MOEC_TRY(write_file(flags.sarif, to_sarif(report)));
+  if (!flags.expected) return {};
+  return write_file(fmt::format("{}/{}", flags.folder, kExpectedPlacement),
+                    expected_placement(report));
+}
+
+int report_measured(const CheckFlags& flags, const CheckReport& report) {
+  auto measured = read_measured(flags.measured);
+  if (!measured) return report_failure(measured.error(), flags.json);
+  auto comparison = compare_placement(report, *measured);
+  if (!comparison) return report_failure(comparison.error(), flags.json);
+  flags.json ? print_comparison_json(*comparison, *measured)
+             : print_comparison(*comparison, *measured);
+  return comparison->is_worse() ? kExitFellShort : kExitFine;
+}
+
 int run_check(const CheckFlags& flags) {
   if (!flags.explain.empty()) return explain(flags);
   auto report = check_folder(flags.folder, flags.options);
   if (!report) return report_failure(report.error(), flags.json);
-  if (!flags.sarif.empty())
-    if (Status status = write_file(flags.sarif, to_sarif(**report)); !status)
-      return report_failure(status.error(), flags.json);
+  if (Status status = write_files(flags, **report); !status)
+    return report_failure(status.error(), flags.json);
+  if (!flags.measured.empty()) return report_measured(flags, **report);
   flags.json ? print_check_json(**report, flags.ops) : print_check(**report, flags.ops);
   return has_error((*report)->findings) ? kExitFellShort : kExitFine;
 }
@@ -80,6 +100,10 @@ void add_check_command(CLI::App& app, int& exit_code) {
                    "(default: the target's)")
       ->check(CLI::Range(0, 100));
   command->add_option("--sarif", flags->sarif, "Also write what rules are broken as SARIF 2.1.0");
+  command->add_option("--measured", flags->measured,
+                      "Compare the prediction with what scripts/confirm_on_mac.py measured");
+  command->add_flag("--expected", flags->expected,
+                    "Write OUT/expected_placement.json, for scripts/confirm_on_mac.py");
   command->add_flag("--ops", flags->ops,
                     "List ops predicted to run elsewhere; with --json every op");
   command->add_flag("--no-digests", flags->no_digests, "Do not read every byte of every file");

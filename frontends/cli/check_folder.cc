@@ -120,6 +120,7 @@ class Checker {
     }
     checked.peak_activation_bytes = peak_activation_bytes(body);
     PlacementReport placement = report_placement(report_.target, body);
+    if (report_.manifest.build.format == ShardFormat::coreml) name_as_in_package(placement, body);
     checked.coverage += placement.coverage;
     checked.widths.push_back({width.tokens, width.file.path, std::move(placement)});
   }

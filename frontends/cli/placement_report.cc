@@ -1,5 +1,6 @@
 #include "frontends/cli/placement_report.h"
 
+#include "backends/coreml/mil_names.h"
 #include "ir/cost.h"
 
 namespace moec {
@@ -51,6 +52,17 @@ PlacementReport report_placement(const Target& target, const Shard& shard) {
     report.ops.push_back(std::move(placed));
   }
   return report;
+}
+
+void name_as_in_package(PlacementReport& report, const Shard& shard) {
+  const MilNames names(shard);
+  auto placed = report.ops.begin();
+  for (const Op& op : shard.ops) {
+    if (!is_compute_op(op.data)) continue;
+    const auto* write = std::get_if<StateWrite>(&op.data);
+    placed->file_name = write ? "write_state " + write->state : names.value(op.results[0]);
+    ++placed;
+  }
 }
 
 }  // namespace moec

@@ -12,6 +12,8 @@ namespace moec {
 // One op that computes: weights and constants are no part of a placement.
 struct PlacedOp {
   std::string name;  // its first result, or "state_write STATE"
+  // In a Core ML package: its output, or "write_state STATE"; empty in other formats.
+  std::string file_name;
   std::string op;    // mnemonic
   std::string unit;  // predicted
   std::string rule;  // that says so; empty where the op runs on the target's unit
@@ -51,5 +53,8 @@ struct PlacementReport {
 };
 
 PlacementReport report_placement(const Target& target, const Shard& shard);
+
+// Fills in the names that the ops of the reported shard have in a Core ML package.
+void name_as_in_package(PlacementReport& report, const Shard& shard);
 
 }  // namespace moec
