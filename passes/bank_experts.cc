@@ -46,9 +46,12 @@ ValueId bank_output(Builder& b, const Bank& bank) {
 
 Result<Shard> bank_experts(const Shard& shard, PassContext& context) {
   const PassOptions& options = context.options;
+  const int64_t widest = options.target.limits.channels;
+  const int64_t limit =
+      widest == 0 ? options.bank_channel_limit : std::min(options.bank_channel_limit, widest);
   auto lower = [&](Builder& b, const SoftMoe& moe, const std::vector<ValueId>& operands) {
     const int64_t inner = b.type(operands[2]).dims[0];
-    const int64_t most = std::max<int64_t>(1, options.bank_channel_limit / inner);
+    const int64_t most = std::max<int64_t>(1, limit / inner);
     const int64_t banks = (moe.experts + most - 1) / most;
     std::vector<ValueId> terms;
     for (int64_t i = 0, begin = 0; i < banks; ++i) {

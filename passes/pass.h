@@ -24,8 +24,9 @@ struct PassOptions {
   RoutingForm routing = RoutingForm::rank;
   ExpertForm experts = ExpertForm::unrolled;
   AttentionForm attention = AttentionForm::batched;
-  int64_t bank_channel_limit = 16384;  // widest conv of an expert bank; wider banks are split
-  Target target;                       // projection and sum form, rules for `place`
+  int64_t bank_channel_limit =
+      16384;  // widest conv of an expert bank, as far as the target takes it; wider banks are split
+  Target target;  // projection and sum form, rules for `place`
 };
 
 struct PassContext {

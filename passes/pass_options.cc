@@ -31,6 +31,12 @@ bool set_limit(int64_t& field, std::string_view text) {
   return true;
 }
 
+// 0 means none.
+bool set_target_limit(int64_t& field, std::string_view text) {
+  if (text == "0") field = 0;
+  return text == "0" || set_limit(field, text);
+}
+
 bool set_bool(bool& field, std::string_view text) {
   if (text != "true" && text != "false") return false;
   field = text == "true";
@@ -54,6 +60,19 @@ constexpr Option kOptions[] = {
     {"has_state",
      [](const PassOptions& o) { return std::string(o.target.has_state ? "true" : "false"); },
      [](PassOptions& o, std::string_view v) { return set_bool(o.target.has_state, v); }},
+    {"limits.channels",
+     [](const PassOptions& o) { return std::to_string(o.target.limits.channels); },
+     [](PassOptions& o, std::string_view v) {
+       return set_target_limit(o.target.limits.channels, v);
+     }},
+    {"limits.extent", [](const PassOptions& o) { return std::to_string(o.target.limits.extent); },
+     [](PassOptions& o, std::string_view v) {
+       return set_target_limit(o.target.limits.extent, v);
+     }},
+    {"limits.fan_in", [](const PassOptions& o) { return std::to_string(o.target.limits.fan_in); },
+     [](PassOptions& o, std::string_view v) {
+       return set_target_limit(o.target.limits.fan_in, v);
+     }},
 };
 
 tl::unexpected<Diagnostics> unknown_option(std::string_view name) {

@@ -49,7 +49,8 @@ Result<Shard> lower_attention(const Shard& shard, PassContext& context);
 Result<Shard> unroll_experts(const Shard& shard, PassContext& context);
 
 // All experts at once: the weights of one role joined, `down` along its inputs, so that its
-// contraction sums over experts. Split where experts · f passes PassOptions::bank_channel_limit.
+// contraction sums over experts. Split where experts · f passes PassOptions::bank_channel_limit, or
+// the channels that the target takes if these are fewer.
 //
 //   %moe = soft_moe %x, %routing, gate, up, down, …
 //   ──▶ gate = linear x, concat(gates) [E·f,d]; up likewise; h = silu(gate) · up;
@@ -57,7 +58,8 @@ Result<Shard> unroll_experts(const Shard& shard, PassContext& context);
 Result<Shard> bank_experts(const Shard& shard, PassContext& context);
 
 // %y = rms_norm %x, %w {eps}  ──▶  y = x · reciprocal(sqrt(reduce_mean(x · x) + eps)) · w
-// In f16 x is first divided by its largest magnitude, because x · x overflows from |x| = 256 on.
+// In f16 x and sqrt(eps) are first divided by the largest magnitude in x, or sqrt(eps) where that
+// is larger: x · x would overflow from |x| = 256 on, and eps = 1e-8 would vanish.
 Result<Shard> lower_rms_norm(const Shard& shard, PassContext& context);
 
 // ---- model → lowered ---------------------------------------------------------------------------
@@ -78,6 +80,30 @@ Result<Shard> linear_to_matmul(const Shard& shard, PassContext& context);
 
 // ---- static → static ---------------------------------------------------------------------------
 
+// For targets that convert no types: a truth value becomes a number by a choice.
+//   %y = cast %b {dtype = f16}  ──▶  y = select b, 1, 0
+// Casts between number types stay.
+Result<Shard> cast_to_select(const Shard& shard, PassContext& context);
+
+// Values of more channels than Target::limits.channels live in parts, as even as they can be. A
+// conv becomes one for each part of its outputs, the sum of one for each part of its inputs; its
+// weight is cut by slices, which fold_weight_views makes views. Elementwise ops act on each part,
+// slices of channels take from the parts.
+//   %h = conv %x, %w1; %y = conv (sigmoid %h), %w2
+//   ──▶  h.part0 = conv x, w1[0:n]; h.part1 = conv x, w1[n:]
+//        y = conv (sigmoid h.part0), w2[:, 0:n] + conv (sigmoid h.part1), w2[:, n:]
+// Where a wide value is needed as one (an input, an output, an operand of another op), the error is
+// "limit.unsplittable".
+Result<Shard> limit_channels(const Shard& shard, PassContext& context);
+
+// A concat of more parts than Target::limits.fan_in becomes a tree of concats.
+Result<Shard> limit_fan_in(const Shard& shard, PassContext& context);
+
+// Nothing changes: an input or result whose last two axes pass Target::limits.extent is the error
+// "limit.unsplittable". Both axes hold tokens or cached rows, so they come from the shard's ports
+// and no pass can cut them.
+Result<Shard> limit_extents(const Shard& shard, PassContext& context);
+
 // reshape, transpose, slice, cast and concat of weights go into the weights' views.
 //   %w = weight @a; %t = transpose %w {perm = [1,0]}  ──▶  %w = weight @a | permute(1,0)
 Result<Shard> fold_weight_views(const Shard& shard, PassContext& context);
@@ -92,6 +118,10 @@ inline constexpr int64_t kMaxFoldedElements = 4096;
 
 // Of ops with equal attributes and operands the first stays.
 Result<Shard> eliminate_common(const Shard& shard, PassContext& context);
+
+// Each state_write right behind the op that makes its value and the reads of its state: a device's
+// compiler refused to plan writes far from their producers (CoreML-LLM).
+Result<Shard> hoist_state_writes(const Shard& shard, PassContext& context);
 
 // Ops that no output and no state depends on go. Inputs stay: they are the shard's interface.
 Result<Shard> eliminate_dead(const Shard& shard, PassContext& context);

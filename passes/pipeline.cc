@@ -20,12 +20,21 @@ constexpr Pass kPasses[] = {
     {"lower_gated_mlp", lower_gated_mlp, kModel, kLowered, "gated MLPs as three projections"},
     {"linear_to_conv", linear_to_conv, kLowered, kStatic, "projections as 1x1 convolutions"},
     {"linear_to_matmul", linear_to_matmul, kLowered, kStatic, "projections as matmuls"},
+    {"cast_to_select", cast_to_select, kStatic, kStatic, "truth values as numbers by a choice"},
+    {"limit_channels", limit_channels, kStatic, kStatic,
+     "values of more channels than the target takes live in parts"},
     {"fold_weight_views", fold_weight_views, kStatic, kStatic,
      "shape ops on weights go into the weights' views"},
     {"fold_constants", fold_constants, kStatic, kStatic,
      "ops on constants are computed, ops that change nothing go"},
+    {"limit_fan_in", limit_fan_in, kStatic, kStatic,
+     "concats of more parts than the target takes as trees"},
     {"eliminate_common", eliminate_common, kStatic, kStatic, "of equal ops the first stays"},
     {"eliminate_dead", eliminate_dead, kStatic, kStatic, "ops that nothing depends on go"},
+    {"hoist_state_writes", hoist_state_writes, kStatic, kStatic,
+     "states are written where their values are made"},
+    {"limit_extents", limit_extents, kStatic, kStatic,
+     "no axis of tokens is longer than the target takes"},
     {"place", place, kStatic, kPlaced, "the target's rules accept every op"},
 };
 
@@ -58,6 +67,8 @@ const Pass* find_pass(std::string_view name) {
 std::vector<const Pass*> default_pipeline(const PassOptions& options) {
   const bool bank = options.experts == ExpertForm::bank;
   const bool conv = options.target.projection == ProjectionForm::conv;
+  const bool coreml = options.target.format == ShardFormat::coreml;
+  const TargetLimits& limits = options.target.limits;
   std::vector<const Pass*> pipeline;
   for (std::string_view name : {
            std::string_view("lower_router"),
@@ -69,18 +80,28 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            std::string_view("lower_gated_mlp"),
            // After every lowering that makes projections.
            std::string_view(conv ? "linear_to_conv" : "linear_to_matmul"),
+           // Core ML runs casts on the CPU. Before constants are folded, which its choices may be.
+           std::string_view(coreml ? "cast_to_select" : ""),
+           // After the convolutions are there; before weight views, for it slices weights.
+           std::string_view(limits.channels > 0 ? "limit_channels" : ""),
            // After the projections have asked for their weights' shape, and before equal ops are
            // looked for, so that equal views are seen as equal.
            std::string_view("fold_weight_views"),
+           // After the concats of weights have become views.
+           std::string_view(limits.fan_in > 0 ? "limit_fan_in" : ""),
            // Before equal ops are looked for: folding makes constants and shape ops equal.
            std::string_view("fold_constants"),
            std::string_view("eliminate_common"),
            // After all that leaves ops without users.
            std::string_view("eliminate_dead"),
+           // After all that changes order.
+           std::string_view(options.target.has_state ? "hoist_state_writes" : ""),
+           // On the ops that are left.
+           std::string_view(limits.extent > 0 ? "limit_extents" : ""),
            // Last: the target is asked only about ops that will be emitted.
            std::string_view("place"),
        })
-    pipeline.push_back(find_pass(name));
+    if (!name.empty()) pipeline.push_back(find_pass(name));
   return pipeline;
 }
 

@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+
+#include "ir/rewriter.h"
+#include "passes/expert_math.h"
+#include "passes/passes.h"
+#include "passes/unsplittable.h"
+
+namespace moec {
+namespace {
+
+// A run of channels: one part of a value.
+struct Run {
+  int64_t begin, size;
+};
+
+class ChannelSplitter {
+ public:
+  ChannelSplitter(const Shard& shard, const Target& target)
+      : shard_(shard), target_(target), rewriter_(shard), b_(rewriter_.build()) {}
+
+  Result<Shard> rewrite() {
+    for (ValueId input : shard_.inputs)
+      if (is_wide(input)) return fail_at(input, "an input");
+    for (OpId id : op_ids(shard_)) MOEC_TRY(rewrite_op(id));
+    for (const Output& output : shard_.outputs)
+      if (is_wide(output.value)) return fail_at(output.value, "an output");
+    return rewriter_.finish();
+  }
+
+ private:
+  // Of token tensors only: a weight's axis 1 is that of the channels that its convolution reads.
+  bool is_wide(ValueId old) const {
+    const Type& type = shard_.type(old);
+    return type.layout != Layout::plain && channels_of(type) > target_.limits.channels;
+  }
+
+  // As even as they can be; values with as many channels have the same runs.
+  std::vector<Run> runs_of(ValueId old) const {
+    const int64_t channels = channels_of(shard_.type(old)), most = target_.limits.channels;
+    const int64_t count = (channels + most - 1) / most;
+    std::vector<Run> runs;
+    for (int64_t i = 0, begin = 0; i < count; ++i) {
+      runs.push_back({begin, (channels - begin) / (count - i)});
+      begin += runs.back().size;
+    }
+    return runs;
+  }
+
+  Status rewrite_op(OpId id) {
+    const Op& op = shard_.ops[id];
+    bool wide = false;
+    for (ValueId value : op.operands) wide |= is_wide(value);
+    for (ValueId value : op.results) wide |= is_wide(value);
+    if (!wide) {
+      rewriter_.copy(id);
+      return {};
+    }
+    Builder::NameScope scope(b_, rewriter_.scope_name(id));
+    return std::visit([&](const auto& data) { return split(id, data); }, op.data);
+  }
+
+  template <class OpT>
+  Status split(OpId id, const OpT& data) {
+    if constexpr (std::is_same_v<OpT, Conv>)
+      return split_conv(id, data);
+    else if constexpr (std::is_same_v<OpT, Slice>)
+      return split_slice(id, data);
+    else if constexpr (std::is_same_v<OpT, Unary> || std::is_same_v<OpT, Binary> ||
+                       std::is_same_v<OpT, Compare> || std::is_same_v<OpT, Select> ||
+                       std::is_same_v<OpT, Cast>)
+      return split_elementwise(id, data);
+    else
+      return unsplittable_op(id);
+  }
+
+  // Weights are cut by slices, which fold into their views: no byte is moved.
+  Status split_conv(OpId id, const Conv& conv) {
+    const Op& op = shard_.ops[id];
+    if (conv.groups != 1) return unsplittable_op(id);
+    std::vector<ValueId> results;
+    for (const Run& run : runs_of(op.results[0])) results.push_back(conv_part(op, run));
+    define(id, std::move(results));
+    return {};
+  }
+
+  // Some of the outputs: the sum over the parts of the input.
+  ValueId conv_part(const Op& op, const Run& outputs) {
+    ValueId w = cut(rewriter_(op.operands[1]), 0, outputs);
+    std::vector<ValueId> terms;
+    const std::vector<Run> inputs = runs_of(op.operands[0]);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      std::vector<ValueId> operands = {part(op.operands[0], i), cut(w, 1, inputs[i])};
+      if (op.operands.size() == 3 && i == 0)
+        operands.push_back(cut(rewriter_(op.operands[2]), 0, outputs));
+      terms.push_back(b_.emit(Conv{}, operands));
+    }
+    return sum_terms(b_, std::move(terms), target_.sum);
+  }
+
+  template <class OpT>
+  Status split_elementwise(OpId id, const OpT& data) {
+    const Op& op = shard_.ops[id];
+    const std::vector<Run> runs = runs_of(op.results[0]);
+    std::vector<ValueId> results;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      std::vector<ValueId> operands;
+      for (ValueId operand : op.operands)
+        operands.push_back(is_wide(operand) ? part(operand, i)
+                                            : broadcast_part(operand, op.results[0], runs[i]));
+      results.push_back(b_.emit(data, operands));
+    }
+    define(id, std::move(results));
+    return {};
+  }
+
+  // What a run of the result sees of an operand that has no layout: its run where it has all the
+  // channels, as the weight of a norm does, else all of it.
+  ValueId broadcast_part(ValueId operand, ValueId result, const Run& run) {
+    const Type &type = shard_.type(operand), &whole = shard_.type(result);
+    ValueId value = rewriter_(operand);
+    const bool all =
+        type.rank() == whole.rank() && type.dims[kChannelAxis] == whole.dims[kChannelAxis];
+    return all ? b_.slice(value, kChannelAxis, run.begin, run.size) : value;
+  }
+
+  Status split_slice(OpId id, const Slice& slice) {
+    const Op& op = shard_.ops[id];
+    if (slice.axis != static_cast<int64_t>(kChannelAxis)) return unsplittable_op(id);
+    std::vector<ValueId> results;
+    for (const Run& run : runs_of(op.results[0]))
+      results.push_back(range(op.operands[0], slice.begin + run.begin, run.size));
+    define(id, std::move(results));
+    return {};
+  }
+
+  // Channels [begin, begin + size) of a value in parts.
+  ValueId range(ValueId old, int64_t begin, int64_t size) {
+    std::vector<ValueId> pieces;
+    const std::vector<Run> runs = runs_of(old);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const int64_t from = std::max(begin, runs[i].begin);
+      const int64_t to = std::min(begin + size, runs[i].begin + runs[i].size);
+      if (from < to)
+        pieces.push_back(b_.slice(parts_[old][i], kChannelAxis, from - runs[i].begin, to - from));
+    }
+    return pieces.size() == 1 ? pieces[0] : b_.concat(std::move(pieces), kChannelAxis);
+  }
+
+  ValueId cut(ValueId value, int64_t axis, const Run& run) {
+    const bool all = b_.type(value).dims[static_cast<size_t>(axis)] == run.size;
+    return all ? value : b_.slice(value, axis, run.begin, run.size);
+  }
+
+  ValueId part(ValueId old, size_t i) const {
+    return is_wide(old) ? parts_[old][i] : rewriter_(old);
+  }
+
+  void define(OpId id, std::vector<ValueId> results) {
+    const ValueId old = shard_.ops[id].results[0];
+    if (!is_wide(old)) return rewriter_.replace(id, std::move(results));
+    for (size_t i = 0; i < results.size(); ++i)
+      b_.name_if_unnamed(results[i], fmt::format("{}.part{}", rewriter_.scope_name(id), i));
+    parts_[old] = std::move(results);
+  }
+
+  Status unsplittable_op(OpId id) const {
+    const Op& op = shard_.ops[id];
+    for (ValueId value : op.results)
+      if (is_wide(value)) return fail_at(value, mnemonic(op.data));
+    for (ValueId value : op.operands)
+      if (is_wide(value)) return fail_at(value, fmt::format("an operand of {}", mnemonic(op.data)));
+    return {};
+  }
+
+  tl::unexpected<Diagnostics> fail_at(ValueId value, std::string_view what) const {
+    return unsplittable(shard_, value, what, channels_of(shard_.type(value)), "channels",
+                        target_.limits.channels, target_,
+                        "more slices of the vocabulary (--head-slices) if these are logits");
+  }
+
+  const Shard& shard_;
+  const Target& target_;
+  Rewriter rewriter_;
+  Builder& b_;
+  IdMap<ValueId, std::vector<ValueId>> parts_;  // of the old values that are wide
+};
+
+}  // namespace
+
+Result<Shard> limit_channels(const Shard& shard, PassContext& context) {
+  const Target& target = context.options.target;
+  if (target.limits.channels == 0) return shard;
+  return ChannelSplitter(shard, target).rewrite();
+}
+
+}  // namespace moec
