@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/at_width.h"
 #include "models/build_shard.h"
 #include "models/seeded_weights.h"
 
@@ -41,27 +42,71 @@ std::vector<ValueId> sensitive_operands(const Shard& shard, const Op& op) {
 
 }  // namespace
 
+namespace {
+
+// The shard for one width through the pipeline; adds to the reports in `compiled`.
+class Compiler {
+ public:
+  Compiler(const Plan& plan, size_t index, const PassOptions& options, const RunOptions& run,
+           CompiledShard& compiled)
+      : plan_(plan), index_(index), options_(options), run_(run), compiled_(compiled) {}
+
+  Result<Shard> compile(int64_t tokens) {
+    MOEC_ASSIGN(Shard model, build_shard(plan_, index_, tokens));
+    if (plan_.weight_seed) model = with_seeded_weights(std::move(model), *plan_.weight_seed);
+    if (compiled_.passes.empty()) describe(model, tokens);
+    PassContext context{options_, {}};
+    MOEC_ASSIGN(PipelineResult result,
+                run_pipeline(model, default_pipeline(options_), context, run_));
+    for (Diagnostic& note : context.notes)
+      if (std::find(compiled_.notes.begin(), compiled_.notes.end(), note) == compiled_.notes.end())
+        compiled_.notes.push_back(std::move(note));
+    compiled_.passes = std::move(result.passes);
+    return std::move(result.shard);
+  }
+
+ private:
+  void describe(const Shard& model, int64_t tokens) {
+    const MoeConfig& moe = plan_.model.moe;
+    compiled_.router = find_router(model);
+    compiled_.cost = per_token(count_cost(model, std::max<int64_t>(moe.routing.top_k, 1),
+                                          std::max<int64_t>(moe.experts, 1)),
+                               tokens);
+  }
+
+  const Plan& plan_;
+  size_t index_;
+  const PassOptions& options_;
+  const RunOptions& run_;
+  CompiledShard& compiled_;
+};
+
+}  // namespace
+
 Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOptions& options,
                                     const RunOptions& run) {
   CompiledShard compiled;
-  const MoeConfig& moe = plan.model.moe;
+  Compiler compiler(plan, index, options, run, compiled);
   for (int64_t tokens : plan.build.tokens) {
-    MOEC_ASSIGN(Shard model, build_shard(plan, index, tokens));
-    if (plan.weight_seed) model = with_seeded_weights(std::move(model), *plan.weight_seed);
-    if (compiled.widths.empty()) {
-      compiled.router = find_router(model);
-      compiled.cost = per_token(count_cost(model, std::max<int64_t>(moe.routing.top_k, 1),
-                                           std::max<int64_t>(moe.experts, 1)),
-                                tokens);
-    }
-    PassContext context{options, {}};
-    MOEC_ASSIGN(PipelineResult result,
-                run_pipeline(model, default_pipeline(options), context, run));
-    for (Diagnostic& note : context.notes)
-      if (std::find(compiled.notes.begin(), compiled.notes.end(), note) == compiled.notes.end())
-        compiled.notes.push_back(std::move(note));
-    compiled.widths.push_back(std::move(result.shard));
-    compiled.passes = std::move(result.passes);
+    MOEC_ASSIGN(Shard shard, compiler.compile(tokens));
+    compiled.widths.push_back(std::move(shard));
+  }
+  return compiled;
+}
+
+Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const PassOptions& options,
+                                        const RunOptions& run) {
+  // Not one token: its shard is simplified further than those of all other widths.
+  const int64_t largest = std::max<int64_t>(plan.build.tokens.back(), 2);
+  Plan samples = plan;
+  samples.build.tokens = {largest, largest + 1};
+  CompiledShard compiled;
+  Compiler compiler(samples, index, options, run, compiled);
+  MOEC_ASSIGN(const Shard a, compiler.compile(largest));
+  MOEC_ASSIGN(const Shard b, compiler.compile(largest + 1));
+  for (int64_t tokens : plan.build.tokens) {
+    MOEC_ASSIGN(Shard shard, at_width({largest, &a}, {largest + 1, &b}, tokens));
+    compiled.widths.push_back(std::move(shard));
   }
   return compiled;
 }

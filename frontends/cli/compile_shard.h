@@ -21,6 +21,11 @@ struct CompiledShard {
 Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOptions& options,
                                     const RunOptions& run);
 
+// The same, with the same ops at every width, as one program for a range of widths needs. Error
+// width.structure: ir/at_width.h.
+Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const PassOptions& options,
+                                        const RunOptions& run);
+
 // NaN or infinity in a norm's or a router's weights makes every token's output NaN: an error
 // "export.nonfinite_weight" that names the tensor. `shard` is in model form.
 Status check_finite_weights(const Shard& shard, const WeightReader& reader);

@@ -87,8 +87,9 @@ void note_overflows(const ShardDecl& decl, const EmitReport& emitted, Diagnostic
 
 Result<Done> export_shard(const Job& job, size_t index) {
   const ShardDecl& decl = job.plan.shards[index];
-  MOEC_ASSIGN(CompiledShard compiled,
-              compile_shard(job.plan, index, job.options.passes, job.options.run));
+  const bool range = job.options.coreml.packaging == WidthPackaging::range;
+  MOEC_ASSIGN(CompiledShard compiled, (range ? compile_for_range : compile_shard)(
+                                          job.plan, index, job.options.passes, job.options.run));
   std::vector<ShardWidth> widths;
   for (size_t i = 0; i < compiled.widths.size(); ++i)
     widths.push_back({job.plan.build.tokens[i], &compiled.widths[i]});

@@ -18,6 +18,8 @@ CLI::IsMember names_of() {
 void add_pass_flags(CLI::App& command, PassFlags& flags) {
   command.add_option("--target", flags.target, "Target whose rules and preferences apply")
       ->capture_default_str();
+  command.add_option("--chip", flags.chip,
+                     "Only the target's rules for this chip, e.g. m1 (default: those of all)");
   command.add_option("--routing", flags.routing, "How routers become tensor math")
       ->check(names_of<RoutingForm>())
       ->capture_default_str();
@@ -50,6 +52,9 @@ void add_pass_flags(CLI::App& command, PassFlags& flags) {
 Result<PassOptions> pass_options(const PassFlags& flags) {
   PassOptions options;
   MOEC_ASSIGN(options.target, builtin_target(flags.target));
+  if (!flags.chip.empty()) {
+    MOEC_ASSIGN(options.target, for_chip(std::move(options.target), flags.chip));
+  }
   options.routing = *parse_enum<RoutingForm>(flags.routing);
   options.experts = *parse_enum<ExpertForm>(flags.experts);
   options.attention = flags.attention.empty() ? options.target.attention

@@ -18,6 +18,7 @@ struct PassFlags {
   std::string routing = "rank";
   std::string experts = "unrolled";
   std::string target = "onnx";
+  std::string chip;  // empty: all
   // Empty: the target's own.
   std::string attention;
   std::string form;  // of projections

@@ -43,7 +43,7 @@ TEST(Check, AnotherTargetRefusesWithItsRules) {
   EXPECT_EQ(op["rule"], "S9");
   std::set<std::string> codes;
   for (const Json& finding : report["diagnostics"]) codes.insert(finding["code"]);
-  EXPECT_EQ(codes, (std::set<std::string>{"target.S9", "check.coverage"}));
+  EXPECT_EQ(codes, (std::set<std::string>{"target.P2", "target.S9", "check.coverage"}));
   for (const Json& limit : report["shards"][0]["byte_limits"])
     EXPECT_EQ(limit["kept"], limit["rule"] != "W5") << limit;
 }

@@ -1,0 +1,50 @@
+"""The ane-book's variant of ZAYA, from its config alone: two of its layers at full size, as packages.
+
+All 28 layers take about 14 GB: scripts/bench_zaya_book.sh exports them.
+"""
+
+import json
+
+import pytest
+
+from goldens import REPO
+
+CONFIG = REPO / "models/published/zaya-book.json"
+
+
+@pytest.fixture(scope="module")
+def exported(moec, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("zaya")
+    config = json.loads(CONFIG.read_text())
+    config["num_hidden_layers"] = 2
+    (folder / "zaya-book.json").write_text(json.dumps(config))
+    moec("export", folder / "zaya-book.json", "--out", folder / "out", "--target", "ane", "--context", 512,
+         "--seeded-weights", 7, "--compat", "ane-book", "--head-slices", 2, "--quiet")
+    return folder / "out"
+
+
+def test_shards_embedding_and_meta(exported):
+    manifest = json.loads((exported / "manifest.json").read_text())
+    kinds = [shard["kind"] for shard in manifest["shards"]]
+    assert sorted(kinds) == ["attention"] * 2 + ["lm_head"] * 2 + ["moe"] * 2
+    meta = json.loads((exported / "zaya_book_runtime_meta.json").read_text())
+    assert [layer["kind"] for layer in meta["layers"]] == ["attn_stateful", "moe"] * 2
+    assert [(s["vocab_start"], s["vocab_end"]) for s in meta["lm_head_shards"]] == [(0, 16000), (16000, 32000)]
+    assert (exported / "zaya_book_embed.bin").stat().st_size == 32000 * 4096 * 2
+    for entry in meta["layers"] + meta["lm_head_shards"]:
+        package = exported / entry["mlpackage"]
+        assert (package / "Data/com.apple.CoreML/weights/weight.bin").is_file()
+        assert entry["mlmodelc"] == entry["mlpackage"].replace(".mlpackage", ".mlmodelc")
+
+
+def test_moe_shards_have_24_expert_convolutions(exported):
+    manifest = json.loads((exported / "manifest.json").read_text())
+    for shard in manifest["shards"]:
+        if shard["kind"] == "moe":
+            assert {op["op"]: op["count"] for op in shard["ops"]}["conv"] == 24 + 1  # and the router
+            assert shard["weight_bytes"] == 2 * (3 * 8 * 4096 * 2048 + 8 * 4096 + 4096)
+
+
+@pytest.mark.parametrize("chip", ["m1", "m2", "m3", "m4"])
+def test_every_compute_op_is_predicted_on_the_neural_engine(moec, exported, chip):
+    moec("check", exported, "--chip", chip, "--no-digests")  # exits with 1 below 100 %
