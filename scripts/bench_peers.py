@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""One MoE layer to a Core ML package: moec against coremltools, in one run, on any machine.
+
+    .venv/bin/python scripts/bench_peers.py [--hidden 2048 --experts 16 --ff 2048] [--json]
+
+Writes a checkpoint of one mixtral layer (bf16, seeded, as the Hugging Face lays it out; attention, vocabulary
+and heads are small, so that the experts are all but a few MB of it), then makes packages of it twice, each
+time in a process of its own:
+
+    moec         moec export CHECKPOINT --target ane --tokens 1: the whole model, with attention and head
+    coremltools  reads the same file with numpy, widens bf16 to f32, rounds to f16, builds the same layer op by
+                 op with the MIL builder, converts it for iOS 18 without loading it, and saves the package
+
+Wall time is that of the whole process, with start and imports; memory is the peak resident set of the process
+(ru_maxrss). Both read the checkpoint from the page cache, which writing it has filled. The packages are compared
+before anything is printed: the peer's has the same convolutions and weights of the same size.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+REPO = pathlib.Path(__file__).resolve().parent.parent
+CHUNK = 1 << 24  # random elements at a time
+TOP_K = 2
+EPS = 1e-5
+HEAD_DIM = 64
+VOCAB = 256
+
+
+# ---- The checkpoint ----------------------------------------------------------------------------------------
+
+def config_of(shape):
+    return {
+        "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_act": "silu",
+        "hidden_size": shape.hidden, "intermediate_size": shape.ff, "num_local_experts": shape.experts,
+        "num_experts_per_tok": TOP_K, "num_hidden_layers": 1, "num_attention_heads": 1,
+        "num_key_value_heads": 1, "head_dim": HEAD_DIM, "vocab_size": VOCAB, "rms_norm_eps": EPS,
+        "rope_theta": 10000.0, "max_position_embeddings": 64, "sliding_window": None,
+        "tie_word_embeddings": False,
+    }
+
+
+def tensor_shapes(shape):
+    layer, d, f = "model.layers.0.", shape.hidden, shape.ff
+    shapes = {
+        "model.embed_tokens.weight": (VOCAB, d),
+        layer + "input_layernorm.weight": (d,),
+        layer + "self_attn.q_proj.weight": (HEAD_DIM, d),
+        layer + "self_attn.k_proj.weight": (HEAD_DIM, d),
+        layer + "self_attn.v_proj.weight": (HEAD_DIM, d),
+        layer + "self_attn.o_proj.weight": (d, HEAD_DIM),
+        layer + "post_attention_layernorm.weight": (d,),
+        layer + "block_sparse_moe.gate.weight": (shape.experts, d),
+    }
+    for e in range(shape.experts):
+        expert = f"{layer}block_sparse_moe.experts.{e}."
+        shapes |= {expert + "w1.weight": (f, d), expert + "w3.weight": (f, d), expert + "w2.weight": (d, f)}
+    return {**shapes, "model.norm.weight": (d,), "lm_head.weight": (VOCAB, d)}
+
+
+def write_checkpoint(folder, shape):
+    """config.json and model.safetensors; gives the bytes of the latter."""
+    (folder / "config.json").write_text(json.dumps(config_of(shape)))
+    header, at = {}, 0
+    for name, dims in tensor_shapes(shape).items():
+        end = at + 2 * int(np.prod(dims))
+        header[name] = {"dtype": "BF16", "shape": dims, "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    rng = np.random.default_rng(1)
+    with open(folder / "model.safetensors", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name, dims in tensor_shapes(shape).items():
+            count, scale = int(np.prod(dims)), dims[-1] ** -0.5
+            for begin in range(0, count, CHUNK):
+                values = rng.standard_normal(min(CHUNK, count - begin), np.float32) * np.float32(scale)
+                (values.view(np.uint32) >> 16).astype(np.uint16).tofile(file)
+        return file.tell()
+
+
+class Checkpoint:
+    """Tensors of model.safetensors as f16; the file is mapped."""
+
+    def __init__(self, folder):
+        path = folder / "model.safetensors"
+        with open(path, "rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            self.header = json.loads(file.read(size))
+        self.data = np.memmap(path, np.uint8, "r", offset=8 + size)
+
+    def __getitem__(self, name):
+        begin, end = self.header[name]["data_offsets"]
+        bits = self.data[begin:end].view(np.uint16).reshape(self.header[name]["shape"])
+        return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float16)
+
+
+# ---- The peer ----------------------------------------------------------------------------------------------
+
+def build_layer(shape, weights):
+    """Norm, router with the exact top k by ranks, experts, residual: what moec's MoE shard does."""
+    import coremltools as ct
+    from coremltools.converters.mil import Builder as mb
+    from coremltools.converters.mil.mil import types
+
+    f16 = np.float16
+    layer = "model.layers.0."
+    experts = shape.experts
+
+    def conv(x, weight, name):
+        return mb.conv(x=x, weight=weight[:, :, None, None], name=name)
+
+    def route(x):
+        logits = conv(x, weights[layer + "block_sparse_moe.gate.weight"], "router")
+        scores = mb.softmax(x=logits, axis=1)
+        rows = mb.reshape(x=scores, shape=(1, 1, experts, 1))
+        columns = mb.reshape(x=scores, shape=(1, experts, 1, 1))
+        earlier = np.tril(np.ones((experts, experts), f16), -1)[None, :, :, None]
+        better = mb.cast(x=mb.greater(x=rows, y=columns), dtype="fp16")
+        equal = mb.mul(x=mb.cast(x=mb.equal(x=rows, y=columns), dtype="fp16"), y=earlier)
+        rank = mb.reduce_sum(x=mb.add(x=better, y=equal), axes=[2], keep_dims=True)
+        chosen = mb.cast(x=mb.less(x=rank, y=f16(TOP_K)), dtype="fp16")
+        kept = mb.mul(x=scores, y=chosen)
+        return mb.real_div(x=kept, y=mb.reduce_sum(x=kept, axes=[1], keep_dims=True))
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1, shape.hidden, 1, 1), dtype=types.fp16)],
+                opset_version=ct.target.iOS18)
+    def program(hidden):
+        both = mb.concat(values=[hidden, mb.mul(x=hidden, y=f16(-1))], axis=1)
+        normed = mb.layer_norm(x=both, axes=[1], epsilon=f16(EPS))
+        normed = mb.slice_by_size(x=normed, begin=[0, 0, 0, 0], size=[1, shape.hidden, 1, 1])
+        gain = weights[layer + "post_attention_layernorm.weight"]
+        normed = mb.mul(x=normed, y=gain.reshape(1, -1, 1, 1))
+        routing, total = route(normed), hidden
+        for e in range(experts):
+            expert = f"{layer}block_sparse_moe.experts.{e}."
+            gate = conv(normed, weights[expert + "w1.weight"], f"gate_{e}")
+            up = conv(normed, weights[expert + "w3.weight"], f"up_{e}")
+            inner = mb.mul(x=mb.mul(x=gate, y=mb.sigmoid(x=gate)), y=up)
+            down = conv(inner, weights[expert + "w2.weight"], f"down_{e}")
+            weight = mb.slice_by_size(x=routing, begin=[0, e, 0, 0], size=[1, 1, 1, 1])
+            total = mb.add(x=total, y=mb.mul(x=down, y=weight))
+        return mb.identity(x=total, name="moe_out")
+
+    return program
+
+
+def run_peer(folder, out, shape):
+    import coremltools as ct
+
+    model = ct.convert(build_layer(shape, Checkpoint(folder)), convert_to="mlprogram",
+                       minimum_deployment_target=ct.target.iOS18, compute_units=ct.ComputeUnit.CPU_ONLY,
+                       skip_model_load=True)
+    model.save(str(out))
+
+
+# ---- Measuring ---------------------------------------------------------------------------------------------
+
+def measure(command):
+    """(seconds, bytes) of a child process: its wall time and its largest resident set."""
+    begin = time.monotonic()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    said = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    seconds = time.monotonic() - begin
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{said.decode()}")
+    return {"seconds": seconds, "peak_bytes": usage.ru_maxrss * 1024}
+
+
+def package_facts(package):
+    """What both packages must have in common."""
+    from coremltools.proto import Model_pb2
+
+    data = package / "Data/com.apple.CoreML"
+    model = Model_pb2.Model()
+    model.ParseFromString((data / "model.mlmodel").read_bytes())
+    (function,) = model.mlProgram.functions.values()
+    (block,) = function.block_specializations.values()
+    convs = sum(operation.type == "conv" for operation in block.operations)
+    return {"convs": convs, "weight_bytes": (data / "weights/weight.bin").stat().st_size}
+
+
+def compare(shape, binary, folder):
+    checkpoint, out, peer = folder / "checkpoint", folder / "out", folder / "peer.mlpackage"
+    checkpoint.mkdir()
+    size = write_checkpoint(checkpoint, shape)
+    results = {"shape": vars(shape), "checkpoint_bytes": size}
+    results["moec"] = measure([str(binary), "export", str(checkpoint), "--out", str(out), "--target", "ane",
+                               "--tokens", "1", "--quiet"])
+    results["coremltools"] = measure([sys.executable, __file__, "--peer", str(checkpoint), str(peer),
+                                      "--hidden", str(shape.hidden), "--experts", str(shape.experts),
+                                      "--ff", str(shape.ff)])
+    ours = package_facts(out / "moe/L00.mlpackage") | results["moec"]
+    theirs = package_facts(peer) | results["coremltools"]
+    results |= {"moec": ours, "coremltools": theirs}
+    same_weights = abs(ours["weight_bytes"] - theirs["weight_bytes"]) < 0.001 * ours["weight_bytes"]
+    if ours["convs"] != theirs["convs"] or not same_weights:
+        sys.exit(f"the packages are not of one layer: {ours} and {theirs}")
+    results["ratio"] = {key: theirs[key] / ours[key] for key in ("seconds", "peak_bytes")}
+    return results
+
+
+def print_table(results):
+    shape = results["shape"]
+    print(f"one MoE layer, hidden {shape['hidden']}, {shape['experts']} experts, ff {shape['ff']}: "
+          f"{results['checkpoint_bytes'] / 1e6:.0f} MB of bf16")
+    print(f"{'':12} {'seconds':>9} {'peak MB':>9} {'convs':>6} {'weight MB':>10}")
+    for name in ("moec", "coremltools"):
+        row = results[name]
+        print(f"{name:12} {row['seconds']:9.2f} {row['peak_bytes'] / 1e6:9.0f} {row['convs']:6} "
+              f"{row['weight_bytes'] / 1e6:10.1f}")
+    print(f"{'ratio':12} {results['ratio']['seconds']:8.1f}x {results['ratio']['peak_bytes']:8.1f}x")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hidden", type=int, default=2048)
+    parser.add_argument("--experts", type=int, default=16)
+    parser.add_argument("--ff", type=int, default=2048)
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument("--moec", type=pathlib.Path, default=REPO / "build/release/frontends/moec")
+    parser.add_argument("--peer", nargs=2, type=pathlib.Path, metavar=("CHECKPOINT", "PACKAGE"),
+                        help="only make the peer's package: what the measured process runs")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    shape = argparse.Namespace(hidden=arguments.hidden, experts=arguments.experts, ff=arguments.ff)
+    if arguments.peer:
+        return run_peer(*arguments.peer, shape)
+    if not arguments.moec.is_file():
+        sys.exit(f"{arguments.moec} is missing: cmake --preset release && ninja -C build/release moec")
+    with tempfile.TemporaryDirectory() as folder:
+        results = compare(shape, arguments.moec, pathlib.Path(folder))
+    print(json.dumps(results, indent=2)) if arguments.json else print_table(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Emitted Core ML packages, as coremltools on Linux reads them; it cannot run them there."""
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+logging.disable(logging.WARNING)  # at import it warns of a Mac's frameworks, which are not here
+from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
+from coremltools.proto import FeatureTypes_pb2  # noqa: E402
+from coremltools.models.utils import load_spec  # noqa: E402
+
+logging.disable(logging.NOTSET)
+logging.getLogger("coremltools").setLevel(logging.ERROR)
+
+DTYPES = {FeatureTypes_pb2.ArrayFeatureType.FLOAT16: "f16",
+          FeatureTypes_pb2.ArrayFeatureType.FLOAT32: "f32"}
+
+# What our ops are called there; functions of one name are left out.
+MIL_OPS = {"neg": "mul", "reciprocal": "inverse", "div": "real_div", "max": "maximum",
+           "min": "minimum", "slice": "slice_by_size", "state_read": "read_state",
+           "state_write": "write_state"}
+
+
+@dataclass
+class Package:
+    """One width of one shard."""
+
+    shard: dict  # of the manifest
+    width: dict
+    model: Path  # model.mlmodel
+
+    @property
+    def path(self):
+        return self.model.parents[2]
+
+    def spec(self):
+        return load_spec(str(self.path))
+
+    @property
+    def function(self):
+        return self.width["function"] or "main"
+
+    def described(self, spec):
+        """What describes the function: the model or, with several functions, one of its parts."""
+        description = spec.description
+        if not self.width["function"]:
+            return description
+        return next(each for each in description.functions if each.name == self.function)
+
+    def metadata(self, spec, key):
+        prefix = f"moec.{self.function}." if self.width["function"] else "moec."
+        return spec.description.metadata.userDefined.get(prefix + key, "")
+
+    def operations(self, spec):
+        function = spec.mlProgram.functions[self.function]
+        return function.block_specializations[function.opset].operations
+
+    def typed(self, spec):
+        """The program after coremltools has inferred each operation's type and compared it."""
+        weights = str(self.model.parent / "weights")
+        return load_program(spec, spec.specificationVersion, file_weights_dir=weights)
+
+    def weights(self, spec):
+        """Label → array of each const in weight.bin, as coremltools reads it."""
+        stored = {operation.outputs[0].name for operation in self.operations(spec)
+                  if operation.type == "const"
+                  and operation.attributes["val"].WhichOneof("value") == "blobFileValue"}
+        names = [line.split(" ", 1) for line in self.metadata(spec, "names").splitlines()]
+        labels = {name: label for label, name in names}
+        program = self.typed(spec)
+        return {labels.get(op.outputs[0].name, op.outputs[0].name): op.outputs[0].val
+                for op in program.functions[self.function].find_ops(op_type="const")
+                if op.outputs[0].name in stored}
+
+
+class Folder:
+    """An exported folder and its packages."""
+
+    def __init__(self, path, checkpoint):
+        self.path, self.checkpoint = path, checkpoint
+        self.manifest = json.loads((path / "manifest.json").read_text())
+        self.packages = [Package(shard, width, path / width["file"]["path"])
+                         for shard in self.manifest["shards"] for width in shard["widths"]]
+
+
+def port_of(feature):
+    """(name, element type, sizes) of a described input, output or state."""
+    array = feature.type.multiArrayType
+    if feature.type.WhichOneof("Type") == "stateType":
+        array = feature.type.stateType.arrayType
+    return feature.name, DTYPES[array.dataType], list(array.shape)

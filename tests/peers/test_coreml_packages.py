@@ -1,0 +1,189 @@
+"""coremltools loads each kind of emitted package, types each operation again, and reads the
+checkpoint's weights from it."""
+
+import collections
+import functools
+
+import numpy as np
+import pytest
+
+from coreml_packages import MIL_OPS, Folder, port_of
+from goldens import CASES
+from safetensors_files import read_checkpoint
+from test_onnx_files import fused_tensors, same_values
+
+WIDTHS = ("--target", "ane", "--tokens", "1,4", "--context", "32")
+EXPORTS = {
+    "state": (*WIDTHS, "--kv", "state"),
+    "io": (*WIDTHS, "--kv", "io"),
+    "bank": (*WIDTHS, "--experts", "bank", "--head-slices", "3"),
+    "iterate": (*WIDTHS, "--routing", "iterate"),
+    "full_softmax": (*WIDTHS, "--routing", "full_softmax"),
+    "host": (*WIDTHS, "--routing", "host", "--experts-per-shard", "2"),
+    "bc1s": (*WIDTHS, "--layout", "bc1s"),
+    "functions": (*WIDTHS, "--widths", "functions"),
+    "range": (*WIDTHS, "--widths", "range"),
+    "range_io": (*WIDTHS, "--widths", "range", "--kv", "io"),
+}
+PLAIN = ("state", "io", "host", "bc1s", "functions")
+
+every_export = pytest.mark.parametrize("name", EXPORTS)
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+@pytest.fixture(scope="module")
+def folder(export, golden):
+    @functools.cache
+    def load(case, name):
+        checkpoint = golden(case).checkpoint
+        return Folder(export(checkpoint, *EXPORTS[name]), checkpoint)
+
+    return load
+
+
+@every_export
+@every_case
+def test_every_operation_is_typed_again(case, name, folder):
+    """And there are as many of each as the manifest says, which counts the narrowest width."""
+    for package in folder(case, name).packages:
+        spec = package.spec()
+        program = package.typed(spec)
+        stated = collections.Counter(operation.type for operation in package.operations(spec))
+        consts = stated.pop("const")
+        copies = stated.pop("identity", 0)
+        assert consts > 0 and copies <= len(package.width["outputs"])
+        assert set(program.functions) == set(spec.mlProgram.functions)
+        if package.width["tokens"] != 1:
+            continue
+        counted = collections.Counter()
+        for each in package.shard["ops"]:
+            if each["op"] not in ("weight", "constant"):
+                counted[MIL_OPS.get(each["op"], each["op"])] += each["count"]
+        assert stated == counted, package.path
+
+
+@every_export
+@every_case
+def test_descriptions_are_as_the_manifest_declares(case, name, folder):
+    exported = folder(case, name)
+    for package in exported.packages:
+        spec = package.spec()
+        described = package.described(spec)
+        for ports, features in ((package.width["inputs"], described.input),
+                                (package.width["outputs"], described.output),
+                                (package.shard["states"], described.state)):
+            declared = {port["name"]: (port["dtype"], port["dims"]) for port in ports}
+            assert list(declared) == [feature.name for feature in features]
+            for feature in features:
+                dtype, dims = declared[feature.name]
+                assert port_of(feature)[1] == dtype
+                assert fits(feature, dims, package.width["tokens"]), (package.path, feature.name)
+        functions = {each.name for each in spec.description.functions}
+        wanted = {"t1", "t4"} if name == "functions" else set()
+        assert functions == wanted
+        assert set(spec.mlProgram.functions) == (wanted or {"main"})
+        assert spec.description.defaultFunctionName == ("t1" if wanted else "")
+
+
+def fits(feature, dims, tokens):
+    """Whether the described shape is this one, or takes it: ranges go over 1 to 4 tokens."""
+    array = feature.type.multiArrayType
+    if array.WhichOneof("ShapeFlexibility") == "shapeRange":
+        ranges = [(size.lowerBound, size.upperBound) for size in array.shapeRange.sizeRanges]
+        edge = {1: 0, 4: 1}[tokens]
+        return [pair[edge] for pair in ranges] == dims
+    return port_of(feature)[2] in (dims, [])  # an output of a range package may be left open
+
+
+@pytest.mark.parametrize("name", ["state", "functions", "range"])
+def test_states_are_two_caches_a_layer(name, folder):
+    for package in folder("tinymoe", name).packages:
+        spec = package.spec()
+        states = [port_of(feature) for feature in package.described(spec).state]
+        wanted = ["k_state", "v_state"] if package.shard["kind"] == "attention" else []
+        assert [state for state, _, _ in states] == wanted
+        assert spec.specificationVersion == 9 or name == "state" and not states
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@every_case
+def test_weights_are_the_checkpoint_tensors(case, name, folder):
+    """Through one rounding to f16, bit for bit."""
+    exported = folder(case, name)
+    tensors = read_checkpoint(exported.checkpoint)
+    seen = set()
+    for package in exported.packages:
+        for label, array in package.weights(package.spec()).items():
+            assert array.dtype == np.float16, label
+            if label in tensors:
+                assert same_values(array, tensors[label]), (package.path, label)
+                seen.add(label)
+    matrices = {tensor for tensor, values in tensors.items() if values.ndim == 2}
+    missing = matrices - fused_tensors(tensors) - seen
+    assert missing <= {"model.embed_tokens.weight"}
+
+
+@pytest.mark.parametrize("case", ["mixtral_b", "qwen3_moe_b"])
+def test_slices_of_fused_experts(case, folder):
+    exported = folder(case, "state")
+    tensors = read_checkpoint(exported.checkpoint)
+    by_layer = {(int(tensor.split(".")[2]), tensor.split(".")[-1]): tensors[tensor]
+                for tensor in fused_tensors(tensors)}
+    seen = collections.Counter()
+    for package in exported.packages:
+        if package.shard["kind"] != "moe":
+            continue
+        layer = package.shard["layer"]
+        for label, array in package.weights(package.spec()).items():
+            if not label.startswith("experts."):
+                continue
+            _, expert, role = label.split(".")[:3]
+            gate, up = np.split(by_layer[layer, "gate_up_proj"][int(expert)], 2)
+            down = by_layer[layer, "down_proj"][int(expert)]
+            assert same_values(array, {"gate": gate, "up": up, "down": down}[role]), label
+            seen[layer, int(expert), role] += 1
+    experts = len(next(iter(by_layer.values())))
+    layers = {layer for layer, _ in by_layer}
+    assert seen == {(layer, expert, role): 2 for layer in layers for expert in range(experts)
+                    for role in ("gate", "up", "down")}  # once for each token width
+
+
+# ---- The check can fail ------------------------------------------------------------------------
+
+
+def first(package, spec, operation_type):
+    return next(each for each in package.operations(spec) if each.type == operation_type)
+
+
+def test_a_wrong_type_is_refused(folder):
+    package = folder("tinymoe", "state").packages[0]
+    spec = package.spec()
+    package.typed(spec)
+    stated = first(package, spec, "mul").outputs[0].type.tensorType
+    stated.dimensions[1].constant.size += 1
+    with pytest.raises(AssertionError):
+        package.typed(spec)
+
+
+def test_a_missing_argument_is_refused(folder):
+    package = folder("tinymoe", "state").packages[0]
+    spec = package.spec()
+    del first(package, spec, "conv").inputs["weight"]
+    with pytest.raises((ValueError, TypeError)):
+        package.typed(spec)
+
+
+def test_a_damaged_weight_is_seen(folder, tmp_path):
+    exported = folder("tinymoe", "state")
+    package = exported.packages[0]
+    before = package.weights(package.spec())
+    copied = tmp_path / "weights"
+    copied.mkdir()
+    data = bytearray((package.model.parent / "weights/weight.bin").read_bytes())
+    data[-1] ^= 1
+    (copied / "weight.bin").write_bytes(data)
+    package = type(package)(package.shard, package.width, tmp_path / "model.mlmodel")
+    spec = exported.packages[0].spec()
+    after = package.weights(spec)
+    different = [label for label in before if before[label].tobytes() != after[label].tobytes()]
+    assert len(different) == 1
