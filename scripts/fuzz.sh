@@ -19,7 +19,9 @@ cmake --build --preset fuzz --target "${targets[@]}"
 # What `moec export` makes is a seed too, once there is a release build.
 shards=build/fuzz/shards
 if [ -x build/release/frontends/moec ]; then
-  build/release/frontends/moec export models/tinymoe --out $shards --tokens 1 --force >/dev/null
+  build/release/frontends/moec export models/tinymoe --out $shards/onnx --tokens 1 --force >/dev/null
+  build/release/frontends/moec export models/tinymoe --out $shards/coreml --target ane --tokens 1,4 \
+    --multi-function --force --quiet >/dev/null 2>&1
 fi
 
 # Links to the files that are seeds of a target, in a folder of its own.
@@ -31,6 +33,7 @@ gather_seeds() {
     safetensors_fuzz) pattern='*.safetensors' ;;
     ir_text_fuzz) pattern='*.ir' ;;
     onnx_fuzz) pattern='*.onnx' ;;
+    coreml_fuzz) pattern='*.mlmodel' ;;
     manifest_fuzz) pattern='manifest.*' ;;
     *) pattern='' ;;
   esac

@@ -119,7 +119,9 @@ class AneRefusal : public testing::TestWithParam<Refusal> {};
 
 TEST_P(AneRefusal, IsNamedAndNothingIsFinished) {
   const std::string out = fresh_folder("out");
-  const Outcome outcome = export_case(GetParam().golden_case, out, GetParam().flags);
+  Words flags = GetParam().flags;
+  flags.insert(flags.end(), {"--dump-dir", fresh_folder("dumps")});  // for reproducers
+  const Outcome outcome = export_case(GetParam().golden_case, out, flags);
   EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr(GetParam().code));
   EXPECT_FALSE(fs::exists(out + "/manifest.json"));
