@@ -4,10 +4,20 @@
 namespace moec {
 namespace {
 
+// `value` in every element of x's shape; NaN where x is NaN.
+ValueId filled_like(Builder& b, ValueId x, double value) {
+  ValueId wanted = b.scalar_like(x, value);
+  return b.binary(BinaryFn::max, b.binary(BinaryFn::min, x, wanted), wanted);
+}
+
+// Core ML gives a select the shape that its branches broadcast to, whatever shape the condition
+// has. So each branch takes the shape of one side of the comparison that made the condition.
 std::vector<ValueId> lower(Builder& b, const Cast& cast, const std::vector<ValueId>& operands) {
-  if (b.type(operands[0]).dtype != DType::boolean || !is_float(cast.dtype))
-    return {b.emit(cast, operands)};
-  ValueId one = b.constant({cast.dtype, {}}, {1}), zero = b.constant({cast.dtype, {}}, {0});
+  if (!b.shard().producer_as<Compare>(operands[0])) return {b.emit(cast, operands)};
+  const Op& compare = b.shard().ops[b.shard().values[operands[0]].producer];
+  const ValueId left = compare.operands[0], right = compare.operands[1];
+  if (b.type(left).dtype != cast.dtype) return {b.emit(cast, operands)};
+  ValueId one = filled_like(b, left, 1), zero = filled_like(b, right, 0);
   return {b.select(operands[0], one, zero)};
 }
 

@@ -33,7 +33,6 @@ struct CoremlMetadata {
 };
 
 // Of the function with this name, or with an empty name of the only one. Error: coreml.metadata.
-Result<CoremlMetadata> read_metadata(const mlmodel::Metadata& metadata,
-                                     const std::string& function);
+Result<CoremlMetadata> read_metadata(const mlmodel::Metadata& stored, const std::string& function);
 
 }  // namespace moec
