@@ -10,7 +10,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 Outcome export_ane(const std::string& golden_case, const std::string& out, Words more = {}) {
