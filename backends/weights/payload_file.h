@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <span>
 #include <string>
 
 #include "ir/diagnostics.h"
@@ -26,14 +27,24 @@ class PayloadFile {
   // Exactly `bytes` bytes from `offset`. The range must lie inside the file as it was opened.
   Status read(uint64_t offset, std::byte* to, size_t bytes) const;
 
+  // The same past the page cache, by way of `bounce`, which has kBounceBytes and lies at a multiple
+  // of kBlockBytes. Through the cache where the file system does not offer it.
+  static constexpr size_t kBlockBytes = 4096;
+  static constexpr size_t kBounceBytes = (size_t{1} << 20) + 2 * kBlockBytes;
+  Status read_direct(uint64_t offset, std::byte* to, size_t bytes, std::byte* bounce) const;
+
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }
 
  private:
   PayloadFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
 
+  // How many bytes from `offset` on are in `to`; 0 where the read must go through the cache.
+  size_t read_blocks(uint64_t offset, std::byte* to, size_t bytes, std::byte* bounce) const;
+
   std::string path_;
   int descriptor_ = -1;
+  int direct_ = -1;  // for reads past the page cache; -1 where the file system has none
   uint64_t size_ = 0;
   timespec changed_{};
 };

@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+
+#include "backends/weights/payload_file.h"
 
 namespace moec {
 
@@ -32,10 +35,21 @@ class Scratch {
   };
 
   Buffer take(size_t bytes) { return Buffer(*this, bytes); }
+
+  // The buffer for reads past the page cache: there from its first use on, for they come in rows.
+  std::byte* bounce() {
+    if (!bounce_) bounce_.emplace(*this, kBounceBytes);
+    void* data = bounce_->data();
+    size_t room = kBounceBytes;
+    return static_cast<std::byte*>(
+        std::align(PayloadFile::kBlockBytes, PayloadFile::kBounceBytes, data, room));
+  }
+  static constexpr uint64_t kBounceBytes = PayloadFile::kBounceBytes + PayloadFile::kBlockBytes;
   uint64_t peak() const { return peak_; }
 
  private:
   uint64_t held_ = 0, peak_ = 0;
+  std::optional<Buffer> bounce_;
 };
 
 }  // namespace moec

@@ -10,6 +10,8 @@ namespace {
 constexpr int64_t kGapBytes = 2048;
 // From this size on a stretch goes straight to its destination.
 constexpr int64_t kDirectBytes = 4096;
+// From this size on a read goes past the page cache, where the options allow it.
+constexpr size_t kPastCacheBytes = size_t{128} << 10;
 
 // What is read at a time where elements go elsewhere: a span, which is one read of the file and
 // covers the axes of the walk from `axis` on; and several spans side by side, along the axis
@@ -62,7 +64,7 @@ class TensorNode : public ViewNode {
 
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
     if (elements == 0) return 0;
-    return std::max<uint64_t>(options.band_bytes, width());
+    return band_bytes(options) + (options.past_cache ? Scratch::kBounceBytes : 0);
   }
 
   bool reorders() const override {
@@ -82,6 +84,10 @@ class TensorNode : public ViewNode {
  private:
   NodePtr with(AffineMap map) const { return std::make_shared<TensorNode>(range_, std::move(map)); }
 
+  uint64_t band_bytes(const ReaderOptions& options) const {
+    return std::max<uint64_t>(options.band_bytes, width());
+  }
+
   Status check_file(ReadContext& context) const {
     if (context.checked[range_.file]) return {};
     context.checked[range_.file] = true;
@@ -90,7 +96,10 @@ class TensorNode : public ViewNode {
 
   Status fetch(uint64_t offset, std::byte* to, size_t bytes, ReadContext& context) const {
     context.report.bytes_read += bytes;
-    return context.files[range_.file].read(offset, to, bytes);
+    const PayloadFile& file = context.files[range_.file];
+    if (context.options.past_cache && bytes >= kPastCacheBytes)
+      return file.read_direct(offset, to, bytes, context.scratch.bounce());
+    return file.read(offset, to, bytes);
   }
 
   Status read_direct(uint64_t offset, std::byte* to, const Walk& walk, ReadContext& context) const {
@@ -102,7 +111,7 @@ class TensorNode : public ViewNode {
 
   Status read_bands(uint64_t offset, std::byte* to, const Walk& walk, ReadContext& context) const {
     const Band band = widest_band(walk, static_cast<int64_t>(width()),
-                                  static_cast<int64_t>(scratch_bytes(1, context.options)));
+                                  static_cast<int64_t>(band_bytes(context.options)));
     auto buffer = context.scratch.take(static_cast<size_t>(band.bytes * band.spans));
     const bool side_by_side = band.spans > 1;
     const size_t outer = side_by_side ? band.axis - 1 : band.axis;

@@ -5,62 +5,9 @@
 #include <algorithm>
 
 #include "backends/weights/convert.h"
-#include "backends/weights/view_node.h"
+#include "backends/weights/stream_cut.h"
 
 namespace moec {
-namespace {
-
-// How a view is cut: elements in a block, which is filled at once, and in a tile, which is
-// delivered at once.
-struct Cut {
-  NodePtr node;
-  uint64_t elements = 0, block = 1, tile = 1;
-
-  uint64_t block_bytes() const { return block * node->width(); }
-};
-
-Cut cut_view(NodePtr node, size_t tile_bytes, const ReaderOptions& options) {
-  if (NodePtr ordered = node->in_c_order()) node = std::move(ordered);
-  const uint64_t width = node->width();
-  const auto fit = [&](uint64_t bytes) { return std::max<uint64_t>(1, bytes / width); };
-  const uint64_t tile = fit(tile_bytes);
-  const uint64_t wanted = node->reorders() ? std::max(tile, fit(options.gather_bytes)) : tile;
-  const auto elements = static_cast<uint64_t>(node->type().elements());
-  return {std::move(node), elements, std::min(wanted, elements), tile};
-}
-
-ViewCost cost_of(const Cut& cut, const ReaderOptions& options) {
-  return {cut.elements * cut.node->width(),
-          cut.block_bytes() + cut.node->scratch_bytes(cut.block, options)};
-}
-
-Status deliver(std::span<const std::byte> block, size_t tile_bytes, const TileSink& sink) {
-  for (size_t at = 0; at < block.size(); at += tile_bytes)
-    MOEC_TRY(sink(block.subspan(at, std::min(tile_bytes, block.size() - at))));
-  return {};
-}
-
-Status stream_cut(const Cut& cut, const TileSink& sink, ReadContext& context) {
-  const ViewNode& node = *cut.node;
-  auto buffer = context.scratch.take(static_cast<size_t>(cut.block_bytes()));
-  Region region;
-  for (uint64_t at = 0; at < cut.elements;) {
-    const uint64_t end = std::min(cut.elements, at + cut.block);
-    const auto next = static_cast<uint64_t>(first_region(node.type().dims, static_cast<int64_t>(at),
-                                                         static_cast<int64_t>(end), region));
-    MOEC_TRY(node.read_packed(region, buffer.data(), context));
-    const auto count = static_cast<size_t>(next - at);
-    context.report.elements += count;
-    context.report.nans += count_nans(node.type().dtype, buffer.data(), count);
-    MOEC_TRY(deliver({buffer.data(), count * node.width()},
-                     static_cast<size_t>(cut.tile) * node.width(), sink));
-    at = next;
-  }
-  return {};
-}
-
-}  // namespace
-
 StreamReport& StreamReport::operator+=(const StreamReport& other) {
   elements += other.elements;
   overflows += other.overflows;
@@ -68,6 +15,33 @@ StreamReport& StreamReport::operator+=(const StreamReport& other) {
   bytes_read += other.bytes_read;
   peak_scratch = std::max(peak_scratch, other.peak_scratch);
   return *this;
+}
+
+namespace {
+
+// The program itself, its plan and its graphs; measured, see the README's figures.
+constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
+// Of a file in the making.
+constexpr uint64_t kWriterBytes = uint64_t{12} << 20;
+constexpr uint64_t kLeastBytes = uint64_t{4} << 20;
+// As many reads under way keep a disk busy; more conversions at a time than that gain nothing.
+constexpr uint64_t kReaders = 4;
+
+}  // namespace
+
+Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs) {
+  const uint64_t least = kProgramBytes + static_cast<uint64_t>(jobs) * (kWriterBytes + kLeastBytes);
+  if (memory_bytes < least)
+    return fail("weights.over_budget",
+                fmt::format("{} jobs take {} MiB at least, the budget is {} MiB", jobs, least >> 20,
+                            memory_bytes >> 20),
+                "give more memory, or use fewer jobs");
+  ReaderOptions options;
+  options.memory_bytes =
+      (memory_bytes - kProgramBytes) / static_cast<uint64_t>(jobs) - kWriterBytes;
+  options.readers = kReaders;
+  options.past_cache = true;
+  return options;
 }
 
 struct WeightReader::Impl {
@@ -96,18 +70,18 @@ const WeightTable& WeightReader::table() const { return impl_->table; }
 
 Result<ViewCost> WeightReader::cost(const WeightView& view, size_t tile_bytes) const {
   MOEC_ASSIGN(NodePtr node, compile_view(view, impl_->table));
-  return cost_of(cut_view(std::move(node), tile_bytes, impl_->options), impl_->options);
+  const ReaderOptions& options = impl_->options;
+  MOEC_ASSIGN(const Cut cut, cut_view(std::move(node), tile_bytes, options));
+  return ViewCost{cut.elements * cut.node->width(),
+                  blocks_held(cut, options) * cut.held_bytes(options)};
 }
 
 Status WeightReader::stream(const WeightView& view, size_t tile_bytes, const TileSink& sink,
                             StreamReport& report) const {
   MOEC_ASSIGN(NodePtr node, compile_view(view, impl_->table));
-  const Cut cut = cut_view(std::move(node), tile_bytes, impl_->options);
+  MOEC_ASSIGN(const Cut cut, cut_view(std::move(node), tile_bytes, impl_->options));
   StreamReport own;
-  ReadContext context{
-      impl_->files, impl_->options, own, {}, std::vector<bool>(impl_->files.size())};
-  Status status = stream_cut(cut, sink, context);
-  own.peak_scratch = context.scratch.peak();
+  Status status = stream_cut(cut, impl_->files, impl_->options, sink, own);
   report += own;
   return status;
 }

@@ -24,7 +24,21 @@ struct ReaderOptions {
   size_t gather_bytes = size_t{32} << 20;
   // Stretches of the file that lie near each other are read together, up to this size.
   size_t band_bytes = size_t{1} << 20;
+  // The most that one stream may hold. Blocks are made smaller, and fewer are read at a time, to
+  // keep to it.
+  uint64_t memory_bytes = uint64_t{256} << 20;
+  // How many blocks of a view are read and converted at a time, each by a thread of its own, while
+  // the sink takes an earlier one. With 1 the caller's thread does it all.
+  uint64_t readers = 1;
+  // Large reads go past the page cache: what is read once is not worth keeping, and one copy less
+  // is twice as fast.
+  bool past_cache = false;
 };
+
+// For an export that streams `jobs` shards at a time in `memory_bytes`: as much as that leaves to
+// the reading of each, after the fixed needs of the program and of the files that are written.
+// Error: weights.over_budget.
+Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs);
 
 // What a view needs. Known before anything is read.
 struct ViewCost {
@@ -59,7 +73,7 @@ class WeightReader {
   const WeightTable& table() const;
 
   // Errors: those of view_type(), weights.unknown_tensor, weights.type_mismatch,
-  // weights.out_of_range.
+  // weights.out_of_range, weights.over_budget (ReaderOptions::memory_bytes).
   Result<ViewCost> cost(const WeightView& view, size_t tile_bytes = kDefaultTileBytes) const;
 
   // Delivers the view in tiles of at most `tile_bytes` (but at least one element). Adds to

@@ -25,6 +25,7 @@ struct ExportFlags {
   int spec_version = 0;
   std::optional<uint64_t> seed;
   bool multi_function = false, force = false, quiet = false, json = false;
+  uint64_t memory_mib = 256;
   PassFlags passes;
 };
 
@@ -82,6 +83,7 @@ Result<ExportOptions> export_options(const ExportFlags& flags) {
   options.weight_seed = flags.seed;
   options.ane_book = flags.compat == "ane-book";
   options.jobs = flags.jobs;
+  options.memory_bytes = flags.memory_mib << 20;
   options.force = flags.force;
   options.quiet = flags.quiet || flags.json;
   return options;
@@ -192,6 +194,9 @@ void add_export_command(CLI::App& app, int& exit_code) {
                       "A family descriptor of your own (models/families/README.md)");
   command->add_option("-j,--jobs", flags->jobs, "Shards compiled at the same time")
       ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--memory", flags->memory_mib, "MiB that the export may take, for all jobs")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 24))
       ->capture_default_str();
   command->add_flag("--force", flags->force, "Replace an earlier export in the folder");
   command->add_flag("-q,--quiet", flags->quiet, "Print errors and warnings only");

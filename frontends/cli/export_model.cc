@@ -196,8 +196,9 @@ Result<ExportSummary> export_model(const ExportOptions& options) {
   ExportSummary summary;
   MOEC_TRY(refuse_source_as_out(options));
   MOEC_ASSIGN(const Plan plan, make_plan(options, summary.notes));
+  MOEC_ASSIGN(const ReaderOptions reading, export_reader(options.memory_bytes, options.jobs));
   MOEC_ASSIGN(const WeightReader reader,
-              WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights));
+              WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights, reading));
   MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, summary.notes));
   note_packaging(options, summary.notes);
   Manifest& manifest = summary.manifest = describe_plan(plan, options.passes);

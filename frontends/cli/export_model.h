@@ -22,6 +22,7 @@ struct ExportOptions {
   bool ane_book = false;                // frontends/cli/ane_book.h
   RunOptions run;
   int jobs = 1;
+  uint64_t memory_bytes = uint64_t{256} << 20;  // for the whole export, whatever the model's size
   bool force = false;
   bool quiet = false;
 };

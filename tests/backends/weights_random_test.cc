@@ -205,6 +205,8 @@ Chain random_chain(Random& random, const std::string& path) {
   chain.view = maker.make(maker.random_type(), static_cast<int>(pick(random, 0, 7)));
   chain.options.gather_bytes = pick(random, {1ul, 64ul, 1000ul, 1ul << 20});
   chain.options.band_bytes = pick(random, {1ul, 16ul, 300ul, 1ul << 20});
+  chain.options.readers = pick(random, {1ul, 1ul, 1ul, 3ul});
+  chain.options.past_cache = pick(random, {false, true});
   chain.tile_bytes = pick(random, {1ul, 2ul, 7ul, 64ul, 1000ul, 1ul << 20});
   return chain;
 }
@@ -265,7 +267,8 @@ TEST(WeightsRandom, ChainsAgreeWithTheOracle) {
     check_chain(chain, file);
     if (testing::Test::HasFailure())
       FAIL() << "chain " << i << ": " << to_string(chain.view) << "\n tile " << chain.tile_bytes
-             << " gather " << chain.options.gather_bytes << " band " << chain.options.band_bytes;
+             << " gather " << chain.options.gather_bytes << " band " << chain.options.band_bytes
+             << " readers " << chain.options.readers;
   }
 }
 

@@ -1,0 +1,152 @@
+// Streams with several readers, past the page cache, and in a budget.
+#include <filesystem>
+
+#include "backends/weights/weight_reader.h"
+#include "tests/backends/weights_testing.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kRows = 1500, kColumns = 1001;
+const Type kMatrix{DType::bf16, {kRows, kColumns}};
+constexpr uint64_t kHead = 1234;  // a tensor does not begin where a block of the disk does
+
+// Payload of every kind: overflows on the way to f16, and NaNs.
+Bytes payload() {
+  std::vector<uint16_t> values(static_cast<size_t>(kRows * kColumns) + kHead / 2);
+  std::mt19937 random(7);
+  for (uint16_t& value : values) value = static_cast<uint16_t>(random());
+  return bytes_of(values);
+}
+
+struct Streamed {
+  Bytes bytes;
+  StreamReport report;
+};
+
+class WeightsStream : public testing::Test {
+ protected:
+  WeightsStream() {
+    table_ = table_of(write_file("stream.bin", payload()), kHead + kMatrix.bytes(), kMatrix);
+    table_.tensors["w"].offset = kHead;
+  }
+
+  WeightReader reader(ReaderOptions options) const {
+    return WeightReader::open(table_, options).value();
+  }
+  Streamed stream(const WeightView& view, ReaderOptions options, size_t tile_bytes) const {
+    Streamed streamed;
+    streamed.bytes =
+        stream_all(reader(options), view, tile_bytes, streamed.report).value_or(Bytes{});
+    return streamed;
+  }
+
+  WeightTable table_;
+  const WeightView as_f16_ = then(tensor_view("w", kMatrix), CastStep{DType::f16});
+};
+
+void expect_same(const Streamed& one, const Streamed& other) {
+  EXPECT_FALSE(one.bytes.empty());
+  EXPECT_EQ(one.bytes == other.bytes, true);
+  EXPECT_EQ(one.report.elements, other.report.elements);
+  EXPECT_EQ(one.report.overflows, other.report.overflows);
+  EXPECT_EQ(one.report.nans, other.report.nans);
+  EXPECT_EQ(one.report.bytes_read, other.report.bytes_read);
+}
+
+TEST_F(WeightsStream, AnyNumberOfReadersGivesTheSame) {
+  const Streamed one = stream(as_f16_, {}, 64 << 10);
+  EXPECT_GT(one.report.overflows, 0u);
+  EXPECT_GT(one.report.nans, 0u);
+  for (uint64_t readers : {2, 3, 8, 100})
+    expect_same(stream(as_f16_, {.readers = readers}, 64 << 10), one);
+  const WeightView turned = then(as_f16_, PermuteStep{{1, 0}});
+  expect_same(stream(turned, {.gather_bytes = 200000, .readers = 4}, 1000),
+              stream(turned, {.gather_bytes = 200000}, 1000));
+}
+
+TEST_F(WeightsStream, PastThePageCacheTheSameBytesArrive) {
+  const Streamed through = stream(as_f16_, {}, 300 << 10);
+  for (size_t tile : {size_t{300} << 10, size_t{1} << 20, size_t{64} << 20})
+    for (uint64_t readers : {1, 4})
+      expect_same(stream(as_f16_, {.readers = readers, .past_cache = true}, tile), through);
+}
+
+TEST_F(WeightsStream, AFileSystemInMemory) {
+  if (!fs::is_directory("/dev/shm")) GTEST_SKIP() << "this machine has no /dev/shm";
+  const Streamed on_disk = stream(as_f16_, {}, 300 << 10);
+  const std::string copy = "/dev/shm/moec_stream_" + std::to_string(::getpid());
+  fs::copy_file(table_.files[0].path, copy);
+  table_.files[0].path = copy;
+  expect_same(stream(as_f16_, {.readers = 2, .past_cache = true}, 300 << 10), on_disk);
+  fs::remove(copy);
+}
+
+TEST_F(WeightsStream, ASinkThatFailsEndsAllReaders) {
+  StreamReport report;
+  int calls = 0;
+  const auto full = [&](std::span<const std::byte>) -> Status {
+    return ++calls == 3 ? Status(fail("test.no_space", "no space")) : Status();
+  };
+  const Status status = reader({.readers = 4}).stream(as_f16_, 4096, full, report);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(code_of(status.error()), "test.no_space");
+  EXPECT_EQ(calls, 3);
+}
+
+TEST_F(WeightsStream, AFileThatShrinksUnderSeveralReaders) {
+  for (bool past_cache : {false, true}) {
+    const std::string path = write_file("shrinks_wide.bin", Bytes(16 << 20));
+    const Type type{DType::u8, {16 << 20}};
+    auto reader = WeightReader::open(table_of(path, 16 << 20, type),
+                                     {.readers = 4, .past_cache = past_cache});
+    StreamReport report;
+    const auto shrink = [&](std::span<const std::byte>) -> Status {
+      fs::resize_file(path, 1000);
+      return {};
+    };
+    const Status status = reader->stream(tensor_view("w", type), 256 << 10, shrink, report);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(code_of(status.error()), "weights.file_changed");
+  }
+}
+
+// ---- The budget --------------------------------------------------------------------------------
+
+TEST_F(WeightsStream, ASmallBudgetMakesSmallerBlocksAndTheSameBytes) {
+  const WeightView turned = then(as_f16_, PermuteStep{{1, 0}});
+  const Streamed roomy = stream(turned, {}, 1 << 20);
+  EXPECT_GT(roomy.report.peak_scratch, uint64_t{3} << 20);
+  const ReaderOptions tight{.band_bytes = 64 << 10, .memory_bytes = 1 << 20, .readers = 4};
+  const Streamed small = stream(turned, tight, 1 << 20);
+  EXPECT_EQ(small.bytes == roomy.bytes, true);
+  EXPECT_LE(small.report.peak_scratch, uint64_t{1} << 20);
+  EXPECT_LE(reader(tight).cost(turned, 1 << 20)->scratch_bytes, uint64_t{1} << 20);
+}
+
+TEST_F(WeightsStream, WhatNoBudgetHoldsIsRefusedBeforeReading) {
+  const ReaderOptions tiny{.memory_bytes = 100 << 10};
+  const auto cost = reader(tiny).cost(as_f16_);
+  ASSERT_FALSE(cost);
+  EXPECT_EQ(code_of(cost.error()), "weights.over_budget");
+  EXPECT_FALSE(cost.error()[0].next_step.empty());
+  StreamReport report;
+  EXPECT_FALSE(stream_all(reader(tiny), as_f16_, 1 << 20, report));
+  EXPECT_EQ(report.bytes_read, 0u);
+}
+
+TEST(ExportReader, DividesTheBudgetAmongTheJobs) {
+  const auto one = export_reader(uint64_t{256} << 20, 1),
+             four = export_reader(uint64_t{256} << 20, 4);
+  ASSERT_TRUE(one && four);
+  EXPECT_LT(one->memory_bytes, uint64_t{256} << 20);
+  EXPECT_LT(4 * four->memory_bytes, one->memory_bytes);
+  const auto many = export_reader(uint64_t{256} << 20, 64);
+  ASSERT_FALSE(many);
+  EXPECT_EQ(code_of(many.error()), "weights.over_budget");
+}
+
+}  // namespace
+}  // namespace moec
