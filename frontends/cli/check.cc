@@ -10,6 +10,7 @@
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/expected_placement.h"
+#include "frontends/cli/find_target.h"
 #include "frontends/cli/measured.h"
 #include "frontends/cli/print_check.h"
 #include "frontends/cli/sarif.h"
@@ -30,11 +31,12 @@ bool is_called(const TargetRule& rule, const std::string& id) {
 
 // Rules of one target, or of all where none is named.
 int explain(const CheckFlags& flags) {
-  std::vector<std::string_view> names = builtin_target_names();
+  const std::vector<std::string_view> builtin = builtin_target_names();
+  std::vector<std::string> names(builtin.begin(), builtin.end());
   if (!flags.options.target.empty()) names = {flags.options.target};
   std::string found, known;
-  for (std::string_view name : names) {
-    auto target = builtin_target(name);
+  for (const std::string& name : names) {
+    auto target = find_target(name);
     if (!target) return report_failure(target.error(), flags.json);
     for (const TargetRule& rule : target->rules) {
       if (is_called(rule, flags.explain)) found += describe_rule(rule);

@@ -8,8 +8,8 @@
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/onnx/check_onnx.h"
-#include "backends/targets/load_target.h"
 #include "frontends/cli/describe_export.h"
+#include "frontends/cli/find_target.h"
 #include "frontends/cli/read_shard.h"
 #include "ir/cost.h"
 #include "ir/verify.h"
@@ -175,7 +175,7 @@ class Checker {
 
 Result<Target> target_of(const Manifest& manifest, const CheckOptions& options) {
   MOEC_ASSIGN(Target target,
-              builtin_target(options.target.empty() ? manifest.build.target : options.target));
+              find_target(options.target.empty() ? manifest.build.target : options.target));
   if (options.chip.empty()) return target;
   return for_chip(std::move(target), options.chip);
 }

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "backends/targets/load_target.h"
+#include "frontends/cli/find_target.h"
 
 namespace moec {
 namespace {
@@ -16,7 +16,9 @@ CLI::IsMember names_of() {
 }  // namespace
 
 void add_pass_flags(CLI::App& command, PassFlags& flags) {
-  command.add_option("--target", flags.target, "Target whose rules and preferences apply")
+  command
+      .add_option("--target", flags.target,
+                  "Target whose rules and preferences apply: a name, or a file NAME.json of yours")
       ->capture_default_str();
   command.add_option("--chip", flags.chip,
                      "Only the target's rules for this chip, e.g. m1 (default: those of all)");
@@ -51,7 +53,7 @@ void add_pass_flags(CLI::App& command, PassFlags& flags) {
 
 Result<PassOptions> pass_options(const PassFlags& flags) {
   PassOptions options;
-  MOEC_ASSIGN(options.target, builtin_target(flags.target));
+  MOEC_ASSIGN(options.target, find_target(flags.target));
   if (!flags.chip.empty()) {
     MOEC_ASSIGN(options.target, for_chip(std::move(options.target), flags.chip));
   }

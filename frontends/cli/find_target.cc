@@ -1,0 +1,19 @@
+#include "frontends/cli/find_target.h"
+
+#include "backends/targets/load_target.h"
+#include "frontends/hf/regular_file.h"
+
+namespace moec {
+namespace {
+
+constexpr uint64_t kMostBytes = 1 << 20;
+
+}  // namespace
+
+Result<Target> find_target(const std::string& name) {
+  if (!name.ends_with(".json")) return builtin_target(name);
+  MOEC_ASSIGN(const std::string text, read_text_file(name, kMostBytes));
+  return load_target(text, name);
+}
+
+}  // namespace moec
