@@ -74,25 +74,26 @@ Inferred infer_op(const Attention& op, Check& check) {
   if (op.qk_norm != QkNorm::none)
     for (size_t i : {at.norms, at.norms + 1})
       good &= check.has_dims("attention.c9", i, {op.head_dim});
-  int64_t cached = 0;
+  int64_t pages = 1, cached = 0;  // pages, and rows of each
   if (op.cache != CacheForm::none) {
     const Type& k_cache = check.operands[at.caches];
     if (!check.require(k_cache.rank() == 4, "attention.c10", "a cache has rank 4, got {}",
                        to_string(k_cache)))
       return check.failed();
+    if (op.cache == CacheForm::blend) pages = k_cache.dims[0];
     cached = k_cache.dims[2];
     for (size_t i : {at.caches, at.caches + 1})
-      good &= check.has_dims("attention.c10", i, {1, op.kv_heads, cached, op.head_dim});
+      good &= check.has_dims("attention.c10", i, {pages, op.kv_heads, cached, op.head_dim});
   }
   if (op.cache == CacheForm::blend)
-    good &= check.has_dims("attention.c11", at.write_mask, {1, 1, cached, tokens});
+    good &= check.has_dims("attention.c11", at.write_mask, {pages, 1, cached, tokens});
   const int64_t keys = op.cache == CacheForm::blend ? cached : cached + tokens;
-  good &= check.has_dims("attention.c12", at.mask, {1, 1, tokens, keys});
+  good &= check.has_dims("attention.c12", at.mask, {pages, 1, tokens, keys});
   if (!good) return check.failed();
   check.out.results.push_back(q);
   if (op.cache != CacheForm::none) {
     const int64_t rows = op.cache == CacheForm::blend ? cached : tokens;
-    const Type cache{q.dtype, {1, op.kv_heads, rows, op.head_dim}};
+    const Type cache{q.dtype, {pages, op.kv_heads, rows, op.head_dim}};
     check.out.results.insert(check.out.results.end(), {cache, cache});
   }
   return std::move(check.out);

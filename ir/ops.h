@@ -100,9 +100,12 @@ std::optional<E> parse_enum(std::string_view name) {
 //   operands: q [T, heads*head_dim], k and v [T, kv_heads*head_dim] as token tensors;
 //             rope_cos, rope_sin [T, rope_dims/2] unless rope is none;
 //             mask [1, 1, T, S'] added to the scores, S' the number of keys;
+//             with a cache in P pages [P, 1, T, S/P];
 //             q_norm, k_norm [head_dim] if qk_norm is per_head;
-//             k_cache, v_cache [1, kv_heads, S, head_dim] unless cache is none;
-//             write_mask [1, 1, S, T] if cache is blend.
+//             k_cache, v_cache [1, kv_heads, S, head_dim] unless cache is none; with blend also
+//             in P pages [P, kv_heads, S/P, head_dim], row s in page s / (S/P), for targets that
+//             take no axis of S;
+//             write_mask [P, 1, S/P, T] if cache is blend.
 //   results:  out [T, heads*head_dim]; unless cache is none also k and v: the new rows
 //             [1, kv_heads, T, head_dim] (append) or the whole new cache (blend).
 struct Attention {

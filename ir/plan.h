@@ -21,6 +21,7 @@ struct BuildOptions {
   std::vector<int64_t> tokens = {1};    // static widths, ascending; each shard is built for each
   int64_t context = 0;                  // S: rows of the KV cache
   CacheForm cache = CacheForm::append;  // append: explicit cache inputs; blend: device state
+  int64_t cache_pages = 1;              // with blend: pages of the cache, as in ir/ops.h Attention
   bool host_routing = false;            // the router is a shard of its own, weights are an input
   int64_t experts_per_shard = 0;        // with host_routing: experts a group; 0: all in one
   int64_t head_slices = 1;              // vocabulary slices of the head

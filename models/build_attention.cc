@@ -11,9 +11,10 @@ struct AttentionInputs {
 
 AttentionInputs declare_inputs(ShardScope& scope) {
   const AttentionConfig& attention = scope.model().attention;
-  const int64_t tokens = scope.tokens, context = scope.options().context;
   const bool blend = scope.options().cache == CacheForm::blend;
-  const Type cache = scope.type_of({1, attention.kv_heads, context, attention.head_dim});
+  const int64_t tokens = scope.tokens, pages = scope.options().cache_pages;
+  const int64_t rows = scope.options().context / pages, keys = blend ? rows : rows + tokens;
+  const Type cache = scope.type_of({pages, attention.kv_heads, rows, attention.head_dim});
   Builder& b = scope.b;
 
   AttentionInputs in;
@@ -22,9 +23,9 @@ AttentionInputs declare_inputs(ShardScope& scope) {
     in.rope_cos = b.input("rope_cos", scope.type_of({tokens, attention.rope.dims / 2}));
     in.rope_sin = b.input("rope_sin", scope.type_of({tokens, attention.rope.dims / 2}));
   }
-  in.mask = b.input("attn_mask", scope.type_of({1, 1, tokens, blend ? context : context + tokens}));
+  in.mask = b.input("attn_mask", scope.type_of({pages, 1, tokens, keys}));
   if (blend) {
-    in.write_mask = b.input("kv_write_mask", scope.type_of({1, 1, context, tokens}));
+    in.write_mask = b.input("kv_write_mask", scope.type_of({pages, 1, rows, tokens}));
     b.state(kKeyState, cache);
     b.state(kValueState, cache);
     in.k_cache = b.emit(StateRead{kKeyState}, {}, "k_cache");

@@ -6,6 +6,7 @@ namespace moec {
 namespace {
 
 constexpr int64_t kHeadDimAxis = 3;
+constexpr int64_t kPageAxis = 0, kKeyAxis = 3;  // of scores [P, H, T, S/P]
 
 struct Pair {
   ValueId first, second;
@@ -39,6 +40,15 @@ Pair rotate_pair(Builder& b, Pair x, ValueId cos, ValueId sin) {
   ValueId first_cos = b.mul(x.first, cos), second_sin = b.mul(x.second, sin);
   ValueId second_cos = b.mul(x.second, cos), first_sin = b.mul(x.first, sin);
   return {b.sub(first_cos, second_sin), b.add(second_cos, first_sin)};
+}
+
+// Over the keys of all pages: the largest score and the sum are those of the pages' own.
+ValueId softmax_over_pages(Builder& b, ValueId scores) {
+  const auto over_all = [&](ReduceFn fn, ValueId x) {
+    return b.reduce(fn, b.reduce(fn, x, kKeyAxis), kPageAxis);
+  };
+  ValueId raised = b.unary(UnaryFn::exp, b.sub(scores, over_all(ReduceFn::max, scores)));
+  return b.binary(BinaryFn::div, raised, over_all(ReduceFn::sum, raised), "probs");
 }
 
 }  // namespace
@@ -90,16 +100,19 @@ ValueId blend_rows(Builder& b, ValueId cache, ValueId rows, ValueId write_mask) 
 ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask) {
   const Dims by_head = b.type(q).dims;
   const int64_t heads = by_head[1], tokens = by_head[2], width = by_head[3];
-  const int64_t key_heads = b.type(keys).dims[1], rows = b.type(keys).dims[3];
+  const Dims by_key = b.type(keys).dims;
+  const int64_t pages = by_key[0], key_heads = by_key[1], rows = by_key[3];
   const Dims folded{1, key_heads, heads / key_heads * tokens, width};
-  const Dims folded_probs{1, key_heads, heads / key_heads * tokens, rows};
+  const Dims folded_probs{pages, key_heads, heads / key_heads * tokens, rows};
   const bool grouped = heads != key_heads;
 
   ValueId scores = b.matmul(grouped ? b.reshape(q, folded) : q, keys, "scores");
-  if (grouped) scores = b.reshape(scores, {1, heads, tokens, rows});
-  ValueId probs = b.softmax(b.add(scores, mask, "masked"), 3, "probs");
+  if (grouped) scores = b.reshape(scores, {pages, heads, tokens, rows});
+  ValueId masked = b.add(scores, mask, "masked");
+  ValueId probs = pages == 1 ? b.softmax(masked, kKeyAxis, "probs") : softmax_over_pages(b, masked);
   if (grouped) probs = b.reshape(probs, folded_probs);
   ValueId out = b.matmul(probs, values, "context");
+  if (pages > 1) out = b.reduce(ReduceFn::sum, out, kPageAxis);
   return grouped ? b.reshape(out, by_head) : out;
 }
 

@@ -19,12 +19,13 @@ ValueId head_norm(Builder& b, ValueId x, ValueId w, double eps);
 // style, which is not none.
 ValueId rotate(Builder& b, ValueId x, ValueId cos, ValueId sin, RopeStyle style, int64_t dims);
 
-// cache [1, K, S, h] with new rows [1, K, T, h] where write_mask [1, 1, S, T] is 1.
+// cache [P, K, S/P, h] with new rows [1, K, T, h] where write_mask [P, 1, S/P, T] is 1.
 ValueId blend_rows(Builder& b, ValueId cache, ValueId rows, ValueId write_mask);
 
 // softmax(q · keys + mask) · values, with q [1, H, T, h] scaled, keys [1, K, h, S], values
 // [1, K, S, h], mask [1, 1, T, S], K dividing H: [1, H, T, h]. The H/K query heads of a key head
-// are rows of one matrix, so that no key is repeated.
+// are rows of one matrix, so that no key is repeated. The keys may be in P pages, as in ir/ops.h:
+// keys [P, K, h, S/P], values [P, K, S/P, h], mask [P, 1, T, S/P].
 ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask);
 
 }  // namespace moec

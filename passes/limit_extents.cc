@@ -12,8 +12,8 @@ Status check(const Shard& shard, ValueId value, std::string_view what, const Tar
     if (dims[axis] > target.limits.extent)
       return unsplittable(shard, value, what, dims[axis],
                           fmt::format("elements along axis {}", axis), target.limits.extent, target,
-                          "fewer tokens (--tokens), a shorter context (--context), or "
-                          "--attention per_head");
+                          "fewer tokens (--tokens), a shorter context (--context), a cache in "
+                          "pages (--kv state), or --attention per_head");
   return {};
 }
 

@@ -21,6 +21,10 @@ const Cache* find_cache(const Manifest& manifest, int64_t layer) {
   return nullptr;
 }
 
+Dims cache_dims(const Cache& cache, int64_t pages) {
+  return {pages, cache.kv_heads, cache.rows / pages, cache.head_dim};
+}
+
 // Each port of each width is bound exactly once, and nothing else is.
 template <class Binding>
 void check_bound(const std::vector<Binding>& bindings, const std::vector<Port>& ports,
@@ -119,20 +123,20 @@ class Walk {
   }
 
   std::optional<Dims> dims_of(SourceKind source, const Shard& shard) const {
-    int64_t rows = manifest_.build.context;
+    const int64_t pages = manifest_.build.cache_pages;
     switch (source) {
       case SourceKind::rope_cos:
       case SourceKind::rope_sin:
         if (!manifest_.rope) return std::nullopt;
         return Dims{tokens_, manifest_.rope->table.columns / 2};
       case SourceKind::attn_mask:
-        return Dims{1, 1, tokens_, keys()};
+        return Dims{pages, 1, tokens_, keys() / pages};
       case SourceKind::kv_write_mask:
-        return Dims{1, 1, rows, tokens_};
+        return Dims{pages, 1, manifest_.build.context / pages, tokens_};
       default: {
         const Cache* cache = find_cache(manifest_, shard.layer);
         if (!cache) return std::nullopt;
-        return Dims{1, cache->kv_heads, cache->rows, cache->head_dim};
+        return cache_dims(*cache, pages);
       }
     }
   }
@@ -198,8 +202,7 @@ void check_states(const Manifest& manifest, const Shard& shard, Findings& findin
   const Cache* cache = find_cache(manifest, shard.layer);
   if (manifest.build.cache == CacheForm::blend && shard.kind == ShardKind::attention && cache)
     for (const char* name : {kKeyState, kValueState})
-      wanted.emplace_back(name,
-                          Type{cache->dtype, {1, cache->kv_heads, cache->rows, cache->head_dim}});
+      wanted.emplace_back(name, Type{cache->dtype, cache_dims(*cache, manifest.build.cache_pages)});
   findings.require(shard.states == wanted, "manifest.type", shard.name,
                    "the shard's {} states are not the {} that its cache asks for",
                    shard.states.size(), wanted.size());

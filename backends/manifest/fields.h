@@ -36,6 +36,7 @@ void each_field(Is<Build> auto& self, auto&& f) {
   f("tokens", self.tokens);
   f("context", self.context);
   f("cache", self.cache);
+  f("cache_pages", self.cache_pages);
   f("routing", self.routing);
   f("exact", self.exact);
   f("experts", self.experts);

@@ -20,7 +20,7 @@
 namespace moec::manifest {
 
 // Raised when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 2;
+inline constexpr int64_t kSchemaVersion = 3;
 
 struct Tool {
   std::string name, version;
@@ -44,6 +44,7 @@ struct Build {
   std::vector<int64_t> tokens;
   int64_t context = 0;
   CacheForm cache = CacheForm::append;
+  int64_t cache_pages = 1;
   std::string routing;  // a name of passes/pass.h RoutingForm
   bool exact = false;
   std::string experts;  // a name of passes/pass.h ExpertForm

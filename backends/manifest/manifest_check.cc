@@ -75,6 +75,12 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
   positive(manifest.model.layers, "model.layers");
   positive(manifest.model.max_positions, "model.max_positions");
   positive(manifest.build.context, "build.context");
+  const int64_t pages = manifest.build.cache_pages;
+  findings.require(pages > 0 && manifest.build.context % pages == 0 &&
+                       (pages == 1 || manifest.build.cache == CacheForm::blend),
+                   "manifest.number", {},
+                   "build.cache_pages is {} for {} rows of a cache of form {}", pages,
+                   manifest.build.context, enum_name(manifest.build.cache));
   findings.require(manifest.masked_value < -1000, "manifest.number", {},
                    "masked_value {} does not hide a score", manifest.masked_value);
   const std::vector<int64_t>& tokens = manifest.build.tokens;

@@ -1,6 +1,7 @@
 // Attention by its definition: one head, one query, one key at a time.
 #include "backends/reference/axis.h"
 #include "backends/reference/eval.h"
+#include "backends/reference/heads.h"
 #include "backends/reference/norm.h"
 #include "backends/reference/tokens.h"
 
@@ -23,27 +24,6 @@ struct Named {
     if (op.cache == CacheForm::blend) write_mask = take();
   }
 };
-
-// [heads, rows, head_dim]
-struct Heads {
-  int64_t rows = 0, head_dim = 0;
-  std::vector<float> data;
-
-  std::span<float> at(int64_t head, int64_t row) {
-    return std::span(data).subspan(static_cast<size_t>((head * rows + row) * head_dim),
-                                   static_cast<size_t>(head_dim));
-  }
-};
-
-Heads split_heads(const Tensor& tokens, int64_t heads, int64_t head_dim) {
-  const TokenRows rows = rows_of(tokens);
-  Heads split{rows.tokens, head_dim, std::vector<float>(rows.data.size())};
-  for (int64_t h = 0; h < heads; ++h)
-    for (int64_t t = 0; t < rows.tokens; ++t)
-      for (int64_t i = 0; i < head_dim; ++i)
-        split.at(h, t)[static_cast<size_t>(i)] = rows.row(t)[static_cast<size_t>(h * head_dim + i)];
-  return split;
-}
 
 // Pair i of token t turns by the angle whose cosine and sine are row t, column i of the tables.
 void rotate(const Attention& op, const Named& in, int64_t token, std::span<float> head) {
@@ -101,7 +81,7 @@ Heads blended(Heads cache, Heads rows, int64_t heads, const Tensor& write_mask) 
 
 Heads joined_with_cache(const Attention& op, const Named& in, const Tensor* cache, Heads rows) {
   if (op.cache == CacheForm::none) return rows;
-  Heads cached{cache->type.dims[2], op.head_dim, cache->data};
+  Heads cached = from_pages(*cache);
   if (op.cache == CacheForm::append)
     return appended(std::move(cached), std::move(rows), op.kv_heads);
   return blended(std::move(cached), std::move(rows), op.kv_heads, *in.write_mask);
@@ -115,10 +95,11 @@ double dot(std::span<const float> a, std::span<const float> b) {
 
 // Σ softmax(scale · q·k + mask) · v for one query of one head.
 void attend(const Attention& op, std::span<const float> q, Heads& k, Heads& v, int64_t kv_head,
-            const float* mask, std::span<float> out) {
+            const std::vector<float>& mask, std::span<float> out) {
   std::vector<float> scores, probs(static_cast<size_t>(k.rows));
   for (int64_t s = 0; s < k.rows; ++s)
-    scores.push_back(static_cast<float>(dot(q, k.at(kv_head, s)) * op.scale + mask[s]));
+    scores.push_back(
+        static_cast<float>(dot(q, k.at(kv_head, s)) * op.scale + mask[static_cast<size_t>(s)]));
   softmax({scores.data(), k.rows}, probs.data());
   for (size_t i = 0; i < out.size(); ++i) {
     double sum = 0;
@@ -138,16 +119,18 @@ std::vector<Tensor> eval(const Attention& op, const Call& call) {
   Heads k = joined_with_cache(op, in, in.k_cache, new_k);
   Heads v = joined_with_cache(op, in, in.v_cache, new_v);
   TokenRows out = zero_rows(q.rows, op.heads * op.head_dim);
-  for (int64_t h = 0; h < op.heads; ++h)
-    for (int64_t t = 0; t < q.rows; ++t)
-      attend(op, q.at(h, t), k, v, h / (op.heads / op.kv_heads), in.mask->data.data() + t * k.rows,
+  for (int64_t t = 0; t < q.rows; ++t) {
+    const std::vector<float> mask = mask_of_query(*in.mask, t);
+    for (int64_t h = 0; h < op.heads; ++h)
+      attend(op, q.at(h, t), k, v, h / (op.heads / op.kv_heads), mask,
              out.row(t).subspan(static_cast<size_t>(h * op.head_dim),
                                 static_cast<size_t>(op.head_dim)));
+  }
   std::vector<Tensor> results = {tensor_of(out, call.types[0])};
   if (op.cache == CacheForm::none) return results;
   const bool whole_cache = op.cache == CacheForm::blend;
-  results.push_back({call.types[1], whole_cache ? std::move(k.data) : std::move(new_k.data)});
-  results.push_back({call.types[2], whole_cache ? std::move(v.data) : std::move(new_v.data)});
+  results.push_back(in_pages(whole_cache ? k : new_k, call.types[1]));
+  results.push_back(in_pages(whole_cache ? v : new_v, call.types[2]));
   return results;
 }
 

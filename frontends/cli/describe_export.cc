@@ -81,6 +81,7 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options) {
                     build.tokens,
                     build.context,
                     build.cache,
+                    build.cache_pages,
                     std::string(enum_name(options.routing)),
                     is_exact(options.routing),
                     std::string(enum_name(options.experts)),

@@ -20,7 +20,7 @@ namespace {
 struct ExportFlags {
   std::string source, out, family_file, dtype, kv, layout, compat, widths = "separate";
   std::vector<int64_t> tokens = {1};
-  int64_t context = 0, experts_per_shard = 0, head_slices = 1;
+  int64_t context = 0, experts_per_shard = 0, head_slices = 0;
   int jobs = 1;
   int spec_version = 0;
   std::optional<uint64_t> seed;
@@ -184,9 +184,10 @@ void add_export_command(CLI::App& app, int& exit_code) {
       ->add_option("--experts-per-shard", flags->experts_per_shard,
                    "With --routing host: experts in a group (default: all)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--head-slices", flags->head_slices, "Vocabulary slices of the head")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command
+      ->add_option("--head-slices", flags->head_slices,
+                   "Vocabulary slices of the head (default: as few as the target takes)")
+      ->check(CLI::PositiveNumber);
   command->add_option("--seeded-weights", flags->seed,
                       "Noise of this seed instead of the checkpoint's weights: for sizes and "
                       "timings. CHECKPOINT may be a config file then");

@@ -20,6 +20,7 @@
 #include "frontends/cli/progress.h"
 #include "frontends/cli/tokenizer.h"
 #include "models/build_shard.h"
+#include "models/fit_target.h"
 #include "models/plan_model.h"
 
 namespace moec {
@@ -52,6 +53,7 @@ Result<Plan> make_plan(const ExportOptions& options, Diagnostics& notes) {
   BuildOptions build = options.build;
   if (build.context == 0)
     build.context = std::min(checkpoint.config.max_positions, kDefaultContext);
+  MOEC_TRY(fit_to_target(checkpoint.config, options.passes.target, build));
   MOEC_ASSIGN(Plan plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),
                                     std::move(build)));
   plan.weight_seed = options.weight_seed;

@@ -15,7 +15,8 @@ struct ExportOptions {
   std::string source;                      // checkpoint folder; with a seed also a config file
   std::string out;                         // folder to write; see prepare_folder
   std::optional<std::string> family_file;  // a family descriptor instead of a compiled-in one
-  BuildOptions build;                      // context 0: the smaller of the model's and 512
+  // context 0: the smaller of the model's and 512; head_slices 0: what the target asks for
+  BuildOptions build;
   PassOptions passes;
   CoremlOptions coreml;
   std::optional<uint64_t> weight_seed;  // noise instead of the checkpoint's weights

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/manifest/manifest_file.h"
+#include "backends/reference/heads.h"
 #include "backends/weights/weight_reader.h"
 #include "frontends/cli/read_shard.h"
 #include "frontends/cli/step_inputs.h"
@@ -12,17 +13,6 @@
 
 namespace moec {
 namespace {
-
-// The rows of a cache that the chunk's tokens wrote, [kv_heads, count, head_dim].
-std::vector<float> load_cache_rows(const LayerCache& cache, bool keys, const Chunk& chunk) {
-  const std::vector<float>& values = keys ? cache.k : cache.v;
-  std::vector<float> rows;
-  for (int64_t head = 0; head < cache.kv_heads; ++head) {
-    auto begin = values.begin() + (head * cache.rows + chunk.position) * cache.head_dim;
-    rows.insert(rows.end(), begin, begin + chunk.count * cache.head_dim);
-  }
-  return rows;
-}
 
 // A table file as a weight table of one tensor, so that rows are read as slices of it.
 Result<WeightReader> open_table(const manifest::TableFile& table, const std::string& folder) {
@@ -156,7 +146,7 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
       const bool keys = binding.sink == SinkKind::k_rows;
       LayerCache& cache = caches.at(shard.layer);
       std::vector<float>& rows = keys ? chunk.k_rows : chunk.v_rows;
-      rows = take_cache_rows(tensor, chunk.count);
+      rows = take_cache_rows(tensor, 0, chunk.count);
       store_cache_rows(keys ? cache.k : cache.v, cache, rows, chunk.position);
       return;
     }
@@ -185,8 +175,9 @@ void Session::Impl::take_states(const manifest::Shard& shard, const Executor& ex
   for (const manifest::Port& state : shard.states) {
     const bool keys = state.name == kKeyState;
     LayerCache& cache = caches.at(shard.layer);
-    (keys ? cache.k : cache.v) = executor.state(state.name)->data;
-    (keys ? chunk.k_rows : chunk.v_rows) = load_cache_rows(cache, keys, chunk);
+    const Tensor& after = *executor.state(state.name);
+    (keys ? cache.k : cache.v) = from_pages(after).data;
+    (keys ? chunk.k_rows : chunk.v_rows) = take_cache_rows(after, chunk.position, chunk.count);
   }
 }
 

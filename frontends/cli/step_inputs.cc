@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/reference/heads.h"
 #include "ir/invariant.h"
 
 namespace moec {
@@ -47,17 +48,18 @@ Rows unpack_rows(const Tensor& tensor, int64_t count) {
 Tensor attention_mask(const manifest::Port& port, CacheForm cache, int64_t context,
                       int64_t position, int64_t window, double masked_value) {
   Tensor mask = zeros(port);
-  const int64_t tokens = port.dims[2], keys = port.dims[3];
+  const int64_t pages = port.dims[0], tokens = port.dims[2], rows = port.dims[3];
   for (int64_t t = 0; t < tokens; ++t) {
     const int64_t query = position + t;
-    for (int64_t key = 0; key < keys; ++key) {
+    for (int64_t key = 0; key < pages * rows; ++key) {
       // Cache rows hold their own position; with append, row r is empty from `position` on and the
       // new tokens follow the cache.
       const bool is_new = cache == CacheForm::append ? key >= context : key >= position;
       const int64_t at = cache == CacheForm::append && is_new ? position + key - context : key;
       const bool filled = is_new || key < position;
       const bool seen = filled && at <= query && (window == 0 || at > query - window);
-      if (!seen) mask.data[static_cast<size_t>(t * keys + key)] = static_cast<float>(masked_value);
+      const int64_t index = (key / rows * tokens + t) * rows + key % rows;
+      if (!seen) mask.data[static_cast<size_t>(index)] = static_cast<float>(masked_value);
     }
   }
   return mask;
@@ -72,20 +74,21 @@ Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count) {
 }
 
 Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values) {
-  Tensor tensor{port.type(), values};
-  MOEC_CHECK(tensor.type.elements() == static_cast<int64_t>(values.size()),
+  const Type type = port.type();
+  MOEC_CHECK(type.elements() == static_cast<int64_t>(values.size()),
              "cache of {} values for port {}", values.size(), port.name);
-  return tensor;
+  Heads heads{type.dims[0] * type.dims[2], type.dims[3], values};
+  return in_pages(heads, type);
 }
 
-std::vector<float> take_cache_rows(const Tensor& tensor, int64_t count) {
-  const int64_t heads = tensor.type.dims[1], tokens = tensor.type.dims[2],
-                dim = tensor.type.dims[3];
+std::vector<float> take_cache_rows(const Tensor& tensor, int64_t begin, int64_t count) {
+  Heads all = from_pages(tensor);
   std::vector<float> rows;
-  for (int64_t head = 0; head < heads; ++head) {
-    auto begin = tensor.data.begin() + head * tokens * dim;
-    rows.insert(rows.end(), begin, begin + count * dim);
-  }
+  for (int64_t head = 0; head < tensor.type.dims[1]; ++head)
+    for (int64_t row = begin; row < begin + count; ++row) {
+      const std::span<const float> vector = all.at(head, row);
+      rows.insert(rows.end(), vector.begin(), vector.end());
+    }
   return rows;
 }
 

@@ -17,10 +17,10 @@ Tensor attention_mask(const manifest::Port& port, CacheForm cache, int64_t conte
                       int64_t position, int64_t window, double masked_value);
 Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count);
 
-// A cache as a port takes it, and new rows [1, K, T, h] taken from an output: `count` of T are
-// kept.
+// A cache [kv_heads, S, head_dim] as a port takes it, in pages or whole, and `count` rows of each
+// head, [kv_heads, count, head_dim], of a port's cache or new rows.
 Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values);
-std::vector<float> take_cache_rows(const Tensor& tensor, int64_t count);
+std::vector<float> take_cache_rows(const Tensor& tensor, int64_t begin, int64_t count);
 // Puts new rows [kv_heads, count, head_dim] at `position`.
 void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
                       const std::vector<float>& rows, int64_t position);

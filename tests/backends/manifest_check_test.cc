@@ -56,9 +56,13 @@ TEST_P(ManifestFault, IsFound) {
 
 const Fault kFaults[] = {
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 2"},
+     "the manifest has schema version 99, this moec reads version 3"},
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
     {"context", [](Manifest& m) { m.build.context = kHuge; }, "manifest.number", "build.context"},
+    {"no_pages", [](Manifest& m) { m.build.cache_pages = 0; }, "manifest.number",
+     "build.cache_pages is 0"},
+    {"pages_of_appended", [](Manifest& m) { m.build.cache_pages = 2; }, "manifest.number",
+     "build.cache_pages is 2"},
     {"mask", [](Manifest& m) { m.masked_value = 0; }, "manifest.number", "masked_value 0"},
     {"no_widths", [](Manifest& m) { m.build.tokens.clear(); }, "manifest.number", "build.tokens"},
     {"descending",

@@ -42,8 +42,9 @@ class SampleManifest {
     Manifest& m = manifest_;
     m.tool = {"moec", "0.1.0"};
     m.model = {"qwen3_moe", "ffeeddccbbaa99887766554433221100", kHidden, kVocab, 2, 64, 1e-6, true};
-    m.build = {"onnx",   ShardFormat::onnx, DType::f32, Layout::rows, {1, 4},
-               kContext, CacheForm::append, "host",     true,         "unrolled"};
+    m.build = {"onnx",    ShardFormat::onnx, DType::f32, Layout::rows, {1, 4},
+               kContext,  CacheForm::append, 1,          "host",       true,
+               "unrolled"};
     m.tokenizer = manifest::TokenizerKind::bytes;
     m.embedding = {file("embed.bin", kVocab * kHidden * 2), DType::f16, kVocab, kHidden};
     m.rope = {{file("rope.bin", 64 * kHeadDim * 2), DType::f16, 64, kHeadDim}, RopeStyle::half};

@@ -59,6 +59,48 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"tree", {"--sum", "tree"}}, Variant{"head_slices", {"--head-slices", "3"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// The Neural Engine's own rules, with another limit for the extents.
+std::string target_with_extents_up_to(int64_t limit) {
+  json target = read_json(source_path("backends/targets/ane.json"));
+  for (json& rule : target.at("rules"))
+    if (rule.at("id") == "S2.h13") rule.at("limit") = limit;
+  std::string path = fresh_folder("target") + "/ane.json";
+  std::ofstream(path) << target.dump();
+  return path;
+}
+
+TEST(CoremlExport, CacheBeyondTheExtentIsInPages) {
+  const std::string out = fresh_folder("out");
+  const std::string target = target_with_extents_up_to(64);
+  for (const char* golden_case : {"qwen3_moe_a", "olmoe_b"}) {
+    expect_fine(export_case(
+        golden_case, out, {"--force", "--target", target, "--context", "96", "--tokens", "1,16"}));
+    EXPECT_EQ(read_json(out + "/manifest.json").at("build").at("cache_pages"), 2);
+    expect_fine(run_command({"check", out, "--target", target, "--chip", "m1"}));
+    expect_fine(validate_case(golden_case, out, {"--precision", "f16"}));
+  }
+  const Outcome io = export_case("qwen3_moe_a", out,
+                                 {"--force", "--target", target, "--context", "96", "--kv", "io",
+                                  "--dump-dir", fresh_folder("dump")});
+  EXPECT_EQ(io.exit_code, kExitBadInput);
+  EXPECT_THAT(io.err, testing::AllOf(HasSubstr("limit.unsplittable"), HasSubstr("--kv state")));
+}
+
+TEST(CoremlExport, VocabularyIsCutForTheTarget) {
+  const std::string out = fresh_folder("out");
+  json target = read_json(source_path("backends/targets/ane.json"));
+  for (json& rule : target.at("rules"))
+    if (rule.at("id") == "S3") rule.at("limit") = 64;
+  const std::string path = fresh_folder("target") + "/ane.json";
+  std::ofstream(path) << target.dump();
+  expect_fine(export_case("mixtral_a", out, {"--target", path}));
+  const json manifest = read_json(out + "/manifest.json");
+  const int64_t vocab = manifest.at("model").at("vocab");
+  EXPECT_EQ(static_cast<int64_t>(manifest.at("logits").at("slices").size()), (vocab + 63) / 64);
+  expect_fine(run_command({"check", out, "--target", path}));
+  expect_fine(validate_case("mixtral_a", out, {"--precision", "f16"}));
+}
+
 TEST(CoremlExport, SameBytesForAnyNumberOfJobsAndRuns) {
   const std::string one = fresh_folder("one"), four = fresh_folder("four");
   expect_fine(export_ane("qwen3_moe_a", one, {"--tokens", "1,8"}));

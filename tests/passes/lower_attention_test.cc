@@ -14,9 +14,10 @@ struct Case {
   QkNorm qk_norm;
   int64_t kv_heads;
   int64_t tokens;
+  int64_t pages = 1;
 };
 
-constexpr int64_t kHeads = 6, kHeadDim = 8, kCached = 5;
+constexpr int64_t kHeads = 6, kHeadDim = 8, kCached = 5;  // rows of a page
 
 Shard attention_shard(const Case& c, DType dtype = DType::f32) {
   Builder b("attn", Form::model);
@@ -32,14 +33,14 @@ Shard attention_shard(const Case& c, DType dtype = DType::f32) {
   }
   const int64_t cached = c.cache == CacheForm::none ? 0 : kCached;
   const int64_t keys = c.cache == CacheForm::blend ? cached : cached + c.tokens;
-  operands.push_back(plain("attn_mask", {1, 1, c.tokens, keys}));
+  operands.push_back(plain("attn_mask", {c.pages, 1, c.tokens, keys}));
   if (c.qk_norm != QkNorm::none)
     for (const char* name : {"q_norm", "k_norm"}) operands.push_back(plain(name, {kHeadDim}));
   if (c.cache != CacheForm::none)
     for (const char* name : {"k_cache", "v_cache"})
-      operands.push_back(plain(name, {1, c.kv_heads, cached, kHeadDim}));
+      operands.push_back(plain(name, {c.pages, c.kv_heads, cached, kHeadDim}));
   if (c.cache == CacheForm::blend)
-    operands.push_back(plain("kv_write_mask", {1, 1, cached, c.tokens}));
+    operands.push_back(plain("kv_write_mask", {c.pages, 1, cached, c.tokens}));
   const Attention op{.heads = kHeads,
                      .kv_heads = c.kv_heads,
                      .head_dim = kHeadDim,
@@ -95,6 +96,32 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(RopeStyle::none, RopeStyle::half, RopeStyle::interleaved),
                      testing::Values(QkNorm::none, QkNorm::per_head)),
     case_name);
+
+using PagedAxes = std::tuple<Layout, AttentionForm, int64_t>;
+
+class LowerPagedAttention : public testing::TestWithParam<PagedAxes> {};
+
+TEST_P(LowerPagedAttention, KeepsValuesAndNoAxisSpansThePages) {
+  const auto [layout, form, pages] = GetParam();
+  for (int64_t kv_heads : {1, 2, 6}) {
+    for (int64_t tokens : {1, 3}) {
+      const Case c{layout,          form,     CacheForm::blend,
+                   RopeStyle::half, kHeadDim, QkNorm::per_head,
+                   kv_heads,        tokens,   pages};
+      const Shard before = attention_shard(c);
+      const Shard after = run_passes(before, "lower_attention", {.attention = form});
+      expect_same_values(before, after);
+      for (const Value& value : after.values)
+        for (int64_t size : value.type.dims) EXPECT_NE(size, pages * kCached) << value.name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllForms, LowerPagedAttention,
+                         testing::Combine(testing::ValuesIn(kTokenLayouts),
+                                          testing::Values(AttentionForm::batched,
+                                                          AttentionForm::per_head),
+                                          testing::Values(2, 5)));
 
 Case grouped(AttentionForm form) {
   return {Layout::channels, form, CacheForm::append, RopeStyle::half, kHeadDim, QkNorm::none, 2, 3};
