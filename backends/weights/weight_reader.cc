@@ -19,7 +19,7 @@ StreamReport& StreamReport::operator+=(const StreamReport& other) {
 
 namespace {
 
-// The program itself, its plan and its graphs; measured, see the README's figures.
+// The program itself, its plan and its graphs. The README has peaks of whole exports.
 constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
 // Of a file in the making.
 constexpr uint64_t kWriterBytes = uint64_t{12} << 20;
