@@ -92,6 +92,7 @@ Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& we
     if (options.on_progress) options.on_progress(tile.size());
     return {};
   };
+  MOEC_ASSIGN(ViewSeries views, weights.series(layout.views(), options.tile_bytes));
   for (const auto& entry : layout.entries()) {
     const auto size = static_cast<uint64_t>(dtype_bytes(entry.dtype));
     MOEC_TRY(blobs.begin(blob_dtype(entry.dtype), entry.bytes / size));
@@ -102,7 +103,7 @@ Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& we
       continue;
     }
     StreamReport stream;
-    MOEC_TRY(weights.stream(entry.view, options.tile_bytes, sink, stream));
+    MOEC_TRY(views.next(sink, stream));
     MOEC_CHECK(blobs.file().bytes() == entry.offset + entry.bytes, "{} delivered {} bytes, not {}",
                entry.key, blobs.file().bytes() - entry.offset, entry.bytes);
     add_tensor(entry, stream, report);

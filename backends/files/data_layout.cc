@@ -57,6 +57,13 @@ const DataLayout::Entry& DataLayout::find_key(const std::string& key) const {
   return entries_[found->second];
 }
 
+std::vector<WeightView> DataLayout::views() const {
+  std::vector<WeightView> views;
+  for (const Entry& entry : entries_)
+    if (entry.literal.empty()) views.push_back(entry.view);
+  return views;
+}
+
 uint64_t DataLayout::file_bytes() const {
   return entries_.empty() ? 0 : entries_.back().offset + entries_.back().bytes;
 }

@@ -40,6 +40,7 @@ class DataLayout {
   const Entry& find_literal(const std::string& bytes, DType dtype) const;
 
   const std::vector<Entry>& entries() const { return entries_; }
+  std::vector<WeightView> views() const;  // of the entries that are no literals, in their order
   bool empty() const { return entries_.empty(); }
   uint64_t file_bytes() const;
   uint64_t weight_bytes() const;  // of the views: without heads, gaps and literals

@@ -69,10 +69,11 @@ Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weig
     if (options.on_progress) options.on_progress(tile.size());
     return {};
   };
+  MOEC_ASSIGN(ViewSeries views, weights.series(layout.views(), options.tile_bytes));
   for (const auto& entry : layout.entries()) {
     MOEC_TRY(file.pad_to(entry.offset));
     StreamReport stream;
-    MOEC_TRY(weights.stream(entry.view, options.tile_bytes, sink, stream));
+    MOEC_TRY(views.next(sink, stream));
     MOEC_CHECK(file.bytes() == entry.offset + entry.bytes, "{} delivered {} bytes, not {}",
                entry.key, file.bytes() - entry.offset, entry.bytes);
     report.tensors.push_back(

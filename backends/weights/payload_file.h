@@ -27,8 +27,9 @@ class PayloadFile {
   // Exactly `bytes` bytes from `offset`. The range must lie inside the file as it was opened.
   Status read(uint64_t offset, std::byte* to, size_t bytes) const;
 
-  // The same past the page cache, by way of `bounce`, which has kBounceBytes and lies at a multiple
-  // of kBlockBytes. Through the cache where the file system does not offer it.
+  // The same, but what the page cache does not hold yet is read past it, by way of `bounce`, which
+  // has kBounceBytes and lies at a multiple of kBlockBytes. All goes through the cache where the
+  // file system does not offer that.
   static constexpr size_t kBlockBytes = 4096;
   static constexpr size_t kBounceBytes = (size_t{1} << 20) + 2 * kBlockBytes;
   Status read_direct(uint64_t offset, std::byte* to, size_t bytes, std::byte* bounce) const;
@@ -39,12 +40,16 @@ class PayloadFile {
  private:
   PayloadFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
 
+  // Whether the page cache holds these bytes; false where the system does not tell.
+  bool is_cached(uint64_t offset, size_t bytes) const;
+
   // How many bytes from `offset` on are in `to`; 0 where the read must go through the cache.
   size_t read_blocks(uint64_t offset, std::byte* to, size_t bytes, std::byte* bounce) const;
 
   std::string path_;
   int descriptor_ = -1;
-  int direct_ = -1;  // for reads past the page cache; -1 where the file system has none
+  int direct_ = -1;        // for reads past the page cache; -1 where the file system has none
+  void* pages_ = nullptr;  // the file mapped, only to ask which pages are cached; never touched
   uint64_t size_ = 0;
   timespec changed_{};
 };

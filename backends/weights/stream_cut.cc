@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "backends/weights/convert.h"
+#include "ir/invariant.h"
 
 namespace moec {
 namespace {
@@ -15,30 +16,41 @@ namespace {
 // Smaller blocks would spend their time on calls instead of on bytes.
 constexpr uint64_t kLeastBlockBytes = uint64_t{64} << 10;
 
-// A stretch of the view that is read at once.
+// A stretch of a view that is read at once.
 struct Block {
+  size_t view = 0;  // its number in the series
   Region region;
   uint64_t elements = 0;
 };
 
-// The blocks in order.
+// The blocks of all views, in order.
 class Blocks {
  public:
-  explicit Blocks(const Cut& cut) : cut_(cut) {}
+  explicit Blocks(std::span<const Cut> cuts) : cuts_(cuts) {}
 
-  bool done() const { return at_ == cut_.elements; }
+  bool done() const { return cuts_.empty(); }
   Block next() {
+    const Cut& cut = cuts_.front();
     Block block;
-    const uint64_t end = std::min(cut_.elements, at_ + cut_.block);
-    const int64_t next = first_region(cut_.node->type().dims, static_cast<int64_t>(at_),
+    block.view = view_;
+    const uint64_t end = std::min(cut.elements, at_ + cut.block);
+    const int64_t next = first_region(cut.node->type().dims, static_cast<int64_t>(at_),
                                       static_cast<int64_t>(end), block.region);
     block.elements = static_cast<uint64_t>(next) - at_;
     at_ = static_cast<uint64_t>(next);
+    if (at_ == cut.elements) advance();
     return block;
   }
 
  private:
-  const Cut& cut_;
+  void advance() {
+    cuts_ = cuts_.subspan(1);
+    ++view_;
+    at_ = 0;
+  }
+
+  std::span<const Cut> cuts_;  // from the current view on
+  size_t view_ = 0;
   uint64_t at_ = 0;
 };
 
@@ -58,41 +70,47 @@ Status deliver(const Cut& cut, const Block& block, const std::byte* from, const 
   return {};
 }
 
+ReadContext new_context(const std::vector<PayloadFile>& files, const ReaderOptions& options,
+                        StreamReport& report) {
+  return {files, options, report, {}, std::vector<bool>(files.size())};
+}
+
 Status stream_alone(const Cut& cut, const std::vector<PayloadFile>& files,
                     const ReaderOptions& options, const TileSink& sink, StreamReport& report) {
-  ReadContext context{files, options, report, {}, std::vector<bool>(files.size())};
+  ReadContext context = new_context(files, options, report);
   auto buffer = context.scratch.take(static_cast<size_t>(cut.block_bytes()));
   Status status;
-  for (Blocks blocks(cut); status && !blocks.done();) {
+  for (Blocks blocks({&cut, 1}); status && !blocks.done();) {
     const Block block = blocks.next();
     status = read_block(cut, block, buffer.data(), context);
     if (status) status = deliver(cut, block, buffer.data(), sink);
   }
-  report.peak_scratch = context.scratch.peak();
+  report.peak_scratch = std::max(report.peak_scratch, context.scratch.peak());
   return status;
 }
 
+}  // namespace
+
 // Block number n lies in slot n % slots until it is delivered. Readers take numbers in turn.
-class ParallelStream {
+class CutSeries::Readers {
  public:
-  ParallelStream(const Cut& cut, const std::vector<PayloadFile>& files,
-                 const ReaderOptions& options, uint64_t slots)
-      : cut_(cut), files_(files), options_(options), blocks_(cut), slots_(slots) {
-    for (uint64_t i = 0; i < slots; ++i)
-      slots_[i].data.reset(new std::byte[static_cast<size_t>(cut.block_bytes())]);
-    for (uint64_t i = 0; i < slots; ++i) readers_.emplace_back([this] { read(); });
+  Readers(std::span<const Cut> cuts, const std::vector<PayloadFile>& files,
+          const ReaderOptions& options, const Slots& slots)
+      : cuts_(cuts), files_(files), options_(options), blocks_(cuts), slots_(slots.count) {
+    for (Slot& slot : slots_) slot.data.reset(new std::byte[slots.block_bytes]);
+    for (uint64_t i = 0; i < slots.count; ++i) readers_.emplace_back([this] { read(); });
   }
-  ~ParallelStream() {
+  ~Readers() {
     stop();
     for (std::thread& reader : readers_) reader.join();
   }
 
   // The first failure in the order of the blocks ends the stream, as it would with one reader.
-  Status deliver_all(const TileSink& sink, StreamReport& report) {
-    while (Slot* slot = wait_for_next()) {
+  Status deliver_view(size_t view, const TileSink& sink, StreamReport& report) {
+    while (Slot* slot = wait_for_next(view)) {
       report += slot->report;
       MOEC_TRY(std::move(slot->status));
-      MOEC_TRY(deliver(cut_, slot->block, slot->data.get(), sink));
+      MOEC_TRY(deliver(cuts_[view], slot->block, slot->data.get(), sink));
       free_next();
     }
     return {};
@@ -109,10 +127,10 @@ class ParallelStream {
 
   void read() {
     StreamReport report;
-    ReadContext context{files_, options_, report, {}, std::vector<bool>(files_.size())};
+    ReadContext context = new_context(files_, options_, report);
     while (Slot* slot = wait_for_work()) {
       report = {};
-      slot->status = read_block(cut_, slot->block, slot->data.get(), context);
+      slot->status = read_block(cuts_[slot->block.view], slot->block, slot->data.get(), context);
       slot->report = report;
       {
         const std::lock_guard lock(mutex_);
@@ -133,13 +151,13 @@ class ParallelStream {
     return &slot;
   }
 
-  // The next slot in order, full; null after the last.
-  Slot* wait_for_next() {
+  // The next slot in order, full; null after the view's last.
+  Slot* wait_for_next(size_t view) {
     std::unique_lock lock(mutex_);
     if (blocks_.done() && delivered_ == taken_) return nullptr;
     Slot& slot = slots_[delivered_ % slots_.size()];
     changed_.wait(lock, [&] { return slot.full; });
-    return &slot;
+    return slot.block.view == view ? &slot : nullptr;
   }
 
   void free_next() {
@@ -158,7 +176,7 @@ class ParallelStream {
     changed_.notify_all();
   }
 
-  const Cut& cut_;
+  const std::span<const Cut> cuts_;
   const std::vector<PayloadFile>& files_;
   const ReaderOptions& options_;
   std::mutex mutex_;
@@ -170,8 +188,6 @@ class ParallelStream {
   std::vector<std::thread> readers_;
 };
 
-}  // namespace
-
 Result<Cut> cut_view(NodePtr node, size_t tile_bytes, const ReaderOptions& options) {
   if (NodePtr ordered = node->in_c_order()) node = std::move(ordered);
   const uint64_t width = node->width();
@@ -180,28 +196,47 @@ Result<Cut> cut_view(NodePtr node, size_t tile_bytes, const ReaderOptions& optio
   const uint64_t wanted =
       node->reorders() ? std::max(cut.tile, fit(options.gather_bytes)) : cut.tile;
   cut.block = std::min(wanted, cut.elements);
-  while (cut.held_bytes(options) > options.memory_bytes && cut.block_bytes() > kLeastBlockBytes)
+  const auto held = [&] { return cut.block_bytes() + cut.scratch_bytes(options); };
+  while (held() > options.memory_bytes && cut.block_bytes() > kLeastBlockBytes)
     cut.block = (cut.block + 1) / 2;
-  if (cut.held_bytes(options) <= options.memory_bytes) return cut;
+  if (held() <= options.memory_bytes) return cut;
   return fail("weights.over_budget",
               fmt::format("reading {} in blocks of {} bytes takes {} bytes, the budget is {}",
-                          to_string(node->type()), cut.block_bytes(), cut.held_bytes(options),
-                          options.memory_bytes),
+                          to_string(node->type()), cut.block_bytes(), held(), options.memory_bytes),
               "give more memory, or use fewer jobs");
 }
 
-uint64_t blocks_held(const Cut& cut, const ReaderOptions& options) {
-  const uint64_t blocks = (cut.elements + cut.block - 1) / cut.block;
-  const uint64_t room = options.memory_bytes / cut.held_bytes(options);
-  return std::max<uint64_t>(1, std::min({blocks, room, options.readers}));
+Slots choose_slots(std::span<const Cut> cuts, const ReaderOptions& options) {
+  Slots slots;
+  uint64_t blocks = 0;
+  for (const Cut& cut : cuts) {
+    slots.block_bytes = std::max(slots.block_bytes, cut.block_bytes());
+    slots.scratch_bytes = std::max(slots.scratch_bytes, cut.scratch_bytes(options));
+    blocks += cut.block_count();
+  }
+  const uint64_t each = std::max<uint64_t>(1, slots.block_bytes + slots.scratch_bytes);
+  slots.count =
+      std::max<uint64_t>(1, std::min({blocks, options.memory_bytes / each, options.readers}));
+  return slots;
 }
 
-Status stream_cut(const Cut& cut, const std::vector<PayloadFile>& files,
-                  const ReaderOptions& options, const TileSink& sink, StreamReport& report) {
-  const uint64_t slots = blocks_held(cut, options);
-  if (slots == 1) return stream_alone(cut, files, options, sink, report);
-  report.peak_scratch = slots * cut.held_bytes(options);
-  return ParallelStream(cut, files, options, slots).deliver_all(sink, report);
+CutSeries::CutSeries(std::vector<Cut> cuts, const std::vector<PayloadFile>& files,
+                     const ReaderOptions& options)
+    : cuts_(std::move(cuts)),
+      files_(files),
+      options_(options),
+      slots_(choose_slots(cuts_, options_)) {
+  if (slots_.count > 1) readers_ = std::make_unique<Readers>(cuts_, files_, options_, slots_);
+}
+
+CutSeries::~CutSeries() = default;
+
+Status CutSeries::next(const TileSink& sink, StreamReport& report) {
+  MOEC_CHECK(next_ < cuts_.size(), "a series of {} views has no further one", cuts_.size());
+  const size_t view = next_++;
+  if (!readers_) return stream_alone(cuts_[view], files_, options_, sink, report);
+  report.peak_scratch = std::max(report.peak_scratch, slots_.held_bytes());
+  return readers_->deliver_view(view, sink, report);
 }
 
 }  // namespace moec

@@ -27,6 +27,17 @@ constexpr uint64_t kLeastBytes = uint64_t{4} << 20;
 // As many reads under way keep a disk busy; more conversions at a time than that gain nothing.
 constexpr uint64_t kReaders = 4;
 
+// Findings about a view whose place has no tensor get the first that the view shows.
+Diagnostics naming_tensor(const WeightView& view, Diagnostics findings) {
+  std::string tensor;
+  for_each_tensor(view, [&](const TensorSource& source, const Type&) {
+    if (tensor.empty()) tensor = source.name;
+  });
+  for (Diagnostic& finding : findings)
+    if (finding.place.tensor.empty()) finding.place.tensor = tensor;
+  return findings;
+}
+
 }  // namespace
 
 Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs) {
@@ -68,22 +79,64 @@ Result<WeightReader> WeightReader::open(WeightTable table, ReaderOptions options
 
 const WeightTable& WeightReader::table() const { return impl_->table; }
 
+static Result<Cut> cut_of(const WeightView& view, const WeightTable& table, size_t tile_bytes,
+                          const ReaderOptions& options) {
+  auto node = compile_view(view, table);
+  if (!node) return fail(naming_tensor(view, std::move(node.error())));
+  auto cut = cut_view(std::move(*node), tile_bytes, options);
+  if (!cut) return fail(naming_tensor(view, std::move(cut.error())));
+  return cut;
+}
+
 Result<ViewCost> WeightReader::cost(const WeightView& view, size_t tile_bytes) const {
-  MOEC_ASSIGN(NodePtr node, compile_view(view, impl_->table));
   const ReaderOptions& options = impl_->options;
-  MOEC_ASSIGN(const Cut cut, cut_view(std::move(node), tile_bytes, options));
-  return ViewCost{cut.elements * cut.node->width(),
-                  blocks_held(cut, options) * cut.held_bytes(options)};
+  MOEC_ASSIGN(const Cut cut, cut_of(view, impl_->table, tile_bytes, options));
+  return ViewCost{cut.elements * cut.node->width(), choose_slots({&cut, 1}, options).held_bytes()};
+}
+
+struct ViewSeries::Impl {
+  Impl(std::vector<WeightView> views_in, std::vector<Cut> cuts_in,
+       const std::vector<PayloadFile>& files, const ReaderOptions& options)
+      : views(std::move(views_in)), cuts(std::move(cuts_in), files, options) {}
+
+  std::vector<WeightView> views;
+  CutSeries cuts;
+  size_t next = 0;
+};
+
+ViewSeries::ViewSeries(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ViewSeries::ViewSeries(ViewSeries&&) noexcept = default;
+ViewSeries::~ViewSeries() = default;
+
+Status ViewSeries::next(const TileSink& sink, StreamReport& report) {
+  bool sink_failed = false;
+  const TileSink watched = [&](std::span<const std::byte> tile) {
+    Status taken = sink(tile);
+    sink_failed = !taken;
+    return taken;
+  };
+  StreamReport own;
+  Status status = impl_->cuts.next(watched, own);
+  report += own;
+  const WeightView& view = impl_->views[impl_->next++];
+  if (status || sink_failed) return status;
+  return fail(naming_tensor(view, std::move(status.error())));
+}
+
+Result<ViewSeries> WeightReader::series(std::vector<WeightView> views, size_t tile_bytes) const {
+  std::vector<Cut> cuts;
+  for (const WeightView& view : views) {
+    MOEC_ASSIGN(Cut cut, cut_of(view, impl_->table, tile_bytes, impl_->options));
+    cuts.push_back(std::move(cut));
+  }
+  return ViewSeries(std::make_unique<ViewSeries::Impl>(std::move(views), std::move(cuts),
+                                                       impl_->files, impl_->options));
 }
 
 Status WeightReader::stream(const WeightView& view, size_t tile_bytes, const TileSink& sink,
                             StreamReport& report) const {
-  MOEC_ASSIGN(NodePtr node, compile_view(view, impl_->table));
-  MOEC_ASSIGN(const Cut cut, cut_view(std::move(node), tile_bytes, impl_->options));
-  StreamReport own;
-  Status status = stream_cut(cut, impl_->files, impl_->options, sink, own);
-  report += own;
-  return status;
+  MOEC_ASSIGN(ViewSeries only, series({view}, tile_bytes));
+  return only.next(sink, report);
 }
 
 Result<std::vector<float>> WeightReader::read_f32(const WeightView& view,

@@ -30,8 +30,8 @@ struct ReaderOptions {
   // How many blocks of a view are read and converted at a time, each by a thread of its own, while
   // the sink takes an earlier one. With 1 the caller's thread does it all.
   uint64_t readers = 1;
-  // Large reads go past the page cache: what is read once is not worth keeping, and one copy less
-  // is twice as fast.
+  // Large reads of what the page cache does not hold go past it: what is read once is not worth
+  // keeping, and one copy less is twice as fast.
   bool past_cache = false;
 };
 
@@ -48,16 +48,35 @@ struct ViewCost {
 };
 
 struct StreamReport {
-  uint64_t elements = 0;      // delivered
-  uint64_t overflows = 0;     // finite values that a cast, scale or dequant made infinite
-  uint64_t nans = 0;          // NaNs among the delivered elements
-  uint64_t bytes_read = 0;    // from files
-  uint64_t peak_scratch = 0;  // the most bytes held in buffers at one time
+  uint64_t elements = 0;    // delivered
+  uint64_t overflows = 0;   // finite values that a cast, scale or dequant made infinite
+  uint64_t nans = 0;        // NaNs among the delivered elements
+  uint64_t bytes_read = 0;  // from files
+  // The most bytes held in buffers at one time; with several readers an upper bound.
+  uint64_t peak_scratch = 0;
   StreamReport& operator+=(const StreamReport& other);
 };
 
 // Takes the next bytes of a view, little-endian. A failure ends the stream and is handed on.
 using TileSink = std::function<Status(std::span<const std::byte> tile)>;
+
+// Views that are delivered one after the other. While one is delivered, what follows it is read, so
+// that a series of small views keeps the disk as busy as one large view. Must not outlive its
+// reader.
+class ViewSeries {
+ public:
+  ViewSeries(ViewSeries&&) noexcept;
+  ~ViewSeries();
+
+  // Delivers the next view. As WeightReader::stream(). After a failure there is no next one.
+  Status next(const TileSink& sink, StreamReport& report);
+
+ private:
+  friend class WeightReader;
+  struct Impl;
+  explicit ViewSeries(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
 
 // May be used from several threads at once.
 class WeightReader {
@@ -76,8 +95,13 @@ class WeightReader {
   // weights.out_of_range, weights.over_budget (ReaderOptions::memory_bytes).
   Result<ViewCost> cost(const WeightView& view, size_t tile_bytes = kDefaultTileBytes) const;
 
-  // Delivers the view in tiles of at most `tile_bytes` (but at least one element). Adds to
-  // `report`. Further errors: weights.read, weights.file_changed.
+  // The views, to be delivered in this order in tiles of at most `tile_bytes` (but at least one
+  // element). Errors as cost().
+  Result<ViewSeries> series(std::vector<WeightView> views,
+                            size_t tile_bytes = kDefaultTileBytes) const;
+
+  // A series of one view. Adds to `report`. Further errors: weights.read, weights.file_changed.
+  // Errors name the tensor.
   Status stream(const WeightView& view, size_t tile_bytes, const TileSink& sink,
                 StreamReport& report) const;
 

@@ -1,4 +1,6 @@
 // Streams with several readers, past the page cache, and in a budget.
+#include <fcntl.h>
+
 #include <filesystem>
 
 #include "backends/weights/weight_reader.h"
@@ -47,6 +49,15 @@ class WeightsStream : public testing::Test {
   const WeightView as_f16_ = then(tensor_view("w", kMatrix), CastStep{DType::f16});
 };
 
+// Takes `bytes` bytes of the file from the page cache, so that they are read from the disk again.
+void forget(const std::string& path, off_t bytes) {
+  const int file = ::open(path.c_str(), O_RDWR);
+  ASSERT_GE(file, 0);
+  EXPECT_EQ(::fsync(file), 0);
+  EXPECT_EQ(::posix_fadvise(file, 0, bytes, POSIX_FADV_DONTNEED), 0);
+  ::close(file);
+}
+
 void expect_same(const Streamed& one, const Streamed& other) {
   EXPECT_FALSE(one.bytes.empty());
   EXPECT_EQ(one.bytes == other.bytes, true);
@@ -71,7 +82,10 @@ TEST_F(WeightsStream, PastThePageCacheTheSameBytesArrive) {
   const Streamed through = stream(as_f16_, {}, 300 << 10);
   for (size_t tile : {size_t{300} << 10, size_t{1} << 20, size_t{64} << 20})
     for (uint64_t readers : {1, 4})
-      expect_same(stream(as_f16_, {.readers = readers, .past_cache = true}, tile), through);
+      for (off_t forgotten : {0, 1 << 20, 16 << 20}) {  // none, a part and all of the file
+        forget(table_.files[0].path, forgotten == 0 ? 1 : forgotten);
+        expect_same(stream(as_f16_, {.readers = readers, .past_cache = true}, tile), through);
+      }
 }
 
 TEST_F(WeightsStream, AFileSystemInMemory) {
@@ -84,6 +98,39 @@ TEST_F(WeightsStream, AFileSystemInMemory) {
   fs::remove(copy);
 }
 
+// ---- Series ------------------------------------------------------------------------------------
+
+TEST_F(WeightsStream, ASeriesGivesWhatItsViewsGiveAlone) {
+  std::vector<WeightView> views = {
+      as_f16_, then(as_f16_, PermuteStep{{1, 0}}), then(as_f16_, SliceStep{0, 700, 1}),
+      splat_view(0.5, {DType::f32, {3}}), then(tensor_view("w", kMatrix), SliceStep{1, 3, 900})};
+  for (uint64_t number_of_readers : {1, 4}) {
+    const WeightReader weights = reader({.readers = number_of_readers});
+    ViewSeries series = weights.series(views, 100 << 10).value();
+    for (const WeightView& view : views) {
+      Streamed next;
+      const auto collect = [&](std::span<const std::byte> tile) -> Status {
+        next.bytes.insert(next.bytes.end(), tile.begin(), tile.end());
+        return {};
+      };
+      ASSERT_TRUE(series.next(collect, next.report));
+      expect_same(next, stream(view, {}, 100 << 10));
+    }
+  }
+}
+
+TEST_F(WeightsStream, AFailureNamesTheTensorThatItIsIn) {
+  table_.tensors["cut"] = {0, table_.files[0].bytes - 4, kMatrix};
+  for (uint64_t number_of_readers : {1, 4}) {
+    const WeightReader weights = reader({.readers = number_of_readers});
+    const WeightView beyond = tensor_view("cut", kMatrix);
+    const auto refused = weights.series({as_f16_, beyond});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(code_of(refused.error()), "weights.out_of_range");
+    EXPECT_EQ(refused.error()[0].place.tensor, "cut");
+  }
+}
+
 TEST_F(WeightsStream, ASinkThatFailsEndsAllReaders) {
   StreamReport report;
   int calls = 0;
@@ -93,6 +140,7 @@ TEST_F(WeightsStream, ASinkThatFailsEndsAllReaders) {
   const Status status = reader({.readers = 4}).stream(as_f16_, 4096, full, report);
   ASSERT_FALSE(status);
   EXPECT_EQ(code_of(status.error()), "test.no_space");
+  EXPECT_EQ(status.error()[0].place.tensor, "");  // not the tensor's fault
   EXPECT_EQ(calls, 3);
 }
 
@@ -110,6 +158,8 @@ TEST_F(WeightsStream, AFileThatShrinksUnderSeveralReaders) {
     const Status status = reader->stream(tensor_view("w", type), 256 << 10, shrink, report);
     ASSERT_FALSE(status);
     EXPECT_EQ(code_of(status.error()), "weights.file_changed");
+    EXPECT_EQ(status.error()[0].place.tensor, "w");
+    EXPECT_EQ(status.error()[0].place.file, path);
   }
 }
 
