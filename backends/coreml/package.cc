@@ -9,6 +9,7 @@
 
 #include "backends/files/digest.h"
 #include "backends/files/output_file.h"
+#include "backends/files/write_error.h"
 
 namespace moec {
 namespace {
@@ -35,11 +36,6 @@ std::string item(std::string_view identifier, std::string_view path, std::string
       "            \"path\": \"{}\"\n"
       "        }}",
       identifier, description, name, path);
-}
-
-Status fail_replace(const std::string& path, const std::error_code& error) {
-  return fail("emit.write_failed", fmt::format("cannot replace {}: {}", path, error.message()),
-              "check the disk and the folder's permissions and run again", {.file = path});
 }
 
 // Renaming does not replace a folder that holds something: the older one makes way first.
@@ -86,7 +82,7 @@ Result<Package> Package::create(std::string final_path) {
   for (const char* leftover : {".part", ".old"}) {
     fs::remove_all(package.final_path_ + leftover, error);
     if (error && error != std::errc::not_a_directory)
-      MOEC_TRY(fail_replace(package.final_path_ + leftover, error));
+      return write_error(error.value(), "remove", package.final_path_ + leftover);
   }
   return package;
 }
@@ -100,7 +96,7 @@ Status Package::publish() {
   for (const char* folder : {"/Data/com.apple.CoreML", "/Data", ""})
     sync_folder(temporary() + folder);
   if (const std::error_code error = replace(temporary(), final_path_))
-    return fail_replace(final_path_, error);
+    return write_error(error.value(), "replace", final_path_);
   sync_folder(fs::path(final_path_).parent_path().string());
   final_path_.clear();
   return {};

@@ -22,7 +22,7 @@ std::string package_manifest(bool has_weights);
 
 class Package {
  public:
-  // Removes what an interrupted export left of this package. Error emit.write_failed.
+  // Removes what an interrupted export left of this package. Errors: those of write_error.h.
   static Result<Package> create(std::string final_path);
 
   Package(Package&& other) noexcept : final_path_(std::move(other.final_path_)) {
@@ -35,7 +35,7 @@ class Package {
   // Where a file of the package is to be written now.
   std::string operator/(const char* path) const { return temporary() + "/" + path; }
 
-  // Renames the folder; its files must be complete and synced. Error emit.write_failed.
+  // Renames the folder; its files must be complete and synced. Errors as above.
   Status publish();
 
  private:

@@ -89,8 +89,7 @@ Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& we
   MOEC_ASSIGN(BlobWriter blobs, BlobWriter::create(path, count, layout.file_bytes()));
   auto sink = [&](std::span<const std::byte> tile) -> Status {
     MOEC_TRY(blobs.write(tile));
-    if (options.on_progress) options.on_progress(tile.size());
-    return {};
+    return options.on_progress ? options.on_progress(tile.size()) : Status();
   };
   MOEC_ASSIGN(ViewSeries views, weights.series(layout.views(), options.tile_bytes));
   for (const auto& entry : layout.entries()) {

@@ -24,8 +24,9 @@ struct EmitOptions {
   size_t tile_bytes = kDefaultTileBytes;
   // Protobuf cannot hold a message of 2 GiB.
   uint64_t graph_byte_limit = (uint64_t{1} << 31) - 1;
-  // Told the number of payload bytes each time some were written.
-  std::function<void(uint64_t bytes)> on_progress;
+  // Told the number of payload bytes each time some were written. A failure ends the emission and
+  // is handed on.
+  std::function<Status(uint64_t bytes)> on_progress;
 };
 
 struct EmittedFile {

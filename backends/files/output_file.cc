@@ -8,48 +8,21 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "backends/files/bulk_writer.h"
 #include "backends/files/digest.h"
+#include "backends/files/write_error.h"
 #include "ir/invariant.h"
 
 namespace moec {
 namespace {
 
-tl::unexpected<Diagnostics> fail_errno(int error, std::string_view action,
-                                       const std::string& path) {
-  const std::string cause =
-      fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(error));
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return fail("emit.no_space", cause, "free space there or choose another output folder",
-                  {.file = path});
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return fail("emit.no_permission", cause,
-                  "make the folder writable or choose another output folder", {.file = path});
-    case ENOTDIR:
-    case EEXIST:
-    case EISDIR:
-    case ELOOP:
-    case ENAMETOOLONG:
-      return fail("emit.bad_folder", cause,
-                  "choose an output folder whose path consists of folders only", {.file = path});
-    default:
-      return fail("emit.write_failed", cause, "check the disk and run again", {.file = path});
-  }
-}
-
 Status create_folders(const std::string& path) {
   const auto folder = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) return fail_errno(error.value(), "create folder", folder.string());
+  if (error) return write_error(error.value(), "create folder", folder.string());
   return {};
 }
 
@@ -61,11 +34,13 @@ Status reserve(int fd, uint64_t bytes, const std::string& path) {
     failed = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   } while (failed == EINTR);
   if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG)
-    return fail_errno(failed, fmt::format("reserve {} bytes for", bytes), path);
+    return write_error(failed, fmt::format("reserve {} bytes for", bytes), path);
   return {};
 }
 
 }  // namespace
+
+std::string temporary_of(const std::string& path) { return path + ".part"; }
 
 struct OutputFile::Impl {
   std::string path, temporary;
@@ -96,10 +71,10 @@ Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_
   MOEC_TRY(create_folders(final_path));
   auto impl = std::make_unique<Impl>();
   impl->path = std::move(final_path);
-  impl->temporary = impl->path + ".part";
+  impl->temporary = temporary_of(impl->path);
   impl->fd =
       ::open(impl->temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (impl->fd < 0) return fail_errno(errno, "create", impl->temporary);
+  if (impl->fd < 0) return write_error(errno, "create", impl->temporary);
   MOEC_TRY(reserve(impl->fd, expected_bytes, impl->path));
   impl->writer = std::make_unique<BulkWriter>(impl->fd, std::move(observer));
   return OutputFile(std::move(impl));
@@ -109,7 +84,7 @@ Status OutputFile::write(std::span<const std::byte> bytes) {
   impl_->digest.update(bytes);
   impl_->bytes += bytes.size();
   if (const int error = impl_->writer->append(bytes))
-    return fail_errno(error, "write", impl_->path);
+    return write_error(error, "write", impl_->path);
   return {};
 }
 
@@ -122,19 +97,19 @@ Status OutputFile::pad_to(uint64_t position) {
 }
 
 Status OutputFile::sync() {
-  if (const int error = impl_->writer->finish()) return fail_errno(error, "write", impl_->path);
+  if (const int error = impl_->writer->finish()) return write_error(error, "write", impl_->path);
   impl_->writer.reset();
-  if (::fsync(impl_->fd) != 0) return fail_errno(errno, "flush", impl_->path);
+  if (::fsync(impl_->fd) != 0) return write_error(errno, "flush", impl_->path);
   impl_->synced = true;
   // From here on the temporary file is known by name only.
-  if (::close(std::exchange(impl_->fd, -1)) != 0) return fail_errno(errno, "close", impl_->path);
+  if (::close(std::exchange(impl_->fd, -1)) != 0) return write_error(errno, "close", impl_->path);
   return {};
 }
 
 Status OutputFile::publish() {
   MOEC_CHECK(impl_->synced, "{} is published before it was synced", impl_->path);
   if (::rename(impl_->temporary.c_str(), impl_->path.c_str()) != 0)
-    return fail_errno(errno, "rename to", impl_->path);
+    return write_error(errno, "rename to", impl_->path);
   impl_->published = true;
   return {};
 }

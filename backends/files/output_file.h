@@ -14,11 +14,14 @@
 
 namespace moec {
 
+// The name under which a file is written before it gets its own.
+std::string temporary_of(const std::string& path);
+
 class OutputFile {
  public:
   // Creates missing folders and reserves `expected_bytes` on disk where the file system can, so
-  // that a full disk is found before the first byte. Errors: emit.no_space, emit.no_permission,
-  // emit.bad_folder, emit.write_failed, each naming the path. The observer, if there is one, gets
+  // that a full disk is found before the first byte. Errors: those of write_error.h, each naming
+  // the path. The observer, if there is one, gets
   // all bytes in order on a thread of its own; sync() returns after its last call.
   using Observer = std::function<void(std::span<const std::byte> bytes)>;
   static Result<OutputFile> create(std::string final_path, uint64_t expected_bytes,

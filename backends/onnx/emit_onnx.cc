@@ -66,8 +66,7 @@ Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weig
                                                   [&](auto bytes) { sha1.update(bytes); }));
   auto sink = [&](std::span<const std::byte> tile) -> Status {
     MOEC_TRY(file.write(tile));
-    if (options.on_progress) options.on_progress(tile.size());
-    return {};
+    return options.on_progress ? options.on_progress(tile.size()) : Status();
   };
   MOEC_ASSIGN(ViewSeries views, weights.series(layout.views(), options.tile_bytes));
   for (const auto& entry : layout.entries()) {

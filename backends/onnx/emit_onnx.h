@@ -29,8 +29,7 @@ std::vector<std::string> onnx_file_names(const std::string& stem, std::span<cons
 
 // All files are complete under temporary names before the first one gets its final name; on failure
 // none of them stays. Errors: emit.form, emit.state, emit.dtype, emit.constant, emit.port_name,
-// emit.graph_too_large, emit.no_space, emit.no_permission, emit.bad_folder, emit.write_failed, and
-// those of WeightReader.
+// emit.graph_too_large, and those of OutputFile and WeightReader.
 Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightReader& weights,
                              const EmitOptions& options);
 

@@ -141,7 +141,10 @@ TEST(EmitCoreml, TellsItsProgress) {
   const ShardWidth width{1, &shard};
   uint64_t told = 0;
   EmitOptions options{.folder = folder.string(), .stem = "s", .tile_bytes = 8};
-  options.on_progress = [&](uint64_t bytes) { told += bytes; };
+  options.on_progress = [&](uint64_t bytes) -> Status {
+    told += bytes;
+    return {};
+  };
   ASSERT_TRUE(emit_coreml({&width, 1}, no_files(), options));
   EXPECT_EQ(told, 36u);
 }

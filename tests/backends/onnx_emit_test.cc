@@ -232,7 +232,10 @@ TEST(EmitOnnx, TellsItsProgress) {
   uint64_t told = 0, calls = 0;
   EmitOptions options{.folder = folder.string(), .stem = "s"};
   options.tile_bytes = 8;
-  options.on_progress = [&](uint64_t bytes) { told += bytes, ++calls; };
+  options.on_progress = [&](uint64_t bytes) -> Status {
+    told += bytes, ++calls;
+    return {};
+  };
   ASSERT_TRUE(emit_onnx({&width, 1}, no_files(), options));
   EXPECT_EQ(told, 72u);
   EXPECT_GE(calls, 9u);
