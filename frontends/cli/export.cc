@@ -11,6 +11,7 @@
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/export_model.h"
+#include "frontends/cli/find_target.h"
 #include "frontends/cli/pass_flags.h"
 #include "frontends/cli/progress.h"
 
@@ -73,6 +74,8 @@ Result<ExportOptions> export_options(const ExportFlags& flags) {
   options.source = flags.source;
   options.out = flags.out;
   if (!flags.family_file.empty()) options.family_file = flags.family_file;
+  if (is_target_file(flags.passes.target)) options.target_file = flags.passes.target;
+  options.chip = flags.passes.chip;
   MOEC_ASSIGN(options.passes, pass_options(flags.passes));
   MOEC_ASSIGN(options.run, run_options(flags.passes));
   MOEC_TRY(check_flags(flags, options.passes.target));
@@ -99,6 +102,7 @@ void print_summary(const ExportFlags& flags, const ExportSummary& summary, doubl
                                      {"bytes_read", summary.bytes_read},
                                      {"weight_bytes", summary.weight_bytes},
                                      {"file_bytes", summary.file_bytes},
+                                     {"parts_kept", summary.parts_kept},
                                      {"seconds", seconds},
                                      {"exact_routing", manifest.build.exact},
                                      {"diagnostics", to_json(summary.notes)}};
@@ -112,6 +116,9 @@ void print_summary(const ExportFlags& flags, const ExportSummary& summary, doubl
              human_bytes(static_cast<double>(summary.weight_bytes)),
              human_bytes(static_cast<double>(summary.file_bytes)), seconds,
              human_bytes(static_cast<double>(summary.file_bytes) / std::max(seconds, 1e-3)));
+  if (summary.parts_kept > 0)
+    fmt::print("{} tables and shards were finished by an earlier run and are as they were\n",
+               summary.parts_kept);
   if (manifest.build.seeded) fmt::print("the weights are noise (--seeded-weights)\n");
   if (!manifest.build.exact)
     fmt::print("routing form {} is INEXACT: all experts are weighed, none is left out\n",
@@ -199,7 +206,8 @@ void add_export_command(CLI::App& app, int& exit_code) {
   command->add_option("--memory", flags->memory_mib, "MiB that the export may take, for all jobs")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 24))
       ->capture_default_str();
-  command->add_flag("--force", flags->force, "Replace an earlier export in the folder");
+  command->add_flag("--force", flags->force,
+                    "Start anew, in place of what an earlier export left in the folder");
   command->add_flag("-q,--quiet", flags->quiet, "Print errors and warnings only");
   command->add_flag("--json", flags->json, "Print the summary as JSON");
   add_pass_flags(*command, flags->passes);

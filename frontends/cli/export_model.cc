@@ -3,21 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "backends/files/digest.h"
 #include "backends/files/output_file.h"
 #include "backends/manifest/manifest_file.h"
 #include "frontends/cli/ane_book.h"
+#include "frontends/cli/compile_shard.h"
 #include "frontends/cli/describe_export.h"
-#include "frontends/cli/emit_shard.h"
+#include "frontends/cli/export_facts.h"
+#include "frontends/cli/export_job.h"
 #include "frontends/cli/export_tables.h"
+#include "frontends/cli/folder_lock.h"
 #include "frontends/cli/open_source.h"
-#include "frontends/cli/out_folder.h"
-#include "frontends/cli/progress.h"
 #include "frontends/cli/tokenizer.h"
 #include "models/build_shard.h"
 #include "models/fit_target.h"
@@ -28,22 +27,6 @@ namespace {
 
 constexpr int64_t kDefaultContext = 2048;
 constexpr const char* kReportFile = "report.json";
-
-struct Job {
-  const ExportOptions& options;
-  const Plan& plan;
-  const OutNames& names;
-  const WeightReader& reader;
-  Progress& progress;
-};
-
-// What one shard's export leaves behind.
-struct Done {
-  manifest::Shard shard;
-  std::vector<PassReport> passes;
-  Diagnostics notes;
-  uint64_t bytes_read = 0;
-};
 
 Result<Plan> make_plan(const ExportOptions& options, Diagnostics& notes) {
   MOEC_ASSIGN(Checkpoint checkpoint, options.weight_seed
@@ -77,74 +60,11 @@ Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader, Diagno
   return bytes;
 }
 
-void note_overflows(const ShardDecl& decl, const EmitReport& emitted, Diagnostics& notes) {
-  for (const EmittedTensor& tensor : emitted.tensors)
-    if (tensor.overflows > 0)
-      notes.push_back({Severity::warning,
-                       "export.cast_overflow",
-                       fmt::format("{} values became infinite in f16", tensor.overflows),
-                       "export with --dtype f32 to keep them",
-                       {.shard = decl.name, .tensor = tensor.name}});
-}
-
-Result<Done> export_shard(const Job& job, size_t index) {
-  const ShardDecl& decl = job.plan.shards[index];
-  const bool range = job.options.coreml.packaging == WidthPackaging::range;
-  MOEC_ASSIGN(CompiledShard compiled, (range ? compile_for_range : compile_shard)(
-                                          job.plan, index, job.options.passes, job.options.run));
-  std::vector<ShardWidth> widths;
-  for (size_t i = 0; i < compiled.widths.size(); ++i)
-    widths.push_back({job.plan.build.tokens[i], &compiled.widths[i]});
-  EmitOptions emit;
-  emit.folder = job.options.out;
-  emit.stem = job.names.stem_prefix + decl.stem;
-  emit.family = job.plan.model.family;
-  emit.on_progress = [&](uint64_t bytes) { job.progress.advance(bytes, decl.name); };
-  MOEC_ASSIGN(EmitReport emitted, emit_shard(job.options.passes.target.format, widths, job.reader,
-                                             emit, job.options.coreml));
-  Done done;
-  done.shard = describe_shard(job.plan, index, compiled, emitted, job.options.passes.target);
-  done.passes = std::move(compiled.passes);
-  done.notes = std::move(compiled.notes);
-  done.bytes_read = emitted.bytes_read;
-  note_overflows(decl, emitted, done.notes);
-  return done;
-}
-
-// Workers take the next shard until there is none left or one has failed. Shards before a failing
-// one are finished, so the error that is reported is the first in plan order for any number of
-// workers.
-Result<std::vector<Done>> export_shards(const Job& job) {
-  const size_t count = job.plan.shards.size();
-  std::vector<std::optional<Result<Done>>> results(count);
-  std::atomic<size_t> next{0};
-  std::atomic<bool> failed{false};
-  auto work = [&] {
-    while (!failed) {
-      const size_t i = next++;
-      if (i >= count) return;
-      results[i] = export_shard(job, i);
-      if (!*results[i]) failed = true;
-    }
-  };
-  std::vector<std::thread> workers;
-  for (int i = 1; i < job.options.jobs; ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
-  std::vector<Done> done;
-  for (auto& result : results) {
-    if (!result) continue;  // not started: a later result holds the error
-    if (!*result) return fail(std::move(result->error()));
-    done.push_back(std::move(**result));
-  }
-  return done;
-}
-
 // report.json: what the passes did to each shard and what they had to say. No times: the same input
 // gives the same bytes.
-Status write_report(const ExportOptions& options, const std::vector<Done>& shards) {
+Status write_report(const ExportOptions& options, const std::vector<ExportedShard>& shards) {
   auto report = nlohmann::ordered_json::array();
-  for (const Done& done : shards) {
+  for (const ExportedShard& done : shards) {
     auto passes = nlohmann::ordered_json::array();
     for (const PassReport& pass : done.passes)
       passes.push_back({{"pass", pass.pass},
@@ -192,6 +112,51 @@ Status refuse_source_as_out(const ExportOptions& options) {
   return {};
 }
 
+Result<Journal> open_journal(const ExportOptions& options, const ExportFacts& facts) {
+  if (options.force) return Journal::begin(options.out, facts);
+  if (has_journal(options.out)) return Journal::resume(options.out, facts);
+  MOEC_ASSIGN(const bool occupied, holds_files(options.out));
+  if (occupied)
+    return fail("export.out_not_empty", "the output folder is not empty",
+                "choose another --out, or give --force to replace an earlier export in it",
+                {.file = options.out});
+  return Journal::begin(options.out, facts);
+}
+
+// Tables and shards; the manifest is told of the tables.
+Result<std::vector<ExportedShard>> export_parts(const ExportJob& job, ExportSummary& summary) {
+  Manifest& manifest = summary.manifest;
+  MOEC_ASSIGN(manifest.embedding, export_embedding(job, summary.bytes_read));
+  if (job.plan.model.attention.rope.style != RopeStyle::none) {
+    MOEC_ASSIGN(manifest.rope, export_rope(job));
+  }
+  auto shards = export_shards(job);
+  job.progress.finish();
+  return shards;
+}
+
+// What a failure leaves in the folder, for the user who wonders what is lost.
+void note_finished(const ExportJob& job, Diagnostics& failure) {
+  const size_t tables = job.plan.model.attention.rope.style == RopeStyle::none ? 1 : 2;
+  failure.push_back({Severity::note,
+                     "export.unfinished",
+                     fmt::format("{} of {} tables and shards are finished and stay",
+                                 job.journal.whole(), tables + job.plan.shards.size()),
+                     "the same command goes on from there",
+                     {.file = job.options.out}});
+}
+
+void summarize(std::vector<ExportedShard> shards, ExportSummary& summary) {
+  summary.file_bytes = static_cast<uint64_t>(summary.manifest.embedding.file.bytes);
+  for (ExportedShard& shard : shards) {
+    summary.bytes_read += shard.bytes_read;
+    summary.notes.insert(summary.notes.end(), shard.notes.begin(), shard.notes.end());
+    summary.weight_bytes += static_cast<uint64_t>(shard.shard.weight_bytes);
+    summary.file_bytes += file_bytes(shard.shard);
+    summary.manifest.shards.push_back(std::move(shard.shard));
+  }
+}
+
 }  // namespace
 
 Result<ExportSummary> export_model(const ExportOptions& options) {
@@ -209,30 +174,27 @@ Result<ExportSummary> export_model(const ExportOptions& options) {
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(options)));
   MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source)));
   MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(options.source));
-  MOEC_TRY(prepare_folder(options.out, names, options.force));
-  StreamReport table_report;
-  MOEC_ASSIGN(manifest.embedding,
-              write_embedding(plan, reader, options.out, names.embedding, table_report));
-  if (plan.model.attention.rope.style != RopeStyle::none) {
-    MOEC_ASSIGN(manifest.rope, write_rope(plan, options.out, names.rope));
-  }
+  MOEC_ASSIGN(const ExportFacts facts, export_facts(options, plan));
+  MOEC_TRY(create_folder(options.out));
+  MOEC_ASSIGN(const FolderLock lock, FolderLock::take(options.out));
+  MOEC_ASSIGN(Journal journal, open_journal(options, facts));
+  MOEC_TRY(remove_exports(options.out, names, journal.files()));
   Progress progress("export", payload, options.quiet);
-  auto done = export_shards({options, plan, names, reader, progress});
-  progress.finish();
-  if (!done) return fail(std::move(done.error()));
-  MOEC_TRY(write_report(options, *done));
-  summary.bytes_read = table_report.bytes_read;
-  summary.file_bytes = static_cast<uint64_t>(manifest.embedding.file.bytes);
-  for (Done& shard : *done) {
-    summary.bytes_read += shard.bytes_read;
-    summary.notes.insert(summary.notes.end(), shard.notes.begin(), shard.notes.end());
-    summary.weight_bytes += static_cast<uint64_t>(shard.shard.weight_bytes);
-    summary.file_bytes += file_bytes(shard.shard);
-    manifest.shards.push_back(std::move(shard.shard));
+  const ExportJob job{options, plan, names, reader, journal, progress};
+  auto shards = export_parts(job, summary);
+  if (!shards) {
+    note_finished(job, shards.error());
+    return fail(std::move(shards.error()));
   }
+  MOEC_TRY(write_report(options, *shards));
+  summarize(std::move(*shards), summary);
   if (options.ane_book)
     MOEC_TRY(write_runtime_meta(manifest, config_path(options.source), options.out, names, plan));
+  MOEC_TRY(journal.check_present());
   MOEC_TRY(write_manifest(manifest, options.out));
+  sync_folder(options.out);
+  MOEC_TRY(journal.remove());
+  summary.parts_kept = journal.kept();
   return summary;
 }
 

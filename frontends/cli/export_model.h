@@ -1,6 +1,7 @@
 // The main job: a checkpoint becomes a folder of checked static shards with a manifest.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -13,9 +14,11 @@ namespace moec {
 
 struct ExportOptions {
   std::string source;                      // checkpoint folder; with a seed also a config file
-  std::string out;                         // folder to write; see prepare_folder
+  std::string out;                         // folder to write
   std::optional<std::string> family_file;  // a family descriptor instead of a compiled-in one
-  // context 0: the smaller of the model's and 512; head_slices 0: what the target asks for
+  std::optional<std::string> target_file;  // that passes.target was read from, if any
+  std::string chip;                        // that its rules were chosen for; empty: those of all
+  // context 0: the smaller of the model's and 2048; head_slices 0: what the target asks for
   BuildOptions build;
   PassOptions passes;
   CoremlOptions coreml;
@@ -24,8 +27,9 @@ struct ExportOptions {
   RunOptions run;
   int jobs = 1;
   uint64_t memory_bytes = uint64_t{256} << 20;  // for the whole export, whatever the model's size
-  bool force = false;
+  bool force = false;  // start anew, in place of what an earlier export left
   bool quiet = false;
+  std::function<bool()> stop;  // asked between tiles, by several threads; may be empty
 };
 
 struct ExportSummary {
@@ -34,11 +38,18 @@ struct ExportSummary {
   uint64_t bytes_read = 0;    // of the checkpoint's payload
   uint64_t weight_bytes = 0;  // in the shards
   uint64_t file_bytes = 0;    // of all files, gaps for alignment included
+  size_t parts_kept = 0;      // tables and shards that an earlier run had finished
 };
 
 // Shards are compiled, emitted and freed one at a time on each of `jobs` threads; the bytes do not
 // depend on their number. manifest.json is written last: a folder without one is not finished.
-// Errors: those of every stage; of the first failing shard in plan order.
+//
+// The folder is empty, or holds an unfinished export of the same inputs and options (journal.h):
+// then what is finished there, and has its digests, is kept, and the result has the same bytes as
+// if nothing had happened. While it runs, the folder is locked (folder_lock.h).
+//
+// Errors: those of every stage, of the first failing shard in plan order; export.out_not_empty,
+// export.differs, export.locked, export.interrupted. A note export.unfinished tells what is done.
 Result<ExportSummary> export_model(const ExportOptions& options);
 
 }  // namespace moec

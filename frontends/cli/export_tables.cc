@@ -1,6 +1,7 @@
 #include "frontends/cli/export_tables.h"
 
 #include <cstring>
+#include <functional>
 
 #include "backends/files/output_file.h"
 #include "ir/scalar.h"
@@ -10,10 +11,23 @@
 namespace moec {
 namespace {
 
-Result<manifest::FileRef> publish(OutputFile& file, const std::string& name) {
-  MOEC_TRY(file.sync());
-  MOEC_TRY(file.publish());
-  return manifest::FileRef{name, static_cast<int64_t>(file.bytes()), file.digest()};
+// The file of a table, which is one part: as an earlier run finished it, or as `write` fills it.
+Result<manifest::FileRef> export_table(const ExportJob& job, const std::string& name,
+                                       uint64_t expected_bytes,
+                                       const std::function<Status(OutputFile&)>& write) {
+  MOEC_TRY(job.check_going_on());
+  const EmitReport* kept = job.journal.find_whole(name);
+  EmitReport emitted = kept ? *kept : EmitReport();
+  if (emitted.data.size() != 1) {
+    MOEC_ASSIGN(OutputFile file, OutputFile::create(job.options.out + "/" + name, expected_bytes));
+    MOEC_TRY(write(file));
+    MOEC_TRY(file.sync());
+    MOEC_TRY(file.publish());
+    emitted.data = {{name, file.bytes(), file.digest()}};
+    MOEC_TRY(job.journal.add({name, emitted}));
+  }
+  const EmittedFile& file = emitted.data.front();
+  return manifest::FileRef{name, static_cast<int64_t>(file.bytes), file.digest};
 }
 
 void append(std::vector<std::byte>& bytes, float value, DType dtype) {
@@ -30,35 +44,43 @@ void append(std::vector<std::byte>& bytes, float value, DType dtype) {
 
 }  // namespace
 
-Result<manifest::TableFile> write_embedding(const Plan& plan, const WeightReader& reader,
-                                            const std::string& folder, const std::string& name,
-                                            StreamReport& report) {
+Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& bytes_read) {
+  const Plan& plan = job.plan;
   MOEC_ASSIGN(const Type type, view_type(plan.embedding));
-  MOEC_ASSIGN(OutputFile file,
-              OutputFile::create(folder + "/" + name, static_cast<uint64_t>(type.bytes())));
-  MOEC_TRY(reader.stream(
-      plan.weight_seed ? seeded_weights(plan.embedding, *plan.weight_seed) : plan.embedding,
-      kDefaultTileBytes, [&](std::span<const std::byte> tile) { return file.write(tile); },
-      report));
-  MOEC_ASSIGN(manifest::FileRef ref, publish(file, name));
+  auto write = [&](OutputFile& file) -> Status {
+    StreamReport report;
+    MOEC_TRY(job.reader.stream(
+        plan.weight_seed ? seeded_weights(plan.embedding, *plan.weight_seed) : plan.embedding,
+        kDefaultTileBytes,
+        [&](std::span<const std::byte> tile) -> Status {
+          MOEC_TRY(file.write(tile));
+          return job.check_going_on();
+        },
+        report));
+    bytes_read += report.bytes_read;
+    return {};
+  };
+  MOEC_ASSIGN(manifest::FileRef ref,
+              export_table(job, job.names.embedding, static_cast<uint64_t>(type.bytes()), write));
   return manifest::TableFile{std::move(ref), type.dtype, type.dims[0], type.dims[1]};
 }
 
-Result<manifest::RopeTable> write_rope(const Plan& plan, const std::string& folder,
-                                       const std::string& name) {
-  const RopeConfig& rope = plan.model.attention.rope;
-  const RopeTable table = rope_table(rope, plan.build.context);
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(folder + "/" + name, 0));
-  for (int64_t position = 0; position < table.positions; ++position) {
-    std::vector<std::byte> row;
-    for (const std::vector<float>* half : {&table.cos, &table.sin})
-      for (int64_t i = 0; i < table.width; ++i)
-        append(row, (*half)[static_cast<size_t>(position * table.width + i)], plan.build.dtype);
-    MOEC_TRY(file.write(row));
-  }
-  MOEC_ASSIGN(manifest::FileRef ref, publish(file, name));
-  return manifest::RopeTable{{std::move(ref), plan.build.dtype, table.positions, 2 * table.width},
-                             rope.style};
+Result<manifest::RopeTable> export_rope(const ExportJob& job) {
+  const RopeConfig& rope = job.plan.model.attention.rope;
+  const DType dtype = job.plan.build.dtype;
+  const RopeTable table = rope_table(rope, job.plan.build.context);
+  auto write = [&](OutputFile& file) -> Status {
+    for (int64_t position = 0; position < table.positions; ++position) {
+      std::vector<std::byte> row;
+      for (const std::vector<float>* half : {&table.cos, &table.sin})
+        for (int64_t i = 0; i < table.width; ++i)
+          append(row, (*half)[static_cast<size_t>(position * table.width + i)], dtype);
+      MOEC_TRY(file.write(row));
+    }
+    return {};
+  };
+  MOEC_ASSIGN(manifest::FileRef ref, export_table(job, job.names.rope, 0, write));
+  return manifest::RopeTable{{std::move(ref), dtype, table.positions, 2 * table.width}, rope.style};
 }
 
 }  // namespace moec

@@ -1,21 +1,15 @@
-// The tables beside the shards: embedding rows and RoPE rows, in the shards' element type.
+// The tables of an export: embedding rows and RoPE rows, streamed to files of their own.
 #pragma once
 
-#include <string>
-
 #include "backends/manifest/manifest.h"
-#include "backends/weights/weight_reader.h"
-#include "ir/plan.h"
+#include "frontends/cli/export_job.h"
 
 namespace moec {
 
-// Streams the embedding to OUT/name; `report` gets the bytes read and overflows of its cast.
-Result<manifest::TableFile> write_embedding(const Plan& plan, const WeightReader& reader,
-                                            const std::string& folder, const std::string& name,
-                                            StreamReport& report);
+// Streams the embedding to OUT/NAME; adds the bytes read to `bytes_read`.
+Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& bytes_read);
 
 // Rows for positions 0 … context-1: r/2 cosines, then r/2 sines.
-Result<manifest::RopeTable> write_rope(const Plan& plan, const std::string& folder,
-                                       const std::string& name);
+Result<manifest::RopeTable> export_rope(const ExportJob& job);
 
 }  // namespace moec

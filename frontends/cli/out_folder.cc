@@ -6,6 +6,10 @@
 #include <filesystem>
 #include <vector>
 
+#include "backends/files/output_file.h"
+#include "frontends/cli/folder_lock.h"
+#include "frontends/cli/journal.h"
+
 namespace moec {
 
 namespace fs = std::filesystem;
@@ -23,16 +27,23 @@ static tl::unexpected<Diagnostics> refused(const std::string& folder,
               "choose a folder that you may write", {.file = folder});
 }
 
-static Status remove_export(const std::string& folder, const OutNames& names) {
-  std::error_code error;
-  std::vector<std::string> ours(kOurs.begin(), kOurs.end());
-  const auto more = names.top_level();
-  ours.insert(ours.end(), more.begin(), more.end());
-  for (const std::string& name : ours) {
-    fs::remove_all(fs::path(folder) / name, error);
-    if (error) return refused(folder, error);
+// Removes the files of a folder, or a file, unless they are kept, and folders that have become
+// empty.
+static void sweep(const fs::path& folder, const fs::path& name, const std::set<std::string>& kept,
+                  std::error_code& error) {
+  const fs::path path = folder / name;
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  if (type == fs::file_type::not_found) return error.clear();
+  if (error || (type != fs::file_type::directory && kept.contains(name.string()))) return;
+  if (type == fs::file_type::directory) {
+    std::vector<fs::path> inside;
+    for (const auto& entry : fs::directory_iterator(path, error))
+      inside.push_back(entry.path().filename());
+    for (const fs::path& entry : inside)
+      if (!error) sweep(folder, name / entry, kept, error);
+    if (error || !fs::is_empty(path, error)) return;
   }
-  return {};
+  if (!error) fs::remove(path, error);
 }
 
 std::vector<std::string> OutNames::top_level() const {
@@ -42,25 +53,42 @@ std::vector<std::string> OutNames::top_level() const {
   return names;
 }
 
-Status prepare_folder(const std::string& folder, const OutNames& names, bool force) {
+Status create_folder(const std::string& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
   if (status.type() == fs::file_type::not_found) {
     fs::create_directories(folder, error);
     if (error) return refused(folder, error);
-    return {};
-  }
-  if (status.type() != fs::file_type::directory)
+  } else if (status.type() != fs::file_type::directory) {
     return fail("export.out_not_folder", "the output path exists and is no folder",
                 "choose another --out", {.file = folder});
-  const bool empty = fs::is_empty(folder, error);
+  }
+  return {};
+}
+
+Result<bool> holds_files(const std::string& folder) {
+  std::error_code error;
+  const std::set<fs::path> ours = {kLockFile, temporary_of(kJournalFile)};
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    if (!entry->is_directory(error) && !ours.contains(fs::relative(entry->path(), folder)))
+      return true;
   if (error) return refused(folder, error);
-  if (empty) return {};
-  if (!force)
-    return fail("export.out_not_empty", "the output folder is not empty",
-                "choose another --out, or give --force to replace an earlier export in it",
-                {.file = folder});
-  return remove_export(folder, names);
+  return false;
+}
+
+Status remove_exports(const std::string& folder, const OutNames& names,
+                      const std::set<std::string>& kept) {
+  std::vector<std::string> ours(kOurs.begin(), kOurs.end());
+  const auto more = names.top_level();
+  ours.insert(ours.end(), more.begin(), more.end());
+  for (const std::string& name : ours)
+    for (const std::string& path : {name, temporary_of(name)}) {
+      std::error_code error;
+      sweep(folder, path, kept, error);
+      if (error) return refused(folder, error);
+    }
+  return {};
 }
 
 }  // namespace moec

@@ -1,6 +1,7 @@
-// The output folder: what may be in it, and what --force removes.
+// The output folder: what may be in it, and what is removed from it.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,17 @@ struct OutNames {
   std::vector<std::string> top_level() const;
 };
 
-// Makes the folder ready for an export: creates it, or checks that it is empty. With `force` the
-// files of an earlier export are removed, the manifest first; files that moec did not write stay.
-// Errors: export.out_not_empty, export.out_not_folder, export.no_permission.
-Status prepare_folder(const std::string& folder, const OutNames& names, bool force);
+// Creates the folder where there is none. Errors: export.out_not_folder, export.no_permission.
+Status create_folder(const std::string& folder);
+
+// Whether there is any file in it, be it moec's or not, besides what an export writes before its
+// journal. Error export.no_permission.
+Result<bool> holds_files(const std::string& folder);
+
+// Removes what exports wrote there and did not finish or what is to be replaced, the manifest
+// first: all files under their names that are not in `kept` (paths relative to the folder). Files
+// that moec did not write stay. Error export.no_permission.
+Status remove_exports(const std::string& folder, const OutNames& names,
+                      const std::set<std::string>& kept);
 
 }  // namespace moec

@@ -12,7 +12,6 @@ namespace moec {
 namespace {
 
 constexpr std::string_view kSingleFile = "model.safetensors";
-constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr uint64_t kMaxIndexBytes = 200'000'000;
 constexpr JsonLimits kJsonLimits{.bytes = kMaxIndexBytes, .depth = 8, .values = 10'000'000};

@@ -12,6 +12,8 @@
 
 namespace moec {
 
+inline constexpr const char* kIndexFile = "model.safetensors.index.json";
+
 struct WeightIndex {
   std::map<std::string, std::string, std::less<>> file_of;  // tensor → file name
 };

@@ -1,0 +1,40 @@
+// What all parts of a running export share. A part is a table or a shard: it is taken from the
+// journal where an earlier run finished it, else made and entered there.
+#pragma once
+
+#include <vector>
+
+#include "backends/weights/weight_reader.h"
+#include "frontends/cli/export_model.h"
+#include "frontends/cli/journal.h"
+#include "frontends/cli/out_folder.h"
+#include "frontends/cli/progress.h"
+#include "passes/pipeline.h"
+
+namespace moec {
+
+struct ExportJob {
+  const ExportOptions& options;
+  const Plan& plan;
+  const OutNames& names;
+  const WeightReader& reader;
+  Journal& journal;
+  Progress& progress;
+
+  // Asked between tiles. Errors: export.interrupted, emit.folder_gone.
+  Status check_going_on() const;
+};
+
+// What one shard's export leaves behind.
+struct ExportedShard {
+  manifest::Shard shard;
+  std::vector<PassReport> passes;
+  Diagnostics notes;
+  uint64_t bytes_read = 0;
+};
+
+// All shards, in plan order, by options.jobs threads. Errors: those of the first failing shard in
+// plan order.
+Result<std::vector<ExportedShard>> export_shards(const ExportJob& job);
+
+}  // namespace moec

@@ -1,0 +1,129 @@
+#include "frontends/cli/journal.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "backends/files/digest.h"
+#include "backends/files/output_file.h"
+#include "backends/files/write_error.h"
+#include "frontends/hf/regular_file.h"
+
+namespace moec {
+namespace {
+
+constexpr uint64_t kMaxJournalBytes = uint64_t{1} << 28;
+
+std::string journal_path(const std::string& folder) { return folder + "/" + kJournalFile; }
+
+std::vector<EmittedFile> files_of(const EmitReport& emitted) {
+  std::vector<EmittedFile> files = emitted.data;
+  for (const EmittedGraph& graph : emitted.graphs) files.push_back(graph.file);
+  return files;
+}
+
+bool is_whole(const EmittedFile& file, const std::string& folder) {
+  const std::string path = folder + "/" + file.path;
+  std::error_code error;
+  const uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (error || bytes != file.bytes) return false;
+  const auto digest = digest_file(path);
+  return digest && *digest == file.digest;
+}
+
+// "option --tokens was 1,16, now it is 1", for each name in either.
+Diagnostics differences(const ExportFacts& was, const ExportFacts& now, const std::string& folder) {
+  ExportFacts names = was;
+  names.insert(now.begin(), now.end());
+  const auto value = [](const ExportFacts& facts, const std::string& name) {
+    const auto found = facts.find(name);
+    return found == facts.end() ? std::string("absent") : found->second;
+  };
+  Diagnostics found;
+  for (const auto& [name, unused] : names)
+    if (value(was, name) != value(now, name))
+      found.push_back(
+          {Severity::error,
+           "export.differs",
+           fmt::format("the folder holds an export that is not finished, and {} was {}, "
+                       "now it is {}",
+                       name, value(was, name), value(now, name)),
+           "give what was given before, or start anew with --force",
+           {.file = folder}});
+  return found;
+}
+
+}  // namespace
+
+bool has_journal(const std::string& folder) { return file_exists(journal_path(folder)); }
+
+Result<Journal> Journal::write(const std::string& folder, const JournalText& text) {
+  std::string lines = journal_line(text.facts);
+  for (const JournalPart& part : text.parts) lines += journal_line(part);
+  MOEC_TRY(write_file(journal_path(folder), lines));
+  MOEC_ASSIGN(AppendFile file, AppendFile::open(journal_path(folder)));
+  sync_folder(folder);
+  Journal journal(folder, std::move(file));
+  for (const JournalPart& part : text.parts) journal.found_[part.name] = part.emitted;
+  return journal;
+}
+
+Result<Journal> Journal::begin(const std::string& folder, const ExportFacts& facts) {
+  return write(folder, {facts, {}});
+}
+
+// Written anew without the lines that were torn, so that new ones do not follow half a line. What
+// holds no part yet says nothing that has to stay.
+Result<Journal> Journal::resume(const std::string& folder, const ExportFacts& facts) {
+  MOEC_ASSIGN(const std::string text, read_text_file(journal_path(folder), kMaxJournalBytes));
+  MOEC_ASSIGN(const JournalText journal, parse_journal(text, journal_path(folder)));
+  if (journal.parts.empty()) return begin(folder, facts);
+  if (Diagnostics found = differences(journal.facts, facts, folder); !found.empty())
+    return fail(std::move(found));
+  return write(folder, journal);
+}
+
+const EmitReport* Journal::find_whole(const std::string& part) {
+  const auto found = found_.find(part);
+  if (found == found_.end()) return nullptr;
+  for (const EmittedFile& file : files_of(found->second))
+    if (!is_whole(file, folder_)) return nullptr;
+  const std::lock_guard lock(*mutex_);
+  ++kept_;
+  return &found->second;
+}
+
+Status Journal::add(const JournalPart& part) {
+  const std::lock_guard lock(*mutex_);
+  MOEC_TRY(check_present());
+  MOEC_TRY(file_.append(journal_line(part)));
+  ++added_;
+  return {};
+}
+
+size_t Journal::kept() const {
+  const std::lock_guard lock(*mutex_);
+  return kept_;
+}
+
+size_t Journal::whole() const {
+  const std::lock_guard lock(*mutex_);
+  return kept_ + added_;
+}
+
+std::set<std::string> Journal::files() const {
+  std::set<std::string> files;
+  for (const auto& [name, emitted] : found_)
+    for (EmittedFile& file : files_of(emitted)) files.insert(std::move(file.path));
+  return files;
+}
+
+Status Journal::remove() {
+  const std::string path = journal_path(folder_);
+  if (::unlink(path.c_str()) != 0) return write_error(errno, "remove", path);
+  return {};
+}
+
+}  // namespace moec

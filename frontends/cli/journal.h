@@ -1,0 +1,62 @@
+// The journal of an export in its output folder: which parts are complete, so that the same command
+// goes on where it stopped. It is there as long as the export is not finished; the last step of an
+// export removes it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "backends/files/append_file.h"
+#include "frontends/cli/journal_text.h"
+
+namespace moec {
+
+inline constexpr const char* kJournalFile = "export.journal";
+
+bool has_journal(const std::string& folder);
+
+// May be used from several threads at once, except remove().
+class Journal {
+ public:
+  // A new journal, in place of any that is there. Errors, here and below: those of write_error.h.
+  static Result<Journal> begin(const std::string& folder, const ExportFacts& facts);
+
+  // The journal that is there, made for the same facts. Further errors: export.differs for each
+  // fact that differs, export.journal, those of RegularFile.
+  static Result<Journal> resume(const std::string& folder, const ExportFacts& facts);
+
+  // What the part was emitted as when all its files have the size and the digest that the journal
+  // says; else null, and the part must be made. Reads the files.
+  const EmitReport* find_whole(const std::string& part);
+
+  // The part's files are complete under their final names.
+  Status add(const JournalPart& part);
+
+  // Parts that were found whole, and those together with what was added.
+  size_t kept() const;
+  size_t whole() const;
+
+  // Paths of all parts' files, relative to the folder.
+  std::set<std::string> files() const;
+
+  // Error emit.folder_gone when the journal was removed, and with it maybe finished parts.
+  Status check_present() const { return file_.check_present(); }
+
+  Status remove();
+
+ private:
+  Journal(std::string folder, AppendFile file)
+      : folder_(std::move(folder)), file_(std::move(file)) {}
+  static Result<Journal> write(const std::string& folder, const JournalText& text);
+
+  std::string folder_;
+  AppendFile file_;
+  std::map<std::string, EmitReport> found_;  // by part: what was there at the start
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
+  size_t kept_ = 0, added_ = 0;
+};
+
+}  // namespace moec

@@ -1,0 +1,180 @@
+#include "frontends/cli/journal_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "backends/files/digest.h"
+#include "models/json.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::string_view kDigestKey = ",\"digest\":\"";
+constexpr size_t kDigestDigits = 32;
+
+std::string digest_of(std::string_view text) {
+  Digest digest;
+  digest.update(std::as_bytes(std::span(text)));
+  return digest.hex();
+}
+
+std::string seal(const char* key, const ordered_json& value) {
+  // By default, dump() throws at text that is no UTF-8.
+  const std::string body = fmt::format(
+      "{{\"{}\":{}", key, value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  return fmt::format("{}{}{}\"}}\n", body, kDigestKey, digest_of(body));
+}
+
+// The line is whole: its end is the digest of its beginning.
+bool is_sealed(std::string_view line) {
+  const size_t end = kDigestKey.size() + kDigestDigits + 2;
+  if (line.size() < end || !line.ends_with("\"}")) return false;
+  const std::string_view body = line.substr(0, line.size() - end);
+  const std::string_view tail = line.substr(body.size());
+  return tail.starts_with(kDigestKey) &&
+         tail.substr(kDigestKey.size(), kDigestDigits) == digest_of(body);
+}
+
+ordered_json to_json(const EmittedFile& file) {
+  return {{"path", file.path}, {"bytes", file.bytes}, {"digest", file.digest}};
+}
+
+// Fields of a part, read without a message: a line that is not as journal_line() writes it counts
+// as damaged.
+class Fields {
+ public:
+  explicit Fields(const JsonValue& value) : value_(value) {}
+
+  std::string text(const char* key) {
+    const JsonValue* found = value_.find(key);
+    const std::string* text = found ? found->string() : nullptr;
+    ok_ = ok_ && text;
+    return text ? *text : std::string();
+  }
+  uint64_t count(const char* key) {
+    const JsonValue* found = value_.find(key);
+    const int64_t* number = found ? found->integer() : nullptr;
+    ok_ = ok_ && number && *number >= 0;
+    return ok_ ? static_cast<uint64_t>(*number) : 0;
+  }
+  template <class Read>
+  void each(const char* key, Read read) {
+    const JsonValue* found = value_.find(key);
+    const JsonValue::Array* items = found ? found->array() : nullptr;
+    ok_ = ok_ && items;
+    if (!items) return;
+    for (const JsonValue& item : *items) {
+      Fields fields(item);
+      read(fields);
+      ok_ = ok_ && fields.ok_;
+    }
+  }
+  EmittedFile file() { return {text("path"), count("bytes"), text("digest")}; }
+  bool ok() const { return ok_; }
+
+ private:
+  const JsonValue& value_;
+  bool ok_ = true;
+};
+
+std::optional<JournalPart> read_part(const JsonValue& value) {
+  JournalPart part;
+  Fields fields(value);
+  part.name = fields.text("name");
+  EmitReport& emitted = part.emitted;
+  fields.each("graphs", [&](Fields& graph) {
+    emitted.graphs.push_back(
+        {static_cast<int64_t>(graph.count("tokens")), graph.file(), graph.text("function")});
+  });
+  fields.each("data", [&](Fields& data) { emitted.data.push_back(data.file()); });
+  fields.each("overflows", [&](Fields& tensor) {
+    EmittedTensor& found = emitted.tensors.emplace_back();
+    found.name = tensor.text("tensor");
+    found.overflows = tensor.count("count");
+  });
+  emitted.weight_bytes = fields.count("weight_bytes");
+  if (!fields.ok()) return std::nullopt;
+  return part;
+}
+
+std::optional<ExportFacts> read_facts(const JsonValue& value) {
+  const JsonValue::Object* members = value.object();
+  if (!members) return std::nullopt;
+  ExportFacts facts;
+  for (const JsonMember& member : *members) {
+    const std::string* text = member.value.string();
+    if (!text) return std::nullopt;
+    facts[member.key] = *text;
+  }
+  return facts;
+}
+
+// What a whole line says under this key.
+std::optional<JsonValue> read_line(std::string_view line, const char* key,
+                                   const std::string& file) {
+  if (!is_sealed(line)) return std::nullopt;
+  auto parsed = parse_json(line, {.file = file});
+  if (!parsed) return std::nullopt;
+  const JsonValue* value = parsed->find(key);
+  if (!value) return std::nullopt;
+  return *value;
+}
+
+std::string_view take_line(std::string_view& text) {
+  const size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+}  // namespace
+
+std::string journal_line(const ExportFacts& facts) {
+  auto object = ordered_json::object();
+  for (const auto& [name, value] : facts) object[name] = value;
+  return seal("export", object);
+}
+
+std::string journal_line(const JournalPart& part) {
+  auto graphs = ordered_json::array(), data = ordered_json::array(),
+       overflows = ordered_json::array();
+  for (const EmittedGraph& graph : part.emitted.graphs) {
+    ordered_json entry = {{"tokens", graph.tokens}};
+    entry.update(to_json(graph.file));
+    entry["function"] = graph.function;
+    graphs.push_back(std::move(entry));
+  }
+  for (const EmittedFile& file : part.emitted.data) data.push_back(to_json(file));
+  for (const EmittedTensor& tensor : part.emitted.tensors)
+    if (tensor.overflows > 0)
+      overflows.push_back({{"tensor", tensor.name}, {"count", tensor.overflows}});
+  return seal("part", {{"name", part.name},
+                       {"graphs", std::move(graphs)},
+                       {"data", std::move(data)},
+                       {"weight_bytes", part.emitted.weight_bytes},
+                       {"overflows", std::move(overflows)}});
+}
+
+Result<JournalText> parse_journal(std::string_view text, const std::string& file) {
+  JournalText journal;
+  const auto first = read_line(take_line(text), "export", file);
+  auto facts = first ? read_facts(*first) : std::nullopt;
+  if (!facts)
+    return fail("export.journal", "the journal does not say what the export was made from",
+                "start anew with --force", {.file = file});
+  journal.facts = std::move(*facts);
+  while (!text.empty()) {
+    const auto line = read_line(take_line(text), "part", file);
+    auto part = line ? read_part(*line) : std::nullopt;
+    if (part) journal.parts.push_back(std::move(*part));
+  }
+  return journal;
+}
+
+}  // namespace moec
