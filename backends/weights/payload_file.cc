@@ -52,6 +52,8 @@ Result<PayloadFile> PayloadFile::open(const WeightFile& file) {
                 "give the path of the file itself", {.file = file.path});
   opened.size_ = static_cast<uint64_t>(status.st_size);
   opened.changed_ = status.st_mtim;
+  opened.device_ = status.st_dev;
+  opened.inode_ = status.st_ino;
   if (opened.size_ != file.bytes)
     return changed(file.path, fmt::format("the file has {} bytes, its headers were read when it "
                                           "had {}",
@@ -67,7 +69,9 @@ PayloadFile::PayloadFile(PayloadFile&& other) noexcept
       direct_(std::exchange(other.direct_, -1)),
       pages_(std::exchange(other.pages_, nullptr)),
       size_(other.size_),
-      changed_(other.changed_) {}
+      changed_(other.changed_),
+      device_(other.device_),
+      inode_(other.inode_) {}
 
 PayloadFile& PayloadFile::operator=(PayloadFile&& other) noexcept {
   std::swap(path_, other.path_);
@@ -76,6 +80,8 @@ PayloadFile& PayloadFile::operator=(PayloadFile&& other) noexcept {
   std::swap(pages_, other.pages_);
   std::swap(size_, other.size_);
   std::swap(changed_, other.changed_);
+  std::swap(device_, other.device_);
+  std::swap(inode_, other.inode_);
   return *this;
 }
 
@@ -85,14 +91,20 @@ PayloadFile::~PayloadFile() {
   if (pages_ != nullptr) ::munmap(pages_, size_);
 }
 
+// By path: a file that was replaced is not the one that is open here.
 Status PayloadFile::check_unchanged() const {
   struct stat now {};
-  if (::fstat(descriptor_, &now) != 0)
+  if (::stat(path_.c_str(), &now) != 0) {
+    if (errno == ENOENT) return changed(path_, "the file was removed while it was in use");
     return system_failure("weights.read", "cannot examine", path_);
-  const bool same = static_cast<uint64_t>(now.st_size) == size_ &&
-                    now.st_mtim.tv_sec == changed_.tv_sec &&
-                    now.st_mtim.tv_nsec == changed_.tv_nsec;
-  if (!same) return changed(path_, "the file was changed while it was in use");
+  }
+  if (now.st_dev != device_ || now.st_ino != inode_)
+    return changed(path_, "the file was replaced by another while it was in use");
+  if (static_cast<uint64_t>(now.st_size) != size_)
+    return changed(path_, fmt::format("the file had {} bytes when it was opened, now it has {}",
+                                      size_, now.st_size));
+  if (now.st_mtim.tv_sec != changed_.tv_sec || now.st_mtim.tv_nsec != changed_.tv_nsec)
+    return changed(path_, "the file was written to while it was in use");
   return {};
 }
 

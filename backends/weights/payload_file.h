@@ -1,6 +1,8 @@
 // A checkpoint file held open for reading. It must stay as it was when its headers were read.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -21,7 +23,8 @@ class PayloadFile {
   PayloadFile& operator=(PayloadFile&& other) noexcept;
   ~PayloadFile();
 
-  // Fails with weights.file_changed when size or time of change are no longer those of open().
+  // Fails with weights.file_changed when the path no longer leads to the file that was opened, or
+  // size or time of change are others.
   Status check_unchanged() const;
 
   // Exactly `bytes` bytes from `offset`. The range must lie inside the file as it was opened.
@@ -52,6 +55,8 @@ class PayloadFile {
   void* pages_ = nullptr;  // the file mapped, only to ask which pages are cached; never touched
   uint64_t size_ = 0;
   timespec changed_{};
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
 };
 
 }  // namespace moec

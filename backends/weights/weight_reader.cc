@@ -79,6 +79,11 @@ Result<WeightReader> WeightReader::open(WeightTable table, ReaderOptions options
 
 const WeightTable& WeightReader::table() const { return impl_->table; }
 
+Status WeightReader::check_unchanged() const {
+  for (const PayloadFile& file : impl_->files) MOEC_TRY(file.check_unchanged());
+  return {};
+}
+
 static Result<Cut> cut_of(const WeightView& view, const WeightTable& table, size_t tile_bytes,
                           const ReaderOptions& options) {
   auto node = compile_view(view, table);

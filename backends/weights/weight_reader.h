@@ -91,6 +91,10 @@ class WeightReader {
 
   const WeightTable& table() const;
 
+  // All files are still as they were opened. A stream looks once, at its start; asked behind it,
+  // this tells whether its bytes can be trusted. Error weights.file_changed.
+  Status check_unchanged() const;
+
   // Errors: those of view_type(), weights.unknown_tensor, weights.type_mismatch,
   // weights.out_of_range, weights.over_budget (ReaderOptions::memory_bytes).
   Result<ViewCost> cost(const WeightView& view, size_t tile_bytes = kDefaultTileBytes) const;

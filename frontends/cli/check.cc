@@ -21,7 +21,7 @@ namespace {
 struct CheckFlags {
   std::string folder, explain, sarif, measured;
   CheckOptions options;
-  bool no_digests = false, json = false, ops = false, expected = false;
+  bool json = false, ops = false, expected = false;
 };
 
 // A rule's id, or the part before the dot that the rules of several chip families share.
@@ -108,12 +108,12 @@ void add_check_command(CLI::App& app, int& exit_code) {
                     "Write OUT/expected_placement.json, for scripts/confirm_on_mac.py");
   command->add_flag("--ops", flags->ops,
                     "List ops predicted to run elsewhere; with --json every op");
-  command->add_flag("--no-digests", flags->no_digests, "Do not read every byte of every file");
+  command->add_flag("--digests,!--no-digests", flags->options.digests,
+                    "Read every byte of every file and compare its digest (default), or do not");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer("Example: moec check out/tinymoe --chip m1");
   command->callback([flags, &exit_code] {
     if (flags->folder.empty() && flags->explain.empty()) throw CLI::RequiredError("OUT");
-    flags->options.digests = !flags->no_digests;
     exit_code = run_check(*flags);
   });
 }

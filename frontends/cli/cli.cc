@@ -57,7 +57,8 @@ void print_notes(const Diagnostics& notes) {
 int run_cli(int argc, const char* const* argv) {
   CLI::App app{
       "moec compiles a Mixture-of-Experts checkpoint into static graph shards.\n"
-      "Exit codes: 0 fine, 1 a check fell short, 2 bad input or usage, 3 internal error."};
+      "Exit codes: 0 fine, 1 a check fell short, 2 bad input or usage, 3 internal error,\n"
+      "130 and 143 stopped by SIGINT and SIGTERM."};
   app.set_version_flag("--version", MOEC_VERSION);
   app.require_subcommand(1);
   int exit_code = kExitFine;

@@ -14,6 +14,7 @@
 #include "frontends/cli/find_target.h"
 #include "frontends/cli/pass_flags.h"
 #include "frontends/cli/progress.h"
+#include "frontends/cli/stop_signals.h"
 
 namespace moec {
 namespace {
@@ -126,12 +127,22 @@ void print_summary(const ExportFlags& flags, const ExportSummary& summary, doubl
   fmt::print("next: moec check {}\n", flags.out);
 }
 
+bool was_interrupted(const Diagnostics& failure) {
+  return std::any_of(failure.begin(), failure.end(),
+                     [](const Diagnostic& found) { return found.code == kExportInterrupted; });
+}
+
 int run_export(const ExportFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   auto options = export_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
+  const StopSignals signals;
+  options->stop = [] { return StopSignals::caught() != 0; };
   auto summary = export_model(*options);
-  if (!summary) return report_failure(summary.error(), flags.json);
+  if (!summary) {
+    const int code = report_failure(summary.error(), flags.json);
+    return was_interrupted(summary.error()) ? exit_code_of(StopSignals::caught()) : code;
+  }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   print_summary(flags, *summary, seconds.count());
   return kExitFine;

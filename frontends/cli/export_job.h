@@ -23,6 +23,10 @@ struct ExportJob {
 
   // Asked between tiles. Errors: export.interrupted, emit.folder_gone.
   Status check_going_on() const;
+
+  // Enters a part whose files are in place, made from a checkpoint that is still as it was opened.
+  // Errors: weights.file_changed, those of Journal::add().
+  Status finish_part(const JournalPart& part) const;
 };
 
 // What one shard's export leaves behind.

@@ -32,6 +32,9 @@ struct ExportOptions {
   std::function<bool()> stop;  // asked between tiles, by several threads; may be empty
 };
 
+// The error of an export that `stop` ended.
+inline constexpr const char* kExportInterrupted = "export.interrupted";
+
 struct ExportSummary {
   Manifest manifest;
   Diagnostics notes;          // warnings and notes, in the order of the shards

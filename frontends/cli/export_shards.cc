@@ -43,7 +43,7 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
   };
   MOEC_ASSIGN(EmitReport emitted, emit_shard(job.options.passes.target.format, widths, job.reader,
                                              emit, job.options.coreml));
-  MOEC_TRY(job.journal.add({decl.name, emitted}));
+  MOEC_TRY(job.finish_part({decl.name, emitted}));
   return emitted;
 }
 
@@ -75,8 +75,13 @@ Result<ExportedShard> export_shard(const ExportJob& job, size_t index) {
 
 Status ExportJob::check_going_on() const {
   if (options.stop && options.stop())
-    return fail("export.interrupted", "the export was told to stop", {}, {.file = options.out});
+    return fail(kExportInterrupted, "the export was told to stop", {}, {.file = options.out});
   return journal.check_present();
+}
+
+Status ExportJob::finish_part(const JournalPart& part) const {
+  MOEC_TRY(reader.check_unchanged());
+  return journal.add(part);
 }
 
 // Workers take the next shard until there is none left or one has failed. Shards before a failing

@@ -24,7 +24,7 @@ Result<manifest::FileRef> export_table(const ExportJob& job, const std::string& 
     MOEC_TRY(file.sync());
     MOEC_TRY(file.publish());
     emitted.data = {{name, file.bytes(), file.digest()}};
-    MOEC_TRY(job.journal.add({name, emitted}));
+    MOEC_TRY(job.finish_part({name, emitted}));
   }
   const EmittedFile& file = emitted.data.front();
   return manifest::FileRef{name, static_cast<int64_t>(file.bytes), file.digest};

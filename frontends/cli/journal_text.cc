@@ -24,11 +24,10 @@ std::string digest_of(std::string_view text) {
   return digest.hex();
 }
 
-std::string seal(const char* key, const ordered_json& value) {
+std::string line_of(const char* key, const ordered_json& value) {
   // By default, dump() throws at text that is no UTF-8.
-  const std::string body = fmt::format(
-      "{{\"{}\":{}", key, value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-  return fmt::format("{}{}{}\"}}\n", body, kDigestKey, digest_of(body));
+  return seal_line(fmt::format("{{\"{}\":{}", key,
+                               value.dump(-1, ' ', false, ordered_json::error_handler_t::replace)));
 }
 
 // The line is whole: its end is the digest of its beginning.
@@ -135,10 +134,14 @@ std::string_view take_line(std::string_view& text) {
 
 }  // namespace
 
+std::string seal_line(std::string_view object) {
+  return fmt::format("{}{}{}\"}}\n", object, kDigestKey, digest_of(object));
+}
+
 std::string journal_line(const ExportFacts& facts) {
   auto object = ordered_json::object();
   for (const auto& [name, value] : facts) object[name] = value;
-  return seal("export", object);
+  return line_of("export", object);
 }
 
 std::string journal_line(const JournalPart& part) {
@@ -154,11 +157,11 @@ std::string journal_line(const JournalPart& part) {
   for (const EmittedTensor& tensor : part.emitted.tensors)
     if (tensor.overflows > 0)
       overflows.push_back({{"tensor", tensor.name}, {"count", tensor.overflows}});
-  return seal("part", {{"name", part.name},
-                       {"graphs", std::move(graphs)},
-                       {"data", std::move(data)},
-                       {"weight_bytes", part.emitted.weight_bytes},
-                       {"overflows", std::move(overflows)}});
+  return line_of("part", {{"name", part.name},
+                          {"graphs", std::move(graphs)},
+                          {"data", std::move(data)},
+                          {"weight_bytes", part.emitted.weight_bytes},
+                          {"overflows", std::move(overflows)}});
 }
 
 Result<JournalText> parse_journal(std::string_view text, const std::string& file) {

@@ -31,6 +31,9 @@ struct JournalText {
   std::vector<JournalPart> parts;  // in the order of their lines
 };
 
+// The line of a JSON object whose last brace is left out: the digest and the brace follow.
+std::string seal_line(std::string_view object);
+
 std::string journal_line(const ExportFacts& facts);
 std::string journal_line(const JournalPart& part);
 

@@ -71,6 +71,25 @@ TEST(WeightsReader, NoticesAFileThatChangesAfterOpening) {
   EXPECT_EQ(stream_error(*reader, tensor_view("w", kFour)), "weights.file_changed");
 }
 
+TEST(WeightsReader, NoticesAFileThatIsReplacedOrRemoved) {
+  const std::string path = four_floats("replaced.bin"), aside = four_floats("aside.bin");
+  fs::last_write_time(aside, fs::last_write_time(path));
+  auto reader = WeightReader::open(table_of(path, 16, kFour));
+  ASSERT_TRUE(reader);
+  EXPECT_TRUE(reader->check_unchanged());
+  fs::rename(aside, path);  // same size, same time, another file
+  EXPECT_EQ(stream_error(*reader, tensor_view("w", kFour)), "weights.file_changed");
+  EXPECT_FALSE(reader->check_unchanged());
+  fs::remove(path);
+  EXPECT_EQ(stream_error(*reader, tensor_view("w", kFour)), "weights.file_changed");
+  StreamReport report;
+  const Status status = reader->stream(
+      tensor_view("w", kFour), 16, [](auto) { return Status(); }, report);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error()[0].place.tensor, "w");
+  EXPECT_EQ(status.error()[0].place.file, path);
+}
+
 TEST(WeightsReader, NoticesAFileThatShrinksWhileItIsRead) {
   const std::string path = write_file("shrinks.bin", Bytes(1 << 16));
   const Type type{DType::u8, {1 << 16}};
