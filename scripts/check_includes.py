@@ -51,6 +51,7 @@ LIBRARIES = {
     "immintrin.h": ["backends/weights"],
     "cpuid.h": ["backends/weights"],
     "openssl/": ["backends/onnx"],
+    "dlfcn.h": [],
     "gtest/": [],
     "gmock/": [],
     "benchmark/": [],

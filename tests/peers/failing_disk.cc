@@ -1,0 +1,109 @@
+// A disk that fails on demand, for LD_PRELOAD: calls on files whose path holds FAIL_PATH fail with
+// the errno FAIL_ERRNO from the FAIL_AFTER-th on, or take FAIL_DELAY_MS each, where FAIL_CALL names
+// the call: read, write, sync or open.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+long number(const char* name, long otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atol(text) : otherwise;
+}
+
+// The errno to fail with, or 0.
+int failure(const char* call, const char* path) {
+  static std::atomic<long> seen{0};
+  const char* failing_call = std::getenv("FAIL_CALL");
+  const char* part = std::getenv("FAIL_PATH");
+  if (!failing_call || std::strcmp(call, failing_call) != 0) return 0;
+  if (part && !std::strstr(path, part)) return 0;
+  usleep(static_cast<useconds_t>(number("FAIL_DELAY_MS", 0) * 1000));
+  if (++seen < number("FAIL_AFTER", 1)) return 0;
+  return static_cast<int>(number("FAIL_ERRNO", 0));
+}
+
+int failure_of(const char* call, int descriptor) {
+  char link[64], path[4096] = {};
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  if (readlink(link, path, sizeof path - 1) < 0) return 0;
+  return failure(call, path);
+}
+
+template <class Call>
+Call* next(const char* name) {
+  return reinterpret_cast<Call*>(dlsym(RTLD_NEXT, name));
+}
+
+ssize_t read_at(int descriptor, void* to, size_t bytes, off_t offset) {
+  static auto* const real = next<ssize_t(int, void*, size_t, off_t)>("pread64");
+  if (const int error = failure_of("read", descriptor)) return errno = error, -1;
+  return real(descriptor, to, bytes, offset);
+}
+
+int open_path(const char* path, int flags, mode_t mode) {
+  static auto* const real = next<int(const char*, int, ...)>("open64");
+  if (const int error = failure("open", path)) return errno = error, -1;
+  return real(path, flags, mode);
+}
+
+mode_t mode_of(int flags, va_list arguments) {
+  return (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t pread(int descriptor, void* to, size_t bytes, off_t offset) {
+  return read_at(descriptor, to, bytes, offset);
+}
+ssize_t pread64(int descriptor, void* to, size_t bytes, off_t offset) {
+  return read_at(descriptor, to, bytes, offset);
+}
+// What pread becomes with _FORTIFY_SOURCE.
+ssize_t __pread_chk(int descriptor, void* to, size_t bytes, off_t offset, size_t) {
+  return read_at(descriptor, to, bytes, offset);
+}
+ssize_t __pread64_chk(int descriptor, void* to, size_t bytes, off_t offset, size_t) {
+  return read_at(descriptor, to, bytes, offset);
+}
+
+ssize_t write(int descriptor, const void* from, size_t bytes) {
+  static auto* const real = next<ssize_t(int, const void*, size_t)>("write");
+  if (const int error = failure_of("write", descriptor)) return errno = error, -1;
+  return real(descriptor, from, bytes);
+}
+
+int fsync(int descriptor) {
+  static auto* const real = next<int(int)>("fsync");
+  if (const int error = failure_of("sync", descriptor)) return errno = error, -1;
+  return real(descriptor);
+}
+
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_path(path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_path(path, flags, mode);
+}
+
+}  // extern "C"

@@ -1,0 +1,262 @@
+"""Exports that are killed, meet full and failing disks, or are told to stop: the same command goes on,
+and the bytes are those of an export that nothing happened to.
+
+    MOEC_KILLS=100 .venv/bin/pytest tests/peers/test_faults.py     the long mode: scripts/fault_test.sh
+"""
+
+import ctypes
+import errno
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import find_binary
+from goldens import REPO
+
+KILLS = int(os.environ.get("MOEC_KILLS", "10"))
+MANNERS = [(target, jobs) for jobs in (1, 2, 8)
+           for target in (("--target", "onnx"), ("--target", "ane", "--multi-function"))]
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
+
+
+def export_command(out, target, jobs, *more):
+    return [str(find_binary()), "export", str(REPO / "models/tinymoe"), "--out", str(out), "--json",
+            "--tokens", "1,16", "--jobs", str(jobs), *target, *more]
+
+
+def run(out, target=MANNERS[0][0], jobs=1, **how):
+    return subprocess.run(export_command(out, target, jobs), capture_output=True, text=True, **how)
+
+
+def report_of(done):
+    return json.loads(done.stdout)
+
+
+def codes_of(done):
+    return [found["code"] for found in report_of(done)["diagnostics"]]
+
+
+def files_of(folder):
+    """Path → bytes of every file."""
+    return {str(path.relative_to(folder)): path.read_bytes()
+            for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory):
+    """whole(target) → (the files of an undisturbed export, the seconds that it took)."""
+    made = {}
+
+    def make(target):
+        if target not in made:
+            out = tmp_path_factory.mktemp("whole") / "out"
+            start = time.monotonic()
+            done = run(out, target)
+            assert done.returncode == 0, done.stdout
+            made[target] = files_of(out), time.monotonic() - start
+        return made[target]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def failing_disk(tmp_path_factory):
+    """failing_disk(CALL="write", …) → the environment in which those calls fail."""
+    library = tmp_path_factory.mktemp("shim") / "failing_disk.so"
+    subprocess.run(["g++", "-std=c++20", "-shared", "-fPIC", "-o", str(library),
+                    str(REPO / "tests/peers/failing_disk.cc"), "-ldl"], check=True)
+
+    def environment(**what):
+        return {**os.environ, "LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0",
+                **{f"FAIL_{name}": str(value) for name, value in what.items()}}
+
+    return environment
+
+
+def check_unfinished(out):
+    """Nothing that looks finished and nothing half-written is left."""
+    names = [path.name for path in out.rglob("*")]
+    assert "manifest.json" not in names
+    assert [name for name in names if name.endswith((".part", ".old"))] == []
+
+
+def finish(out, expected, target=MANNERS[0][0], jobs=1):
+    """Runs the command again; the number of tables and shards that it found finished."""
+    done = run(out, target, jobs)
+    assert done.returncode == 0, done.stdout
+    files = files_of(out)
+    assert files.keys() == expected.keys()
+    assert [path for path in files if files[path] != expected[path]] == []
+    return report_of(done)["parts_kept"]
+
+
+def kill_after(seconds, out, target, jobs):
+    """Whether the export was still running when it was killed."""
+    export = subprocess.Popen(export_command(out, target, jobs), stdout=subprocess.DEVNULL)
+    time.sleep(seconds)
+    export.kill()
+    return export.wait() == -signal.SIGKILL
+
+
+def test_killed_exports_go_on(whole, tmp_path):
+    chance = random.Random(6)
+    killed = kept = attempts = 0
+    while killed < KILLS:
+        attempts += 1
+        assert attempts < 4 * KILLS, "exports end before they can be killed"
+        target, jobs = MANNERS[attempts % len(MANNERS)]
+        expected, seconds = whole(target)
+        out = tmp_path / str(attempts)
+        if not kill_after(chance.uniform(0, seconds), out, target, jobs):
+            continue
+        killed += 1
+        kept += finish(out, expected, target, jobs)
+    print(f"{killed} of {killed} killed exports gave the bytes of an undisturbed one; "
+          f"{kept} finished tables and shards were kept")
+    assert kept > 0
+
+
+def test_export_killed_again_and_again(whole, tmp_path):
+    chance = random.Random(7)
+    target, jobs = MANNERS[3]
+    expected, seconds = whole(target)
+    for _ in range(5):
+        kill_after(chance.uniform(0.3, 0.6) * seconds, tmp_path / "out", target, jobs)
+        if (tmp_path / "out/manifest.json").exists() and not (
+                tmp_path / "out/export.journal").exists():
+            return  # finished in spite of it all
+    finish(tmp_path / "out", expected, target, jobs)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, and resize(bytes); skips where mounting is not allowed."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def mount(options):
+        return subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(folder)],
+                              capture_output=True).returncode == 0
+
+    if not mount("size=64k"):
+        pytest.skip("mounting is not allowed here")
+    yield folder, lambda size: mount(f"remount,size={size}")
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("target,jobs", MANNERS)
+def test_disk_that_fills_up(target, jobs, whole, small_disk):
+    expected, _ = whole(target)
+    folder, resize = small_disk
+    total = sum(len(file) for file in expected.values())
+    assert resize(total * 6 // 10)
+    done = run(folder / "out", target, jobs)
+    assert done.returncode == 2 and "emit.no_space" in codes_of(done), done.stdout
+    assert "export.unfinished" in codes_of(done)
+    check_unfinished(folder / "out")
+    assert resize(4 * total)
+    assert finish(folder / "out", expected, target, jobs) > 0
+
+
+def limit_file_sizes():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+
+def test_file_that_may_not_grow(whole, tmp_path):
+    expected, _ = whole(MANNERS[0][0])
+    done = run(tmp_path / "out", preexec_fn=limit_file_sizes)
+    assert done.returncode == 2 and "emit.no_space" in codes_of(done), done.stdout
+    check_unfinished(tmp_path / "out")
+    finish(tmp_path / "out", expected)
+
+
+FAILURES = {
+    "read": ({"CALL": "read", "PATH": ".safetensors", "AFTER": 20, "ERRNO": errno.EIO}, "weights.read"),
+    "write": ({"CALL": "write", "PATH": "/moe/", "AFTER": 3, "ERRNO": errno.EIO}, "emit.write_failed"),
+    "full": ({"CALL": "write", "PATH": "/moe/", "AFTER": 3, "ERRNO": errno.ENOSPC}, "emit.no_space"),
+    "sync": ({"CALL": "sync", "PATH": "/moe/", "AFTER": 2, "ERRNO": errno.EIO}, "emit.write_failed"),
+    "journal": ({"CALL": "write", "PATH": "export.journal", "AFTER": 3, "ERRNO": errno.EIO},
+                "emit.write_failed"),
+    "rights": ({"CALL": "open", "PATH": "/lm_head/", "ERRNO": errno.EACCES}, "emit.no_permission"),
+}
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 8])
+@pytest.mark.parametrize("name", FAILURES)
+def test_failing_calls(name, jobs, whole, failing_disk, tmp_path):
+    what, code = FAILURES[name]
+    expected, _ = whole(MANNERS[0][0])
+    done = run(tmp_path / "out", jobs=jobs, env=failing_disk(**what))
+    assert done.returncode == 2 and codes_of(done)[0] == code, done.stdout
+    check_unfinished(tmp_path / "out")
+    finish(tmp_path / "out", expected, jobs=jobs)
+
+
+def give_up_rights():
+    """Even root must ask for permission then."""
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
+
+
+def test_folder_that_may_not_be_written(whole, failing_disk, tmp_path):
+    expected, _ = whole(MANNERS[0][0])
+    out = tmp_path / "out"
+    run(out, env=failing_disk(CALL="open", PATH="/lm_head/", ERRNO=errno.EACCES))
+    out.chmod(0o555)
+    done = run(out, preexec_fn=give_up_rights)
+    assert done.returncode == 2 and "emit.no_permission" in codes_of(done), done.stdout
+    out.chmod(0o755)
+    assert finish(out, expected) > 0
+
+
+def start_slow_export(out, environment):
+    """Runs until two lines of its journal are written."""
+    export = subprocess.Popen(export_command(out, MANNERS[0][0], 2), env=environment, text=True,
+                              stdout=subprocess.PIPE)
+    journal = out / "export.journal"
+    while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
+        assert export.poll() is None
+        time.sleep(0.002)
+    return export
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_signal_stops_cleanly(name, whole, failing_disk, tmp_path):
+    expected, _ = whole(MANNERS[0][0])
+    out = tmp_path / "out"
+    export = start_slow_export(out, failing_disk(CALL="write", PATH=str(out), DELAY_MS=20))
+    export.send_signal(getattr(signal, name))
+    said, _ = export.communicate(timeout=60)
+    assert export.returncode == 128 + getattr(signal, name)
+    codes = [found["code"] for found in json.loads(said)["diagnostics"]]
+    assert codes == ["export.interrupted", "export.unfinished"]
+    check_unfinished(out)
+    assert finish(out, expected) > 0
+
+
+def test_second_signal_ends_at_once(whole, failing_disk, tmp_path):
+    expected, _ = whole(MANNERS[0][0])
+    out = tmp_path / "out"
+    export = start_slow_export(out, failing_disk(CALL="write", PATH="/attn/", DELAY_MS=60_000))
+    export.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    assert export.poll() is None
+    export.send_signal(signal.SIGTERM)
+    assert export.wait(timeout=30) == -signal.SIGTERM
+    finish(out, expected)
+
+
+def test_two_exports_into_one_folder(failing_disk, tmp_path):
+    out = tmp_path / "out"
+    export = start_slow_export(out, failing_disk(CALL="write", PATH=str(out), DELAY_MS=50))
+    for more in ((), ("--force",)):
+        done = subprocess.run(export_command(out, MANNERS[0][0], 1, *more), capture_output=True,
+                              text=True)
+        assert done.returncode == 2 and codes_of(done) == ["export.locked"]
+    assert export.wait(timeout=60) == 0
