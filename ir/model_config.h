@@ -66,9 +66,9 @@ struct LayerConfig {
 // Tensor name templates by role, with {i} for the layer and {e} for the expert:
 //   embed, final_norm, lm_head; attn_norm, ffn_norm; q, k, v, o, q_bias, k_bias, v_bias, o_bias,
 //   q_norm, k_norm; router, router_choice_bias; expert_gate, expert_up, expert_down;
-//   experts_gate_up
-//   ([E, 2f, d], gate first), experts_down ([E, d, f]); shared_gate_proj, shared_up, shared_down,
-//   shared_sigmoid_gate; gate, up, down (dense layers).
+//   experts_gate_up ([E, 2f, d], gate first), experts_down ([E, d, f]); shared_gate_proj and
+//   shared_up, or shared_gate_up ([2s, d], gate first); shared_down, shared_sigmoid_gate; gate, up,
+//   down (dense layers).
 struct TensorNames {
   std::map<std::string, std::string, std::less<>> by_role;
   std::vector<std::string>
@@ -83,6 +83,9 @@ struct ModelConfig {
   std::string family;  // model_type
   int64_t hidden = 0, vocab = 0, max_positions = 0;
   double norm_eps = 0;
+  double embedding_scale = 1;  // multiplies the embedding rows
+  double residual_scale = 1;   // multiplies what attention and MLP add to the residual stream
+  double logits_divisor = 1;   // of the head's results
   Activation activation = Activation::silu;
   int64_t dense_ff = 0;
   bool tied_head = false;

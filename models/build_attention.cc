@@ -94,7 +94,7 @@ void build_attention(ShardScope& scope) {
   Attention op = attributes(scope);
   std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in), "attention");
   ValueId out = scope.linear(results[0], "o", scope.model().attention.o_bias ? "o_bias" : "", "o");
-  b.output("hidden", b.add(in.x, out, "hidden"));
+  b.output("hidden", scope.add_residual(in.x, out, "hidden"));
   if (op.cache == CacheForm::blend) {
     b.name_if_unnamed(results[1], "k_blended");
     b.name_if_unnamed(results[2], "v_blended");

@@ -49,19 +49,29 @@ ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   return scope.b.emit(op, std::move(operands), "experts");
 }
 
-ValueId gated_mlp(ShardScope& scope, ValueId x, std::vector<std::string_view> roles,
+ValueId gated_mlp(ShardScope& scope, ValueId x, std::vector<WeightView> views,
                   const std::string& name) {
   static constexpr std::string_view kNames[] = {"gate", "up", "down", "sigmoid_gate"};
   std::vector<ValueId> operands = {x};
-  for (size_t i = 0; i < roles.size(); ++i)
-    operands.push_back(scope.weight(roles[i], fmt::format("{}.{}.weight", name, kNames[i])));
+  for (size_t i = 0; i < views.size(); ++i)
+    operands.push_back(
+        scope.weight(std::move(views[i]), fmt::format("{}.{}.weight", name, kNames[i])));
   return scope.b.emit(GatedMlp{scope.model().activation}, std::move(operands), name);
 }
 
+// Gate and up are two matrices or the halves of one.
 ValueId shared_expert(ShardScope& scope, ValueId x) {
-  std::vector<std::string_view> roles = {"shared_gate_proj", "shared_up", "shared_down"};
-  if (scope.model().moe.shared_gated) roles.emplace_back("shared_sigmoid_gate");
-  return gated_mlp(scope, x, std::move(roles), "shared_expert");
+  const int64_t width = scope.model().moe.shared_ff;
+  std::vector<WeightView> views;
+  if (scope.model().names.has("shared_gate_up")) {
+    WeightView both = scope.stored("shared_gate_up");
+    views = {then(both, SliceStep{0, 0, width}), then(both, SliceStep{0, width, width})};
+  } else {
+    views = {scope.stored("shared_gate_proj"), scope.stored("shared_up")};
+  }
+  views.push_back(scope.stored("shared_down"));
+  if (scope.model().moe.shared_gated) views.push_back(scope.stored("shared_sigmoid_gate"));
+  return gated_mlp(scope, x, std::move(views), "shared_expert");
 }
 
 // The experts' sum, and with the first of them the shared expert.
@@ -80,7 +90,7 @@ ValueId ffn_norm(ShardScope& scope, ValueId hidden) {
 }
 
 void add_residual(ShardScope& scope, ValueId residual, ValueId part) {
-  scope.b.output("moe_out", scope.b.add(residual, part, "moe_out"));
+  scope.b.output("moe_out", scope.add_residual(residual, part, "moe_out"));
 }
 
 }  // namespace
@@ -95,7 +105,8 @@ void build_moe(ShardScope& scope) {
 void build_mlp(ShardScope& scope) {
   ValueId hidden = hidden_input(scope);
   ValueId x = ffn_norm(scope, hidden);
-  add_residual(scope, hidden, gated_mlp(scope, x, {"gate", "up", "down"}, "mlp"));
+  std::vector<WeightView> views = {scope.stored("gate"), scope.stored("up"), scope.stored("down")};
+  add_residual(scope, hidden, gated_mlp(scope, x, std::move(views), "mlp"));
 }
 
 void build_router(ShardScope& scope) {

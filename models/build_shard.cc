@@ -26,6 +26,12 @@ ValueId ShardScope::rms_norm(ValueId x, std::string_view role, const std::string
   return b.emit(RmsNorm{model().norm_eps}, {x, w}, name);
 }
 
+ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& name) {
+  const double scale = model().residual_scale;
+  if (scale != 1) part = b.mul(part, b.scalar_like(part, scale), name + ".scaled");
+  return b.add(residual, part, name);
+}
+
 ValueId ShardScope::linear(ValueId x, std::string_view role, std::string_view bias_role,
                            const std::string& name) {
   std::vector<ValueId> operands = {x, weight(role, name + ".weight")};

@@ -112,6 +112,9 @@ Diagnostics check_model(const ModelConfig& model) {
   check.size("layers", static_cast<int64_t>(model.layers.size()));
   check.require(std::isfinite(model.norm_eps) && model.norm_eps >= 0, "model.number",
                 "the norm eps is {}", model.norm_eps);
+  check.positive("model.number", "the embedding scale", model.embedding_scale);
+  check.positive("model.number", "the residual scale", model.residual_scale);
+  check.positive("model.number", "the divisor of the logits", model.logits_divisor);
   check_attention(check, model.attention);
   check_rope(check, model.attention.rope, model.attention.head_dim);
   auto is_moe = [](const LayerConfig& layer) { return layer.moe; };

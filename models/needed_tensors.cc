@@ -66,8 +66,15 @@ class Walk {
     if (moe.choice_bias) need("router_choice_bias", {moe.experts});
     experts();
     if (moe.shared_ff == 0) return;
-    mlp("shared_gate_proj", "shared_up", "shared_down", moe.shared_ff);
+    shared_expert(moe.shared_ff);
     if (moe.shared_gated) need("shared_sigmoid_gate", {1, model_.hidden});
+  }
+
+  void shared_expert(int64_t width) {
+    if (!model_.names.has("shared_gate_up"))
+      return mlp("shared_gate_proj", "shared_up", "shared_down", width);
+    need("shared_gate_up", {2 * width, model_.hidden});
+    need("shared_down", {model_.hidden, width});
   }
 
   void experts() {

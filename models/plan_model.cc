@@ -214,7 +214,11 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
   Planner(plan).run();
   std::string embed = plan.model.names("embed");
   const Type& type = plan.weights.find(embed)->type;
-  plan.embedding = then(tensor_view(embed, type), CastStep{plan.build.dtype});
+  WeightView rows = tensor_view(embed, type);
+  // Scaled in f32: the stored type may be narrower than both the factor and the shards' type.
+  if (plan.model.embedding_scale != 1)
+    rows = then(then(std::move(rows), CastStep{DType::f32}), ScaleStep{plan.model.embedding_scale});
+  plan.embedding = then(std::move(rows), CastStep{plan.build.dtype});
   list_ignored(plan);
   return plan;
 }

@@ -34,6 +34,8 @@ struct ShardScope {
     return weight(stored(role), std::move(name));
   }
   ValueId rms_norm(ValueId x, std::string_view role, const std::string& name);
+  // residual + residual_scale · part
+  ValueId add_residual(ValueId residual, ValueId part, const std::string& name);
   // `bias_role` may be empty: no bias.
   ValueId linear(ValueId x, std::string_view role, std::string_view bias_role,
                  const std::string& name);

@@ -13,11 +13,13 @@ to them: config.json and *.safetensors.
 Tensors are named <step>.<what>. Steps are `prefill` (T tokens at once) and `decode0` to
 `decode3` (one token each, on transformers' cache):
 
-    tokens I32 [T]            embed [T,d]              logits [T,V]
+    tokens I32 [T]            embed [T,d] (as layer 0 gets it)     logits [T,V]
     Lnn.attn_out [T,d]        hidden state after attention, residual included
     Lnn.ffn_out [T,d]         layer output, residual included
-    Lnn.router_logits [T,E]   Lnn.router_scores [T,E] (softmax over all experts)
+    Lnn.router_logits [T,E]   Lnn.router_scores [T,E] (softmax or sigmoid over all experts)
     Lnn.experts I32 [T,k]     Lnn.weights [T,k] (as multiplied into the expert outputs)
+    Lnn.choice_scores [T,E]   what experts are chosen by, where these are not the logits: score
+                              and correction bias, -10000 in the groups that cannot be chosen
 
 The router tensors exist for the MoE layers only. `Lnn.k_cache` and `Lnn.v_cache`
 [K,S,h], without a step, hold every row that was handed to the cache (keys after norm and
@@ -46,6 +48,7 @@ import xxhash
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from transformers import AutoModelForCausalLM, DynamicCache
+from transformers import GraniteMoeConfig, GraniteMoeSharedConfig
 from transformers import MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig
 
 REPO = Path(__file__).resolve().parent.parent
@@ -60,6 +63,19 @@ BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 def rope(theta=10000.0, kind="default", **rest):
     return {"rope_type": kind, "rope_theta": theta, **rest}
 
+
+# What the reference's routers must agree with: the score of each expert, whether the weights of
+# the chosen ones are divided by their sum (None: the config says it), what multiplies them.
+# "selected" is a softmax over the chosen logits alone.
+ROUTING = {
+    "mixtral": dict(score="softmax", renorm=True),
+    "qwen2_moe": dict(score="softmax", renorm=None),
+    "qwen3_moe": dict(score="softmax", renorm=None),
+    "olmoe": dict(score="softmax", renorm=None),
+    "granitemoe": dict(score="selected"),
+    "granitemoeshared": dict(score="selected"),
+}
+NOT_CHOSEN = -1e4  # the choice score of an expert whose group is not kept
 
 # Sizes are odd on purpose; between them the two cases of a family cover what the family's
 # configuration can switch. "disk": number format, "fused": keep [E,2f,d] on disk,
@@ -112,6 +128,28 @@ CASES = {
         hidden_size=60, intermediate_size=28, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=6,
         num_experts=6, num_experts_per_tok=3, norm_topk_prob=True, attention_bias=True, vocab_size=103,
         tie_word_embeddings=True, max_position_embeddings=128, rope_parameters=rope(10000.0, "linear", factor=2.0))),
+    # tied, all four multipliers
+    "granitemoe_a": dict(family="granitemoe", disk=BF16, config=GraniteMoeConfig, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=12.0, logits_scaling=6.0,
+        residual_multiplier=0.22, attention_multiplier=0.25, vocab_size=95, tie_word_embeddings=True,
+        max_position_embeddings=96, rope_parameters=rope())),
+    # a head of its own, biases on q/k/v/o, no multipliers (the scores' factor is 1 then)
+    "granitemoe_b": dict(family="granitemoe", disk=F16, config=GraniteMoeConfig, args=dict(
+        hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=5,
+        num_local_experts=6, num_experts_per_tok=4, attention_bias=True, vocab_size=89, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_parameters=rope())),
+    "granitemoeshared_a": dict(family="granitemoeshared", disk=BF16, config=GraniteMoeSharedConfig, args=dict(
+        hidden_size=48, intermediate_size=20, shared_intermediate_size=36, num_hidden_layers=2,
+        num_attention_heads=6, num_key_value_heads=3, num_local_experts=5, num_experts_per_tok=3,
+        embedding_multiplier=6.0, logits_scaling=4.0, residual_multiplier=0.5, attention_multiplier=0.3,
+        vocab_size=90, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # without the shared expert
+    "granitemoeshared_b": dict(family="granitemoeshared", disk=F16, config=GraniteMoeSharedConfig, args=dict(
+        hidden_size=40, intermediate_size=20, shared_intermediate_size=0, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2,
+        embedding_multiplier=3.0, logits_scaling=2.0, residual_multiplier=0.7, attention_multiplier=0.2,
+        vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
 }
 
 TINYMOE_PROMPTS = [  # 32 bytes each
@@ -165,17 +203,28 @@ def randomise(model, seed):
                 p.copy_(1 + 0.2 * noise)
             elif "embed_tokens" in name:
                 p.copy_((0.4 if tied else 1.0) * noise)
-            elif re.search(r"mlp\.gate\.weight$", name):
+            elif re.search(r"(mlp\.gate|gate\.wg|router)\.weight$", name):
                 p.copy_(noise * 1.6 / math.sqrt(p.shape[-1]))
+            elif name.endswith("e_score_correction_bias"):
+                p.copy_(0.2 * noise)
             else:  # a linear map, or all experts' maps: the last axis is the input
                 p.copy_(noise * 1.3 / math.sqrt(p.shape[-1]))
+        for name, b in sorted(model.named_buffers()):
+            if name.endswith("e_score_correction_bias"):
+                b.copy_(0.2 * torch.randn(b.shape, generator=g))
+
+
+def kept_wide(name):
+    """Tensors that stay F32 in the files, as in the releases."""
+    return name.endswith("e_score_correction_bias") or "gate.wg" in name
 
 
 def write_checkpoint(case, spec, folder):
     args = dict(bos_token_id=None, eos_token_id=None, pad_token_id=None, **spec["args"])
     model = AutoModelForCausalLM.from_config(spec["config"](**args))
     randomise(model, int.from_bytes(hashlib.sha256(case.encode()).digest()[:4], "big"))
-    model.to(spec["disk"])
+    for name, t in [*model.named_parameters(), *model.named_buffers()]:
+        t.data = t.data.to(F32 if kept_wide(name) else spec["disk"])
     size = sum(p.numel() * p.element_size() for p in model.parameters())
     options = {}
     if spec.get("fused"):
@@ -192,7 +241,7 @@ def write_checkpoint(case, spec, folder):
         with safe_open(f, "pt") as st:
             for n in st.keys():
                 names.append(n)
-                assert st.get_tensor(n).dtype == spec["disk"], n
+                assert st.get_tensor(n).dtype == (F32 if kept_wide(n) else spec["disk"]), n
     fused = any(n.endswith("experts.gate_up_proj") for n in names)
     assert fused == bool(spec.get("fused")), (case, "expert layout on disk")
     assert ("lm_head.weight" in names) != args["tie_word_embeddings"], (case, "head on disk")
@@ -224,6 +273,7 @@ class Capture:
     def __init__(self, model):
         self.seen = {}
         self.config = model.config
+        self.routing = ROUTING[model.config.model_type]
         self.k = model.config.num_experts_per_tok
         base = model.model
 
@@ -245,15 +295,21 @@ class Capture:
                 self.seen[name + "experts"] = experts.detach().clone()
             return hook
 
-        base.embed_tokens.register_forward_hook(keep("embed"))
-        self.moe_layers = []
+        base.layers[0].register_forward_pre_hook(keep_input("embed"))
+        self.moe_layers, self.choice_biases = [], {}
         for i, layer in enumerate(base.layers):
             layer.post_attention_layernorm.register_forward_pre_hook(keep_input(f"L{i:02}.attn_out"))
             layer.register_forward_hook(keep(f"L{i:02}.ffn_out"))
-            if hasattr(layer.mlp, "experts"):
-                self.moe_layers.append(i)
-                assert type(layer.mlp.gate).__name__.endswith("TopKRouter")
-                layer.mlp.gate.register_forward_hook(keep_router(f"L{i:02}."))
+            block = layer.block_sparse_moe if hasattr(layer, "block_sparse_moe") else layer.mlp
+            if not hasattr(block, "experts"):
+                continue
+            self.moe_layers.append(i)
+            router = block.router if hasattr(block, "router") else block.gate
+            router.register_forward_hook(keep_router(f"L{i:02}."))
+            for name, t in [*block.named_parameters(), *block.named_buffers()]:
+                if name.endswith("e_score_correction_bias"):
+                    assert t.abs().min() > 0, "a correction bias without effect"
+                    self.choice_biases[i] = t.detach().reshape(-1)
 
     def take(self, logits):
         out = {n: t.squeeze(0) if t.dim() == 3 else t for n, t in self.seen.items()}
@@ -261,35 +317,67 @@ class Capture:
         out["logits"] = logits[0].detach().clone()
         for i in self.moe_layers:
             p = f"L{i:02}."
-            scores = out[p + "router_logits"].softmax(-1)
+            logits = out[p + "router_logits"]
+            scores = logits.sigmoid() if self.routing["score"] == "sigmoid" else logits.softmax(-1)
             out[p + "router_scores"] = scores
-            chosen = scores.gather(-1, out[p + "experts"])
-            if getattr(self.config, "norm_topk_prob", True):  # Mixtral always renormalises
-                chosen = chosen / chosen.sum(-1, keepdim=True)
-            assert torch.allclose(chosen, out[p + "weights"], atol=1e-6), "router weights"
-            assert out[p + "experts"].shape[-1] == self.k
+            if i in self.choice_biases:
+                out[p + "choice_scores"] = self.choice_scores(scores, self.choice_biases[i])
+            self.check_routing(out, p)
         return out
+
+    def choice_scores(self, scores, bias):
+        """The biased scores; far down in the groups that are not among the kept ones."""
+        choice = scores + bias
+        groups, kept = getattr(self.config, "n_group", 1), getattr(self.config, "topk_group", 1)
+        by_group = choice.unflatten(-1, (groups, -1))
+        best = by_group.topk(min(2, by_group.shape[-1]), dim=-1).values.sum(-1)
+        open_groups = torch.zeros_like(best).scatter(-1, best.topk(kept, dim=-1).indices, 1)
+        return by_group.masked_fill(open_groups[..., None] == 0, NOT_CHOSEN).flatten(-2)
+
+    def check_routing(self, out, p):
+        """The reference's choice and weights are what ROUTING says."""
+        experts = out[p + "experts"]
+        assert experts.shape[-1] == self.k
+        wanted = choice_of(out, p).topk(self.k, dim=-1).indices
+        assert torch.equal(wanted.sort(-1).values, experts.sort(-1).values), "chosen experts"
+        if self.routing["score"] == "selected":
+            weights = out[p + "router_logits"].gather(-1, experts).softmax(-1)
+        else:
+            weights = out[p + "router_scores"].gather(-1, experts)
+            renorm = self.routing["renorm"]
+            if self.config.norm_topk_prob if renorm is None else renorm:
+                weights = weights / weights.sum(-1, keepdim=True)
+            weights = weights * getattr(self.config, self.routing.get("scale", ""), 1.0)
+        assert torch.allclose(weights, out[p + "weights"], atol=1e-6), "router weights"
+
+
+def choice_of(step, layer_prefix):
+    """What the experts of a layer are chosen by: biased scores, or else the logits."""
+    return step.get(layer_prefix + "choice_scores", step[layer_prefix + "router_logits"])
+
+
+def choices(steps):
+    for step in steps:
+        for name in step:
+            if name.endswith("router_logits"):
+                yield choice_of(step, name.removesuffix("router_logits"))
 
 
 def router_gap(steps, k):
-    """Smallest gap between the k-th and the next router logit."""
+    """Smallest gap between what the k-th and the next expert are chosen by."""
     gap = math.inf
-    for step in steps:
-        for name, t in step.items():
-            if name.endswith("router_logits"):
-                top = t.topk(k + 1, dim=-1).values
-                gap = min(gap, (top[:, k - 1] - top[:, k]).min().item())
+    for t in choices(steps):
+        top = t.topk(k + 1, dim=-1).values
+        gap = min(gap, (top[:, k - 1] - top[:, k]).min().item())
     return gap
 
 
 def order_gap(steps, k):
-    """Smallest gap between neighbours among the chosen experts' logits."""
+    """Smallest gap between neighbours among the chosen experts."""
     gap = math.inf
-    for step in steps:
-        for name, t in step.items():
-            if name.endswith("router_logits"):
-                top = t.topk(k, dim=-1).values
-                gap = min(gap, (top[:, :-1] - top[:, 1:]).min().item())
+    for t in choices(steps):
+        top = t.topk(k, dim=-1).values
+        gap = min(gap, (top[:, :-1] - top[:, 1:]).min().item())
     return gap
 
 

@@ -161,6 +161,9 @@ ModelConfig read_model(ConfigReader& reader) {
   model.vocab = reader.integer("vocab");
   model.max_positions = reader.integer("max_positions");
   model.norm_eps = reader.number("norm_eps");
+  model.embedding_scale = reader.number("embedding_scale", 1);
+  model.residual_scale = reader.number("residual_scale", 1);
+  model.logits_divisor = reader.number("logits_divisor", 1);
   model.activation = read_activation(reader);
   model.dense_ff = reader.optional_integer("dense_ff").value_or(0);
   model.tied_head = reader.boolean("tied_head");

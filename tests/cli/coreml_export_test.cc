@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/golden_case.h"
+#include "tests/golden_cases.h"
 
 namespace moec {
 namespace {
@@ -30,9 +31,7 @@ TEST_P(AneGoldenCase, ExportsChecksAndValidatesInF16) {
 }
 
 INSTANTIATE_TEST_SUITE_P(CoremlExport, AneGoldenCase,
-                         testing::Values("tinymoe", "mixtral_a", "mixtral_b", "qwen2_moe_a",
-                                         "qwen2_moe_b", "qwen3_moe_a", "qwen3_moe_b", "olmoe_a",
-                                         "olmoe_b"),
+                         testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
 
 class AneVariant : public testing::TestWithParam<Variant> {};

@@ -14,6 +14,7 @@
 #include "passes/pipeline.h"
 #include "tests/backends/onnx_testing.h"
 #include "tests/frontends/filed_shard.h"
+#include "tests/golden_cases.h"
 #include "tests/source_dir.h"
 
 namespace moec {
@@ -168,8 +169,7 @@ TEST_P(CoremlFamilies, HostRoutingAndBanks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CoremlFamilies,
-                         testing::Values("mixtral_a", "mixtral_b", "qwen2_moe_a", "qwen2_moe_b",
-                                         "qwen3_moe_a", "qwen3_moe_b", "olmoe_a", "olmoe_b"),
+                         testing::ValuesIn(kFamilyCases),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -162,6 +162,18 @@ TEST(BuildMoe, SharedExpertAndChoiceBias) {
             "@1.shared_sigmoid_gate:bf16[1,8] | cast(f32)");
 }
 
+TEST(BuildMoe, SharedExpertWithGateAndUpInOneTensor) {
+  ModelConfig model = sample_model();
+  model.moe.shared_ff = 4;
+  model.names.by_role["shared_gate_up"] = "{i}.shared_gate_up";
+  auto all = views(build(model, sample_options(), "L01.moe"));
+  EXPECT_EQ(all.at("shared_expert.gate.weight"),
+            "@1.shared_gate_up:bf16[8,8] | slice(0, 0, 4) | cast(f32)");
+  EXPECT_EQ(all.at("shared_expert.up.weight"),
+            "@1.shared_gate_up:bf16[8,8] | slice(0, 4, 4) | cast(f32)");
+  EXPECT_EQ(all.at("shared_expert.down.weight"), "@1.shared_down:bf16[8,4] | cast(f32)");
+}
+
 TEST(BuildMoe, GroupsHoldTheirExpertsAndTheFirstTheSharedOne) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
@@ -201,6 +213,29 @@ TEST(BuildHead, SlicesAndTies) {
   options.head_slices = 1;
   EXPECT_EQ(views(build(model, options, "lm_head.0")).at("lm_head.weight"),
             "@embed:bf16[11,8] | cast(f32)");
+}
+
+// The constant that `product` is something times.
+double factor_of(const Shard& shard, const std::string& product) {
+  for (const Op* op : ops_of<Binary>(shard)) {
+    if (shard.label(op->results[0]) != product) continue;
+    EXPECT_EQ(std::get<Binary>(op->data).fn, BinaryFn::mul);
+    const Op& factor = shard.ops[shard.values[op->operands[1]].producer];
+    return std::get<Constant>(factor.data).values.at(0);
+  }
+  ADD_FAILURE() << "no " << product;
+  return 0;
+}
+
+TEST(BuildShard, MultipliersOfResidualAndLogits) {
+  ModelConfig model = sample_model();
+  model.residual_scale = 0.25;
+  model.logits_divisor = 8;
+  const BuildOptions options = sample_options();
+  EXPECT_EQ(factor_of(build(model, options, "L00.attn"), "hidden.scaled"), 0.25);
+  EXPECT_EQ(factor_of(build(model, options, "L00.mlp"), "moe_out.scaled"), 0.25);
+  EXPECT_EQ(factor_of(build(model, options, "L01.moe"), "moe_out.scaled"), 0.25);
+  EXPECT_EQ(factor_of(build(model, options, "lm_head.0"), "logits"), 0.125);
 }
 
 TEST(BuildShard, OnlyPlannedWidths) {

@@ -29,6 +29,15 @@ TEST(CheckModel, Sizes) {
   expect_finding([](ModelConfig& m) { m.moe.expert_ff = 0; }, "model.size", "expert_ff is 0");
 }
 
+TEST(CheckModel, Multipliers) {
+  expect_finding([](ModelConfig& m) { m.embedding_scale = 0; }, "model.number",
+                 "the embedding scale is 0");
+  expect_finding([](ModelConfig& m) { m.residual_scale = -1; }, "model.number",
+                 "the residual scale is -1");
+  expect_finding([](ModelConfig& m) { m.logits_divisor = INFINITY; }, "model.number",
+                 "the divisor of the logits is inf");
+}
+
 TEST(CheckModel, KeyValueHeadsMustDivideHeads) {
   expect_finding([](ModelConfig& m) { m.attention.kv_heads = 3; }, "model.heads",
                  "4 query heads cannot share 3 key/value heads");

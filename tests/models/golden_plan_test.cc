@@ -1,24 +1,28 @@
 // Every golden checkpoint opens, plans and builds, in each form of shard, and all of it verifies.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "frontends/hf/checkpoint.h"
 #include "ir/verify.h"
 #include "models/build_shard.h"
 #include "models/plan_model.h"
+#include "tests/golden_cases.h"
 #include "tests/source_dir.h"
 
 namespace moec {
 namespace {
 
-const char* const kCases[] = {"mixtral_a",   "mixtral_b",   "qwen2_moe_a",
-                              "qwen2_moe_b", "qwen3_moe_a", "qwen3_moe_b",
-                              "olmoe_a",     "olmoe_b",     "tinymoe"};
-
 std::string folder_of(const std::string& name) {
   std::string root = source_dir();
   return name == "tinymoe" ? root + "/models/tinymoe" : root + "/tests/golden/" + name;
+}
+
+TEST(GoldenCases, EachFolderIsACase) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/tests/golden"))
+    EXPECT_EQ(std::count(kGoldenCases.begin(), kGoldenCases.end(), entry.path().filename()), 1)
+        << entry.path();
 }
 
 std::vector<BuildOptions> forms() {
@@ -61,7 +65,7 @@ TEST_P(GoldenPlan, BuildsAndVerifiesInEachForm) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenPlan, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, GoldenPlan, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -9,15 +9,13 @@
 #include "frontends/hf/checkpoint.h"
 #include "frontends/hf/safetensors.h"
 #include "models/plan_model.h"
+#include "tests/golden_cases.h"
 #include "tests/models/schedule_runner.h"
 #include "tests/source_dir.h"
 
 namespace moec {
 namespace {
 
-const char* const kCases[] = {"mixtral_a",   "mixtral_b",   "qwen2_moe_a",
-                              "qwen2_moe_b", "qwen3_moe_a", "qwen3_moe_b",
-                              "olmoe_a",     "olmoe_b",     "tinymoe"};
 constexpr int64_t kDecodeSteps = 4;
 constexpr double kTolerance = 1e-5;  // relative L2; the most seen is 2.4e-6
 
@@ -125,7 +123,7 @@ TEST_P(GoldenValues, HostRoutingInGroups) {
   expect_golden(GetParam(), options);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenValues, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, GoldenValues, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

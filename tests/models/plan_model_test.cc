@@ -46,6 +46,17 @@ TEST(PlanModel, NamesAndStems) {
                                    "L01.moe moe/L01", "lm_head.0 lm_head/00"));
 }
 
+TEST(PlanModel, TheEmbeddingIsScaledInF32) {
+  ModelConfig model = sample_model();
+  EXPECT_EQ(to_string(good_plan(sample_options(), model).embedding),
+            "@embed:bf16[11,8] | cast(f32)");
+  model.embedding_scale = 12;
+  BuildOptions options = sample_options();
+  options.dtype = DType::f16;
+  EXPECT_EQ(to_string(good_plan(options, model).embedding),
+            "@embed:bf16[11,8] | cast(f32) | scale(12) | cast(f16)");
+}
+
 TEST(PlanModel, TheScheduleWiresEachPort) {
   Plan plan = good_plan(sample_options());
   ASSERT_EQ(plan.schedule.size(), 5u);

@@ -4,14 +4,11 @@
 #include "frontends/hf/checkpoint.h"
 #include "models/build_shard.h"
 #include "models/plan_model.h"
+#include "tests/golden_cases.h"
 #include "tests/passes/pass_testing.h"
 #include "tests/source_dir.h"
 
 namespace moec {
-
-inline const char* const kGoldenCases[] = {"mixtral_a",   "mixtral_b",   "qwen2_moe_a",
-                                           "qwen2_moe_b", "qwen3_moe_a", "qwen3_moe_b",
-                                           "olmoe_a",     "olmoe_b",     "tinymoe"};
 
 inline Plan golden_plan(const std::string& name, const BuildOptions& options) {
   const std::string folder = name == "tinymoe" ? "/models/tinymoe" : "/tests/golden/" + name;

@@ -1,0 +1,21 @@
+// The golden checkpoints: two a family under tests/golden, and the trained models/tinymoe.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+namespace moec {
+
+inline constexpr std::array kFamilyCases = {
+    "mixtral_a",          "mixtral_b",         "qwen2_moe_a",  "qwen2_moe_b",  "qwen3_moe_a",
+    "qwen3_moe_b",        "olmoe_a",           "olmoe_b",      "granitemoe_a", "granitemoe_b",
+    "granitemoeshared_a", "granitemoeshared_b"};
+
+inline constexpr auto kGoldenCases = [] {
+  std::array<const char*, kFamilyCases.size() + 1> all{};
+  std::copy(kFamilyCases.begin(), kFamilyCases.end(), all.begin());
+  all.back() = "tinymoe";
+  return all;
+}();
+
+}  // namespace moec
