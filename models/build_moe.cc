@@ -27,10 +27,15 @@ ExpertViews expert_views(const ShardScope& scope, int64_t e) {
           expert_rows(scope.stored("experts_down"), e, 0, d)};
 }
 
+WeightView choice_bias(const ShardScope& scope) {
+  if (!scope.model().names.has("router_choice_bias_row")) return scope.stored("router_choice_bias");
+  return then(scope.stored("router_choice_bias_row"), ReshapeStep{{scope.model().moe.experts}});
+}
+
 ValueId router(ShardScope& scope, ValueId x) {
   const MoeConfig& moe = scope.model().moe;
   std::vector<ValueId> operands = {scope.linear(x, "router", "", "router")};
-  if (moe.choice_bias) operands.push_back(scope.weight("router_choice_bias", "router.choice_bias"));
+  if (moe.choice_bias) operands.push_back(scope.weight(choice_bias(scope), "router.choice_bias"));
   return scope.b.emit(moe.routing, std::move(operands), "routing_weights");
 }
 

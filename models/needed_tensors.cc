@@ -63,7 +63,10 @@ class Walk {
   void moe() {
     const MoeConfig& moe = model_.moe;
     need("router", {moe.experts, model_.hidden});
-    if (moe.choice_bias) need("router_choice_bias", {moe.experts});
+    if (moe.choice_bias && model_.names.has("router_choice_bias_row"))
+      need("router_choice_bias_row", {1, moe.experts});
+    else if (moe.choice_bias)
+      need("router_choice_bias", {moe.experts});
     experts();
     if (moe.shared_ff == 0) return;
     shared_expert(moe.shared_ff);

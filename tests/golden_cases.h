@@ -6,10 +6,24 @@
 
 namespace moec {
 
-inline constexpr std::array kFamilyCases = {
-    "mixtral_a",          "mixtral_b",         "qwen2_moe_a",  "qwen2_moe_b",  "qwen3_moe_a",
-    "qwen3_moe_b",        "olmoe_a",           "olmoe_b",      "granitemoe_a", "granitemoe_b",
-    "granitemoeshared_a", "granitemoeshared_b"};
+inline constexpr std::array kFamilyCases = {"mixtral_a",
+                                            "mixtral_b",
+                                            "qwen2_moe_a",
+                                            "qwen2_moe_b",
+                                            "qwen3_moe_a",
+                                            "qwen3_moe_b",
+                                            "olmoe_a",
+                                            "olmoe_b",
+                                            "granitemoe_a",
+                                            "granitemoe_b",
+                                            "granitemoeshared_a",
+                                            "granitemoeshared_b",
+                                            "glm4_moe_a",
+                                            "glm4_moe_b",
+                                            "minimax_m2_a",
+                                            "minimax_m2_b",
+                                            "ernie4_5_moe_a",
+                                            "ernie4_5_moe_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 1> all{};

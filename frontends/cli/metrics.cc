@@ -47,9 +47,9 @@ Comparison Comparer::result() const {
   return c;
 }
 
-static double boundary_gap(std::span<const float> logits, size_t k) {
-  if (k >= logits.size()) return std::numeric_limits<double>::infinity();
-  std::vector<float> sorted(logits.begin(), logits.end());
+static double boundary_gap(std::span<const float> choice, size_t k) {
+  if (k >= choice.size()) return std::numeric_limits<double>::infinity();
+  std::vector<float> sorted(choice.begin(), choice.end());
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k), sorted.end(),
                    std::greater<>());
   const float next = sorted[k];
@@ -60,7 +60,7 @@ static double boundary_gap(std::span<const float> logits, size_t k) {
 
 void RouterComparer::add(std::span<const float> weights, std::span<const float> golden_weights,
                          std::span<const int32_t> chosen_golden,
-                         std::span<const float> golden_logits, double logit_error) {
+                         std::span<const float> golden_choice, double logit_error) {
   MOEC_CHECK(weights.size() == golden_weights.size(), "router widths differ");
   size_t chosen = 0, common = 0;
   double moved = 0;
@@ -71,7 +71,7 @@ void RouterComparer::add(std::span<const float> weights, std::span<const float> 
     chosen += weights[e] != 0;
     common += weights[e] != 0 && in_golden;
   }
-  const double gap = boundary_gap(golden_logits, chosen_golden.size());
+  const double gap = boundary_gap(golden_choice, chosen_golden.size());
   sum_.min_margin = sum_.tokens == 0 ? gap : std::min(sum_.min_margin, gap);
   sum_.same_set += chosen == chosen_golden.size() && common == chosen;
   sum_.close_tokens += gap < 2 * logit_error;

@@ -34,17 +34,17 @@ struct RouterComparison {
   uint64_t tokens = 0;
   uint64_t same_set = 0;      // tokens whose chosen experts are exactly the golden's
   double moved_weight = 0;    // mean over tokens of Σ_e |w_e - golden w_e| / 2
-  double min_margin = 0;      // smallest golden gap between the k-th and the next logit
+  double min_margin = 0;      // smallest golden gap between the k-th and the next choice
   uint64_t close_tokens = 0;  // tokens whose golden gap is below the largest logit error seen there
 };
 
 class RouterComparer {
  public:
-  // One token: routing weights as computed and as golden (E each), the golden logits, and the
-  // largest logit error of this token (0 where logits were not available). `chosen_golden` are
-  // expert indices.
+  // One token: routing weights as computed and as golden (E each), what the golden experts are
+  // chosen by (E logits or biased scores), and the largest logit error of this token (0 where
+  // logits were not available). `chosen_golden` are expert indices.
   void add(std::span<const float> weights, std::span<const float> golden_weights,
-           std::span<const int32_t> chosen_golden, std::span<const float> golden_logits,
+           std::span<const int32_t> chosen_golden, std::span<const float> golden_choice,
            double logit_error);
   RouterComparison result() const;
 

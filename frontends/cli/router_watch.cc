@@ -31,15 +31,18 @@ Status RouterWatch::compare(const Golden& golden, const std::string& step,
   const int64_t layer = shard.layer;
   MOEC_ASSIGN(const Rows golden_weights,
               golden.routing_weights(step, layer, shard.routing->experts));
-  MOEC_ASSIGN(const Rows golden_logits, golden.rows(Golden::name(step, layer, "router_logits")));
+  const std::string logits_name = Golden::name(step, layer, "router_logits");
+  const std::string choice_name = Golden::name(step, layer, "choice_scores");
+  MOEC_ASSIGN(const Rows golden_logits, golden.rows(logits_name));
+  MOEC_ASSIGN(const Rows golden_choice,
+              golden.rows(golden.has(choice_name) ? choice_name : logits_name));
   MOEC_ASSIGN(const Rows chosen, golden.rows(Golden::name(step, layer, "experts")));
   const Rows weights = unpack_rows(weights_, count), logits = unpack_rows(logits_, count);
   for (int64_t t = 0; t < count; ++t) {
-    const auto golden_choice = chosen.row(begin + t);
-    const auto golden_row = golden_logits.row(begin + t);
+    const auto experts = chosen.row(begin + t);
     comparer.add(weights.row(t), golden_weights.row(begin + t),
-                 std::vector<int32_t>(golden_choice.begin(), golden_choice.end()), golden_row,
-                 largest_error(logits.row(t), golden_row));
+                 std::vector<int32_t>(experts.begin(), experts.end()), golden_choice.row(begin + t),
+                 largest_error(logits.row(t), golden_logits.row(begin + t)));
   }
   return {};
 }

@@ -45,7 +45,7 @@ AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   attention.scale = reader.number("attention_scale", usual_scale);
   attention.qkv_bias = reader.boolean("qkv_bias");
   attention.o_bias = reader.boolean("o_bias");
-  attention.qk_norm = reader.family().axes.qk_norm;
+  if (reader.boolean("use_qk_norm", true)) attention.qk_norm = reader.family().axes.qk_norm;
   attention.clip_qkv = reader.optional_number("clip_qkv");
   attention.rope = read_rope(reader, attention.head_dim, max_positions);
   return attention;
@@ -82,10 +82,11 @@ MoeConfig read_moe(ConfigReader& reader) {
 // Which layers have experts.
 void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
   const int64_t step = reader.integer("moe_step", 1), first = reader.integer("first_moe_layer", 0);
+  const int64_t last = reader.optional_integer("last_moe_layer").value_or(-1);
   const std::vector<int64_t> dense = reader.integers("dense_layers");
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const auto layer = static_cast<int64_t>(i);
-    model.layers[i].moe = model.moe.experts > 0 && layer >= first &&
+    model.layers[i].moe = model.moe.experts > 0 && layer >= first && (last < 0 || layer <= last) &&
                           (layer + reader.family().moe_offset) % step == 0 &&
                           std::find(dense.begin(), dense.end(), layer) == dense.end();
   }

@@ -41,7 +41,7 @@ class RopeReader {
     find_object();
     rope_.style = reader_.family().axes.rope;
     rope_.theta = theta();
-    rope_.dims = static_cast<int64_t>(std::floor(static_cast<double>(head_dim) * rotary_factor()));
+    rope_.dims = rotary_dims(static_cast<double>(head_dim));
     if (object_ != nullptr) read_object();
     return rope_;
   }
@@ -112,6 +112,21 @@ class RopeReader {
                               *factor, outside),
                   inside);
     return outside;
+  }
+
+  // A config may give the dims, the share of the head that they are, or both.
+  int64_t rotary_dims(double head_dim) {
+    const auto share = static_cast<int64_t>(std::floor(head_dim * rotary_factor()));
+    const std::optional<int64_t> dims = reader_.optional_integer("rotary_dims");
+    if (!dims) return share;
+    const bool both =
+        field("partial_rotary_factor") != nullptr || reader_.at("rotary_factor") != nullptr;
+    if (both && *dims != share)
+      reader_.error("hf.config.conflict",
+                    fmt::format("\"{}\" is {}, and by \"partial_rotary_factor\" it is {}",
+                                reader_.key_of("rotary_dims"), *dims, share),
+                    reader_.at("rotary_dims"), "Remove the wrong one.");
+    return *dims;
   }
 
   const RopeType* type() {

@@ -30,8 +30,7 @@ TEST_P(AneGoldenCase, ExportsChecksAndValidatesInF16) {
   expect_fine(validate_case(GetParam(), out, {"--precision", "f16"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(CoremlExport, AneGoldenCase,
-                         testing::ValuesIn(kGoldenCases),
+INSTANTIATE_TEST_SUITE_P(CoremlExport, AneGoldenCase, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
 
 class AneVariant : public testing::TestWithParam<Variant> {};

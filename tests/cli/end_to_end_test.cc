@@ -23,8 +23,7 @@ TEST_P(GoldenCase, ExportsChecksAndValidates) {
   expect_fine(half);
 }
 
-INSTANTIATE_TEST_SUITE_P(EndToEnd, GoldenCase,
-                         testing::ValuesIn(kGoldenCases),
+INSTANTIATE_TEST_SUITE_P(EndToEnd, GoldenCase, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
 
 class FormVariant : public testing::TestWithParam<Variant> {};

@@ -168,8 +168,7 @@ TEST_P(CoremlFamilies, HostRoutingAndBanks) {
   expect_shards(build, passes, {});
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CoremlFamilies,
-                         testing::ValuesIn(kFamilyCases),
+INSTANTIATE_TEST_SUITE_P(All, CoremlFamilies, testing::ValuesIn(kFamilyCases),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

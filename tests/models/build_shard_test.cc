@@ -162,6 +162,14 @@ TEST(BuildMoe, SharedExpertAndChoiceBias) {
             "@1.shared_sigmoid_gate:bf16[1,8] | cast(f32)");
 }
 
+TEST(BuildMoe, ChoiceBiasStoredAsARow) {
+  ModelConfig model = sample_model();
+  model.moe.choice_bias = true;
+  model.names.by_role["router_choice_bias_row"] = "{i}.bias_row";
+  EXPECT_EQ(views(build(model, sample_options(), "L01.moe")).at("router.choice_bias"),
+            "@1.bias_row:bf16[1,5] | reshape(5) | cast(f32)");
+}
+
 TEST(BuildMoe, SharedExpertWithGateAndUpInOneTensor) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;

@@ -1,0 +1,149 @@
+// What the configs of further families say: each key that changes the mathematics.
+#include <fmt/format.h>
+
+#include "frontends/hf/config.h"
+#include "models/needed_tensors.h"
+#include "tests/models/expect_error.h"
+
+namespace moec {
+namespace {
+
+// A config of small sizes with these members more.
+std::string text_of(const std::string& family, const std::string& members) {
+  return fmt::format(R"({{"model_type": "{}", "hidden_size": 32, "num_hidden_layers": 4,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 50,
+      "max_position_embeddings": 64, "rms_norm_eps": 1e-06, "hidden_act": "silu", {}}})",
+                     family, members);
+}
+
+ModelConfig good(const std::string& family, const std::string& members) {
+  auto config = read_config(text_of(family, members), "config.json");
+  EXPECT_TRUE(config.has_value()) << render(config.error());
+  return config ? std::move(config->model) : ModelConfig{};
+}
+
+void expect_refused(const std::string& family, const std::string& members, const std::string& code,
+                    const std::string& part) {
+  expect_error(read_config(text_of(family, members), "config.json"), code, part);
+}
+
+std::vector<bool> moe_layers(const ModelConfig& model) {
+  std::vector<bool> all;
+  for (const LayerConfig& layer : model.layers) all.push_back(layer.moe);
+  return all;
+}
+
+Dims dims_of(const ModelConfig& model, const std::string& tensor) {
+  const WeightTable table = declared_weights(model, DType::bf16);
+  const TensorRange* found = table.find(tensor);
+  return found == nullptr ? Dims{} : found->type.dims;
+}
+
+const char* const kGranite = R"("num_local_experts": 4, "num_experts_per_tok": 2,
+    "intermediate_size": 12)";
+
+TEST(FamilyConfig, GraniteMultipliers) {
+  ModelConfig model = good("granitemoe", std::string(kGranite) + R"(, "embedding_multiplier": 12,
+      "attention_multiplier": 0.25, "residual_multiplier": 0.22, "logits_scaling": 6)");
+  EXPECT_EQ(model.embedding_scale, 12);
+  EXPECT_EQ(model.attention.scale, 0.25);
+  EXPECT_EQ(model.residual_scale, 0.22);
+  EXPECT_EQ(model.logits_divisor, 6);
+  EXPECT_EQ(model.moe.routing.score, Score::softmax_selected);
+  EXPECT_EQ(model.moe.routing.renorm, Renorm::none);
+  model = good("granitemoe", kGranite);
+  EXPECT_EQ(model.embedding_scale, 1);
+  EXPECT_EQ(model.attention.scale, 1) << "not head_dim^-1/2";
+}
+
+TEST(FamilyConfig, GraniteSharedExpertInOneTensor) {
+  ModelConfig model =
+      good("granitemoeshared", std::string(kGranite) + R"(, "shared_intermediate_size": 20)");
+  EXPECT_EQ(dims_of(model, "model.layers.0.shared_mlp.input_linear.weight"), (Dims{40, 32}));
+  EXPECT_EQ(dims_of(model, "model.layers.0.shared_mlp.output_linear.weight"), (Dims{32, 20}));
+}
+
+const char* const kGlm = R"("n_routed_experts": 6, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 12, "intermediate_size": 24, "n_shared_experts": 2, "n_group": 2,
+    "topk_group": 1, "first_k_dense_replace": 1, "routed_scaling_factor": 2.5)";
+
+TEST(FamilyConfig, Glm) {
+  ModelConfig model = good("glm4_moe", std::string(kGlm) + R"(, "attention_bias": true,
+      "num_nextn_predict_layers": 1)");
+  EXPECT_EQ(moe_layers(model), (std::vector<bool>{false, true, true, true}));
+  EXPECT_EQ(model.attention.rope.dims, 4) << "half of each head";
+  EXPECT_EQ(model.attention.qk_norm, QkNormWidth::none) << "only where use_qk_norm says so";
+  EXPECT_TRUE(model.attention.qkv_bias);
+  EXPECT_FALSE(model.attention.o_bias);
+  EXPECT_EQ(model.moe.shared_ff, 24);
+  const Router wanted{.score = Score::sigmoid,
+                      .top_k = 2,
+                      .renorm = Renorm::sum_plus_eps,
+                      .eps = 1e-20,
+                      .scale = 2.5,
+                      .groups = 2,
+                      .groups_kept = 1,
+                      .group_score = GroupScore::top2_sum};
+  EXPECT_EQ(model.moe.routing, wanted);
+  EXPECT_TRUE(model.moe.choice_bias);
+  model = good("glm4_moe", std::string(kGlm) + R"(, "use_qk_norm": true)");
+  EXPECT_EQ(model.attention.qk_norm, QkNormWidth::per_head);
+  expect_refused("glm4_moe", std::string(kGlm) + R"(, "topk_method": "greedy")",
+                 "hf.config.unsupported_value", "\"topk_method\" is \"greedy\"");
+}
+
+const char* const kMinimax = R"("num_local_experts": 4, "num_experts_per_tok": 2,
+    "intermediate_size": 12)";
+
+TEST(FamilyConfig, MinimaxRotatesPartOfEachHead) {
+  auto rotated = [](const char* members) {
+    return good("minimax_m2", std::string(kMinimax) + members).attention.rope.dims;
+  };
+  EXPECT_EQ(rotated(""), 8);
+  EXPECT_EQ(rotated(R"(, "rotary_dim": 4)"), 4);
+  EXPECT_EQ(rotated(R"(, "rope_parameters": {"rope_theta": 5e6, "partial_rotary_factor": 0.5})"),
+            4);
+  EXPECT_EQ(rotated(R"(, "rotary_dim": 4, "rope_parameters": {"partial_rotary_factor": 0.5})"), 4);
+  expect_refused("minimax_m2",
+                 std::string(kMinimax) +
+                     R"(, "rotary_dim": 2, "rope_parameters": {"partial_rotary_factor": 0.5})",
+                 "hf.config.conflict",
+                 "\"rotary_dim\" is 2, and by \"partial_rotary_factor\" it is 4");
+}
+
+TEST(FamilyConfig, MinimaxChoiceBias) {
+  ModelConfig model = good("minimax_m2", kMinimax);
+  EXPECT_TRUE(model.moe.choice_bias);
+  EXPECT_EQ(model.moe.routing.score, Score::sigmoid);
+  EXPECT_EQ(dims_of(model, "model.layers.0.block_sparse_moe.e_score_correction_bias"), (Dims{4}));
+  EXPECT_EQ(dims_of(model, "model.layers.0.self_attn.q_norm.weight"), (Dims{32})) << "full width";
+  EXPECT_FALSE(
+      good("minimax_m2", std::string(kMinimax) + R"(, "use_routing_bias": false)").moe.choice_bias);
+}
+
+const char* const kErnie = R"("moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 12,
+    "intermediate_size": 24)";
+
+TEST(FamilyConfig, ErnieLayersWithExperts) {
+  auto layers = [](const char* members) {
+    return moe_layers(good("ernie4_5_moe", std::string(kErnie) + members));
+  };
+  EXPECT_EQ(layers(""), (std::vector<bool>{false, true, true, true}));
+  EXPECT_EQ(layers(R"(, "moe_layer_end_index": -1)"), (std::vector<bool>{false, true, true, true}));
+  EXPECT_EQ(layers(R"(, "moe_layer_start_index": 0, "moe_layer_end_index": 2)"),
+            (std::vector<bool>{true, true, true, false}));
+  EXPECT_EQ(layers(R"(, "moe_layer_start_index": 0, "moe_layer_interval": 2)"),
+            (std::vector<bool>{false, true, false, true}));
+}
+
+TEST(FamilyConfig, ErnieChoiceBiasIsARow) {
+  ModelConfig model = good("ernie4_5_moe", kErnie);
+  EXPECT_EQ(dims_of(model, "model.layers.1.mlp.moe_statics.e_score_correction_bias"), (Dims{1, 4}));
+  EXPECT_EQ(model.moe.routing.renorm, Renorm::max_eps);
+  EXPECT_EQ(model.moe.routing.eps, 1e-12);
+  EXPECT_EQ(model.attention.rope.style, RopeStyle::interleaved);
+  EXPECT_EQ(model.moe.shared_ff, 24);
+}
+
+}  // namespace
+}  // namespace moec
