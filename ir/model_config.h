@@ -92,6 +92,7 @@ struct ModelConfig {
   AttentionConfig attention;
   MoeConfig moe;  // experts = 0: no MoE layer
   std::vector<LayerConfig> layers;
+  int64_t left_out_layers = 0;  // that follow `layers` in the checkpoint (models/first_layers.h)
   TensorNames names;
 };
 

@@ -26,6 +26,7 @@ void each_field(Is<Model> auto& self, auto&& f) {
   f("max_positions", self.max_positions);
   f("norm_eps", self.norm_eps);
   f("tied_head", self.tied_head);
+  f("left_out_layers", self.left_out_layers);
 }
 
 void each_field(Is<Build> auto& self, auto&& f) {

@@ -20,7 +20,7 @@
 namespace moec::manifest {
 
 // Raised when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 3;
+inline constexpr int64_t kSchemaVersion = 4;
 
 struct Tool {
   std::string name, version;
@@ -33,6 +33,7 @@ struct Model {
   int64_t hidden = 0, vocab = 0, layers = 0, max_positions = 0;
   double norm_eps = 0;
   bool tied_head = false;
+  int64_t left_out_layers = 0;
   bool operator==(const Model&) const = default;
 };
 

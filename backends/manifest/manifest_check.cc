@@ -73,6 +73,8 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
   positive(manifest.model.hidden, "model.hidden");
   positive(manifest.model.vocab, "model.vocab");
   positive(manifest.model.layers, "model.layers");
+  findings.require(manifest.model.left_out_layers >= 0, "manifest.number", {},
+                   "model.left_out_layers is {}", manifest.model.left_out_layers);
   positive(manifest.model.max_positions, "model.max_positions");
   positive(manifest.build.context, "build.context");
   const int64_t pages = manifest.build.cache_pages;

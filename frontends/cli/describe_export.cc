@@ -72,7 +72,8 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options) {
                     static_cast<int64_t>(model.layers.size()),
                     model.max_positions,
                     model.norm_eps,
-                    model.tied_head};
+                    model.tied_head,
+                    model.left_out_layers};
   const BuildOptions& build = plan.build;
   manifest.build = {options.target.name,
                     options.target.format,

@@ -22,7 +22,7 @@ namespace {
 struct ExportFlags {
   std::string source, out, family_file, dtype, kv, layout, compat, widths = "separate";
   std::vector<int64_t> tokens = {1};
-  int64_t context = 0, experts_per_shard = 0, head_slices = 0;
+  int64_t context = 0, experts_per_shard = 0, head_slices = 0, layers = 0;
   int jobs = 1;
   int spec_version = 0;
   std::optional<uint64_t> seed;
@@ -86,6 +86,7 @@ Result<ExportOptions> export_options(const ExportFlags& flags) {
   options.coreml.spec_version = flags.spec_version;
   options.weight_seed = flags.seed;
   options.ane_book = flags.compat == "ane-book";
+  options.layers = flags.layers;
   options.jobs = flags.jobs;
   options.memory_bytes = flags.memory_mib << 20;
   options.force = flags.force;
@@ -121,6 +122,9 @@ void print_summary(const ExportFlags& flags, const ExportSummary& summary, doubl
     fmt::print("{} tables and shards were finished by an earlier run and are as they were\n",
                summary.parts_kept);
   if (manifest.build.seeded) fmt::print("the weights are noise (--seeded-weights)\n");
+  if (manifest.model.left_out_layers > 0)
+    fmt::print("a trial: the last {} layers are left out (--layers)\n",
+               manifest.model.left_out_layers);
   if (!manifest.build.exact)
     fmt::print("routing form {} is INEXACT: all experts are weighed, none is left out\n",
                manifest.build.routing);
@@ -205,6 +209,11 @@ void add_export_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--head-slices", flags->head_slices,
                    "Vocabulary slices of the head (default: as few as the target takes)")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--layers", flags->layers,
+                   "Only the first N layers, to try out a large model: the folder can be checked, "
+                   "but neither validated nor run")
       ->check(CLI::PositiveNumber);
   command->add_option("--seeded-weights", flags->seed,
                       "Noise of this seed instead of the checkpoint's weights: for sizes and "

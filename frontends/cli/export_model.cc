@@ -19,6 +19,7 @@
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/tokenizer.h"
 #include "models/build_shard.h"
+#include "models/first_layers.h"
 #include "models/fit_target.h"
 #include "models/plan_model.h"
 
@@ -33,6 +34,8 @@ Result<Plan> make_plan(const ExportOptions& options, Diagnostics& notes) {
                                          ? open_config_only(options.source, options.family_file)
                                          : open_source(options.source, options.family_file));
   notes = std::move(checkpoint.warnings);
+  if (options.layers > 0)
+    MOEC_TRY(keep_first_layers(checkpoint.config, checkpoint.weights, options.layers));
   BuildOptions build = options.build;
   if (build.context == 0)
     build.context = std::min(checkpoint.config.max_positions, kDefaultContext);

@@ -22,6 +22,7 @@ struct ExportOptions {
   BuildOptions build;
   PassOptions passes;
   CoremlOptions coreml;
+  int64_t layers = 0;                   // only the first ones; 0: all
   std::optional<uint64_t> weight_seed;  // noise instead of the checkpoint's weights
   bool ane_book = false;                // frontends/cli/ane_book.h
   RunOptions run;

@@ -67,11 +67,20 @@ int64_t Session::position() const { return impl_->position; }
 int64_t Session::skipped_steps() const { return impl_->skipped; }
 LayerCache& Session::cache(int64_t layer) { return impl_->caches.at(layer); }
 
+static Status refuse_part_of_a_model(const manifest::Model& model, const std::string& folder) {
+  if (model.left_out_layers == 0) return {};
+  return fail("session.part_of_a_model",
+              fmt::format("the folder holds the first {} of {} layers: a trial export",
+                          model.layers, model.layers + model.left_out_layers),
+              "export the whole model, without --layers", {.file = folder});
+}
+
 Result<Session> Session::open(const std::string& folder, const SessionOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->folder = folder;
   impl->options = options;
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
+  MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
   MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
   if (impl->manifest.rope) {
     MOEC_ASSIGN(impl->rope, open_table(impl->manifest.rope->table, folder));

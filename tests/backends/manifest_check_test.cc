@@ -56,8 +56,10 @@ TEST_P(ManifestFault, IsFound) {
 
 const Fault kFaults[] = {
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 3"},
+     "the manifest has schema version 99, this moec reads version 4"},
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
+    {"left_out", [](Manifest& m) { m.model.left_out_layers = -1; }, "manifest.number",
+     "model.left_out_layers is -1"},
     {"context", [](Manifest& m) { m.build.context = kHuge; }, "manifest.number", "build.context"},
     {"no_pages", [](Manifest& m) { m.build.cache_pages = 0; }, "manifest.number",
      "build.cache_pages is 0"},

@@ -100,6 +100,46 @@ TEST(EndToEnd, HostRoutingSkipsGroupsThatNoTokenChose) {
   EXPECT_GT(nlohmann::json::parse(run.out)["skipped_steps"].get<int>(), 0);
 }
 
+TEST(EndToEnd, TheFirstLayersAloneAreATrialThatSaysSo) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("qwen3_moe_a", out, {"--layers", "1"}));
+  const nlohmann::json model =
+      nlohmann::json::parse(std::ifstream(out + "/manifest.json")).at("model");
+  EXPECT_EQ(model.at("layers"), 1);
+  EXPECT_EQ(model.at("left_out_layers"), 2);
+  expect_fine(run_command({"check", out}));
+  for (const Outcome& refused :
+       {run_command({"run", out, "--prompt", "a"}), validate_case("qwen3_moe_a", out)}) {
+    EXPECT_EQ(refused.exit_code, kExitBadInput);
+    EXPECT_THAT(refused.err, HasSubstr("session.part_of_a_model"));
+    EXPECT_THAT(refused.err, HasSubstr("the first 1 of 3 layers"));
+  }
+  const Outcome many = export_case("qwen3_moe_a", out, {"--layers", "4", "--force"});
+  EXPECT_EQ(many.exit_code, kExitBadInput);
+  EXPECT_THAT(many.err, HasSubstr("model.layers_kept"));
+}
+
+// Of a family with an untied head, every byte of the payload has one reader, whatever the number of
+// widths and of shards that a layer is cut into.
+TEST(EndToEnd, NothingIsReadTwice) {
+  const std::string file = checkpoint_of("mixtral_a") + "/model.safetensors";
+  uint64_t header = 0;
+  std::ifstream(file, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
+  const uint64_t payload = fs::file_size(file) - sizeof header - header;
+  for (const Words& flags :
+       {Words{"--tokens", "1"}, Words{"--tokens", "1,4,16"},
+        Words{"--routing", "host", "--experts-per-shard", "2"}, Words{"--head-slices", "3"},
+        Words{"--target", "ane", "--tokens", "1,16"},
+        Words{"--target", "ane", "--tokens", "1,16", "--multi-function"}}) {
+    const std::string out = fresh_folder("out");
+    Words words = {"--json"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Outcome exported = export_case("mixtral_a", out, words);
+    expect_fine(exported);
+    EXPECT_EQ(nlohmann::json::parse(exported.out).at("bytes_read"), payload) << flags.back();
+  }
+}
+
 TEST(EndToEnd, RecordKeepsTheResultsInTheManifest) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out));
