@@ -1,0 +1,54 @@
+// Conversion kernels: bytes a second of the source's elements, in pieces that stay in the cache.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "backends/weights/convert.h"
+
+namespace moec {
+namespace {
+
+constexpr size_t kElements = 16384;
+
+std::vector<std::byte> small_values(DType dtype) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(kElements);
+  for (float& value : values) value = uniform(random);
+  std::vector<std::byte> bytes(kElements * static_cast<size_t>(dtype_bytes(dtype)));
+  if (dtype == DType::f8_e4m3)
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 0x7F);  // no NaN
+  else
+    encode(dtype, values.data(), kElements, bytes.data());
+  return bytes;
+}
+
+void convert(benchmark::State& state, DType from, DType to) {
+  const std::vector<std::byte> source = small_values(from);
+  std::vector<float> between(kElements);
+  std::vector<std::byte> result(kElements * static_cast<size_t>(dtype_bytes(to)));
+  for (auto _ : state) {
+    decode(from, source.data(), kElements, between.data());
+    benchmark::DoNotOptimize(encode(to, between.data(), kElements, result.data()));
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(source.size()) * state.iterations());
+}
+
+BENCHMARK_CAPTURE(convert, bf16_to_f16, DType::bf16, DType::f16);
+BENCHMARK_CAPTURE(convert, bf16_to_f32, DType::bf16, DType::f32);
+BENCHMARK_CAPTURE(convert, f16_to_f32, DType::f16, DType::f32);
+BENCHMARK_CAPTURE(convert, f32_to_f16, DType::f32, DType::f16);
+BENCHMARK_CAPTURE(convert, f8_e4m3_to_f16, DType::f8_e4m3, DType::f16);
+
+void find_nans(benchmark::State& state) {
+  const std::vector<std::byte> source = small_values(DType::f16);
+  for (auto _ : state) benchmark::DoNotOptimize(count_nans(DType::f16, source.data(), kElements));
+  state.SetBytesProcessed(static_cast<int64_t>(source.size()) * state.iterations());
+}
+BENCHMARK(find_nans);
+
+}  // namespace
+}  // namespace moec
