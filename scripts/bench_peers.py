@@ -18,14 +18,13 @@ before anything is printed: the peer's has the same convolutions and weights of 
 
 import argparse
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
+
+from bench.measured import measure
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 CHUNK = 1 << 24  # random elements at a time
@@ -163,19 +162,6 @@ def run_peer(folder, out, shape):
 
 
 # ---- Measuring ---------------------------------------------------------------------------------------------
-
-def measure(command):
-    """(seconds, bytes) of a child process: its wall time and its largest resident set."""
-    begin = time.monotonic()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    said = child.stderr.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.monotonic() - begin
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0:
-        sys.exit(f"{' '.join(command)}\n{said.decode()}")
-    return {"seconds": seconds, "peak_bytes": usage.ru_maxrss * 1024}
-
 
 def package_facts(package):
     """What both packages must have in common."""

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""All measurements of scripts/bench.sh, which builds what is measured here."""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+import disk_floor
+from make_checkpoint import write_checkpoint
+from measured import measure
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MOEC = ROOT / "build/release/frontends/moec"
+BENCHMARKS = ROOT / "build/release/tests/moec_benchmarks"
+HISTORY = pathlib.Path(__file__).resolve().parent / "history"
+SPARSE_GIGABYTES, SPARSE_FILES = 1000, 32
+TARGETS = ("onnx", "ane")
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def export(checkpoint, out, *flags):
+    shutil.rmtree(out, ignore_errors=True)
+    measured = measure([MOEC, "export", checkpoint, "--out", out, "--quiet", *flags])
+    shutil.rmtree(out)
+    return measured
+
+
+def copy(payload, folder):
+    """Seconds of `cp` of the payload until it is on the disk."""
+    folder.mkdir()
+    began = time.monotonic()
+    subprocess.run(["cp", *map(str, payload), str(folder)], check=True)
+    subprocess.run(["sync", *(str(folder / path.name) for path in payload)], check=True)
+    seconds = time.monotonic() - began
+    shutil.rmtree(folder)
+    return seconds
+
+
+def one_round(checkpoint, folder):
+    """Floors and exports of the same bytes, one after the other, each from a cold cache. GB/s of payload."""
+    payload = sorted(checkpoint.glob("*.safetensors"))
+    size, result = disk_floor.total_size(payload), {}
+    result["read"] = disk_floor.read_floor(payload)
+    result["write"] = disk_floor.write_floor(folder / "floor", size)
+    result["read_and_write"] = disk_floor.copy_floor(payload, folder / "floor")
+    disk_floor.drop_from_cache(payload)
+    result["cp"] = size / copy(payload, folder / "cp") / 1e9
+    for target in TARGETS:
+        disk_floor.drop_from_cache(payload)
+        exported = export(checkpoint, folder / "out", "--target", target)
+        result[target] = size / exported["seconds"] / 1e9
+        result[f"{target}_peak_bytes"] = exported["peak_bytes"]
+    return result
+
+
+def ratios(result):
+    """Of each export to each floor of its own round. `slower` is the slower one of read and write."""
+    floors = {name: result[name] for name in ("read", "write", "read_and_write", "cp")}
+    floors["slower"] = min(floors["read"], floors["write"])
+    return {target: {name: result[target] / floor for name, floor in floors.items()} for target in TARGETS}
+
+
+def measure_disk(options, folder):
+    checkpoint = folder / "checkpoint"
+    say(f"writing a checkpoint of {options.gigabytes} GB")
+    write_checkpoint(checkpoint, options.gigabytes, 4, 1024, 3584, 8, sparse=False)
+    rounds = []
+    for number in range(options.rounds):
+        say(f"round {number + 1} of {options.rounds}")
+        rounds.append(one_round(checkpoint, folder))
+    shutil.rmtree(checkpoint)
+    each = [ratios(result) for result in rounds]
+    return {
+        "gigabytes": options.gigabytes,
+        "rounds": rounds,
+        "median": {name: statistics.median(result[name] for result in rounds) for name in rounds[0]},
+        "median_ratio": {
+            target: {name: statistics.median(ratio[target][name] for ratio in each) for name in each[0][target]}
+            for target in TARGETS
+        },
+    }
+
+
+def measure_sparse(folder):
+    """A nominal terabyte: the description of it all, and the export of its first layer."""
+    checkpoint = folder / "sparse"
+    say("exporting the first layer of a checkpoint of 1 TB")
+    write_checkpoint(checkpoint, SPARSE_GIGABYTES, SPARSE_FILES, 4096, 14336, 8, sparse=True)
+    size = disk_floor.total_size(checkpoint.glob("*.safetensors"))
+    exported = export(checkpoint, folder / "out", "--layers", 1)
+    planned = measure([MOEC, "inspect", checkpoint])
+    shutil.rmtree(checkpoint)
+    return {"nominal_bytes": size, "export": exported, "inspect": planned}
+
+
+def run_benchmarks():
+    say("kernels, planner and passes")
+    command = [BENCHMARKS, "--benchmark_format=json", "--benchmark_min_time=0.2"]
+    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    kept = ("cpu_time", "time_unit", "bytes_per_second", "ops")
+    return {one["name"]: {key: one[key] for key in kept if key in one} for one in report["benchmarks"]}
+
+
+def git(*words):
+    return subprocess.run(["git", "-C", str(ROOT), *words], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def describe_run():
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    changed = git("status", "--porcelain", "--untracked-files=no") != ""
+    return {"commit": git("rev-parse", "--short=12", "HEAD"), "changed": changed, "kernel": platform.release(),
+            "cores": os.cpu_count(), "memory_bytes": memory, "load": os.getloadavg()}  # fmt: skip
+
+
+def print_disk(disk):
+    print(f"bf16 to f16, {disk['gigabytes']} GB, GB/s (medians of {len(disk['rounds'])} rounds)")
+    for name in ("read", "write", "read_and_write", "cp", *TARGETS):
+        print(f"  {name:16} {disk['median'][name]:6.2f}   " + "  ".join(f"{r[name]:.2f}" for r in disk["rounds"]))
+    print("export as a ratio to each floor of the same round (medians), and peak memory")
+    names = list(disk["median_ratio"][TARGETS[0]])
+    print("  " + " " * 6 + "".join(f"{name:>16}" for name in names) + f"{'peak MiB':>12}")
+    for target in TARGETS:
+        peak = max(result[f"{target}_peak_bytes"] for result in disk["rounds"]) / 2**20
+        print(f"  {target:6}" + "".join(f"{disk['median_ratio'][target][n]:16.2f}" for n in names) + f"{peak:12.0f}")
+
+
+def print_text(record):
+    run = record["run"]
+    print(f"moec {run['commit']}{' (changed)' if run['changed'] else ''}, {run['cores']} cores, load {run['load'][0]:.1f}")
+    print_disk(record["disk"])
+    sparse = record["sparse"]
+    print(f"{sparse['nominal_bytes'] / 1e12:.2f} TB nominal, in sparse files")
+    for what in ("inspect", "export"):
+        one = sparse[what]
+        print(f"  {what:8} {one['seconds']:6.1f} s {one['peak_bytes'] / 2**20:6.0f} MiB")
+    for name, one in record["benchmarks"].items():
+        rate = f"{one['bytes_per_second'] / 1e9:8.2f} GB/s" if "bytes_per_second" in one else ""
+        ops = f"{one['ops']:8.0f} ops" if "ops" in one else ""
+        print(f"  {name:32} {one['cpu_time']:12.3f} {one['time_unit']}{rate}{ops}")
+
+
+def keep(record):
+    if record["run"]["changed"]:
+        raise SystemExit("not kept: there are changes that are not committed")
+    HISTORY.mkdir(exist_ok=True)
+    path = HISTORY / f"{record['run']['commit']}.json"
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    say(f"kept as {path.relative_to(ROOT)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gigabytes", type=float, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/bench")
+    parser.add_argument("--json", action="store_true", help="print the record as JSON")
+    parser.add_argument("--keep", action="store_true", help="add the record to scripts/bench/history/")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    folder = options.folder / f"run-{os.getpid()}"
+    folder.mkdir()
+    try:
+        record = {"run": describe_run(), "disk": measure_disk(options, folder), "sparse": measure_sparse(folder),
+                  "benchmarks": run_benchmarks()}  # fmt: skip
+    finally:
+        shutil.rmtree(folder)
+    print(json.dumps(record, indent=1)) if options.json else print_text(record)
+    if options.keep:
+        keep(record)
+
+
+if __name__ == "__main__":
+    main()

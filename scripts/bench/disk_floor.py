@@ -1,0 +1,111 @@
+"""The fastest that a program can read, write and copy files of a folder: past the page cache, in aligned
+blocks, several at a time. Of the block sizes and depths tried, the best counts."""
+
+import concurrent.futures
+import mmap
+import os
+import threading
+import time
+
+WAYS = [(block, depth) for block in (1 << 20, 4 << 20) for depth in (1, 4)]
+
+
+def seconds_of(function, *args):
+    began = time.monotonic()
+    function(*args)
+    return time.monotonic() - began
+
+
+def drop_from_cache(paths):
+    """So that the next reader reads the disk."""
+    for path in paths:
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+class Blocks:
+    """(file number, offset) of each block, handed out in order to several threads."""
+
+    def __init__(self, sizes, block):
+        self.lock = threading.Lock()
+        self.places = ((i, at) for i, size in enumerate(sizes) for at in range(0, size, block))
+
+    def __iter__(self):
+        while True:
+            with self.lock:
+                place = next(self.places, None)
+            if place is None:
+                return
+            yield place
+
+
+def in_threads(depth, work):
+    with concurrent.futures.ThreadPoolExecutor(depth) as pool:
+        for done in [pool.submit(work) for _ in range(depth)]:
+            done.result()
+
+
+def read_all(paths, block, depth):
+    files = [os.open(path, os.O_RDONLY | os.O_DIRECT) for path in paths]
+    blocks = Blocks([os.path.getsize(path) for path in paths], block)
+
+    def work():
+        with mmap.mmap(-1, block) as buffer:  # page-aligned, as direct access asks for
+            for file, offset in blocks:
+                os.preadv(files[file], [buffer], offset)
+
+    in_threads(depth, work)
+    for file in files:
+        os.close(file)
+
+
+def write_all(path, size, block, depth):
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECT, 0o644)
+    size -= size % block
+    os.posix_fallocate(file, 0, size)
+    blocks, content = Blocks([size], block), os.urandom(block)
+
+    def work():
+        with mmap.mmap(-1, block) as buffer:
+            buffer[:] = content
+            for _, offset in blocks:
+                os.pwritev(file, [buffer], offset)
+
+    in_threads(depth, work)
+    os.fsync(file)
+    os.close(file)
+
+
+def read_and_write(paths, path, size, block, depth):
+    """Both at once, as an export has to."""
+    reader = threading.Thread(target=read_all, args=(paths, block, depth))
+    reader.start()
+    write_all(path, size, block, depth)
+    reader.join()
+
+
+def total_size(paths):
+    return sum(os.path.getsize(path) for path in paths)
+
+
+def read_floor(paths):
+    """GB/s."""
+    return total_size(paths) / min(seconds_of(read_all, paths, *way) for way in WAYS) / 1e9
+
+
+def write_floor(path, size):
+    """GB/s; the file is removed."""
+    try:
+        return size / min(seconds_of(write_all, path, size, *way) for way in WAYS) / 1e9
+    finally:
+        os.unlink(path)
+
+
+def copy_floor(paths, path):
+    """GB/s read, with as many bytes written beside it; the file is removed."""
+    size = total_size(paths)
+    try:
+        return size / min(seconds_of(read_and_write, paths, path, size, *way) for way in WAYS) / 1e9
+    finally:
+        os.unlink(path)

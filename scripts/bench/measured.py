@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Runs a command and prints its wall time and its largest resident set as JSON.
+
+A child counts what its parent held when it was made, so that a large parent would be measured instead of
+the command. This script is a small parent; measure() runs it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+
+def measure(command):
+    """{"seconds", "peak_bytes"}. What the command prints is shown only when it fails, which ends the program."""
+    words = [sys.executable, "-S", __file__, *map(str, command)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def main():
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os.dup2(2, 1)
+        os.execv(sys.argv[1], sys.argv[1:])
+    _, status, usage = os.wait4(child, 0)
+    print(json.dumps({"seconds": time.monotonic() - began, "peak_bytes": usage.ru_maxrss * 1024}))
+    sys.exit(os.waitstatus_to_exitcode(status) != 0)
+
+
+if __name__ == "__main__":
+    main()

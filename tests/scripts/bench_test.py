@@ -1,0 +1,50 @@
+"""What scripts/bench.sh computes and how it measures; not how fast anything is."""
+
+import pathlib
+import sys
+
+import pytest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts/bench"
+sys.path.insert(0, str(SCRIPTS))
+
+import bench  # noqa: E402
+import disk_floor  # noqa: E402
+import measured  # noqa: E402
+
+ROUND = {"read": 1.0, "write": 2.0, "read_and_write": 0.5, "cp": 0.25, "onnx": 0.5, "ane": 0.25}
+
+
+def test_ratios_are_to_the_floors_of_the_same_round():
+    ratios = bench.ratios(ROUND)
+    assert ratios["onnx"] == {"read": 0.5, "write": 0.25, "read_and_write": 1.0, "cp": 2.0, "slower": 0.5}
+    assert ratios["ane"]["cp"] == 1.0
+
+
+def test_peak_memory_is_the_commands_and_not_its_parents():
+    ballast = bytearray(300 << 20)
+    small = measured.measure([sys.executable, "-S", "-c", "pass"])
+    large = measured.measure([sys.executable, "-S", "-c", "x = bytearray(200 << 20)"])
+    assert small["peak_bytes"] < 100 << 20 < 200 << 20 < large["peak_bytes"] < len(ballast)
+    assert small["seconds"] > 0
+
+
+def test_a_command_that_fails_ends_the_benchmark_with_its_words():
+    with pytest.raises(SystemExit, match="no such thing"):
+        measured.measure([sys.executable, "-S", "-c", "import sys; sys.exit('no such thing')"])
+
+
+def test_blocks_cover_the_files_once():
+    assert list(disk_floor.Blocks([10, 4], 4)) == [(0, 0), (0, 4), (0, 8), (1, 0)]
+
+
+def test_floors_write_what_was_asked_and_remove_it(tmp_path):
+    payload = tmp_path / "payload"
+    payload.write_bytes(b"x" * (9 << 20))
+    try:
+        assert disk_floor.read_floor([payload]) > 0
+    except OSError:
+        pytest.skip("this file system has no direct access")
+    assert disk_floor.write_floor(tmp_path / "out", 8 << 20) > 0
+    assert disk_floor.copy_floor([payload], tmp_path / "out") > 0
+    assert list(tmp_path.iterdir()) == [payload]
