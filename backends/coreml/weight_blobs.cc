@@ -87,12 +87,16 @@ Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& we
                                 EmitReport& report) {
   const auto count = static_cast<uint32_t>(layout.entries().size());
   MOEC_ASSIGN(BlobWriter blobs, BlobWriter::create(path, count, layout.file_bytes()));
+  const DataLayout::Entry* writing = nullptr;
   auto sink = [&](std::span<const std::byte> tile) -> Status {
+    if (options.on_weight)
+      options.on_weight(writing->key, blobs.file().bytes() - writing->offset, tile);
     MOEC_TRY(blobs.write(tile));
     return options.on_progress ? options.on_progress(tile.size()) : Status();
   };
   MOEC_ASSIGN(ViewSeries views, weights.series(layout.views(), options.tile_bytes));
   for (const auto& entry : layout.entries()) {
+    writing = &entry;
     const auto size = static_cast<uint64_t>(dtype_bytes(entry.dtype));
     MOEC_TRY(blobs.begin(blob_dtype(entry.dtype), entry.bytes / size));
     MOEC_CHECK(blobs.file().bytes() == entry.offset, "{} begins at {}, not {}", entry.key,

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "backends/files/weight_record.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/shard.h"
 
@@ -27,6 +29,10 @@ struct EmitOptions {
   // Told the number of payload bytes each time some were written. A failure ends the emission and
   // is handed on.
   std::function<Status(uint64_t bytes)> on_progress;
+  // Told the bytes of each weight as they are written, tile by tile from offset 0 on, with the text
+  // of its view. Several packages of a shard each begin anew.
+  std::function<void(const std::string& view, uint64_t offset, std::span<const std::byte> bytes)>
+      on_weight;
 };
 
 struct EmittedFile {
@@ -59,8 +65,9 @@ struct EmitReport {
   std::vector<EmittedGraph> graphs;  // in the order of the widths
   std::vector<EmittedFile> data;     // all other files
   std::vector<EmittedTensor> tensors;
-  uint64_t weight_bytes = 0;  // without the gaps
-  uint64_t bytes_read = 0;    // of the checkpoint
+  std::vector<WeightRecord> weights;  // as far as whoever listened to on_weight recorded them
+  uint64_t weight_bytes = 0;          // without the gaps
+  uint64_t bytes_read = 0;            // of the checkpoint
   uint64_t overflows() const;
 };
 

@@ -55,6 +55,23 @@ std::map<int64_t, LayerShards> shards_by_layer(const Manifest& manifest) {
   return layers;
 }
 
+// As many experts as each token chooses, in groups of equal size.
+void check_routing(const Shard& shard, Findings& findings) {
+  const int64_t experts = shard.routing->experts;
+  const Router& router = shard.routing->router;
+  findings.require(router.top_k >= 1 && router.top_k <= experts, "manifest.routing", shard.name,
+                   "each token chooses {} of {} experts", router.top_k, experts);
+  if (!findings.require(router.groups >= 1 && experts % router.groups == 0 &&
+                            router.groups_kept >= 1 && router.groups_kept <= router.groups,
+                        "manifest.routing", shard.name,
+                        "{} experts cannot be chosen from {} of {} groups", experts,
+                        router.groups_kept, router.groups))
+    return;
+  const int64_t most = experts / router.groups * router.groups_kept;
+  findings.require(router.groups == 1 || router.top_k <= most, "manifest.routing", shard.name,
+                   "each token chooses {} experts, the kept groups have {}", router.top_k, most);
+}
+
 void check_layer(int64_t layer, const LayerShards& found, Findings& findings) {
   findings.require(found.attention == 1, "manifest.layer", {}, "layer {} has {} attention shards",
                    layer, found.attention);
@@ -88,6 +105,7 @@ void check_layers(const Manifest& manifest, Findings& findings) {
     int64_t end = shard.kind == ShardKind::lm_head ? 0 : manifest.model.layers;
     findings.require(first <= shard.layer && shard.layer < end, "manifest.layer", shard.name,
                      "the shard's layer is {}", shard.layer);
+    if (shard.routing) check_routing(shard, findings);
   }
   std::map<int64_t, LayerShards> layers = shards_by_layer(manifest);
   for (int64_t layer = 0; layer < manifest.model.layers; ++layer)

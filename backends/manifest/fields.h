@@ -81,6 +81,7 @@ void each_field(Is<Width> auto& self, auto&& f) {
   f("tokens", self.tokens);
   f("file", self.file);
   f("function", self.function);
+  f("graph", self.graph);
   f("inputs", self.inputs);
   f("outputs", self.outputs);
 }
@@ -113,6 +114,13 @@ void each_field(Is<Routing> auto& self, auto&& f) {
   Router::each_field(self.router, f);
 }
 
+void each_field(Is<WeightRecord> auto& self, auto&& f) {
+  f("name", self.name);
+  f("role", self.role);
+  f("first_expert", self.first_expert);
+  f("digests", self.digests);
+}
+
 void each_field(Is<Shard> auto& self, auto&& f) {
   f("name", self.name);
   f("kind", self.kind);
@@ -126,6 +134,7 @@ void each_field(Is<Shard> auto& self, auto&& f) {
   f("states", self.states);
   f("routing", self.routing);
   f("weight_bytes", self.weight_bytes);
+  f("weights", self.weights);
   f("ops", self.ops);
   f("cost", self.cost);
   f("placement", self.placement);

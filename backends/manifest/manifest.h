@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/files/weight_record.h"
 #include "ir/ops.h"
 #include "ir/plan.h"
 #include "ir/target.h"
@@ -99,6 +100,7 @@ struct Width {
   int64_t tokens = 0;
   FileRef file;
   std::string function;
+  std::string graph;
   std::vector<Port> inputs, outputs;
   bool operator==(const Width&) const = default;
 };
@@ -144,6 +146,7 @@ struct Shard {
   std::vector<Port> states;
   std::optional<Routing> routing;
   int64_t weight_bytes = 0;
+  std::vector<WeightRecord> weights;
   std::vector<OpCount> ops;
   Cost cost;
   std::vector<Placement> placement;

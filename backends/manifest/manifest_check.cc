@@ -107,6 +107,17 @@ void check_ports(const std::vector<Port>& ports, const std::string& shard, Findi
   }
 }
 
+// Each op of the shard is predicted to run somewhere.
+void check_placement(const Shard& shard, Findings& findings) {
+  constexpr int64_t kMostOps = int64_t{1} << 30;  // so that no sum of a hostile file overflows
+  int64_t ops = 0, placed = 0;
+  for (const OpCount& count : shard.ops) ops += std::clamp<int64_t>(count.count, 0, kMostOps);
+  for (const Placement& unit : shard.placement)
+    placed += std::clamp<int64_t>(unit.ops, 0, kMostOps);
+  findings.require(ops == placed, "manifest.placement", shard.name,
+                   "{} of {} ops are placed on a unit", placed, ops);
+}
+
 void check_shard(const Manifest& manifest, const Shard& shard, Findings& findings) {
   std::vector<int64_t> widths;
   for (const Width& width : shard.widths) {
@@ -122,6 +133,7 @@ void check_shard(const Manifest& manifest, const Shard& shard, Findings& finding
   for (int64_t number : {shard.weight_bytes, shard.cast_overflows, cost.bytes_dense,
                          cost.bytes_active, cost.macs_dense, cost.macs_active})
     findings.require(number >= 0, "manifest.number", shard.name, "a size or cost is {}", number);
+  check_placement(shard, findings);
 }
 
 void check_names(const Manifest& manifest, Findings& findings) {
@@ -158,6 +170,7 @@ Diagnostics check_manifest(const Manifest& manifest) {
   manifest::check_layers(manifest, findings);
   manifest::check_vocabulary(manifest, findings);
   manifest::check_schedule(manifest, findings);
+  manifest::check_weights(manifest, findings);
   return findings.take();
 }
 

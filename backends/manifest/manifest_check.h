@@ -17,6 +17,9 @@ namespace moec {
 //   manifest.width         a shard's widths are not those of the build
 //   manifest.layer         a layer without attention, or without exactly one feed-forward part
 //   manifest.experts       expert ranges of a layer leave a gap or overlap
+//   manifest.routing       more experts chosen than there are, or groups of unequal size
+//   manifest.placement     ops without a predicted unit
+//   manifest.weights       the recorded weights are not those of the shard's experts
 //   manifest.vocabulary    vocabulary slices leave a gap or overlap, or disagree with `logits`
 //   manifest.table         a table's size is not what its rows and columns say
 //   manifest.schedule      a shard not run exactly once, a port not bound exactly once, an edge

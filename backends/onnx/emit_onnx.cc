@@ -64,12 +64,15 @@ Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weig
   Sha1 sha1;
   MOEC_ASSIGN(OutputFile file, OutputFile::create(path, layout.file_bytes(),
                                                   [&](auto bytes) { sha1.update(bytes); }));
+  const DataLayout::Entry* writing = nullptr;
   auto sink = [&](std::span<const std::byte> tile) -> Status {
+    if (options.on_weight) options.on_weight(writing->key, file.bytes() - writing->offset, tile);
     MOEC_TRY(file.write(tile));
     return options.on_progress ? options.on_progress(tile.size()) : Status();
   };
   MOEC_ASSIGN(ViewSeries views, weights.series(layout.views(), options.tile_bytes));
   for (const auto& entry : layout.entries()) {
+    writing = &entry;
     MOEC_TRY(file.pad_to(entry.offset));
     StreamReport stream;
     MOEC_TRY(views.next(sink, stream));

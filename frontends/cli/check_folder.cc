@@ -8,6 +8,7 @@
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/onnx/check_onnx.h"
+#include "frontends/cli/check_weights.h"
 #include "frontends/cli/describe_export.h"
 #include "frontends/cli/find_target.h"
 #include "frontends/cli/read_shard.h"
@@ -49,24 +50,6 @@ void check_ports(const manifest::Shard& shard, const std::vector<manifest::Port>
   }
 }
 
-// Each declared expert must have its three projections in an unrolled graph: a weight that fell out
-// of the graph is an expert lost.
-void check_experts(const manifest::Shard& shard, const Shard& body, const std::string& file,
-                   Diagnostics& findings) {
-  for (int64_t e = shard.first_expert; e < shard.first_expert + shard.experts; ++e) {
-    const std::string prefix = fmt::format("experts.{}.", e);
-    int64_t projections = 0;
-    for (const Op& op : body.ops)
-      projections += std::holds_alternative<Weight>(op.data) &&
-                     body.values[op.results[0]].name.starts_with(prefix);
-    if (projections != 3)
-      findings.push_back(
-          finding("check.expert_missing",
-                  fmt::format("expert {} has {} of its 3 projections in the graph", e, projections),
-                  shard, file));
-  }
-}
-
 ShardFacts facts_of(const manifest::Shard& shard, const manifest::Width& width) {
   ShardFacts facts{.kind = shard.kind, .tokens = shard.widths.back().tokens};
   const auto in_file = std::count_if(
@@ -79,33 +62,36 @@ ShardFacts facts_of(const manifest::Shard& shard, const manifest::Width& width) 
 
 class Checker {
  public:
-  Checker(std::string folder, CheckReport& report) : folder_(std::move(folder)), report_(report) {}
+  Checker(std::string folder, CheckReport& report, bool digests)
+      : folder_(std::move(folder)), report_(report), weights_(report.manifest, folder_, digests) {}
 
   void check_shard(const manifest::Shard& shard) {
     CheckedShard checked;
     checked.name = shard.name;
     checked.kind = shard.kind;
-    for (const manifest::Width& width : shard.widths) check_width(shard, width, checked);
+    for (size_t width = 0; width < shard.widths.size(); ++width)
+      if (!check_width(shard, width, checked)) weights_.cannot_read(shard, width);
     check_coverage(checked);
     report_.coverage += checked.coverage;
     report_.shards.push_back(std::move(checked));
   }
 
+  void finish() { append(report_.findings, weights_.finish()); }
+
  private:
-  void check_width(const manifest::Shard& shard, const manifest::Width& width,
-                   CheckedShard& checked) {
+  // False when there is no graph to check.
+  bool check_width(const manifest::Shard& shard, size_t index, CheckedShard& checked) {
+    const manifest::Width& width = shard.widths[index];
     const std::string path = folder_ + "/" + width.file.path;
     if (report_.manifest.build.format == ShardFormat::onnx)
       if (Status status = check_onnx_file(path); !status)
-        return append(report_.findings, std::move(status.error()));
+        return append(report_.findings, std::move(status.error())), false;
     auto file = read_shard(report_.manifest, folder_, width);
-    if (!file) return append(report_.findings, std::move(file.error()));
+    if (!file) return append(report_.findings, std::move(file.error())), false;
     const Shard& body = file->shard;
     append(report_.findings, verify(body));
     check_ports(shard, width.inputs, ports_of(body, true), path, report_.findings);
     check_ports(shard, width.outputs, ports_of(body, false), path, report_.findings);
-    if (report_.manifest.build.experts == "unrolled" && shard.experts > 0)
-      check_experts(shard, body, path, report_.findings);
     if (const int64_t bytes = weight_bytes(body); bytes != shard.weight_bytes)
       report_.findings.push_back(finding("check.weight_bytes",
                                          fmt::format("the graph holds {} bytes of weights, the "
@@ -123,6 +109,8 @@ class Checker {
     if (report_.manifest.build.format == ShardFormat::coreml) name_as_in_package(placement, body);
     checked.coverage += placement.coverage;
     checked.widths.push_back({width.tokens, width.file.path, std::move(placement)});
+    weights_.take(shard, index, *file);
+    return true;
   }
 
   // Rules about the shard as a whole say the same of all widths: they are asked once.
@@ -171,6 +159,7 @@ class Checker {
 
   std::string folder_;
   CheckReport& report_;
+  WeightCheck weights_;
 };
 
 Result<Target> target_of(const Manifest& manifest, const CheckOptions& options) {
@@ -189,8 +178,9 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
   MOEC_ASSIGN(report->target, target_of(report->manifest, options));
   report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
   report->findings = verify_files(report->manifest, folder, options.digests);
-  Checker checker(folder, *report);
+  Checker checker(folder, *report, options.digests);
   for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
+  checker.finish();
   return report;
 }
 

@@ -2,6 +2,9 @@
 
 #include <map>
 
+#include "frontends/cli/graph_digest.h"
+#include "frontends/cli/weight_recorder.h"
+#include "ir/find_experts.h"
 #include "ir/target_rules.h"
 
 namespace moec {
@@ -12,12 +15,13 @@ manifest::FileRef file_ref(const EmittedFile& file) {
 }
 
 std::vector<manifest::Width> describe_widths(const Plan& plan, const CompiledShard& compiled,
-                                             const EmitReport& emitted) {
+                                             const EmitReport& emitted, int64_t experts) {
   std::vector<manifest::Width> widths;
   for (size_t i = 0; i < compiled.widths.size(); ++i)
     widths.push_back({plan.build.tokens[i], file_ref(emitted.graphs[i].file),
-                      emitted.graphs[i].function, ports_of(compiled.widths[i], true),
-                      ports_of(compiled.widths[i], false)});
+                      emitted.graphs[i].function,
+                      digest_graph(compiled.widths[i], find_experts(compiled.widths[i], experts)),
+                      ports_of(compiled.widths[i], true), ports_of(compiled.widths[i], false)});
   return widths;
 }
 
@@ -110,12 +114,14 @@ manifest::Shard describe_shard(const Plan& plan, size_t index, const CompiledSha
   shard.experts = decl.experts;
   shard.vocab_begin = decl.vocab_begin;
   shard.vocab_size = decl.vocab_size;
-  shard.widths = describe_widths(plan, compiled, emitted);
+  shard.widths =
+      describe_widths(plan, compiled, emitted, routed_experts(decl.kind, plan.model.moe.experts));
   for (const EmittedFile& file : emitted.data) shard.data.push_back(file_ref(file));
   const Shard& narrowest = compiled.widths.front();
   for (const State& state : narrowest.states) shard.states.emplace_back(state.name, state.type);
   if (compiled.router) shard.routing = manifest::Routing{plan.model.moe.experts, *compiled.router};
   shard.weight_bytes = static_cast<int64_t>(emitted.weight_bytes);
+  shard.weights = emitted.weights;
   for (const auto& [op, count] : op_histogram(narrowest)) shard.ops.push_back({op, count});
   shard.cost = {compiled.cost.bytes_dense, compiled.cost.bytes_active, compiled.cost.macs_dense,
                 compiled.cost.macs_active};

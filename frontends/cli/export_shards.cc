@@ -8,6 +8,7 @@
 #include "frontends/cli/describe_export.h"
 #include "frontends/cli/emit_shard.h"
 #include "frontends/cli/export_job.h"
+#include "frontends/cli/weight_recorder.h"
 
 namespace moec {
 namespace {
@@ -37,12 +38,17 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
   emit.folder = job.options.out;
   emit.stem = job.names.stem_prefix + decl.stem;
   emit.family = job.plan.model.family;
+  WeightRecorder recorder(compiled.widths, routed_experts(decl.kind, job.plan.model.moe.experts));
+  emit.on_weight = [&](const std::string& view, uint64_t offset, std::span<const std::byte> bytes) {
+    recorder.take(view, offset, bytes);
+  };
   emit.on_progress = [&](uint64_t bytes) {
     job.progress.advance(bytes, decl.name);
     return job.check_going_on();
   };
   MOEC_ASSIGN(EmitReport emitted, emit_shard(job.options.passes.target.format, widths, job.reader,
                                              emit, job.options.coreml));
+  emitted.weights = recorder.records();
   MOEC_TRY(job.finish_part({decl.name, emitted}));
   return emitted;
 }

@@ -75,6 +75,12 @@ class Fields {
     }
   }
   EmittedFile file() { return {text("path"), count("bytes"), text("digest")}; }
+  WeightRecord record() {
+    const auto role = parse_enum<WeightRole>(text("role"));
+    ok_ = ok_ && role;
+    return {text("name"), role.value_or(WeightRole::plain),
+            static_cast<int64_t>(count("first_expert")), text("digests")};
+  }
   bool ok() const { return ok_; }
 
  private:
@@ -97,6 +103,7 @@ std::optional<JournalPart> read_part(const JsonValue& value) {
     found.name = tensor.text("tensor");
     found.overflows = tensor.count("count");
   });
+  fields.each("weights", [&](Fields& weight) { emitted.weights.push_back(weight.record()); });
   emitted.weight_bytes = fields.count("weight_bytes");
   if (!fields.ok()) return std::nullopt;
   return part;
@@ -146,7 +153,7 @@ std::string journal_line(const ExportFacts& facts) {
 
 std::string journal_line(const JournalPart& part) {
   auto graphs = ordered_json::array(), data = ordered_json::array(),
-       overflows = ordered_json::array();
+       overflows = ordered_json::array(), weights = ordered_json::array();
   for (const EmittedGraph& graph : part.emitted.graphs) {
     ordered_json entry = {{"tokens", graph.tokens}};
     entry.update(to_json(graph.file));
@@ -157,9 +164,15 @@ std::string journal_line(const JournalPart& part) {
   for (const EmittedTensor& tensor : part.emitted.tensors)
     if (tensor.overflows > 0)
       overflows.push_back({{"tensor", tensor.name}, {"count", tensor.overflows}});
+  for (const WeightRecord& weight : part.emitted.weights)
+    weights.push_back({{"name", weight.name},
+                       {"role", enum_name(weight.role)},
+                       {"first_expert", weight.first_expert},
+                       {"digests", weight.digests}});
   return line_of("part", {{"name", part.name},
                           {"graphs", std::move(graphs)},
                           {"data", std::move(data)},
+                          {"weights", std::move(weights)},
                           {"weight_bytes", part.emitted.weight_bytes},
                           {"overflows", std::move(overflows)}});
 }

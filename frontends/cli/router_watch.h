@@ -4,12 +4,13 @@
 #include "frontends/cli/golden.h"
 #include "frontends/cli/metrics.h"
 #include "frontends/cli/session.h"
+#include "ir/find_experts.h"
 
 namespace moec {
 
-// The value names that shard builders give to a router's logits and to the weights it makes.
+// The name that shard builders give to a router's logits; that of the weights which it makes is
+// kRoutingWeights.
 inline constexpr std::string_view kRouterLogits = "router";
-inline constexpr std::string_view kRoutingWeights = "routing_weights";
 
 class RouterWatch {
  public:

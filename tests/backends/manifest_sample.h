@@ -15,6 +15,7 @@ class SampleManifest {
  private:
   static constexpr int64_t kHidden = 8, kVocab = 10, kContext = 16, kKvHeads = 2, kHeadDim = 4;
   static constexpr int64_t kExperts = 5;
+  static constexpr const char* kDigest = "00112233445566778899aabbccddeeff";
 
   SampleManifest() {
     add_model();
@@ -31,7 +32,7 @@ class SampleManifest {
   }
 
   static manifest::FileRef file(const std::string& path, int64_t bytes) {
-    return {path, bytes, "00112233445566778899aabbccddeeff"};
+    return {path, bytes, kDigest};
   }
 
   static Router router() {
@@ -71,10 +72,12 @@ class SampleManifest {
       manifest::Width& made = shard.widths.emplace_back();
       made.tokens = width;
       made.file = file(name + ".t" + std::to_string(width) + ".onnx", 1000 + width);
+      made.graph = kDigest;
       ports(made, width);
     }
     shard.data = {file(name + ".data", 4096)};
     shard.weight_bytes = 4096;
+    shard.weights = {{"norm.weight", WeightRole::plain, 0, kDigest}};
     shard.ops = {{"add", 2}, {"matmul", 7}};
     shard.cost = {4096, 2048, 1024, 512};
     shard.placement = {{"onnxruntime", 9, {{"O3", 9}}}};
@@ -122,6 +125,9 @@ class SampleManifest {
     };
     manifest::Shard& shard = add_shard("L01.router", ShardKind::router, 1, ports);
     shard.routing = {kExperts, router()};
+    std::string rows;
+    for (int64_t e = 0; e < kExperts; ++e) rows += kDigest;
+    shard.weights.push_back({"router.weight", WeightRole::routing, 0, rows});
     manifest_.schedule.push_back({"L01.router",
                                   {{"hidden", SourceKind::edge, "L01.hidden"}},
                                   {{"routing_weights", SinkKind::edge, "L01.routing"}}});
@@ -138,6 +144,10 @@ class SampleManifest {
     shard.first_expert = first;
     shard.experts = count;
     shard.routing = {kExperts, router()};
+    for (int64_t e = first; e < first + count; ++e)
+      for (const char* part : {"gate", "up", "down"})
+        shard.weights.push_back({"experts." + std::to_string(e) + "." + part + ".weight",
+                                 WeightRole::expert, e, kDigest});
     manifest_.schedule.push_back({name,
                                   {{"acc", SourceKind::edge, from},
                                    {"hidden", SourceKind::edge, "L01.hidden"},

@@ -14,6 +14,8 @@ JournalPart sample_part() {
   tensor.name = "w \"q\"";
   tensor.overflows = 3;
   part.emitted.tensors = {tensor};
+  part.emitted.weights = {{"norm.weight", WeightRole::plain, 0, "d2"},
+                          {"experts.3.up.weight", WeightRole::expert, 3, "d3"}};
   part.emitted.weight_bytes = 77;
   return part;
 }
@@ -31,6 +33,7 @@ TEST(JournalText, ReadsWhatItWrites) {
   EXPECT_EQ(found.emitted.graphs, part.emitted.graphs);
   EXPECT_EQ(found.emitted.data, part.emitted.data);
   EXPECT_EQ(found.emitted.tensors, part.emitted.tensors);
+  EXPECT_EQ(found.emitted.weights, part.emitted.weights);
   EXPECT_EQ(found.emitted.weight_bytes, part.emitted.weight_bytes);
 }
 

@@ -1,0 +1,32 @@
+#include "backends/files/block_digests.h"
+
+#include <algorithm>
+
+#include "ir/invariant.h"
+
+namespace moec {
+
+BlockDigests::BlockDigests(const Type& type, size_t axis, int64_t count)
+    : blocks_(static_cast<size_t>(count)), run_(static_cast<uint64_t>(type.bytes())) {
+  if (count == 1) return;
+  MOEC_CHECK(axis < type.rank() && type.dims[axis] % count == 0, "{} blocks of {} along axis {}",
+             count, to_string(type), axis);
+  for (size_t i = 0; i < axis; ++i) run_ /= static_cast<uint64_t>(type.dims[i]);
+  run_ /= static_cast<uint64_t>(count);
+}
+
+void BlockDigests::update(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    Block& block = blocks_[done_ / run_ % blocks_.size()];
+    const auto piece = bytes.first(std::min<uint64_t>(bytes.size(), run_ - done_ % run_));
+    block.digest.update(piece);
+    const auto last = std::find_if(piece.rbegin(), piece.rend(),
+                                   [](std::byte byte) { return byte != std::byte{0}; });
+    const auto zeros = static_cast<uint64_t>(last - piece.rbegin());
+    block.zero_tail = zeros == piece.size() ? block.zero_tail + zeros : zeros;
+    done_ += piece.size();
+    bytes = bytes.subspan(piece.size());
+  }
+}
+
+}  // namespace moec

@@ -1,0 +1,39 @@
+// Digests of the equal blocks of a tensor along one axis, from its bytes in C order as they come:
+// of one expert's part of a bank, say. One block is the whole tensor.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/files/digest.h"
+#include "ir/type.h"
+
+namespace moec {
+
+class BlockDigests {
+ public:
+  // `count` divides dims[axis]; a scalar is one block.
+  BlockDigests(const Type& type, size_t axis, int64_t count);
+
+  // The next bytes of the tensor.
+  void update(std::span<const std::byte> bytes);
+
+  size_t count() const { return blocks_.size(); }
+  std::string hex(size_t block) const { return blocks_[block].digest.hex(); }
+  // How many of the block's last bytes are zero.
+  uint64_t zero_tail(size_t block) const { return blocks_[block].zero_tail; }
+
+ private:
+  struct Block {
+    Digest digest;
+    uint64_t zero_tail = 0;
+  };
+
+  std::vector<Block> blocks_;
+  uint64_t run_ = 0;   // bytes of a block that lie together
+  uint64_t done_ = 0;  // bytes seen
+};
+
+}  // namespace moec

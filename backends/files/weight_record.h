@@ -1,0 +1,18 @@
+// What a weight of an emitted shard was when it was written: see manifest.fbs, WeightRecord.
+#pragma once
+
+#include <string>
+
+#include "ir/find_experts.h"
+
+namespace moec {
+
+struct WeightRecord {
+  std::string name;
+  WeightRole role = WeightRole::plain;
+  int64_t first_expert = 0;
+  std::string digests;
+  bool operator==(const WeightRecord&) const = default;
+};
+
+}  // namespace moec

@@ -1,0 +1,85 @@
+// Do the recorded weights make up the experts that the shards declare?
+#include "backends/files/digest.h"
+#include "backends/manifest/check_parts.h"
+
+namespace moec::manifest {
+namespace {
+
+constexpr size_t kDigestLength = 32;
+
+// At least one digest, and nothing else.
+bool are_digests(std::string_view text) {
+  if (text.empty() || text.size() % kDigestLength != 0) return false;
+  for (size_t at = 0; at < text.size(); at += kDigestLength)
+    if (!is_digest(text.substr(at, kDigestLength))) return false;
+  return true;
+}
+
+int64_t blocks_of(const WeightRecord& record) {
+  return static_cast<int64_t>(record.digests.size() / kDigestLength);
+}
+
+// The record's blocks lie where those of its role may.
+bool check_blocks(const Shard& shard, const WeightRecord& record, int64_t experts,
+                  Findings& findings) {
+  int64_t begin = 0, end = 1;  // plain: one block
+  if (record.role == WeightRole::routing) end = experts;
+  if (record.role == WeightRole::expert) {
+    begin = shard.first_expert;
+    end = begin + shard.experts;
+  }
+  const int64_t blocks = blocks_of(record);
+  const bool inside = record.first_expert >= begin && blocks <= end - record.first_expert;
+  const bool whole = record.role == WeightRole::expert || blocks == end;
+  return findings.require(inside && whole, "manifest.weights", shard.name,
+                          "the weight {} of role {} has {} blocks from {} on, not from {} to {}",
+                          record.name, enum_name(record.role), blocks, record.first_expert, begin,
+                          end - 1);
+}
+
+// Each expert has as many weights as the others. One expert alone is told from nothing.
+void check_experts(const Shard& shard, const std::map<int64_t, int64_t>& weights,
+                   Findings& findings) {
+  const auto recorded = static_cast<int64_t>(weights.size());
+  if (shard.experts < 2 ||
+      !findings.require(recorded == shard.experts, "manifest.weights", shard.name,
+                        "weights of {} experts, not of {}", recorded, shard.experts))
+    return;
+  const auto& [first, most] = *weights.begin();
+  for (const auto& [expert, count] : weights)
+    findings.require(count == most, "manifest.weights", shard.name,
+                     "expert {} has {} weights, expert {} has {}", expert, count, first, most);
+}
+
+void check_records(const Shard& shard, int64_t experts, Findings& findings) {
+  std::map<int64_t, int64_t> weights;  // of each expert
+  for (const WeightRecord& record : shard.weights) {
+    if (!findings.require(are_digests(record.digests), "manifest.digest", shard.name,
+                          "the digests of the weight {} are not 32 hex digits each", record.name) ||
+        !check_blocks(shard, record, experts, findings))
+      continue;
+    if (record.role == WeightRole::expert)
+      for (int64_t i = 0; i < blocks_of(record); ++i) ++weights[record.first_expert + i];
+  }
+  check_experts(shard, weights, findings);
+}
+
+// A number that the other checks find fault with, and no sum of two overflows.
+bool is_count(int64_t number) { return number >= 0 && number <= kMaxElements; }
+
+}  // namespace
+
+void check_weights(const Manifest& manifest, Findings& findings) {
+  int64_t experts = 0;
+  for (const Shard& shard : manifest.shards)
+    if (shard.routing && is_count(shard.routing->experts)) experts = shard.routing->experts;
+  for (const Shard& shard : manifest.shards) {
+    for (const Width& width : shard.widths)
+      findings.require(is_digest(width.graph), "manifest.digest", shard.name,
+                       "the digest \"{}\" of a graph is not 32 hex digits", width.graph);
+    if (is_count(shard.first_expert) && is_count(shard.experts))
+      check_records(shard, experts, findings);
+  }
+}
+
+}  // namespace moec::manifest

@@ -1,0 +1,133 @@
+// Whose each weight is, in every form that the passes give to experts.
+#include "ir/find_experts.h"
+
+#include "passes/pass_options.h"
+#include "tests/passes/golden_plans.h"
+#include "tests/passes/moe_shards.h"
+
+namespace moec {
+namespace {
+
+struct Owned {
+  std::string name;
+  WeightShare share;
+};
+
+std::vector<Owned> owned_weights(const Shard& shard, int64_t experts, WeightRole role) {
+  const IdMap<OpId, OpRole> roles = find_experts(shard, experts);
+  std::vector<Owned> owned;
+  for (OpId id : op_ids(shard))
+    if (std::holds_alternative<Weight>(shard.ops[id].data) && roles[id].share.role == role)
+      owned.push_back({shard.values[shard.ops[id].results[0]].name, roles[id].share});
+  return owned;
+}
+
+// Each expert of [first, first + count) has its three weights, alone or as blocks of a bank's, and
+// the names that the passes gave agree.
+void expect_whole(const Shard& shard, int64_t experts, int64_t first, int64_t count) {
+  std::vector<int> weights(static_cast<size_t>(experts), 0);
+  for (const Owned& owned : owned_weights(shard, experts, WeightRole::expert)) {
+    for (int64_t e = owned.share.first; e < owned.share.first + owned.share.count; ++e)
+      ++weights.at(static_cast<size_t>(e));
+    const bool of_bank = owned.name.starts_with("experts.bank") || owned.share.count > 1;
+    const std::string prefix = "experts." + std::to_string(owned.share.first) + ".";
+    EXPECT_TRUE(of_bank || owned.name.starts_with(prefix)) << owned.name;
+    EXPECT_TRUE(owned.name.starts_with("experts.")) << owned.name;
+  }
+  for (int64_t e = 0; e < experts; ++e)
+    EXPECT_EQ(weights[static_cast<size_t>(e)], first <= e && e < first + count ? 3 : 0) << e;
+  for (const Owned& owned : owned_weights(shard, experts, WeightRole::plain))
+    EXPECT_FALSE(owned.name.starts_with("experts.")) << owned.name;
+}
+
+struct Form {
+  RoutingForm routing;
+  ExpertForm experts;
+  ProjectionForm projection;
+  int64_t bank_channel_limit;
+};
+
+std::vector<Form> all_forms() {
+  std::vector<Form> forms;
+  for (RoutingForm routing : {RoutingForm::rank, RoutingForm::iterate, RoutingForm::topk,
+                              RoutingForm::full_softmax, RoutingForm::host})
+    for (ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul}) {
+      forms.push_back({routing, ExpertForm::unrolled, projection, 16384});
+      forms.push_back({routing, ExpertForm::bank, projection, 16384});
+      forms.push_back({routing, ExpertForm::bank, projection, 64});  // several banks
+    }
+  return forms;
+}
+
+class FindExperts : public testing::TestWithParam<const char*> {};
+
+void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int64_t tokens) {
+  const ShardDecl& decl = plan.shards[index];
+  SCOPED_TRACE(decl.name + " of " + std::to_string(tokens) + " tokens, " + to_string(passes));
+  const Shard shard = run_default(golden_shard(plan, index, tokens), passes);
+  const int64_t experts = plan.model.moe.experts;
+  expect_whole(shard, experts, decl.first_expert, decl.experts);
+  const bool routes = decl.kind == ShardKind::moe || decl.kind == ShardKind::router;
+  const auto routing = owned_weights(shard, experts, WeightRole::routing);
+  ASSERT_EQ(routing.size(), routes ? 1u + (plan.model.moe.choice_bias ? 1 : 0) : 0u);
+  for (const Owned& owned : routing) {
+    EXPECT_TRUE(owned.name.starts_with("router")) << owned.name;
+    EXPECT_EQ(owned.share.count, experts);
+  }
+}
+
+TEST_P(FindExperts, EachHasItsWeights) {
+  for (const Form& form : all_forms())
+    for (DType dtype : {DType::f32, DType::f16})
+      for (int64_t tokens : {1, 3}) {
+        BuildOptions build{.dtype = dtype, .tokens = {tokens}, .context = 16};
+        const bool conv = form.projection == ProjectionForm::conv;
+        build.layout = conv ? Layout::channels : Layout::rows;
+        build.host_routing = form.routing == RoutingForm::host;
+        build.experts_per_shard = build.host_routing ? 2 : 0;
+        const Plan plan = golden_plan(GetParam(), build);
+        const PassOptions passes{.routing = form.routing,
+                                 .experts = form.experts,
+                                 .bank_channel_limit = form.bank_channel_limit,
+                                 .target = {.projection = form.projection}};
+        for (size_t i = 0; i < plan.shards.size() && !HasFailure(); ++i)
+          if (plan.shards[i].layer == 0 && plan.shards[i].kind != ShardKind::attention)
+            expect_found(plan, i, passes, tokens);
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, FindExperts, testing::ValuesIn(kGoldenCases), case_name);
+
+TEST(FindExpertsOf, AWideExpertInParts) {
+  const MoeSizes sizes{.experts = 4, .width = 8, .inner = 30, .tokens = 2};
+  const Router top_two{.score = Score::softmax, .top_k = 2, .renorm = Renorm::sum};
+  const PassOptions passes{.target = {.limits = {.channels = 16}}};
+  const Shard shard = run_default(moe_shard(sizes, Layout::channels, top_two), passes);
+  std::vector<int> weights(4, 0);
+  for (const Owned& owned : owned_weights(shard, 4, WeightRole::expert)) {
+    EXPECT_EQ(owned.share.count, 1);
+    ++weights.at(static_cast<size_t>(owned.share.first));
+  }
+  EXPECT_EQ(weights, (std::vector<int>{6, 6, 6, 6}));
+}
+
+TEST(FindExpertsOf, AnExpertThatIsNotAddedIsNotThere) {
+  const MoeSizes sizes{.experts = 3, .width = 4, .inner = 5, .tokens = 2};
+  Shard shard = run_default(group_shard(sizes, Layout::channels, 0, 3));
+  // The last sum of terms takes the first of them twice instead of the third.
+  for (OpId id : op_ids(shard))
+    if (Op& op = shard.ops[id]; mnemonic(op.data) == "add")
+      if (shard.producer_as<Conv>(op.operands[1]) && shard.producer_as<Binary>(op.operands[0]))
+        op.operands[1] = op.operands[0];
+  for (const Owned& owned : owned_weights(shard, 3, WeightRole::expert))
+    EXPECT_NE(owned.share.first, 2) << owned.name;
+}
+
+TEST(FindExpertsOf, ADenseShardHasNone) {
+  const Shard shard = run_default(moe_shard({}, Layout::channels, {.top_k = 1}));
+  EXPECT_TRUE(owned_weights(shard, 0, WeightRole::expert).empty());
+  EXPECT_TRUE(owned_weights(shard, 0, WeightRole::routing).empty());
+}
+
+}  // namespace
+}  // namespace moec
