@@ -181,17 +181,16 @@ class Finder {
 
   // The axis of a vector, whatever its rank.
   static std::optional<size_t> only_axis(const Dims& dims) {
-    std::optional<size_t> axis;
+    size_t found = 0, axis = 0;
     for (size_t i = 0; i < dims.size(); ++i) {
       if (dims[i] == 1) continue;
-      if (axis) return std::nullopt;
+      ++found;
       axis = i;
     }
-    return axis;
+    return found == 1 ? std::optional(axis) : std::nullopt;
   }
 
-  // ---- The router
-  // --------------------------------------------------------------------------------
+  // ---- The router ------------------------------------------------------------------------------
 
   // Backwards to the projection that makes the logits, and no further.
   void find_router(ValueId value) {
