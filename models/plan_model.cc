@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/check_model.h"
+#include "models/cut_shards.h"
 #include "models/needed_tensors.h"
 #include "models/wildcard.h"
 
@@ -142,11 +143,12 @@ class Planner {
     Step& router = add({edge("router"), "router/" + label(), ShardKind::router});
     router.inputs = {from_edge("hidden", hidden_)};
     router.outputs = {to_edge("routing_weights", edge("routing_weights"))};
-    const int64_t all = model_.moe.experts;
-    const int64_t size = options_.experts_per_shard == 0 ? all : options_.experts_per_shard;
     const std::string residual = hidden_;
-    for (int64_t first = 0; first < all; first += size)
-      expert_group(first / size, first, std::min(size, all - first), residual);
+    int64_t number = 0, first = 0;
+    for (const int64_t experts : expert_groups(model_.moe.experts, options_)) {
+      expert_group(number++, first, experts, residual);
+      first += experts;
+    }
   }
 
   void expert_group(int64_t number, int64_t first, int64_t count, const std::string& residual) {
@@ -166,17 +168,16 @@ class Planner {
     }
   }
 
-  // Slices differ in size by at most one, the larger ones first.
   void head() {
     layer_ = -1;
-    const int64_t slices = options_.head_slices;
-    int64_t begin = 0;
-    for (int64_t i = 0; i < slices; ++i) {
-      ShardDecl shard{fmt::format("lm_head.{}", i), fmt::format("lm_head/{:02}", i),
+    int64_t number = 0, begin = 0;
+    for (const int64_t size : balanced_parts(model_.vocab, options_.head_slices)) {
+      ShardDecl shard{fmt::format("lm_head.{}", number), fmt::format("lm_head/{:02}", number),
                       ShardKind::lm_head};
+      ++number;
       shard.vocab_begin = begin;
-      shard.vocab_size = model_.vocab / slices + (i < model_.vocab % slices ? 1 : 0);
-      begin += shard.vocab_size;
+      shard.vocab_size = size;
+      begin += size;
       Step& step = add(std::move(shard));
       step.inputs = {from_edge("hidden", hidden_)};
       step.outputs = {{"logits", SinkKind::logits, {}}};

@@ -10,7 +10,8 @@
 //   lm_head.0    lm_head/00    hidden → logits of its slice of the vocabulary
 //
 // The first expert group's acc is the residual; a shared expert is part of the first group, which
-// then cannot be skipped.
+// then cannot be skipped. Where experts are cut into groups the router is a shard of its own, in
+// whatever form it is compiled: its weights are exact zeros for the experts that it leaves out.
 #pragma once
 
 #include "ir/plan.h"

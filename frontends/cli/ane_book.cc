@@ -94,7 +94,9 @@ Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_p
   if (build.layout != Layout::channels)
     return refuse("tokens on the last axis", "--layout channels");
   if (build.cache != CacheForm::blend) return refuse("the cache as inputs", "--kv state");
-  if (plan.build.host_routing) return refuse("routers of their own", "--routing rank or iterate");
+  if (plan.build.host_routing)
+    return refuse("routers of their own",
+                  "--routing rank or iterate, without --experts-per-shard and --max-shard-mb");
   if (!one_package_a_shard)
     return refuse("a package for each width", "--tokens 1, or --widths range");
   for (const ShardDecl& shard : plan.shards)

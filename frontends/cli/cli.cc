@@ -63,6 +63,7 @@ int run_cli(int argc, const char* const* argv) {
   app.require_subcommand(1);
   int exit_code = kExitFine;
   add_inspect_command(app, exit_code);
+  add_plan_command(app, exit_code);
   add_export_command(app, exit_code);
   add_check_command(app, exit_code);
   add_validate_command(app, exit_code);

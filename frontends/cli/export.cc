@@ -14,20 +14,21 @@
 #include "frontends/cli/find_target.h"
 #include "frontends/cli/pass_flags.h"
 #include "frontends/cli/progress.h"
+#include "frontends/cli/shard_flags.h"
 #include "frontends/cli/stop_signals.h"
 
 namespace moec {
 namespace {
 
 struct ExportFlags {
-  std::string source, out, family_file, dtype, kv, layout, compat, widths = "separate";
-  std::vector<int64_t> tokens = {1};
-  int64_t context = 0, experts_per_shard = 0, head_slices = 0, layers = 0;
+  std::string source, out, family_file, compat, widths = "separate";
+  int64_t layers = 0;
   int jobs = 1;
   int spec_version = 0;
   std::optional<uint64_t> seed;
   bool multi_function = false, force = false, quiet = false, json = false;
   uint64_t memory_mib = 256;
+  ShardFlags shards;
   PassFlags passes;
 };
 
@@ -43,31 +44,13 @@ Status check_flags(const ExportFlags& flags, const Target& target) {
   if (flags.multi_function && flags.widths == "range")
     return fail("export.flags", "--multi-function and --widths range exclude each other",
                 "choose one of them");
-  if (flags.kv == "state" && !target.has_state)
-    return fail("export.flags", fmt::format("target {} has no states", target.name),
-                "leave --kv out, or give --target ane");
-  if (!flags.layout.empty() && target.projection == ProjectionForm::matmul)
-    return fail("export.flags", "--layout chooses among the layouts of --form conv",
-                "leave one of the two out");
   return {};
 }
 
-Layout choose_layout(const ExportFlags& flags, const Target& target) {
-  if (target.projection == ProjectionForm::matmul) return Layout::rows;
-  return flags.layout.empty() ? Layout::channels : *parse_layout(flags.layout);
-}
-
-void choose_build(const ExportFlags& flags, const PassOptions& passes, BuildOptions& build) {
-  const Target& target = passes.target;
-  build.dtype = flags.dtype.empty() ? target.dtype : *parse_dtype(flags.dtype);
-  build.layout = choose_layout(flags, target);
-  build.tokens = flags.tokens;
-  std::sort(build.tokens.begin(), build.tokens.end());
-  build.context = flags.context;
-  build.cache = target.has_state && flags.kv != "io" ? CacheForm::blend : CacheForm::append;
-  build.host_routing = passes.routing == RoutingForm::host;
-  build.experts_per_shard = flags.experts_per_shard;
-  build.head_slices = flags.head_slices;
+// The book's runtimes know only whole MoE layers, whatever their size.
+void keep_layers_whole(Budgets& budgets) {
+  for (const ShardKind kind : {ShardKind::moe, ShardKind::experts})
+    if (Budget& budget = budgets[static_cast<size_t>(kind)]; !budget.asked) budget = {};
 }
 
 Result<ExportOptions> export_options(const ExportFlags& flags) {
@@ -80,12 +63,14 @@ Result<ExportOptions> export_options(const ExportFlags& flags) {
   MOEC_ASSIGN(options.passes, pass_options(flags.passes));
   MOEC_ASSIGN(options.run, run_options(flags.passes));
   MOEC_TRY(check_flags(flags, options.passes.target));
-  choose_build(flags, options.passes, options.build);
+  MOEC_ASSIGN(options.build, build_options(flags.shards, options.passes));
+  MOEC_ASSIGN(options.cuts, cut_wishes(flags.shards, options.passes.target));
   options.coreml.packaging =
       flags.multi_function ? WidthPackaging::functions : *parse_enum<WidthPackaging>(flags.widths);
   options.coreml.spec_version = flags.spec_version;
   options.weight_seed = flags.seed;
   options.ane_book = flags.compat == "ane-book";
+  if (options.ane_book) keep_layers_whole(options.cuts.budgets);
   options.layers = flags.layers;
   options.jobs = flags.jobs;
   options.memory_bytes = flags.memory_mib << 20;
@@ -179,37 +164,8 @@ void add_export_command(CLI::App& app, int& exit_code) {
   command->add_option("CHECKPOINT", flags->source, "Folder with config.json and safetensors")
       ->required();
   command->add_option("-o,--out", flags->out, "Folder to write")->required();
-  command
-      ->add_option("--tokens", flags->tokens, "Static token widths, e.g. 1,64: decode and prefill")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--context", flags->context,
-                   "Rows of the KV cache (default: the model's positions, at most 2048)")
-      ->check(CLI::PositiveNumber);
-  command
-      ->add_option("--dtype", flags->dtype,
-                   "Element type of weights and activations (default: the target's)")
-      ->check(CLI::IsMember({"f32", "f16"}));
-  command
-      ->add_option("--layout", flags->layout,
-                   "Token tensors as [1,C,T,1] (channels, the default) or [1,C,1,T] (bc1s)")
-      ->check(CLI::IsMember({"channels", "bc1s"}));
-  command
-      ->add_option("--kv", flags->kv,
-                   "KV cache as states of the device, or as inputs and new rows as outputs "
-                   "(default: state where the target has it)")
-      ->check(CLI::IsMember({"state", "io"}));
+  add_shard_flags(*command, flags->shards);
   add_coreml_flags(*command, *flags);
-  command
-      ->add_option("--experts-per-shard", flags->experts_per_shard,
-                   "With --routing host: experts in a group (default: all)")
-      ->check(CLI::PositiveNumber);
-  command
-      ->add_option("--head-slices", flags->head_slices,
-                   "Vocabulary slices of the head (default: as few as the target takes)")
-      ->check(CLI::PositiveNumber);
   command
       ->add_option("--layers", flags->layers,
                    "Only the first N layers, to try out a large model: the folder can be checked, "

@@ -17,19 +17,19 @@
 #include "frontends/cli/export_tables.h"
 #include "frontends/cli/folder_lock.h"
 #include "frontends/cli/open_source.h"
+#include "frontends/cli/plan_output.h"
+#include "frontends/cli/shard_flags.h"
 #include "frontends/cli/tokenizer.h"
 #include "models/build_shard.h"
 #include "models/first_layers.h"
-#include "models/fit_target.h"
 #include "models/plan_model.h"
 
 namespace moec {
 namespace {
 
-constexpr int64_t kDefaultContext = 2048;
 constexpr const char* kReportFile = "report.json";
 
-Result<Plan> make_plan(const ExportOptions& options, Diagnostics& notes) {
+Result<Plan> make_plan(const ExportOptions& options, std::vector<Cut>& cuts, Diagnostics& notes) {
   MOEC_ASSIGN(Checkpoint checkpoint, options.weight_seed
                                          ? open_config_only(options.source, options.family_file)
                                          : open_source(options.source, options.family_file));
@@ -37,9 +37,7 @@ Result<Plan> make_plan(const ExportOptions& options, Diagnostics& notes) {
   if (options.layers > 0)
     MOEC_TRY(keep_first_layers(checkpoint.config, checkpoint.weights, options.layers));
   BuildOptions build = options.build;
-  if (build.context == 0)
-    build.context = std::min(checkpoint.config.max_positions, kDefaultContext);
-  MOEC_TRY(fit_to_target(checkpoint.config, options.passes.target, build));
+  MOEC_ASSIGN(cuts, resolve_build(checkpoint.config, options.passes.target, options.cuts, build));
   MOEC_ASSIGN(Plan plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),
                                     std::move(build)));
   plan.weight_seed = options.weight_seed;
@@ -63,9 +61,10 @@ Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader, Diagno
   return bytes;
 }
 
-// report.json: what the passes did to each shard and what they had to say. No times: the same input
-// gives the same bytes.
-Status write_report(const ExportOptions& options, const std::vector<ExportedShard>& shards) {
+// report.json: how far the model was cut and why, what the passes did to each shard and what they
+// had to say. No times: the same input gives the same bytes.
+Status write_report(const ExportOptions& options, const std::vector<Cut>& cuts,
+                    const std::vector<ExportedShard>& shards) {
   auto report = nlohmann::ordered_json::array();
   for (const ExportedShard& done : shards) {
     auto passes = nlohmann::ordered_json::array();
@@ -78,7 +77,8 @@ Status write_report(const ExportOptions& options, const std::vector<ExportedShar
     for (const Diagnostic& note : done.notes) notes.push_back(render(note));
     report.push_back({{"shard", done.shard.name}, {"passes", passes}, {"notes", notes}});
   }
-  const std::string text = nlohmann::ordered_json{{"shards", report}}.dump(1) + "\n";
+  const nlohmann::ordered_json whole = {{"cuts", cuts_json(cuts)}, {"shards", report}};
+  const std::string text = whole.dump(1) + "\n";
   return write_file(options.out + "/" + kReportFile, text);
 }
 
@@ -165,7 +165,8 @@ void summarize(std::vector<ExportedShard> shards, ExportSummary& summary) {
 Result<ExportSummary> export_model(const ExportOptions& options) {
   ExportSummary summary;
   MOEC_TRY(refuse_source_as_out(options));
-  MOEC_ASSIGN(const Plan plan, make_plan(options, summary.notes));
+  std::vector<Cut> cuts;
+  MOEC_ASSIGN(const Plan plan, make_plan(options, cuts, summary.notes));
   MOEC_ASSIGN(const ReaderOptions reading, export_reader(options.memory_bytes, options.jobs));
   MOEC_ASSIGN(const WeightReader reader,
               WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights, reading));
@@ -189,7 +190,7 @@ Result<ExportSummary> export_model(const ExportOptions& options) {
     note_finished(job, shards.error());
     return fail(std::move(shards.error()));
   }
-  MOEC_TRY(write_report(options, *shards));
+  MOEC_TRY(write_report(options, cuts, *shards));
   summarize(std::move(*shards), summary);
   if (options.ane_book)
     MOEC_TRY(write_runtime_meta(manifest, config_path(options.source), options.out, names, plan));

@@ -8,6 +8,7 @@
 #include "backends/coreml/emit_coreml.h"
 #include "backends/manifest/manifest.h"
 #include "ir/plan.h"
+#include "models/cut_shards.h"
 #include "passes/pipeline.h"
 
 namespace moec {
@@ -18,8 +19,8 @@ struct ExportOptions {
   std::optional<std::string> family_file;  // a family descriptor instead of a compiled-in one
   std::optional<std::string> target_file;  // that passes.target was read from, if any
   std::string chip;                        // that its rules were chosen for; empty: those of all
-  // context 0: the smaller of the model's and 2048; head_slices 0: what the target asks for
-  BuildOptions build;
+  BuildOptions build;  // as build_options gives it; what depends on the model is filled in
+  CutWishes cuts;
   PassOptions passes;
   CoremlOptions coreml;
   int64_t layers = 0;                   // only the first ones; 0: all

@@ -17,6 +17,12 @@ Result<Checkpoint> open_source(const std::string& folder,
 Result<Checkpoint> open_config_only(const std::string& source,
                                     const std::optional<std::string>& family_file);
 
+// What moec plan takes: a checkpoint's folder, whose weights are located and checked; a folder
+// without weights or a .json file, as with open_config_only; or the name of a published model
+// (models/published.h). Error published.unknown where it is none of these.
+Result<Checkpoint> open_for_plan(const std::string& source,
+                                 const std::optional<std::string>& family_file);
+
 // The text of a file that the user named; `code` is the error's.
 Result<std::string> read_user_text(const std::string& path, const std::string& code);
 

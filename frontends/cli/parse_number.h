@@ -1,0 +1,19 @@
+// Numbers in words of the command line.
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+namespace moec {
+
+// A finite number above 0, in decimal notation and nothing else around it.
+inline std::optional<double> parse_positive(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace moec

@@ -1,0 +1,133 @@
+// moec plan: what a model would become, from its config alone.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "frontends/cli/cli.h"
+#include "frontends/cli/commands.h"
+#include "frontends/cli/open_source.h"
+#include "frontends/cli/pass_flags.h"
+#include "frontends/cli/plan_output.h"
+#include "frontends/cli/shard_flags.h"
+#include "ir/cost.h"
+#include "models/build_shard.h"
+#include "models/plan_model.h"
+#include "models/plan_report.h"
+#include "models/published.h"
+#include "passes/pipeline.h"
+
+namespace moec {
+namespace {
+
+struct PlanFlags {
+  std::string source, family_file, count_as;
+  bool list = false, json = false;
+  ShardFlags shards;
+  PassFlags passes;
+};
+
+// The most activations that a shard holds at once, compiled for the widest step.
+Result<int64_t> compiled_peak(const Plan& plan, size_t index, const PassOptions& passes,
+                              const RunOptions& run) {
+  MOEC_ASSIGN(const Shard model, build_shard(plan, index, plan.build.tokens.back()));
+  PassContext context{passes, {}};
+  MOEC_ASSIGN(const PipelineResult placed,
+              run_pipeline(model, default_pipeline(passes), context, run));
+  return peak_activation_bytes(placed.shard);
+}
+
+Result<CutWishes> wishes_of(const PlanFlags& flags, const Target& target) {
+  MOEC_ASSIGN(CutWishes wishes, cut_wishes(flags.shards, target));
+  if (!flags.count_as.empty()) wishes.count_as = parse_enum<WeightStorage>(flags.count_as);
+  return wishes;
+}
+
+struct Planned {
+  Plan plan;
+  std::vector<Cut> cuts;
+  PlanReport report;
+  Diagnostics notes;
+};
+
+Result<Planned> make_plan(const PlanFlags& flags, const PassOptions& passes) {
+  std::optional<std::string> family_file;
+  if (!flags.family_file.empty()) family_file = flags.family_file;
+  MOEC_ASSIGN(const RunOptions run, run_options(flags.passes));
+  MOEC_ASSIGN(BuildOptions build, build_options(flags.shards, passes));
+  MOEC_ASSIGN(const CutWishes wishes, wishes_of(flags, passes.target));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file));
+  Planned planned;
+  planned.notes = std::move(checkpoint.warnings);
+  MOEC_ASSIGN(planned.cuts, resolve_build(checkpoint.config, passes.target, wishes, build));
+  MOEC_ASSIGN(planned.plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                       std::move(build)));
+  const Plan& plan = planned.plan;
+  MOEC_ASSIGN(const std::vector<ShardSize> sizes, measure_shards(plan, [&](size_t index) {
+                return compiled_peak(plan, index, passes, run);
+              }));
+  planned.report = report_plan(plan, sizes, wishes);
+  return planned;
+}
+
+int list_models(bool json) {
+  auto list = nlohmann::ordered_json::array();
+  for (const PublishedModel& model : published_models()) {
+    list.push_back(
+        {{"name", model.name}, {"checkpoint", model.checkpoint}, {"parameters", model.parameters}});
+    if (!json) fmt::print("{:<22} {:>15}  {}\n", model.name, model.parameters, model.checkpoint);
+  }
+  if (json) fmt::print("{}\n", list.dump(2));
+  return kExitFine;
+}
+
+int run_plan(const PlanFlags& flags) {
+  if (flags.list) return list_models(flags.json);
+  if (flags.source.empty())
+    return report_failure(
+        fail("plan.source", "there is no SOURCE", "moec plan --list names the published models")
+            .value(),
+        flags.json);
+  const auto passes = pass_options(flags.passes);
+  if (!passes) return report_failure(passes.error(), flags.json);
+  const auto planned = make_plan(flags, *passes);
+  if (!planned) return report_failure(planned.error(), flags.json);
+  const PlanOutput output{flags.source, passes->target.name, planned->plan, planned->cuts,
+                          planned->report};
+  if (flags.json) {
+    fmt::print("{}\n", plan_json(output).dump(2));
+  } else {
+    print_notes(planned->notes);
+    print_plan(output);
+  }
+  return planned->report.within_budgets() ? kExitFine : kExitFellShort;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "Tell what a model would become: shards, bytes, budgets, cost of a token");
+  auto flags = std::make_shared<PlanFlags>();
+  command->add_flag("--list", flags->list, "Name the published models");
+  command->add_option("SOURCE", flags->source,
+                      "Checkpoint folder, config.json, or the name of a published model");
+  command->add_option("--family-file", flags->family_file, "A family descriptor of your own");
+  command
+      ->add_option(
+          "--count-as", flags->count_as,
+          "Count weights, and cut by budgets, as if they were stored so; int4 with a scale "
+          "and an offset for each 64 (default: as the shards hold them)")
+      ->check(CLI::IsMember({"f32", "f16", "int8", "int4"}));
+  command->add_flag("--json", flags->json, "Print as JSON");
+  add_shard_flags(*command, flags->shards);
+  add_pass_flags(*command, flags->passes);
+  command->footer(
+      "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --count-as int8\n"
+      "Exit code 1: a shard is above its budget.");
+  command->callback([flags, &exit_code] { exit_code = run_plan(*flags); });
+}
+
+}  // namespace moec
