@@ -85,17 +85,21 @@ class Cutter {
   }
 
   Status group_experts(const MoeElements& sizes, int64_t all) {
-    const std::string_view item = sizes.shared > 0 ? "expert with the shared one" : "expert";
-    MOEC_ASSIGN(const int64_t most, room(ShardKind::experts, item, sizes.norm + sizes.shared,
-                                         sizes.expert));
+    const Budget& limit = budget(ShardKind::experts);
+    const int64_t alone = sizes.norm + sizes.expert;
+    // A shared expert above a budget of the target is reported; the others are cut all the same.
+    const bool beside = limit.asked || bytes(alone + sizes.shared) <= limit.bytes;
+    MOEC_ASSIGN(const int64_t most,
+                room(ShardKind::experts, sizes.shared > 0 ? "expert with the shared one" : "expert",
+                     sizes.norm + (beside ? sizes.shared : 0), sizes.expert));
     build_.host_routing = true;
     build_.experts_per_shard = std::min(most, all);
-    return note(fmt::format(
-        "{} experts of {} in a budget of {}{}", all, megabytes(bytes(sizes.expert)),
-        megabytes(budget(ShardKind::experts).bytes),
-        sizes.shared > 0 ? fmt::format(", the shared one of {} in the first group",
-                                       megabytes(bytes(sizes.shared)))
-                         : ""));
+    return note(
+        fmt::format("{} experts of {} in a budget of {}{}", all, megabytes(bytes(sizes.expert)),
+                    megabytes(budget(ShardKind::experts).bytes),
+                    sizes.shared > 0 ? fmt::format(", the shared one of {} in the first group",
+                                                   megabytes(bytes(sizes.shared)))
+                                     : ""));
   }
 
   Status note(std::string reason) {

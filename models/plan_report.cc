@@ -64,21 +64,13 @@ class Reporter {
     if (plan_.shards[i].kind == ShardKind::lm_head) report_.head_bytes += bytes(sizes_[i].weights);
   }
 
-  // A group with the shared expert always runs, and so does a layer in one shard.
-  double chance_to_run(size_t i) const {
-    const ShardDecl& shard = plan_.shards[i];
-    if (shard.kind != ShardKind::experts) return 1;
-    if (shard.first_expert == 0 && plan_.model.moe.shared_ff > 0) return 1;
-    return chance_of_any(shard.experts, plan_.model.moe.routing.top_k, plan_.model.moe.experts);
-  }
-
   void add_to_token(size_t i) {
     const ShardSize& size = sizes_[i];
     const MoeConfig& moe = plan_.model.moe;
     report_.dense.bytes += bytes(size.weights);
     report_.dense.macs += size.macs;
-    mean_.bytes += chance_to_run(i) * static_cast<double>(bytes(size.weights));
-    mean_.macs += chance_to_run(i) * static_cast<double>(size.macs);
+    mean_.bytes += chance_to_run(plan_, i) * static_cast<double>(bytes(size.weights));
+    mean_.macs += chance_to_run(plan_, i) * static_cast<double>(size.macs);
     const int64_t experts = expert_weights(i);
     const int64_t chosen = experts == 0 ? 0 : experts * moe.routing.top_k / moe.experts;
     report_.sparse.bytes += bytes(size.weights - experts + chosen);
@@ -117,6 +109,14 @@ bool PlanReport::within_budgets() const {
 PlanReport report_plan(const Plan& plan, const std::vector<ShardSize>& sizes,
                        const CutWishes& wishes) {
   return Reporter(plan, sizes, wishes).run();
+}
+
+double chance_to_run(const Plan& plan, size_t index) {
+  const ShardDecl& shard = plan.shards[index];
+  const MoeConfig& moe = plan.model.moe;
+  if (shard.kind != ShardKind::experts) return 1;
+  if (shard.first_expert == 0 && moe.shared_ff > 0) return 1;
+  return chance_of_any(shard.experts, moe.routing.top_k, moe.experts);
 }
 
 double chance_of_any(int64_t some, int64_t chosen, int64_t all) {

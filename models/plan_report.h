@@ -35,7 +35,7 @@ struct PlanReport {
   TokenCost dense;        // every shard runs with all its experts
   TokenCost host_routed;  // groups without a chosen expert are skipped: the mean over all choices
                           // of top_k experts, each as likely as the others
-  TokenCost sparse;  // the chosen experts alone
+  TokenCost sparse;       // the chosen experts alone
 
   // Memory. Tables are the embedding's rows and the rotary table; the cache is that of one sequence
   // of the plan's context, all layers.
@@ -52,6 +52,10 @@ struct PlanReport {
 // are counted.
 PlanReport report_plan(const Plan& plan, const std::vector<ShardSize>& sizes,
                        const CutWishes& wishes);
+
+// The chance that a token runs a shard, when groups of experts are skipped and each choice of top_k
+// experts is as likely as the others. A group with the shared expert always runs.
+double chance_to_run(const Plan& plan, size_t index);
 
 // The chance that at least one of `chosen` experts, drawn from `all` with equal chance, is among
 // `some` of them: 1 - C(all - some, chosen) / C(all, chosen).

@@ -9,7 +9,8 @@
 
 namespace moec {
 
-// The target's own budgets, from its rules about a shard's weight bytes, each replaced by what the user gives:
+// The target's own budgets, from its rules about a shard's weight bytes, each replaced by what the
+// user gives:
 //   200                 of each kind, in MB of 10^6 bytes
 //   moe=200,attn=1000   of some kinds: attn, moe (also groups of experts), mlp, router, lm_head
 //   none                no budgets

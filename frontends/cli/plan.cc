@@ -8,9 +8,12 @@
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/device_flags.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/pass_flags.h"
+#include "frontends/cli/plan_devices.h"
 #include "frontends/cli/plan_output.h"
+#include "frontends/cli/plan_replicas.h"
 #include "frontends/cli/shard_flags.h"
 #include "ir/cost.h"
 #include "models/build_shard.h"
@@ -24,6 +27,9 @@ namespace {
 
 struct PlanFlags {
   std::string source, family_file, count_as;
+  std::vector<std::string> devices;
+  std::string trunk = "layers", resident_budget, working_set, loads;
+  int64_t replicas = 0;
   bool list = false, json = false;
   ShardFlags shards;
   PassFlags passes;
@@ -49,8 +55,44 @@ struct Planned {
   Plan plan;
   std::vector<Cut> cuts;
   PlanReport report;
+  std::optional<ResidentSet> resident;
+  std::optional<DevicePlan> devices;
+  std::optional<ReplicaPlan> replicas;
   Diagnostics notes;
 };
+
+// What --resident-budget, or a share of --working-set, leaves for experts.
+Result<std::optional<ResidentSet>> resident_set(const PlanFlags& flags, const Plan& plan,
+                                                const PlanReport& report) {
+  const bool given = !flags.resident_budget.empty();
+  if ((!given && flags.working_set.empty()) || report.expert_bytes == 0) return std::nullopt;
+  MOEC_ASSIGN(const int64_t bytes, given ? bytes_of_flag("--resident-budget", flags.resident_budget)
+                                         : bytes_of_flag("--working-set", flags.working_set));
+  ResidentSet set;
+  set.budget_bytes =
+      given ? bytes : static_cast<int64_t>(kResidentShare * static_cast<double>(bytes));
+  set.base_bytes = report.total_bytes() - report.expert_total_bytes;
+  set.slot_bytes = report.expert_bytes;
+  for (const LayerConfig& layer : plan.model.layers) set.layers += layer.moe ? 1 : 0;
+  set.experts = plan.model.moe.experts;
+  return set;
+}
+
+Status add_devices(const PlanFlags& flags, const std::vector<ShardSize>& sizes, Planned& planned) {
+  MOEC_ASSIGN(planned.resident, resident_set(flags, planned.plan, planned.report));
+  if (flags.devices.empty() && !flags.loads.empty())
+    return fail("plan.device_value", "--loads without a --device", "name the devices");
+  if (flags.devices.empty()) return {};
+  MOEC_ASSIGN(std::vector<Device> devices, parse_devices(flags.devices));
+  if (!flags.loads.empty()) {
+    MOEC_ASSIGN(planned.replicas,
+                plan_replicas(planned.plan, planned.report, devices, flags.loads, flags.replicas));
+    return {};
+  }
+  MOEC_ASSIGN(planned.devices, plan_devices(planned.plan, sizes, planned.report, std::move(devices),
+                                            *parse_enum<TrunkPlacement>(flags.trunk)));
+  return {};
+}
 
 Result<Planned> make_plan(const PlanFlags& flags, const PassOptions& passes) {
   std::optional<std::string> family_file;
@@ -69,6 +111,7 @@ Result<Planned> make_plan(const PlanFlags& flags, const PassOptions& passes) {
                 return compiled_peak(plan, index, passes, run);
               }));
   planned.report = report_plan(plan, sizes, wishes);
+  MOEC_TRY(add_devices(flags, sizes, planned));
   return planned;
 }
 
@@ -94,18 +137,48 @@ int run_plan(const PlanFlags& flags) {
   if (!passes) return report_failure(passes.error(), flags.json);
   const auto planned = make_plan(flags, *passes);
   if (!planned) return report_failure(planned.error(), flags.json);
-  const PlanOutput output{flags.source, passes->target.name, planned->plan, planned->cuts,
-                          planned->report};
+  const PlanOutput output{flags.source,  passes->target.name, planned->plan,
+                          planned->cuts, planned->report,     planned->resident};
   if (flags.json) {
-    fmt::print("{}\n", plan_json(output).dump(2));
+    nlohmann::ordered_json json = plan_json(output);
+    if (planned->devices) json["devices"] = devices_json(*planned->devices);
+    if (planned->replicas) json["replicas"] = replicas_json(*planned->replicas);
+    fmt::print("{}\n", json.dump(2));
   } else {
     print_notes(planned->notes);
     print_plan(output);
+    if (planned->devices) print_devices(*planned->devices);
+    if (planned->replicas) print_replicas(*planned->replicas);
   }
   return planned->report.within_budgets() ? kExitFine : kExitFellShort;
 }
 
 }  // namespace
+
+static void add_memory_flags(CLI::App& command, PlanFlags& flags) {
+  command
+      .add_option("--device", flags.devices,
+                  "A device to put shards on, NAME=BYTES or NAME=BYTES,BANDWIDTH, e.g. "
+                  "gpu0=24GB,936GB (repeatable)")
+      ->allow_extra_args(false);
+  command
+      .add_option("--trunk", flags.trunk,
+                  "With --device: attention, routers and head split by layers, or all on each")
+      ->check(CLI::IsMember({"layers", "replicated"}))
+      ->capture_default_str();
+  command.add_option("--loads", flags.loads,
+                     "With --device: CSV layer,expert,load; places copies of busy experts, the "
+                     "trunk on each device");
+  command
+      .add_option("--replicas", flags.replicas,
+                  "With --loads: experts of a layer on all devices, copies included")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--resident-budget", flags.resident_budget,
+                     "How many experts of each layer fit into this much memory, e.g. 18GB");
+  command.add_option("--working-set", flags.working_set,
+                     "The same with 0.71 of a device's recommended working set (on a Mac 0.75 of "
+                     "its memory)");
+}
 
 void add_plan_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
@@ -121,6 +194,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
           "Count weights, and cut by budgets, as if they were stored so; int4 with a scale "
           "and an offset for each 64 (default: as the shards hold them)")
       ->check(CLI::IsMember({"f32", "f16", "int8", "int4"}));
+  add_memory_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print as JSON");
   add_shard_flags(*command, flags->shards);
   add_pass_flags(*command, flags->passes);

@@ -72,6 +72,18 @@ void print_memory(const PlanOutput& output) {
   row("total", report.total_bytes(), "");
 }
 
+void print_resident(const ResidentSet& set) {
+  fmt::print("\nresident: {} of {} experts of each layer in {}: {} besides them, {} a slot\n",
+             resident_capacity(set), set.experts, decimal_bytes(set.budget_bytes),
+             decimal_bytes(set.base_bytes), decimal_bytes(set.slot_bytes));
+}
+
+ordered_json to_json(const ResidentSet& set) {
+  return {{"budget_bytes", set.budget_bytes}, {"base_bytes", set.base_bytes},
+          {"slot_bytes", set.slot_bytes},     {"layers", set.layers},
+          {"experts", set.experts},           {"capacity", resident_capacity(set)}};
+}
+
 ordered_json to_json(const TokenCost& cost) { return {{"bytes", cost.bytes}, {"macs", cost.macs}}; }
 
 ordered_json kinds_json(const PlanReport& report) {
@@ -121,28 +133,31 @@ void print_plan(const PlanOutput& output) {
   print_cost("ideal sparse", report.sparse);
   fmt::print("\n");
   print_memory(output);
+  if (output.resident) print_resident(*output.resident);
 }
 
 ordered_json plan_json(const PlanOutput& output) {
   const PlanReport& report = output.report;
   const BuildOptions& build = output.plan.build;
-  return {{"ok", report.within_budgets()},
-          {"source", output.name},
-          {"family", output.plan.model.family},
-          {"parameters", report.parameters},
-          {"target", output.target},
-          {"counted_as", enum_name(report.storage)},
-          {"tokens", build.tokens},
-          {"context", build.context},
-          {"shards", kinds_json(report)},
-          {"cuts", cuts_json(output.cuts)},
-          {"expert_groups", report.groups},
-          {"expert_bytes", report.expert_bytes},
-          {"token",
-           {{"dense_static", to_json(report.dense)},
-            {"host_routed", to_json(report.host_routed)},
-            {"ideal_sparse", to_json(report.sparse)}}},
-          {"memory", memory_json(report)}};
+  ordered_json json = {{"ok", report.within_budgets()},
+                       {"source", output.name},
+                       {"family", output.plan.model.family},
+                       {"parameters", report.parameters},
+                       {"target", output.target},
+                       {"counted_as", enum_name(report.storage)},
+                       {"tokens", build.tokens},
+                       {"context", build.context},
+                       {"shards", kinds_json(report)},
+                       {"cuts", cuts_json(output.cuts)},
+                       {"expert_groups", report.groups},
+                       {"expert_bytes", report.expert_bytes},
+                       {"token",
+                        {{"dense_static", to_json(report.dense)},
+                         {"host_routed", to_json(report.host_routed)},
+                         {"ideal_sparse", to_json(report.sparse)}}},
+                       {"memory", memory_json(report)}};
+  if (output.resident) json["resident"] = to_json(*output.resident);
+  return json;
 }
 
 std::string decimal_bytes(int64_t bytes) {

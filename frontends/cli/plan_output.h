@@ -2,12 +2,14 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/plan.h"
 #include "models/cut_shards.h"
 #include "models/plan_report.h"
+#include "models/residency.h"
 
 namespace moec {
 
@@ -17,6 +19,7 @@ struct PlanOutput {
   const Plan& plan;
   const std::vector<Cut>& cuts;
   const PlanReport& report;
+  const std::optional<ResidentSet>& resident;
 };
 
 void print_plan(const PlanOutput& output);

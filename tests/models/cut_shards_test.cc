@@ -93,6 +93,8 @@ TEST(CutShards, TheSharedExpertTakesRoomInTheFirstGroup) {
   const ModelConfig model = model_of(8, 3, 10, 6);
   EXPECT_EQ(groups(model, budget(4 * (8 + 5 * 72))), (Sizes{3, 3, 2, 2}));
   EXPECT_EQ(groups(model_of(8, 3, 10), budget(4 * (8 + 5 * 72))), (Sizes{5, 5}));
+  // A shared expert that no budget of the target holds does not make the other groups smaller.
+  EXPECT_EQ(groups(model_of(8, 3, 10, 60), budget(4 * (8 + 5 * 72), false)), (Sizes{5, 5}));
 }
 
 TEST(CutShards, BudgetsSmallerThanOneExpertNameTheLeastThatWorks) {
