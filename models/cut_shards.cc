@@ -42,7 +42,7 @@ class Cutter {
         build_(build),
         storage_(wishes.count_as.value_or(storage_of(build.dtype))) {}
 
-  Result<std::vector<Cut>> run() {
+  Result<std::vector<ShardCut>> run() {
     if (moe_layers(model_) > 0) MOEC_TRY(cut_experts());
     MOEC_TRY(cut_head());
     return std::move(cuts_);
@@ -136,7 +136,7 @@ class Cutter {
   const CutWishes& wishes_;
   BuildOptions& build_;
   WeightStorage storage_;
-  std::vector<Cut> cuts_;
+  std::vector<ShardCut> cuts_;
 };
 
 }  // namespace
@@ -177,8 +177,8 @@ MoeElements moe_elements(const ModelConfig& model) {
   return sizes;
 }
 
-Result<std::vector<Cut>> cut_shards(const ModelConfig& model, const CutWishes& wishes,
-                                    BuildOptions& build) {
+Result<std::vector<ShardCut>> cut_shards(const ModelConfig& model, const CutWishes& wishes,
+                                         BuildOptions& build) {
   return Cutter(model, wishes, build).run();
 }
 

@@ -37,11 +37,11 @@ struct CutWishes {
 };
 
 // Why the experts of a layer, or the head, are in that many shards.
-struct Cut {
+struct ShardCut {
   ShardKind kind = ShardKind::moe;
   int64_t parts = 1;
   std::string reason;
-  bool operator==(const Cut&) const = default;
+  bool operator==(const ShardCut&) const = default;
 };
 
 // `parts` sizes that sum to `whole` and differ by at most one, the larger ones first.
@@ -64,11 +64,11 @@ MoeElements moe_elements(const ModelConfig& model);
 // the target's channels ask for (models/fit_target.h). A layer is cut if it is above its budget,
 // into as few groups as stay within the budget of `experts` when they differ by at most one expert
 // and the first also holds the shared expert.
-// Returns a Cut for the experts (kind moe, or experts where they have shards of their own) and one
-// for the head. Error plan.budget where a budget that was asked for is smaller than one expert or
-// one row of the head; it names the least that works.
-Result<std::vector<Cut>> cut_shards(const ModelConfig& model, const CutWishes& wishes,
-                                    BuildOptions& build);
+// Returns a ShardCut for the experts (kind moe, or experts where they have shards of their own) and
+// one for the head. Error plan.budget where a budget that was asked for is smaller than one expert
+// or one row of the head; it names the least that works.
+Result<std::vector<ShardCut>> cut_shards(const ModelConfig& model, const CutWishes& wishes,
+                                         BuildOptions& build);
 
 // "151.1 MB", decimal as budgets are.
 std::string megabytes(int64_t bytes);

@@ -29,7 +29,8 @@ namespace {
 
 constexpr const char* kReportFile = "report.json";
 
-Result<Plan> make_plan(const ExportOptions& options, std::vector<Cut>& cuts, Diagnostics& notes) {
+Result<Plan> make_plan(const ExportOptions& options, std::vector<ShardCut>& cuts,
+                       Diagnostics& notes) {
   MOEC_ASSIGN(Checkpoint checkpoint, options.weight_seed
                                          ? open_config_only(options.source, options.family_file)
                                          : open_source(options.source, options.family_file));
@@ -63,7 +64,7 @@ Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader, Diagno
 
 // report.json: how far the model was cut and why, what the passes did to each shard and what they
 // had to say. No times: the same input gives the same bytes.
-Status write_report(const ExportOptions& options, const std::vector<Cut>& cuts,
+Status write_report(const ExportOptions& options, const std::vector<ShardCut>& cuts,
                     const std::vector<ExportedShard>& shards) {
   auto report = nlohmann::ordered_json::array();
   for (const ExportedShard& done : shards) {
@@ -165,7 +166,7 @@ void summarize(std::vector<ExportedShard> shards, ExportSummary& summary) {
 Result<ExportSummary> export_model(const ExportOptions& options) {
   ExportSummary summary;
   MOEC_TRY(refuse_source_as_out(options));
-  std::vector<Cut> cuts;
+  std::vector<ShardCut> cuts;
   MOEC_ASSIGN(const Plan plan, make_plan(options, cuts, summary.notes));
   MOEC_ASSIGN(const ReaderOptions reading, export_reader(options.memory_bytes, options.jobs));
   MOEC_ASSIGN(const WeightReader reader,

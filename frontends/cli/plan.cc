@@ -53,7 +53,7 @@ Result<CutWishes> wishes_of(const PlanFlags& flags, const Target& target) {
 
 struct Planned {
   Plan plan;
-  std::vector<Cut> cuts;
+  std::vector<ShardCut> cuts;
   PlanReport report;
   std::optional<ResidentSet> resident;
   std::optional<DevicePlan> devices;

@@ -40,7 +40,7 @@ void print_kinds(const PlanReport& report) {
 }
 
 void print_cuts(const PlanOutput& output) {
-  for (const Cut& cut : output.cuts)
+  for (const ShardCut& cut : output.cuts)
     if (cut.kind == ShardKind::lm_head)
       fmt::print("head: {} slice{}: {}\n", cut.parts, cut.parts == 1 ? "" : "s", cut.reason);
     else
@@ -109,9 +109,9 @@ ordered_json memory_json(const PlanReport& report) {
 
 }  // namespace
 
-ordered_json cuts_json(const std::vector<Cut>& cuts) {
+ordered_json cuts_json(const std::vector<ShardCut>& cuts) {
   auto list = ordered_json::array();
-  for (const Cut& cut : cuts)
+  for (const ShardCut& cut : cuts)
     list.push_back({{"kind", enum_name(cut.kind)}, {"parts", cut.parts}, {"reason", cut.reason}});
   return list;
 }

@@ -96,8 +96,8 @@ Result<CutWishes> cut_wishes(const ShardFlags& flags, const Target& target) {
   return wishes;
 }
 
-Result<std::vector<Cut>> resolve_build(const ModelConfig& model, const Target& target,
-                                       const CutWishes& wishes, BuildOptions& build) {
+Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,
+                                            const CutWishes& wishes, BuildOptions& build) {
   if (build.context == 0) build.context = std::min(model.max_positions, kDefaultContext);
   MOEC_TRY(fit_to_target(model, target, build));
   return cut_shards(model, wishes, build);

@@ -31,7 +31,7 @@ Result<CutWishes> cut_wishes(const ShardFlags& flags, const Target& target);
 
 // Fills in what depends on the model: the context (its positions, at most 2048), pages of the
 // cache, slices and groups. Errors: models/fit_target.h, models/cut_shards.h.
-Result<std::vector<Cut>> resolve_build(const ModelConfig& model, const Target& target,
-                                       const CutWishes& wishes, BuildOptions& build);
+Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,
+                                            const CutWishes& wishes, BuildOptions& build);
 
 }  // namespace moec
