@@ -182,7 +182,7 @@ def compare(shape, binary, folder):
     size = write_checkpoint(checkpoint, shape)
     results = {"shape": vars(shape), "checkpoint_bytes": size}
     results["moec"] = measure([str(binary), "export", str(checkpoint), "--out", str(out), "--target", "ane",
-                               "--tokens", "1", "--quiet"])
+                               "--tokens", "1", "--max-shard-mb", "none", "--quiet"])
     results["coremltools"] = measure([sys.executable, __file__, "--peer", str(checkpoint), str(peer),
                                       "--hidden", str(shape.hidden), "--experts", str(shape.experts),
                                       "--ff", str(shape.ff)])

@@ -128,14 +128,49 @@ Result<EmittedFile> write_text(const Package& package, const std::string& name, 
   return EmittedFile{name + "/" + path, file.bytes(), file.digest()};
 }
 
+// The weight files of a shard's packages. Those of the same content are one file under several
+// names, so that the payload is read and written once: hard links, where the file system has them.
+class WeightFiles {
+ public:
+  WeightFiles(const WeightReader& weights, const EmitOptions& options, EmitReport& report)
+      : weights_(weights), options_(options), report_(report) {}
+
+  Result<EmittedFile> write(const DataLayout& layout, const std::string& path) {
+    std::vector<std::string> content;
+    for (const DataLayout::Entry& entry : layout.entries()) content.push_back(entry.key);
+    for (const Written& earlier : written_)
+      if (earlier.content == content && link(earlier.path, path)) return earlier.file;
+    MOEC_ASSIGN(EmittedFile file, write_blobs(layout, weights_, options_, path, report_));
+    written_.push_back({std::move(content), path, file});
+    return file;
+  }
+
+ private:
+  struct Written {
+    std::vector<std::string> content;  // keys of the entries, which tell all bytes
+    std::string path;
+    EmittedFile file;
+  };
+
+  static bool link(const std::string& earlier, const std::string& path) {
+    std::error_code failed;
+    fs::create_directories(fs::path(path).parent_path(), failed);
+    if (!failed) fs::create_hard_link(earlier, path, failed);
+    return !failed;
+  }
+
+  const WeightReader& weights_;
+  const EmitOptions& options_;
+  EmitReport& report_;
+  std::vector<Written> written_;
+};
+
 // Returns the model's file; the others are added to the report.
 Result<EmittedFile> write_package(const Prepared& prepared, const Package& package,
-                                  const WeightReader& weights, const EmitOptions& options,
-                                  EmitReport& report) {
+                                  WeightFiles& files, EmitReport& report) {
   const bool has_weights = !prepared.layout.empty();
   if (has_weights) {
-    MOEC_ASSIGN(EmittedFile blobs,
-                write_blobs(prepared.layout, weights, options, package / kWeightPath, report));
+    MOEC_ASSIGN(EmittedFile blobs, files.write(prepared.layout, package / kWeightPath));
     blobs.path = prepared.name + "/" + kWeightPath;
     report.data.push_back(std::move(blobs));
   }
@@ -166,14 +201,14 @@ Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightR
               prepare(widths, weights, options, coreml, names));
 
   EmitReport report;
+  WeightFiles files(weights, options, report);
   std::vector<Package> packages;
   std::vector<EmittedFile> models;
   for (const Prepared& package : prepared) {
     MOEC_ASSIGN(Package folder,
                 Package::create((fs::path(options.folder) / package.name).string()));
     packages.push_back(std::move(folder));
-    MOEC_ASSIGN(EmittedFile model,
-                write_package(package, packages.back(), weights, options, report));
+    MOEC_ASSIGN(EmittedFile model, write_package(package, packages.back(), files, report));
     models.push_back(std::move(model));
   }
   for (Package& package : packages) MOEC_TRY(package.publish());

@@ -30,7 +30,7 @@ struct EmitOptions {
   // is handed on.
   std::function<Status(uint64_t bytes)> on_progress;
   // Told the bytes of each weight as they are written, tile by tile from offset 0 on, with the text
-  // of its view. Several packages of a shard each begin anew.
+  // of its view. A further package of a shard that must be written as well begins anew.
   std::function<void(const std::string& view, uint64_t offset, std::span<const std::byte> bytes)>
       on_weight;
 };

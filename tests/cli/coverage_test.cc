@@ -3,6 +3,7 @@
 // of the router computes the same and is accepted.
 #include <gmock/gmock.h>
 
+#include "ir/invariant.h"
 #include "tests/cli/edited_export.h"
 
 namespace moec {
@@ -168,13 +169,13 @@ std::vector<GraphEdit> graph_edits() {
         "layer 0: expert 0: experts.0.gate.weight is not what was exported"}},
       {"gate_and_up_exchanged_in_the_graph",
        [](Shard& s, int64_t) {
-         const ValueId gate = s.ops[weight_named(s, "experts.1.gate.weight")].results[0];
-         const ValueId up = s.ops[weight_named(s, "experts.1.up.weight")].results[0];
-         for (OpId op : op_ids(s))
-           for (ValueId& operand : s.ops[op].operands)
-             operand = operand == gate ? up : operand == up ? gate : operand;
+         const OpId gate = weight_named(s, "experts.1.gate.weight");
+         const OpId up = weight_named(s, "experts.1.up.weight");
+         std::swap(view_of(s, gate), view_of(s, up));
+         std::swap(s.values[s.ops[gate].results[0]].name, s.values[s.ops[up].results[0]].name);
        },
-       {"error[coverage.changed_graph]", "shard L00.moe"}},
+       {"error[coverage.changed_expert]", "shard L00.moe",
+        "layer 0: expert 1: experts.1.up.weight is not what was exported"}},
       {"another_op",
        [](Shard& s, int64_t) {
          for (OpId op : op_ids(s))
@@ -241,19 +242,29 @@ void cut_file(const std::string& path) {
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 100);
 }
 
+// Where the bytes of a graph's weight lie.
+const TensorRange& range_of(const LoadedShard& file, const std::string& name) {
+  for (const Op& op : file.shard.ops)
+    if (const auto* weight = std::get_if<Weight>(&op.data);
+        weight && file.shard.values[op.results[0]].name == name)
+      return *file.weights.find(std::get<TensorSource>(weight->view.source).name);
+  MOEC_CHECK(false, "no weight {}", name);
+}
+
 TEST(EditedFiles, BytesOfTwoExpertsSwapped) {
   const EditedExport edited("mixtral_a", {});
   const auto& width = edited.manifest().find_shard("L00.moe")->widths[0];
   const LoadedShard file = read_shard(edited.manifest(), edited.folder(), width).value();
   std::fstream data(edited.path("moe/L00.data"), std::ios::in | std::ios::out | std::ios::binary);
   for (const char* part : {"gate", "up", "down"}) {
-    const auto* a = file.weights.find(std::string("experts.1.") + part + ".weight");
-    const auto* b = file.weights.find(std::string("experts.3.") + part + ".weight");
-    std::string from_a(static_cast<size_t>(a->type.bytes()), 0), from_b = from_a;
-    data.seekg(static_cast<std::streamoff>(a->offset)).read(from_a.data(), from_a.size());
-    data.seekg(static_cast<std::streamoff>(b->offset)).read(from_b.data(), from_b.size());
-    data.seekp(static_cast<std::streamoff>(a->offset)).write(from_b.data(), from_b.size());
-    data.seekp(static_cast<std::streamoff>(b->offset)).write(from_a.data(), from_a.size());
+    const TensorRange& a = range_of(file, std::string("experts.1.") + part + ".weight");
+    const TensorRange& b = range_of(file, std::string("experts.3.") + part + ".weight");
+    const auto size = static_cast<std::streamsize>(a.type.bytes());
+    std::string from_a(static_cast<size_t>(size), 0), from_b = from_a;
+    data.seekg(static_cast<std::streamoff>(a.offset)).read(from_a.data(), size);
+    data.seekg(static_cast<std::streamoff>(b.offset)).read(from_b.data(), size);
+    data.seekp(static_cast<std::streamoff>(a.offset)).write(from_b.data(), size);
+    data.seekp(static_cast<std::streamoff>(b.offset)).write(from_a.data(), size);
   }
   data.close();
   edited.bring_manifest_in_line();
@@ -267,7 +278,7 @@ TEST(EditedFiles, Truncated) {
   const EditedExport edited("mixtral_a", kGroups);
   cut_file(edited.path("moe/L00.g1.data"));
   edited.bring_manifest_in_line();
-  expect_found(edited.check(), {"error[onnx.external_data]", "experts.3.down.weight",
+  expect_found(edited.check(), {"error[onnx.external_data]", "experts.3.w2.weight",
                                 "error[coverage.unreadable_experts]", "shard L00.moe.g1",
                                 "layer 0: experts 2 to 3 cannot be read"});
 }
@@ -321,8 +332,8 @@ TEST(EditedManifest, LosesAnExpert) {
   });
   const Outcome outcome = edited.check();
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[manifest.weights] shard L00.moe"),
-                                 HasSubstr("weights of 4 experts, not of 5")));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[manifest.weights]"),
+                                 HasSubstr("shard L00.moe: weights of 4 experts, not of 5")));
 }
 
 TEST(EditedManifest, LosesAGroup) {
