@@ -62,9 +62,9 @@ void WeightCheck::record(const manifest::Shard& shard) {
   for (const WeightRecord& record : shard.weights)
     each_block(record, [&](size_t e, std::string digest) {
       ExpertParts& expert = layer.recorded[e];
-      if (record.role == WeightRole::routing)
+      if (record.role == WeightRole::routing) {
         expert.router.push_back({record.name, std::move(digest)});
-      if (record.role == WeightRole::expert) {
+      } else if (record.role == WeightRole::expert) {
         expert.shard = shard.name;
         expert.file = folder_ + "/" + shard.widths.front().file.path;
         expert.weights.push_back({record.name, std::move(digest)});

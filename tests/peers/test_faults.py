@@ -218,10 +218,15 @@ def test_folder_that_may_not_be_written(whole, failing_disk, tmp_path):
     assert finish(out, expected) > 0
 
 
+def take_sigint():
+    """A shell lets what it runs in the background ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start_slow_export(out, environment):
     """Runs until two lines of its journal are written."""
     export = subprocess.Popen(export_command(out, MANNERS[0][0], 2), env=environment, text=True,
-                              stdout=subprocess.PIPE)
+                              stdout=subprocess.PIPE, preexec_fn=take_sigint)
     journal = out / "export.journal"
     while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
         assert export.poll() is None
@@ -247,6 +252,9 @@ def test_second_signal_ends_at_once(whole, failing_disk, tmp_path):
     expected, _ = whole(MANNERS[0][0])
     out = tmp_path / "out"
     export = start_slow_export(out, failing_disk(CALL="write", PATH="/attn/", DELAY_MS=60_000))
+    while not list(out.glob("attn/*.part")):
+        time.sleep(0.002)
+    time.sleep(0.5)  # until a write of that file has begun, which takes its time
     export.send_signal(signal.SIGINT)
     time.sleep(0.1)
     assert export.poll() is None

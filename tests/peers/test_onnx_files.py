@@ -182,8 +182,10 @@ def same_values(array, tensor):
 
 
 def fused_tensors(tensors):
-    """Those that hold all experts of a layer: [E, 2f, d] with the gates first, and [E, d, f]."""
-    return {name for name in tensors if name.endswith(("gate_up_proj", "experts.down_proj"))}
+    """Those whose parts are weights of their own: of all experts of a layer, [E, 2f, d] with the gates first and
+    [E, d, f], or of a shared expert, [2f, d]."""
+    parts = ("gate_up_proj", "experts.down_proj", "input_linear.weight", "moe.output_linear.weight")
+    return {name for name in tensors if name.endswith(parts)}
 
 
 @pytest.mark.parametrize("name", ["conv", "matmul", "host", "f16"])
