@@ -259,9 +259,11 @@ def test_embedding_table_is_the_checkpoint_tensor(case, name, folder):
     table = exported.manifest["embedding"]
     dtype = DTYPES[table["dtype"]]
     rows = np.fromfile(exported.path / table["file"]["path"], dtype)
-    tensor = read_checkpoint(exported.checkpoint)["model.embed_tokens.weight"]
+    tensor = read_checkpoint(exported.checkpoint)["model.embed_tokens.weight"].astype(np.float32)
+    config = json.loads((exported.checkpoint / "config.json").read_text())
+    scale = np.float32(config.get("embedding_multiplier", 1))
     rows = rows.reshape(table["rows"], table["columns"])
-    np.testing.assert_array_equal(rows, tensor.astype(dtype))
+    np.testing.assert_array_equal(rows, (tensor * scale).astype(dtype))
 
 
 # ---- Eight experts -------------------------------------------------------------------------------
