@@ -30,7 +30,7 @@ def say(text):
 
 def export(checkpoint, out, *flags):
     shutil.rmtree(out, ignore_errors=True)
-    measured = measure([MOEC, "export", checkpoint, "--out", out, "--quiet", *flags])
+    measured = measure([MOEC, "export", checkpoint, "--out", out, "--quiet", "--dtype", "f16", *flags])
     shutil.rmtree(out)
     return measured
 
