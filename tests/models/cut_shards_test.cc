@@ -33,7 +33,7 @@ CutWishes budget(int64_t bytes, bool asked = true,
 Sizes groups(const ModelConfig& model, const CutWishes& wishes, BuildOptions build = {}) {
   const auto cuts = cut_shards(model, wishes, build);
   EXPECT_TRUE(cuts.has_value()) << render(cuts.error());
-  const Sizes sizes = expert_groups(model.moe.experts, build);
+  Sizes sizes = expert_groups(model.moe.experts, build);
   EXPECT_EQ(cuts->front().parts, static_cast<int64_t>(sizes.size()));
   EXPECT_EQ(build.host_routing, cuts->front().kind == ShardKind::experts);
   return sizes;
