@@ -26,7 +26,7 @@ fi
 
 # Links to the files that are seeds of a target, in a folder of its own.
 gather_seeds() {
-  local folder=build/fuzz/seeds/$1 pattern
+  local folder=build/fuzz/seeds/$1 pattern folders=("$PWD/tests" "$PWD/$shards")
   case $1 in
     config_fuzz) pattern=config.json ;;
     index_fuzz) pattern='*.index.json' ;;
@@ -35,6 +35,8 @@ gather_seeds() {
     onnx_fuzz) pattern='*.onnx' ;;
     coreml_fuzz) pattern='*.mlmodel' ;;
     manifest_fuzz) pattern='manifest.*' ;;
+    descriptor_fuzz) pattern='*.json' folders=("$PWD/models/families") ;;
+    target_fuzz) pattern='*.json' folders=("$PWD/backends/targets") ;;
     *) pattern='' ;;
   esac
   rm -rf "$folder"
@@ -44,17 +46,19 @@ gather_seeds() {
   while IFS= read -r file; do
     number=$((number + 1))
     ln -s "$file" "$folder/$number"
-  done < <(find "$PWD/tests" "$PWD/$shards" -name "$pattern" -size -2048k 2>/dev/null | sort)
+  done < <(find "${folders[@]}" -name "$pattern" -size -2048k 2>/dev/null | sort)
 }
 
 failed=()
 for target in "${targets[@]}"; do
   gather_seeds "$target"
   corpus=build/fuzz/corpus/$target
+  kept=tests/reproducers/$target # inputs that were found, and seeds that no other file is
+  [ -d "$kept" ] || kept=
   mkdir -p "$corpus"
   log=build/fuzz/$target.log
   if "build/fuzz/tests/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
-    -artifact_prefix="build/fuzz/$target-" "$corpus" "build/fuzz/seeds/$target" >"$log" 2>&1; then
+    -artifact_prefix="build/fuzz/$target-" "$corpus" "build/fuzz/seeds/$target" $kept >"$log" 2>&1; then
     echo "$target: $(tail -n 1 "$log")"
   else
     failed+=("$target")

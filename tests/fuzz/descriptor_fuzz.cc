@@ -1,0 +1,38 @@
+// Any text as a family descriptor, and what it makes of a config: the text behind the first zero
+// byte, or else a plain one. An accepted config must make sense, whatever the descriptor says.
+#include "frontends/hf/config.h"
+#include "ir/invariant.h"
+#include "models/check_model.h"
+#include "models/family.h"
+#include "models/needed_tensors.h"
+
+namespace {
+
+constexpr std::string_view kConfig =
+    R"("hidden_size":32,"intermediate_size":48,"moe_intermediate_size":24,"num_attention_heads":4,
+    "num_key_value_heads":2,"head_dim":8,"num_hidden_layers":2,"vocab_size":64,"rope_theta":1e4,
+    "max_position_embeddings":64,"rms_norm_eps":1e-5,"hidden_act":"silu","num_experts_per_tok":2,
+    "tie_word_embeddings":false,)";
+
+// Families call the number of experts differently, and refuse each other's keys.
+std::string plain_config(const moec::Family& family) {
+  const bool local = family.model_type == "mixtral";
+  return "{\"model_type\":\"" + family.model_type + "\"," + std::string(kConfig) +
+         (local ? "\"num_local_experts\":4}" : "\"num_experts\":4}");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const size_t end = input.find('\0');
+  auto family = moec::load_family(input.substr(0, end), "fuzz");
+  if (!family) return 0;
+  const std::string text =
+      end == std::string_view::npos ? plain_config(*family) : std::string(input.substr(end + 1));
+  auto config = moec::read_config(text, "fuzz", &*family);
+  if (!config) return 0;
+  MOEC_CHECK(moec::check_model(config->model).empty(), "an accepted model does not make sense");
+  if (config->model.layers.size() <= 64) moec::needed_tensors(config->model);
+  return 0;
+}

@@ -1,0 +1,9 @@
+// Any text as a target of the user's own, narrowed to the first chip of each of its families.
+#include "backends/targets/load_target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  auto target = moec::load_target({reinterpret_cast<const char*>(data), size}, "fuzz");
+  if (!target) return 0;
+  for (const moec::ChipFamily& family : target->chips) moec::for_chip(*target, family.name).value();
+  return 0;
+}
