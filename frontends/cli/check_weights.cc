@@ -132,8 +132,8 @@ class WeightCheck::Taking {
     const std::string place =
         fmt::format("{}:{}:{}:{}:{}", file_.weights.files[range.file].path, range.offset,
                     to_string(range.type), share.axis, share.count);
-    const auto [known, is_new] = check_.read_.try_emplace(place);
-    if (!is_new) return &known->second;
+    if (const auto known = check_.read_.find(place); known != check_.read_.end())
+      return &known->second;
     if (!reader_) {
       MOEC_ASSIGN(reader_, WeightReader::open(file_.weights));
     }
@@ -144,11 +144,12 @@ class WeightCheck::Taking {
       return {};
     };
     MOEC_TRY(reader_->stream(weight.view, kDefaultTileBytes, sink, report));
+    Digests digests;
     for (size_t i = 0; i < blocks.count(); ++i) {
-      known->second.hex.push_back(blocks.hex(i));
-      known->second.zero_tail.push_back(blocks.zero_tail(i));
+      digests.hex.push_back(blocks.hex(i));
+      digests.zero_tail.push_back(blocks.zero_tail(i));
     }
-    return &known->second;
+    return &check_.read_.emplace(place, std::move(digests)).first->second;
   }
 
   void take_plain(const std::string& name, const std::string& digest) {

@@ -12,39 +12,33 @@ constexpr std::array kSignals = {SIGINT, SIGTERM};
 std::atomic<int> caught_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "signal handlers may use nothing else");
 
-void restore_defaults() {
+// For the signals that whoever started the program does not want it to ignore. SA_RESTART: reads
+// and writes under way are not to fail for a signal.
+void handle_with(void (*handler)(int)) {
   for (const int signal : kSignals) {
     struct sigaction action {};
     ::sigaction(signal, nullptr, &action);
     if (action.sa_handler == SIG_IGN) continue;
     action = {};
-    action.sa_handler = SIG_DFL;
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
     ::sigaction(signal, &action, nullptr);
   }
 }
 
 void note_signal(int signal) {
   caught_signal = signal;
-  restore_defaults();
+  handle_with(SIG_DFL);
 }
 
 }  // namespace
 
-// SA_RESTART: reads and writes under way are not to fail for this.
 StopSignals::StopSignals() {
   caught_signal = 0;
-  for (const int signal : kSignals) {
-    struct sigaction action {};
-    ::sigaction(signal, nullptr, &action);
-    if (action.sa_handler == SIG_IGN) continue;
-    action = {};
-    action.sa_handler = note_signal;
-    action.sa_flags = SA_RESTART;
-    ::sigaction(signal, &action, nullptr);
-  }
+  handle_with(note_signal);
 }
 
-StopSignals::~StopSignals() { restore_defaults(); }
+StopSignals::~StopSignals() { handle_with(SIG_DFL); }
 
 int StopSignals::caught() { return caught_signal; }
 

@@ -3,6 +3,7 @@
 // of the router computes the same and is accepted.
 #include <gmock/gmock.h>
 
+#include "frontends/cli/check_weights.h"
 #include "ir/invariant.h"
 #include "tests/cli/edited_export.h"
 
@@ -291,6 +292,22 @@ TEST(EditedFiles, TruncatedInAPackage) {
   edited.bring_manifest_in_line();
   expect_found(edited.check(), {"error[coreml.blob]", "error[coverage.unreadable_experts]",
                                 "layer 0: experts 2 to 3 cannot be read"});
+}
+
+// Widths share their weights: what could not be read for one is not taken as read for the next.
+TEST(EditedFiles, DataThatIsCutAfterTheGraphsWereRead) {
+  const EditedExport edited("mixtral_a", {"--tokens", "1,4"});
+  const manifest::Shard& shard = *edited.manifest().find_shard("L00.moe");
+  std::vector<LoadedShard> files;
+  for (const manifest::Width& width : shard.widths)
+    files.push_back(read_shard(edited.manifest(), edited.folder(), width).value());
+  cut_file(edited.path("moe/L00.data"));
+  WeightCheck check(edited.manifest(), edited.folder(), true);
+  for (size_t width = 0; width < files.size(); ++width) check.take(shard, width, files[width]);
+  const Diagnostics findings = check.finish();
+  EXPECT_EQ(std::count_if(findings.begin(), findings.end(),
+                          [](const Diagnostic& d) { return d.code == "weights.file_changed"; }),
+            2);
 }
 
 TEST(EditedFiles, GroupsInEachOthersFiles) {
