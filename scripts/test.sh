@@ -54,7 +54,8 @@ after release packages && step release build release --target moec
 after fuzz packages && step fuzz scripts/fuzz.sh 5
 after ctest dev && step ctest ctest --preset dev -j "$(nproc)" --timeout 300
 after pytest python release &&
-  step pytest .venv/bin/pytest -p no:cacheprovider --timeout 300 tests/scripts tests/peers
+  step pytest .venv/bin/pytest -p no:cacheprovider --timeout 300 -n "$(nproc)" --dist loadfile \
+    tests/scripts tests/peers
 
 printf '\n== Summary\n'
 printf '%s\n' "${lines[@]}"

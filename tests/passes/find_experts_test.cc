@@ -41,23 +41,23 @@ void expect_whole(const Shard& shard, int64_t experts, int64_t first, int64_t co
     EXPECT_FALSE(owned.name.starts_with("experts.")) << owned.name;
 }
 
-struct Form {
+struct ExpertsCase {
   RoutingForm routing;
   ExpertForm experts;
   ProjectionForm projection;
   int64_t bank_channel_limit;
 };
 
-std::vector<Form> all_forms() {
-  std::vector<Form> forms;
+std::vector<ExpertsCase> all_cases() {
+  std::vector<ExpertsCase> cases;
   for (RoutingForm routing : {RoutingForm::rank, RoutingForm::iterate, RoutingForm::topk,
                               RoutingForm::full_softmax, RoutingForm::host})
     for (ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul}) {
-      forms.push_back({routing, ExpertForm::unrolled, projection, 16384});
-      forms.push_back({routing, ExpertForm::bank, projection, 16384});
-      forms.push_back({routing, ExpertForm::bank, projection, 64});  // several banks
+      cases.push_back({routing, ExpertForm::unrolled, projection, 16384});
+      cases.push_back({routing, ExpertForm::bank, projection, 16384});
+      cases.push_back({routing, ExpertForm::bank, projection, 64});  // several banks
     }
-  return forms;
+  return cases;
 }
 
 class FindExperts : public testing::TestWithParam<const char*> {};
@@ -86,18 +86,18 @@ int64_t first_moe_layer(const Plan& plan) {
 }
 
 TEST_P(FindExperts, EachHasItsWeights) {
-  for (const Form& form : all_forms())
+  for (const ExpertsCase& c : all_cases())
     for (const auto& [tokens, dtype] : {std::pair(int64_t{1}, DType::f32), {3, DType::f16}}) {
       BuildOptions build{.dtype = dtype, .tokens = {tokens}, .context = 16};
-      const bool conv = form.projection == ProjectionForm::conv;
+      const bool conv = c.projection == ProjectionForm::conv;
       build.layout = conv ? Layout::channels : Layout::rows;
-      build.host_routing = form.routing == RoutingForm::host;
+      build.host_routing = c.routing == RoutingForm::host;
       build.experts_per_shard = build.host_routing ? 2 : 0;
       const Plan plan = golden_plan(GetParam(), build);
-      const PassOptions passes{.routing = form.routing,
-                               .experts = form.experts,
-                               .bank_channel_limit = form.bank_channel_limit,
-                               .target = {.projection = form.projection}};
+      const PassOptions passes{.routing = c.routing,
+                               .experts = c.experts,
+                               .bank_channel_limit = c.bank_channel_limit,
+                               .target = {.projection = c.projection}};
       for (size_t i = 0; i < plan.shards.size() && !HasFailure(); ++i)
         if (plan.shards[i].layer == first_moe_layer(plan) &&
             plan.shards[i].kind != ShardKind::attention)

@@ -6,6 +6,7 @@ Without MOEC_BIN the release build is tested, or the dev build where there is no
 """
 
 import collections
+import dataclasses
 import functools
 import os
 import subprocess
@@ -85,6 +86,19 @@ def runner(export, golden):
 def worst():
     """worst[kind] collects the worst figures of a kind, for the end of the report."""
     return WORST
+
+
+def pytest_sessionfinish(session):
+    """A worker process hands its figures to the process that reports."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["worst"] = {
+            kind: dataclasses.astuple(figures) for kind, figures in WORST.items()}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    for kind, figures in getattr(node, "workeroutput", {}).get("worst", {}).items():
+        WORST[kind].add(Figures(*figures))
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -18,7 +18,7 @@ class Figures:
         self.cosine = min(self.cosine, other.cosine)
         self.relative_l2 = max(self.relative_l2, other.relative_l2)
         self.largest_difference = max(self.largest_difference, other.largest_difference)
-        self.comparisons += 1
+        self.comparisons += other.comparisons
 
     def __str__(self):
         return (f"{self.comparisons} comparisons, 1 - cosine <= {1 - self.cosine:.1e}, "
@@ -34,4 +34,5 @@ def compare(got, wanted):
     return Figures(
         cosine=float(got @ wanted / max(np.linalg.norm(got) * norm, 1e-300)),
         relative_l2=float(np.linalg.norm(difference) / norm),
-        largest_difference=float(np.abs(difference).max()))
+        largest_difference=float(np.abs(difference).max()),
+        comparisons=1)

@@ -9,6 +9,19 @@ from safetensors_files import read_tensors
 
 REPO = Path(__file__).resolve().parents[2]
 CASES = sorted(path.parent.name for path in (REPO / "tests/golden").glob("*/golden.json"))
+# Between them: plain and shared experts, leading dense layers, biases, groups, odd sizes.
+IN_EVERY_FORM = ("tinymoe", "mixtral_b", "qwen2_moe_a", "glm4_moe_b")
+
+
+def in_forms(forms):
+    """(case, form) pairs for a test of forms: some cases in every form, each other case in the first form
+    and in one more, which goes round."""
+    first, *others = forms
+    pairs = []
+    for index, case in enumerate(CASES):
+        chosen = forms if case in IN_EVERY_FORM else (first, others[index % len(others)])
+        pairs += [(case, form) for form in chosen]
+    return pairs
 
 
 class Golden:

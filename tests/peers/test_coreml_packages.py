@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coreml_packages import MIL_OPS, Folder, port_of
-from goldens import CASES
+from goldens import in_forms
 from safetensors_files import read_checkpoint
 from test_onnx_files import fused_tensors, same_values
 
@@ -27,8 +27,7 @@ EXPORTS = {
 }
 PLAIN = ("state", "io", "host", "bc1s", "functions")
 
-every_export = pytest.mark.parametrize("name", EXPORTS)
-every_case = pytest.mark.parametrize("case", CASES)
+in_all_forms = pytest.mark.parametrize("case,name", in_forms(EXPORTS))
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +46,7 @@ def layer_of(tensor):
     return int(parts[2]) if parts[1] == "layers" else -1
 
 
-@every_export
-@every_case
+@in_all_forms
 def test_every_operation_is_typed_again(case, name, folder):
     """And there are as many of each as the manifest says, which counts the narrowest width."""
     for package in folder(case, name).packages:
@@ -68,8 +66,7 @@ def test_every_operation_is_typed_again(case, name, folder):
         assert stated == counted, package.path
 
 
-@every_export
-@every_case
+@in_all_forms
 def test_descriptions_are_as_the_manifest_declares(case, name, folder):
     exported = folder(case, name)
     for package in exported.packages:
@@ -111,8 +108,7 @@ def test_states_are_two_caches_a_layer(name, folder):
         assert spec.specificationVersion == 9 or name != "functions" and not states
 
 
-@pytest.mark.parametrize("name", PLAIN)
-@every_case
+@pytest.mark.parametrize("case,name", in_forms(PLAIN))
 def test_weights_are_the_checkpoint_tensors(case, name, folder):
     """Through one rounding to f16, bit for bit. A package names weights by their role, not by the
     checkpoint's tensor, so they are compared by shape and bytes, layer by layer."""

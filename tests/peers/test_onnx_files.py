@@ -11,7 +11,7 @@ import pytest
 import xxhash
 from onnx import TensorProto, numpy_helper, shape_inference
 
-from goldens import CASES
+from goldens import CASES, in_forms
 from safetensors_files import read_checkpoint, write_tensors
 
 WIDTHS = ("--tokens", "1,16")
@@ -65,12 +65,11 @@ def folder(export, golden):
     return load
 
 
-every_export = pytest.mark.parametrize("name", EXPORTS)
 every_case = pytest.mark.parametrize("case", CASES)
+in_all_forms = pytest.mark.parametrize("case,name", in_forms(EXPORTS))
 
 
-@every_export
-@every_case
+@in_all_forms
 def test_checker_and_strict_shape_inference(case, name, folder):
     for _, path, model in folder(case, name).graphs:
         onnx.checker.check_model(str(path), full_check=True)
@@ -83,8 +82,7 @@ def test_checker_and_strict_shape_inference(case, name, folder):
             assert value.type == stated[value.name].type, value.name
 
 
-@every_export
-@every_case
+@in_all_forms
 def test_every_shape_is_static(case, name, folder):
     for _, path, model in folder(case, name).graphs:
         graph = model.graph
@@ -96,8 +94,7 @@ def test_every_shape_is_static(case, name, folder):
         assert results <= {value.name for value in stated}, path
 
 
-@every_export
-@every_case
+@in_all_forms
 def test_no_op_depends_on_data(case, name, folder):
     for shard, path, model in folder(case, name).graphs:
         ops = {node.op_type for node in model.graph.node}
@@ -113,7 +110,7 @@ def test_no_op_depends_on_data(case, name, folder):
                 assert set(node.input[1:]) <= constant, (path, node.name)
 
 
-@every_export
+@pytest.mark.parametrize("name", EXPORTS)
 def test_names_are_paths_and_unique(name, folder):
     for shard, path, model in folder("tinymoe", name).graphs:
         names = [node.name for node in model.graph.node]
@@ -126,8 +123,7 @@ def test_names_are_paths_and_unique(name, folder):
         assert len(set(values)) == len(values), path
 
 
-@every_export
-@every_case
+@in_all_forms
 def test_external_data(case, name, folder):
     """Offsets, lengths, checksums; token widths share one data file."""
     exported = folder(case, name)
@@ -153,7 +149,7 @@ def test_external_data(case, name, folder):
         assert shard["weight_bytes"] == sum(end - begin for begin, end in ranges)
 
 
-@every_export
+@pytest.mark.parametrize("name", EXPORTS)
 def test_manifest_names_every_file_and_its_digest(name, folder):
     exported = folder("qwen2_moe_b", name)
     manifest = exported.manifest
@@ -188,8 +184,7 @@ def fused_tensors(tensors):
     return {name for name in tensors if name.endswith(parts)}
 
 
-@pytest.mark.parametrize("name", ["conv", "matmul", "host", "f16"])
-@every_case
+@pytest.mark.parametrize("case,name", in_forms(["conv", "matmul", "host", "f16"]))
 def test_weights_are_the_checkpoint_tensors(case, name, folder):
     exported = folder(case, name)
     tensors = read_checkpoint(exported.checkpoint)

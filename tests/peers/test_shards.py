@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from figures import Figures, compare
-from goldens import CASES
+from goldens import CASES, in_forms
 from run_with_onnxruntime import Runner
 
 WIDTHS = ("--tokens", "1,16")
@@ -121,14 +121,12 @@ def check(runner, golden, worst, dtype, limits):
     assert all(runner.shards[name]["kind"] == "experts" for name in unseen)
 
 
-@pytest.mark.parametrize("name", F32_EXPORTS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case,name", in_forms(F32_EXPORTS))
 def test_f32_shards(case, name, runner, golden, worst):
     check(runner(case, *F32_EXPORTS[name]), golden(case), worst, "f32", F32_LIMITS)
 
 
-@pytest.mark.parametrize("name", F16_EXPORTS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case,name", in_forms(F16_EXPORTS))
 def test_f16_shards(case, name, runner, golden, worst):
     check(runner(case, *F16_EXPORTS[name]), golden(case), worst, "f16", F16_LIMITS)
 
