@@ -48,6 +48,7 @@ LIBRARIES = {
     "CLI/": ["frontends/cli"],
     "nlohmann/": ["models", "frontends/hf", "frontends/cli", "backends/targets"],
     "xxhash.h": ["backends/files"],
+    "xxh_x86dispatch.h": ["backends/files"],
     "immintrin.h": ["backends/weights"],
     "cpuid.h": ["backends/weights"],
     "openssl/": ["backends/onnx"],

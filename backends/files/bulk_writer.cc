@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "ir/invariant.h"
 
@@ -32,38 +34,25 @@ Piece new_piece() {
   return piece;
 }
 
-// Writes past the page cache as long as it may.
+// Writes past the page cache as long as it may, by several threads at once.
 class DirectFile {
  public:
-  explicit DirectFile(int fd) : fd_(fd) {}
+  explicit DirectFile(int fd) : fd_(fd), begin_(std::max<off_t>(0, ::lseek(fd, 0, SEEK_CUR))) {}
 
-  // The next bytes, from a piece: a full one, or the end of the file. A file that has no full piece
-  // goes through the cache, from where it will soon be read.
-  int write(std::span<const std::byte> bytes) {
-    const size_t blocks = bytes.size() / kBlockBytes * kBlockBytes;
-    if (bytes.size() == BulkWriter::kPieceBytes && !std::exchange(tried_, true)) set_direct(true);
-    if (const int error = write_all(bytes.first(blocks))) return error;
-    if (blocks < bytes.size()) set_direct(false);
-    return write_all(bytes.subspan(blocks));
-  }
+  // From here on blocks go past the cache, where the file system allows it.
+  void begin_direct() { direct_ = set_direct(true); }
 
- private:
-  // Where the file system refuses, all goes through the cache.
-  void set_direct(bool wanted) {
-    if (wanted == direct_) return;
-    const int flags = ::fcntl(fd_, F_GETFL);
-    const int changed = wanted ? flags | O_DIRECT : flags & ~O_DIRECT;
-    if (flags >= 0 && ::fcntl(fd_, F_SETFL, changed) == 0) direct_ = wanted;
-  }
-
-  int write_all(std::span<const std::byte> bytes) {
+  // Whole blocks, unless it goes through the cache; `position` bytes behind where the file stood.
+  int write(std::span<const std::byte> bytes, uint64_t position) {
+    off_t at = begin_ + static_cast<off_t>(position);
     while (!bytes.empty()) {
-      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+      const bool direct = direct_;
+      const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), at);
       if (written >= 0) {
         bytes = bytes.subspan(static_cast<size_t>(written));
-      } else if (errno == EINVAL && direct_) {
-        set_direct(false);  // larger blocks than ours, or an earlier write that was cut short
-        if (direct_) return EINVAL;
+        at += written;
+      } else if (errno == EINVAL && direct && set_direct(false)) {
+        direct_ = false;  // larger blocks than ours, or an earlier write that was cut short
       } else if (errno != EINTR) {
         return errno;
       }
@@ -71,8 +60,24 @@ class DirectFile {
     return 0;
   }
 
-  int fd_;
-  bool tried_ = false, direct_ = false;
+  // The end of the file, when nothing else is being written.
+  int write_tail(std::span<const std::byte> bytes, uint64_t position) {
+    const size_t blocks = bytes.size() / kBlockBytes * kBlockBytes;
+    if (const int error = write(bytes.first(blocks), position)) return error;
+    if (blocks < bytes.size() && direct_.exchange(false) && !set_direct(false)) return errno;
+    return write(bytes.subspan(blocks), position + blocks);
+  }
+
+ private:
+  bool set_direct(bool wanted) {
+    const int flags = ::fcntl(fd_, F_GETFL);
+    const int changed = wanted ? flags | O_DIRECT : flags & ~O_DIRECT;
+    return flags >= 0 && ::fcntl(fd_, F_SETFL, changed) == 0;
+  }
+
+  const int fd_;
+  const off_t begin_;
+  std::atomic<bool> direct_{false};
 };
 
 }  // namespace
@@ -85,11 +90,12 @@ struct BulkWriter::Impl {
   size_t in_last = 0;  // bytes in the piece that the caller fills
 
   std::mutex mutex;
-  std::condition_variable changed;
-  uint64_t filled = 0, written = 0, observed = 0;  // pieces
+  std::condition_variable writable, observable, room;
+  uint64_t filled = 0, to_write = 0, to_observe = 0;  // pieces
+  std::array<int, kPieces> users{};                   // of each slot: who is not done with it
   bool ended = false;
   int error = 0;
-  std::thread write_thread, observe_thread;
+  std::vector<std::thread> threads;
 
   Impl(int fd, Observer observer_in) : file(fd), observer(std::move(observer_in)) {}
 
@@ -97,42 +103,51 @@ struct BulkWriter::Impl {
     return {pieces[number % kPieces].get(), kPieceBytes};
   }
 
-  // Threads come with the first full piece: most files are smaller.
   void hand_over() {
     {
       const std::lock_guard lock(mutex);
+      users[filled % kPieces] = observer ? 2 : 1;
       ++filled;
       in_last = 0;
     }
-    changed.notify_all();
-    if (write_thread.joinable()) return;
-    write_thread = std::thread([this] { follow(written, [this](auto bytes) { write(bytes); }); });
-    if (observer)
-      observe_thread = std::thread([this] { follow(observed, [this](auto b) { observer(b); }); });
+    writable.notify_one();
+    observable.notify_one();
+    if (threads.empty()) start();
   }
 
-  // Does each full piece in turn, `done` being the number of the next, until no more will come.
+  // With the first full piece: most files are smaller. They go through the cache, from where they
+  // will soon be read.
+  void start() {
+    file.begin_direct();
+    for (size_t i = 0; i < kWriters; ++i)
+      threads.emplace_back([this] { follow(writable, to_write, [this](auto n) { write(n); }); });
+    if (observer)
+      threads.emplace_back(
+          [this] { follow(observable, to_observe, [this](auto n) { observer(piece(n)); }); });
+  }
+
+  // Does full pieces, `next` being the number of the next one, until no more will come.
   template <class Work>
-  void follow(uint64_t& done, Work work) {
+  void follow(std::condition_variable& more, uint64_t& next, Work work) {
     std::unique_lock lock(mutex);
     while (true) {
-      changed.wait(lock, [&] { return done < filled || ended; });
-      if (done == filled) return;
+      more.wait(lock, [&] { return next < filled || ended; });
+      if (next == filled) return;
+      const uint64_t number = next++;
       lock.unlock();
-      work(piece(done));
+      work(number);
       lock.lock();
-      ++done;
-      changed.notify_all();
+      if (--users[number % kPieces] == 0) room.notify_one();
     }
   }
 
   // After a failure the rest is let go; the caller hears of it with its next piece.
-  void write(std::span<const std::byte> bytes) {
+  void write(uint64_t number) {
     {
       const std::lock_guard lock(mutex);
       if (error != 0) return;
     }
-    const int failed = file.write(bytes);
+    const int failed = file.write(piece(number), number * kPieceBytes);
     const std::lock_guard lock(mutex);
     if (error == 0) error = failed;
   }
@@ -140,12 +155,9 @@ struct BulkWriter::Impl {
   // Until the piece to be filled is free. Returns the failure so far.
   int wait_for_room() {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] {
-      const uint64_t done = observer ? std::min(written, observed) : written;
-      return filled - done < kPieces;
-    });
-    Piece& next = pieces[filled % kPieces];
-    if (!next) next = new_piece();
+    const size_t slot = filled % kPieces;
+    room.wait(lock, [&] { return users[slot] == 0; });
+    if (!pieces[slot]) pieces[slot] = new_piece();
     return error;
   }
 
@@ -154,9 +166,10 @@ struct BulkWriter::Impl {
       const std::lock_guard lock(mutex);
       ended = true;
     }
-    changed.notify_all();
-    if (write_thread.joinable()) write_thread.join();
-    if (observe_thread.joinable()) observe_thread.join();
+    writable.notify_all();
+    observable.notify_all();
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
   }
 };
 
@@ -182,7 +195,7 @@ int BulkWriter::finish() {
   impl_->end();
   const std::span rest = impl_->piece(impl_->filled).first(std::exchange(impl_->in_last, 0));
   if (rest.empty()) return impl_->error;
-  if (impl_->error == 0) impl_->error = impl_->file.write(rest);
+  if (impl_->error == 0) impl_->error = impl_->file.write_tail(rest, impl_->filled * kPieceBytes);
   if (impl_->observer) impl_->observer(rest);
   return impl_->error;
 }

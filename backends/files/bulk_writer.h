@@ -1,7 +1,9 @@
-// Appends to a file at the speed of the disk: the caller fills one piece of memory while a thread
-// writes an earlier one, and a further thread may look at each (a checksum of its own, say). What
-// is written goes past the page cache where the file system allows it: through the cache, the
-// machine that this was written on takes 0.3–0.4 GB/s, past it 1.2 GB/s and more.
+// Appends to a file at the speed of the disk: the caller fills one piece of memory while threads
+// write earlier ones, and a further thread may look at each (a checksum of its own, say). What is
+// written goes past the page cache where the file system allows it: through the cache, the machine
+// that this was written on takes 0.3–0.4 GB/s, past it 1.2 GB/s and more. Several writes are under
+// way at a time, so that a disk that is also read gets its share of them; file systems let them
+// run side by side only inside the file's size, which the caller may set ahead.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +17,15 @@ namespace moec {
 class BulkWriter {
  public:
   static constexpr size_t kPieceBytes = size_t{2} << 20;
-  static constexpr size_t kPieces = 4;
+  static constexpr size_t kPieces = 6;
+  static constexpr size_t kWriters = 4;
   // What a file in the making holds; less where it is smaller than a piece.
   static constexpr size_t kHeldBytes = kPieceBytes * kPieces;
 
   using Observer = std::function<void(std::span<const std::byte> bytes)>;
 
-  // `fd` is open for writing, at position 0 of an empty file, and stays the caller's. The observer,
-  // if there is one, gets all bytes in order, on another thread, until finish() returns.
+  // Writes from the position on at which `fd` stands; `fd` stays the caller's. The observer, if
+  // there is one, gets all bytes in order, on another thread, until finish() returns.
   BulkWriter(int fd, Observer observer);
   // Waits for the threads. What finish() has not put into the file may be missing there.
   ~BulkWriter();

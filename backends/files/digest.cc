@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 #include <xxhash.h>
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>  // the same functions, for the vectors that this CPU has
+#endif
 
 #include <algorithm>
 #include <cerrno>

@@ -26,12 +26,13 @@ Status create_folders(const std::string& path) {
   return {};
 }
 
-// File systems that cannot reserve say so; only a lack of space is a finding.
+// Gives the file its size ahead, which lets its writes run side by side. File systems that cannot
+// reserve say so; only a lack of space is a finding.
 Status reserve(int fd, uint64_t bytes, const std::string& path) {
   if (bytes == 0) return {};
   int failed = 0;
   do {
-    failed = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+    failed = fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   } while (failed == EINTR);
   if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG)
     return write_error(failed, fmt::format("reserve {} bytes for", bytes), path);
@@ -45,7 +46,7 @@ std::string temporary_of(const std::string& path) { return path + ".part"; }
 struct OutputFile::Impl {
   std::string path, temporary;
   int fd = -1;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, expected = 0;
   Digest digest;
   std::unique_ptr<BulkWriter> writer;  // as long as the file is open
   bool synced = false, published = false;
@@ -76,6 +77,7 @@ Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_
       ::open(impl->temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (impl->fd < 0) return write_error(errno, "create", impl->temporary);
   MOEC_TRY(reserve(impl->fd, expected_bytes, impl->path));
+  impl->expected = expected_bytes;
   impl->writer = std::make_unique<BulkWriter>(impl->fd, std::move(observer));
   return OutputFile(std::move(impl));
 }
@@ -99,6 +101,9 @@ Status OutputFile::pad_to(uint64_t position) {
 Status OutputFile::sync() {
   if (const int error = impl_->writer->finish()) return write_error(error, "write", impl_->path);
   impl_->writer.reset();
+  if (impl_->bytes < impl_->expected &&
+      ::ftruncate(impl_->fd, static_cast<off_t>(impl_->bytes)) != 0)
+    return write_error(errno, "cut", impl_->path);
   if (::fsync(impl_->fd) != 0) return write_error(errno, "flush", impl_->path);
   impl_->synced = true;
   // From here on the temporary file is known by name only.

@@ -44,6 +44,12 @@ MOEC_AVX2 uint64_t count_set(__m128i mask_of_16) {
   return bytes == 0 ? 0 : static_cast<uint64_t>(__builtin_popcount(bytes)) / 2;
 }
 
+// Without their signs. Most elements are finite: what comes after can be left out for them.
+MOEC_AVX2 bool all_below(__m128i bits, int16_t limit) {
+  const __m128i magnitude = _mm_and_si128(bits, _mm_set1_epi16(0x7fff));
+  return _mm_movemask_epi8(_mm_cmplt_epi16(magnitude, _mm_set1_epi16(limit))) == 0xffff;
+}
+
 // The lanes in which a finite value became `infinity`.
 MOEC_AVX2 __m128i overflowed(__m256 values, __m128i bits, int16_t infinity) {
   const __m256i finite = _mm256_cmpgt_epi32(_mm256_set1_epi32(0x7f800000), magnitude_of(values));
@@ -95,12 +101,13 @@ MOEC_AVX2 uint64_t encode_f16(const float* from, size_t count, std::byte* to) {
   uint64_t overflows = 0;
   for (size_t i = 0; i < end; i += kLanes) {
     const __m256 values = _mm256_loadu_ps(from + i);
-    __m128i bits = _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT);
+    const __m128i bits = _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT);
+    store_8x16(to, i, bits);
+    if (all_below(bits, 0x7c00)) continue;
     const __m256 is_nan = _mm256_cmp_ps(values, values, _CMP_UNORD_Q);
     const __m128i nan =
         _mm_or_si128(_mm_and_si128(bits, _mm_set1_epi16(INT16_MIN)), _mm_set1_epi16(0x7e00));
-    bits = _mm_blendv_epi8(bits, nan, narrow_mask(_mm256_castps_si256(is_nan)));
-    store_8x16(to, i, bits);
+    store_8x16(to, i, _mm_blendv_epi8(bits, nan, narrow_mask(_mm256_castps_si256(is_nan))));
     overflows += count_set(overflowed(values, bits, 0x7c00));
   }
   return overflows + portable_kernels().encode_f16(from + end, count - end, to + 2 * end);
@@ -144,12 +151,15 @@ MOEC_AVX2 uint64_t scale(float factor, float* values, size_t count) {
 }
 
 MOEC_AVX2 uint64_t count_from_16(const std::byte* values, size_t count, uint16_t least) {
-  const size_t end = whole_lanes(count);
-  const __m128i below = _mm_set1_epi16(static_cast<int16_t>(least - 1));
+  const size_t end = count / (2 * kLanes) * (2 * kLanes);
+  const __m256i below = _mm256_set1_epi16(static_cast<int16_t>(least - 1));
   uint64_t found = 0;
-  for (size_t i = 0; i < end; i += kLanes) {
-    const __m128i magnitude = _mm_and_si128(load_8x16(values, i), _mm_set1_epi16(0x7fff));
-    found += count_set(_mm_cmpgt_epi16(magnitude, below));
+  for (size_t i = 0; i < end; i += 2 * kLanes) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values + 2 * i));
+    const __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi16(0x7fff));
+    const auto mask =
+        static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpgt_epi16(magnitude, below)));
+    if (mask != 0) found += static_cast<uint64_t>(__builtin_popcount(mask)) / 2;
   }
   return found + portable_kernels().count_from_16(values + 2 * end, count - end, least);
 }

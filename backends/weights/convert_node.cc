@@ -43,14 +43,19 @@ class ConvertNode : public ViewNode {
   Status read(const Region& region, const Destination& to, ReadContext& context) const override {
     const auto count = static_cast<size_t>(elements_of(region));
     const auto unit = static_cast<int64_t>(width());
-    auto raw = context.scratch.take(count * child_->width());
-    MOEC_TRY(child_->read_packed(region, raw.data(), context));
+    MOEC_ASSIGN(const std::byte* raw, child_->lend(region, context));
+    std::optional<Scratch::Buffer> copied;
+    if (raw == nullptr) {
+      copied.emplace(context.scratch, count * child_->width());
+      raw = copied->data();
+      MOEC_TRY(child_->read_packed(region, copied->data(), context));
+    }
     if (is_row_major(region, unit, to)) {
-      context.report.overflows += convert(raw.data(), count, to.data);
+      context.report.overflows += convert(raw, count, to.data);
       return {};
     }
     auto converted = context.scratch.take(count * width());
-    context.report.overflows += convert(raw.data(), count, converted.data());
+    context.report.overflows += convert(raw, count, converted.data());
     copy_strided(converted.data(), to.data, scatter_walk(region, unit, to), width());
     return {};
   }

@@ -134,27 +134,32 @@ bool PayloadFile::is_cached(uint64_t offset, size_t bytes) const {
   return std::all_of(held.begin(), held.begin() + pages, [](auto page) { return page & 1; });
 }
 
-// At most what the bounce buffer holds besides its first and last block. Any failure, and the end
-// of the file, is left to read() to meet again and to report.
-size_t PayloadFile::read_blocks(uint64_t offset, std::byte* to, size_t bytes,
-                                std::byte* bounce) const {
-  const size_t lead = static_cast<size_t>(offset % kBlockBytes);
+// Any failure, and the end of the file, is left to read() to meet again and to report.
+size_t PayloadFile::read_blocks(uint64_t offset, size_t bytes, std::byte* to) const {
+  const size_t lead = lead_of(offset);
   const size_t blocks = (lead + bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
-  const ssize_t got = ::pread(direct_, bounce, blocks, static_cast<off_t>(offset - lead));
-  if (got <= static_cast<ssize_t>(lead)) return 0;
-  const size_t useful = std::min(bytes, static_cast<size_t>(got) - lead);
-  std::memcpy(to, bounce + lead, useful);
-  return useful;
+  const ssize_t got = ::pread(direct_, to - lead, blocks, static_cast<off_t>(offset - lead));
+  return got <= static_cast<ssize_t>(lead) ? 0 : std::min(bytes, static_cast<size_t>(got) - lead);
+}
+
+Result<const std::byte*> PayloadFile::lend(uint64_t offset, size_t bytes, std::byte* bounce) const {
+  std::byte* to = bounce + lead_of(offset);
+  const bool past_cache = direct_ >= 0 && !is_cached(offset, bytes);
+  const size_t got = past_cache ? read_blocks(offset, bytes, to) : 0;
+  MOEC_TRY(read(offset + got, to + got, bytes - got));
+  return to;
 }
 
 Status PayloadFile::read_direct(uint64_t offset, std::byte* to, size_t bytes,
                                 std::byte* bounce) const {
   while (bytes > 0 && direct_ >= 0) {
-    size_t got = std::min(bytes, kBounceBytes - 2 * kBlockBytes);
+    size_t got = std::min(bytes, kLentBytes);
     if (is_cached(offset, got)) {
       MOEC_TRY(read(offset, to, got));
     } else {
-      got = read_blocks(offset, to, got, bounce);
+      const std::byte* from = bounce + lead_of(offset);
+      got = read_blocks(offset, got, bounce + lead_of(offset));
+      std::memcpy(to, from, got);
     }
     if (got == 0) break;
     to += got;

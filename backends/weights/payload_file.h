@@ -37,6 +37,10 @@ class PayloadFile {
   static constexpr size_t kBounceBytes = (size_t{1} << 20) + 2 * kBlockBytes;
   Status read_direct(uint64_t offset, std::byte* to, size_t bytes, std::byte* bounce) const;
 
+  // The same for at most kLentBytes, which are left in `bounce`: tells where.
+  static constexpr size_t kLentBytes = kBounceBytes - 2 * kBlockBytes;
+  Result<const std::byte*> lend(uint64_t offset, size_t bytes, std::byte* bounce) const;
+
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }
 
@@ -46,8 +50,12 @@ class PayloadFile {
   // Whether the page cache holds these bytes; false where the system does not tell.
   bool is_cached(uint64_t offset, size_t bytes) const;
 
-  // How many bytes from `offset` on are in `to`; 0 where the read must go through the cache.
-  size_t read_blocks(uint64_t offset, std::byte* to, size_t bytes, std::byte* bounce) const;
+  static size_t lead_of(uint64_t offset) { return static_cast<size_t>(offset % kBlockBytes); }
+
+  // The blocks that hold these bytes, past the cache. `to` is where the bytes go: as far from the
+  // start of a block as `offset` is. How many of them are there; 0 where the read must go through
+  // the cache.
+  size_t read_blocks(uint64_t offset, size_t bytes, std::byte* to) const;
 
   std::string path_;
   int descriptor_ = -1;

@@ -136,15 +136,15 @@ class CutSeries::Readers {
         const std::lock_guard lock(mutex_);
         slot->full = true;
       }
-      changed_.notify_all();
+      full_.notify_one();
     }
   }
 
   // A free slot with the next block in it; null when there is no further one.
   Slot* wait_for_work() {
     std::unique_lock lock(mutex_);
-    changed_.wait(
-        lock, [&] { return stopped_ || blocks_.done() || taken_ - delivered_ < slots_.size(); });
+    room_.wait(lock,
+               [&] { return stopped_ || blocks_.done() || taken_ - delivered_ < slots_.size(); });
     if (stopped_ || blocks_.done()) return nullptr;
     Slot& slot = slots_[taken_++ % slots_.size()];
     slot.block = blocks_.next();
@@ -156,7 +156,7 @@ class CutSeries::Readers {
     std::unique_lock lock(mutex_);
     if (blocks_.done() && delivered_ == taken_) return nullptr;
     Slot& slot = slots_[delivered_ % slots_.size()];
-    changed_.wait(lock, [&] { return slot.full; });
+    full_.wait(lock, [&] { return slot.full; });
     return slot.block.view == view ? &slot : nullptr;
   }
 
@@ -165,7 +165,7 @@ class CutSeries::Readers {
       const std::lock_guard lock(mutex_);
       slots_[delivered_++ % slots_.size()].full = false;
     }
-    changed_.notify_all();
+    room_.notify_one();
   }
 
   void stop() {
@@ -173,14 +173,14 @@ class CutSeries::Readers {
       const std::lock_guard lock(mutex_);
       stopped_ = true;
     }
-    changed_.notify_all();
+    room_.notify_all();
   }
 
   const std::span<const Cut> cuts_;
   const std::vector<PayloadFile>& files_;
   const ReaderOptions& options_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable room_, full_;  // for the readers; for the one who delivers
   Blocks blocks_;
   std::vector<Slot> slots_;
   uint64_t taken_ = 0, delivered_ = 0;  // blocks

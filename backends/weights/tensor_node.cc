@@ -46,20 +46,27 @@ class TensorNode : public ViewNode {
 
   Status read(const Region& region, const Destination& to, ReadContext& context) const override {
     MOEC_TRY(check_file(context));
-    int64_t first = map_.offset;
-    Walk walk;
     const auto unit = static_cast<int64_t>(width());
-    for (size_t i = 0; i < map_.dims.size(); ++i) {
-      first += region.begin[i] * map_.strides[i];
-      walk.push_back({region.size[i], map_.strides[i] * unit, to.steps[i]});
-    }
-    const uint64_t offset = range_.offset + static_cast<uint64_t>(first * unit);
-    walk = in_source_order(std::move(walk));
+    const uint64_t offset = first_of(region);
+    const Walk walk = walk_of(region, to.steps);
     if (walk.empty()) return fetch(offset, to.data, width(), context);
     const WalkAxis& inner = walk.back();
     if (inner.from == unit && inner.to == unit && inner.extent * unit >= kDirectBytes)
       return read_direct(offset, to.data, walk, context);
     return read_bands(offset, to.data, walk, context);
+  }
+
+  Result<const std::byte*> lend(const Region& region, ReadContext& context) const override {
+    const auto unit = static_cast<int64_t>(width());
+    const Walk walk = walk_of(region, row_major_steps(region.size, unit));
+    const auto bytes = static_cast<size_t>(elements_of(region)) * width();
+    const bool is_stretch = walk.size() == 1 && walk[0].from == unit && walk[0].to == unit;
+    if (!context.options.past_cache || !is_stretch || bytes < kPastCacheBytes ||
+        bytes > PayloadFile::kLentBytes)
+      return nullptr;
+    MOEC_TRY(check_file(context));
+    context.report.bytes_read += bytes;
+    return context.files[range_.file].lend(first_of(region), bytes, context.scratch.bounce());
   }
 
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
@@ -83,6 +90,20 @@ class TensorNode : public ViewNode {
 
  private:
   NodePtr with(AffineMap map) const { return std::make_shared<TensorNode>(range_, std::move(map)); }
+
+  // Where the region's first element lies in the file.
+  uint64_t first_of(const Region& region) const {
+    int64_t first = map_.offset;
+    for (size_t i = 0; i < map_.dims.size(); ++i) first += region.begin[i] * map_.strides[i];
+    return range_.offset + static_cast<uint64_t>(first) * width();
+  }
+
+  Walk walk_of(const Region& region, const Dims& steps) const {
+    Walk walk;
+    for (size_t i = 0; i < map_.dims.size(); ++i)
+      walk.push_back({region.size[i], map_.strides[i] * static_cast<int64_t>(width()), steps[i]});
+    return in_source_order(std::move(walk));
+  }
 
   uint64_t band_bytes(const ReaderOptions& options) const {
     return std::max<uint64_t>(options.band_bytes, width());

@@ -53,6 +53,9 @@ class ViewNode {
   virtual Status read(const Region& region, const Destination& to, ReadContext& context) const = 0;
   // The same in C order, without gaps.
   Status read_packed(const Region& region, std::byte* to, ReadContext& context) const;
+  // The same without a copy: in the bounce buffer of the context, until its next use. Null where
+  // the elements do not lie side by side in a file, or are too many; read_packed() has them all.
+  virtual Result<const std::byte*> lend(const Region&, ReadContext&) const { return nullptr; }
   // The most scratch that read() takes for a region of `elements` elements.
   virtual uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const = 0;
   // Whether reading in C order jumps about in a file.

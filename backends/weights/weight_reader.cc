@@ -21,11 +21,12 @@ namespace {
 
 // The program itself, its plan and its graphs. The README has peaks of whole exports.
 constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
-// Of a file in the making.
+// Of a file in the making (BulkWriter::kHeldBytes).
 constexpr uint64_t kWriterBytes = uint64_t{12} << 20;
 constexpr uint64_t kLeastBytes = uint64_t{4} << 20;
-// As many reads under way keep a disk busy; more conversions at a time than that gain nothing.
-constexpr uint64_t kReaders = 4;
+// Reads keep a disk busy beside the writes only when several are under way, while other readers
+// convert or wait for the writer.
+constexpr uint64_t kReaders = 8;
 
 // Findings about a view whose place has no tensor get the first that the view shows.
 Diagnostics naming_tensor(const WeightView& view, Diagnostics findings) {

@@ -82,6 +82,15 @@ TEST_F(OutputFileTest, LeavesNothingWhenDropped) {
   EXPECT_THAT(entries(), testing::IsEmpty());
 }
 
+// A file has the size that was expected of it until it is synced.
+TEST_F(OutputFileTest, IsAsLongAsWhatWasWritten) {
+  auto file = OutputFile::create(path("a.bin"), 100000).value();
+  ASSERT_TRUE(file.write(bytes_of("abc")));
+  ASSERT_TRUE(file.sync());
+  ASSERT_TRUE(file.publish());
+  EXPECT_EQ(read_text(path("a.bin")), "abc");
+}
+
 TEST_F(OutputFileTest, KeepsTheOldFileUntilTheNewOneIsWhole) {
   std::ofstream(path("a.bin")) << "old";
   {
@@ -162,6 +171,14 @@ TEST_F(OutputFileTest, NoSpaceIsSaidWithThePathAndLeavesNothing) {
   EXPECT_EQ(status.error().front().code, "emit.no_space");
   EXPECT_THAT(status.error().front().cause, HasSubstr(path("a.bin")));
   EXPECT_EQ(status.error().front().place.file, path("a.bin"));
+  EXPECT_THAT(entries(), testing::IsEmpty());
+}
+
+TEST_F(OutputFileTest, NoSpaceForWhatIsExpectedIsSaidBeforeTheFirstByte) {
+  FileSizeLimit limit(100000);
+  const auto file = OutputFile::create(path("a.bin"), 200000);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().front().code, "emit.no_space");
   EXPECT_THAT(entries(), testing::IsEmpty());
 }
 
