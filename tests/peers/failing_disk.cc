@@ -1,6 +1,6 @@
 // A disk that fails on demand, for LD_PRELOAD: calls on files whose path holds FAIL_PATH fail with
 // the errno FAIL_ERRNO from the FAIL_AFTER-th on, or take FAIL_DELAY_MS each, where FAIL_CALL names
-// the call: read, write, sync or open.
+// the kind of call: read, write, sync or open.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/types.h>
@@ -50,6 +50,12 @@ ssize_t read_at(int descriptor, void* to, size_t bytes, off_t offset) {
   return real(descriptor, to, bytes, offset);
 }
 
+ssize_t write_at(int descriptor, const void* from, size_t bytes, off_t offset) {
+  static auto* const real = next<ssize_t(int, const void*, size_t, off_t)>("pwrite64");
+  if (const int error = failure_of("write", descriptor)) return errno = error, -1;
+  return real(descriptor, from, bytes, offset);
+}
+
 int open_path(const char* path, int flags, mode_t mode) {
   static auto* const real = next<int(const char*, int, ...)>("open64");
   if (const int error = failure("open", path)) return errno = error, -1;
@@ -82,6 +88,13 @@ ssize_t write(int descriptor, const void* from, size_t bytes) {
   static auto* const real = next<ssize_t(int, const void*, size_t)>("write");
   if (const int error = failure_of("write", descriptor)) return errno = error, -1;
   return real(descriptor, from, bytes);
+}
+
+ssize_t pwrite(int descriptor, const void* from, size_t bytes, off_t offset) {
+  return write_at(descriptor, from, bytes, offset);
+}
+ssize_t pwrite64(int descriptor, const void* from, size_t bytes, off_t offset) {
+  return write_at(descriptor, from, bytes, offset);
 }
 
 int fsync(int descriptor) {
