@@ -38,8 +38,22 @@ constexpr std::array<std::string_view, 3> enum_names(QkNormWidth) {
   return {"none", "per_head", "full"};
 }
 
+// Multi-head latent attention: the keys and values of all heads are maps of one latent vector a
+// token, of kv_rank dims, beside the rotated dims (RopeConfig::dims) that all keys share.
+struct LatentConfig {
+  int64_t q_rank = 0;  // of the queries' own latent; 0: they are projected at once
+  int64_t kv_rank = 0;
+  int64_t key_dims = 0;    // of a head's keys, without the rotated ones
+  int64_t value_dims = 0;  // of a head's values
+  double norm_eps = 0;     // of the latents' norms
+  bool operator==(const LatentConfig&) const = default;
+};
+
 struct AttentionConfig {
+  // With latent attention kv_heads is 1 and head_dim is the rotated dims and kv_rank: so the cache
+  // holds it.
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::optional<LatentConfig> latent;
   double scale = 0;  // of the scores
   bool qkv_bias = false, o_bias = false;
   QkNormWidth qk_norm = QkNormWidth::none;
@@ -65,7 +79,7 @@ struct LayerConfig {
 
 // Tensor name templates by role, with {i} for the layer and {e} for the expert:
 //   embed, final_norm, lm_head; attn_norm, ffn_norm; q, k, v, o, q_bias, k_bias, v_bias, o_bias,
-//   q_norm, k_norm; router, router_choice_bias; expert_gate, expert_up, expert_down;
+//   q_norm, k_norm; q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b (latent attention); router, router_choice_bias; expert_gate, expert_up, expert_down;
 //   experts_gate_up ([E, 2f, d], gate first), experts_down ([E, d, f]); shared_gate_proj and
 //   shared_up, or shared_gate_up ([2s, d], gate first); shared_down, shared_sigmoid_gate; gate, up,
 //   down (dense layers).

@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "models/latent_attention.h"
 #include "models/shard_scope.h"
 
 namespace moec {
@@ -71,11 +72,19 @@ Attention attributes(const ShardScope& scope) {
   return op;
 }
 
+// q, k and v.
+std::vector<ValueId> projections(ShardScope& scope, ValueId normed) {
+  if (!scope.model().attention.latent)
+    return {project(scope, normed, "q", true), project(scope, normed, "k", true),
+            project(scope, normed, "v", false)};
+  LatentOperands latent = latent_operands(scope, normed);
+  return {latent.queries, latent.keys, latent.keys};
+}
+
 // The operands of the attention op, in the order of ir/ops.h.
 std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const AttentionInputs& in) {
   ValueId normed = scope.rms_norm(in.x, "attn_norm", "attn_norm");
-  std::vector<ValueId> all = {project(scope, normed, "q", true), project(scope, normed, "k", true),
-                              project(scope, normed, "v", false)};
+  std::vector<ValueId> all = projections(scope, normed);
   if (op.rope != RopeStyle::none) all.insert(all.end(), {in.rope_cos, in.rope_sin});
   all.push_back(in.mask);
   if (op.qk_norm == QkNorm::per_head)
@@ -93,7 +102,9 @@ void build_attention(ShardScope& scope) {
   AttentionInputs in = declare_inputs(scope);
   Attention op = attributes(scope);
   std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in), "attention");
-  ValueId out = scope.linear(results[0], "o", scope.model().attention.o_bias ? "o_bias" : "", "o");
+  ValueId attended = results[0];
+  if (scope.model().attention.latent) attended = latent_values(scope, attended);
+  ValueId out = scope.linear(attended, "o", scope.model().attention.o_bias ? "o_bias" : "", "o");
   b.output("hidden", scope.add_residual(in.x, out, "hidden"));
   if (op.cache == CacheForm::blend) {
     b.name_if_unnamed(results[1], "k_blended");

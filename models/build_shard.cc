@@ -21,9 +21,10 @@ ValueId ShardScope::weight(WeightView view, std::string name) {
   return b.weight(then(std::move(view), CastStep{options().dtype}), std::move(name));
 }
 
-ValueId ShardScope::rms_norm(ValueId x, std::string_view role, const std::string& name) {
+ValueId ShardScope::rms_norm(ValueId x, std::string_view role, const std::string& name,
+                             double eps) {
   ValueId w = weight(role, name + ".weight");
-  return b.emit(RmsNorm{model().norm_eps}, {x, w}, name);
+  return b.emit(RmsNorm{eps}, {x, w}, name);
 }
 
 ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& name) {

@@ -49,6 +49,14 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
                 attention.heads, attention.kv_heads);
   check.positive("model.number", "the attention scale", attention.scale);
   if (attention.clip_qkv) check.positive("model.number", "clip_qkv", *attention.clip_qkv);
+  if (!attention.latent) return;
+  check.size("kv_rank", attention.latent->kv_rank);
+  check.size("key_dims", attention.latent->key_dims);
+  check.size("value_dims", attention.latent->value_dims);
+  check.require(attention.latent->q_rank >= 0, "model.size", "q_rank is {}",
+                attention.latent->q_rank);
+  check.require(std::isfinite(attention.latent->norm_eps) && attention.latent->norm_eps >= 0,
+                "model.number", "the latents' norm eps is {}", attention.latent->norm_eps);
 }
 
 void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {

@@ -32,10 +32,15 @@ std::span<const Family> known_families() {
   return families;
 }
 
+bool describes(const Family& family, std::string_view model_type) {
+  return family.model_type == model_type ||
+         std::find(family.also.begin(), family.also.end(), model_type) != family.also.end();
+}
+
 Result<const Family*> find_family(std::string_view model_type) {
   std::vector<std::string_view> names;
   for (const Family& family : known_families()) {
-    if (family.model_type == model_type) return &family;
+    if (describes(family, model_type)) return &family;
     names.push_back(family.model_type);
   }
   return fail("hf.family.unknown",

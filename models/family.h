@@ -47,6 +47,7 @@ struct FamilyAxes {
 
 struct Family {
   std::string model_type;
+  std::vector<std::string> also;  // further model_types of the same structure
   std::string summary;
   FamilyAxes axes;
   int64_t moe_offset = 0;  // layer i can be MoE only if (i + moe_offset) mod moe_step = 0
@@ -63,6 +64,8 @@ Result<Family> load_family(std::string_view text, const std::string& file = "<fa
 
 // The families compiled into this binary, by model_type.
 std::span<const Family> known_families();
+
+bool describes(const Family& family, std::string_view model_type);
 
 // Error hf.family.unknown, with the list of known ones and the nearest.
 Result<const Family*> find_family(std::string_view model_type);

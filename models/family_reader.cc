@@ -148,10 +148,11 @@ Result<Family> load_family(std::string_view text, const std::string& file) {
   }
   check_format(reader, root, kFamilyFormat);
   static constexpr std::string_view kKnown[] = {
-      "format",   "model_type", "summary",  "axes",    "moe_offset",
+      "format",   "model_type", "also",     "summary", "axes",           "moe_offset",
       "concepts", "must",       "harmless", "tensors", "ignored_tensors"};
   reader.only_fields(root, "the file", kKnown);
   family.model_type = reader.text_field(root, "model_type");
+  if (const JsonValue* also = root.find("also")) family.also = reader.texts_of("also", *also);
   family.summary = reader.text_field(root, "summary");
   read_axes(reader, root, family.axes);
   read_moe_offset(reader, root, family);

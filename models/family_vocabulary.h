@@ -39,8 +39,14 @@ struct Role {
 std::span<const Role> all_roles();
 const Role* find_role(std::string_view name);
 
-enum class AttentionKind : uint8_t { gqa };
-constexpr std::array<std::string_view, 1> enum_names(AttentionKind) { return {"gqa"}; }
+enum class AttentionKind : uint8_t { gqa, mla };
+constexpr std::array<std::string_view, 2> enum_names(AttentionKind) { return {"gqa", "mla"}; }
+
+// How the k experts are chosen: among all, or among those of the best groups.
+enum class ChoiceMethod : uint8_t { greedy, group_limited_greedy, noaux_tc };
+constexpr std::array<std::string_view, 3> enum_names(ChoiceMethod) {
+  return {"greedy", "group_limited_greedy", "noaux_tc"};
+}
 
 // Where a block's norms stand: before attention and MLP, inside the residual branch.
 enum class BlockKind : uint8_t { pre_norm };

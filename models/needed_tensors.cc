@@ -38,6 +38,7 @@ class Walk {
     const int64_t q = attention.heads * attention.head_dim;
     const int64_t kv = attention.kv_heads * attention.head_dim;
     need("attn_norm", {d});
+    if (attention.latent) return latent_attention(attention, *attention.latent);
     need("q", {q, d});
     need("k", {kv, d});
     need("v", {kv, d});
@@ -52,6 +53,22 @@ class Walk {
     bool per_head = attention.qk_norm == QkNormWidth::per_head;
     need("q_norm", {per_head ? attention.head_dim : q});
     need("k_norm", {per_head ? attention.head_dim : kv});
+  }
+
+  void latent_attention(const AttentionConfig& attention, const LatentConfig& latent) {
+    const int64_t d = model_.hidden, heads = attention.heads, rotated = attention.rope.dims;
+    const int64_t q = heads * (latent.key_dims + rotated);
+    if (latent.q_rank == 0) {
+      need("q", {q, d});
+    } else {
+      need("q_a", {latent.q_rank, d});
+      need("q_a_norm", {latent.q_rank});
+      need("q_b", {q, latent.q_rank});
+    }
+    need("kv_a", {latent.kv_rank + rotated, d});
+    need("kv_a_norm", {latent.kv_rank});
+    need("kv_b", {heads * (latent.key_dims + latent.value_dims), latent.kv_rank});
+    need("o", {d, heads * latent.value_dims});
   }
 
   void mlp(std::string_view gate, std::string_view up, std::string_view down, int64_t width) {

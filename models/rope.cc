@@ -90,6 +90,12 @@ double rope_amplitude(const RopeConfig& rope) {
   return yarn_scale(rope.factor, 1);
 }
 
+double rope_score_scale(const RopeConfig& rope) {
+  if (rope.scaling != RopeScaling::yarn || rope.mscale_all_dim.value_or(0) == 0) return 1;
+  const double mscale = yarn_scale(rope.factor, *rope.mscale_all_dim);
+  return mscale * mscale;
+}
+
 RopeTable rope_table(const RopeConfig& rope, int64_t positions) {
   std::vector<double> frequencies = inverse_frequencies(rope);
   double amplitude = rope_amplitude(rope);

@@ -23,6 +23,11 @@ std::vector<double> inverse_frequencies(const RopeConfig& rope);
 // What cos and sin are multiplied by: 1 unless scaling is yarn.
 double rope_amplitude(const RopeConfig& rope);
 
+// What a yarn configuration with mscale_all_dim asks the scores to be multiplied by, beside their
+// own scale: the square of 0.1 · mscale_all_dim · ln(factor) + 1; 1 for all others. Source: the
+// DeepSeek-V2 release.
+double rope_score_scale(const RopeConfig& rope);
+
 // cos and sin of positions 0 … positions-1, row-major [positions, r/2].
 struct RopeTable {
   int64_t positions = 0, width = 0;

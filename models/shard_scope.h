@@ -33,7 +33,10 @@ struct ShardScope {
   ValueId weight(std::string_view role, std::string name) {
     return weight(stored(role), std::move(name));
   }
-  ValueId rms_norm(ValueId x, std::string_view role, const std::string& name);
+  ValueId rms_norm(ValueId x, std::string_view role, const std::string& name, double eps);
+  ValueId rms_norm(ValueId x, std::string_view role, const std::string& name) {
+    return rms_norm(x, role, name, model().norm_eps);
+  }
   // residual + residual_scale · part
   ValueId add_residual(ValueId residual, ValueId part, const std::string& name);
   // `bias_role` may be empty: no bias.

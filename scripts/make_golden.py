@@ -48,7 +48,7 @@ import xxhash
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from transformers import AutoModelForCausalLM, DynamicCache
-from transformers import Ernie4_5_MoeConfig, Glm4MoeConfig, GraniteMoeConfig, GraniteMoeSharedConfig
+from transformers import DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig, Glm4MoeConfig, GraniteMoeConfig, GraniteMoeSharedConfig
 from transformers import MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig
 
 REPO = Path(__file__).resolve().parent.parent
@@ -77,6 +77,8 @@ ROUTING = {
     "glm4_moe": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "minimax_m2": dict(score="sigmoid", renorm=True),
     "ernie4_5_moe": dict(score="softmax", renorm=True),
+    "deepseek_v2": dict(score="softmax", renorm=False, scale="routed_scaling_factor", group_score="max"),
+    "deepseek_v3": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
 }
 NOT_CHOSEN = -1e4  # the choice score of an expert whose group is not kept
 
@@ -188,6 +190,38 @@ CASES = {
         num_key_value_heads=1, moe_num_experts=5, moe_k=2, moe_num_shared_experts=0, moe_layer_start_index=0,
         moe_layer_end_index=2, moe_layer_interval=2, vocab_size=87, tie_word_embeddings=False,
         max_position_embeddings=96, rope_parameters=rope())),
+    # queries through a latent, groups by their best expert, dense layer 0, YaRN with both mscales
+    "deepseek_v2_a": dict(family="deepseek_v2", disk=BF16, config=DeepseekV2Config, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7, n_routed_experts=9,
+        num_experts_per_tok=3, n_group=3, topk_group=2, topk_method="group_limited_greedy", n_shared_experts=2,
+        routed_scaling_factor=4.0, first_k_dense_replace=1, vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=0.707,
+                             mscale_all_dim=0.9, original_max_position_embeddings=12))),
+    # queries at once, greedy, no scaling of the rotation, fused experts on disk, tied
+    "deepseek_v2_b": dict(family="deepseek_v2", disk=F16, fused=True, config=DeepseekV2Config, args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, n_routed_experts=6,
+        num_experts_per_tok=2, topk_method="greedy", n_shared_experts=1, routed_scaling_factor=1.0,
+        first_k_dense_replace=0, vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96,
+        rope_parameters=rope())),
+    # groups by their two best experts, dense layer 0, YaRN
+    "deepseek_v3_a": dict(family="deepseek_v3", disk=BF16, config=DeepseekV3Config, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=6, q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7, n_routed_experts=9,
+        num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=1, routed_scaling_factor=2.5,
+        norm_topk_prob=True, first_k_dense_replace=1, vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96, num_mtp_layers=0,
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+                             mscale_all_dim=1.0, original_max_position_embeddings=12))),
+    # queries at once, one group, no renormalisation, fused experts on disk, tied
+    "deepseek_v3_b": dict(family="deepseek_v3", disk=F16, fused=True, config=DeepseekV3Config, args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=5, q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, n_routed_experts=6,
+        num_experts_per_tok=2, n_group=1, topk_group=1, n_shared_experts=1, routed_scaling_factor=1.0,
+        norm_topk_prob=False, first_k_dense_replace=0, vocab_size=87, tie_word_embeddings=True,
+        max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope())),
 }
 
 TINYMOE_PROMPTS = [  # 32 bytes each
@@ -309,7 +343,7 @@ class Capture:
     """Forward hooks on the real modules; `take` returns what the last pass produced."""
 
     def __init__(self, model):
-        self.seen = {}
+        self.seen, self.latents = {}, {}
         self.config = model.config
         self.routing = ROUTING[model.config.model_type]
         self.k = model.config.num_experts_per_tok
@@ -325,6 +359,11 @@ class Capture:
                 self.seen[name] = args[0].detach().clone()
             return hook
 
+        def keep_latent(layer):
+            def hook(_module, _args, out):
+                self.latents.setdefault(layer, []).append(out[0].detach().clone())
+            return hook
+
         def keep_router(name):
             def hook(_module, _args, out):
                 logits, weights, experts = out
@@ -338,6 +377,8 @@ class Capture:
         for i, layer in enumerate(base.layers):
             layer.post_attention_layernorm.register_forward_pre_hook(keep_input(f"L{i:02}.attn_out"))
             layer.register_forward_hook(keep(f"L{i:02}.ffn_out"))
+            if hasattr(layer.self_attn, "kv_a_proj_with_mqa"):
+                layer.self_attn.kv_a_proj_with_mqa.register_forward_hook(keep_latent(i))
             block = layer.block_sparse_moe if hasattr(layer, "block_sparse_moe") else layer.mlp
             if not hasattr(block, "experts"):
                 continue
@@ -358,17 +399,18 @@ class Capture:
             logits = out[p + "router_logits"]
             scores = logits.sigmoid() if self.routing["score"] == "sigmoid" else logits.softmax(-1)
             out[p + "router_scores"] = scores
-            if i in self.choice_biases:
-                out[p + "choice_scores"] = self.choice_scores(scores, self.choice_biases[i])
+            if i in self.choice_biases or (getattr(self.config, "n_group", 1) or 1) > 1:
+                out[p + "choice_scores"] = self.choice_scores(scores, self.choice_biases.get(i))
             self.check_routing(out, p)
         return out
 
     def choice_scores(self, scores, bias):
         """The biased scores; far down in the groups that are not among the kept ones."""
-        choice = scores + bias
+        choice = scores if bias is None else scores + bias
         groups, kept = getattr(self.config, "n_group", 1), getattr(self.config, "topk_group", 1)
         by_group = choice.unflatten(-1, (groups, -1))
-        best = by_group.topk(min(2, by_group.shape[-1]), dim=-1).values.sum(-1)
+        best_of = 1 if self.routing.get("group_score") == "max" else min(2, by_group.shape[-1])
+        best = by_group.topk(best_of, dim=-1).values.sum(-1)
         open_groups = torch.zeros_like(best).scatter(-1, best.topk(kept, dim=-1).indices, 1)
         return by_group.masked_fill(open_groups[..., None] == 0, NOT_CHOSEN).flatten(-2)
 
@@ -419,10 +461,20 @@ def order_gap(steps, k):
     return gap
 
 
+def latent_rows(config, latent, rotated, raw):
+    """The rows of latent attention as the shards hold them, [1,S,r+c] each: rotated and raw
+    position dims, in pairs (2i, 2i + 1), before the normed latent."""
+    if config.model_type != "deepseek_v2":  # there the reference puts the pairs' halves apart
+        rotated = rotated.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
+    position = raw[None, :, config.kv_lora_rank:]
+    return torch.cat([rotated, latent], -1), torch.cat([position, latent], -1)
+
+
 @torch.no_grad()
 def run_steps(model, prompt, decode):
     """Prefill and decode on the cache; compared with one pass over everything."""
     capture = model.moec_capture
+    capture.latents.clear()
     cache = RecordingCache(model.config)
     steps, at = [], 0
     for tokens in [prompt, *[[t] for t in decode]]:
@@ -431,6 +483,7 @@ def run_steps(model, prompt, decode):
         steps.append(capture.take(out.logits))
         steps[-1]["tokens"] = torch.tensor(tokens)
         at += len(tokens)
+    latents = {layer: torch.cat(rows) for layer, rows in capture.latents.items()}
     whole = capture.take(model(torch.tensor([prompt + decode]), use_cache=False).logits)
     worst = 0.0
     for name, full in whole.items():
@@ -444,6 +497,8 @@ def run_steps(model, prompt, decode):
     for layer in range(model.config.num_hidden_layers):
         k, v = cache.all_rows(layer)
         assert k.shape[1] == at
+        if layer in latents:
+            k, v = latent_rows(model.config, k, v, latents[layer])
         caches[f"L{layer:02}.k_cache"], caches[f"L{layer:02}.v_cache"] = k, v
     return steps, caches, worst
 

@@ -9,6 +9,7 @@
 #include "frontends/hf/config_reader.h"
 #include "frontends/hf/config_rope.h"
 #include "models/check_model.h"
+#include "models/rope.h"
 
 namespace moec {
 namespace {
@@ -36,6 +37,20 @@ E read_name(ConfigReader& reader, std::string_view concept_name, const std::stri
   return parsed.value_or(E{});
 }
 
+// The heads as the cache holds them: one of keys and values, the rotated dims in front.
+void read_latent(ConfigReader& reader, AttentionConfig& attention) {
+  LatentConfig latent;
+  latent.q_rank = reader.optional_integer("q_rank").value_or(0);
+  latent.kv_rank = reader.integer("kv_rank");
+  latent.key_dims = reader.integer("key_dims");
+  latent.value_dims = reader.integer("value_dims");
+  latent.norm_eps = reader.number("latent_norm_eps", 0);
+  const auto score_dims = static_cast<double>(latent.key_dims + attention.rope.dims);
+  attention.scale = rope_score_scale(attention.rope) / std::sqrt(std::max(1.0, score_dims));
+  attention.head_dim = attention.rope.dims + latent.kv_rank;
+  attention.latent = latent;
+}
+
 AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   AttentionConfig attention;
   attention.heads = reader.integer("heads");
@@ -48,7 +63,16 @@ AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   if (reader.boolean("use_qk_norm", true)) attention.qk_norm = reader.family().axes.qk_norm;
   attention.clip_qkv = reader.optional_number("clip_qkv");
   attention.rope = read_rope(reader, attention.head_dim, max_positions);
+  if (reader.family().axes.attention == AttentionKind::mla) read_latent(reader, attention);
   return attention;
+}
+
+// Whether the experts' groups are in use.
+bool in_groups(ConfigReader& reader) {
+  const std::string method = reader.name("choice_method");
+  return method.empty() ||
+         read_name<ChoiceMethod>(reader, "choice_method", method, "hf.config.unknown_choice",
+                                 "choice method") != ChoiceMethod::greedy;
 }
 
 Router read_routing(ConfigReader& reader) {
@@ -61,8 +85,10 @@ Router read_routing(ConfigReader& reader) {
   routing.renorm = renorm ? axes.renorm : Renorm::none;
   routing.eps = renorm ? reader.number("renorm_eps", 0) : 0;
   routing.scale = reader.number("routed_scale", 1);
-  routing.groups = reader.integer("groups", 1);
-  routing.groups_kept = reader.integer("groups_kept", 1);
+  if (in_groups(reader)) {
+    routing.groups = reader.integer("groups", 1);
+    routing.groups_kept = reader.integer("groups_kept", 1);
+  }
   routing.group_score = axes.group_score;
   return routing;
 }
@@ -186,7 +212,7 @@ Result<const Family*> choose_family(const JsonValue& root, const JsonSource& sou
     return fail("hf.config.model_type", "there is no string \"model_type\", which names the family",
                 "Give the config.json of a Hugging Face checkpoint.", {.file = source.file});
   if (user_family != nullptr) {
-    if (user_family->model_type == *type->string()) return user_family;
+    if (describes(*user_family, *type->string())) return user_family;
     return fail("hf.family.mismatch",
                 fmt::format("the family file describes \"{}\", the config is of \"{}\"",
                             user_family->model_type, printable(*type->string(), 60)),

@@ -145,5 +145,57 @@ TEST(FamilyConfig, ErnieChoiceBiasIsARow) {
   EXPECT_EQ(model.moe.shared_ff, 24);
 }
 
+const char* const kDeepseek = R"("n_routed_experts": 6, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 12, "intermediate_size": 24, "n_shared_experts": 1,
+    "kv_lora_rank": 10, "qk_nope_head_dim": 5, "qk_rope_head_dim": 4, "v_head_dim": 7,
+    "n_group": 3, "topk_group": 2)";
+
+TEST(FamilyConfig, DeepseekLatentAttention) {
+  ModelConfig model = good("deepseek_v3", std::string(kDeepseek) + R"(, "q_lora_rank": 6)");
+  const AttentionConfig& attention = model.attention;
+  ASSERT_TRUE(attention.latent.has_value());
+  EXPECT_EQ(*attention.latent, (LatentConfig{6, 10, 5, 7, 1e-6}));
+  EXPECT_EQ(attention.kv_heads, 1);
+  EXPECT_EQ(attention.head_dim, 14) << "the rotated dims and the latent";
+  EXPECT_EQ(attention.rope.dims, 4);
+  EXPECT_DOUBLE_EQ(attention.scale, 1 / 3.0) << "of 5 + 4 dims";
+  const std::string layer = "model.layers.0.self_attn.";
+  EXPECT_EQ(dims_of(model, layer + "q_a_proj.weight"), (Dims{6, 32}));
+  EXPECT_EQ(dims_of(model, layer + "q_b_proj.weight"), (Dims{4 * 9, 6}));
+  EXPECT_EQ(dims_of(model, layer + "kv_a_proj_with_mqa.weight"), (Dims{14, 32}));
+  EXPECT_EQ(dims_of(model, layer + "kv_b_proj.weight"), (Dims{4 * 12, 10}));
+  EXPECT_EQ(dims_of(model, layer + "o_proj.weight"), (Dims{32, 28}));
+}
+
+TEST(FamilyConfig, DeepseekQueriesAtOnce) {
+  ModelConfig model = good("deepseek_v2", std::string(kDeepseek) + R"(, "q_lora_rank": null)");
+  EXPECT_EQ(model.attention.latent->q_rank, 0);
+  EXPECT_EQ(dims_of(model, "model.layers.0.self_attn.q_proj.weight"), (Dims{36, 32}));
+}
+
+TEST(FamilyConfig, DeepseekScaledRotationScalesTheScores) {
+  const char* const yarn = R"(, "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 1.0,
+      "mscale_all_dim": 1.0, "original_max_position_embeddings": 32})";
+  ModelConfig model = good("deepseek_v3", std::string(kDeepseek) + yarn);
+  EXPECT_NEAR(model.attention.scale, 1.8739 / 3, 1e-4);
+}
+
+TEST(FamilyConfig, DeepseekGroupsOnlyWhereTheMethodHasThem) {
+  auto groups = [](const char* method) {
+    return good("deepseek_v2", std::string(kDeepseek) + method).moe.routing.groups;
+  };
+  EXPECT_EQ(groups(""), 1) << "greedy";
+  EXPECT_EQ(groups(R"(, "topk_method": "group_limited_greedy")"), 3);
+  EXPECT_EQ(good("deepseek_v3", kDeepseek).moe.routing.groups, 3);
+  expect_refused("deepseek_v2", std::string(kDeepseek) + R"(, "topk_method": "best")",
+                 "hf.config.unknown_choice", "unknown choice method \"best\"");
+  expect_refused("deepseek_v3", std::string(kDeepseek) + R"(, "topk_method": "greedy")",
+                 "hf.config.unsupported_value", "must be noaux_tc");
+}
+
+TEST(FamilyConfig, KimiIsADeepseek) {
+  EXPECT_EQ(good("kimi_k2", kDeepseek).names("kv_b", 0), "model.layers.0.self_attn.kv_b_proj.weight");
+}
+
 }  // namespace
 }  // namespace moec

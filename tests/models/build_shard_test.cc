@@ -162,6 +162,50 @@ TEST(BuildMoe, SharedExpertAndChoiceBias) {
             "@1.shared_sigmoid_gate:bf16[1,8] | cast(f32)");
 }
 
+ModelConfig latent_model() {
+  ModelConfig model = sample_model();
+  AttentionConfig& attention = model.attention;
+  attention.latent = LatentConfig{3, 7, 5, 2, 1e-6};
+  attention.qk_norm = QkNormWidth::none;
+  attention.kv_heads = 1;
+  attention.rope.dims = 4;
+  attention.head_dim = 11;
+  for (const char* role : {"q_a", "q_a_norm", "q_b", "kv_a", "kv_a_norm", "kv_b"})
+    model.names.by_role[role] = std::string("{i}.") + role;
+  return model;
+}
+
+TEST(BuildLatentAttention, OneHeadOfKeysIsCached) {
+  for (Layout layout : {Layout::channels, Layout::rows}) {
+    BuildOptions options = sample_options();
+    options.layout = layout;
+    Shard shard = build(latent_model(), options, "L00.attn");
+    const auto& op = std::get<Attention>(ops_of<Attention>(shard)[0]->data);
+    EXPECT_EQ(op.heads, 4);
+    EXPECT_EQ(op.kv_heads, 1);
+    EXPECT_EQ(op.head_dim, 11);
+    EXPECT_EQ(op.rope_dims, 4);
+    EXPECT_EQ(to_string(shard.type(shard.outputs[1].value)), "f32[1,1,4,11]");
+    EXPECT_EQ(to_string(shard.type(shard.outputs[2].value)), "f32[1,1,4,11]");
+  }
+}
+
+TEST(BuildLatentAttention, EachHeadsRowsAreCutFromTheStoredMatrices) {
+  auto all = views(build(latent_model(), sample_options(), "L00.attn"));
+  EXPECT_EQ(all.at("q_position.weight"),
+            "@0.q_b:bf16[36,3] | reshape(4, 9, 3) | slice(1, 5, 4) | reshape(16, 3) | cast(f32)");
+  EXPECT_EQ(all.at("q_content.weight"),
+            "@0.q_b:bf16[36,3] | reshape(4, 9, 3) | slice(1, 0, 5) | reshape(20, 3) | cast(f32)");
+  EXPECT_EQ(all.at("k_position.weight"), "@0.kv_a:bf16[11,8] | slice(0, 7, 4) | cast(f32)");
+  EXPECT_EQ(all.at("kv_a.weight"), "@0.kv_a:bf16[11,8] | slice(0, 0, 7) | cast(f32)");
+  EXPECT_EQ(all.at("k_b.weight"),
+            "@0.kv_b:bf16[28,7] | reshape(4, 7, 7) | slice(1, 0, 5) | permute(0, 2, 1) | "
+            "reshape(1, 4, 7, 5) | cast(f32)");
+  EXPECT_EQ(all.at("v_b.weight"),
+            "@0.kv_b:bf16[28,7] | reshape(4, 7, 7) | slice(1, 5, 2) | reshape(1, 4, 2, 7) | "
+            "cast(f32)");
+}
+
 TEST(BuildMoe, ChoiceBiasStoredAsARow) {
   ModelConfig model = sample_model();
   model.moe.choice_bias = true;

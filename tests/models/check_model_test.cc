@@ -43,6 +43,17 @@ TEST(CheckModel, KeyValueHeadsMustDivideHeads) {
                  "4 query heads cannot share 3 key/value heads");
 }
 
+TEST(CheckModel, LatentAttention) {
+  auto with = [](LatentConfig latent) {
+    return [latent](ModelConfig& m) { m.attention.latent = latent; };
+  };
+  expect_finding(with({4, 0, 5, 2, 1e-6}), "model.size", "kv_rank is 0");
+  expect_finding(with({4, 7, 0, 2, 1e-6}), "model.size", "key_dims is 0");
+  expect_finding(with({4, 7, 5, 0, 1e-6}), "model.size", "value_dims is 0");
+  expect_finding(with({-1, 7, 5, 2, 1e-6}), "model.size", "q_rank is -1");
+  expect_finding(with({4, 7, 5, 2, -1}), "model.number", "the latents' norm eps is -1");
+}
+
 TEST(CheckModel, TopK) {
   expect_finding([](ModelConfig& m) { m.moe.routing.top_k = 6; }, "model.top_k",
                  "each token chooses 6 of 5 experts");

@@ -156,5 +156,19 @@ TEST(Rope, TableHoldsCosAndSinTimesAmplitude) {
     }
 }
 
+// 1.5896 of DeepSeek-V2-Lite, 1.8739 of DeepSeek-V3.
+TEST(Rope, ScoreScaleOfYarn) {
+  RopeConfig rope;
+  rope.mscale_all_dim = 0.707;
+  rope.factor = 40;
+  EXPECT_EQ(rope_score_scale(rope), 1) << "not scaled";
+  rope.scaling = RopeScaling::yarn;
+  EXPECT_NEAR(rope_score_scale(rope), 1.5896, 1e-4);
+  rope.mscale_all_dim = 1;
+  EXPECT_NEAR(rope_score_scale(rope), 1.8739, 1e-4);
+  rope.mscale_all_dim = 0;
+  EXPECT_EQ(rope_score_scale(rope), 1);
+}
+
 }  // namespace
 }  // namespace moec

@@ -1,0 +1,96 @@
+#include "models/latent_attention.h"
+
+namespace moec {
+namespace {
+
+constexpr size_t kHeadChannels = 2;  // axis of a grid
+
+// Token channels as a plain grid [1, heads, channels of each, T], and back.
+ValueId to_grid(Builder& b, ValueId x, int64_t heads) {
+  const Type& type = b.type(x);
+  const int64_t tokens = tokens_of(type), each = channels_of(type) / heads;
+  if (type.layout != Layout::rows) return b.reshape(x, {1, heads, each, tokens});
+  return b.transpose(b.reshape(x, {1, tokens, heads, each}), {0, 2, 3, 1});
+}
+
+ValueId from_grid(Builder& b, ValueId grid, const Type& like, std::string name) {
+  const Dims sizes = b.type(grid).dims;
+  if (like.layout == Layout::rows) grid = b.transpose(grid, {0, 3, 1, 2});
+  const Type to = token_type(like.dtype, like.layout, sizes[1] * sizes[2], tokens_of(like));
+  return b.reshape(grid, to.dims, to.layout, std::move(name));
+}
+
+// Rows [begin, begin + size) of each head's `all` rows of a matrix, as [heads, size, columns].
+WeightView rows_of_heads(WeightView matrix, int64_t heads, int64_t begin, int64_t size) {
+  const Dims sizes = matrix.source_type.dims;
+  WeightView by_head = then(std::move(matrix), ReshapeStep{{heads, sizes[0] / heads, sizes[1]}});
+  return then(std::move(by_head), SliceStep{1, begin, size});
+}
+
+ValueId projected(ShardScope& scope, ValueId x, WeightView rows, const std::string& name) {
+  return scope.b.linear(x, scope.weight(std::move(rows), name + ".weight"), name);
+}
+
+// The queries of all heads before their own maps: what the query matrix is applied to.
+ValueId query_input(ShardScope& scope, ValueId normed) {
+  const LatentConfig& latent = *scope.model().attention.latent;
+  if (latent.q_rank == 0) return normed;
+  ValueId low = scope.linear(normed, "q_a", "", "q_a");
+  return scope.rms_norm(low, "q_a_norm", "q_a_norm", latent.norm_eps);
+}
+
+ValueId queries(ShardScope& scope, ValueId normed) {
+  const AttentionConfig& attention = scope.model().attention;
+  const LatentConfig& latent = *attention.latent;
+  const int64_t heads = attention.heads, rotated = attention.rope.dims;
+  Builder& b = scope.b;
+  ValueId x = query_input(scope, normed);
+  const WeightView all = scope.stored(latent.q_rank == 0 ? "q" : "q_b");
+  auto part = [&](int64_t begin, int64_t size, const std::string& name) {
+    WeightView rows = then(rows_of_heads(all, heads, begin, size),
+                           ReshapeStep{{heads * size, all.source_type.dims[1]}});
+    return to_grid(b, projected(scope, x, std::move(rows), name), heads);
+  };
+  ValueId position = part(latent.key_dims, rotated, "q_position");
+  ValueId content = part(0, latent.key_dims, "q_content");
+  // [heads, c, key_dims]
+  WeightView keys =
+      then(rows_of_heads(scope.stored("kv_b"), heads, 0, latent.key_dims), PermuteStep{{0, 2, 1}});
+  keys = then(std::move(keys), ReshapeStep{{1, heads, latent.kv_rank, latent.key_dims}});
+  content = b.matmul(scope.weight(std::move(keys), "k_b.weight"), content);
+  const Type like = b.type(normed);  // a copy: the builder's own moves when an op is added
+  return from_grid(b, b.concat({position, content}, kHeadChannels), like, "q");
+}
+
+ValueId keys(ShardScope& scope, ValueId normed) {
+  const AttentionConfig& attention = scope.model().attention;
+  const LatentConfig& latent = *attention.latent;
+  const WeightView all = scope.stored("kv_a");
+  ValueId position = projected(
+      scope, normed, then(all, SliceStep{0, latent.kv_rank, attention.rope.dims}), "k_position");
+  ValueId low = projected(scope, normed, then(all, SliceStep{0, 0, latent.kv_rank}), "kv_a");
+  ValueId content = scope.rms_norm(low, "kv_a_norm", "kv_a_norm", latent.norm_eps);
+  return scope.b.concat({position, content}, kChannelAxis, "k");
+}
+
+}  // namespace
+
+LatentOperands latent_operands(ShardScope& scope, ValueId normed) {
+  return {queries(scope, normed), keys(scope, normed)};
+}
+
+ValueId latent_values(ShardScope& scope, ValueId attended) {
+  const AttentionConfig& attention = scope.model().attention;
+  const LatentConfig& latent = *attention.latent;
+  Builder& b = scope.b;
+  ValueId grid = to_grid(b, attended, attention.heads);
+  grid = b.slice(grid, kHeadChannels, attention.rope.dims, latent.kv_rank);
+  WeightView values =
+      then(rows_of_heads(scope.stored("kv_b"), attention.heads, latent.key_dims, latent.value_dims),
+           ReshapeStep{{1, attention.heads, latent.value_dims, latent.kv_rank}});
+  ValueId out = b.matmul(scope.weight(std::move(values), "v_b.weight"), grid);
+  const Type like = b.type(attended);
+  return from_grid(b, out, like, "values");
+}
+
+}  // namespace moec
