@@ -37,7 +37,8 @@ struct OpMacs {
   Macs operator()(const Attention& attention) const {
     const size_t rope = attention.rope == RopeStyle::none ? 0 : 2;
     const Type& mask = operand(3 + rope);
-    return both(2 * attention.heads * attention.head_dim * mask.elements());
+    const int64_t v_dim = channels_of(operand(2)) / attention.kv_heads;
+    return both(attention.heads * (attention.head_dim + v_dim) * mask.elements());
   }
   template <class Other>
   Macs operator()(const Other&) const {

@@ -15,7 +15,7 @@ static bool projection(Check& check, std::string_view code, size_t weight, int64
 
 // The operands that follow q, k, v, in the order that ir/ops.h gives.
 struct AttentionOperands {
-  size_t rope = 3, mask = 3, norms = 4, caches = 4, write_mask = 4, total = 4;
+  size_t rope = 3, mask = 3, norms = 4, caches = 4, write_mask = 4, sinks = 4;
 
   explicit AttentionOperands(const Attention& op) {
     size_t next = 3;
@@ -28,7 +28,7 @@ struct AttentionOperands {
     if (op.cache != CacheForm::none) next += 2;
     write_mask = next;
     if (op.cache == CacheForm::blend) next += 1;
-    total = next;
+    sinks = next;
   }
 };
 
@@ -54,20 +54,24 @@ static bool attention_attributes(Check& check, const Attention& op) {
 Inferred infer_op(const Attention& op, Check& check) {
   if (!attention_attributes(check, op)) return check.failed();
   const AttentionOperands at(op);
-  if (!check.count("attention.c1", at.total) || !check.float_operands("attention.c5"))
+  if (!check.count("attention.c1", at.sinks, at.sinks + 1) || !check.float_operands("attention.c5"))
     return check.failed();
   for (size_t i = 0; i < 3; ++i)
     if (!check.token_operand("attention.c6", i)) return check.failed();
   const Type& q = check.operands[0];
   const int64_t tokens = tokens_of(q);
   bool good = true;
-  for (size_t i = 0; i < 3; ++i) {
-    good &= check.same_token_shape("attention.c6", 0, i);
+  for (size_t i = 0; i < 3; ++i) good &= check.same_token_shape("attention.c6", 0, i);
+  for (size_t i = 0; i < 2; ++i) {
     const int64_t width = (i == 0 ? op.heads : op.kv_heads) * op.head_dim;
     good &= check.require(channels_of(check.operands[i]) == width, "attention.c7",
                           "operand {} must have {} channels, got {}", i, width,
                           to_string(check.operands[i]));
   }
+  const int64_t v_channels = channels_of(check.operands[2]);
+  good &= check.require(v_channels % op.kv_heads == 0, "attention.c7",
+                        "{} channels of operand 2 are not {} heads", v_channels, op.kv_heads);
+  const int64_t v_dim = v_channels / op.kv_heads;
   if (op.rope != RopeStyle::none)
     for (size_t i : {at.rope, at.rope + 1})
       good &= check.has_dims("attention.c8", i, {tokens, op.rope_dims / 2});
@@ -82,19 +86,21 @@ Inferred infer_op(const Attention& op, Check& check) {
       return check.failed();
     if (op.cache == CacheForm::blend) pages = k_cache.dims[0];
     cached = k_cache.dims[2];
-    for (size_t i : {at.caches, at.caches + 1})
-      good &= check.has_dims("attention.c10", i, {pages, op.kv_heads, cached, op.head_dim});
+    good &= check.has_dims("attention.c10", at.caches, {pages, op.kv_heads, cached, op.head_dim});
+    good &= check.has_dims("attention.c10", at.caches + 1, {pages, op.kv_heads, cached, v_dim});
   }
   if (op.cache == CacheForm::blend)
     good &= check.has_dims("attention.c11", at.write_mask, {pages, 1, cached, tokens});
   const int64_t keys = op.cache == CacheForm::blend ? cached : cached + tokens;
   good &= check.has_dims("attention.c12", at.mask, {pages, 1, tokens, keys});
+  if (check.operands.size() > at.sinks)
+    good &= check.has_dims("attention.c13", at.sinks, {op.heads});
   if (!good) return check.failed();
-  check.out.results.push_back(q);
+  check.out.results.push_back(with_channels(q, op.heads * v_dim));
   if (op.cache != CacheForm::none) {
     const int64_t rows = op.cache == CacheForm::blend ? cached : tokens;
-    const Type cache{q.dtype, {pages, op.kv_heads, rows, op.head_dim}};
-    check.out.results.insert(check.out.results.end(), {cache, cache});
+    for (int64_t width : {op.head_dim, v_dim})
+      check.out.results.push_back({q.dtype, {pages, op.kv_heads, rows, width}});
   }
   return std::move(check.out);
 }
@@ -160,11 +166,29 @@ Inferred infer_op(const Router& op, Check& check) {
   return good ? check.result(logits) : check.failed();
 }
 
+// Weights and, where there are any, biases of each expert.
+static bool expert_operands(Check& check, const SoftMoe& op, int64_t inner, int64_t width) {
+  bool good = true;
+  for (int64_t e = 0; e < op.experts; ++e) {
+    const size_t at = SoftMoe::weights_at(e);
+    good &= projection(check, "soft_moe.c6", at, inner, width);
+    good &= projection(check, "soft_moe.c6", at + 1, inner, width);
+    good &= projection(check, "soft_moe.c6", at + 2, width, inner);
+    if (!op.has_biases(check.operands.size())) continue;
+    const size_t bias = op.biases_at(e);
+    good &= check.has_dims("soft_moe.c7", bias, {inner});
+    good &= check.has_dims("soft_moe.c7", bias + 1, {inner});
+    good &= check.has_dims("soft_moe.c7", bias + 2, {width});
+  }
+  return good;
+}
+
 Inferred infer_op(const SoftMoe& op, Check& check) {
   if (!check.require(is_count(op.experts) && op.first_expert >= 0 && op.first_expert <= kMaxCount,
                      "soft_moe.c1", "experts {} must be in [1, {}] and first_expert {} in [0, {}]",
                      op.experts, kMaxCount, op.first_expert, kMaxCount) ||
-      !check.count("soft_moe.c2", 2 + 3 * static_cast<size_t>(op.experts)) ||
+      !check.count("soft_moe.c2",
+                   op.biases_at(op.has_biases(check.operands.size()) ? op.experts : 0)) ||
       !check.float_operands("soft_moe.c3") || !check.token_operand("soft_moe.c4", 0) ||
       !check.token_operand("soft_moe.c4", 1))
     return check.failed();
@@ -179,11 +203,7 @@ Inferred infer_op(const SoftMoe& op, Check& check) {
                      to_string(first_gate)))
     return check.failed();
   const int64_t inner = first_gate.dims[0], width = channels_of(x);
-  for (size_t e = 0; e < static_cast<size_t>(op.experts); ++e) {
-    good &= projection(check, "soft_moe.c6", 2 + 3 * e, inner, width);
-    good &= projection(check, "soft_moe.c6", 3 + 3 * e, inner, width);
-    good &= projection(check, "soft_moe.c6", 4 + 3 * e, width, inner);
-  }
+  good &= expert_operands(check, op, inner, width);
   return good ? check.result(x) : check.failed();
 }
 

@@ -32,10 +32,11 @@ struct RopeConfig {
   bool operator==(const RopeConfig&) const = default;
 };
 
-// Where the q and k norms of a family act: on each head's dims, or on all heads' channels at once.
-enum class QkNormWidth : uint8_t { none, per_head, full };
-constexpr std::array<std::string_view, 3> enum_names(QkNormWidth) {
-  return {"none", "per_head", "full"};
+// Where the q and k norms of a family act: on each head's dims, before or after the rotation, or on
+// all heads' channels at once.
+enum class QkNormWidth : uint8_t { none, per_head, per_head_rotated, full };
+constexpr std::array<std::string_view, 4> enum_names(QkNormWidth) {
+  return {"none", "per_head", "per_head_rotated", "full"};
 }
 
 // Multi-head latent attention: the keys and values of all heads are maps of one latent vector a
@@ -56,16 +57,26 @@ struct AttentionConfig {
   std::optional<LatentConfig> latent;
   double scale = 0;  // of the scores
   bool qkv_bias = false, o_bias = false;
+  bool sinks = false;  // one more score of each head, whose share of the softmax is dropped
   QkNormWidth qk_norm = QkNormWidth::none;
   std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
   RopeConfig rope;
   bool operator==(const AttentionConfig&) const = default;
 };
 
+// How one tensor holds gate and up: the rows of gate first, or a row of each in turn.
+enum class GateUpOrder : uint8_t { gate_first, interleaved };
+constexpr std::array<std::string_view, 2> enum_names(GateUpOrder) {
+  return {"gate_first", "interleaved"};
+}
+
 struct MoeConfig {
   int64_t experts = 0, expert_ff = 0;
-  Router routing;             // score, top_k, renorm, scale, groups
-  bool choice_bias = false;   // a tensor added to the scores for selection only
+  Router routing;            // score, top_k, renorm, scale, groups
+  bool router_bias = false;  // of the router's linear map
+  bool choice_bias = false;  // a tensor added to the scores for selection only
+  bool expert_biases = false;
+  GateUpOrder gate_up_order = GateUpOrder::gate_first;  // where all experts are in one tensor
   int64_t shared_ff = 0;      // width of the always-on shared expert; 0: none
   bool shared_gated = false;  // the shared expert is multiplied by sigmoid(g · x)
   bool operator==(const MoeConfig&) const = default;
@@ -79,8 +90,11 @@ struct LayerConfig {
 
 // Tensor name templates by role, with {i} for the layer and {e} for the expert:
 //   embed, final_norm, lm_head; attn_norm, ffn_norm; q, k, v, o, q_bias, k_bias, v_bias, o_bias,
-//   q_norm, k_norm; q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b (latent attention); router, router_choice_bias; expert_gate, expert_up, expert_down;
-//   experts_gate_up ([E, 2f, d], gate first), experts_down ([E, d, f]); shared_gate_proj and
+//   q_norm, k_norm, sinks; q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b (latent attention); router,
+//   router_bias, router_choice_bias or router_choice_bias_row ([1, E]); expert_gate, expert_up,
+//   expert_down, or all experts in one tensor: experts_gate_up ([E, 2f, d]) and experts_down
+//   ([E, d, f]), or transposed: experts_gate_up_in_out ([E, d, 2f]) and experts_down_in_out
+//   ([E, f, d]); experts_gate_up_bias ([E, 2f]), experts_down_bias ([E, d]); shared_gate_proj and
 //   shared_up, or shared_gate_up ([2s, d], gate first); shared_down, shared_sigmoid_gate; gate, up,
 //   down (dense layers).
 struct TensorNames {

@@ -21,11 +21,20 @@ namespace moec {
 // ---- Attribute enums ---------------------------------------------------------------------------
 // Each has enum_names(E): the text names in the order of the enumerators.
 
-enum class Activation : uint8_t { silu };
-constexpr std::array<std::string_view, 1> enum_names(Activation) { return {"silu"}; }
+// How gate and up become one. ir/OPS.md has the formulas.
+enum class Activation : uint8_t { silu, clamped_swiglu };
+constexpr std::array<std::string_view, 2> enum_names(Activation) {
+  return {"silu", "clamped_swiglu"};
+}
 
-enum class QkNorm : uint8_t { none, per_head };
-constexpr std::array<std::string_view, 2> enum_names(QkNorm) { return {"none", "per_head"}; }
+// Of clamped_swiglu: the bound of gate and up, and the factor inside its sigmoid.
+inline constexpr double kSwigluLimit = 7, kSwigluAlpha = 1.702;
+
+// The norm of each head of q and k: none, before the rotation, after it.
+enum class QkNorm : uint8_t { none, per_head, per_head_rotated };
+constexpr std::array<std::string_view, 3> enum_names(QkNorm) {
+  return {"none", "per_head", "per_head_rotated"};
+}
 
 // half: pairs (i, i + r/2). interleaved: pairs (2i, 2i + 1). none: no rotation.
 enum class RopeStyle : uint8_t { none, half, interleaved };
@@ -97,17 +106,19 @@ std::optional<E> parse_enum(std::string_view name) {
   static void each_field(Self&, F&&) {}
 
 // Grouped-query attention between the projections.
-//   operands: q [T, heads*head_dim], k and v [T, kv_heads*head_dim] as token tensors;
+//   operands: q [T, heads*head_dim], k [T, kv_heads*head_dim], v [T, kv_heads*v_dim] as token
+//             tensors; v_dim may be any;
 //             rope_cos, rope_sin [T, rope_dims/2] unless rope is none;
 //             mask [1, 1, T, S'] added to the scores, S' the number of keys;
 //             with a cache in P pages [P, 1, T, S/P];
-//             q_norm, k_norm [head_dim] if qk_norm is per_head;
-//             k_cache, v_cache [1, kv_heads, S, head_dim] unless cache is none; with blend also
-//             in P pages [P, kv_heads, S/P, head_dim], row s in page s / (S/P), for targets that
-//             take no axis of S;
-//             write_mask [P, 1, S/P, T] if cache is blend.
-//   results:  out [T, heads*head_dim]; unless cache is none also k and v: the new rows
-//             [1, kv_heads, T, head_dim] (append) or the whole new cache (blend).
+//             q_norm, k_norm [head_dim] unless qk_norm is none;
+//             k_cache [1, kv_heads, S, head_dim], v_cache [1, kv_heads, S, v_dim] unless cache is
+//             none; with blend also in P pages [P, kv_heads, S/P, …], row s in page s / (S/P), for
+//             targets that take no axis of S;
+//             write_mask [P, 1, S/P, T] if cache is blend;
+//             optional sinks [heads].
+//   results:  out [T, heads*v_dim]; unless cache is none also k and v: the new rows
+//             [1, kv_heads, T, …] (append) or the whole new cache (blend).
 struct Attention {
   int64_t heads = 0;
   int64_t kv_heads = 0;
@@ -134,7 +145,7 @@ struct Attention {
   }
 };
 
-// down · (act(gate · x) ∘ (up · x)), times sigmoid(shared_gate · x) if that operand is given.
+// down · act(gate · x, up · x), times sigmoid(shared_gate · x) if that operand is given.
 //   operands: x, gate [f, d], up [f, d], down [d, f], optional shared_gate [1, d].
 struct GatedMlp {
   Activation activation = Activation::silu;
@@ -186,12 +197,20 @@ struct Router {
   }
 };
 
-// Σ_e routing[first_expert + e] · down_e · (act(gate_e · x) ∘ (up_e · x)), e < experts.
-//   operands: x, routing (token tensor of all E channels), then gate, up, down of each expert.
+// Σ_e routing[first_expert + e] · (down_e · act(gate_e · x, up_e · x)), e < experts.
+//   operands: x, routing (token tensor of all E channels), then gate, up, down of each expert;
+//   then,
+//             if the experts have biases, gate_bias [f], up_bias [f], down_bias [d] of each, added
+//             to the products.
 struct SoftMoe {
   int64_t experts = 0;
   int64_t first_expert = 0;
   Activation activation = Activation::silu;
+
+  // Where an expert's weights and biases begin among the operands.
+  static size_t weights_at(int64_t expert) { return 2 + 3 * static_cast<size_t>(expert); }
+  size_t biases_at(int64_t expert) const { return weights_at(experts + expert); }
+  bool has_biases(size_t operands) const { return operands > biases_at(0); }
 
   bool operator==(const SoftMoe&) const = default;
   template <class Self, class F>

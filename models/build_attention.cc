@@ -62,10 +62,9 @@ Attention attributes(const ShardScope& scope) {
   op.kv_heads = config.kv_heads;
   op.head_dim = config.head_dim;
   op.scale = config.scale;
-  if (config.qk_norm == QkNormWidth::per_head) {
-    op.qk_norm = QkNorm::per_head;
-    op.eps = scope.model().norm_eps;
-  }
+  if (config.qk_norm == QkNormWidth::per_head) op.qk_norm = QkNorm::per_head;
+  if (config.qk_norm == QkNormWidth::per_head_rotated) op.qk_norm = QkNorm::per_head_rotated;
+  if (op.qk_norm != QkNorm::none) op.eps = scope.model().norm_eps;
   op.rope = config.rope.style;
   op.rope_dims = config.rope.style == RopeStyle::none ? 0 : config.rope.dims;
   op.cache = scope.options().cache;
@@ -87,11 +86,12 @@ std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const Atte
   std::vector<ValueId> all = projections(scope, normed);
   if (op.rope != RopeStyle::none) all.insert(all.end(), {in.rope_cos, in.rope_sin});
   all.push_back(in.mask);
-  if (op.qk_norm == QkNorm::per_head)
+  if (op.qk_norm != QkNorm::none)
     for (std::string role : {"q_norm", "k_norm"})
       all.push_back(scope.weight(role, role + ".weight"));
   all.insert(all.end(), {in.k_cache, in.v_cache});
   if (op.cache == CacheForm::blend) all.push_back(in.write_mask);
+  if (scope.model().attention.sinks) all.push_back(scope.weight("sinks", "sinks"));
   return all;
 }
 

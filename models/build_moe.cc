@@ -1,31 +1,10 @@
 #include <fmt/format.h>
 
+#include "models/expert_views.h"
 #include "models/shard_scope.h"
 
 namespace moec {
 namespace {
-
-// The views of one expert's matrices, whichever way they are stored.
-struct ExpertViews {
-  WeightView gate, up, down;
-};
-
-// Expert `e` of a tensor of all experts [E, …]: rows [begin, begin + rows) of its matrix.
-WeightView expert_rows(WeightView all, int64_t e, int64_t begin, int64_t rows) {
-  const int64_t columns = all.source_type.dims[2];
-  WeightView one = then(std::move(all), SliceStep{0, e, 1});
-  return then(then(std::move(one), SliceStep{1, begin, rows}), ReshapeStep{{rows, columns}});
-}
-
-ExpertViews expert_views(const ShardScope& scope, int64_t e) {
-  const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
-  if (!scope.model().names.has("experts_gate_up"))
-    return {scope.stored("expert_gate", e), scope.stored("expert_up", e),
-            scope.stored("expert_down", e)};
-  WeightView gate_up = scope.stored("experts_gate_up");
-  return {expert_rows(gate_up, e, 0, f), expert_rows(gate_up, e, f, f),
-          expert_rows(scope.stored("experts_down"), e, 0, d)};
-}
 
 WeightView choice_bias(const ShardScope& scope) {
   if (!scope.model().names.has("router_choice_bias_row")) return scope.stored("router_choice_bias");
@@ -34,9 +13,22 @@ WeightView choice_bias(const ShardScope& scope) {
 
 ValueId router(ShardScope& scope, ValueId x) {
   const MoeConfig& moe = scope.model().moe;
-  std::vector<ValueId> operands = {scope.linear(x, "router", "", "router")};
+  std::vector<ValueId> operands = {
+      scope.linear(x, "router", moe.router_bias ? "router_bias" : "", "router")};
   if (moe.choice_bias) operands.push_back(scope.weight(choice_bias(scope), "router.choice_bias"));
   return scope.b.emit(moe.routing, std::move(operands), "routing_weights");
+}
+
+// The biases of the shard's own experts.
+void append_biases(ShardScope& scope, std::vector<ValueId>& operands) {
+  const ShardDecl& decl = scope.decl;
+  for (int64_t e = decl.first_expert; e < decl.first_expert + decl.experts; ++e) {
+    Builder::NameScope names(scope.b, fmt::format("experts.{}", e));
+    ExpertBiases views = expert_biases(scope, e);
+    operands.push_back(scope.weight(std::move(views.gate), "gate.bias"));
+    operands.push_back(scope.weight(std::move(views.up), "up.bias"));
+    operands.push_back(scope.weight(std::move(views.down), "down.bias"));
+  }
 }
 
 // The shard's own experts, weighted and summed.
@@ -45,11 +37,12 @@ ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   std::vector<ValueId> operands = {x, routing};
   for (int64_t e = decl.first_expert; e < decl.first_expert + decl.experts; ++e) {
     Builder::NameScope names(scope.b, fmt::format("experts.{}", e));
-    ExpertViews views = expert_views(scope, e);
+    ExpertMatrices views = expert_matrices(scope, e);
     operands.push_back(scope.weight(std::move(views.gate), "gate.weight"));
     operands.push_back(scope.weight(std::move(views.up), "up.weight"));
     operands.push_back(scope.weight(std::move(views.down), "down.weight"));
   }
+  if (scope.model().moe.expert_biases) append_biases(scope, operands);
   SoftMoe op{decl.experts, decl.first_expert, scope.model().activation};
   return scope.b.emit(op, std::move(operands), "experts");
 }

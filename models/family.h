@@ -43,6 +43,7 @@ struct FamilyAxes {
   GroupScore group_score = GroupScore::max;
   RoutedWeight routed_weight = RoutedWeight::output;
   SharedExpert shared_expert = SharedExpert::none;
+  GateUpOrder gate_up_order = GateUpOrder::gate_first;
 };
 
 struct Family {

@@ -38,8 +38,8 @@ void read_axes(FieldReader& reader, const JsonValue& root, FamilyAxes& axes) {
   if (reader.members(root, "axes", true) == nullptr) return;
   const JsonValue& fields = *root.find("axes");
   static constexpr std::string_view kKnown[] = {
-      "attention", "block",  "norm",        "qk_norm",       "rope",
-      "window",    "renorm", "group_score", "routed_weight", "shared_expert"};
+      "attention", "block",       "norm",          "qk_norm",       "rope",         "window",
+      "renorm",    "group_score", "routed_weight", "shared_expert", "gate_up_order"};
   reader.only_fields(fields, "axes", kKnown);
   read_axis(reader, fields, "attention", axes.attention);
   read_axis(reader, fields, "block", axes.block);
@@ -51,6 +51,7 @@ void read_axes(FieldReader& reader, const JsonValue& root, FamilyAxes& axes) {
   read_axis(reader, fields, "group_score", axes.group_score);
   read_axis(reader, fields, "routed_weight", axes.routed_weight);
   read_axis(reader, fields, "shared_expert", axes.shared_expert);
+  read_axis(reader, fields, "gate_up_order", axes.gate_up_order);
 }
 
 // ---- tensors -----------------------------------------------------------------------------------

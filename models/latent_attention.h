@@ -1,7 +1,7 @@
-// Multi-head latent attention (arXiv 2405.04434, section 2.1) in the form that caches what all heads
-// share. The keys of a head are [position | K · latent], its values V · latent, with K and V maps
-// of the head's own; q · K latent = (Kᵀ q) · latent, so the queries take K and the sums over values
-// take V, and attention itself sees one head of keys and values: [position | latent].
+// Multi-head latent attention (arXiv 2405.04434, section 2.1) in the form that caches what all
+// heads share. The keys of a head are [position | K · latent], its values V · latent, with K and V
+// maps of the head's own; q · K latent = (Kᵀ q) · latent, so the queries take K and the sums over
+// values take V, and attention itself sees one head of keys and values: [position | latent].
 #pragma once
 
 #include "models/shard_scope.h"

@@ -49,10 +49,11 @@ class Walk {
       need("v_bias", {kv});
     }
     if (attention.o_bias) need("o_bias", {d});
+    if (attention.sinks) need("sinks", {attention.heads});
     if (attention.qk_norm == QkNormWidth::none) return;
-    bool per_head = attention.qk_norm == QkNormWidth::per_head;
-    need("q_norm", {per_head ? attention.head_dim : q});
-    need("k_norm", {per_head ? attention.head_dim : kv});
+    bool full = attention.qk_norm == QkNormWidth::full;
+    need("q_norm", {full ? q : attention.head_dim});
+    need("k_norm", {full ? kv : attention.head_dim});
   }
 
   void latent_attention(const AttentionConfig& attention, const LatentConfig& latent) {
@@ -80,6 +81,7 @@ class Walk {
   void moe() {
     const MoeConfig& moe = model_.moe;
     need("router", {moe.experts, model_.hidden});
+    if (moe.router_bias) need("router_bias", {moe.experts});
     if (moe.choice_bias && model_.names.has("router_choice_bias_row"))
       need("router_choice_bias_row", {1, moe.experts});
     else if (moe.choice_bias)
@@ -99,6 +101,15 @@ class Walk {
 
   void experts() {
     const int64_t d = model_.hidden, f = model_.moe.expert_ff, count = model_.moe.experts;
+    if (model_.moe.expert_biases) {
+      need("experts_gate_up_bias", {count, 2 * f});
+      need("experts_down_bias", {count, d});
+    }
+    if (model_.names.has("experts_gate_up_in_out")) {
+      need("experts_gate_up_in_out", {count, d, 2 * f});
+      need("experts_down_in_out", {count, f, d});
+      return;
+    }
     if (model_.names.has("experts_gate_up")) {
       need("experts_gate_up", {count, 2 * f, d});
       need("experts_down", {count, d, f});

@@ -42,13 +42,19 @@ Pair rotate_pair(Builder& b, Pair x, ValueId cos, ValueId sin) {
   return {b.sub(first_cos, second_sin), b.add(second_cos, first_sin)};
 }
 
-// Over the keys of all pages: the largest score and the sum are those of the pages' own.
-ValueId softmax_over_pages(Builder& b, ValueId scores) {
+// Over the keys of all pages and, where there are any, the sinks, whose share is dropped: the
+// largest score and the sum are those of the parts' own.
+ValueId softmax_by_parts(Builder& b, ValueId scores, ValueId sinks) {
   const auto over_all = [&](ReduceFn fn, ValueId x) {
-    return b.reduce(fn, b.reduce(fn, x, kKeyAxis), kPageAxis);
+    ValueId of_page = b.reduce(fn, x, kKeyAxis);
+    return b.type(x).dims[kPageAxis] == 1 ? of_page : b.reduce(fn, of_page, kPageAxis);
   };
-  ValueId raised = b.unary(UnaryFn::exp, b.sub(scores, over_all(ReduceFn::max, scores)));
-  return b.binary(BinaryFn::div, raised, over_all(ReduceFn::sum, raised), "probs");
+  ValueId largest = over_all(ReduceFn::max, scores);
+  if (sinks.valid()) largest = b.binary(BinaryFn::max, largest, sinks);
+  ValueId raised = b.unary(UnaryFn::exp, b.sub(scores, largest));
+  ValueId sum = over_all(ReduceFn::sum, raised);
+  if (sinks.valid()) sum = b.add(sum, b.unary(UnaryFn::exp, b.sub(sinks, largest)));
+  return b.binary(BinaryFn::div, raised, sum, "probs");
 }
 
 }  // namespace
@@ -97,7 +103,7 @@ ValueId blend_rows(Builder& b, ValueId cache, ValueId rows, ValueId write_mask) 
   return b.add(kept, b.matmul(write_mask, rows));
 }
 
-ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask) {
+ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask, ValueId sinks) {
   const Dims by_head = b.type(q).dims;
   const int64_t heads = by_head[1], tokens = by_head[2], width = by_head[3];
   const Dims by_key = b.type(keys).dims;
@@ -109,11 +115,12 @@ ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask
   ValueId scores = b.matmul(grouped ? b.reshape(q, folded) : q, keys, "scores");
   if (grouped) scores = b.reshape(scores, {pages, heads, tokens, rows});
   ValueId masked = b.add(scores, mask, "masked");
-  ValueId probs = pages == 1 ? b.softmax(masked, kKeyAxis, "probs") : softmax_over_pages(b, masked);
+  ValueId probs = pages == 1 && !sinks.valid() ? b.softmax(masked, kKeyAxis, "probs")
+                                               : softmax_by_parts(b, masked, sinks);
   if (grouped) probs = b.reshape(probs, folded_probs);
   ValueId out = b.matmul(probs, values, "context");
   if (pages > 1) out = b.reduce(ReduceFn::sum, out, kPageAxis);
-  return grouped ? b.reshape(out, by_head) : out;
+  return grouped ? b.reshape(out, {1, heads, tokens, b.type(values).dims[3]}) : out;
 }
 
 }  // namespace moec

@@ -19,7 +19,14 @@ struct Bank {
   std::vector<ValueId> weights(Role role) const {
     std::vector<ValueId> chosen;
     for (int64_t e = begin; e < begin + size; ++e)
-      chosen.push_back(operands[static_cast<size_t>(2 + 3 * e + role)]);
+      chosen.push_back(operands[SoftMoe::weights_at(e) + role]);
+    return chosen;
+  }
+  bool has_biases() const { return moe.has_biases(operands.size()); }
+  std::vector<ValueId> biases(Role role) const {
+    std::vector<ValueId> chosen;
+    for (int64_t e = begin; e < begin + size; ++e)
+      chosen.push_back(operands[moe.biases_at(e) + role]);
     return chosen;
   }
 };
@@ -30,8 +37,13 @@ ValueId bank_output(Builder& b, const Bank& bank) {
   ValueId ups = b.concat(bank.weights(kUp), 0, "ups.weight");
   ValueId downs = b.concat(bank.weights(kDown), 1, "downs.weight");
   const int64_t inner = b.type(gates).dims[0] / bank.size;
-  ValueId gate = b.linear(x, gates, "gates");
-  ValueId up = b.linear(x, ups, "ups");
+  ValueId gate_bias, up_bias;
+  if (bank.has_biases()) {
+    gate_bias = b.concat(bank.biases(kGate), 0, "gates.bias");
+    up_bias = b.concat(bank.biases(kUp), 0, "ups.bias");
+  }
+  ValueId gate = biased_linear(b, x, gates, gate_bias, "gates");
+  ValueId up = biased_linear(b, x, ups, up_bias, "ups");
   ValueId hidden = gated_product(b, bank.moe.activation, gate, up);
 
   const ChannelGrid grid(b, x);
@@ -39,7 +51,8 @@ ValueId bank_output(Builder& b, const Bank& bank) {
                             bank.size, "routing");
   ValueId by_expert = grid.split(hidden, bank.size, inner);
   ValueId routed = apply_routing(b, by_expert, grid.split(routing, bank.size, 1));
-  return b.linear(grid.join(routed), downs, "out");
+  ValueId out = b.linear(grid.join(routed), downs, "out");
+  return bank.has_biases() ? b.add(out, routed_biases(b, routing, bank.biases(kDown))) : out;
 }
 
 }  // namespace

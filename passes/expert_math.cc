@@ -3,18 +3,37 @@
 namespace moec {
 namespace {
 
-ValueId activate(Builder& b, Activation activation, ValueId x) {
-  switch (activation) {
-    case Activation::silu:
-      return b.mul(x, b.unary(UnaryFn::sigmoid, x), "silu");
-  }
-  return x;
+ValueId clamped_swiglu(Builder& b, ValueId gate, ValueId up) {
+  ValueId limit = b.scalar_like(gate, kSwigluLimit);
+  ValueId a = b.binary(BinaryFn::min, gate, limit, "gate_clamped");
+  ValueId below = b.binary(BinaryFn::min, up, limit);
+  ValueId c = b.binary(BinaryFn::max, below, b.scalar_like(up, -kSwigluLimit), "up_clamped");
+  ValueId open = b.unary(UnaryFn::sigmoid, b.mul(a, b.scalar_like(a, kSwigluAlpha)));
+  return b.mul(b.mul(a, open, "swish"), b.add(c, b.scalar_like(c, 1)), "hidden");
 }
 
 }  // namespace
 
+ValueId biased_linear(Builder& b, ValueId x, ValueId w, ValueId bias, std::string name) {
+  if (!bias.valid()) return b.linear(x, w, std::move(name));
+  return b.emit(Linear{}, {x, w, bias}, std::move(name));
+}
+
 ValueId gated_product(Builder& b, Activation activation, ValueId gate, ValueId up) {
-  return b.mul(activate(b, activation, gate), up, "hidden");
+  switch (activation) {
+    case Activation::silu:
+      return b.mul(b.mul(gate, b.unary(UnaryFn::sigmoid, gate), "silu"), up, "hidden");
+    case Activation::clamped_swiglu:
+      break;
+  }
+  return clamped_swiglu(b, gate, up);
+}
+
+ValueId routed_biases(Builder& b, ValueId routing, const std::vector<ValueId>& biases) {
+  std::vector<ValueId> columns;
+  for (ValueId bias : biases) columns.push_back(b.reshape(bias, {b.type(bias).dims[0], 1}));
+  ValueId matrix = columns.size() == 1 ? columns[0] : b.concat(columns, 1, "biases.weight");
+  return b.linear(routing, matrix, "biases");
 }
 
 ValueId apply_routing(Builder& b, ValueId hidden, ValueId weight) {

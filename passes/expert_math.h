@@ -1,6 +1,7 @@
 // What the expert forms and the gated MLP share.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ir/builder.h"
@@ -8,12 +9,18 @@
 
 namespace moec {
 
-// act(gate) · up, named "hidden".
+// x · w (+ bias, where it is valid), named `name`.
+ValueId biased_linear(Builder& b, ValueId x, ValueId w, ValueId bias, std::string name);
+
+// act(gate, up) of ir/OPS.md, named "hidden".
 ValueId gated_product(Builder& b, Activation activation, ValueId gate, ValueId up);
 
 // hidden · weight; below f32, where an expert that was not chosen may have overflowed, 0 where the
 // weight is 0, whatever hidden is.
 ValueId apply_routing(Builder& b, ValueId hidden, ValueId weight);
+
+// Σ_e routing[e] · biases[e] over token channels: routing has one channel for each bias [d].
+ValueId routed_biases(Builder& b, ValueId routing, const std::vector<ValueId>& biases);
 
 // The sum of the terms, one after the other or pairwise. At least one term.
 ValueId sum_terms(Builder& b, std::vector<ValueId> terms, SumForm form);

@@ -7,7 +7,7 @@ namespace {
 
 // The operands by name; ir/ops.h gives their order. Those that the op does not have are invalid.
 struct Operands {
-  ValueId q, k, v, rope_cos, rope_sin, mask, q_norm, k_norm, k_cache, v_cache, write_mask;
+  ValueId q, k, v, rope_cos, rope_sin, mask, q_norm, k_norm, k_cache, v_cache, write_mask, sinks;
 
   Operands(const Attention& op, const std::vector<ValueId>& values) {
     size_t next = 0;
@@ -21,14 +21,16 @@ struct Operands {
     take(op.qk_norm != QkNorm::none, {&q_norm, &k_norm});
     take(op.cache != CacheForm::none, {&k_cache, &v_cache});
     take(op.cache == CacheForm::blend, {&write_mask});
+    take(next < values.size(), {&sinks});
   }
 };
 
 ValueId normed_and_rotated(Builder& b, const Attention& op, const Operands& operands, ValueId heads,
                            ValueId norm) {
-  if (norm.valid()) heads = head_norm(b, heads, norm, op.eps);
-  if (op.rope == RopeStyle::none) return heads;
-  return rotate(b, heads, operands.rope_cos, operands.rope_sin, op.rope, op.rope_dims);
+  if (op.qk_norm == QkNorm::per_head) heads = head_norm(b, heads, norm, op.eps);
+  if (op.rope != RopeStyle::none)
+    heads = rotate(b, heads, operands.rope_cos, operands.rope_sin, op.rope, op.rope_dims);
+  return op.qk_norm == QkNorm::per_head_rotated ? head_norm(b, heads, norm, op.eps) : heads;
 }
 
 // What attention looks at, and the result that the runtime stores; these are two values with
@@ -52,7 +54,7 @@ Keys with_cache(Builder& b, const Attention& op, const Operands& operands, Value
 }
 
 ValueId attend_per_head(Builder& b, const Attention& op, ValueId q, ValueId keys, ValueId values,
-                        ValueId mask) {
+                        ValueId mask, ValueId sinks) {
   const int64_t group = op.heads / op.kv_heads;
   std::vector<ValueId> outs;
   ValueId key, value;
@@ -63,7 +65,8 @@ ValueId attend_per_head(Builder& b, const Attention& op, ValueId q, ValueId keys
       value = b.slice(values, 1, head / group, 1, "v");
     }
     Builder::NameScope scope(b, "head." + std::to_string(head));
-    outs.push_back(attend(b, b.slice(q, 1, head, 1, "q"), key, value, mask));
+    ValueId sink = sinks.valid() ? b.slice(sinks, 1, head, 1, "sink") : ValueId{};
+    outs.push_back(attend(b, b.slice(q, 1, head, 1, "q"), key, value, mask, sink));
   }
   return b.concat(outs, 1);
 }
@@ -72,7 +75,8 @@ std::vector<ValueId> lower(Builder& b, const Attention& op, const Operands& oper
                            AttentionForm form) {
   ValueId q = to_heads(b, operands.q, op.heads, op.head_dim, "q.heads");
   ValueId k = to_heads(b, operands.k, op.kv_heads, op.head_dim, "k.heads");
-  ValueId v = to_heads(b, operands.v, op.kv_heads, op.head_dim, "v.heads");
+  const int64_t v_dim = channels_of(b.type(operands.v)) / op.kv_heads;
+  ValueId v = to_heads(b, operands.v, op.kv_heads, v_dim, "v.heads");
   {
     Builder::NameScope scope(b, "q");
     q = normed_and_rotated(b, op, operands, q, operands.q_norm);
@@ -86,9 +90,11 @@ std::vector<ValueId> lower(Builder& b, const Attention& op, const Operands& oper
   const Keys keys = with_cache(b, op, operands, k, operands.k_cache);
   const Keys values = with_cache(b, op, operands, v, operands.v_cache);
   ValueId keys_t = b.transpose(keys.all, {0, 1, 3, 2}, Layout::plain, "keys");
+  ValueId sinks = operands.sinks;
+  if (sinks.valid()) sinks = b.reshape(sinks, {1, op.heads, 1, 1}, Layout::plain, "sinks.heads");
   ValueId out = form == AttentionForm::batched
-                    ? attend(b, q, keys_t, values.all, operands.mask)
-                    : attend_per_head(b, op, q, keys_t, values.all, operands.mask);
+                    ? attend(b, q, keys_t, values.all, operands.mask, sinks)
+                    : attend_per_head(b, op, q, keys_t, values.all, operands.mask, sinks);
   out = from_heads(b, out, b.type(operands.q).layout);
   if (op.cache == CacheForm::none) return {out};
   return {out, keys.result, values.result};

@@ -48,8 +48,9 @@ import xxhash
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from transformers import AutoModelForCausalLM, DynamicCache
-from transformers import DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig, Glm4MoeConfig, GraniteMoeConfig, GraniteMoeSharedConfig
-from transformers import MiniMaxM2Config, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig
+from transformers import DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig, Glm4MoeConfig, GptOssConfig
+from transformers import GraniteMoeConfig, GraniteMoeSharedConfig, HunYuanMoEV1Config, MiniMaxM2Config
+from transformers import MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig
 
 REPO = Path(__file__).resolve().parent.parent
 FORMAT = "moec-golden/1"
@@ -79,6 +80,8 @@ ROUTING = {
     "ernie4_5_moe": dict(score="softmax", renorm=True),
     "deepseek_v2": dict(score="softmax", renorm=False, scale="routed_scaling_factor", group_score="max"),
     "deepseek_v3": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
+    "hunyuan_v1_moe": dict(score="softmax", renorm=True),
+    "gpt_oss": dict(score="selected"),
 }
 NOT_CHOSEN = -1e4  # the choice score of an expert whose group is not kept
 
@@ -209,8 +212,8 @@ CASES = {
     # groups by their two best experts, dense layer 0, YaRN
     "deepseek_v3_a": dict(family="deepseek_v3", disk=BF16, config=DeepseekV3Config, args=dict(
         hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
-        num_key_value_heads=6, q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7, n_routed_experts=9,
-        num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=1, routed_scaling_factor=2.5,
+        num_key_value_heads=6, q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
+        n_routed_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=1, routed_scaling_factor=2.5,
         norm_topk_prob=True, first_k_dense_replace=1, vocab_size=90, tie_word_embeddings=False,
         max_position_embeddings=96, num_mtp_layers=0,
         rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
@@ -218,10 +221,33 @@ CASES = {
     # queries at once, one group, no renormalisation, fused experts on disk, tied
     "deepseek_v3_b": dict(family="deepseek_v3", disk=F16, fused=True, config=DeepseekV3Config, args=dict(
         hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
-        num_key_value_heads=5, q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, n_routed_experts=6,
-        num_experts_per_tok=2, n_group=1, topk_group=1, n_shared_experts=1, routed_scaling_factor=1.0,
+        num_key_value_heads=5, q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8,
+        n_routed_experts=6, num_experts_per_tok=2, n_group=1, topk_group=1, n_shared_experts=1, routed_scaling_factor=1.0,
         norm_topk_prob=False, first_k_dense_replace=0, vocab_size=87, tie_word_embeddings=True,
         max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope())),
+    # base stretched by alpha, tied
+    "hunyuan_v1_moe_a": dict(family="hunyuan_v1_moe", disk=BF16, config=HunYuanMoEV1Config, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, num_experts=5, moe_topk=2, vocab_size=90, tie_word_embeddings=True,
+        max_position_embeddings=96, rope_parameters=rope(10000.0, "dynamic", alpha=50.0, factor=1.0))),
+    # fused experts on disk, biases on q/k/v/o, a head of its own
+    "hunyuan_v1_moe_b": dict(family="hunyuan_v1_moe", disk=F16, fused=True, config=HunYuanMoEV1Config, args=dict(
+        hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=5,
+        head_dim=8, num_experts=6, moe_topk=3, attention_bias=True, vocab_size=87, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_parameters=rope())),
+    # two sliding layers around a full one, YaRN without truncation
+    "gpt_oss_a": dict(family="gpt_oss", disk=BF16, fused=True, config=GptOssConfig, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, num_local_experts=5, num_experts_per_tok=2, sliding_window=7, vocab_size=90,
+        tie_word_embeddings=False, max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
+                             original_max_position_embeddings=12))),
+    # as many experts' channels as hidden ones, no window, no bias of attention, tied
+    "gpt_oss_b": dict(family="gpt_oss", disk=F16, fused=True, config=GptOssConfig, args=dict(
+        hidden_size=40, intermediate_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+        head_dim=8, num_local_experts=4, num_experts_per_tok=3, sliding_window=128,
+        layer_types=["full_attention", "full_attention"], attention_bias=False, vocab_size=87,
+        tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
 }
 
 TINYMOE_PROMPTS = [  # 32 bytes each
@@ -269,16 +295,18 @@ def randomise(model, seed):
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):
             noise = torch.randn(p.shape, generator=g)
-            if name.endswith("e_score_correction_bias"):
+            if name.endswith(("e_score_correction_bias", "sinks")):
                 p.copy_(0.2 * noise)
-            elif name.endswith(".bias"):
+            elif name.endswith("bias"):
                 p.copy_(0.3 * noise)
             elif "norm" in name:
                 p.copy_(1 + 0.2 * noise)
             elif "embed_tokens" in name:
                 p.copy_((0.4 if tied else 1.0) * noise)
-            elif re.search(r"(mlp\.gate|router)\.weight$", name):
+            elif re.search(r"(mlp\.gate|gate\.wg|router)\.weight$", name):
                 p.copy_(noise * 1.6 / math.sqrt(p.shape[-1]))
+            elif hasattr(model.config, "swiglu_limit") and name.endswith("gate_up_proj"):
+                p.copy_(noise * 5.0 / math.sqrt(p.shape[-2]))  # some beyond the limit; [E, in, out]
             else:  # a linear map, or all experts' maps: the last axis is the input
                 p.copy_(noise * 1.3 / math.sqrt(p.shape[-1]))
         for name, b in sorted(model.named_buffers()):

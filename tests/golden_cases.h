@@ -23,7 +23,15 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "minimax_m2_a",
                                             "minimax_m2_b",
                                             "ernie4_5_moe_a",
-                                            "ernie4_5_moe_b", "deepseek_v2_a", "deepseek_v2_b", "deepseek_v3_a", "deepseek_v3_b"};
+                                            "ernie4_5_moe_b",
+                                            "deepseek_v2_a",
+                                            "deepseek_v2_b",
+                                            "deepseek_v3_a",
+                                            "deepseek_v3_b",
+                                            "gpt_oss_a",
+                                            "gpt_oss_b",
+                                            "hunyuan_v1_moe_a",
+                                            "hunyuan_v1_moe_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 1> all{};

@@ -12,7 +12,7 @@ namespace {
 struct Named {
   const Tensor *q, *k, *v, *rope_cos = nullptr, *rope_sin = nullptr, *mask = nullptr;
   const Tensor *q_norm = nullptr, *k_norm = nullptr, *k_cache = nullptr, *v_cache = nullptr;
-  const Tensor* write_mask = nullptr;
+  const Tensor *write_mask = nullptr, *sinks = nullptr;
 
   Named(const Attention& op, const Call& call) : q(&call[0]), k(&call[1]), v(&call[2]) {
     size_t next = 3;
@@ -22,6 +22,7 @@ struct Named {
     if (op.qk_norm != QkNorm::none) q_norm = take(), k_norm = take();
     if (op.cache != CacheForm::none) k_cache = take(), v_cache = take();
     if (op.cache == CacheForm::blend) write_mask = take();
+    if (next < call.operands.size()) sinks = take();
   }
 };
 
@@ -44,8 +45,9 @@ Heads normed_and_rotated(const Attention& op, const Named& in, const Tensor& tok
   Heads split = split_heads(tokens, heads, op.head_dim);
   for (int64_t h = 0; h < heads; ++h) {
     for (int64_t t = 0; t < split.rows; ++t) {
-      if (norm) rms_norm(split.at(h, t), norm->data, op.eps);
+      if (op.qk_norm == QkNorm::per_head) rms_norm(split.at(h, t), norm->data, op.eps);
       if (op.rope != RopeStyle::none) rotate(op, in, t, split.at(h, t));
+      if (op.qk_norm == QkNorm::per_head_rotated) rms_norm(split.at(h, t), norm->data, op.eps);
     }
   }
   return split;
@@ -93,14 +95,16 @@ double dot(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-// Σ softmax(scale · q·k + mask) · v for one query of one head.
+// Σ softmax(scale · q·k + mask) · v for one query of one head. `sink` may be null.
 void attend(const Attention& op, std::span<const float> q, Heads& k, Heads& v, int64_t kv_head,
-            const std::vector<float>& mask, std::span<float> out) {
-  std::vector<float> scores, probs(static_cast<size_t>(k.rows));
+            const std::vector<float>& mask, const float* sink, std::span<float> out) {
+  std::vector<float> scores;
   for (int64_t s = 0; s < k.rows; ++s)
     scores.push_back(
         static_cast<float>(dot(q, k.at(kv_head, s)) * op.scale + mask[static_cast<size_t>(s)]));
-  softmax({scores.data(), k.rows}, probs.data());
+  if (sink != nullptr) scores.push_back(*sink);
+  std::vector<float> probs(scores.size());
+  softmax({scores.data(), static_cast<int64_t>(scores.size())}, probs.data());
   for (size_t i = 0; i < out.size(); ++i) {
     double sum = 0;
     for (int64_t s = 0; s < k.rows; ++s)
@@ -115,16 +119,17 @@ std::vector<Tensor> eval(const Attention& op, const Call& call) {
   const Named in(op, call);
   Heads q = normed_and_rotated(op, in, *in.q, op.heads, in.q_norm);
   Heads new_k = normed_and_rotated(op, in, *in.k, op.kv_heads, in.k_norm);
-  Heads new_v = split_heads(*in.v, op.kv_heads, op.head_dim);
+  const int64_t v_dim = channels_of(in.v->type) / op.kv_heads;
+  Heads new_v = split_heads(*in.v, op.kv_heads, v_dim);
   Heads k = joined_with_cache(op, in, in.k_cache, new_k);
   Heads v = joined_with_cache(op, in, in.v_cache, new_v);
-  TokenRows out = zero_rows(q.rows, op.heads * op.head_dim);
+  TokenRows out = zero_rows(q.rows, op.heads * v_dim);
   for (int64_t t = 0; t < q.rows; ++t) {
     const std::vector<float> mask = mask_of_query(*in.mask, t);
     for (int64_t h = 0; h < op.heads; ++h)
       attend(op, q.at(h, t), k, v, h / (op.heads / op.kv_heads), mask,
-             out.row(t).subspan(static_cast<size_t>(h * op.head_dim),
-                                static_cast<size_t>(op.head_dim)));
+             in.sinks == nullptr ? nullptr : &in.sinks->data[static_cast<size_t>(h)],
+             out.row(t).subspan(static_cast<size_t>(h * v_dim), static_cast<size_t>(v_dim)));
   }
   std::vector<Tensor> results = {tensor_of(out, call.types[0])};
   if (op.cache == CacheForm::none) return results;

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <span>
+
 #include "backends/reference/eval.h"
 #include "backends/reference/tokens.h"
 #include "ir/scalar.h"
@@ -5,22 +8,38 @@
 namespace moec {
 namespace {
 
-float activate(Activation activation, float x) {
+float activate(Activation activation, float gate, float up) {
   switch (activation) {
     case Activation::silu:
-      return x * apply(UnaryFn::sigmoid, x);
+      return gate * apply(UnaryFn::sigmoid, gate) * up;
+    case Activation::clamped_swiglu: {
+      constexpr auto kLimit = static_cast<float>(kSwigluLimit);
+      const float a = std::min(gate, kLimit), b = std::clamp(up, -kLimit, kLimit);
+      return a * apply(UnaryFn::sigmoid, static_cast<float>(kSwigluAlpha) * a) * (b + 1);
+    }
   }
-  return x;
+  return gate;
 }
 
-// down · (act(gate · x) ∘ (up · x))
-TokenRows gated_mlp(Activation activation, const TokenRows& x, const Tensor& gate, const Tensor& up,
-                    const Tensor& down) {
-  TokenRows inner = project(gate, x);
-  const TokenRows linear = project(up, x);
+// Three operands in a row: of gate, up and down.
+using Three = std::span<const Tensor* const>;
+
+TokenRows project(const Tensor& weight, const Tensor* bias, const TokenRows& x) {
+  TokenRows y = project(weight, x);
+  if (bias == nullptr) return y;
+  for (int64_t t = 0; t < y.tokens; ++t)
+    for (size_t c = 0; c < bias->data.size(); ++c) y.row(t)[c] += bias->data[c];
+  return y;
+}
+
+// down · act(gate · x, up · x); `biases` is empty where there are none.
+TokenRows gated_mlp(Activation activation, const TokenRows& x, Three weights, Three biases) {
+  auto bias = [&](size_t i) { return biases.empty() ? nullptr : biases[i]; };
+  TokenRows inner = project(*weights[0], bias(0), x);
+  const TokenRows up = project(*weights[1], bias(1), x);
   for (size_t i = 0; i < inner.data.size(); ++i)
-    inner.data[i] = activate(activation, inner.data[i]) * linear.data[i];
-  return project(down, inner);
+    inner.data[i] = activate(activation, inner.data[i], up.data[i]);
+  return project(*weights[2], bias(2), inner);
 }
 
 // An expert that was not chosen contributes nothing, whatever its output is.
@@ -37,7 +56,8 @@ void add_weighted(TokenRows& sum, const TokenRows& y, const TokenRows& routing, 
 
 Tensor eval(const GatedMlp& op, const Call& call) {
   const TokenRows x = rows_of(call[0]);
-  TokenRows y = gated_mlp(op.activation, x, call[1], call[2], call[3]);
+  const std::span<const Tensor* const> operands = call.operands;
+  TokenRows y = gated_mlp(op.activation, x, operands.subspan(1, 3), {});
   if (call.operands.size() == 5) {
     const TokenRows gate = project(call[4], x);
     for (int64_t t = 0; t < y.tokens; ++t)
@@ -47,11 +67,14 @@ Tensor eval(const GatedMlp& op, const Call& call) {
 }
 
 Tensor eval(const SoftMoe& op, const Call& call) {
+  const std::span<const Tensor* const> operands = call.operands;
   const TokenRows x = rows_of(call[0]), routing = rows_of(call[1]);
   TokenRows sum = zero_rows(x.tokens, x.channels);
   for (int64_t e = 0; e < op.experts; ++e) {
-    const auto at = static_cast<size_t>(2 + 3 * e);
-    const TokenRows y = gated_mlp(op.activation, x, call[at], call[at + 1], call[at + 2]);
+    Three biases;
+    if (op.has_biases(operands.size())) biases = operands.subspan(op.biases_at(e), 3);
+    const TokenRows y =
+        gated_mlp(op.activation, x, operands.subspan(SoftMoe::weights_at(e), 3), biases);
     add_weighted(sum, y, routing, op.first_expert + e);
   }
   return tensor_of(sum, call.type());

@@ -61,6 +61,7 @@ AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   attention.qkv_bias = reader.boolean("qkv_bias");
   attention.o_bias = reader.boolean("o_bias");
   if (reader.boolean("use_qk_norm", true)) attention.qk_norm = reader.family().axes.qk_norm;
+  attention.sinks = reader.boolean("sinks");
   attention.clip_qkv = reader.optional_number("clip_qkv");
   attention.rope = read_rope(reader, attention.head_dim, max_positions);
   if (reader.family().axes.attention == AttentionKind::mla) read_latent(reader, attention);
@@ -85,9 +86,10 @@ Router read_routing(ConfigReader& reader) {
   routing.renorm = renorm ? axes.renorm : Renorm::none;
   routing.eps = renorm ? reader.number("renorm_eps", 0) : 0;
   routing.scale = reader.number("routed_scale", 1);
+  const int64_t groups = reader.integer("groups", 1), kept = reader.integer("groups_kept", 1);
   if (in_groups(reader)) {
-    routing.groups = reader.integer("groups", 1);
-    routing.groups_kept = reader.integer("groups_kept", 1);
+    routing.groups = groups;
+    routing.groups_kept = kept;
   }
   routing.group_score = axes.group_score;
   return routing;
@@ -98,7 +100,10 @@ MoeConfig read_moe(ConfigReader& reader) {
   moe.experts = reader.integer("experts");
   moe.expert_ff = reader.integer("expert_ff");
   moe.routing = read_routing(reader);
+  moe.router_bias = reader.boolean("router_bias");
   moe.choice_bias = reader.boolean("choice_bias");
+  moe.expert_biases = reader.boolean("expert_biases");
+  moe.gate_up_order = reader.family().axes.gate_up_order;
   SharedExpert shared = reader.family().axes.shared_expert;
   if (shared != SharedExpert::none) moe.shared_ff = reader.integer("shared_ff");
   moe.shared_gated = shared == SharedExpert::sigmoid_gated;

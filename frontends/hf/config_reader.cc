@@ -11,6 +11,16 @@
 
 namespace moec {
 
+// A list that says the same for each layer says it once.
+static const JsonValue& once(const JsonValue& value) {
+  const JsonValue::Array* all = value.array();
+  if (all == nullptr || all->empty()) return value;
+  const JsonValue& first = all->front();
+  const bool same =
+      std::all_of(all->begin(), all->end(), [&](const auto& x) { return x == first; });
+  return same ? first : value;
+}
+
 Place ConfigReader::place(const JsonValue* at) const {
   if (at == nullptr) return {.file = source_.file};
   return json_place(text_, source_, at->offset);
@@ -58,7 +68,7 @@ bool ConfigReader::take_alias(const std::string& alias, Found& found, bool& is_n
     is_null |= root_.find(alias) != nullptr;
     return true;
   }
-  if (found.value != nullptr && !(*found.value == *value)) {
+  if (found.value != nullptr && !(once(*found.value) == once(*value))) {
     error("hf.config.conflict",
           fmt::format("\"{}\" is {} and \"{}\" is {}: both name the same thing", found.key,
                       to_string(*found.value, 60), alias, to_string(*value, 60)),
@@ -135,7 +145,7 @@ std::optional<int64_t> ConfigReader::in_range(const Concept& item, const Found& 
 
 std::optional<int64_t> ConfigReader::integer_of(const Concept& item, const Found& found) {
   if (found.computed) return in_range(item, found, *found.computed);
-  if (const int64_t* whole = found.value->integer())
+  if (const int64_t* whole = once(*found.value).integer())
     return in_range(item, found, static_cast<double>(*whole));
   wrong_type(item.name, found, "an integer");
   return std::nullopt;
@@ -152,7 +162,7 @@ std::optional<double> ConfigReader::optional_number(std::string_view concept_nam
   if (!found) return std::nullopt;
   if (found->computed) return found->computed;
   if (found->value == nullptr) return std::nullopt;
-  std::optional<double> value = found->value->number();
+  std::optional<double> value = once(*found->value).number();
   if (!value) wrong_type(concept_name, *found, "a number");
   return value;
 }

@@ -28,6 +28,10 @@ const std::vector<RopeType>& rope_types() {
        RopeScaling::yarn,
        {"factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow",
         "mscale", "mscale_all_dim", "truncate"}},
+      // What else such configs carry is not read by the reference.
+      {"dynamic",
+       RopeScaling::none,
+       {"alpha", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}},
   };
   return types;
 }
@@ -153,6 +157,7 @@ class RopeReader {
     const RopeType* found = type();
     if (found == nullptr) return;
     check_keys(*found);
+    if (found->name == "dynamic") return stretch_base();
     rope_.scaling = found->scaling;
     if (rope_.scaling == RopeScaling::none) return;
     rope_.original_max_positions =
@@ -162,6 +167,13 @@ class RopeReader {
     if (rope_.scaling != RopeScaling::llama3) return;
     rope_.low_freq_factor = needed("low_freq_factor");
     rope_.high_freq_factor = needed("high_freq_factor");
+  }
+
+  // By a fixed alpha. Without one the base depends on the length of the text, which a static shard
+  // does not know.
+  void stretch_base() {
+    const auto dims = static_cast<double>(rope_.dims);
+    rope_.theta *= std::pow(needed("alpha"), dims / (dims - 2));
   }
 
   void check_keys(const RopeType& found) {

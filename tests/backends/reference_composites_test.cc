@@ -107,6 +107,35 @@ TEST_P(ReferenceComposites, AnExpertThatWasNotChosenAddsNothing) {
   expect_near(rows_in(run_op(SoftMoe{2, 0}, operands)[0]), {sigmoid(1) * 2});
 }
 
+// Below the bounds, and beyond both of them: the gate has no lower one.
+TEST_P(ReferenceComposites, ClampedSwiglu) {
+  auto act = [](double gate, double up) {
+    const double a = std::min(gate, 7.0), b = std::clamp(up, -7.0, 7.0);
+    return a * sigmoid(1.702 * a) * (b + 1);
+  };
+  const Tensor one = plain({1, 1}, {1});
+  for (double gate : {0.5, 11.0, -11.0})
+    for (double up : {0.25, 19.0, -19.0}) {
+      const std::vector<Tensor> operands = {tokens(GetParam(), 1, 1, {1}),
+                                            plain({1, 1}, {static_cast<float>(gate)}),
+                                            plain({1, 1}, {static_cast<float>(up)}), one};
+      expect_near(rows_in(run_op(GatedMlp{Activation::clamped_swiglu}, operands)[0]),
+                  {act(gate, up)});
+    }
+}
+
+TEST_P(ReferenceComposites, BiasesOfExperts) {
+  const std::vector<Tensor> operands = {tokens(GetParam(), 1, 1, {2}),
+                                        tokens(GetParam(), 1, 2, {0.25f, 0}),
+                                        plain({1, 1}, {3}),
+                                        plain({1, 1}, {5}),
+                                        plain({1, 1}, {0.5f}),
+                                        plain({1}, {-5}),
+                                        plain({1}, {1}),
+                                        plain({1}, {4})};
+  expect_near(rows_in(run_op(SoftMoe{1, 0}, operands)[0]), {0.25 * (0.5 * sigmoid(1) * 11 + 4)});
+}
+
 // ---- Router ------------------------------------------------------------------------------------
 
 std::vector<float> route(Layout layout, const Router& op, const std::vector<float>& logits,

@@ -193,8 +193,70 @@ TEST(FamilyConfig, DeepseekGroupsOnlyWhereTheMethodHasThem) {
                  "hf.config.unsupported_value", "must be noaux_tc");
 }
 
+const char* const kGptOss = R"("num_local_experts": 4, "num_experts_per_tok": 2,
+    "intermediate_size": 12, "sliding_window": 8)";
+
+TEST(FamilyConfig, GptOss) {
+  ModelConfig model = good("gpt_oss", kGptOss);
+  EXPECT_EQ(model.activation, Activation::clamped_swiglu);
+  EXPECT_TRUE(model.attention.sinks);
+  EXPECT_TRUE(model.attention.qkv_bias);
+  EXPECT_TRUE(model.attention.o_bias);
+  EXPECT_TRUE(model.moe.router_bias);
+  EXPECT_TRUE(model.moe.expert_biases);
+  EXPECT_EQ(model.moe.gate_up_order, GateUpOrder::interleaved);
+  EXPECT_EQ(model.moe.routing, (Router{.score = Score::softmax_selected, .top_k = 2}));
+  std::vector<int64_t> windows;
+  for (const LayerConfig& layer : model.layers) windows.push_back(layer.window);
+  EXPECT_EQ(windows, (std::vector<int64_t>{8, 0, 8, 0}));
+  expect_refused("gpt_oss", std::string(kGptOss) + R"(, "swiglu_limit": 10.0)",
+                 "hf.config.unsupported_value", "\"swiglu_limit\" is 10");
+}
+
+TEST(FamilyConfig, GptOssExpertsAreStoredTransposedWithBiases) {
+  ModelConfig model = good("gpt_oss", kGptOss);
+  const std::string layer = "model.layers.1.";
+  EXPECT_EQ(dims_of(model, layer + "mlp.experts.gate_up_proj"), (Dims{4, 32, 24}));
+  EXPECT_EQ(dims_of(model, layer + "mlp.experts.down_proj"), (Dims{4, 12, 32}));
+  EXPECT_EQ(dims_of(model, layer + "mlp.experts.gate_up_proj_bias"), (Dims{4, 24}));
+  EXPECT_EQ(dims_of(model, layer + "mlp.experts.down_proj_bias"), (Dims{4, 32}));
+  EXPECT_EQ(dims_of(model, layer + "mlp.router.bias"), (Dims{4}));
+  EXPECT_EQ(dims_of(model, layer + "self_attn.sinks"), (Dims{4}));
+  EXPECT_EQ(dims_of(model, layer + "self_attn.o_proj.bias"), (Dims{32}));
+}
+
+const char* const kHunyuan = R"("num_experts": 4, "moe_topk": [2, 2, 2, 2],
+    "moe_intermediate_size": [12, 12, 12, 12], "intermediate_size": 12,
+    "num_shared_expert": [2, 2, 2, 2])";
+
+TEST(FamilyConfig, Hunyuan) {
+  ModelConfig model = good("hunyuan_v1_moe", kHunyuan);
+  EXPECT_EQ(model.attention.qk_norm, QkNormWidth::per_head_rotated);
+  EXPECT_EQ(model.moe.routing, (Router{.top_k = 2, .renorm = Renorm::sum}));
+  EXPECT_EQ(model.moe.expert_ff, 12);
+  EXPECT_EQ(model.moe.shared_ff, 24);
+  EXPECT_EQ(dims_of(model, "model.layers.0.self_attn.query_layernorm.weight"), (Dims{8}));
+  std::string differ = kHunyuan;
+  differ.replace(differ.find("[2, 2"), 5, "[2, 1");
+  expect_refused("hunyuan_v1_moe", differ, "hf.config.type", "\"moe_topk\" must be an integer");
+}
+
+TEST(FamilyConfig, HunyuanStretchesTheBaseByAlpha) {
+  auto scaled = [](const char* scaling) {
+    return std::string(kHunyuan) + R"(, "rope_theta": 100.0, "rope_scaling": )" + scaling;
+  };
+  const RopeConfig rope =
+      good("hunyuan_v1_moe", scaled(R"({"type": "dynamic", "alpha": 8.0, "factor": 1.0})"))
+          .attention.rope;
+  EXPECT_DOUBLE_EQ(rope.theta, 100 * 16) << "8^(8/6)";
+  EXPECT_EQ(rope.scaling, RopeScaling::none);
+  expect_refused("hunyuan_v1_moe", scaled(R"({"type": "dynamic", "factor": 2.0})"),
+                 "hf.config.missing_key", "has no \"alpha\"");
+}
+
 TEST(FamilyConfig, KimiIsADeepseek) {
-  EXPECT_EQ(good("kimi_k2", kDeepseek).names("kv_b", 0), "model.layers.0.self_attn.kv_b_proj.weight");
+  EXPECT_EQ(good("kimi_k2", kDeepseek).names("kv_b", 0),
+            "model.layers.0.self_attn.kv_b_proj.weight");
 }
 
 }  // namespace

@@ -206,6 +206,31 @@ TEST(BuildLatentAttention, EachHeadsRowsAreCutFromTheStoredMatrices) {
             "cast(f32)");
 }
 
+TEST(BuildMoe, ExpertsStoredTransposedAndInterleaved) {
+  ModelConfig model = sample_model();
+  model.moe.expert_biases = true;
+  model.moe.gate_up_order = GateUpOrder::interleaved;
+  for (const char* role : {"experts_gate_up_in_out", "experts_down_in_out", "experts_gate_up_bias",
+                           "experts_down_bias"})
+    model.names.by_role[role] = std::string("{i}.") + role;
+  auto all = views(build(model, sample_options(), "L01.moe"));
+  const std::string both =
+      "@1.experts_gate_up_in_out:bf16[5,8,6] | slice(0, 2, 1) | "
+      "reshape(8, 3, 2) | ";
+  EXPECT_EQ(all.at("experts.2.gate.weight"),
+            both + "slice(2, 0, 1) | reshape(8, 3) | permute(1, 0) | cast(f32)");
+  EXPECT_EQ(all.at("experts.2.up.weight"),
+            both + "slice(2, 1, 1) | reshape(8, 3) | permute(1, 0) | cast(f32)");
+  EXPECT_EQ(all.at("experts.2.down.weight"),
+            "@1.experts_down_in_out:bf16[5,3,8] | slice(0, 2, 1) | reshape(3, 8) | permute(1, 0) | "
+            "cast(f32)");
+  EXPECT_EQ(all.at("experts.2.up.bias"),
+            "@1.experts_gate_up_bias:bf16[5,6] | slice(0, 2, 1) | reshape(3, 2) | slice(1, 1, 1) | "
+            "reshape(3) | cast(f32)");
+  EXPECT_EQ(all.at("experts.2.down.bias"),
+            "@1.experts_down_bias:bf16[5,8] | slice(0, 2, 1) | reshape(8) | cast(f32)");
+}
+
 TEST(BuildMoe, ChoiceBiasStoredAsARow) {
   ModelConfig model = sample_model();
   model.moe.choice_bias = true;

@@ -65,6 +65,27 @@ TEST(ExpertForms, KeepValuesOfAGroupOfExperts) {
     }
 }
 
+// Weights of this size reach both bounds of the clamped activation.
+TEST(ExpertForms, KeepValuesWithBiasesAndTheClampedActivation) {
+  const MoeSizes sizes{
+      .experts = 9, .scale = 5, .biases = true, .activation = Activation::clamped_swiglu};
+  for (const char* pass : kExpertPass)
+    for (Layout layout : kTokenLayouts)
+      for (int64_t count : {1, 3}) {
+        const Shard before = group_shard(sizes, layout, 6, count);
+        expect_same_values(before, run_passes(before, pass, {.bank_channel_limit = 20}));
+      }
+}
+
+TEST(ExpertForms, BiasesPassTheWholePipeline) {
+  const MoeSizes sizes{.experts = 4, .biases = true, .activation = Activation::clamped_swiglu};
+  const Shard before = group_shard(sizes, Layout::channels, 0, 4);
+  for (ExpertForm form : {ExpertForm::unrolled, ExpertForm::bank})
+    for (ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul})
+      expect_same_values(
+          before, run_default(before, {.experts = form, .target = {.projection = projection}}));
+}
+
 TEST(ExpertForms, KeepValuesInHalfPrecision) {
   for (const char* pass : kExpertPass)
     for (Layout layout : kTokenLayouts)

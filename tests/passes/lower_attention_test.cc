@@ -15,18 +15,21 @@ struct Case {
   int64_t kv_heads;
   int64_t tokens;
   int64_t pages = 1;
+  int64_t v_dim = 8;
+  bool sinks = false;
 };
 
 constexpr int64_t kHeads = 6, kHeadDim = 8, kCached = 5;  // rows of a page
 
 Shard attention_shard(const Case& c, DType dtype = DType::f32) {
   Builder b("attn", Form::model);
-  auto tokens = [&](const char* name, int64_t heads) {
-    return b.input(name, token_type(dtype, c.layout, heads * kHeadDim, c.tokens));
+  auto tokens = [&](const char* name, int64_t channels) {
+    return b.input(name, token_type(dtype, c.layout, channels, c.tokens));
   };
   auto plain = [&](const char* name, Dims dims) { return b.input(name, {dtype, std::move(dims)}); };
-  std::vector<ValueId> operands = {tokens("q", kHeads), tokens("k", c.kv_heads),
-                                   tokens("v", c.kv_heads)};
+  std::vector<ValueId> operands = {tokens("q", kHeads * kHeadDim),
+                                   tokens("k", c.kv_heads * kHeadDim),
+                                   tokens("v", c.kv_heads * c.v_dim)};
   if (c.rope != RopeStyle::none) {
     operands.push_back(plain("rope_cos", {c.tokens, c.rope_dims / 2}));
     operands.push_back(plain("rope_sin", {c.tokens, c.rope_dims / 2}));
@@ -36,11 +39,13 @@ Shard attention_shard(const Case& c, DType dtype = DType::f32) {
   operands.push_back(plain("attn_mask", {c.pages, 1, c.tokens, keys}));
   if (c.qk_norm != QkNorm::none)
     for (const char* name : {"q_norm", "k_norm"}) operands.push_back(plain(name, {kHeadDim}));
-  if (c.cache != CacheForm::none)
-    for (const char* name : {"k_cache", "v_cache"})
-      operands.push_back(plain(name, {c.pages, c.kv_heads, cached, kHeadDim}));
+  if (c.cache != CacheForm::none) {
+    operands.push_back(plain("k_cache", {c.pages, c.kv_heads, cached, kHeadDim}));
+    operands.push_back(plain("v_cache", {c.pages, c.kv_heads, cached, c.v_dim}));
+  }
   if (c.cache == CacheForm::blend)
     operands.push_back(plain("kv_write_mask", {c.pages, 1, cached, c.tokens}));
+  if (c.sinks) operands.push_back(plain("sinks", {kHeads}));
   const Attention op{.heads = kHeads,
                      .kv_heads = c.kv_heads,
                      .head_dim = kHeadDim,
@@ -96,6 +101,80 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(RopeStyle::none, RopeStyle::half, RopeStyle::interleaved),
                      testing::Values(QkNorm::none, QkNorm::per_head)),
     case_name);
+
+using ExtraAxes = std::tuple<Layout, AttentionForm, CacheForm>;
+
+class LowerAttentionExtras : public testing::TestWithParam<ExtraAxes> {
+ protected:
+  static void expect_kept(const Case& c) {
+    const Shard before = attention_shard(c);
+    const Shard after = run_passes(before, "lower_attention", {.attention = c.form});
+    EXPECT_EQ(count_ops<Attention>(after), 0u);
+    expect_same_values(before, after);
+  }
+  static Case plain_case(int64_t kv_heads) {
+    const auto [layout, form, cache] = GetParam();
+    return {layout, form, cache, RopeStyle::half, 4, QkNorm::none, kv_heads, 3};
+  }
+};
+
+TEST_P(LowerAttentionExtras, KeepSinks) {
+  for (int64_t kv_heads : {2, 6}) {
+    Case c = plain_case(kv_heads);
+    c.sinks = true;
+    expect_kept(c);
+    if (c.cache != CacheForm::blend) continue;
+    c.pages = 2;
+    expect_kept(c);
+  }
+}
+
+TEST_P(LowerAttentionExtras, KeepTheNormBehindTheRotation) {
+  Case c = plain_case(2);
+  c.qk_norm = QkNorm::per_head_rotated;
+  expect_kept(c);
+}
+
+TEST_P(LowerAttentionExtras, KeepValuesOfAnotherWidth) {
+  for (int64_t kv_heads : {2, 6})
+    for (int64_t v_dim : {3, 11}) {
+      Case c = plain_case(kv_heads);
+      c.v_dim = v_dim;
+      expect_kept(c);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    AllForms, LowerAttentionExtras,
+    testing::Combine(testing::ValuesIn(kTokenLayouts),
+                     testing::Values(AttentionForm::batched, AttentionForm::per_head),
+                     testing::Values(CacheForm::none, CacheForm::append, CacheForm::blend)));
+
+// A sink takes its share of the softmax, and the norm stands on its own side of the rotation.
+TEST(AttentionExtras, Matter) {
+  const Case c{Layout::rows,
+               AttentionForm::batched,
+               CacheForm::none,
+               RopeStyle::half,
+               4,
+               QkNorm::per_head,
+               2,
+               3};
+  Case rotated = c, with_sinks = c;
+  rotated.qk_norm = QkNorm::per_head_rotated;
+  with_sinks.sinks = true;
+  const Shard before = attention_shard(c), after = attention_shard(rotated);
+  const std::vector<Tensor> inputs = seeded_inputs(before, 3);
+  const Tensor plain = outputs_of(before, inputs)[0];
+  EXPECT_GT(relative_l2(outputs_of(after, inputs)[0].data, plain.data), 1e-3);
+  std::vector<Tensor> more = inputs;
+  more.push_back({{DType::f32, {kHeads}}, std::vector<float>(kHeads, -100)});
+  const Shard sunk = attention_shard(with_sinks);
+  EXPECT_LE(relative_l2(outputs_of(sunk, more)[0].data, plain.data), 1e-6) << "no share";
+  more.back().data.assign(kHeads, 100);
+  const Tensor nothing = outputs_of(sunk, more)[0];
+  for (float value : nothing.data) EXPECT_NEAR(value, 0, 1e-6) << "all of it";
+}
 
 using PagedAxes = std::tuple<Layout, AttentionForm, int64_t>;
 

@@ -7,18 +7,29 @@ namespace moec {
 
 struct MoeSizes {
   int64_t experts = 8, width = 12, inner = 10, tokens = 5;
+  double scale = 0.5;  // of the weights
+  bool biases = false;
+  Activation activation = Activation::silu;
 };
 
-// The weights of `count` experts in the order of soft_moe's operands.
+// The weights (and biases) of `count` experts in the order of soft_moe's operands.
 inline void append_expert_weights(Builder& b, const MoeSizes& sizes, DType dtype, int64_t first,
                                   int64_t count, std::vector<ValueId>& operands) {
   for (int64_t e = first; e < first + count; ++e) {
     Builder::NameScope scope(b, "experts." + std::to_string(e));
     const auto seed = static_cast<uint64_t>(100 * e);
     const Dims in{sizes.inner, sizes.width}, out{sizes.width, sizes.inner};
-    operands.push_back(seeded_weight(b, seed, dtype, in, 0.5, "gate.weight"));
-    operands.push_back(seeded_weight(b, seed + 1, dtype, in, 0.5, "up.weight"));
-    operands.push_back(seeded_weight(b, seed + 2, dtype, out, 0.5, "down.weight"));
+    operands.push_back(seeded_weight(b, seed, dtype, in, sizes.scale, "gate.weight"));
+    operands.push_back(seeded_weight(b, seed + 1, dtype, in, sizes.scale, "up.weight"));
+    operands.push_back(seeded_weight(b, seed + 2, dtype, out, sizes.scale, "down.weight"));
+  }
+  if (!sizes.biases) return;
+  for (int64_t e = first; e < first + count; ++e) {
+    Builder::NameScope scope(b, "experts." + std::to_string(e));
+    const auto seed = static_cast<uint64_t>(100 * e);
+    operands.push_back(seeded_weight(b, seed + 3, dtype, {sizes.inner}, 1, "gate.bias"));
+    operands.push_back(seeded_weight(b, seed + 4, dtype, {sizes.inner}, 1, "up.bias"));
+    operands.push_back(seeded_weight(b, seed + 5, dtype, {sizes.width}, 1, "down.bias"));
   }
 }
 
@@ -31,7 +42,8 @@ inline Shard moe_shard(const MoeSizes& sizes, Layout layout, const Router& route
   ValueId routing = b.emit(router, {b.linear(x, gate, "logits")}, "routing");
   std::vector<ValueId> operands = {x, routing};
   append_expert_weights(b, sizes, dtype, 0, sizes.experts, operands);
-  ValueId moe = b.emit(SoftMoe{.experts = sizes.experts}, operands, "moe");
+  const SoftMoe op{.experts = sizes.experts, .activation = sizes.activation};
+  ValueId moe = b.emit(op, operands, "moe");
   b.output("moe_out", b.add(x, moe, "residual"));
   return b.finish();
 }
@@ -44,7 +56,7 @@ inline Shard group_shard(const MoeSizes& sizes, Layout layout, int64_t first, in
   ValueId routing = b.input("routing", token_type(dtype, layout, sizes.experts, sizes.tokens));
   std::vector<ValueId> operands = {x, routing};
   append_expert_weights(b, sizes, dtype, first, count, operands);
-  const SoftMoe moe{.experts = count, .first_expert = first};
+  const SoftMoe moe{.experts = count, .first_expert = first, .activation = sizes.activation};
   b.output("moe_out", b.emit(moe, operands, "moe"));
   return b.finish();
 }
