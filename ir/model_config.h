@@ -107,6 +107,22 @@ struct TensorNames {
   bool has(std::string_view role) const { return by_role.find(role) != by_role.end(); }
 };
 
+// How a checkpoint stores the matrices of linear maps, as its config says it. Which tensors are
+// stored so, their own types tell.
+//   plain       f32, f16 or bf16
+//   fp8_blocks  f8_e4m3, and beside each tensor NAME one factor for each block of it,
+//   NAME_scale_inv mxfp4       pairs of e2m1 in a byte, and one power of two for each 32 of them
+enum class WeightCoding : uint8_t { plain, fp8_blocks, mxfp4 };
+constexpr std::array<std::string_view, 3> enum_names(WeightCoding) {
+  return {"plain", "fp8_blocks", "mxfp4"};
+}
+
+struct StoredWeights {
+  WeightCoding coding = WeightCoding::plain;
+  Dims block;  // of fp8_blocks: rows and columns with one factor
+  bool operator==(const StoredWeights&) const = default;
+};
+
 struct ModelConfig {
   std::string family;  // model_type
   int64_t hidden = 0, vocab = 0, max_positions = 0;
@@ -120,6 +136,7 @@ struct ModelConfig {
   AttentionConfig attention;
   MoeConfig moe;  // experts = 0: no MoE layer
   std::vector<LayerConfig> layers;
+  StoredWeights stored;
   int64_t left_out_layers = 0;  // that follow `layers` in the checkpoint (models/first_layers.h)
   TensorNames names;
 };

@@ -7,14 +7,13 @@
 
 #include "ir/invariant.h"
 #include "models/shard_scope.h"
+#include "models/stored_view.h"
 
 namespace moec {
 
 WeightView ShardScope::stored(std::string_view role, int64_t expert) const {
   std::string name = model().names(role, decl.layer, expert);
-  const TensorRange* range = plan.weights.find(name);
-  MOEC_CHECK(range != nullptr, "the plan has no tensor {}", name);
-  return tensor_view(std::move(name), range->type);
+  return stored_view(plan.weights, model().stored, std::move(name));
 }
 
 ValueId ShardScope::weight(WeightView view, std::string name) {

@@ -7,6 +7,7 @@
 #include "models/check_model.h"
 #include "models/cut_shards.h"
 #include "models/needed_tensors.h"
+#include "models/stored_view.h"
 #include "models/wildcard.h"
 
 namespace moec {
@@ -53,7 +54,8 @@ Status check_options(const ModelConfig& model, const BuildOptions& options) {
   return check_context(model, options);
 }
 
-Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
+Status check_tensor(const WeightTable& weights, const StoredWeights& stored,
+                    const NeededTensor& tensor) {
   const TensorRange* found = weights.find(tensor.name);
   Place place{.tensor = tensor.name};
   if (found == nullptr)
@@ -64,6 +66,8 @@ Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
                 fmt::format("\"{}\" is {}, expected {}", tensor.name, to_string(found->type.dims),
                             to_string(tensor.dims)),
                 {}, place);
+  if (const std::optional<NeededTensor> factors = needed_factors(weights, stored, tensor))
+    return check_tensor(weights, stored, *factors);
   return {};
 }
 
@@ -206,7 +210,8 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
   Diagnostics findings = check_model(model);
   if (!findings.empty()) return fail(std::move(findings));
   MOEC_TRY(check_options(model, options));
-  for (const NeededTensor& tensor : needed_tensors(model)) MOEC_TRY(check_tensor(weights, tensor));
+  for (const NeededTensor& tensor : needed_tensors(model))
+    MOEC_TRY(check_tensor(weights, model.stored, tensor));
 
   Plan plan;
   plan.model = std::move(model);
@@ -214,8 +219,7 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
   plan.build = std::move(options);
   Planner(plan).run();
   std::string embed = plan.model.names("embed");
-  const Type& type = plan.weights.find(embed)->type;
-  WeightView rows = tensor_view(embed, type);
+  WeightView rows = stored_view(plan.weights, plan.model.stored, embed);
   // Scaled in f32: the stored type may be narrower than both the factor and the shards' type.
   if (plan.model.embedding_scale != 1)
     rows = then(then(std::move(rows), CastStep{DType::f32}), ScaleStep{plan.model.embedding_scale});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/needed_tensors.h"
+
 namespace moec {
 namespace {
 
@@ -78,10 +80,8 @@ class Reporter {
   }
 
   void describe_model() {
-    for (const auto& [name, range] : plan_.weights.tensors)
-      report_.parameters += range.type.elements();
-    for (const IgnoredWeight& ignored : plan_.ignored)
-      report_.parameters -= plan_.weights.find(ignored.tensor)->type.elements();
+    for (const NeededTensor& tensor : needed_tensors(plan_.model))
+      report_.parameters += Type{DType::f32, tensor.dims}.elements();
     if (elements_.expert > 0) report_.groups = expert_groups(plan_.model.moe.experts, plan_.build);
     report_.expert_bytes = bytes(elements_.expert);
     const int64_t element = dtype_bytes(plan_.build.dtype);

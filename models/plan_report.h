@@ -26,7 +26,7 @@ struct TokenCost {
 };
 
 struct PlanReport {
-  int64_t parameters = 0;                      // of the checkpoint, what is ignored left out
+  int64_t parameters = 0;  // of the model: elements of the tensors that it needs
   WeightStorage storage = WeightStorage::f32;  // that weights are counted as
   std::vector<KindReport> kinds;               // that the plan has, in the order of ShardKind
   std::vector<int64_t> groups;                 // experts of each shard of an MoE layer

@@ -6,6 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "frontends/hf/checkpoint.h"
+
 namespace moec {
 namespace {
 
@@ -37,6 +39,14 @@ void print_kinds(const PlanReport& report) {
                kind.shards, decimal_bytes(kind.largest_bytes), decimal_bytes(kind.total_bytes),
                describe_budget(kind), decimal_bytes(kind.peak_activation_bytes),
                decimal_bytes(kind.resident_bytes));
+}
+
+std::string describe_storage(const StoredWeights& stored) {
+  if (!is_readable(stored))
+    return fmt::format("the checkpoint stores its experts as {}: it can be planned, not exported",
+                       enum_name(stored.coding));
+  return fmt::format("the checkpoint stores matrices as {} of {}", enum_name(stored.coding),
+                     fmt::join(stored.block, " x "));
 }
 
 void print_cuts(const PlanOutput& output) {
@@ -124,6 +134,8 @@ void print_plan(const PlanOutput& output) {
              model.layers.size());
   fmt::print("for {}: weights counted as {}, token widths {}, context {}\n\n", output.target,
              enum_name(report.storage), fmt::join(build.tokens, " "), build.context);
+  if (model.stored.coding != WeightCoding::plain)
+    fmt::print("{}\n\n", describe_storage(model.stored));
   print_kinds(report);
   fmt::print("\n");
   print_cuts(output);
@@ -145,6 +157,7 @@ ordered_json plan_json(const PlanOutput& output) {
                        {"parameters", report.parameters},
                        {"target", output.target},
                        {"counted_as", enum_name(report.storage)},
+                       {"stored_as", enum_name(output.plan.model.stored.coding)},
                        {"tokens", build.tokens},
                        {"context", build.context},
                        {"shards", kinds_json(report)},

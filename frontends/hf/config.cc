@@ -8,6 +8,7 @@
 
 #include "frontends/hf/config_reader.h"
 #include "frontends/hf/config_rope.h"
+#include "frontends/hf/config_storage.h"
 #include "models/check_model.h"
 #include "models/rope.h"
 
@@ -204,6 +205,7 @@ ModelConfig read_model(ConfigReader& reader) {
   model.layers.resize(static_cast<size_t>(reader.integer("layers")));
   read_moe_layers(reader, model);
   read_windows(reader, model);
+  model.stored = read_storage(reader);
   model.names = first_names(reader.family());
   if (model.tied_head && model.names.has("lm_head"))
     model.names.ignored.push_back(model.names("lm_head"));

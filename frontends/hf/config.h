@@ -26,7 +26,8 @@ struct HfConfig {
 //   hf.config.conflict           two aliases with different values
 //   hf.config.unsupported_value  a known value that the family does not take
 //   hf.config.unknown_activation, hf.config.unknown_score, hf.config.unknown_rope,
-//   hf.config.unknown_layer_type each with the known ones
+//   hf.config.unknown_layer_type, hf.config.unknown_choice, hf.config.unknown_storage
+//                                each with the known ones
 //   hf.config.layer_types, hf.config.window
 // Warning: hf.config.rope_factor, when a YaRN factor is not the ratio of the lengths given beside
 // it (the factor is used).

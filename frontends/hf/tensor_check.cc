@@ -7,6 +7,7 @@
 #include "ir/nearest.h"
 #include "models/json.h"
 #include "models/needed_tensors.h"
+#include "models/stored_view.h"
 
 namespace moec {
 namespace {
@@ -91,7 +92,9 @@ class TensorChecker {
           fmt::format("the {} of this model must be {}, found {}", tensor.role,
                       to_string(tensor.dims), to_string(found->type.dims)),
           "config.json and the weights do not belong together.", place);
-    if (!is_float(found->type.dtype))
+    if (const auto factors = needed_factors(weights_.table, model_.stored, tensor))
+      check(*factors);
+    else if (!is_float(found->type.dtype))
       add("hf.tensor.dtype",
           fmt::format("it is stored as {}; weights must be F32, F16 or BF16",
                       dtype_name(found->type.dtype)),

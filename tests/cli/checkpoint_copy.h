@@ -17,8 +17,10 @@ class CheckpointCopy {
  public:
   using Json = nlohmann::ordered_json;
 
-  explicit CheckpointCopy(const std::string& golden_case = "mixtral_a")
-      : folder_(fresh_folder("checkpoint")) {
+  // A test with several copies gives each a name.
+  explicit CheckpointCopy(const std::string& golden_case = "mixtral_a",
+                          const std::string& name = "checkpoint")
+      : folder_(fresh_folder(name)) {
     for (const auto& entry : std::filesystem::directory_iterator(checkpoint_of(golden_case)))
       if (entry.path().filename() != "golden.safetensors")
         std::filesystem::copy(entry.path(), folder_ + "/" + entry.path().filename().string());

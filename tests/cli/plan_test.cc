@@ -83,6 +83,13 @@ TEST(Plan, OfACheckpointFolderAndOfItsConfigAreTheSame) {
   EXPECT_EQ(folder, config);
 }
 
+TEST(Plan, TellsHowTheCheckpointStoresItsMatrices) {
+  EXPECT_EQ(plan_json("olmoe-1b-7b", {})["stored_as"], "plain");
+  EXPECT_EQ(plan_json("deepseek-v3", {})["stored_as"], "fp8_blocks");
+  EXPECT_THAT(plan("deepseek-v3").out, HasSubstr("stores matrices as fp8_blocks of 128 x 128"));
+  EXPECT_THAT(plan("gpt-oss-20b").out, HasSubstr("as mxfp4: it can be planned, not exported"));
+}
+
 TEST(Plan, AShardAboveItsBudgetExitsWithOne) {
   const Outcome outcome = plan("mixtral-8x22b", {"--target", "ane"});
   EXPECT_EQ(outcome.exit_code, kExitFellShort) << outcome.err;
