@@ -100,8 +100,9 @@ TEST(Family, MissingPartsAreNamed) {
 }
 
 TEST(Family, UnknownAxisValuesAreNamedWithTheKnownOnes) {
-  expect_refused("\"full\"", "\"wide\"", "family.unknown_value",
-                 "the axis \"qk_norm\" has no value \"wide\"; known: none, per_head, full");
+  expect_refused(
+      "\"full\"", "\"wide\"", "family.unknown_value",
+      "the axis \"qk_norm\" has no value \"wide\"; known: none, per_head, per_head_rotated, full");
 }
 
 TEST(Family, TypesAreChecked) {
