@@ -51,7 +51,7 @@ LIBRARIES = {
     "xxh_x86dispatch.h": ["backends/files"],
     "immintrin.h": ["backends/weights"],
     "cpuid.h": ["backends/weights"],
-    "openssl/": ["backends/onnx"],
+    "openssl/": ["backends/files"],
     "dlfcn.h": [],
     "gtest/": [],
     "gmock/": [],

@@ -122,10 +122,12 @@ std::string serialize(const mlmodel::Model& model) {
 }
 
 Result<EmittedFile> write_text(const Package& package, const std::string& name, const char* path,
-                               std::string_view bytes) {
-  MOEC_ASSIGN(OutputFile file, write_synced(package / path, bytes));
+                               std::string_view bytes, bool sha256) {
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(package / path, bytes.size(), sha256));
+  MOEC_TRY(file.write(std::as_bytes(std::span(bytes))));
+  MOEC_TRY(file.close());
   MOEC_TRY(file.publish());
-  return EmittedFile{name + "/" + path, file.bytes(), file.digest()};
+  return EmittedFile{name + "/" + path, file.bytes(), file.digest(), file.sha256()};
 }
 
 // The weight files of a shard's packages. Those of the same content are one file under several
@@ -167,17 +169,18 @@ class WeightFiles {
 
 // Returns the model's file; the others are added to the report.
 Result<EmittedFile> write_package(const Prepared& prepared, const Package& package,
-                                  WeightFiles& files, EmitReport& report) {
+                                  const EmitOptions& options, WeightFiles& files,
+                                  EmitReport& report) {
   const bool has_weights = !prepared.layout.empty();
   if (has_weights) {
     MOEC_ASSIGN(EmittedFile blobs, files.write(prepared.layout, package / kWeightPath));
     blobs.path = prepared.name + "/" + kWeightPath;
     report.data.push_back(std::move(blobs));
   }
-  MOEC_ASSIGN(EmittedFile manifest,
-              write_text(package, prepared.name, kManifestPath, package_manifest(has_weights)));
+  MOEC_ASSIGN(EmittedFile manifest, write_text(package, prepared.name, kManifestPath,
+                                               package_manifest(has_weights), options.sha256));
   report.data.push_back(std::move(manifest));
-  return write_text(package, prepared.name, kModelPath, serialize(prepared.model));
+  return write_text(package, prepared.name, kModelPath, serialize(prepared.model), options.sha256);
 }
 
 }  // namespace
@@ -208,7 +211,7 @@ Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightR
     MOEC_ASSIGN(Package folder,
                 Package::create((fs::path(options.folder) / package.name).string()));
     packages.push_back(std::move(folder));
-    MOEC_ASSIGN(EmittedFile model, write_package(package, packages.back(), files, report));
+    MOEC_ASSIGN(EmittedFile model, write_package(package, packages.back(), options, files, report));
     models.push_back(std::move(model));
   }
   for (Package& package : packages) MOEC_TRY(package.publish());

@@ -9,6 +9,7 @@
 
 #include "backends/files/digest.h"
 #include "backends/files/output_file.h"
+#include "backends/files/sync_tree.h"
 #include "backends/files/write_error.h"
 
 namespace moec {
@@ -93,8 +94,7 @@ Package::~Package() {
 }
 
 Status Package::publish() {
-  for (const char* folder : {"/Data/com.apple.CoreML", "/Data", ""})
-    sync_folder(temporary() + folder);
+  MOEC_TRY(sync_tree(temporary()));
   if (const std::error_code error = replace(temporary(), final_path_))
     return write_error(error.value(), "replace", final_path_);
   sync_folder(fs::path(final_path_).parent_path().string());

@@ -35,7 +35,7 @@ class Package {
   // Where a file of the package is to be written now.
   std::string operator/(const char* path) const { return temporary() + "/" + path; }
 
-  // Renames the folder; its files must be complete and synced. Errors as above.
+  // Flushes the folder and renames it; its files must be complete. Errors as above.
   Status publish();
 
  private:

@@ -55,8 +55,9 @@ uint32_t blob_bits(BlobDType dtype) {
   return 0;
 }
 
-Result<BlobWriter> BlobWriter::create(std::string path, uint32_t blobs, uint64_t file_bytes) {
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(std::move(path), file_bytes));
+Result<BlobWriter> BlobWriter::create(std::string path, uint32_t blobs, uint64_t file_bytes,
+                                      bool sha256) {
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(std::move(path), file_bytes, sha256));
   Head head{};
   put<uint32_t>(head, 0, blobs);
   put<uint32_t>(head, 4, 2);
@@ -78,7 +79,7 @@ Status BlobWriter::begin(BlobDType dtype, uint64_t elements) {
 }
 
 Status BlobWriter::publish() {
-  MOEC_TRY(file_.sync());
+  MOEC_TRY(file_.close());
   return file_.publish();
 }
 
@@ -86,7 +87,8 @@ Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& we
                                 const EmitOptions& options, const std::string& path,
                                 EmitReport& report) {
   const auto count = static_cast<uint32_t>(layout.entries().size());
-  MOEC_ASSIGN(BlobWriter blobs, BlobWriter::create(path, count, layout.file_bytes()));
+  MOEC_ASSIGN(BlobWriter blobs,
+              BlobWriter::create(path, count, layout.file_bytes(), options.sha256));
   const DataLayout::Entry* writing = nullptr;
   auto sink = [&](std::span<const std::byte> tile) -> Status {
     if (options.on_weight)
@@ -112,7 +114,7 @@ Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& we
     add_tensor(entry, stream, report);
   }
   MOEC_TRY(blobs.publish());
-  return EmittedFile{{}, blobs.file().bytes(), blobs.file().digest()};
+  return EmittedFile{{}, blobs.file().bytes(), blobs.file().digest(), blobs.file().sha256()};
 }
 
 }  // namespace moec

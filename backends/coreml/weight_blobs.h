@@ -28,13 +28,14 @@ uint32_t blob_bits(BlobDType dtype);
 class BlobWriter {
  public:
   // Errors are those of OutputFile.
-  static Result<BlobWriter> create(std::string path, uint32_t blobs, uint64_t file_bytes);
+  static Result<BlobWriter> create(std::string path, uint32_t blobs, uint64_t file_bytes,
+                                   bool sha256 = false);
 
   // Starts the next blob. Exactly its data must be written before the next one.
   Status begin(BlobDType dtype, uint64_t elements);
   Status write(std::span<const std::byte> bytes) { return file_.write(bytes); }
 
-  // Flushes and gives the file its name.
+  // Gives the file its name; its package is flushed as a whole.
   Status publish();
   const OutputFile& file() const { return file_; }
 

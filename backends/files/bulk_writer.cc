@@ -85,19 +85,21 @@ class DirectFile {
 // Pieces are used in turn: number n lies in slot n % kPieces until it was written and observed.
 struct BulkWriter::Impl {
   DirectFile file;
-  Observer observer;
+  std::vector<Observer> observers;
   std::array<Piece, kPieces> pieces;
   size_t in_last = 0;  // bytes in the piece that the caller fills
 
   std::mutex mutex;
   std::condition_variable writable, observable, room;
-  uint64_t filled = 0, to_write = 0, to_observe = 0;  // pieces
-  std::array<int, kPieces> users{};                   // of each slot: who is not done with it
+  uint64_t filled = 0, to_write = 0;    // pieces
+  std::vector<uint64_t> to_observe;     // by each observer
+  std::array<size_t, kPieces> users{};  // of each slot: who is not done with it
   bool ended = false;
   int error = 0;
   std::vector<std::thread> threads;
 
-  Impl(int fd, Observer observer_in) : file(fd), observer(std::move(observer_in)) {}
+  Impl(int fd, std::vector<Observer> observers_in)
+      : file(fd), observers(std::move(observers_in)), to_observe(observers.size()) {}
 
   std::span<const std::byte> piece(uint64_t number) const {
     return {pieces[number % kPieces].get(), kPieceBytes};
@@ -106,12 +108,12 @@ struct BulkWriter::Impl {
   void hand_over() {
     {
       const std::lock_guard lock(mutex);
-      users[filled % kPieces] = observer ? 2 : 1;
+      users[filled % kPieces] = 1 + observers.size();
       ++filled;
       in_last = 0;
     }
     writable.notify_one();
-    observable.notify_one();
+    observable.notify_all();
     if (threads.empty()) start();
   }
 
@@ -121,9 +123,10 @@ struct BulkWriter::Impl {
     file.begin_direct();
     for (size_t i = 0; i < kWriters; ++i)
       threads.emplace_back([this] { follow(writable, to_write, [this](auto n) { write(n); }); });
-    if (observer)
-      threads.emplace_back(
-          [this] { follow(observable, to_observe, [this](auto n) { observer(piece(n)); }); });
+    for (size_t i = 0; i < observers.size(); ++i)
+      threads.emplace_back([this, i] {
+        follow(observable, to_observe[i], [this, i](auto n) { observers[i](piece(n)); });
+      });
   }
 
   // Does full pieces, `next` being the number of the next one, until no more will come.
@@ -173,8 +176,8 @@ struct BulkWriter::Impl {
   }
 };
 
-BulkWriter::BulkWriter(int fd, Observer observer)
-    : impl_(std::make_unique<Impl>(fd, std::move(observer))) {}
+BulkWriter::BulkWriter(int fd, std::vector<Observer> observers)
+    : impl_(std::make_unique<Impl>(fd, std::move(observers))) {}
 
 BulkWriter::~BulkWriter() { impl_->end(); }
 
@@ -196,7 +199,7 @@ int BulkWriter::finish() {
   const std::span rest = impl_->piece(impl_->filled).first(std::exchange(impl_->in_last, 0));
   if (rest.empty()) return impl_->error;
   if (impl_->error == 0) impl_->error = impl_->file.write_tail(rest, impl_->filled * kPieceBytes);
-  if (impl_->observer) impl_->observer(rest);
+  for (const Observer& observer : impl_->observers) observer(rest);
   return impl_->error;
 }
 

@@ -11,8 +11,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <vector>
 
+#include "backends/files/sha.h"
 #include "ir/invariant.h"
 
 namespace moec {
@@ -40,7 +43,8 @@ std::string Digest::hex() const {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-static Status feed(Digest& digest, int fd, const std::string& path) {
+static Status feed(int fd, const std::string& path,
+                   const std::function<void(std::span<const std::byte>)>& take) {
   std::vector<std::byte> piece(1 << 20);
   for (;;) {
     ssize_t got = ::read(fd, piece.data(), piece.size());
@@ -49,20 +53,30 @@ static Status feed(Digest& digest, int fd, const std::string& path) {
       return fail("digest.read", fmt::format("cannot read: {}", std::strerror(errno)),
                   "check the disk and the file's permissions", {.file = path});
     if (got == 0) return {};
-    digest.update({piece.data(), static_cast<size_t>(got)});
+    take({piece.data(), static_cast<size_t>(got)});
   }
 }
 
 Result<std::string> digest_file(const std::string& path) {
+  MOEC_ASSIGN(FileDigests digests, digest_file(path, false));
+  return std::move(digests.xxh3);
+}
+
+Result<FileDigests> digest_file(const std::string& path, bool sha256) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return fail("digest.open", fmt::format("cannot open: {}", std::strerror(errno)),
                 "check that the file exists and can be read", {.file = path});
   Digest digest;
-  Status fed = feed(digest, fd, path);
+  std::optional<Sha> sha;
+  if (sha256) sha.emplace(ShaKind::sha256);
+  Status fed = feed(fd, path, [&](std::span<const std::byte> bytes) {
+    digest.update(bytes);
+    if (sha) sha->update(bytes);
+  });
   ::close(fd);
   if (!fed) return fail(std::move(fed.error()));
-  return digest.hex();
+  return FileDigests{digest.hex(), sha ? sha->finish_hex() : std::string()};
 }
 
 bool is_digest(std::string_view text) {

@@ -28,6 +28,13 @@ class Digest {
 // Reads the file in pieces of 1 MiB. Fails with "digest.open" or "digest.read".
 Result<std::string> digest_file(const std::string& path);
 
+// Both digests of the file, in one pass: SHA-256 (sha.h) only with `sha256`, else empty. Errors as
+// digest_file().
+struct FileDigests {
+  std::string xxh3, sha256;
+};
+Result<FileDigests> digest_file(const std::string& path, bool sha256);
+
 bool is_digest(std::string_view text);
 
 }  // namespace moec

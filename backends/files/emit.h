@@ -26,6 +26,7 @@ struct EmitOptions {
   size_t tile_bytes = kDefaultTileBytes;
   // Protobuf cannot hold a message of 2 GiB.
   uint64_t graph_byte_limit = (uint64_t{1} << 31) - 1;
+  bool sha256 = false;  // of each file, besides its xxh3
   // Told the number of payload bytes each time some were written. A failure ends the emission and
   // is handed on.
   std::function<Status(uint64_t bytes)> on_progress;
@@ -39,6 +40,7 @@ struct EmittedFile {
   std::string path;  // relative to the folder: "moe/L00.g1.data"
   uint64_t bytes = 0;
   std::string digest;  // xxh3-128, 32 lower-case hex digits
+  std::string sha256;  // 64 lower-case hex digits, where it was asked for
   bool operator==(const EmittedFile&) const = default;
 };
 

@@ -8,10 +8,13 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "backends/files/bulk_writer.h"
 #include "backends/files/digest.h"
+#include "backends/files/sha.h"
 #include "backends/files/write_error.h"
 #include "ir/invariant.h"
 
@@ -48,15 +51,17 @@ struct OutputFile::Impl {
   int fd = -1;
   uint64_t bytes = 0, expected = 0;
   Digest digest;
+  std::optional<Sha> sha;
+  std::string sha256;
   std::unique_ptr<BulkWriter> writer;  // as long as the file is open
-  bool synced = false, published = false;
+  bool closed = false, published = false;
 
   Impl() = default;
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
     writer.reset();
-    const bool created = fd >= 0 || synced;
+    const bool created = fd >= 0 || closed;
     if (fd >= 0) ::close(fd);
     if (created && !published) ::unlink(temporary.c_str());
   }
@@ -67,7 +72,7 @@ OutputFile::OutputFile(OutputFile&&) noexcept = default;
 OutputFile& OutputFile::operator=(OutputFile&&) noexcept = default;
 OutputFile::~OutputFile() = default;
 
-Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_bytes,
+Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_bytes, bool sha256,
                                       Observer observer) {
   MOEC_TRY(create_folders(final_path));
   auto impl = std::make_unique<Impl>();
@@ -78,7 +83,13 @@ Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_
   if (impl->fd < 0) return write_error(errno, "create", impl->temporary);
   MOEC_TRY(reserve(impl->fd, expected_bytes, impl->path));
   impl->expected = expected_bytes;
-  impl->writer = std::make_unique<BulkWriter>(impl->fd, std::move(observer));
+  std::vector<BulkWriter::Observer> observers;
+  if (observer) observers.push_back(std::move(observer));
+  if (sha256) {
+    impl->sha.emplace(ShaKind::sha256);
+    observers.push_back([sha = &*impl->sha](auto bytes) { sha->update(bytes); });
+  }
+  impl->writer = std::make_unique<BulkWriter>(impl->fd, std::move(observers));
   return OutputFile(std::move(impl));
 }
 
@@ -98,21 +109,36 @@ Status OutputFile::pad_to(uint64_t position) {
   return {};
 }
 
-Status OutputFile::sync() {
+Status OutputFile::finish() {
   if (const int error = impl_->writer->finish()) return write_error(error, "write", impl_->path);
   impl_->writer.reset();
+  if (impl_->sha) impl_->sha256 = impl_->sha->finish_hex();
   if (impl_->bytes < impl_->expected &&
       ::ftruncate(impl_->fd, static_cast<off_t>(impl_->bytes)) != 0)
     return write_error(errno, "cut", impl_->path);
+  return {};
+}
+
+Status OutputFile::sync() {
+  MOEC_TRY(finish());
   if (::fsync(impl_->fd) != 0) return write_error(errno, "flush", impl_->path);
-  impl_->synced = true;
+  return close_file();
+}
+
+Status OutputFile::close() {
+  MOEC_TRY(finish());
+  return close_file();
+}
+
+Status OutputFile::close_file() {
+  impl_->closed = true;
   // From here on the temporary file is known by name only.
   if (::close(std::exchange(impl_->fd, -1)) != 0) return write_error(errno, "close", impl_->path);
   return {};
 }
 
 Status OutputFile::publish() {
-  MOEC_CHECK(impl_->synced, "{} is published before it was synced", impl_->path);
+  MOEC_CHECK(impl_->closed, "{} is published before it was closed", impl_->path);
   if (::rename(impl_->temporary.c_str(), impl_->path.c_str()) != 0)
     return write_error(errno, "rename to", impl_->path);
   impl_->published = true;
@@ -123,9 +149,10 @@ const std::string& OutputFile::path() const { return impl_->path; }
 uint64_t OutputFile::bytes() const { return impl_->bytes; }
 
 std::string OutputFile::digest() const { return impl_->digest.hex(); }
+const std::string& OutputFile::sha256() const { return impl_->sha256; }
 
-Result<OutputFile> write_synced(std::string final_path, std::string_view bytes) {
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(std::move(final_path), bytes.size()));
+Result<OutputFile> write_synced(std::string final_path, std::string_view bytes, bool sha256) {
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(std::move(final_path), bytes.size(), sha256));
   MOEC_TRY(file.write(std::as_bytes(std::span(bytes))));
   MOEC_TRY(file.sync());
   return file;

@@ -21,11 +21,11 @@ class OutputFile {
  public:
   // Creates missing folders and reserves `expected_bytes` on disk where the file system can, so
   // that a full disk is found before the first byte. Errors: those of write_error.h, each naming
-  // the path. The observer, if there is one, gets
+  // the path. With `sha256` that digest is computed as well. The observer, if there is one, gets
   // all bytes in order on a thread of its own; sync() returns after its last call.
   using Observer = std::function<void(std::span<const std::byte> bytes)>;
   static Result<OutputFile> create(std::string final_path, uint64_t expected_bytes,
-                                   Observer observer = nullptr);
+                                   bool sha256 = false, Observer observer = nullptr);
 
   OutputFile(OutputFile&&) noexcept;
   OutputFile& operator=(OutputFile&&) noexcept;
@@ -39,21 +39,28 @@ class OutputFile {
 
   // Waits for all writes, flushes to the device and closes; nothing can be written any more.
   Status sync();
-  // Renames to the final name. After sync().
+  // The same without the flush, for a file of a folder that is flushed as a whole (sync_tree.h).
+  Status close();
+  // Renames to the final name. After sync() or close().
   Status publish();
 
   const std::string& path() const;  // the final path
   uint64_t bytes() const;           // written so far
   std::string digest() const;       // xxh3-128 of the bytes so far, 32 lower-case hex digits
+  // After sync() or close(): 64 lower-case hex digits, or empty where it was not asked for.
+  const std::string& sha256() const;
 
  private:
   struct Impl;
   explicit OutputFile(std::unique_ptr<Impl> impl);
+  Status finish();
+  Status close_file();
   std::unique_ptr<Impl> impl_;
 };
 
 // A small file in one go: complete and synced under its temporary name, or published as well.
-Result<OutputFile> write_synced(std::string final_path, std::string_view bytes);
+Result<OutputFile> write_synced(std::string final_path, std::string_view bytes,
+                                bool sha256 = false);
 Status write_file(const std::string& final_path, std::string_view bytes);
 
 // Makes the renames in a folder last through a power cut; does what the file system allows.

@@ -48,6 +48,7 @@ void each_field(Is<FileRef> auto& self, auto&& f) {
   f("path", self.path);
   f("bytes", self.bytes);
   f("digest", self.digest);
+  f("sha256", self.sha256);
 }
 
 void each_field(Is<TableFile> auto& self, auto&& f) {

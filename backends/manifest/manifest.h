@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Raised when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 4;
+inline constexpr int64_t kSchemaVersion = 5;
 
 struct Tool {
   std::string name, version;
@@ -61,6 +61,7 @@ struct FileRef {
   std::string path;  // relative to the manifest's folder
   int64_t bytes = 0;
   std::string digest;
+  std::string sha256;  // empty unless asked for
   bool operator==(const FileRef&) const = default;
 };
 

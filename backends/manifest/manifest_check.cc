@@ -5,6 +5,7 @@
 #include <set>
 
 #include "backends/files/digest.h"
+#include "backends/files/sha.h"
 #include "backends/manifest/check_parts.h"
 
 namespace moec {
@@ -33,6 +34,8 @@ void check_files(const Manifest& manifest, Findings& findings) {
                      "the path \"{}\" is named twice", file.path);
     findings.require(is_digest(file.digest), "manifest.digest", shard,
                      "the digest \"{}\" of {} is not 32 hex digits", file.digest, file.path);
+    findings.require(file.sha256.empty() || is_sha256(file.sha256), "manifest.digest", shard,
+                     "the SHA-256 \"{}\" of {} is not 64 hex digits", file.sha256, file.path);
     findings.require(file.bytes >= 0, "manifest.number", shard, "{} has {} bytes", file.path,
                      file.bytes);
   });

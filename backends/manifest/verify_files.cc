@@ -32,13 +32,19 @@ void verify_file(const manifest::FileRef& file, const std::string& shard, const 
         "manifest.size_changed",
         fmt::format("the file has {} bytes, the manifest says {}", info.st_size, file.bytes));
   if (!digests) return;
-  Result<std::string> digest = digest_file(path);
-  if (!digest) {
-    findings.insert(findings.end(), digest.error().begin(), digest.error().end());
-  } else if (*digest != file.digest) {
-    report("manifest.digest_changed",
-           fmt::format("the file has the digest {}, the manifest says {}", *digest, file.digest));
+  const Result<FileDigests> found = digest_file(path, !file.sha256.empty());
+  if (!found) {
+    findings.insert(findings.end(), found.error().begin(), found.error().end());
+    return;
   }
+  if (found->xxh3 != file.digest)
+    report(
+        "manifest.digest_changed",
+        fmt::format("the file has the digest {}, the manifest says {}", found->xxh3, file.digest));
+  if (found->sha256 != file.sha256)
+    report("manifest.digest_changed",
+           fmt::format("the file has the SHA-256 {}, the manifest says {}", found->sha256,
+                       file.sha256));
 }
 
 }  // namespace

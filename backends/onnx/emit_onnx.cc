@@ -10,8 +10,8 @@
 
 #include "backends/files/data_layout.h"
 #include "backends/files/output_file.h"
+#include "backends/files/sha.h"
 #include "backends/onnx/graph_writer.h"
-#include "backends/onnx/sha1.h"
 #include "ir/invariant.h"
 
 namespace moec {
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 EmittedFile describe(const OutputFile& file, std::string path) {
-  return {std::move(path), file.bytes(), file.digest()};
+  return {std::move(path), file.bytes(), file.digest(), file.sha256()};
 }
 
 // What is known before a byte of payload is read: so everything that can be wrong with the shard
@@ -61,8 +61,8 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
 Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weights,
                               const EmitOptions& options, const std::string& path,
                               EmitReport& report, std::string& checksum) {
-  Sha1 sha1;
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(path, layout.file_bytes(),
+  Sha sha1(ShaKind::sha1);
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(path, layout.file_bytes(), options.sha256,
                                                   [&](auto bytes) { sha1.update(bytes); }));
   const DataLayout::Entry* writing = nullptr;
   auto sink = [&](std::span<const std::byte> tile) -> Status {
@@ -141,7 +141,8 @@ Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightRea
   std::vector<OutputFile> graphs;
   for (size_t i = 0; i < widths.size(); ++i) {
     set_checksum(checksum, prepared.models[i]);
-    MOEC_ASSIGN(OutputFile graph, write_synced(folder / names[i], serialize(prepared.models[i])));
+    MOEC_ASSIGN(OutputFile graph,
+                write_synced(folder / names[i], serialize(prepared.models[i]), options.sha256));
     report.graphs.push_back({tokens[i], describe(graph, names[i]), {}});
     graphs.push_back(std::move(graph));
   }

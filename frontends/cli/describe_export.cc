@@ -11,7 +11,7 @@ namespace moec {
 namespace {
 
 manifest::FileRef file_ref(const EmittedFile& file) {
-  return {file.path, static_cast<int64_t>(file.bytes), file.digest};
+  return {file.path, static_cast<int64_t>(file.bytes), file.digest, file.sha256};
 }
 
 std::vector<manifest::Width> describe_widths(const Plan& plan, const CompiledShard& compiled,

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backends/weights/weight_reader.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/export_model.h"
@@ -21,9 +22,9 @@ namespace moec {
 namespace {
 
 struct ExportFlags {
-  std::string source, out, family_file, compat, widths = "separate";
+  std::string source, out, family_file, compat, digest, widths = "separate";
   int64_t layers = 0;
-  int jobs = 1;
+  std::optional<int> jobs;
   int spec_version = 0;
   std::optional<uint64_t> seed;
   bool multi_function = false, force = false, quiet = false, json = false;
@@ -53,6 +54,9 @@ void keep_layers_whole(Budgets& budgets) {
     if (Budget& budget = budgets[static_cast<size_t>(kind)]; !budget.asked) budget = {};
 }
 
+// With a second shard under way the disk has work while the first is flushed to it.
+int default_jobs(uint64_t memory_bytes) { return export_reader(memory_bytes, 2) ? 2 : 1; }
+
 Result<ExportOptions> export_options(const ExportFlags& flags) {
   ExportOptions options;
   options.source = flags.source;
@@ -72,7 +76,8 @@ Result<ExportOptions> export_options(const ExportFlags& flags) {
   options.ane_book = flags.compat == "ane-book";
   if (options.ane_book) keep_layers_whole(options.cuts.budgets);
   options.layers = flags.layers;
-  options.jobs = flags.jobs;
+  options.sha256 = flags.digest == "sha256";
+  options.jobs = flags.jobs ? *flags.jobs : default_jobs(flags.memory_mib << 20);
   options.memory_bytes = flags.memory_mib << 20;
   options.force = flags.force;
   options.quiet = flags.quiet || flags.json;
@@ -176,9 +181,14 @@ void add_export_command(CLI::App& app, int& exit_code) {
                       "timings. CHECKPOINT may be a config file then");
   command->add_option("--family-file", flags->family_file,
                       "A family descriptor of your own (models/families/README.md)");
-  command->add_option("-j,--jobs", flags->jobs, "Shards compiled at the same time")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
+  command
+      ->add_option("--digest", flags->digest,
+                   "Beside XXH3, record this digest of each file in the manifest")
+      ->check(CLI::IsMember({"sha256"}));
+  command
+      ->add_option("-j,--jobs", flags->jobs,
+                   "Shards compiled at the same time; default: 2, if --memory allows")
+      ->check(CLI::Range(1, 256));
   command->add_option("--memory", flags->memory_mib, "MiB that the export may take, for all jobs")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 24))
       ->capture_default_str();

@@ -19,15 +19,16 @@ Result<manifest::FileRef> export_table(const ExportJob& job, const std::string& 
   const EmitReport* kept = job.journal.find_whole(name);
   EmitReport emitted = kept ? *kept : EmitReport();
   if (emitted.data.size() != 1) {
-    MOEC_ASSIGN(OutputFile file, OutputFile::create(job.options.out + "/" + name, expected_bytes));
+    MOEC_ASSIGN(OutputFile file, OutputFile::create(job.options.out + "/" + name, expected_bytes,
+                                                    job.options.sha256));
     MOEC_TRY(write(file));
     MOEC_TRY(file.sync());
     MOEC_TRY(file.publish());
-    emitted.data = {{name, file.bytes(), file.digest()}};
+    emitted.data = {{name, file.bytes(), file.digest(), file.sha256()}};
     MOEC_TRY(job.finish_part({name, emitted}));
   }
   const EmittedFile& file = emitted.data.front();
-  return manifest::FileRef{name, static_cast<int64_t>(file.bytes), file.digest};
+  return manifest::FileRef{name, static_cast<int64_t>(file.bytes), file.digest, file.sha256};
 }
 
 void append(std::vector<std::byte>& bytes, float value, DType dtype) {

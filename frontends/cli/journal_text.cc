@@ -41,7 +41,8 @@ bool is_sealed(std::string_view line) {
 }
 
 ordered_json to_json(const EmittedFile& file) {
-  return {{"path", file.path}, {"bytes", file.bytes}, {"digest", file.digest}};
+  return {
+      {"path", file.path}, {"bytes", file.bytes}, {"digest", file.digest}, {"sha256", file.sha256}};
 }
 
 // Fields of a part, read without a message: a line that is not as journal_line() writes it counts
@@ -74,7 +75,7 @@ class Fields {
       ok_ = ok_ && fields.ok_;
     }
   }
-  EmittedFile file() { return {text("path"), count("bytes"), text("digest")}; }
+  EmittedFile file() { return {text("path"), count("bytes"), text("digest"), text("sha256")}; }
   WeightRecord record() {
     const auto role = parse_enum<WeightRole>(text("role"));
     ok_ = ok_ && role;

@@ -60,13 +60,16 @@ void expect_whole(const fs::path& folder, const Bytes& bytes, size_t step) {
   const TempFile file(folder);
   ASSERT_GE(file.fd, 0) << folder;
   Bytes observed;
+  uint64_t counted = 0;
   BulkWriter writer(file.fd,
-                    [&](auto seen) { observed.insert(observed.end(), seen.begin(), seen.end()); });
+                    {[&](auto seen) { observed.insert(observed.end(), seen.begin(), seen.end()); },
+                     [&](auto seen) { counted += seen.size(); }});
   for (size_t at = 0; at < bytes.size(); at += step)
     ASSERT_EQ(writer.append(std::span(bytes).subspan(at, std::min(step, bytes.size() - at))), 0);
   ASSERT_EQ(writer.finish(), 0);
   EXPECT_EQ(read_bytes(file.path) == bytes, true) << bytes.size() << " in " << folder;
   EXPECT_EQ(observed == bytes, true) << bytes.size() << " in " << folder;
+  EXPECT_EQ(counted, bytes.size());
 }
 
 TEST(BulkWriter, EachSizeArrivesWhole) {
@@ -89,7 +92,7 @@ TEST(BulkWriter, AFileSystemInMemory) {
 
 TEST(BulkWriter, AFailureEndsTheNextCalls) {
   const int read_only = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  BulkWriter writer(read_only, nullptr);
+  BulkWriter writer(read_only, {});
   const Bytes bytes = numbered(kPiece);
   int error = 0;
   for (size_t i = 0; i < 2 * BulkWriter::kPieces && error == 0; ++i) error = writer.append(bytes);
@@ -105,7 +108,7 @@ TEST(BulkWriter, GoesOnThroughTheCacheWhenTheDiskRefuses) {
   const TempFile file(testing::TempDir());
   ASSERT_EQ(::write(file.fd, "odd", 3), 3);
   const Bytes bytes = numbered(2 * kPiece + 10);
-  BulkWriter writer(file.fd, nullptr);
+  BulkWriter writer(file.fd, {});
   ASSERT_EQ(writer.append(bytes), 0);
   ASSERT_EQ(writer.finish(), 0);
   Bytes found = read_bytes(file.path);
@@ -117,7 +120,7 @@ TEST(BulkWriter, ADroppedWriterEndsItsThreads) {
   const TempFile file(testing::TempDir());
   size_t observed = 0;
   {
-    BulkWriter writer(file.fd, [&](auto seen) { observed += seen.size(); });
+    BulkWriter writer(file.fd, {[&](auto seen) { observed += seen.size(); }});
     ASSERT_EQ(writer.append(numbered(3 * kPiece + 1)), 0);
   }
   EXPECT_EQ(observed, 3 * kPiece);

@@ -56,7 +56,7 @@ TEST_P(ManifestFault, IsFound) {
 
 const Fault kFaults[] = {
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 4"},
+     "the manifest has schema version 99, this moec reads version 5"},
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
     {"left_out", [](Manifest& m) { m.model.left_out_layers = -1; }, "manifest.number",
      "model.left_out_layers is -1"},
@@ -96,6 +96,8 @@ const Fault kFaults[] = {
      "manifest.path", "the path \"L00.attn.data\" is named twice"},
     {"digest", [](Manifest& m) { m.embedding.file.digest[3] = 'A'; }, "manifest.digest",
      "of embed.bin is not 32 hex digits"},
+    {"sha256", [](Manifest& m) { m.embedding.file.sha256 = "0"; }, "manifest.digest",
+     "the SHA-256 \"0\" of "},
     {"digest_short", [](Manifest& m) { m.embedding.file.digest.pop_back(); }, "manifest.digest",
      "embed.bin"},
     {"table_bytes", [](Manifest& m) { m.embedding.file.bytes -= 1; }, "manifest.table",
@@ -285,6 +287,19 @@ TEST(VerifyFiles, ChangedDigestIsNamed) {
             "error[manifest.digest_changed] " + path + ", shard L00.mlp: the file has the digest " +
                 digest_file(path).value() + ", the manifest says " + before +
                 "\n  next: export the model again");
+}
+
+TEST(VerifyFiles, Sha256IsComparedWhereItIsRecorded) {
+  Manifest manifest = SampleManifest::make();
+  const std::string folder = write_files(manifest, "sha256");
+  manifest::FileRef& file = shard(manifest, "L00.mlp").data[0];
+  file.sha256 = digest_file(folder + "/" + file.path, true).value().sha256;
+  EXPECT_EQ(render(verify_files(manifest, folder, true)), "");
+  file.sha256 = std::string(64, '0');
+  const Diagnostics findings = verify_files(manifest, folder, true);
+  ASSERT_EQ(findings.size(), 1u) << render(findings);
+  EXPECT_EQ(findings[0].code, "manifest.digest_changed");
+  EXPECT_EQ(findings[0].place.file, folder + "/L00.mlp.data");
 }
 
 TEST(VerifyFiles, AllMissingAndResizedFilesAreListed) {

@@ -161,7 +161,7 @@ TEST(ManifestFile, MalformedJsonIsRefused) {
 }
 
 TEST(ManifestFile, SyntaxErrorsTellLineAndColumn) {
-  Result<Manifest> result = from_json("{\n  \"schema_version\": 4,\n  \"tool\": 7\n}", "m.json");
+  Result<Manifest> result = from_json("{\n  \"schema_version\": 5,\n  \"tool\": 7\n}", "m.json");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error()[0].place.file, "m.json");
   EXPECT_EQ(result.error()[0].place.line, 3u);

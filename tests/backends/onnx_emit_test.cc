@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
+#include "backends/files/sha.h"
 #include "backends/onnx/check_onnx.h"
-#include "backends/onnx/sha1.h"
 #include "tests/backends/onnx_testing.h"
 
 namespace moec {
@@ -147,7 +147,7 @@ TEST(EmitOnnx, WeightsAreAlignedSharedAndChecksummed) {
 
   const std::string data = read_text(folder / "shard.data");
   EXPECT_EQ(data.size(), report->data[0].bytes);
-  Sha1 sha1;
+  Sha sha1(ShaKind::sha1);
   sha1.update(std::as_bytes(std::span(data)));
   const std::string checksum = sha1.finish_hex();
 

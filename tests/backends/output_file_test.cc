@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "backends/files/sync_tree.h"
+
 namespace moec {
 namespace {
 
@@ -69,6 +71,25 @@ TEST_F(OutputFileTest, DigestIsXxh3In128Bits) {
   ASSERT_TRUE(one.write(bytes_of("some ")));
   ASSERT_TRUE(one.write(bytes_of("bytes")));
   EXPECT_EQ(file.digest(), one.digest());
+}
+
+// SHA-256("abc") as in FIPS 180.
+TEST_F(OutputFileTest, Sha256OnRequest) {
+  auto file = write_synced(path("a.bin"), "abc", true).value();
+  EXPECT_EQ(file.sha256(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(write_synced(path("b.bin"), "abc").value().sha256(), "");
+}
+
+TEST_F(OutputFileTest, IsFlushedWithItsFolder) {
+  auto file = OutputFile::create(path("a/b/c.bin"), 3).value();
+  ASSERT_TRUE(file.write(bytes_of("abc")));
+  ASSERT_TRUE(file.close());
+  ASSERT_TRUE(file.publish());
+  EXPECT_TRUE(sync_tree(path("a")));
+  EXPECT_EQ(read_text(path("a/b/c.bin")), "abc");
+  const Status absent = sync_tree(path("absent"));
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().front().code, "emit.folder_gone");
 }
 
 TEST_F(OutputFileTest, LeavesNothingWhenDropped) {

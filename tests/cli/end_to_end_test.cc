@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/files/digest.h"
 #include "tests/cli/golden_case.h"
 #include "tests/golden_cases.h"
 
@@ -77,6 +78,25 @@ TEST(EndToEnd, SameBytesForAnyNumberOfJobsAndRuns) {
   EXPECT_EQ(first, all_bytes(four));
   expect_fine(export_case("qwen3_moe_a", four, {"--tokens", "1,8", "--force"}));
   EXPECT_EQ(first, all_bytes(four));
+}
+
+TEST(EndToEnd, Sha256IsRecordedOnRequest) {
+  for (const char* target : {"onnx", "ane"}) {
+    const std::string out = fresh_folder(target);
+    expect_fine(export_case("tinymoe", out, {"--digest", "sha256", "--target", target}));
+    const nlohmann::json manifest =
+        nlohmann::json::parse(std::ifstream(out + "/manifest.json")).flatten();
+    size_t files = 0;
+    for (const auto& [key, value] : manifest.items()) {
+      const size_t end = key.rfind("/sha256");
+      if (end == std::string::npos) continue;
+      const std::string path = manifest.at(key.substr(0, end) + "/path");
+      EXPECT_EQ(value, digest_file(out + "/" + path, true).value().sha256) << path;
+      ++files;
+    }
+    EXPECT_GT(files, 8u);
+    expect_fine(run_command({"check", out}));
+  }
 }
 
 TEST(EndToEnd, RunWritesTheGoldenText) {

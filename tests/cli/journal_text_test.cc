@@ -7,9 +7,9 @@ namespace {
 
 JournalPart sample_part() {
   JournalPart part{"L00.attn", {}};
-  part.emitted.graphs = {{1, {"attn/L00.mlpackage/m", 12, "d0"}, "t1"},
-                         {16, {"attn/L00.mlpackage/m", 12, "d0"}, "t16"}};
-  part.emitted.data = {{"attn/L00.data", 99, "d1"}};
+  part.emitted.graphs = {{1, {"attn/L00.mlpackage/m", 12, "d0", ""}, "t1"},
+                         {16, {"attn/L00.mlpackage/m", 12, "d0", ""}, "t16"}};
+  part.emitted.data = {{"attn/L00.data", 99, "d1", "s1"}};
   EmittedTensor tensor;
   tensor.name = "w \"q\"";
   tensor.overflows = 3;

@@ -1,0 +1,46 @@
+#include "backends/files/sync_tree.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "backends/files/write_error.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+// File systems that cannot flush a folder say EINVAL.
+int sync_path(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return errno;
+  const int error = ::fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+  ::close(fd);
+  return error;
+}
+
+}  // namespace
+
+Status sync_tree(const std::string& folder) {
+  std::vector<std::string> paths = {folder};
+  std::error_code failed;
+  for (fs::recursive_directory_iterator entry(folder, failed), end; !failed && entry != end;
+       entry.increment(failed))
+    paths.push_back(entry->path().string());
+  if (failed) return write_error(failed.value(), "list", folder);
+  std::vector<int> errors(paths.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < paths.size(); ++i)
+    threads.emplace_back([&, i] { errors[i] = sync_path(paths[i]); });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < paths.size(); ++i)
+    if (errors[i] != 0) return write_error(errors[i], "flush", paths[i]);
+  return {};
+}
+
+}  // namespace moec
