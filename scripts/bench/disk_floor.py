@@ -1,5 +1,6 @@
 """The fastest that a program can read, write and copy files of a folder: past the page cache, in aligned
-blocks, several at a time. Of the block sizes and depths tried, the best counts."""
+blocks, several at a time. Of the block sizes and depths, the best ones are found once, ahead: a disk's speed
+changes from minute to minute, and the best of several tries would be compared with one try of an export."""
 
 import concurrent.futures
 import mmap
@@ -89,23 +90,33 @@ def total_size(paths):
     return sum(os.path.getsize(path) for path in paths)
 
 
-def read_floor(paths):
+def read_rate(paths, way):
     """GB/s."""
-    return total_size(paths) / min(seconds_of(read_all, paths, *way) for way in WAYS) / 1e9
+    return total_size(paths) / seconds_of(read_all, paths, *way) / 1e9
 
 
-def write_floor(path, size):
+def write_rate(path, size, way):
     """GB/s; the file is removed."""
     try:
-        return size / min(seconds_of(write_all, path, size, *way) for way in WAYS) / 1e9
+        return size / seconds_of(write_all, path, size, *way) / 1e9
     finally:
         os.unlink(path)
 
 
-def copy_floor(paths, path):
+def copy_rate(paths, path, way):
     """GB/s read, with as many bytes written beside it; the file is removed."""
     size = total_size(paths)
     try:
-        return size / min(seconds_of(read_and_write, paths, path, size, *way) for way in WAYS) / 1e9
+        return size / seconds_of(read_and_write, paths, path, size, *way) / 1e9
     finally:
         os.unlink(path)
+
+
+def fastest_ways(paths, path):
+    """What is being measured → the way that was the fastest in one try of each."""
+    size = total_size(paths)
+    return {
+        "read": max(WAYS, key=lambda way: read_rate(paths, way)),
+        "write": max(WAYS, key=lambda way: write_rate(path, size, way)),
+        "read_and_write": max(WAYS, key=lambda way: copy_rate(paths, path, way)),
+    }
