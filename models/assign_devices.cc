@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/invariant.h"
 #include "models/cut_shards.h"
 
 namespace moec {
@@ -74,7 +75,7 @@ Result<std::vector<DeviceLoad>> replicate_trunk(const Units& units,
                                                 const std::vector<Device>& devices) {
   DeviceLoad trunk;
   for (size_t i = 0; i < units.size(); ++i)
-    if (!units[i].experts) put(units[i], i, trunk);
+    if (!units[i].experts()) put(units[i], i, trunk);
   for (const Device& device : devices)
     if (trunk.needed() > device.bytes)
       return too_small(device, trunk.needed() - device.bytes,
@@ -88,7 +89,7 @@ Result<std::vector<DeviceLoad>> spread_experts(const Units& units,
   MOEC_ASSIGN(std::vector<DeviceLoad> loads, replicate_trunk(units, devices));
   std::vector<size_t> groups;
   for (size_t i = 0; i < units.size(); ++i)
-    if (units[i].experts) groups.push_back(i);
+    if (units[i].experts()) groups.push_back(i);
   std::stable_sort(groups.begin(), groups.end(),
                    [&](size_t a, size_t b) { return units[a].bytes > units[b].bytes; });
   for (size_t n = 0; n < groups.size(); ++n) {
@@ -110,7 +111,38 @@ Result<std::vector<DeviceLoad>> spread_experts(const Units& units,
   return loads;
 }
 
+std::vector<size_t> devices_with(const DeviceUnit& unit, const GroupCopies& copies) {
+  const auto& groups = copies.at(unit.layer);
+  std::vector<size_t> holders;
+  for (size_t d = 0; d < groups.size(); ++d)
+    if (std::find(groups[d].begin(), groups[d].end(), unit.group) != groups[d].end())
+      holders.push_back(d);
+  MOEC_CHECK(!holders.empty(), "no device has a copy of {}", unit.name);
+  return holders;
+}
+
 }  // namespace
+
+Result<std::vector<DeviceLoad>> assign_copies(const Units& units,
+                                              const std::vector<Device>& devices,
+                                              const GroupCopies& copies) {
+  MOEC_ASSIGN(std::vector<DeviceLoad> loads, replicate_trunk(units, devices));
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (!units[i].experts()) continue;
+    const std::vector<size_t> holders = devices_with(units[i], copies);
+    DeviceUnit copy = units[i];
+    copy.token_bytes /= static_cast<double>(holders.size());
+    for (const size_t d : holders) put(copy, i, loads[d]);
+  }
+  for (size_t d = 0; d < devices.size(); ++d)
+    if (loads[d].needed() > devices[d].bytes)
+      return too_small(
+          devices[d], loads[d].needed() - devices[d].bytes,
+          fmt::format("the trunk and its copies of experts need {}", megabytes(loads[d].needed())),
+          fmt::format("{} would do, or fewer --replicas, or further devices",
+                      megabytes(loads[d].needed())));
+  return loads;
+}
 
 Result<std::vector<DeviceLoad>> assign_devices(const std::vector<DeviceUnit>& units,
                                                const std::vector<Device>& devices,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,10 +21,11 @@ struct Device {
 struct DeviceUnit {
   std::string name;        // of the shard
   int64_t layer = -1;      // -1: head, tables
-  bool experts = false;    // a group of experts: on one device, whatever the trunk does
+  int64_t group = -1;      // of its layer's experts, from 0 on; -1: part of the trunk
   int64_t bytes = 0;       // weights and cache: there all the time
   int64_t peak_bytes = 0;  // activations while it runs: shards of a device run one by one
   double token_bytes = 0;  // weights that a token reads of it, in the mean
+  bool experts() const { return group >= 0; }
 };
 
 // layers       each device has a run of layers, trunk and experts, in the order of the devices
@@ -34,7 +36,7 @@ constexpr std::array<std::string_view, 2> enum_names(TrunkPlacement) {
 }
 
 struct DeviceLoad {
-  std::vector<size_t> units;  // indices
+  std::vector<size_t> units;  // indices, each once
   int64_t bytes = 0;          // of its units, all the time
   int64_t peak_bytes = 0;     // the most activations of one of them
   double token_bytes = 0;
@@ -49,5 +51,15 @@ struct DeviceLoad {
 Result<std::vector<DeviceLoad>> assign_devices(const std::vector<DeviceUnit>& units,
                                                const std::vector<Device>& devices,
                                                TrunkPlacement trunk);
+
+// Layer → device → the groups of that layer which the device has a copy of.
+using GroupCopies = std::map<int64_t, std::vector<std::vector<int64_t>>>;
+
+// By device: the whole trunk, and the copies that it is given; a token runs one copy of a group,
+// each as often as the others. Error plan.devices where a device is too small. Each group of each
+// layer has a copy somewhere.
+Result<std::vector<DeviceLoad>> assign_copies(const std::vector<DeviceUnit>& units,
+                                              const std::vector<Device>& devices,
+                                              const GroupCopies& copies);
 
 }  // namespace moec

@@ -180,6 +180,14 @@ void each_field(Is<IgnoredWeight> auto& self, auto&& f) {
   f("reason", self.reason);
 }
 
+void each_field(Is<HeldShard> auto& self, auto&& f) { f("shard", self.shard); }
+
+void each_field(Is<Device> auto& self, auto&& f) {
+  f("name", self.name);
+  f("bytes", self.bytes);
+  f("shards", self.shards);
+}
+
 void each_field(Is<Golden> auto& self, auto&& f) {
   f("shard", self.shard);
   f("precision", self.precision);
@@ -200,6 +208,7 @@ void each_field(Is<Manifest> auto& self, auto&& f) {
   f("shards", self.shards);
   f("schedule", self.schedule);
   f("logits", self.logits);
+  f("devices", self.devices);
   f("ignored", self.ignored);
   f("golden", self.golden);
 }

@@ -182,6 +182,18 @@ struct Golden {
   bool operator==(const Golden&) const = default;
 };
 
+struct HeldShard {
+  std::string shard;  // by name
+  bool operator==(const HeldShard&) const = default;
+};
+
+struct Device {
+  std::string name;
+  int64_t bytes = 0;
+  std::vector<HeldShard> shards;
+  bool operator==(const Device&) const = default;
+};
+
 struct Manifest {
   int64_t schema_version = kSchemaVersion;
   Tool tool;
@@ -195,6 +207,7 @@ struct Manifest {
   std::vector<Shard> shards;
   std::vector<Step> schedule;
   Logits logits;
+  std::vector<Device> devices;
   std::vector<IgnoredWeight> ignored;
   std::vector<Golden> golden;
   bool operator==(const Manifest&) const = default;

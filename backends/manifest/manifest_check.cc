@@ -153,6 +153,29 @@ void check_names(const Manifest& manifest, Findings& findings) {
                      "layer {} has two caches", cache.layer);
 }
 
+// Each shard, so each expert, has a place: on one device, or on several as replicas.
+void check_devices(const Manifest& manifest, Findings& findings) {
+  if (manifest.devices.empty()) return;
+  std::set<std::string_view> devices, placed;
+  for (const Device& device : manifest.devices) {
+    findings.require(devices.insert(device.name).second, "manifest.devices", {},
+                     "the device {} is named twice", device.name);
+    findings.require(device.bytes > 0, "manifest.number", {}, "device {} has {} bytes", device.name,
+                     device.bytes);
+    std::set<std::string_view> held;
+    for (const HeldShard& shard : device.shards) {
+      findings.require(manifest.find_shard(shard.shard) != nullptr, "manifest.devices", shard.shard,
+                       "device {} holds a shard that does not exist", device.name);
+      findings.require(held.insert(shard.shard).second, "manifest.devices", shard.shard,
+                       "device {} lists the shard twice", device.name);
+    }
+    placed.insert(held.begin(), held.end());
+  }
+  for (const Shard& shard : manifest.shards)
+    findings.require(placed.contains(shard.name), "manifest.devices", shard.name,
+                     "no device holds the shard");
+}
+
 }  // namespace
 }  // namespace manifest
 
@@ -168,6 +191,7 @@ Diagnostics check_manifest(const Manifest& manifest) {
   manifest::check_files(manifest, findings);
   manifest::check_tables(manifest, findings);
   manifest::check_names(manifest, findings);
+  manifest::check_devices(manifest, findings);
   for (const manifest::Shard& shard : manifest.shards)
     manifest::check_shard(manifest, shard, findings);
   manifest::check_layers(manifest, findings);

@@ -25,6 +25,7 @@ namespace moec {
 //   manifest.schedule      a shard not run exactly once, a port not bound exactly once, an edge
 //   read
 //                          before it is written, written twice or never read
+//   manifest.devices       a device named twice, a shard on no device or twice on one
 //   manifest.type          a binding whose port has another type than what is bound to it
 Diagnostics check_manifest(const Manifest& manifest);
 

@@ -111,6 +111,15 @@ Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const Pa
   return compiled;
 }
 
+Result<int64_t> compiled_peak(const Plan& plan, size_t index, const PassOptions& options,
+                              const RunOptions& run) {
+  MOEC_ASSIGN(const Shard model, build_shard(plan, index, plan.build.tokens.back()));
+  PassContext context{options, {}};
+  MOEC_ASSIGN(const PipelineResult placed,
+              run_pipeline(model, default_pipeline(options), context, run));
+  return peak_activation_bytes(placed.shard);
+}
+
 Status check_finite_weights(const Shard& shard, const WeightReader& reader) {
   for (const Op& op : shard.ops)
     for (ValueId operand : sensitive_operands(shard, op)) {

@@ -26,6 +26,11 @@ Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOp
 Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const PassOptions& options,
                                         const RunOptions& run);
 
+// Of shard `index`: the most bytes of activations that it holds at once (ir/cost.h), compiled for
+// the widest step.
+Result<int64_t> compiled_peak(const Plan& plan, size_t index, const PassOptions& options,
+                              const RunOptions& run);
+
 // NaN or infinity in a norm's or a router's weights makes every token's output NaN: an error
 // "export.nonfinite_weight" that names the tensor. `shard` is in model form.
 Status check_finite_weights(const Shard& shard, const WeightReader& reader);

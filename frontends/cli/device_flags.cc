@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 
 #include "frontends/cli/parse_number.h"
+#include "ir/ops.h"
 
 namespace moec {
 namespace {
@@ -50,6 +52,34 @@ Result<Device> parse_device(const std::string& word) {
 }
 
 }  // namespace
+
+void add_device_flags(CLI::App& command, DeviceFlags& flags) {
+  command
+      .add_option("--device", flags.devices,
+                  "A device to put shards on, NAME=BYTES or NAME=BYTES,BANDWIDTH, e.g. "
+                  "gpu0=24GB,936GB (repeatable)")
+      ->allow_extra_args(false);
+  command
+      .add_option("--trunk", flags.trunk,
+                  "With --device: attention, routers and head split by layers, or all on each")
+      ->check(CLI::IsMember({"layers", "replicated"}))
+      ->capture_default_str();
+  command.add_option("--loads", flags.loads,
+                     "With --device: CSV layer,expert,load; places copies of busy groups of "
+                     "experts, the trunk on each device");
+  command
+      .add_option("--replicas", flags.replicas,
+                  "With --loads: groups of a layer on all devices, copies included")
+      ->check(CLI::PositiveNumber);
+}
+
+Result<DeviceWishes> device_wishes(const DeviceFlags& flags) {
+  if (flags.devices.empty() && !flags.loads.empty())
+    return fail("plan.device_value", "--loads without a --device", "name the devices");
+  DeviceWishes wishes{{}, *parse_enum<TrunkPlacement>(flags.trunk), flags.loads, flags.replicas};
+  MOEC_ASSIGN(wishes.devices, parse_devices(flags.devices));
+  return wishes;
+}
 
 std::optional<int64_t> parse_bytes(std::string_view text) {
   constexpr double kMost = 1e18;

@@ -1,4 +1,4 @@
-// --device NAME=BYTES[,BANDWIDTH], and numbers of bytes with a unit.
+// --device NAME=BYTES[,BANDWIDTH] and what goes with it, and numbers of bytes with a unit.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,28 @@
 
 #include "models/assign_devices.h"
 
+namespace CLI {
+class App;
+}
+
 namespace moec {
+
+// As the user gives them.
+struct DeviceFlags {
+  std::vector<std::string> devices;
+  std::string trunk = "layers", loads;
+  int64_t replicas = 0;
+};
+void add_device_flags(CLI::App& command, DeviceFlags& flags);
+
+struct DeviceWishes {
+  std::vector<Device> devices;  // none: shards are not assigned to devices
+  TrunkPlacement trunk = TrunkPlacement::layers;
+  std::string loads;     // file of loads of experts, whose busy ones then have copies; or empty
+  int64_t replicas = 0;  // with loads; 0: plan_replicas() chooses
+};
+// Errors: those of parse_devices(); plan.device_value for loads without a device.
+Result<DeviceWishes> device_wishes(const DeviceFlags& flags);
 
 // "17179869184", "16GiB", "25.8 GB": a finite number above 0, with a unit of 1000 (kB, MB, GB, TB)
 // or 1024 (KiB, MiB, GiB, TiB) or none.

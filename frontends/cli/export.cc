@@ -11,6 +11,7 @@
 #include "backends/weights/weight_reader.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/device_flags.h"
 #include "frontends/cli/export_model.h"
 #include "frontends/cli/find_target.h"
 #include "frontends/cli/pass_flags.h"
@@ -29,6 +30,7 @@ struct ExportFlags {
   std::optional<uint64_t> seed;
   bool multi_function = false, force = false, quiet = false, json = false;
   uint64_t memory_mib = 256;
+  DeviceFlags devices;
   ShardFlags shards;
   PassFlags passes;
 };
@@ -69,6 +71,7 @@ Result<ExportOptions> export_options(const ExportFlags& flags) {
   MOEC_TRY(check_flags(flags, options.passes.target));
   MOEC_ASSIGN(options.build, build_options(flags.shards, options.passes));
   MOEC_ASSIGN(options.cuts, cut_wishes(flags.shards, options.passes.target));
+  MOEC_ASSIGN(options.devices, device_wishes(flags.devices));
   options.coreml.packaging =
       flags.multi_function ? WidthPackaging::functions : *parse_enum<WidthPackaging>(flags.widths);
   options.coreml.spec_version = flags.spec_version;
@@ -170,6 +173,7 @@ void add_export_command(CLI::App& app, int& exit_code) {
       ->required();
   command->add_option("-o,--out", flags->out, "Folder to write")->required();
   add_shard_flags(*command, flags->shards);
+  add_device_flags(*command, flags->devices);
   add_coreml_flags(*command, *flags);
   command
       ->add_option("--layers", flags->layers,

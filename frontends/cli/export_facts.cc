@@ -53,6 +53,16 @@ Status add_outputs(const ExportOptions& options, ExportFacts& facts) {
   facts["option --layers"] = options.layers > 0 ? std::to_string(options.layers) : "all";
   facts["option --seeded-weights"] =
       options.weight_seed ? std::to_string(*options.weight_seed) : "none";
+  const DeviceWishes& devices = options.devices;
+  std::string named;
+  for (const Device& device : devices.devices)
+    named += fmt::format("{}{}={}", named.empty() ? "" : " ", device.name, device.bytes);
+  facts["option --device"] = named.empty() ? "none" : named;
+  facts["option --trunk"] = enum_name(devices.trunk);
+  facts["option --replicas"] = std::to_string(devices.replicas);
+  const bool loaded = !devices.loads.empty();
+  MOEC_ASSIGN(facts["file of --loads"],
+              digest_or_none(loaded ? std::optional(devices.loads) : std::nullopt));
   MOEC_ASSIGN(facts["file of --family-file"], digest_or_none(options.family_file));
   MOEC_ASSIGN(facts["file of --target"], digest_or_none(options.target_file));
   return {};

@@ -17,12 +17,14 @@
 #include "frontends/cli/export_tables.h"
 #include "frontends/cli/folder_lock.h"
 #include "frontends/cli/open_source.h"
+#include "frontends/cli/plan_devices.h"
 #include "frontends/cli/plan_output.h"
 #include "frontends/cli/shard_flags.h"
 #include "frontends/cli/tokenizer.h"
 #include "models/build_shard.h"
 #include "models/first_layers.h"
 #include "models/plan_model.h"
+#include "models/plan_report.h"
 
 namespace moec {
 namespace {
@@ -43,6 +45,30 @@ Result<Plan> make_plan(const ExportOptions& options, std::vector<ShardCut>& cuts
                                     std::move(build)));
   plan.weight_seed = options.weight_seed;
   return plan;
+}
+
+// Where shards go when there are several devices. Copies of experts are copies of their shards.
+Result<std::vector<manifest::Device>> assign_shards(const ExportOptions& options,
+                                                    const Plan& plan) {
+  std::vector<manifest::Device> assigned;
+  if (options.devices.devices.empty()) return assigned;
+  const bool cut = std::any_of(plan.shards.begin(), plan.shards.end(), [](const ShardDecl& shard) {
+    return shard.kind == ShardKind::experts;
+  });
+  if (!options.devices.loads.empty() && !cut)
+    return fail("plan.replicas",
+                "the experts of a layer are in one shard; it is shards that have copies",
+                "give --experts-per-shard, 1 for copies of single experts");
+  MOEC_ASSIGN(const std::vector<ShardSize> sizes, measure_shards(plan, [&](size_t index) {
+                return compiled_peak(plan, index, options.passes, options.run);
+              }));
+  const PlanReport report = report_plan(plan, sizes, options.cuts);
+  MOEC_ASSIGN(const DevicePlan devices, plan_devices(plan, sizes, report, options.devices));
+  for (size_t d = 0; d < devices.devices.size(); ++d) {
+    assigned.push_back({devices.devices[d].name, devices.devices[d].bytes, {}});
+    for (const std::string& name : devices.shards_of(d)) assigned.back().shards.push_back({name});
+  }
+  return assigned;
 }
 
 // Everything that can be found wrong before the first byte is written. Returns the payload bytes
@@ -174,6 +200,7 @@ Result<ExportSummary> export_model(const ExportOptions& options) {
   MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, summary.notes));
   note_packaging(options, summary.notes);
   Manifest& manifest = summary.manifest = describe_plan(plan, options.passes);
+  MOEC_ASSIGN(manifest.devices, assign_shards(options, plan));
   const OutNames names = options.ane_book ? ane_book_names(options.source) : OutNames();
   if (options.ane_book)
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(options)));

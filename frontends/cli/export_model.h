@@ -7,6 +7,7 @@
 
 #include "backends/coreml/emit_coreml.h"
 #include "backends/manifest/manifest.h"
+#include "frontends/cli/device_flags.h"
 #include "ir/plan.h"
 #include "models/cut_shards.h"
 #include "passes/pipeline.h"
@@ -21,6 +22,7 @@ struct ExportOptions {
   std::string chip;                        // that its rules were chosen for; empty: those of all
   BuildOptions build;  // as build_options gives it; what depends on the model is filled in
   CutWishes cuts;
+  DeviceWishes devices;  // that the manifest assigns shards to, if any
   PassOptions passes;
   CoremlOptions coreml;
   int64_t layers = 0;                   // only the first ones; 0: all

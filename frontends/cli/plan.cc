@@ -8,15 +8,13 @@
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/compile_shard.h"
 #include "frontends/cli/device_flags.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/pass_flags.h"
 #include "frontends/cli/plan_devices.h"
 #include "frontends/cli/plan_output.h"
-#include "frontends/cli/plan_replicas.h"
 #include "frontends/cli/shard_flags.h"
-#include "ir/cost.h"
-#include "models/build_shard.h"
 #include "models/plan_model.h"
 #include "models/plan_report.h"
 #include "models/published.h"
@@ -27,23 +25,12 @@ namespace {
 
 struct PlanFlags {
   std::string source, family_file, count_as;
-  std::vector<std::string> devices;
-  std::string trunk = "layers", resident_budget, working_set, loads;
-  int64_t replicas = 0;
+  std::string resident_budget, working_set;
+  DeviceFlags devices;
   bool list = false, json = false;
   ShardFlags shards;
   PassFlags passes;
 };
-
-// The most activations that a shard holds at once, compiled for the widest step.
-Result<int64_t> compiled_peak(const Plan& plan, size_t index, const PassOptions& passes,
-                              const RunOptions& run) {
-  MOEC_ASSIGN(const Shard model, build_shard(plan, index, plan.build.tokens.back()));
-  PassContext context{passes, {}};
-  MOEC_ASSIGN(const PipelineResult placed,
-              run_pipeline(model, default_pipeline(passes), context, run));
-  return peak_activation_bytes(placed.shard);
-}
 
 Result<CutWishes> wishes_of(const PlanFlags& flags, const Target& target) {
   MOEC_ASSIGN(CutWishes wishes, cut_wishes(flags.shards, target));
@@ -57,7 +44,6 @@ struct Planned {
   PlanReport report;
   std::optional<ResidentSet> resident;
   std::optional<DevicePlan> devices;
-  std::optional<ReplicaPlan> replicas;
   Diagnostics notes;
 };
 
@@ -80,17 +66,10 @@ Result<std::optional<ResidentSet>> resident_set(const PlanFlags& flags, const Pl
 
 Status add_devices(const PlanFlags& flags, const std::vector<ShardSize>& sizes, Planned& planned) {
   MOEC_ASSIGN(planned.resident, resident_set(flags, planned.plan, planned.report));
-  if (flags.devices.empty() && !flags.loads.empty())
-    return fail("plan.device_value", "--loads without a --device", "name the devices");
-  if (flags.devices.empty()) return {};
-  MOEC_ASSIGN(std::vector<Device> devices, parse_devices(flags.devices));
-  if (!flags.loads.empty()) {
-    MOEC_ASSIGN(planned.replicas,
-                plan_replicas(planned.plan, planned.report, devices, flags.loads, flags.replicas));
-    return {};
-  }
-  MOEC_ASSIGN(planned.devices, plan_devices(planned.plan, sizes, planned.report, std::move(devices),
-                                            *parse_enum<TrunkPlacement>(flags.trunk)));
+  MOEC_ASSIGN(DeviceWishes wishes, device_wishes(flags.devices));
+  if (wishes.devices.empty()) return {};
+  MOEC_ASSIGN(planned.devices,
+              plan_devices(planned.plan, sizes, planned.report, std::move(wishes)));
   return {};
 }
 
@@ -142,13 +121,13 @@ int run_plan(const PlanFlags& flags) {
   if (flags.json) {
     nlohmann::ordered_json json = plan_json(output);
     if (planned->devices) json["devices"] = devices_json(*planned->devices);
-    if (planned->replicas) json["replicas"] = replicas_json(*planned->replicas);
+    if (planned->devices && planned->devices->replicas)
+      json["replicas"] = replicas_json(*planned->devices->replicas);
     fmt::print("{}\n", json.dump(2));
   } else {
     print_notes(planned->notes);
     print_plan(output);
     if (planned->devices) print_devices(*planned->devices);
-    if (planned->replicas) print_replicas(*planned->replicas);
   }
   return planned->report.within_budgets() ? kExitFine : kExitFellShort;
 }
@@ -156,23 +135,6 @@ int run_plan(const PlanFlags& flags) {
 }  // namespace
 
 static void add_memory_flags(CLI::App& command, PlanFlags& flags) {
-  command
-      .add_option("--device", flags.devices,
-                  "A device to put shards on, NAME=BYTES or NAME=BYTES,BANDWIDTH, e.g. "
-                  "gpu0=24GB,936GB (repeatable)")
-      ->allow_extra_args(false);
-  command
-      .add_option("--trunk", flags.trunk,
-                  "With --device: attention, routers and head split by layers, or all on each")
-      ->check(CLI::IsMember({"layers", "replicated"}))
-      ->capture_default_str();
-  command.add_option("--loads", flags.loads,
-                     "With --device: CSV layer,expert,load; places copies of busy experts, the "
-                     "trunk on each device");
-  command
-      .add_option("--replicas", flags.replicas,
-                  "With --loads: experts of a layer on all devices, copies included")
-      ->check(CLI::PositiveNumber);
   command.add_option("--resident-budget", flags.resident_budget,
                      "How many experts of each layer fit into this much memory, e.g. 18GB");
   command.add_option("--working-set", flags.working_set,
@@ -194,6 +156,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
           "Count weights, and cut by budgets, as if they were stored so; int4 with a scale "
           "and an offset for each 64 (default: as the shards hold them)")
       ->check(CLI::IsMember({"f32", "f16", "int8", "int4"}));
+  add_device_flags(*command, flags->devices);
   add_memory_flags(*command, *flags);
   command->add_flag("--json", flags->json, "Print as JSON");
   add_shard_flags(*command, flags->shards);

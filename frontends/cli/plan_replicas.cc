@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "frontends/cli/open_source.h"
-#include "frontends/cli/plan_output.h"
+#include "models/cut_shards.h"
 #include "models/expert_loads.h"
 
 namespace moec {
@@ -21,15 +21,23 @@ double imbalance_of(const std::vector<double>& loads) {
   return *std::max_element(loads.begin(), loads.end()) * static_cast<double>(loads.size()) / sum;
 }
 
-Status check_room(const std::vector<Device>& devices, int64_t needed) {
-  for (const Device& device : devices)
-    if (device.bytes < needed)
-      return fail(
-          "plan.devices",
-          fmt::format("device {} lacks {} bytes: the trunk and its copies of experts need {}",
-                      device.name, needed - device.bytes, decimal_bytes(needed)),
-          "give fewer --replicas, or further devices");
-  return {};
+// The experts of each group of a layer; single experts where it is not cut.
+std::vector<int64_t> copied_groups(const Plan& plan) {
+  const auto experts = static_cast<size_t>(plan.model.moe.experts);
+  const bool cut = std::any_of(plan.shards.begin(), plan.shards.end(), [](const ShardDecl& shard) {
+    return shard.kind == ShardKind::experts;
+  });
+  return cut ? expert_groups(plan.model.moe.experts, plan.build) : std::vector<int64_t>(experts, 1);
+}
+
+std::vector<double> sums(const std::vector<double>& loads, const std::vector<int64_t>& groups) {
+  std::vector<double> sums;
+  auto next = loads.begin();
+  for (const int64_t group : groups) {
+    sums.push_back(std::accumulate(next, next + group, 0.0));
+    next += group;
+  }
+  return sums;
 }
 
 }  // namespace
@@ -40,45 +48,51 @@ double ReplicaPlan::worst_imbalance() const {
   return worst;
 }
 
-Result<ReplicaPlan> plan_replicas(const Plan& plan, const PlanReport& report,
-                                  const std::vector<Device>& devices, const std::string& load_file,
+GroupCopies ReplicaPlan::copies(int64_t devices) const {
+  GroupCopies copies;
+  for (const LayerReplicas& layer : layers) {
+    auto& held = copies[layer.layer];
+    held.resize(static_cast<size_t>(devices));
+    for (size_t slot = 0; slot < layer.balance.expert_of.size(); ++slot)
+      held[slot * static_cast<size_t>(devices) / layer.balance.expert_of.size()].push_back(
+          layer.balance.expert_of[slot]);
+  }
+  return copies;
+}
+
+Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::string& load_file,
                                   int64_t replicas) {
-  const auto count = static_cast<int64_t>(devices.size());
-  const MoeConfig& moe = plan.model.moe;
   MOEC_ASSIGN(const std::string text, read_user_text(load_file, "loads.file"));
   MOEC_ASSIGN(const ExpertLoads loads, parse_expert_loads(text, load_file, plan.model));
+  const std::vector<int64_t> groups = copied_groups(plan);
   ReplicaPlan result;
-  result.replicas = replicas > 0 ? replicas : (moe.experts + count - 1) / count * count;
+  result.groups = static_cast<int64_t>(groups.size());
+  result.replicas = replicas > 0 ? replicas : (result.groups + devices - 1) / devices * devices;
   for (const auto& [layer, experts] : loads) {
+    const std::vector<double> by_group = sums(experts, groups);
     MOEC_ASSIGN(ExpertBalance balance,
-                balance_experts(experts, {.replicas = result.replicas, .devices = count}));
-    const double imbalance = imbalance_of(device_loads(experts, balance, count));
+                balance_experts(by_group, {.replicas = result.replicas, .devices = devices}));
+    const double imbalance = imbalance_of(device_loads(by_group, balance, devices));
     result.layers.push_back({layer, std::move(balance), imbalance});
   }
-  int64_t peak = 0;
-  for (const KindReport& kind : report.kinds) peak = std::max(peak, kind.peak_activation_bytes);
-  result.device_bytes =
-      report.total_bytes() - report.expert_total_bytes + peak +
-      static_cast<int64_t>(loads.size()) * (result.replicas / count) * report.expert_bytes;
-  MOEC_TRY(check_room(devices, result.device_bytes));
   return result;
 }
 
 void print_replicas(const ReplicaPlan& plan) {
   fmt::print(
-      "\nreplicas: {} a layer, {} on each device; the busiest device has at most {:.3f} "
+      "replicas: {} of the {} groups of experts of a layer; the busiest device has at most {:.3f} "
       "times the mean load\n",
-      plan.replicas, decimal_bytes(plan.device_bytes), plan.worst_imbalance());
+      plan.replicas, plan.groups, plan.worst_imbalance());
 }
 
 ordered_json replicas_json(const ReplicaPlan& plan) {
   auto layers = ordered_json::array();
   for (const LayerReplicas& layer : plan.layers)
     layers.push_back({{"layer", layer.layer},
-                      {"expert_of_slot", layer.balance.expert_of},
+                      {"group_of_slot", layer.balance.expert_of},
                       {"imbalance", layer.imbalance}});
-  return {{"replicas", plan.replicas},
-          {"device_bytes", plan.device_bytes},
+  return {{"groups", plan.groups},
+          {"replicas", plan.replicas},
           {"worst_imbalance", plan.worst_imbalance()},
           {"layers", layers}};
 }

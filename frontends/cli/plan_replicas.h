@@ -3,14 +3,16 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "ir/plan.h"
 #include "models/assign_devices.h"
 #include "models/balance_experts.h"
-#include "models/plan_report.h"
 
 namespace moec {
 
+// What is copied: a group of experts, numbered within its layer; a group of one where the experts
+// of a layer are not cut.
 struct LayerReplicas {
   int64_t layer = 0;
   ExpertBalance balance;
@@ -18,18 +20,18 @@ struct LayerReplicas {
 };
 
 struct ReplicaPlan {
-  int64_t replicas = 0;  // of each layer's experts, the experts themselves included
+  int64_t groups = 0;    // of each layer
+  int64_t replicas = 0;  // copies of a layer's groups on all devices, the groups included
   std::vector<LayerReplicas> layers;
-  int64_t device_bytes = 0;  // of each device: trunk, tables, cache, activations, its slots
   double worst_imbalance() const;
+  GroupCopies copies(int64_t devices) const;
 };
 
-// Places the experts of each MoE layer on the devices by the loads in the file
-// (models/expert_loads.h, models/balance_experts.h); each device has the whole trunk. `replicas` 0:
-// as few as give each device the same number of slots.
-// Errors: loads.*, balance.*, file errors; plan.devices where a device is too small.
-Result<ReplicaPlan> plan_replicas(const Plan& plan, const PlanReport& report,
-                                  const std::vector<Device>& devices, const std::string& load_file,
+// Places the groups of each MoE layer on `devices` devices by the loads in the file
+// (models/expert_loads.h, models/balance_experts.h); the load of a group is that of its experts
+// together. `replicas` 0: as few as give each device the same number of slots. Errors: loads.*,
+// balance.*, file errors.
+Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::string& load_file,
                                   int64_t replicas);
 
 void print_replicas(const ReplicaPlan& plan);

@@ -174,6 +174,17 @@ const Fault kFaults[] = {
     {"plain_twice",
      [](Manifest& m) { m.shards[0].weights[0].digests += m.shards[0].weights[0].digests; },
      "manifest.weights", "the weight norm.weight of role plain has 2 blocks"},
+    {"device_twice", [](Manifest& m) { m.devices[1].name = "gpu0"; }, "manifest.devices",
+     "the device gpu0 is named twice"},
+    {"device_size", [](Manifest& m) { m.devices[0].bytes = 0; }, "manifest.number",
+     "device gpu0 has 0 bytes"},
+    {"device_shard", [](Manifest& m) { m.devices[0].shards[0].shard = "L09.mlp"; },
+     "manifest.devices", "device gpu0 holds a shard that does not exist"},
+    {"device_lists_twice",
+     [](Manifest& m) { m.devices[0].shards.push_back(m.devices[0].shards[0]); }, "manifest.devices",
+     "device gpu0 lists the shard twice"},
+    {"expert_group_without_device", [](Manifest& m) { m.devices[1].shards.pop_back(); },
+     "manifest.devices", "no device holds the shard"},
     {"vocab_gap",
      [](Manifest& m) {
        shard(m, "lm_head.1").vocab_begin = m.logits.slices[1].begin = 7;

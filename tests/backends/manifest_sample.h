@@ -27,6 +27,7 @@ class SampleManifest {
     add_group(3, 2, "L01.acc", "L01.out");
     add_head("lm_head.0", 0, 6);
     add_head("lm_head.1", 6, 4);
+    add_devices();
     manifest_.ignored = {{"rotary.inv_freq", "computed from the configuration"}};
     manifest_.golden = {{"L00.attn", DType::f32, 0.999999871234567, 1e-7}};
   }
@@ -168,6 +169,14 @@ class SampleManifest {
     manifest_.schedule.push_back(
         {name, {{"hidden", SourceKind::edge, "L01.out"}}, {{"logits", SinkKind::logits}}});
     manifest_.logits.slices.push_back({name, "logits", begin, size});
+  }
+
+  // Both hold the first group of experts, only the second device the other group.
+  void add_devices() {
+    manifest_.devices = {{"gpu0", 4000000000, {}}, {"gpu1", 2000000000, {}}};
+    for (const manifest::Shard& shard : manifest_.shards)
+      if (shard.name != "L01.moe.g1") manifest_.devices[0].shards.push_back({shard.name});
+    manifest_.devices[1].shards = {{"L01.moe.g0"}, {"L01.moe.g1"}};
   }
 
   Manifest manifest_;

@@ -2,17 +2,23 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tests/cli/command.h"
+#include "backends/manifest/manifest_file.h"
+#include "tests/cli/golden_case.h"
 
 namespace moec {
 namespace {
 
+using testing::_;
+using testing::AllOf;
+using testing::Each;
 using testing::HasSubstr;
+using testing::Pair;
+using testing::SizeIs;
 using Json = nlohmann::json;
-using Words = std::vector<std::string>;
 
 Outcome plan(const std::string& source, Words more = {}) {
   more.insert(more.begin(), {"plan", source});
@@ -110,7 +116,7 @@ TEST(Plan, DevicesHoldEachShardOnce) {
     for (const Json& shard : device["shards"]) shards.insert(shard.get<std::string>());
     held += device["shards"].size();
   }
-  EXPECT_EQ(held, 1u + 16 * 2 + 1);
+  EXPECT_EQ(held, 16u * 2 + 1);
   EXPECT_EQ(shards.size(), held);
 }
 
@@ -125,23 +131,100 @@ TEST(Plan, ResidentExpertsFitTheBudget) {
             7'100'000'000);
 }
 
-TEST(Plan, CopiesOfBusyExpertsLevelTheDevices) {
-  const std::string file = fresh_folder("loads") + "/loads.csv";
+// Each expert has load 1, expert 0 of each layer as much as all of OLMoE's others.
+std::string loads_of(int layers, int experts) {
+  std::string file = fresh_folder("loads") + "/loads.csv";
   std::ofstream loads(file);
   loads << "layer,expert,load\n";
-  for (int layer = 0; layer < 16; ++layer)
-    for (int e = 0; e < 64; ++e) loads << layer << "," << e << "," << (e == 0 ? 64 : 1) << "\n";
-  loads.close();
+  for (int layer = 0; layer < layers; ++layer)
+    for (int e = 0; e < experts; ++e)
+      loads << layer << "," << e << "," << (e == 0 ? 64 : 1) << "\n";
+  return file;
+}
+
+TEST(Plan, CopiesOfBusyExpertsLevelTheDevices) {
   const Words devices = {"--dtype",  "f16",   "--device", "a=9GB",
-                         "--device", "b=9GB", "--loads",  file};
+                         "--device", "b=9GB", "--loads",  loads_of(16, 64)};
   const Json plain = plan_json("olmoe-1b-7b", devices)["replicas"];
+  EXPECT_EQ(plain["groups"], 64);
   EXPECT_EQ(plain["replicas"], 64);
   Words more = devices;
   more.insert(more.end(), {"--replicas", "66"});
-  const Json copied = plan_json("olmoe-1b-7b", more)["replicas"];
-  EXPECT_LT(copied["worst_imbalance"], plain["worst_imbalance"]);
-  EXPECT_EQ(copied["layers"].size(), 16u);
-  EXPECT_EQ(copied["layers"][3]["expert_of_slot"].size(), 66u);
+  const Json copied = plan_json("olmoe-1b-7b", more);
+  EXPECT_LT(copied["replicas"]["worst_imbalance"], plain["worst_imbalance"]);
+  EXPECT_EQ(copied["replicas"]["layers"].size(), 16u);
+  EXPECT_EQ(copied["replicas"]["layers"][3]["group_of_slot"].size(), 66u);
+  for (const Json& device : copied["devices"])
+    EXPECT_THAT(device["shards"].dump(), HasSubstr("\"L03.moe.expert0\""));
+}
+
+TEST(Plan, WhereLayersAreCutTheGroupsHaveCopies) {
+  const Json json = plan_json(
+      "olmoe-1b-7b", {"--dtype", "f16", "--experts-per-shard", "16", "--device", "a=12GB",
+                      "--device", "b=12GB", "--loads", loads_of(16, 64), "--replicas", "6"});
+  EXPECT_EQ(json["replicas"]["groups"], 4);
+  for (const Json& device : json["devices"])
+    EXPECT_THAT(device["shards"].dump(), HasSubstr("\"L03.moe.g0\""));
+}
+
+// ---- Devices of an export ----------------------------------------------------------------------
+
+class ExportToDevices : public testing::Test {
+ protected:
+  Outcome run(Words more) {
+    more.insert(more.begin(), {"--device", "a=1GB", "--device", "b=1GB"});
+    return export_case("tinymoe", out_, more);
+  }
+  // How many devices hold each shard, by its name.
+  std::map<std::string, int> holders() const {
+    std::map<std::string, int> held;
+    const Json manifest = Json::parse(std::ifstream(out_ + "/manifest.json"));
+    for (const Json& device : manifest["devices"])
+      for (const Json& shard : device["shards"]) ++held[shard["shard"]];
+    return held;
+  }
+  std::string out_ = fresh_folder("out") + "/out";
+};
+
+TEST_F(ExportToDevices, EachShardIsOnOne) {
+  expect_fine(run({}));
+  EXPECT_THAT(holders(), AllOf(SizeIs(4 * 2 + 1), Each(Pair(_, 1))));
+  expect_fine(run_command({"check", out_}));
+}
+
+TEST_F(ExportToDevices, BusyGroupsHaveDeclaredReplicas) {
+  expect_fine(run({"--experts-per-shard", "4", "--loads", loads_of(4, 16), "--replicas", "6"}));
+  const std::map<std::string, int> held = holders();
+  EXPECT_EQ(held.at("L02.attn"), 2);
+  EXPECT_EQ(held.at("L02.moe.g0"), 2);
+  EXPECT_EQ(held.at("L02.moe.g1") + held.at("L02.moe.g2") + held.at("L02.moe.g3"), 3);
+  expect_fine(run_command({"check", out_}));
+  expect_fine(validate_case("tinymoe", out_));
+}
+
+TEST_F(ExportToDevices, AShardThatNoDeviceHoldsIsFound) {
+  expect_fine(run({}));
+  Manifest manifest = read_manifest(out_).value();
+  manifest.devices[1].shards.pop_back();
+  std::ofstream(out_ + "/manifest.json") << to_json(manifest).value();
+  std::ofstream(out_ + "/manifest.bin", std::ios::binary) << to_bytes(manifest).value();
+  const Outcome outcome = run_command({"check", out_});
+  EXPECT_EQ(outcome.exit_code, kExitFellShort);
+  EXPECT_THAT(outcome.out + outcome.err, HasSubstr("no device holds the shard"));
+}
+
+TEST_F(ExportToDevices, WholeLayersHaveNoCopies) {
+  const Outcome outcome = run({"--loads", loads_of(4, 16)});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("error[plan.replicas]"), HasSubstr("--experts-per-shard")));
+}
+
+TEST_F(ExportToDevices, DevicesThatAreTooSmallAreRefusedBeforeAnythingIsWritten) {
+  const Outcome outcome = export_case("tinymoe", out_, {"--device", "a=1MB"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("error[plan.devices]"));
+  EXPECT_FALSE(std::filesystem::exists(out_));
 }
 
 struct Refused {

@@ -12,9 +12,9 @@ std::vector<DeviceUnit> units() {
   std::vector<DeviceUnit> all;
   for (int64_t layer = 0; layer < 2; ++layer) {
     const std::string label = "L" + std::to_string(layer);
-    all.push_back({label + ".attn", layer, false, 10, 4, 10});
-    all.push_back({label + ".g0", layer, true, 30, 2, 15});
-    all.push_back({label + ".g1", layer, true, 30, 2, 15});
+    all.push_back({label + ".attn", layer, -1, 10, 4, 10});
+    all.push_back({label + ".g0", layer, 0, 30, 2, 15});
+    all.push_back({label + ".g1", layer, 1, 30, 2, 15});
   }
   return all;
 }
@@ -36,7 +36,7 @@ TEST(AssignDevices, EveryUnitIsOnExactlyOneDevice) {
     for (size_t d = 0; d < 3; ++d)
       for (const size_t unit : (*loads)[d].units) ++held[unit];
     for (size_t i = 0; i < held.size(); ++i)
-      EXPECT_EQ(held[i], trunk == TrunkPlacement::replicated && !units()[i].experts ? 3 : 1);
+      EXPECT_EQ(held[i], trunk == TrunkPlacement::replicated && !units()[i].experts() ? 3 : 1);
   }
 }
 
@@ -59,6 +59,32 @@ TEST(AssignDevices, TooFewBytesNameTheDeviceAndWhatWouldDo) {
                "plan.devices", "device b lacks 1 bytes: 1 of 4 groups");
   EXPECT_TRUE(
       assign_devices(units(), {{"a", 54}, {"b", 114}}, TrunkPlacement::replicated).has_value());
+}
+
+// g0 of both layers is on both devices, g1 of layer 0 on the first, of layer 1 on the second.
+const GroupCopies kCopies = {{0, {{0, 1}, {0}}}, {1, {{0}, {1, 0}}}};
+
+TEST(AssignCopies, EachDeviceHasTheTrunkAndItsCopies) {
+  const auto loads = assign_copies(units(), {{"a", 200}, {"b", 200}}, kCopies);
+  ASSERT_TRUE(loads.has_value()) << render(loads.error());
+  EXPECT_EQ((*loads)[0].units, (Indices{0, 3, 1, 2, 4}));
+  EXPECT_EQ((*loads)[1].units, (Indices{0, 3, 1, 4, 5}));
+  EXPECT_EQ((*loads)[0].needed(), 2 * 10 + 3 * 30 + 4);
+  // The trunk, a whole group, and half of each of the two that the other device has as well.
+  EXPECT_EQ((*loads)[0].token_bytes, 2 * 10 + 15 + 2 * 7.5);
+}
+
+TEST(AssignCopies, TwoCopiesOnOneDeviceTakeTheRoomOfOne) {
+  const auto loads =
+      assign_copies(units(), {{"a", 200}, {"b", 200}}, {{0, {{0, 0}, {1}}}, {1, {{0}, {1}}}});
+  ASSERT_TRUE(loads.has_value()) << render(loads.error());
+  EXPECT_EQ((*loads)[0].units, (Indices{0, 3, 1, 4}));
+}
+
+TEST(AssignCopies, ADeviceThatIsTooSmallIsNamed) {
+  expect_error(assign_copies(units(), {{"a", 114}, {"b", 113}}, kCopies), "plan.devices",
+               "device b lacks 1 bytes: the trunk and its copies of experts need");
+  EXPECT_TRUE(assign_copies(units(), {{"a", 114}, {"b", 114}}, kCopies).has_value());
 }
 
 }  // namespace
