@@ -209,7 +209,7 @@ TEST_F(ExportToDevices, AShardThatNoDeviceHoldsIsFound) {
   std::ofstream(out_ + "/manifest.json") << to_json(manifest).value();
   std::ofstream(out_ + "/manifest.bin", std::ios::binary) << to_bytes(manifest).value();
   const Outcome outcome = run_command({"check", out_});
-  EXPECT_EQ(outcome.exit_code, kExitFellShort);
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.out + outcome.err, HasSubstr("no device holds the shard"));
 }
 
