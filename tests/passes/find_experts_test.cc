@@ -22,9 +22,9 @@ std::vector<Owned> owned_weights(const Shard& shard, int64_t experts, WeightRole
   return owned;
 }
 
-// Each expert of [first, first + count) has its three weights, alone or as blocks of a bank's, and
-// the names that the passes gave agree.
-void expect_whole(const Shard& shard, int64_t experts, int64_t first, int64_t count) {
+// Each expert of [first, first + count) has its `parts` weights, alone or as blocks of a bank's,
+// and the names that the passes gave agree.
+void expect_whole(const Shard& shard, int64_t experts, int64_t first, int64_t count, int parts) {
   std::vector<int> weights(static_cast<size_t>(experts), 0);
   for (const Owned& owned : owned_weights(shard, experts, WeightRole::expert)) {
     for (int64_t e = owned.share.first; e < owned.share.first + owned.share.count; ++e)
@@ -36,7 +36,7 @@ void expect_whole(const Shard& shard, int64_t experts, int64_t first, int64_t co
     EXPECT_TRUE(of_bank || numbered) << owned.name;
   }
   for (int64_t e = 0; e < experts; ++e)
-    EXPECT_EQ(weights[static_cast<size_t>(e)], first <= e && e < first + count ? 3 : 0) << e;
+    EXPECT_EQ(weights[static_cast<size_t>(e)], first <= e && e < first + count ? parts : 0) << e;
   for (const Owned& owned : owned_weights(shard, experts, WeightRole::plain))
     EXPECT_FALSE(owned.name.starts_with("experts.")) << owned.name;
 }
@@ -66,16 +66,16 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   const ShardDecl& decl = plan.shards[index];
   SCOPED_TRACE(decl.name + " of " + std::to_string(tokens) + " tokens, " + to_string(passes));
   const Shard shard = run_default(golden_shard(plan, index, tokens), passes);
-  const int64_t experts = plan.model.moe.experts;
-  expect_whole(shard, experts, decl.first_expert, decl.experts);
+  const MoeConfig& moe = plan.model.moe;
+  expect_whole(shard, moe.experts, decl.first_expert, decl.experts, moe.expert_biases ? 6 : 3);
   const bool routes = decl.kind == ShardKind::moe || decl.kind == ShardKind::router;
-  const auto routing = owned_weights(shard, experts, WeightRole::routing);
+  const auto routing = owned_weights(shard, moe.experts, WeightRole::routing);
   // What only biases the choice is not there where nothing is chosen.
-  const bool biased = plan.model.moe.choice_bias && is_exact(passes.routing);
-  ASSERT_EQ(routing.size(), routes ? 1u + (biased ? 1u : 0u) : 0u);
+  const bool biased = moe.choice_bias && is_exact(passes.routing);
+  ASSERT_EQ(routing.size(), routes ? 1u + (biased ? 1u : 0u) + (moe.router_bias ? 1u : 0u) : 0u);
   for (const Owned& owned : routing) {
     EXPECT_TRUE(owned.name.starts_with("router")) << owned.name;
-    EXPECT_EQ(owned.share.count, experts);
+    EXPECT_EQ(owned.share.count, moe.experts);
   }
 }
 
