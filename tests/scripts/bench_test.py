@@ -41,10 +41,13 @@ def test_blocks_cover_the_files_once():
 def test_floors_write_what_was_asked_and_remove_it(tmp_path):
     payload = tmp_path / "payload"
     payload.write_bytes(b"x" * (9 << 20))
+    way = (1 << 20, 4)
     try:
-        assert disk_floor.read_floor([payload]) > 0
+        assert disk_floor.read_rate([payload], way) > 0
     except OSError:
         pytest.skip("this file system has no direct access")
-    assert disk_floor.write_floor(tmp_path / "out", 8 << 20) > 0
-    assert disk_floor.copy_floor([payload], tmp_path / "out") > 0
+    assert disk_floor.write_rate(tmp_path / "out", 8 << 20, way) > 0
+    assert disk_floor.copy_rate([payload], tmp_path / "out", way) > 0
+    ways = disk_floor.fastest_ways([payload], tmp_path / "out")
+    assert set(ways) == {"read", "write", "read_and_write"} and set(ways.values()) <= set(disk_floor.WAYS)
     assert list(tmp_path.iterdir()) == [payload]
