@@ -8,7 +8,7 @@
 
 #include "models/assign_devices.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
 
