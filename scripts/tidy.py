@@ -130,7 +130,7 @@ def main():
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--batch", type=int, default=12, help="most sources in a batch")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
 
     start = time.monotonic()
     version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
