@@ -10,7 +10,8 @@ of ours that it reaches are the same; the record is BUILD_DIR/tidy/.
 Nearly all of clang-tidy's time goes into the headers of libraries, which it reads and searches again for
 each source. So sources with the same flags are looked at in batches, one file that includes them all. Only
 sources whose names with internal linkage differ can share a batch; what a batch cannot compile all the
-same is looked at source by source.
+same is looked at source by source. One check, misc-unused-using-decls, sees only the file that it is
+started with: in a batch, the name of a using-declaration must occur once more in its source.
 """
 
 import argparse
@@ -110,6 +111,16 @@ def run_tidy(flags, path):
     return "clang-diagnostic-error" not in done.stdout, done.stdout + done.stderr
 
 
+def unused_usings(file):
+    """Findings for using-declarations of a source whose names occur nowhere else in it."""
+    text = re.sub(r"//.*", "", (ROOT / file).read_text())
+    return "".join(
+        f"{file}: error: using decl '{name}' is unused [misc-unused-using-decls]\n"
+        for name in re.findall(r"^\s*using [\w:]+::(\w+);", text, re.M)
+        if len(re.findall(rf"\b{name}\b", text)) < 2
+    )
+
+
 def tidy_batch(folder, batch):
     """(files that passed, findings)"""
     files, flags = [source.file for source in batch], batch[0].flags
@@ -119,6 +130,7 @@ def tidy_batch(folder, batch):
         compiled, findings = run_tidy(flags, unity)
         unity.unlink()
         if compiled:
+            findings += "".join(unused_usings(file) for file in files)
             return (files if not findings else []), findings
     results = {file: run_tidy(flags, ROOT / file)[1] for file in files}
     return [file for file in files if not results[file]], "".join(results.values())
