@@ -110,8 +110,8 @@ struct TensorNames {
 // How a checkpoint stores the matrices of linear maps, as its config says it. Which tensors are
 // stored so, their own types tell.
 //   plain       f32, f16 or bf16
-//   fp8_blocks  f8_e4m3, and beside each tensor NAME one factor for each block of it,
-//   NAME_scale_inv mxfp4       pairs of e2m1 in a byte, and one power of two for each 32 of them
+//   fp8_blocks  f8_e4m3, and in NAME_scale_inv one factor for each block of the tensor NAME
+//   mxfp4       pairs of e2m1 in a byte, and one power of two for each 32 of them
 enum class WeightCoding : uint8_t { plain, fp8_blocks, mxfp4 };
 constexpr std::array<std::string_view, 3> enum_names(WeightCoding) {
   return {"plain", "fp8_blocks", "mxfp4"};

@@ -198,9 +198,9 @@ struct Router {
 };
 
 // Σ_e routing[first_expert + e] · (down_e · act(gate_e · x, up_e · x)), e < experts.
-//   operands: x, routing (token tensor of all E channels), then gate, up, down of each expert;
-//   then,
-//             if the experts have biases, gate_bias [f], up_bias [f], down_bias [d] of each, added
+//   operands: x, routing (token tensor of all E channels);
+//             gate, up, down of each expert;
+//             if the experts have biases: gate_bias [f], up_bias [f], down_bias [d] of each, added
 //             to the products.
 struct SoftMoe {
   int64_t experts = 0;

@@ -153,10 +153,10 @@ Result<ExpertBalance> balance_experts(std::span<const double> loads,
 std::vector<double> device_loads(std::span<const double> loads, const ExpertBalance& balance,
                                  int64_t devices) {
   std::vector<double> sums(static_cast<size_t>(devices), 0);
-  const size_t slots = balance.expert_of.size() / sums.size();
   for (size_t slot = 0; slot < balance.expert_of.size(); ++slot) {
     const auto expert = static_cast<size_t>(balance.expert_of[slot]);
-    sums[slot / slots] += loads[expert] / static_cast<double>(balance.slots_of[expert].size());
+    sums[balance.device_of(slot, devices)] +=
+        loads[expert] / static_cast<double>(balance.slots_of[expert].size());
   }
   return sums;
 }

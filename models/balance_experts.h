@@ -25,11 +25,14 @@ struct BalanceOptions {
   bool operator==(const BalanceOptions&) const = default;
 };
 
-// Slots are numbered device by device: slot s lies on device s / (replicas / devices).
+// Slots are numbered device by device.
 struct ExpertBalance {
   std::vector<int64_t> expert_of;              // [replicas]: the expert in each slot
   std::vector<std::vector<int64_t>> slots_of;  // [experts]: its slots, in the order of its copies
   bool operator==(const ExpertBalance&) const = default;
+  size_t device_of(size_t slot, int64_t devices) const {
+    return slot / (expert_of.size() / static_cast<size_t>(devices));
+  }
 };
 
 inline constexpr int64_t kMostReplicas = int64_t{1} << 16;

@@ -19,15 +19,16 @@ ValueId router(ShardScope& scope, ValueId x) {
   return scope.b.emit(moe.routing, std::move(operands), "routing_weights");
 }
 
-// The biases of the shard's own experts.
-void append_biases(ShardScope& scope, std::vector<ValueId>& operands) {
+// Of each of the shard's own experts: gate, up and down of what `views` gives, named so.
+void append_experts(ShardScope& scope, ExpertViews (*views)(const ShardScope&, int64_t),
+                    const std::string& name, std::vector<ValueId>& operands) {
   const ShardDecl& decl = scope.decl;
   for (int64_t e = decl.first_expert; e < decl.first_expert + decl.experts; ++e) {
     Builder::NameScope names(scope.b, fmt::format("experts.{}", e));
-    ExpertBiases views = expert_biases(scope, e);
-    operands.push_back(scope.weight(std::move(views.gate), "gate.bias"));
-    operands.push_back(scope.weight(std::move(views.up), "up.bias"));
-    operands.push_back(scope.weight(std::move(views.down), "down.bias"));
+    ExpertViews of = views(scope, e);
+    operands.push_back(scope.weight(std::move(of.gate), "gate." + name));
+    operands.push_back(scope.weight(std::move(of.up), "up." + name));
+    operands.push_back(scope.weight(std::move(of.down), "down." + name));
   }
 }
 
@@ -35,14 +36,8 @@ void append_biases(ShardScope& scope, std::vector<ValueId>& operands) {
 ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   const ShardDecl& decl = scope.decl;
   std::vector<ValueId> operands = {x, routing};
-  for (int64_t e = decl.first_expert; e < decl.first_expert + decl.experts; ++e) {
-    Builder::NameScope names(scope.b, fmt::format("experts.{}", e));
-    ExpertMatrices views = expert_matrices(scope, e);
-    operands.push_back(scope.weight(std::move(views.gate), "gate.weight"));
-    operands.push_back(scope.weight(std::move(views.up), "up.weight"));
-    operands.push_back(scope.weight(std::move(views.down), "down.weight"));
-  }
-  if (scope.model().moe.expert_biases) append_biases(scope, operands);
+  append_experts(scope, expert_matrices, "weight", operands);
+  if (scope.model().moe.expert_biases) append_experts(scope, expert_biases, "bias", operands);
   SoftMoe op{decl.experts, decl.first_expert, scope.model().activation};
   return scope.b.emit(op, std::move(operands), "experts");
 }

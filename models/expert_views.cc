@@ -40,7 +40,7 @@ WeightView down(const ShardScope& scope, int64_t expert) {
 
 }  // namespace
 
-ExpertMatrices expert_matrices(const ShardScope& scope, int64_t expert) {
+ExpertViews expert_matrices(const ShardScope& scope, int64_t expert) {
   const TensorNames& names = scope.model().names;
   if (!names.has("experts_gate_up") && !names.has("experts_gate_up_in_out"))
     return {scope.stored("expert_gate", expert), scope.stored("expert_up", expert),
@@ -48,7 +48,7 @@ ExpertMatrices expert_matrices(const ShardScope& scope, int64_t expert) {
   return {gate_or_up(scope, expert, kGate), gate_or_up(scope, expert, kUp), down(scope, expert)};
 }
 
-ExpertBiases expert_biases(const ShardScope& scope, int64_t expert) {
+ExpertViews expert_biases(const ShardScope& scope, int64_t expert) {
   const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
   auto of_part = [&](Part part) {
     return part_of(scope, expert_of(scope, "experts_gate_up_bias", expert), part, 1, {f, 2}, {f});

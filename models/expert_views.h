@@ -6,16 +6,14 @@
 
 namespace moec {
 
-// gate and up [f, d], down [d, f]
-struct ExpertMatrices {
+struct ExpertViews {
   WeightView gate, up, down;
 };
-ExpertMatrices expert_matrices(const ShardScope& scope, int64_t expert);
+
+// gate and up [f, d], down [d, f]
+ExpertViews expert_matrices(const ShardScope& scope, int64_t expert);
 
 // gate and up [f], down [d]; the model has them (MoeConfig::expert_biases).
-struct ExpertBiases {
-  WeightView gate, up, down;
-};
-ExpertBiases expert_biases(const ShardScope& scope, int64_t expert);
+ExpertViews expert_biases(const ShardScope& scope, int64_t expert);
 
 }  // namespace moec

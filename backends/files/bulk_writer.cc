@@ -15,9 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "backends/weights/weight_reader.h"
 #include "ir/invariant.h"
 
 namespace moec {
+static_assert(BulkWriter::kHeldBytes == kWriterBytes);
+
 namespace {
 
 // What direct writes ask of addresses, positions and sizes: the block size of a disk or less.

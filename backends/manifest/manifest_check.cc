@@ -156,6 +156,7 @@ void check_names(const Manifest& manifest, Findings& findings) {
 // Each shard, so each expert, has a place: on one device, or on several as replicas.
 void check_devices(const Manifest& manifest, Findings& findings) {
   if (manifest.devices.empty()) return;
+  const ShardIndex shards = index_shards(manifest);
   std::set<std::string_view> devices, placed;
   for (const Device& device : manifest.devices) {
     findings.require(devices.insert(device.name).second, "manifest.devices", {},
@@ -164,7 +165,7 @@ void check_devices(const Manifest& manifest, Findings& findings) {
                      device.bytes);
     std::set<std::string_view> held;
     for (const HeldShard& shard : device.shards) {
-      findings.require(manifest.find_shard(shard.shard) != nullptr, "manifest.devices", shard.shard,
+      findings.require(find_shard(shards, shard.shard) != nullptr, "manifest.devices", shard.shard,
                        "device {} holds a shard that does not exist", device.name);
       findings.require(held.insert(shard.shard).second, "manifest.devices", shard.shard,
                        "device {} lists the shard twice", device.name);

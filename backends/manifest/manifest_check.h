@@ -12,7 +12,7 @@ namespace moec {
 //   manifest.version       written in another version of the schema
 //   manifest.number        a size, count or number that cannot be
 //   manifest.path          a path that is empty, absolute, leaves the folder or stands twice
-//   manifest.digest        not 32 lower-case hex digits
+//   manifest.digest        not 32 lower-case hex digits, a SHA-256 not 64
 //   manifest.name          a shard, port, cache or golden result named twice, or naming nothing
 //   manifest.width         a shard's widths are not those of the build
 //   manifest.layer         a layer without attention, or without exactly one feed-forward part
@@ -22,9 +22,8 @@ namespace moec {
 //   manifest.weights       the recorded weights are not those of the shard's experts
 //   manifest.vocabulary    vocabulary slices leave a gap or overlap, or disagree with `logits`
 //   manifest.table         a table's size is not what its rows and columns say
-//   manifest.schedule      a shard not run exactly once, a port not bound exactly once, an edge
-//   read
-//                          before it is written, written twice or never read
+//   manifest.schedule      a shard not run exactly once, a port not bound exactly once;
+//                          an edge that is read before it is written, written twice or never read
 //   manifest.devices       a device named twice, a shard on no device or twice on one
 //   manifest.type          a binding whose port has another type than what is bound to it
 Diagnostics check_manifest(const Manifest& manifest);

@@ -21,8 +21,6 @@ namespace {
 
 // The program itself, its plan and its graphs. The README has peaks of whole exports.
 constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
-// Of a file in the making (BulkWriter::kHeldBytes).
-constexpr uint64_t kWriterBytes = uint64_t{12} << 20;
 constexpr uint64_t kLeastBytes = uint64_t{4} << 20;
 // Reads keep a disk busy beside the writes only when several are under way, while other readers
 // convert or wait for the writer.

@@ -35,6 +35,9 @@ struct ReaderOptions {
   bool past_cache = false;
 };
 
+// What an export counts for a file in the making; backends/files/bulk_writer.cc holds to it.
+inline constexpr uint64_t kWriterBytes = uint64_t{12} << 20;
+
 // For an export that streams `jobs` shards at a time in `memory_bytes`: as much as that leaves to
 // the reading of each, after the fixed needs of the program and of the files that are written.
 // Error: weights.over_budget.

@@ -52,10 +52,7 @@ Result<std::vector<manifest::Device>> assign_shards(const ExportOptions& options
                                                     const Plan& plan) {
   std::vector<manifest::Device> assigned;
   if (options.devices.devices.empty()) return assigned;
-  const bool cut = std::any_of(plan.shards.begin(), plan.shards.end(), [](const ShardDecl& shard) {
-    return shard.kind == ShardKind::experts;
-  });
-  if (!options.devices.loads.empty() && !cut)
+  if (!options.devices.loads.empty() && !plan.build.host_routing)
     return fail("plan.replicas",
                 "the experts of a layer are in one shard; it is shards that have copies",
                 "give --experts-per-shard, 1 for copies of single experts");

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kTables = "tables";
+constexpr size_t kTables = 0;  // the unit that is no shard
 
 DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, const PlanReport& report,
                    size_t i) {
@@ -44,7 +44,7 @@ void split_experts(const Plan& plan, const PlanReport& report, DeviceUnit shard,
 std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>& sizes,
                                  const PlanReport& report, bool each_expert) {
   std::vector<DeviceUnit> units;
-  units.push_back({.name = kTables, .bytes = report.embedding_bytes + report.rope_bytes});
+  units.push_back({.name = "tables", .bytes = report.embedding_bytes + report.rope_bytes});
   int64_t group = 0;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const ShardDecl& shard = plan.shards[i];
@@ -64,10 +64,11 @@ std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>&
 }  // namespace
 
 std::vector<std::string> DevicePlan::shards_of(size_t device) const {
+  std::vector<size_t> held = loads[device].units;
+  std::sort(held.begin(), held.end());
   std::vector<std::string> names;
-  for (const size_t unit : loads[device].units)
-    if (units[unit].name != kTables) names.push_back(units[unit].name);
-  std::sort(names.begin(), names.end());
+  for (const size_t unit : held)
+    if (unit != kTables) names.push_back(units[unit].name);
   return names;
 }
 
@@ -109,12 +110,14 @@ ordered_json devices_json(const DevicePlan& plan) {
   auto list = ordered_json::array();
   for (size_t d = 0; d < plan.devices.size(); ++d) {
     const DeviceLoad& load = plan.loads[d];
+    auto shards = ordered_json::array();
+    for (const size_t unit : load.units) shards.push_back(plan.units[unit].name);
     list.push_back({{"name", plan.devices[d].name},
                     {"bytes", plan.devices[d].bytes},
                     {"used_bytes", load.bytes},
                     {"peak_activation_bytes", load.peak_bytes},
                     {"token_bytes", load.token_bytes},
-                    {"shards", plan.shards_of(d)}});
+                    {"shards", shards}});
   }
   return list;
 }

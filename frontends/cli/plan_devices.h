@@ -19,7 +19,7 @@ struct DevicePlan {
   std::vector<DeviceUnit> units;        // the tables, then the shards of the plan
   std::vector<DeviceLoad> loads;        // by device
   std::optional<ReplicaPlan> replicas;  // where loads of experts were given
-  // The names of the shards that a device holds.
+  // The names of the shards that a device holds, in the order of the plan.
   std::vector<std::string> shards_of(size_t device) const;
 };
 

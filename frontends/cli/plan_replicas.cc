@@ -23,11 +23,9 @@ double imbalance_of(const std::vector<double>& loads) {
 
 // The experts of each group of a layer; single experts where it is not cut.
 std::vector<int64_t> copied_groups(const Plan& plan) {
-  const auto experts = static_cast<size_t>(plan.model.moe.experts);
-  const bool cut = std::any_of(plan.shards.begin(), plan.shards.end(), [](const ShardDecl& shard) {
-    return shard.kind == ShardKind::experts;
-  });
-  return cut ? expert_groups(plan.model.moe.experts, plan.build) : std::vector<int64_t>(experts, 1);
+  const int64_t experts = plan.model.moe.experts;
+  return plan.build.host_routing ? expert_groups(experts, plan.build)
+                                 : std::vector<int64_t>(static_cast<size_t>(experts), 1);
 }
 
 std::vector<double> sums(const std::vector<double>& loads, const std::vector<int64_t>& groups) {
@@ -54,8 +52,7 @@ GroupCopies ReplicaPlan::copies(int64_t devices) const {
     auto& held = copies[layer.layer];
     held.resize(static_cast<size_t>(devices));
     for (size_t slot = 0; slot < layer.balance.expert_of.size(); ++slot)
-      held[slot * static_cast<size_t>(devices) / layer.balance.expert_of.size()].push_back(
-          layer.balance.expert_of[slot]);
+      held[layer.balance.device_of(slot, devices)].push_back(layer.balance.expert_of[slot]);
   }
   return copies;
 }

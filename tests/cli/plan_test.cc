@@ -116,7 +116,7 @@ TEST(Plan, DevicesHoldEachShardOnce) {
     for (const Json& shard : device["shards"]) shards.insert(shard.get<std::string>());
     held += device["shards"].size();
   }
-  EXPECT_EQ(held, 16u * 2 + 1);
+  EXPECT_EQ(held, 1u + 16 * 2 + 1);
   EXPECT_EQ(shards.size(), held);
 }
 

@@ -9,8 +9,8 @@ from safetensors_files import read_tensors
 
 REPO = Path(__file__).resolve().parents[2]
 CASES = sorted(path.parent.name for path in (REPO / "tests/golden").glob("*/golden.json"))
-# Between them: plain and shared experts, leading dense layers, biases, groups, odd sizes.
-IN_EVERY_FORM = ("tinymoe", "mixtral_b", "qwen2_moe_a", "glm4_moe_b")
+# Between them: shared experts, leading dense layers, groups, biases, sinks, a latent cache, fused tensors.
+IN_EVERY_FORM = ("tinymoe", "mixtral_b", "qwen2_moe_a", "glm4_moe_b", "deepseek_v3_a", "gpt_oss_a")
 
 
 def in_forms(forms):
