@@ -5,6 +5,9 @@
 //   bank       n experts meet a slice of n channels: each weight is n equal blocks along one axis
 //
 // Only ops that an output depends on count: an expert that is computed but not added is not there.
+//
+// A shard may hold several MoE layers. The last is found first; an earlier one lies in what the
+// later router's logits are made from.
 #pragma once
 
 #include <vector>
@@ -22,9 +25,11 @@ constexpr std::array<std::string_view, 3> enum_names(WeightRole) {
   return {"plain", "expert", "routing"};
 }
 
-// Block i of `count` equal blocks along `axis` belongs to expert first + i.
+// Block i of `count` equal blocks along `axis` belongs to expert first + i of the shard's MoE layer
+// `moe_layer`, counted from 0 in the order in which they run.
 struct WeightShare {
   WeightRole role = WeightRole::plain;
+  size_t moe_layer = 0;
   int64_t first = 0, count = 1;
   size_t axis = 0;
   bool operator==(const WeightShare&) const = default;
@@ -36,10 +41,11 @@ struct OpRole {
   bool narrows_routing = false;  // a slice that chooses channels of the routing weights
 };
 
-// `experts` is the number of routing weights; 0 in a shard of a dense layer, which has none. The
-// shard is in form `static` or `placed`. The routing weights are its input or output of that name,
-// else the last value of so many channels that is cut into channels, or spread for a bank.
-IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts);
+// `experts` is the number of routing weights of an MoE layer, 0 in a shard that routes nothing;
+// `moe_layers` is how many such layers the shard has. The shard is in form `static` or `placed`. The
+// routing weights are its input or output of that name, else the last scores of so many channels
+// that are cut into channels, or spread for a bank. A weight of experts of two layers is nobody's.
+IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe_layers = 1);
 
 inline constexpr std::string_view kRoutingWeights = "routing_weights";
 

@@ -76,7 +76,7 @@ Result<Shard> bank_experts(const Shard& shard, PassContext& context) {
     }
     return std::vector<ValueId>{sum_terms(b, std::move(terms), options.target.sum)};
   };
-  return rewrite_each<SoftMoe>(shard, shard.form, no_scope, lower);
+  return rewrite_each<SoftMoe>(shard, shard.form, outer_scope, lower);
 }
 
 }  // namespace moec

@@ -106,7 +106,7 @@ Result<Shard> lower_attention(const Shard& shard, PassContext& context) {
   auto lower_one = [&](Builder& b, const Attention& op, const std::vector<ValueId>& operands) {
     return lower(b, op, Operands(op, operands), context.options.attention);
   };
-  return rewrite_each<Attention>(shard, shard.form, no_scope, lower_one);
+  return rewrite_each<Attention>(shard, shard.form, outer_scope, lower_one);
 }
 
 }  // namespace moec

@@ -129,6 +129,12 @@ Diagnostic inexact_note(const Shard& shard, const Op& op) {
           {.shard = shard.name, .op = shard.label(op.results[0])}};
 }
 
+// "router", or "L03.router" beside "L03.routing_weights".
+std::string router_scope(const Rewriter& rewriter, OpId id) {
+  const std::string outer = outer_scope(rewriter, id);
+  return outer.empty() ? "router" : outer + ".router";
+}
+
 }  // namespace
 
 Result<Shard> lower_router(const Shard& shard, PassContext& context) {
@@ -140,12 +146,11 @@ Result<Shard> lower_router(const Shard& shard, PassContext& context) {
     else
       context.notes.push_back(inexact_note(shard, op));
   }
-  auto scope = [](const Rewriter&, OpId) { return std::string("router"); };
   auto lower = [&](Builder& b, const Router& op, const std::vector<ValueId>& operands) {
     ValueId choice_bias = operands.size() == 2 ? operands[1] : ValueId{};
     return std::vector<ValueId>{RouterLowering(b, op, form).lower(operands[0], choice_bias)};
   };
-  return rewrite_each<Router>(shard, shard.form, scope, lower);
+  return rewrite_each<Router>(shard, shard.form, router_scope, lower);
 }
 
 }  // namespace moec

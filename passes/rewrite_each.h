@@ -41,5 +41,11 @@ Shard rewrite_each(const Shard& shard, Form form, Scope&& scope, Lower&& lower) 
 inline std::string own_scope(const Rewriter& rewriter, OpId id) { return rewriter.scope_name(id); }
 // Names as they are.
 inline std::string no_scope(const Rewriter&, OpId) { return {}; }
+// Names beside the op's own: "L03" of "L03.attention", none of "attention".
+inline std::string outer_scope(const Rewriter& rewriter, OpId id) {
+  const std::string name = rewriter.scope_name(id);
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? std::string() : name.substr(0, dot);
+}
 
 }  // namespace moec

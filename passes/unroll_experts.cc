@@ -39,7 +39,7 @@ Result<Shard> unroll_experts(const Shard& shard, PassContext& context) {
     if (moe.has_biases(operands.size())) terms.push_back(down_biases(b, moe, operands));
     return std::vector<ValueId>{sum_terms(b, std::move(terms), context.options.target.sum)};
   };
-  return rewrite_each<SoftMoe>(shard, shard.form, no_scope, lower);
+  return rewrite_each<SoftMoe>(shard, shard.form, outer_scope, lower);
 }
 
 }  // namespace moec

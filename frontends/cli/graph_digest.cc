@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "backends/files/digest.h"
 #include "ir/scalar.h"
@@ -61,7 +62,7 @@ class GraphDigester {
     const WeightShare& share = roles_[id].share;
     if (share.role == WeightRole::plain)
       return fmt::format("weight {} {}", shard_.values[value].name, type_of(value));
-    const int part = parts_[{share.role, share.first}]++;
+    const int part = parts_[{share.role, share.moe_layer, share.first}]++;
     return fmt::format("{} {} of {} along {} {}", enum_name(share.role), part, share.count,
                        share.axis, type_of(value));
   }
@@ -85,7 +86,7 @@ class GraphDigester {
   const Shard& shard_;
   const IdMap<OpId, OpRole>& roles_;
   IdMap<ValueId, std::string> values_;
-  std::map<std::pair<WeightRole, int64_t>, int> parts_;
+  std::map<std::tuple<WeightRole, size_t, int64_t>, int> parts_;
 };
 
 }  // namespace

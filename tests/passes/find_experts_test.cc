@@ -1,6 +1,7 @@
 // Whose each weight is, in every form that the passes give to experts.
 #include "ir/find_experts.h"
 
+#include "ir/splice.h"
 #include "passes/pass_options.h"
 #include "tests/passes/golden_plans.h"
 #include "tests/passes/moe_shards.h"
@@ -106,6 +107,82 @@ TEST_P(FindExperts, EachHasItsWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, FindExperts, testing::ValuesIn(kGoldenCases), case_name);
+
+// The MoE layers of a plan, one after the other, with a dense map behind them that no expert has.
+Shard moe_layers_of(const Plan& plan, int64_t tokens) {
+  Builder b("layers", Form::model);
+  const Type type = token_type(plan.build.dtype, plan.build.layout, plan.model.hidden, tokens);
+  ValueId hidden = b.input("x", type);
+  for (size_t i = 0; i < plan.shards.size(); ++i)
+    if (plan.shards[i].kind == ShardKind::moe)
+      hidden = splice(b, golden_shard(plan, i, tokens), {hidden},
+                      "L" + std::to_string(plan.shards[i].layer))[0];
+  const Dims square{plan.model.hidden, plan.model.hidden};
+  ValueId dense = seeded_weight(b, 1, plan.build.dtype, square, 1, "dense.weight");
+  b.output("moe_out", b.linear(hidden, dense, "dense"));
+  return b.finish();
+}
+
+// Each weight of an expert or a router is of the layer that its name says, and none is missing.
+void expect_found_in_layers(const Shard& shard, int64_t experts, size_t layers) {
+  const IdMap<OpId, OpRole> roles = find_experts(shard, experts, layers);
+  std::map<std::pair<size_t, int64_t>, int> weights;  // by layer and expert, -1: the router
+  for (OpId id : op_ids(shard)) {
+    if (!std::holds_alternative<Weight>(shard.ops[id].data)) continue;
+    const std::string& name = shard.values[shard.ops[id].results[0]].name;
+    const WeightShare& share = roles[id].share;
+    const std::string layer = "L" + std::to_string(share.moe_layer) + ".";
+    if (share.role == WeightRole::plain) {
+      EXPECT_EQ(name.find(".experts."), std::string::npos) << name;
+      continue;
+    }
+    const bool router = share.role == WeightRole::routing;
+    EXPECT_TRUE(name.starts_with(layer + (router ? "router." : "experts."))) << name;
+    if (router)
+      ++weights[{share.moe_layer, -1}];
+    else
+      for (int64_t i = 0; i < share.count; ++i) ++weights[{share.moe_layer, share.first + i}];
+  }
+  for (size_t layer = 0; layer < layers; ++layer)
+    for (int64_t e = -1; e < experts; ++e)
+      EXPECT_EQ((weights[{layer, e}]), e < 0 ? 1 : 3) << "layer " << layer << " expert " << e;
+}
+
+TEST(FindExpertsOf, SeveralLayers) {
+  for (const Form& form : all_forms()) {
+    if (form.routing == RoutingForm::host) continue;
+    const bool conv = form.projection == ProjectionForm::conv;
+    const Plan plan = golden_plan("mixtral_a", {.layout = conv ? Layout::channels : Layout::rows,
+                                                .tokens = {3},
+                                                .context = 16});
+    const PassOptions passes{.routing = form.routing,
+                             .experts = form.experts,
+                             .bank_channel_limit = form.bank_channel_limit,
+                             .target = {.projection = form.projection}};
+    SCOPED_TRACE(to_string(passes));
+    const Shard shard = run_default(moe_layers_of(plan, 3), passes);
+    expect_found_in_layers(shard, plan.model.moe.experts, plan.model.layers.size());
+  }
+}
+
+TEST(FindExpertsOf, AWeightOfTwoLayersIsNobodys) {
+  const Plan plan = golden_plan("mixtral_a", {.tokens = {1}, .context = 16});
+  Shard shard = run_default(moe_layers_of(plan, 1));
+  const auto weight = [&](const std::string& name) {
+    for (OpId id : op_ids(shard))
+      if (std::holds_alternative<Weight>(shard.ops[id].data) &&
+          shard.values[shard.ops[id].results[0]].name == name)
+        return shard.ops[id].results[0];
+    ADD_FAILURE() << "no weight " << name;
+    return ValueId{0};
+  };
+  const ValueId first = weight("L0.experts.1.up.weight"), second = weight("L1.experts.1.up.weight");
+  for (OpId id : op_ids(shard))
+    std::replace(shard.ops[id].operands.begin(), shard.ops[id].operands.end(), second, first);
+  const auto roles = find_experts(shard, plan.model.moe.experts, 2);
+  for (ValueId either : {first, second})
+    EXPECT_EQ(roles[shard.values[either].producer].share.role, WeightRole::plain);
+}
 
 TEST(FindExpertsOf, AWideExpertInParts) {
   const MoeSizes sizes{.experts = 4, .width = 8, .inner = 30, .tokens = 2};
