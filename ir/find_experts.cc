@@ -22,7 +22,7 @@ Channels joined(const Channels& a, const Channels& b) {
   return b.any() ? Channels{0, Channels::kMixed} : a;
 }
 
-using OpSet = IdMap<OpId, uint8_t>;  // 1: in it
+using MarkedOps = IdMap<OpId, uint8_t>;  // 1: marked
 
 template <class Visit>
 void each_op_backwards(const Shard& shard, Visit visit) {
@@ -30,8 +30,8 @@ void each_op_backwards(const Shard& shard, Visit visit) {
 }
 
 // The ops that these values depend on, and with `writes` what is written to states.
-OpSet needed_for(const Shard& shard, const std::vector<ValueId>& ends, bool writes) {
-  OpSet needed(shard.ops.size());
+MarkedOps needed_for(const Shard& shard, const std::vector<ValueId>& ends, bool writes) {
+  MarkedOps needed(shard.ops.size());
   auto keep = [&](ValueId value) {
     if (OpId producer = shard.values[value].producer; producer.valid()) needed[producer] = 1;
   };
@@ -47,7 +47,7 @@ OpSet needed_for(const Shard& shard, const std::vector<ValueId>& ends, bool writ
 // One MoE layer, the last of those in scope.
 class LayerFinder {
  public:
-  LayerFinder(const Shard& shard, int64_t experts, const OpSet& scope)
+  LayerFinder(const Shard& shard, int64_t experts, const MarkedOps& scope)
       : shard_(shard), experts_(experts), scope_(scope), values_(shard.values.size()) {}
 
   // False where there are no routing weights.
@@ -274,7 +274,7 @@ class LayerFinder {
 
   const Shard& shard_;
   const int64_t experts_;
-  const OpSet& scope_;
+  const MarkedOps& scope_;
   IdMap<ValueId, ValueFacts> values_;
   ValueId routing_;
   std::vector<std::pair<OpId, WeightShare>> shares_;
@@ -299,7 +299,7 @@ void take_shares(const LayerFinder& finder, size_t layer, IdMap<OpId, size_t>& o
 IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe_layers) {
   std::vector<ValueId> ends;
   for (const Output& output : shard.outputs) ends.push_back(output.value);
-  OpSet scope = needed_for(shard, ends, true);
+  MarkedOps scope = needed_for(shard, ends, true);
   IdMap<OpId, OpRole> ops(shard.ops.size());
   for (OpId id : op_ids(shard)) ops[id].live = scope[id] != 0;
   IdMap<OpId, size_t> owners(shard.ops.size(), kFree);

@@ -42,9 +42,10 @@ struct OpRole {
 };
 
 // `experts` is the number of routing weights of an MoE layer, 0 in a shard that routes nothing;
-// `moe_layers` is how many such layers the shard has. The shard is in form `static` or `placed`. The
-// routing weights are its input or output of that name, else the last scores of so many channels
-// that are cut into channels, or spread for a bank. A weight of experts of two layers is nobody's.
+// `moe_layers` is how many such layers the shard has. The shard is in form `static` or `placed`.
+// The routing weights are its input or output of that name, else the last scores of so many
+// channels that are cut into channels, or spread for a bank. A weight of experts of two layers is
+// nobody's.
 IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe_layers = 1);
 
 inline constexpr std::string_view kRoutingWeights = "routing_weights";

@@ -25,20 +25,22 @@ struct BuildOptions {
   bool host_routing = false;            // the router is a shard of its own, weights are an input
   int64_t experts_per_shard = 0;        // with host_routing: experts a group; 0: all in one
   int64_t head_slices = 1;              // vocabulary slices of the head
+  int64_t layers_per_shard = 0;         // the most whole layers a shard; 0: their parts have shards
   bool operator==(const BuildOptions&) const = default;
 };
 
-enum class ShardKind : uint8_t { attention, moe, mlp, router, experts, lm_head };
-constexpr std::array<std::string_view, 6> enum_names(ShardKind) {
-  return {"attention", "moe", "mlp", "router", "experts", "lm_head"};
+enum class ShardKind : uint8_t { attention, moe, mlp, router, experts, lm_head, layers };
+constexpr std::array<std::string_view, 7> enum_names(ShardKind) {
+  return {"attention", "moe", "mlp", "router", "experts", "lm_head", "layers"};
 }
 
 struct ShardDecl {
-  std::string name;  // "L03.attn", "L03.moe", "L03.moe.g2", "lm_head.0"
+  std::string name;  // "L03.attn", "L03.moe", "L03.moe.g2", "lm_head.0", "L03.layers"
   std::string stem;  // path in the output folder without extension: "attn/L03", "moe/L03.g2"
   ShardKind kind = ShardKind::attention;
   int64_t layer = -1;                       // -1: none
-  int64_t first_expert = 0, experts = 0;    // kinds moe and experts
+  int64_t layers = 1;                       // from `layer` on; 0 without, above 1 with kind layers
+  int64_t first_expert = 0, experts = 0;    // of each MoE layer; kinds moe, experts and layers
   int64_t vocab_begin = 0, vocab_size = 0;  // kind lm_head
   bool operator==(const ShardDecl&) const = default;
 };
@@ -48,7 +50,7 @@ struct ShardDecl {
 //   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions
 //   attn_mask   0 where query i may see a key, kMaskedScore elsewhere; `window` as in LayerConfig
 //   kv_write_mask        [s, t] = 1 where new token t is written to cache row s
-//   k_cache, v_cache     the layer's cache as it was before the step
+//   k_cache, v_cache     the cache of `layer` as it was before the step
 enum class SourceKind : uint8_t {
   edge,
   rope_cos,
@@ -62,7 +64,7 @@ constexpr std::array<std::string_view, 7> enum_names(SourceKind) {
   return {"edge", "rope_cos", "rope_sin", "attn_mask", "kv_write_mask", "k_cache", "v_cache"};
 }
 
-// Where a shard's output goes: an edge, new rows to store in the layer's cache at the tokens'
+// Where a shard's output goes: an edge, new rows to store in the cache of `layer` at the tokens'
 // positions, or a slice of the logits (columns from ShardDecl::vocab_begin).
 enum class SinkKind : uint8_t { edge, k_rows, v_rows, logits };
 constexpr std::array<std::string_view, 4> enum_names(SinkKind) {
@@ -74,13 +76,15 @@ struct InputBinding {
   SourceKind source = SourceKind::edge;
   std::string edge;    // with edge
   int64_t window = 0;  // with attn_mask
+  int64_t layer = -1;  // with k_cache and v_cache
   bool operator==(const InputBinding&) const = default;
 };
 
 struct OutputBinding {
   std::string port;
   SinkKind sink = SinkKind::edge;
-  std::string edge;  // with edge
+  std::string edge;    // with edge
+  int64_t layer = -1;  // with k_rows and v_rows
   bool operator==(const OutputBinding&) const = default;
 };
 
@@ -98,6 +102,10 @@ inline constexpr std::string_view kEmbedEdge = "embed";
 // The cache of an attention shard, whether as states of the device or as inputs.
 inline constexpr const char* kKeyState = "k_state";
 inline constexpr const char* kValueState = "v_state";
+// Other ports of attention.
+inline constexpr const char* kMaskPort = "attn_mask";
+inline constexpr const char* kNewKeys = "k_new";
+inline constexpr const char* kNewValues = "v_new";
 // Added to masked scores: below any real score, and finite in f16.
 inline constexpr double kMaskedScore = -1e4;
 
@@ -118,6 +126,9 @@ struct Plan {
   std::optional<uint64_t> weight_seed;
   std::vector<IgnoredWeight> ignored;
 };
+
+// The MoE layers of which a shard has a router or experts, ascending.
+std::vector<int64_t> moe_layers_of(const ModelConfig& model, const ShardDecl& shard);
 
 // A shard as the plan sees it.
 struct ShardInterface {

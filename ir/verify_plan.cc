@@ -138,8 +138,9 @@ class PlanVerifier {
   void check_experts() {
     std::map<int64_t, std::vector<const ShardDecl*>> holders;
     for (const ShardDecl& shard : plan_.shards)
-      if (shard.kind == ShardKind::moe || shard.kind == ShardKind::experts)
-        holders[shard.layer].push_back(&shard);
+      if (shard.kind != ShardKind::router)
+        for (const int64_t layer : moe_layers_of(plan_.model, shard))
+          holders[layer].push_back(&shard);
     const auto layers = static_cast<int64_t>(plan_.model.layers.size());
     for (int64_t layer = 0; layer < layers; ++layer)
       if (plan_.model.layers[static_cast<size_t>(layer)].moe) {
@@ -201,6 +202,23 @@ class PlanVerifier {
 };
 
 }  // namespace
+
+std::vector<int64_t> moe_layers_of(const ModelConfig& model, const ShardDecl& shard) {
+  switch (shard.kind) {
+    case ShardKind::moe:
+    case ShardKind::router:
+    case ShardKind::experts:
+      return {shard.layer};
+    case ShardKind::layers:
+      break;
+    default:
+      return {};
+  }
+  std::vector<int64_t> layers;
+  for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
+    if (model.layers[static_cast<size_t>(layer)].moe) layers.push_back(layer);
+  return layers;
+}
 
 ShardInterface interface_of(const Shard& shard) {
   ShardInterface interface;

@@ -24,7 +24,7 @@ AttentionInputs declare_inputs(ShardScope& scope) {
     in.rope_cos = b.input("rope_cos", scope.type_of({tokens, attention.rope.dims / 2}));
     in.rope_sin = b.input("rope_sin", scope.type_of({tokens, attention.rope.dims / 2}));
   }
-  in.mask = b.input("attn_mask", scope.type_of({pages, 1, tokens, keys}));
+  in.mask = b.input(kMaskPort, scope.type_of({pages, 1, tokens, keys}));
   if (blend) {
     in.write_mask = b.input("kv_write_mask", scope.type_of({pages, 1, rows, tokens}));
     b.state(kKeyState, cache);
@@ -112,10 +112,10 @@ void build_attention(ShardScope& scope) {
     b.emit_all(StateWrite{kKeyState}, {results[1]});
     b.emit_all(StateWrite{kValueState}, {results[2]});
   } else {
-    b.name_if_unnamed(results[1], "k_new");
-    b.name_if_unnamed(results[2], "v_new");
-    b.output("k_new", results[1]);
-    b.output("v_new", results[2]);
+    b.name_if_unnamed(results[1], kNewKeys);
+    b.name_if_unnamed(results[2], kNewValues);
+    b.output(kNewKeys, results[1]);
+    b.output(kNewValues, results[2]);
   }
 }
 

@@ -39,7 +39,7 @@ ValueId ShardScope::linear(ValueId x, std::string_view role, std::string_view bi
   return b.emit(Linear{}, std::move(operands), name);
 }
 
-static void build_body(ShardScope& scope) {
+void build_body(ShardScope& scope) {
   switch (scope.decl.kind) {
     case ShardKind::attention:
       return build_attention(scope);
@@ -53,6 +53,8 @@ static void build_body(ShardScope& scope) {
       return build_experts(scope);
     case ShardKind::lm_head:
       return build_head(scope);
+    case ShardKind::layers:
+      return build_layers(scope);
   }
 }
 

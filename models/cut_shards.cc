@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/join_layers.h"
 #include "models/needed_tensors.h"
 
 namespace moec {
@@ -43,7 +44,10 @@ class Cutter {
         storage_(wishes.count_as.value_or(storage_of(build.dtype))) {}
 
   Result<std::vector<ShardCut>> run() {
-    if (moe_layers(model_) > 0) MOEC_TRY(cut_experts());
+    if (wishes_.fit_layers || wishes_.layers_per_shard > 0)
+      cuts_.push_back(join_layers(model_, wishes_, build_));
+    const bool joined = build_.layers_per_shard > 0 && wishes_.experts_per_shard == 0;
+    if (moe_layers(model_) > 0 && !joined) MOEC_TRY(cut_experts());
     MOEC_TRY(cut_head());
     return std::move(cuts_);
   }

@@ -32,11 +32,13 @@ int64_t stored_bytes(int64_t weights, WeightStorage storage);
 
 struct CutWishes {
   int64_t experts_per_shard = 0, head_slices = 0;  // as the user asks; 0: as the budgets do
+  int64_t layers_per_shard = 0;  // whole layers; 0: their parts have shards of their own
+  bool fit_layers = false;       // as many whole layers as the budget of kind layers holds
   Budgets budgets = {};
   std::optional<WeightStorage> count_as = {};  // for the budgets; none: BuildOptions::dtype
 };
 
-// Why the experts of a layer, or the head, are in that many shards.
+// Why the experts of a layer, the head, or all layers are in that many shards.
 struct ShardCut {
   ShardKind kind = ShardKind::moe;
   int64_t parts = 1;
@@ -60,13 +62,15 @@ struct MoeElements {
 };
 MoeElements moe_elements(const ModelConfig& model);
 
-// Sets build.host_routing, experts_per_shard and head_slices. The last is at least as it was: what
+// Sets build.layers_per_shard (models/join_layers.h), host_routing, experts_per_shard and
+// head_slices. The last is at least as it was: what
 // the target's channels ask for (models/fit_target.h). A layer is cut if it is above its budget,
 // into as few groups as stay within the budget of `experts` when they differ by at most one expert
-// and the first also holds the shared expert.
-// Returns a ShardCut for the experts (kind moe, or experts where they have shards of their own) and
-// one for the head. Error plan.budget where a budget that was asked for is smaller than one expert
-// or one row of the head; it names the least that works.
+// and the first also holds the shared expert. Layers that share shards are not cut.
+// Returns a ShardCut for whole layers where they were asked for, one for the experts (kind moe, or
+// experts where they have shards of their own) unless they are in such shards, and one for the
+// head. Error plan.budget where a budget that was asked for is smaller than one expert or one row
+// of the head; it names the least that works.
 Result<std::vector<ShardCut>> cut_shards(const ModelConfig& model, const CutWishes& wishes,
                                          BuildOptions& build);
 

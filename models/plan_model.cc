@@ -6,6 +6,8 @@
 
 #include "models/check_model.h"
 #include "models/cut_shards.h"
+#include "models/join_layers.h"
+#include "models/layer_ports.h"
 #include "models/needed_tensors.h"
 #include "models/stored_view.h"
 #include "models/wildcard.h"
@@ -36,6 +38,21 @@ Status check_context(const ModelConfig& model, const BuildOptions& options) {
   return {};
 }
 
+Status check_joined_layers(const BuildOptions& options) {
+  if (options.layers_per_shard < 0)
+    return bad_option(fmt::format("{} layers a shard", options.layers_per_shard),
+                      "Choose at least one.");
+  if (options.layers_per_shard > 0 && options.host_routing)
+    return bad_option("layers whose routers or experts have shards of their own share no shard",
+                      "Leave out --layers-per-shard, or what cuts the experts: --routing host, "
+                      "--experts-per-shard and --max-shard-mb.");
+  if (options.layers_per_shard > 0 && options.cache == CacheForm::blend)
+    return bad_option(
+        "shards of whole layers take their caches as inputs, a model's states are of one layer",
+        "Give --kv io, or leave --layers-per-shard out.");
+  return {};
+}
+
 Status check_options(const ModelConfig& model, const BuildOptions& options) {
   if (options.dtype != DType::f32 && options.dtype != DType::f16)
     return bad_option(fmt::format("shards cannot be of type {}", dtype_name(options.dtype)),
@@ -51,6 +68,7 @@ Status check_options(const ModelConfig& model, const BuildOptions& options) {
   if (options.experts_per_shard < 0 || (options.experts_per_shard > 0 && !options.host_routing))
     return bad_option("experts are split over shards only with host routing",
                       "Choose the routing form host, or leave the number of experts out.");
+  MOEC_TRY(check_joined_layers(options));
   return check_context(model, options);
 }
 
@@ -78,21 +96,18 @@ class Planner {
 
   void run() {
     hidden_ = std::string(kEmbedEdge);
-    for (size_t i = 0; i < model_.layers.size(); ++i) {
-      layer_ = static_cast<int64_t>(i);
-      attention();
-      if (!model_.layers[i].moe)
-        feed_forward(ShardKind::mlp, 0);
-      else if (options_.host_routing)
-        routed_groups();
-      else
-        feed_forward(ShardKind::moe, model_.moe.experts);
-    }
+    const auto layers = static_cast<int64_t>(model_.layers.size());
+    layer_ = 0;
+    if (options_.layers_per_shard == 0)
+      for (; layer_ < layers; ++layer_) parts_of_layer();
+    else
+      for (const int64_t count : layer_groups(layers, options_)) whole_layers(count);
     head();
   }
 
  private:
-  std::string label() const { return fmt::format("L{:02}", layer_); }
+  const LayerConfig& config() const { return model_.layers[static_cast<size_t>(layer_)]; }
+  std::string label() const { return layer_label(layer_); }
   std::string edge(std::string_view what) const { return fmt::format("{}.{}", label(), what); }
   static InputBinding from_edge(std::string port, std::string edge) {
     return {std::move(port), SourceKind::edge, std::move(edge)};
@@ -104,32 +119,72 @@ class Planner {
   // Declares a shard of this layer and its step.
   Step& add(ShardDecl shard) {
     shard.layer = layer_;
+    if (layer_ < 0) shard.layers = 0;
     plan_.shards.push_back(std::move(shard));
     plan_.schedule.push_back({static_cast<uint32_t>(plan_.shards.size() - 1), {}, {}, {}, {}});
     return plan_.schedule.back();
   }
 
+  void parts_of_layer() {
+    attention();
+    if (!config().moe)
+      feed_forward(ShardKind::mlp, 0);
+    else if (options_.host_routing)
+      routed_groups();
+    else
+      feed_forward(ShardKind::moe, model_.moe.experts);
+  }
+
+  // The next `count` layers in one shard.
+  void whole_layers(int64_t count) {
+    ShardDecl shard{edge("layers"), "layers/" + label(), ShardKind::layers};
+    shard.layers = count;
+    Step& step = add(std::move(shard));
+    ShardDecl& added = plan_.shards.back();
+    if (!moe_layers_of(model_, added).empty()) added.experts = model_.moe.experts;
+    step.inputs = {from_edge("x", hidden_)};
+    hidden_ = layer_label(layer_ + count - 1) + ".moe_out";
+    step.outputs = {to_edge("moe_out", hidden_)};
+    for (const int64_t end = layer_ + count; layer_ < end; ++layer_) {
+      Step own;
+      bind_attention(own);
+      add_ports(own.inputs, step.inputs);
+      add_ports(own.outputs, step.outputs);
+    }
+  }
+
+  // A layer's bindings, under the names that they have among several layers.
+  template <class Binding>
+  void add_ports(const std::vector<Binding>& own, std::vector<Binding>& all) const {
+    for (Binding binding : own) {
+      binding.port = port_among_layers(binding.port, layer_, config().window);
+      if (std::find(all.begin(), all.end(), binding) == all.end()) all.push_back(binding);
+    }
+  }
+
   void attention() {
     Step& step = add({edge("attn"), "attn/" + label(), ShardKind::attention});
     step.inputs = {from_edge("x", hidden_)};
+    hidden_ = edge("hidden");
+    step.outputs = {to_edge("hidden", hidden_)};
+    bind_attention(step);
+  }
+
+  // What a layer's attention reads and stores besides the residual stream.
+  void bind_attention(Step& step) const {
     if (model_.attention.rope.style != RopeStyle::none) {
       step.inputs.push_back({"rope_cos", SourceKind::rope_cos});
       step.inputs.push_back({"rope_sin", SourceKind::rope_sin});
     }
-    const int64_t window = model_.layers[static_cast<size_t>(layer_)].window;
-    step.inputs.push_back({"attn_mask", SourceKind::attn_mask, {}, window});
+    step.inputs.push_back({kMaskPort, SourceKind::attn_mask, {}, config().window});
     if (options_.cache == CacheForm::blend) {
       step.inputs.push_back({"kv_write_mask", SourceKind::kv_write_mask});
-    } else {
-      step.inputs.push_back({kKeyState, SourceKind::k_cache});
-      step.inputs.push_back({kValueState, SourceKind::v_cache});
+      return;
     }
-    hidden_ = edge("hidden");
-    step.outputs = {to_edge("hidden", hidden_)};
-    if (options_.cache == CacheForm::append) {
-      step.outputs.push_back({"k_new", SinkKind::k_rows, {}});
-      step.outputs.push_back({"v_new", SinkKind::v_rows, {}});
-    }
+    step.inputs.push_back({kKeyState, SourceKind::k_cache, {}, 0, layer_});
+    step.inputs.push_back({kValueState, SourceKind::v_cache, {}, 0, layer_});
+    step.outputs.push_back({kNewKeys, SinkKind::k_rows, {}, layer_});
+    step.outputs.push_back({kNewValues, SinkKind::v_rows, {}, layer_});
   }
 
   // The whole feed-forward part of the layer in one shard.

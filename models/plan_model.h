@@ -7,6 +7,9 @@
 //   L00.mlp      mlp/L00       hidden → moe_out                      (a dense layer)
 //   L00.router   router/L00    hidden → routing_weights              (host routing)
 //   L00.moe.g0   moe/L00.g0    acc, hidden, routing_weights → moe_out = acc + its experts' part
+//   L02.layers   layers/L02    x, rope_cos, rope_sin, attn_mask, k_state_L02, v_state_L02,
+//                              k_state_L03, … → moe_out of its last layer, k_new_L02, …
+//                              (layers_per_shard: whole layers from L02 on, models/layer_ports.h)
 //   lm_head.0    lm_head/00    hidden → logits of its slice of the vocabulary
 //
 // The first expert group's acc is the residual; a shared expert is part of the first group, which

@@ -34,7 +34,10 @@ class Reporter {
 
  private:
   int64_t bytes(int64_t weights) const { return stored_bytes(weights, report_.storage); }
-  int64_t expert_weights(size_t i) const { return plan_.shards[i].experts * elements_.expert; }
+  int64_t expert_weights(size_t i) const {
+    const auto layers = static_cast<int64_t>(moe_layers_of(plan_.model, plan_.shards[i]).size());
+    return layers * plan_.shards[i].experts * elements_.expert;
+  }
   // A cache that is given as an input is among the activations.
   int64_t resident(size_t i) const {
     return bytes(sizes_[i].weights) + sizes_[i].peak_activation_bytes +

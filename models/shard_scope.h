@@ -44,12 +44,15 @@ struct ShardScope {
                  const std::string& name);
 };
 
+// The builder of the shard's kind.
+void build_body(ShardScope& scope);
 // Each adds inputs, ops and outputs of one kind of shard.
 void build_attention(ShardScope& scope);
 void build_moe(ShardScope& scope);      // router, experts, shared expert, residual
 void build_mlp(ShardScope& scope);      // a dense layer with its residual
 void build_router(ShardScope& scope);   // host routing: the router alone
 void build_experts(ShardScope& scope);  // host routing: one group of experts
+void build_layers(ShardScope& scope);   // whole layers, of which each part is built as above
 void build_head(ShardScope& scope);     // final norm and a slice of the vocabulary
 
 }  // namespace moec

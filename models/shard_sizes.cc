@@ -11,7 +11,7 @@ namespace {
 // What a shard's size depends on.
 struct ShardShape {
   ShardKind kind = ShardKind::attention;
-  LayerConfig layer;
+  std::vector<LayerConfig> layers;
   int64_t experts = 0, vocab = 0;
   bool first_group = false;  // holds the shared expert
   bool operator==(const ShardShape&) const = default;
@@ -20,7 +20,8 @@ struct ShardShape {
 ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   ShardShape shape;
   shape.kind = shard.kind;
-  if (shard.layer >= 0) shape.layer = plan.model.layers[static_cast<size_t>(shard.layer)];
+  for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
+    shape.layers.push_back(plan.model.layers[static_cast<size_t>(layer)]);
   shape.experts = shard.experts;
   shape.vocab = shard.vocab_size;
   shape.first_group = shard.first_expert == 0;
@@ -32,7 +33,8 @@ int64_t cache_bytes(const Shard& shard) {
   for (const State& state : shard.states) bytes += state.type.bytes();
   for (const ValueId input : shard.inputs) {
     const std::string& name = shard.values[input].name;
-    if (name == kKeyState || name == kValueState) bytes += shard.type(input).bytes();
+    if (name.starts_with(kKeyState) || name.starts_with(kValueState))
+      bytes += shard.type(input).bytes();
   }
   return bytes;
 }

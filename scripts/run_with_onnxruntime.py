@@ -84,7 +84,7 @@ class Runner:
         mask = np.where(seen, 0, self.manifest["masked_value"])
         return mask.astype(DTYPES[port["dtype"]]).reshape(port["dims"])
 
-    def input(self, binding, port, layer, edges, count):
+    def input(self, binding, port, edges, count):
         source = binding["source"]
         if source == "edge":
             return pack(edges[binding["edge"]], port)
@@ -94,7 +94,7 @@ class Runner:
         if source == "attn_mask":
             return self.attention_mask(port, binding["window"])
         if source in ("k_cache", "v_cache"):
-            return self.caches[layer, source[0]]
+            return self.caches[binding["layer"], source[0]]
         raise ValueError(f"the manifest asks for an input from '{source}'")
 
     def may_skip(self, step, shard, edges):
@@ -117,13 +117,13 @@ class Runner:
             return None
         width = next(width for width in shard["widths"] if width["tokens"] >= count)
         ports = {port["name"]: port for port in width["inputs"] + width["outputs"]}
-        feeds = {b["port"]: self.input(b, ports[b["port"]], shard["layer"], edges, count)
+        feeds = {b["port"]: self.input(b, ports[b["port"]], edges, count)
                  for b in step["inputs"]}
         names = [binding["port"] for binding in step["outputs"]]
         logits = None
         for binding, tensor in zip(step["outputs"], self.session(width).run(names, feeds)):
             if binding["sink"] in ("k_rows", "v_rows"):
-                cache = self.caches[shard["layer"], binding["sink"][0]]
+                cache = self.caches[binding["layer"], binding["sink"][0]]
                 cache[:, :, self.position : self.position + count] = tensor[:, :, :count]
                 continue
             rows = unpack(tensor, ports[binding["port"]], count)

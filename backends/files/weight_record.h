@@ -10,6 +10,7 @@ namespace moec {
 struct WeightRecord {
   std::string name;
   WeightRole role = WeightRole::plain;
+  int64_t moe_layer = 0;
   int64_t first_expert = 0;
   std::string digests;
   bool operator==(const WeightRecord&) const = default;

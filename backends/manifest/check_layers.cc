@@ -39,20 +39,55 @@ struct LayerShards {
   std::vector<int64_t> expert_totals;  // as each routing shard tells
 };
 
+// What a shard is to one of its layers.
+void add_shard(const Shard& shard, int64_t layer, LayerShards& found) {
+  const std::vector<int64_t>& routed = shard.moe_layers;
+  const bool whole = shard.kind == ShardKind::layers;
+  const bool routes = std::binary_search(routed.begin(), routed.end(), layer);
+  found.attention += shard.kind == ShardKind::attention || whole;
+  found.mlp += shard.kind == ShardKind::mlp || (whole && !routes);
+  found.moe += shard.kind == ShardKind::moe || (whole && routes);
+  found.routers += shard.kind == ShardKind::router;
+  found.groups += shard.kind == ShardKind::experts;
+  if (routes && shard.kind != ShardKind::router)
+    found.experts.push_back({shard.first_expert, shard.experts});
+  if (routes && shard.routing) found.expert_totals.push_back(shard.routing->experts);
+}
+
 std::map<int64_t, LayerShards> shards_by_layer(const Manifest& manifest) {
   std::map<int64_t, LayerShards> layers;
-  for (const Shard& shard : manifest.shards) {
-    LayerShards& found = layers[shard.layer];
-    found.attention += shard.kind == ShardKind::attention;
-    found.mlp += shard.kind == ShardKind::mlp;
-    found.moe += shard.kind == ShardKind::moe;
-    found.routers += shard.kind == ShardKind::router;
-    found.groups += shard.kind == ShardKind::experts;
-    if (shard.kind == ShardKind::moe || shard.kind == ShardKind::experts)
-      found.experts.push_back({shard.first_expert, shard.experts});
-    if (shard.routing) found.expert_totals.push_back(shard.routing->experts);
-  }
+  for (const Shard& shard : manifest.shards)
+    for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
+      add_shard(shard, layer, layers[layer]);
   return layers;
+}
+
+// The layers of a shard are there, and as many as its kind has.
+bool check_held_layers(const Manifest& manifest, const Shard& shard, Findings& findings) {
+  const bool head = shard.kind == ShardKind::lm_head;
+  const int64_t first = head ? -1 : 0, end = head ? 0 : manifest.model.layers;
+  if (!findings.require(first <= shard.layer && shard.layer < end, "manifest.layer", shard.name,
+                        "the shard's layer is {}", shard.layer))
+    return false;
+  const int64_t least = head ? 0 : 1;
+  const int64_t most = shard.kind == ShardKind::layers ? end - shard.layer : least;
+  return findings.require(least <= shard.layers && shard.layers <= most, "manifest.layer",
+                          shard.name, "the shard has {} layers from {} on", shard.layers,
+                          shard.layer);
+}
+
+// The MoE layers of a shard ascend, and are those that its kind has.
+void check_moe_layers(const Shard& shard, Findings& findings) {
+  const std::vector<int64_t>& routed = shard.moe_layers;
+  const bool whole = shard.kind == ShardKind::layers;
+  const bool routes = shard.kind == ShardKind::moe || shard.kind == ShardKind::router ||
+                      shard.kind == ShardKind::experts;
+  const bool ascending =
+      std::adjacent_find(routed.begin(), routed.end(), std::greater_equal<>()) == routed.end();
+  const bool inside = routed.empty() ||
+                      (routed.front() >= shard.layer && routed.back() < shard.layer + shard.layers);
+  findings.require(ascending && inside && (whole || routed.empty() != routes), "manifest.layer",
+                   shard.name, "the shard's MoE layers are [{}]", fmt::join(routed, ", "));
 }
 
 // As many experts as each token chooses, in groups of equal size.
@@ -95,17 +130,21 @@ void check_layer(int64_t layer, const LayerShards& found, Findings& findings) {
 }  // namespace
 
 void check_layers(const Manifest& manifest, Findings& findings) {
-  // Each shard's layer must exist, and no number in the file may make this loop long.
-  int64_t shards = static_cast<int64_t>(manifest.shards.size());
-  if (!findings.require(manifest.model.layers <= shards, "manifest.layer", {},
-                        "{} layers cannot be made of {} shards", manifest.model.layers, shards))
+  // Each shard's layers must exist, and no number in the file may make these loops long.
+  const auto caches = static_cast<int64_t>(manifest.caches.size());
+  if (!findings.require(manifest.model.layers <= caches, "manifest.layer", {},
+                        "{} layers have {} caches", manifest.model.layers, caches))
     return;
+  int64_t whole_layers = 0;
   for (const Shard& shard : manifest.shards) {
-    int64_t first = shard.kind == ShardKind::lm_head ? -1 : 0;
-    int64_t end = shard.kind == ShardKind::lm_head ? 0 : manifest.model.layers;
-    findings.require(first <= shard.layer && shard.layer < end, "manifest.layer", shard.name,
-                     "the shard's layer is {}", shard.layer);
+    if (!check_held_layers(manifest, shard, findings)) return;
+    check_moe_layers(shard, findings);
     if (shard.routing) check_routing(shard, findings);
+    if (shard.kind == ShardKind::layers) whole_layers += shard.layers;
+    if (!findings.require(whole_layers <= manifest.model.layers, "manifest.layer", shard.name,
+                          "{} layers have shards of whole layers, the model has {}", whole_layers,
+                          manifest.model.layers))
+      return;
   }
   std::map<int64_t, LayerShards> layers = shards_by_layer(manifest);
   for (int64_t layer = 0; layer < manifest.model.layers; ++layer)

@@ -25,6 +25,10 @@ Dims cache_dims(const Cache& cache, int64_t pages) {
   return {pages, cache.kv_heads, cache.rows / pages, cache.head_dim};
 }
 
+bool holds(const Shard& shard, int64_t layer) {
+  return shard.layer >= 0 && shard.layer <= layer && layer - shard.layer < shard.layers;
+}
+
 // Each port of each width is bound exactly once, and nothing else is.
 template <class Binding>
 void check_bound(const std::vector<Binding>& bindings, const std::vector<Port>& ports,
@@ -80,7 +84,9 @@ class Walk {
 
   void input(const InputBinding& binding, const Port& port, const Shard& shard) {
     if (binding.source == SourceKind::edge) return read(binding.edge, port, shard);
-    std::optional<Dims> dims = dims_of(binding.source, shard);
+    if (reads_cache(binding.source))
+      take_cache(enum_name(binding.source), binding.layer, port, shard);
+    std::optional<Dims> dims = dims_of(binding);
     if (findings_.require(dims.has_value(), "manifest.type", shard.name,
                           "the port {} reads {}, which the manifest does not have", port.name,
                           enum_name(binding.source)))
@@ -95,10 +101,11 @@ class Walk {
                         port.name, to_string(port.type()), tokens_, shard.vocab_size);
       return;
     }
-    const Cache* cache = find_cache(manifest_, shard.layer);
+    take_cache(enum_name(binding.sink), binding.layer, port, shard);
+    const Cache* cache = find_cache(manifest_, binding.layer);
     if (findings_.require(cache != nullptr, "manifest.type", shard.name,
                           "the port {} writes a cache that layer {} does not have", port.name,
-                          shard.layer))
+                          binding.layer))
       require_dims(port, {1, cache->kv_heads, tokens_, cache->head_dim}, enum_name(binding.sink),
                    shard);
   }
@@ -122,9 +129,22 @@ class Walk {
     findings_.require(first, "manifest.schedule", shard.name, "the edge {} is written twice", name);
   }
 
-  std::optional<Dims> dims_of(SourceKind source, const Shard& shard) const {
+  static bool reads_cache(SourceKind source) {
+    return source == SourceKind::k_cache || source == SourceKind::v_cache;
+  }
+  // A cache is read, and written, by the shard that holds its layer, and once.
+  void take_cache(std::string_view what, int64_t layer, const Port& port, const Shard& shard) {
+    const bool own = holds(shard, layer);
+    findings_.require(own, "manifest.schedule", shard.name,
+                      "the port {} is bound to the cache of layer {}", port.name, layer);
+    findings_.require(!own || caches_.emplace(what, layer).second, "manifest.schedule", shard.name,
+                      "the port {} is bound to the cache of layer {} like another", port.name,
+                      layer);
+  }
+
+  std::optional<Dims> dims_of(const InputBinding& binding) const {
     const int64_t pages = manifest_.build.cache_pages;
-    switch (source) {
+    switch (binding.source) {
       case SourceKind::rope_cos:
       case SourceKind::rope_sin:
         if (!manifest_.rope) return std::nullopt;
@@ -134,7 +154,7 @@ class Walk {
       case SourceKind::kv_write_mask:
         return Dims{pages, 1, manifest_.build.context / pages, tokens_};
       default: {
-        const Cache* cache = find_cache(manifest_, shard.layer);
+        const Cache* cache = find_cache(manifest_, binding.layer);
         if (!cache) return std::nullopt;
         return cache_dims(*cache, pages);
       }
@@ -176,6 +196,7 @@ class Walk {
   int64_t tokens_;
   Findings& findings_;
   std::map<std::string, Edge> edges_;
+  std::set<std::pair<std::string_view, int64_t>> caches_;  // what is bound to which
 };
 
 // Each shard stands in the schedule once. Tells whether every shard has all widths.

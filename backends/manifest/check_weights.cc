@@ -29,6 +29,13 @@ bool check_blocks(const Shard& shard, const WeightRecord& record, int64_t expert
     end = begin + shard.experts;
   }
   const int64_t blocks = blocks_of(record);
+  const auto layers = static_cast<int64_t>(shard.moe_layers.size());
+  const bool layer =
+      0 <= record.moe_layer && record.moe_layer < (record.role == WeightRole::plain ? 1 : layers);
+  if (!findings.require(layer, "manifest.weights", shard.name,
+                        "the weight {} is of MoE layer {} of {}", record.name, record.moe_layer,
+                        layers))
+    return false;
   const bool inside = record.first_expert >= begin && blocks <= end - record.first_expert;
   const bool whole = record.role == WeightRole::expert || blocks == end;
   return findings.require(inside && whole, "manifest.weights", shard.name,
@@ -52,16 +59,17 @@ void check_experts(const Shard& shard, const std::map<int64_t, int64_t>& weights
 }
 
 void check_records(const Shard& shard, int64_t experts, Findings& findings) {
-  std::map<int64_t, int64_t> weights;  // of each expert
+  std::vector<std::map<int64_t, int64_t>> weights(shard.moe_layers.size());  // of each expert
   for (const WeightRecord& record : shard.weights) {
     if (!findings.require(are_digests(record.digests), "manifest.digest", shard.name,
                           "the digests of the weight {} are not 32 hex digits each", record.name) ||
         !check_blocks(shard, record, experts, findings))
       continue;
     if (record.role == WeightRole::expert)
-      for (int64_t i = 0; i < blocks_of(record); ++i) ++weights[record.first_expert + i];
+      for (int64_t i = 0; i < blocks_of(record); ++i)
+        ++weights[static_cast<size_t>(record.moe_layer)][record.first_expert + i];
   }
-  check_experts(shard, weights, findings);
+  for (const auto& of_layer : weights) check_experts(shard, of_layer, findings);
 }
 
 // A number that the other checks find fault with, and no sum of two overflows.

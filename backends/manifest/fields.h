@@ -118,6 +118,7 @@ void each_field(Is<Routing> auto& self, auto&& f) {
 void each_field(Is<WeightRecord> auto& self, auto&& f) {
   f("name", self.name);
   f("role", self.role);
+  f("moe_layer", self.moe_layer);
   f("first_expert", self.first_expert);
   f("digests", self.digests);
 }
@@ -126,6 +127,8 @@ void each_field(Is<Shard> auto& self, auto&& f) {
   f("name", self.name);
   f("kind", self.kind);
   f("layer", self.layer);
+  f("layers", self.layers);
+  f("moe_layers", self.moe_layers);
   f("first_expert", self.first_expert);
   f("experts", self.experts);
   f("vocab_begin", self.vocab_begin);
@@ -147,12 +150,14 @@ void each_field(Is<InputBinding> auto& self, auto&& f) {
   f("source", self.source);
   f("edge", self.edge);
   f("window", self.window);
+  f("layer", self.layer);
 }
 
 void each_field(Is<OutputBinding> auto& self, auto&& f) {
   f("port", self.port);
   f("sink", self.sink);
   f("edge", self.edge);
+  f("layer", self.layer);
 }
 
 void each_field(Is<Step> auto& self, auto&& f) {

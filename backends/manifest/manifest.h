@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Raised when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 5;
+inline constexpr int64_t kSchemaVersion = 6;
 
 struct Tool {
   std::string name, version;
@@ -140,6 +140,8 @@ struct Shard {
   std::string name;
   ShardKind kind = ShardKind::attention;
   int64_t layer = -1;
+  int64_t layers = 1;
+  std::vector<int64_t> moe_layers;
   int64_t first_expert = 0, experts = 0;
   int64_t vocab_begin = 0, vocab_size = 0;
   std::vector<Width> widths;

@@ -13,7 +13,8 @@ namespace moec {
 namespace {
 
 constexpr double kMega = 1e6;
-constexpr std::array<std::string_view, 5> kNames = {"attn", "moe", "mlp", "router", "lm_head"};
+constexpr std::array<std::string_view, 6> kNames = {"attn",   "moe",     "mlp",
+                                                    "router", "lm_head", "layers"};
 
 // A user sees groups of experts as parts of an MoE layer.
 std::vector<ShardKind> kinds_named(std::string_view name) {

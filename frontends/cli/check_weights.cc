@@ -7,7 +7,6 @@
 #include "backends/files/block_digests.h"
 #include "backends/weights/weight_reader.h"
 #include "frontends/cli/graph_digest.h"
-#include "frontends/cli/weight_recorder.h"
 #include "ir/find_experts.h"
 
 namespace moec {
@@ -38,8 +37,7 @@ WeightCheck::WeightCheck(const Manifest& manifest, std::string folder, bool cont
     : manifest_(manifest), folder_(std::move(folder)), content_(content) {
   for (const manifest::Shard& shard : manifest.shards)
     if (shard.routing) experts_ = std::max(experts_, shard.routing->experts);
-  for (const manifest::Shard& shard : manifest.shards)
-    if (routed_experts(shard.kind, experts_) > 0) record(shard);
+  for (const manifest::Shard& shard : manifest.shards) record(shard);
   for (auto& [number, layer] : layers_) {
     for (LayerExperts& found : layer.found) {
       found = layer.recorded;
@@ -52,24 +50,31 @@ WeightCheck::WeightCheck(const Manifest& manifest, std::string folder, bool cont
 }
 
 void WeightCheck::record(const manifest::Shard& shard) {
-  Layer& layer = layers_[shard.layer];
-  layer.recorded.resize(static_cast<size_t>(experts_));
-  layer.found.resize(shard.widths.size());
-  layer.readable.resize(shard.widths.size(), true);
-  if (shard.routing && shard.routing->router.groups > 0 &&
-      experts_ % shard.routing->router.groups == 0)
-    layer.groups = shard.routing->router.groups;
-  for (const WeightRecord& record : shard.weights)
-    each_block(record, [&](size_t e, std::string digest) {
-      ExpertParts& expert = layer.recorded[e];
-      if (record.role == WeightRole::routing) {
-        expert.router.push_back({record.name, std::move(digest)});
-      } else if (record.role == WeightRole::expert) {
-        expert.shard = shard.name;
-        expert.file = folder_ + "/" + shard.widths.front().file.path;
-        expert.weights.push_back({record.name, std::move(digest)});
-      }
-    });
+  for (const int64_t number : shard.moe_layers) {
+    Layer& layer = layers_[number];
+    layer.recorded.resize(static_cast<size_t>(experts_));
+    layer.found.resize(shard.widths.size());
+    layer.readable.resize(shard.widths.size(), true);
+    if (shard.routing && shard.routing->router.groups > 0 &&
+        experts_ % shard.routing->router.groups == 0)
+      layer.groups = shard.routing->router.groups;
+  }
+  for (const WeightRecord& weight : shard.weights)
+    if (weight.role != WeightRole::plain) record(shard, weight);
+}
+
+void WeightCheck::record(const manifest::Shard& shard, const WeightRecord& weight) {
+  Layer& layer = layers_[shard.moe_layers[static_cast<size_t>(weight.moe_layer)]];
+  each_block(weight, [&](size_t e, std::string digest) {
+    ExpertParts& expert = layer.recorded[e];
+    if (weight.role == WeightRole::routing) {
+      expert.router.push_back({weight.name, std::move(digest)});
+    } else {
+      expert.shard = shard.name;
+      expert.file = folder_ + "/" + shard.widths.front().file.path;
+      expert.weights.push_back({weight.name, std::move(digest)});
+    }
+  });
 }
 
 // ---- One shard for one width -------------------------------------------------------------------
@@ -83,8 +88,7 @@ class WeightCheck::Taking {
         file_(file),
         body_(file.shard),
         path_(check.folder_ + "/" + shard.widths[width].file.path),
-        experts_(routed_experts(shard.kind, check.experts_)),
-        roles_(find_experts(body_, experts_)) {}
+        roles_(find_experts(body_, check.experts_, shard.moe_layers.size())) {}
 
   Status run() {
     if (digest_graph(body_, roles_) != shard_.widths[width_].graph)
@@ -168,10 +172,11 @@ class WeightCheck::Taking {
   }
 
   void take_part(const WeightShare& share, int64_t number, ExpertPart part) {
-    Layer& layer = check_.layers_[shard_.layer];
+    const int64_t layer_number = shard_.moe_layers[share.moe_layer];
+    Layer& layer = check_.layers_[layer_number];
     ExpertParts& expert = layer.found[width_].at(static_cast<size_t>(number));
     if (share.role == WeightRole::routing) return expert.router.push_back(std::move(part));
-    const std::string what = fmt::format("expert {} of layer {}", number, shard_.layer);
+    const std::string what = fmt::format("expert {} of layer {}", number, layer_number);
     if (number < shard_.first_expert || number >= shard_.first_expert + shard_.experts)
       report("coverage.misplaced_expert",
              fmt::format("{}: {} lies in a shard of experts {} to {}", what, part.name,
@@ -190,7 +195,6 @@ class WeightCheck::Taking {
   const LoadedShard& file_;
   const Shard& body_;
   const std::string path_;
-  const int64_t experts_;
   const IdMap<OpId, OpRole> roles_;
   std::optional<WeightReader> reader_;
 };
@@ -203,15 +207,15 @@ void WeightCheck::take(const manifest::Shard& shard, size_t width, const LoadedS
 }
 
 void WeightCheck::cannot_read(const manifest::Shard& shard, size_t width) {
-  if (const auto layer = layers_.find(shard.layer);
-      layer != layers_.end() && routed_experts(shard.kind, experts_) > 0)
-    layer->second.readable[width] = false;
-  if (shard.experts > 0)
-    findings_.push_back(
-        finding("coverage.unreadable_experts",
-                fmt::format("layer {}: experts {} to {} cannot be read", shard.layer,
-                            shard.first_expert, shard.first_expert + shard.experts - 1),
-                shard.name, folder_ + "/" + shard.widths[width].file.path));
+  for (const int64_t layer : shard.moe_layers) {
+    layers_.at(layer).readable[width] = false;
+    if (shard.experts > 0)
+      findings_.push_back(
+          finding("coverage.unreadable_experts",
+                  fmt::format("layer {}: experts {} to {} cannot be read", layer,
+                              shard.first_expert, shard.first_expert + shard.experts - 1),
+                  shard.name, folder_ + "/" + shard.widths[width].file.path));
+  }
 }
 
 // ---- All shards --------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ class WeightCheck {
   class Taking;
 
   void record(const manifest::Shard& shard);
+  void record(const manifest::Shard& shard, const WeightRecord& weight);
   void compare(int64_t number, const Layer& layer);
 
   const Manifest& manifest_;

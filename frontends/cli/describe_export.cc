@@ -3,7 +3,6 @@
 #include <map>
 
 #include "frontends/cli/graph_digest.h"
-#include "frontends/cli/weight_recorder.h"
 #include "ir/find_experts.h"
 #include "ir/target_rules.h"
 
@@ -15,13 +14,15 @@ manifest::FileRef file_ref(const EmittedFile& file) {
 }
 
 std::vector<manifest::Width> describe_widths(const Plan& plan, const CompiledShard& compiled,
-                                             const EmitReport& emitted, int64_t experts) {
+                                             const EmitReport& emitted, size_t moe_layers) {
   std::vector<manifest::Width> widths;
-  for (size_t i = 0; i < compiled.widths.size(); ++i)
+  for (size_t i = 0; i < compiled.widths.size(); ++i) {
+    const Shard& shard = compiled.widths[i];
+    const auto roles = find_experts(shard, plan.model.moe.experts, moe_layers);
     widths.push_back({plan.build.tokens[i], file_ref(emitted.graphs[i].file),
-                      emitted.graphs[i].function,
-                      digest_graph(compiled.widths[i], find_experts(compiled.widths[i], experts)),
-                      ports_of(compiled.widths[i], true), ports_of(compiled.widths[i], false)});
+                      emitted.graphs[i].function, digest_graph(shard, roles), ports_of(shard, true),
+                      ports_of(shard, false)});
+  }
   return widths;
 }
 
@@ -110,12 +111,13 @@ manifest::Shard describe_shard(const Plan& plan, size_t index, const CompiledSha
   shard.name = decl.name;
   shard.kind = decl.kind;
   shard.layer = decl.layer;
+  shard.layers = decl.layers;
+  shard.moe_layers = moe_layers_of(plan.model, decl);
   shard.first_expert = decl.first_expert;
   shard.experts = decl.experts;
   shard.vocab_begin = decl.vocab_begin;
   shard.vocab_size = decl.vocab_size;
-  shard.widths =
-      describe_widths(plan, compiled, emitted, routed_experts(decl.kind, plan.model.moe.experts));
+  shard.widths = describe_widths(plan, compiled, emitted, shard.moe_layers.size());
   for (const EmittedFile& file : emitted.data) shard.data.push_back(file_ref(file));
   const Shard& narrowest = compiled.widths.front();
   for (const State& state : narrowest.states) shard.states.emplace_back(state.name, state.type);

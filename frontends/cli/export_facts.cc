@@ -26,6 +26,7 @@ void add_build(const BuildOptions& build, ExportFacts& facts) {
   facts["option --kv"] = build.cache == CacheForm::blend ? "state" : "io";
   facts["option --experts-per-shard"] = std::to_string(build.experts_per_shard);
   facts["option --head-slices"] = std::to_string(build.head_slices);
+  facts["option --layers-per-shard"] = std::to_string(build.layers_per_shard);
 }
 
 void add_passes(const PassOptions& passes, const RunOptions& run, ExportFacts& facts) {

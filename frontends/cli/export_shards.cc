@@ -39,7 +39,8 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
   emit.stem = job.names.stem_prefix + decl.stem;
   emit.family = job.plan.model.family;
   emit.sha256 = job.options.sha256;
-  WeightRecorder recorder(compiled.widths, routed_experts(decl.kind, job.plan.model.moe.experts));
+  const ModelConfig& model = job.plan.model;
+  WeightRecorder recorder(compiled.widths, model.moe.experts, moe_layers_of(model, decl).size());
   emit.on_weight = [&](const std::string& view, uint64_t offset, std::span<const std::byte> bytes) {
     recorder.take(view, offset, bytes);
   };

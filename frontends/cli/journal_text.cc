@@ -80,7 +80,8 @@ class Fields {
     const auto role = parse_enum<WeightRole>(text("role"));
     ok_ = ok_ && role;
     return {text("name"), role.value_or(WeightRole::plain),
-            static_cast<int64_t>(count("first_expert")), text("digests")};
+            static_cast<int64_t>(count("moe_layer")), static_cast<int64_t>(count("first_expert")),
+            text("digests")};
   }
   bool ok() const { return ok_; }
 
@@ -168,6 +169,7 @@ std::string journal_line(const JournalPart& part) {
   for (const WeightRecord& weight : part.emitted.weights)
     weights.push_back({{"name", weight.name},
                        {"role", enum_name(weight.role)},
+                       {"moe_layer", weight.moe_layer},
                        {"first_expert", weight.first_expert},
                        {"digests", weight.digests}});
   return line_of("part", {{"name", part.name},

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -14,6 +15,14 @@ inline std::optional<double> parse_positive(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   return whole && std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
+}
+
+// A whole number above 0, likewise.
+inline std::optional<int64_t> parse_count(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && value > 0 ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace moec

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/hf/checkpoint.h"
+#include "models/join_layers.h"
 
 namespace moec {
 namespace {
@@ -49,9 +50,17 @@ std::string describe_storage(const StoredWeights& stored) {
                      fmt::join(stored.block, " x "));
 }
 
+std::string describe_layers(const Plan& plan) {
+  if (plan.build.layers_per_shard == 0) return "none";
+  const auto layers = static_cast<int64_t>(plan.model.layers.size());
+  return describe_groups(layer_groups(layers, plan.build));
+}
+
 void print_cuts(const PlanOutput& output) {
   for (const ShardCut& cut : output.cuts)
-    if (cut.kind == ShardKind::lm_head)
+    if (cut.kind == ShardKind::layers)
+      fmt::print("whole layers a shard: {}: {}\n", describe_layers(output.plan), cut.reason);
+    else if (cut.kind == ShardKind::lm_head)
       fmt::print("head: {} slice{}: {}\n", cut.parts, cut.parts == 1 ? "" : "s", cut.reason);
     else
       fmt::print("experts of a layer: {} ({}): {}\n", describe_groups(output.report.groups),
@@ -162,6 +171,7 @@ ordered_json plan_json(const PlanOutput& output) {
                        {"context", build.context},
                        {"shards", kinds_json(report)},
                        {"cuts", cuts_json(output.cuts)},
+                       {"layers_per_shard", build.layers_per_shard},
                        {"expert_groups", report.groups},
                        {"expert_bytes", report.expert_bytes},
                        {"token",

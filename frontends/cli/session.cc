@@ -49,8 +49,7 @@ struct Session::Impl {
 
   Result<Executor*> executor(const manifest::Shard& shard, size_t width);
   Result<Rows> rope_rows(const Chunk& chunk, bool sines);
-  Result<Tensor> input(const InputBinding& binding, const manifest::Shard& shard,
-                       const manifest::Port& port, const Chunk& chunk);
+  Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk);
   void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,
                    Chunk& chunk);
   Status put_states(const manifest::Shard& shard, Executor& executor) const;
@@ -121,8 +120,8 @@ Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, bool sines) {
   return rows;
 }
 
-Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest::Shard& shard,
-                                    const manifest::Port& port, const Chunk& chunk) {
+Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest::Port& port,
+                                    const Chunk& chunk) {
   switch (binding.source) {
     case SourceKind::edge:
       return pack_rows(port, chunk.edges.at(binding.edge));
@@ -137,9 +136,9 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
     case SourceKind::kv_write_mask:
       return write_mask(port, chunk.position, chunk.count);
     case SourceKind::k_cache:
-      return cache_tensor(port, caches.at(shard.layer).k);
+      return cache_tensor(port, caches.at(binding.layer).k);
     case SourceKind::v_cache:
-      return cache_tensor(port, caches.at(shard.layer).v);
+      return cache_tensor(port, caches.at(binding.layer).v);
   }
   MOEC_CHECK(false, "unknown source");
 }
@@ -153,8 +152,9 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
     case SinkKind::k_rows:
     case SinkKind::v_rows: {
       const bool keys = binding.sink == SinkKind::k_rows;
-      LayerCache& cache = caches.at(shard.layer);
-      std::vector<float>& rows = keys ? chunk.k_rows : chunk.v_rows;
+      LayerCache& cache = caches.at(binding.layer);
+      NewRows& layer = chunk.new_rows[binding.layer];
+      std::vector<float>& rows = keys ? layer.k : layer.v;
       rows = take_cache_rows(tensor, 0, chunk.count);
       store_cache_rows(keys ? cache.k : cache.v, cache, rows, chunk.position);
       return;
@@ -186,7 +186,8 @@ void Session::Impl::take_states(const manifest::Shard& shard, const Executor& ex
     LayerCache& cache = caches.at(shard.layer);
     const Tensor& after = *executor.state(state.name);
     (keys ? cache.k : cache.v) = from_pages(after).data;
-    (keys ? chunk.k_rows : chunk.v_rows) = take_cache_rows(after, chunk.position, chunk.count);
+    NewRows& layer = chunk.new_rows[shard.layer];
+    (keys ? layer.k : layer.v) = take_cache_rows(after, chunk.position, chunk.count);
   }
 }
 
@@ -250,7 +251,7 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
   std::map<std::string, Tensor> by_port;
   for (const InputBinding& binding : step.inputs) {
     const manifest::Port& port = find_port(width.inputs, binding.port);
-    MOEC_ASSIGN(by_port[binding.port], impl_->input(binding, shard, port, chunk));
+    MOEC_ASSIGN(by_port[binding.port], impl_->input(binding, port, chunk));
   }
   const Shard& body = executor->shard();
   std::vector<Tensor> inputs;

@@ -32,14 +32,18 @@ struct LayerCache {
 };
 
 // Up to T tokens on their way through the schedule.
+// Rows that a step added to a layer's caches, [kv_heads, count, head_dim].
+struct NewRows {
+  std::vector<float> k, v;
+};
+
 struct Chunk {
   int64_t position = 0;  // of the first token
   int64_t count = 0;     // real tokens; the width's other places are padding
   size_t width = 0;      // index into build.tokens
   std::map<std::string, Rows> edges;
-  Rows logits;  // [count, vocab], filled slice by slice
-  // The new cache rows of the last attention step, [kv_heads, count, head_dim].
-  std::vector<float> k_rows, v_rows;
+  Rows logits;                          // [count, vocab], filled slice by slice
+  std::map<int64_t, NewRows> new_rows;  // by layer
 };
 
 // Sees values inside the shards while a step runs.

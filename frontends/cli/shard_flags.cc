@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "frontends/cli/budgets.h"
+#include "frontends/cli/parse_number.h"
 #include "models/fit_target.h"
 
 namespace moec {
@@ -30,19 +31,34 @@ Layout choose_layout(const ShardFlags& flags, const Target& target) {
 
 void add_cut_flags(CLI::App& command, ShardFlags& flags) {
   command
-      .add_option("--max-shard-mb", flags.max_shard_mb,
-                  "Budget of a shard's weights in MB, for all kinds or for some, e.g. "
-                  "moe=200,attn=1000,mlp=…,router=…,lm_head=…; \"none\" (default: the target's)")
+      .add_option(
+          "--max-shard-mb", flags.max_shard_mb,
+          "Budget of a shard's weights in MB, for all kinds or for some, e.g. "
+          "moe=200,attn=1000,mlp=…,router=…,lm_head=…,layers=…; \"none\" (default: the target's)")
       ->delimiter(',');
   command
       .add_option("--experts-per-shard", flags.experts_per_shard,
                   "The most experts of a group, a shard that a runtime may skip (default: as many "
                   "as the budget takes)")
       ->check(CLI::PositiveNumber);
+  command.add_option("--layers-per-shard", flags.layers_per_shard,
+                     "Whole layers in one shard: at most so many, or \"fit\" for as many as the "
+                     "budget of kind layers takes; caches are inputs (--kv io)");
   command
       .add_option("--head-slices", flags.head_slices,
                   "Vocabulary slices of the head (default: as few as target and budget take)")
       ->check(CLI::PositiveNumber);
+}
+
+Status wish_for_layers(const std::string& text, CutWishes& wishes) {
+  wishes.fit_layers = text == "fit";
+  if (text.empty() || wishes.fit_layers) return {};
+  const auto count = parse_count(text);
+  if (!count)
+    return fail("plan.layers_per_shard", fmt::format("\"{}\" layers a shard", text),
+                "give a count of at least 1, or fit");
+  wishes.layers_per_shard = *count;
+  return {};
 }
 
 }  // namespace
@@ -92,6 +108,7 @@ Result<CutWishes> cut_wishes(const ShardFlags& flags, const Target& target) {
   CutWishes wishes;
   wishes.experts_per_shard = flags.experts_per_shard;
   wishes.head_slices = flags.head_slices;
+  MOEC_TRY(wish_for_layers(flags.layers_per_shard, wishes));
   MOEC_ASSIGN(wishes.budgets, parse_budgets(flags.max_shard_mb, target));
   return wishes;
 }

@@ -17,6 +17,7 @@ struct ShardFlags {
   std::string dtype, kv, layout;  // empty: the target's own
   std::vector<int64_t> tokens = {1};
   int64_t context = 0, experts_per_shard = 0, head_slices = 0;
+  std::string layers_per_shard;  // a number, or "fit"
   std::vector<std::string> max_shard_mb;
 };
 
@@ -26,7 +27,7 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags);
 // export.flags where the target does not have what a flag asks for.
 Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& passes);
 
-// Errors: frontends/cli/budgets.h.
+// Errors: frontends/cli/budgets.h; plan.layers_per_shard where it is neither a count nor "fit".
 Result<CutWishes> cut_wishes(const ShardFlags& flags, const Target& target);
 
 // Fills in what depends on the model: the context (its positions, at most 2048), pages of the

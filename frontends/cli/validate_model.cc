@@ -28,6 +28,7 @@ std::string golden_name(const Manifest& manifest, size_t index) {
       return "logits";
     case ShardKind::moe:
     case ShardKind::mlp:
+    case ShardKind::layers:
       return "ffn_out";
     case ShardKind::experts:
       break;
@@ -66,6 +67,8 @@ class Validator {
   Status run_chunk(const GoldenStep& step, int64_t begin, int64_t count, bool substitute);
   Status compare_inside(Watched& watched, const RouterWatch& router, const GoldenStep& step,
                         int64_t begin, const Chunk& chunk);
+  Status compare_cache(Watched& watched, int64_t layer, const NewRows& new_rows,
+                       const Chunk& chunk);
   Status compare_output(Watched& watched, const GoldenStep& step, int64_t begin, Chunk& chunk,
                         bool substitute);
   Status compare_logits(const GoldenStep& step, int64_t begin, const Chunk& chunk);
@@ -146,12 +149,20 @@ Status Validator::compare_inside(Watched& watched, const RouterWatch& router,
   const manifest::Shard& shard = *watched.shard;
   if (shard.routing)
     MOEC_TRY(router.compare(golden_, step.name, shard, begin, chunk.count, watched.router));
-  if (shard.kind != ShardKind::attention || chunk.k_rows.empty()) return {};
-  const LayerCache& cache = session_.cache(shard.layer);
+  if (shard.kind != ShardKind::attention && shard.kind != ShardKind::layers) return {};
+  for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
+    if (const auto rows = chunk.new_rows.find(layer); rows != chunk.new_rows.end())
+      MOEC_TRY(compare_cache(watched, layer, rows->second, chunk));
+  return {};
+}
+
+Status Validator::compare_cache(Watched& watched, int64_t layer, const NewRows& new_rows,
+                                const Chunk& chunk) {
+  const LayerCache& cache = session_.cache(layer);
   for (bool keys : {true, false}) {
     MOEC_ASSIGN(const Rows golden,
-                golden_.rows(fmt::format("L{:02}.{}_cache", shard.layer, keys ? "k" : "v")));
-    const std::vector<float>& rows = keys ? chunk.k_rows : chunk.v_rows;
+                golden_.rows(fmt::format("L{:02}.{}_cache", layer, keys ? "k" : "v")));
+    const std::vector<float>& rows = keys ? new_rows.k : new_rows.v;
     const int64_t all =
         static_cast<int64_t>(golden.data.size()) / (cache.kv_heads * cache.head_dim);
     const int64_t size = chunk.count * cache.head_dim;
@@ -170,7 +181,7 @@ Result<Rows> Validator::golden_rows(const Watched& watched, const GoldenStep& st
   if (shard.kind == ShardKind::router)
     return golden_.routing_weights(step.name, shard.layer, shard.routing->experts);
   if (shard.kind != ShardKind::lm_head)
-    return golden_.rows(Golden::name(step.name, shard.layer, watched.golden));
+    return golden_.rows(Golden::name(step.name, shard.layer + shard.layers - 1, watched.golden));
   MOEC_ASSIGN(const Rows logits, golden_.rows(step.name + "." + watched.golden));
   return take_columns(logits, shard.vocab_begin, shard.vocab_size);
 }

@@ -4,9 +4,9 @@
 
 namespace moec {
 
-WeightRecorder::WeightRecorder(std::span<const Shard> widths, int64_t experts) {
+WeightRecorder::WeightRecorder(std::span<const Shard> widths, int64_t experts, size_t moe_layers) {
   for (const Shard& shard : widths) {
-    const IdMap<OpId, OpRole> roles = find_experts(shard, experts);
+    const IdMap<OpId, OpRole> roles = find_experts(shard, experts, moe_layers);
     for (OpId id : op_ids(shard))
       if (const auto* weight = std::get_if<Weight>(&shard.ops[id].data)) {
         const ValueId value = shard.ops[id].results[0];
@@ -43,17 +43,12 @@ std::vector<WeightRecord> WeightRecorder::records() const {
     WeightRecord& record = records.emplace_back();
     record.name = entry.name;
     record.role = entry.share.role;
+    record.moe_layer = static_cast<int64_t>(entry.share.moe_layer);
     record.first_expert = entry.share.first;
     for (size_t block = 0; block < entry.digests.count(); ++block)
       record.digests += entry.digests.hex(block);
   }
   return records;
-}
-
-int64_t routed_experts(ShardKind kind, int64_t experts) {
-  const bool routed =
-      kind == ShardKind::moe || kind == ShardKind::router || kind == ShardKind::experts;
-  return routed ? experts : 0;
 }
 
 }  // namespace moec

@@ -15,8 +15,8 @@ namespace moec {
 
 class WeightRecorder {
  public:
-  // The shard as it is emitted for each width; `experts` as in find_experts().
-  WeightRecorder(std::span<const Shard> widths, int64_t experts);
+  // The shard as it is emitted for each width; `experts` and `moe_layers` as in find_experts().
+  WeightRecorder(std::span<const Shard> widths, int64_t experts, size_t moe_layers);
 
   // As EmitOptions::on_weight.
   void take(const std::string& view, uint64_t offset, std::span<const std::byte> bytes);
@@ -37,8 +37,5 @@ class WeightRecorder {
   std::vector<Entry> entries_;
   std::multimap<std::string, size_t> by_view_;
 };
-
-// The number of routing weights in a shard of this kind.
-int64_t routed_experts(ShardKind kind, int64_t experts);
 
 }  // namespace moec

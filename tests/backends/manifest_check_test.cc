@@ -56,7 +56,7 @@ TEST_P(ManifestFault, IsFound) {
 
 const Fault kFaults[] = {
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 5"},
+     "the manifest has schema version 99, this moec reads version 6"},
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
     {"left_out", [](Manifest& m) { m.model.left_out_layers = -1; }, "manifest.number",
      "model.left_out_layers is -1"},
@@ -124,7 +124,24 @@ const Fault kFaults[] = {
     {"head_layer", [](Manifest& m) { shard(m, "lm_head.0").layer = 0; }, "manifest.layer",
      "the shard's layer is 0"},
     {"layers", [](Manifest& m) { m.model.layers = 1000000; }, "manifest.layer",
-     "1000000 layers cannot be made of 8 shards"},
+     "1000000 layers have 2 caches"},
+    {"layers_of_a_part", [](Manifest& m) { shard(m, "L00.attn").layers = 2; }, "manifest.layer",
+     "the shard has 2 layers from 0 on"},
+    {"layers_twice",
+     [](Manifest& m) {
+       for (const char* name : {"L00.attn", "L00.mlp"}) {
+         shard(m, name).kind = ShardKind::layers;
+         shard(m, name).layers = 2;
+       }
+     },
+     "manifest.layer", "4 layers have shards of whole layers, the model has 2"},
+    {"moe_layer_lost", [](Manifest& m) { shard(m, "L01.moe.g0").moe_layers.clear(); },
+     "manifest.layer", "the shard's MoE layers are []"},
+    {"moe_layer_outside",
+     [](Manifest& m) {
+       shard(m, "L01.moe.g0").moe_layers = {kTiny, kHuge};
+     },
+     "manifest.layer", "the shard's MoE layers are"},
     {"expert_gap", [](Manifest& m) { shard(m, "L01.moe.g0").experts = 2; }, "manifest.experts",
      "experts of layer 1: a gap: covered up to 2, the next begins at 3"},
     {"expert_overlap", [](Manifest& m) { shard(m, "L01.moe.g0").experts = 4; }, "manifest.experts",
@@ -168,6 +185,9 @@ const Fault kFaults[] = {
      "manifest.weights", "not from 3 to 4"},
     {"weight_tiny", [](Manifest& m) { shard(m, "L01.moe.g1").weights.back().first_expert = kTiny; },
      "manifest.weights", "not from 3 to 4"},
+    {"weight_of_another_layer",
+     [](Manifest& m) { shard(m, "L01.moe.g1").weights.back().moe_layer = 1; }, "manifest.weights",
+     "is of MoE layer 1 of 1"},
     {"router_row_lost",
      [](Manifest& m) { shard(m, "L01.router").weights.back().digests.resize(128); },
      "manifest.weights", "has 4 blocks from 0 on, not from 0 to 4"},
@@ -241,6 +261,10 @@ const Fault kFaults[] = {
     {"states_unasked",
      [](Manifest& m) { m.shards[0].states.push_back(m.shards[0].widths[0].inputs[0]); },
      "manifest.type", "the shard's 1 states are not the 0 that its cache asks for"},
+    {"cache_of_another_layer", [](Manifest& m) { step(m, "L00.attn").inputs[4].layer = 1; },
+     "manifest.schedule", "the port k_state is bound to the cache of layer 1"},
+    {"rows_of_no_layer", [](Manifest& m) { step(m, "L00.attn").outputs[1].layer = -1; },
+     "manifest.schedule", "the port k_new is bound to the cache of layer -1"},
     {"cache_type", [](Manifest& m) { m.caches[0].rows = 15; }, "manifest.type",
      "the port k_state is [1,2,16,4], k_cache is [1,2,15,4]"},
     {"no_cache", [](Manifest& m) { m.caches.pop_back(); }, "manifest.type",

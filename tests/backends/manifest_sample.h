@@ -69,6 +69,8 @@ class SampleManifest {
     shard.name = name;
     shard.kind = kind;
     shard.layer = layer;
+    shard.layers = layer < 0 ? 0 : 1;
+    if (kind == ShardKind::router || kind == ShardKind::experts) shard.moe_layers = {layer};
     for (int64_t width : manifest_.build.tokens) {
       manifest::Width& made = shard.widths.emplace_back();
       made.tokens = width;
@@ -78,7 +80,7 @@ class SampleManifest {
     }
     shard.data = {file(name + ".data", 4096)};
     shard.weight_bytes = 4096;
-    shard.weights = {{"norm.weight", WeightRole::plain, 0, kDigest}};
+    shard.weights = {{"norm.weight", WeightRole::plain, 0, 0, kDigest}};
     shard.ops = {{"add", 2}, {"matmul", 7}};
     shard.cost = {4096, 2048, 1024, 512};
     shard.placement = {{"onnxruntime", 9, {{"O3", 9}}}};
@@ -102,11 +104,11 @@ class SampleManifest {
                                    {"rope_cos", SourceKind::rope_cos},
                                    {"rope_sin", SourceKind::rope_sin},
                                    {"attn_mask", SourceKind::attn_mask, "", layer * 5},
-                                   {"k_state", SourceKind::k_cache},
-                                   {"v_state", SourceKind::v_cache}},
+                                   {"k_state", SourceKind::k_cache, "", 0, layer},
+                                   {"v_state", SourceKind::v_cache, "", 0, layer}},
                                   {{"hidden", SinkKind::edge, to},
-                                   {"k_new", SinkKind::k_rows},
-                                   {"v_new", SinkKind::v_rows}}});
+                                   {"k_new", SinkKind::k_rows, "", layer},
+                                   {"v_new", SinkKind::v_rows, "", layer}}});
   }
 
   void add_feed_forward(const std::string& name, ShardKind kind, int64_t layer,
@@ -128,7 +130,7 @@ class SampleManifest {
     shard.routing = {kExperts, router()};
     std::string rows;
     for (int64_t e = 0; e < kExperts; ++e) rows += kDigest;
-    shard.weights.push_back({"router.weight", WeightRole::routing, 0, rows});
+    shard.weights.push_back({"router.weight", WeightRole::routing, 0, 0, rows});
     manifest_.schedule.push_back({"L01.router",
                                   {{"hidden", SourceKind::edge, "L01.hidden"}},
                                   {{"routing_weights", SinkKind::edge, "L01.routing"}}});
@@ -148,7 +150,7 @@ class SampleManifest {
     for (int64_t e = first; e < first + count; ++e)
       for (const char* part : {"gate", "up", "down"})
         shard.weights.push_back({"experts." + std::to_string(e) + "." + part + ".weight",
-                                 WeightRole::expert, e, kDigest});
+                                 WeightRole::expert, 0, e, kDigest});
     manifest_.schedule.push_back({name,
                                   {{"acc", SourceKind::edge, from},
                                    {"hidden", SourceKind::edge, "L01.hidden"},

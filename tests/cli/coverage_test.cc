@@ -29,7 +29,8 @@ class EveryForm : public testing::TestWithParam<Variant> {
     return order_with(edited_.experts(), changes);
   }
   void reorder_all(const std::vector<int64_t>& order, bool weights, bool rows) {
-    edited_.edit_experts([&](Shard& shard) { reorder(shard, order, weights, rows); });
+    const MoeLayer first{edited_.most_moe_layers(), 0};
+    edited_.edit_experts([&](Shard& shard) { reorder(shard, order, weights, rows, first); });
   }
 };
 
@@ -75,6 +76,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"bank", {"--experts", "bank", "--dtype", "f16"}},
                     Variant{"bank_matmul", {"--experts", "bank", "--form", "matmul"}},
                     Variant{"groups", {"--routing", "host", "--experts-per-shard", "2"}},
+                    Variant{"whole_layers", {"--layers-per-shard", "2"}},
+                    Variant{"whole_layers_bank",
+                            {"--layers-per-shard", "2", "--experts", "bank", "--form", "matmul"}},
+                    Variant{"coreml_whole_layers",
+                            {"--target", "ane", "--layers-per-shard", "2", "--kv", "io"}},
                     Variant{"coreml", {"--target", "ane"}},
                     Variant{"coreml_bank", {"--target", "ane", "--experts", "bank"}},
                     Variant{"coreml_groups",
@@ -82,19 +88,6 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 // ---- Edits of an unrolled graph ----------------------------------------------------------------
-
-OpId weight_named(const Shard& shard, const std::string& name) {
-  for (OpId op : op_ids(shard))
-    if (std::holds_alternative<Weight>(shard.ops[op].data) &&
-        shard.values[shard.ops[op].results[0]].name == name)
-      return op;
-  ADD_FAILURE() << "no weight " << name;
-  return OpId{0};
-}
-
-WeightView& view_named(Shard& shard, const std::string& name) {
-  return view_of(shard, weight_named(shard, name));
-}
 
 // The slices that take the routing weights of each expert.
 std::vector<OpId> routing_slices(const Shard& shard, int64_t experts) {
@@ -126,14 +119,6 @@ void turn_slices(Shard& shard, int64_t experts) {
     auto& slice = std::get<Slice>(shard.ops[id].data);
     slice.begin = (slice.begin + 1) % experts;
   }
-}
-
-// The last half of the weight's outputs becomes zero.
-void cut_short(Shard& shard, const std::string& name) {
-  WeightView& view = view_named(shard, name);
-  Type half = shard.type(shard.ops[weight_named(shard, name)].results[0]);
-  half.dims[0] /= 2;
-  view = concat_view(0, {then(view, SliceStep{0, 0, half.dims[0]}), splat_view(0, half)});
 }
 
 std::vector<GraphEdit> graph_edits() {

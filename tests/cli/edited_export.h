@@ -37,6 +37,14 @@ class EditedExport {
     return 0;
   }
 
+  // Of a shard that holds the most.
+  size_t most_moe_layers() const {
+    size_t most = 0;
+    for (const manifest::Shard& shard : manifest_.shards)
+      most = std::max(most, shard.moe_layers.size());
+    return most;
+  }
+
   // Edits the graph of a shard that was exported for one width, and writes it again.
   void edit(const manifest::Shard& shard, const Edit& apply) const {
     auto loaded = read_shard(manifest_, folder_, shard.widths.front());
@@ -111,13 +119,39 @@ inline void reorder_blocks(Shard& shard, OpId op, size_t axis, const std::vector
   view = concat_view(along, std::move(blocks));
 }
 
+inline OpId weight_named(const Shard& shard, const std::string& name) {
+  for (OpId op : op_ids(shard))
+    if (std::holds_alternative<Weight>(shard.ops[op].data) &&
+        shard.values[shard.ops[op].results[0]].name == name)
+      return op;
+  ADD_FAILURE() << "no weight " << name;
+  return OpId{0};
+}
+
+inline WeightView& view_named(Shard& shard, const std::string& name) {
+  return view_of(shard, weight_named(shard, name));
+}
+
+// The last half of the weight's outputs becomes zero.
+inline void cut_short(Shard& shard, const std::string& name) {
+  WeightView& view = view_named(shard, name);
+  Type half = shard.type(shard.ops[weight_named(shard, name)].results[0]);
+  half.dims[0] /= 2;
+  view = concat_view(0, {then(view, SliceStep{0, 0, half.dims[0]}), splat_view(0, half)});
+}
+
 // Channel e of the routing weights gets the weights of expert order[e] (as far as the shard has
-// both), and the rows of the router; in any form of experts.
-inline void reorder(Shard& shard, const std::vector<int64_t>& order, bool weights, bool rows) {
-  const auto roles = find_experts(shard, static_cast<int64_t>(order.size()));
+// both), and the rows of the router; in any form of experts. Of the shard's MoE layers, one.
+struct MoeLayer {
+  size_t of = 1, number = 0;
+};
+inline void reorder(Shard& shard, const std::vector<int64_t>& order, bool weights, bool rows,
+                    MoeLayer layer = {}) {
+  const auto roles = find_experts(shard, static_cast<int64_t>(order.size()), layer.of);
   std::map<int64_t, std::vector<OpId>> whole;  // the weights of each expert by itself
   for (OpId op : op_ids(shard)) {
     const WeightShare& share = roles[op].share;
+    if (share.moe_layer != layer.number) continue;
     if (share.role == WeightRole::routing && rows) reorder_blocks(shard, op, share.axis, order);
     if (share.role != WeightRole::expert || !weights) continue;
     if (share.count == 1) {

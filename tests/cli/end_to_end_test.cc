@@ -55,6 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"per_head_matmul", {"--attention", "per_head", "--form", "matmul"}},
                     Variant{"tree", {"--sum", "tree"}}, Variant{"bc1s", {"--layout", "bc1s"}},
                     Variant{"head_slices", {"--head-slices", "3"}},
+                    Variant{"whole_layers", {"--layers-per-shard", "2"}},
                     Variant{"f16", {"--dtype", "f16"}}),
     [](const auto& info) { return std::string(info.param.name); });
 

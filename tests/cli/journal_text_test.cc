@@ -14,8 +14,8 @@ JournalPart sample_part() {
   tensor.name = "w \"q\"";
   tensor.overflows = 3;
   part.emitted.tensors = {tensor};
-  part.emitted.weights = {{"norm.weight", WeightRole::plain, 0, "d2"},
-                          {"experts.3.up.weight", WeightRole::expert, 3, "d3"}};
+  part.emitted.weights = {{"norm.weight", WeightRole::plain, 0, 0, "d2"},
+                          {"L05.experts.3.up.weight", WeightRole::expert, 1, 3, "d3"}};
   part.emitted.weight_bytes = 77;
   return part;
 }

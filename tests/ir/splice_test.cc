@@ -53,8 +53,12 @@ TEST(Splice, EachResultOfAnOpKeepsItsName) {
   const ValueId x = inner.input("x", {DType::f32, dims, Layout::channels});
   const ValueId mask = inner.input("mask", {DType::f32, {1, 1, 2, 5}});
   const ValueId cache = inner.input("cache", {DType::f32, {1, 1, 3, 4}});
-  const Attention attention{
-      .heads = 1, .kv_heads = 1, .head_dim = 4, .scale = 1, .cache = CacheForm::append};
+  const Attention attention{.heads = 1,
+                            .kv_heads = 1,
+                            .head_dim = 4,
+                            .scale = 1,
+                            .rope = RopeStyle::none,
+                            .cache = CacheForm::append};
   const std::vector<ValueId> results =
       inner.emit_all(attention, {x, x, x, mask, cache, cache}, "attention");
   inner.name_if_unnamed(results[1], "k_new");

@@ -125,6 +125,23 @@ TEST(CutShards, TheHeadIsCutIntoTheFewestSlices) {
   expect_error(cut_shards(model, wishes, build), "plan.budget", "row of the head");
 }
 
+TEST(CutShards, LayersThatShareShardsAreNotCut) {
+  BuildOptions build;
+  CutWishes wishes = budget(4 * (8 + 4 * 72));  // holds half of the experts
+  wishes.layers_per_shard = 2;
+  const auto cuts = cut_shards(model_of(8, 3, 10), wishes, build);
+  ASSERT_TRUE(cuts.has_value());
+  ASSERT_EQ(cuts->size(), 2u);
+  EXPECT_EQ(cuts->front().kind, ShardKind::layers);
+  EXPECT_EQ(build.layers_per_shard, 2);
+  EXPECT_FALSE(build.host_routing);
+  wishes.layers_per_shard = 0;
+  wishes.fit_layers = true;
+  EXPECT_EQ(cut_shards(model_of(8, 3, 10), wishes, build)->size(), 3u);
+  EXPECT_EQ(build.layers_per_shard, 0);
+  EXPECT_TRUE(build.host_routing) << "a layer that no shard holds is cut";
+}
+
 TEST(CutShards, AskedGroupsAreBalanced) {
   CutWishes wishes;
   wishes.experts_per_shard = 3;

@@ -30,12 +30,14 @@ std::string wiring(const Step& step) {
     text += in.port + "=" + std::string(enum_name(in.source));
     if (!in.edge.empty()) text += ":" + in.edge;
     if (in.window != 0) text += ":" + std::to_string(in.window);
+    if (in.layer >= 0) text += "@" + std::to_string(in.layer);
     text += " ";
   }
   text += "→";
   for (const OutputBinding& out : step.outputs) {
     text += " " + out.port + "=" + std::string(enum_name(out.sink));
     if (!out.edge.empty()) text += ":" + out.edge;
+    if (out.layer >= 0) text += "@" + std::to_string(out.layer);
   }
   return text;
 }
@@ -62,12 +64,14 @@ TEST(PlanModel, TheScheduleWiresEachPort) {
   ASSERT_EQ(plan.schedule.size(), 5u);
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(plan.schedule[i].shard, i);
   EXPECT_EQ(wiring(plan.schedule[0]),
-            "x=edge:embed rope_cos=rope_cos rope_sin=rope_sin attn_mask=attn_mask k_state=k_cache "
-            "v_state=v_cache → hidden=edge:L00.hidden k_new=k_rows v_new=v_rows");
+            "x=edge:embed rope_cos=rope_cos rope_sin=rope_sin attn_mask=attn_mask "
+            "k_state=k_cache@0 v_state=v_cache@0 → hidden=edge:L00.hidden k_new=k_rows@0 "
+            "v_new=v_rows@0");
   EXPECT_EQ(wiring(plan.schedule[1]), "hidden=edge:L00.hidden → moe_out=edge:L00.moe_out");
   EXPECT_EQ(wiring(plan.schedule[2]),
             "x=edge:L00.moe_out rope_cos=rope_cos rope_sin=rope_sin attn_mask=attn_mask:7 "
-            "k_state=k_cache v_state=v_cache → hidden=edge:L01.hidden k_new=k_rows v_new=v_rows");
+            "k_state=k_cache@1 v_state=v_cache@1 → hidden=edge:L01.hidden k_new=k_rows@1 "
+            "v_new=v_rows@1");
   EXPECT_EQ(wiring(plan.schedule[4]), "hidden=edge:L01.moe_out → logits=logits");
 }
 
@@ -84,8 +88,8 @@ TEST(PlanModel, WithoutRotationThereAreNoRopePorts) {
   model.attention.rope = {};
   model.attention.rope.style = RopeStyle::none;
   EXPECT_EQ(wiring(good_plan(sample_options(), model).schedule[0]),
-            "x=edge:embed attn_mask=attn_mask k_state=k_cache v_state=v_cache → "
-            "hidden=edge:L00.hidden k_new=k_rows v_new=v_rows");
+            "x=edge:embed attn_mask=attn_mask k_state=k_cache@0 v_state=v_cache@0 → "
+            "hidden=edge:L00.hidden k_new=k_rows@0 v_new=v_rows@0");
 }
 
 TEST(PlanModel, HostRoutingChainsGroups) {
@@ -124,6 +128,38 @@ TEST(PlanModel, AGroupWithTheSharedExpertIsNeverSkipped) {
   EXPECT_EQ(plan.schedule[4].skip_from, "");
   EXPECT_EQ(plan.schedule[4].skip_to, "");
   EXPECT_EQ(plan.schedule[5].skip_from, "acc");
+}
+
+TEST(PlanModel, WholeLayersShareAShard) {
+  BuildOptions options = sample_options();
+  options.layers_per_shard = 2;
+  const Plan plan = good_plan(options);
+  EXPECT_THAT(names(plan), testing::ElementsAre("L00.layers layers/L00", "lm_head.0 lm_head/00"));
+  EXPECT_EQ(plan.shards[0].layers, 2);
+  EXPECT_EQ(plan.shards[0].experts, 5);
+  EXPECT_EQ(moe_layers_of(plan.model, plan.shards[0]), std::vector<int64_t>{1});
+  EXPECT_EQ(wiring(plan.schedule[0]),
+            "x=edge:embed rope_cos=rope_cos rope_sin=rope_sin attn_mask=attn_mask "
+            "k_state_L00=k_cache@0 v_state_L00=v_cache@0 attn_mask_w7=attn_mask:7 "
+            "k_state_L01=k_cache@1 v_state_L01=v_cache@1 → moe_out=edge:L01.moe_out "
+            "k_new_L00=k_rows@0 v_new_L00=v_rows@0 k_new_L01=k_rows@1 v_new_L01=v_rows@1");
+  EXPECT_EQ(wiring(plan.schedule[1]), "hidden=edge:L01.moe_out → logits=logits");
+  ModelConfig same_window = sample_model();
+  same_window.layers[0].window = 7;
+  EXPECT_THAT(wiring(good_plan(options, same_window).schedule[0]),
+              testing::Not(testing::HasSubstr("attn_mask=")));
+}
+
+TEST(PlanModel, LayersAreSharedOutEvenly) {
+  ModelConfig model = sample_model();
+  model.layers.resize(5, model.layers[1]);
+  BuildOptions options = sample_options();
+  options.layers_per_shard = 2;
+  EXPECT_THAT(names(good_plan(options, model)),
+              testing::ElementsAre("L00.layers layers/L00", "L02.layers layers/L02",
+                                   "L04.layers layers/L04", "lm_head.0 lm_head/00"));
+  options.layers_per_shard = 1;
+  EXPECT_EQ(good_plan(options, model).shards.size(), 6u);
 }
 
 TEST(PlanModel, HeadSlicesTileTheVocabulary) {
@@ -168,6 +204,17 @@ TEST(PlanModel, BadOptionsAreErrors) {
   expect_error(with([](auto& o) { o.tokens = {0, 4}; }), "plan.options", "positive");
   expect_error(with([](auto& o) { o.tokens = {4, 4}; }), "plan.options", "ascend");
   expect_error(with([](auto& o) { o.experts_per_shard = 2; }), "plan.options", "host routing");
+  expect_error(with([](auto& o) { o.layers_per_shard = -1; }), "plan.options", "-1 layers");
+  expect_error(with([](auto& o) {
+                 o.layers_per_shard = 2;
+                 o.host_routing = true;
+               }),
+               "plan.options", "share no shard");
+  expect_error(with([](auto& o) {
+                 o.layers_per_shard = 2;
+                 o.cache = CacheForm::blend;
+               }),
+               "plan.options", "take their caches as inputs");
   expect_error(with([](auto& o) { o.head_slices = 12; }), "plan.options",
                "12 slices of a vocabulary of 11");
   expect_error(with([](auto& o) { o.context = 65; }), "plan.context",

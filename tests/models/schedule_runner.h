@@ -54,7 +54,7 @@ class ScheduleRunner {
     }
     std::vector<Tensor> inputs;
     for (ValueId id : shard->inputs)
-      inputs.push_back(input(binding(step, shard->values[id].name), shard->type(id), decl));
+      inputs.push_back(input(binding(step, shard->values[id].name), shard->type(id)));
     auto results = executor->run(inputs);
     ASSERT_TRUE(results.has_value()) << decl.name << ": " << render(results.error());
     for (size_t i = 0; i < results->size(); ++i)
@@ -79,7 +79,7 @@ class ScheduleRunner {
     return step.outputs.front();
   }
 
-  Tensor input(const InputBinding& in, const Type& type, const ShardDecl& decl) const {
+  Tensor input(const InputBinding& in, const Type& type) const {
     switch (in.source) {
       case SourceKind::edge:
         return from_rows(edges_.at(in.edge), type);
@@ -92,17 +92,17 @@ class ScheduleRunner {
       case SourceKind::kv_write_mask:
         return write_mask(type);
       case SourceKind::k_cache:
-        return k_[layer(decl)];
+        return k_[static_cast<size_t>(in.layer)];
       case SourceKind::v_cache:
-        return v_[layer(decl)];
+        return v_[static_cast<size_t>(in.layer)];
     }
     return {};
   }
 
   void store(const OutputBinding& out, const Tensor& value, const ShardDecl& decl) {
     if (out.sink == SinkKind::edge) edges_[out.edge] = to_rows(value);
-    if (out.sink == SinkKind::k_rows) store_rows(k_[layer(decl)], value);
-    if (out.sink == SinkKind::v_rows) store_rows(v_[layer(decl)], value);
+    if (out.sink == SinkKind::k_rows) store_rows(k_[static_cast<size_t>(out.layer)], value);
+    if (out.sink == SinkKind::v_rows) store_rows(v_[static_cast<size_t>(out.layer)], value);
     if (out.sink != SinkKind::logits) return;
     std::vector<float> rows = to_rows(value);
     for (int64_t t = 0; t < tokens_; ++t)

@@ -149,16 +149,16 @@ void expect_found_in_layers(const Shard& shard, int64_t experts, size_t layers) 
 }
 
 TEST(FindExpertsOf, SeveralLayers) {
-  for (const Form& form : all_forms()) {
-    if (form.routing == RoutingForm::host) continue;
-    const bool conv = form.projection == ProjectionForm::conv;
-    const Plan plan = golden_plan("mixtral_a", {.layout = conv ? Layout::channels : Layout::rows,
-                                                .tokens = {3},
-                                                .context = 16});
-    const PassOptions passes{.routing = form.routing,
-                             .experts = form.experts,
-                             .bank_channel_limit = form.bank_channel_limit,
-                             .target = {.projection = form.projection}};
+  for (const ExpertsCase& c : all_cases()) {
+    if (c.routing == RoutingForm::host) continue;
+    const bool conv = c.projection == ProjectionForm::conv;
+    const Plan plan = golden_plan(
+        "mixtral_a",
+        {.layout = conv ? Layout::channels : Layout::rows, .tokens = {3}, .context = 16});
+    const PassOptions passes{.routing = c.routing,
+                             .experts = c.experts,
+                             .bank_channel_limit = c.bank_channel_limit,
+                             .target = {.projection = c.projection}};
     SCOPED_TRACE(to_string(passes));
     const Shard shard = run_default(moe_layers_of(plan, 3), passes);
     expect_found_in_layers(shard, plan.model.moe.experts, plan.model.layers.size());

@@ -22,6 +22,7 @@ EXPORTS = {
     "iterate_matmul_bank": ("--routing", "iterate", "--form", "matmul", "--experts", "bank"),
     "topk": ("--tokens", "1,16", "--routing", "topk"),
     "topk_matmul": ("--tokens", "1,16", "--routing", "topk", "--form", "matmul"),
+    "whole_layers": ("--tokens", "1,16", "--layers-per-shard", "fit"),
     "host": ("--tokens", "1,16", "--routing", "host"),
     "host_groups": ("--tokens", "1,16", "--routing", "host", "--experts-per-shard", "3"),
     "host_bank_groups": ("--tokens", "1,16", "--routing", "host", "--experts-per-shard", "4",

@@ -17,6 +17,7 @@ F32_EXPORTS = {
                             "--routing", "iterate", "--attention", "per_head"),
     "host_groups": (*WIDTHS, "--routing", "host", "--experts-per-shard", "2", "--head-slices", "3"),
     "topk_bank": (*WIDTHS, "--routing", "topk", "--experts", "bank"),
+    "whole_layers": (*WIDTHS, "--layers-per-shard", "2"),
 }
 F16_EXPORTS = {
     "conv": (*WIDTHS, "--dtype", "f16"),
@@ -84,7 +85,7 @@ class ShardCheck:
             columns = slice(shard["vocab_begin"], shard["vocab_begin"] + shard["vocab_size"])
             got, wanted = logits, self.golden.rows(step, "logits")[chunk, columns]
         elif sink in ("k_rows", "v_rows"):
-            key, position = (shard["layer"], sink[0]), self.runner.position
+            key, position = (binding["layer"], sink[0]), self.runner.position
             rows = slice(position, position + chunk.stop - chunk.start)
             got, wanted = self.runner.caches[key][0, :, rows], self.golden.cache(*key)[:, rows]
         elif self.is_partial_sum(entry):
@@ -104,7 +105,7 @@ class ShardCheck:
             experts = shard["routing"]["experts"]
             return self.golden.routing_weights(step, shard["layer"], experts)
         what = "attn_out" if shard["kind"] == "attention" else "ffn_out"
-        return self.golden.rows(step, what, shard["layer"])
+        return self.golden.rows(step, what, shard["layer"] + shard["layers"] - 1)
 
     def far(self, limits):
         return [note for note in self.notes if limits.broken_by(note.figures)]
