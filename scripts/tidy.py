@@ -5,7 +5,7 @@
 
 BUILD_DIR holds compile_commands.json and what the build generates. With PARTs, only sources whose path
 contains one of them. A source counts as unchanged when its command, .clang-tidy, itself and every header
-of ours that it reaches are the same; the record is BUILD_DIR/tidy/.
+of ours that it reaches are the same, in whatever clone; the record is moec/tidy/ in $XDG_CACHE_HOME or ~/.cache.
 
 Nearly all of clang-tidy's time goes into the headers of libraries, which it reads and searches again for
 each source. So sources with the same flags are looked at in batches, one file that includes them all. Only
@@ -60,8 +60,8 @@ class Closure:
 
 
 def key_of(file, command, closure, version):
-    digest = hashlib.sha256(f"{version}\n{command}\n".encode())
-    for path in [".clang-tidy", *closure.of(file)]:
+    digest = hashlib.sha256(f"{version}\n{command.replace(str(ROOT), '.')}\n".encode())
+    for path in [".clang-tidy", "scripts/tidy.py", *closure.of(file)]:
         digest.update(path.encode() + b"\n" + (ROOT / path).read_bytes())
     return digest.hexdigest()
 
@@ -121,11 +121,11 @@ def unused_usings(file):
     )
 
 
-def tidy_batch(folder, batch):
+def tidy_batch(build, batch):
     """(files that passed, findings)"""
     files, flags = [source.file for source in batch], batch[0].flags
     if len(files) > 1:
-        unity = folder / (hashlib.sha256("\n".join(files).encode()).hexdigest()[:16] + ".cc")
+        unity = build / ("tidy_" + hashlib.sha256("\n".join(files).encode()).hexdigest()[:16] + ".cc")
         unity.write_text("".join(f'#include "{ROOT / file}"  // NOLINT\n' for file in files))
         compiled, findings = run_tidy(flags, unity)
         unity.unlink()
@@ -146,11 +146,12 @@ def main():
 
     start = time.monotonic()
     version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
-    closure, stamps = Closure(), options.build.resolve() / "tidy"
-    stamps.mkdir(exist_ok=True)
+    closure, build = Closure(), options.build.resolve()
+    stamps = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "moec/tidy"
+    stamps.mkdir(parents=True, exist_ok=True)
     commands = {
         file: command
-        for file, command in our_commands(options.build.resolve()).items()
+        for file, command in our_commands(build).items()
         if not options.parts or any(part in file for part in options.parts)
     }
     keys = {file: key_of(file, command, closure, version) for file, command in commands.items()}
@@ -159,7 +160,7 @@ def main():
     batches = batches_of(todo, min(options.batch, -(-len(todo) // options.jobs)))
     passed = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for files, findings in pool.map(lambda batch: tidy_batch(stamps, batch), batches):
+        for files, findings in pool.map(lambda batch: tidy_batch(build, batch), batches):
             passed += len(files)
             print(findings, end="", flush=True)
             for file in files:
