@@ -121,6 +121,20 @@ float f32_from_f8_e4m3(uint8_t bits) {
   return bits & 0x80 ? -magnitude : magnitude;
 }
 
+float f32_from_f4_e2m1(uint8_t bits) {
+  const int exponent = (bits >> 1) & 0x3;
+  const int fraction = bits & 0x1;
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(fraction), -1)
+                              : std::ldexp(static_cast<float>(2 + fraction), exponent - 2);
+  return bits & 0x8 ? -magnitude : magnitude;
+}
+
+float f32_from_f8_e8m0(uint8_t bits) {
+  if (bits == 0xff) return std::numeric_limits<float>::quiet_NaN();
+  return std::ldexp(1.0f, bits - 127);
+}
+
 float round_to(DType dtype, float value) {
   if (dtype == DType::f16) return f32_from_f16(f16_from_f32(value));
   if (dtype == DType::bf16) return f32_from_bf16(bf16_from_f32(value));

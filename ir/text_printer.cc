@@ -50,6 +50,9 @@ std::string print_step(const DequantStep& step) {
   for (const WeightView& scale : step.scale) text += " " + to_string(scale);
   return text + ")";
 }
+std::string print_step(const UnpackStep& step) {
+  return fmt::format("unpack({})", enum_name(step.packing));
+}
 
 // ---- Attributes --------------------------------------------------------------------------------
 

@@ -95,15 +95,23 @@ Result<ViewStep> parse_dequant(TextCursor& cursor, size_t depth) {
   return step;
 }
 
+Result<ViewStep> parse_unpack(TextCursor& cursor) {
+  static constexpr auto kPackings = enum_names(Packing{});
+  MOEC_ASSIGN(size_t packing, cursor.one_of("a packing", kPackings));
+  MOEC_TRY(cursor.expect(')'));
+  return UnpackStep{static_cast<Packing>(packing)};
+}
+
 Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
-  static constexpr std::array<std::string_view, 6> kSteps = {"slice", "reshape", "permute",
-                                                             "cast",  "scale",   "dequant"};
+  static constexpr std::array<std::string_view, 7> kSteps = {"slice", "reshape", "permute", "cast",
+                                                             "scale", "dequant", "unpack"};
   MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
   MOEC_TRY(cursor.expect('('));
   if (step == 0) return parse_slice(cursor);
   if (step == 3) return parse_cast(cursor);
   if (step == 4) return parse_scale(cursor);
   if (step == 5) return parse_dequant(cursor, depth);
+  if (step == 6) return parse_unpack(cursor);
   MOEC_ASSIGN(auto numbers, parse_integers(cursor, ')'));
   if (step == 1) return ReshapeStep{std::move(numbers)};
   return PermuteStep{std::move(numbers)};

@@ -50,6 +50,7 @@ struct ChangesNothing {
   bool operator()(const CastStep& step) const { return step.dtype == type.dtype; }
   bool operator()(const ScaleStep& step) const { return step.factor == 1; }
   bool operator()(const DequantStep&) const { return false; }
+  bool operator()(const UnpackStep&) const { return false; }
 };
 
 // The one step that does what `last` and then `next` do, if there is one; `type` is the view's
@@ -69,6 +70,22 @@ std::optional<ViewStep> merged(const Type& type, const ViewStep& last, const Vie
 }
 
 }  // namespace
+
+DType packed_dtype(Packing packing) {
+  return packing == Packing::i4_excess8 ? DType::i32 : DType::u8;
+}
+
+int64_t packed_count(Packing packing) {
+  switch (packing) {
+    case Packing::f4_e2m1:
+      return 2;
+    case Packing::i4_excess8:
+      return 8;
+    case Packing::f8_e8m0:
+      return 1;
+  }
+  return 1;
+}
 
 WeightView tensor_view(std::string name, Type type) {
   return {TensorSource{std::move(name)}, std::move(type), {}};

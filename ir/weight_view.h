@@ -4,11 +4,14 @@
 //   @model.layers.0.mlp.gate.weight:bf16[16,128] | slice(0, 0, 8) | cast(f16)
 //   concat(0; @a:bf16[4,8], @b:bf16[4,8]) | permute(1, 0)
 //   splat(1):f32[8]          seeded(7):f32[4,4] | scale(0.05)
+//   @b:u8[8,16] | unpack(f4_e2m1) | dequant(1, 32; @s:u8[8,1] | unpack(f8_e8m0))
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -79,8 +82,26 @@ struct DequantStep {
   bool operator==(const DequantStep&) const = default;
 };
 
+// Small numbers in the elements of a view; of several the first lies in the lowest bits.
+//   f4_e2m1     two in a u8: a sign, two bits of exponent, one of mantissa
+//   i4_excess8  eight in an i32: each an integer from -8 to 7, with 8 added
+//   f8_e8m0     one in a u8: a power of two, or NaN
+// Sources: OCP Microscaling Formats (MX) 1.0; the format pack-quantized of compressed-tensors.
+enum class Packing : uint8_t { f4_e2m1, i4_excess8, f8_e8m0 };
+constexpr std::array<std::string_view, 3> enum_names(Packing) {
+  return {"f4_e2m1", "i4_excess8", "f8_e8m0"};
+}
+DType packed_dtype(Packing packing);    // of the elements that hold the numbers
+int64_t packed_count(Packing packing);  // how many numbers an element holds
+
+// Each element becomes its numbers, side by side along the last axis; the result is f32.
+struct UnpackStep {
+  Packing packing = Packing::f4_e2m1;
+  bool operator==(const UnpackStep&) const = default;
+};
+
 using ViewStep =
-    std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, ScaleStep, DequantStep>;
+    std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, ScaleStep, DequantStep, UnpackStep>;
 
 struct WeightView {
   ViewSource source;
@@ -101,7 +122,7 @@ WeightView then(WeightView view, ViewStep step);
 
 inline constexpr size_t kMaxViewNesting = 64;  // views within views
 
-// The type a view delivers, or why it is not well-formed: codes view.c1 … view.c9 of ir/OPS.md.
+// The type a view delivers, or why it is not well-formed: codes view.c1 … view.c10 of ir/OPS.md.
 Result<Type> view_type(const WeightView& view);
 
 std::string to_string(const WeightView& view);

@@ -1,9 +1,10 @@
-// The type rules of weight views: constraints view.c1 … view.c9 of ir/OPS.md.
+// The type rules of weight views: constraints view.c1 … view.c10 of ir/OPS.md.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "ir/ops.h"
 #include "ir/weight_view.h"
 
 namespace moec {
@@ -132,6 +133,17 @@ Status apply_step(const DequantStep& step, Type& type, size_t depth) {
                    "{} in blocks of {} needs float scales of sizes {}, got {}", to_string(type),
                    to_string(step.block), to_string(blocks), to_string(scale)));
   type.dtype = DType::f32;
+  return {};
+}
+
+Status apply_step(const UnpackStep& step, Type& type, size_t) {
+  Type unpacked{DType::f32, type.dims};
+  if (!unpacked.dims.empty()) unpacked.dims.back() *= packed_count(step.packing);
+  MOEC_TRY(require(
+      type.dtype == packed_dtype(step.packing) && type.rank() > 0 && good_sizes(unpacked.dims),
+      "view.c10", "unpack({}) takes a view of {} with at least one axis, got {}",
+      enum_name(step.packing), dtype_name(packed_dtype(step.packing)), to_string(type)));
+  type = std::move(unpacked);
   return {};
 }
 

@@ -73,6 +73,9 @@ struct CompileStep {
     MOEC_ASSIGN(NodePtr scale, compile(step.scale.front(), table));
     return dequant_node(node, std::move(scale), step.block, Dims(step.block.size(), 0));
   }
+  Result<NodePtr> operator()(const UnpackStep& step) const {
+    return unpack_node(node, step.packing);
+  }
 };
 
 Result<NodePtr> compile(const WeightView& view, const WeightTable& table) {

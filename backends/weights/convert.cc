@@ -5,8 +5,21 @@
 #include "backends/weights/convert_kernels.h"
 #include "backends/weights/payload_bits.h"
 #include "ir/invariant.h"
+#include "ir/scalar.h"
 
 namespace moec {
+namespace {
+
+template <size_t kCount, class Value>
+std::array<float, kCount> table_of(Value value) {
+  std::array<float, kCount> values{};
+  for (size_t i = 0; i < kCount; ++i) values[i] = value(static_cast<uint8_t>(i));
+  return values;
+}
+
+float f32_from_i4_excess8(uint8_t bits) { return static_cast<float>(bits) - 8; }
+
+}  // namespace
 
 const ConvertKernels& best_kernels() {
   static const ConvertKernels& best = avx2_kernels() ? *avx2_kernels() : portable_kernels();
@@ -35,6 +48,20 @@ void decode(DType dtype, const std::byte* from, size_t count, float* to) {
   }
 }
 
+void unpack(Packing packing, const std::byte* from, size_t count, float* to) {
+  static const auto e2m1 = table_of<16>(f32_from_f4_e2m1),
+                    excess8 = table_of<16>(f32_from_i4_excess8);
+  static const auto e8m0 = table_of<256>(f32_from_f8_e8m0);
+  switch (packing) {
+    case Packing::f4_e2m1:
+      return best_kernels().decode_nibbles(e2m1.data(), from, count, to);
+    case Packing::i4_excess8:
+      return best_kernels().decode_nibbles(excess8.data(), from, count * sizeof(int32_t), to);
+    case Packing::f8_e8m0:
+      return decode_each<uint8_t>(from, count, to, [](uint8_t bits) { return e8m0[bits]; });
+  }
+}
+
 uint64_t encode(DType dtype, const float* from, size_t count, std::byte* to) {
   if (dtype == DType::f16) return best_kernels().encode_f16(from, count, to);
   if (dtype == DType::bf16) return best_kernels().encode_bf16(from, count, to);
@@ -45,6 +72,10 @@ uint64_t encode(DType dtype, const float* from, size_t count, std::byte* to) {
 
 uint64_t scale(float factor, float* values, size_t count) {
   return best_kernels().scale(factor, values, count);
+}
+
+uint64_t multiply(const float* factors, float* values, size_t count) {
+  return best_kernels().multiply(factors, values, count);
 }
 
 uint64_t count_nans(DType dtype, const std::byte* values, size_t count) {

@@ -95,6 +95,22 @@ MOEC_AVX2 void decode_f8_e4m3(const std::byte* from, size_t count, float* to) {
   portable_kernels().decode_f8_e4m3(from + end, count - end, to + end);
 }
 
+// Each 32 bits are eight numbers. A permutation looks at the low three bits of a lane, a blend at
+// the highest: the fourth is moved there.
+MOEC_AVX2 void decode_nibbles(const float* values, const std::byte* from, size_t bytes, float* to) {
+  const __m256 low = _mm256_loadu_ps(values), high = _mm256_loadu_ps(values + kLanes);
+  const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+  const size_t words = bytes / sizeof(int32_t), end = words * sizeof(int32_t);
+  for (size_t i = 0; i < words; ++i) {
+    const __m256i bits = _mm256_srlv_epi32(_mm256_set1_epi32(load<int32_t>(from, i)), shifts);
+    const __m256 fourth = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 28));
+    _mm256_storeu_ps(to + i * kLanes,
+                     _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, bits),
+                                      _mm256_permutevar8x32_ps(high, bits), fourth));
+  }
+  portable_kernels().decode_nibbles(values, from + end, bytes - end, to + 2 * end);
+}
+
 // The CPU keeps a part of a NaN's bits; the definition has one NaN of each sign.
 MOEC_AVX2 uint64_t encode_f16(const float* from, size_t count, std::byte* to) {
   const size_t end = whole_lanes(count);
@@ -135,19 +151,31 @@ MOEC_AVX2 uint64_t encode_bf16(const float* from, size_t count, std::byte* to) {
   return overflows + portable_kernels().encode_bf16(from + end, count - end, to + 2 * end);
 }
 
+// Multiplies eight values in place. Returns how many finite ones became infinite.
+MOEC_AVX2 uint64_t multiply_lanes(float* values, __m256 factors) {
+  const __m256i infinity = _mm256_set1_epi32(0x7f800000);
+  const __m256 before = _mm256_loadu_ps(values);
+  const __m256 after = _mm256_mul_ps(before, factors);
+  _mm256_storeu_ps(values, after);
+  const __m256i lanes = _mm256_and_si256(_mm256_cmpgt_epi32(infinity, magnitude_of(before)),
+                                         _mm256_cmpeq_epi32(infinity, magnitude_of(after)));
+  return count_set(narrow_mask(lanes));
+}
+
 MOEC_AVX2 uint64_t scale(float factor, float* values, size_t count) {
   const size_t end = whole_lanes(count);
-  const __m256i infinity = _mm256_set1_epi32(0x7f800000);
   uint64_t overflows = 0;
-  for (size_t i = 0; i < end; i += kLanes) {
-    const __m256 before = _mm256_loadu_ps(values + i);
-    const __m256 after = _mm256_mul_ps(before, _mm256_set1_ps(factor));
-    _mm256_storeu_ps(values + i, after);
-    const __m256i lanes = _mm256_and_si256(_mm256_cmpgt_epi32(infinity, magnitude_of(before)),
-                                           _mm256_cmpeq_epi32(infinity, magnitude_of(after)));
-    overflows += count_set(narrow_mask(lanes));
-  }
+  for (size_t i = 0; i < end; i += kLanes)
+    overflows += multiply_lanes(values + i, _mm256_set1_ps(factor));
   return overflows + portable_kernels().scale(factor, values + end, count - end);
+}
+
+MOEC_AVX2 uint64_t multiply(const float* factors, float* values, size_t count) {
+  const size_t end = whole_lanes(count);
+  uint64_t overflows = 0;
+  for (size_t i = 0; i < end; i += kLanes)
+    overflows += multiply_lanes(values + i, _mm256_loadu_ps(factors + i));
+  return overflows + portable_kernels().multiply(factors + end, values + end, count - end);
 }
 
 MOEC_AVX2 uint64_t count_from_16(const std::byte* values, size_t count, uint16_t least) {
@@ -185,9 +213,9 @@ bool has_f16c() {
 }  // namespace
 
 const ConvertKernels* avx2_kernels() {
-  static constexpr ConvertKernels kKernels = {"avx2",         decode_f16,    decode_bf16,
-                                              decode_f8_e4m3, encode_f16,    encode_bf16,
-                                              scale,          count_from_16, count_from_32};
+  static constexpr ConvertKernels kKernels = {
+      "avx2",      decode_f16, decode_bf16, decode_f8_e4m3, decode_nibbles, encode_f16,
+      encode_bf16, scale,      multiply,    count_from_16,  count_from_32};
   static const bool runs = __builtin_cpu_supports("avx2") && has_f16c();
   return runs ? &kKernels : nullptr;
 }

@@ -85,6 +85,14 @@ void decode_f8_e4m3(const std::byte* from, size_t count, float* to) {
   decode_each<uint8_t>(from, count, to, [&table](uint8_t bits) { return table[bits]; });
 }
 
+void decode_nibbles(const float* values, const std::byte* from, size_t bytes, float* to) {
+  for (size_t i = 0; i < bytes; ++i) {
+    const auto pair = load<uint8_t>(from, i);
+    to[2 * i] = values[pair & 0xf];
+    to[2 * i + 1] = values[pair >> 4];
+  }
+}
+
 uint64_t encode_f16(const float* from, size_t count, std::byte* to) {
   return encode_each(from, count, to, 0x7c00, [](float v) { return narrow_to_f16(v); });
 }
@@ -93,15 +101,24 @@ uint64_t encode_bf16(const float* from, size_t count, std::byte* to) {
   return encode_each(from, count, to, 0x7f80, [](float v) { return narrow_to_bf16(v); });
 }
 
-uint64_t scale(float factor, float* values, size_t count) {
+template <class Factor>
+uint64_t multiply_each(float* values, size_t count, Factor factor_of) {
   uint64_t overflows = 0;
   for (size_t i = 0; i < count; ++i) {
     const int32_t before = magnitude_of(values[i]);
-    values[i] *= factor;
+    values[i] *= factor_of(i);
     overflows += static_cast<uint64_t>((before < 0x7f800000 ? 1 : 0) &
                                        (magnitude_of(values[i]) == 0x7f800000 ? 1 : 0));
   }
   return overflows;
+}
+
+uint64_t scale(float factor, float* values, size_t count) {
+  return multiply_each(values, count, [=](size_t) { return factor; });
+}
+
+uint64_t multiply(const float* factors, float* values, size_t count) {
+  return multiply_each(values, count, [=](size_t i) { return factors[i]; });
 }
 
 }  // namespace
@@ -118,8 +135,8 @@ const std::array<float, 256>& f8_e4m3_table() {
 
 const ConvertKernels& portable_kernels() {
   static constexpr ConvertKernels kKernels = {
-      "portable",  decode_f16, decode_bf16,          decode_f8_e4m3,      encode_f16,
-      encode_bf16, scale,      count_from<uint16_t>, count_from<uint32_t>};
+      "portable",  decode_f16, decode_bf16, decode_f8_e4m3,       decode_nibbles,      encode_f16,
+      encode_bf16, scale,      multiply,    count_from<uint16_t>, count_from<uint32_t>};
   return kKernels;
 }
 

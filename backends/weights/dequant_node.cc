@@ -1,5 +1,6 @@
 // The node that multiplies blocks of elements by scales.
 #include <algorithm>
+#include <optional>
 
 #include "backends/weights/convert.h"
 #include "backends/weights/view_node.h"
@@ -31,9 +32,9 @@ class DequantNode : public ViewNode {
 
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
     const uint64_t scales = std::min(elements, static_cast<uint64_t>(scale_->type().elements()));
-    const uint64_t child = elements * child_->width() + child_->scratch_bytes(elements, options);
+    const uint64_t child = elements * raw_bytes(*child_) + child_->scratch_bytes(elements, options);
     const uint64_t scale =
-        scales * (sizeof(float) + scale_->width()) + scale_->scratch_bytes(scales, options);
+        scales * (sizeof(float) + raw_bytes(*scale_)) + scale_->scratch_bytes(scales, options);
     return elements * sizeof(float) + std::max(child, scale);
   }
 
@@ -61,26 +62,50 @@ class DequantNode : public ViewNode {
                         std::move(phase));
   }
 
-  // Axes of size 1 may come and go; nothing else keeps the blocks whole.
+  // Where each element has a scale of its own, axes may be cut and joined; blocks must stay whole,
+  // and only axes of size 1 come and go beside them.
   NodePtr reshape(const Dims& dims) const override {
-    Dims block(dims.size(), 1), phase(dims.size(), 0), scale_dims(dims.size(), 1);
-    size_t old = 0;
-    const Dims& old_dims = type().dims;
-    for (size_t axis = 0; axis < dims.size(); ++axis) {
-      if (dims[axis] == 1) continue;
-      while (old < old_dims.size() && old_dims[old] == 1) ++old;
-      if (old == old_dims.size() || old_dims[old] != dims[axis]) return nullptr;
-      block[axis] = block_[old];
-      phase[axis] = phase_[old];
-      scale_dims[axis] = scale_->type().dims[old++];
+    Dims block(dims.size(), 1), phase(dims.size(), 0), scale_dims = dims;
+    for (const AxisGroup& group : axis_groups(type().dims, dims)) {
+      const std::optional<size_t> blocked = blocked_axis(group);
+      if (!blocked) continue;
+      const int64_t size = type().dims[*blocked];
+      const auto begin = dims.begin() + static_cast<std::ptrdiff_t>(group.new_begin);
+      const auto end = dims.begin() + static_cast<std::ptrdiff_t>(group.new_end);
+      const auto same = std::find(begin, end, size);
+      if (same == end || group_product(group) != size) return nullptr;
+      const auto axis = static_cast<size_t>(same - dims.begin());
+      block[axis] = block_[*blocked];
+      phase[axis] = phase_[*blocked];
+      scale_dims[axis] = scale_->type().dims[*blocked];
     }
     return dequant_node(reshape_node(child_, dims), reshape_node(scale_, scale_dims),
                         std::move(block), std::move(phase));
   }
 
  private:
+  // Of an element, before it is decoded.
+  static uint64_t raw_bytes(const ViewNode& node) {
+    return node.type().dtype == DType::f32 ? 0 : node.width();
+  }
+
+  // The group's axis on which several elements have one scale; nothing if there is none.
+  std::optional<size_t> blocked_axis(const AxisGroup& group) const {
+    for (size_t axis = group.old_begin; axis < group.old_end; ++axis)
+      if (block_[axis] > 1 && type().dims[axis] > 1) return axis;
+    return std::nullopt;
+  }
+
+  int64_t group_product(const AxisGroup& group) const {
+    int64_t product = 1;
+    for (size_t axis = group.old_begin; axis < group.old_end; ++axis) product *= type().dims[axis];
+    return product;
+  }
+
   static Status read_floats(const ViewNode& node, const Region& region, float* to,
                             ReadContext& context) {
+    if (node.type().dtype == DType::f32)
+      return node.read_packed(region, reinterpret_cast<std::byte*>(to), context);
     const auto count = static_cast<size_t>(elements_of(region));
     auto raw = context.scratch.take(count * node.width());
     MOEC_TRY(node.read_packed(region, raw.data(), context));
@@ -123,6 +148,7 @@ class DequantNode : public ViewNode {
                         int64_t row) const {
     if (region.size.empty()) return scale(*scales, values, 1);
     const size_t last = block_.size() - 1;
+    if (block_[last] == 1) return moec::multiply(scales, values, static_cast<size_t>(row));
     uint64_t overflows = 0;
     int64_t offset = (phase_[last] + region.begin[last]) % block_[last];
     for (int64_t i = 0; i < row; offset = 0) {

@@ -21,6 +21,24 @@ NodePtr reshape_node(const NodePtr& node, const Dims& dims) {
   return reindex_node(node, whole(dims));
 }
 
+std::vector<AxisGroup> axis_groups(const Dims& old_dims, const Dims& new_dims) {
+  std::vector<AxisGroup> groups;
+  for (size_t i = 0, j = 0; i < old_dims.size() || j < new_dims.size();) {
+    AxisGroup group{i, i, j, j};
+    int64_t old_product = i < old_dims.size() ? old_dims[i++] : 1;
+    int64_t new_product = j < new_dims.size() ? new_dims[j++] : 1;
+    while (old_product != new_product) {
+      if (old_product < new_product)
+        old_product *= old_dims[i++];
+      else
+        new_product *= new_dims[j++];
+    }
+    group.old_end = i, group.new_end = j;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
 // The outermost axis on which the stretch can move by whole steps: `begin` lies at the start of
 // one, and one fits. All axes after it are taken whole.
 int64_t first_region(const Dims& dims, int64_t begin, int64_t end, Region& region) {

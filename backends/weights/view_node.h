@@ -81,11 +81,21 @@ NodePtr concat_node(std::vector<NodePtr> parts, size_t axis);
 NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype);
 // Element i of axis a uses scale (i + phase[a]) / block[a].
 NodePtr dequant_node(NodePtr child, NodePtr scale, Dims block, Dims phase);
+// The numbers that the child's elements hold, along its last axis.
+NodePtr unpack_node(NodePtr child, Packing packing);
 // `map` picks from the child's elements in C order.
 NodePtr reindex_node(NodePtr child, AffineMap map);
 
 // reshape() where the node has one, else by reindexing.
 NodePtr reshape_node(const NodePtr& node, const Dims& dims);
+
+// Axes of one shape that hold the elements of axes of another: [old_begin, old_end) and
+// [new_begin, new_end), with equal products; as few as can be.
+struct AxisGroup {
+  size_t old_begin = 0, old_end = 0, new_begin = 0, new_end = 0;
+};
+// The shapes have equally many elements.
+std::vector<AxisGroup> axis_groups(const Dims& old_dims, const Dims& new_dims);
 
 // The tree for a view. Errors as WeightReader::cost().
 Result<NodePtr> compile_view(const WeightView& view, const WeightTable& table);

@@ -42,6 +42,32 @@ TEST_P(WeightsKernels, DecodeEachBitPatternOfTheSmallTypes) {
   expect_decodes<uint8_t>(GetParam()->decode_f8_e4m3, f32_from_f8_e4m3);
 }
 
+TEST_P(WeightsKernels, DecodeEachPairOfNibbles) {
+  std::array<float, 16> values;
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 0.25F;
+  const Bytes bytes = bytes_of(all_values<uint8_t>());
+  for (const size_t count : {bytes.size(), bytes.size() - 1, size_t{3}}) {
+    std::vector<float> found(2 * count);
+    GetParam()->decode_nibbles(values.data(), bytes.data(), count, found.data());
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(found[2 * i], values[i % 16]) << i;
+      ASSERT_EQ(found[2 * i + 1], values[i / 16]) << i;
+    }
+  }
+}
+
+TEST(WeightsConvert, UnpacksInTheOrderOfTheBits) {
+  std::vector<float> found(8);
+  unpack(Packing::i4_excess8, bytes_of<uint32_t>({0xFEDC8710}).data(), 1, found.data());
+  EXPECT_EQ(found, (std::vector<float>{-8, -7, -1, 0, 4, 5, 6, 7}));
+  found.resize(4);
+  unpack(Packing::f4_e2m1, bytes_of<uint8_t>({0x7A, 0x13}).data(), 2, found.data());
+  EXPECT_EQ(found, (std::vector<float>{-1, 6, 1.5F, 0.5F}));
+  found.resize(2);
+  unpack(Packing::f8_e8m0, bytes_of<uint8_t>({124, 130}).data(), 2, found.data());
+  EXPECT_EQ(found, (std::vector<float>{0.125F, 8}));
+}
+
 TEST(WeightsConvert, DecodesIntegersAndBools) {
   std::vector<float> found(3);
   decode(DType::i64, bytes_of<int64_t>({-1, 0, 16777216}).data(), 3, found.data());
@@ -103,6 +129,17 @@ TEST_P(WeightsKernels, ScaleCountsWhatBecomesInfinite) {
     EXPECT_EQ(values[i + 1], -INFINITY);
     EXPECT_EQ(values[i + 2], 1e20f);
   }
+}
+
+TEST_P(WeightsKernels, MultiplyTakesAFactorForEach) {
+  std::vector<float> values, factors, products;
+  for (int i = 0; i < 21; ++i) {
+    values.push_back(i % 5 == 0 ? 1e30f : 0.1f * static_cast<float>(i));
+    factors.push_back(i % 5 == 0 ? 1e20f : 0.3f * static_cast<float>(i));
+    products.push_back(values.back() * factors.back());
+  }
+  EXPECT_EQ(GetParam()->multiply(factors.data(), values.data(), values.size()), 5u);
+  EXPECT_EQ(values, products);
 }
 
 TEST_P(WeightsKernels, CountAsEachOther) {

@@ -38,7 +38,7 @@ class ViewMaker {
 
   WeightView make(const Type& type, int depth) {
     if (depth == 0) return leaf(type);
-    switch (pick(random_, 0, 8)) {
+    switch (pick(random_, 0, 9)) {
       case 0:
         return leaf(type);
       case 1:
@@ -53,6 +53,8 @@ class ViewMaker {
         return concat(type, depth);
       case 7:
         return converted(type, depth);
+      case 8:
+        return unpacked(type, depth);
       default:
         return dequantised(type, depth);
     }
@@ -158,6 +160,19 @@ class ViewMaker {
     }
     step.scale = {scale_view(scale)};
     return with(make(child, depth - 1), step);
+  }
+
+  // The last numbers of the last elements are left over where the sizes do not fit.
+  WeightView unpacked(const Type& type, int depth) {
+    if (type.dtype != DType::f32 || type.rank() == 0) return leaf(type);
+    const auto packing = pick(random_, {Packing::f4_e2m1, Packing::i4_excess8, Packing::f8_e8m0});
+    Type held{packed_dtype(packing), type.dims};
+    held.dims.back() = (type.dims.back() - 1) / packed_count(packing) + 1;
+    const int64_t spare = held.dims.back() * packed_count(packing) - type.dims.back();
+    WeightView view = with(make(held, depth - 1), UnpackStep{packing});
+    const SliceStep wanted{static_cast<int64_t>(type.rank()) - 1, pick(random_, 0, spare),
+                           type.dims.back()};
+    return spare == 0 ? view : with(std::move(view), wanted);
   }
 
   WeightView scale_view(const Type& type) {

@@ -22,11 +22,12 @@ class WeightsSteps : public testing::Test {
     return tensor_view(name, std::move(type));
   }
 
-  StreamReport expect_as_oracle(const WeightView& view, ReaderOptions options = {}) {
+  StreamReport expect_as_oracle(const WeightView& view, ReaderOptions options = {},
+                                size_t tile_bytes = 100) {
     auto reader = WeightReader::open(table_, options);
     StreamReport report;
     if (!reader) return ADD_FAILURE() << render(reader.error()), report;
-    auto found = stream_all(*reader, view, 100, report);
+    auto found = stream_all(*reader, view, tile_bytes, report);
     if (!found) return ADD_FAILURE() << render(found.error()), report;
     const Naive expected = Oracle(table_, file_)(view);
     const auto width = static_cast<size_t>(dtype_bytes(expected.type.dtype));
@@ -102,6 +103,70 @@ TEST_F(WeightsSteps, DequantInBlocksThenSliceAndReshape) {
   expect_as_oracle(then(part, ReshapeStep{{12, 20, 1, 1}}));
   expect_as_oracle(then(then(part, ReshapeStep{{12, 1, 20}}), PermuteStep{{2, 1, 0}}));
   expect_as_oracle(then(then(part, ReshapeStep{{240}}), SliceStep{0, 7, 100}));
+}
+
+// gpt-oss in MXFP4: rows of gate and up in turn, of each expert; in blocks of 32 along a row.
+TEST_F(WeightsSteps, OneExpertOfMicroscaledBlocks) {
+  const int64_t experts = 3, width = 6, hidden = 96;
+  const WeightView codes = then(tensor("b", 1, {DType::u8, {experts, 2 * width, 3, 16}}),
+                                ReshapeStep{{experts, 2 * width, hidden / 2}});
+  const WeightView powers =
+      then(tensor("s", 5000, {DType::u8, {experts, 2 * width, 3}}), UnpackStep{Packing::f8_e8m0});
+  const WeightView rows =
+      dequantised(then(codes, UnpackStep{Packing::f4_e2m1}), {1, 1, 32}, powers);
+  expect_as_oracle(rows);
+  const WeightView stored = then(rows, PermuteStep{{0, 2, 1}});  // as the bf16 files have it
+  const WeightView pairs = then(then(stored, SliceStep{0, 1, 1}), ReshapeStep{{hidden, width, 2}});
+  const WeightView up = then(then(pairs, SliceStep{2, 1, 1}), ReshapeStep{{hidden, width}});
+  expect_as_oracle(up);
+  expect_as_oracle(then(then(up, PermuteStep{{1, 0}}), CastStep{DType::f16}));
+  expect_as_oracle(then(then(up, PermuteStep{{1, 0}}), ReshapeStep{{width, hidden, 1, 1}}));
+  expect_as_oracle(concat_view(1, {up, up}), {.gather_bytes = 500, .band_bytes = 64});
+}
+
+// A tile of a bank of experts reads its own rows: of the blocks and of the scales.
+TEST_F(WeightsSteps, MicroscaledBlocksReadEachByteOnce) {
+  const WeightView rows = dequantised(
+      then(tensor("b", 3, {DType::u8, {24, 48}}), UnpackStep{Packing::f4_e2m1}), {1, 32},
+      then(tensor("s", 5000, {DType::u8, {24, 3}}), UnpackStep{Packing::f8_e8m0}));
+  EXPECT_EQ(expect_as_oracle(then(rows, SliceStep{0, 8, 4}), {}, 4 * 96 * 4).bytes_read,
+            4u * (48 + 3));
+  EXPECT_EQ(expect_as_oracle(then(rows, PermuteStep{{1, 0}})).bytes_read, 24u * (48 + 3));
+}
+
+// Each byte with each scale: what a block can hold, and what it cannot exactly.
+TEST_F(WeightsSteps, EachMicroscaledValue) {
+  file_.clear();
+  for (int scale = 0; scale < 256; ++scale)
+    for (int pair = 0; pair < 256; ++pair) file_.push_back(static_cast<std::byte>(pair));
+  for (int scale = 0; scale < 256; ++scale) file_.push_back(static_cast<std::byte>(scale));
+  table_.files = {{write_file("steps_mxfp4.bin", file_), file_.size()}};
+  const WeightView view = dequantised(
+      then(tensor("b", 0, {DType::u8, {256, 256}}), UnpackStep{Packing::f4_e2m1}), {1, 512},
+      then(tensor("s", 65536, {DType::u8, {256, 1}}), UnpackStep{Packing::f8_e8m0}));
+  auto values = WeightReader::open(table_)->read_f32(view, 1 << 20);
+  ASSERT_TRUE(values);
+  const double magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (size_t i = 0; i < values->size(); ++i) {
+    const size_t code = i % 2 == 0 ? i / 2 % 16 : i / 2 % 256 / 16;
+    const int scale = static_cast<int>(i / 512);
+    const double exact =
+        std::ldexp(code < 8 ? magnitudes[code] : -magnitudes[code - 8], scale - 127);
+    if (scale == 255) {
+      ASSERT_TRUE(std::isnan((*values)[i])) << i;
+    } else {
+      ASSERT_EQ((*values)[i], static_cast<float>(exact)) << i;  // infinite from 2^128 on
+    }
+  }
+}
+
+TEST_F(WeightsSteps, IntegersOfFourBitsInGroups) {
+  const WeightView rows =
+      dequantised(then(tensor("p", 4, {DType::i32, {10, 9}}), UnpackStep{Packing::i4_excess8}),
+                  {1, 32}, tensor("s", 4000, {DType::bf16, {10, 3}}));
+  expect_as_oracle(rows);
+  expect_as_oracle(then(rows, PermuteStep{{1, 0}}));
+  expect_as_oracle(then(then(rows, SliceStep{1, 5, 41}), ReshapeStep{{10, 1, 41}}));
 }
 
 TEST_F(WeightsSteps, ScaleRoundsToTheElementType) {

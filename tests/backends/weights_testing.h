@@ -219,6 +219,25 @@ class Oracle {
       return value * naive_decode(scale.type.dtype, scale.bits[naive_index(scale.type.dims, at)]);
     });
   }
+  // Number j of an element lies in bits [4j, 4j + 4), but the numbers of 8 bits are alone.
+  void apply_step(const UnpackStep& step, Naive& data) const {
+    const auto count = static_cast<size_t>(packed_count(step.packing));
+    Naive result{{DType::f32, data.type.dims}, {}, {}};
+    result.type.dims.back() *= static_cast<int64_t>(count);
+    for (const uint64_t element : data.bits)
+      for (size_t j = 0; j < count; ++j)
+        result.bits.push_back(std::bit_cast<uint32_t>(naive_number(step.packing, element, j)));
+    result.overflows.resize(result.bits.size());
+    data = std::move(result);
+  }
+  static float naive_number(Packing packing, uint64_t element, size_t j) {
+    const auto four = static_cast<int>(element >> (4 * j)) & 15;
+    if (packing == Packing::i4_excess8) return static_cast<float>(four - 8);
+    if (packing == Packing::f8_e8m0)
+      return element == 255 ? NAN : std::ldexp(1.0f, static_cast<int>(element) - 127);
+    const float magnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+    return four >= 8 ? -magnitudes[four - 8] : magnitudes[four];
+  }
 
   const WeightTable& table_;
   const Bytes& file_;

@@ -43,6 +43,21 @@ BENCHMARK_CAPTURE(convert, f16_to_f32, DType::f16, DType::f32);
 BENCHMARK_CAPTURE(convert, f32_to_f16, DType::f32, DType::f16);
 BENCHMARK_CAPTURE(convert, f8_e4m3_to_f16, DType::f8_e4m3, DType::f16);
 
+// Bytes of a source that holds two numbers each, in blocks of 32 with a scale.
+void microscaled_to_f16(benchmark::State& state) {
+  const std::vector<std::byte> codes = small_values(DType::f8_e4m3);
+  std::vector<float> between(2 * codes.size());
+  std::vector<std::byte> result(2 * between.size());
+  for (auto _ : state) {
+    unpack(Packing::f4_e2m1, codes.data(), codes.size(), between.data());
+    for (size_t i = 0; i < between.size(); i += 32) scale(0.125F, between.data() + i, 32);
+    benchmark::DoNotOptimize(encode(DType::f16, between.data(), between.size(), result.data()));
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(codes.size()) * state.iterations());
+}
+BENCHMARK(microscaled_to_f16);
+
 void find_nans(benchmark::State& state) {
   const std::vector<std::byte> source = small_values(DType::f16);
   for (auto _ : state) benchmark::DoNotOptimize(count_nans(DType::f16, source.data(), kElements));

@@ -47,7 +47,8 @@ class RandomShard {
       case 6:
         return joined(type, depth);
       case 7:
-        return type.dtype == DType::f32 ? dequantised(type, depth) : source(type);
+        if (type.dtype != DType::f32) return source(type);
+        return coin() ? dequantised(type, depth) : unpacked(type, depth);
       default:
         return source(type);
     }
@@ -154,6 +155,15 @@ class RandomShard {
     dequant.scale.push_back(view(scale, depth - 1));
     const DType held = coin() ? DType::f8_e4m3 : any_float();
     return step(view({held, type.dims}, depth - 1), dequant);
+  }
+
+  WeightView unpacked(const Type& type, int depth) {
+    const auto packing = any_enum<Packing>();
+    const int64_t count = packed_count(packing);
+    if (type.rank() == 0 || type.dims.back() % count != 0) return source(type);
+    Type from{packed_dtype(packing), type.dims};
+    from.dims.back() /= count;
+    return step(view(from, depth - 1), UnpackStep{packing});
   }
 
   // ---- Values ----------------------------------------------------------------------------------

@@ -129,6 +129,24 @@ TEST(F8E4M3, KnownValues) {
   EXPECT_TRUE(std::signbit(f32_from_f8_e4m3(0x80)));
 }
 
+// The values of the OCP Microscaling specification, version 1.0, of E2M1 and E8M0.
+TEST(F4E2M1, AllValues) {
+  const float magnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  for (int bits = 0; bits < 16; ++bits) {
+    const float value = f32_from_f4_e2m1(static_cast<uint8_t>(bits));
+    EXPECT_EQ(std::fabs(value), magnitudes[bits % 8]) << bits;
+    EXPECT_EQ(std::signbit(value), bits >= 8) << bits;
+  }
+}
+
+TEST(F8E8M0, PowersOfTwoAndOneNan) {
+  EXPECT_EQ(f32_from_f8_e8m0(0), 0x1p-127f);  // below the normal range of f32
+  EXPECT_EQ(f32_from_f8_e8m0(1), 0x1p-126f);
+  EXPECT_EQ(f32_from_f8_e8m0(127), 1.0f);
+  EXPECT_EQ(f32_from_f8_e8m0(254), 0x1p127f);
+  EXPECT_TRUE(std::isnan(f32_from_f8_e8m0(255)));
+}
+
 TEST(F8E4M3, FitsF16AndBf16Exactly) {
   for (uint32_t bits = 0; bits < 256; ++bits) {
     const float value = f32_from_f8_e4m3(static_cast<uint8_t>(bits));

@@ -125,6 +125,8 @@ TEST(Text, RoundTripsViews) {
            "concat(-1;)",
            "splat(-0.1):f32[8] | scale(1e+20) | slice(0, 1, 2) | reshape(2, 1)",
            "splat(inf):f16[1] | reshape()",
+           "@a:u8[4] | unpack(f4_e2m1) | dequant(32; @s:u8[1] | unpack(f8_e8m0))",
+           "@a:i32[4] | unpack(i4_excess8)",
            "concat(1; concat(0; @a:f32[1,2], @b:f32[1,2]), @c:f32[2,2] | scale(0.5))",
        })
     EXPECT_EQ(view_round_trip(text), text);

@@ -41,6 +41,9 @@ TEST(ViewType, Steps) {
   EXPECT_EQ(type_of_text("@a:f8_e4m3[2] | cast(f16)"), "f16[2]");
   EXPECT_EQ(type_of_text("@a:bf16[2] | scale(0.5)"), "bf16[2]");
   EXPECT_EQ(type_of_text("@a:f8_e4m3[5,4] | dequant(2, 4; @s:f32[3,1])"), "f32[5,4]");
+  EXPECT_EQ(type_of_text("@a:u8[3,4] | unpack(f4_e2m1)"), "f32[3,8]");
+  EXPECT_EQ(type_of_text("@a:i32[3,4] | unpack(i4_excess8)"), "f32[3,32]");
+  EXPECT_EQ(type_of_text("@a:u8[3] | unpack(f8_e8m0) | cast(f16)"), "f16[3]");
   EXPECT_EQ(type_of_text("@a:f32[8,4] | slice(0, 4, 4) | permute(1, 0) | reshape(16) | cast(f16)"),
             "f16[16]");
 }
@@ -139,6 +142,16 @@ TEST(ViewTypeErrors, C9GeneratedElements) {
               testing::StartsWith("view.c9: "));
 }
 
+TEST(ViewTypeErrors, C10Unpack) {
+  EXPECT_EQ(type_of_text("@a:i32[4] | unpack(f4_e2m1)"),
+            "view.c10: unpack(f4_e2m1) takes a view of u8 with at least one axis, got i32[4]");
+  EXPECT_THAT(type_of_text("@a:u8[4] | unpack(i4_excess8)"), testing::StartsWith("view.c10: "));
+  EXPECT_THAT(type_of_text("@a:f32[4] | unpack(f8_e8m0)"), testing::StartsWith("view.c10: "));
+  EXPECT_THAT(type_of_text("@a:u8[] | unpack(f4_e2m1)"), testing::StartsWith("view.c10: "));
+  EXPECT_THAT(type_of_text("@a:u8[281474976710656] | unpack(f4_e2m1)"),
+              testing::StartsWith("view.c10: "));
+}
+
 // ---- then() ------------------------------------------------------------------------------------
 
 // The view of the text's source with its steps added one by one by then().
@@ -162,7 +175,7 @@ TEST(Then, KeepsStepsThatChangeSomething) {
   for (std::string text :
        {"@a:f32[4,2] | slice(0, 1, 3)", "@a:f32[4,2] | slice(0, 0, 3)", "@a:f32[4,2] | reshape(8)",
         "@a:f32[4,2] | permute(1, 0)", "@a:f32[4,2] | cast(f16)", "@a:f32[4,2] | scale(2)",
-        "@a:f32[4,2] | dequant(4, 2; splat(1):f32[1,1])",
+        "@a:f32[4,2] | dequant(4, 2; splat(1):f32[1,1])", "@a:u8[4,2] | unpack(f8_e8m0)",
         "@a:f32[4,2] | reshape(8) | slice(0, 0, 4) | reshape(2, 2)"})
     EXPECT_EQ(folded(text), text);
 }
