@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "models/needed_tensors.h"
+#include "models/stored_view.h"
 
 namespace moec {
 namespace {
@@ -104,6 +105,15 @@ void check_moe(Checker& check, const MoeConfig& moe) {
                 routing.scale);
 }
 
+// Rows that are not whole blocks cannot be stored so.
+void check_storage(Checker& check, const ModelConfig& model) {
+  if (model.stored.coding != WeightCoding::mxfp4) return;
+  for (const int64_t size : {model.hidden, model.moe.expert_ff})
+    check.require(size % kMxBlock == 0, "model.storage",
+                  "rows of {} elements are no whole blocks of {}, as mxfp4 stores them", size,
+                  kMxBlock);
+}
+
 void check_roles(Checker& check, const ModelConfig& model) {
   for (const std::string& role : missing_roles(model))
     check.require(false, "model.roles", "the family {} names no tensor for the role \"{}\"",
@@ -130,6 +140,7 @@ Diagnostics check_model(const ModelConfig& model) {
   if (!std::all_of(model.layers.begin(), model.layers.end(), is_moe))
     check.require(model.dense_ff > 0, "model.dense",
                   "there are dense layers, but no width for them");
+  check_storage(check, model);
   if (check.good()) check_roles(check, model);
   return check.take();
 }

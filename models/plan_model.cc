@@ -72,8 +72,7 @@ Status check_options(const ModelConfig& model, const BuildOptions& options) {
   return check_context(model, options);
 }
 
-Status check_tensor(const WeightTable& weights, const StoredWeights& stored,
-                    const NeededTensor& tensor) {
+Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
   const TensorRange* found = weights.find(tensor.name);
   Place place{.tensor = tensor.name};
   if (found == nullptr)
@@ -84,8 +83,6 @@ Status check_tensor(const WeightTable& weights, const StoredWeights& stored,
                 fmt::format("\"{}\" is {}, expected {}", tensor.name, to_string(found->type.dims),
                             to_string(tensor.dims)),
                 {}, place);
-  if (const std::optional<NeededTensor> factors = needed_factors(weights, stored, tensor))
-    return check_tensor(weights, stored, *factors);
   return {};
 }
 
@@ -266,7 +263,8 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
   if (!findings.empty()) return fail(std::move(findings));
   MOEC_TRY(check_options(model, options));
   for (const NeededTensor& tensor : needed_tensors(model))
-    MOEC_TRY(check_tensor(weights, model.stored, tensor));
+    for (const StoredTensor& part : stored_tensors(weights, model.stored, tensor))
+      MOEC_TRY(check_tensor(weights, part.tensor));
 
   Plan plan;
   plan.model = std::move(model);

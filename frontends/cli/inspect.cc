@@ -17,6 +17,7 @@
 #include "frontends/onnx/read_onnx.h"
 #include "ir/text.h"
 #include "models/needed_tensors.h"
+#include "models/stored_view.h"
 
 namespace moec {
 namespace {
@@ -41,11 +42,13 @@ Counts count_parameters(const Checkpoint& checkpoint) {
   Counts counts;
   const MoeConfig& moe = checkpoint.config.moe;
   for (const NeededTensor& tensor : needed_tensors(checkpoint.config)) {
-    const TensorRange* range = checkpoint.weights.find(tensor.name);
-    if (!range) continue;
-    const int64_t elements = range->type.elements();
+    const int64_t elements = Type{DType::f32, tensor.dims}.elements();
     counts.parameters += elements;
-    counts.bytes_by_dtype[std::string(dtype_name(range->type.dtype))] += range->type.bytes();
+    for (const StoredTensor& part :
+         stored_tensors(checkpoint.weights, checkpoint.config.stored, tensor)) {
+      const Type& type = checkpoint.weights.find(part.tensor.name)->type;
+      counts.bytes_by_dtype[std::string(dtype_name(type.dtype))] += type.bytes();
+    }
     if (is_routed_expert(tensor))
       counts.active += elements * moe.routing.top_k / moe.experts;
     else if (tensor.role != "embed" || checkpoint.config.tied_head)

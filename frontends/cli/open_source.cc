@@ -50,10 +50,7 @@ static bool has_weights(const std::string& source) {
 Result<Checkpoint> open_for_plan(const std::string& source,
                                  const std::optional<std::string>& family_file) {
   std::error_code error;
-  if (has_weights(source)) {
-    MOEC_ASSIGN(Checkpoint planned, open_config_only(source, family_file));
-    return is_readable(planned.config.stored) ? open_source(source, family_file) : planned;
-  }
+  if (has_weights(source)) return open_source(source, family_file);
   if (std::filesystem::exists(source, error)) return open_config_only(source, family_file);
   MOEC_ASSIGN(const PublishedModel* model, find_published(source));
   MOEC_ASSIGN(HfConfig config, read_config(model->config, model->name + "/config.json"));

@@ -6,7 +6,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "frontends/hf/checkpoint.h"
 #include "models/join_layers.h"
 
 namespace moec {
@@ -43,11 +42,11 @@ void print_kinds(const PlanReport& report) {
 }
 
 std::string describe_storage(const StoredWeights& stored) {
-  if (!is_readable(stored))
-    return fmt::format("the checkpoint stores its experts as {}: it can be planned, not exported",
+  if (stored.block.empty())
+    return fmt::format("the checkpoint stores its experts as {}; an export decodes them",
                        enum_name(stored.coding));
-  return fmt::format("the checkpoint stores matrices as {} of {}", enum_name(stored.coding),
-                     fmt::join(stored.block, " x "));
+  return fmt::format("the checkpoint stores matrices as {} of {}; an export decodes them",
+                     enum_name(stored.coding), fmt::join(stored.block, " x "));
 }
 
 std::string describe_layers(const Plan& plan) {

@@ -1,7 +1,5 @@
 #include "frontends/hf/checkpoint.h"
 
-#include <fmt/format.h>
-
 #include "frontends/hf/config.h"
 #include "frontends/hf/regular_file.h"
 #include "frontends/hf/tensor_check.h"
@@ -42,19 +40,12 @@ void warn_of_odd_tensors(const FolderWeights& weights, Checkpoint& checkpoint) {
 
 }  // namespace
 
-bool is_readable(const StoredWeights& stored) { return stored.coding != WeightCoding::mxfp4; }
-
 std::string config_path(const std::string& source) {
   return source.ends_with(".json") ? source : source + "/config.json";
 }
 
 Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family) {
   MOEC_ASSIGN(HfConfig config, read_config_of(folder, user_family));
-  if (!is_readable(config.model.stored))
-    return fail("hf.storage.unreadable",
-                fmt::format("the checkpoint stores its experts as {}, which is not read",
-                            enum_name(config.model.stored.coding)),
-                "Convert the checkpoint to bf16. moec plan takes it as it is.", {.file = folder});
   MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));
   resolve_names(*config.family, weights, config.model);
   Diagnostics findings = check_model(config.model);

@@ -26,12 +26,8 @@ struct Checkpoint {
 //   hf.tensor.missing   with role and the nearest existing name
 //   hf.tensor.shape     expected and found
 //   hf.tensor.dtype     stored as something else than F32, F16, BF16 or, where the config says so,
-//                       F8_E4M3 with block factors
-// and hf.storage.unreadable for a checkpoint that is_readable() says no to.
+//                       what models/stored_view.h decodes
 Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family = nullptr);
-
-// Whether weights that are stored so can be read: all but mxfp4. Others can be planned.
-bool is_readable(const StoredWeights& stored);
 
 // The config.json that a checkpoint folder or a path to a .json file stands for.
 std::string config_path(const std::string& source);

@@ -13,10 +13,18 @@ namespace moec {
 namespace {
 
 constexpr size_t kFindingsInFull = 8;
+constexpr const char* kConvert = "Convert the checkpoint to one of these types.";
 constexpr size_t kNeighbours = 200;  // names around the missing one that "nearest" looks at
 
 bool exists(const FolderWeights& weights, const std::string& name) {
   return weights.table.find(name) != nullptr || weights.not_representable.count(name) > 0;
+}
+
+bool is_stored(const FolderWeights& weights, const StoredWeights& stored,
+               const std::string& name) {
+  for (const std::string& as : stored_names(stored, name))
+    if (exists(weights, as)) return true;
+  return false;
 }
 
 // Whether any layer has a tensor of this template (layers may be dense or not).
@@ -25,7 +33,7 @@ bool any_layer_has(const FolderWeights& weights, const ModelConfig& model,
   TensorNames one;
   one.by_role["role"] = text;
   for (size_t i = 0; i < model.layers.size(); ++i)
-    if (exists(weights, one("role", static_cast<int64_t>(i), 0))) return true;
+    if (is_stored(weights, model.stored, one("role", static_cast<int64_t>(i), 0))) return true;
   return false;
 }
 
@@ -67,9 +75,12 @@ class TensorChecker {
       : model_(model), weights_(weights) {}
 
   Diagnostics run() {
-    std::vector<NeededTensor> tensors = needed_tensors(model_);
-    for (const NeededTensor& tensor : tensors) needed_.insert(tensor.name);
-    for (const NeededTensor& tensor : tensors) check(tensor);
+    std::vector<StoredTensor> tensors;
+    for (const NeededTensor& needed : needed_tensors(model_))
+      for (StoredTensor& stored : stored_tensors(weights_.table, model_.stored, needed))
+        tensors.push_back(std::move(stored));
+    for (const StoredTensor& stored : tensors) needed_.insert(stored.tensor.name);
+    for (const StoredTensor& stored : tensors) check(stored);
     if (count_ > kFindingsInFull)
       findings_.push_back(
           {Severity::error,
@@ -81,9 +92,10 @@ class TensorChecker {
   }
 
  private:
-  void check(const NeededTensor& tensor) {
+  void check(const StoredTensor& stored) {
+    const NeededTensor& tensor = stored.tensor;
     const TensorRange* found = weights_.table.find(tensor.name);
-    if (found == nullptr) return absent(tensor);
+    if (found == nullptr) return absent(stored);
     Place place{.tensor = tensor.name,
                 .file = weights_.table.files[found->file].path,
                 .offset = found->offset};
@@ -92,22 +104,26 @@ class TensorChecker {
           fmt::format("the {} of this model must be {}, found {}", tensor.role,
                       to_string(tensor.dims), to_string(found->type.dims)),
           "config.json and the weights do not belong together.", place);
-    if (const auto factors = needed_factors(weights_.table, model_.stored, tensor))
-      check(*factors);
-    else if (!is_float(found->type.dtype))
-      add("hf.tensor.dtype",
-          fmt::format("it is stored as {}; weights must be F32, F16 or BF16",
-                      dtype_name(found->type.dtype)),
-          "Convert the checkpoint to one of these types.", place);
+    const DType dtype = found->type.dtype;
+    if (stored.dtype ? dtype == *stored.dtype : is_float(dtype)) return;
+    add("hf.tensor.dtype",
+        fmt::format("it is stored as {}; {} must be {}", dtype_name(dtype),
+                    stored.dtype ? "the " + tensor.role : "weights", types_of(stored)),
+        kConvert, place);
   }
 
-  void absent(const NeededTensor& tensor) {
+  static std::string types_of(const StoredTensor& stored) {
+    return stored.dtype ? std::string(dtype_name(*stored.dtype)) : "F32, F16 or BF16";
+  }
+
+  void absent(const StoredTensor& stored) {
+    const NeededTensor& tensor = stored.tensor;
     auto odd = weights_.not_representable.find(tensor.name);
     if (odd != weights_.not_representable.end())
       return add("hf.tensor.dtype",
-                 fmt::format("{}; the {} must be {} in F32, F16 or BF16", odd->second, tensor.role,
-                             to_string(tensor.dims)),
-                 "Convert the checkpoint to one of these types.", {.tensor = tensor.name});
+                 fmt::format("{}; the {} must be {} in {}", odd->second, tensor.role,
+                             to_string(tensor.dims), types_of(stored)),
+                 kConvert, {.tensor = tensor.name});
     if (++count_ > kFindingsInFull) return;
     std::string near = nearest_name(weights_, tensor.name, needed_);
     findings_.push_back(

@@ -93,7 +93,7 @@ TEST(Plan, TellsHowTheCheckpointStoresItsMatrices) {
   EXPECT_EQ(plan_json("olmoe-1b-7b", {})["stored_as"], "plain");
   EXPECT_EQ(plan_json("deepseek-v3", {})["stored_as"], "fp8_blocks");
   EXPECT_THAT(plan("deepseek-v3").out, HasSubstr("stores matrices as fp8_blocks of 128 x 128"));
-  EXPECT_THAT(plan("gpt-oss-20b").out, HasSubstr("as mxfp4: it can be planned, not exported"));
+  EXPECT_THAT(plan("gpt-oss-20b").out, HasSubstr("as mxfp4; an export decodes them"));
 }
 
 TEST(Plan, AShardAboveItsBudgetExitsWithOne) {

@@ -1,6 +1,7 @@
-// Tensors stored as FP8 with block factors, as views that decode them.
+// Tensors stored in codes, as views that decode them.
 #include "models/stored_view.h"
 
+#include "models/check_model.h"
 #include "models/plan_model.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
@@ -9,6 +10,7 @@ namespace moec {
 namespace {
 
 const StoredWeights kBlocks{WeightCoding::fp8_blocks, {3, 2}};
+const StoredWeights kMxfp4{WeightCoding::mxfp4, {}};
 
 WeightTable table_with(DType dtype) {
   WeightTable table;
@@ -18,25 +20,66 @@ WeightTable table_with(DType dtype) {
   return table;
 }
 
+// Five experts of 6 outputs and 64 inputs.
+WeightTable microscaled_table() {
+  WeightTable table;
+  table.files.push_back({});
+  table.tensors["w_blocks"] = {0, 0, {DType::u8, {5, 6, 2, 16}}};
+  table.tensors["w_scales"] = {0, 960, {DType::u8, {5, 6, 2}}};
+  return table;
+}
+
 TEST(StoredView, DecodesFp8ByItsBlocks) {
   EXPECT_EQ(to_string(stored_view(table_with(DType::f8_e4m3), kBlocks, "w")),
             "@w:f8_e4m3[7,4] | dequant(3, 2; @w_scale_inv:f32[3,2])");
 }
 
-TEST(StoredView, OtherTypesAreAsTheyStand) {
-  EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kBlocks, "w")), "@w:bf16[7,4]");
+TEST(StoredView, DecodesMxfp4InTheShapeOfTheNeededTensor) {
+  const WeightView view = stored_view(microscaled_table(), kMxfp4, "w");
+  EXPECT_EQ(to_string(view),
+            "@w_blocks:u8[5,6,2,16] | reshape(5, 6, 32) | unpack(f4_e2m1) | dequant(1, 1, 32; "
+            "@w_scales:u8[5,6,2] | unpack(f8_e8m0)) | permute(0, 2, 1)");
+  EXPECT_EQ(view_type(view), (Type{DType::f32, {5, 64, 6}}));
 }
 
-TEST(NeededFactors, OfMatricesInFp8Alone) {
+TEST(StoredView, OtherTypesAreAsTheyStand) {
+  EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kBlocks, "w")), "@w:bf16[7,4]");
+  EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kMxfp4, "w")), "@w:bf16[7,4]");
+}
+
+TEST(StoredTensors, OfFp8AreTheMatrixAndItsFactors) {
   const NeededTensor matrix{"q", "w", {7, 4}};
-  const auto factors = needed_factors(table_with(DType::f8_e4m3), kBlocks, matrix);
-  ASSERT_TRUE(factors.has_value());
-  EXPECT_EQ(factors->role, "q factors");
-  EXPECT_EQ(factors->name, "w_scale_inv");
-  EXPECT_EQ(factors->dims, (Dims{3, 2}));
-  EXPECT_FALSE(needed_factors(table_with(DType::bf16), kBlocks, matrix));
-  EXPECT_FALSE(needed_factors(table_with(DType::f8_e4m3), {}, matrix));
-  EXPECT_FALSE(needed_factors(table_with(DType::f8_e4m3), kBlocks, {"q", "absent", {7, 4}}));
+  EXPECT_EQ(stored_tensors(table_with(DType::f8_e4m3), kBlocks, matrix),
+            (std::vector<StoredTensor>{{matrix, DType::f8_e4m3},
+                                       {{"q factors", "w_scale_inv", {3, 2}}}}));
+}
+
+TEST(StoredTensors, OfMxfp4AreBlocksAndScales) {
+  const NeededTensor experts{"experts_down_in_out", "w", {5, 64, 6}};
+  const std::vector<StoredTensor> parts = {
+      {{"experts_down_in_out blocks", "w_blocks", {5, 6, 2, 16}}, DType::u8},
+      {{"experts_down_in_out scales", "w_scales", {5, 6, 2}}, DType::u8}};
+  WeightTable table = microscaled_table();
+  EXPECT_EQ(stored_tensors(table, kMxfp4, experts), parts);
+  table.tensors.erase("w_blocks");
+  EXPECT_EQ(stored_tensors(table, kMxfp4, experts), parts);  // for a checker to miss one
+}
+
+TEST(StoredTensors, OtherTensorsStandAlone) {
+  const NeededTensor matrix{"q", "w", {7, 4}}, experts{"experts_down", "w", {5, 64, 6}};
+  const std::vector<StoredTensor> alone = {{matrix}};
+  EXPECT_EQ(stored_tensors(table_with(DType::bf16), kBlocks, matrix), alone);
+  EXPECT_EQ(stored_tensors(table_with(DType::f8_e4m3), {}, matrix), alone);
+  EXPECT_EQ(stored_tensors(table_with(DType::bf16), kMxfp4, matrix), alone);
+  EXPECT_EQ(stored_tensors(microscaled_table(), {}, matrix), alone);
+  // Which axis is cut into blocks is known of the transposed tensors alone.
+  EXPECT_EQ(stored_tensors(microscaled_table(), kMxfp4, experts),
+            (std::vector<StoredTensor>{{experts}}));
+}
+
+TEST(StoredNames, TellWhereATensorMayStand) {
+  EXPECT_EQ(stored_names(kBlocks, "w"), (std::vector<std::string>{"w"}));
+  EXPECT_EQ(stored_names(kMxfp4, "w"), (std::vector<std::string>{"w", "w_blocks", "w_scales"}));
 }
 
 TEST(PlanModel, FactorsOfFp8MustBeThere) {
@@ -50,6 +93,18 @@ TEST(PlanModel, FactorsOfFp8MustBeThere) {
   expect_error(plan_model(model, weights, sample_options()), "plan.tensor_shape", "expected [8,4]");
   weights.tensors["0.q_scale_inv"].type.dims = {8, 4};
   EXPECT_TRUE(plan_model(model, weights, sample_options()).has_value());
+}
+
+TEST(CheckModel, RowsOfMxfp4AreWholeBlocks) {
+  ModelConfig model = sample_model();
+  model.stored = kMxfp4;
+  const Diagnostics findings = check_model(model);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].code, "model.storage");
+  EXPECT_EQ(findings[0].cause,
+            "rows of 8 elements are no whole blocks of 32, as mxfp4 stores them");
+  model.hidden = model.moe.expert_ff = 64;
+  EXPECT_TRUE(check_model(model).empty());
 }
 
 }  // namespace
