@@ -46,6 +46,22 @@ struct FamilyAxes {
   GateUpOrder gate_up_order = GateUpOrder::gate_first;
 };
 
+// Calls visit(name, value) for each axis, by the names of descriptors.
+template <class Axes, class Visit>
+void for_each_axis(Axes& axes, Visit&& visit) {
+  visit("attention", axes.attention);
+  visit("block", axes.block);
+  visit("norm", axes.norm);
+  visit("qk_norm", axes.qk_norm);
+  visit("rope", axes.rope);
+  visit("window", axes.window);
+  visit("renorm", axes.renorm);
+  visit("group_score", axes.group_score);
+  visit("routed_weight", axes.routed_weight);
+  visit("shared_expert", axes.shared_expert);
+  visit("gate_up_order", axes.gate_up_order);
+}
+
 struct Family {
   std::string model_type;
   std::vector<std::string> also;  // further model_types of the same structure

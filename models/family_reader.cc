@@ -37,21 +37,11 @@ void read_axis(FieldReader& reader, const JsonValue& axes, std::string_view name
 void read_axes(FieldReader& reader, const JsonValue& root, FamilyAxes& axes) {
   if (reader.members(root, "axes", true) == nullptr) return;
   const JsonValue& fields = *root.find("axes");
-  static constexpr std::string_view kKnown[] = {
-      "attention", "block",       "norm",          "qk_norm",       "rope",         "window",
-      "renorm",    "group_score", "routed_weight", "shared_expert", "gate_up_order"};
-  reader.only_fields(fields, "axes", kKnown);
-  read_axis(reader, fields, "attention", axes.attention);
-  read_axis(reader, fields, "block", axes.block);
-  read_axis(reader, fields, "norm", axes.norm);
-  read_axis(reader, fields, "qk_norm", axes.qk_norm);
-  read_axis(reader, fields, "rope", axes.rope);
-  read_axis(reader, fields, "window", axes.window);
-  read_axis(reader, fields, "renorm", axes.renorm);
-  read_axis(reader, fields, "group_score", axes.group_score);
-  read_axis(reader, fields, "routed_weight", axes.routed_weight);
-  read_axis(reader, fields, "shared_expert", axes.shared_expert);
-  read_axis(reader, fields, "gate_up_order", axes.gate_up_order);
+  std::vector<std::string_view> known;
+  for_each_axis(axes, [&](std::string_view name, const auto&) { known.push_back(name); });
+  reader.only_fields(fields, "axes", known);
+  for_each_axis(
+      axes, [&](std::string_view name, auto& value) { read_axis(reader, fields, name, value); });
 }
 
 // ---- tensors -----------------------------------------------------------------------------------

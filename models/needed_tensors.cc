@@ -3,6 +3,8 @@
 #include <functional>
 #include <set>
 
+#include "models/wildcard.h"
+
 namespace moec {
 namespace {
 
@@ -143,6 +145,12 @@ std::vector<std::string> missing_roles(const ModelConfig& model) {
     if (!model.names.has(role)) missing.emplace(role);
   }).run();
   return {missing.begin(), missing.end()};
+}
+
+const std::string* ignoring_pattern(const ModelConfig& model, const std::string& tensor) {
+  for (const std::string& pattern : model.names.ignored)
+    if (matches_wildcard(tensor, pattern)) return &pattern;
+  return nullptr;
 }
 
 WeightTable declared_weights(const ModelConfig& model, DType dtype) {

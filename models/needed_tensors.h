@@ -23,6 +23,9 @@ std::vector<NeededTensor> needed_tensors(const ModelConfig& model);
 // The roles that the model needs and model.names lacks.
 std::vector<std::string> missing_roles(const ModelConfig& model);
 
+// The first pattern of model.names.ignored that the tensor matches, or null.
+const std::string* ignoring_pattern(const ModelConfig& model, const std::string& tensor);
+
 // A table of the needed tensors, all of one element type, laid out one after the other in a file
 // without a path: enough to plan with, there are no bytes to read.
 WeightTable declared_weights(const ModelConfig& model, DType dtype);

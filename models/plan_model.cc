@@ -10,7 +10,6 @@
 #include "models/layer_ports.h"
 #include "models/needed_tensors.h"
 #include "models/stored_view.h"
-#include "models/wildcard.h"
 
 namespace moec {
 namespace {
@@ -249,11 +248,8 @@ class Planner {
 
 void list_ignored(Plan& plan) {
   for (const auto& [name, range] : plan.weights.tensors)
-    for (const std::string& pattern : plan.model.names.ignored)
-      if (matches_wildcard(name, pattern)) {
-        plan.ignored.push_back({name, fmt::format("not used by a text decoder ({})", pattern)});
-        break;
-      }
+    if (const std::string* pattern = ignoring_pattern(plan.model, name))
+      plan.ignored.push_back({name, fmt::format("not used by a text decoder ({})", *pattern)});
 }
 
 }  // namespace

@@ -69,6 +69,7 @@ int run_cli(int argc, const char* const* argv) {
   add_validate_command(app, exit_code);
   add_run_command(app, exit_code);
   add_opt_command(app, exit_code);
+  add_family_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,4 +1,4 @@
-// The command line: moec inspect | export | check | validate | run | opt.
+// The command line: moec inspect | export | check | validate | run | opt | family.
 #pragma once
 
 namespace moec {

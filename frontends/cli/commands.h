@@ -21,6 +21,7 @@ void add_check_command(CLI::App& app, int& exit_code);
 void add_validate_command(CLI::App& app, int& exit_code);
 void add_run_command(CLI::App& app, int& exit_code);
 void add_opt_command(CLI::App& app, int& exit_code);
+void add_family_command(CLI::App& app, int& exit_code);
 
 nlohmann::ordered_json to_json(const Diagnostic& diagnostic);
 nlohmann::ordered_json to_json(const Diagnostics& diagnostics);

@@ -4,24 +4,12 @@
 #include "frontends/hf/regular_file.h"
 #include "frontends/hf/tensor_check.h"
 #include "models/check_model.h"
-#include "models/wildcard.h"
+#include "models/needed_tensors.h"
 
 namespace moec {
 namespace {
 
 constexpr uint64_t kMaxTextBytes = 16 << 20;
-
-Result<HfConfig> read_config_of(const std::string& source, const Family* user_family) {
-  const std::string path = config_path(source);
-  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxTextBytes));
-  return read_config(text, path, user_family);
-}
-
-bool is_ignored(const ModelConfig& model, const std::string& name) {
-  for (const std::string& pattern : model.names.ignored)
-    if (matches_wildcard(name, pattern)) return true;
-  return false;
-}
 
 void append(Diagnostics& to, Diagnostics from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
@@ -30,7 +18,7 @@ void append(Diagnostics& to, Diagnostics from) {
 // Tensors that cannot stand in the table would otherwise vanish without a word.
 void warn_of_odd_tensors(const FolderWeights& weights, Checkpoint& checkpoint) {
   for (const auto& [name, why] : weights.not_representable)
-    if (!is_ignored(checkpoint.config, name))
+    if (ignoring_pattern(checkpoint.config, name) == nullptr)
       checkpoint.warnings.push_back({Severity::warning,
                                      "hf.tensor.left_out",
                                      "this tensor is not used: " + why,
@@ -42,6 +30,12 @@ void warn_of_odd_tensors(const FolderWeights& weights, Checkpoint& checkpoint) {
 
 std::string config_path(const std::string& source) {
   return source.ends_with(".json") ? source : source + "/config.json";
+}
+
+Result<HfConfig> read_config_of(const std::string& source, const Family* user_family) {
+  const std::string path = config_path(source);
+  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxTextBytes));
+  return read_config(text, path, user_family);
 }
 
 Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family) {

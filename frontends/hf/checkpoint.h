@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "frontends/hf/config.h"
 #include "ir/diagnostics.h"
 #include "ir/model_config.h"
 #include "ir/weight_table.h"
@@ -31,6 +32,9 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user
 
 // The config.json that a checkpoint folder or a path to a .json file stands for.
 std::string config_path(const std::string& source);
+
+// read_config() of it.
+Result<HfConfig> read_config_of(const std::string& source, const Family* user_family = nullptr);
 
 // The config alone, for planning without weights, of a folder or a .json file.
 Result<ModelConfig> open_config(const std::string& source, const Family* user_family = nullptr);

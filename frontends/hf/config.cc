@@ -252,6 +252,8 @@ Result<HfConfig> read_config(std::string_view text, const std::string& file,
     return fail(std::move(errors));
   }
   config.warnings = reader.take_warnings();
+  config.concepts = reader.concepts();
+  config.other_keys = reader.other_keys();
   return config;
 }
 

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/diagnostics.h"
 #include "ir/model_config.h"
@@ -11,10 +12,26 @@
 
 namespace moec {
 
+// Where a concept that the descriptor names got its value.
+struct ConceptReading {
+  std::string name;
+  std::string value;            // as JSON, or "unset"
+  std::string key;              // of the config; empty: the descriptor's default
+  std::string expression = {};  // that the default is: "= hidden / heads"
+};
+
+// What a key of the config means that no concept reads.
+struct KeyReading {
+  std::string key, value;  // as JSON
+  std::string use;         // for people
+};
+
 struct HfConfig {
   const Family* family = nullptr;  // a built-in one, or the user's
   ModelConfig model;               // names: the first template of each role, experts one by one
   Diagnostics warnings;
+  std::vector<ConceptReading> concepts;  // in the order of all_concepts()
+  std::vector<KeyReading> other_keys;
 };
 
 // `user_family` (may be null) is used instead of the built-in ones; it must outlive the result. All

@@ -105,7 +105,10 @@ std::optional<ConfigReader::Found> ConfigReader::lookup(std::string_view concept
   const Concept* item = find_concept(concept_name);
   MOEC_CHECK(item != nullptr, "no concept {}", concept_name);
   auto rule = family_.concepts.find(concept_name);
-  return rule == family_.concepts.end() ? Found{} : look_for(rule->second, *item);
+  if (rule == family_.concepts.end()) return Found{};
+  std::optional<Found> found = look_for(rule->second, *item);
+  if (found) note(concept_name, rule->second, *found);
+  return found;
 }
 
 std::optional<double> ConfigReader::evaluate(const ConceptExpression& expression) {
@@ -117,6 +120,36 @@ std::optional<double> ConfigReader::evaluate(const ConceptExpression& expression
   if (right != 0) return left / right;
   error("hf.config.range", fmt::format("{} is 0", key_of(expression.right)));
   return std::nullopt;
+}
+
+// ---- what was read -----------------------------------------------------------------------------
+
+void ConfigReader::note(std::string_view concept_name, const ConceptRule& rule,
+                        const Found& found) {
+  ConceptReading reading{std::string(concept_name), "unset", found.key};
+  if (found.value != nullptr) reading.value = to_string(once(*found.value), 40);
+  if (found.computed) {
+    const ConceptExpression& by = *rule.expression;
+    reading.value = fmt::format("{}", *found.computed);
+    reading.expression = "= " + by.left;
+    if (by.op != 0) reading.expression += fmt::format(" {} {}", by.op, by.right);
+  }
+  concepts_.insert_or_assign(reading.name, std::move(reading));
+}
+
+std::vector<ConceptReading> ConfigReader::concepts() const {
+  std::vector<ConceptReading> all;
+  for (const Concept& item : all_concepts())
+    if (auto found = concepts_.find(item.name); found != concepts_.end())
+      all.push_back(found->second);
+  return all;
+}
+
+bool ConfigReader::reads_concept(std::string_view key) const {
+  return std::any_of(family_.concepts.begin(), family_.concepts.end(), [&](const auto& item) {
+    const std::vector<std::string>& keys = item.second.keys;
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  });
 }
 
 // ---- typed access ------------------------------------------------------------------------------
@@ -247,13 +280,23 @@ void ConfigReader::unknown_key(const JsonMember& member) {
       "\"harmless\" in a family file and give that with --family-file.");
 }
 
+std::string ConfigReader::use_of(const JsonMember& member) {
+  if (read_.count(member.key) > 0) return "read for every family";
+  if (family_.must.count(member.key) > 0) {
+    check_required_value(member.key, member.value);
+    return "has a value that it must have";
+  }
+  auto harmless = family_.harmless.find(member.key);
+  if (harmless != family_.harmless.end()) return "harmless: " + harmless->second;
+  unknown_key(member);
+  return "unknown";
+}
+
 void ConfigReader::check_other_keys() {
   for (const JsonMember& member : *root_.object()) {
-    if (member.value.is_null() || read_.count(member.key) > 0) continue;
-    if (family_.must.count(member.key) > 0)
-      check_required_value(member.key, member.value);
-    else if (family_.harmless.count(member.key) == 0)
-      unknown_key(member);
+    const bool read = read_.count(member.key) > 0;
+    if (member.value.is_null() || (read && reads_concept(member.key))) continue;
+    other_keys_.push_back({member.key, to_string(member.value, 40), use_of(member)});
   }
 }
 

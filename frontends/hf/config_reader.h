@@ -2,11 +2,13 @@
 // with the findings of one file collected on the way.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
+#include "frontends/hf/config.h"
 #include "models/family.h"
 #include "models/json.h"
 
@@ -48,6 +50,10 @@ class ConfigReader {
   Diagnostics take_errors() { return std::move(errors_); }
   Diagnostics take_warnings() { return std::move(warnings_); }
 
+  // What was looked up so far, and after check_other_keys() the keys that no concept reads.
+  std::vector<ConceptReading> concepts() const;
+  const std::vector<KeyReading>& other_keys() const { return other_keys_; }
+
  private:
   // Where a concept's value was found. Nothing set: the concept is unset.
   struct Found {
@@ -63,8 +69,11 @@ class ConfigReader {
   std::optional<int64_t> integer_of(const Concept& item, const Found& found);
   std::optional<int64_t> in_range(const Concept& item, const Found& found, double value);
   void wrong_type(std::string_view concept_name, const Found& found, std::string_view wanted);
+  void note(std::string_view concept_name, const ConceptRule& rule, const Found& found);
+  bool reads_concept(std::string_view key) const;
   void check_required_value(const std::string& key, const JsonValue& value);
   void unknown_key(const JsonMember& member);
+  std::string use_of(const JsonMember& member);
   Place place(const JsonValue* at) const;
 
   std::string_view text_;
@@ -73,6 +82,8 @@ class ConfigReader {
   const Family& family_;
   std::set<std::string, std::less<>> read_;
   Diagnostics errors_, warnings_;
+  std::map<std::string, ConceptReading, std::less<>> concepts_;
+  std::vector<KeyReading> other_keys_;
 };
 
 }  // namespace moec

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <set>
 
 #include "ir/nearest.h"
@@ -20,8 +21,7 @@ bool exists(const FolderWeights& weights, const std::string& name) {
   return weights.table.find(name) != nullptr || weights.not_representable.count(name) > 0;
 }
 
-bool is_stored(const FolderWeights& weights, const StoredWeights& stored,
-               const std::string& name) {
+bool is_stored(const FolderWeights& weights, const StoredWeights& stored, const std::string& name) {
   for (const std::string& as : stored_names(stored, name))
     if (exists(weights, as)) return true;
   return false;
@@ -71,21 +71,30 @@ std::string nearest_name(const FolderWeights& weights, const std::string& name,
 
 class TensorChecker {
  public:
-  TensorChecker(const ModelConfig& model, const FolderWeights& weights)
-      : model_(model), weights_(weights) {}
+  // At most `limit` findings in full.
+  TensorChecker(const ModelConfig& model, const FolderWeights& weights, size_t limit)
+      : model_(model), weights_(weights), limit_(limit) {
+    for (const NeededTensor& tensor : needed_tensors(model))
+      for (const StoredTensor& stored : stored_tensors(weights.table, model.stored, tensor))
+        needed_.insert(stored.tensor.name);
+  }
 
-  Diagnostics run() {
-    std::vector<StoredTensor> tensors;
-    for (const NeededTensor& needed : needed_tensors(model_))
-      for (StoredTensor& stored : stored_tensors(weights_.table, model_.stored, needed))
-        tensors.push_back(std::move(stored));
-    for (const StoredTensor& stored : tensors) needed_.insert(stored.tensor.name);
-    for (const StoredTensor& stored : tensors) check(stored);
-    if (count_ > kFindingsInFull)
+  // Whether all that holds the tensor is there, as it must be.
+  bool check(const NeededTensor& tensor) {
+    const size_t before = count_;
+    for (const StoredTensor& stored : stored_tensors(weights_.table, model_.stored, tensor))
+      check(stored);
+    return count_ == before;
+  }
+
+  bool needs(const std::string& name) const { return needed_.count(name) > 0; }
+
+  Diagnostics take_findings() {
+    if (count_ > limit_)
       findings_.push_back(
           {Severity::error,
            "hf.tensor.more",
-           fmt::format("{} more tensors are missing or not as expected", count_ - kFindingsInFull),
+           fmt::format("{} more tensors are missing or not as expected", count_ - limit_),
            {},
            {}});
     return std::move(findings_);
@@ -124,7 +133,7 @@ class TensorChecker {
                  fmt::format("{}; the {} must be {} in {}", odd->second, tensor.role,
                              to_string(tensor.dims), types_of(stored)),
                  kConvert, {.tensor = tensor.name});
-    if (++count_ > kFindingsInFull) return;
+    if (++count_ > limit_) return;
     std::string near = nearest_name(weights_, tensor.name, needed_);
     findings_.push_back(
         {Severity::error,
@@ -137,17 +146,33 @@ class TensorChecker {
   }
 
   void add(std::string code, std::string cause, std::string next, Place place) {
-    if (++count_ > kFindingsInFull) return;
+    if (++count_ > limit_) return;
     findings_.push_back(
         {Severity::error, std::move(code), std::move(cause), std::move(next), std::move(place)});
   }
 
   const ModelConfig& model_;
   const FolderWeights& weights_;
+  size_t limit_;
   Names needed_;
   Diagnostics findings_;
   size_t count_ = 0;
 };
+
+std::set<std::string> all_names(const FolderWeights& weights) {
+  std::set<std::string> names;
+  for (const auto& [name, range] : weights.table.tensors) names.insert(name);
+  for (const auto& [name, why] : weights.not_representable) names.insert(name);
+  return names;
+}
+
+Diagnostic unused(const std::string& name) {
+  return {Severity::error,
+          "hf.tensor.unused",
+          "it has no role",
+          "Give it one, or list it under \"ignored_tensors\" with the reason.",
+          {.tensor = name}};
+}
 
 }  // namespace
 
@@ -165,7 +190,32 @@ void resolve_names(const Family& family, const FolderWeights& weights, ModelConf
 }
 
 Diagnostics check_tensors(const ModelConfig& model, const FolderWeights& weights) {
-  return TensorChecker(model, weights).run();
+  TensorChecker checker(model, weights, kFindingsInFull);
+  for (const NeededTensor& tensor : needed_tensors(model)) checker.check(tensor);
+  return checker.take_findings();
+}
+
+TensorAccount account_for_tensors(const ModelConfig& model, const FolderWeights& weights) {
+  TensorAccount account;
+  TensorChecker checker(model, weights, SIZE_MAX);
+  std::map<std::string, size_t> place;  // of a role
+  for (const NeededTensor& tensor : needed_tensors(model)) {
+    const auto [at, is_new] = place.try_emplace(tensor.role, account.roles.size());
+    if (is_new)
+      account.roles.push_back({tensor.role, model.names.by_role.at(tensor.role), tensor.dims});
+    RoleAccount& role = account.roles[at->second];
+    role.needed += 1;
+    role.found += checker.check(tensor) ? 1 : 0;
+  }
+  account.findings = checker.take_findings();
+  for (const std::string& name : all_names(weights)) {
+    if (checker.needs(name)) continue;
+    if (const std::string* pattern = ignoring_pattern(model, name))
+      account.ignored[*pattern] += 1;
+    else
+      account.findings.push_back(unused(name));
+  }
+  return account;
 }
 
 }  // namespace moec

@@ -1,0 +1,80 @@
+// moec family: what a family descriptor makes of a model.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/cli.h"
+#include "frontends/cli/commands.h"
+#include "frontends/cli/family_report.h"
+#include "frontends/hf/checkpoint.h"
+
+namespace moec {
+namespace {
+
+struct FamilyFlags {
+  std::string file, config, checkpoint;
+  bool json = false;
+};
+
+Result<FamilyReport> check_family(const Family& family, const FamilyFlags& flags) {
+  FamilyReport report;
+  MOEC_ASSIGN(report.config,
+              read_config_of(flags.config.empty() ? flags.checkpoint : flags.config, &family));
+  FolderWeights weights;
+  report.has_checkpoint = !flags.checkpoint.empty();
+  if (report.has_checkpoint) {
+    MOEC_ASSIGN(weights, read_folder_weights(flags.checkpoint));
+    resolve_names(family, weights, report.config.model);
+  }
+  report.tensors = account_for_tensors(report.config.model, weights);
+  return report;
+}
+
+int run_family_check(const FamilyFlags& flags) {
+  const Result<Family> family = read_family_file(flags.file);
+  if (!family) return report_failure(family.error(), flags.json);
+  const Result<FamilyReport> report = check_family(*family, flags);
+  if (!report) return report_failure(report.error(), flags.json);
+  if (flags.json)
+    fmt::print("{}\n", family_report_json(*report).dump(2));
+  else
+    print_family_report(*report);
+  return report->ok() ? kExitFine : kExitFellShort;
+}
+
+void add_check(CLI::App& family, int& exit_code) {
+  CLI::App* command = family.add_subcommand(
+      "check",
+      "Explain how a descriptor resolves against a config, and which tensors of a "
+      "checkpoint it accounts for");
+  auto flags = std::make_shared<FamilyFlags>();
+  command->add_option("FILE", flags->file, "The descriptor (models/families/README.md)")
+      ->required();
+  CLI::Option* config =
+      command->add_option("--config", flags->config, "A config.json, or a folder that has one");
+  CLI::Option* checkpoint =
+      command->add_option("--checkpoint", flags->checkpoint,
+                          "A folder with weights; its config.json is read if --config names none");
+  command->add_flag("--json", flags->json, "Print as JSON");
+  command->footer(
+      "Exit codes: 0 all resolves, 1 tensors are missing, not as expected or unused, 2 the "
+      "descriptor or the config is not understood.\n"
+      "Example: moec family check models/families/qwen3_moe.json --checkpoint models/tinymoe");
+  command->callback([flags, config, checkpoint, &exit_code] {
+    if (config->empty() && checkpoint->empty())
+      throw CLI::RequiredError("--config or --checkpoint");
+    exit_code = run_family_check(*flags);
+  });
+}
+
+}  // namespace
+
+void add_family_command(CLI::App& app, int& exit_code) {
+  CLI::App* family = app.add_subcommand("family", "Work on family descriptors");
+  family->require_subcommand(1);
+  add_check(*family, exit_code);
+}
+
+}  // namespace moec
