@@ -112,14 +112,15 @@ struct TensorNames {
 //   plain       f32, f16 or bf16
 //   fp8_blocks  f8_e4m3, and in NAME_scale_inv one factor for each block of the tensor NAME
 //   mxfp4       pairs of e2m1 in a byte, and one power of two for each 32 of them
-enum class WeightCoding : uint8_t { plain, fp8_blocks, mxfp4 };
-constexpr std::array<std::string_view, 3> enum_names(WeightCoding) {
-  return {"plain", "fp8_blocks", "mxfp4"};
+//   int4_groups integers of four bits, eight in an i32, and one factor for each group in a row
+enum class WeightCoding : uint8_t { plain, fp8_blocks, mxfp4, int4_groups };
+constexpr std::array<std::string_view, 4> enum_names(WeightCoding) {
+  return {"plain", "fp8_blocks", "mxfp4", "int4_groups"};
 }
 
 struct StoredWeights {
   WeightCoding coding = WeightCoding::plain;
-  Dims block;  // of fp8_blocks: rows and columns with one factor
+  Dims block;  // of fp8_blocks and int4_groups: rows and columns with one factor
   bool operator==(const StoredWeights&) const = default;
 };
 

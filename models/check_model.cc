@@ -105,13 +105,15 @@ void check_moe(Checker& check, const MoeConfig& moe) {
                 routing.scale);
 }
 
-// Rows that are not whole blocks cannot be stored so.
+// Rows of experts that are not whole blocks cannot be stored so.
 void check_storage(Checker& check, const ModelConfig& model) {
-  if (model.stored.coding != WeightCoding::mxfp4) return;
+  const WeightCoding coding = model.stored.coding;
+  if (coding != WeightCoding::mxfp4 && coding != WeightCoding::int4_groups) return;
+  const int64_t block = coding == WeightCoding::mxfp4 ? kMxBlock : kInt4Packed;
   for (const int64_t size : {model.hidden, model.moe.expert_ff})
-    check.require(size % kMxBlock == 0, "model.storage",
-                  "rows of {} elements are no whole blocks of {}, as mxfp4 stores them", size,
-                  kMxBlock);
+    check.require(size % block == 0, "model.storage",
+                  "rows of {} elements are no whole blocks of {}, as {} stores them", size, block,
+                  enum_name(coding));
 }
 
 void check_roles(Checker& check, const ModelConfig& model) {

@@ -13,7 +13,7 @@ namespace moec {
 //   model.number      eps, scale or clip is not finite or not in its range
 //   model.top_k       k is below 1 or above the number of experts that can be chosen
 //   model.groups      the expert groups do not divide the experts
-//   model.storage     the config says mxfp4, and the experts' rows are no whole blocks
+//   model.storage     the experts' rows are no whole blocks of the coding
 //   model.dense       there are dense layers, and the config gives no width for them
 //   model.roles       the family names no tensor for something that the model has
 Diagnostics check_model(const ModelConfig& model);

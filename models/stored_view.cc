@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/invariant.h"
 
 namespace moec {
@@ -15,11 +17,24 @@ bool is_fp8(const StoredWeights& stored, const Type& type) {
 std::string factors_of(const std::string& name) { return name + "_scale_inv"; }
 std::string blocks_of(const std::string& name) { return name + "_blocks"; }
 std::string scales_of(const std::string& name) { return name + "_scales"; }
+std::string packed_of(const std::string& name) { return name + "_packed"; }
+std::string group_factors_of(const std::string& name) { return name + "_scale"; }
 
+// Whether parts of this coding stand for the tensor.
+bool is_in_parts(const WeightTable& weights, const StoredWeights& stored, WeightCoding coding,
+                 const std::string& name) {
+  if (stored.coding != coding) return false;
+  const std::vector<std::string> names = stored_names(stored, name);
+  return weights.find(name) == nullptr &&
+         std::any_of(names.begin(), names.end(),
+                     [&](const std::string& part) { return weights.find(part) != nullptr; });
+}
 bool is_microscaled(const WeightTable& weights, const StoredWeights& stored,
                     const std::string& name) {
-  return stored.coding == WeightCoding::mxfp4 && weights.find(name) == nullptr &&
-         (weights.find(blocks_of(name)) != nullptr || weights.find(scales_of(name)) != nullptr);
+  return is_in_parts(weights, stored, WeightCoding::mxfp4, name);
+}
+bool is_int4(const WeightTable& weights, const StoredWeights& stored, const std::string& name) {
+  return is_in_parts(weights, stored, WeightCoding::int4_groups, name);
 }
 
 NeededTensor part_of(const NeededTensor& tensor, std::string_view part, std::string name,
@@ -27,10 +42,13 @@ NeededTensor part_of(const NeededTensor& tensor, std::string_view part, std::str
   return {fmt::format("{} {}", tensor.role, part), std::move(name), std::move(dims)};
 }
 
-StoredTensor fp8_factors(const StoredWeights& stored, const NeededTensor& tensor, Dims dims) {
+// One for each block of a matrix, the last may be partial.
+StoredTensor block_factors(const StoredWeights& stored, const NeededTensor& tensor,
+                           std::string name) {
+  Dims dims = tensor.dims;
   for (size_t axis = 0; axis < dims.size(); ++axis)
     dims[axis] = (dims[axis] - 1) / stored.block[axis] + 1;
-  return {part_of(tensor, "factors", factors_of(tensor.name), std::move(dims))};
+  return {part_of(tensor, "factors", std::move(name), std::move(dims))};
 }
 
 std::vector<StoredTensor> microscaled_parts(const NeededTensor& tensor) {
@@ -39,6 +57,12 @@ std::vector<StoredTensor> microscaled_parts(const NeededTensor& tensor) {
   return {{part_of(tensor, "blocks", blocks_of(tensor.name), {experts, out, blocks, kMxBlock / 2}),
            DType::u8},
           {part_of(tensor, "scales", scales_of(tensor.name), {experts, out, blocks}), DType::u8}};
+}
+
+std::vector<StoredTensor> int4_parts(const StoredWeights& stored, const NeededTensor& tensor) {
+  const Dims packed = {tensor.dims[0], tensor.dims[1] / kInt4Packed};
+  return {{part_of(tensor, "integers", packed_of(tensor.name), packed), DType::i32},
+          block_factors(stored, tensor, group_factors_of(tensor.name))};
 }
 
 WeightView stored_tensor(const WeightTable& weights, const std::string& name) {
@@ -57,24 +81,39 @@ WeightView microscaled_view(const WeightTable& weights, const std::string& name)
               PermuteStep{{0, 2, 1}});
 }
 
+WeightView int4_view(const WeightTable& weights, const StoredWeights& stored,
+                     const std::string& name) {
+  WeightView integers =
+      then(stored_tensor(weights, packed_of(name)), UnpackStep{Packing::i4_excess8});
+  return then(std::move(integers),
+              DequantStep{stored.block, {stored_tensor(weights, group_factors_of(name))}});
+}
+
 }  // namespace
 
 std::vector<StoredTensor> stored_tensors(const WeightTable& weights, const StoredWeights& stored,
                                          const NeededTensor& tensor) {
   if (is_microscaled(weights, stored, tensor.name) && tensor.role.ends_with("_in_out"))
     return microscaled_parts(tensor);
+  if (is_int4(weights, stored, tensor.name) && tensor.dims.size() == 2 &&
+      tensor.dims[1] % kInt4Packed == 0)
+    return int4_parts(stored, tensor);
   const TensorRange* range = weights.find(tensor.name);
-  if (range == nullptr || !is_fp8(stored, range->type)) return {{tensor}};
-  return {{tensor, DType::f8_e4m3}, fp8_factors(stored, tensor, range->type.dims)};
+  if (range == nullptr || !is_fp8(stored, range->type) || tensor.dims.size() != stored.block.size())
+    return {{tensor}};
+  return {{tensor, DType::f8_e4m3}, block_factors(stored, tensor, factors_of(tensor.name))};
 }
 
 std::vector<std::string> stored_names(const StoredWeights& stored, const std::string& name) {
-  if (stored.coding != WeightCoding::mxfp4) return {name};
-  return {name, blocks_of(name), scales_of(name)};
+  if (stored.coding == WeightCoding::mxfp4) return {name, blocks_of(name), scales_of(name)};
+  if (stored.coding == WeightCoding::int4_groups)
+    return {name, packed_of(name), group_factors_of(name)};
+  return {name};
 }
 
 WeightView stored_view(const WeightTable& weights, const StoredWeights& stored, std::string name) {
   if (is_microscaled(weights, stored, name)) return microscaled_view(weights, name);
+  if (is_int4(weights, stored, name)) return int4_view(weights, stored, name);
   WeightView view = stored_tensor(weights, name);
   if (!is_fp8(stored, view.source_type)) return view;
   return then(std::move(view),

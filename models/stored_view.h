@@ -13,6 +13,8 @@ namespace moec {
 
 inline constexpr int64_t kMxBlock = 32;  // elements with one scale: OCP Microscaling Formats 1.0
 
+inline constexpr int64_t kInt4Packed = 8;  // integers in an i32
+
 // A tensor of a checkpoint that holds a needed one, or a part of it.
 struct StoredTensor {
   NeededTensor tensor;
@@ -27,6 +29,9 @@ struct StoredTensor {
 //   mxfp4       where there is no NAME but one of these, and NAME is of all experts [E, in, out]:
 //               NAME_blocks u8 [E, out, in/32, 16], a byte two numbers along the inputs, and
 //               NAME_scales u8 [E, out, in/32]. Source: the gpt-oss release.
+//   int4_groups where there is no NAME but one of these, and NAME is a matrix [out, in]:
+//               NAME_packed i32 [out, in/8], and NAME_scale [out, ⌈in/group⌉], by which groups are
+//               multiplied. Source: the format pack-quantized of compressed-tensors.
 std::vector<StoredTensor> stored_tensors(const WeightTable& weights, const StoredWeights& stored,
                                          const NeededTensor& tensor);
 

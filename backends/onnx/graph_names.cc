@@ -12,11 +12,12 @@ bool has_control(std::string_view text) {
                      [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; });
 }
 
-// The checkpoint tensor that a view is a whole copy of, however cast or rearranged.
+// The checkpoint tensor that a view is a whole copy of, however cast or rearranged. One that holds
+// packed numbers is called after them.
 const std::string* whole_tensor(const WeightView& view) {
   const auto* tensor = std::get_if<TensorSource>(&view.source);
   const bool part = std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
-    return std::holds_alternative<SliceStep>(step);
+    return std::holds_alternative<SliceStep>(step) || std::holds_alternative<UnpackStep>(step);
   });
   return tensor && !part ? &tensor->name : nullptr;
 }

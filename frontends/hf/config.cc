@@ -207,6 +207,9 @@ ModelConfig read_model(ConfigReader& reader) {
   read_windows(reader, model);
   model.stored = read_storage(reader);
   model.names = first_names(reader.family());
+  // The sizes of each matrix, which the config tells as well.
+  if (model.stored.coding == WeightCoding::int4_groups)
+    model.names.ignored.emplace_back("*.weight_shape");
   if (model.tied_head && model.names.has("lm_head"))
     model.names.ignored.push_back(model.names("lm_head"));
   return model;

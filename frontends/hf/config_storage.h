@@ -6,7 +6,8 @@
 
 namespace moec {
 
-// quant_method "fp8" with weight_block_size, or "mxfp4"; without quantization_config plain.
+// quant_method "fp8" with weight_block_size, "mxfp4", or "compressed-tensors" in the format
+// pack-quantized with symmetric groups of four bits; without quantization_config plain.
 // Findings: hf.config.unknown_storage, hf.config.type, hf.config.unsupported_value,
 // hf.config.unknown_key.
 StoredWeights read_storage(ConfigReader& reader);

@@ -48,8 +48,9 @@ TEST(StorageConfig, WhatPublishedModelsSay) {
 }
 
 TEST(StorageConfig, OtherMethodsAreNamed) {
-  expect_error(mixtral_with(R"({"quant_method": "gptq", "bits": 4})"), "hf.config.unknown_storage",
-               "\"quantization_config.quant_method\" is \"gptq\"; known: fp8, mxfp4");
+  expect_error(
+      mixtral_with(R"({"quant_method": "gptq", "bits": 4})"), "hf.config.unknown_storage",
+      "\"quantization_config.quant_method\" is \"gptq\"; known: fp8, mxfp4, compressed-tensors");
   expect_error(mixtral_with("{}"), "hf.config.unknown_storage", "is missing");
   expect_error(mixtral_with("4"), "hf.config.type", "must be an object");
 }
@@ -61,6 +62,50 @@ TEST(StorageConfig, BlocksAreTwoSizes) {
         R"(, "weight_block_size": "128")"})
     expect_error(mixtral_with(std::string(R"({"quant_method": "fp8")") + block + "}"),
                  "hf.config.unsupported_value", "weight_block_size\" must be two sizes above 0");
+}
+
+// As Kimi-K2-Thinking is published.
+std::string int4_config(const std::string& edited = {}, const std::string& as = {}) {
+  std::string text = R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
+      "quantization_status": "compressed", "kv_cache_scheme": null, "ignore": ["lm_head"],
+      "config_groups": {"group_0": {"input_activations": null, "output_activations": null,
+          "targets": ["Linear"], "weights": {"actorder": null, "block_structure": null,
+              "dynamic": false, "group_size": 32, "num_bits": 4, "observer": "minmax",
+              "observer_kwargs": {}, "strategy": "group", "symmetric": true, "type": "int"}}}})";
+  const size_t at = text.find(edited);
+  EXPECT_NE(at, std::string::npos) << edited;
+  return text.replace(at, edited.size(), as);
+}
+
+TEST(StorageConfig, Int4InGroups) {
+  const auto config = mixtral_with(int4_config());
+  ASSERT_TRUE(config.has_value()) << render(config.error());
+  EXPECT_EQ(config->model.stored, (StoredWeights{WeightCoding::int4_groups, {1, 32}}));
+  EXPECT_EQ(config->model.names.ignored.back(), "*.weight_shape");
+}
+
+TEST(StorageConfig, OtherFormsOfCompressedTensorsAreNamed) {
+  const struct {
+    const char *edited, *as, *message;
+  } faults[] = {
+      {"pack-quantized", "naive-quantized",
+       "\"quantization_config.format\" is \"naive-quantized\""},
+      {"\"num_bits\": 4", "\"num_bits\": 8", ".num_bits\" is 8; it must be 4"},
+      {"\"type\": \"int\"", "\"type\": \"float\"", ".type\" is \"float\"; it must be \"int\""},
+      {"\"strategy\": \"group\",", "", ".strategy\" is missing; it must be \"group\""},
+      {"\"symmetric\": true", "\"symmetric\": false", ".symmetric\" is false; it must be true"},
+      {"\"actorder\": null", "\"actorder\": \"group\"", ".actorder\" is \"group\""},
+      {"\"group_size\": 32", "\"group_size\": -1", ".group_size\" must be a size above 0"},
+      {"\"input_activations\": null", "\"input_activations\": {\"num_bits\": 8}",
+       "must be one group, of weights alone"},
+      {"\"kv_cache_scheme\": null", "\"kv_cache_scheme\": {\"num_bits\": 8}",
+       "kv_cache_scheme\" must be empty"},
+  };
+  for (const auto& fault : faults)
+    expect_error(mixtral_with(int4_config(fault.edited, fault.as)), "hf.config.unsupported_value",
+                 fault.message);
+  expect_error(mixtral_with(int4_config("\"num_bits\": 4", "\"num_bits\": 4, \"outliers\": 3")),
+               "hf.config.unknown_key", "config_groups.weights.outliers\" (3)");
 }
 
 TEST(StorageConfig, WhatElseIsSaidIsAnError) {

@@ -42,6 +42,31 @@ TEST(StoredView, DecodesMxfp4InTheShapeOfTheNeededTensor) {
   EXPECT_EQ(view_type(view), (Type{DType::f32, {5, 64, 6}}));
 }
 
+// Four outputs and 48 inputs in groups of 32, the last of them partial.
+const StoredWeights kInt4{WeightCoding::int4_groups, {1, 32}};
+
+WeightTable int4_table() {
+  WeightTable table;
+  table.files.push_back({});
+  table.tensors["w_packed"] = {0, 0, {DType::i32, {4, 6}}};
+  table.tensors["w_scale"] = {0, 96, {DType::bf16, {4, 2}}};
+  return table;
+}
+
+TEST(StoredView, DecodesInt4ByItsGroups) {
+  EXPECT_EQ(to_string(stored_view(int4_table(), kInt4, "w")),
+            "@w_packed:i32[4,6] | unpack(i4_excess8) | dequant(1, 32; @w_scale:bf16[4,2])");
+  EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kInt4, "w")), "@w:bf16[7,4]");
+}
+
+TEST(StoredTensors, OfInt4AreIntegersAndFactors) {
+  EXPECT_EQ(stored_tensors(int4_table(), kInt4, {"expert_up", "w", {4, 48}}),
+            (std::vector<StoredTensor>{{{"expert_up integers", "w_packed", {4, 6}}, DType::i32},
+                                       {{"expert_up factors", "w_scale", {4, 2}}}}));
+  const NeededTensor odd{"expert_up", "w", {4, 47}};
+  EXPECT_EQ(stored_tensors(int4_table(), kInt4, odd), (std::vector<StoredTensor>{{odd}}));
+}
+
 TEST(StoredView, OtherTypesAreAsTheyStand) {
   EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kBlocks, "w")), "@w:bf16[7,4]");
   EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kMxfp4, "w")), "@w:bf16[7,4]");
