@@ -26,7 +26,8 @@ struct EmitOptions {
   size_t tile_bytes = kDefaultTileBytes;
   // Protobuf cannot hold a message of 2 GiB.
   uint64_t graph_byte_limit = (uint64_t{1} << 31) - 1;
-  bool sha256 = false;  // of each file, besides its xxh3
+  bool sha256 = false;         // of each file, besides its xxh3
+  bool onnx_checksum = false;  // the SHA-1 of the data file, in ONNX graphs
   // Told the number of payload bytes each time some were written. A failure ends the emission and
   // is handed on.
   std::function<Status(uint64_t bytes)> on_progress;

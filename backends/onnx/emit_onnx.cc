@@ -6,6 +6,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 #include "backends/files/data_layout.h"
@@ -27,7 +28,7 @@ EmittedFile describe(const OutputFile& file, std::string path) {
 // itself is found first.
 struct Prepared {
   DataLayout layout{{.alignment = kOnnxDataAlignment}};
-  std::vector<onnx::ModelProto> models;  // without the checksum
+  std::vector<onnx::ModelProto> models;  // without a checksum
 };
 
 Status check_size(const onnx::ModelProto& model, const std::string& path, uint64_t limit) {
@@ -62,8 +63,10 @@ Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weig
                               const EmitOptions& options, const std::string& path,
                               EmitReport& report, std::string& checksum) {
   Sha sha1(ShaKind::sha1);
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(path, layout.file_bytes(), options.sha256,
-                                                  [&](auto bytes) { sha1.update(bytes); }));
+  std::function<void(std::span<const std::byte>)> observer;
+  if (options.onnx_checksum) observer = [&](auto bytes) { sha1.update(bytes); };
+  MOEC_ASSIGN(OutputFile file,
+              OutputFile::create(path, layout.file_bytes(), options.sha256, std::move(observer)));
   const DataLayout::Entry* writing = nullptr;
   auto sink = [&](std::span<const std::byte> tile) -> Status {
     if (options.on_weight) options.on_weight(writing->key, file.bytes() - writing->offset, tile);
@@ -83,7 +86,7 @@ Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weig
     report.bytes_read += stream.bytes_read;
   }
   MOEC_TRY(file.sync());
-  checksum = sha1.finish_hex();
+  if (options.onnx_checksum) checksum = sha1.finish_hex();
   report.weight_bytes = layout.weight_bytes();
   return file;
 }
@@ -140,7 +143,7 @@ Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightRea
   }
   std::vector<OutputFile> graphs;
   for (size_t i = 0; i < widths.size(); ++i) {
-    set_checksum(checksum, prepared.models[i]);
+    if (!checksum.empty()) set_checksum(checksum, prepared.models[i]);
     MOEC_ASSIGN(OutputFile graph,
                 write_synced(folder / names[i], serialize(prepared.models[i]), options.sha256));
     report.graphs.push_back({tokens[i], describe(graph, names[i]), {}});

@@ -6,9 +6,10 @@
 //   FOLDER/STEM.data            the weights; absent when there are none
 //
 // Every weight lies in the data file, however small, at an offset that is a multiple of 64 KiB, in
-// the order in which the ops first use it. Constants lie in the graph. The graphs name the data
-// file's offset, length and SHA-1 (ONNX's `checksum`). Opset 17, IR version 8; how ops and names
-// map is said in graph_writer.h. Same shard, same bytes.
+// the order in which the ops first use it. Constants lie in the graph. The graphs name each
+// weight's offset and length in the data file, and with EmitOptions::onnx_checksum the file's SHA-1
+// (`checksum`, which ONNX leaves to choice). Opset 17, IR version 8; how ops and names map is said
+// in graph_writer.h. Same shard, same bytes.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,8 @@ struct ExportFlags {
   std::optional<int> jobs;
   int spec_version = 0;
   std::optional<uint64_t> seed;
-  bool multi_function = false, force = false, quiet = false, json = false;
+  bool multi_function = false, onnx_checksum = false;
+  bool force = false, quiet = false, json = false;
   uint64_t memory_mib = 256;
   DeviceFlags devices;
   ShardFlags shards;
@@ -44,6 +45,9 @@ Status check_flags(const ExportFlags& flags, const Target& target) {
                             "packages; target {} has none",
                             target.name),
                 "give --target ane, or leave them out");
+  if (coreml && flags.onnx_checksum)
+    return fail("export.flags", "--onnx-checksum is for ONNX files; Core ML packages have none",
+                "leave it out; --digest sha256 is for files of either kind");
   if (flags.multi_function && flags.widths == "range")
     return fail("export.flags", "--multi-function and --widths range exclude each other",
                 "choose one of them");
@@ -80,6 +84,7 @@ Result<ExportOptions> export_options(const ExportFlags& flags) {
   if (options.ane_book) keep_layers_whole(options.cuts.budgets);
   options.layers = flags.layers;
   options.sha256 = flags.digest == "sha256";
+  options.onnx_checksum = flags.onnx_checksum;
   options.jobs = flags.jobs ? *flags.jobs : default_jobs(flags.memory_mib << 20);
   options.memory_bytes = flags.memory_mib << 20;
   options.force = flags.force;
@@ -189,6 +194,8 @@ void add_export_command(CLI::App& app, int& exit_code) {
       ->add_option("--digest", flags->digest,
                    "Beside XXH3, record this digest of each file in the manifest")
       ->check(CLI::IsMember({"sha256"}));
+  command->add_flag("--onnx-checksum", flags->onnx_checksum,
+                    "Also write each data file's SHA-1 into ONNX graphs, as `checksum`");
   command
       ->add_option("-j,--jobs", flags->jobs,
                    "Shards compiled at the same time; default: 2, if --memory allows")

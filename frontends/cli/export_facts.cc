@@ -51,6 +51,7 @@ Status add_outputs(const ExportOptions& options, ExportFacts& facts) {
   facts["option --spec-version"] = std::to_string(options.coreml.spec_version);
   facts["option --compat"] = options.ane_book ? "ane-book" : "none";
   facts["option --digest"] = options.sha256 ? "sha256" : "none";
+  facts["option --onnx-checksum"] = options.onnx_checksum ? "sha1" : "none";
   facts["option --layers"] = options.layers > 0 ? std::to_string(options.layers) : "all";
   facts["option --seeded-weights"] =
       options.weight_seed ? std::to_string(*options.weight_seed) : "none";

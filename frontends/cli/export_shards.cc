@@ -39,6 +39,7 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
   emit.stem = job.names.stem_prefix + decl.stem;
   emit.family = job.plan.model.family;
   emit.sha256 = job.options.sha256;
+  emit.onnx_checksum = job.options.onnx_checksum;
   const ModelConfig& model = job.plan.model;
   WeightRecorder recorder(compiled.widths, model.moe.experts, moe_layers_of(model, decl).size());
   emit.on_weight = [&](const std::string& view, uint64_t offset, std::span<const std::byte> bytes) {

@@ -176,6 +176,10 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{
             "spec", "mixtral_a", {"--target", "ane", "--spec-version", "7"}, "coreml.spec_too_low"},
         Refusal{"functions_of_onnx", "mixtral_a", {"--multi-function"}, "export.flags"},
+        Refusal{"checksum_of_coreml",
+                "mixtral_a",
+                {"--target", "ane", "--onnx-checksum"},
+                "export.flags"},
         Refusal{"state_of_onnx", "mixtral_a", {"--kv", "state"}, "export.flags"},
         Refusal{"range_of_one",
                 "mixtral_a",

@@ -16,7 +16,7 @@ from safetensors_files import read_checkpoint, write_tensors
 
 WIDTHS = ("--tokens", "1,16")
 EXPORTS = {
-    "conv": WIDTHS,
+    "conv": (*WIDTHS, "--onnx-checksum"),
     "matmul": (*WIDTHS, "--form", "matmul", "--routing", "iterate", "--attention", "per_head"),
     "bank": (*WIDTHS, "--experts", "bank", "--head-slices", "3"),
     "host": (*WIDTHS, "--routing", "host", "--experts-per-shard", "2"),
@@ -137,7 +137,7 @@ def test_external_data(case, name, folder):
         for tensor in external:
             entry = {item.key: item.value for item in tensor.external_data}
             assert path.parent / entry["location"] == exported.path / shard["data"][0]["path"]
-            assert entry["checksum"] == checksum
+            assert entry.get("checksum") == (checksum if name == "conv" else None)
             offset, length = int(entry["offset"]), int(entry["length"])
             assert offset % ALIGNMENT == 0
             size = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
