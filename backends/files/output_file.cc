@@ -87,7 +87,7 @@ Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_
   if (observer) observers.push_back(std::move(observer));
   if (sha256) {
     impl->sha.emplace(ShaKind::sha256);
-    observers.push_back([sha = &*impl->sha](auto bytes) { sha->update(bytes); });
+    observers.emplace_back([sha = &*impl->sha](auto bytes) { sha->update(bytes); });
   }
   impl->writer = std::make_unique<BulkWriter>(impl->fd, std::move(observers));
   return OutputFile(std::move(impl));
