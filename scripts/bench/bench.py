@@ -75,7 +75,8 @@ def measure_disk(options, folder):
     say(f"writing a checkpoint of {options.gigabytes} GB")
     write_checkpoint(checkpoint, options.gigabytes, 4, 1024, 3584, 8, sparse=False)
     say("trying the disk")
-    ways, rounds = disk_floor.fastest_ways(sorted(checkpoint.glob("*.safetensors")), folder / "floor"), []
+    # One file tells which way is fastest.
+    ways, rounds = disk_floor.fastest_ways(sorted(checkpoint.glob("*.safetensors"))[:1], folder / "floor"), []
     for number in range(options.rounds):
         say(f"round {number + 1} of {options.rounds}")
         rounds.append(one_round(checkpoint, folder, ways))
