@@ -163,6 +163,12 @@ Inferred infer_op(const Router& op, Check& check) {
   good &= check.require(
       op.score != Score::softmax_selected || (op.renorm == Renorm::none && op.groups == 1),
       "router.c11", "softmax_selected weights sum to 1 already: renorm must be none, groups 1");
+  good &= check.require(
+      op.score != Score::sparsemixer || (op.top_k == 2 && op.renorm == Renorm::none &&
+                                         op.groups == 1 && check.operands.size() == 1),
+      "router.c12",
+      "sparsemixer picks 2 of all experts by their logits: top_k must be 2, "
+      "renorm none, groups 1, and there is no choice bias");
   return good ? check.result(logits) : check.failed();
 }
 
@@ -204,6 +210,9 @@ Inferred infer_op(const SoftMoe& op, Check& check) {
     return check.failed();
   const int64_t inner = first_gate.dims[0], width = channels_of(x);
   good &= expert_operands(check, op, inner, width);
+  good &= check.require(
+      op.weight_on == RoutedWeight::output || !op.has_biases(check.operands.size()), "soft_moe.c8",
+      "with weight_on input an expert that is not chosen adds its biases: there must be none");
   return good ? check.result(x) : check.failed();
 }
 

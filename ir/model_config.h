@@ -12,10 +12,17 @@
 
 namespace moec {
 
-enum class RopeScaling : uint8_t { none, linear, llama3, yarn };
-constexpr std::array<std::string_view, 4> enum_names(RopeScaling) {
-  return {"none", "linear", "llama3", "yarn"};
+enum class RopeScaling : uint8_t { none, linear, llama3, yarn, longrope };
+constexpr std::array<std::string_view, 5> enum_names(RopeScaling) {
+  return {"none", "linear", "llama3", "yarn", "longrope"};
 }
+
+// With longrope: what divides each frequency, and what cos and sin are multiplied by.
+struct RopeFactors {
+  std::vector<double> of;
+  double amplitude = 1;
+  bool operator==(const RopeFactors&) const = default;
+};
 
 // Rotary embedding. The formulas are in models/rope.h.
 struct RopeConfig {
@@ -29,15 +36,24 @@ struct RopeConfig {
   double beta_fast = 32, beta_slow = 1;              // yarn
   bool truncate = true;                              // yarn
   std::optional<double> attention_factor, mscale, mscale_all_dim;
+  RopeFactors short_factors, long_factors;  // longrope: up to original_max_positions, and beyond
   bool operator==(const RopeConfig&) const = default;
 };
 
 // Where the q and k norms of a family act: on each head's dims, before or after the rotation, or on
-// all heads' channels at once.
-enum class QkNormWidth : uint8_t { none, per_head, per_head_rotated, full };
-constexpr std::array<std::string_view, 4> enum_names(QkNormWidth) {
-  return {"none", "per_head", "per_head_rotated", "full"};
+// all heads' channels at once. l2: on each head's dims after the rotation, without weights, and
+// only in layers that rotate.
+enum class QkNormWidth : uint8_t { none, per_head, per_head_rotated, full, l2 };
+constexpr std::array<std::string_view, 5> enum_names(QkNormWidth) {
+  return {"none", "per_head", "per_head_rotated", "full", "l2"};
 }
+
+// In layers that do not rotate, the queries of position p are multiplied by
+// 1 + scale · ln(1 + floor((p + 1) / step)).
+struct QueryTemperature {
+  double scale = 0, step = 1;
+  bool operator==(const QueryTemperature&) const = default;
+};
 
 // Multi-head latent attention: the keys and values of all heads are maps of one latent vector a
 // token, of kv_rank dims, beside the rotated dims (RopeConfig::dims) that all keys share.
@@ -61,6 +77,7 @@ struct AttentionConfig {
   QkNormWidth qk_norm = QkNormWidth::none;
   std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
   RopeConfig rope;
+  std::optional<QueryTemperature> temperature;
   bool operator==(const AttentionConfig&) const = default;
 };
 
@@ -76,6 +93,7 @@ struct MoeConfig {
   bool router_bias = false;  // of the router's linear map
   bool choice_bias = false;  // a tensor added to the scores for selection only
   bool expert_biases = false;
+  RoutedWeight weight_on = RoutedWeight::output;
   GateUpOrder gate_up_order = GateUpOrder::gate_first;  // where all experts are in one tensor
   int64_t shared_ff = 0;      // width of the always-on shared expert; 0: none
   bool shared_gated = false;  // the shared expert is multiplied by sigmoid(g · x)
@@ -84,15 +102,18 @@ struct MoeConfig {
 
 struct LayerConfig {
   bool moe = false;
-  int64_t window = 0;  // keys a query sees, itself included; 0: all earlier ones
+  int64_t window = 0;   // keys a query sees, itself included; 0: all earlier ones
+  int64_t chunk = 0;    // a query sees only keys of its own run of so many positions; 0: all runs
+  bool rotated = true;  // whether the rotation acts in this layer, where the model has one
   bool operator==(const LayerConfig&) const = default;
 };
 
 // Tensor name templates by role, with {i} for the layer and {e} for the expert:
-//   embed, final_norm, lm_head; attn_norm, ffn_norm; q, k, v, o, q_bias, k_bias, v_bias, o_bias,
-//   q_norm, k_norm, sinks; q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b (latent attention); router,
-//   router_bias, router_choice_bias or router_choice_bias_row ([1, E]); expert_gate, expert_up,
-//   expert_down, or all experts in one tensor: experts_gate_up ([E, 2f, d]) and experts_down
+//   embed, final_norm, lm_head; attn_norm, ffn_norm; final_norm_bias, attn_norm_bias,
+//   ffn_norm_bias, lm_head_bias; q, k, v, o, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm, sinks;
+//   q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b (latent attention); router, router_bias,
+//   router_choice_bias or router_choice_bias_row ([1, E]); expert_gate, expert_up, expert_down, or
+//   all experts in one tensor: experts_gate_up ([E, 2f, d]) and experts_down
 //   ([E, d, f]), or transposed: experts_gate_up_in_out ([E, d, 2f]) and experts_down_in_out
 //   ([E, f, d]); experts_gate_up_bias ([E, 2f]), experts_down_bias ([E, d]); shared_gate_proj and
 //   shared_up, or shared_gate_up ([2s, d], gate first); shared_down, shared_sigmoid_gate; gate, up,
@@ -106,6 +127,10 @@ struct TensorNames {
   std::string operator()(std::string_view role, int64_t layer = -1, int64_t expert = -1) const;
   bool has(std::string_view role) const { return by_role.find(role) != by_role.end(); }
 };
+
+// rms: x / sqrt(mean x² + eps) ∘ w. layer: the same of x less its mean, plus a bias.
+enum class NormKind : uint8_t { rms, layer };
+constexpr std::array<std::string_view, 2> enum_names(NormKind) { return {"rms", "layer"}; }
 
 // How a checkpoint stores the matrices of linear maps, as its config says it. Which tensors are
 // stored so, their own types tell.
@@ -127,6 +152,7 @@ struct StoredWeights {
 struct ModelConfig {
   std::string family;  // model_type
   int64_t hidden = 0, vocab = 0, max_positions = 0;
+  NormKind norm = NormKind::rms;  // in front of attention, feed-forward and head
   double norm_eps = 0;
   double embedding_scale = 1;  // multiplies the embedding rows
   double residual_scale = 1;   // multiplies what attention and MLP add to the residual stream
@@ -134,6 +160,7 @@ struct ModelConfig {
   Activation activation = Activation::silu;
   int64_t dense_ff = 0;
   bool tied_head = false;
+  bool head_bias = false;
   AttentionConfig attention;
   MoeConfig moe;  // experts = 0: no MoE layer
   std::vector<LayerConfig> layers;

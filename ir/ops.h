@@ -51,10 +51,12 @@ constexpr std::array<std::string_view, 3> enum_names(CacheForm) {
   return {"none", "append", "blend"};
 }
 
-// softmax, sigmoid: of all logits. softmax_selected: softmax over the k chosen logits only.
-enum class Score : uint8_t { softmax, sigmoid, softmax_selected };
-constexpr std::array<std::string_view, 3> enum_names(Score) {
-  return {"softmax", "sigmoid", "softmax_selected"};
+// softmax, sigmoid: of all logits. softmax_selected, sigmoid_selected: of the k chosen logits only,
+// which are chosen as they are. sparsemixer: two picks, each weighed by a softmax over the logits
+// near it (ir/OPS.md).
+enum class Score : uint8_t { softmax, sigmoid, softmax_selected, sigmoid_selected, sparsemixer };
+constexpr std::array<std::string_view, 5> enum_names(Score) {
+  return {"softmax", "sigmoid", "softmax_selected", "sigmoid_selected", "sparsemixer"};
 }
 
 // What the chosen scores are divided by: nothing, their sum, sum + eps, max(sum, eps).
@@ -65,6 +67,10 @@ constexpr std::array<std::string_view, 4> enum_names(Renorm) {
 
 enum class GroupScore : uint8_t { max, top2_sum };
 constexpr std::array<std::string_view, 2> enum_names(GroupScore) { return {"max", "top2_sum"}; }
+
+// What an expert's routing weight multiplies: its output, or its input.
+enum class RoutedWeight : uint8_t { output, input };
+constexpr std::array<std::string_view, 2> enum_names(RoutedWeight) { return {"output", "input"}; }
 
 enum class UnaryFn : uint8_t { neg, abs, exp, log, sqrt, reciprocal, sigmoid, tanh, erf };
 constexpr std::array<std::string_view, 9> enum_names(UnaryFn) {
@@ -177,7 +183,7 @@ struct Router {
   Score score = Score::softmax;
   int64_t top_k = 0;
   Renorm renorm = Renorm::none;
-  double eps = 0;
+  double eps = 0;  // of renorm; with sparsemixer of how near a logit must be to its pick
   double scale = 1;
   int64_t groups = 1;
   int64_t groups_kept = 1;
@@ -197,15 +203,17 @@ struct Router {
   }
 };
 
-// Σ_e routing[first_expert + e] · (down_e · act(gate_e · x, up_e · x)), e < experts.
+// Σ_e routing[first_expert + e] · (down_e · act(gate_e · x, up_e · x)), e < experts; with weight_on
+// input Σ_e down_e · act(gate_e · x_e, up_e · x_e), x_e = routing[first_expert + e] · x.
 //   operands: x, routing (token tensor of all E channels);
 //             gate, up, down of each expert;
 //             if the experts have biases: gate_bias [f], up_bias [f], down_bias [d] of each, added
-//             to the products.
+//             to the products; not with weight_on input.
 struct SoftMoe {
   int64_t experts = 0;
   int64_t first_expert = 0;
   Activation activation = Activation::silu;
+  RoutedWeight weight_on = RoutedWeight::output;
 
   // Where an expert's weights and biases begin among the operands.
   static size_t weights_at(int64_t expert) { return 2 + 3 * static_cast<size_t>(expert); }
@@ -218,6 +226,7 @@ struct SoftMoe {
     f("experts", self.experts);
     f("first_expert", self.first_expert);
     f("activation", self.activation);
+    f("weight_on", self.weight_on);
   }
 };
 

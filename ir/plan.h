@@ -48,7 +48,9 @@ struct ShardDecl {
 // Where a shard's input comes from.
 //   edge        an earlier step's output, or the embedding rows ("embed")
 //   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions
-//   attn_mask   0 where query i may see a key, kMaskedScore elsewhere; `window` as in LayerConfig
+//   query_scale          a number for each token, of its position (models/rope.h)
+//   attn_mask   0 where query i may see a key, kMaskedScore elsewhere; `window` and `chunk` as in
+//               LayerConfig
 //   kv_write_mask        [s, t] = 1 where new token t is written to cache row s
 //   k_cache, v_cache     the cache of `layer` as it was before the step
 enum class SourceKind : uint8_t {
@@ -58,10 +60,12 @@ enum class SourceKind : uint8_t {
   attn_mask,
   kv_write_mask,
   k_cache,
-  v_cache
+  v_cache,
+  query_scale
 };
-constexpr std::array<std::string_view, 7> enum_names(SourceKind) {
-  return {"edge", "rope_cos", "rope_sin", "attn_mask", "kv_write_mask", "k_cache", "v_cache"};
+constexpr std::array<std::string_view, 8> enum_names(SourceKind) {
+  return {"edge",          "rope_cos", "rope_sin", "attn_mask",
+          "kv_write_mask", "k_cache",  "v_cache",  "query_scale"};
 }
 
 // Where a shard's output goes: an edge, new rows to store in the cache of `layer` at the tokens'
@@ -77,6 +81,7 @@ struct InputBinding {
   std::string edge;    // with edge
   int64_t window = 0;  // with attn_mask
   int64_t layer = -1;  // with k_cache and v_cache
+  int64_t chunk = 0;   // with attn_mask
   bool operator==(const InputBinding&) const = default;
 };
 
@@ -104,6 +109,7 @@ inline constexpr const char* kKeyState = "k_state";
 inline constexpr const char* kValueState = "v_state";
 // Other ports of attention.
 inline constexpr const char* kMaskPort = "attn_mask";
+inline constexpr const char* kQueryScalePort = "query_scale";
 inline constexpr const char* kNewKeys = "k_new";
 inline constexpr const char* kNewValues = "v_new";
 // Added to masked scores: below any real score, and finite in f16.

@@ -1,13 +1,14 @@
 #include <vector>
 
 #include "models/latent_attention.h"
+#include "models/layer_ports.h"
 #include "models/shard_scope.h"
 
 namespace moec {
 namespace {
 
 struct AttentionInputs {
-  ValueId x, rope_cos, rope_sin, mask, write_mask, k_cache, v_cache;
+  ValueId x, rope_cos, rope_sin, query_scale, mask, write_mask, k_cache, v_cache;
 };
 
 AttentionInputs declare_inputs(ShardScope& scope) {
@@ -20,10 +21,12 @@ AttentionInputs declare_inputs(ShardScope& scope) {
 
   AttentionInputs in;
   in.x = b.input("x", scope.token_type_of(scope.model().hidden));
-  if (attention.rope.style != RopeStyle::none) {
+  if (rotates(scope.model(), scope.layer())) {
     in.rope_cos = b.input("rope_cos", scope.type_of({tokens, attention.rope.dims / 2}));
     in.rope_sin = b.input("rope_sin", scope.type_of({tokens, attention.rope.dims / 2}));
   }
+  if (scales_queries(scope.model(), scope.layer()))
+    in.query_scale = b.input(kQueryScalePort, scope.token_type_of(1));
   in.mask = b.input(kMaskPort, scope.type_of({pages, 1, tokens, keys}));
   if (blend) {
     in.write_mask = b.input("kv_write_mask", scope.type_of({pages, 1, rows, tokens}));
@@ -55,6 +58,21 @@ ValueId project(ShardScope& scope, ValueId x, const std::string& role, bool norm
   return value;
 }
 
+QkNorm head_norm_of(QkNormWidth width, bool rotated) {
+  switch (width) {
+    case QkNormWidth::none:
+    case QkNormWidth::full:
+      return QkNorm::none;
+    case QkNormWidth::per_head:
+      return QkNorm::per_head;
+    case QkNormWidth::per_head_rotated:
+      return QkNorm::per_head_rotated;
+    case QkNormWidth::l2:
+      break;
+  }
+  return rotated ? QkNorm::per_head_rotated : QkNorm::none;
+}
+
 Attention attributes(const ShardScope& scope) {
   const AttentionConfig& config = scope.model().attention;
   Attention op;
@@ -62,33 +80,45 @@ Attention attributes(const ShardScope& scope) {
   op.kv_heads = config.kv_heads;
   op.head_dim = config.head_dim;
   op.scale = config.scale;
-  if (config.qk_norm == QkNormWidth::per_head) op.qk_norm = QkNorm::per_head;
-  if (config.qk_norm == QkNormWidth::per_head_rotated) op.qk_norm = QkNorm::per_head_rotated;
+  const bool rotated = rotates(scope.model(), scope.layer());
+  op.qk_norm = head_norm_of(config.qk_norm, rotated);
   if (op.qk_norm != QkNorm::none) op.eps = scope.model().norm_eps;
-  op.rope = config.rope.style;
-  op.rope_dims = config.rope.style == RopeStyle::none ? 0 : config.rope.dims;
+  op.rope = rotated ? config.rope.style : RopeStyle::none;
+  op.rope_dims = rotated ? config.rope.dims : 0;
   op.cache = scope.options().cache;
   return op;
 }
 
 // q, k and v.
-std::vector<ValueId> projections(ShardScope& scope, ValueId normed) {
-  if (!scope.model().attention.latent)
-    return {project(scope, normed, "q", true), project(scope, normed, "k", true),
-            project(scope, normed, "v", false)};
+std::vector<ValueId> projections(ShardScope& scope, ValueId normed, ValueId query_scale) {
+  if (!scope.model().attention.latent) {
+    ValueId q = project(scope, normed, "q", true);
+    if (query_scale.valid()) q = scope.b.mul(q, query_scale, "q_tempered");
+    return {q, project(scope, normed, "k", true), project(scope, normed, "v", false)};
+  }
   LatentOperands latent = latent_operands(scope, normed);
   return {latent.queries, latent.keys, latent.keys};
 }
 
+// The weights of the norms of each head; l2 has none of its own.
+void append_norms(ShardScope& scope, std::vector<ValueId>& operands) {
+  const AttentionConfig& attention = scope.model().attention;
+  if (attention.qk_norm == QkNormWidth::l2) {
+    ValueId ones = scope.b.constant(scope.type_of({attention.head_dim}), {1}, "qk_norm.weight");
+    operands.insert(operands.end(), {ones, ones});
+    return;
+  }
+  for (std::string role : {"q_norm", "k_norm"})
+    operands.push_back(scope.weight(role, role + ".weight"));
+}
+
 // The operands of the attention op, in the order of ir/ops.h.
 std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const AttentionInputs& in) {
-  ValueId normed = scope.rms_norm(in.x, "attn_norm", "attn_norm");
-  std::vector<ValueId> all = projections(scope, normed);
+  ValueId normed = scope.norm(in.x, "attn_norm");
+  std::vector<ValueId> all = projections(scope, normed, in.query_scale);
   if (op.rope != RopeStyle::none) all.insert(all.end(), {in.rope_cos, in.rope_sin});
   all.push_back(in.mask);
-  if (op.qk_norm != QkNorm::none)
-    for (std::string role : {"q_norm", "k_norm"})
-      all.push_back(scope.weight(role, role + ".weight"));
+  if (op.qk_norm != QkNorm::none) append_norms(scope, all);
   all.insert(all.end(), {in.k_cache, in.v_cache});
   if (op.cache == CacheForm::blend) all.push_back(in.write_mask);
   if (scope.model().attention.sinks) all.push_back(scope.weight("sinks", "sinks"));

@@ -34,7 +34,7 @@ class LayersBuilder {
     return scope_.model().layers[static_cast<size_t>(layer)];
   }
   std::string port_of(const std::string& port, int64_t layer) const {
-    return port_among_layers(port, layer, config(layer).window);
+    return port_among_layers(port, layer, config(layer));
   }
 
   Shard part(ShardKind kind, int64_t layer) const {

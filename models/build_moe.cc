@@ -38,7 +38,8 @@ ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   std::vector<ValueId> operands = {x, routing};
   append_experts(scope, expert_matrices, "weight", operands);
   if (scope.model().moe.expert_biases) append_experts(scope, expert_biases, "bias", operands);
-  SoftMoe op{decl.experts, decl.first_expert, scope.model().activation};
+  SoftMoe op{decl.experts, decl.first_expert, scope.model().activation,
+             scope.model().moe.weight_on};
   return scope.b.emit(op, std::move(operands), "experts");
 }
 
@@ -78,9 +79,7 @@ ValueId hidden_input(ShardScope& scope) {
   return scope.b.input("hidden", scope.token_type_of(scope.model().hidden));
 }
 
-ValueId ffn_norm(ShardScope& scope, ValueId hidden) {
-  return scope.rms_norm(hidden, "ffn_norm", "ffn_norm");
-}
+ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.norm(hidden, "ffn_norm"); }
 
 void add_residual(ShardScope& scope, ValueId residual, ValueId part) {
   scope.b.output("moe_out", scope.add_residual(residual, part, "moe_out"));

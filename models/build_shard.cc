@@ -26,6 +26,16 @@ ValueId ShardScope::rms_norm(ValueId x, std::string_view role, const std::string
   return b.emit(RmsNorm{eps}, {x, w}, name);
 }
 
+ValueId ShardScope::norm(ValueId x, const std::string& role) {
+  if (model().norm == NormKind::rms) return rms_norm(x, role, role);
+  ValueId mean = b.reduce(ReduceFn::mean, x, kChannelAxis, role + ".mean");
+  ValueId scaled = rms_norm(b.sub(x, mean, role + ".centred"), role, role + ".scaled");
+  const Type& type = b.type(x);
+  const Dims dims = channel_vector_dims(type.layout, channels_of(type));
+  ValueId bias = b.reshape(weight(role + "_bias", role + ".bias"), dims);
+  return b.add(scaled, bias, role);
+}
+
 ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& name) {
   const double scale = model().residual_scale;
   if (scale != 1) part = b.mul(part, b.scalar_like(part, scale), name + ".scaled");

@@ -40,6 +40,15 @@ class Checker {
   Diagnostics findings_;
 };
 
+void check_temperature(Checker& check, const QueryTemperature& temperature,
+                       const AttentionConfig& attention) {
+  check.require(std::isfinite(temperature.scale) && temperature.scale >= 0, "model.number",
+                "the scale of the queries' temperature is {}", temperature.scale);
+  check.positive("model.number", "the step of the queries' temperature", temperature.step);
+  check.require(attention.rope.style != RopeStyle::none && !attention.latent, "model.attention",
+                "queries have a temperature only beside layers that rotate, and without a latent");
+}
+
 void check_attention(Checker& check, const AttentionConfig& attention) {
   check.size("heads", attention.heads);
   check.size("kv_heads", attention.kv_heads);
@@ -50,6 +59,7 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
                 attention.heads, attention.kv_heads);
   check.positive("model.number", "the attention scale", attention.scale);
   if (attention.clip_qkv) check.positive("model.number", "clip_qkv", *attention.clip_qkv);
+  if (attention.temperature) check_temperature(check, *attention.temperature, attention);
   if (!attention.latent) return;
   check.size("kv_rank", attention.latent->kv_rank);
   check.size("key_dims", attention.latent->key_dims);
@@ -60,6 +70,15 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
                 "model.number", "the latents' norm eps is {}", attention.latent->norm_eps);
 }
 
+void check_factors(Checker& check, const RopeFactors& factors, int64_t dims) {
+  auto positive = [](double f) { return std::isfinite(f) && f > 0; };
+  check.require(static_cast<int64_t>(factors.of.size()) == dims / 2 &&
+                    std::all_of(factors.of.begin(), factors.of.end(), positive),
+                "model.rope", "longrope needs {} factors above 0 in each list, one has {}",
+                dims / 2, factors.of.size());
+  check.positive("model.rope", "longrope's amplitude", factors.amplitude);
+}
+
 void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
   if (rope.style == RopeStyle::none) return;
   check.require(rope.dims > 0 && rope.dims % 2 == 0 && rope.dims <= head_dim, "model.rope",
@@ -68,6 +87,10 @@ void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
   check.require(std::isfinite(rope.theta) && rope.theta > 1, "model.rope",
                 "rope_theta is {}, it must be above 1", rope.theta);
   if (rope.scaling == RopeScaling::none) return;
+  if (rope.scaling == RopeScaling::longrope) {
+    check_factors(check, rope.short_factors, rope.dims);
+    check_factors(check, rope.long_factors, rope.dims);
+  }
   check.positive("model.rope", "the rope factor", rope.factor);
   if (rope.scaling == RopeScaling::linear) return;
   check.positive("model.rope", "original_max_position_embeddings", rope.original_max_positions);
@@ -99,8 +122,12 @@ void check_moe(Checker& check, const MoeConfig& moe) {
                 routing.top_k, routing.groups_kept, group, group * routing.groups_kept);
   check.require(routing.groups == 1 || routing.group_score == GroupScore::max || group >= 2,
                 "model.groups", "groups of one expert have no sum of their two best scores");
+  check.require(routing.score != Score::sparsemixer || routing.top_k == 2, "model.top_k",
+                "sparsemixer picks 2 experts, not {}", routing.top_k);
+  check.require(moe.weight_on == RoutedWeight::output || !moe.expert_biases, "model.experts",
+                "experts whose inputs are weighed cannot have biases");
   check.require(std::isfinite(routing.eps) && routing.eps >= 0, "model.number",
-                "the renormalisation eps is {}", routing.eps);
+                "the router's eps is {}", routing.eps);
   check.require(std::isfinite(routing.scale), "model.number", "the routed scale is {}",
                 routing.scale);
 }

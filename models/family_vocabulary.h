@@ -52,9 +52,6 @@ constexpr std::array<std::string_view, 3> enum_names(ChoiceMethod) {
 enum class BlockKind : uint8_t { pre_norm };
 constexpr std::array<std::string_view, 1> enum_names(BlockKind) { return {"pre_norm"}; }
 
-enum class NormKind : uint8_t { rms };
-constexpr std::array<std::string_view, 1> enum_names(NormKind) { return {"rms"}; }
-
 // Which layers see only `window` keys, when a window is set and in use.
 //   all_layers              each one
 //   even_layers_below_max   0, 2, 4, … below the concept max_window_layers
@@ -63,10 +60,6 @@ enum class WindowRule : uint8_t { none, all_layers, even_layers_below_max };
 constexpr std::array<std::string_view, 3> enum_names(WindowRule) {
   return {"none", "all_layers", "even_layers_below_max"};
 }
-
-// What the routing weight multiplies.
-enum class RoutedWeight : uint8_t { output };
-constexpr std::array<std::string_view, 1> enum_names(RoutedWeight) { return {"output"}; }
 
 enum class SharedExpert : uint8_t { none, plain, sigmoid_gated };
 constexpr std::array<std::string_view, 3> enum_names(SharedExpert) {

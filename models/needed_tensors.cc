@@ -21,25 +21,32 @@ class Walk {
     for (size_t i = 0; i < model_.layers.size(); ++i) {
       layer_ = static_cast<int64_t>(i);
       attention();
-      need("ffn_norm", {model_.hidden});
+      norm("ffn_norm");
       if (model_.layers[i].moe)
         moe();
       else
         mlp("gate", "up", "down", model_.dense_ff);
     }
-    visit_("final_norm", -1, -1, {model_.hidden});
-    if (!model_.tied_head) visit_("lm_head", -1, -1, {model_.vocab, model_.hidden});
+    layer_ = -1;
+    norm("final_norm");
+    if (!model_.tied_head) need("lm_head", {model_.vocab, model_.hidden});
+    if (model_.head_bias) need("lm_head_bias", {model_.vocab});
   }
 
  private:
   void need(std::string_view role, Dims dims) { visit_(role, layer_, -1, std::move(dims)); }
+
+  void norm(const std::string& role) {
+    need(role, {model_.hidden});
+    if (model_.norm == NormKind::layer) need(role + "_bias", {model_.hidden});
+  }
 
   void attention() {
     const AttentionConfig& attention = model_.attention;
     const int64_t d = model_.hidden;
     const int64_t q = attention.heads * attention.head_dim;
     const int64_t kv = attention.kv_heads * attention.head_dim;
-    need("attn_norm", {d});
+    norm("attn_norm");
     if (attention.latent) return latent_attention(attention, *attention.latent);
     need("q", {q, d});
     need("k", {kv, d});
@@ -52,7 +59,7 @@ class Walk {
     }
     if (attention.o_bias) need("o_bias", {d});
     if (attention.sinks) need("sinks", {attention.heads});
-    if (attention.qk_norm == QkNormWidth::none) return;
+    if (attention.qk_norm == QkNormWidth::none || attention.qk_norm == QkNormWidth::l2) return;
     bool full = attention.qk_norm == QkNormWidth::full;
     need("q_norm", {full ? q : attention.head_dim});
     need("k_norm", {full ? kv : attention.head_dim});

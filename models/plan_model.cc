@@ -153,7 +153,7 @@ class Planner {
   template <class Binding>
   void add_ports(const std::vector<Binding>& own, std::vector<Binding>& all) const {
     for (Binding binding : own) {
-      binding.port = port_among_layers(binding.port, layer_, config().window);
+      binding.port = port_among_layers(binding.port, layer_, config());
       if (std::find(all.begin(), all.end(), binding) == all.end()) all.push_back(binding);
     }
   }
@@ -168,11 +168,14 @@ class Planner {
 
   // What a layer's attention reads and stores besides the residual stream.
   void bind_attention(Step& step) const {
-    if (model_.attention.rope.style != RopeStyle::none) {
+    if (rotates(model_, config())) {
       step.inputs.push_back({"rope_cos", SourceKind::rope_cos});
       step.inputs.push_back({"rope_sin", SourceKind::rope_sin});
     }
-    step.inputs.push_back({kMaskPort, SourceKind::attn_mask, {}, config().window});
+    if (scales_queries(model_, config()))
+      step.inputs.push_back({kQueryScalePort, SourceKind::query_scale});
+    step.inputs.push_back(
+        {kMaskPort, SourceKind::attn_mask, {}, config().window, -1, config().chunk});
     if (options_.cache == CacheForm::blend) {
       step.inputs.push_back({"kv_write_mask", SourceKind::kv_write_mask});
       return;

@@ -91,7 +91,8 @@ class Reporter {
     report_.embedding_bytes = plan_.model.vocab * plan_.model.hidden * element;
     const RopeConfig& rope = plan_.model.attention.rope;
     if (rope.style != RopeStyle::none)
-      report_.rope_bytes = plan_.build.context * rope.dims * element;
+      report_.rope_bytes =
+          plan_.build.context * element * (rope.dims + (plan_.model.attention.temperature ? 1 : 0));
   }
 
   const Plan& plan_;

@@ -1,5 +1,7 @@
 #include "models/rope.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -57,9 +59,25 @@ std::vector<double> plain_frequencies(const RopeConfig& rope) {
   return frequencies;
 }
 
+const RopeFactors& factors_for(const RopeConfig& rope, int64_t context) {
+  return has_long_factors(rope, context) ? rope.long_factors : rope.short_factors;
+}
+
 }  // namespace
 
-std::vector<double> inverse_frequencies(const RopeConfig& rope) {
+bool has_long_factors(const RopeConfig& rope, int64_t context) {
+  return rope.scaling == RopeScaling::longrope &&
+         static_cast<double>(context) > rope.original_max_positions;
+}
+
+std::string describe_factors(const RopeConfig& rope, int64_t context) {
+  if (rope.scaling != RopeScaling::longrope) return {};
+  const bool far = has_long_factors(rope, context);
+  return fmt::format("{} factors (a context {} {} positions)", far ? "long" : "short",
+                     far ? "above" : "of at most", rope.original_max_positions);
+}
+
+std::vector<double> inverse_frequencies(const RopeConfig& rope, int64_t context) {
   std::vector<double> frequencies = plain_frequencies(rope);
   switch (rope.scaling) {
     case RopeScaling::none:
@@ -78,11 +96,16 @@ std::vector<double> inverse_frequencies(const RopeConfig& rope) {
       }
       break;
     }
+    case RopeScaling::longrope:
+      for (size_t i = 0; i < frequencies.size(); ++i)
+        frequencies[i] /= factors_for(rope, context).of[i];
+      break;
   }
   return frequencies;
 }
 
-double rope_amplitude(const RopeConfig& rope) {
+double rope_amplitude(const RopeConfig& rope, int64_t context) {
+  if (rope.scaling == RopeScaling::longrope) return factors_for(rope, context).amplitude;
   if (rope.scaling != RopeScaling::yarn) return 1;
   if (rope.attention_factor) return *rope.attention_factor;
   if (rope.mscale.value_or(0) != 0 && rope.mscale_all_dim.value_or(0) != 0)
@@ -96,9 +119,14 @@ double rope_score_scale(const RopeConfig& rope) {
   return mscale * mscale;
 }
 
+double query_scale(const QueryTemperature& temperature, int64_t position) {
+  const double steps = std::floor(static_cast<double>(position + 1) / temperature.step);
+  return 1 + temperature.scale * std::log1p(steps);
+}
+
 RopeTable rope_table(const RopeConfig& rope, int64_t positions) {
-  std::vector<double> frequencies = inverse_frequencies(rope);
-  double amplitude = rope_amplitude(rope);
+  std::vector<double> frequencies = inverse_frequencies(rope, positions);
+  double amplitude = rope_amplitude(rope, positions);
   RopeTable table{positions, static_cast<int64_t>(frequencies.size()), {}, {}};
   table.cos.reserve(static_cast<size_t>(positions) * frequencies.size());
   table.sin.reserve(table.cos.capacity());

@@ -21,6 +21,8 @@ struct ShardScope {
   const ModelConfig& model() const { return plan.model; }
   const BuildOptions& options() const { return plan.build; }
 
+  const LayerConfig& layer() const { return model().layers[static_cast<size_t>(decl.layer)]; }
+
   Type token_type_of(int64_t channels) const {
     return token_type(options().dtype, options().layout, channels, tokens);
   }
@@ -37,6 +39,8 @@ struct ShardScope {
   ValueId rms_norm(ValueId x, std::string_view role, const std::string& name) {
     return rms_norm(x, role, name, model().norm_eps);
   }
+  // The norm of the model's kind, whose bias where it has one is that of the role ROLE_bias.
+  ValueId norm(ValueId x, const std::string& role);
   // residual + residual_scale · part
   ValueId add_residual(ValueId residual, ValueId part, const std::string& name);
   // `bias_role` may be empty: no bias.

@@ -31,12 +31,24 @@ struct Bank {
   }
 };
 
+// What the down projection is applied to, as a grid of experts and their inner channels.
+ValueId routed_product(Builder& b, const Bank& bank, const ChannelGrid& grid, ValueId gate,
+                       ValueId up, ValueId weight) {
+  const Activation activation = bank.moe.activation;
+  auto by_expert = [&](ValueId joined) {
+    return grid.split(joined, bank.size, channels_of(b.type(joined)) / bank.size);
+  };
+  if (bank.moe.weight_on == RoutedWeight::output)
+    return apply_routing(b, by_expert(gated_product(b, activation, gate, up)), weight);
+  ValueId gates = by_expert(gate), ups = by_expert(up);
+  return product_of_routed(b, activation, gates, ups, weight);
+}
+
 ValueId bank_output(Builder& b, const Bank& bank) {
   ValueId x = bank.operands[0];
   ValueId gates = b.concat(bank.weights(kGate), 0, "gates.weight");
   ValueId ups = b.concat(bank.weights(kUp), 0, "ups.weight");
   ValueId downs = b.concat(bank.weights(kDown), 1, "downs.weight");
-  const int64_t inner = b.type(gates).dims[0] / bank.size;
   ValueId gate_bias, up_bias;
   if (bank.has_biases()) {
     gate_bias = b.concat(bank.biases(kGate), 0, "gates.bias");
@@ -44,13 +56,11 @@ ValueId bank_output(Builder& b, const Bank& bank) {
   }
   ValueId gate = biased_linear(b, x, gates, gate_bias, "gates");
   ValueId up = biased_linear(b, x, ups, up_bias, "ups");
-  ValueId hidden = gated_product(b, bank.moe.activation, gate, up);
 
   const ChannelGrid grid(b, x);
   ValueId routing = b.slice(bank.operands[1], kChannelAxis, bank.moe.first_expert + bank.begin,
                             bank.size, "routing");
-  ValueId by_expert = grid.split(hidden, bank.size, inner);
-  ValueId routed = apply_routing(b, by_expert, grid.split(routing, bank.size, 1));
+  ValueId routed = routed_product(b, bank, grid, gate, up, grid.split(routing, bank.size, 1));
   ValueId out = b.linear(grid.join(routed), downs, "out");
   return bank.has_biases() ? b.add(out, routed_biases(b, routing, bank.biases(kDown))) : out;
 }

@@ -44,6 +44,16 @@ ValueId apply_routing(Builder& b, ValueId hidden, ValueId weight) {
                   "guarded");
 }
 
+ValueId product_of_routed(Builder& b, Activation activation, ValueId gate, ValueId up,
+                          ValueId weight) {
+  auto routed = [&](ValueId part, std::string name) {
+    Builder::NameScope scope(b, std::move(name));
+    return apply_routing(b, part, weight);
+  };
+  ValueId routed_gate = routed(gate, "gate"), routed_up = routed(up, "up");
+  return gated_product(b, activation, routed_gate, routed_up);
+}
+
 ValueId sum_terms(Builder& b, std::vector<ValueId> terms, SumForm form) {
   while (terms.size() > 1) {
     std::vector<ValueId> sums;

@@ -19,6 +19,11 @@ ValueId gated_product(Builder& b, Activation activation, ValueId gate, ValueId u
 // weight is 0, whatever hidden is.
 ValueId apply_routing(Builder& b, ValueId hidden, ValueId weight);
 
+// gated_product of an expert whose input is multiplied by the routing weight: gate and up, which
+// are linear in it, are instead, as apply_routing does it.
+ValueId product_of_routed(Builder& b, Activation activation, ValueId gate, ValueId up,
+                          ValueId weight);
+
 // Σ_e routing[e] · biases[e] over token channels: routing has one channel for each bias [d].
 ValueId routed_biases(Builder& b, ValueId routing, const std::vector<ValueId>& biases);
 

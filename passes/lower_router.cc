@@ -14,31 +14,35 @@ class RouterLowering {
   RouterLowering(Builder& b, const Router& op, RoutingForm form) : b_(b), op_(op), form_(form) {}
 
   ValueId lower(ValueId logits, ValueId choice_bias) {
-    ValueId scores = score(logits);
-    ValueId weights;
-    if (!is_exact(form_)) {
-      const bool raw = op_.score == Score::softmax_selected;
-      weights = raw ? b_.softmax(logits, kChannelAxis, "scores") : scores;
-    } else {
-      ValueId mask = choose(scores, choice_bias);
-      weights = op_.score == Score::softmax_selected ? softmax_of_chosen(logits, mask)
-                                                     : b_.mul(scores, mask, "chosen");
-    }
-    return scaled(renormalised(weights));
+    return scaled(renormalised(is_exact(form_) ? chosen(logits, choice_bias) : scores(logits)));
   }
 
  private:
-  // What experts are chosen by. softmax_selected goes by the logits: they have the softmax's order.
-  ValueId score(ValueId logits) {
+  // Of all experts.
+  ValueId scores(ValueId logits) {
+    if (op_.score == Score::sigmoid || op_.score == Score::sigmoid_selected)
+      return b_.unary(UnaryFn::sigmoid, logits, "scores");
+    return b_.softmax(logits, kChannelAxis, "scores");
+  }
+
+  // The scores of the chosen experts, 0 for all others.
+  ValueId chosen(ValueId logits, ValueId choice_bias) {
     switch (op_.score) {
       case Score::softmax:
-        return b_.softmax(logits, kChannelAxis, "scores");
-      case Score::sigmoid:
-        return b_.unary(UnaryFn::sigmoid, logits, "scores");
+      case Score::sigmoid: {
+        ValueId all = scores(logits);
+        return b_.mul(all, choose(all, choice_bias), "chosen");
+      }
       case Score::softmax_selected:
+        return softmax_of_chosen(logits, choose(logits, choice_bias));
+      case Score::sigmoid_selected: {
+        ValueId mask = choose(logits, choice_bias);
+        return b_.mul(scores(logits), mask, "chosen");
+      }
+      case Score::sparsemixer:
         break;
     }
-    return logits;
+    return mix_of_picks(logits);
   }
 
   ValueId choose(ValueId scores, ValueId choice_bias) {
@@ -82,6 +86,35 @@ class RouterLowering {
   ValueId softmax_of_chosen(ValueId logits, ValueId mask) {
     return b_.softmax(b_.add(logits, excluded_penalty(mask), "chosen_logits"), kChannelAxis,
                       "chosen");
+  }
+
+  // Two picks, each with its share of the softmax over the logits near it.
+  ValueId mix_of_picks(ValueId logits) {
+    ValueId picked = choose_pick(logits, "first");
+    ValueId first = b_.mul(softmax_near(logits, logits, {}), picked, "first.weight");
+    ValueId left = b_.sub(logits, b_.mul(picked, b_.scalar_like(logits, kKnockOut)), "left");
+    ValueId second_pick = choose_pick(left, "second");
+    ValueId second = b_.mul(softmax_near(logits, left, picked), second_pick, "second.weight");
+    return b_.add(first, second, "chosen");
+  }
+
+  ValueId choose_pick(ValueId left, std::string name) {
+    Builder::NameScope scope(b_, std::move(name));
+    return choose_top(b_, form_, left, 1);
+  }
+
+  // The softmax over the logits near the largest of those that are `left`: not over `gone`, which
+  // may be invalid. |z| is at most the largest or it is -z.
+  ValueId softmax_near(ValueId logits, ValueId left, ValueId gone) {
+    ValueId top = b_.reduce(ReduceFn::max, left, kChannelAxis, "top");
+    ValueId negated = b_.sub(b_.scalar_like(logits, 0), logits);
+    ValueId magnitude = b_.binary(BinaryFn::max, negated, top, "magnitude");
+    ValueId reach = b_.mul(magnitude, b_.scalar_like(logits, 2 * op_.eps), "reach");
+    ValueId far = b_.compare(CompareFn::less, reach, b_.sub(top, logits, "behind"));
+    ValueId excluded = b_.cast(far, b_.type(logits).dtype, "far");
+    if (gone.valid()) excluded = b_.binary(BinaryFn::max, excluded, gone, "excluded");
+    ValueId penalty = b_.mul(excluded, b_.scalar_like(logits, -kKnockOut), "penalty");
+    return b_.softmax(b_.add(logits, penalty, "near_logits"), kChannelAxis, "near");
   }
 
   ValueId renormalised(ValueId weights) {

@@ -16,9 +16,9 @@ namespace moec {
 //       routing = w / reduce_sum w
 //
 // Exact for every form but full_softmax, which keeps all experts and leaves the note
-// "routing.inexact". Limits of the exact forms: scores + bias (the logits, for softmax_selected;
-// the sums of two, for top2_sum) lie in ±kMaxSelectionScore, and there are no more experts than the
-// element type counts exactly ("routing.too_many_experts").
+// "routing.inexact". Limits of the exact forms: scores + bias (the logits, for softmax_selected,
+// sigmoid_selected and sparsemixer; the sums of two, for top2_sum) lie in ±kMaxSelectionScore, and
+// there are no more experts than the element type counts exactly ("routing.too_many_experts").
 Result<Shard> lower_router(const Shard& shard, PassContext& context);
 
 // Beyond any difference of two selection scores, and finite in f16.
@@ -45,7 +45,8 @@ Result<Shard> lower_attention(const Shard& shard, PassContext& context);
 //       moe = out_0 + out_1 + …
 //
 // The routing weight is applied before `down` (linear, so the same value), where it keeps f16 in
-// range. Below f32 a select guards the product, because 0 · inf is NaN.
+// range; with weight_on input to gate and up, h = silu(gate · routing_e) · (up · routing_e). Below
+// f32 a select guards the products, because 0 · inf is NaN.
 Result<Shard> unroll_experts(const Shard& shard, PassContext& context);
 
 // All experts at once: the weights of one role joined, `down` along its inputs, so that its

@@ -17,7 +17,9 @@ ValueId expert(Builder& b, const SoftMoe& moe, const std::vector<ValueId>& opera
   ValueId gate = biased_linear(b, operands[0], weights[0], gate_bias, "gate");
   ValueId up = biased_linear(b, operands[0], weights[1], up_bias, "up");
   ValueId routing = b.slice(operands[1], kChannelAxis, number, 1, "routing");
-  ValueId hidden = apply_routing(b, gated_product(b, moe.activation, gate, up), routing);
+  ValueId hidden = moe.weight_on == RoutedWeight::output
+                       ? apply_routing(b, gated_product(b, moe.activation, gate, up), routing)
+                       : product_of_routed(b, moe.activation, gate, up, routing);
   return b.linear(hidden, weights[2], "out");
 }
 

@@ -70,7 +70,7 @@ class Runner:
                 self.folder / path, self.session_options, providers=["CPUExecutionProvider"])
         return self.sessions[path]
 
-    def attention_mask(self, port, window):
+    def attention_mask(self, port, window, chunk):
         """0 where a token may see a key. Keys: the S cache rows, then the new tokens."""
         tokens, keys = port["dims"][2:]
         context = keys - tokens
@@ -81,6 +81,8 @@ class Runner:
         seen = (is_new | (slot < self.position)) & (at <= query)
         if window > 0:
             seen &= at > query - window
+        if chunk > 0:
+            seen &= at // chunk == query // chunk
         mask = np.where(seen, 0, self.manifest["masked_value"])
         return mask.astype(DTYPES[port["dtype"]]).reshape(port["dims"])
 
@@ -88,11 +90,13 @@ class Runner:
         source = binding["source"]
         if source == "edge":
             return pack(edges[binding["edge"]], port)
-        if source in ("rope_cos", "rope_sin"):
+        if source in ("rope_cos", "rope_sin", "query_scale"):
             rows = self.rope[self.position : self.position + count]
-            return pack(np.split(rows, 2, axis=1)[source == "rope_sin"], port)
+            width = rows.shape[1] // 2
+            part = ("rope_cos", "rope_sin", "query_scale").index(source)
+            return pack(rows[:, part * width : (part + 1) * width], port)
         if source == "attn_mask":
-            return self.attention_mask(port, binding["window"])
+            return self.attention_mask(port, binding["window"], binding["chunk"])
         if source in ("k_cache", "v_cache"):
             return self.caches[binding["layer"], source[0]]
         raise ValueError(f"the manifest asks for an input from '{source}'")

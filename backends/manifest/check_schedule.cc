@@ -86,7 +86,7 @@ class Walk {
     if (binding.source == SourceKind::edge) return read(binding.edge, port, shard);
     if (reads_cache(binding.source))
       take_cache(enum_name(binding.source), binding.layer, port, shard);
-    std::optional<Dims> dims = dims_of(binding);
+    std::optional<Dims> dims = dims_of(binding, port);
     if (findings_.require(dims.has_value(), "manifest.type", shard.name,
                           "the port {} reads {}, which the manifest does not have", port.name,
                           enum_name(binding.source)))
@@ -142,13 +142,16 @@ class Walk {
                       layer);
   }
 
-  std::optional<Dims> dims_of(const InputBinding& binding) const {
+  std::optional<Dims> dims_of(const InputBinding& binding, const Port& port) const {
     const int64_t pages = manifest_.build.cache_pages;
     switch (binding.source) {
       case SourceKind::rope_cos:
       case SourceKind::rope_sin:
         if (!manifest_.rope) return std::nullopt;
-        return Dims{tokens_, manifest_.rope->table.columns / 2};
+        return Dims{tokens_, manifest_.rope->width()};
+      case SourceKind::query_scale:
+        if (!manifest_.rope || !manifest_.rope->query_scale) return std::nullopt;
+        return token_type(port.dtype, port.layout, 1, tokens_).dims;
       case SourceKind::attn_mask:
         return Dims{pages, 1, tokens_, keys() / pages};
       case SourceKind::kv_write_mask:

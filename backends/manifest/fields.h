@@ -61,6 +61,7 @@ void each_field(Is<TableFile> auto& self, auto&& f) {
 void each_field(Is<RopeTable> auto& self, auto&& f) {
   f("table", self.table);
   f("style", self.style);
+  f("query_scale", self.query_scale);
 }
 
 void each_field(Is<Cache> auto& self, auto&& f) {
@@ -151,6 +152,7 @@ void each_field(Is<InputBinding> auto& self, auto&& f) {
   f("edge", self.edge);
   f("window", self.window);
   f("layer", self.layer);
+  f("chunk", self.chunk);
 }
 
 void each_field(Is<OutputBinding> auto& self, auto&& f) {

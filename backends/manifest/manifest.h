@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Raised when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 6;
+inline constexpr int64_t kSchemaVersion = 7;
 
 struct Tool {
   std::string name, version;
@@ -75,6 +75,8 @@ struct TableFile {
 struct RopeTable {
   TableFile table;
   RopeStyle style = RopeStyle::half;
+  bool query_scale = false;
+  int64_t width() const { return table.columns / 2; }  // of cosines, and of sines
   bool operator==(const RopeTable&) const = default;
 };
 

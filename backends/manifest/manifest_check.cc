@@ -62,8 +62,10 @@ void check_tables(const Manifest& manifest, Findings& findings) {
   if (!manifest.rope) return;
   const TableFile& rope = manifest.rope->table;
   check_table(rope, "rope", findings);
-  findings.require(rope.columns % 2 == 0, "manifest.table", {},
-                   "rope has {} columns, which are not halves of cosines and sines", rope.columns);
+  const int64_t scales = manifest.rope->query_scale ? 1 : 0;
+  findings.require(rope.columns == 2 * manifest.rope->width() + scales, "manifest.table", {},
+                   "rope has {} columns, which are not halves of cosines and sines{}", rope.columns,
+                   scales == 1 ? " and the queries' scale" : "");
   findings.require(rope.rows >= manifest.build.context, "manifest.table", {},
                    "rope has {} positions for a context of {}", rope.rows, manifest.build.context);
 }

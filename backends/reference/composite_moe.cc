@@ -42,14 +42,22 @@ TokenRows gated_mlp(Activation activation, const TokenRows& x, Three weights, Th
   return project(*weights[2], bias(2), inner);
 }
 
-// An expert that was not chosen contributes nothing, whatever its output is.
-void add_weighted(TokenRows& sum, const TokenRows& y, const TokenRows& routing, int64_t expert) {
+// An expert that was not chosen contributes nothing, whatever its output is. `weigh`: the output
+// is multiplied by the routing weight.
+void add_chosen(TokenRows& sum, const TokenRows& y, const TokenRows& routing, int64_t expert,
+                bool weigh) {
   for (int64_t t = 0; t < sum.tokens; ++t) {
     const float weight = routing.row(t)[static_cast<size_t>(expert)];
     if (weight == 0) continue;
     for (size_t c = 0; c < static_cast<size_t>(sum.channels); ++c)
-      sum.row(t)[c] += weight * y.row(t)[c];
+      sum.row(t)[c] += weigh ? weight * y.row(t)[c] : y.row(t)[c];
   }
+}
+
+TokenRows weighted(TokenRows x, const TokenRows& routing, int64_t expert) {
+  for (int64_t t = 0; t < x.tokens; ++t)
+    for (float& value : x.row(t)) value *= routing.row(t)[static_cast<size_t>(expert)];
+  return x;
 }
 
 }  // namespace
@@ -73,9 +81,11 @@ Tensor eval(const SoftMoe& op, const Call& call) {
   for (int64_t e = 0; e < op.experts; ++e) {
     Three biases;
     if (op.has_biases(operands.size())) biases = operands.subspan(op.biases_at(e), 3);
-    const TokenRows y =
-        gated_mlp(op.activation, x, operands.subspan(SoftMoe::weights_at(e), 3), biases);
-    add_weighted(sum, y, routing, op.first_expert + e);
+    const int64_t number = op.first_expert + e;
+    const bool weigh_output = op.weight_on == RoutedWeight::output;
+    const TokenRows y = gated_mlp(op.activation, weigh_output ? x : weighted(x, routing, number),
+                                  operands.subspan(SoftMoe::weights_at(e), 3), biases);
+    add_chosen(sum, y, routing, number, weigh_output);
   }
   return tensor_of(sum, call.type());
 }

@@ -1,6 +1,7 @@
 // The router by its definition: scores, the experts that may be chosen, the chosen ones, their
 // weights; one token at a time.
 #include <algorithm>
+#include <cmath>
 
 #include "backends/reference/axis.h"
 #include "backends/reference/eval.h"
@@ -75,7 +76,30 @@ double divisor(const Router& op, const Floats& weights) {
   return 1;
 }
 
+// The share of logits[pick], the largest of those that are open, in the softmax over those near it.
+double share(std::span<const float> logits, const std::vector<bool>& open, size_t pick,
+             double eps) {
+  const double top = logits[pick];
+  double near = 0;
+  for (size_t j = 0; j < logits.size(); ++j)
+    if (const double z = logits[j]; open[j] && top - z <= 2 * eps * std::max(std::fabs(z), top))
+      near += std::exp(z - top);
+  return 1 / near;
+}
+
+void mix(const Router& op, std::span<float> logits) {
+  std::vector<bool> open(logits.size(), true);
+  Floats weights(logits.size(), 0.0f);
+  for (const int64_t pick : largest(line_of(logits), op.top_k)) {
+    const auto at = static_cast<size_t>(pick);
+    weights[at] = static_cast<float>(share(logits, open, at, op.eps) * op.scale);
+    open[at] = false;
+  }
+  std::copy(weights.begin(), weights.end(), logits.begin());
+}
+
 void route(const Router& op, std::span<float> logits, const Tensor* bias) {
+  if (op.score == Score::sparsemixer) return mix(op, logits);
   const Floats scores = scores_of(op.score, logits);
   Floats choices = scores;
   for (size_t e = 0; bias && e < choices.size(); ++e) choices[e] += bias->data[e];
@@ -83,6 +107,8 @@ void route(const Router& op, std::span<float> logits, const Tensor* bias) {
   Floats weights;
   for (int64_t e : chosen) weights.push_back(scores[static_cast<size_t>(e)]);
   if (op.score == Score::softmax_selected) softmax(line_of(weights), weights.data());
+  if (op.score == Score::sigmoid_selected)
+    for (float& weight : weights) weight = apply(UnaryFn::sigmoid, weight);
   const double by = divisor(op, weights);
   std::fill(logits.begin(), logits.end(), 0.0f);
   for (size_t i = 0; i < chosen.size(); ++i)

@@ -104,6 +104,9 @@ Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_p
   for (const ShardDecl& shard : plan.shards)
     if (shard.kind == ShardKind::mlp)
       return refuse(fmt::format("dense layers ({})", shard.name), "leave --compat out");
+  for (const LayerConfig& layer : plan.model.layers)
+    if (layer.chunk > 0 || !layer.rotated)
+      return refuse("attention in chunks and layers without rotation", "leave --compat out");
   return {};
 }
 

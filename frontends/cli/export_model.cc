@@ -25,6 +25,7 @@
 #include "models/first_layers.h"
 #include "models/plan_model.h"
 #include "models/plan_report.h"
+#include "models/rope.h"
 
 namespace moec {
 namespace {
@@ -131,6 +132,21 @@ void note_packaging(const ExportOptions& options, Diagnostics& notes) {
        {}});
 }
 
+// The reference turns from short to long factors when a text grows; shards have those of one
+// length.
+void note_rotation(const Plan& plan, Diagnostics& notes) {
+  const RopeConfig& rope = plan.model.attention.rope;
+  if (!has_long_factors(rope, plan.build.context)) return;
+  notes.push_back(
+      {Severity::note,
+       "export.long_factors",
+       fmt::format("the rotation has {}: texts that stay below are rotated by them too, "
+                   "other than in the reference",
+                   describe_factors(rope, plan.build.context)),
+       fmt::format("export with --context {} for such texts", rope.original_max_positions),
+       {}});
+}
+
 Status refuse_source_as_out(const ExportOptions& options) {
   std::error_code error;
   if (std::filesystem::equivalent(options.source, options.out, error))
@@ -196,6 +212,7 @@ Result<ExportSummary> export_model(const ExportOptions& options) {
               WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights, reading));
   MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, summary.notes));
   note_packaging(options, summary.notes);
+  note_rotation(plan, summary.notes);
   Manifest& manifest = summary.manifest = describe_plan(plan, options.passes);
   MOEC_ASSIGN(manifest.devices, assign_shards(options, plan));
   const OutNames names = options.ane_book ? ane_book_names(options.source) : OutNames();

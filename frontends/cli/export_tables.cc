@@ -68,6 +68,7 @@ Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& byt
 
 Result<manifest::RopeTable> export_rope(const ExportJob& job) {
   const RopeConfig& rope = job.plan.model.attention.rope;
+  const std::optional<QueryTemperature>& temperature = job.plan.model.attention.temperature;
   const DType dtype = job.plan.build.dtype;
   const RopeTable table = rope_table(rope, job.plan.build.context);
   auto write = [&](OutputFile& file) -> Status {
@@ -76,12 +77,15 @@ Result<manifest::RopeTable> export_rope(const ExportJob& job) {
       for (const std::vector<float>* half : {&table.cos, &table.sin})
         for (int64_t i = 0; i < table.width; ++i)
           append(row, (*half)[static_cast<size_t>(position * table.width + i)], dtype);
+      if (temperature) append(row, static_cast<float>(query_scale(*temperature, position)), dtype);
       MOEC_TRY(file.write(row));
     }
     return {};
   };
   MOEC_ASSIGN(manifest::FileRef ref, export_table(job, job.names.rope, 0, write));
-  return manifest::RopeTable{{std::move(ref), dtype, table.positions, 2 * table.width}, rope.style};
+  const int64_t columns = 2 * table.width + (temperature ? 1 : 0);
+  return manifest::RopeTable{
+      {std::move(ref), dtype, table.positions, columns}, rope.style, temperature.has_value()};
 }
 
 }  // namespace moec

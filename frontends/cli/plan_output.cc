@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/join_layers.h"
+#include "models/rope.h"
 
 namespace moec {
 namespace {
@@ -144,6 +145,8 @@ void print_plan(const PlanOutput& output) {
              enum_name(report.storage), fmt::join(build.tokens, " "), build.context);
   if (model.stored.coding != WeightCoding::plain)
     fmt::print("{}\n\n", describe_storage(model.stored));
+  const std::string factors = describe_factors(model.attention.rope, build.context);
+  if (!factors.empty()) fmt::print("rotation: {}\n\n", factors);
   print_kinds(report);
   fmt::print("\n");
   print_cuts(output);
@@ -178,6 +181,9 @@ ordered_json plan_json(const PlanOutput& output) {
                          {"host_routed", to_json(report.host_routed)},
                          {"ideal_sparse", to_json(report.sparse)}}},
                        {"memory", memory_json(report)}};
+  const RopeConfig& rope = output.plan.model.attention.rope;
+  if (rope.scaling == RopeScaling::longrope)
+    json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";
   if (output.resident) json["resident"] = to_json(*output.resident);
   return json;
 }

@@ -48,7 +48,7 @@ struct Session::Impl {
   int64_t skipped = 0;
 
   Result<Executor*> executor(const manifest::Shard& shard, size_t width);
-  Result<Rows> rope_rows(const Chunk& chunk, bool sines);
+  Result<Rows> rope_rows(const Chunk& chunk, SourceKind source);
   Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk);
   void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,
                    Chunk& chunk);
@@ -110,11 +110,15 @@ Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t w
   return &found->second;
 }
 
-Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, bool sines) {
-  Rows rows{manifest.rope->table.columns / 2, {}};
+Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, SourceKind source) {
+  const int64_t width = manifest.rope->width();
+  Rows rows{source == SourceKind::query_scale ? 1 : width, {}};
+  const int64_t first = source == SourceKind::rope_cos   ? 0
+                        : source == SourceKind::rope_sin ? width
+                                                         : 2 * width;
   for (int64_t t = 0; t < chunk.count; ++t) {
     MOEC_ASSIGN(std::vector<float> row, read_row(*rope, chunk.position + t));
-    auto begin = row.begin() + (sines ? rows.columns : 0);
+    auto begin = row.begin() + first;
     rows.data.insert(rows.data.end(), begin, begin + rows.columns);
   }
   return rows;
@@ -126,13 +130,14 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
     case SourceKind::edge:
       return pack_rows(port, chunk.edges.at(binding.edge));
     case SourceKind::rope_cos:
-    case SourceKind::rope_sin: {
-      MOEC_ASSIGN(Rows rows, rope_rows(chunk, binding.source == SourceKind::rope_sin));
+    case SourceKind::rope_sin:
+    case SourceKind::query_scale: {
+      MOEC_ASSIGN(Rows rows, rope_rows(chunk, binding.source));
       return pack_rows(port, rows);
     }
     case SourceKind::attn_mask:
       return attention_mask(port, manifest.build.cache, manifest.build.context, chunk.position,
-                            binding.window, manifest.masked_value);
+                            binding, manifest.masked_value);
     case SourceKind::kv_write_mask:
       return write_mask(port, chunk.position, chunk.count);
     case SourceKind::k_cache:

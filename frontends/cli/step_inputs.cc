@@ -46,7 +46,8 @@ Rows unpack_rows(const Tensor& tensor, int64_t count) {
 }
 
 Tensor attention_mask(const manifest::Port& port, CacheForm cache, int64_t context,
-                      int64_t position, int64_t window, double masked_value) {
+                      int64_t position, const InputBinding& binding, double masked_value) {
+  const int64_t window = binding.window, chunk = binding.chunk;
   Tensor mask = zeros(port);
   const int64_t pages = port.dims[0], tokens = port.dims[2], rows = port.dims[3];
   for (int64_t t = 0; t < tokens; ++t) {
@@ -57,7 +58,8 @@ Tensor attention_mask(const manifest::Port& port, CacheForm cache, int64_t conte
       const bool is_new = cache == CacheForm::append ? key >= context : key >= position;
       const int64_t at = cache == CacheForm::append && is_new ? position + key - context : key;
       const bool filled = is_new || key < position;
-      const bool seen = filled && at <= query && (window == 0 || at > query - window);
+      const bool seen = filled && at <= query && (window == 0 || at > query - window) &&
+                        (chunk == 0 || at / chunk == query / chunk);
       const int64_t index = (key / rows * tokens + t) * rows + key % rows;
       if (!seen) mask.data[static_cast<size_t>(index)] = static_cast<float>(masked_value);
     }

@@ -14,7 +14,7 @@ Rows unpack_rows(const Tensor& tensor, int64_t count);
 
 // attn_mask and kv_write_mask, as manifest.fbs defines them.
 Tensor attention_mask(const manifest::Port& port, CacheForm cache, int64_t context,
-                      int64_t position, int64_t window, double masked_value);
+                      int64_t position, const InputBinding& binding, double masked_value);
 Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count);
 
 // A cache [kv_heads, S, head_dim] as a port takes it, in pages or whole, and `count` rows of each

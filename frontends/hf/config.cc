@@ -52,6 +52,18 @@ void read_latent(ConfigReader& reader, AttentionConfig& attention) {
   attention.latent = latent;
 }
 
+std::optional<QueryTemperature> read_temperature(ConfigReader& reader) {
+  const QueryTemperature temperature{reader.number("temperature_scale", 0),
+                                     reader.number("temperature_step", 1)};
+  // Configs of 2025 say 4 where later ones say true.
+  const JsonValue* said = reader.at("use_temperature");
+  if (said != nullptr && said->integer() != nullptr) {
+    reader.key(reader.key_of("use_temperature"));
+    return *said->integer() != 0 ? std::optional(temperature) : std::nullopt;
+  }
+  return reader.boolean("use_temperature") ? std::optional(temperature) : std::nullopt;
+}
+
 AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   AttentionConfig attention;
   attention.heads = reader.integer("heads");
@@ -62,6 +74,7 @@ AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   attention.qkv_bias = reader.boolean("qkv_bias");
   attention.o_bias = reader.boolean("o_bias");
   if (reader.boolean("use_qk_norm", true)) attention.qk_norm = reader.family().axes.qk_norm;
+  attention.temperature = read_temperature(reader);
   attention.sinks = reader.boolean("sinks");
   attention.clip_qkv = reader.optional_number("clip_qkv");
   attention.rope = read_rope(reader, attention.head_dim, max_positions);
@@ -86,6 +99,7 @@ Router read_routing(ConfigReader& reader) {
   bool renorm = reader.boolean("renorm", true) && routing.score != Score::softmax_selected;
   routing.renorm = renorm ? axes.renorm : Renorm::none;
   routing.eps = renorm ? reader.number("renorm_eps", 0) : 0;
+  if (routing.score == Score::sparsemixer) routing.eps = reader.number("mixer_eps", 0);
   routing.scale = reader.number("routed_scale", 1);
   const int64_t groups = reader.integer("groups", 1), kept = reader.integer("groups_kept", 1);
   if (in_groups(reader)) {
@@ -104,6 +118,7 @@ MoeConfig read_moe(ConfigReader& reader) {
   moe.router_bias = reader.boolean("router_bias");
   moe.choice_bias = reader.boolean("choice_bias");
   moe.expert_biases = reader.boolean("expert_biases");
+  moe.weight_on = reader.family().axes.routed_weight;
   moe.gate_up_order = reader.family().axes.gate_up_order;
   SharedExpert shared = reader.family().axes.shared_expert;
   if (shared != SharedExpert::none) moe.shared_ff = reader.integer("shared_ff");
@@ -111,60 +126,108 @@ MoeConfig read_moe(ConfigReader& reader) {
   return moe;
 }
 
-// Which layers have experts.
+bool lists(const std::vector<int64_t>& values, int64_t value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// Which layers have experts, by the descriptor's rule or by the config's own list.
 void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
   const int64_t step = reader.integer("moe_step", 1), first = reader.integer("first_moe_layer", 0);
   const int64_t last = reader.optional_integer("last_moe_layer").value_or(-1);
   const std::vector<int64_t> dense = reader.integers("dense_layers");
+  const std::optional<std::vector<int64_t>> listed = reader.optional_integers("moe_layers");
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const auto layer = static_cast<int64_t>(i);
-    model.layers[i].moe = model.moe.experts > 0 && layer >= first && (last < 0 || layer <= last) &&
-                          (layer + reader.family().moe_offset) % step == 0 &&
-                          std::find(dense.begin(), dense.end(), layer) == dense.end();
+    const bool by_rule = layer >= first && (last < 0 || layer <= last) &&
+                         (layer + reader.family().moe_offset) % step == 0 && !lists(dense, layer);
+    model.layers[i].moe = model.moe.experts > 0 && (listed ? lists(*listed, layer) : by_rule);
   }
 }
 
-// Which layers slide, by the descriptor's rule or by the config's own list.
-std::vector<bool> sliding_layers(ConfigReader& reader, size_t layers, bool in_use) {
-  WindowRule rule = reader.family().axes.window;
-  const int64_t below = reader.integer("max_window_layers", 0);
-  std::vector<bool> sliding(layers, in_use && rule == WindowRule::all_layers);
-  if (in_use && rule == WindowRule::even_layers_below_max)
-    for (size_t i = 0; i < layers && static_cast<int64_t>(i) < below; i += 2) sliding[i] = true;
-  std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
-  if (!types) return sliding;
-  const JsonValue* at = reader.at("layer_types");
-  if (types->size() != layers) {
-    reader.error("hf.config.layer_types",
-                 fmt::format("\"layer_types\" has {} entries for {} layers", types->size(), layers),
-                 at);
-    return sliding;
+// Which layers the rotation acts in, by the descriptor's rule or by the config's own list of ones
+// and zeros.
+void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers) {
+  const int64_t step = reader.integer("unrotated_step", 0);
+  const std::vector<int64_t> listed = reader.integers("rotated_layers");
+  if (!listed.empty() && listed.size() != layers.size())
+    return reader.error("hf.config.layer_types",
+                        fmt::format("\"{}\" has {} entries for {} layers",
+                                    reader.key_of("rotated_layers"), listed.size(), layers.size()),
+                        reader.at("rotated_layers"));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const bool by_rule = step == 0 || (static_cast<int64_t>(i) + 1) % step != 0;
+    layers[i].rotated = listed.empty() ? by_rule : listed[i] != 0;
   }
-  for (size_t i = 0; i < layers; ++i) {
-    sliding[i] = (*types)[i] == "sliding_attention";
-    if (!sliding[i] && (*types)[i] != "full_attention")
+}
+
+// Which earlier keys a layer sees.
+enum class Sight : uint8_t { all, window, chunk };
+
+std::optional<Sight> parse_sight(const std::string& layer_type) {
+  if (layer_type == "full_attention") return Sight::all;
+  if (layer_type == "sliding_attention") return Sight::window;
+  if (layer_type == "chunked_attention") return Sight::chunk;
+  return std::nullopt;
+}
+
+// By the descriptor's rule: chunks are those of layers that rotate.
+std::vector<Sight> usual_sights(ConfigReader& reader, const std::vector<LayerConfig>& layers,
+                                bool window, bool chunk) {
+  const WindowRule rule = reader.family().axes.window;
+  const int64_t below = reader.integer("max_window_layers", 0);
+  std::vector<Sight> sights(layers.size(), Sight::all);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const bool even_below = i % 2 == 0 && static_cast<int64_t>(i) < below;
+    if (window && (rule == WindowRule::all_layers ||
+                   (rule == WindowRule::even_layers_below_max && even_below)))
+      sights[i] = Sight::window;
+    else if (chunk && layers[i].rotated)
+      sights[i] = Sight::chunk;
+  }
+  return sights;
+}
+
+// By the config's own list, where it has one.
+void read_layer_types(ConfigReader& reader, std::vector<Sight>& sights) {
+  std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
+  if (!types) return;
+  const JsonValue* at = reader.at("layer_types");
+  if (types->size() != sights.size())
+    return reader.error(
+        "hf.config.layer_types",
+        fmt::format("\"layer_types\" has {} entries for {} layers", types->size(), sights.size()),
+        at);
+  for (size_t i = 0; i < sights.size(); ++i) {
+    const std::optional<Sight> sight = parse_sight((*types)[i]);
+    if (!sight)
       reader.error("hf.config.unknown_layer_type",
                    fmt::format("unknown layer type \"{}\"; known: full_attention, "
-                               "sliding_attention",
+                               "sliding_attention, chunked_attention",
                                printable((*types)[i], 60)),
                    at);
+    sights[i] = sight.value_or(Sight::all);
   }
-  return sliding;
 }
 
-void read_windows(ConfigReader& reader, ModelConfig& model) {
+void read_sights(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const int64_t window = reader.optional_integer("window").value_or(0);
-  const bool in_use = reader.boolean("use_window", true) && window > 0;
-  std::vector<bool> sliding = sliding_layers(reader, model.layers.size(), in_use);
-  for (size_t i = 0; i < model.layers.size(); ++i) {
-    if (!sliding[i]) continue;
-    model.layers[i].window = window;
-    if (!in_use)
+  const int64_t chunk = reader.optional_integer("chunk").value_or(0);
+  const bool window_in_use = reader.boolean("use_window", true) && window > 0;
+  std::vector<Sight> sights = usual_sights(reader, layers, window_in_use, chunk > 0);
+  read_layer_types(reader, sights);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (sights[i] == Sight::window) layers[i].window = window;
+    if (sights[i] == Sight::chunk) layers[i].chunk = chunk;
+    if (sights[i] == Sight::window && !window_in_use)
       return reader.error("hf.config.window",
                           fmt::format("layer {} slides, but no window is in use", i),
                           reader.at("window"),
                           "Set sliding_window (and use_sliding_window), or make the layer "
                           "full_attention.");
+    if (sights[i] == Sight::chunk && chunk == 0)
+      return reader.error(
+          "hf.config.window", fmt::format("layer {} sees chunks, but their size is not given", i),
+          reader.at("chunk"), "Set attention_chunk_size, or make the layer full_attention.");
   }
 }
 
@@ -193,6 +256,7 @@ ModelConfig read_model(ConfigReader& reader) {
   model.hidden = reader.integer("hidden");
   model.vocab = reader.integer("vocab");
   model.max_positions = reader.integer("max_positions");
+  model.norm = reader.family().axes.norm;
   model.norm_eps = reader.number("norm_eps");
   model.embedding_scale = reader.number("embedding_scale", 1);
   model.residual_scale = reader.number("residual_scale", 1);
@@ -200,11 +264,13 @@ ModelConfig read_model(ConfigReader& reader) {
   model.activation = read_activation(reader);
   model.dense_ff = reader.optional_integer("dense_ff").value_or(0);
   model.tied_head = reader.boolean("tied_head");
+  model.head_bias = reader.boolean("head_bias");
   model.attention = read_attention(reader, model.max_positions);
   model.moe = read_moe(reader);
   model.layers.resize(static_cast<size_t>(reader.integer("layers")));
   read_moe_layers(reader, model);
-  read_windows(reader, model);
+  read_rotated_layers(reader, model.layers);
+  read_sights(reader, model.layers);
   model.stored = read_storage(reader);
   model.names = first_names(reader.family());
   // The sizes of each matrix, which the config tells as well.

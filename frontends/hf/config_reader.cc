@@ -224,9 +224,9 @@ std::string ConfigReader::name(std::string_view concept_name) {
   return {};
 }
 
-std::vector<int64_t> ConfigReader::integers(std::string_view concept_name) {
+std::optional<std::vector<int64_t>> ConfigReader::optional_integers(std::string_view concept_name) {
   std::optional<Found> found = lookup(concept_name);
-  if (!found || found->value == nullptr) return {};
+  if (!found || found->value == nullptr) return std::nullopt;
   std::vector<int64_t> values;
   bool good = found->value->array() != nullptr;
   if (good)

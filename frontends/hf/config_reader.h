@@ -26,10 +26,13 @@ class ConfigReader {
   double number(std::string_view concept_name, double otherwise = 0);
   bool boolean(std::string_view concept_name, bool otherwise = false);
   std::string name(std::string_view concept_name);
-  std::vector<int64_t> integers(std::string_view concept_name);
+  std::vector<int64_t> integers(std::string_view concept_name) {
+    return optional_integers(concept_name).value_or(std::vector<int64_t>());
+  }
   // Nothing where the concept is unset.
   std::optional<int64_t> optional_integer(std::string_view concept_name);
   std::optional<double> optional_number(std::string_view concept_name);
+  std::optional<std::vector<int64_t>> optional_integers(std::string_view concept_name);
   std::optional<std::vector<std::string>> optional_names(std::string_view concept_name);
 
   // The first alias of a concept, or its name: for messages.

@@ -28,6 +28,10 @@ const std::vector<RopeType>& rope_types() {
        RopeScaling::yarn,
        {"factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow",
         "mscale", "mscale_all_dim", "truncate"}},
+      {"longrope",
+       RopeScaling::longrope,
+       {"short_factor", "long_factor", "short_mscale", "long_mscale",
+        "original_max_position_embeddings"}},
       // What else such configs carry is not read by the reference.
       {"dynamic",
        RopeScaling::none,
@@ -163,10 +167,42 @@ class RopeReader {
     rope_.original_max_positions =
         number("original_max_position_embeddings").value_or(static_cast<double>(max_positions_));
     if (rope_.scaling == RopeScaling::yarn) return read_yarn();
+    if (rope_.scaling == RopeScaling::longrope) return read_longrope();
     rope_.factor = needed("factor");
     if (rope_.scaling != RopeScaling::llama3) return;
     rope_.low_freq_factor = needed("low_freq_factor");
     rope_.high_freq_factor = needed("high_freq_factor");
+  }
+
+  void read_longrope() {
+    rope_.original_max_positions = original_positions();
+    rope_.short_factors = {numbers("short_factor"), needed("short_mscale")};
+    rope_.long_factors = {numbers("long_factor"), needed("long_mscale")};
+  }
+
+  // Both places may give the length; then they must agree.
+  double original_positions() {
+    const std::optional<double> inside = number("original_max_position_embeddings");
+    const std::optional<int64_t> outside = reader_.optional_integer("original_positions");
+    if (inside && outside && *inside != static_cast<double>(*outside))
+      reader_.error("hf.config.conflict",
+                    fmt::format("\"{}\" is {}, and inside \"{}\" it is {}",
+                                reader_.key_of("original_positions"), *outside, name_, *inside),
+                    reader_.at("original_positions"), "Remove the wrong one.");
+    return inside.value_or(static_cast<double>(outside.value_or(max_positions_)));
+  }
+
+  std::vector<double> numbers(std::string_view name) {
+    const JsonValue* list = field(name);
+    std::vector<double> values;
+    if (list != nullptr && list->array() != nullptr)
+      for (const JsonValue& item : *list->array())
+        if (const std::optional<double> value = item.number()) values.push_back(*value);
+    if (list == nullptr || list->array() == nullptr || values.size() != list->array()->size())
+      reader_.error("hf.config.type",
+                    fmt::format("\"{}.{}\" must be a list of numbers", name_, name),
+                    list == nullptr ? object_ : list);
+    return values;
   }
 
   // By a fixed alpha. Without one the base depends on the length of the text, which a static shard

@@ -104,6 +104,14 @@ const Fault kFaults[] = {
      "embedding needs 160 bytes for 10 rows by 8 columns of f16, its file has 159"},
     {"table_size", [](Manifest& m) { m.rope->table.rows = kHuge; }, "manifest.table", "rope is"},
     {"table_vocab", [](Manifest& m) { m.model.vocab = 11; }, "manifest.table", "embedding is 10"},
+    {"rope_columns",
+     [](Manifest& m) {
+       m.rope->table.columns -= 1;
+       m.rope->table.file.bytes -= 64 * 2;
+     },
+     "manifest.table", "which are not halves of cosines and sines"},
+    {"rope_scale", [](Manifest& m) { m.rope->query_scale = true; }, "manifest.table",
+     "halves of cosines and sines and the queries' scale"},
     {"rope_short", [](Manifest& m) { m.build.context = 65; }, "manifest.table",
      "rope has 64 positions for a context of 65"},
     {"shard_twice", [](Manifest& m) { m.shards[1].name = m.shards[0].name; }, "manifest.name",

@@ -138,6 +138,15 @@ TEST_P(ReferenceComposites, BiasesOfExperts) {
 
 // ---- Router ------------------------------------------------------------------------------------
 
+// silu is not linear: the weight on the input is not that on the output.
+TEST_P(ReferenceComposites, SoftMoeWithTheWeightOnTheInput) {
+  const Tensor x = tokens(GetParam(), 1, 1, {4}), routing = tokens(GetParam(), 1, 2, {0.5f, 0});
+  const Tensor one = plain({1, 1}, {1}), three = plain({1, 1}, {3});
+  const std::vector<Tensor> operands = {x, routing, one, three, one, one, one, one};
+  const SoftMoe op{.experts = 2, .weight_on = RoutedWeight::input};
+  expect_near(rows_in(run_op(op, operands)[0]), {2 * sigmoid(2) * 6});
+}
+
 std::vector<float> route(Layout layout, const Router& op, const std::vector<float>& logits,
                          const std::vector<float>& bias = {}) {
   const auto experts = static_cast<int64_t>(logits.size());
@@ -172,6 +181,23 @@ TEST_P(ReferenceComposites, RouterSoftmaxOfTheSelected) {
   const double big = 1 / (1 + std::exp(-1.0));
   expect_near(route(GetParam(), {.score = Score::softmax_selected, .top_k = 2}, {1, 3, 2, -4}),
               {0, big, 1 - big, 0});
+}
+
+TEST_P(ReferenceComposites, RouterSigmoidOfTheSelected) {
+  const Router op{.score = Score::sigmoid_selected, .top_k = 1};
+  // Both sigmoids are 1 in f32; the logits still differ.
+  expect_near(route(GetParam(), op, {30, 40, -4}), {0, 1, 0});
+  expect_near(route(GetParam(), op, {0.5f, -1, 0}, {0, 3, 0}), {0, sigmoid(-1), 0});
+}
+
+// Of 4, 3.9, 1 and -4 the first is picked: 3.9 is near it, the others are not. Then 3.9 is alone.
+TEST_P(ReferenceComposites, RouterSparsemixer) {
+  Router op{.score = Score::sparsemixer, .top_k = 2, .eps = 0.0125};
+  expect_near(route(GetParam(), op, {4, 1, 3.9f, -4}), {sigmoid(0.1), 0, 1, 0});
+  // 2 · 0.5 · |-4| reaches 4 below the largest, 0 to the second pick.
+  op.eps = 0.5;
+  const double far = std::exp(-4) + std::exp(-8);
+  expect_near(route(GetParam(), op, {0, -4, -8}), {1 / (1 + far), 1 / (1 + std::exp(-4)), 0});
 }
 
 // The bias chooses, but is not in the weight.

@@ -335,7 +335,8 @@ class RandomShard {
   void add_router() {
     Router op;
     op.score = any_enum<Score>();
-    const bool plain = op.score == Score::softmax_selected;
+    const bool mixed = op.score == Score::sparsemixer;
+    const bool plain = op.score == Score::softmax_selected || mixed;
     op.renorm = plain ? Renorm::none : any_enum<Renorm>();
     op.eps = any_positive();
     op.scale = any_finite();
@@ -343,15 +344,15 @@ class RandomShard {
     op.groups_kept = 1 + below(op.groups);
     op.group_score = any_enum<GroupScore>();
     const int64_t group = 2 + below(3), experts = op.groups * group;
-    op.top_k = 1 + below(op.groups_kept * group);
+    op.top_k = mixed ? 2 : 1 + below(op.groups_kept * group);
     const DType dtype = any_float();
     std::vector<ValueId> operands = {token(dtype, any_layout(), experts, size())};
-    if (coin()) operands.push_back(value(dtype, {experts}));
+    if (!mixed && coin()) operands.push_back(value(dtype, {experts}));
     emit(op, std::move(operands));
   }
 
   void add_soft_moe() {
-    SoftMoe op{1 + below(3), below(3), Activation::silu};
+    SoftMoe op{1 + below(3), below(3), Activation::silu, any_enum<RoutedWeight>()};
     const DType dtype = any_float();
     const Layout layout = any_layout();
     const int64_t d = size(), f = size(), tokens = size();

@@ -125,6 +125,82 @@ TEST(BuildAttention, Biases) {
   EXPECT_EQ(biases(), 4u);
 }
 
+TEST(BuildAttention, LayerNormsLessTheMean) {
+  ModelConfig model = sample_model();
+  model.norm = NormKind::layer;
+  model.names.by_role["final_norm_bias"] = "final_norm.b";
+  for (const char* role : {"attn_norm", "ffn_norm"})
+    model.names.by_role[role + std::string("_bias")] = std::string("{i}.b.") + role;
+  for (Layout layout : {Layout::channels, Layout::rows}) {
+    BuildOptions options = sample_options();
+    options.layout = layout;
+    for (const char* name : {"L00.attn", "L00.mlp", "L01.moe", "lm_head.0"}) {
+      const Shard shard = build(model, options, name);
+      ASSERT_EQ(ops_of<RmsNorm>(shard).size(), 1u) << name;
+      const ValueId centred = ops_of<RmsNorm>(shard)[0]->operands[0];
+      ASSERT_NE(shard.producer_as<Binary>(centred), nullptr);
+      EXPECT_EQ(shard.producer_as<Binary>(centred)->fn, BinaryFn::sub);
+      EXPECT_EQ(ops_of<Reduce>(shard).size(), 1u);
+    }
+    EXPECT_EQ(views(build(model, options, "L00.attn")).at("attn_norm.bias"),
+              "@0.b.attn_norm:bf16[8] | cast(f32)");
+  }
+}
+
+ModelConfig tempered_model() {
+  ModelConfig model = sample_model();
+  model.attention.qk_norm = QkNormWidth::l2;
+  model.attention.temperature = QueryTemperature{0.1, 8};
+  model.layers[0].rotated = false;
+  model.layers[1].window = 0;
+  model.layers[1].chunk = 5;
+  return model;
+}
+
+TEST(BuildAttention, ALayerWithoutRotationScalesItsQueries) {
+  const Shard shard = build(tempered_model(), sample_options(), "L00.attn");
+  EXPECT_THAT(input_types(shard),
+              testing::ElementsAre("x f32[1,8,4,1]{channels}", "query_scale f32[1,1,4,1]{channels}",
+                                   "attn_mask f32[1,1,4,20]", "k_state f32[1,2,16,6]",
+                                   "v_state f32[1,2,16,6]"));
+  const Op* attention = ops_of<Attention>(shard)[0];
+  const auto& op = std::get<Attention>(attention->data);
+  EXPECT_EQ(op.rope, RopeStyle::none);
+  EXPECT_EQ(op.rope_dims, 0);
+  EXPECT_EQ(op.qk_norm, QkNorm::none) << "l2 norms stand in layers that rotate";
+  const Op& scaled = shard.ops[shard.values[attention->operands[0]].producer];
+  EXPECT_EQ(shard.label(scaled.operands[1]), "query_scale");
+}
+
+TEST(BuildAttention, L2NormsHaveNoWeights) {
+  const Shard shard = build(tempered_model(), sample_options(), "L01.attn");
+  const Op* attention = ops_of<Attention>(shard)[0];
+  EXPECT_EQ(std::get<Attention>(attention->data).qk_norm, QkNorm::per_head_rotated);
+  const auto* ones = shard.producer_as<Constant>(attention->operands[6]);
+  ASSERT_NE(ones, nullptr);
+  EXPECT_EQ(ones->values, std::vector<double>{1});
+}
+
+TEST(BuildLayers, LayersThatSeeOtherKeysHaveMasksOfTheirOwn) {
+  BuildOptions options = sample_options();
+  options.layers_per_shard = 2;
+  EXPECT_THAT(input_types(build(tempered_model(), options, "L00.layers")),
+              testing::IsSupersetOf({"query_scale f32[1,1,4,1]{channels}", "rope_cos f32[4,3]",
+                                     "attn_mask f32[1,1,4,20]", "attn_mask_c5 f32[1,1,4,20]"}));
+}
+
+TEST(BuildHead, ABiasIsSlicedAsTheRowsAre) {
+  ModelConfig model = sample_model();
+  model.head_bias = true;
+  model.tied_head = true;
+  model.names.by_role["lm_head_bias"] = "bias";
+  BuildOptions options = sample_options();
+  options.head_slices = 2;
+  auto all = views(build(model, options, "lm_head.1"));
+  EXPECT_EQ(all.at("lm_head.weight"), "@embed:bf16[11,8] | slice(0, 6, 5) | cast(f32)");
+  EXPECT_EQ(all.at("lm_head.bias"), "@bias:bf16[11] | slice(0, 6, 5) | cast(f32)");
+}
+
 TEST(BuildMoe, ExpertsOneByOne) {
   Shard shard = build(sample_model(), sample_options(), "L01.moe");
   auto all = views(shard);

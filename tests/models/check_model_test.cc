@@ -100,6 +100,52 @@ TEST(CheckModel, Rope) {
                  "model.rope", "original_max_position_embeddings");
 }
 
+TEST(CheckModel, LongropeFactors) {
+  auto factors = [](const RopeFactors& long_factors) {
+    return [=](ModelConfig& m) {
+      m.attention.rope.scaling = RopeScaling::longrope;
+      m.attention.rope.original_max_positions = 32;
+      m.attention.rope.short_factors = {{1, 1, 1}, 1};
+      m.attention.rope.long_factors = long_factors;
+    };
+  };
+  expect_finding(factors({{1, 2}, 1}), "model.rope", "needs 3 factors above 0 in each list, one");
+  expect_finding(factors({{1, 2, 0}, 1}), "model.rope", "factors above 0");
+  expect_finding(factors({{1, 2, 3}, -1}), "model.rope", "longrope's amplitude is -1");
+}
+
+TEST(CheckModel, Temperature) {
+  expect_finding(
+      [](ModelConfig& m) {
+        m.attention.temperature = QueryTemperature{-0.1, 8};
+      },
+      "model.number", "the scale of the queries' temperature is -0.1");
+  expect_finding(
+      [](ModelConfig& m) {
+        m.attention.temperature = QueryTemperature{0.1, 0};
+      },
+      "model.number", "the step of the queries' temperature is 0");
+  auto without_rotation = [](ModelConfig& m) {
+    m.attention.temperature = QueryTemperature{0.1, 8};
+    m.attention.rope.style = RopeStyle::none;
+  };
+  expect_finding(without_rotation, "model.attention", "only beside layers that rotate");
+}
+
+TEST(CheckModel, RoutersThatDoNotFit) {
+  auto three_picks = [](ModelConfig& m) {
+    m.moe.routing.score = Score::sparsemixer;
+    m.moe.routing.renorm = Renorm::none;
+    m.moe.routing.top_k = 3;
+  };
+  expect_finding(three_picks, "model.top_k", "sparsemixer picks 2 experts, not 3");
+  auto biased = [](ModelConfig& m) {
+    m.moe.weight_on = RoutedWeight::input;
+    m.moe.expert_biases = true;
+  };
+  expect_finding(biased, "model.experts", "cannot have biases");
+}
+
 TEST(CheckModel, Numbers) {
   expect_finding([](ModelConfig& m) { m.norm_eps = -1; }, "model.number", "norm eps is -1");
   expect_finding([](ModelConfig& m) { m.attention.scale = 0; }, "model.number", "scale is 0");

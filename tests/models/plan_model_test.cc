@@ -30,6 +30,7 @@ std::string wiring(const Step& step) {
     text += in.port + "=" + std::string(enum_name(in.source));
     if (!in.edge.empty()) text += ":" + in.edge;
     if (in.window != 0) text += ":" + std::to_string(in.window);
+    if (in.chunk != 0) text += ":c" + std::to_string(in.chunk);
     if (in.layer >= 0) text += "@" + std::to_string(in.layer);
     text += " ";
   }
@@ -90,6 +91,22 @@ TEST(PlanModel, WithoutRotationThereAreNoRopePorts) {
   EXPECT_EQ(wiring(good_plan(sample_options(), model).schedule[0]),
             "x=edge:embed attn_mask=attn_mask k_state=k_cache@0 v_state=v_cache@0 → "
             "hidden=edge:L00.hidden k_new=k_rows@0 v_new=v_rows@0");
+}
+
+TEST(PlanModel, LayersThatDoNotRotateReadTheQueriesScale) {
+  ModelConfig model = sample_model();
+  model.attention.temperature = QueryTemperature{0.1, 8};
+  model.layers[0].rotated = false;
+  model.layers[1].window = 0;
+  model.layers[1].chunk = 5;
+  Plan plan = good_plan(sample_options(), model);
+  EXPECT_EQ(wiring(plan.schedule[0]),
+            "x=edge:embed query_scale=query_scale attn_mask=attn_mask k_state=k_cache@0 "
+            "v_state=v_cache@0 → hidden=edge:L00.hidden k_new=k_rows@0 v_new=v_rows@0");
+  EXPECT_EQ(wiring(plan.schedule[2]),
+            "x=edge:L00.moe_out rope_cos=rope_cos rope_sin=rope_sin attn_mask=attn_mask:c5 "
+            "k_state=k_cache@1 v_state=v_cache@1 → hidden=edge:L01.hidden k_new=k_rows@1 "
+            "v_new=v_rows@1");
 }
 
 TEST(PlanModel, HostRoutingChainsGroups) {

@@ -156,6 +156,36 @@ TEST(Rope, TableHoldsCosAndSinTimesAmplitude) {
     }
 }
 
+TEST(Rope, LongropeByTheContext) {
+  RopeConfig rope = plain(6, 1000);
+  rope.scaling = RopeScaling::longrope;
+  rope.original_max_positions = 16;
+  rope.short_factors = {{1, 2, 4}, 1.5};
+  rope.long_factors = {{3, 5, 7}, 0.5};
+  for (int64_t context : {1, 16, 17, 64}) {
+    const bool far = context > 16;
+    EXPECT_EQ(has_long_factors(rope, context), far);
+    EXPECT_EQ(rope_amplitude(rope, context), far ? 0.5 : 1.5);
+    EXPECT_EQ(describe_factors(rope, context), far ? "long factors (a context above 16 positions)"
+                                                   : "short factors (a context of at most 16 "
+                                                     "positions)");
+    const std::vector<double> f = inverse_frequencies(rope, context);
+    const double factors[2][3] = {{1, 2, 4}, {3, 5, 7}};
+    for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(f[i] * factors[far][i], frequency(rope, i), 1e-15);
+    const RopeTable table = rope_table(rope, context);
+    EXPECT_FLOAT_EQ(table.cos[0], far ? 0.5f : 1.5f) << "the table's length is the context";
+  }
+  EXPECT_EQ(describe_factors(plain(6, 1000), 64), "");
+}
+
+TEST(Rope, QueryScaleGrowsInSteps) {
+  const QueryTemperature temperature{0.1, 8192};
+  EXPECT_EQ(query_scale(temperature, 0), 1);
+  EXPECT_EQ(query_scale(temperature, 8190), 1);
+  EXPECT_NEAR(query_scale(temperature, 8191), 1 + 0.1 * std::log(2), 1e-15);
+  EXPECT_NEAR(query_scale(temperature, 3 * 8192), 1 + 0.1 * std::log(4), 1e-15);
+}
+
 // 1.5896 of DeepSeek-V2-Lite, 1.8739 of DeepSeek-V3.
 TEST(Rope, ScoreScaleOfYarn) {
   RopeConfig rope;

@@ -88,13 +88,15 @@ class ScheduleRunner {
       case SourceKind::rope_sin:
         return rope_rows(rope_.sin, type);
       case SourceKind::attn_mask:
-        return attention_mask(type, in.window);
+        return attention_mask(type, in);
       case SourceKind::kv_write_mask:
         return write_mask(type);
       case SourceKind::k_cache:
         return k_[static_cast<size_t>(in.layer)];
       case SourceKind::v_cache:
         return v_[static_cast<size_t>(in.layer)];
+      case SourceKind::query_scale:
+        return query_scales(type);
     }
     return {};
   }
@@ -134,10 +136,19 @@ class ScheduleRunner {
     return {type, {begin, begin + tokens_ * rope_.width}};
   }
 
-  bool visible(int64_t query, int64_t key, int64_t window) const {
-    return key >= 0 && key <= query && (window == 0 || key > query - window);
+  Tensor query_scales(const Type& type) const {
+    Tensor scales{type, {}};
+    for (int64_t t = 0; t < tokens_; ++t)
+      scales.data.push_back(
+          static_cast<float>(query_scale(*plan_.model.attention.temperature, position_ + t)));
+    return scales;
   }
-  Tensor attention_mask(const Type& type, int64_t window) const {
+
+  bool visible(int64_t query, int64_t key, const InputBinding& in) const {
+    return key >= 0 && key <= query && (in.window == 0 || key > query - in.window) &&
+           (in.chunk == 0 || key / in.chunk == query / in.chunk);
+  }
+  Tensor attention_mask(const Type& type, const InputBinding& in) const {
     const int64_t keys = type.dims[3], context = plan_.build.context;
     Tensor mask{type, {}};
     for (int64_t t = 0; t < tokens_; ++t)
@@ -146,7 +157,7 @@ class ScheduleRunner {
         bool append = keys > context;
         bool filled = !append || j >= context || j < position_;
         int64_t key = append && j >= context ? position_ + j - context : j;
-        bool see = filled && visible(position_ + t, key, window);
+        bool see = filled && visible(position_ + t, key, in);
         mask.data.push_back(see ? 0 : static_cast<float>(kMaskedScore));
       }
     return mask;

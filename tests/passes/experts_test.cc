@@ -77,6 +77,27 @@ TEST(ExpertForms, KeepValuesWithBiasesAndTheClampedActivation) {
       }
 }
 
+TEST(ExpertForms, KeepValuesWithTheWeightOnTheInput) {
+  for (Activation activation : {Activation::silu, Activation::clamped_swiglu})
+    for (const char* pass : kExpertPass)
+      for (Layout layout : kTokenLayouts)
+        for (int64_t count : {1, 3}) {
+          const MoeSizes sizes{
+              .experts = 9, .scale = 2, .activation = activation, .weight_on = RoutedWeight::input};
+          const Shard before = group_shard(sizes, layout, 6, count);
+          expect_same_values(before, run_passes(before, pass, {.bank_channel_limit = 20}));
+        }
+}
+
+TEST(ExpertForms, TheWeightOnTheInputPassesTheWholePipeline) {
+  const Router top_one{.score = Score::sigmoid_selected, .top_k = 1};
+  for (Layout layout : kTokenLayouts)
+    for (ExpertForm form : {ExpertForm::unrolled, ExpertForm::bank}) {
+      const Shard before = moe_shard({.weight_on = RoutedWeight::input}, layout, top_one);
+      expect_same_values(before, run_default(before, {.experts = form}));
+    }
+}
+
 TEST(ExpertForms, BiasesPassTheWholePipeline) {
   const MoeSizes sizes{.experts = 4, .biases = true, .activation = Activation::clamped_swiglu};
   const Shard before = group_shard(sizes, Layout::channels, 0, 4);
@@ -103,7 +124,7 @@ TEST(ExpertForms, NeedNoGuardInF32) {
 }
 
 // Expert 0 overflows f16 for every token; expert 1 does not.
-Shard overflowing_shard(Layout layout) {
+Shard overflowing_shard(Layout layout, RoutedWeight weight_on) {
   const DType dtype = DType::f16;
   Builder b("overflow", Form::model);
   ValueId x = b.input("hidden", token_type(dtype, layout, 4, 2));
@@ -114,23 +135,24 @@ Shard overflowing_shard(Layout layout) {
     operands.push_back(b.weight(splat_view(size, {dtype, {3, 4}})));
     operands.push_back(b.weight(splat_view(0.25, {dtype, {4, 3}})));
   }
-  b.output("moe_out", b.emit(SoftMoe{.experts = 2}, operands, "moe"));
+  b.output("moe_out", b.emit(SoftMoe{.experts = 2, .weight_on = weight_on}, operands, "moe"));
   return b.finish();
 }
 
 TEST(ExpertForms, AnOverflowingExpertThatIsNotChosenDoesNoHarm) {
   for (const char* pass : kExpertPass)
-    for (Layout layout : kTokenLayouts) {
-      const Shard after = run_passes(overflowing_shard(layout), pass);
-      std::vector<Tensor> inputs = seeded_inputs(after, 1);
-      for (float& value : inputs[0].data) value = 4;
-      const bool rows = layout == Layout::rows;
-      inputs[1].data = rows ? std::vector<float>{0, 1, 0, 1} : std::vector<float>{0, 0, 1, 1};
-      // gate = up = 4, silu(4) · 4 · 0.75
-      const float wanted = 4 / (1 + std::exp(-4.0f)) * 4 * 0.75f;
-      const std::vector<Tensor> outputs = outputs_of(after, inputs);
-      for (float value : outputs[0].data) EXPECT_NEAR(value, wanted, 0.02) << pass;
-    }
+    for (RoutedWeight weight_on : {RoutedWeight::output, RoutedWeight::input})
+      for (Layout layout : kTokenLayouts) {
+        const Shard after = run_passes(overflowing_shard(layout, weight_on), pass);
+        std::vector<Tensor> inputs = seeded_inputs(after, 1);
+        for (float& value : inputs[0].data) value = 4;
+        const bool rows = layout == Layout::rows;
+        inputs[1].data = rows ? std::vector<float>{0, 1, 0, 1} : std::vector<float>{0, 0, 1, 1};
+        // gate = up = 4, silu(4) · 4 · 0.75
+        const float wanted = 4 / (1 + std::exp(-4.0f)) * 4 * 0.75f;
+        const std::vector<Tensor> outputs = outputs_of(after, inputs);
+        for (float value : outputs[0].data) EXPECT_NEAR(value, wanted, 0.02) << pass;
+      }
 }
 
 TEST(ExpertForms, TakeWeightsThatAreInputs) {

@@ -27,7 +27,7 @@ class LowerRouter : public testing::TestWithParam<Axes> {};
 
 TEST_P(LowerRouter, KeepsValues) {
   const auto [layout, form, choice_bias] = GetParam();
-  for (Score score : {Score::softmax, Score::sigmoid})
+  for (Score score : {Score::softmax, Score::sigmoid, Score::sigmoid_selected})
     for (Renorm renorm : {Renorm::none, Renorm::sum, Renorm::sum_plus_eps, Renorm::max_eps})
       for (int64_t groups : {1, 4})
         for (GroupScore group_score : {GroupScore::max, GroupScore::top2_sum}) {
@@ -53,6 +53,17 @@ TEST_P(LowerRouter, KeepsValuesOfSoftmaxSelected) {
     const Shard before = router_shard(router, layout, choice_bias);
     expect_same_values(before, lower(before, form), 1e-6);
   }
+}
+
+TEST_P(LowerRouter, KeepsValuesOfSparsemixer) {
+  const auto [layout, form, choice_bias] = GetParam();
+  if (choice_bias) return;
+  for (double eps : {0.0, 0.01, 0.3, 2.0})
+    for (int64_t experts : {2, 12}) {
+      const Router router{.score = Score::sparsemixer, .top_k = 2, .eps = eps, .scale = 1.5};
+      const Shard before = router_shard(router, layout, false, experts);
+      expect_same_values(before, lower(before, form), 1e-6);
+    }
 }
 
 std::string case_name(const testing::TestParamInfo<Axes>& info) {
@@ -127,17 +138,19 @@ TEST(LowerRouterLimits, RefuseMoreExpertsThanTheTypeCounts) {
 // In half precision scores collide often; every exact form must break the ties alike, and the
 // knock-out of `iterate` must not disturb what is left.
 TEST(LowerRouterHalfPrecision, FormsAgreeToTheBit) {
-  for (Score score : {Score::softmax, Score::sigmoid, Score::softmax_selected})
+  for (Score score : {Score::softmax, Score::sigmoid, Score::softmax_selected,
+                      Score::sigmoid_selected, Score::sparsemixer})
     for (int64_t groups : {1, 8}) {
-      if (score == Score::softmax_selected && groups > 1) continue;
-      const Router router{
-          .score = score,
-          .top_k = 6,
-          .renorm = score == Score::softmax_selected ? Renorm::none : Renorm::sum_plus_eps,
-          .eps = 1e-20,
-          .groups = groups,
-          .groups_kept = groups == 1 ? 1 : 3};
-      const Shard before = router_shard(router, Layout::channels, true, 64, 40, DType::f16);
+      const bool mixed = score == Score::sparsemixer;
+      const bool selected = score == Score::softmax_selected || mixed;
+      if (selected && groups > 1) continue;
+      const Router router{.score = score,
+                          .top_k = mixed ? 2 : 6,
+                          .renorm = selected ? Renorm::none : Renorm::sum_plus_eps,
+                          .eps = mixed ? 0.25 : 1e-20,
+                          .groups = groups,
+                          .groups_kept = groups == 1 ? 1 : 3};
+      const Shard before = router_shard(router, Layout::channels, !mixed, 64, 40, DType::f16);
       const std::vector<Tensor> inputs = seeded_inputs(before, 3);
       const std::vector<Tensor> rank = outputs_of(lower(before, RoutingForm::rank), inputs);
       EXPECT_EQ(outputs_of(lower(before, RoutingForm::iterate), inputs), rank);
@@ -147,7 +160,7 @@ TEST(LowerRouterHalfPrecision, FormsAgreeToTheBit) {
         EXPECT_TRUE(std::isfinite(weight));
         chosen += weight > 0;
       }
-      EXPECT_EQ(chosen, 6u * 40u);
+      EXPECT_EQ(chosen, static_cast<size_t>(router.top_k) * 40u);
     }
 }
 

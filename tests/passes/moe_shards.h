@@ -10,6 +10,7 @@ struct MoeSizes {
   double scale = 0.5;  // of the weights
   bool biases = false;
   Activation activation = Activation::silu;
+  RoutedWeight weight_on = RoutedWeight::output;
 };
 
 // The weights (and biases) of `count` experts in the order of soft_moe's operands.
@@ -42,7 +43,8 @@ inline Shard moe_shard(const MoeSizes& sizes, Layout layout, const Router& route
   ValueId routing = b.emit(router, {b.linear(x, gate, "logits")}, "routing");
   std::vector<ValueId> operands = {x, routing};
   append_expert_weights(b, sizes, dtype, 0, sizes.experts, operands);
-  const SoftMoe op{.experts = sizes.experts, .activation = sizes.activation};
+  const SoftMoe op{
+      .experts = sizes.experts, .activation = sizes.activation, .weight_on = sizes.weight_on};
   ValueId moe = b.emit(op, operands, "moe");
   b.output("moe_out", b.add(x, moe, "residual"));
   return b.finish();
@@ -56,7 +58,10 @@ inline Shard group_shard(const MoeSizes& sizes, Layout layout, int64_t first, in
   ValueId routing = b.input("routing", token_type(dtype, layout, sizes.experts, sizes.tokens));
   std::vector<ValueId> operands = {x, routing};
   append_expert_weights(b, sizes, dtype, first, count, operands);
-  const SoftMoe moe{.experts = count, .first_expert = first, .activation = sizes.activation};
+  const SoftMoe moe{.experts = count,
+                    .first_expert = first,
+                    .activation = sizes.activation,
+                    .weight_on = sizes.weight_on};
   b.output("moe_out", b.emit(moe, operands, "moe"));
   return b.finish();
 }

@@ -81,8 +81,39 @@ double divisor(const Router& router, double total) {
   return 1;
 }
 
+// The share of a pick in the softmax over the open logits near it.
+double share(const std::vector<double>& logits, const std::vector<bool>& open, int pick, double eps,
+             bool& ambiguous) {
+  double near = 0;
+  for (size_t e = 0; e < logits.size(); ++e) {
+    if (!open[e]) continue;
+    const double reach = 2 * eps * std::max(std::abs(logits[e]), logits[pick]);
+    const double behind = logits[pick] - logits[e];
+    ambiguous |= behind > 0 && std::abs(behind - reach) < 1e-5;
+    if (behind <= reach) near += std::exp(-behind);
+  }
+  return 1 / near;
+}
+
+Routed mix(const Router& router, const std::vector<double>& logits) {
+  Routed routed;
+  routed.weights.assign(logits.size(), 0);
+  std::vector<bool> open(logits.size(), true);
+  for (int64_t i = 0; i < router.top_k; ++i) {
+    int pick = -1;
+    for (int e = 0; e < static_cast<int>(logits.size()); ++e)
+      if (open[e] && (pick < 0 || logits[e] > logits[pick])) pick = e;
+    routed.weights[pick] = router.scale * share(logits, open, pick, router.eps, routed.ambiguous);
+    routed.chosen.push_back(pick);
+    open[pick] = false;
+  }
+  std::sort(routed.chosen.begin(), routed.chosen.end());
+  return routed;
+}
+
 Routed route(const Router& router, const std::vector<double>& logits,
              const std::vector<double>& bias) {
+  if (router.score == Score::sparsemixer) return mix(router, logits);
   const std::vector<double> scores = scores_of(router.score, logits);
   std::vector<double> choice = scores;
   for (size_t e = 0; e < bias.size(); ++e) choice[e] += bias[e];
@@ -92,9 +123,12 @@ Routed route(const Router& router, const std::vector<double>& logits,
   std::sort(routed.chosen.begin(), routed.chosen.end());
   routed.weights.assign(scores.size(), 0);
   const bool selected = router.score == Score::softmax_selected;
+  const bool opened = router.score == Score::sigmoid_selected;
   double total = 0;
   for (int e : routed.chosen)
-    total += routed.weights[e] = selected ? std::exp(scores[e]) : scores[e];
+    total += routed.weights[e] = selected ? std::exp(scores[e])
+                                 : opened ? 1 / (1 + std::exp(-scores[e]))
+                                          : scores[e];
   const double divide_by = selected ? total : divisor(router, total);
   for (int e : routed.chosen) routed.weights[e] *= router.scale / divide_by;
   return routed;
@@ -115,7 +149,10 @@ std::vector<Router> routers_of(const Size& size) {
   std::vector<Router> routers = {
       {.score = Score::softmax_selected, .top_k = size.top_k, .scale = 1.0},
       {.score = Score::softmax_selected, .top_k = size.top_k, .scale = 1.5}};
-  for (Score score : {Score::softmax, Score::sigmoid})
+  if (size.top_k == 2)
+    for (double eps : {0.0, 0.0107, 0.3})
+      routers.push_back({.score = Score::sparsemixer, .top_k = 2, .eps = eps});
+  for (Score score : {Score::softmax, Score::sigmoid, Score::sigmoid_selected})
     for (Renorm renorm : {Renorm::none, Renorm::sum, Renorm::sum_plus_eps, Renorm::max_eps})
       for (int64_t groups : {1, 4, 8})
         for (GroupScore group_score : {GroupScore::max, GroupScore::top2_sum}) {
@@ -232,6 +269,7 @@ void for_each_batch(F&& check) {
   for (const Size& size : kSizes)
     for (const Router& router : routers_of(size))
       for (bool biased : {false, true}) {
+        if (biased && router.score == Score::sparsemixer) continue;
         const Batch batch = random_batch(random, size, router, biased);
         check(batch, batch.shard());
       }
