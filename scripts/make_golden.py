@@ -49,8 +49,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from transformers import AutoModelForCausalLM, DynamicCache
 from transformers import DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig, Glm4MoeConfig, GptOssConfig
-from transformers import GraniteMoeConfig, GraniteMoeSharedConfig, HunYuanMoEV1Config, MiniMaxM2Config
-from transformers import MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig
+from transformers import GraniteMoeConfig, GraniteMoeSharedConfig, HunYuanMoEV1Config, Llama4TextConfig
+from transformers import MiniMaxM2Config, MixtralConfig, OlmoeConfig, PhimoeConfig, Qwen2MoeConfig, Qwen3MoeConfig
 
 REPO = Path(__file__).resolve().parent.parent
 FORMAT = "moec-golden/1"
@@ -67,7 +67,8 @@ def rope(theta=10000.0, kind="default", **rest):
 
 # What the reference's routers must agree with: the score of each expert, whether the weights of
 # the chosen ones are divided by their sum (None: the config says it), what multiplies them.
-# "selected" is a softmax over the chosen logits alone.
+# "selected" is a softmax over the chosen logits alone, "sigmoid" of those chosen by the logits has
+# no other order, "mixer" is Phi's sparsemixer.
 ROUTING = {
     "mixtral": dict(score="softmax", renorm=True),
     "qwen2_moe": dict(score="softmax", renorm=None),
@@ -82,6 +83,8 @@ ROUTING = {
     "deepseek_v3": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "hunyuan_v1_moe": dict(score="softmax", renorm=True),
     "gpt_oss": dict(score="selected"),
+    "phimoe": dict(score="mixer"),
+    "llama4_text": dict(score="sigmoid", renorm=False),
 }
 NOT_CHOSEN = -1e4  # the choice score of an expert whose group is not kept
 
@@ -248,6 +251,36 @@ CASES = {
         head_dim=8, num_local_experts=4, num_experts_per_tok=3, sliding_window=128,
         layer_types=["full_attention", "full_attention"], attention_bias=False, vocab_size=87,
         tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # a text beyond the original positions, a mixer that mixes, biases everywhere
+    "phimoe_a": dict(family="phimoe", disk=BF16, config=PhimoeConfig, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        num_local_experts=5, num_experts_per_tok=2, router_jitter_noise=0.3, attention_bias=True, lm_head_bias=True,
+        vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "longrope", original_max_position_embeddings=12, short_mscale=1.1,
+                             long_mscale=1.25, short_factor=[1.0, 1.0, 1.05, 1.1],
+                             long_factor=[1.0, 1.5, 3.0, 8.0]))),
+    # within the original positions, the mixer's own eps, no biases but the norms', window, fused experts, tied
+    "phimoe_b": dict(family="phimoe", disk=F16, fused=True, config=PhimoeConfig, args=dict(
+        hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+        num_local_experts=6, num_experts_per_tok=2, sliding_window=9, vocab_size=87, tie_word_embeddings=True,
+        max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "longrope", original_max_position_embeddings=96, short_mscale=1.1,
+                             long_mscale=1.25, short_factor=[1.0, 1.0, 1.05, 1.1],
+                             long_factor=[1.0, 1.5, 3.0, 8.0]))),
+    # chunks and full attention, dense and MoE layers in turn, temperature, L2 norms, llama3 scaling
+    "llama4_text_a": dict(family="llama4_text", disk=BF16, fused=True, config=Llama4TextConfig, args=dict(
+        hidden_size=48, intermediate_size=20, intermediate_size_mlp=36, num_hidden_layers=4, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=8, num_local_experts=5, num_experts_per_tok=1, interleave_moe_layer_step=2,
+        no_rope_layer_interval=3, attention_chunk_size=7, floor_scale=5, attn_scale=0.3, use_qk_norm=True,
+        vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=rope(
+            10000.0, "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+            original_max_position_embeddings=32))),
+    # two experts a token in each layer, no L2 norms, no temperature, biases of attention, tied
+    "llama4_text_b": dict(family="llama4_text", disk=F16, fused=True, config=Llama4TextConfig, args=dict(
+        hidden_size=40, intermediate_size=28, intermediate_size_mlp=36, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=1, head_dim=8, num_local_experts=6, num_experts_per_tok=2, no_rope_layers=[1, 0],
+        attention_chunk_size=10, attn_temperature_tuning=False, use_qk_norm=False, attention_bias=True,
+        vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
 }
 
 TINYMOE_PROMPTS = [  # 32 bytes each
@@ -307,6 +340,8 @@ def randomise(model, seed):
                 p.copy_(noise * 1.6 / math.sqrt(p.shape[-1]))
             elif hasattr(model.config, "swiglu_limit") and name.endswith("gate_up_proj"):
                 p.copy_(noise * 5.0 / math.sqrt(p.shape[-2]))  # some beyond the limit; [E, in, out]
+            elif model.config.model_type == "llama4_text" and ".experts." in name:
+                p.copy_(noise * 1.3 / math.sqrt(p.shape[-2]))  # [E, in, out]
             else:  # a linear map, or all experts' maps: the last axis is the input
                 p.copy_(noise * 1.3 / math.sqrt(p.shape[-1]))
         for name, b in sorted(model.named_buffers()):
@@ -394,7 +429,11 @@ class Capture:
 
         def keep_router(name):
             def hook(_module, _args, out):
-                logits, weights, experts = out
+                if len(out) == 2:  # llama4: 0 where not chosen
+                    weights, logits = out
+                    weights, experts = weights.topk(self.k, dim=-1)
+                else:
+                    logits, weights, experts = out
                 self.seen[name + "router_logits"] = logits.detach().clone()
                 self.seen[name + "weights"] = weights.detach().clone()
                 self.seen[name + "experts"] = experts.detach().clone()
@@ -407,7 +446,8 @@ class Capture:
             layer.register_forward_hook(keep(f"L{i:02}.ffn_out"))
             if hasattr(layer.self_attn, "kv_a_proj_with_mqa"):
                 layer.self_attn.kv_a_proj_with_mqa.register_forward_hook(keep_latent(i))
-            block = layer.block_sparse_moe if hasattr(layer, "block_sparse_moe") else layer.mlp
+            block = next(getattr(layer, name) for name in ("block_sparse_moe", "mlp", "feed_forward")
+                         if hasattr(layer, name))
             if not hasattr(block, "experts"):
                 continue
             self.moe_layers.append(i)
@@ -448,7 +488,9 @@ class Capture:
         assert experts.shape[-1] == self.k
         wanted = choice_of(out, p).topk(self.k, dim=-1).indices
         assert torch.equal(wanted.sort(-1).values, experts.sort(-1).values), "chosen experts"
-        if self.routing["score"] == "selected":
+        if self.routing["score"] == "mixer":
+            weights = mixer_weights(out[p + "router_logits"], experts, self.config.router_jitter_noise)
+        elif self.routing["score"] == "selected":
             weights = out[p + "router_logits"].gather(-1, experts).softmax(-1)
         else:
             weights = out[p + "router_scores"].gather(-1, experts)
@@ -457,6 +499,38 @@ class Capture:
                 weights = weights / weights.sum(-1, keepdim=True)
             weights = weights * getattr(self.config, self.routing.get("scale", ""), 1.0)
         assert torch.allclose(weights, out[p + "weights"], atol=1e-6), "router weights"
+
+
+def mixer_reach(logits, experts, eps):
+    """For each pick [T,k,E]: how far each logit lies inside what counts as near it, in units of the
+    larger magnitude; experts picked before it are infinitely far outside."""
+    reach = []
+    left = logits.clone()
+    for i in range(experts.shape[-1]):
+        top = left.gather(-1, experts[:, i:i + 1])
+        behind = (top - logits) / torch.maximum(logits.abs(), top)
+        reach.append((2 * eps - behind).masked_fill(left == -math.inf, -math.inf))
+        left = left.scatter(-1, experts[:, i:i + 1], -math.inf)
+    return torch.stack(reach, dim=1)
+
+
+def mixer_weights(logits, experts, eps):
+    near = mixer_reach(logits, experts, eps) >= 0
+    shares = logits[:, None].expand_as(near).masked_fill(~near, -math.inf).softmax(-1)
+    return shares.gather(-1, experts[..., None])[..., 0]
+
+
+def mixer_gap(steps, config):
+    """Smallest distance of a logit from where it begins to count in the mixer."""
+    if ROUTING[config.model_type]["score"] != "mixer":
+        return math.inf
+    gap = math.inf
+    for step in steps:
+        for name in step:
+            if name.endswith("router_logits"):
+                experts = step[name.replace("router_logits", "experts")]
+                gap = min(gap, mixer_reach(step[name], experts, config.router_jitter_noise).abs().min().item())
+    return gap
 
 
 def choice_of(step, layer_prefix):
@@ -484,6 +558,8 @@ def order_gap(steps, k):
     """Smallest gap between neighbours among the chosen experts."""
     gap = math.inf
     for t in choices(steps):
+        if k == 1:
+            break
         top = t.topk(k, dim=-1).values
         gap = min(gap, (top[:, :-1] - top[:, 1:]).min().item())
     return gap
@@ -584,7 +660,7 @@ def write_golden(case, folder, checkpoint, model, steps, caches, prompt, tokens,
         "steps": listed,
         "moe_layers": model.moec_capture.moe_layers,
         "min_router_gap": round(router_gap(steps, k), 6),
-        "min_router_order_gap": round(order_gap(steps, k), 6),
+        "min_router_order_gap": round(order_gap(steps, k), 6) if k > 1 else None,
         "decode_vs_full_max_abs": float(f"{worst:.3g}"),
         "greedy": {"prompt": prompt, "tokens": tokens, "min_gap": round(gap, 6)},
     }
@@ -597,11 +673,26 @@ def write_golden(case, folder, checkpoint, model, steps, caches, prompt, tokens,
           flush=True)
 
 
+def choose_factors(rotary):
+    """transformers 5.23 multiplies Phi's cosines by long_mscale in long texts, but never uses
+    long_factor: it does not pass on the length by which its own rope_init_fn chooses. The release's
+    code and transformers 4 pass it on."""
+    forward, init = rotary.forward, rotary.rope_init_fn
+
+    def with_length(x, position_ids=None):
+        rotary.rope_init_fn = lambda config: init(config, x.device, seq_len=int(position_ids.max()) + 1)
+        return forward(x, position_ids)
+
+    rotary.forward = with_length
+
+
 def load(checkpoint):
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=F32, attn_implementation="eager")
     model.config._experts_implementation = "eager"
     model.eval()
     assert all(p.dtype == F32 for p in model.parameters())
+    if model.config.model_type == "phimoe":
+        choose_factors(model.model.rotary_emb)
     model.moec_capture = Capture(model)
     return model
 
@@ -632,7 +723,7 @@ def family_case(case, out):
             ids = rng.integers(0, vocab, PREFILL + DECODE).tolist()
             prompt, decode = ids[:PREFILL], ids[PREFILL:]
             steps, caches, worst = run_steps(model, prompt, decode)
-            gap = min(router_gap(steps, k), order_gap(steps, k) * 4)
+            gap = min(router_gap(steps, k), order_gap(steps, k) * 4, mixer_gap(steps, model.config) * 4)
             if best is not None and gap <= best[0]:
                 continue
             tokens, token_gap = greedy(model, prompt, 8)

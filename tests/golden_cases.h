@@ -31,7 +31,11 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "gpt_oss_a",
                                             "gpt_oss_b",
                                             "hunyuan_v1_moe_a",
-                                            "hunyuan_v1_moe_b"};
+                                            "hunyuan_v1_moe_b",
+                                            "phimoe_a",
+                                            "phimoe_b",
+                                            "llama4_text_a",
+                                            "llama4_text_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 1> all{};

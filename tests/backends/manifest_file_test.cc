@@ -73,8 +73,8 @@ TEST(ManifestFile, BytesCarryTheIdentifier) {
 
 TEST(ManifestFile, JsonNamesEnumsAndKeepsShortPartsOnOneLine) {
   std::string text = sample_json();
-  EXPECT_THAT(text, HasSubstr(R"({"port": "attn_mask", "source": "attn_mask", "edge": "", )"
-                              R"("window": 5, "layer": -1})"));
+  EXPECT_THAT(text, HasSubstr(R"({"port": "x", "source": "edge", "edge": "embed", "window": 0, )"
+                              R"("layer": -1, "chunk": 0})"));
   EXPECT_THAT(text,
               HasSubstr(R"({"name": "x", "dtype": "f32", "layout": "rows", "dims": [1, 8]})"));
   EXPECT_THAT(text, HasSubstr("\n  \"tokenizer\": \"bytes\",\n"));
@@ -161,7 +161,7 @@ TEST(ManifestFile, MalformedJsonIsRefused) {
 }
 
 TEST(ManifestFile, SyntaxErrorsTellLineAndColumn) {
-  Result<Manifest> result = from_json("{\n  \"schema_version\": 6,\n  \"tool\": 7\n}", "m.json");
+  Result<Manifest> result = from_json("{\n  \"schema_version\": 7,\n  \"tool\": 7\n}", "m.json");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error()[0].place.file, "m.json");
   EXPECT_EQ(result.error()[0].place.line, 3u);

@@ -193,6 +193,10 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"book_dense",
                 "qwen2_moe_b",
                 {"--target", "ane", "--compat", "ane-book"},
+                "compat.ane_book"},
+        Refusal{"book_chunks",
+                "llama4_text_b",
+                {"--target", "ane", "--compat", "ane-book"},
                 "compat.ane_book"}),
     [](const auto& info) { return std::string(info.param.name); });
 

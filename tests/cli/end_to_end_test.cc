@@ -12,6 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 class GoldenCase : public testing::TestWithParam<const char*> {};
 
@@ -68,6 +69,17 @@ TEST(EndToEnd, FullSoftmaxIsMarkedInexactAndFallsShort) {
   const Outcome validated = validate_case("tinymoe", out);
   EXPECT_EQ(validated.exit_code, kExitFellShort);
   EXPECT_THAT(validated.out, HasSubstr("FELL SHORT"));
+}
+
+TEST(EndToEnd, LongFactorsAreSaid) {
+  const std::string out = fresh_folder("out");
+  const Outcome far = export_case("phimoe_a", out, {"--context", "13", "--tokens", "1"});
+  expect_fine(far);
+  EXPECT_THAT(far.err, HasSubstr("export.long_factors"));
+  const Outcome near =
+      export_case("phimoe_a", out, {"--context", "12", "--tokens", "1", "--force"});
+  expect_fine(near);
+  EXPECT_THAT(near.err, Not(HasSubstr("export.long_factors")));
 }
 
 TEST(EndToEnd, SameBytesForAnyNumberOfJobsAndRuns) {

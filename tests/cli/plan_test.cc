@@ -53,6 +53,14 @@ TEST(Plan, Qwen3InGroupsOf200Megabytes) {
   EXPECT_THAT(f16["cuts"][0]["reason"].get<std::string>(), HasSubstr("a budget of 200.0 MB"));
 }
 
+TEST(Plan, SaysWhichFactorsRotate) {
+  EXPECT_EQ(plan_json("phi-3.5-moe", {"--context", "4096"})["rope_factors"], "short");
+  EXPECT_EQ(plan_json("phi-3.5-moe", {"--context", "4097"})["rope_factors"], "long");
+  EXPECT_THAT(plan("phi-3.5-moe", {"--context", "8192"}).out,
+              HasSubstr("rotation: long factors (a context above 4096 positions)"));
+  EXPECT_FALSE(plan_json("olmoe-1b-7b", {}).contains("rope_factors"));
+}
+
 TEST(Plan, MemoryAndCostAddUp) {
   const Json json = plan_json("olmoe-1b-7b", {"--dtype", "f16", "--context", "1024"});
   const Json& memory = json["memory"];

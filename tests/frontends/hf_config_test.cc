@@ -422,9 +422,9 @@ TEST(ConfigRope, YarnFactorBesideOtherLengths) {
 }
 
 TEST(ConfigRope, UnknownTypesAndKeys) {
-  expect_rope_refused(R"("rope_scaling": {"rope_type": "longrope", "factor": 4})",
+  expect_rope_refused(R"("rope_scaling": {"rope_type": "su", "factor": 4})",
                       "hf.config.unknown_rope",
-                      "unknown rope type \"longrope\"; known: default, linear, llama3, yarn");
+                      "unknown rope type \"su\"; known: default, linear, llama3, yarn");
   expect_rope_refused(R"("rope_scaling": {"type": "linear", "factor": 4, "alpha": 2})",
                       "hf.config.unknown_key", "the key \"rope_scaling.alpha\" (2)");
   expect_rope_refused(R"("rope_scaling": {"type": "linear"})", "hf.config.missing_key",

@@ -259,5 +259,114 @@ TEST(FamilyConfig, KimiIsADeepseek) {
             "model.layers.0.self_attn.kv_b_proj.weight");
 }
 
+const char* const kPhi = R"("num_local_experts": 4, "num_experts_per_tok": 2,
+    "intermediate_size": 12)";
+const char* const kPhiRope = R"("type": "longrope", "short_factor": [1, 1, 1, 1],
+    "long_factor": [1, 2, 3, 4.5], "short_mscale": 1.5, "long_mscale": 1.25)";
+
+TEST(FamilyConfig, PhimoeMixesTwoPicks) {
+  ModelConfig model = good("phimoe", kPhi);
+  const Router wanted{.score = Score::sparsemixer, .top_k = 2, .eps = 0.01};
+  EXPECT_EQ(model.moe.routing, wanted);
+  EXPECT_EQ(model.norm, NormKind::layer);
+  EXPECT_FALSE(model.head_bias);
+  EXPECT_EQ(dims_of(model, "model.layers.3.input_layernorm.bias"), (Dims{32}));
+  EXPECT_EQ(dims_of(model, "model.norm.bias"), (Dims{32}));
+  EXPECT_EQ(good("phimoe", std::string(kPhi) + R"(, "router_jitter_noise": 0.25)").moe.routing.eps,
+            0.25);
+  model = good("phimoe", std::string(kPhi) + R"(, "lm_head_bias": true, "attention_bias": true)");
+  EXPECT_EQ(dims_of(model, "lm_head.bias"), (Dims{50}));
+  EXPECT_TRUE(model.attention.qkv_bias && model.attention.o_bias);
+}
+
+TEST(FamilyConfig, PhimoeFactors) {
+  auto rope = [](const std::string& scaling) {
+    return good("phimoe", std::string(kPhi) + scaling).attention.rope;
+  };
+  auto scaling = [](const std::string& more) {
+    return fmt::format(R"(, "rope_scaling": {{{}{}}})", kPhiRope, more);
+  };
+  const RopeConfig inside = rope(scaling(R"(, "original_max_position_embeddings": 16)"));
+  EXPECT_EQ(inside.scaling, RopeScaling::longrope);
+  EXPECT_EQ(inside.original_max_positions, 16);
+  EXPECT_EQ(inside.short_factors, (RopeFactors{{1, 1, 1, 1}, 1.5}));
+  EXPECT_EQ(inside.long_factors, (RopeFactors{{1, 2, 3, 4.5}, 1.25}));
+  const std::string outside = R"(, "original_max_position_embeddings": 16)";
+  EXPECT_EQ(rope(outside + scaling("")), inside);
+  EXPECT_EQ(rope(scaling("")).original_max_positions, 64);
+  expect_refused("phimoe", kPhi + outside + scaling(R"(, "original_max_position_embeddings": 8)"),
+                 "hf.config.conflict", "is 16, and inside \"rope_scaling\" it is 8");
+  expect_refused("phimoe",
+                 std::string(kPhi) + R"(, "rope_scaling": {"type": "longrope", "short_factor": 3,
+                     "long_factor": [1, 2, 3, "x"], "short_mscale": 1, "long_mscale": 1})",
+                 "hf.config.type", "\"rope_scaling.short_factor\" must be a list of numbers");
+}
+
+const char* const kLlama = R"("num_local_experts": 4, "intermediate_size": 12,
+    "intermediate_size_mlp": 24)";
+
+std::vector<bool> rotated(const ModelConfig& model) {
+  std::vector<bool> all;
+  for (const LayerConfig& layer : model.layers) all.push_back(layer.rotated);
+  return all;
+}
+
+std::vector<int64_t> chunks(const ModelConfig& model) {
+  std::vector<int64_t> all;
+  for (const LayerConfig& layer : model.layers) all.push_back(layer.chunk);
+  return all;
+}
+
+TEST(FamilyConfig, Llama4RoutesInputs) {
+  ModelConfig model = good("llama4_text", kLlama);
+  EXPECT_EQ(model.moe.routing, (Router{.score = Score::sigmoid_selected, .top_k = 1}));
+  EXPECT_EQ(model.moe.weight_on, RoutedWeight::input);
+  EXPECT_EQ(model.moe.shared_ff, 12);
+  EXPECT_EQ(model.attention.qk_norm, QkNormWidth::l2);
+  EXPECT_EQ(model.attention.temperature, (QueryTemperature{0.1, 8192}));
+  EXPECT_EQ(dims_of(model, "model.layers.0.feed_forward.experts.gate_up_proj"), (Dims{4, 32, 24}));
+  EXPECT_EQ(dims_of(model, "model.layers.0.self_attn.q_norm.weight"), (Dims{}));
+  model = good("llama4_text", std::string(kLlama) + R"(, "use_qk_norm": false,
+      "attn_temperature_tuning": false)");
+  EXPECT_EQ(model.attention.qk_norm, QkNormWidth::none);
+  EXPECT_EQ(model.attention.temperature, std::nullopt);
+  auto tempered = [](const char* member) {
+    return good("llama4_text", std::string(kLlama) + member).attention.temperature.has_value();
+  };
+  EXPECT_TRUE(tempered(R"(, "attn_temperature_tuning": 4)"));
+  EXPECT_FALSE(tempered(R"(, "attn_temperature_tuning": 0)"));
+}
+
+TEST(FamilyConfig, Llama4Layers) {
+  auto with = [](const char* members) {
+    return good("llama4_text", std::string(kLlama) + members);
+  };
+  EXPECT_EQ(moe_layers(with("")), (std::vector<bool>{true, true, true, true}));
+  EXPECT_EQ(moe_layers(with(R"(, "interleave_moe_layer_step": 2)")),
+            (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(moe_layers(with(R"(, "interleave_moe_layer_step": 2, "moe_layers": [0, 3])")),
+            (std::vector<bool>{true, false, false, true}));
+  EXPECT_EQ(rotated(with("")), (std::vector<bool>{true, true, true, false}));
+  EXPECT_EQ(chunks(with("")), (std::vector<int64_t>{8192, 8192, 8192, 0}));
+  ModelConfig model = with(R"(, "no_rope_layers": [0, 1, 1, 0], "attention_chunk_size": 6)");
+  EXPECT_EQ(rotated(model), (std::vector<bool>{false, true, true, false}));
+  EXPECT_EQ(chunks(model), (std::vector<int64_t>{0, 6, 6, 0}));
+  model = with(R"(, "layer_types": ["chunked_attention", "full_attention", "full_attention",
+      "chunked_attention"], "attention_chunk_size": 6)");
+  EXPECT_EQ(chunks(model), (std::vector<int64_t>{6, 0, 0, 6}));
+}
+
+TEST(FamilyConfig, Llama4Refusals) {
+  auto refused = [](const char* members, const std::string& code, const std::string& part) {
+    expect_refused("llama4_text", std::string(kLlama) + members, code, part);
+  };
+  refused(R"(, "no_rope_layers": [0, 1])", "hf.config.layer_types",
+          "\"no_rope_layers\" has 2 entries for 4 layers");
+  refused(R"(, "attention_chunk_size": null, "layer_types": ["full_attention",
+      "chunked_attention", "full_attention", "full_attention"])",
+          "hf.config.window", "layer 1 sees chunks, but their size is not given");
+  refused(R"(, "for_llm_compressor": true)", "hf.config.unsupported_value", "for_llm_compressor");
+}
+
 }  // namespace
 }  // namespace moec
