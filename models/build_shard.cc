@@ -12,8 +12,7 @@
 namespace moec {
 
 WeightView ShardScope::stored(std::string_view role, int64_t expert) const {
-  std::string name = model().names(role, decl.layer, expert);
-  return stored_view(plan.weights, model().stored, std::move(name));
+  return stored_view(plan.weights, model().stored, model().names(role, decl.layer, expert));
 }
 
 ValueId ShardScope::weight(WeightView view, std::string name) {

@@ -111,7 +111,8 @@ std::vector<std::string> stored_names(const StoredWeights& stored, const std::st
   return {name};
 }
 
-WeightView stored_view(const WeightTable& weights, const StoredWeights& stored, std::string name) {
+WeightView stored_view(const WeightTable& weights, const StoredWeights& stored,
+                       const std::string& name) {
   if (is_microscaled(weights, stored, name)) return microscaled_view(weights, name);
   if (is_int4(weights, stored, name)) return int4_view(weights, stored, name);
   WeightView view = stored_tensor(weights, name);

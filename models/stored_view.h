@@ -39,6 +39,7 @@ std::vector<StoredTensor> stored_tensors(const WeightTable& weights, const Store
 std::vector<std::string> stored_names(const StoredWeights& stored, const std::string& name);
 
 // The values of a tensor that the table stores, in the needed tensor's shape; decoded they are f32.
-WeightView stored_view(const WeightTable& weights, const StoredWeights& stored, std::string name);
+WeightView stored_view(const WeightTable& weights, const StoredWeights& stored,
+                       const std::string& name);
 
 }  // namespace moec
