@@ -1,4 +1,4 @@
-// The ports of a shard of several layers.
+// Which tables a layer's attention reads, and what its ports are called among several layers.
 #pragma once
 
 #include <fmt/format.h>

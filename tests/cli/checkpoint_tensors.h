@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <random>
 
 #include "frontends/hf/config.h"
@@ -71,6 +73,30 @@ inline DiskTensors random_tensors(const std::string& config_text, const Family* 
     tensors[needed.name] = {"BF16", needed.dims, bytes_of(values)};
   }
   return tensors;
+}
+
+// A tensor as a checkpoint codes it, and the values that the codes stand for.
+struct CodedTensor {
+  DiskTensors parts;  // by what is behind the tensor's name
+  DiskTensor decoded;
+};
+using CodeTensor =
+    std::function<std::optional<CodedTensor>(const std::string& name, const DiskTensor& tensor)>;
+
+// The same checkpoint twice: each tensor that `code` has codes for is in `coded` as its parts, and
+// in `decoded` as its values.
+inline void write_coded_and_decoded(const CheckpointCopy& coded, const CheckpointCopy& decoded,
+                                    const DiskTensors& tensors, const CodeTensor& code) {
+  DiskTensors with_codes = tensors, with_values = tensors;
+  for (const auto& [name, tensor] : tensors) {
+    const std::optional<CodedTensor> found = code(name, tensor);
+    if (!found) continue;
+    with_codes.erase(name);
+    for (const auto& [suffix, part] : found->parts) with_codes[name + suffix] = part;
+    with_values[name] = found->decoded;
+  }
+  write_tensors(coded.folder(), with_codes);
+  write_tensors(decoded.folder(), with_values);
 }
 
 // Shards and tables; the manifest and the report tell of the checkpoint itself.

@@ -27,12 +27,8 @@ bool is_matrix_of_a_projection(const std::string& name, const DiskTensor& tensor
          (name.ends_with("_proj.weight") || name.ends_with("_with_mqa.weight"));
 }
 
-struct Coded {
-  DiskTensor codes, factors, decoded;
-};
-
 // Factors that are no powers of two, so that the products are rounded.
-Coded code(const DiskTensor& tensor) {
+CodedTensor code(const DiskTensor& tensor) {
   const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
   const int64_t down = (rows - 1) / kBlock[0] + 1, across = (columns - 1) / kBlock[1] + 1;
   std::vector<float> factors, decoded;
@@ -48,8 +44,8 @@ Coded code(const DiskTensor& tensor) {
     codes += static_cast<char>(nearest);
     decoded.push_back(f32_from_f8_e4m3(nearest) * factor);
   }
-  return {{"F8_E4M3", tensor.shape, codes},
-          {"F32", {down, across}, bytes_of(factors)},
+  return {{{"", {"F8_E4M3", tensor.shape, codes}},
+           {"_scale_inv", {"F32", {down, across}, bytes_of(factors)}}},
           {"F32", tensor.shape, bytes_of(decoded)}};
 }
 
@@ -62,16 +58,10 @@ void declare_blocks(const CheckpointCopy& copy) {
 
 // The golden checkpoint twice: with coded matrices, and with the values that they stand for.
 void write_both(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
-  DiskTensors with_codes = read_tensors(coded), with_values = with_codes;
-  for (const auto& [name, tensor] : read_tensors(coded)) {
-    if (!is_matrix_of_a_projection(name, tensor)) continue;
-    const Coded all = code(tensor);
-    with_codes[name] = all.codes;
-    with_codes[name + "_scale_inv"] = all.factors;
-    with_values[name] = all.decoded;
-  }
-  write_tensors(coded.folder(), with_codes);
-  write_tensors(decoded.folder(), with_values);
+  write_coded_and_decoded(
+      coded, decoded, read_tensors(coded), [](const std::string& name, const DiskTensor& tensor) {
+        return is_matrix_of_a_projection(name, tensor) ? std::optional(code(tensor)) : std::nullopt;
+      });
   declare_blocks(coded);
 }
 

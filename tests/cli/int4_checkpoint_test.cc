@@ -33,12 +33,8 @@ void declare_int4(const CheckpointCopy& copy) {
   });
 }
 
-struct Coded {
-  DiskTensor packed, factors, shape, decoded;
-};
-
 // Random integers and factors for a matrix, and the products.
-Coded code(const DiskTensor& tensor, std::mt19937& random) {
+CodedTensor code(const DiskTensor& tensor, std::mt19937& random) {
   const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
   std::vector<uint32_t> packed(static_cast<size_t>(rows * columns / 8));
   std::vector<uint16_t> factors;
@@ -52,9 +48,9 @@ Coded code(const DiskTensor& tensor, std::mt19937& random) {
                                                               << (4 * (i % 8));
       decoded.push_back(static_cast<float>(integer) * f32_from_bf16(factors.back()));
     }
-  return {{"I32", {rows, columns / 8}, bytes_of(packed)},
-          {"BF16", {rows, (columns - 1) / kGroup + 1}, bytes_of(factors)},
-          {"I64", {2}, bytes_of(std::vector<int64_t>{rows, columns})},
+  return {{{"_packed", {"I32", {rows, columns / 8}, bytes_of(packed)}},
+           {"_scale", {"BF16", {rows, (columns - 1) / kGroup + 1}, bytes_of(factors)}},
+           {"_shape", {"I64", {2}, bytes_of(std::vector<int64_t>{rows, columns})}}},
           {"F32", tensor.shape, bytes_of(decoded)}};
 }
 
@@ -63,18 +59,12 @@ void write_both(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   widen_rows(coded);
   widen_rows(decoded);
   std::mt19937 random(5);
-  DiskTensors with_codes = random_tensors(coded.read("config.json")), with_values = with_codes;
-  for (const auto& [name, tensor] : random_tensors(coded.read("config.json"))) {
-    if (name.find(".mlp.experts.") == std::string::npos) continue;
-    const Coded all = code(tensor, random);
-    with_codes.erase(name);
-    with_codes[name + "_packed"] = all.packed;
-    with_codes[name + "_scale"] = all.factors;
-    with_codes[name + "_shape"] = all.shape;
-    with_values[name] = all.decoded;
-  }
-  write_tensors(coded.folder(), with_codes);
-  write_tensors(decoded.folder(), with_values);
+  write_coded_and_decoded(coded, decoded, random_tensors(coded.read("config.json")),
+                          [&](const std::string& name, const DiskTensor& tensor) {
+                            return name.find(".mlp.experts.") != std::string::npos
+                                       ? std::optional(code(tensor, random))
+                                       : std::nullopt;
+                          });
   declare_int4(coded);
 }
 

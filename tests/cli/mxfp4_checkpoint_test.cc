@@ -28,12 +28,8 @@ void declare_mxfp4(const CheckpointCopy& copy) {
   });
 }
 
-struct Coded {
-  DiskTensor blocks, scales, decoded;
-};
-
 // Blocks and scales for a tensor of all experts [E, in, out], and the values in that order.
-Coded code(const DiskTensor& tensor, std::mt19937& random) {
+CodedTensor code(const DiskTensor& tensor, std::mt19937& random) {
   const int64_t experts = tensor.shape[0], in = tensor.shape[1], out = tensor.shape[2];
   const float magnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
   std::string blocks, scales;
@@ -53,8 +49,8 @@ Coded code(const DiskTensor& tensor, std::mt19937& random) {
             code < 8 ? value : -value;
       }
     }
-  return {{"U8", {experts, out, in / kBlock, kBlock / 2}, blocks},
-          {"U8", {experts, out, in / kBlock}, scales},
+  return {{{"_blocks", {"U8", {experts, out, in / kBlock, kBlock / 2}, blocks}},
+           {"_scales", {"U8", {experts, out, in / kBlock}, scales}}},
           {"F32", tensor.shape, bytes_of(decoded)}};
 }
 
@@ -63,17 +59,12 @@ void write_both(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   widen_rows(coded);
   widen_rows(decoded);
   std::mt19937 random(5);
-  DiskTensors with_codes = random_tensors(coded.read("config.json")), with_values = with_codes;
-  for (const auto& [name, tensor] : random_tensors(coded.read("config.json"))) {
-    if (!name.ends_with("experts.gate_up_proj") && !name.ends_with("experts.down_proj")) continue;
-    const Coded all = code(tensor, random);
-    with_codes.erase(name);
-    with_codes[name + "_blocks"] = all.blocks;
-    with_codes[name + "_scales"] = all.scales;
-    with_values[name] = all.decoded;
-  }
-  write_tensors(coded.folder(), with_codes);
-  write_tensors(decoded.folder(), with_values);
+  write_coded_and_decoded(coded, decoded, random_tensors(coded.read("config.json")),
+                          [&](const std::string& name, const DiskTensor& tensor) {
+                            const bool experts = name.ends_with("experts.gate_up_proj") ||
+                                                 name.ends_with("experts.down_proj");
+                            return experts ? std::optional(code(tensor, random)) : std::nullopt;
+                          });
   declare_mxfp4(coded);
 }
 

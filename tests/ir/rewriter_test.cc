@@ -2,18 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
 #include "ir/verify.h"
+#include "tests/ir/parsed_shard.h"
 #include "tests/ir/random_shard.h"
 
 namespace moec {
 namespace {
-
-Shard parsed(std::string_view text) {
-  auto shard = parse_shard(text);
-  EXPECT_TRUE(shard) << render(shard.error());
-  return std::move(*shard);
-}
 
 const char* const kSample = R"(shard a static {
   input %x : f32[4]

@@ -2,17 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/text.h"
 #include "ir/verify.h"
+#include "tests/ir/parsed_shard.h"
 
 namespace moec {
 namespace {
-
-Shard parsed(std::string_view text) {
-  auto shard = parse_shard(text);
-  EXPECT_TRUE(shard) << render(shard.error());
-  return std::move(*shard);
-}
 
 const char* const kPart = R"(shard part static {
   input %x : f32[4]
