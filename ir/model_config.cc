@@ -1,5 +1,7 @@
 #include "ir/model_config.h"
 
+#include <algorithm>
+
 #include "ir/invariant.h"
 
 namespace moec {
@@ -18,6 +20,11 @@ std::string TensorNames::operator()(std::string_view role, int64_t layer, int64_
   substitute(name, "{i}", layer);
   substitute(name, "{e}", expert);
   return name;
+}
+
+bool ModelConfig::keeps_cache() const {
+  return std::all_of(layers.begin(), layers.end(),
+                     [](const LayerConfig& layer) { return layer.ahead == 0; });
 }
 
 }  // namespace moec

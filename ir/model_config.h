@@ -105,6 +105,7 @@ struct LayerConfig {
   int64_t window = 0;   // keys a query sees, itself included; 0: all earlier ones
   int64_t chunk = 0;    // a query sees only keys of its own run of so many positions; 0: all runs
   bool rotated = true;  // whether the rotation acts in this layer, where the model has one
+  int64_t ahead = 0;    // later keys a query sees
   bool operator==(const LayerConfig&) const = default;
 };
 
@@ -149,8 +150,17 @@ struct StoredWeights {
   bool operator==(const StoredWeights&) const = default;
 };
 
+// What the head scores for each token: the words that may come next, or the labels that the token
+// may have.
+enum class Task : uint8_t { text_generation, token_classification };
+constexpr std::array<std::string_view, 2> enum_names(Task) {
+  return {"text_generation", "token_classification"};
+}
+
 struct ModelConfig {
   std::string family;  // model_type
+  Task task = Task::text_generation;
+  std::vector<std::string> labels;  // by id; with token_classification
   int64_t hidden = 0, vocab = 0, max_positions = 0;
   NormKind norm = NormKind::rms;  // in front of attention, feed-forward and head
   double norm_eps = 0;
@@ -167,6 +177,14 @@ struct ModelConfig {
   StoredWeights stored;
   int64_t left_out_layers = 0;  // that follow `layers` in the checkpoint (models/first_layers.h)
   TensorNames names;
+
+  // How many scores the head has for a token.
+  int64_t logits() const {
+    return task == Task::text_generation ? vocab : static_cast<int64_t>(labels.size());
+  }
+  // Whether keys and values of earlier tokens are kept for later ones. They are not where tokens
+  // see later ones as well: a text goes through such a model as a whole.
+  bool keeps_cache() const;
 };
 
 }  // namespace moec

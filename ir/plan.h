@@ -16,10 +16,11 @@ namespace moec {
 
 // What the user chose about the shards' form, as far as it shapes their inputs and outputs.
 struct BuildOptions {
-  DType dtype = DType::f32;             // of activations and weights in the shards: f32 or f16
-  Layout layout = Layout::channels;     // channels: conv form; rows: matmul form
-  std::vector<int64_t> tokens = {1};    // static widths, ascending; each shard is built for each
-  int64_t context = 0;                  // S: rows of the KV cache
+  DType dtype = DType::f32;           // of activations and weights in the shards: f32 or f16
+  Layout layout = Layout::channels;   // channels: conv form; rows: matmul form
+  std::vector<int64_t> tokens = {1};  // static widths, ascending; each shard is built for each
+  int64_t context = 0;                // S: rows of the KV cache, and positions of a text
+  // A model that keeps no cache has none, whatever is chosen.
   CacheForm cache = CacheForm::append;  // append: explicit cache inputs; blend: device state
   int64_t cache_pages = 1;              // with blend: pages of the cache, as in ir/ops.h Attention
   bool host_routing = false;            // the router is a shard of its own, weights are an input
@@ -49,8 +50,8 @@ struct ShardDecl {
 //   edge        an earlier step's output, or the embedding rows ("embed")
 //   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions
 //   query_scale          a number for each token, of its position (models/rope.h)
-//   attn_mask   0 where query i may see a key, kMaskedScore elsewhere; `window` and `chunk` as in
-//               LayerConfig
+//   attn_mask   0 where query i may see a key, kMaskedScore elsewhere; `window`, `chunk` and
+//               `ahead` as in LayerConfig
 //   kv_write_mask        [s, t] = 1 where new token t is written to cache row s
 //   k_cache, v_cache     the cache of `layer` as it was before the step
 enum class SourceKind : uint8_t {
@@ -82,6 +83,7 @@ struct InputBinding {
   int64_t window = 0;  // with attn_mask
   int64_t layer = -1;  // with k_cache and v_cache
   int64_t chunk = 0;   // with attn_mask
+  int64_t ahead = 0;   // with attn_mask
   bool operator==(const InputBinding&) const = default;
 };
 

@@ -11,11 +11,25 @@ struct AttentionInputs {
   ValueId x, rope_cos, rope_sin, query_scale, mask, write_mask, k_cache, v_cache;
 };
 
+// How many keys a mask has, with `rows` rows of the cache.
+int64_t keys_seen(CacheForm form, int64_t rows, int64_t tokens) {
+  switch (form) {
+    case CacheForm::none:
+      return tokens;
+    case CacheForm::append:
+      return rows + tokens;
+    case CacheForm::blend:
+      break;
+  }
+  return rows;
+}
+
 AttentionInputs declare_inputs(ShardScope& scope) {
   const AttentionConfig& attention = scope.model().attention;
-  const bool blend = scope.options().cache == CacheForm::blend;
+  const CacheForm form = scope.options().cache;
+  const bool blend = form == CacheForm::blend;
   const int64_t tokens = scope.tokens, pages = scope.options().cache_pages;
-  const int64_t rows = scope.options().context / pages, keys = blend ? rows : rows + tokens;
+  const int64_t rows = scope.options().context / pages, keys = keys_seen(form, rows, tokens);
   const Type cache = scope.type_of({pages, attention.kv_heads, rows, attention.head_dim});
   Builder& b = scope.b;
 
@@ -34,7 +48,7 @@ AttentionInputs declare_inputs(ShardScope& scope) {
     b.state(kValueState, cache);
     in.k_cache = b.emit(StateRead{kKeyState}, {}, "k_cache");
     in.v_cache = b.emit(StateRead{kValueState}, {}, "v_cache");
-  } else {
+  } else if (form == CacheForm::append) {
     in.k_cache = b.input(kKeyState, cache);
     in.v_cache = b.input(kValueState, cache);
   }
@@ -119,10 +133,25 @@ std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const Atte
   if (op.rope != RopeStyle::none) all.insert(all.end(), {in.rope_cos, in.rope_sin});
   all.push_back(in.mask);
   if (op.qk_norm != QkNorm::none) append_norms(scope, all);
-  all.insert(all.end(), {in.k_cache, in.v_cache});
+  if (op.cache != CacheForm::none) all.insert(all.end(), {in.k_cache, in.v_cache});
   if (op.cache == CacheForm::blend) all.push_back(in.write_mask);
   if (scope.model().attention.sinks) all.push_back(scope.weight("sinks", "sinks"));
   return all;
+}
+
+// The cache with the new rows goes back to the device's states, or the new rows to the runtime.
+void keep_rows(Builder& b, CacheForm form, ValueId keys, ValueId values) {
+  if (form == CacheForm::blend) {
+    b.name_if_unnamed(keys, "k_blended");
+    b.name_if_unnamed(values, "v_blended");
+    b.emit_all(StateWrite{kKeyState}, {keys});
+    b.emit_all(StateWrite{kValueState}, {values});
+  } else {
+    b.name_if_unnamed(keys, kNewKeys);
+    b.name_if_unnamed(values, kNewValues);
+    b.output(kNewKeys, keys);
+    b.output(kNewValues, values);
+  }
 }
 
 }  // namespace
@@ -136,17 +165,7 @@ void build_attention(ShardScope& scope) {
   if (scope.model().attention.latent) attended = latent_values(scope, attended);
   ValueId out = scope.linear(attended, "o", scope.model().attention.o_bias ? "o_bias" : "", "o");
   b.output("hidden", scope.add_residual(in.x, out, "hidden"));
-  if (op.cache == CacheForm::blend) {
-    b.name_if_unnamed(results[1], "k_blended");
-    b.name_if_unnamed(results[2], "v_blended");
-    b.emit_all(StateWrite{kKeyState}, {results[1]});
-    b.emit_all(StateWrite{kValueState}, {results[2]});
-  } else {
-    b.name_if_unnamed(results[1], kNewKeys);
-    b.name_if_unnamed(results[2], kNewValues);
-    b.output(kNewKeys, results[1]);
-    b.output(kNewValues, results[2]);
-  }
+  if (op.cache != CacheForm::none) keep_rows(b, op.cache, results[1], results[2]);
 }
 
 }  // namespace moec

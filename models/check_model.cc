@@ -143,6 +143,30 @@ void check_storage(Checker& check, const ModelConfig& model) {
                   enum_name(coding));
 }
 
+// A text goes through a model whole where tokens see later ones, so through all layers alike.
+void check_sight(Checker& check, const ModelConfig& model) {
+  int64_t looking_ahead = 0;
+  for (const LayerConfig& layer : model.layers) {
+    looking_ahead += layer.ahead > 0;
+    check.require(layer.ahead >= 0, "model.number", "a query sees {} later keys", layer.ahead);
+    check.require(layer.ahead == 0 || layer.chunk == 0, "model.attention",
+                  "queries that see later keys do not see them in chunks");
+  }
+  const auto layers = static_cast<int64_t>(model.layers.size());
+  check.require(looking_ahead == 0 || looking_ahead == layers, "model.attention",
+                "{} of {} layers see later tokens; none or all must", looking_ahead, layers);
+}
+
+void check_task(Checker& check, const ModelConfig& model) {
+  if (model.task == Task::text_generation) {
+    check.require(model.labels.empty(), "model.labels", "a model that writes text has {} labels",
+                  model.labels.size());
+    return;
+  }
+  check.size("labels", static_cast<int64_t>(model.labels.size()));
+  check.require(!model.tied_head, "model.labels", "a head of labels cannot be the embedding");
+}
+
 void check_roles(Checker& check, const ModelConfig& model) {
   for (const std::string& role : missing_roles(model))
     check.require(false, "model.roles", "the family {} names no tensor for the role \"{}\"",
@@ -170,6 +194,8 @@ Diagnostics check_model(const ModelConfig& model) {
     check.require(model.dense_ff > 0, "model.dense",
                   "there are dense layers, but no width for them");
   check_storage(check, model);
+  check_sight(check, model);
+  check_task(check, model);
   if (check.good()) check_roles(check, model);
   return check.take();
 }

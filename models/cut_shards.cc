@@ -122,10 +122,10 @@ class Cutter {
     if (budget(ShardKind::lm_head).bytes > 0) {
       MOEC_ASSIGN(const int64_t rows,
                   room(ShardKind::lm_head, "row of the head", model_.hidden, model_.hidden));
-      build_.head_slices = std::max(for_channels, ceil_div(model_.vocab, rows));
+      build_.head_slices = std::max(for_channels, ceil_div(model_.logits(), rows));
     }
     if (build_.head_slices > for_channels)
-      return note_head(fmt::format("{} tokens of {} bytes in a budget of {}", model_.vocab,
+      return note_head(fmt::format("{} rows of {} bytes in a budget of {}", model_.logits(),
                                    bytes(model_.hidden),
                                    megabytes(budget(ShardKind::lm_head).bytes)));
     return note_head(for_channels > 1 ? "the target takes no more channels in one" : "it fits");

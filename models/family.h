@@ -33,7 +33,9 @@ struct ConceptRule {
 };
 
 struct FamilyAxes {
+  Task task = Task::text_generation;
   AttentionKind attention = AttentionKind::gqa;
+  Direction direction = Direction::causal;
   BlockKind block = BlockKind::pre_norm;
   NormKind norm = NormKind::rms;
   QkNormWidth qk_norm = QkNormWidth::none;
@@ -49,7 +51,9 @@ struct FamilyAxes {
 // Calls visit(name, value) for each axis, by the names of descriptors.
 template <class Axes, class Visit>
 void for_each_axis(Axes& axes, Visit&& visit) {
+  visit("task", axes.task);
   visit("attention", axes.attention);
+  visit("direction", axes.direction);
   visit("block", axes.block);
   visit("norm", axes.norm);
   visit("qk_norm", axes.qk_norm);

@@ -39,6 +39,8 @@ bool fits(const Concept& item, const JsonValue& value) {
     case ConceptType::integers:
     case ConceptType::names:
       return value.array() != nullptr;
+    case ConceptType::labels:
+      return value.object() != nullptr;
   }
   return false;
 }

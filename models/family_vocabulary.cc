@@ -20,6 +20,7 @@ constexpr Concept kConcepts[] = {
     {"activation", ConceptType::name, Presence::needed},
     {"tied_head", ConceptType::boolean, Presence::needed},
     {"head_bias", ConceptType::boolean, Presence::defaulted},
+    {"labels", ConceptType::labels, Presence::defaulted},
     {"heads", ConceptType::integer, Presence::needed, 1, 65536},
     {"kv_heads", ConceptType::integer, Presence::needed, 1, 65536},
     {"head_dim", ConceptType::integer, Presence::needed, 1, 65536},

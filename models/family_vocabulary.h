@@ -9,7 +9,8 @@
 
 namespace moec {
 
-enum class ConceptType : uint8_t { integer, number, boolean, name, integers, names };
+// A config gives labels as an object, {"0": "O", …}.
+enum class ConceptType : uint8_t { integer, number, boolean, name, integers, names, labels };
 
 // What a descriptor must say about a concept.
 //   needed     a descriptor must name it
@@ -41,6 +42,12 @@ const Role* find_role(std::string_view name);
 
 enum class AttentionKind : uint8_t { gqa, mla };
 constexpr std::array<std::string_view, 2> enum_names(AttentionKind) { return {"gqa", "mla"}; }
+
+// Whether a token sees earlier ones only, or later ones as well.
+enum class Direction : uint8_t { causal, bidirectional };
+constexpr std::array<std::string_view, 2> enum_names(Direction) {
+  return {"causal", "bidirectional"};
+}
 
 // How the k experts are chosen: among all, or among those of the best groups.
 enum class ChoiceMethod : uint8_t { greedy, group_limited_greedy, noaux_tc };

@@ -26,8 +26,14 @@ Status choose_pages(const Target& target, BuildOptions& build) {
 
 }  // namespace
 
+CacheForm cache_form(const ModelConfig& model, CacheForm wanted) {
+  return model.keeps_cache() ? wanted : CacheForm::none;
+}
+
 Status fit_to_target(const ModelConfig& model, const Target& target, BuildOptions& build) {
-  if (build.head_slices == 0) build.head_slices = parts_within(model.vocab, target.limits.channels);
+  if (build.head_slices == 0)
+    build.head_slices = parts_within(model.logits(), target.limits.channels);
+  build.cache = cache_form(model, build.cache);
   return build.cache == CacheForm::blend ? choose_pages(target, build) : Status();
 }
 

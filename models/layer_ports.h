@@ -22,8 +22,8 @@ inline std::string layer_label(int64_t layer) { return fmt::format("L{:02}", lay
 
 // What a port of an attention shard is called where several layers share a shard: each layer has
 // caches and new rows of its own (k_state_L03), layers that see the same keys share a mask
-// (attn_mask_w128 with a window, attn_mask_c8192 with chunks, else attn_mask), and all share
-// rope_cos, rope_sin and query_scale.
+// (attn_mask_w128 with a window, attn_mask_c8192 with chunks, else attn_mask; a window tells how
+// far ahead they see), and all share rope_cos, rope_sin and query_scale.
 inline std::string port_among_layers(const std::string& port, int64_t layer,
                                      const LayerConfig& config) {
   if (port == kMaskPort)

@@ -29,8 +29,8 @@ class Walk {
     }
     layer_ = -1;
     norm("final_norm");
-    if (!model_.tied_head) need("lm_head", {model_.vocab, model_.hidden});
-    if (model_.head_bias) need("lm_head_bias", {model_.vocab});
+    if (!model_.tied_head) need("lm_head", {model_.logits(), model_.hidden});
+    if (model_.head_bias) need("lm_head_bias", {model_.logits()});
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "models/check_model.h"
 #include "models/cut_shards.h"
+#include "models/fit_target.h"
 #include "models/join_layers.h"
 #include "models/layer_ports.h"
 #include "models/needed_tensors.h"
@@ -58,12 +59,12 @@ Status check_options(const ModelConfig& model, const BuildOptions& options) {
                       "Choose f32 or f16.");
   if (options.layout == Layout::plain)
     return bad_option("token tensors need a layout", "Choose channels or rows.");
-  if (options.cache == CacheForm::none)
+  if (options.cache == CacheForm::none && model.keeps_cache())
     return bad_option("attention shards need a cache", "Choose append or blend.");
-  if (options.head_slices < 1 || options.head_slices > model.vocab)
+  if (options.head_slices < 1 || options.head_slices > model.logits())
     return bad_option(
-        fmt::format("{} slices of a vocabulary of {}", options.head_slices, model.vocab),
-        "Choose at least one slice and at most one for each token.");
+        fmt::format("{} slices of a head of {} rows", options.head_slices, model.logits()),
+        "Choose at least one slice and at most one for each row.");
   if (options.experts_per_shard < 0 || (options.experts_per_shard > 0 && !options.host_routing))
     return bad_option("experts are split over shards only with host routing",
                       "Choose the routing form host, or leave the number of experts out.");
@@ -174,8 +175,14 @@ class Planner {
     }
     if (scales_queries(model_, config()))
       step.inputs.push_back({kQueryScalePort, SourceKind::query_scale});
-    step.inputs.push_back(
-        {kMaskPort, SourceKind::attn_mask, {}, config().window, -1, config().chunk});
+    step.inputs.push_back({kMaskPort,
+                           SourceKind::attn_mask,
+                           {},
+                           config().window,
+                           -1,
+                           config().chunk,
+                           config().ahead});
+    if (options_.cache == CacheForm::none) return;
     if (options_.cache == CacheForm::blend) {
       step.inputs.push_back({"kv_write_mask", SourceKind::kv_write_mask});
       return;
@@ -229,7 +236,7 @@ class Planner {
   void head() {
     layer_ = -1;
     int64_t number = 0, begin = 0;
-    for (const int64_t size : balanced_parts(model_.vocab, options_.head_slices)) {
+    for (const int64_t size : balanced_parts(model_.logits(), options_.head_slices)) {
       ShardDecl shard{fmt::format("lm_head.{}", number), fmt::format("lm_head/{:02}", number),
                       ShardKind::lm_head};
       ++number;
@@ -260,6 +267,7 @@ void list_ignored(Plan& plan) {
 Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions options) {
   Diagnostics findings = check_model(model);
   if (!findings.empty()) return fail(std::move(findings));
+  options.cache = cache_form(model, options.cache);
   MOEC_TRY(check_options(model, options));
   for (const NeededTensor& tensor : needed_tensors(model))
     for (const StoredTensor& part : stored_tensors(weights, model.stored, tensor))

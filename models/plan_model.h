@@ -3,6 +3,7 @@
 //   L00.attn     attn/L00      x, rope_cos, rope_sin, attn_mask → hidden
 //     cache append: + k_state, v_state (the cache as it was) → + k_new, v_new (rows to store)
 //     cache blend:  + kv_write_mask; k_state and v_state are states of the device
+//     no cache:     nothing more (a model that reads a text as a whole)
 //   L00.moe      moe/L00       hidden → moe_out
 //   L00.mlp      mlp/L00       hidden → moe_out                      (a dense layer)
 //   L00.router   router/L00    hidden → routing_weights              (host routing)
@@ -10,7 +11,7 @@
 //   L02.layers   layers/L02    x, rope_cos, rope_sin, attn_mask, k_state_L02, v_state_L02,
 //                              k_state_L03, … → moe_out of its last layer, k_new_L02, …
 //                              (layers_per_shard: whole layers from L02 on, models/layer_ports.h)
-//   lm_head.0    lm_head/00    hidden → logits of its slice of the vocabulary
+//   lm_head.0    lm_head/00    hidden → logits of its slice of the vocabulary, or of the labels
 //
 // The first expert group's acc is the residual; a shared expert is part of the first group, which
 // then cannot be skipped. Where experts are cut into groups the router is a shard of its own, in

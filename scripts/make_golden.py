@@ -21,6 +21,9 @@ Tensors are named <step>.<what>. Steps are `prefill` (T tokens at once) and `dec
     Lnn.choice_scores [T,E]   what experts are chosen by, where these are not the logits: score
                               and correction bias, -10000 in the groups that cannot be chosen
 
+A model that reads a text as a whole and labels its tokens has one step, of fewer tokens; its logits
+are those of the labels, and it has neither decode steps nor caches nor greedy text.
+
 The router tensors exist for the MoE layers only. `Lnn.k_cache` and `Lnn.v_cache`
 [K,S,h], without a step, hold every row that was handed to the cache (keys after norm and
 rotation), also those that a sliding layer has dropped by then.
@@ -47,14 +50,16 @@ import transformers
 import xxhash
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from transformers import AutoModelForCausalLM, DynamicCache
+from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, DynamicCache
 from transformers import DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig, Glm4MoeConfig, GptOssConfig
 from transformers import GraniteMoeConfig, GraniteMoeSharedConfig, HunYuanMoEV1Config, Llama4TextConfig
-from transformers import MiniMaxM2Config, MixtralConfig, OlmoeConfig, PhimoeConfig, Qwen2MoeConfig, Qwen3MoeConfig
+from transformers import MiniMaxM2Config, MixtralConfig, OlmoeConfig, OpenAIPrivacyFilterConfig, PhimoeConfig
+from transformers import Qwen2MoeConfig, Qwen3MoeConfig
 
 REPO = Path(__file__).resolve().parent.parent
 FORMAT = "moec-golden/1"
 PREFILL, DECODE = 24, 4
+LABELLED = 15         # tokens of a text that is labelled
 TOLERANCE = 1e-4      # decode steps against one pass over the whole sequence
 ROUTER_GAP = 0.02     # smallest k-th to next router logit gap a family case may have
 
@@ -85,7 +90,9 @@ ROUTING = {
     "gpt_oss": dict(score="selected"),
     "phimoe": dict(score="mixer"),
     "llama4_text": dict(score="sigmoid", renorm=False),
+    "openai_privacy_filter": dict(score="selected"),
 }
+TAGGERS = ("openai_privacy_filter",)  # families that label tokens
 NOT_CHOSEN = -1e4  # the choice score of an expert whose group is not kept
 
 # Sizes are odd on purpose; between them the two cases of a family cover what the family's
@@ -283,6 +290,28 @@ CASES = {
         vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
 }
 
+def bioes(*classes):
+    names = ["O", *(f"{tag}-{name}" for name in classes for tag in "BIES")]
+    return dict(id2label=dict(enumerate(names)), label2id={name: i for i, name in enumerate(names)})
+
+
+CASES |= {
+    # three layers of a narrow band, YaRN without truncation, the release's biases everywhere
+    "openai_privacy_filter_a": dict(family="openai_privacy_filter", disk=BF16, fused=True,
+                                    config=OpenAIPrivacyFilterConfig, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, num_local_experts=5, num_experts_per_tok=2, sliding_window=3, vocab_size=90,
+        max_position_embeddings=96, **bioes("private_person", "secret"),
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
+                             original_max_position_embeddings=12))),
+    # as many experts' channels as hidden ones, three experts a token, no bias of attention
+    "openai_privacy_filter_b": dict(family="openai_privacy_filter", disk=F16, fused=True,
+                                    config=OpenAIPrivacyFilterConfig, args=dict(
+        hidden_size=40, intermediate_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=5,
+        head_dim=8, num_local_experts=6, num_experts_per_tok=3, sliding_window=5, attention_bias=False,
+        vocab_size=87, max_position_embeddings=96, **bioes("private_date"), rope_parameters=rope())),
+}
+
 TINYMOE_PROMPTS = [  # 32 bytes each
     'def read(self, size=-1):\n    """',
     "for name in sorted(self.names):\n",
@@ -349,17 +378,22 @@ def randomise(model, seed):
                 b.copy_(0.2 * torch.randn(b.shape, generator=g))
 
 
-def kept_wide(name):
+def kept_wide(name, family):
     """Tensors that stay F32 in the files, as in the releases."""
-    return name.endswith("e_score_correction_bias")
+    return name.endswith("e_score_correction_bias") or family in TAGGERS and name.endswith("sinks")
+
+
+def auto_class(family):
+    return AutoModelForTokenClassification if family in TAGGERS else AutoModelForCausalLM
 
 
 def write_checkpoint(case, spec, folder):
     args = dict(bos_token_id=None, eos_token_id=None, pad_token_id=None, **spec["args"])
-    model = AutoModelForCausalLM.from_config(spec["config"](**args))
+    family = spec["family"]
+    model = auto_class(family).from_config(spec["config"](**args))
     randomise(model, int.from_bytes(hashlib.sha256(case.encode()).digest()[:4], "big"))
     for name, t in [*model.named_parameters(), *model.named_buffers()]:
-        t.data = t.data.to(F32 if kept_wide(name) else spec["disk"])
+        t.data = t.data.to(F32 if kept_wide(name, family) else spec["disk"])
     size = sum(p.numel() * p.element_size() for p in model.parameters())
     options = {}
     if spec.get("fused"):
@@ -376,10 +410,11 @@ def write_checkpoint(case, spec, folder):
         with safe_open(f, "pt") as st:
             for n in st.keys():
                 names.append(n)
-                assert st.get_tensor(n).dtype == (F32 if kept_wide(n) else spec["disk"]), n
+                assert st.get_tensor(n).dtype == (F32 if kept_wide(n, family) else spec["disk"]), n
     fused = any(n.endswith("experts.gate_up_proj") for n in names)
     assert fused == bool(spec.get("fused")), (case, "expert layout on disk")
-    assert ("lm_head.weight" in names) != args["tie_word_embeddings"], (case, "head on disk")
+    head = "score.weight" if family in TAGGERS else "lm_head.weight"
+    assert (head in names) != args.get("tie_word_embeddings", False), (case, "head on disk")
 
 
 # -------------------------------------------------------------- reference ----
@@ -435,6 +470,8 @@ class Capture:
                 else:
                     logits, weights, experts = out
                 self.seen[name + "router_logits"] = logits.detach().clone()
+                if self.config.model_type == "openai_privacy_filter":
+                    weights = weights * self.k  # divided there, and multiplied back behind the experts
                 self.seen[name + "weights"] = weights.detach().clone()
                 self.seen[name + "experts"] = experts.detach().clone()
             return hook
@@ -608,6 +645,30 @@ def run_steps(model, prompt, decode):
 
 
 @torch.no_grad()
+def label_step(model, tokens):
+    """The only step of a model that labels tokens."""
+    step = model.moec_capture.take(model(torch.tensor([tokens])).logits)
+    step["tokens"] = torch.tensor(tokens)
+    return step
+
+
+def label_gap(step, k):
+    """The smallest gap of its routers, and of its labels by twice as much."""
+    top = step["logits"].topk(2, dim=-1).values
+    return min(router_gap([step], k), order_gap([step], k) * 4, (top[:, 0] - top[:, 1]).min().item() * 2)
+
+
+def check_band(model, step):
+    """Tokens beyond the bands of all layers do not change a label, the last one within does."""
+    tokens = step["tokens"].tolist()
+    reach = model.config.sliding_window * model.config.num_hidden_layers
+    assert reach + 1 < len(tokens), "the text is within the band"
+    within, less = (label_step(model, tokens[:count])["logits"][0] for count in (reach + 1, reach))
+    assert torch.allclose(within, step["logits"][0], atol=1e-5), "the band is wider than it says"
+    assert not torch.allclose(less, step["logits"][0], atol=1e-5), "the band is narrower than it says"
+
+
+@torch.no_grad()
 def greedy(model, prompt, count):
     """transformers' generate, and the smallest top-1 to top-2 logit gap along the way."""
     ids = torch.tensor([prompt])
@@ -628,7 +689,8 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def write_golden(case, folder, checkpoint, model, steps, caches, prompt, tokens, gap, worst):
+def write_golden(case, folder, checkpoint, model, steps, caches=None, written=None, worst=0.0):
+    """`written`: the greedy prompt, its continuation and the smallest gap on the way."""
     k = model.config.num_experts_per_tok
     names = ["prefill", *[f"decode{i}" for i in range(len(steps) - 1)]]
     arrays, listed, at = {}, [], 0
@@ -638,7 +700,7 @@ def write_golden(case, folder, checkpoint, model, steps, caches, prompt, tokens,
         at += count
         for what, t in step.items():
             arrays[f"{name}.{what}"] = t
-    arrays.update(caches)
+    arrays.update(caches or {})
     for name, t in arrays.items():
         a = np.ascontiguousarray(t.numpy().astype(np.float32 if t.is_floating_point() else np.int32))
         assert np.isfinite(a).all(), name
@@ -661,16 +723,18 @@ def write_golden(case, folder, checkpoint, model, steps, caches, prompt, tokens,
         "moe_layers": model.moec_capture.moe_layers,
         "min_router_gap": round(router_gap(steps, k), 6),
         "min_router_order_gap": round(order_gap(steps, k), 6) if k > 1 else None,
-        "decode_vs_full_max_abs": float(f"{worst:.3g}"),
-        "greedy": {"prompt": prompt, "tokens": tokens, "min_gap": round(gap, 6)},
     }
+    if written:
+        prompt, tokens, gap = written
+        info["decode_vs_full_max_abs"] = float(f"{worst:.3g}")
+        info["greedy"] = {"prompt": prompt, "tokens": tokens, "min_gap": round(gap, 6)}
     text = json.dumps(info, indent=1)
     text = re.sub(r"\[[\d,\s]*\]", lambda m: re.sub(r"\s+", " ", m.group()).replace("[ ", "[").replace(" ]", "]"), text)
     (folder / "golden.json").write_text(text + "\n")
     total = sum(p.stat().st_size for p in folder.iterdir())
     print(f"{case}: {total / 1024:.0f} KiB, router gap {info['min_router_gap']}, order gap "
-          f"{info['min_router_order_gap']}, greedy gap {info['greedy']['min_gap']}, decode vs full {worst:.2g}",
-          flush=True)
+          f"{info['min_router_order_gap']}"
+          + (f", greedy gap {info['greedy']['min_gap']}, decode vs full {worst:.2g}" if written else ""), flush=True)
 
 
 def choose_factors(rotary):
@@ -687,7 +751,8 @@ def choose_factors(rotary):
 
 
 def load(checkpoint):
-    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=F32, attn_implementation="eager")
+    family = json.loads((checkpoint / "config.json").read_text())["model_type"]
+    model = auto_class(family).from_pretrained(checkpoint, dtype=F32, attn_implementation="eager")
     model.config._experts_implementation = "eager"
     model.eval()
     assert all(p.dtype == F32 for p in model.parameters())
@@ -707,6 +772,26 @@ def publish(staging, folder):
     for p in folder.iterdir():
         if p.name not in fresh and p.suffix in (".safetensors", ".json"):
             p.unlink()
+
+
+def tagger_case(case, out):
+    with tempfile.TemporaryDirectory() as tmp:
+        folder = Path(tmp) / case
+        folder.mkdir()
+        write_checkpoint(case, CASES[case], folder)
+        model = load(folder)
+        k, best = model.config.num_experts_per_tok, None
+        for attempt in range(400):
+            rng = np.random.default_rng([attempt, *case.encode()])
+            step = label_step(model, rng.integers(0, model.config.vocab_size, LABELLED).tolist())
+            gap = label_gap(step, k)
+            if best is None or gap > best[0]:
+                best = (gap, step)
+            if gap >= ROUTER_GAP:
+                break
+        check_band(model, best[1])
+        write_golden(case, folder, folder, model, [best[1]])
+        publish(folder, out / case)
 
 
 def family_case(case, out):
@@ -736,7 +821,7 @@ def family_case(case, out):
         if spec["args"].get("clip_qkv"):
             reach = max(c.abs().max().item() for n, c in caches.items() if n.endswith("v_cache"))
             assert reach == spec["args"]["clip_qkv"], "clip_qkv has no effect"
-        write_golden(case, folder, folder, model, steps, caches, prompt, tokens, token_gap, worst)
+        write_golden(case, folder, folder, model, steps, caches, (prompt, tokens, token_gap), worst)
         publish(folder, out / case)
 
 
@@ -760,7 +845,7 @@ def tinymoe_case(out):
     with tempfile.TemporaryDirectory() as tmp:
         folder = Path(tmp) / case
         folder.mkdir()
-        write_golden(case, folder, checkpoint, model, steps, caches, prompt, tokens, gap, worst)
+        write_golden(case, folder, checkpoint, model, steps, caches, (prompt, tokens, gap), worst)
         print("  prompt", repr(bytes(prompt)), "continues", repr(bytes(tokens)))
         publish(folder, out / case)
 
@@ -777,7 +862,7 @@ def main():
     torch.set_num_threads(1)  # one order of summation
     for case, spec in CASES.items():
         if args.case in (None, case) and args.family in (None, spec["family"]):
-            family_case(case, args.out)
+            (tagger_case if spec["family"] in TAGGERS else family_case)(case, args.out)
     if args.case == "tinymoe" or (args.case is None and args.family is None):
         tinymoe_case(args.out)
 

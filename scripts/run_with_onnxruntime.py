@@ -39,7 +39,7 @@ class Runner:
     def __init__(self, folder, skip_idle_groups=True, threads=0):
         self.folder, self.skip_idle_groups = Path(folder), skip_idle_groups
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
-        if self.manifest["build"]["cache"] != "append":
+        if self.manifest["build"]["cache"] == "blend":
             raise ValueError("the shards keep their caches on a device; export for target onnx")
         self.shards = {shard["name"]: shard for shard in self.manifest["shards"]}
         self.embedding = self.open_table(self.manifest["embedding"])
@@ -70,15 +70,18 @@ class Runner:
                 self.folder / path, self.session_options, providers=["CPUExecutionProvider"])
         return self.sessions[path]
 
-    def attention_mask(self, port, window, chunk):
-        """0 where a token may see a key. Keys: the S cache rows, then the new tokens."""
+    def attention_mask(self, port, window, chunk, ahead, count):
+        """0 where a token may see a key. Keys: the S cache rows, if there are any, then the new tokens, of
+        which `count` are real."""
         tokens, keys = port["dims"][2:]
         context = keys - tokens
         slot = np.arange(keys)[None, :]
         query = self.position + np.arange(tokens)[:, None]
         is_new = slot >= context
         at = np.where(is_new, self.position + slot - context, slot)  # the key's position
-        seen = (is_new | (slot < self.position)) & (at <= query)
+        seen = (is_new | (slot < self.position)) & (at <= query + ahead)
+        if ahead > 0:
+            seen &= slot < context + count
         if window > 0:
             seen &= at > query - window
         if chunk > 0:
@@ -96,7 +99,7 @@ class Runner:
             part = ("rope_cos", "rope_sin", "query_scale").index(source)
             return pack(rows[:, part * width : (part + 1) * width], port)
         if source == "attn_mask":
-            return self.attention_mask(port, binding["window"], binding["chunk"])
+            return self.attention_mask(port, binding["window"], binding["chunk"], binding["ahead"], count)
         if source in ("k_cache", "v_cache"):
             return self.caches[binding["layer"], source[0]]
         raise ValueError(f"the manifest asks for an input from '{source}'")
@@ -141,6 +144,8 @@ class Runner:
         """Feeds tokens after those fed before; returns their logits [n, vocab]."""
         logits = []
         most = self.manifest["build"]["tokens"][-1]
+        if self.manifest["build"]["cache"] == "none" and len(tokens) > most:
+            raise ValueError(f"the tokens see each other: export with --tokens {len(tokens)}")
         for begin in range(0, len(tokens), most):
             chunk = tokens[begin : begin + most]
             if self.position + len(chunk) > self.manifest["build"]["context"]:
@@ -174,6 +179,8 @@ def main():
     args = parser.parse_args()
 
     runner = Runner(args.folder, threads=args.threads)
+    if runner.manifest["model"]["task"] != "text_generation":
+        parser.error("this model labels tokens; `moec run` finds spans with it")
     as_bytes = runner.manifest["tokenizer"] == "bytes"
     if args.prompt is not None and not as_bytes:
         parser.error("this model's tokens are not bytes: give --prompt-tokens")

@@ -35,7 +35,9 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "phimoe_a",
                                             "phimoe_b",
                                             "llama4_text_a",
-                                            "llama4_text_b"};
+                                            "llama4_text_b",
+                                            "openai_privacy_filter_a",
+                                            "openai_privacy_filter_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 1> all{};

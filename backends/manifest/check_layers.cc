@@ -7,6 +7,8 @@
 namespace moec::manifest {
 namespace {
 
+constexpr int64_t kMostLayers = 4096;  // without caches
+
 struct Range {
   int64_t begin, size;
 };
@@ -132,7 +134,8 @@ void check_layer(int64_t layer, const LayerShards& found, Findings& findings) {
 void check_layers(const Manifest& manifest, Findings& findings) {
   // Each shard's layers must exist, and no number in the file may make these loops long.
   const auto caches = static_cast<int64_t>(manifest.caches.size());
-  if (!findings.require(manifest.model.layers <= caches, "manifest.layer", {},
+  const int64_t most = manifest.build.cache == CacheForm::none ? kMostLayers : caches;
+  if (!findings.require(manifest.model.layers <= most, "manifest.layer", {},
                         "{} layers have {} caches", manifest.model.layers, caches))
     return;
   int64_t whole_layers = 0;
@@ -166,9 +169,12 @@ void check_vocabulary(const Manifest& manifest, Findings& findings) {
   bool in_order = std::is_sorted(ranges.begin(), ranges.end(),
                                  [](const Range& a, const Range& b) { return a.begin < b.begin; });
   findings.require(in_order, "manifest.vocabulary", {}, "the logits are not in vocabulary order");
-  findings.require(manifest.logits.vocab == manifest.model.vocab, "manifest.vocabulary", {},
-                   "{} logits for a vocabulary of {}", manifest.logits.vocab, manifest.model.vocab);
-  check_tiling(ranges, manifest.model.vocab, "manifest.vocabulary", "logits", findings);
+  const int64_t scored = manifest.tagging ? static_cast<int64_t>(manifest.tagging->labels.size())
+                                          : manifest.model.vocab;
+  findings.require(manifest.logits.vocab == scored, "manifest.vocabulary", {},
+                   "{} logits for a {} of {}", manifest.logits.vocab,
+                   manifest.tagging ? "list of labels" : "vocabulary", scored);
+  check_tiling(ranges, scored, "manifest.vocabulary", "logits", findings);
 }
 
 }  // namespace moec::manifest

@@ -27,6 +27,7 @@ void each_field(Is<Model> auto& self, auto&& f) {
   f("norm_eps", self.norm_eps);
   f("tied_head", self.tied_head);
   f("left_out_layers", self.left_out_layers);
+  f("task", self.task);
 }
 
 void each_field(Is<Build> auto& self, auto&& f) {
@@ -153,6 +154,7 @@ void each_field(Is<InputBinding> auto& self, auto&& f) {
   f("window", self.window);
   f("layer", self.layer);
   f("chunk", self.chunk);
+  f("ahead", self.ahead);
 }
 
 void each_field(Is<OutputBinding> auto& self, auto&& f) {
@@ -180,6 +182,18 @@ void each_field(Is<LogitSlice> auto& self, auto&& f) {
 void each_field(Is<Logits> auto& self, auto&& f) {
   f("vocab", self.vocab);
   f("slices", self.slices);
+}
+
+void each_field(Is<Label> auto& self, auto&& f) { f("name", self.name); }
+
+void each_field(Is<Tagging> auto& self, auto&& f) {
+  f("labels", self.labels);
+  f("stay_outside", self.stay_outside);
+  f("outside_to_start", self.outside_to_start);
+  f("inside_to_inside", self.inside_to_inside);
+  f("inside_to_end", self.inside_to_end);
+  f("end_to_outside", self.end_to_outside);
+  f("end_to_start", self.end_to_start);
 }
 
 void each_field(Is<IgnoredWeight> auto& self, auto&& f) {
@@ -215,6 +229,7 @@ void each_field(Is<Manifest> auto& self, auto&& f) {
   f("shards", self.shards);
   f("schedule", self.schedule);
   f("logits", self.logits);
+  f("tagging", self.tagging);
   f("devices", self.devices);
   f("ignored", self.ignored);
   f("golden", self.golden);

@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Raised when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 7;
+inline constexpr int64_t kSchemaVersion = 8;
 
 struct Tool {
   std::string name, version;
@@ -35,6 +35,7 @@ struct Model {
   double norm_eps = 0;
   bool tied_head = false;
   int64_t left_out_layers = 0;
+  Task task = Task::text_generation;
   bool operator==(const Model&) const = default;
 };
 
@@ -179,6 +180,19 @@ struct Logits {
   bool operator==(const Logits&) const = default;
 };
 
+struct Label {
+  std::string name;
+  bool operator==(const Label&) const = default;
+};
+
+struct Tagging {
+  std::vector<Label> labels;
+  double stay_outside = 0, outside_to_start = 0;
+  double inside_to_inside = 0, inside_to_end = 0;
+  double end_to_outside = 0, end_to_start = 0;
+  bool operator==(const Tagging&) const = default;
+};
+
 struct Golden {
   std::string shard;
   DType precision = DType::f32;
@@ -211,6 +225,7 @@ struct Manifest {
   std::vector<Shard> shards;
   std::vector<Step> schedule;
   Logits logits;
+  std::optional<Tagging> tagging;
   std::vector<Device> devices;
   std::vector<IgnoredWeight> ignored;
   std::vector<Golden> golden;

@@ -141,6 +141,30 @@ void check_shard(const Manifest& manifest, const Shard& shard, Findings& finding
   check_placement(shard, findings);
 }
 
+void check_task(const Manifest& manifest, Findings& findings) {
+  const bool tags = manifest.model.task == Task::token_classification;
+  findings.require(tags == manifest.tagging.has_value(), "manifest.task", {},
+                   "a model of the task {} has {}", enum_name(manifest.model.task),
+                   tags ? "no labels" : "labels");
+  if (!manifest.tagging) return;
+  std::set<std::string_view> names;
+  for (const Label& label : manifest.tagging->labels)
+    findings.require(!label.name.empty() && names.insert(label.name).second, "manifest.name", {},
+                     "the label \"{}\" is there twice, or has no name", label.name);
+}
+
+// Keys are kept between steps where tokens see earlier ones only.
+void check_sight(const Manifest& manifest, Findings& findings) {
+  const bool none = manifest.build.cache == CacheForm::none;
+  findings.require(!none || manifest.caches.empty(), "manifest.number", {},
+                   "there are {} caches of form none", manifest.caches.size());
+  for (const Step& step : manifest.schedule)
+    for (const InputBinding& binding : step.inputs)
+      findings.require(binding.ahead == 0 || (none && binding.ahead > 0), "manifest.number",
+                       step.shard, "the port {} sees {} keys ahead, with a cache of form {}",
+                       binding.port, binding.ahead, enum_name(manifest.build.cache));
+}
+
 void check_names(const Manifest& manifest, Findings& findings) {
   std::set<std::string_view> shards;
   for (const Shard& shard : manifest.shards)
@@ -194,6 +218,8 @@ Diagnostics check_manifest(const Manifest& manifest) {
   manifest::check_files(manifest, findings);
   manifest::check_tables(manifest, findings);
   manifest::check_names(manifest, findings);
+  manifest::check_task(manifest, findings);
+  manifest::check_sight(manifest, findings);
   manifest::check_devices(manifest, findings);
   for (const manifest::Shard& shard : manifest.shards)
     manifest::check_shard(manifest, shard, findings);

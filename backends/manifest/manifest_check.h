@@ -22,6 +22,7 @@ namespace moec {
 //   manifest.weights       the recorded weights are not those of the shard's experts
 //   manifest.vocabulary    vocabulary slices leave a gap or overlap, or disagree with `logits`
 //   manifest.table         a table's size is not what its rows and columns say
+//   manifest.task          labels in a manifest that writes text, or none where tokens are labelled
 //   manifest.schedule      a shard not run exactly once, a port not bound exactly once;
 //                          an edge that is read before it is written, written twice or never read
 //   manifest.devices       a device named twice, a shard on no device or twice on one

@@ -95,6 +95,7 @@ Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_p
     return refuse("tokens on the last axis", "--layout channels");
   if (plan.build.layers_per_shard > 0)
     return refuse("whole layers in one shard", "leave --layers-per-shard out");
+  if (build.cache == CacheForm::none) return refuse("models without a cache", "leave --compat out");
   if (build.cache != CacheForm::blend) return refuse("the cache as inputs", "--kv state");
   if (plan.build.host_routing)
     return refuse("routers of their own",

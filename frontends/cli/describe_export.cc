@@ -27,7 +27,7 @@ std::vector<manifest::Width> describe_widths(const Plan& plan, const CompiledSha
 }
 
 manifest::Logits describe_logits(const Plan& plan) {
-  manifest::Logits logits{plan.model.vocab, {}};
+  manifest::Logits logits{plan.model.logits(), {}};
   for (const Step& step : plan.schedule)
     for (const OutputBinding& binding : step.outputs)
       if (binding.sink == SinkKind::logits) {
@@ -37,7 +37,19 @@ manifest::Logits describe_logits(const Plan& plan) {
   return logits;
 }
 
+manifest::Tagging describe_labels(const ModelConfig& model) {
+  manifest::Tagging tagging;
+  for (const std::string& label : model.labels) tagging.labels.push_back({label});
+  return tagging;
+}
+
 }  // namespace
+
+std::vector<std::string> label_names(const manifest::Tagging& tagging) {
+  std::vector<std::string> names;
+  for (const manifest::Label& label : tagging.labels) names.push_back(label.name);
+  return names;
+}
 
 std::vector<manifest::Port> ports_of(const Shard& shard, bool inputs) {
   std::vector<manifest::Port> ports;
@@ -78,7 +90,8 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options) {
                     model.max_positions,
                     model.norm_eps,
                     model.tied_head,
-                    model.left_out_layers};
+                    model.left_out_layers,
+                    model.task};
   const BuildOptions& build = plan.build;
   manifest.build = {options.target.name,
                     options.target.format,
@@ -93,13 +106,14 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options) {
                     std::string(enum_name(options.experts)),
                     plan.weight_seed.has_value()};
   const AttentionConfig& attention = model.attention;
-  for (size_t layer = 0; layer < model.layers.size(); ++layer)
+  for (size_t layer = 0; layer < model.layers.size() && model.keeps_cache(); ++layer)
     manifest.caches.push_back({static_cast<int64_t>(layer), attention.kv_heads, build.context,
                                attention.head_dim, build.dtype});
   for (const Step& step : plan.schedule)
     manifest.schedule.push_back(
         {plan.shards[step.shard].name, step.inputs, step.outputs, step.skip_from, step.skip_to});
   manifest.logits = describe_logits(plan);
+  if (model.task == Task::token_classification) manifest.tagging = describe_labels(model);
   manifest.ignored = plan.ignored;
   return manifest;
 }

@@ -74,6 +74,7 @@ Result<ExportOptions> export_options(const ExportFlags& flags) {
   MOEC_ASSIGN(options.run, run_options(flags.passes));
   MOEC_TRY(check_flags(flags, options.passes.target));
   MOEC_ASSIGN(options.build, build_options(flags.shards, options.passes));
+  options.kv = flags.shards.kv;
   MOEC_ASSIGN(options.cuts, cut_wishes(flags.shards, options.passes.target));
   MOEC_ASSIGN(options.devices, device_wishes(flags.devices));
   options.coreml.packaging =

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "backends/files/digest.h"
+#include "frontends/cli/calibration.h"
 #include "frontends/hf/checkpoint.h"
 #include "frontends/hf/index.h"
 #include "frontends/hf/regular_file.h"
@@ -18,12 +19,17 @@ namespace {
 
 constexpr size_t kLengthBytes = 8;  // before the header of a safetensors file
 
+std::string_view kv_name(CacheForm cache) {
+  if (cache == CacheForm::none) return "none";
+  return cache == CacheForm::blend ? "state" : "io";
+}
+
 void add_build(const BuildOptions& build, ExportFacts& facts) {
   facts["option --dtype"] = dtype_name(build.dtype);
   facts["option --layout"] = layout_name(build.layout);
   facts["option --tokens"] = fmt::format("{}", fmt::join(build.tokens, ","));
   facts["option --context"] = std::to_string(build.context);
-  facts["option --kv"] = build.cache == CacheForm::blend ? "state" : "io";
+  facts["option --kv"] = kv_name(build.cache);
   facts["option --experts-per-shard"] = std::to_string(build.experts_per_shard);
   facts["option --head-slices"] = std::to_string(build.head_slices);
   facts["option --layers-per-shard"] = std::to_string(build.layers_per_shard);
@@ -95,6 +101,12 @@ Result<std::string> describe_safetensors(const std::string& path) {
 
 Status add_files(const ExportOptions& options, const Plan& plan, ExportFacts& facts) {
   MOEC_ASSIGN(facts["file config.json"], digest_file(config_path(options.source)));
+  if (plan.model.task == Task::token_classification) {
+    const std::string calibration = calibration_path(options.source);
+    MOEC_ASSIGN(
+        facts[fmt::format("file {}", kCalibrationFile)],
+        digest_or_none(file_exists(calibration) ? std::optional(calibration) : std::nullopt));
+  }
   if (options.weight_seed) return {};
   const std::string index = options.source + "/" + kIndexFile;
   if (file_exists(index)) {

@@ -10,6 +10,7 @@
 #include "backends/files/output_file.h"
 #include "backends/manifest/manifest_file.h"
 #include "frontends/cli/ane_book.h"
+#include "frontends/cli/calibration.h"
 #include "frontends/cli/compile_shard.h"
 #include "frontends/cli/describe_export.h"
 #include "frontends/cli/export_facts.h"
@@ -40,6 +41,7 @@ Result<Plan> make_plan(const ExportOptions& options, std::vector<ShardCut>& cuts
   notes = std::move(checkpoint.warnings);
   if (options.layers > 0)
     MOEC_TRY(keep_first_layers(checkpoint.config, checkpoint.weights, options.layers));
+  MOEC_TRY(check_kv_flag(options.kv, checkpoint.config));
   BuildOptions build = options.build;
   MOEC_ASSIGN(cuts, resolve_build(checkpoint.config, options.passes.target, options.cuts, build));
   MOEC_ASSIGN(Plan plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),
@@ -220,6 +222,7 @@ Result<ExportSummary> export_model(const ExportOptions& options) {
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(options)));
   MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source)));
   MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(options.source));
+  if (manifest.tagging) MOEC_TRY(read_calibration(options.source, *manifest.tagging));
   MOEC_ASSIGN(const ExportFacts facts, export_facts(options, plan));
   MOEC_TRY(create_folder(options.out));
   MOEC_ASSIGN(const FolderLock lock, FolderLock::take(options.out));

@@ -1,5 +1,6 @@
 // moec inspect: what a checkpoint, an exported folder or a shard file holds.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/describe_export.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/progress.h"
 #include "frontends/coreml/read_coreml.h"
@@ -69,6 +71,7 @@ ordered_json checkpoint_json(const Checkpoint& checkpoint, const InspectFlags& f
   ordered_json json = {{"ok", true},
                        {"kind", "checkpoint"},
                        {"family", config.family},
+                       {"task", enum_name(config.task)},
                        {"layers", config.layers.size()},
                        {"moe_layers", moe_layers(config)},
                        {"hidden", config.hidden},
@@ -94,10 +97,15 @@ ordered_json checkpoint_json(const Checkpoint& checkpoint, const InspectFlags& f
   return json;
 }
 
+void print_labels(const std::vector<std::string>& labels) {
+  if (!labels.empty()) fmt::print("labels of tokens: {}\n", fmt::join(labels, ", "));
+}
+
 void print_checkpoint(const Checkpoint& checkpoint, const InspectFlags& flags) {
   const ModelConfig& c = checkpoint.config;
   const Counts counts = count_parameters(checkpoint);
   print_notes(checkpoint.warnings);
+  print_labels(c.labels);
   fmt::print("{}: {} layers ({} MoE), hidden {}, vocabulary {}, {} positions\n", c.family,
              c.layers.size(), moe_layers(c), c.hidden, c.vocab, c.max_positions);
   fmt::print("attention: {} heads, {} kv heads of {}; qk norm {}; rope {} of {} dims, theta {}\n",
@@ -146,6 +154,7 @@ int inspect_export(const InspectFlags& flags) {
              manifest->model.family, build.target, manifest->shards.size(), dtype_name(build.dtype),
              to_string(build.tokens), build.context, build.routing,
              build.exact ? "exact" : "INEXACT", build.experts);
+  if (manifest->tagging) print_labels(label_names(*manifest->tagging));
   for (const manifest::Shard& shard : manifest->shards)
     fmt::print("  {:<14} {:>10}  {:>12} macs a token ({} active)  {}\n", shard.name,
                human_bytes(static_cast<double>(shard.weight_bytes)), shard.cost.macs_dense,

@@ -82,6 +82,7 @@ Result<Planned> make_plan(const PlanFlags& flags, const PassOptions& passes) {
   MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file));
   Planned planned;
   planned.notes = std::move(checkpoint.warnings);
+  MOEC_TRY(check_kv_flag(flags.shards.kv, checkpoint.config));
   MOEC_ASSIGN(planned.cuts, resolve_build(checkpoint.config, passes.target, wishes, build));
   MOEC_ASSIGN(planned.plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),
                                        std::move(build)));

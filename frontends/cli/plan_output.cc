@@ -85,9 +85,10 @@ void print_memory(const PlanOutput& output) {
   row("tables", report.embedding_bytes + report.rope_bytes,
       fmt::format("embedding {}, rotary {}", decimal_bytes(report.embedding_bytes),
                   decimal_bytes(report.rope_bytes)));
-  row("KV cache", report.cache_bytes,
-      fmt::format("{} rows of {} bytes", output.plan.build.context,
-                  report.cache_bytes / output.plan.build.context));
+  if (output.plan.model.keeps_cache())
+    row("KV cache", report.cache_bytes,
+        fmt::format("{} rows of {} bytes", output.plan.build.context,
+                    report.cache_bytes / output.plan.build.context));
   row("total", report.total_bytes(), "");
 }
 

@@ -1,27 +1,52 @@
-// moec run: writes text with an exported model.
+// moec run: writes text with an exported model, or finds spans in one.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/print_spans.h"
+#include "frontends/cli/prompt.h"
 #include "frontends/cli/sampler.h"
 #include "frontends/cli/session.h"
+#include "frontends/cli/tag_text.h"
 #include "frontends/cli/tokenizer.h"
 
 namespace moec {
 namespace {
 
 struct RunFlags {
-  std::string folder, prompt, precision = "f32";
-  std::vector<int64_t> prompt_tokens;
+  std::string folder, precision = "f32";
+  PromptFlags prompt;
   int64_t max_tokens = 64, stop_token = -1;
   SamplerOptions sampler;
-  bool json = false;
+  bool redact = false, json = false;
+  std::vector<std::string> given;  // of those that only one of the tasks has
 };
+
+// Flags that choose the text that is written, and those that choose what is done with spans.
+constexpr std::array kWritingFlags = {"--max-tokens", "--stop-token", "--temperature", "--top-k",
+                                      "--seed"};
+constexpr std::array kTaggingFlags = {"--redact"};
+
+Status check_flags(const RunFlags& flags, bool tags) {
+  for (const std::string& flag : flags.given) {
+    const bool tagging =
+        std::find(kTaggingFlags.begin(), kTaggingFlags.end(), flag) != kTaggingFlags.end();
+    if (tagging != tags)
+      return fail("run.flags",
+                  fmt::format("{} is for models that {}; this one {}", flag,
+                              tagging ? "label tokens" : "write text",
+                              tags ? "labels tokens" : "writes text"),
+                  "leave it out");
+  }
+  return {};
+}
 
 struct Generated {
   std::vector<int64_t> prompt, tokens;
@@ -29,17 +54,6 @@ struct Generated {
   int64_t skipped_steps = 0;
   bool text = false;  // tokens are bytes of text
 };
-
-Result<std::vector<int64_t>> prompt_of(const RunFlags& flags, const Manifest& manifest) {
-  if (!flags.prompt_tokens.empty()) return flags.prompt_tokens;
-  if (manifest.tokenizer == TokenizerKind::none)
-    return fail("run.no_tokenizer", "the model's tokens are not bytes, so text cannot be encoded",
-                "give token ids: --prompt-tokens 1,2,3");
-  if (flags.prompt.empty())
-    return fail("run.no_prompt", "there is nothing to start from",
-                "give --prompt TEXT or --prompt-tokens IDS");
-  return encode_bytes(flags.prompt);
-}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -55,13 +69,10 @@ void show(const Generated& generated, int64_t token, bool json) {
   std::fflush(stdout);
 }
 
-Result<Generated> generate(const RunFlags& flags) {
-  MOEC_ASSIGN(Session session, Session::open(flags.folder, {.precision = flags.precision == "f16"
-                                                                             ? Precision::f16
-                                                                             : Precision::f32}));
+Result<Generated> generate(const RunFlags& flags, const Prompt& prompt, Session& session) {
   Generated generated;
   generated.text = session.manifest().tokenizer == TokenizerKind::bytes;
-  MOEC_ASSIGN(generated.prompt, prompt_of(flags, session.manifest()));
+  generated.prompt = prompt.tokens;
   for (int64_t token : generated.prompt) show(generated, token, flags.json);
   Sampler sampler(flags.sampler);
   std::vector<int64_t> feed = generated.prompt;
@@ -98,29 +109,61 @@ void print_json(const Generated& generated) {
   fmt::print("{}\n", json.dump(2));
 }
 
-int run_run(const RunFlags& flags) {
-  auto generated = generate(flags);
-  if (!generated) return report_failure(generated.error(), flags.json);
+Status write_text(const RunFlags& flags, const Prompt& prompt, Session& session) {
+  MOEC_ASSIGN(const Generated generated, generate(flags, prompt, session));
   if (flags.json) {
-    print_json(*generated);
-    return kExitFine;
+    print_json(generated);
+    return {};
   }
   fmt::print("\n");
   fmt::print(stderr, "[{} prompt tokens in {:.2f} s, {} tokens at {:.1f} tokens/s]\n",
-             generated->prompt.size(), generated->prefill_seconds, generated->tokens.size(),
-             decode_rate(*generated));
-  return kExitFine;
+             generated.prompt.size(), generated.prefill_seconds, generated.tokens.size(),
+             decode_rate(generated));
+  return {};
+}
+
+Status find_spans(const RunFlags& flags, const Prompt& prompt, Session& session) {
+  if (flags.redact && !prompt.text)
+    return fail("run.no_text", "there is no text to redact, only token ids",
+                "give --prompt TEXT or --prompt-file FILE, or leave --redact out");
+  MOEC_ASSIGN(const TaggedText tagged, tag_text(session, prompt.tokens));
+  if (flags.json)
+    print_spans_json(prompt, tagged, flags.redact);
+  else if (flags.redact)
+    fmt::print("{}{}", redact(*prompt.text, tagged.spans), flags.prompt.file.empty() ? "\n" : "");
+  else
+    print_spans(prompt, tagged);
+  return {};
+}
+
+Status run(const RunFlags& flags) {
+  const Precision precision = flags.precision == "f16" ? Precision::f16 : Precision::f32;
+  MOEC_ASSIGN(Session session, Session::open(flags.folder, {.precision = precision}));
+  const bool tags = session.manifest().tagging.has_value();
+  MOEC_TRY(check_flags(flags, tags));
+  MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
+  return tags ? find_spans(flags, prompt, session) : write_text(flags, prompt, session);
+}
+
+int run_run(const RunFlags& flags) {
+  const Status status = run(flags);
+  return status ? kExitFine : report_failure(status.error(), flags.json);
+}
+
+template <class Names>
+void note_given(const CLI::App& command, const Names& names, RunFlags& flags) {
+  for (const char* name : names)
+    if (command.count(name) > 0) flags.given.emplace_back(name);
 }
 
 }  // namespace
 
 void add_run_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("run", "Write text with an exported model");
+  CLI::App* command = app.add_subcommand(
+      "run", "Write text with an exported model, or find spans where it labels tokens");
   auto flags = std::make_shared<RunFlags>();
   command->add_option("OUT", flags->folder, "An exported folder")->required();
-  command->add_option("-p,--prompt", flags->prompt, "Text to go on from (byte models)");
-  command->add_option("--prompt-tokens", flags->prompt_tokens, "Token ids to go on from")
-      ->delimiter(',');
+  add_prompt_flags(*command, flags->prompt);
   command->add_option("-n,--max-tokens", flags->max_tokens, "Tokens to write")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -135,9 +178,15 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_option("--precision", flags->precision, "f32, or f16 with rounding after every op")
       ->check(CLI::IsMember({"f32", "f16"}))
       ->capture_default_str();
-  command->add_flag("--json", flags->json, "Print tokens and times as JSON");
+  command->add_flag("--redact", flags->redact,
+                    "Spans: print the text with <LABEL> in place of each");
+  command->add_flag("--json", flags->json, "Print tokens and times, or spans, as JSON");
   command->footer("Example: moec run out/tinymoe --prompt \"def \" --max-tokens 80");
-  command->callback([flags, &exit_code] { exit_code = run_run(*flags); });
+  command->callback([flags, command, &exit_code] {
+    note_given(*command, kWritingFlags, *flags);
+    note_given(*command, kTaggingFlags, *flags);
+    exit_code = run_run(*flags);
+  });
 }
 
 }  // namespace moec

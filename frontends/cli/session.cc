@@ -136,8 +136,9 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
       return pack_rows(port, rows);
     }
     case SourceKind::attn_mask:
-      return attention_mask(port, manifest.build.cache, manifest.build.context, chunk.position,
-                            binding, manifest.masked_value);
+      return attention_mask(
+          port, {manifest.build.cache, manifest.build.context, chunk.position, chunk.count},
+          binding, manifest.masked_value);
     case SourceKind::kv_write_mask:
       return write_mask(port, chunk.position, chunk.count);
     case SourceKind::k_cache:
@@ -216,7 +217,8 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
 }
 
 int64_t Session::chunk_size(int64_t remaining) const {
-  return std::min(remaining, impl_->manifest.build.tokens.back());
+  const manifest::Build& build = impl_->manifest.build;
+  return build.cache == CacheForm::none ? remaining : std::min(remaining, build.tokens.back());
 }
 
 Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t position) {
@@ -230,6 +232,11 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
                             position + chunk.count, manifest.build.context),
                 "export with a larger --context, or feed fewer tokens");
   const auto& widths = manifest.build.tokens;
+  if (chunk.count > widths.back())
+    return fail("session.width",
+                fmt::format("{} tokens go through the model at once, the shards take at most {}",
+                            chunk.count, widths.back()),
+                fmt::format("export with --tokens {}", chunk.count));
   while (widths[chunk.width] < chunk.count) ++chunk.width;
   Rows rows{manifest.embedding.columns, {}};
   for (int64_t token : tokens) {
@@ -242,8 +249,8 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
     rows.data.insert(rows.data.end(), row.begin(), row.end());
   }
   chunk.edges[std::string(kEmbedEdge)] = std::move(rows);
-  chunk.logits = {manifest.model.vocab,
-                  std::vector<float>(static_cast<size_t>(chunk.count * manifest.model.vocab))};
+  chunk.logits = {manifest.logits.vocab,
+                  std::vector<float>(static_cast<size_t>(chunk.count * manifest.logits.vocab))};
   return chunk;
 }
 
@@ -282,15 +289,21 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
   return {};
 }
 
+Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
+                           const StepProbe& probe) {
+  MOEC_ASSIGN(Chunk chunk, begin_chunk(tokens, position));
+  for (size_t step = 0; step < impl_->manifest.schedule.size(); ++step)
+    MOEC_TRY(run_step(step, chunk, probe));
+  return std::move(chunk.logits);
+}
+
 Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& probe) {
-  Rows logits{impl_->manifest.model.vocab, {}};
+  Rows logits{impl_->manifest.logits.vocab, {}};
   while (!tokens.empty()) {
     const auto count = static_cast<size_t>(chunk_size(static_cast<int64_t>(tokens.size())));
-    MOEC_ASSIGN(Chunk chunk, begin_chunk(tokens.first(count), impl_->position));
-    for (size_t step = 0; step < impl_->manifest.schedule.size(); ++step)
-      MOEC_TRY(run_step(step, chunk, probe));
-    logits.data.insert(logits.data.end(), chunk.logits.data.begin(), chunk.logits.data.end());
-    impl_->position += chunk.count;
+    MOEC_ASSIGN(const Rows rows, pass(tokens.first(count), impl_->position, probe));
+    logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
+    impl_->position += static_cast<int64_t>(count);
     tokens = tokens.subspan(count);
   }
   return logits;

@@ -66,6 +66,9 @@ class Session {
   // Feeds tokens at the current position, in chunks of the exported widths; the result is the
   // logits of each. Errors: session.context_full, session.token (outside the vocabulary).
   Result<Rows> feed(std::span<const int64_t> tokens, const StepProbe& probe = {});
+  // The logits of tokens that go through all steps at once, whatever was fed before. Errors: those
+  // of feed(), and session.width where no exported width takes so many.
+  Result<Rows> pass(std::span<const int64_t> tokens, int64_t position, const StepProbe& probe = {});
   // Starts a new sequence.
   void reset();
   int64_t position() const;
@@ -76,7 +79,7 @@ class Session {
   Result<Chunk> begin_chunk(std::span<const int64_t> tokens, int64_t position);
   Status run_step(size_t step, Chunk& chunk, const StepProbe& probe = {});
   LayerCache& cache(int64_t layer);
-  // How many of `remaining` tokens the next chunk takes.
+  // How many of `remaining` tokens the next chunk takes: all where no cache leads to the next one.
   int64_t chunk_size(int64_t remaining) const;
 
  private:

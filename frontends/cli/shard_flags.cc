@@ -71,7 +71,8 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--context", flags.context,
-                  "Rows of the KV cache (default: the model's positions, at most 2048)")
+                  "Rows of the KV cache, and the longest text (default: the model's positions, at "
+                  "most 2048)")
       ->check(CLI::PositiveNumber);
   command
       .add_option("--dtype", flags.dtype,
@@ -102,6 +103,14 @@ Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& p
   build.host_routing = passes.routing == RoutingForm::host;
   build.head_slices = 0;
   return build;
+}
+
+Status check_kv_flag(const std::string& kv, const ModelConfig& model) {
+  if (kv.empty() || model.keeps_cache()) return {};
+  return fail("export.flags",
+              fmt::format("--kv {}: {} keeps no cache, a text goes through it as a whole", kv,
+                          model.family),
+              "leave --kv out");
 }
 
 Result<CutWishes> cut_wishes(const ShardFlags& flags, const Target& target) {

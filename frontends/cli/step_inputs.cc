@@ -1,6 +1,7 @@
 #include "frontends/cli/step_inputs.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "backends/reference/heads.h"
 #include "ir/invariant.h"
@@ -18,6 +19,22 @@ size_t token_index(const Type& type, int64_t token, int64_t channel) {
   const int64_t index = is_channel_major(type.layout) ? channel * tokens_of(type) + token
                                                       : token * channels_of(type) + channel;
   return static_cast<size_t>(index);
+}
+
+// The position of a mask's key, where it holds one. Cache rows hold their own position; with
+// append, row r is empty from `position` on and the new tokens follow the cache; without a cache
+// they are all there is.
+std::optional<int64_t> position_of(int64_t key, const MaskScope& scope) {
+  switch (scope.cache) {
+    case CacheForm::none:
+      return key < scope.count ? std::optional(scope.position + key) : std::nullopt;
+    case CacheForm::append:
+      if (key >= scope.context) return scope.position + key - scope.context;
+      return key < scope.position ? std::optional(key) : std::nullopt;
+    case CacheForm::blend:
+      break;
+  }
+  return key;
 }
 
 }  // namespace
@@ -45,21 +62,18 @@ Rows unpack_rows(const Tensor& tensor, int64_t count) {
   return rows;
 }
 
-Tensor attention_mask(const manifest::Port& port, CacheForm cache, int64_t context,
-                      int64_t position, const InputBinding& binding, double masked_value) {
+Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
+                      const InputBinding& binding, double masked_value) {
   const int64_t window = binding.window, chunk = binding.chunk;
   Tensor mask = zeros(port);
   const int64_t pages = port.dims[0], tokens = port.dims[2], rows = port.dims[3];
   for (int64_t t = 0; t < tokens; ++t) {
-    const int64_t query = position + t;
+    const int64_t query = scope.position + t;
     for (int64_t key = 0; key < pages * rows; ++key) {
-      // Cache rows hold their own position; with append, row r is empty from `position` on and the
-      // new tokens follow the cache.
-      const bool is_new = cache == CacheForm::append ? key >= context : key >= position;
-      const int64_t at = cache == CacheForm::append && is_new ? position + key - context : key;
-      const bool filled = is_new || key < position;
-      const bool seen = filled && at <= query && (window == 0 || at > query - window) &&
-                        (chunk == 0 || at / chunk == query / chunk);
+      const std::optional<int64_t> at = position_of(key, scope);
+      const bool seen = at && *at <= query + binding.ahead &&
+                        (window == 0 || *at > query - window) &&
+                        (chunk == 0 || *at / chunk == query / chunk);
       const int64_t index = (key / rows * tokens + t) * rows + key % rows;
       if (!seen) mask.data[static_cast<size_t>(index)] = static_cast<float>(masked_value);
     }

@@ -12,9 +12,16 @@ Tensor pack_rows(const manifest::Port& port, const Rows& rows);
 // The first `count` tokens of a token tensor.
 Rows unpack_rows(const Tensor& tensor, int64_t count);
 
+// Where the new tokens of a step stand, and what keys there are besides.
+struct MaskScope {
+  CacheForm cache = CacheForm::append;
+  int64_t context = 0;              // rows of the cache
+  int64_t position = 0, count = 0;  // of the first new token, and how many are real
+};
+
 // attn_mask and kv_write_mask, as manifest.fbs defines them.
-Tensor attention_mask(const manifest::Port& port, CacheForm cache, int64_t context,
-                      int64_t position, const InputBinding& binding, double masked_value);
+Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
+                      const InputBinding& binding, double masked_value);
 Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count);
 
 // A cache [kv_heads, S, head_dim] as a port takes it, in pages or whole, and `count` rows of each

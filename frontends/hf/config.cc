@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontends/hf/config_labels.h"
 #include "frontends/hf/config_reader.h"
 #include "frontends/hf/config_rope.h"
 #include "frontends/hf/config_storage.h"
@@ -209,6 +210,15 @@ void read_layer_types(ConfigReader& reader, std::vector<Sight>& sights) {
   }
 }
 
+// A bidirectional window is what a query sees on either side of itself.
+void look_both_ways(ConfigReader& reader, int64_t max_positions, std::vector<LayerConfig>& layers) {
+  if (reader.family().axes.direction == Direction::causal) return;
+  for (LayerConfig& layer : layers) {
+    layer.ahead = layer.window > 0 ? layer.window : max_positions;
+    if (layer.window > 0) ++layer.window;
+  }
+}
+
 void read_sights(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const int64_t window = reader.optional_integer("window").value_or(0);
   const int64_t chunk = reader.optional_integer("chunk").value_or(0);
@@ -253,6 +263,8 @@ Activation read_activation(ConfigReader& reader) {
 ModelConfig read_model(ConfigReader& reader) {
   ModelConfig model;
   model.family = reader.family().model_type;
+  model.task = reader.family().axes.task;
+  if (model.task == Task::token_classification) model.labels = read_labels(reader);
   model.hidden = reader.integer("hidden");
   model.vocab = reader.integer("vocab");
   model.max_positions = reader.integer("max_positions");
@@ -271,6 +283,7 @@ ModelConfig read_model(ConfigReader& reader) {
   read_moe_layers(reader, model);
   read_rotated_layers(reader, model.layers);
   read_sights(reader, model.layers);
+  look_both_ways(reader, model.max_positions, model.layers);
   model.stored = read_storage(reader);
   model.names = first_names(reader.family());
   // The sizes of each matrix, which the config tells as well.

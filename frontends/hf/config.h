@@ -45,7 +45,7 @@ struct HfConfig {
 //   hf.config.unknown_activation, hf.config.unknown_score, hf.config.unknown_rope,
 //   hf.config.unknown_layer_type, hf.config.unknown_choice, hf.config.unknown_storage
 //                                each with the known ones
-//   hf.config.layer_types, hf.config.window
+//   hf.config.layer_types, hf.config.window, hf.config.labels
 // Warning: hf.config.rope_factor, when a YaRN factor is not the ratio of the lengths given beside
 // it (the factor is used).
 Result<HfConfig> read_config(std::string_view text, const std::string& file,

@@ -254,6 +254,15 @@ std::optional<std::vector<std::string>> ConfigReader::optional_names(
   return std::nullopt;
 }
 
+const JsonValue::Object& ConfigReader::members(std::string_view concept_name) {
+  static const JsonValue::Object none;
+  std::optional<Found> found = lookup(concept_name);
+  if (!found || found->value == nullptr) return none;
+  if (const JsonValue::Object* all = found->value->object()) return *all;
+  wrong_type(concept_name, *found, "an object");
+  return none;
+}
+
 // ---- keys that no concept reads ----------------------------------------------------------------
 
 void ConfigReader::check_required_value(const std::string& key, const JsonValue& value) {

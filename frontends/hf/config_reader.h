@@ -34,6 +34,8 @@ class ConfigReader {
   std::optional<double> optional_number(std::string_view concept_name);
   std::optional<std::vector<int64_t>> optional_integers(std::string_view concept_name);
   std::optional<std::vector<std::string>> optional_names(std::string_view concept_name);
+  // The members of an object; none where the concept is unset, and after a finding.
+  const JsonValue::Object& members(std::string_view concept_name);
 
   // The first alias of a concept, or its name: for messages.
   std::string key_of(std::string_view concept_name) const;

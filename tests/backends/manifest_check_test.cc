@@ -56,7 +56,7 @@ TEST_P(ManifestFault, IsFound) {
 
 const Fault kFaults[] = {
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 7"},
+     "the manifest has schema version 99, this moec reads version 8"},
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
     {"left_out", [](Manifest& m) { m.model.left_out_layers = -1; }, "manifest.number",
      "model.left_out_layers is -1"},
@@ -65,6 +65,24 @@ const Fault kFaults[] = {
      "build.cache_pages is 0"},
     {"pages_of_appended", [](Manifest& m) { m.build.cache_pages = 2; }, "manifest.number",
      "build.cache_pages is 2"},
+    {"ahead", [](Manifest& m) { m.schedule[0].inputs[3].ahead = 2; }, "manifest.number",
+     "the port attn_mask sees 2 keys ahead, with a cache of form append"},
+    {"caches_of_none", [](Manifest& m) { m.build.cache = CacheForm::none; }, "manifest.number",
+     "there are 2 caches of form none"},
+    {"no_labels", [](Manifest& m) { m.model.task = Task::token_classification; }, "manifest.task",
+     "a model of the task token_classification has no labels"},
+    {"labels", [](Manifest& m) { m.tagging = manifest::Tagging{}; }, "manifest.task",
+     "a model of the task text_generation has labels"},
+    {"labels_twice",
+     [](Manifest& m) {
+       m.tagging = manifest::Tagging{.labels = {{"O"}, {"O"}}};
+     },
+     "manifest.name", "the label \"O\" is there twice"},
+    {"labels_missing",
+     [](Manifest& m) {
+       m.tagging = manifest::Tagging{.labels = {{"O"}, {"S-a"}}};
+     },
+     "manifest.vocabulary", "10 logits for a list of labels of 2"},
     {"mask", [](Manifest& m) { m.masked_value = 0; }, "manifest.number", "masked_value 0"},
     {"no_widths", [](Manifest& m) { m.build.tokens.clear(); }, "manifest.number", "build.tokens"},
     {"descending",

@@ -48,6 +48,8 @@ TEST(ManifestSchema, StructsHaveTheFieldsOfTheirTables) {
   EXPECT_EQ(listed_fields<Step>(), schema_fields("Step"));
   EXPECT_EQ(listed_fields<LogitSlice>(), schema_fields("LogitSlice"));
   EXPECT_EQ(listed_fields<Logits>(), schema_fields("Logits"));
+  EXPECT_EQ(listed_fields<Label>(), schema_fields("Label"));
+  EXPECT_EQ(listed_fields<Tagging>(), schema_fields("Tagging"));
   EXPECT_EQ(listed_fields<IgnoredWeight>(), schema_fields("IgnoredWeight"));
   EXPECT_EQ(listed_fields<Golden>(), schema_fields("Golden"));
   EXPECT_EQ(listed_fields<Manifest>(), schema_fields("Manifest"));
@@ -89,6 +91,7 @@ TEST(ManifestSchema, EnumsHaveTheSameNames) {
   EXPECT_EQ(our_values<DType>(), schema_values("DType"));
   EXPECT_EQ(our_values<Layout>(), schema_values("Layout"));
   EXPECT_EQ(our_values<CacheForm>(), schema_values("CacheForm"));
+  EXPECT_EQ(our_values<Task>(), schema_values("Task"));
   EXPECT_EQ(our_values<RopeStyle>(), schema_values("RopeStyle"));
   EXPECT_EQ(our_values<TokenizerKind>(), schema_values("TokenizerKind"));
   EXPECT_EQ(our_values<ShardKind>(), schema_values("ShardKind"));

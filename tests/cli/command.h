@@ -48,8 +48,7 @@ inline std::string source_path(const std::string& relative) {
 
 // The checkpoint that a golden case was made from.
 inline std::string checkpoint_of(const std::string& golden_case) {
-  return golden_case == "tinymoe" ? source_path("models/tinymoe")
-                                  : source_path("tests/golden/" + golden_case);
+  return source_path((golden_case.starts_with("tiny") ? "models/" : "tests/golden/") + golden_case);
 }
 
 }  // namespace moec

@@ -225,6 +225,46 @@ TEST(FamilyConfig, GptOssExpertsAreStoredTransposedWithBiases) {
   EXPECT_EQ(dims_of(model, layer + "self_attn.o_proj.bias"), (Dims{32}));
 }
 
+const char* const kPrivacy = R"("num_local_experts": 4, "num_experts_per_tok": 2,
+    "intermediate_size": 12, "sliding_window": 3)";
+
+std::string with_labels(const std::string& labels) {
+  return fmt::format(R"({}, "id2label": {})", kPrivacy, labels);
+}
+
+TEST(FamilyConfig, PrivacyFilterLabelsTokensAndSeesBothWays) {
+  ModelConfig model = good("openai_privacy_filter", with_labels(R"({"1": "S-a", "0": "O"})"));
+  EXPECT_EQ(model.task, Task::token_classification);
+  EXPECT_EQ(model.labels, (std::vector<std::string>{"O", "S-a"}));
+  EXPECT_FALSE(model.keeps_cache());
+  for (const LayerConfig& layer : model.layers) {
+    EXPECT_EQ(layer.window, 4);
+    EXPECT_EQ(layer.ahead, 3);
+  }
+  EXPECT_EQ(model.attention.rope.style, RopeStyle::interleaved);
+  EXPECT_EQ(model.moe.gate_up_order, GateUpOrder::gate_first);
+  EXPECT_EQ(dims_of(model, "score.weight"), (Dims{2, 32}));
+  EXPECT_EQ(dims_of(model, "score.bias"), (Dims{2}));
+  std::string unlimited = with_labels(R"({"0": "O"})");
+  unlimited.replace(unlimited.find(": 3"), 3, ": null");
+  model = good("openai_privacy_filter", unlimited);
+  EXPECT_EQ(model.layers[0].window, 0);
+  EXPECT_EQ(model.layers[0].ahead, model.max_positions);
+}
+
+TEST(FamilyConfig, PrivacyFilterRefusals) {
+  auto refused = [](const std::string& labels, const std::string& code, const std::string& part) {
+    expect_refused("openai_privacy_filter", with_labels(labels), code, part);
+  };
+  expect_refused("openai_privacy_filter", kPrivacy, "hf.config.missing_key", "id2label");
+  refused(R"(["O"])", "hf.config.type", "\"id2label\" must be an object");
+  refused(R"({"0": "O", "2": "S-a"})", "hf.config.labels", "among them \"2\"");
+  refused(R"({"0": "O", "00": "S-a"})", "hf.config.labels", "2 entries");
+  refused(R"({"0": "O", "1": 7})", "hf.config.labels", "\"1\": 7");
+  refused(R"({"0": "O", "1": "O"})", "hf.config.labels", "names two labels alike");
+  refused(R"({})", "model.size", "labels is 0");
+}
+
 const char* const kHunyuan = R"("num_experts": 4, "moe_topk": [2, 2, 2, 2],
     "moe_intermediate_size": [12, 12, 12, 12], "intermediate_size": 12,
     "num_shared_expert": [2, 2, 2, 2])";

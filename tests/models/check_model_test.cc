@@ -54,6 +54,32 @@ TEST(CheckModel, LatentAttention) {
   expect_finding(with({4, 7, 5, 2, -1}), "model.number", "the latents' norm eps is -1");
 }
 
+TEST(CheckModel, Sight) {
+  expect_finding([](ModelConfig& m) { m.layers[1].ahead = -1; }, "model.number",
+                 "sees -1 later keys");
+  expect_finding([](ModelConfig& m) { m.layers[1].ahead = 3; }, "model.attention",
+                 "1 of 2 layers see later tokens");
+  expect_finding(
+      [](ModelConfig& m) {
+        for (LayerConfig& layer : m.layers) layer.ahead = 3;
+        m.layers[0].chunk = 4;
+      },
+      "model.attention", "not see them in chunks");
+}
+
+TEST(CheckModel, Labels) {
+  expect_finding([](ModelConfig& m) { m.labels = {"O"}; }, "model.labels", "has 1 labels");
+  expect_finding([](ModelConfig& m) { m.task = Task::token_classification; }, "model.size",
+                 "labels is 0");
+  expect_finding(
+      [](ModelConfig& m) {
+        m.task = Task::token_classification;
+        m.labels = {"O"};
+        m.tied_head = true;
+      },
+      "model.labels", "cannot be the embedding");
+}
+
 TEST(CheckModel, TopK) {
   expect_finding([](ModelConfig& m) { m.moe.routing.top_k = 6; }, "model.top_k",
                  "each token chooses 6 of 5 experts");

@@ -68,7 +68,7 @@ TEST(Family, AnUnknownOneIsAnErrorWithTheKnownAndTheNearest) {
   expect_error(find_family("qwen3_mo"), "hf.family.unknown",
                "unknown model_type \"qwen3_mo\" (did you mean 'qwen3_moe'?); known families: ");
   expect_error(find_family("qwen3_mo"), "hf.family.unknown",
-               "mixtral, olmoe, phimoe, qwen2_moe, qwen3_moe");
+               "mixtral, olmoe, openai_privacy_filter, phimoe, qwen2_moe, qwen3_moe");
   expect_error(find_family("bert"), "hf.family.unknown", "--family-file");
 }
 

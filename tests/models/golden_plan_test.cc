@@ -15,8 +15,7 @@ namespace moec {
 namespace {
 
 std::string folder_of(const std::string& name) {
-  std::string root = source_dir();
-  return name == "tinymoe" ? root + "/models/tinymoe" : root + "/tests/golden/" + name;
+  return source_dir() + (name.starts_with("tiny") ? "/models/" : "/tests/golden/") + name;
 }
 
 TEST(GoldenCases, EachFolderIsACase) {

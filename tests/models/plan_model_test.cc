@@ -233,7 +233,7 @@ TEST(PlanModel, BadOptionsAreErrors) {
                }),
                "plan.options", "take their caches as inputs");
   expect_error(with([](auto& o) { o.head_slices = 12; }), "plan.options",
-               "12 slices of a vocabulary of 11");
+               "12 slices of a head of 11 rows");
   expect_error(with([](auto& o) { o.context = 65; }), "plan.context",
                "a context of 65 tokens; the model takes 1 to 64");
   expect_error(with([](auto& o) { o.tokens = {17}; }), "plan.context",

@@ -34,7 +34,7 @@ class ScheduleRunner {
     tokens_ = tokens;
     position_ = position;
     edges_ = {{std::string(kEmbedEdge), embedded}};
-    logits_.assign(static_cast<size_t>(tokens * plan_.model.vocab), 0);
+    logits_.assign(static_cast<size_t>(tokens * plan_.model.logits()), 0);
     for (const Step& step : plan_.schedule) run_step(step);
     edges_["logits"] = logits_;
     return edges_;
@@ -109,7 +109,7 @@ class ScheduleRunner {
     std::vector<float> rows = to_rows(value);
     for (int64_t t = 0; t < tokens_; ++t)
       for (int64_t c = 0; c < decl.vocab_size; ++c)
-        logits_[static_cast<size_t>(t * plan_.model.vocab + decl.vocab_begin + c)] =
+        logits_[static_cast<size_t>(t * plan_.model.logits() + decl.vocab_begin + c)] =
             rows[static_cast<size_t>(t * decl.vocab_size + c)];
   }
 
@@ -145,7 +145,7 @@ class ScheduleRunner {
   }
 
   bool visible(int64_t query, int64_t key, const InputBinding& in) const {
-    return key >= 0 && key <= query && (in.window == 0 || key > query - in.window) &&
+    return key >= 0 && key <= query + in.ahead && (in.window == 0 || key > query - in.window) &&
            (in.chunk == 0 || key / in.chunk == query / in.chunk);
   }
   Tensor attention_mask(const Type& type, const InputBinding& in) const {
@@ -154,9 +154,10 @@ class ScheduleRunner {
     for (int64_t t = 0; t < tokens_; ++t)
       for (int64_t j = 0; j < keys; ++j) {
         // In the append form cache rows hold earlier positions only, and new rows follow them.
-        bool append = keys > context;
+        bool append = plan_.build.cache == CacheForm::append;
         bool filled = !append || j >= context || j < position_;
         int64_t key = append && j >= context ? position_ + j - context : j;
+        if (plan_.build.cache == CacheForm::none) key = position_ + j;
         bool see = filled && visible(position_ + t, key, in);
         mask.data.push_back(see ? 0 : static_cast<float>(kMaskedScore));
       }

@@ -11,7 +11,7 @@
 namespace moec {
 
 inline Plan golden_plan(const std::string& name, const BuildOptions& options) {
-  const std::string folder = name == "tinymoe" ? "/models/tinymoe" : "/tests/golden/" + name;
+  const std::string folder = (name.starts_with("tiny") ? "/models/" : "/tests/golden/") + name;
   auto checkpoint = open_checkpoint(source_dir() + folder);
   EXPECT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   if (!checkpoint) return {};

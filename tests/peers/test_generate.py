@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from figures import compare
-from goldens import CASES, REPO
+from goldens import CASES, REPO, WRITERS
 
 # Form, experts, routing, attention, slices and widths, so combined that each value occurs.
 EXPORTS = {
@@ -69,7 +69,7 @@ def test_chained_logits_agree_with_the_golden(case, runner, golden, worst):
         np.testing.assert_array_equal(logits.argmax(axis=1), wanted.argmax(axis=1))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", WRITERS)
 def test_greedy_tokens_of_every_family(case, runner, golden):
     want = golden(case)
     written = runner(case, "--tokens", "1,16").generate(want.prompt, len(want.greedy))
@@ -91,6 +91,17 @@ def test_script_writes_the_golden_text(export, golden):
     command = [sys.executable, script, out, "--prompt", bytes(want.prompt), "--max-tokens", "64"]
     done = subprocess.run(command, capture_output=True, check=True)
     assert done.stdout.strip(b"\n") == bytes(want.greedy)
+
+
+def test_tokens_that_see_each_other_go_through_at_once(runner, golden, export):
+    tokens = golden("openai_privacy_filter_a").steps[0][2]
+    narrow = runner("openai_privacy_filter_a", "--tokens", "5")
+    with pytest.raises(ValueError, match="export with --tokens 15"):
+        narrow.feed(tokens)
+    script = REPO / "scripts/run_with_onnxruntime.py"
+    out = export(golden("openai_privacy_filter_a").checkpoint, "--tokens", "5")
+    done = subprocess.run([sys.executable, script, out, "--prompt-tokens", "1,2"], capture_output=True, text=True)
+    assert done.returncode == 2 and "this model labels tokens" in done.stderr
 
 
 def test_full_context_is_refused(runner):

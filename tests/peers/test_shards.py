@@ -116,7 +116,11 @@ def check(runner, golden, worst, dtype, limits):
     for note in shards.notes:
         worst[f"{dtype} {note.output}"].add(note.figures)
     assert shards.far(limits) == []
-    files = {width["file"]["path"] for shard in runner.shards.values() for width in shard["widths"]}
+    widths = runner.manifest["build"]["tokens"]
+    used = {next(width for width in widths if width >= min(len(tokens), widths[-1]))
+            for _, _, tokens in golden.steps}
+    files = {width["file"]["path"] for shard in runner.shards.values() for width in shard["widths"]
+             if width["tokens"] in used}
     assert set(runner.sessions) == files
     unseen = set(runner.shards) - {note.shard for note in shards.notes}
     assert all(runner.shards[name]["kind"] == "experts" for name in unseen)

@@ -1,0 +1,61 @@
+#include "frontends/cli/prompt.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "frontends/cli/tokenizer.h"
+
+namespace moec {
+namespace {
+
+constexpr const char* kStandardInput = "-";
+
+Result<std::string> read_text(const std::string& path) {
+  std::ostringstream text;
+  if (path == kStandardInput) {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return fail("run.prompt_file", "the file cannot be opened", "give --prompt-file a file, or -",
+                {.file = path});
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+void add_prompt_flags(CLI::App& command, PromptFlags& flags) {
+  CLI::Option* text = command.add_option("-p,--prompt", flags.text, "Text (byte models)");
+  CLI::Option* file = command.add_option("--prompt-file", flags.file,
+                                         "A file with the text; - is the standard input");
+  command.add_option("--prompt-tokens", flags.tokens, "Token ids instead")
+      ->delimiter(',')
+      ->excludes(text)
+      ->excludes(file);
+  text->excludes(file);
+}
+
+Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest) {
+  if (!flags.tokens.empty()) return Prompt{flags.tokens, std::nullopt};
+  if (manifest.tokenizer == TokenizerKind::none)
+    return fail("run.no_tokenizer", "the model's tokens are not bytes, so text cannot be encoded",
+                "give token ids: --prompt-tokens 1,2,3");
+  Prompt prompt;
+  prompt.text = flags.text;
+  if (!flags.file.empty()) {
+    MOEC_ASSIGN(prompt.text, read_text(flags.file));
+  }
+  if (prompt.text->empty())
+    return fail("run.no_prompt", "there is nothing to start from",
+                "give --prompt TEXT, --prompt-file FILE or --prompt-tokens IDS");
+  prompt.tokens = encode_bytes(*prompt.text);
+  return prompt;
+}
+
+}  // namespace moec
