@@ -7,7 +7,7 @@ attention on exactly the weights that lie on disk. For each case the script writ
     tests/golden/<case>/golden.json          what was run, digests, greedy tokens
     tests/golden/<case>/golden.safetensors   the intermediate values, F32 and I32
 
-and, except for tinymoe (whose model is models/tinymoe), a tiny random checkpoint next
+and, except for tinymoe and tinytagger (whose models are in models/), a tiny random checkpoint next
 to them: config.json and *.safetensors.
 
 Tensors are named <step>.<what>. Steps are `prefill` (T tokens at once) and `decode0` to
@@ -850,11 +850,27 @@ def tinymoe_case(out):
         publish(folder, out / case)
 
 
+def tinytagger_case(out):
+    """The part of its held-out texts whose routers decide most clearly."""
+    case, checkpoint = "tinytagger", REPO / "models" / "tinytagger"
+    model = load(checkpoint)
+    k = model.config.num_experts_per_tok
+    texts = [each["text"].encode() for each in json.loads((checkpoint / "heldout.json").read_text())["texts"]]
+    parts = [list(text[at:at + LABELLED]) for text in texts for at in range(0, len(text) - LABELLED, LABELLED)]
+    step = max((label_step(model, part) for part in parts), key=lambda step: label_gap(step, k))
+    with tempfile.TemporaryDirectory() as tmp:
+        folder = Path(tmp) / case
+        folder.mkdir()
+        write_golden(case, folder, checkpoint, model, [step])
+        print("  text", repr(bytes(step["tokens"].tolist())))
+        publish(folder, out / case)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--family", help="only the random checkpoints of one family: "
                     + ", ".join(sorted({s["family"] for s in CASES.values()})))
-    ap.add_argument("--case", choices=["tinymoe", *CASES], help="only this case")
+    ap.add_argument("--case", choices=["tinymoe", "tinytagger", *CASES], help="only this case")
     ap.add_argument("--out", type=Path, default=REPO / "tests" / "golden")
     args = ap.parse_args()
     transformers.utils.logging.set_verbosity_error()
@@ -865,6 +881,8 @@ def main():
             (tagger_case if spec["family"] in TAGGERS else family_case)(case, args.out)
     if args.case == "tinymoe" or (args.case is None and args.family is None):
         tinymoe_case(args.out)
+    if args.case == "tinytagger" or (args.case is None and args.family is None):
+        tinytagger_case(args.out)
 
 
 if __name__ == "__main__":

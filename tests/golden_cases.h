@@ -1,4 +1,5 @@
-// The golden checkpoints: two a family under tests/golden, and the trained models/tinymoe.
+// The golden checkpoints: two a family under tests/golden, and the trained models/tinymoe and
+// models/tinytagger.
 #pragma once
 
 #include <algorithm>
@@ -40,9 +41,10 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "openai_privacy_filter_b"};
 
 inline constexpr auto kGoldenCases = [] {
-  std::array<const char*, kFamilyCases.size() + 1> all{};
-  std::copy(kFamilyCases.begin(), kFamilyCases.end(), all.begin());
-  all.back() = "tinymoe";
+  std::array<const char*, kFamilyCases.size() + 2> all{};
+  auto* trained = std::copy(kFamilyCases.begin(), kFamilyCases.end(), all.begin());
+  *trained++ = "tinymoe";
+  *trained = "tinytagger";
   return all;
 }();
 
