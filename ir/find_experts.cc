@@ -180,14 +180,14 @@ class LayerFinder {
 
   // Whether what the op's result meets is met by the operand: not by what several experts read, the
   // data of a projection, and not by what is added to an expert's result, unless it is a bias,
-  // which is made of weights alone.
+  // which is made of weights alone; nor by a vector of weights that scales what is routed.
   bool hands_back(const Op& op, size_t operand) const {
     const ValueId value = op.operands[operand];
     if (values_[value].channels.any() || (is_projection(op) && operand == 0)) return false;
     const auto* binary = std::get_if<Binary>(&op.data);
-    const bool adds_to_routed =
-        binary && binary->fn == BinaryFn::add && values_[op.operands[1 - operand]].channels.any();
-    return !adds_to_routed || !values_[value].varies;
+    if (!binary || !values_[op.operands[1 - operand]].channels.any()) return true;
+    if (binary->fn == BinaryFn::mul) return values_[value].varies;
+    return binary->fn != BinaryFn::add || !values_[value].varies;
   }
 
   void share_weights() {

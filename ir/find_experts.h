@@ -19,7 +19,8 @@ namespace moec {
 enum class WeightRole : uint8_t {
   plain,    // belongs to no expert: norms, a shared expert
   expert,   // met by the routing weights of experts [first, first + count)
-  routing,  // of the router: block e makes channel e of the routing weights
+  routing,  // of the router: block e makes channel e of the routing weights; plain where the
+            // router has more blocks than there are experts
 };
 constexpr std::array<std::string_view, 3> enum_names(WeightRole) {
   return {"plain", "expert", "routing"};

@@ -32,6 +32,11 @@ struct AttentionOperands {
   }
 };
 
+static bool head_norm(Check& check, size_t weight, int64_t head_dim, int64_t heads) {
+  const bool by_head = check.operands[weight].rank() == 2;
+  return check.has_dims("attention.c9", weight, by_head ? Dims{heads, 1} : Dims{head_dim});
+}
+
 static bool attention_attributes(Check& check, const Attention& op) {
   bool good = check.require(
       is_count(op.heads) && is_count(op.kv_heads) && is_count(op.head_dim) &&
@@ -76,8 +81,8 @@ Inferred infer_op(const Attention& op, Check& check) {
     for (size_t i : {at.rope, at.rope + 1})
       good &= check.has_dims("attention.c8", i, {tokens, op.rope_dims / 2});
   if (op.qk_norm != QkNorm::none)
-    for (size_t i : {at.norms, at.norms + 1})
-      good &= check.has_dims("attention.c9", i, {op.head_dim});
+    for (size_t i : {size_t{0}, size_t{1}})
+      good &= head_norm(check, at.norms + i, op.head_dim, i == 0 ? op.heads : op.kv_heads);
   int64_t pages = 1, cached = 0;  // pages, and rows of each
   if (op.cache != CacheForm::none) {
     const Type& k_cache = check.operands[at.caches];

@@ -42,11 +42,16 @@ struct RopeConfig {
 
 // Where the q and k norms of a family act: on each head's dims, before or after the rotation, or on
 // all heads' channels at once. l2: on each head's dims after the rotation, without weights, and
-// only in layers that rotate.
-enum class QkNormWidth : uint8_t { none, per_head, per_head_rotated, full, l2 };
-constexpr std::array<std::string_view, 5> enum_names(QkNormWidth) {
-  return {"none", "per_head", "per_head_rotated", "full", "l2"};
+// only in layers that rotate. l2_tempered: before the rotation, without weights but for one number
+// that each head of keys is multiplied by.
+enum class QkNormWidth : uint8_t { none, per_head, per_head_rotated, full, l2, l2_tempered };
+constexpr std::array<std::string_view, 6> enum_names(QkNormWidth) {
+  return {"none", "per_head", "per_head_rotated", "full", "l2", "l2_tempered"};
 }
+
+// Of l2_tempered: it keeps the norm of a zero vector finite, also in f16, and is lost beside
+// others.
+inline constexpr double kTemperedNormEps = 1e-12;
 
 // In layers that do not rotate, the queries of position p are multiplied by
 // 1 + scale · ln(1 + floor((p + 1) / step)).
@@ -66,11 +71,22 @@ struct LatentConfig {
   bool operator==(const LatentConfig&) const = default;
 };
 
+// Attention whose projections are mixed over time (models/convolved_attention.h): so many tokens,
+// the last one included, that each convolution sees.
+struct ConvolvedConfig {
+  int64_t channel_taps = 0;  // of the one over each channel
+  int64_t head_taps = 0;     // of the one over the channels of each head
+  // Earlier tokens of which a step needs what they were projected to.
+  int64_t history() const { return channel_taps + head_taps - 2; }
+  bool operator==(const ConvolvedConfig&) const = default;
+};
+
 struct AttentionConfig {
   // With latent attention kv_heads is 1 and head_dim is the rotated dims and kv_rank: so the cache
   // holds it.
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::optional<LatentConfig> latent;
+  std::optional<ConvolvedConfig> convolved;
   double scale = 0;  // of the scores
   bool qkv_bias = false, o_bias = false;
   bool sinks = false;  // one more score of each head, whose share of the softmax is dropped
@@ -78,6 +94,8 @@ struct AttentionConfig {
   std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
   RopeConfig rope;
   std::optional<QueryTemperature> temperature;
+  // With convolved attention, of what is kept of a token: its queries, keys and delayed values.
+  int64_t history_channels() const { return heads * head_dim + kv_heads * head_dim * 3 / 2; }
   bool operator==(const AttentionConfig&) const = default;
 };
 
@@ -89,14 +107,17 @@ constexpr std::array<std::string_view, 2> enum_names(GateUpOrder) {
 
 struct MoeConfig {
   int64_t experts = 0, expert_ff = 0;
-  Router routing;            // score, top_k, renorm, scale, groups
-  bool router_bias = false;  // of the router's linear map
-  bool choice_bias = false;  // a tensor added to the scores for selection only
+  Router routing;             // score, top_k, renorm, scale, groups
+  bool router_bias = false;   // of the router's linear map
+  int64_t router_hidden = 0;  // width of the router's MLP (models/router_mlp.h); 0: a linear map
+  int64_t null_slots = 0;     // what can be chosen besides the experts, and adds nothing
+  bool choice_bias = false;   // a tensor added to the scores for selection only
   bool expert_biases = false;
   RoutedWeight weight_on = RoutedWeight::output;
   GateUpOrder gate_up_order = GateUpOrder::gate_first;  // where all experts are in one tensor
   int64_t shared_ff = 0;      // width of the always-on shared expert; 0: none
   bool shared_gated = false;  // the shared expert is multiplied by sigmoid(g · x)
+  int64_t slots() const { return experts + null_slots; }  // what a token chooses from
   bool operator==(const MoeConfig&) const = default;
 };
 
@@ -106,14 +127,20 @@ struct LayerConfig {
   int64_t chunk = 0;    // a query sees only keys of its own run of so many positions; 0: all runs
   bool rotated = true;  // whether the rotation acts in this layer, where the model has one
   int64_t ahead = 0;    // later keys a query sees
+  bool takes_router_state = false;  // the router's MLP goes on from the layer before
   bool operator==(const LayerConfig&) const = default;
 };
 
 // Tensor name templates by role, with {i} for the layer and {e} for the expert:
 //   embed, final_norm, lm_head; attn_norm, ffn_norm; final_norm_bias, attn_norm_bias,
 //   ffn_norm_bias, lm_head_bias; q, k, v, o, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm, sinks;
-//   q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b (latent attention); router, router_bias,
-//   router_choice_bias or router_choice_bias_row ([1, E]); expert_gate, expert_up, expert_down, or
+//   q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b (latent attention); v_current, v_delayed,
+//   v_current_bias, v_delayed_bias, channel_conv, channel_conv_bias, head_conv, head_conv_bias
+//   (convolved attention), k_temperature; embed_scale, embed_bias, and X_scale, X_bias of
+//   attn_part, attn_residual, ffn_part, ffn_residual (affine residuals); router, router_bias,
+//   router_down, router_down_bias, router_state_scale, router_norm, router_fc1, router_fc1_bias,
+//   router_fc2, router_fc2_bias (a router's MLP), router_choice_bias or router_choice_bias_row
+//   ([1, E]); expert_gate, expert_up, expert_down, or
 //   all experts in one tensor: experts_gate_up ([E, 2f, d]) and experts_down
 //   ([E, d, f]), or transposed: experts_gate_up_in_out ([E, d, 2f]) and experts_down_in_out
 //   ([E, f, d]); experts_gate_up_bias ([E, 2f]), experts_down_bias ([E, d]); shared_gate_proj and
@@ -132,6 +159,11 @@ struct TensorNames {
 // rms: x / sqrt(mean x² + eps) ∘ w. layer: the same of x less its mean, plus a bias.
 enum class NormKind : uint8_t { rms, layer };
 constexpr std::array<std::string_view, 2> enum_names(NormKind) { return {"rms", "layer"}; }
+
+// How a part is added to the residual stream. plain: r + residual_scale · y. affine: by vectors of
+// its own (models/affine_residual.h).
+enum class ResidualKind : uint8_t { plain, affine };
+constexpr std::array<std::string_view, 2> enum_names(ResidualKind) { return {"plain", "affine"}; }
 
 // How a checkpoint stores the matrices of linear maps, as its config says it. Which tensors are
 // stored so, their own types tell.
@@ -164,6 +196,7 @@ struct ModelConfig {
   int64_t hidden = 0, vocab = 0, max_positions = 0;
   NormKind norm = NormKind::rms;  // in front of attention, feed-forward and head
   double norm_eps = 0;
+  ResidualKind residual = ResidualKind::plain;
   double embedding_scale = 1;  // multiplies the embedding rows
   double residual_scale = 1;   // multiplies what attention and MLP add to the residual stream
   double logits_divisor = 1;   // of the head's results

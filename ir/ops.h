@@ -117,7 +117,8 @@ std::optional<E> parse_enum(std::string_view name) {
 //             rope_cos, rope_sin [T, rope_dims/2] unless rope is none;
 //             mask [1, 1, T, S'] added to the scores, S' the number of keys;
 //             with a cache in P pages [P, 1, T, S/P];
-//             q_norm, k_norm [head_dim] unless qk_norm is none;
+//             q_norm, k_norm unless qk_norm is none: [head_dim], or [heads, 1] and [kv_heads, 1],
+//             one number for all dims of a head;
 //             k_cache [1, kv_heads, S, head_dim], v_cache [1, kv_heads, S, v_dim] unless cache is
 //             none; with blend also in P pages [P, kv_heads, S/P, …], row s in page s / (S/P), for
 //             targets that take no axis of S;

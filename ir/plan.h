@@ -54,6 +54,9 @@ struct ShardDecl {
 //               `ahead` as in LayerConfig
 //   kv_write_mask        [s, t] = 1 where new token t is written to cache row s
 //   k_cache, v_cache     the cache of `layer` as it was before the step
+//   history              what the last tokens before the step were projected to in `layer`: a token
+//                        tensor of ConvolvedConfig::history() tokens, the newest last, zeros before
+//                        the first; never a state, of which devices take no more than the cache
 enum class SourceKind : uint8_t {
   edge,
   rope_cos,
@@ -62,18 +65,20 @@ enum class SourceKind : uint8_t {
   kv_write_mask,
   k_cache,
   v_cache,
-  query_scale
+  query_scale,
+  history
 };
-constexpr std::array<std::string_view, 8> enum_names(SourceKind) {
-  return {"edge",          "rope_cos", "rope_sin", "attn_mask",
-          "kv_write_mask", "k_cache",  "v_cache",  "query_scale"};
+constexpr std::array<std::string_view, 9> enum_names(SourceKind) {
+  return {"edge",    "rope_cos", "rope_sin",    "attn_mask", "kv_write_mask",
+          "k_cache", "v_cache",  "query_scale", "history"};
 }
 
 // Where a shard's output goes: an edge, new rows to store in the cache of `layer` at the tokens'
-// positions, or a slice of the logits (columns from ShardDecl::vocab_begin).
-enum class SinkKind : uint8_t { edge, k_rows, v_rows, logits };
-constexpr std::array<std::string_view, 4> enum_names(SinkKind) {
-  return {"edge", "k_rows", "v_rows", "logits"};
+// positions, a slice of the logits (columns from ShardDecl::vocab_begin), or the tokens that follow
+// those in the history of `layer`.
+enum class SinkKind : uint8_t { edge, k_rows, v_rows, logits, history_rows };
+constexpr std::array<std::string_view, 5> enum_names(SinkKind) {
+  return {"edge", "k_rows", "v_rows", "logits", "history_rows"};
 }
 
 struct InputBinding {
@@ -81,7 +86,7 @@ struct InputBinding {
   SourceKind source = SourceKind::edge;
   std::string edge;    // with edge
   int64_t window = 0;  // with attn_mask
-  int64_t layer = -1;  // with k_cache and v_cache
+  int64_t layer = -1;  // with k_cache, v_cache and history
   int64_t chunk = 0;   // with attn_mask
   int64_t ahead = 0;   // with attn_mask
   bool operator==(const InputBinding&) const = default;
@@ -91,7 +96,7 @@ struct OutputBinding {
   std::string port;
   SinkKind sink = SinkKind::edge;
   std::string edge;    // with edge
-  int64_t layer = -1;  // with k_rows and v_rows
+  int64_t layer = -1;  // with k_rows, v_rows and history_rows
   bool operator==(const OutputBinding&) const = default;
 };
 
@@ -114,6 +119,11 @@ inline constexpr const char* kMaskPort = "attn_mask";
 inline constexpr const char* kQueryScalePort = "query_scale";
 inline constexpr const char* kNewKeys = "k_new";
 inline constexpr const char* kNewValues = "v_new";
+inline constexpr const char* kHistoryPort = "history";
+inline constexpr const char* kNewHistory = "history_new";
+// What a router hands to that of the next layer, and that one's input.
+inline constexpr const char* kRouterState = "router_state";
+inline constexpr const char* kEarlierRouterState = "earlier_router_state";
 // Added to masked scores: below any real score, and finite in f16.
 inline constexpr double kMaskedScore = -1e4;
 

@@ -1,5 +1,7 @@
 #include <vector>
 
+#include "models/affine_residual.h"
+#include "models/convolved_attention.h"
 #include "models/latent_attention.h"
 #include "models/layer_ports.h"
 #include "models/shard_scope.h"
@@ -8,7 +10,7 @@ namespace moec {
 namespace {
 
 struct AttentionInputs {
-  ValueId x, rope_cos, rope_sin, query_scale, mask, write_mask, k_cache, v_cache;
+  ValueId x, rope_cos, rope_sin, query_scale, mask, write_mask, k_cache, v_cache, history;
 };
 
 // How many keys a mask has, with `rows` rows of the cache.
@@ -42,6 +44,10 @@ AttentionInputs declare_inputs(ShardScope& scope) {
   if (scales_queries(scope.model(), scope.layer()))
     in.query_scale = b.input(kQueryScalePort, scope.token_type_of(1));
   in.mask = b.input(kMaskPort, scope.type_of({pages, 1, tokens, keys}));
+  if (attention.convolved)
+    in.history = b.input(kHistoryPort,
+                         token_type(scope.options().dtype, scope.options().layout,
+                                    attention.history_channels(), attention.convolved->history()));
   if (blend) {
     in.write_mask = b.input("kv_write_mask", scope.type_of({pages, 1, rows, tokens}));
     b.state(kKeyState, cache);
@@ -78,6 +84,7 @@ QkNorm head_norm_of(QkNormWidth width, bool rotated) {
     case QkNormWidth::full:
       return QkNorm::none;
     case QkNormWidth::per_head:
+    case QkNormWidth::l2_tempered:
       return QkNorm::per_head;
     case QkNormWidth::per_head_rotated:
       return QkNorm::per_head_rotated;
@@ -96,30 +103,41 @@ Attention attributes(const ShardScope& scope) {
   op.scale = config.scale;
   const bool rotated = rotates(scope.model(), scope.layer());
   op.qk_norm = head_norm_of(config.qk_norm, rotated);
-  if (op.qk_norm != QkNorm::none) op.eps = scope.model().norm_eps;
+  if (op.qk_norm != QkNorm::none)
+    op.eps = config.qk_norm == QkNormWidth::l2_tempered ? kTemperedNormEps : scope.model().norm_eps;
   op.rope = rotated ? config.rope.style : RopeStyle::none;
   op.rope_dims = rotated ? config.rope.dims : 0;
   op.cache = scope.options().cache;
   return op;
 }
 
-// q, k and v.
-std::vector<ValueId> projections(ShardScope& scope, ValueId normed, ValueId query_scale) {
+// q, k and v. With convolved attention the history of later tokens is an output.
+std::vector<ValueId> projections(ShardScope& scope, ValueId normed, const AttentionInputs& in) {
+  if (scope.model().attention.convolved) {
+    ConvolvedOperands mixed = convolved_operands(scope, normed, in.history);
+    scope.b.output(kNewHistory, mixed.new_history);
+    return {mixed.q, mixed.k, mixed.v};
+  }
   if (!scope.model().attention.latent) {
     ValueId q = project(scope, normed, "q", true);
-    if (query_scale.valid()) q = scope.b.mul(q, query_scale, "q_tempered");
+    if (in.query_scale.valid()) q = scope.b.mul(q, in.query_scale, "q_tempered");
     return {q, project(scope, normed, "k", true), project(scope, normed, "v", false)};
   }
   LatentOperands latent = latent_operands(scope, normed);
   return {latent.queries, latent.keys, latent.keys};
 }
 
-// The weights of the norms of each head; l2 has none of its own.
+// The weights of the norms of each head; those by the length alone have none, or one number a head.
 void append_norms(ShardScope& scope, std::vector<ValueId>& operands) {
   const AttentionConfig& attention = scope.model().attention;
-  if (attention.qk_norm == QkNormWidth::l2) {
+  const bool tempered = attention.qk_norm == QkNormWidth::l2_tempered;
+  if (tempered || attention.qk_norm == QkNormWidth::l2) {
     ValueId ones = scope.b.constant(scope.type_of({attention.head_dim}), {1}, "qk_norm.weight");
     operands.insert(operands.end(), {ones, ones});
+    if (tempered)
+      operands.back() =
+          scope.weight(then(scope.stored("k_temperature"), ReshapeStep{{attention.kv_heads, 1}}),
+                       "k_temperature");
     return;
   }
   for (std::string role : {"q_norm", "k_norm"})
@@ -129,7 +147,7 @@ void append_norms(ShardScope& scope, std::vector<ValueId>& operands) {
 // The operands of the attention op, in the order of ir/ops.h.
 std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const AttentionInputs& in) {
   ValueId normed = scope.norm(in.x, "attn_norm");
-  std::vector<ValueId> all = projections(scope, normed, in.query_scale);
+  std::vector<ValueId> all = projections(scope, normed, in);
   if (op.rope != RopeStyle::none) all.insert(all.end(), {in.rope_cos, in.rope_sin});
   all.push_back(in.mask);
   if (op.qk_norm != QkNorm::none) append_norms(scope, all);
@@ -159,12 +177,14 @@ void keep_rows(Builder& b, CacheForm form, ValueId keys, ValueId values) {
 void build_attention(ShardScope& scope) {
   Builder& b = scope.b;
   AttentionInputs in = declare_inputs(scope);
+  if (scope.model().residual == ResidualKind::affine && scope.decl.layer == 0)
+    in.x = affine_stream(scope, in.x);
   Attention op = attributes(scope);
   std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in), "attention");
   ValueId attended = results[0];
   if (scope.model().attention.latent) attended = latent_values(scope, attended);
   ValueId out = scope.linear(attended, "o", scope.model().attention.o_bias ? "o_bias" : "", "o");
-  b.output("hidden", scope.add_residual(in.x, out, "hidden"));
+  b.output("hidden", scope.add_residual(in.x, out, "attn", "hidden"));
   if (op.cache != CacheForm::none) keep_rows(b, op.cache, results[1], results[2]);
 }
 

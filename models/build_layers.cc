@@ -21,8 +21,11 @@ class LayersBuilder {
     }
     declare_inputs();
     hidden_ = inputs_.at("x");
+    if (const auto state = inputs_.find(kEarlierRouterState); state != inputs_.end())
+      router_state_ = state->second;
     for (int64_t layer = first(); layer < end(); ++layer) append(layer);
     b_.output("moe_out", hidden_);
+    if (hands_on_router_state(scope_.model(), end() - 1)) b_.output(kRouterState, router_state_);
     for (const Output& rows : new_rows_) b_.output(rows.name, rows.value);
   }
 
@@ -50,6 +53,12 @@ class LayersBuilder {
 
   // All before the first op: those of the first layer, and of each later one what it has alone.
   void declare_inputs() {
+    if (config(first()).takes_router_state) {
+      const Shard& body = feed_forward_.front();
+      for (ValueId input : body.inputs)
+        if (const std::string& name = body.values[input].name; name == kEarlierRouterState)
+          inputs_[name] = b_.input(name, body.type(input));
+    }
     for (int64_t layer = first(); layer < end(); ++layer) {
       const Shard& body = attention_[place(layer)];
       for (ValueId input : body.inputs) {
@@ -60,6 +69,11 @@ class LayersBuilder {
   }
 
   void append(int64_t layer) {
+    append_attention(layer);
+    append_feed_forward(layer);
+  }
+
+  void append_attention(int64_t layer) {
     const Shard& body = attention_[place(layer)];
     std::vector<ValueId> inputs;
     for (ValueId input : body.inputs) {
@@ -72,7 +86,16 @@ class LayersBuilder {
         hidden_ = outputs[i];
       else
         new_rows_.push_back({port_of(name, layer), outputs[i]});
-    hidden_ = splice(b_, feed_forward_[place(layer)], {hidden_}, layer_label(layer)).front();
+  }
+
+  void append_feed_forward(int64_t layer) {
+    const Shard& body = feed_forward_[place(layer)];
+    std::vector<ValueId> inputs;
+    for (ValueId input : body.inputs)
+      inputs.push_back(body.values[input].name == kEarlierRouterState ? router_state_ : hidden_);
+    const std::vector<ValueId> outputs = splice(b_, body, inputs, layer_label(layer));
+    for (size_t i = 0; i < outputs.size(); ++i)
+      (body.outputs[i].name == kRouterState ? router_state_ : hidden_) = outputs[i];
   }
 
   ShardScope& scope_;
@@ -80,7 +103,7 @@ class LayersBuilder {
   std::vector<Shard> attention_, feed_forward_;  // by layer
   std::map<std::string, ValueId> inputs_;
   std::vector<Output> new_rows_;
-  ValueId hidden_;
+  ValueId hidden_, router_state_;
 };
 
 }  // namespace

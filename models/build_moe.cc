@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include "models/affine_residual.h"
 #include "models/expert_views.h"
+#include "models/router_mlp.h"
 #include "models/shard_scope.h"
 
 namespace moec {
@@ -8,15 +10,23 @@ namespace {
 
 WeightView choice_bias(const ShardScope& scope) {
   if (!scope.model().names.has("router_choice_bias_row")) return scope.stored("router_choice_bias");
-  return then(scope.stored("router_choice_bias_row"), ReshapeStep{{scope.model().moe.experts}});
+  return then(scope.stored("router_choice_bias_row"), ReshapeStep{{scope.model().moe.slots()}});
 }
 
-ValueId router(ShardScope& scope, ValueId x) {
+ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
-  std::vector<ValueId> operands = {
-      scope.linear(x, "router", moe.router_bias ? "router_bias" : "", "router")};
+  if (moe.router_hidden > 0) return router_mlp(scope, x, earlier);
+  return scope.linear(x, "router", moe.router_bias ? "router_bias" : "", "router");
+}
+
+// The weights of the experts: those of null slots are left out.
+ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
+  const MoeConfig& moe = scope.model().moe;
+  std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
   if (moe.choice_bias) operands.push_back(scope.weight(choice_bias(scope), "router.choice_bias"));
-  return scope.b.emit(moe.routing, std::move(operands), "routing_weights");
+  if (moe.null_slots == 0) return scope.b.emit(moe.routing, std::move(operands), "routing_weights");
+  ValueId of_slots = scope.b.emit(moe.routing, std::move(operands), "slot_weights");
+  return scope.b.slice(of_slots, kChannelAxis, 0, moe.experts, "routing_weights");
 }
 
 // Of each of the shard's own experts: gate, up and down of what `views` gives, named so.
@@ -82,15 +92,16 @@ ValueId hidden_input(ShardScope& scope) {
 ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.norm(hidden, "ffn_norm"); }
 
 void add_residual(ShardScope& scope, ValueId residual, ValueId part) {
-  scope.b.output("moe_out", scope.add_residual(residual, part, "moe_out"));
+  scope.b.output("moe_out", scope.add_residual(residual, part, "ffn", "moe_out"));
 }
 
 }  // namespace
 
 void build_moe(ShardScope& scope) {
   ValueId hidden = hidden_input(scope);
+  ValueId earlier = earlier_router_state(scope);
   ValueId x = ffn_norm(scope, hidden);
-  ValueId routing = router(scope, x);
+  ValueId routing = router(scope, x, earlier);
   add_residual(scope, hidden, experts_part(scope, x, routing));
 }
 
@@ -102,8 +113,10 @@ void build_mlp(ShardScope& scope) {
 }
 
 void build_router(ShardScope& scope) {
-  ValueId x = ffn_norm(scope, hidden_input(scope));
-  scope.b.output("routing_weights", router(scope, x));
+  ValueId hidden = hidden_input(scope);
+  ValueId earlier = earlier_router_state(scope);
+  ValueId x = ffn_norm(scope, hidden);
+  scope.b.output("routing_weights", router(scope, x, earlier));
 }
 
 void build_experts(ShardScope& scope) {
@@ -112,7 +125,10 @@ void build_experts(ShardScope& scope) {
   ValueId routing =
       scope.b.input("routing_weights", scope.token_type_of(scope.model().moe.experts));
   ValueId x = ffn_norm(scope, hidden);
-  add_residual(scope, acc, experts_part(scope, x, routing));
+  ValueId part = experts_part(scope, x, routing);
+  if (scope.model().residual == ResidualKind::plain || scope.decl.first_expert == 0)
+    return add_residual(scope, acc, part);
+  scope.b.output("moe_out", add_affine_part(scope, acc, part, "ffn", "moe_out"));
 }
 
 }  // namespace moec

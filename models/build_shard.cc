@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ir/invariant.h"
+#include "models/affine_residual.h"
 #include "models/shard_scope.h"
 #include "models/stored_view.h"
 
@@ -29,13 +30,19 @@ ValueId ShardScope::norm(ValueId x, const std::string& role) {
   if (model().norm == NormKind::rms) return rms_norm(x, role, role);
   ValueId mean = b.reduce(ReduceFn::mean, x, kChannelAxis, role + ".mean");
   ValueId scaled = rms_norm(b.sub(x, mean, role + ".centred"), role, role + ".scaled");
-  const Type& type = b.type(x);
-  const Dims dims = channel_vector_dims(type.layout, channels_of(type));
-  ValueId bias = b.reshape(weight(role + "_bias", role + ".bias"), dims);
-  return b.add(scaled, bias, role);
+  return b.add(scaled, channel_vector(x, role + "_bias", role + ".bias"), role);
 }
 
-ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& name) {
+ValueId ShardScope::channel_vector(ValueId like, std::string_view role, std::string name) {
+  const Type& type = b.type(like);
+  const Dims dims = channel_vector_dims(type.layout, channels_of(type));
+  return b.reshape(weight(role, std::move(name)), dims);
+}
+
+ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& branch,
+                                 const std::string& name) {
+  if (model().residual == ResidualKind::affine)
+    return affine_sum(*this, residual, part, branch, name);
   const double scale = model().residual_scale;
   if (scale != 1) part = b.mul(part, b.scalar_like(part, scale), name + ".scaled");
   return b.add(residual, part, name);

@@ -49,6 +49,22 @@ void check_temperature(Checker& check, const QueryTemperature& temperature,
                 "queries have a temperature only beside layers that rotate, and without a latent");
 }
 
+void check_convolved(Checker& check, const AttentionConfig& attention) {
+  const ConvolvedConfig& taps = *attention.convolved;
+  check.size("the taps over a channel", taps.channel_taps);
+  check.size("the taps over a head", taps.head_taps);
+  check.require(taps.history() >= 1, "model.attention",
+                "convolutions of {} and {} taps see no earlier token", taps.channel_taps,
+                taps.head_taps);
+  check.require(attention.kv_heads * attention.head_dim % 2 == 0, "model.attention",
+                "{} channels of values have no halves", attention.kv_heads * attention.head_dim);
+  check.require(!attention.latent && !attention.temperature && !attention.clip_qkv &&
+                    attention.qk_norm != QkNormWidth::full,
+                "model.attention",
+                "convolved attention has no latent, no temperature of queries, no clamp and no "
+                "norm over all heads");
+}
+
 void check_attention(Checker& check, const AttentionConfig& attention) {
   check.size("heads", attention.heads);
   check.size("kv_heads", attention.kv_heads);
@@ -60,6 +76,7 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
   check.positive("model.number", "the attention scale", attention.scale);
   if (attention.clip_qkv) check.positive("model.number", "clip_qkv", *attention.clip_qkv);
   if (attention.temperature) check_temperature(check, *attention.temperature, attention);
+  if (attention.convolved) check_convolved(check, attention);
   if (!attention.latent) return;
   check.size("kv_rank", attention.latent->kv_rank);
   check.size("key_dims", attention.latent->key_dims);
@@ -124,12 +141,27 @@ void check_moe(Checker& check, const MoeConfig& moe) {
                 "model.groups", "groups of one expert have no sum of their two best scores");
   check.require(routing.score != Score::sparsemixer || routing.top_k == 2, "model.top_k",
                 "sparsemixer picks 2 experts, not {}", routing.top_k);
+  check.require(routing.groups == 1 || moe.null_slots == 0, "model.groups",
+                "there are null slots beside experts in {} groups", routing.groups);
   check.require(moe.weight_on == RoutedWeight::output || !moe.expert_biases, "model.experts",
                 "experts whose inputs are weighed cannot have biases");
   check.require(std::isfinite(routing.eps) && routing.eps >= 0, "model.number",
                 "the router's eps is {}", routing.eps);
   check.require(std::isfinite(routing.scale), "model.number", "the routed scale is {}",
                 routing.scale);
+}
+
+// The state comes from the layer before, whose router makes one.
+void check_router_states(Checker& check, const ModelConfig& model) {
+  check.require(model.moe.router_hidden >= 0 && model.moe.null_slots >= 0, "model.size",
+                "a router's MLP of {} channels, {} null slots", model.moe.router_hidden,
+                model.moe.null_slots);
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    if (model.layers[i].takes_router_state)
+      check.require(
+          model.moe.router_hidden > 0 && model.layers[i].moe && i > 0 && model.layers[i - 1].moe,
+          "model.router", "layer {} takes a router's state, which layer {} does not have", i,
+          static_cast<int64_t>(i) - 1);
 }
 
 // Rows of experts that are not whole blocks cannot be stored so.
@@ -193,6 +225,7 @@ Diagnostics check_model(const ModelConfig& model) {
   if (!std::all_of(model.layers.begin(), model.layers.end(), is_moe))
     check.require(model.dense_ff > 0, "model.dense",
                   "there are dense layers, but no width for them");
+  check_router_states(check, model);
   check_storage(check, model);
   check_sight(check, model);
   check_task(check, model);

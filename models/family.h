@@ -38,9 +38,11 @@ struct FamilyAxes {
   Direction direction = Direction::causal;
   BlockKind block = BlockKind::pre_norm;
   NormKind norm = NormKind::rms;
+  ResidualKind residual = ResidualKind::plain;
   QkNormWidth qk_norm = QkNormWidth::none;
   RopeStyle rope = RopeStyle::half;
   WindowRule window = WindowRule::none;
+  RouterKind router = RouterKind::linear;
   Renorm renorm = Renorm::sum;
   GroupScore group_score = GroupScore::max;
   RoutedWeight routed_weight = RoutedWeight::output;
@@ -56,9 +58,11 @@ void for_each_axis(Axes& axes, Visit&& visit) {
   visit("direction", axes.direction);
   visit("block", axes.block);
   visit("norm", axes.norm);
+  visit("residual", axes.residual);
   visit("qk_norm", axes.qk_norm);
   visit("rope", axes.rope);
   visit("window", axes.window);
+  visit("router", axes.router);
   visit("renorm", axes.renorm);
   visit("group_score", axes.group_score);
   visit("routed_weight", axes.routed_weight);

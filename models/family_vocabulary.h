@@ -40,8 +40,10 @@ struct Role {
 std::span<const Role> all_roles();
 const Role* find_role(std::string_view name);
 
-enum class AttentionKind : uint8_t { gqa, mla };
-constexpr std::array<std::string_view, 2> enum_names(AttentionKind) { return {"gqa", "mla"}; }
+enum class AttentionKind : uint8_t { gqa, mla, cca };
+constexpr std::array<std::string_view, 3> enum_names(AttentionKind) {
+  return {"gqa", "mla", "cca"};
+}
 
 // Whether a token sees earlier ones only, or later ones as well.
 enum class Direction : uint8_t { causal, bidirectional };
@@ -66,6 +68,12 @@ constexpr std::array<std::string_view, 1> enum_names(BlockKind) { return {"pre_n
 enum class WindowRule : uint8_t { none, all_layers, even_layers_below_max };
 constexpr std::array<std::string_view, 3> enum_names(WindowRule) {
   return {"none", "all_layers", "even_layers_below_max"};
+}
+
+// What makes a router's logits: one linear map, or an MLP that goes on from the layer before.
+enum class RouterKind : uint8_t { linear, carried_mlp };
+constexpr std::array<std::string_view, 2> enum_names(RouterKind) {
+  return {"linear", "carried_mlp"};
 }
 
 enum class SharedExpert : uint8_t { none, plain, sigmoid_gated };

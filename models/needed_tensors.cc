@@ -18,14 +18,17 @@ class Walk {
 
   void run() {
     visit_("embed", -1, -1, {model_.vocab, model_.hidden});
+    affine("embed");
     for (size_t i = 0; i < model_.layers.size(); ++i) {
       layer_ = static_cast<int64_t>(i);
       attention();
+      residual("attn");
       norm("ffn_norm");
       if (model_.layers[i].moe)
         moe();
       else
         mlp("gate", "up", "down", model_.dense_ff);
+      residual("ffn");
     }
     layer_ = -1;
     norm("final_norm");
@@ -41,6 +44,17 @@ class Walk {
     if (model_.norm == NormKind::layer) need(role + "_bias", {model_.hidden});
   }
 
+  // The vectors of affine residuals.
+  void affine(const std::string& role) {
+    if (model_.residual != ResidualKind::affine) return;
+    need(role + "_scale", {model_.hidden});
+    need(role + "_bias", {model_.hidden});
+  }
+  void residual(const std::string& branch) {
+    affine(branch + "_part");
+    affine(branch + "_residual");
+  }
+
   void attention() {
     const AttentionConfig& attention = model_.attention;
     const int64_t d = model_.hidden;
@@ -50,19 +64,36 @@ class Walk {
     if (attention.latent) return latent_attention(attention, *attention.latent);
     need("q", {q, d});
     need("k", {kv, d});
-    need("v", {kv, d});
+    if (attention.convolved)
+      convolved(attention, *attention.convolved, q + kv);
+    else
+      need("v", {kv, d});
     need("o", {d, q});
     if (attention.qkv_bias) {
       need("q_bias", {q});
       need("k_bias", {kv});
-      need("v_bias", {kv});
+      if (!attention.convolved) need("v_bias", {kv});
     }
     if (attention.o_bias) need("o_bias", {d});
     if (attention.sinks) need("sinks", {attention.heads});
+    if (attention.qk_norm == QkNormWidth::l2_tempered)
+      return need("k_temperature", {attention.kv_heads});
     if (attention.qk_norm == QkNormWidth::none || attention.qk_norm == QkNormWidth::l2) return;
     bool full = attention.qk_norm == QkNormWidth::full;
     need("q_norm", {full ? q : attention.head_dim});
     need("k_norm", {full ? kv : attention.head_dim});
+  }
+
+  void convolved(const AttentionConfig& attention, const ConvolvedConfig& taps, int64_t channels) {
+    const int64_t half = attention.kv_heads * attention.head_dim / 2;
+    for (const std::string role : {"v_current", "v_delayed"}) {
+      need(role, {half, model_.hidden});
+      if (attention.qkv_bias) need(role + "_bias", {half});
+    }
+    need("channel_conv", {channels, 1, taps.channel_taps});
+    need("channel_conv_bias", {channels});
+    need("head_conv", {channels, attention.head_dim, taps.head_taps});
+    need("head_conv_bias", {channels});
   }
 
   void latent_attention(const AttentionConfig& attention, const LatentConfig& latent) {
@@ -89,16 +120,35 @@ class Walk {
 
   void moe() {
     const MoeConfig& moe = model_.moe;
-    need("router", {moe.experts, model_.hidden});
-    if (moe.router_bias) need("router_bias", {moe.experts});
-    if (moe.choice_bias && model_.names.has("router_choice_bias_row"))
-      need("router_choice_bias_row", {1, moe.experts});
-    else if (moe.choice_bias)
-      need("router_choice_bias", {moe.experts});
+    router();
     experts();
     if (moe.shared_ff == 0) return;
     shared_expert(moe.shared_ff);
     if (moe.shared_gated) need("shared_sigmoid_gate", {1, model_.hidden});
+  }
+
+  void router() {
+    const MoeConfig& moe = model_.moe;
+    const int64_t slots = moe.slots(), width = moe.router_hidden;
+    need("router", {slots, width > 0 ? width : model_.hidden});
+    if (moe.router_bias) need("router_bias", {slots});
+    if (width > 0) router_mlp(width);
+    if (moe.choice_bias && model_.names.has("router_choice_bias_row"))
+      need("router_choice_bias_row", {1, slots});
+    else if (moe.choice_bias)
+      need("router_choice_bias", {slots});
+  }
+
+  void router_mlp(int64_t width) {
+    need("router_down", {width, model_.hidden});
+    need("router_down_bias", {width});
+    if (model_.layers[static_cast<size_t>(layer_)].takes_router_state)
+      need("router_state_scale", {width});
+    need("router_norm", {width});
+    for (const std::string role : {"router_fc1", "router_fc2"}) {
+      need(role, {width, width});
+      need(role + "_bias", {width});
+    }
   }
 
   void shared_expert(int64_t width) {

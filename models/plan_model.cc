@@ -142,6 +142,7 @@ class Planner {
     step.inputs = {from_edge("x", hidden_)};
     hidden_ = layer_label(layer_ + count - 1) + ".moe_out";
     step.outputs = {to_edge("moe_out", hidden_)};
+    bind_router_state(step, layer_ + count - 1);
     for (const int64_t end = layer_ + count; layer_ < end; ++layer_) {
       Step own;
       bind_attention(own);
@@ -183,6 +184,10 @@ class Planner {
                            config().chunk,
                            config().ahead});
     if (options_.cache == CacheForm::none) return;
+    if (model_.attention.convolved) {
+      step.inputs.push_back({kHistoryPort, SourceKind::history, {}, 0, layer_});
+      step.outputs.push_back({kNewHistory, SinkKind::history_rows, {}, layer_});
+    }
     if (options_.cache == CacheForm::blend) {
       step.inputs.push_back({"kv_write_mask", SourceKind::kv_write_mask});
       return;
@@ -191,6 +196,17 @@ class Planner {
     step.inputs.push_back({kValueState, SourceKind::v_cache, {}, 0, layer_});
     step.outputs.push_back({kNewKeys, SinkKind::k_rows, {}, layer_});
     step.outputs.push_back({kNewValues, SinkKind::v_rows, {}, layer_});
+  }
+
+  // The state that the routers of this layer to `last` take and hand on.
+  void bind_router_state(Step& step, int64_t last) const {
+    const auto state_of = [](int64_t layer) {
+      return fmt::format("{}.{}", layer_label(layer), kRouterState);
+    };
+    if (config().takes_router_state)
+      step.inputs.push_back(from_edge(kEarlierRouterState, state_of(layer_ - 1)));
+    if (hands_on_router_state(model_, last))
+      step.outputs.push_back(to_edge(kRouterState, state_of(last)));
   }
 
   // The whole feed-forward part of the layer in one shard.
@@ -202,12 +218,14 @@ class Planner {
     step.inputs = {from_edge("hidden", hidden_)};
     hidden_ = edge("moe_out");
     step.outputs = {to_edge("moe_out", hidden_)};
+    bind_router_state(step, layer_);
   }
 
   void routed_groups() {
     Step& router = add({edge("router"), "router/" + label(), ShardKind::router});
     router.inputs = {from_edge("hidden", hidden_)};
     router.outputs = {to_edge("routing_weights", edge("routing_weights"))};
+    bind_router_state(router, layer_);
     const std::string residual = hidden_;
     int64_t number = 0, first = 0;
     for (const int64_t experts : expert_groups(model_.moe.experts, options_)) {
@@ -226,8 +244,9 @@ class Planner {
                    from_edge("routing_weights", edge("routing_weights"))};
     hidden_ = edge(fmt::format("g{}.moe_out", number));
     step.outputs = {to_edge("moe_out", hidden_)};
-    bool holds_shared_expert = first == 0 && model_.moe.shared_ff > 0;
-    if (!holds_shared_expert) {
+    const bool adds_more =
+        first == 0 && (model_.moe.shared_ff > 0 || model_.residual == ResidualKind::affine);
+    if (!adds_more) {
       step.skip_from = "acc";
       step.skip_to = "moe_out";
     }

@@ -119,7 +119,7 @@ double chance_to_run(const Plan& plan, size_t index) {
   const ShardDecl& shard = plan.shards[index];
   const MoeConfig& moe = plan.model.moe;
   if (shard.kind != ShardKind::experts) return 1;
-  if (shard.first_expert == 0 && moe.shared_ff > 0) return 1;
+  if (plan.schedule[index].skip_from.empty()) return 1;
   return chance_of_any(shard.experts, moe.routing.top_k, moe.experts);
 }
 

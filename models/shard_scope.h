@@ -41,8 +41,11 @@ struct ShardScope {
   }
   // The norm of the model's kind, whose bias where it has one is that of the role ROLE_bias.
   ValueId norm(ValueId x, const std::string& role);
-  // residual + residual_scale · part
-  ValueId add_residual(ValueId residual, ValueId part, const std::string& name);
+  // The vector of a role, of as many values as `like` has channels, shaped to broadcast over it.
+  ValueId channel_vector(ValueId like, std::string_view role, std::string name);
+  // residual + residual_scale · part, or affine_sum(); `branch` is "attn" or "ffn".
+  ValueId add_residual(ValueId residual, ValueId part, const std::string& branch,
+                       const std::string& name);
   // `bias_role` may be empty: no bias.
   ValueId linear(ValueId x, std::string_view role, std::string_view bias_role,
                  const std::string& name);

@@ -33,7 +33,8 @@ int64_t cache_bytes(const Shard& shard) {
   for (const State& state : shard.states) bytes += state.type.bytes();
   for (const ValueId input : shard.inputs) {
     const std::string& name = shard.values[input].name;
-    if (name.starts_with(kKeyState) || name.starts_with(kValueState))
+    if (name.starts_with(kKeyState) || name.starts_with(kValueState) ||
+        name.starts_with(kHistoryPort))
       bytes += shard.type(input).bytes();
   }
   return bytes;

@@ -79,7 +79,9 @@ ValueId from_heads(Builder& b, ValueId x, Layout layout) {
 
 ValueId head_norm(Builder& b, ValueId x, ValueId w, double eps) {
   ValueId normalised = rms_normalise(b, x, kHeadDimAxis, eps);
-  return b.mul(normalised, b.reshape(w, {1, 1, 1, b.type(w).dims[0]}), "normed");
+  const Dims sizes = b.type(w).dims;  // [head_dim], or [heads, 1]
+  const Dims spread = sizes.size() == 2 ? Dims{1, sizes[0], 1, 1} : Dims{1, 1, 1, sizes[0]};
+  return b.mul(normalised, b.reshape(w, spread), "normed");
 }
 
 ValueId rotate(Builder& b, ValueId x, ValueId cos, ValueId sin, RopeStyle style, int64_t dims) {

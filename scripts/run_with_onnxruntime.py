@@ -58,10 +58,13 @@ class Runner:
         """Starts a new sequence."""
         self.position = self.skipped_steps = 0
         self.caches = {}  # (layer, "k" or "v") → [1, kv_heads, S, head_dim]
+        self.histories = {}  # layer → rows of the last tokens
         for cache in self.manifest["caches"]:
             shape = (1, cache["kv_heads"], cache["rows"], cache["head_dim"])
             for kind in "kv":
                 self.caches[cache["layer"], kind] = np.zeros(shape, DTYPES[cache["dtype"]])
+            shape = (cache["history_tokens"], cache["history_channels"])
+            self.histories[cache["layer"]] = np.zeros(shape, DTYPES[cache["dtype"]])
 
     def session(self, width):
         path = width["file"]["path"]
@@ -102,6 +105,8 @@ class Runner:
             return self.attention_mask(port, binding["window"], binding["chunk"], binding["ahead"], count)
         if source in ("k_cache", "v_cache"):
             return self.caches[binding["layer"], source[0]]
+        if source == "history":
+            return pack(self.histories[binding["layer"]], port)
         raise ValueError(f"the manifest asks for an input from '{source}'")
 
     def may_skip(self, step, shard, edges):
@@ -136,6 +141,9 @@ class Runner:
             rows = unpack(tensor, ports[binding["port"]], count)
             if binding["sink"] == "edge":
                 edges[binding["edge"]] = rows
+            elif binding["sink"] == "history_rows":
+                history = self.histories[binding["layer"]]
+                history[:] = np.concatenate([history, rows])[len(rows):]
             else:
                 logits = rows
         return logits

@@ -103,9 +103,15 @@ class Walk {
     }
     take_cache(enum_name(binding.sink), binding.layer, port, shard);
     const Cache* cache = find_cache(manifest_, binding.layer);
-    if (findings_.require(cache != nullptr, "manifest.type", shard.name,
-                          "the port {} writes a cache that layer {} does not have", port.name,
-                          binding.layer))
+    if (!findings_.require(cache != nullptr, "manifest.type", shard.name,
+                           "the port {} writes a cache that layer {} does not have", port.name,
+                           binding.layer))
+      return;
+    if (binding.sink == SinkKind::history_rows)
+      findings_.require(is_token_tensor(port, cache->history_channels), "manifest.type", shard.name,
+                        "the port {} {} is not {} tokens of the history's {} channels", port.name,
+                        to_string(port.type()), tokens_, cache->history_channels);
+    else
       require_dims(port, {1, cache->kv_heads, tokens_, cache->head_dim}, enum_name(binding.sink),
                    shard);
   }
@@ -130,7 +136,8 @@ class Walk {
   }
 
   static bool reads_cache(SourceKind source) {
-    return source == SourceKind::k_cache || source == SourceKind::v_cache;
+    return source == SourceKind::k_cache || source == SourceKind::v_cache ||
+           source == SourceKind::history;
   }
   // A cache is read, and written, by the shard that holds its layer, and once.
   void take_cache(std::string_view what, int64_t layer, const Port& port, const Shard& shard) {
@@ -156,6 +163,13 @@ class Walk {
         return Dims{pages, 1, tokens_, keys() / pages};
       case SourceKind::kv_write_mask:
         return Dims{pages, 1, manifest_.build.context / pages, tokens_};
+      case SourceKind::history: {
+        const Cache* cache = find_cache(manifest_, binding.layer);
+        if (!cache || cache->history_tokens == 0 || port.layout == Layout::plain)
+          return std::nullopt;
+        return token_type(port.dtype, port.layout, cache->history_channels, cache->history_tokens)
+            .dims;
+      }
       default: {
         const Cache* cache = find_cache(manifest_, binding.layer);
         if (!cache) return std::nullopt;

@@ -71,6 +71,8 @@ void each_field(Is<Cache> auto& self, auto&& f) {
   f("rows", self.rows);
   f("head_dim", self.head_dim);
   f("dtype", self.dtype);
+  f("history_tokens", self.history_tokens);
+  f("history_channels", self.history_channels);
 }
 
 void each_field(Is<Port> auto& self, auto&& f) {

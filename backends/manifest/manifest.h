@@ -84,6 +84,7 @@ struct RopeTable {
 struct Cache {
   int64_t layer = 0, kv_heads = 0, rows = 0, head_dim = 0;
   DType dtype = DType::f32;
+  int64_t history_tokens = 0, history_channels = 0;
   bool operator==(const Cache&) const = default;
 };
 

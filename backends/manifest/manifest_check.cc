@@ -1,6 +1,7 @@
 #include "backends/manifest/manifest_check.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -174,9 +175,15 @@ void check_names(const Manifest& manifest, Findings& findings) {
     findings.require(shards.count(golden.shard) == 1, "manifest.name", golden.shard,
                      "a golden result is for a shard that does not exist");
   std::set<int64_t> layers;
-  for (const Cache& cache : manifest.caches)
+  for (const Cache& cache : manifest.caches) {
     findings.require(layers.insert(cache.layer).second, "manifest.name", {},
                      "layer {} has two caches", cache.layer);
+    const std::array<int64_t, 2> history = {cache.history_tokens, cache.history_channels};
+    const bool sized = checked_elements({history.begin(), history.end()}).has_value();
+    findings.require(sized || history == std::array<int64_t, 2>{}, "manifest.number", {},
+                     "the history of layer {} has {} tokens of {} channels", cache.layer,
+                     history[0], history[1]);
+  }
 }
 
 // Each shard, so each expert, has a place: on one device, or on several as replicas.

@@ -40,14 +40,22 @@ void rotate(const Attention& op, const Named& in, int64_t token, std::span<float
   }
 }
 
+// The norm's weights for one head: those of all, or one number of its own.
+std::vector<float> head_weights(const Tensor& norm, int64_t head, int64_t head_dim) {
+  if (norm.type.rank() == 1) return norm.data;
+  return std::vector<float>(static_cast<size_t>(head_dim), norm.data[static_cast<size_t>(head)]);
+}
+
 Heads normed_and_rotated(const Attention& op, const Named& in, const Tensor& tokens, int64_t heads,
                          const Tensor* norm) {
   Heads split = split_heads(tokens, heads, op.head_dim);
   for (int64_t h = 0; h < heads; ++h) {
+    const std::vector<float> weights =
+        norm == nullptr ? std::vector<float>() : head_weights(*norm, h, op.head_dim);
     for (int64_t t = 0; t < split.rows; ++t) {
-      if (op.qk_norm == QkNorm::per_head) rms_norm(split.at(h, t), norm->data, op.eps);
+      if (op.qk_norm == QkNorm::per_head) rms_norm(split.at(h, t), weights, op.eps);
       if (op.rope != RopeStyle::none) rotate(op, in, t, split.at(h, t));
-      if (op.qk_norm == QkNorm::per_head_rotated) rms_norm(split.at(h, t), norm->data, op.eps);
+      if (op.qk_norm == QkNorm::per_head_rotated) rms_norm(split.at(h, t), weights, op.eps);
     }
   }
   return split;

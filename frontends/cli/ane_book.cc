@@ -108,6 +108,8 @@ Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_p
   for (const LayerConfig& layer : plan.model.layers)
     if (layer.chunk > 0 || !layer.rotated)
       return refuse("attention in chunks and layers without rotation", "leave --compat out");
+  if (plan.model.attention.convolved || plan.model.moe.router_hidden > 0)
+    return refuse("histories of tokens and states between routers", "leave --compat out");
   return {};
 }
 

@@ -39,7 +39,8 @@ class Golden {
   bool has(const std::string& tensor) const;
   // A tensor [rows, columns] as rows; error golden.missing.
   Result<Rows> rows(const std::string& tensor) const;
-  // Routing weights [T, E] of a layer, zero for experts that were not chosen.
+  // Routing weights [T, E] of a layer, zero for experts that were not chosen. A router may have
+  // more logits than experts: those of null slots.
   Result<Rows> routing_weights(const std::string& step, int64_t layer, int64_t experts) const;
 
   static std::string name(const std::string& step, int64_t layer, const std::string& what);

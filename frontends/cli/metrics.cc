@@ -71,9 +71,12 @@ void RouterComparer::add(std::span<const float> weights, std::span<const float> 
     chosen += weights[e] != 0;
     common += weights[e] != 0 && in_golden;
   }
+  const auto experts = static_cast<size_t>(
+      std::count_if(chosen_golden.begin(), chosen_golden.end(),
+                    [&](int32_t slot) { return static_cast<size_t>(slot) < weights.size(); }));
   const double gap = boundary_gap(golden_choice, chosen_golden.size());
   sum_.min_margin = sum_.tokens == 0 ? gap : std::min(sum_.min_margin, gap);
-  sum_.same_set += chosen == chosen_golden.size() && common == chosen;
+  sum_.same_set += chosen == experts && common == chosen;
   sum_.close_tokens += gap < 2 * logit_error;
   sum_.moved_weight += moved;
   ++sum_.tokens;

@@ -41,8 +41,9 @@ struct RouterComparison {
 class RouterComparer {
  public:
   // One token: routing weights as computed and as golden (E each), what the golden experts are
-  // chosen by (E logits or biased scores), and the largest logit error of this token (0 where
-  // logits were not available). `chosen_golden` are expert indices.
+  // chosen by (logits or biased scores, E or with those of null slots behind them), and the largest
+  // logit error of this token (0 where logits were not available). `chosen_golden` are expert
+  // indices, from E on those of null slots.
   void add(std::span<const float> weights, std::span<const float> golden_weights,
            std::span<const int32_t> chosen_golden, std::span<const float> golden_choice,
            double logit_error);

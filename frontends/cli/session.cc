@@ -94,7 +94,10 @@ void Session::reset() {
   for (const manifest::Cache& cache : impl_->manifest.caches) {
     const std::vector<float> zeros(
         static_cast<size_t>(cache.kv_heads * cache.rows * cache.head_dim));
-    impl_->caches[cache.layer] = {cache.kv_heads, cache.rows, cache.head_dim, zeros, zeros};
+    const auto history = static_cast<size_t>(cache.history_tokens * cache.history_channels);
+    impl_->caches[cache.layer] = {
+        cache.kv_heads, cache.rows, cache.head_dim,
+        zeros,          zeros,      {cache.history_channels, std::vector<float>(history)}};
   }
 }
 
@@ -145,6 +148,8 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
       return cache_tensor(port, caches.at(binding.layer).k);
     case SourceKind::v_cache:
       return cache_tensor(port, caches.at(binding.layer).v);
+    case SourceKind::history:
+      return pack_rows(port, caches.at(binding.layer).history);
   }
   MOEC_CHECK(false, "unknown source");
 }
@@ -163,6 +168,12 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
       std::vector<float>& rows = keys ? layer.k : layer.v;
       rows = take_cache_rows(tensor, 0, chunk.count);
       store_cache_rows(keys ? cache.k : cache.v, cache, rows, chunk.position);
+      return;
+    }
+    case SinkKind::history_rows: {
+      Rows& rows = chunk.new_rows[binding.layer].history;
+      rows = unpack_rows(tensor, chunk.count);
+      push_rows(caches.at(binding.layer).history, rows);
       return;
     }
     case SinkKind::logits: {

@@ -25,18 +25,21 @@ struct Rows {
   }
 };
 
-// The keys and values of one layer, [kv_heads, rows, head_dim] each.
+// The keys and values of one layer, [kv_heads, rows, head_dim] each, and its history, where it has
+// one: always as many rows as the manifest says, the newest last.
 struct LayerCache {
   int64_t kv_heads = 0, rows = 0, head_dim = 0;
   std::vector<float> k, v;
+  Rows history;
+};
+
+// Rows that a step added to a layer's caches, [kv_heads, count, head_dim], and to its history.
+struct NewRows {
+  std::vector<float> k, v;
+  Rows history;
 };
 
 // Up to T tokens on their way through the schedule.
-// Rows that a step added to a layer's caches, [kv_heads, count, head_dim].
-struct NewRows {
-  std::vector<float> k, v;
-};
-
 struct Chunk {
   int64_t position = 0;  // of the first token
   int64_t count = 0;     // real tokens; the width's other places are padding

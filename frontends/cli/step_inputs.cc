@@ -116,4 +116,10 @@ void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
                 cache.begin() + (head * shape.rows + position) * shape.head_dim);
 }
 
+void push_rows(Rows& history, const Rows& rows) {
+  std::vector<float>& data = history.data;
+  data.insert(data.end(), rows.data.begin(), rows.data.end());
+  data.erase(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(rows.data.size()));
+}
+
 }  // namespace moec

@@ -32,4 +32,7 @@ std::vector<float> take_cache_rows(const Tensor& tensor, int64_t begin, int64_t 
 void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
                       const std::vector<float>& rows, int64_t position);
 
+// The rows behind those of a history, whose oldest make room for them.
+void push_rows(Rows& history, const Rows& rows);
+
 }  // namespace moec

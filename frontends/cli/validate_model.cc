@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "frontends/cli/router_watch.h"
 #include "frontends/cli/step_inputs.h"
 
@@ -11,8 +13,9 @@ namespace {
 // One step of the schedule, what its output is compared with, and what was seen.
 struct Watched {
   const manifest::Shard* shard = nullptr;
-  std::string edge;    // of the compared output; empty with logits
-  std::string golden;  // the tensor's name in a layer; empty: an expert group's partial sum
+  std::string edge;          // of the compared output; empty with logits
+  std::string router_state;  // the edge of a router's state, where there is one
+  std::string golden;        // the tensor's name in a layer; empty: an expert group's partial sum
   Comparer alone, cache, chained;
   RouterComparer router;
 };
@@ -72,8 +75,12 @@ class Validator {
   Status compare_output(Watched& watched, const GoldenStep& step, int64_t begin, Chunk& chunk,
                         bool substitute);
   Status compare_logits(const GoldenStep& step, int64_t begin, const Chunk& chunk);
+  Status compare_history(Watched& watched, int64_t layer, const Rows& rows, const Chunk& chunk);
+  static void compare_edge(const std::string& name, const Rows& all, int64_t begin,
+                           Comparer& comparer, Chunk& chunk, bool substitute);
   Result<Rows> golden_rows(const Watched& watched, const GoldenStep& step) const;
   Status fill_caches(int64_t rows);
+  Status fill_history(const manifest::Cache& description, int64_t rows);
   bool passes(const ShardReport& shard, const Thresholds& thresholds) const;
 
   const Manifest& manifest() const { return session_.manifest(); }
@@ -92,7 +99,8 @@ Validator::Validator(Session& session, const Golden& golden) : session_(session)
     watched.shard = manifest().find_shard(step.shard);
     watched.golden = golden_name(manifest(), i);
     for (const OutputBinding& output : step.outputs)
-      if (output.sink == SinkKind::edge) watched.edge = output.edge;
+      if (output.sink == SinkKind::edge)
+        (output.port == kRouterState ? watched.router_state : watched.edge) = output.edge;
     watched_.push_back(std::move(watched));
   }
 }
@@ -140,7 +148,18 @@ Status Validator::fill_caches(int64_t rows) {
       }
       store_cache_rows(keys ? cache.k : cache.v, cache, first, 0);
     }
+    if (description.history_tokens > 0) MOEC_TRY(fill_history(description, rows));
   }
+  return {};
+}
+
+// The golden history of the positions before `rows`, zeros where there are none.
+Status Validator::fill_history(const manifest::Cache& description, int64_t rows) {
+  MOEC_ASSIGN(const Rows golden, golden_.rows(fmt::format("L{:02}.history", description.layer)));
+  Rows& history = session_.cache(description.layer).history;
+  std::fill(history.data.begin(), history.data.end(), 0.0F);
+  const int64_t known = std::min(rows, description.history_tokens);
+  push_rows(history, take_rows(golden, rows - known, known));
   return {};
 }
 
@@ -173,6 +192,14 @@ Status Validator::compare_cache(Watched& watched, int64_t layer, const NewRows& 
               .subspan(static_cast<size_t>((head * all + chunk.position) * cache.head_dim),
                        static_cast<size_t>(size)));
   }
+  return new_rows.history.data.empty() ? Status()
+                                       : compare_history(watched, layer, new_rows.history, chunk);
+}
+
+Status Validator::compare_history(Watched& watched, int64_t layer, const Rows& rows,
+                                  const Chunk& chunk) {
+  MOEC_ASSIGN(const Rows golden, golden_.rows(fmt::format("L{:02}.history", layer)));
+  watched.cache.add(rows.data, take_rows(golden, chunk.position, chunk.count).data);
   return {};
 }
 
@@ -190,17 +217,27 @@ Status Validator::compare_output(Watched& watched, const GoldenStep& step, int64
                                  Chunk& chunk, bool substitute) {
   if (watched.golden.empty()) return {};
   MOEC_ASSIGN(const Rows all, golden_rows(watched, step));
-  Rows golden = take_rows(all, begin, chunk.count);
   Comparer& comparer = substitute ? watched.alone : watched.chained;
+  const manifest::Shard& shard = *watched.shard;
   if (watched.edge.empty()) {
-    const manifest::Shard& head = *watched.shard;
-    comparer.add(take_columns(chunk.logits, head.vocab_begin, head.vocab_size).data, golden.data);
+    comparer.add(take_columns(chunk.logits, shard.vocab_begin, shard.vocab_size).data,
+                 take_rows(all, begin, chunk.count).data);
     return {};
   }
-  Rows& edge = chunk.edges.at(watched.edge);
+  compare_edge(watched.edge, all, begin, comparer, chunk, substitute);
+  if (watched.router_state.empty()) return {};
+  MOEC_ASSIGN(const Rows states,
+              golden_.rows(Golden::name(step.name, shard.layer + shard.layers - 1, kRouterState)));
+  compare_edge(watched.router_state, states, begin, comparer, chunk, substitute);
+  return {};
+}
+
+void Validator::compare_edge(const std::string& name, const Rows& all, int64_t begin,
+                             Comparer& comparer, Chunk& chunk, bool substitute) {
+  Rows golden = take_rows(all, begin, chunk.count);
+  Rows& edge = chunk.edges.at(name);
   comparer.add(edge.data, golden.data);
   if (substitute) edge = std::move(golden);
-  return {};
 }
 
 Status Validator::compare_logits(const GoldenStep& step, int64_t begin, const Chunk& chunk) {

@@ -80,6 +80,9 @@ AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   attention.clip_qkv = reader.optional_number("clip_qkv");
   attention.rope = read_rope(reader, attention.head_dim, max_positions);
   if (reader.family().axes.attention == AttentionKind::mla) read_latent(reader, attention);
+  if (reader.family().axes.attention == AttentionKind::cca)
+    attention.convolved =
+        ConvolvedConfig{reader.integer("channel_taps"), reader.integer("head_taps")};
   return attention;
 }
 
@@ -117,6 +120,9 @@ MoeConfig read_moe(ConfigReader& reader) {
   moe.expert_ff = reader.integer("expert_ff");
   moe.routing = read_routing(reader);
   moe.router_bias = reader.boolean("router_bias");
+  if (reader.family().axes.router == RouterKind::carried_mlp)
+    moe.router_hidden = reader.integer("router_hidden");
+  moe.null_slots = reader.integer("null_slots");
   moe.choice_bias = reader.boolean("choice_bias");
   moe.expert_biases = reader.boolean("expert_biases");
   moe.weight_on = reader.family().axes.routed_weight;
@@ -142,6 +148,8 @@ void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
     const bool by_rule = layer >= first && (last < 0 || layer <= last) &&
                          (layer + reader.family().moe_offset) % step == 0 && !lists(dense, layer);
     model.layers[i].moe = model.moe.experts > 0 && (listed ? lists(*listed, layer) : by_rule);
+    model.layers[i].takes_router_state =
+        model.moe.router_hidden > 0 && model.layers[i].moe && i > 0 && model.layers[i - 1].moe;
   }
 }
 
@@ -165,8 +173,8 @@ void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers)
 enum class Sight : uint8_t { all, window, chunk };
 
 std::optional<Sight> parse_sight(const std::string& layer_type) {
-  if (layer_type == "full_attention") return Sight::all;
-  if (layer_type == "sliding_attention") return Sight::window;
+  if (layer_type == "full_attention" || layer_type == "hybrid") return Sight::all;
+  if (layer_type == "sliding_attention" || layer_type == "hybrid_sliding") return Sight::window;
   if (layer_type == "chunked_attention") return Sight::chunk;
   return std::nullopt;
 }
@@ -203,7 +211,7 @@ void read_layer_types(ConfigReader& reader, std::vector<Sight>& sights) {
     if (!sight)
       reader.error("hf.config.unknown_layer_type",
                    fmt::format("unknown layer type \"{}\"; known: full_attention, "
-                               "sliding_attention, chunked_attention",
+                               "sliding_attention, chunked_attention, hybrid, hybrid_sliding",
                                printable((*types)[i], 60)),
                    at);
     sights[i] = sight.value_or(Sight::all);
@@ -270,6 +278,7 @@ ModelConfig read_model(ConfigReader& reader) {
   model.max_positions = reader.integer("max_positions");
   model.norm = reader.family().axes.norm;
   model.norm_eps = reader.number("norm_eps");
+  model.residual = reader.family().axes.residual;
   model.embedding_scale = reader.number("embedding_scale", 1);
   model.residual_scale = reader.number("residual_scale", 1);
   model.logits_divisor = reader.number("logits_divisor", 1);

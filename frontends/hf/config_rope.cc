@@ -47,6 +47,7 @@ class RopeReader {
 
   RopeConfig run(int64_t head_dim) {
     find_object();
+    if (is_by_layer_type()) take_layer_type();
     rope_.style = reader_.family().axes.rope;
     rope_.theta = theta();
     rope_.dims = rotary_dims(static_cast<double>(head_dim));
@@ -69,6 +70,49 @@ class RopeReader {
                   fmt::format("\"{}\" must be an object, found {}", name_, kind_name(*object_)),
                   object_);
     object_ = nullptr;
+  }
+
+  bool is_by_layer_type() const {
+    if (object_ == nullptr) return false;
+    const JsonValue::Object& members = *object_->object();
+    return std::any_of(members.begin(), members.end(),
+                       [](const JsonMember& member) { return member.value.object() != nullptr; });
+  }
+
+  // The object of the layers' types that there are, of which all must rotate alike. Without a list
+  // of types all layers see all keys.
+  void take_layer_type() {
+    const JsonValue& by_type = *object_;
+    for (const JsonMember& member : *by_type.object())
+      if (member.value.object() == nullptr && member.key != "rope_type")
+        reader_.error("hf.config.unknown_key",
+                      fmt::format("the key \"{}.{}\" ({}) stands beside those of layers' types",
+                                  name_, printable(member.key, 80), to_string(member.value, 60)),
+                      &member.value);
+    const JsonValue* chosen = nullptr;
+    for (const std::string& type : types_in_use(by_type)) {
+      const JsonValue* rotation = by_type.find(type);
+      if (rotation == nullptr || rotation->object() == nullptr)
+        reader_.error("hf.config.missing_key",
+                      fmt::format("\"{}\" has no rotation for layers of the type \"{}\"", name_,
+                                  printable(type, 60)),
+                      &by_type);
+      else if (chosen != nullptr && !(*chosen == *rotation))
+        reader_.error("hf.config.rope_by_layer",
+                      fmt::format("layers of the type \"{}\" rotate otherwise than others; an "
+                                  "export has one rotation for all layers",
+                                  printable(type, 60)),
+                      rotation, "This model is not supported.");
+      else
+        chosen = rotation;
+    }
+    object_ = chosen;
+  }
+
+  std::vector<std::string> types_in_use(const JsonValue& by_type) {
+    if (std::optional<std::vector<std::string>> listed = reader_.optional_names("layer_types"))
+      return *listed;
+    return {by_type.find("hybrid") != nullptr ? "hybrid" : "full_attention"};
   }
 
   const JsonValue* field(std::string_view name) const {

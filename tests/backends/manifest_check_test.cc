@@ -293,6 +293,16 @@ const Fault kFaults[] = {
      "manifest.schedule", "the port k_new is bound to the cache of layer -1"},
     {"cache_type", [](Manifest& m) { m.caches[0].rows = 15; }, "manifest.type",
      "the port k_state is [1,2,16,4], k_cache is [1,2,15,4]"},
+    {"half_a_history", [](Manifest& m) { m.caches[0].history_tokens = 2; }, "manifest.number",
+     "the history of layer 0 has 2 tokens of 0 channels"},
+    {"no_history", [](Manifest& m) { step(m, "L00.attn").inputs[4].source = SourceKind::history; },
+     "manifest.type", "the port k_state reads history, which the manifest does not have"},
+    {"history_type",
+     [](Manifest& m) {
+       m.caches[0].history_tokens = m.caches[0].history_channels = 3;
+       step(m, "L00.attn").outputs[1].sink = SinkKind::history_rows;
+     },
+     "manifest.type", "the port k_new f32[1,2,1,4] is not 1 tokens of the history's 3 channels"},
     {"no_cache", [](Manifest& m) { m.caches.pop_back(); }, "manifest.type",
      "the port k_new writes a cache that layer 1 does not have"},
     {"logit_type",

@@ -210,6 +210,27 @@ std::vector<Case> cases() {
 INSTANTIATE_TEST_SUITE_P(Cases, ReferenceAttention, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
+// The keys of a head are of one length and then multiplied by the head's own number.
+TEST(ReferenceAttentionByHand, ANumberAHead) {
+  const Attention op{.heads = 2,
+                     .kv_heads = 2,
+                     .head_dim = 2,
+                     .scale = 1,
+                     .qk_norm = QkNorm::per_head,
+                     .rope = RopeStyle::none,
+                     .cache = CacheForm::append};
+  const Tensor zeros = plain({1, 2, 1, 2}, {0, 0, 0, 0});
+  const std::vector<Tensor> operands = {tokens(Layout::rows, 1, 4, {1, 1, 1, 1}),
+                                        tokens(Layout::rows, 1, 4, {3, 3, -5, 5}),
+                                        tokens(Layout::rows, 1, 4, {0, 0, 0, 0}),
+                                        plain({1, 1, 1, 2}, {0, 0}),
+                                        plain({2}, {1, 1}),
+                                        plain({2, 1}, {2, 7}),
+                                        zeros,
+                                        zeros};
+  expect_near(run_op(op, operands)[1].data, {2, 2, -7, 7});
+}
+
 // One head of size 1: scores 0 and ln 3, so the weights are 1/4 and 3/4.
 TEST(ReferenceAttentionByHand, TwoKeys) {
   const Attention op{.heads = 1, .kv_heads = 1, .head_dim = 1, .scale = 1, .rope = RopeStyle::none};

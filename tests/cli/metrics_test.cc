@@ -52,6 +52,17 @@ TEST(Comparer, CountsWhatIsNotFinite) {
   EXPECT_EQ(comparer.result().nonfinite, 2u);
 }
 
+// Two experts and a null slot, which is chosen.
+TEST(RouterComparer, ANullSlotIsAChoiceWithoutAnExpert) {
+  RouterComparer comparer;
+  const std::vector<float> none = {0, 0}, choice = {0.3f, 0.2f, 0.5f};
+  comparer.add(none, none, std::vector<int32_t>{2}, choice, 0);
+  comparer.add(std::vector<float>{0.3f, 0}, none, std::vector<int32_t>{2}, choice, 0);
+  const RouterComparison result = comparer.result();
+  EXPECT_EQ(result.same_set, 1u);
+  EXPECT_NEAR(result.min_margin, 0.2, 1e-6);
+}
+
 TEST(RouterComparer, SeesAFlippedExpertAndItsWeight) {
   RouterComparer comparer;
   const std::vector<float> golden_logits = {2, 1, 0.9f};

@@ -310,7 +310,9 @@ class RandomShard {
     };
     if (op.rope != RopeStyle::none) pair({tokens, op.rope_dims / 2});
     operands.push_back(value(dtype, {1, 1, tokens, keys}));
-    if (op.qk_norm != QkNorm::none) pair({op.head_dim});
+    if (op.qk_norm != QkNorm::none)
+      for (const int64_t heads : {op.heads, op.kv_heads})
+        operands.push_back(value(dtype, coin() ? Dims{op.head_dim} : Dims{heads, 1}));
     if (op.cache != CacheForm::none) pair({1, op.kv_heads, cached, op.head_dim});
     if (op.cache == CacheForm::blend) operands.push_back(value(dtype, {1, 1, cached, tokens}));
     emit(op, std::move(operands));

@@ -25,6 +25,10 @@ class ScheduleRunner {
     Type cache{plan.build.dtype, {1, attention.kv_heads, plan.build.context, attention.head_dim}};
     Tensor zeros{cache, std::vector<float>(static_cast<size_t>(cache.elements()), 0)};
     for (size_t i = 0; i < plan.model.layers.size(); ++i) k_.push_back(zeros), v_.push_back(zeros);
+    if (attention.convolved)
+      history_.assign(plan.model.layers.size(),
+                      std::vector<float>(static_cast<size_t>(attention.convolved->history() *
+                                                             attention.history_channels())));
   }
 
   // One pass over rows [T, hidden] of the embedding, for positions from `position` on. Returns each
@@ -97,6 +101,8 @@ class ScheduleRunner {
         return v_[static_cast<size_t>(in.layer)];
       case SourceKind::query_scale:
         return query_scales(type);
+      case SourceKind::history:
+        return from_rows(history_[static_cast<size_t>(in.layer)], type);
     }
     return {};
   }
@@ -105,6 +111,12 @@ class ScheduleRunner {
     if (out.sink == SinkKind::edge) edges_[out.edge] = to_rows(value);
     if (out.sink == SinkKind::k_rows) store_rows(k_[static_cast<size_t>(out.layer)], value);
     if (out.sink == SinkKind::v_rows) store_rows(v_[static_cast<size_t>(out.layer)], value);
+    if (out.sink == SinkKind::history_rows) {
+      std::vector<float>& history = history_[static_cast<size_t>(out.layer)];
+      const std::vector<float> rows = to_rows(value);
+      history.insert(history.end(), rows.begin(), rows.end());
+      history.erase(history.begin(), history.begin() + static_cast<std::ptrdiff_t>(rows.size()));
+    }
     if (out.sink != SinkKind::logits) return;
     std::vector<float> rows = to_rows(value);
     for (int64_t t = 0; t < tokens_; ++t)
@@ -122,9 +134,9 @@ class ScheduleRunner {
         to[static_cast<size_t>(c * rows + r)] = from[static_cast<size_t>(r * columns + c)];
     return to;
   }
-  Tensor from_rows(const std::vector<float>& rows, const Type& type) const {
+  static Tensor from_rows(const std::vector<float>& rows, const Type& type) {
     if (type.layout == Layout::rows) return {type, rows};
-    return {type, transposed(rows, tokens_, channels_of(type))};
+    return {type, transposed(rows, tokens_of(type), channels_of(type))};
   }
   std::vector<float> to_rows(const Tensor& value) const {
     if (value.type.layout == Layout::rows) return value.data;
@@ -182,6 +194,7 @@ class ScheduleRunner {
   const WeightReader& weights_;
   RopeTable rope_;
   std::vector<Tensor> k_, v_;
+  std::vector<std::vector<float>> history_;  // by layer, the newest row last
   std::map<std::string, std::vector<float>> edges_;
   std::vector<float> logits_;
   int64_t tokens_ = 0, position_ = 0;

@@ -17,6 +17,7 @@ struct Case {
   int64_t pages = 1;
   int64_t v_dim = 8;
   bool sinks = false;
+  bool head_factors = false;  // norms of one number a head
 };
 
 constexpr int64_t kHeads = 6, kHeadDim = 8, kCached = 5;  // rows of a page
@@ -38,7 +39,8 @@ Shard attention_shard(const Case& c, DType dtype = DType::f32) {
   const int64_t keys = c.cache == CacheForm::blend ? cached : cached + c.tokens;
   operands.push_back(plain("attn_mask", {c.pages, 1, c.tokens, keys}));
   if (c.qk_norm != QkNorm::none)
-    for (const char* name : {"q_norm", "k_norm"}) operands.push_back(plain(name, {kHeadDim}));
+    for (const auto& [name, heads] : {std::pair("q_norm", kHeads), {"k_norm", c.kv_heads}})
+      operands.push_back(plain(name, c.head_factors ? Dims{heads, 1} : Dims{kHeadDim}));
   if (c.cache != CacheForm::none) {
     operands.push_back(plain("k_cache", {c.pages, c.kv_heads, cached, kHeadDim}));
     operands.push_back(plain("v_cache", {c.pages, c.kv_heads, cached, c.v_dim}));
@@ -133,6 +135,15 @@ TEST_P(LowerAttentionExtras, KeepTheNormBehindTheRotation) {
   Case c = plain_case(2);
   c.qk_norm = QkNorm::per_head_rotated;
   expect_kept(c);
+}
+
+TEST_P(LowerAttentionExtras, KeepNormsOfOneNumberAHead) {
+  for (QkNorm norm : {QkNorm::per_head, QkNorm::per_head_rotated}) {
+    Case c = plain_case(2);
+    c.qk_norm = norm;
+    c.head_factors = true;
+    expect_kept(c);
+  }
 }
 
 TEST_P(LowerAttentionExtras, KeepValuesOfAnotherWidth) {

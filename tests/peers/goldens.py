@@ -11,8 +11,9 @@ REPO = Path(__file__).resolve().parents[2]
 CASES = sorted(path.parent.name for path in (REPO / "tests/golden").glob("*/golden.json"))
 # Those that write text; the others label tokens.
 WRITERS = [case for case in CASES if not case.startswith(("openai_privacy_filter", "tinytagger"))]
-# Between them: shared experts, leading dense layers, groups, biases, sinks, a latent cache, fused tensors.
-IN_EVERY_FORM = ("tinymoe", "mixtral_b", "qwen2_moe_a", "glm4_moe_b", "deepseek_v3_a", "gpt_oss_a")
+# Between them: shared experts, leading dense layers, groups, biases, sinks, a latent cache, fused tensors,
+# histories of tokens.
+IN_EVERY_FORM = ("tinymoe", "mixtral_b", "qwen2_moe_a", "glm4_moe_b", "deepseek_v3_a", "gpt_oss_a", "zaya_b")
 
 
 def in_forms(forms):
@@ -43,13 +44,17 @@ class Golden:
         """The rows [T, …] of a value at all tokens of a step."""
         return self.tensors[f"{step}.{what}" if layer is None else f"{step}.L{layer:02}.{what}"]
 
+    def history(self, layer):
+        """What each position adds to the history of a layer, [positions, channels]."""
+        return self.tensors[f"L{layer:02}.history"]
+
     def cache(self, layer, kind):
         """Keys ("k") or values ("v") of every position, [kv_heads, positions, head_dim]."""
         return self.tensors[f"L{layer:02}.{kind}_cache"]
 
     def routing_weights(self, step, layer, experts):
-        """[T, experts], zero for the experts that were not chosen."""
+        """[T, experts], zero for the experts that were not chosen. Null slots come behind the experts."""
         chosen, weights = self.rows(step, "experts", layer), self.rows(step, "weights", layer)
-        dense = np.zeros((len(chosen), experts), np.float32)
+        dense = np.zeros((len(chosen), self.rows(step, "router_logits", layer).shape[1]), np.float32)
         np.put_along_axis(dense, chosen, weights, axis=1)
-        return dense
+        return dense[:, :experts]

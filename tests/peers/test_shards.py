@@ -78,6 +78,11 @@ class ShardCheck:
         for (layer, kind), cache in self.runner.caches.items():
             cache[:] = 0
             cache[0, :, :position] = self.golden.cache(layer, kind)[:, :position]
+        for layer, history in self.runner.histories.items():
+            known = min(len(history), position)
+            history[:] = 0
+            if known > 0:
+                history[-known:] = self.golden.history(layer)[position - known : position]
 
     def check_output(self, entry, binding, step, chunk, edges, logits):
         shard, sink = self.runner.shards[entry["shard"]], binding["sink"]
@@ -88,11 +93,16 @@ class ShardCheck:
             key, position = (binding["layer"], sink[0]), self.runner.position
             rows = slice(position, position + chunk.stop - chunk.start)
             got, wanted = self.runner.caches[key][0, :, rows], self.golden.cache(*key)[:, rows]
+        elif sink == "history_rows":
+            got = self.runner.histories[binding["layer"]]
+            position = self.runner.position + chunk.stop - chunk.start
+            got = got[-min(len(got), position):]
+            wanted = self.golden.history(binding["layer"])[position - len(got) : position]
         elif self.is_partial_sum(entry):
             return
         else:
             got = edges[binding["edge"]]
-            wanted = edges[binding["edge"]] = self.wanted_edge(shard, step)[chunk]
+            wanted = edges[binding["edge"]] = self.wanted_edge(shard, binding, step)[chunk]
         self.notes.append(Note(shard["name"], step, binding["port"], compare(got, wanted)))
 
     def is_partial_sum(self, entry):
@@ -100,11 +110,11 @@ class ShardCheck:
         pair = (entry, schedule[schedule.index(entry) + 1])
         return all(self.runner.shards[step["shard"]]["kind"] == "experts" for step in pair)
 
-    def wanted_edge(self, shard, step):
-        if shard["kind"] == "router":
+    def wanted_edge(self, shard, binding, step):
+        if binding["port"] == "routing_weights":
             experts = shard["routing"]["experts"]
             return self.golden.routing_weights(step, shard["layer"], experts)
-        what = "attn_out" if shard["kind"] == "attention" else "ffn_out"
+        what = {"hidden": "attn_out", "moe_out": "ffn_out"}.get(binding["port"], binding["port"])
         return self.golden.rows(step, what, shard["layer"] + shard["layers"] - 1)
 
     def far(self, limits):
