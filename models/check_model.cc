@@ -225,6 +225,8 @@ Diagnostics check_model(const ModelConfig& model) {
   if (!std::all_of(model.layers.begin(), model.layers.end(), is_moe))
     check.require(model.dense_ff > 0, "model.dense",
                   "there are dense layers, but no width for them");
+  check.require(!model.attention.convolved || model.keeps_cache(), "model.attention",
+                "convolved attention goes on from earlier tokens, of which nothing is kept");
   check_router_states(check, model);
   check_storage(check, model);
   check_sight(check, model);

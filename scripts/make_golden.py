@@ -13,20 +13,24 @@ to them: config.json and *.safetensors.
 Tensors are named <step>.<what>. Steps are `prefill` (T tokens at once) and `decode0` to
 `decode3` (one token each, on transformers' cache):
 
-    tokens I32 [T]            embed [T,d] (as layer 0 gets it)     logits [T,V]
+    tokens I32 [T]            embed [T,d] (as layer 0 gets it;     logits [T,V]
+                              zaya: the rows of the embedding)
     Lnn.attn_out [T,d]        hidden state after attention, residual included
     Lnn.ffn_out [T,d]         layer output, residual included
     Lnn.router_logits [T,E]   Lnn.router_scores [T,E] (softmax or sigmoid over all experts)
     Lnn.experts I32 [T,k]     Lnn.weights [T,k] (as multiplied into the expert outputs)
     Lnn.choice_scores [T,E]   what experts are chosen by, where these are not the logits: score
                               and correction bias, -10000 in the groups that cannot be chosen
+    Lnn.router_state [T,r]    zaya: what the router hands to that of the next layer
 
 A model that reads a text as a whole and labels its tokens has one step, of fewer tokens; its logits
 are those of the labels, and it has neither decode steps nor caches nor greedy text.
 
 The router tensors exist for the MoE layers only. `Lnn.k_cache` and `Lnn.v_cache`
 [K,S,h], without a step, hold every row that was handed to the cache (keys after norm and
-rotation), also those that a sliding layer has dropped by then.
+rotation), also those that a sliding layer has dropped by then. zaya has E + 1 logits, of which
+the last is chosen with weight 0, and `Lnn.history` [S,C]: the projected queries, keys and delayed
+values (these without bias) of every token.
 
     pip install torch==2.13.0        # first: this pin gives a CPU build
     pip install transformers safetensors numpy xxhash
@@ -54,7 +58,7 @@ from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, 
 from transformers import DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig, Glm4MoeConfig, GptOssConfig
 from transformers import GraniteMoeConfig, GraniteMoeSharedConfig, HunYuanMoEV1Config, Llama4TextConfig
 from transformers import MiniMaxM2Config, MixtralConfig, OlmoeConfig, OpenAIPrivacyFilterConfig, PhimoeConfig
-from transformers import Qwen2MoeConfig, Qwen3MoeConfig
+from transformers import Qwen2MoeConfig, Qwen3MoeConfig, ZayaConfig
 
 REPO = Path(__file__).resolve().parent.parent
 FORMAT = "moec-golden/1"
@@ -91,6 +95,7 @@ ROUTING = {
     "phimoe": dict(score="mixer"),
     "llama4_text": dict(score="sigmoid", renorm=False),
     "openai_privacy_filter": dict(score="selected"),
+    "zaya": dict(score="softmax", renorm=False),
 }
 TAGGERS = ("openai_privacy_filter",)  # families that label tokens
 NOT_CHOSEN = -1e4  # the choice score of an expert whose group is not kept
@@ -288,6 +293,19 @@ CASES = {
         num_key_value_heads=1, head_dim=8, num_local_experts=6, num_experts_per_tok=2, no_rope_layers=[1, 0],
         attention_chunk_size=10, attn_temperature_tuning=False, use_qk_norm=False, attention_bias=True,
         vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # a state that crosses two edges, half of each head rotated, tied
+    "zaya_a": dict(family="zaya", disk=BF16, fused=True, config=ZayaConfig, args=dict(
+        hidden_size=48, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, num_experts=5, router_hidden_size=14, vocab_size=90, tie_word_embeddings=True,
+        max_position_embeddings=96,
+        rope_parameters={"hybrid": rope(5e6, partial_rotary_factor=0.5)})),
+    # all layers slide, one head of keys, three taps and two, biases of attention and head, a head of its own
+    "zaya_b": dict(family="zaya", disk=F16, fused=True, config=ZayaConfig, args=dict(
+        hidden_size=40, moe_intermediate_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1,
+        head_dim=8, num_experts=4, router_hidden_size=10, sliding_window=9, layer_types=["hybrid_sliding"] * 4,
+        cca_time0=3, attention_bias=True, lm_head_bias=True, vocab_size=87, tie_word_embeddings=False,
+        max_position_embeddings=96,
+        rope_parameters={"hybrid_sliding": rope(partial_rotary_factor=0.5)})),
 }
 
 def bioes(*classes):
@@ -361,12 +379,17 @@ def randomise(model, seed):
                 p.copy_(0.2 * noise)
             elif name.endswith("bias"):
                 p.copy_(0.3 * noise)
-            elif "norm" in name:
+            elif "norm" in name or name.endswith(("states_scale", "residual_scale")):
                 p.copy_(1 + 0.2 * noise)
             elif "embed_tokens" in name:
                 p.copy_((0.4 if tied else 1.0) * noise)
             elif re.search(r"(mlp\.gate|gate\.wg|router)\.weight$", name):
                 p.copy_(noise * 1.6 / math.sqrt(p.shape[-1]))
+            elif name.endswith("router_mlp.out_proj.weight"):
+                # what it reads is positive in the mean: without their own mean rows do not choose by that
+                p.copy_((noise - noise.mean(-1, keepdim=True)) * 4.0 / math.sqrt(p.shape[-1]))
+            elif "conv_qk" in name:
+                p.copy_(noise * 1.3 / math.sqrt(p[0].numel()))
             elif hasattr(model.config, "swiglu_limit") and name.endswith("gate_up_proj"):
                 p.copy_(noise * 5.0 / math.sqrt(p.shape[-2]))  # some beyond the limit; [E, in, out]
             elif model.config.model_type == "llama4_text" and ".experts." in name:
@@ -374,13 +397,17 @@ def randomise(model, seed):
             else:  # a linear map, or all experts' maps: the last axis is the input
                 p.copy_(noise * 1.3 / math.sqrt(p.shape[-1]))
         for name, b in sorted(model.named_buffers()):
-            if name.endswith("e_score_correction_bias"):
+            if biases_choice(name):
                 b.copy_(0.2 * torch.randn(b.shape, generator=g))
+
+
+def biases_choice(name):
+    return name.endswith(("e_score_correction_bias", "balancing_biases"))
 
 
 def kept_wide(name, family):
     """Tensors that stay F32 in the files, as in the releases."""
-    return name.endswith("e_score_correction_bias") or family in TAGGERS and name.endswith("sinks")
+    return biases_choice(name) or family in TAGGERS and name.endswith("sinks")
 
 
 def auto_class(family):
@@ -441,7 +468,7 @@ class Capture:
     """Forward hooks on the real modules; `take` returns what the last pass produced."""
 
     def __init__(self, model):
-        self.seen, self.latents = {}, {}
+        self.seen, self.latents, self.histories = {}, {}, {}
         self.config = model.config
         self.routing = ROUTING[model.config.model_type]
         self.k = model.config.num_experts_per_tok
@@ -462,11 +489,23 @@ class Capture:
                 self.latents.setdefault(layer, []).append(out[0].detach().clone())
             return hook
 
+        def keep_history(layer):
+            def hook(module, args):
+                x = args[0][0]
+                delayed = torch.nn.functional.linear(x, module.v_proj_delayed.weight)
+                rows = torch.cat([module.q_proj(x), module.k_proj(x), delayed], dim=-1)
+                self.histories.setdefault(layer, []).append(rows)
+            return hook
+
         def keep_router(name):
             def hook(_module, _args, out):
                 if len(out) == 2:  # llama4: 0 where not chosen
                     weights, logits = out
                     weights, experts = weights.topk(self.k, dim=-1)
+                elif len(out) == 4:  # zaya: where the null slot is chosen, weight 0 of expert 0
+                    logits, weights, experts, state = out
+                    experts = experts.masked_fill(weights == 0, self.config.num_experts)
+                    self.seen[name + "router_state"] = state.detach().clone()
                 else:
                     logits, weights, experts = out
                 self.seen[name + "router_logits"] = logits.detach().clone()
@@ -476,13 +515,18 @@ class Capture:
                 self.seen[name + "experts"] = experts.detach().clone()
             return hook
 
-        base.layers[0].register_forward_pre_hook(keep_input("embed"))
+        if self.config.model_type == "zaya":
+            base.embed_tokens.register_forward_hook(keep("embed"))
+        else:
+            base.layers[0].register_forward_pre_hook(keep_input("embed"))
         self.moe_layers, self.choice_biases = [], {}
         for i, layer in enumerate(base.layers):
             layer.post_attention_layernorm.register_forward_pre_hook(keep_input(f"L{i:02}.attn_out"))
             layer.register_forward_hook(keep(f"L{i:02}.ffn_out"))
             if hasattr(layer.self_attn, "kv_a_proj_with_mqa"):
                 layer.self_attn.kv_a_proj_with_mqa.register_forward_hook(keep_latent(i))
+            if hasattr(layer.self_attn, "qkv_proj"):
+                layer.self_attn.qkv_proj.register_forward_pre_hook(keep_history(i))
             block = next(getattr(layer, name) for name in ("block_sparse_moe", "mlp", "feed_forward")
                          if hasattr(layer, name))
             if not hasattr(block, "experts"):
@@ -491,7 +535,7 @@ class Capture:
             router = block.router if hasattr(block, "router") else block.gate
             router.register_forward_hook(keep_router(f"L{i:02}."))
             for name, t in [*block.named_parameters(), *block.named_buffers()]:
-                if name.endswith("e_score_correction_bias"):
+                if biases_choice(name):
                     assert t.abs().min() > 0, "a correction bias without effect"
                     self.choice_biases[i] = t.detach().reshape(-1)
 
@@ -535,6 +579,8 @@ class Capture:
             if self.config.norm_topk_prob if renorm is None else renorm:
                 weights = weights / weights.sum(-1, keepdim=True)
             weights = weights * getattr(self.config, self.routing.get("scale", ""), 1.0)
+            if self.config.model_type == "zaya":
+                weights = weights.masked_fill(experts == self.config.num_experts, 0)
         assert torch.allclose(weights, out[p + "weights"], atol=1e-6), "router weights"
 
 
@@ -616,6 +662,7 @@ def run_steps(model, prompt, decode):
     """Prefill and decode on the cache; compared with one pass over everything."""
     capture = model.moec_capture
     capture.latents.clear()
+    capture.histories.clear()
     cache = RecordingCache(model.config)
     steps, at = [], 0
     for tokens in [prompt, *[[t] for t in decode]]:
@@ -625,6 +672,7 @@ def run_steps(model, prompt, decode):
         steps[-1]["tokens"] = torch.tensor(tokens)
         at += len(tokens)
     latents = {layer: torch.cat(rows) for layer, rows in capture.latents.items()}
+    caches = {f"L{layer:02}.history": torch.cat(rows) for layer, rows in capture.histories.items()}
     whole = capture.take(model(torch.tensor([prompt + decode]), use_cache=False).logits)
     worst = 0.0
     for name, full in whole.items():
@@ -634,7 +682,6 @@ def run_steps(model, prompt, decode):
         else:
             worst = max(worst, (parts - full).abs().max().item())
     assert worst < TOLERANCE, f"decode and full pass differ by {worst}"
-    caches = {}
     for layer in range(model.config.num_hidden_layers):
         k, v = cache.all_rows(layer)
         assert k.shape[1] == at
@@ -750,6 +797,17 @@ def choose_factors(rotary):
     rotary.forward = with_length
 
 
+def load_balancing_biases(model, checkpoint):
+    """transformers 5.23 sets the null slot's bias to its initial -1 behind the loading, whatever the
+    checkpoint says."""
+    buffers = dict(model.named_buffers())
+    for file in checkpoint.glob("model*.safetensors"):
+        with safe_open(file, "pt") as tensors:
+            for name in tensors.keys():
+                if name.endswith("balancing_biases"):
+                    buffers[name].copy_(tensors.get_tensor(name))
+
+
 def load(checkpoint):
     family = json.loads((checkpoint / "config.json").read_text())["model_type"]
     model = auto_class(family).from_pretrained(checkpoint, dtype=F32, attn_implementation="eager")
@@ -758,6 +816,8 @@ def load(checkpoint):
     assert all(p.dtype == F32 for p in model.parameters())
     if model.config.model_type == "phimoe":
         choose_factors(model.model.rotary_emb)
+    if model.config.model_type == "zaya":
+        load_balancing_biases(model, checkpoint)
     model.moec_capture = Capture(model)
     return model
 
@@ -821,6 +881,9 @@ def family_case(case, out):
         if spec["args"].get("clip_qkv"):
             reach = max(c.abs().max().item() for n, c in caches.items() if n.endswith("v_cache"))
             assert reach == spec["args"]["clip_qkv"], "clip_qkv has no effect"
+        if spec["family"] == "zaya":
+            chosen = torch.cat([t for step in steps for n, t in step.items() if n.endswith("experts")])
+            assert 0 < (chosen == model.config.num_experts).sum() < len(chosen) / 2, "null slot"
         write_golden(case, folder, folder, model, steps, caches, (prompt, tokens, token_gap), worst)
         publish(folder, out / case)
 

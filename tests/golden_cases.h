@@ -38,7 +38,9 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "llama4_text_a",
                                             "llama4_text_b",
                                             "openai_privacy_filter_a",
-                                            "openai_privacy_filter_b"};
+                                            "openai_privacy_filter_b",
+                                            "zaya_a",
+                                            "zaya_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 2> all{};

@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(CoremlExport, AneGoldenCase, testing::ValuesIn(kGoldenC
 class AneVariant : public testing::TestWithParam<Variant> {};
 
 TEST_P(AneVariant, Validates) {
-  for (const char* golden_case : {"qwen2_moe_b", "olmoe_a"}) {
+  for (const char* golden_case : {"qwen2_moe_b", "olmoe_a", "zaya_b"}) {
     const std::string out = fresh_folder(golden_case);
     Words flags = GetParam().flags;
     flags.insert(flags.end(), {"--tokens", "1,5,32"});
@@ -196,6 +196,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "compat.ane_book"},
         Refusal{"book_chunks",
                 "llama4_text_b",
+                {"--target", "ane", "--compat", "ane-book"},
+                "compat.ane_book"},
+        Refusal{"book_history",
+                "zaya_a",
                 {"--target", "ane", "--compat", "ane-book"},
                 "compat.ane_book"}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -31,9 +31,10 @@ INSTANTIATE_TEST_SUITE_P(EndToEnd, GoldenCase, testing::ValuesIn(kGoldenCases),
 class FormVariant : public testing::TestWithParam<Variant> {};
 
 // Every exact form gives the reference's results, for a family with shared experts, a dense layer
-// and a tied head (qwen2_moe_b) and one with full-width norms and clipping (olmoe_a).
+// and a tied head (qwen2_moe_b), one with full-width norms and clipping (olmoe_a), and one with
+// histories of tokens and states between routers (zaya_b).
 TEST_P(FormVariant, Validates) {
-  for (const char* golden_case : {"qwen2_moe_b", "olmoe_a"}) {
+  for (const char* golden_case : {"qwen2_moe_b", "olmoe_a", "zaya_b"}) {
     const std::string out = fresh_folder(golden_case);
     Words flags = GetParam().flags;
     flags.insert(flags.end(), {"--tokens", "1,5,32"});

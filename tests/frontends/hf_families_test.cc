@@ -408,5 +408,56 @@ TEST(FamilyConfig, Llama4Refusals) {
   refused(R"(, "for_llm_compressor": true)", "hf.config.unsupported_value", "for_llm_compressor");
 }
 
+const char* const kZaya = R"("num_experts": 4, "num_experts_per_tok": 1,
+    "moe_intermediate_size": 12)";
+
+TEST(FamilyConfig, Zaya) {
+  ModelConfig model = good("zaya", std::string(kZaya) + R"(, "router_hidden_size": 6)");
+  EXPECT_EQ(model.residual, ResidualKind::affine);
+  EXPECT_EQ(model.attention.convolved, (ConvolvedConfig{2, 2}));
+  EXPECT_EQ(model.attention.qk_norm, QkNormWidth::l2_tempered);
+  EXPECT_EQ(model.attention.rope.theta, 5e6);
+  EXPECT_EQ(model.attention.rope.dims, 4) << "half of each head";
+  EXPECT_EQ(model.moe.routing, (Router{.top_k = 1}));
+  EXPECT_EQ(model.moe.slots(), 5);
+  EXPECT_TRUE(model.tied_head);
+  std::vector<bool> taking;
+  for (const LayerConfig& layer : model.layers) taking.push_back(layer.takes_router_state);
+  EXPECT_EQ(taking, (std::vector<bool>{false, true, true, true}));
+  const std::string layer = "model.layers.0.";
+  EXPECT_EQ(dims_of(model, layer + "self_attn.qkv_proj.conv_qk_grouped.weight"), (Dims{48, 8, 2}));
+  EXPECT_EQ(dims_of(model, layer + "self_attn.qkv_proj.v_proj_delayed.weight"), (Dims{8, 32}));
+  EXPECT_EQ(dims_of(model, layer + "mlp.gate.router_mlp.out_proj.weight"), (Dims{5, 6}));
+  EXPECT_EQ(dims_of(model, layer + "mlp.gate.balancing_biases"), (Dims{5}));
+  EXPECT_EQ(dims_of(model, layer + "mlp.gate.router_states_scale"), (Dims{}));
+  EXPECT_EQ(dims_of(model, "model.layers.1.mlp.gate.router_states_scale"), (Dims{6}));
+  expect_refused("zaya", R"("num_experts": 4, "num_experts_per_tok": 2,
+      "moe_intermediate_size": 12)",
+                 "hf.config.unsupported_value",
+                 "\"num_experts_per_tok\" is 2; for the family zaya it must be 1");
+}
+
+TEST(FamilyConfig, ZayaRotatesByLayerType) {
+  auto with = [](const std::string& members) { return kZaya + (", " + members); };
+  const std::string nested = R"("rope_parameters": {"rope_type": "default",
+      "hybrid": {"rope_type": "default", "rope_theta": 3e6, "partial_rotary_factor": 0.25},
+      "hybrid_sliding": {"rope_type": "default", "rope_theta": 1e4,
+                         "partial_rotary_factor": 0.5}})";
+  ModelConfig model = good("zaya", with(nested));
+  EXPECT_EQ(model.attention.rope.theta, 3e6);
+  EXPECT_EQ(model.attention.rope.dims, 2);
+  const std::string slide = R"(, "sliding_window": 5, "layer_types": ["hybrid_sliding",
+      "hybrid_sliding", "hybrid_sliding", )";
+  model = good("zaya", with(nested + slide + R"("hybrid_sliding"])"));
+  EXPECT_EQ(model.attention.rope.theta, 1e4);
+  EXPECT_EQ(model.layers[3].window, 5);
+  expect_refused("zaya", with(nested + slide + R"("hybrid"])"), "hf.config.rope_by_layer",
+                 "layers of the type \"hybrid\" rotate otherwise than others");
+  expect_refused("zaya", with(R"("rope_parameters": {"hybrid_sliding": {"rope_theta": 1e4}})"),
+                 "hf.config.missing_key", "no rotation for layers of the type");
+  expect_refused("zaya", with(R"("rope_parameters": {"hybrid": {"rope_theta": 1e4}, "scale": 2})"),
+                 "hf.config.unknown_key", "\"rope_parameters.scale\" (2)");
+}
+
 }  // namespace
 }  // namespace moec
