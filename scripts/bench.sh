@@ -2,10 +2,11 @@
 # Builds release and measures, in one run: what the disk gives, what an export takes of it, the memory of
 # exports of any size, and planner, passes and kernels.
 #
-#   scripts/bench.sh [--gigabytes 4] [--rounds 3] [--folder DIR] [--json] [--keep]
+#   scripts/bench.sh [--gigabytes 4] [--rounds 3] [--folder DIR] [--out DIR] [--json] [--keep]
 #
 # The checkpoint and the exports lie under --folder (default: build/bench) and are removed at the end; it
-# takes about three times --gigabytes. With --keep the result is added to scripts/bench/history/.
+# takes about three times --gigabytes. With --out, what is written lies there: on a second disk, or in memory,
+# reading and writing do not share one. With --keep the result is added to scripts/bench/history/.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -2,6 +2,7 @@
 """All measurements of scripts/bench.sh, which builds what is measured here."""
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -46,20 +47,28 @@ def copy(payload, folder):
     return seconds
 
 
-def one_round(checkpoint, folder, ways):
-    """Floors and exports of the same bytes, one after the other, each from a cold cache. GB/s of payload."""
+def one_round(checkpoint, out, ways, number):
+    """Floors and exports of the same bytes, one after the other, each from a cold cache. GB/s of payload. Each
+    round begins with another one: what comes behind a long write finds a slower disk."""
     payload = sorted(checkpoint.glob("*.safetensors"))
     size, result = disk_floor.total_size(payload), {}
-    result["read"] = disk_floor.read_rate(payload, ways["read"])
-    result["write"] = disk_floor.write_rate(folder / "floor", size, ways["write"])
-    result["read_and_write"] = disk_floor.copy_rate(payload, folder / "floor", ways["read_and_write"])
-    disk_floor.drop_from_cache(payload)
-    result["cp"] = size / copy(payload, folder / "cp") / 1e9
-    for target in TARGETS:
-        disk_floor.drop_from_cache(payload)
-        exported = export(checkpoint, folder / "out", "--target", target)
-        result[target] = size / exported["seconds"] / 1e9
+
+    def run_export(target):
+        exported = export(checkpoint, out / "out", "--target", target)
         result[f"{target}_peak_bytes"] = exported["peak_bytes"]
+        return size / exported["seconds"] / 1e9
+
+    measured = {
+        "read": lambda: disk_floor.read_rate(payload, ways["read"]),
+        "write": lambda: disk_floor.write_rate(out / "floor", size, ways["write"]),
+        "read_and_write": lambda: disk_floor.copy_rate(payload, out / "floor", ways["read_and_write"]),
+        "cp": lambda: size / copy(payload, out / "cp") / 1e9,
+        **{target: functools.partial(run_export, target) for target in TARGETS},
+    }
+    names = list(measured)
+    for name in names[number % len(names) :] + names[: number % len(names)]:
+        disk_floor.settle(payload)
+        result[name] = measured[name]()
     return result
 
 
@@ -70,20 +79,21 @@ def ratios(result):
     return {target: {name: result[target] / floor for name, floor in floors.items()} for target in TARGETS}
 
 
-def measure_disk(options, folder):
+def measure_disk(options, folder, out):
     checkpoint = folder / "checkpoint"
     say(f"writing a checkpoint of {options.gigabytes} GB")
     write_checkpoint(checkpoint, options.gigabytes, 4, 1024, 3584, 8, sparse=False)
     say("trying the disk")
     # One file tells which way is fastest.
-    ways, rounds = disk_floor.fastest_ways(sorted(checkpoint.glob("*.safetensors"))[:1], folder / "floor"), []
+    ways, rounds = disk_floor.fastest_ways(sorted(checkpoint.glob("*.safetensors"))[:1], out / "floor"), []
     for number in range(options.rounds):
         say(f"round {number + 1} of {options.rounds}")
-        rounds.append(one_round(checkpoint, folder, ways))
+        rounds.append(one_round(checkpoint, out, ways, number))
     shutil.rmtree(checkpoint)
     each = [ratios(result) for result in rounds]
     return {
         "gigabytes": options.gigabytes,
+        "same_disk": os.stat(folder).st_dev == os.stat(out).st_dev,
         "ways": ways,
         "rounds": rounds,
         "median": {name: statistics.median(result[name] for result in rounds) for name in rounds[0]},
@@ -156,27 +166,39 @@ def keep(record):
     if record["run"]["changed"]:
         raise SystemExit("not kept: there are changes that are not committed")
     HISTORY.mkdir(exist_ok=True)
-    path = HISTORY / f"{record['run']['commit']}.json"
+    disks = "" if record["disk"]["same_disk"] else "-two-disks"
+    path = HISTORY / f"{record['run']['commit']}-{record['disk']['gigabytes']:g}gb{disks}.json"
     path.write_text(json.dumps(record, indent=1) + "\n")
     say(f"kept as {path.relative_to(ROOT)}")
 
 
-def main():
+def parse_flags():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/bench")
+    parser.add_argument("--out", type=pathlib.Path, help="where exports go, on another disk maybe (default: --folder)")
     parser.add_argument("--json", action="store_true", help="print the record as JSON")
     parser.add_argument("--keep", action="store_true", help="add the record to scripts/bench/history/")
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    folder = options.folder / f"run-{os.getpid()}"
-    folder.mkdir()
+    return parser.parse_args()
+
+
+def own_folder(parent):
+    folder = parent / f"run-{os.getpid()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def main():
+    options = parse_flags()
+    folder = own_folder(options.folder)
+    out = own_folder(options.out or options.folder)
     try:
-        record = {"run": describe_run(), "disk": measure_disk(options, folder), "sparse": measure_sparse(folder),
+        record = {"run": describe_run(), "disk": measure_disk(options, folder, out), "sparse": measure_sparse(folder),
                   "benchmarks": run_benchmarks()}  # fmt: skip
     finally:
-        shutil.rmtree(folder)
+        for each in {folder, out}:
+            shutil.rmtree(each)
     print(json.dumps(record, indent=1)) if options.json else print_text(record)
     if options.keep:
         keep(record)
