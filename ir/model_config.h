@@ -68,6 +68,7 @@ struct LatentConfig {
   int64_t key_dims = 0;    // of a head's keys, without the rotated ones
   int64_t value_dims = 0;  // of a head's values
   double norm_eps = 0;     // of the latents' norms
+  bool expanded = false;   // keys and values are cached head by head, and not the latent
   bool operator==(const LatentConfig&) const = default;
 };
 
@@ -82,9 +83,9 @@ struct ConvolvedConfig {
 };
 
 struct AttentionConfig {
-  // With latent attention kv_heads is 1 and head_dim is the rotated dims and kv_rank: so the cache
-  // holds it.
+  // As the cache holds keys and values (models/latent_attention.h for latent attention).
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t value_dim = 0;  // of a head's values
   std::optional<LatentConfig> latent;
   std::optional<ConvolvedConfig> convolved;
   double scale = 0;  // of the scores

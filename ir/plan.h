@@ -15,6 +15,11 @@
 namespace moec {
 
 // What the user chose about the shards' form, as far as it shapes their inputs and outputs.
+// What latent attention caches of a token: the latent that all heads share, or the keys and values
+// of each head.
+enum class MlaForm : uint8_t { latent, expanded };
+constexpr std::array<std::string_view, 2> enum_names(MlaForm) { return {"latent", "expanded"}; }
+
 struct BuildOptions {
   DType dtype = DType::f32;           // of activations and weights in the shards: f32 or f16
   Layout layout = Layout::channels;   // channels: conv form; rows: matmul form
@@ -23,6 +28,7 @@ struct BuildOptions {
   // A model that keeps no cache has none, whatever is chosen.
   CacheForm cache = CacheForm::append;  // append: explicit cache inputs; blend: device state
   int64_t cache_pages = 1;              // with blend: pages of the cache, as in ir/ops.h Attention
+  MlaForm mla = MlaForm::latent;        // of models with latent attention
   bool host_routing = false;            // the router is a shard of its own, weights are an input
   int64_t experts_per_shard = 0;        // with host_routing: experts a group; 0: all in one
   int64_t head_slices = 1;              // vocabulary slices of the head

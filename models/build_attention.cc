@@ -32,7 +32,10 @@ AttentionInputs declare_inputs(ShardScope& scope) {
   const bool blend = form == CacheForm::blend;
   const int64_t tokens = scope.tokens, pages = scope.options().cache_pages;
   const int64_t rows = scope.options().context / pages, keys = keys_seen(form, rows, tokens);
-  const Type cache = scope.type_of({pages, attention.kv_heads, rows, attention.head_dim});
+  const auto cache_of = [&](int64_t dims) {
+    return scope.type_of({pages, attention.kv_heads, rows, dims});
+  };
+  const Type k_cache = cache_of(attention.head_dim), v_cache = cache_of(attention.value_dim);
   Builder& b = scope.b;
 
   AttentionInputs in;
@@ -50,13 +53,13 @@ AttentionInputs declare_inputs(ShardScope& scope) {
                                     attention.history_channels(), attention.convolved->history()));
   if (blend) {
     in.write_mask = b.input("kv_write_mask", scope.type_of({pages, 1, rows, tokens}));
-    b.state(kKeyState, cache);
-    b.state(kValueState, cache);
+    b.state(kKeyState, k_cache);
+    b.state(kValueState, v_cache);
     in.k_cache = b.emit(StateRead{kKeyState}, {}, "k_cache");
     in.v_cache = b.emit(StateRead{kValueState}, {}, "v_cache");
   } else if (form == CacheForm::append) {
-    in.k_cache = b.input(kKeyState, cache);
-    in.v_cache = b.input(kValueState, cache);
+    in.k_cache = b.input(kKeyState, k_cache);
+    in.v_cache = b.input(kValueState, v_cache);
   }
   return in;
 }
@@ -124,7 +127,7 @@ std::vector<ValueId> projections(ShardScope& scope, ValueId normed, const Attent
     return {q, project(scope, normed, "k", true), project(scope, normed, "v", false)};
   }
   LatentOperands latent = latent_operands(scope, normed);
-  return {latent.queries, latent.keys, latent.keys};
+  return {latent.queries, latent.keys, latent.values};
 }
 
 // The weights of the norms of each head; those by the length alone have none, or one number a head.

@@ -69,6 +69,7 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
   check.size("heads", attention.heads);
   check.size("kv_heads", attention.kv_heads);
   check.size("head_dim", attention.head_dim);
+  check.size("value_dim", attention.value_dim);
   if (!check.good()) return;
   check.require(attention.heads % attention.kv_heads == 0, "model.heads",
                 "{} query heads cannot share {} key/value heads: the second must divide the first",

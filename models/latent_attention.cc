@@ -39,56 +39,95 @@ ValueId query_input(ShardScope& scope, ValueId normed) {
   return scope.rms_norm(low, "q_a_norm", "q_a_norm", latent.norm_eps);
 }
 
+// One part of each head's rows of `all`, applied to x: [1, heads, size, T].
+ValueId part_of_heads(ShardScope& scope, ValueId x, const WeightView& all, int64_t begin,
+                      int64_t size, const std::string& name) {
+  const int64_t heads = scope.model().attention.heads;
+  WeightView rows = then(rows_of_heads(all, heads, begin, size),
+                         ReshapeStep{{heads * size, all.source_type.dims[1]}});
+  return to_grid(scope.b, projected(scope, x, std::move(rows), name), heads);
+}
+
+// Kᵀ of each head: [1, heads, c, key_dims].
+ValueId key_maps(ShardScope& scope) {
+  const AttentionConfig& attention = scope.model().attention;
+  const LatentConfig& latent = *attention.latent;
+  WeightView keys = then(rows_of_heads(scope.stored("kv_b"), attention.heads, 0, latent.key_dims),
+                         PermuteStep{{0, 2, 1}});
+  keys = then(std::move(keys), ReshapeStep{{1, attention.heads, latent.kv_rank, latent.key_dims}});
+  return scope.weight(std::move(keys), "k_b.weight");
+}
+
 ValueId queries(ShardScope& scope, ValueId normed) {
   const AttentionConfig& attention = scope.model().attention;
   const LatentConfig& latent = *attention.latent;
-  const int64_t heads = attention.heads, rotated = attention.rope.dims;
   Builder& b = scope.b;
   ValueId x = query_input(scope, normed);
   const WeightView all = scope.stored(latent.q_rank == 0 ? "q" : "q_b");
-  auto part = [&](int64_t begin, int64_t size, const std::string& name) {
-    WeightView rows = then(rows_of_heads(all, heads, begin, size),
-                           ReshapeStep{{heads * size, all.source_type.dims[1]}});
-    return to_grid(b, projected(scope, x, std::move(rows), name), heads);
-  };
-  ValueId position = part(latent.key_dims, rotated, "q_position");
-  ValueId content = part(0, latent.key_dims, "q_content");
-  // [heads, c, key_dims]
-  WeightView keys =
-      then(rows_of_heads(scope.stored("kv_b"), heads, 0, latent.key_dims), PermuteStep{{0, 2, 1}});
-  keys = then(std::move(keys), ReshapeStep{{1, heads, latent.kv_rank, latent.key_dims}});
-  content = b.matmul(scope.weight(std::move(keys), "k_b.weight"), content);
+  ValueId position =
+      part_of_heads(scope, x, all, latent.key_dims, attention.rope.dims, "q_position");
+  ValueId content = part_of_heads(scope, x, all, 0, latent.key_dims, "q_content");
+  if (!latent.expanded) content = b.matmul(key_maps(scope), content);
   const Type like = b.type(normed);  // a copy: the builder's own moves when an op is added
   return from_grid(b, b.concat({position, content}, kHeadChannels), like, "q");
 }
 
-ValueId keys(ShardScope& scope, ValueId normed) {
+// What is stored of a token, or computed from: its position dims and its latent.
+struct LatentRow {
+  ValueId position, latent;
+};
+
+LatentRow latent_row(ShardScope& scope, ValueId normed) {
   const AttentionConfig& attention = scope.model().attention;
   const LatentConfig& latent = *attention.latent;
   const WeightView all = scope.stored("kv_a");
   ValueId position = projected(
       scope, normed, then(all, SliceStep{0, latent.kv_rank, attention.rope.dims}), "k_position");
   ValueId low = projected(scope, normed, then(all, SliceStep{0, 0, latent.kv_rank}), "kv_a");
-  ValueId content = scope.rms_norm(low, "kv_a_norm", "kv_a_norm", latent.norm_eps);
-  return scope.b.concat({position, content}, kChannelAxis, "k");
+  return {position, scope.rms_norm(low, "kv_a_norm", "kv_a_norm", latent.norm_eps)};
+}
+
+// The keys of all heads: the shared position in front of each head's own content.
+ValueId expanded_keys(ShardScope& scope, const LatentRow& row) {
+  const AttentionConfig& attention = scope.model().attention;
+  Builder& b = scope.b;
+  ValueId content = part_of_heads(scope, row.latent, scope.stored("kv_b"), 0,
+                                  attention.latent->key_dims, "k_content");
+  const Type like = b.type(row.latent);
+  ValueId each = b.constant(scope.type_of({1, attention.heads, 1, 1}), {1}, "each_head");
+  ValueId position = b.mul(to_grid(b, row.position, 1), each, "k_position.of_heads");
+  return from_grid(b, b.concat({position, content}, kHeadChannels), like, "k");
+}
+
+ValueId expanded_values(ShardScope& scope, const LatentRow& row) {
+  const AttentionConfig& attention = scope.model().attention;
+  const LatentConfig& latent = *attention.latent;
+  WeightView rows =
+      then(rows_of_heads(scope.stored("kv_b"), attention.heads, latent.key_dims, latent.value_dims),
+           ReshapeStep{{attention.heads * latent.value_dims, latent.kv_rank}});
+  return projected(scope, row.latent, std::move(rows), "v");
 }
 
 }  // namespace
 
 LatentOperands latent_operands(ShardScope& scope, ValueId normed) {
-  return {queries(scope, normed), keys(scope, normed)};
+  ValueId q = queries(scope, normed);
+  const LatentRow row = latent_row(scope, normed);
+  if (scope.model().attention.latent->expanded)
+    return {q, expanded_keys(scope, row), expanded_values(scope, row)};
+  return {q, scope.b.concat({row.position, row.latent}, kChannelAxis, "k"), row.latent};
 }
 
 ValueId latent_values(ShardScope& scope, ValueId attended) {
   const AttentionConfig& attention = scope.model().attention;
   const LatentConfig& latent = *attention.latent;
+  if (latent.expanded) return attended;
   Builder& b = scope.b;
-  ValueId grid = to_grid(b, attended, attention.heads);
-  grid = b.slice(grid, kHeadChannels, attention.rope.dims, latent.kv_rank);
   WeightView values =
       then(rows_of_heads(scope.stored("kv_b"), attention.heads, latent.key_dims, latent.value_dims),
            ReshapeStep{{1, attention.heads, latent.value_dims, latent.kv_rank}});
-  ValueId out = b.matmul(scope.weight(std::move(values), "v_b.weight"), grid);
+  ValueId out = b.matmul(scope.weight(std::move(values), "v_b.weight"),
+                         to_grid(b, attended, attention.heads));
   const Type like = b.type(attended);
   return from_grid(b, out, like, "values");
 }

@@ -9,6 +9,7 @@
 #include "models/fit_target.h"
 #include "models/join_layers.h"
 #include "models/layer_ports.h"
+#include "models/mla_form.h"
 #include "models/needed_tensors.h"
 #include "models/stored_view.h"
 
@@ -70,6 +71,17 @@ Status check_options(const ModelConfig& model, const BuildOptions& options) {
                       "Choose the routing form host, or leave the number of experts out.");
   MOEC_TRY(check_joined_layers(options));
   return check_context(model, options);
+}
+
+// The form of latent attention, where the model has it.
+Status choose_form(ModelConfig& model, const BuildOptions& options) {
+  if (model.attention.latent) {
+    choose_mla(model.attention, options.mla);
+    return {};
+  }
+  if (options.mla == MlaForm::latent) return {};
+  return bad_option(fmt::format("{} has no latent attention that could be expanded", model.family),
+                    "Leave --mla out.");
 }
 
 Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
@@ -284,6 +296,7 @@ void list_ignored(Plan& plan) {
 }  // namespace
 
 Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions options) {
+  MOEC_TRY(choose_form(model, options));
   Diagnostics findings = check_model(model);
   if (!findings.empty()) return fail(std::move(findings));
   options.cache = cache_form(model, options.cache);

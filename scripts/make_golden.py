@@ -28,9 +28,10 @@ are those of the labels, and it has neither decode steps nor caches nor greedy t
 
 The router tensors exist for the MoE layers only. `Lnn.k_cache` and `Lnn.v_cache`
 [K,S,h], without a step, hold every row that was handed to the cache (keys after norm and
-rotation), also those that a sliding layer has dropped by then. zaya has E + 1 logits, of which
-the last is chosen with weight 0, and `Lnn.history` [S,C]: the projected queries, keys and delayed
-values (these without bias) of every token.
+rotation), also those that a sliding layer has dropped by then. Latent attention has the latent
+there, and the keys and values of each head in `Lnn.k_heads` and `Lnn.v_heads`. zaya has E + 1 logits,
+of which the last is chosen with weight 0, and `Lnn.history` [S,C]: the projected queries, keys and
+delayed values (these without bias) of every token.
 
     pip install torch==2.13.0        # first: this pin gives a CPU build
     pip install transformers safetensors numpy xxhash
@@ -468,7 +469,7 @@ class Capture:
     """Forward hooks on the real modules; `take` returns what the last pass produced."""
 
     def __init__(self, model):
-        self.seen, self.latents, self.histories = {}, {}, {}
+        self.seen, self.histories = {}, {}
         self.config = model.config
         self.routing = ROUTING[model.config.model_type]
         self.k = model.config.num_experts_per_tok
@@ -482,11 +483,6 @@ class Capture:
         def keep_input(name):
             def hook(_module, args):
                 self.seen[name] = args[0].detach().clone()
-            return hook
-
-        def keep_latent(layer):
-            def hook(_module, _args, out):
-                self.latents.setdefault(layer, []).append(out[0].detach().clone())
             return hook
 
         def keep_history(layer):
@@ -523,8 +519,6 @@ class Capture:
         for i, layer in enumerate(base.layers):
             layer.post_attention_layernorm.register_forward_pre_hook(keep_input(f"L{i:02}.attn_out"))
             layer.register_forward_hook(keep(f"L{i:02}.ffn_out"))
-            if hasattr(layer.self_attn, "kv_a_proj_with_mqa"):
-                layer.self_attn.kv_a_proj_with_mqa.register_forward_hook(keep_latent(i))
             if hasattr(layer.self_attn, "qkv_proj"):
                 layer.self_attn.qkv_proj.register_forward_pre_hook(keep_history(i))
             block = next(getattr(layer, name) for name in ("block_sparse_moe", "mlp", "feed_forward")
@@ -648,20 +642,30 @@ def order_gap(steps, k):
     return gap
 
 
-def latent_rows(config, latent, rotated, raw):
-    """The rows of latent attention as the shards hold them, [1,S,r+c] each: rotated and raw
-    position dims, in pairs (2i, 2i + 1), before the normed latent."""
-    if config.model_type != "deepseek_v2":  # there the reference puts the pairs' halves apart
-        rotated = rotated.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
-    position = raw[None, :, config.kv_lora_rank:]
-    return torch.cat([rotated, latent], -1), torch.cat([position, latent], -1)
+def in_pairs(config, rotated):
+    """Rotated position dims in pairs (2i, 2i + 1), as the shards hold them."""
+    if config.model_type == "deepseek_v2":
+        return rotated
+    return rotated.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)  # there the pairs' halves lie apart
+
+
+def latent_caches(config, attention, latent, rotated):
+    """The rows of latent attention as the shards hold them, position dims first: the latent once for
+    all heads, and the keys and values of each head, as the reference expands them."""
+    keys, values = (t[0] for t in attention.expand_kv(latent[None], rotated[None]))
+    content, of_heads = keys.split([config.qk_nope_head_dim, config.qk_rope_head_dim], dim=-1)
+    return {
+        "k_cache": torch.cat([in_pairs(config, rotated), latent], -1),
+        "v_cache": latent,
+        "k_heads": torch.cat([in_pairs(config, of_heads), content], -1),
+        "v_heads": values,
+    }
 
 
 @torch.no_grad()
 def run_steps(model, prompt, decode):
     """Prefill and decode on the cache; compared with one pass over everything."""
     capture = model.moec_capture
-    capture.latents.clear()
     capture.histories.clear()
     cache = RecordingCache(model.config)
     steps, at = [], 0
@@ -671,7 +675,6 @@ def run_steps(model, prompt, decode):
         steps.append(capture.take(out.logits))
         steps[-1]["tokens"] = torch.tensor(tokens)
         at += len(tokens)
-    latents = {layer: torch.cat(rows) for layer, rows in capture.latents.items()}
     caches = {f"L{layer:02}.history": torch.cat(rows) for layer, rows in capture.histories.items()}
     whole = capture.take(model(torch.tensor([prompt + decode]), use_cache=False).logits)
     worst = 0.0
@@ -685,9 +688,11 @@ def run_steps(model, prompt, decode):
     for layer in range(model.config.num_hidden_layers):
         k, v = cache.all_rows(layer)
         assert k.shape[1] == at
-        if layer in latents:
-            k, v = latent_rows(model.config, k, v, latents[layer])
-        caches[f"L{layer:02}.k_cache"], caches[f"L{layer:02}.v_cache"] = k, v
+        attention = model.model.layers[layer].self_attn
+        named = {"k_cache": k, "v_cache": v}
+        if hasattr(attention, "expand_kv"):
+            named = latent_caches(model.config, attention, k, v)
+        caches.update({f"L{layer:02}.{name}": rows for name, rows in named.items()})
     return steps, caches, worst
 
 

@@ -57,11 +57,11 @@ class Runner:
     def reset(self):
         """Starts a new sequence."""
         self.position = self.skipped_steps = 0
-        self.caches = {}  # (layer, "k" or "v") → [1, kv_heads, S, head_dim]
+        self.caches = {}  # (layer, "k" or "v") → [1, kv_heads, S, head_dim or value_dim]
         self.histories = {}  # layer → rows of the last tokens
         for cache in self.manifest["caches"]:
-            shape = (1, cache["kv_heads"], cache["rows"], cache["head_dim"])
-            for kind in "kv":
+            for kind, dims in (("k", cache["head_dim"]), ("v", cache["value_dim"])):
+                shape = (1, cache["kv_heads"], cache["rows"], dims)
                 self.caches[cache["layer"], kind] = np.zeros(shape, DTYPES[cache["dtype"]])
             shape = (cache["history_tokens"], cache["history_channels"])
             self.histories[cache["layer"]] = np.zeros(shape, DTYPES[cache["dtype"]])

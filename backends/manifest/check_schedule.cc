@@ -15,14 +15,8 @@ const Port* find_port(const std::vector<Port>& ports, std::string_view name) {
   return nullptr;
 }
 
-const Cache* find_cache(const Manifest& manifest, int64_t layer) {
-  for (const Cache& cache : manifest.caches)
-    if (cache.layer == layer) return &cache;
-  return nullptr;
-}
-
-Dims cache_dims(const Cache& cache, int64_t pages) {
-  return {pages, cache.kv_heads, cache.rows / pages, cache.head_dim};
+Dims cache_dims(const Cache& cache, int64_t pages, bool keys) {
+  return {pages, cache.kv_heads, cache.rows / pages, keys ? cache.head_dim : cache.value_dim};
 }
 
 bool holds(const Shard& shard, int64_t layer) {
@@ -102,7 +96,7 @@ class Walk {
       return;
     }
     take_cache(enum_name(binding.sink), binding.layer, port, shard);
-    const Cache* cache = find_cache(manifest_, binding.layer);
+    const Cache* cache = manifest_.find_cache(binding.layer);
     if (!findings_.require(cache != nullptr, "manifest.type", shard.name,
                            "the port {} writes a cache that layer {} does not have", port.name,
                            binding.layer))
@@ -112,8 +106,12 @@ class Walk {
                         "the port {} {} is not {} tokens of the history's {} channels", port.name,
                         to_string(port.type()), tokens_, cache->history_channels);
     else
-      require_dims(port, {1, cache->kv_heads, tokens_, cache->head_dim}, enum_name(binding.sink),
-                   shard);
+      require_dims(port, new_rows_dims(*cache, binding.sink), enum_name(binding.sink), shard);
+  }
+
+  Dims new_rows_dims(const Cache& cache, SinkKind sink) const {
+    return {1, cache.kv_heads, tokens_,
+            sink == SinkKind::k_rows ? cache.head_dim : cache.value_dim};
   }
 
   void read(const std::string& name, const Port& port, const Shard& shard) {
@@ -164,16 +162,16 @@ class Walk {
       case SourceKind::kv_write_mask:
         return Dims{pages, 1, manifest_.build.context / pages, tokens_};
       case SourceKind::history: {
-        const Cache* cache = find_cache(manifest_, binding.layer);
+        const Cache* cache = manifest_.find_cache(binding.layer);
         if (!cache || cache->history_tokens == 0 || port.layout == Layout::plain)
           return std::nullopt;
         return token_type(port.dtype, port.layout, cache->history_channels, cache->history_tokens)
             .dims;
       }
       default: {
-        const Cache* cache = find_cache(manifest_, binding.layer);
+        const Cache* cache = manifest_.find_cache(binding.layer);
         if (!cache) return std::nullopt;
-        return cache_dims(*cache, pages);
+        return cache_dims(*cache, pages, binding.source == SourceKind::k_cache);
       }
     }
   }
@@ -237,10 +235,11 @@ bool check_steps(const Manifest& manifest, const ShardIndex& shards, Findings& f
 // has any.
 void check_states(const Manifest& manifest, const Shard& shard, Findings& findings) {
   std::vector<Port> wanted;
-  const Cache* cache = find_cache(manifest, shard.layer);
+  const Cache* cache = manifest.find_cache(shard.layer);
   if (manifest.build.cache == CacheForm::blend && shard.kind == ShardKind::attention && cache)
-    for (const char* name : {kKeyState, kValueState})
-      wanted.emplace_back(name, Type{cache->dtype, cache_dims(*cache, manifest.build.cache_pages)});
+    for (const bool keys : {true, false})
+      wanted.emplace_back(keys ? kKeyState : kValueState,
+                          Type{cache->dtype, cache_dims(*cache, manifest.build.cache_pages, keys)});
   findings.require(shard.states == wanted, "manifest.type", shard.name,
                    "the shard's {} states are not the {} that its cache asks for",
                    shard.states.size(), wanted.size());

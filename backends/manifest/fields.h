@@ -70,6 +70,7 @@ void each_field(Is<Cache> auto& self, auto&& f) {
   f("kv_heads", self.kv_heads);
   f("rows", self.rows);
   f("head_dim", self.head_dim);
+  f("value_dim", self.value_dim);
   f("dtype", self.dtype);
   f("history_tokens", self.history_tokens);
   f("history_channels", self.history_channels);

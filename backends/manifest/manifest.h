@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Raised when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 8;
+inline constexpr int64_t kSchemaVersion = 9;
 
 struct Tool {
   std::string name, version;
@@ -82,7 +82,7 @@ struct RopeTable {
 };
 
 struct Cache {
-  int64_t layer = 0, kv_heads = 0, rows = 0, head_dim = 0;
+  int64_t layer = 0, kv_heads = 0, rows = 0, head_dim = 0, value_dim = 0;
   DType dtype = DType::f32;
   int64_t history_tokens = 0, history_channels = 0;
   bool operator==(const Cache&) const = default;
@@ -235,6 +235,11 @@ struct Manifest {
   const Shard* find_shard(std::string_view name) const {
     for (const Shard& shard : shards)
       if (shard.name == name) return &shard;
+    return nullptr;
+  }
+  const Cache* find_cache(int64_t layer) const {
+    for (const Cache& cache : caches)
+      if (cache.layer == layer) return &cache;
     return nullptr;
   }
 };

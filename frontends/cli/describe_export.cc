@@ -108,7 +108,7 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options) {
   const AttentionConfig& attention = model.attention;
   for (size_t layer = 0; layer < model.layers.size() && model.keeps_cache(); ++layer)
     manifest.caches.push_back({static_cast<int64_t>(layer), attention.kv_heads, build.context,
-                               attention.head_dim, build.dtype,
+                               attention.head_dim, attention.value_dim, build.dtype,
                                attention.convolved ? attention.convolved->history() : 0,
                                attention.convolved ? attention.history_channels() : 0});
   for (const Step& step : plan.schedule)

@@ -30,6 +30,7 @@ void add_build(const BuildOptions& build, ExportFacts& facts) {
   facts["option --tokens"] = fmt::format("{}", fmt::join(build.tokens, ","));
   facts["option --context"] = std::to_string(build.context);
   facts["option --kv"] = kv_name(build.cache);
+  facts["option --mla"] = enum_name(build.mla);
   facts["option --experts-per-shard"] = std::to_string(build.experts_per_shard);
   facts["option --head-slices"] = std::to_string(build.head_slices);
   facts["option --layers-per-shard"] = std::to_string(build.layers_per_shard);

@@ -106,6 +106,23 @@ Result<Rows> Golden::rows(const std::string& tensor) const {
   return Rows{columns, std::move(data)};
 }
 
+Result<GoldenCache> Golden::cache(const manifest::Cache& cache, bool keys) const {
+  const int64_t dims = keys ? cache.head_dim : cache.value_dim;
+  for (const char* what : {"cache", "heads"}) {
+    const std::string tensor = fmt::format("L{:02}.{}_{}", cache.layer, keys ? 'k' : 'v', what);
+    const TensorRange* range = reader_->table().find(tensor);
+    if (!range) continue;
+    const Dims& sizes = range->type.dims;
+    if (sizes.size() != 3 || sizes[0] != cache.kv_heads || sizes[2] != dims) continue;
+    MOEC_ASSIGN(Rows found, rows(tensor));
+    return GoldenCache{sizes[1], dims, std::move(found.data)};
+  }
+  return fail("golden.missing",
+              fmt::format("the golden has no {} of {} heads with {} dims for layer {}",
+                          keys ? "keys" : "values", cache.kv_heads, dims, cache.layer),
+              std::string(kRemake), {.file = folder_});
+}
+
 Result<Rows> Golden::routing_weights(const std::string& step, int64_t layer,
                                      int64_t experts) const {
   MOEC_ASSIGN(Rows chosen, rows(name(step, layer, "experts")));

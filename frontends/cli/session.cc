@@ -92,12 +92,13 @@ Result<Session> Session::open(const std::string& folder, const SessionOptions& o
 void Session::reset() {
   impl_->position = 0;
   for (const manifest::Cache& cache : impl_->manifest.caches) {
-    const std::vector<float> zeros(
-        static_cast<size_t>(cache.kv_heads * cache.rows * cache.head_dim));
+    const auto rows = static_cast<size_t>(cache.kv_heads * cache.rows);
     const auto history = static_cast<size_t>(cache.history_tokens * cache.history_channels);
-    impl_->caches[cache.layer] = {
-        cache.kv_heads, cache.rows, cache.head_dim,
-        zeros,          zeros,      {cache.history_channels, std::vector<float>(history)}};
+    impl_->caches[cache.layer] = {cache.kv_heads,
+                                  cache.rows,
+                                  std::vector<float>(rows * static_cast<size_t>(cache.head_dim)),
+                                  std::vector<float>(rows * static_cast<size_t>(cache.value_dim)),
+                                  {cache.history_channels, std::vector<float>(history)}};
   }
 }
 

@@ -25,10 +25,10 @@ struct Rows {
   }
 };
 
-// The keys and values of one layer, [kv_heads, rows, head_dim] each, and its history, where it has
-// one: always as many rows as the manifest says, the newest last.
+// The keys of one layer, [kv_heads, rows, head_dim], its values, with value_dim, and its history,
+// where it has one: always as many rows as the manifest says, the newest last.
 struct LayerCache {
-  int64_t kv_heads = 0, rows = 0, head_dim = 0;
+  int64_t kv_heads = 0, rows = 0;
   std::vector<float> k, v;
   Rows history;
 };

@@ -87,6 +87,11 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
                   "KV cache as states of the device, or as inputs and new rows as outputs "
                   "(default: state where the target has it)")
       ->check(CLI::IsMember({"state", "io"}));
+  command
+      .add_option("--mla", flags.mla,
+                  "Latent attention: cache the latent that all heads share (default), or the keys "
+                  "and values of each head")
+      ->check(CLI::IsMember({"latent", "expanded"}));
   add_cut_flags(command, flags);
 }
 
@@ -100,6 +105,7 @@ Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& p
   std::sort(build.tokens.begin(), build.tokens.end());
   build.context = flags.context;
   build.cache = target.has_state && flags.kv != "io" ? CacheForm::blend : CacheForm::append;
+  if (!flags.mla.empty()) build.mla = *parse_enum<MlaForm>(flags.mla);
   build.host_routing = passes.routing == RoutingForm::host;
   build.head_slices = 0;
   return build;

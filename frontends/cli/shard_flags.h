@@ -14,7 +14,7 @@ class App;
 namespace moec {
 
 struct ShardFlags {
-  std::string dtype, kv, layout;  // empty: the target's own
+  std::string dtype, kv, layout, mla;  // empty: the target's own
   std::vector<int64_t> tokens = {1};
   int64_t context = 0, experts_per_shard = 0, head_slices = 0;
   std::string layers_per_shard;  // a number, or "fit"

@@ -110,10 +110,11 @@ std::vector<float> take_cache_rows(const Tensor& tensor, int64_t begin, int64_t 
 
 void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
                       const std::vector<float>& rows, int64_t position) {
-  const int64_t head_rows = static_cast<int64_t>(rows.size()) / shape.kv_heads;
+  const int64_t of_head = static_cast<int64_t>(rows.size()) / shape.kv_heads;
+  const int64_t dims = static_cast<int64_t>(cache.size()) / (shape.kv_heads * shape.rows);
   for (int64_t head = 0; head < shape.kv_heads; ++head)
-    std::copy_n(rows.begin() + head * head_rows, head_rows,
-                cache.begin() + (head * shape.rows + position) * shape.head_dim);
+    std::copy_n(rows.begin() + head * of_head, of_head,
+                cache.begin() + (head * shape.rows + position) * dims);
 }
 
 void push_rows(Rows& history, const Rows& rows) {

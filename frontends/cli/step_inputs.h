@@ -24,11 +24,11 @@ Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
                       const InputBinding& binding, double masked_value);
 Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count);
 
-// A cache [kv_heads, S, head_dim] as a port takes it, in pages or whole, and `count` rows of each
-// head, [kv_heads, count, head_dim], of a port's cache or new rows.
+// A cache [kv_heads, S, dims] as a port takes it, in pages or whole, and `count` rows of each
+// head, [kv_heads, count, dims], of a port's cache or new rows.
 Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values);
 std::vector<float> take_cache_rows(const Tensor& tensor, int64_t begin, int64_t count);
-// Puts new rows [kv_heads, count, head_dim] at `position`.
+// Puts new rows [kv_heads, count, dims] at `position` into the keys or the values of `shape`.
 void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
                       const std::vector<float>& rows, int64_t position);
 

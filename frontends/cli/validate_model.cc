@@ -138,13 +138,11 @@ Status Validator::fill_caches(int64_t rows) {
   for (const manifest::Cache& description : manifest().caches) {
     LayerCache& cache = session_.cache(description.layer);
     for (bool keys : {true, false}) {
-      MOEC_ASSIGN(const Rows golden, golden_.rows(fmt::format("L{:02}.{}_cache", description.layer,
-                                                              keys ? "k" : "v")));
-      const auto all = static_cast<int64_t>(golden.data.size()) / (cache.kv_heads * cache.head_dim);
+      MOEC_ASSIGN(const GoldenCache golden, golden_.cache(description, keys));
       std::vector<float> first;
-      for (int64_t head = 0; head < cache.kv_heads; ++head) {
-        auto begin = golden.data.begin() + head * all * cache.head_dim;
-        first.insert(first.end(), begin, begin + rows * cache.head_dim);
+      for (int64_t head = 0; head < description.kv_heads; ++head) {
+        const auto of_head = golden.rows(head, 0, rows);
+        first.insert(first.end(), of_head.begin(), of_head.end());
       }
       store_cache_rows(keys ? cache.k : cache.v, cache, first, 0);
     }
@@ -177,20 +175,14 @@ Status Validator::compare_inside(Watched& watched, const RouterWatch& router,
 
 Status Validator::compare_cache(Watched& watched, int64_t layer, const NewRows& new_rows,
                                 const Chunk& chunk) {
-  const LayerCache& cache = session_.cache(layer);
+  const manifest::Cache& description = *manifest().find_cache(layer);
   for (bool keys : {true, false}) {
-    MOEC_ASSIGN(const Rows golden,
-                golden_.rows(fmt::format("L{:02}.{}_cache", layer, keys ? "k" : "v")));
-    const std::vector<float>& rows = keys ? new_rows.k : new_rows.v;
-    const int64_t all =
-        static_cast<int64_t>(golden.data.size()) / (cache.kv_heads * cache.head_dim);
-    const int64_t size = chunk.count * cache.head_dim;
-    for (int64_t head = 0; head < cache.kv_heads; ++head)
-      watched.cache.add(
-          std::span(rows).subspan(static_cast<size_t>(head * size), static_cast<size_t>(size)),
-          std::span(golden.data)
-              .subspan(static_cast<size_t>((head * all + chunk.position) * cache.head_dim),
-                       static_cast<size_t>(size)));
+    MOEC_ASSIGN(const GoldenCache golden, golden_.cache(description, keys));
+    const std::span rows(keys ? new_rows.k : new_rows.v);
+    const size_t of_head = rows.size() / static_cast<size_t>(description.kv_heads);
+    for (int64_t head = 0; head < description.kv_heads; ++head)
+      watched.cache.add(rows.subspan(static_cast<size_t>(head) * of_head, of_head),
+                        golden.rows(head, chunk.position, chunk.count));
   }
   return new_rows.history.data.empty() ? Status()
                                        : compare_history(watched, layer, new_rows.history, chunk);

@@ -11,6 +11,7 @@
 #include "frontends/hf/config_rope.h"
 #include "frontends/hf/config_storage.h"
 #include "models/check_model.h"
+#include "models/mla_form.h"
 #include "models/rope.h"
 
 namespace moec {
@@ -39,7 +40,6 @@ E read_name(ConfigReader& reader, std::string_view concept_name, const std::stri
   return parsed.value_or(E{});
 }
 
-// The heads as the cache holds them: one of keys and values, the rotated dims in front.
 void read_latent(ConfigReader& reader, AttentionConfig& attention) {
   LatentConfig latent;
   latent.q_rank = reader.optional_integer("q_rank").value_or(0);
@@ -49,8 +49,8 @@ void read_latent(ConfigReader& reader, AttentionConfig& attention) {
   latent.norm_eps = reader.number("latent_norm_eps", 0);
   const auto score_dims = static_cast<double>(latent.key_dims + attention.rope.dims);
   attention.scale = rope_score_scale(attention.rope) / std::sqrt(std::max(1.0, score_dims));
-  attention.head_dim = attention.rope.dims + latent.kv_rank;
   attention.latent = latent;
+  choose_mla(attention, MlaForm::latent);
 }
 
 std::optional<QueryTemperature> read_temperature(ConfigReader& reader) {
@@ -69,7 +69,7 @@ AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   AttentionConfig attention;
   attention.heads = reader.integer("heads");
   attention.kv_heads = reader.integer("kv_heads");
-  attention.head_dim = reader.integer("head_dim");
+  attention.head_dim = attention.value_dim = reader.integer("head_dim");
   double usual_scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, attention.head_dim)));
   attention.scale = reader.number("attention_scale", usual_scale);
   attention.qkv_bias = reader.boolean("qkv_bias");

@@ -51,7 +51,7 @@ class SampleManifest {
     m.embedding = {file("embed.bin", kVocab * kHidden * 2), DType::f16, kVocab, kHidden};
     m.rope = {{file("rope.bin", 64 * kHeadDim * 2), DType::f16, 64, kHeadDim}, RopeStyle::half};
     for (int64_t layer : {0, 1})
-      m.caches.push_back({layer, kKvHeads, kContext, kHeadDim, DType::f32});
+      m.caches.push_back({layer, kKvHeads, kContext, kHeadDim, kHeadDim, DType::f32});
     m.logits.vocab = kVocab;
   }
 

@@ -61,6 +61,28 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"f16", {"--dtype", "f16"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// The keys and values of each head instead of the latent, for both targets; queries with a latent
+// of their own (a) and without (b).
+TEST(EndToEnd, ExpandedLatentAttention) {
+  for (const char* golden_case : {"deepseek_v2_a", "deepseek_v3_b"})
+    for (const char* target : {"onnx", "ane"}) {
+      const std::string out = fresh_folder(std::string(golden_case) + "." + target);
+      expect_fine(export_case(golden_case, out,
+                              {"--mla", "expanded", "--target", target, "--tokens", "1,16"}));
+      expect_fine(run_command({"check", out}));
+      const bool half = std::string(target) == "ane";
+      expect_fine(validate_case(golden_case, out, {"--precision", half ? "f16" : "f32"}));
+    }
+}
+
+TEST(EndToEnd, OnlyLatentAttentionCanBeExpanded) {
+  const std::string out = fresh_folder("out");
+  const Outcome refused = export_case("mixtral_a", out, {"--mla", "expanded"});
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, HasSubstr("mixtral has no latent attention"));
+  EXPECT_FALSE(fs::exists(out + "/manifest.json"));
+}
+
 TEST(EndToEnd, FullSoftmaxIsMarkedInexactAndFallsShort) {
   const std::string out = fresh_folder("out");
   const Outcome exported = export_case("tinymoe", out, {"--routing", "full_softmax"});

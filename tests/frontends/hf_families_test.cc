@@ -154,9 +154,10 @@ TEST(FamilyConfig, DeepseekLatentAttention) {
   ModelConfig model = good("deepseek_v3", std::string(kDeepseek) + R"(, "q_lora_rank": 6)");
   const AttentionConfig& attention = model.attention;
   ASSERT_TRUE(attention.latent.has_value());
-  EXPECT_EQ(*attention.latent, (LatentConfig{6, 10, 5, 7, 1e-6}));
+  EXPECT_EQ(*attention.latent, (LatentConfig{6, 10, 5, 7, 1e-6, false}));
   EXPECT_EQ(attention.kv_heads, 1);
   EXPECT_EQ(attention.head_dim, 14) << "the rotated dims and the latent";
+  EXPECT_EQ(attention.value_dim, 10) << "the latent";
   EXPECT_EQ(attention.rope.dims, 4);
   EXPECT_DOUBLE_EQ(attention.scale, 1 / 3.0) << "of 5 + 4 dims";
   const std::string layer = "model.layers.0.self_attn.";

@@ -4,6 +4,7 @@
 
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "models/mla_form.h"
 #include "models/needed_tensors.h"
 #include "models/plan_model.h"
 #include "tests/models/expect_error.h"
@@ -241,11 +242,10 @@ TEST(BuildMoe, SharedExpertAndChoiceBias) {
 ModelConfig latent_model() {
   ModelConfig model = sample_model();
   AttentionConfig& attention = model.attention;
-  attention.latent = LatentConfig{3, 7, 5, 2, 1e-6};
+  attention.latent = LatentConfig{3, 7, 5, 2, 1e-6, false};
   attention.qk_norm = QkNormWidth::none;
-  attention.kv_heads = 1;
   attention.rope.dims = 4;
-  attention.head_dim = 11;
+  choose_mla(attention, MlaForm::latent);
   for (const char* role : {"q_a", "q_a_norm", "q_b", "kv_a", "kv_a_norm", "kv_b"})
     model.names.by_role[role] = std::string("{i}.") + role;
   return model;
@@ -262,7 +262,28 @@ TEST(BuildLatentAttention, OneHeadOfKeysIsCached) {
     EXPECT_EQ(op.head_dim, 11);
     EXPECT_EQ(op.rope_dims, 4);
     EXPECT_EQ(to_string(shard.type(shard.outputs[1].value)), "f32[1,1,4,11]");
-    EXPECT_EQ(to_string(shard.type(shard.outputs[2].value)), "f32[1,1,4,11]");
+    EXPECT_EQ(to_string(shard.type(shard.outputs[2].value)), "f32[1,1,4,7]");
+  }
+}
+
+TEST(BuildLatentAttention, ExpandedKeysAndValuesAreCachedOfEachHead) {
+  for (Layout layout : {Layout::channels, Layout::rows}) {
+    BuildOptions options = sample_options();
+    options.layout = layout;
+    options.mla = MlaForm::expanded;
+    Shard shard = build(latent_model(), options, "L00.attn");
+    const auto& op = std::get<Attention>(ops_of<Attention>(shard)[0]->data);
+    EXPECT_EQ(op.kv_heads, 4);
+    EXPECT_EQ(op.head_dim, 9) << "4 rotated dims and 5 of content";
+    EXPECT_EQ(op.rope_dims, 4);
+    EXPECT_EQ(to_string(shard.type(shard.outputs[1].value)), "f32[1,4,4,9]");
+    EXPECT_EQ(to_string(shard.type(shard.outputs[2].value)), "f32[1,4,4,2]");
+    auto all = views(shard);
+    EXPECT_EQ(
+        all.at("k_content.weight"),
+        "@0.kv_b:bf16[28,7] | reshape(4, 7, 7) | slice(1, 0, 5) | reshape(20, 7) | cast(f32)");
+    EXPECT_EQ(all.at("v.weight"),
+              "@0.kv_b:bf16[28,7] | reshape(4, 7, 7) | slice(1, 5, 2) | reshape(8, 7) | cast(f32)");
   }
 }
 

@@ -11,7 +11,7 @@ ModelConfig three_layers() {
   ModelConfig model;
   model.hidden = 8;
   model.vocab = 32;
-  model.attention = {.heads = 2, .kv_heads = 1, .head_dim = 4};
+  model.attention = {.heads = 2, .kv_heads = 1, .head_dim = 4, .value_dim = 4};
   model.moe.experts = 2;
   model.moe.expert_ff = 16;
   model.layers = {{.moe = true}, {.moe = true}, {.moe = true}};

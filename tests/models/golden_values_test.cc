@@ -145,6 +145,23 @@ TEST_P(GoldenValues, TwoLayersAShard) {
   expect_golden(GetParam(), options);
 }
 
+class LatentGolden : public testing::TestWithParam<const char*> {};
+
+TEST_P(LatentGolden, ExpandedAppend) { expect_golden(GetParam(), {.mla = MlaForm::expanded}); }
+
+TEST_P(LatentGolden, ExpandedBlendInRows) {
+  BuildOptions options;
+  options.mla = MlaForm::expanded;
+  options.cache = CacheForm::blend;
+  options.layout = Layout::rows;
+  expect_golden(GetParam(), options);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mla, LatentGolden,
+                         testing::Values("deepseek_v2_a", "deepseek_v2_b", "deepseek_v3_a",
+                                         "deepseek_v3_b"),
+                         [](const auto& info) { return std::string(info.param); });
+
 INSTANTIATE_TEST_SUITE_P(All, GoldenValues, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
 

@@ -17,7 +17,7 @@ inline ModelConfig sample_model() {
   AttentionConfig& attention = model.attention;
   attention.heads = 4;
   attention.kv_heads = 2;
-  attention.head_dim = 6;
+  attention.head_dim = attention.value_dim = 6;
   attention.scale = 0.5;
   attention.qk_norm = QkNormWidth::per_head;
   attention.rope.dims = 6;

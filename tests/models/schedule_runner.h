@@ -22,9 +22,12 @@ class ScheduleRunner {
         weights_(weights),
         rope_(rope_table(plan.model.attention.rope, plan.build.context)) {
     const AttentionConfig& attention = plan.model.attention;
-    Type cache{plan.build.dtype, {1, attention.kv_heads, plan.build.context, attention.head_dim}};
-    Tensor zeros{cache, std::vector<float>(static_cast<size_t>(cache.elements()), 0)};
-    for (size_t i = 0; i < plan.model.layers.size(); ++i) k_.push_back(zeros), v_.push_back(zeros);
+    const auto zeros = [&](int64_t dims) {
+      Type cache{plan.build.dtype, {1, attention.kv_heads, plan.build.context, dims}};
+      return Tensor{cache, std::vector<float>(static_cast<size_t>(cache.elements()), 0)};
+    };
+    k_.assign(plan.model.layers.size(), zeros(attention.head_dim));
+    v_.assign(plan.model.layers.size(), zeros(attention.value_dim));
     if (attention.convolved)
       history_.assign(plan.model.layers.size(),
                       std::vector<float>(static_cast<size_t>(attention.convolved->history() *

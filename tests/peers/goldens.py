@@ -48,9 +48,11 @@ class Golden:
         """What each position adds to the history of a layer, [positions, channels]."""
         return self.tensors[f"L{layer:02}.history"]
 
-    def cache(self, layer, kind):
-        """Keys ("k") or values ("v") of every position, [kv_heads, positions, head_dim]."""
-        return self.tensors[f"L{layer:02}.{kind}_cache"]
+    def cache(self, layer, kind, heads):
+        """Keys ("k") or values ("v") of every position, [heads, positions, dims]: with latent attention
+        the latent, one for all heads, or those of each head."""
+        cached = self.tensors[f"L{layer:02}.{kind}_cache"]
+        return cached if len(cached) == heads else self.tensors[f"L{layer:02}.{kind}_heads"]
 
     def routing_weights(self, step, layer, experts):
         """[T, experts], zero for the experts that were not chosen. Null slots come behind the experts."""

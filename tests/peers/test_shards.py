@@ -77,7 +77,7 @@ class ShardCheck:
         self.runner.position = position
         for (layer, kind), cache in self.runner.caches.items():
             cache[:] = 0
-            cache[0, :, :position] = self.golden.cache(layer, kind)[:, :position]
+            cache[0, :, :position] = self.golden.cache(layer, kind, cache.shape[1])[:, :position]
         for layer, history in self.runner.histories.items():
             known = min(len(history), position)
             history[:] = 0
@@ -92,7 +92,8 @@ class ShardCheck:
         elif sink in ("k_rows", "v_rows"):
             key, position = (binding["layer"], sink[0]), self.runner.position
             rows = slice(position, position + chunk.stop - chunk.start)
-            got, wanted = self.runner.caches[key][0, :, rows], self.golden.cache(*key)[:, rows]
+            got = self.runner.caches[key][0, :, rows]
+            wanted = self.golden.cache(*key, len(got))[:, rows]
         elif sink == "history_rows":
             got = self.runner.histories[binding["layer"]]
             position = self.runner.position + chunk.stop - chunk.start
@@ -142,6 +143,11 @@ def check(runner, golden, worst, dtype, limits):
 @pytest.mark.parametrize("case,name", in_forms(F32_EXPORTS))
 def test_f32_shards(case, name, runner, golden, worst):
     check(runner(case, *F32_EXPORTS[name]), golden(case), worst, "f32", F32_LIMITS)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.startswith("deepseek")])
+def test_expanded_latent_attention(case, runner, golden, worst):
+    check(runner(case, *WIDTHS, "--mla", "expanded"), golden(case), worst, "f32 expanded", F32_LIMITS)
 
 
 @pytest.mark.parametrize("case,name", in_forms(F16_EXPORTS))
