@@ -43,6 +43,10 @@ Result<const Family*> find_family(std::string_view model_type) {
     if (describes(family, model_type)) return &family;
     names.push_back(family.model_type);
   }
+  if (const auto why = why_unsupported(model_type))
+    return fail("hf.family.unsupported",
+                fmt::format("the family \"{}\" is not supported: {}", model_type, *why),
+                "The README lists the families that are.");
   return fail("hf.family.unknown",
               fmt::format("unknown model_type \"{}\"{}; known families: {}", printable(model_type),
                           did_you_mean(model_type, names), fmt::join(names, ", ")),

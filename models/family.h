@@ -92,7 +92,11 @@ std::span<const Family> known_families();
 
 bool describes(const Family& family, std::string_view model_type);
 
-// Error hf.family.unknown, with the list of known ones and the nearest.
+// Why a model_type that is known by name cannot be described (families/common.json), if it cannot.
+std::optional<std::string> why_unsupported(std::string_view model_type);
+
+// Errors: hf.family.unsupported, with the reason; hf.family.unknown, with the list of known ones
+// and the nearest.
 Result<const Family*> find_family(std::string_view model_type);
 
 }  // namespace moec

@@ -104,17 +104,27 @@ void check_format(FieldReader& reader, const JsonValue& root, std::string_view w
         root);
 }
 
-void add_common(Family& family) {
+const EmbeddedFile& common_file() {
   auto file = std::find_if(embedded_families.begin(), embedded_families.end(),
                            [](const EmbeddedFile& f) { return f.name == "common.json"; });
   MOEC_CHECK(file != embedded_families.end(), "families/common.json is not compiled in");
-  Result<JsonValue> root = parse_json(file->text, {.file = "common.json"});
+  return *file;
+}
+
+JsonValue parse_common() {
+  Result<JsonValue> root = parse_json(common_file().text, {.file = "common.json"});
   MOEC_CHECK(root.has_value(), "{}", render(root.error()));
-  FieldReader reader(file->text, "common.json");
-  check_format(reader, *root, kCommonFormat);
-  static constexpr std::string_view kKnown[] = {"format", "must", "harmless", "ignored_tensors"};
-  reader.only_fields(*root, "the file", kKnown);
-  read_shared_fields(reader, *root, family);
+  return std::move(*root);
+}
+
+void add_common(Family& family) {
+  const JsonValue root = parse_common();
+  FieldReader reader(common_file().text, "common.json");
+  check_format(reader, root, kCommonFormat);
+  static constexpr std::string_view kKnown[] = {"format", "unsupported", "must", "harmless",
+                                                "ignored_tensors"};
+  reader.only_fields(root, "the file", kKnown);
+  read_shared_fields(reader, root, family);
   MOEC_CHECK(!reader.failed(), "{}", render(reader.take_errors()));
 }
 
@@ -128,6 +138,16 @@ void read_moe_offset(FieldReader& reader, const JsonValue& root, Family& family)
 }
 
 }  // namespace
+
+std::optional<std::string> why_unsupported(std::string_view model_type) {
+  const JsonValue root = parse_common();
+  FieldReader reader(common_file().text, "common.json");
+  const JsonValue::Object* reasons = reader.members(root, "unsupported", true);
+  MOEC_CHECK(reasons != nullptr, "{}", render(reader.take_errors()));
+  for (const JsonMember& member : *reasons)
+    if (member.key == model_type) return reader.text_of(member.key, member.value);
+  return std::nullopt;
+}
 
 Result<Family> load_family(std::string_view text, const std::string& file) {
   MOEC_ASSIGN(JsonValue root, parse_json(text, {.file = file}));

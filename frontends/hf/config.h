@@ -36,7 +36,8 @@ struct HfConfig {
 
 // `user_family` (may be null) is used instead of the built-in ones; it must outlive the result. All
 // findings are collected. Errors: json.*, model.* (models/check_model.h), and
-//   hf.config.not_object, hf.config.model_type, hf.family.unknown, hf.family.mismatch
+//   hf.config.not_object, hf.config.model_type, hf.family.unknown, hf.family.unsupported,
+//   hf.family.mismatch
 //   hf.config.missing_key        with the key's aliases
 //   hf.config.unknown_key        with the nearest known key
 //   hf.config.type, hf.config.range

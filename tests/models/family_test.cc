@@ -72,6 +72,15 @@ TEST(Family, AnUnknownOneIsAnErrorWithTheKnownAndTheNearest) {
   expect_error(find_family("bert"), "hf.family.unknown", "--family-file");
 }
 
+TEST(Family, UnsupportedOnesSayWhy) {
+  expect_error(find_family("jamba"), "hf.family.unsupported",
+               "\"jamba\" is not supported: most of its layers are mamba");
+  expect_error(find_family("qwen3_next"), "hf.family.unsupported", "linear attention");
+  expect_error(find_family("llama4"), "hf.family.unsupported", "vision tower");
+  for (const Family& family : known_families())
+    EXPECT_EQ(why_unsupported(family.model_type), std::nullopt) << family.model_type;
+}
+
 TEST(Family, UnknownFieldsAreRefused) {
   expect_refused("\"summary\"", "\"sumary\"", "family.unknown_field",
                  "unknown field \"sumary\" in the file (did you mean 'summary'?)");
