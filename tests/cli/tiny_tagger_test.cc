@@ -18,23 +18,23 @@ json read_json(const std::string& path) { return json::parse(std::ifstream(path)
 
 class TinyTagger : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = testing::TempDir() + "/moec_cli/tinytagger";
-    std::filesystem::remove_all(folder_);
+  // A folder for each test: they may run side by side, each in a process of its own.
+  void SetUp() override {
+    folder_ = fresh_folder("out");
     expect_fine(run_command({"export", source_path("models/tinytagger"), "--out", folder_,
                              "--quiet", "--tokens", "320", "--context", "1024"}));
     texts_ = read_json(source_path("models/tinytagger/heldout.json")).at("texts");
   }
 
-  static json run(const std::string& text, Words more = {}) {
+  json run(const std::string& text, Words more = {}) const {
     more.insert(more.begin(), {"run", folder_, "--prompt", text, "--json"});
     const Outcome outcome = run_command(more);
     expect_fine(outcome);
     return json::parse(outcome.out);
   }
 
-  static inline std::string folder_;
-  static inline json texts_;
+  std::string folder_;
+  json texts_;
 };
 
 using Span = std::tuple<int64_t, int64_t, std::string>;
