@@ -39,8 +39,7 @@ class Trellis {
       if (!may_end(tags[label])) sums_[label] = kNever;
     const auto best = std::max_element(sums_.begin(), sums_.end());
     std::vector<size_t> path = {static_cast<size_t>(best - sums_.begin())};
-    for (auto before = before_.rbegin(); before != before_.rend(); ++before)
-      path.push_back((*before)[path.back()]);
+    for (size_t row = before_.size(); row > 0; --row) path.push_back(before_[row - 1][path.back()]);
     std::reverse(path.begin(), path.end());
     return path;
   }
