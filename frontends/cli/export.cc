@@ -61,8 +61,8 @@ void keep_layers_whole(Budgets& budgets) {
 }
 
 // Several shards under way keep the disk busy while one is begun or flushed to it: of what a disk
-// gives when read and written at once, two jobs took 0.82, three 0.92, four and six 0.95
-// (scripts/bench.sh). Fewer where each would get too little memory to read at speed.
+// gives when read and written at once, `--jobs 2` took 0.82, 3 took 0.92, 4 and 6 took 0.95 (4 GB
+// to ONNX, medians of four rounds). Fewer where each would get too little memory to read at speed.
 int default_jobs(uint64_t memory_bytes) {
   constexpr int kMostJobs = 4;
   constexpr uint64_t kEnoughBytes = uint64_t{16} << 20;
