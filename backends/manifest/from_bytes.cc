@@ -5,6 +5,8 @@
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "backends/manifest/fields.h"
@@ -20,6 +22,8 @@ using flatbuffers::StructDef;
 using flatbuffers::Table;
 
 namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers are read as they lie");
 
 class Reader {
  public:
@@ -95,8 +99,11 @@ class Reader {
   }
   bool read_part(const Table& from, const FieldDef& field, std::vector<int64_t>& into) {
     const auto* numbers = from.GetPointer<const flatbuffers::Vector<int64_t>*>(field.value.offset);
-    if (!spend(numbers->size() * sizeof(int64_t))) return false;
-    into.assign(numbers->begin(), numbers->end());
+    const size_t bytes = numbers->size() * sizeof(int64_t);
+    if (!spend(bytes)) return false;
+    // Copied as bytes, for the verifier asks for the alignment of the length before them alone.
+    into.resize(numbers->size());
+    std::copy_n(numbers->Data(), bytes, reinterpret_cast<uint8_t*>(into.data()));
     return true;
   }
   template <class T>
