@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Run a folder of shards with onnxruntime and nothing else: what a runtime of your own has to do.
 
-It knows manifest.json, not the model; backends/manifest/manifest.fbs says what the fields mean.
+It knows manifest.json, not the model; backends/manifest/manifest.fbs says what the fields mean. Text is
+encoded with the tokenizer.json that the export carries along, by the tokenizers package.
 
-    pip install numpy onnxruntime
+    pip install numpy onnxruntime tokenizers
     moec export models/tinymoe --out out/tinymoe --tokens 1,16
     scripts/run_with_onnxruntime.py out/tinymoe --prompt "def " --max-tokens 60
 """
@@ -175,13 +176,60 @@ class Runner:
             tokens = [token]
 
 
+class Bytes:
+    """Tokens that are bytes, which the manifest tells."""
+
+    def encode(self, text):
+        return list(text.encode())
+
+    def decode(self, tokens):
+        yield from (bytes([token]) for token in tokens)
+
+
+class Tokenizer:
+    """The tokenizer.json of an export."""
+
+    def __init__(self, path):
+        import tokenizers  # Token ids are run without it.
+
+        self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        self.stream = tokenizers.decoders.DecodeStream(skip_special_tokens=False)
+
+    def encode(self, text):
+        return self.tokenizer.encode(text).ids
+
+    def decode(self, tokens):
+        for token in tokens:
+            text = self.stream.step(self.tokenizer, token)  # None inside a character of several tokens
+            yield (text or "").encode()
+
+
+class Ids:
+    """Token ids as they are."""
+
+    def encode(self, text):
+        return [int(token) for token in text.split(",")]
+
+    def decode(self, tokens):
+        yield from (b"%d " % token for token in tokens)
+
+
+def tokenizer_of(runner):
+    """For the texts of a folder; None where it has no tokenizer.json."""
+    if runner.manifest["tokenizer"] == "bytes":
+        return Bytes()
+    if "tokenizer.json" in [file["path"] for file in runner.manifest["carried"]]:
+        return Tokenizer(runner.folder / "tokenizer.json")
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="a folder that `moec export` wrote")
     prompt = parser.add_mutually_exclusive_group(required=True)
-    prompt.add_argument("--prompt", help="text to go on from (models whose tokens are bytes)")
-    prompt.add_argument("--prompt-tokens", help="token ids to go on from, e.g. 17,4")
+    prompt.add_argument("--prompt", help="text to go on from; what follows is text as well")
+    prompt.add_argument("--prompt-tokens", help="token ids to go on from, e.g. 17,4, and to get")
     parser.add_argument("--max-tokens", type=int, default=60)
     parser.add_argument("--threads", type=int, default=0, help="0: as onnxruntime likes")
     args = parser.parse_args()
@@ -189,13 +237,13 @@ def main():
     runner = Runner(args.folder, threads=args.threads)
     if runner.manifest["model"]["task"] != "text_generation":
         parser.error("this model labels tokens; `moec run` finds spans with it")
-    as_bytes = runner.manifest["tokenizer"] == "bytes"
-    if args.prompt is not None and not as_bytes:
-        parser.error("this model's tokens are not bytes: give --prompt-tokens")
-    tokens = args.prompt.encode() if args.prompt is not None else args.prompt_tokens.split(",")
+    tokenizer = Ids() if args.prompt is None else tokenizer_of(runner)
+    if tokenizer is None:
+        parser.error("the checkpoint had no tokenizer.json: give --prompt-tokens")
+    tokens = tokenizer.encode(args.prompt_tokens if args.prompt is None else args.prompt)
     start = time.perf_counter()
-    for token in runner.generate([int(token) for token in tokens], args.max_tokens):
-        sys.stdout.buffer.write(bytes([token]) if as_bytes else b"%d " % token)
+    for piece in tokenizer.decode(runner.generate(tokens, args.max_tokens)):
+        sys.stdout.buffer.write(piece)
         sys.stdout.flush()
     rate = args.max_tokens / (time.perf_counter() - start)
     print(f"\n{rate:.1f} tokens/s, {runner.skipped_steps} steps skipped", file=sys.stderr)

@@ -225,6 +225,7 @@ void each_field(Is<Manifest> auto& self, auto&& f) {
   f("model", self.model);
   f("build", self.build);
   f("tokenizer", self.tokenizer);
+  f("carried", self.carried);
   f("embedding", self.embedding);
   f("rope", self.rope);
   f("caches", self.caches);

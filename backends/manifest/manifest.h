@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Raised when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 9;
+inline constexpr int64_t kSchemaVersion = 10;
 
 struct Tool {
   std::string name, version;
@@ -219,6 +219,7 @@ struct Manifest {
   Model model;
   Build build;
   TokenizerKind tokenizer = TokenizerKind::none;
+  std::vector<FileRef> carried;
   TableFile embedding;
   std::optional<RopeTable> rope;
   std::vector<Cache> caches;

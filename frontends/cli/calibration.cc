@@ -47,7 +47,7 @@ Status malformed(const std::string& path, std::string cause) {
 }  // namespace
 
 std::string calibration_path(const std::string& source) {
-  return (std::filesystem::path(config_path(source)).parent_path() / kCalibrationFile).string();
+  return (std::filesystem::path(source_folder(source)) / kCalibrationFile).string();
 }
 
 Status read_calibration(const std::string& source, manifest::Tagging& tagging) {

@@ -11,6 +11,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "frontends/cli/ane_book.h"
 #include "frontends/cli/calibration.h"
+#include "frontends/cli/carried_files.h"
 #include "frontends/cli/compile_shard.h"
 #include "frontends/cli/describe_export.h"
 #include "frontends/cli/export_facts.h"
@@ -221,13 +222,15 @@ Result<ExportSummary> export_model(const ExportOptions& options) {
   if (options.ane_book)
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(options)));
   MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source)));
-  MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(options.source));
+  MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(source_folder(options.source)));
   if (manifest.tagging) MOEC_TRY(read_calibration(options.source, *manifest.tagging));
   MOEC_ASSIGN(const ExportFacts facts, export_facts(options, plan));
   MOEC_TRY(create_folder(options.out));
   MOEC_ASSIGN(const FolderLock lock, FolderLock::take(options.out));
   MOEC_ASSIGN(Journal journal, open_journal(options, facts));
   MOEC_TRY(remove_exports(options.out, names, journal.files()));
+  MOEC_ASSIGN(manifest.carried,
+              carry_files(source_folder(options.source), options.out, options.sha256));
   Progress progress("export", payload, options.quiet);
   const ExportJob job{options, plan, names, reader, journal, progress};
   auto shards = export_parts(job, summary);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/files/output_file.h"
+#include "frontends/cli/carried_files.h"
 #include "frontends/cli/folder_lock.h"
 #include "frontends/cli/journal.h"
 
@@ -14,7 +15,7 @@ namespace moec {
 
 namespace fs = std::filesystem;
 
-// Everything that an export writes at the top of its folder. The manifests come first: without them
+// What an export makes at the top of its folder. The manifests come first: without them
 // what is left of an interrupted removal is no finished export.
 static constexpr std::array kOurs = {"manifest.json", "manifest.bin", "report.json", "embed.bin",
                                      "rope.bin",      "attn",         "moe",         "mlp",
@@ -80,6 +81,7 @@ Result<bool> holds_files(const std::string& folder) {
 Status remove_exports(const std::string& folder, const OutNames& names,
                       const std::set<std::string>& kept) {
   std::vector<std::string> ours(kOurs.begin(), kOurs.end());
+  ours.insert(ours.end(), kCarriedFiles.begin(), kCarriedFiles.end());
   const auto more = names.top_level();
   ours.insert(ours.end(), more.begin(), more.end());
   for (const std::string& name : ours)

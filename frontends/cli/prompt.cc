@@ -45,7 +45,8 @@ Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest) {
   if (!flags.tokens.empty()) return Prompt{flags.tokens, std::nullopt};
   if (manifest.tokenizer == TokenizerKind::none)
     return fail("run.no_tokenizer", "the model's tokens are not bytes, so text cannot be encoded",
-                "give token ids: --prompt-tokens 1,2,3");
+                "give token ids, --prompt-tokens 1,2,3; scripts/run_with_onnxruntime.py encodes "
+                "text with the tokenizer.json of an export");
   Prompt prompt;
   prompt.text = flags.text;
   if (!flags.file.empty()) {

@@ -43,7 +43,7 @@ bool ids_are_bytes(const json& vocabulary) {
 }  // namespace
 
 Result<TokenizerKind> detect_tokenizer(const std::string& folder) {
-  const std::string path = folder + "/tokenizer.json";
+  const std::string path = (std::filesystem::path(folder) / "tokenizer.json").string();
   std::error_code error;
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (error || size > kMaxTokenizerBytes) return TokenizerKind::none;

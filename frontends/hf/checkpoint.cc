@@ -1,5 +1,7 @@
 #include "frontends/hf/checkpoint.h"
 
+#include <filesystem>
+
 #include "frontends/hf/config.h"
 #include "frontends/hf/regular_file.h"
 #include "frontends/hf/tensor_check.h"
@@ -30,6 +32,10 @@ void warn_of_odd_tensors(const FolderWeights& weights, Checkpoint& checkpoint) {
 
 std::string config_path(const std::string& source) {
   return source.ends_with(".json") ? source : source + "/config.json";
+}
+
+std::string source_folder(const std::string& source) {
+  return std::filesystem::path(config_path(source)).parent_path().string();
 }
 
 Result<HfConfig> read_config_of(const std::string& source, const Family* user_family) {

@@ -32,6 +32,8 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user
 
 // The config.json that a checkpoint folder or a path to a .json file stands for.
 std::string config_path(const std::string& source);
+// The folder in which it lies; "" for the current one.
+std::string source_folder(const std::string& source);
 
 // read_config() of it.
 Result<HfConfig> read_config_of(const std::string& source, const Family* user_family = nullptr);

@@ -48,6 +48,7 @@ class SampleManifest {
                kContext,  CacheForm::append, 1,          "host",       true,
                "unrolled"};
     m.tokenizer = manifest::TokenizerKind::bytes;
+    m.carried = {file("tokenizer.json", 70)};
     m.embedding = {file("embed.bin", kVocab * kHidden * 2), DType::f16, kVocab, kHidden};
     m.rope = {{file("rope.bin", 64 * kHeadDim * 2), DType::f16, 64, kHeadDim}, RopeStyle::half};
     for (int64_t layer : {0, 1})

@@ -1,10 +1,13 @@
 """A runtime that knows the manifest and onnxruntime alone writes what transformers writes."""
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 
 from figures import compare
 from goldens import CASES, REPO, WRITERS
@@ -91,6 +94,44 @@ def test_script_writes_the_golden_text(export, golden):
     command = [sys.executable, script, out, "--prompt", bytes(want.prompt), "--max-tokens", "64"]
     done = subprocess.run(command, capture_output=True, check=True)
     assert done.stdout.strip(b"\n") == bytes(want.greedy)
+
+
+def train_tokenizer(vocab):
+    """A byte-level BPE of `vocab` tokens, all of them ASCII."""
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=vocab, show_progress=False)
+    tokenizer.train_from_iterator([Path(__file__).read_text()], trainer)
+    assert tokenizer.get_vocab_size() == vocab
+    return tokenizer
+
+
+def test_script_encodes_text_with_the_tokenizer_that_was_carried_along(runner, golden, moec, tmp_path):
+    checkpoint = shutil.copytree(golden("mixtral_b").checkpoint, tmp_path / "checkpoint")
+    tokenizer = train_tokenizer(vocab=101)
+    tokenizer.save(str(checkpoint / "tokenizer.json"))
+    moec("export", checkpoint, "--out", tmp_path / "out", "--tokens", "1,16", "--quiet")
+
+    ids = tokenizer.encode("tokens of the test").ids
+    assert 4 < len(ids) < len("tokens of the test")
+    written = list(runner("mixtral_b", "--tokens", "1,16").generate(ids, 24))
+
+    script = REPO / "scripts/run_with_onnxruntime.py"
+    command = [sys.executable, script, tmp_path / "out", "--prompt", "tokens of the test", "--max-tokens", "24"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert done.stdout == tokenizer.decode(written)
+
+
+def test_script_asks_for_token_ids_where_there_is_no_tokenizer(golden, export):
+    out = export(golden("mixtral_b").checkpoint, "--tokens", "1,16")
+    script = REPO / "scripts/run_with_onnxruntime.py"
+    command = [sys.executable, script, out, "--prompt", "text"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "give --prompt-tokens" in done.stderr
+    command = [sys.executable, script, out, "--prompt-tokens", "3,1,4", "--max-tokens", "5"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert len(done.stdout.split()) == 5
 
 
 def test_tokens_that_see_each_other_go_through_at_once(runner, golden, export):

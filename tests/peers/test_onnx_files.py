@@ -153,7 +153,7 @@ def test_external_data(case, name, folder):
 def test_manifest_names_every_file_and_its_digest(name, folder):
     exported = folder("qwen2_moe_b", name)
     manifest = exported.manifest
-    named = [manifest["embedding"]["file"], manifest["rope"]["table"]["file"]]
+    named = [manifest["embedding"]["file"], manifest["rope"]["table"]["file"], *manifest["carried"]]
     for shard in manifest["shards"]:
         named += shard["data"] + [width["file"] for width in shard["widths"]]
     for file in named:
