@@ -57,7 +57,7 @@ for target in "${targets[@]}"; do
   [ -d "$kept" ] || kept=
   mkdir -p "$corpus"
   log=build/fuzz/$target.log
-  if "build/fuzz/tests/fuzz/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+  if "build/fuzz/tests/fuzz/$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 \
     -artifact_prefix="build/fuzz/$target-" "$corpus" "build/fuzz/seeds/$target" $kept >"$log" 2>&1; then
     echo "$target: $(tail -n 1 "$log")"
   else
