@@ -38,7 +38,8 @@ def compare_case(made, committed):
     for path in made.glob("*.safetensors"):
         compare_tensors(read_tensors(path), read_tensors(committed / path.name), path.name)
     infos = [json.loads((folder / "golden.json").read_text()) for folder in (made, committed)]
-    assert infos[0]["greedy"] == infos[1]["greedy"] and infos[0]["steps"] == infos[1]["steps"]
+    for what in ("greedy", "steps"):  # labels of tokens have no greedy text
+        assert infos[0].get(what) == infos[1].get(what)
 
 
 def compare_tensors(made, committed, file):
