@@ -1,0 +1,96 @@
+"""What a pass of the reference computes: hooks on the real modules, and the tensors that a step records."""
+
+import torch
+
+from golden.checkpoint import biases_choice
+from golden.routing import check_routing, choice_scores, has_groups, router_scores
+
+MOE_BLOCKS = ("block_sparse_moe", "mlp", "feed_forward")  # what transformers calls the block behind attention
+
+
+class Capture:
+    """Forward hooks on the modules of a model; `take` gives what the last pass produced. `histories` has,
+    by layer of zaya, the rows [T,C] of each pass until it is cleared."""
+
+    def __init__(self, model):
+        self.seen, self.histories = {}, {}
+        self.config = model.config
+        self.moe_layers, self.choice_biases = [], {}
+        base = model.model
+        if self.config.model_type == "zaya":
+            base.embed_tokens.register_forward_hook(self.keep_output("embed"))
+        else:
+            base.layers[0].register_forward_pre_hook(self.keep_input("embed"))
+        for i, layer in enumerate(base.layers):
+            self.hook_layer(i, layer)
+
+    def hook_layer(self, i, layer):
+        layer.post_attention_layernorm.register_forward_pre_hook(self.keep_input(f"L{i:02}.attn_out"))
+        layer.register_forward_hook(self.keep_output(f"L{i:02}.ffn_out"))
+        if hasattr(layer.self_attn, "qkv_proj"):
+            layer.self_attn.qkv_proj.register_forward_pre_hook(self.keep_history(i))
+        block = next(getattr(layer, name) for name in MOE_BLOCKS if hasattr(layer, name))
+        if hasattr(block, "experts"):
+            self.hook_moe(i, block)
+
+    def hook_moe(self, i, block):
+        self.moe_layers.append(i)
+        router = block.router if hasattr(block, "router") else block.gate
+        router.register_forward_hook(self.keep_router(f"L{i:02}."))
+        for name, t in [*block.named_parameters(), *block.named_buffers()]:
+            if biases_choice(name):
+                assert t.abs().min() > 0, "a correction bias without effect"
+                self.choice_biases[i] = t.detach().reshape(-1)
+
+    def keep(self, name, tensor):
+        self.seen[name] = tensor.detach().clone()
+
+    def keep_output(self, name):
+        def hook(_module, _args, out):
+            self.keep(name, out[0] if isinstance(out, tuple) else out)
+        return hook
+
+    def keep_input(self, name):
+        def hook(_module, args):
+            self.keep(name, args[0])
+        return hook
+
+    def keep_history(self, layer):
+        def hook(module, args):
+            x = args[0][0]
+            delayed = torch.nn.functional.linear(x, module.v_proj_delayed.weight)
+            rows = torch.cat([module.q_proj(x), module.k_proj(x), delayed], dim=-1)
+            self.histories.setdefault(layer, []).append(rows)
+        return hook
+
+    def keep_router(self, layer_prefix):
+        def hook(_module, _args, out):
+            if len(out) == 2:  # llama4: 0 where not chosen
+                weights, logits = out
+                weights, experts = weights.topk(self.config.num_experts_per_tok, dim=-1)
+            elif len(out) == 4:  # zaya: where the null slot is chosen, weight 0 of expert 0
+                logits, weights, experts, state = out
+                experts = experts.masked_fill(weights == 0, self.config.num_experts)
+                self.keep(layer_prefix + "router_state", state)
+            else:
+                logits, weights, experts = out
+            if self.config.model_type == "openai_privacy_filter":
+                weights = weights * self.config.num_experts_per_tok  # divided there, multiplied back behind the experts
+            self.keep(layer_prefix + "router_logits", logits)
+            self.keep(layer_prefix + "weights", weights)
+            self.keep(layer_prefix + "experts", experts)
+        return hook
+
+    def take(self, logits):
+        """The tensors of the last pass by name, without the batch; its routers did what ROUTING says."""
+        step = {name: t.squeeze(0) if t.dim() == 3 else t for name, t in self.seen.items()}
+        self.seen = {}
+        step["logits"] = logits[0].detach().clone()
+        for i in self.moe_layers:
+            prefix = f"L{i:02}."
+            scores = router_scores(self.config, step[prefix + "router_logits"])
+            step[prefix + "router_scores"] = scores
+            if i in self.choice_biases or has_groups(self.config):
+                step[prefix + "choice_scores"] = choice_scores(self.config, scores, self.choice_biases.get(i))
+            check_routing(self.config, step, prefix)
+        return step

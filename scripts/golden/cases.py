@@ -1,0 +1,246 @@
+"""The random checkpoints that goldens are made of, by family: two of each, of a few hundred kilobytes.
+
+Sizes are odd on purpose; between them the two cases of a family cover what the family's configuration can
+switch. Of each case: "family" is the model_type, "config" and "args" make the configuration, "disk" is the
+number format of the files, "fused" keeps the experts [E,2f,d] on disk, "shards" is the number of weight files.
+"""
+
+import torch
+from transformers import DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig, Glm4MoeConfig, GptOssConfig
+from transformers import GraniteMoeConfig, GraniteMoeSharedConfig, HunYuanMoEV1Config, Llama4TextConfig
+from transformers import MiniMaxM2Config, MixtralConfig, OlmoeConfig, OpenAIPrivacyFilterConfig, PhimoeConfig
+from transformers import Qwen2MoeConfig, Qwen3MoeConfig, ZayaConfig
+
+from golden.labels import label_maps, labels_of
+
+BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
+
+TAGGERS = ("openai_privacy_filter",)  # families that label tokens
+
+
+def rope(theta=10000.0, kind="default", **rest):
+    return {"rope_type": kind, "rope_theta": theta, **rest}
+
+
+def bioes(*classes):
+    return label_maps(labels_of(classes))
+
+
+CASES = {
+    # sliding window shorter than the sequence
+    "mixtral_a": dict(family="mixtral", disk=BF16, config=MixtralConfig, args=dict(
+        hidden_size=48, intermediate_size=40, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        num_local_experts=5, num_experts_per_tok=2, vocab_size=96, tie_word_embeddings=False, sliding_window=7,
+        max_position_embeddings=128, rope_parameters=rope(1e6))),
+    # fused experts on disk, tied head
+    "mixtral_b": dict(family="mixtral", disk=F16, fused=True, config=MixtralConfig, args=dict(
+        hidden_size=60, intermediate_size=36, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        num_local_experts=6, num_experts_per_tok=3, vocab_size=101, tie_word_embeddings=True, sliding_window=None,
+        max_position_embeddings=96, rms_norm_eps=1e-6, rope_parameters=rope())),
+    # f32 on disk, q/k/v bias, no renormalisation
+    "qwen2_moe_a": dict(family="qwen2_moe", disk=F32, config=Qwen2MoeConfig, args=dict(
+        hidden_size=48, intermediate_size=44, moe_intermediate_size=20, shared_expert_intermediate_size=28,
+        num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, num_experts=5, num_experts_per_tok=3,
+        norm_topk_prob=False, qkv_bias=True, vocab_size=97, tie_word_embeddings=False,
+        max_position_embeddings=128, rope_parameters=rope(1e6))),
+    # dense layers 0 and 2, renormalised, tied, llama3 frequency scaling
+    "qwen2_moe_b": dict(family="qwen2_moe", disk=BF16, config=Qwen2MoeConfig, args=dict(
+        hidden_size=60, intermediate_size=44, moe_intermediate_size=28, shared_expert_intermediate_size=36,
+        num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2, num_experts=6, num_experts_per_tok=2,
+        norm_topk_prob=True, qkv_bias=False, decoder_sparse_step=2, vocab_size=90, tie_word_embeddings=True,
+        max_position_embeddings=128, rope_parameters=rope(
+            10000.0, "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+            original_max_position_embeddings=32))),
+    # head_dim 12 where d/H is 8, two weight files, YaRN
+    "qwen3_moe_a": dict(family="qwen3_moe", disk=BF16, shards=2, config=Qwen3MoeConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=24, num_hidden_layers=2, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=12, num_experts=6, num_experts_per_tok=3, norm_topk_prob=True,
+        attention_bias=False, vocab_size=100, tie_word_embeddings=False, max_position_embeddings=128,
+        rope_parameters=rope(500000.0, "yarn", factor=4.0, original_max_position_embeddings=32,
+                             beta_fast=32.0, beta_slow=1.0))),
+    # fused experts on disk, dense layer 1, biases on q/k/v/o, tied, no renormalisation
+    "qwen3_moe_b": dict(family="qwen3_moe", disk=F16, fused=True, config=Qwen3MoeConfig, args=dict(
+        hidden_size=60, intermediate_size=44, moe_intermediate_size=28, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=16, num_experts=5, num_experts_per_tok=2, norm_topk_prob=False,
+        attention_bias=True, mlp_only_layers=[1], vocab_size=91, tie_word_embeddings=True,
+        max_position_embeddings=96, rope_parameters=rope())),
+    # clip_qkv that really clips
+    "olmoe_a": dict(family="olmoe", disk=BF16, config=OlmoeConfig, args=dict(
+        hidden_size=48, intermediate_size=32, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        num_experts=5, num_experts_per_tok=2, norm_topk_prob=False, clip_qkv=1.5, attention_bias=False,
+        vocab_size=96, tie_word_embeddings=False, max_position_embeddings=128, rope_parameters=rope())),
+    # as many key heads as query heads, biases on q/k/v/o, renormalised, tied, linear rope scaling
+    "olmoe_b": dict(family="olmoe", disk=F16, config=OlmoeConfig, args=dict(
+        hidden_size=60, intermediate_size=28, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=6,
+        num_experts=6, num_experts_per_tok=3, norm_topk_prob=True, attention_bias=True, vocab_size=103,
+        tie_word_embeddings=True, max_position_embeddings=128, rope_parameters=rope(10000.0, "linear", factor=2.0))),
+    # tied, all four multipliers
+    "granitemoe_a": dict(family="granitemoe", disk=BF16, config=GraniteMoeConfig, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=12.0, logits_scaling=6.0,
+        residual_multiplier=0.22, attention_multiplier=0.25, vocab_size=95, tie_word_embeddings=True,
+        max_position_embeddings=96, rope_parameters=rope())),
+    # a head of its own, biases on q/k/v/o, no multipliers (the scores' factor is 1 then)
+    "granitemoe_b": dict(family="granitemoe", disk=F16, config=GraniteMoeConfig, args=dict(
+        hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=5,
+        num_local_experts=6, num_experts_per_tok=4, attention_bias=True, vocab_size=89, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_parameters=rope())),
+    "granitemoeshared_a": dict(family="granitemoeshared", disk=BF16, config=GraniteMoeSharedConfig, args=dict(
+        hidden_size=48, intermediate_size=20, shared_intermediate_size=36, num_hidden_layers=2,
+        num_attention_heads=6, num_key_value_heads=3, num_local_experts=5, num_experts_per_tok=3,
+        embedding_multiplier=6.0, logits_scaling=4.0, residual_multiplier=0.5, attention_multiplier=0.3,
+        vocab_size=90, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # without the shared expert
+    "granitemoeshared_b": dict(family="granitemoeshared", disk=F16, config=GraniteMoeSharedConfig, args=dict(
+        hidden_size=40, intermediate_size=20, shared_intermediate_size=0, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2,
+        embedding_multiplier=3.0, logits_scaling=2.0, residual_multiplier=0.7, attention_multiplier=0.2,
+        vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # dense layer 0, groups, QK-norm, biases on q/k/v, two shared experts
+    "glm4_moe_a": dict(family="glm4_moe", disk=BF16, config=Glm4MoeConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=12, n_routed_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2,
+        n_shared_experts=2, routed_scaling_factor=2.5, norm_topk_prob=True, first_k_dense_replace=1,
+        use_qk_norm=True, attention_bias=True, partial_rotary_factor=0.5, vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope(1e6, partial_rotary_factor=0.5))),
+    # no dense layer, one group, no QK-norm, fused experts on disk, no renormalisation, tied
+    "glm4_moe_b": dict(family="glm4_moe", disk=F16, fused=True, config=Glm4MoeConfig, args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=1, head_dim=16, n_routed_experts=6, num_experts_per_tok=2, n_group=1, topk_group=1,
+        n_shared_experts=1, routed_scaling_factor=1.0, norm_topk_prob=False, first_k_dense_replace=0,
+        use_qk_norm=False, attention_bias=False, partial_rotary_factor=0.25, vocab_size=89, tie_word_embeddings=True,
+        max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope(partial_rotary_factor=0.25))),
+    # half of each head rotated
+    "minimax_m2_a": dict(family="minimax_m2", disk=BF16, config=MiniMaxM2Config, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, num_local_experts=6, num_experts_per_tok=3, vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_parameters=rope(5e6, partial_rotary_factor=0.5))),
+    # fused experts on disk, tied, all of each head rotated
+    "minimax_m2_b": dict(family="minimax_m2", disk=F16, fused=True, config=MiniMaxM2Config, args=dict(
+        hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+        head_dim=8, num_local_experts=5, num_experts_per_tok=2, vocab_size=87, tie_word_embeddings=True,
+        max_position_embeddings=96, rope_parameters=rope())),
+    # dense layer 0, two shared experts, tied
+    "ernie4_5_moe_a": dict(family="ernie4_5_moe", disk=BF16, config=Ernie4_5_MoeConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, moe_num_experts=6, moe_k=3, moe_num_shared_experts=2, moe_layer_start_index=1,
+        vocab_size=90, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope(5e5))),
+    # layers 0, 2 and 3 dense, no shared expert, a head of its own
+    "ernie4_5_moe_b": dict(family="ernie4_5_moe", disk=F16, config=Ernie4_5_MoeConfig, args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=4, num_attention_heads=5,
+        num_key_value_heads=1, moe_num_experts=5, moe_k=2, moe_num_shared_experts=0, moe_layer_start_index=0,
+        moe_layer_end_index=2, moe_layer_interval=2, vocab_size=87, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_parameters=rope())),
+    # queries through a latent, groups by their best expert, dense layer 0, YaRN with both mscales
+    "deepseek_v2_a": dict(family="deepseek_v2", disk=BF16, config=DeepseekV2Config, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7, n_routed_experts=9,
+        num_experts_per_tok=3, n_group=3, topk_group=2, topk_method="group_limited_greedy", n_shared_experts=2,
+        routed_scaling_factor=4.0, first_k_dense_replace=1, vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=0.707,
+                             mscale_all_dim=0.9, original_max_position_embeddings=12))),
+    # queries at once, greedy, no scaling of the rotation, fused experts on disk, tied
+    "deepseek_v2_b": dict(family="deepseek_v2", disk=F16, fused=True, config=DeepseekV2Config, args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, n_routed_experts=6,
+        num_experts_per_tok=2, topk_method="greedy", n_shared_experts=1, routed_scaling_factor=1.0,
+        first_k_dense_replace=0, vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96,
+        rope_parameters=rope())),
+    # groups by their two best experts, dense layer 0, YaRN
+    "deepseek_v3_a": dict(family="deepseek_v3", disk=BF16, config=DeepseekV3Config, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=6, q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
+        n_routed_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=1, routed_scaling_factor=2.5,
+        norm_topk_prob=True, first_k_dense_replace=1, vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96, num_mtp_layers=0,
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+                             mscale_all_dim=1.0, original_max_position_embeddings=12))),
+    # queries at once, one group, no renormalisation, fused experts on disk, tied
+    "deepseek_v3_b": dict(family="deepseek_v3", disk=F16, fused=True, config=DeepseekV3Config, args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=5, q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8,
+        n_routed_experts=6, num_experts_per_tok=2, n_group=1, topk_group=1, n_shared_experts=1, routed_scaling_factor=1.0,
+        norm_topk_prob=False, first_k_dense_replace=0, vocab_size=87, tie_word_embeddings=True,
+        max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope())),
+    # base stretched by alpha, tied
+    "hunyuan_v1_moe_a": dict(family="hunyuan_v1_moe", disk=BF16, config=HunYuanMoEV1Config, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, num_experts=5, moe_topk=2, vocab_size=90, tie_word_embeddings=True,
+        max_position_embeddings=96, rope_parameters=rope(10000.0, "dynamic", alpha=50.0, factor=1.0))),
+    # fused experts on disk, biases on q/k/v/o, a head of its own
+    "hunyuan_v1_moe_b": dict(family="hunyuan_v1_moe", disk=F16, fused=True, config=HunYuanMoEV1Config, args=dict(
+        hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=5,
+        head_dim=8, num_experts=6, moe_topk=3, attention_bias=True, vocab_size=87, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_parameters=rope())),
+    # two sliding layers around a full one, YaRN without truncation
+    "gpt_oss_a": dict(family="gpt_oss", disk=BF16, fused=True, config=GptOssConfig, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, num_local_experts=5, num_experts_per_tok=2, sliding_window=7, vocab_size=90,
+        tie_word_embeddings=False, max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
+                             original_max_position_embeddings=12))),
+    # as many experts' channels as hidden ones, no window, no bias of attention, tied
+    "gpt_oss_b": dict(family="gpt_oss", disk=F16, fused=True, config=GptOssConfig, args=dict(
+        hidden_size=40, intermediate_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+        head_dim=8, num_local_experts=4, num_experts_per_tok=3, sliding_window=128,
+        layer_types=["full_attention", "full_attention"], attention_bias=False, vocab_size=87,
+        tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # a text beyond the original positions, a mixer that mixes, biases everywhere
+    "phimoe_a": dict(family="phimoe", disk=BF16, config=PhimoeConfig, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        num_local_experts=5, num_experts_per_tok=2, router_jitter_noise=0.3, attention_bias=True, lm_head_bias=True,
+        vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "longrope", original_max_position_embeddings=12, short_mscale=1.1,
+                             long_mscale=1.25, short_factor=[1.0, 1.0, 1.05, 1.1],
+                             long_factor=[1.0, 1.5, 3.0, 8.0]))),
+    # within the original positions, the mixer's own eps, no biases but the norms', window, fused experts, tied
+    "phimoe_b": dict(family="phimoe", disk=F16, fused=True, config=PhimoeConfig, args=dict(
+        hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+        num_local_experts=6, num_experts_per_tok=2, sliding_window=9, vocab_size=87, tie_word_embeddings=True,
+        max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "longrope", original_max_position_embeddings=96, short_mscale=1.1,
+                             long_mscale=1.25, short_factor=[1.0, 1.0, 1.05, 1.1],
+                             long_factor=[1.0, 1.5, 3.0, 8.0]))),
+    # chunks and full attention, dense and MoE layers in turn, temperature, L2 norms, llama3 scaling
+    "llama4_text_a": dict(family="llama4_text", disk=BF16, fused=True, config=Llama4TextConfig, args=dict(
+        hidden_size=48, intermediate_size=20, intermediate_size_mlp=36, num_hidden_layers=4, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=8, num_local_experts=5, num_experts_per_tok=1, interleave_moe_layer_step=2,
+        no_rope_layer_interval=3, attention_chunk_size=7, floor_scale=5, attn_scale=0.3, use_qk_norm=True,
+        vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=rope(
+            10000.0, "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+            original_max_position_embeddings=32))),
+    # two experts a token in each layer, no L2 norms, no temperature, biases of attention, tied
+    "llama4_text_b": dict(family="llama4_text", disk=F16, fused=True, config=Llama4TextConfig, args=dict(
+        hidden_size=40, intermediate_size=28, intermediate_size_mlp=36, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=1, head_dim=8, num_local_experts=6, num_experts_per_tok=2, no_rope_layers=[1, 0],
+        attention_chunk_size=10, attn_temperature_tuning=False, use_qk_norm=False, attention_bias=True,
+        vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # a state that crosses two edges, half of each head rotated, tied
+    "zaya_a": dict(family="zaya", disk=BF16, fused=True, config=ZayaConfig, args=dict(
+        hidden_size=48, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, num_experts=5, router_hidden_size=14, vocab_size=90, tie_word_embeddings=True,
+        max_position_embeddings=96,
+        rope_parameters={"hybrid": rope(5e6, partial_rotary_factor=0.5)})),
+    # all layers slide, one head of keys, three taps and two, biases of attention and head, a head of its own
+    "zaya_b": dict(family="zaya", disk=F16, fused=True, config=ZayaConfig, args=dict(
+        hidden_size=40, moe_intermediate_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1,
+        head_dim=8, num_experts=4, router_hidden_size=10, sliding_window=9, layer_types=["hybrid_sliding"] * 4,
+        cca_time0=3, attention_bias=True, lm_head_bias=True, vocab_size=87, tie_word_embeddings=False,
+        max_position_embeddings=96,
+        rope_parameters={"hybrid_sliding": rope(partial_rotary_factor=0.5)})),
+    # three layers of a narrow band, YaRN without truncation, the release's biases everywhere
+    "openai_privacy_filter_a": dict(family="openai_privacy_filter", disk=BF16, fused=True,
+                                    config=OpenAIPrivacyFilterConfig, args=dict(
+        hidden_size=48, intermediate_size=20, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, num_local_experts=5, num_experts_per_tok=2, sliding_window=3, vocab_size=90,
+        max_position_embeddings=96, **bioes("private_person", "secret"),
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
+                             original_max_position_embeddings=12))),
+    # as many experts' channels as hidden ones, three experts a token, no bias of attention
+    "openai_privacy_filter_b": dict(family="openai_privacy_filter", disk=F16, fused=True,
+                                    config=OpenAIPrivacyFilterConfig, args=dict(
+        hidden_size=40, intermediate_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=5,
+        head_dim=8, num_local_experts=6, num_experts_per_tok=3, sliding_window=5, attention_bias=False,
+        vocab_size=87, max_position_embeddings=96, **bioes("private_date"), rope_parameters=rope())),
+}

@@ -1,0 +1,99 @@
+"""Random checkpoints in the layout of Hugging Face: config.json and *.safetensors of a case."""
+
+import hashlib
+import math
+import re
+
+import torch
+from safetensors import safe_open
+from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
+
+from golden.cases import F32, TAGGERS
+
+
+def auto_class(family):
+    return AutoModelForTokenClassification if family in TAGGERS else AutoModelForCausalLM
+
+
+def biases_choice(name):
+    return name.endswith(("e_score_correction_bias", "balancing_biases"))
+
+
+def kept_wide(name, family):
+    """Tensors that stay F32 in the files, as in the releases."""
+    return biases_choice(name) or family in TAGGERS and name.endswith("sinks")
+
+
+def spread(name, noise, config):
+    """Normal noise, scaled and moved so that routers decide and outputs move."""
+    if name.endswith(("e_score_correction_bias", "sinks")):
+        return 0.2 * noise
+    if name.endswith("bias"):
+        return 0.3 * noise
+    if "norm" in name or name.endswith(("states_scale", "residual_scale")):
+        return 1 + 0.2 * noise
+    if "embed_tokens" in name:
+        return (0.4 if config.tie_word_embeddings else 1.0) * noise
+    if re.search(r"(mlp\.gate|gate\.wg|router)\.weight$", name):
+        return noise * 1.6 / math.sqrt(noise.shape[-1])
+    if name.endswith("router_mlp.out_proj.weight"):
+        # what it reads is positive in the mean: without their own mean rows do not choose by that
+        return (noise - noise.mean(-1, keepdim=True)) * 4.0 / math.sqrt(noise.shape[-1])
+    if "conv_qk" in name:
+        return noise * 1.3 / math.sqrt(noise[0].numel())
+    if hasattr(config, "swiglu_limit") and name.endswith("gate_up_proj"):
+        return noise * 5.0 / math.sqrt(noise.shape[-2])  # some beyond the limit; [E, in, out]
+    if config.model_type == "llama4_text" and ".experts." in name:
+        return noise * 1.3 / math.sqrt(noise.shape[-2])  # [E, in, out]
+    return noise * 1.3 / math.sqrt(noise.shape[-1])  # a linear map, or all experts' maps: the last axis is the input
+
+
+@torch.no_grad()
+def randomise(model, seed):
+    g = torch.Generator().manual_seed(seed)
+    for name, p in sorted(model.named_parameters()):
+        p.copy_(spread(name, torch.randn(p.shape, generator=g), model.config))
+    for name, b in sorted(model.named_buffers()):
+        if biases_choice(name):
+            b.copy_(0.2 * torch.randn(b.shape, generator=g))
+
+
+def save_options(model, spec):
+    options = {}
+    if spec.get("fused"):
+        options["save_original_format"] = False
+    if spec.get("shards"):
+        size = sum(p.numel() * p.element_size() for p in model.parameters())
+        options["max_shard_size"] = int(size * 1.1 / spec["shards"])
+    return options
+
+
+def check_files(case, spec, folder):
+    """transformers wrote the files that the case asks for."""
+    family = spec["family"]
+    files = sorted(folder.glob("*.safetensors"))
+    assert len(files) == spec.get("shards", 1), files
+    names = []
+    for file in files:
+        with safe_open(file, "pt") as tensors:
+            for name in tensors.keys():
+                names.append(name)
+                wanted = F32 if kept_wide(name, family) else spec["disk"]
+                assert tensors.get_tensor(name).dtype == wanted, name
+    fused = any(name.endswith("experts.gate_up_proj") for name in names)
+    assert fused == bool(spec.get("fused")), (case, "expert layout on disk")
+    head = "score.weight" if family in TAGGERS else "lm_head.weight"
+    assert (head in names) != spec["args"].get("tie_word_embeddings", False), (case, "head on disk")
+
+
+def write_checkpoint(case, spec, folder):
+    """`spec`: the case's entry in CASES. The weights are seeded by the name of the case."""
+    family = spec["family"]
+    args = dict(bos_token_id=None, eos_token_id=None, pad_token_id=None, **spec["args"])
+    model = auto_class(family).from_config(spec["config"](**args))
+    randomise(model, int.from_bytes(hashlib.sha256(case.encode()).digest()[:4], "big"))
+    for name, t in [*model.named_parameters(), *model.named_buffers()]:
+        t.data = t.data.to(F32 if kept_wide(name, family) else spec["disk"])
+    model.save_pretrained(folder, **save_options(model, spec))
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    check_files(case, spec, folder)

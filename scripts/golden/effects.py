@@ -1,0 +1,30 @@
+"""That what a configuration switches on has an effect on the text that its case runs."""
+
+import torch
+
+from golden.reference import label_step
+
+
+def check_clip(config, run):
+    """Values are clipped to clip_qkv."""
+    limit = getattr(config, "clip_qkv", None)
+    if limit:
+        reach = max(rows.abs().max().item() for name, rows in run.caches.items() if name.endswith("v_cache"))
+        assert reach == limit, "clip_qkv has no effect"
+
+
+def check_null_slot(config, run):
+    """zaya chooses its null slot, and not most of the time."""
+    if config.model_type == "zaya":
+        chosen = torch.cat([t for step in run.steps for name, t in step.items() if name.endswith("experts")])
+        assert 0 < (chosen == config.num_experts).sum() < len(chosen) / 2, "null slot"
+
+
+def check_band(model, step):
+    """Tokens beyond the bands of all layers do not change a label, the last one within does."""
+    tokens = step["tokens"].tolist()
+    reach = model.config.sliding_window * model.config.num_hidden_layers
+    assert reach + 1 < len(tokens), "the text is within the band"
+    within, less = (label_step(model, tokens[:count])["logits"][0] for count in (reach + 1, reach))
+    assert torch.allclose(within, step["logits"][0], atol=1e-5), "the band is wider than it says"
+    assert not torch.allclose(less, step["logits"][0], atol=1e-5), "the band is narrower than it says"

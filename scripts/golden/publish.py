@@ -1,0 +1,43 @@
+"""How models and goldens get into their folders: all files of one run, or none."""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def versions(*modules):
+    """What a result was made with: the modules' versions and Python's."""
+    return {**{module.__name__: module.__version__ for module in modules}, "python": platform.python_version()}
+
+
+def write_json(path, content):
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def staged(folder, cleared=()):
+    """Gives an empty folder to write into. At the end its files go into `folder`, one by one; files there with
+    a suffix among `cleared` that were not written anew are removed. After an exception nothing has changed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as name:
+        staging = Path(name)
+        yield staging
+        folder.mkdir(exist_ok=True)
+        fresh = sorted(staging.iterdir())
+        for path in fresh:
+            os.chmod(path, 0o644)
+            os.replace(path, folder / path.name)
+        written = {path.name for path in fresh}
+        for path in folder.iterdir():
+            if path.suffix in cleared and path.name not in written:
+                path.unlink()

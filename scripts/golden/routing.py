@@ -1,0 +1,106 @@
+"""How the reference's routers choose and weigh experts, said a second time and compared with what they did."""
+
+import math
+
+import torch
+
+# What the routers of a family must agree with: the score of each expert, whether the weights of
+# the chosen ones are divided by their sum (None: the config says it), what multiplies them.
+# "selected" is a softmax over the chosen logits alone, "sigmoid" of those chosen by the logits has
+# no other order, "mixer" is Phi's sparsemixer.
+ROUTING = {
+    "mixtral": dict(score="softmax", renorm=True),
+    "qwen2_moe": dict(score="softmax", renorm=None),
+    "qwen3_moe": dict(score="softmax", renorm=None),
+    "olmoe": dict(score="softmax", renorm=None),
+    "granitemoe": dict(score="selected"),
+    "granitemoeshared": dict(score="selected"),
+    "glm4_moe": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
+    "minimax_m2": dict(score="sigmoid", renorm=True),
+    "ernie4_5_moe": dict(score="softmax", renorm=True),
+    "deepseek_v2": dict(score="softmax", renorm=False, scale="routed_scaling_factor", group_score="max"),
+    "deepseek_v3": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
+    "hunyuan_v1_moe": dict(score="softmax", renorm=True),
+    "gpt_oss": dict(score="selected"),
+    "phimoe": dict(score="mixer"),
+    "llama4_text": dict(score="sigmoid", renorm=False),
+    "openai_privacy_filter": dict(score="selected"),
+    "zaya": dict(score="softmax", renorm=False),
+}
+NOT_CHOSEN = -1e4  # the choice score of an expert whose group is not kept
+
+
+def routing_of(config):
+    return ROUTING[config.model_type]
+
+
+def router_scores(config, logits):
+    """Over all experts."""
+    return logits.sigmoid() if routing_of(config)["score"] == "sigmoid" else logits.softmax(-1)
+
+
+def has_groups(config):
+    return (getattr(config, "n_group", 1) or 1) > 1
+
+
+def choice_scores(config, scores, bias):
+    """The biased scores; far down in the groups that are not among the kept ones."""
+    choice = scores if bias is None else scores + bias
+    groups, kept = getattr(config, "n_group", 1), getattr(config, "topk_group", 1)
+    by_group = choice.unflatten(-1, (groups, -1))
+    best_of = 1 if routing_of(config).get("group_score") == "max" else min(2, by_group.shape[-1])
+    best = by_group.topk(best_of, dim=-1).values.sum(-1)
+    open_groups = torch.zeros_like(best).scatter(-1, best.topk(kept, dim=-1).indices, 1)
+    return by_group.masked_fill(open_groups[..., None] == 0, NOT_CHOSEN).flatten(-2)
+
+
+def choice_of(step, layer_prefix):
+    """What the experts of a layer are chosen by: biased scores, or else the logits."""
+    return step.get(layer_prefix + "choice_scores", step[layer_prefix + "router_logits"])
+
+
+def mixer_reach(logits, experts, eps):
+    """For each pick [T,k,E]: how far each logit lies inside what counts as near it, in units of the
+    larger magnitude; experts picked before it are infinitely far outside."""
+    reach = []
+    left = logits.clone()
+    for i in range(experts.shape[-1]):
+        top = left.gather(-1, experts[:, i:i + 1])
+        behind = (top - logits) / torch.maximum(logits.abs(), top)
+        reach.append((2 * eps - behind).masked_fill(left == -math.inf, -math.inf))
+        left = left.scatter(-1, experts[:, i:i + 1], -math.inf)
+    return torch.stack(reach, dim=1)
+
+
+def mixer_weights(logits, experts, eps):
+    near = mixer_reach(logits, experts, eps) >= 0
+    shares = logits[:, None].expand_as(near).masked_fill(~near, -math.inf).softmax(-1)
+    return shares.gather(-1, experts[..., None])[..., 0]
+
+
+def score_weights(config, scores, experts):
+    """The chosen experts' scores, divided by their sum and multiplied as the family does it."""
+    routing = routing_of(config)
+    weights = scores.gather(-1, experts)
+    if config.norm_topk_prob if routing["renorm"] is None else routing["renorm"]:
+        weights = weights / weights.sum(-1, keepdim=True)
+    weights = weights * getattr(config, routing.get("scale", ""), 1.0)
+    if config.model_type == "zaya":
+        weights = weights.masked_fill(experts == config.num_experts, 0)
+    return weights
+
+
+def check_routing(config, step, layer_prefix):
+    """The reference's choice and weights are what ROUTING says."""
+    logits, experts = step[layer_prefix + "router_logits"], step[layer_prefix + "experts"]
+    assert experts.shape[-1] == config.num_experts_per_tok
+    wanted = choice_of(step, layer_prefix).topk(experts.shape[-1], dim=-1).indices
+    assert torch.equal(wanted.sort(-1).values, experts.sort(-1).values), "chosen experts"
+    score = routing_of(config)["score"]
+    if score == "mixer":
+        weights = mixer_weights(logits, experts, config.router_jitter_noise)
+    elif score == "selected":
+        weights = logits.gather(-1, experts).softmax(-1)
+    else:
+        weights = score_weights(config, step[layer_prefix + "router_scores"], experts)
+    assert torch.allclose(weights, step[layer_prefix + "weights"], atol=1e-6), "router weights"

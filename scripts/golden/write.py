@@ -1,0 +1,91 @@
+"""golden.json and golden.safetensors of a case."""
+
+import json
+import os
+import re
+
+import numpy as np
+import torch
+import transformers
+import xxhash
+from safetensors.numpy import save_file
+
+from golden.gaps import order_gap, router_gap
+from golden.publish import REPO, sha256, versions
+
+FORMAT = "moec-golden/1"
+
+
+def step_names(steps):
+    return ["prefill", *[f"decode{i}" for i in range(len(steps) - 1)]]
+
+
+def arrays_of(run):
+    """Name → array in F32 or I32."""
+    tensors = {f"{name}.{what}": t for name, step in zip(step_names(run.steps), run.steps) for what, t in step.items()}
+    tensors.update(run.caches)
+    arrays = {}
+    for name, t in tensors.items():
+        arrays[name] = np.ascontiguousarray(t.numpy().astype(np.float32 if t.is_floating_point() else np.int32))
+        assert np.isfinite(arrays[name]).all(), name
+    return arrays
+
+
+def list_steps(steps):
+    listed, at = [], 0
+    for name, step in zip(step_names(steps), steps):
+        listed.append({"name": name, "position": at, "tokens": len(step["tokens"])})
+        at += len(step["tokens"])
+    return listed
+
+
+def digests(checkpoint, folder):
+    config = checkpoint / "config.json"
+    return {
+        "weights_sha256": {path.name: sha256(path) for path in sorted(checkpoint.glob("*.safetensors"))
+                           if path.name != "golden.safetensors"},
+        "config_sha256": sha256(config),
+        # as the manifest of an export names its source
+        "config_digest": xxhash.xxh3_128_hexdigest(config.read_bytes()),
+        "golden_sha256": sha256(folder / "golden.safetensors"),
+    }
+
+
+def describe(case, folder, checkpoint, model, run):
+    """What golden.json says."""
+    k = model.config.num_experts_per_tok
+    info = {
+        "format": FORMAT,
+        "case": case,
+        "family": model.config.model_type,
+        "checkpoint": "." if checkpoint == folder else os.path.relpath(checkpoint, REPO / "tests" / "golden" / case),
+        **digests(checkpoint, folder),
+        "made_with": {**versions(torch, transformers), "script": "scripts/make_golden.py"},
+        "steps": list_steps(run.steps),
+        "moe_layers": model.moec_capture.moe_layers,
+        "min_router_gap": round(router_gap(run.steps, k), 6),
+        "min_router_order_gap": round(order_gap(run.steps, k), 6) if k > 1 else None,
+    }
+    if run.greedy:
+        info["decode_vs_full_max_abs"] = float(f"{run.worst:.3g}")
+        info["greedy"] = {"prompt": run.greedy.prompt, "tokens": run.greedy.tokens, "min_gap": round(run.greedy.gap, 6)}
+    return info
+
+
+def with_short_lists(text):
+    """JSON with each list of numbers on one line."""
+    return re.sub(r"\[[\d,\s]*\]",
+                  lambda found: re.sub(r"\s+", " ", found.group()).replace("[ ", "[").replace(" ]", "]"), text)
+
+
+def write_golden(case, folder, checkpoint, model, run):
+    """`checkpoint` may be `folder` itself. Prints a line about the case."""
+    save_file(arrays_of(run), folder / "golden.safetensors", metadata={"format": FORMAT})
+    info = describe(case, folder, checkpoint, model, run)
+    (folder / "golden.json").write_text(with_short_lists(json.dumps(info, indent=1)) + "\n")
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    line = (f"{case}: {size / 1024:.0f} KiB, router gap {info['min_router_gap']}, "
+            f"order gap {info['min_router_order_gap']}")
+    if run.greedy:
+        line += f", greedy gap {info['greedy']['min_gap']}, decode vs full {run.worst:.2g}"
+    print(line, flush=True)
