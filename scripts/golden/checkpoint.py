@@ -21,7 +21,7 @@ def biases_choice(name):
 
 def kept_wide(name, family):
     """Tensors that stay F32 in the files, as in the releases."""
-    return biases_choice(name) or family in TAGGERS and name.endswith("sinks")
+    return biases_choice(name) or name.endswith("gate.wg.weight") or family in TAGGERS and name.endswith("sinks")
 
 
 def spread(name, noise, config):
