@@ -2,6 +2,7 @@
 // journal where an earlier run finished it, else made and entered there.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "backends/weights/weight_reader.h"
@@ -35,6 +36,14 @@ struct ExportedShard {
   std::vector<PassReport> passes;
   Diagnostics notes;
   uint64_t bytes_read = 0;
+};
+
+// What all parts leave behind.
+struct ExportedParts {
+  manifest::TableFile embedding;
+  std::optional<manifest::RopeTable> rope;
+  std::vector<ExportedShard> shards;  // in plan order
+  uint64_t table_bytes_read = 0;      // of the checkpoint's payload, for the tables
 };
 
 // All shards, in plan order, by options.jobs threads. Errors: those of the first failing shard in

@@ -1,0 +1,29 @@
+// What an export is before its first byte is written.
+#pragma once
+
+#include <vector>
+
+#include "backends/weights/weight_reader.h"
+#include "frontends/cli/export_model.h"
+#include "frontends/cli/journal_text.h"
+#include "frontends/cli/out_folder.h"
+
+namespace moec {
+
+struct PlannedExport {
+  Plan plan;
+  std::vector<ShardCut> cuts;
+  WeightReader reader;
+  OutNames names;
+  Manifest manifest;           // without what is known when files are written
+  uint64_t payload_bytes = 0;  // in the shards
+  ExportFacts facts;
+  Diagnostics notes;
+};
+
+// Everything that can be found wrong before the first byte is written is found here; of the payload
+// only the weights are read that check_finite_weights() looks at. Errors: export.out_is_source,
+// those of the plan, of its checks and of the checkpoint's files.
+Result<PlannedExport> plan_export(const ExportOptions& options, const ReaderOptions& reading);
+
+}  // namespace moec

@@ -1,0 +1,119 @@
+#include "frontends/cli/target_export.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "backends/files/output_file.h"
+#include "backends/manifest/manifest_file.h"
+#include "frontends/cli/ane_book.h"
+#include "frontends/cli/carried_files.h"
+#include "frontends/cli/open_source.h"
+#include "frontends/cli/plan_output.h"
+
+namespace moec {
+namespace {
+
+constexpr const char* kReportFile = "report.json";
+
+nlohmann::ordered_json shard_json(const ExportedShard& done) {
+  auto passes = nlohmann::ordered_json::array();
+  for (const PassReport& pass : done.passes)
+    passes.push_back({{"pass", pass.pass},
+                      {"changed", pass.changed},
+                      {"ops_before", pass.ops_before},
+                      {"ops_after", pass.ops_after}});
+  auto notes = nlohmann::ordered_json::array();
+  for (const Diagnostic& note : done.notes) notes.push_back(render(note));
+  return {{"shard", done.shard.name}, {"passes", passes}, {"notes", notes}};
+}
+
+uint64_t file_bytes(const manifest::Shard& shard) {
+  int64_t bytes = 0;
+  for (const manifest::FileRef& data : shard.data) bytes += data.bytes;
+  for (const manifest::Width& width : shard.widths) bytes += width.file.bytes;
+  return static_cast<uint64_t>(bytes);
+}
+
+}  // namespace
+
+Status TargetExport::take_folder() {
+  MOEC_TRY(create_folder(options_.out));
+  MOEC_ASSIGN(FolderLock lock, FolderLock::take(options_.out));
+  lock_.emplace(std::move(lock));
+  if (options_.force || has_journal(options_.out)) return {};
+  MOEC_ASSIGN(const bool occupied, holds_files(options_.out));
+  if (!occupied) return {};
+  return fail("export.out_not_empty", "the output folder is not empty",
+              "choose another --out, or give --force to replace an earlier export in it",
+              {.file = options_.out});
+}
+
+Status TargetExport::begin() {
+  const bool resume = !options_.force && has_journal(options_.out);
+  MOEC_ASSIGN(Journal journal,
+              (resume ? Journal::resume : Journal::begin)(options_.out, planned_.facts));
+  journal_ = std::make_unique<Journal>(std::move(journal));
+  MOEC_TRY(remove_exports(options_.out, planned_.names, journal_->files()));
+  MOEC_ASSIGN(planned_.manifest.carried,
+              carry_files(source_folder(options_.source), options_.out, options_.sha256));
+  return {};
+}
+
+ExportJob TargetExport::job(Progress& progress) const {
+  return {options_, planned_.plan, planned_.names, planned_.reader, *journal_, progress};
+}
+
+void TargetExport::note_finished(Diagnostics& failure) const {
+  const Plan& plan = planned_.plan;
+  const size_t tables = plan.model.attention.rope.style == RopeStyle::none ? 1 : 2;
+  failure.push_back({Severity::note,
+                     "export.unfinished",
+                     fmt::format("{} of {} tables and shards are finished and stay",
+                                 journal_->whole(), tables + plan.shards.size()),
+                     "the same command goes on from there",
+                     {.file = options_.out}});
+}
+
+// report.json: how far the model was cut and why, what the passes did to each shard and what they
+// had to say. No times: the same input gives the same bytes.
+Status TargetExport::write_report(const std::vector<ExportedShard>& shards) const {
+  auto report = nlohmann::ordered_json::array();
+  for (const ExportedShard& done : shards) report.push_back(shard_json(done));
+  const nlohmann::ordered_json whole = {{"cuts", cuts_json(planned_.cuts)}, {"shards", report}};
+  return write_file(options_.out + "/" + kReportFile, whole.dump(1) + "\n");
+}
+
+void TargetExport::summarize(ExportedParts parts) {
+  summary_.manifest = std::move(planned_.manifest);
+  summary_.notes = std::move(planned_.notes);
+  summary_.parts_kept = journal_->kept();
+  summary_.bytes_read = parts.table_bytes_read;
+  summary_.file_bytes = static_cast<uint64_t>(parts.embedding.file.bytes);
+  summary_.manifest.embedding = std::move(parts.embedding);
+  summary_.manifest.rope = std::move(parts.rope);
+  for (ExportedShard& shard : parts.shards) {
+    summary_.bytes_read += shard.bytes_read;
+    summary_.notes.insert(summary_.notes.end(), shard.notes.begin(), shard.notes.end());
+    summary_.weight_bytes += static_cast<uint64_t>(shard.shard.weight_bytes);
+    summary_.file_bytes += file_bytes(shard.shard);
+    summary_.manifest.shards.push_back(std::move(shard.shard));
+  }
+}
+
+Status TargetExport::finish(ExportedParts parts) {
+  MOEC_TRY(write_report(parts.shards));
+  summarize(std::move(parts));
+  const Manifest& manifest = summary_.manifest;
+  if (options_.ane_book)
+    MOEC_TRY(write_runtime_meta(manifest, config_path(options_.source), options_.out,
+                                planned_.names, planned_.plan));
+  MOEC_TRY(journal_->check_present());
+  MOEC_TRY(write_manifest(manifest, options_.out));
+  sync_folder(options_.out);
+  return {};
+}
+
+Status TargetExport::remove_journal() { return journal_->remove(); }
+
+}  // namespace moec
