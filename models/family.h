@@ -70,6 +70,10 @@ void for_each_axis(Axes& axes, Visit&& visit) {
   visit("gate_up_order", axes.gate_up_order);
 }
 
+// In a pattern of ignored tensors: the number of a layer behind the last, of which the concept
+// `mtp_layers` tells how many there are.
+inline constexpr std::string_view kMtpLayer = "{mtp}";
+
 struct Family {
   std::string model_type;
   std::vector<std::string> also;  // further model_types of the same structure

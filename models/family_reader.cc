@@ -79,6 +79,12 @@ void read_tensors(FieldReader& reader, const JsonValue& root, Family& family) {
 
 // ---- what is shared ----------------------------------------------------------------------------
 
+bool mtp_pattern_fits(std::string pattern) {
+  if (const size_t at = pattern.find(kMtpLayer); at != std::string::npos)
+    pattern.erase(at, kMtpLayer.size());
+  return pattern.find_first_of("{}") == std::string::npos;
+}
+
 void read_shared_fields(FieldReader& reader, const JsonValue& root, Family& family) {
   if (const auto* must = reader.members(root, "must", false))
     for (const JsonMember& member : *must) {
@@ -91,8 +97,15 @@ void read_shared_fields(FieldReader& reader, const JsonValue& root, Family& fami
     for (const JsonMember& member : *harmless)
       family.harmless[member.key] = reader.text_of(member.key, member.value);
   if (const auto* ignored = reader.members(root, "ignored_tensors", false))
-    for (const JsonMember& member : *ignored)
+    for (const JsonMember& member : *ignored) {
+      if (!mtp_pattern_fits(member.key))
+        reader.error("family.template",
+                     fmt::format("a pattern of ignored tensors can have {{mtp}} once, and no other "
+                                 "placeholder: \"{}\"",
+                                 printable(member.key)),
+                     member.value);
       family.ignored_tensors[member.key] = reader.text_of(member.key, member.value);
+    }
 }
 
 void check_format(FieldReader& reader, const JsonValue& root, std::string_view wanted) {

@@ -10,6 +10,7 @@ constexpr int64_t kLongest = int64_t{1} << 24;
 
 constexpr Concept kConcepts[] = {
     {"layers", ConceptType::integer, Presence::needed, 1, 4096},
+    {"mtp_layers", ConceptType::integer, Presence::defaulted, 0, 4096},
     {"hidden", ConceptType::integer, Presence::needed, 1, kWidest},
     {"vocab", ConceptType::integer, Presence::needed, 1, kLongest},
     {"max_positions", ConceptType::integer, Presence::needed, 1, int64_t{1} << 30},

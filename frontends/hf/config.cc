@@ -249,7 +249,19 @@ void read_sights(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   }
 }
 
-TensorNames first_names(const Family& family) {
+// A pattern of the descriptor; one for each layer that guesses further tokens, where it names
+// these.
+std::vector<std::string> spell_out(const std::string& pattern, int64_t layers, int64_t mtp_layers) {
+  const size_t at = pattern.find(kMtpLayer);
+  if (at == std::string::npos) return {pattern};
+  std::vector<std::string> patterns;
+  for (int64_t layer = layers; layer < layers + mtp_layers; ++layer)
+    patterns.push_back(std::string(pattern).replace(at, kMtpLayer.size(), std::to_string(layer)));
+  return patterns;
+}
+
+TensorNames first_names(ConfigReader& reader, int64_t layers) {
+  const Family& family = reader.family();
   TensorNames names;
   for (const auto& [role, templates] : family.tensors) names.by_role[role] = templates.front();
   // Which way the experts are stored is seen in the files; until then: one by one.
@@ -257,7 +269,10 @@ TensorNames first_names(const Family& family) {
     names.by_role.erase("experts_gate_up");
     names.by_role.erase("experts_down");
   }
-  for (const auto& [pattern, why] : family.ignored_tensors) names.ignored.push_back(pattern);
+  const int64_t mtp_layers = reader.integer("mtp_layers");
+  for (const auto& [pattern, why] : family.ignored_tensors)
+    for (std::string& ignored : spell_out(pattern, layers, mtp_layers))
+      names.ignored.push_back(std::move(ignored));
   return names;
 }
 
@@ -294,7 +309,7 @@ ModelConfig read_model(ConfigReader& reader) {
   read_sights(reader, model.layers);
   look_both_ways(reader, model.max_positions, model.layers);
   model.stored = read_storage(reader);
-  model.names = first_names(reader.family());
+  model.names = first_names(reader, static_cast<int64_t>(model.layers.size()));
   // The sizes of each matrix, which the config tells as well.
   if (model.stored.coding == WeightCoding::int4_groups)
     model.names.ignored.emplace_back("*.weight_shape");

@@ -143,6 +143,10 @@ TEST(Family, ExpressionsAreChecked) {
 TEST(Family, TemplatesMustNameLayerAndExpert) {
   expect_refused("embed.weight", "embed.{i}", "family.template", "no {i} and no {e}");
   expect_refused("m.{i}.{e}.up", "m.{i}.up", "family.template", "{i} and {e}");
+  for (const std::string pattern : {"m.{i}.mask", "m.{mtp}.{mtp}.mask"})
+    expect_refused("\"tensors\"",
+                   "\"ignored_tensors\": {\"" + pattern + "\": \"why\"}, \"tensors\"",
+                   "family.template", "can have {mtp} once");
 }
 
 }  // namespace
