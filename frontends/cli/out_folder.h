@@ -25,8 +25,9 @@ Status create_folder(const std::string& folder);
 Result<bool> holds_files(const std::string& folder);
 
 // Removes what exports wrote there and did not finish or what is to be replaced, the manifest
-// first: all files under their names that are not in `kept` (paths relative to the folder). Files
-// that moec did not write stay. Error export.no_permission.
+// first: files and packages under the names that exports give, and what the manifest there says was
+// carried along, but not what is in `kept` (paths relative to the folder). All other files stay, in
+// folders of shards too. Error export.no_permission.
 Status remove_exports(const std::string& folder, const OutNames& names,
                       const std::set<std::string>& kept);
 

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <set>
 
 #include "tests/cli/checkpoint_copy.h"
+#include "tests/cli/golden_case.h"
 
 namespace moec {
 namespace {
@@ -166,7 +168,9 @@ TEST(BadInput, IndexThatNamesAnAbsentFile) {
 
 TEST(BadInput, OutFolderNotEmptyKeepsItsFiles) {
   const std::string out = fresh_folder("out");
-  std::ofstream(out + "/mine.txt") << "keep";
+  fs::create_directory(out + "/moe");
+  const std::vector<std::string> mine = {"mine.txt", "vocab.txt", "moe/L.txt", "moe/data.onnx"};
+  for (const std::string& name : mine) std::ofstream(out + "/" + name) << "keep";
   const Outcome refused =
       run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"});
   EXPECT_EQ(refused.exit_code, kExitBadInput);
@@ -174,7 +178,23 @@ TEST(BadInput, OutFolderNotEmptyKeepsItsFiles) {
   const Outcome forced =
       run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet", "--force"});
   EXPECT_EQ(forced.exit_code, kExitFine) << forced.err;
-  EXPECT_TRUE(fs::exists(out + "/mine.txt"));
+  for (const std::string& name : mine) EXPECT_TRUE(fs::exists(out + "/" + name)) << name;
+}
+
+TEST(BadInput, ForcedExportLeavesNothingOfTheEarlierOne) {
+  const std::string out = fresh_folder("out"), alone = fresh_folder("alone");
+  const std::string source = checkpoint_of("mixtral_a");
+  expect_fine(run_command(
+      {"export", source, "--out", out, "--quiet", "--tokens", "1,8", "--layers-per-shard", "1"}));
+  expect_fine(run_command({"export", source, "--out", out, "--quiet", "--force"}));
+  expect_fine(run_command({"export", source, "--out", alone, "--quiet"}));
+  const auto names = [](const std::string& folder) {
+    std::set<std::string> found;
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      found.insert(fs::relative(entry.path(), folder).string());
+    return found;
+  };
+  EXPECT_EQ(names(out), names(alone));
 }
 
 TEST(BadInput, OutFolderIsTheCheckpoint) {
