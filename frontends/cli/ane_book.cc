@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/files/output_file.h"
+#include "frontends/cli/json_output.h"
 #include "frontends/cli/open_source.h"
 
 namespace moec {
@@ -139,7 +140,7 @@ Status write_runtime_meta(const Manifest& manifest, const std::string& config,
     meta["rangedim_t_max"] = manifest.build.tokens.back();
     meta["moe_rangedim"] = true;
   }
-  return write_file(folder + "/" + names.runtime_meta, meta.dump(2) + "\n");
+  return write_file(folder + "/" + names.runtime_meta, json_text(meta) + "\n");
 }
 
 }  // namespace moec

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/json_output.h"
 
 namespace moec {
 
@@ -38,7 +39,7 @@ nlohmann::ordered_json to_json(const Diagnostics& diagnostics) {
 int report_failure(const Diagnostics& diagnostics, bool json) {
   if (json) {
     nlohmann::ordered_json report = {{"ok", false}, {"diagnostics", to_json(diagnostics)}};
-    fmt::print("{}\n", report.dump(2));
+    fmt::print("{}\n", json_text(report));
   } else {
     fmt::print(stderr, "{}\n", render(diagnostics));
   }

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/cli/json_output.h"
+
 namespace moec {
 namespace {
 
@@ -38,7 +40,7 @@ std::string expected_placement(const CheckReport& report) {
                              {"target", report.target.name},
                              {"unit", report.target.unit},
                              {"graphs", std::move(graphs)}};
-  return json.dump(1) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 }  // namespace moec

@@ -14,6 +14,7 @@
 #include "frontends/cli/device_flags.h"
 #include "frontends/cli/export_model.h"
 #include "frontends/cli/find_target.h"
+#include "frontends/cli/json_output.h"
 #include "frontends/cli/pass_flags.h"
 #include "frontends/cli/progress.h"
 #include "frontends/cli/shard_flags.h"
@@ -117,7 +118,7 @@ void print_summary(const ExportFlags& flags, const ExportSummary& summary, doubl
                                      {"seconds", seconds},
                                      {"exact_routing", manifest.build.exact},
                                      {"diagnostics", to_json(summary.notes)}};
-    fmt::print("{}\n", report.dump(2));
+    fmt::print("{}\n", json_text(report));
     return;
   }
   print_notes(summary.notes);

@@ -8,6 +8,7 @@
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/family_report.h"
+#include "frontends/cli/json_output.h"
 #include "frontends/hf/checkpoint.h"
 
 namespace moec {
@@ -38,7 +39,7 @@ int run_family_check(const FamilyFlags& flags) {
   const Result<FamilyReport> report = check_family(*family, flags);
   if (!report) return report_failure(report.error(), flags.json);
   if (flags.json)
-    fmt::print("{}\n", family_report_json(*report).dump(2));
+    fmt::print("{}\n", json_text(family_report_json(*report)));
   else
     print_family_report(*report);
   return report->ok() ? kExitFine : kExitFellShort;

@@ -13,6 +13,7 @@
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/describe_export.h"
+#include "frontends/cli/json_output.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/progress.h"
 #include "frontends/coreml/read_coreml.h"
@@ -134,7 +135,7 @@ int inspect_checkpoint(const InspectFlags& flags) {
   auto checkpoint = open_source(flags.source, family_file);
   if (!checkpoint) return report_failure(checkpoint.error(), flags.json);
   if (flags.json)
-    fmt::print("{}\n", checkpoint_json(*checkpoint, flags).dump(2));
+    fmt::print("{}\n", json_text(checkpoint_json(*checkpoint, flags)));
   else
     print_checkpoint(*checkpoint, flags);
   return kExitFine;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/files/digest.h"
+#include "frontends/cli/json_output.h"
 #include "models/json.h"
 
 namespace moec {
@@ -25,9 +26,7 @@ std::string digest_of(std::string_view text) {
 }
 
 std::string line_of(const char* key, const ordered_json& value) {
-  // By default, dump() throws at text that is no UTF-8.
-  return seal_line(fmt::format("{{\"{}\":{}", key,
-                               value.dump(-1, ' ', false, ordered_json::error_handler_t::replace)));
+  return seal_line(fmt::format("{{\"{}\":{}", key, json_text(value, -1)));
 }
 
 // The line is whole: its end is the digest of its beginning.

@@ -10,6 +10,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/compile_shard.h"
 #include "frontends/cli/device_flags.h"
+#include "frontends/cli/json_output.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/pass_flags.h"
 #include "frontends/cli/plan_devices.h"
@@ -102,7 +103,7 @@ int list_models(bool json) {
         {{"name", model.name}, {"checkpoint", model.checkpoint}, {"parameters", model.parameters}});
     if (!json) fmt::print("{:<22} {:>15}  {}\n", model.name, model.parameters, model.checkpoint);
   }
-  if (json) fmt::print("{}\n", list.dump(2));
+  if (json) fmt::print("{}\n", json_text(list));
   return kExitFine;
 }
 
@@ -124,7 +125,7 @@ int run_plan(const PlanFlags& flags) {
     if (planned->devices) json["devices"] = devices_json(*planned->devices);
     if (planned->devices && planned->devices->replicas)
       json["replicas"] = replicas_json(*planned->devices->replicas);
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json_text(json));
   } else {
     print_notes(planned->notes);
     print_plan(output);

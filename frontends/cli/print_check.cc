@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/json_output.h"
 #include "frontends/cli/progress.h"
 
 namespace moec {
@@ -176,7 +177,7 @@ void print_check_json(const CheckReport& report, bool with_ops) {
                              {"shards", shards},
                              {"rules", rules},
                              {"diagnostics", to_json(report.findings)}};
-  fmt::print("{}\n", json.dump(2));
+  fmt::print("{}\n", json_text(json));
 }
 
 std::string describe_rule(const TargetRule& rule) {

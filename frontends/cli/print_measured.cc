@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/cli/json_output.h"
 #include "frontends/cli/measured.h"
 
 namespace moec {
@@ -44,7 +45,7 @@ void print_comparison_json(const PlacementComparison& comparison, const Measured
       {"unknown", comparison.unknown},
       {"differences", differences},
       {"rules", rules}};
-  fmt::print("{}\n", json.dump(2));
+  fmt::print("{}\n", json_text(json));
 }
 
 }  // namespace moec

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/cli/json_output.h"
+
 namespace moec {
 namespace {
 
@@ -34,7 +36,7 @@ void print_spans_json(const Prompt& prompt, const TaggedText& tagged, bool redac
                        {"windows", tagged.windows},
                        {"spans", spans}};
   if (redacted) json["redacted"] = redact(*prompt.text, tagged.spans);
-  fmt::print("{}\n", json.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(json));
 }
 
 }  // namespace moec

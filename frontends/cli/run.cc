@@ -10,6 +10,7 @@
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/json_output.h"
 #include "frontends/cli/print_spans.h"
 #include "frontends/cli/prompt.h"
 #include "frontends/cli/sampler.h"
@@ -106,7 +107,7 @@ void print_json(const Generated& generated) {
                                  {"decode_seconds", generated.decode_seconds},
                                  {"decode_tokens_per_second", decode_rate(generated)},
                                  {"skipped_steps", generated.skipped_steps}};
-  fmt::print("{}\n", json.dump(2));
+  fmt::print("{}\n", json_text(json));
 }
 
 Status write_text(const RunFlags& flags, const Prompt& prompt, Session& session) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/cli/json_output.h"
 #include "frontends/cli/print_check.h"
 
 namespace moec {
@@ -57,7 +58,7 @@ std::string to_sarif(const CheckReport& report) {
   const ordered_json driver = {{"name", "moec"}, {"version", MOEC_VERSION}, {"rules", rules}};
   ordered_json run = {{"tool", {{"driver", driver}}}, {"results", results}};
   const ordered_json log = {{"version", "2.1.0"}, {"runs", ordered_json::array({std::move(run)})}};
-  return log.dump(1) + "\n";
+  return json_text(log, 1) + "\n";
 }
 
 }  // namespace moec

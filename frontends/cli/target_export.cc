@@ -8,6 +8,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "frontends/cli/ane_book.h"
 #include "frontends/cli/carried_files.h"
+#include "frontends/cli/json_output.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/plan_output.h"
 
@@ -81,7 +82,7 @@ Status TargetExport::write_report(const std::vector<ExportedShard>& shards) cons
   auto report = nlohmann::ordered_json::array();
   for (const ExportedShard& done : shards) report.push_back(shard_json(done));
   const nlohmann::ordered_json whole = {{"cuts", cuts_json(planned_.cuts)}, {"shards", report}};
-  return write_file(options_.out + "/" + kReportFile, whole.dump(1) + "\n");
+  return write_file(options_.out + "/" + kReportFile, json_text(whole, 1) + "\n");
 }
 
 void TargetExport::summarize(ExportedParts parts) {

@@ -8,6 +8,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/json_output.h"
 #include "frontends/cli/validate_model.h"
 
 namespace moec {
@@ -96,7 +97,7 @@ void print_json(const ValidationReport& report) {
         {"same_top1", report.logits.same_top1},
         {"mean_kl", report.logits.mean_kl}}},
       {"greedy", {{"wanted", report.greedy_wanted}, {"equal", report.greedy_equal}}}};
-  fmt::print("{}\n", json.dump(2));
+  fmt::print("{}\n", json_text(json));
 }
 
 // Writes the results into the manifest, in place of earlier ones of the same precision.
