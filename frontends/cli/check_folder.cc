@@ -72,6 +72,7 @@ class Checker {
     for (size_t width = 0; width < shard.widths.size(); ++width)
       if (!check_width(shard, width, checked)) weights_.cannot_read(shard, width);
     check_coverage(checked);
+    note_overflows(shard);
     report_.coverage += checked.coverage;
     report_.shards.push_back(std::move(checked));
   }
@@ -142,6 +143,18 @@ class Checker {
            "export for another target or in another form",
            {.shard = found.shard, .op = found.op, .file = folder_ + "/" + found.file}});
     report_.rules.push_back(std::move(found));
+  }
+
+  // A sum over infinite weights is NaN or infinite, whatever the tokens.
+  void note_overflows(const manifest::Shard& shard) {
+    if (shard.cast_overflows == 0) return;
+    report_.findings.push_back(
+        {Severity::warning,
+         "check.cast_overflow",
+         fmt::format("{} weights became infinite in {}", shard.cast_overflows,
+                     dtype_name(report_.manifest.build.dtype)),
+         "moec validate tells what it does to results; export with --dtype f32 to keep them",
+         {.shard = shard.name}});
   }
 
   void check_coverage(const CheckedShard& checked) {

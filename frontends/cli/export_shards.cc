@@ -14,13 +14,20 @@ namespace moec {
 namespace {
 
 void note_overflows(const ShardDecl& decl, const EmitReport& emitted, Diagnostics& notes) {
-  for (const EmittedTensor& tensor : emitted.tensors)
+  for (const EmittedTensor& tensor : emitted.tensors) {
     if (tensor.overflows > 0)
       notes.push_back({Severity::warning,
                        "export.cast_overflow",
                        fmt::format("{} values became infinite in f16", tensor.overflows),
                        "export with --dtype f32 to keep them",
                        {.shard = decl.name, .tensor = tensor.name}});
+    if (tensor.nans > 0)
+      notes.push_back({Severity::warning,
+                       "export.nan_weight",
+                       fmt::format("{} values are NaN", tensor.nans),
+                       "fetch the checkpoint again, if it should have none",
+                       {.shard = decl.name, .tensor = tensor.name}});
+  }
 }
 
 // The journal was made for the same options, so only one made by hand can differ here.

@@ -53,7 +53,8 @@ struct Generated {
   std::vector<int64_t> prompt, tokens;
   double prefill_seconds = 0, decode_seconds = 0;
   int64_t skipped_steps = 0;
-  bool text = false;  // tokens are bytes of text
+  bool text = false;               // tokens are bytes of text
+  const char* end = "max_tokens";  // why it ends: this, "stop_token" or "context"
 };
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -74,18 +75,28 @@ Result<Generated> generate(const RunFlags& flags, const Prompt& prompt, Session&
   Generated generated;
   generated.text = session.manifest().tokenizer == TokenizerKind::bytes;
   generated.prompt = prompt.tokens;
+  // Of the last token no more is asked than what comes behind it.
+  const int64_t room =
+      session.manifest().build.context - static_cast<int64_t>(generated.prompt.size()) + 1;
+  if (room < 1)
+    return fail("session.context_full",
+                fmt::format("the prompt of {} tokens exceeds the context of {} that was exported",
+                            generated.prompt.size(), session.manifest().build.context),
+                "export with a larger --context, or give a shorter prompt");
   for (int64_t token : generated.prompt) show(generated, token, flags.json);
   Sampler sampler(flags.sampler);
   std::vector<int64_t> feed = generated.prompt;
-  const int64_t room =
-      session.manifest().build.context - static_cast<int64_t>(generated.prompt.size()) + 1;
+  if (room < flags.max_tokens) generated.end = "context";
   for (int64_t i = 0; i < std::min(flags.max_tokens, room); ++i) {
     const auto start = std::chrono::steady_clock::now();
     MOEC_ASSIGN(const Rows logits, session.feed(feed));
     (i == 0 ? generated.prefill_seconds : generated.decode_seconds) += seconds_since(start);
     const auto rows = static_cast<int64_t>(logits.data.size()) / logits.columns;
     const int64_t token = sampler.next(logits.row(rows - 1));
-    if (token == flags.stop_token) break;
+    if (token == flags.stop_token) {
+      generated.end = "stop_token";
+      break;
+    }
     generated.tokens.push_back(token);
     show(generated, token, flags.json);
     feed = {token};
@@ -103,6 +114,7 @@ void print_json(const Generated& generated) {
   nlohmann::ordered_json json = {{"ok", true},
                                  {"prompt", generated.prompt},
                                  {"tokens", generated.tokens},
+                                 {"end", generated.end},
                                  {"prefill_seconds", generated.prefill_seconds},
                                  {"decode_seconds", generated.decode_seconds},
                                  {"decode_tokens_per_second", decode_rate(generated)},
@@ -120,6 +132,9 @@ Status write_text(const RunFlags& flags, const Prompt& prompt, Session& session)
   fmt::print(stderr, "[{} prompt tokens in {:.2f} s, {} tokens at {:.1f} tokens/s]\n",
              generated.prompt.size(), generated.prefill_seconds, generated.tokens.size(),
              decode_rate(generated));
+  if (generated.end == std::string_view("context"))
+    fmt::print(stderr, "[the context of {} is full: export with a larger --context for more]\n",
+               session.manifest().build.context);
   return {};
 }
 
@@ -127,7 +142,8 @@ Status find_spans(const RunFlags& flags, const Prompt& prompt, Session& session)
   if (flags.redact && !prompt.text)
     return fail("run.no_text", "there is no text to redact, only token ids",
                 "give --prompt TEXT or --prompt-file FILE, or leave --redact out");
-  MOEC_ASSIGN(const TaggedText tagged, tag_text(session, prompt.tokens));
+  MOEC_ASSIGN(TaggedText tagged, tag_text(session, prompt.tokens));
+  if (prompt.text) widen_to_characters(*prompt.text, tagged.spans);
   if (flags.json)
     print_spans_json(prompt, tagged, flags.redact);
   else if (flags.redact)

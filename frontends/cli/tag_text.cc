@@ -1,5 +1,6 @@
 #include "frontends/cli/tag_text.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 
@@ -43,6 +44,9 @@ std::vector<TextSpan> spans_of(const std::vector<size_t>& labels, const std::vec
   return spans;
 }
 
+// Of a character of UTF-8: all of its bytes but the first.
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
 }  // namespace
 
 Result<TaggedText> tag_text(Session& session, std::span<const int64_t> tokens) {
@@ -56,6 +60,22 @@ Result<TaggedText> tag_text(Session& session, std::span<const int64_t> tokens) {
   const std::vector<size_t> labels = best_labels(log_probabilities, tags, *manifest.tagging);
   return TaggedText{spans_of(labels, tags, log_probabilities),
                     static_cast<int64_t>(windows.size())};
+}
+
+void widen_to_characters(std::string_view text, std::vector<TextSpan>& spans) {
+  const auto size = static_cast<int64_t>(text.size());
+  const auto inside = [&](int64_t at) {
+    return at > 0 && at < size && is_continuation(text[static_cast<size_t>(at)]);
+  };
+  constexpr int kMostContinuations = 3;  // more of them in a row are no UTF-8
+  int64_t taken = 0;
+  for (TextSpan& span : spans) {
+    for (int i = 0; i < kMostContinuations && inside(span.begin); ++i) --span.begin;
+    for (int i = 0; i < kMostContinuations && inside(span.end); ++i) ++span.end;
+    span.begin = std::max(span.begin, taken);
+    taken = std::max(taken, span.end);
+  }
+  std::erase_if(spans, [](const TextSpan& span) { return span.begin >= span.end; });
 }
 
 std::string redact(std::string_view text, const std::vector<TextSpan>& spans) {

@@ -26,6 +26,10 @@ struct TaggedText {
 // `tagging`. Errors: run.labels, run.width, those of Session.
 Result<TaggedText> tag_text(Session& session, std::span<const int64_t> tokens);
 
+// Makes spans of bytes begin and end between characters of UTF-8: one that cuts a character takes
+// all of it, the first where two cut the same one. A span of which nothing is left goes.
+void widen_to_characters(std::string_view text, std::vector<TextSpan>& spans);
+
 // The text with <PRIVATE_PERSON> in place of a span of private_person, as the release of Privacy
 // Filter writes it. Spans are in bytes.
 std::string redact(std::string_view text, const std::vector<TextSpan>& spans);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/files/digest.h"
+#include "tests/cli/checkpoint_copy.h"
 #include "tests/cli/golden_case.h"
 #include "tests/golden_cases.h"
 
@@ -146,6 +147,40 @@ TEST(EndToEnd, RunWritesTheGoldenText) {
   expect_fine(run);
   const nlohmann::json tokens = nlohmann::json::parse(run.out)["tokens"];
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(tokens[i], golden["greedy"]["tokens"][i]);
+}
+
+TEST(EndToEnd, RunSaysWhenTheContextIsFull) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out, {"--tokens", "1,16", "--context", "20"}));
+  const Outcome beyond = run_command({"run", out, "--prompt", std::string(21, 'a')});
+  EXPECT_EQ(beyond.exit_code, kExitBadInput);
+  EXPECT_THAT(beyond.err, HasSubstr("error[session.context_full]: the prompt of 21 tokens"));
+  EXPECT_EQ(beyond.out, "");
+  const auto written = [&](Words more) {
+    more.insert(more.begin(), {"run", out, "--prompt", std::string(18, 'a'), "--json"});
+    const auto json = nlohmann::json::parse(run_command(more).out);
+    return std::pair(json["tokens"].size(), json["end"].get<std::string>());
+  };
+  EXPECT_EQ(written({"-n", "9"}), std::pair(size_t{3}, std::string("context")));
+  EXPECT_EQ(written({"-n", "3"}), std::pair(size_t{3}, std::string("max_tokens")));
+  EXPECT_THAT(run_command({"run", out, "--prompt", "def ", "-n", "60"}).err,
+              HasSubstr("the context of 20 is full"));
+}
+
+TEST(EndToEnd, InfinitiesOfF16AndNansAreSaid) {
+  const CheckpointCopy copy;
+  const std::string expert = "model.layers.0.block_sparse_moe.experts.1.w1.weight";
+  copy.overwrite(expert, std::string("\x80\x7f\xff\x7e\xc0\x7f", 6));  // bf16: inf, 1.7e38, NaN
+  const std::string out = fresh_folder("out");
+  const Outcome exported =
+      run_command({"export", copy.folder(), "--out", out, "--dtype", "f16", "--quiet"});
+  expect_fine(exported);
+  EXPECT_THAT(exported.err,
+              AllOf(HasSubstr("warning[export.cast_overflow]"), HasSubstr(expert + ": 1 values"),
+                    HasSubstr("warning[export.nan_weight]"), HasSubstr(": 1 values are NaN")));
+  const Outcome checked = run_command({"check", out});
+  expect_fine(checked);
+  EXPECT_THAT(checked.out, HasSubstr("1 weights became infinite in f16"));
 }
 
 TEST(EndToEnd, HostRoutingSkipsGroupsThatNoTokenChose) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/cli/tag_text.h"
 #include "tests/cli/golden_case.h"
 
 namespace moec {
@@ -84,6 +85,25 @@ TEST(Tagging, WhatMakesNoSenseIsRefusedByName) {
   EXPECT_THAT(run_command({"run", out, "--prompt-tokens", "1,2,3,4,5"}).err,
               HasSubstr("export with --tokens 5"));
   EXPECT_THAT(validate_case(kCase, out).err, HasSubstr("session.width"));
+}
+
+// "é" is two bytes, "🙂" four.
+TEST(Tagging, SpansTakeWholeCharacters) {
+  const std::string text = "é🙂a";
+  const auto widened = [&](std::vector<TextSpan> spans) {
+    widen_to_characters(text, spans);
+    std::vector<std::pair<int64_t, int64_t>> places;
+    for (const TextSpan& span : spans) places.emplace_back(span.begin, span.end);
+    return places;
+  };
+  using Places = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(widened({{0, 2, "a", 1}, {2, 6, "b", 1}}), (Places{{0, 2}, {2, 6}}));
+  EXPECT_EQ(widened({{1, 2, "a", 1}, {5, 7, "b", 1}}), (Places{{0, 2}, {2, 7}}));
+  EXPECT_EQ(widened({{0, 1, "a", 1}, {1, 3, "b", 1}}), (Places{{0, 2}, {2, 6}}));
+  EXPECT_EQ(widened({{2, 3, "a", 1}, {4, 5, "b", 1}, {6, 7, "c", 1}}), (Places{{2, 6}, {6, 7}}));
+  std::vector<TextSpan> cut = {{3, 4, "name", 1}};
+  widen_to_characters(text, cut);
+  EXPECT_EQ(redact(text, cut), "é<NAME>a");
 }
 
 }  // namespace
