@@ -173,9 +173,11 @@ class ChannelSplitter {
   }
 
   tl::unexpected<Diagnostics> fail_at(ValueId value, std::string_view what) const {
-    return unsplittable(shard_, value, what, channels_of(shard_.type(value)), "channels",
-                        target_.limits.channels, target_,
-                        "more slices of the vocabulary (--head-slices) if these are logits");
+    return unsplittable(
+        shard_, value, what, channels_of(shard_.type(value)), "channels", target_.limits.channels,
+        target_,
+        "more slices of the vocabulary (--head-slices) if these are logits, --mla expanded if "
+        "these are queries of latent attention");
   }
 
   const Shard& shard_;

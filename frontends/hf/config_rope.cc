@@ -277,7 +277,8 @@ class RopeReader {
   // transformers.
   void read_yarn() {
     double ratio = static_cast<double>(max_positions_) / rope_.original_max_positions;
-    rope_.factor = number("factor").value_or(ratio);
+    const bool has_ratio = field("original_max_position_embeddings") != nullptr;
+    rope_.factor = has_ratio ? number("factor").value_or(ratio) : needed("factor");
     if (ratio != rope_.factor && ratio != 1)
       reader_.warning("hf.config.rope_factor",
                       fmt::format("the YaRN factor is {}, the lengths beside it have the ratio {}; "

@@ -433,6 +433,8 @@ TEST(ConfigRope, UnknownTypesAndKeys) {
                       "\"rope_scaling.factor\" must be a number");
   expect_rope_refused(R"("rope_scaling": 4)", "hf.config.type", "must be an object");
   expect_rope_refused(R"("rope_scaling": {"type": "linear", "factor": 0})", "model.rope", "factor");
+  expect_rope_refused(R"("rope_scaling": {"rope_type": "yarn"})", "hf.config.missing_key",
+                      "\"rope_scaling\" has no \"factor\"");
 }
 
 TEST(ConfigRope, TwoPlacesMustAgree) {
