@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "backends/manifest/manifest_check.h"
@@ -175,6 +176,17 @@ class Checker {
   WeightCheck weights_;
 };
 
+// The manifest could be read, from manifest.json; runtimes read the other form.
+void check_binary_form(const std::string& folder, Diagnostics& findings) {
+  const std::string path = (std::filesystem::path(folder) / kManifestBin).string();
+  if (std::filesystem::exists(std::filesystem::symlink_status(path))) return;
+  findings.push_back({Severity::error,
+                      "manifest.file_missing",
+                      "the manifest's binary form, which runtimes read, is not there",
+                      "export the model again",
+                      {.file = path}});
+}
+
 Result<Target> target_of(const Manifest& manifest, const CheckOptions& options) {
   MOEC_ASSIGN(Target target,
               find_target(options.target.empty() ? manifest.build.target : options.target));
@@ -191,6 +203,7 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
   MOEC_ASSIGN(report->target, target_of(report->manifest, options));
   report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
   report->findings = verify_files(report->manifest, folder, options.digests);
+  check_binary_form(folder, report->findings);
   Checker checker(folder, *report, options.digests);
   for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
   checker.finish();

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <set>
 
+#include "backends/manifest/manifest_file.h"
 #include "tests/cli/checkpoint_copy.h"
 #include "tests/cli/golden_case.h"
 
@@ -285,11 +286,27 @@ TEST(BadInput, ManifestWithAChangedDigestFailsTheCheck) {
   const Outcome disagrees = run_command({"check", out});
   EXPECT_EQ(disagrees.exit_code, kExitBadInput);
   EXPECT_THAT(disagrees.err, HasSubstr("error[manifest.disagree]"));
-  fs::remove(out + "/manifest.bin");
+  std::ofstream(out + "/manifest.bin", std::ios::binary)
+      << to_bytes(from_json(manifest.dump()).value()).value();
   const Outcome outcome = run_command({"check", out});
   EXPECT_EQ(outcome.exit_code, kExitFellShort);
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("error[manifest.digest_changed]"), HasSubstr("embed.bin")));
+}
+
+TEST(BadInput, BothFormsOfTheManifestAreChecked) {
+  const std::string out = fresh_folder("out"), binary = out + "/manifest.bin";
+  ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
+            kExitFine);
+  fs::resize_file(binary, fs::file_size(binary) / 2);
+  const Outcome damaged = run_command({"check", out});
+  EXPECT_EQ(damaged.exit_code, kExitBadInput);
+  EXPECT_THAT(damaged.err, HasSubstr("error[manifest.corrupt] " + binary));
+  fs::remove(binary);
+  const Outcome missing = run_command({"check", out, "--no-digests"});
+  EXPECT_EQ(missing.exit_code, kExitFellShort);
+  EXPECT_THAT(missing.out,
+              AllOf(HasSubstr("error[manifest.file_missing] " + binary), HasSubstr("FELL SHORT")));
 }
 
 TEST(BadInput, UnknownManifestField) {

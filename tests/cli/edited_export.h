@@ -68,8 +68,11 @@ class EditedExport {
   void edit_manifest(const std::function<void(Json&)>& apply) const {
     Json json = Json::parse(std::ifstream(path("manifest.json")));
     apply(json);
-    std::ofstream(path("manifest.json")) << json.dump();
-    std::filesystem::remove(path("manifest.bin"));  // the same in another form
+    const std::string text = json.dump();
+    const auto manifest = from_json(text);
+    ASSERT_TRUE(manifest) << render(manifest.error());
+    std::ofstream(path("manifest.json")) << text;
+    std::ofstream(path("manifest.bin"), std::ios::binary) << to_bytes(*manifest).value();
   }
   // Sizes and digests of all files as they are.
   void bring_manifest_in_line() const {
