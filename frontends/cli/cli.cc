@@ -1,13 +1,17 @@
 #include "frontends/cli/cli.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/json_output.h"
+#include "ir/nearest.h"
 
 namespace moec {
 
@@ -55,6 +59,21 @@ void print_notes(const Diagnostics& notes) {
     if (count > kShown) fmt::print(stderr, "… and {} more [{}]\n", count - kShown, code);
 }
 
+// The library would only say that a subcommand is required.
+static Status check_command(const CLI::App& app, std::span<const char* const> words) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  if (names.empty() || words.empty() || *words[0] == '-') return {};
+  const std::string word = words[0];
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  if (std::find(names.begin(), names.end(), word) == names.end())
+    return fail("cli.unknown_command",
+                fmt::format("there is no command '{}'{}", word, did_you_mean(word, known)),
+                fmt::format("the commands are {}", fmt::join(names, ", ")));
+  return check_command(*app.get_subcommand(word), words.subspan(1));
+}
+
 int run_cli(int argc, const char* const* argv) {
   CLI::App app{
       "moec compiles a Mixture-of-Experts checkpoint into static graph shards.\n"
@@ -71,6 +90,9 @@ int run_cli(int argc, const char* const* argv) {
   add_run_command(app, exit_code);
   add_opt_command(app, exit_code);
   add_family_command(app, exit_code);
+  const std::span words(argv, static_cast<size_t>(argc));
+  if (const Status known = check_command(app, words.subspan(1)); !known)
+    return report_failure(known.error(), false);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

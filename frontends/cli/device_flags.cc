@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "frontends/cli/number_check.h"
 #include "frontends/cli/parse_number.h"
 #include "ir/ops.h"
 
@@ -70,7 +71,7 @@ void add_device_flags(CLI::App& command, DeviceFlags& flags) {
   command
       .add_option("--replicas", flags.replicas,
                   "With --loads: groups of a layer on all devices, copies included")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_from(1));
 }
 
 Result<DeviceWishes> device_wishes(const DeviceFlags& flags) {

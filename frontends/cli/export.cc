@@ -15,6 +15,7 @@
 #include "frontends/cli/export_model.h"
 #include "frontends/cli/find_target.h"
 #include "frontends/cli/json_output.h"
+#include "frontends/cli/number_check.h"
 #include "frontends/cli/pass_flags.h"
 #include "frontends/cli/progress.h"
 #include "frontends/cli/shard_flags.h"
@@ -196,10 +197,12 @@ void add_export_command(CLI::App& app, int& exit_code) {
       ->add_option("--layers", flags->layers,
                    "Only the first N layers, to try out a large model: the folder can be checked, "
                    "but neither validated nor run")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--seeded-weights", flags->seed,
-                      "Noise of this seed instead of the checkpoint's weights: for sizes and "
-                      "timings. CHECKPOINT may be a config file then");
+      ->check(whole_from(1));
+  command
+      ->add_option("--seeded-weights", flags->seed,
+                   "Noise of this seed instead of the checkpoint's weights: for sizes and "
+                   "timings. CHECKPOINT may be a config file then")
+      ->check(whole_from(0));
   command->add_option("--family-file", flags->family_file,
                       "A family descriptor of your own (models/families/README.md)");
   command

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "frontends/cli/find_target.h"
+#include "frontends/cli/number_check.h"
 
 namespace moec {
 namespace {
@@ -38,7 +39,7 @@ void add_pass_flags(CLI::App& command, PassFlags& flags) {
   command
       .add_option("--bank-channel-limit", flags.bank_channel_limit,
                   "Widest projection of an expert bank")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_from(1))
       ->capture_default_str();
   command.add_option("--skip-pass", flags.skip, "Leave a pass out (repeatable)")
       ->group("Debugging");
@@ -47,7 +48,7 @@ void add_pass_flags(CLI::App& command, PassFlags& flags) {
   command.add_option("--dump-dir", flags.dump_dir, "Folder for dumps and reproducers")
       ->group("Debugging");
   command.add_option("--bisect", flags.bisect, "Run only the first N passes")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_from(0))
       ->group("Debugging");
 }
 

@@ -36,6 +36,7 @@ void add_prompt_flags(CLI::App& command, PromptFlags& flags) {
                                          "A file with the text; - is the standard input");
   command.add_option("--prompt-tokens", flags.tokens, "Token ids instead")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->excludes(text)
       ->excludes(file);
   text->excludes(file);

@@ -11,6 +11,7 @@
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/json_output.h"
+#include "frontends/cli/number_check.h"
 #include "frontends/cli/print_spans.h"
 #include "frontends/cli/prompt.h"
 #include "frontends/cli/sampler.h"
@@ -182,16 +183,18 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_option("OUT", flags->folder, "An exported folder")->required();
   add_prompt_flags(*command, flags->prompt);
   command->add_option("-n,--max-tokens", flags->max_tokens, "Tokens to write")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_from(1))
       ->capture_default_str();
   command->add_option("--stop-token", flags->stop_token, "Stop when this token is chosen");
   command->add_option("--temperature", flags->sampler.temperature, "0: the likeliest token")
-      ->check(CLI::NonNegativeNumber)
+      ->check(finite_from_zero())
       ->capture_default_str();
   command->add_option("--top-k", flags->sampler.top_k, "Sample among the k likeliest (0: all)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_from(0))
       ->capture_default_str();
-  command->add_option("--seed", flags->sampler.seed, "Of the sampling")->capture_default_str();
+  command->add_option("--seed", flags->sampler.seed, "Of the sampling")
+      ->check(whole_from(0))
+      ->capture_default_str();
   command->add_option("--precision", flags->precision, "f32, or f16 with rounding after every op")
       ->check(CLI::IsMember({"f32", "f16"}))
       ->capture_default_str();

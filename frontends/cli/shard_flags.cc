@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "frontends/cli/budgets.h"
+#include "frontends/cli/number_check.h"
 #include "frontends/cli/parse_number.h"
 #include "models/fit_target.h"
 
@@ -35,19 +36,20 @@ void add_cut_flags(CLI::App& command, ShardFlags& flags) {
           "--max-shard-mb", flags.max_shard_mb,
           "Budget of a shard's weights in MB, for all kinds or for some, e.g. "
           "moe=200,attn=1000,mlp=…,router=…,lm_head=…,layers=…; \"none\" (default: the target's)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command
       .add_option("--experts-per-shard", flags.experts_per_shard,
                   "The most experts of a group, a shard that a runtime may skip (default: as many "
                   "as the budget takes)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_from(1));
   command.add_option("--layers-per-shard", flags.layers_per_shard,
                      "Whole layers in one shard: at most so many, or \"fit\" for as many as the "
                      "budget of kind layers takes; caches are inputs (--kv io)");
   command
       .add_option("--head-slices", flags.head_slices,
                   "Vocabulary slices of the head (default: as few as target and budget take)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_from(1));
 }
 
 Status wish_for_layers(const std::string& text, CutWishes& wishes) {
@@ -67,13 +69,14 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command
       .add_option("--tokens", flags.tokens, "Static token widths, e.g. 1,64: decode and prefill")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->allow_extra_args(false)
+      ->check(whole_from(1))
       ->capture_default_str();
   command
       .add_option("--context", flags.context,
                   "Rows of the KV cache, and the longest text (default: the model's positions, at "
                   "most 2048)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_from(1));
   command
       .add_option("--dtype", flags.dtype,
                   "Element type of weights and activations (default: the target's)")
