@@ -40,8 +40,8 @@ class Runner:
     def __init__(self, folder, skip_idle_groups=True, threads=0):
         self.folder, self.skip_idle_groups = Path(folder), skip_idle_groups
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
-        if self.manifest["build"]["cache"] == "blend":
-            raise ValueError("the shards keep their caches on a device; export for target onnx")
+        if self.manifest["build"]["format"] != "onnx":
+            raise ValueError(f"{folder} holds no ONNX files; export for target onnx")
         self.shards = {shard["name"]: shard for shard in self.manifest["shards"]}
         self.embedding = self.open_table(self.manifest["embedding"])
         rope = self.manifest.get("rope")
@@ -223,6 +223,38 @@ def tokenizer_of(runner):
     return None
 
 
+def encode_prompt(tokenizer, text, manifest):
+    """The token ids of the text. At least one must be there, and the context must hold them."""
+    tokens = tokenizer.encode(text)
+    if not tokens:
+        raise ValueError("the prompt is empty; give something to go on from")
+    vocab, context = manifest["model"]["vocab"], manifest["build"]["context"]
+    for token in tokens:
+        if not 0 <= token < vocab:
+            raise ValueError(f"token {token} is outside the vocabulary of {vocab}")
+    if len(tokens) > context:
+        raise ValueError(f"{len(tokens)} tokens exceed the context of {context}; export with a larger --context")
+    return tokens
+
+
+def write_text(args, parser):
+    runner = Runner(args.folder, threads=args.threads)
+    if runner.manifest["model"]["task"] != "text_generation":
+        parser.error("this model labels tokens; `moec run` finds spans with it")
+    tokenizer = Ids() if args.prompt is None else tokenizer_of(runner)
+    if tokenizer is None:
+        parser.error("the checkpoint had no tokenizer.json: give --prompt-tokens")
+    text = args.prompt_tokens if args.prompt is None else args.prompt
+    tokens = encode_prompt(tokenizer, text, runner.manifest)
+    count = min(args.max_tokens, runner.manifest["build"]["context"] - len(tokens) + 1)
+    start = time.perf_counter()
+    for piece in tokenizer.decode(runner.generate(tokens, count)):
+        sys.stdout.buffer.write(piece)
+        sys.stdout.flush()
+    rate = count / (time.perf_counter() - start)
+    print(f"\n{rate:.1f} tokens/s, {runner.skipped_steps} steps skipped", file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -233,20 +265,10 @@ def main():
     parser.add_argument("--max-tokens", type=int, default=60)
     parser.add_argument("--threads", type=int, default=0, help="0: as onnxruntime likes")
     args = parser.parse_args()
-
-    runner = Runner(args.folder, threads=args.threads)
-    if runner.manifest["model"]["task"] != "text_generation":
-        parser.error("this model labels tokens; `moec run` finds spans with it")
-    tokenizer = Ids() if args.prompt is None else tokenizer_of(runner)
-    if tokenizer is None:
-        parser.error("the checkpoint had no tokenizer.json: give --prompt-tokens")
-    tokens = tokenizer.encode(args.prompt_tokens if args.prompt is None else args.prompt)
-    start = time.perf_counter()
-    for piece in tokenizer.decode(runner.generate(tokens, args.max_tokens)):
-        sys.stdout.buffer.write(piece)
-        sys.stdout.flush()
-    rate = args.max_tokens / (time.perf_counter() - start)
-    print(f"\n{rate:.1f} tokens/s, {runner.skipped_steps} steps skipped", file=sys.stderr)
+    try:
+        write_text(args, parser)
+    except (OSError, ValueError) as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
 
 
 if __name__ == "__main__":

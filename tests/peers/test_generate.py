@@ -134,6 +134,23 @@ def test_script_asks_for_token_ids_where_there_is_no_tokenizer(golden, export):
     assert len(done.stdout.split()) == 5
 
 
+def test_script_says_in_one_line_what_it_cannot_run(golden, export, tmp_path):
+    case = golden("tinymoe").checkpoint
+    onnx = export(case, "--tokens", "1,16", "--context", "32")
+    coreml = export(case, "--target", "ane", "--kv", "io")
+    for folder, prompt, said in ((tmp_path / "none", "a", "manifest.json"),
+                                 (coreml, "a", "holds no ONNX files"),
+                                 (onnx, "", "the prompt is empty"),
+                                 (onnx, "a" * 33, "33 tokens exceed the context of 32")):
+        command = [sys.executable, REPO / "scripts/run_with_onnxruntime.py", folder, "--prompt", prompt]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 2 and said in done.stderr
+        assert done.stderr.count("\n") == 1 and not done.stdout
+    command = [sys.executable, REPO / "scripts/run_with_onnxruntime.py", onnx, "--prompt", "a" * 30]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert len(done.stdout.rstrip(b"\n")) == 3  # the last of them is not fed again
+
+
 def test_tokens_that_see_each_other_go_through_at_once(runner, golden, export):
     tokens = golden("openai_privacy_filter_a").steps[0][2]
     narrow = runner("openai_privacy_filter_a", "--tokens", "5")
