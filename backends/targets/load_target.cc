@@ -127,9 +127,11 @@ Result<Target> builtin_target(std::string_view name) {
   const std::vector<std::string_view> names = builtin_target_names();
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end())
-    return fail("target.unknown",
-                fmt::format("there is no target named \"{}\"{}", name, did_you_mean(name, names)),
-                fmt::format("known targets: {}", fmt::join(names, ", ")));
+    return fail(
+        "target.unknown",
+        fmt::format("there is no target named \"{}\"{}", name, did_you_mean(name, names)),
+        fmt::format("known targets: {}; a target of your own is named by its file, FILE.json",
+                    fmt::join(names, ", ")));
   const EmbeddedFile& file = embedded_targets[static_cast<size_t>(found - names.begin())];
   return load_target(file.text, std::string(file.name));
 }

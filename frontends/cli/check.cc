@@ -29,22 +29,30 @@ bool is_called(const TargetRule& rule, const std::string& id) {
   return rule.id == id || rule.id.starts_with(id + ".");
 }
 
+void print_rules(const std::vector<ExplainedRule>& rules, bool json) {
+  if (json) return print_rules_json(rules);
+  for (const ExplainedRule& explained : rules) fmt::print("{}", describe_rule(explained.rule));
+}
+
 // Rules of one target, or of all where none is named.
 int explain(const CheckFlags& flags) {
   const std::vector<std::string_view> builtin = builtin_target_names();
   std::vector<std::string> names(builtin.begin(), builtin.end());
   if (!flags.options.target.empty()) names = {flags.options.target};
-  std::string found, known;
+  std::vector<ExplainedRule> found;
+  std::string known;
   for (const std::string& name : names) {
     auto target = find_target(name);
     if (!target) return report_failure(target.error(), flags.json);
     for (const TargetRule& rule : target->rules) {
-      if (is_called(rule, flags.explain)) found += describe_rule(rule);
+      if (is_called(rule, flags.explain)) found.push_back({target->name, rule});
       known += (known.empty() ? "" : ", ") + rule.id;
     }
   }
-  fmt::print("{}", found);
-  if (!found.empty()) return kExitFine;
+  if (!found.empty()) {
+    print_rules(found, flags.json);
+    return kExitFine;
+  }
   Diagnostics unknown = {
       {Severity::error,
        "check.unknown_rule",

@@ -9,6 +9,7 @@
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/onnx/check_onnx.h"
+#include "backends/targets/load_target.h"
 #include "frontends/cli/check_weights.h"
 #include "frontends/cli/describe_export.h"
 #include "frontends/cli/find_target.h"
@@ -187,7 +188,17 @@ void check_binary_form(const std::string& folder, Diagnostics& findings) {
                       {.file = path}});
 }
 
+// A manifest names its target, but a target of the user's own is found only by its file.
+Status require_builtin(const std::string& target) {
+  const auto names = builtin_target_names();
+  if (std::find(names.begin(), names.end(), target) != names.end()) return {};
+  return fail("check.target_file",
+              fmt::format("the export was made for target \"{}\", which a file describes", target),
+              "give the file that it was exported with: --target FILE.json");
+}
+
 Result<Target> target_of(const Manifest& manifest, const CheckOptions& options) {
+  if (options.target.empty()) MOEC_TRY(require_builtin(manifest.build.target));
   MOEC_ASSIGN(Target target,
               find_target(options.target.empty() ? manifest.build.target : options.target));
   if (options.chip.empty()) return target;

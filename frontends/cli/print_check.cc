@@ -180,6 +180,24 @@ void print_check_json(const CheckReport& report, bool with_ops) {
   fmt::print("{}\n", json_text(json));
 }
 
+void print_rules_json(const std::vector<ExplainedRule>& rules) {
+  auto list = ordered_json::array();
+  for (const auto& [target, rule] : rules) {
+    ordered_json entry = {{"target", target},
+                          {"rule", rule.id},
+                          {"severity", severity_name(rule.severity)},
+                          {"reason", rule.reason},
+                          {"condition", enum_name(rule.condition)}};
+    if (rule.limit > 0) entry["limit"] = rule.limit;
+    entry["chips"] = rule.chips;
+    if (!rule.unit.empty()) entry["unit"] = rule.unit;
+    entry["confidence"] = rule.confidence;
+    entry["source"] = rule.source;
+    list.push_back(std::move(entry));
+  }
+  fmt::print("{}\n", json_text({{"ok", true}, {"rules", list}}));
+}
+
 std::string describe_rule(const TargetRule& rule) {
   std::string text =
       fmt::format("{} ({}): {}\n", rule.id, severity_name(rule.severity), rule.reason);

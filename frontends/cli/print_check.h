@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "frontends/cli/check_folder.h"
 
@@ -15,5 +16,11 @@ void print_check_json(const CheckReport& report, bool with_ops);
 
 // What a rule says, with number, chips, confidence and source.
 std::string describe_rule(const TargetRule& rule);
+
+struct ExplainedRule {
+  std::string target;
+  TargetRule rule;
+};
+void print_rules_json(const std::vector<ExplainedRule>& rules);
 
 }  // namespace moec

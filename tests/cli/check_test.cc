@@ -76,6 +76,24 @@ TEST(Check, UnknownNamesAreRefused) {
   EXPECT_THAT(rule.err, HasSubstr("error[check.unknown_rule]"));
 }
 
+TEST(Check, ATargetOfTheUsersOwnIsGivenAsItsFile) {
+  const std::string out = fresh_folder("out"), file = fresh_folder("target") + "/my.json";
+  Json target = Json::parse(std::ifstream(source_path("backends/targets/onnx.json")));
+  target["name"] = "mine";
+  std::ofstream(file) << target.dump();
+  ASSERT_EQ(
+      run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--target", file, "--quiet"})
+          .exit_code,
+      kExitFine);
+  const Outcome unnamed = run_command({"check", out});
+  EXPECT_EQ(unnamed.exit_code, kExitBadInput);
+  EXPECT_THAT(unnamed.err, AllOf(HasSubstr("error[check.target_file]"), HasSubstr("\"mine\""),
+                                 HasSubstr("--target FILE.json")));
+  EXPECT_EQ(run_command({"check", out, "--target", file}).exit_code, kExitFine);
+  EXPECT_THAT(run_command({"check", "--target", "mine", "--explain", "O1"}).err,
+              HasSubstr("a target of your own is named by its file, FILE.json"));
+}
+
 TEST(Check, ExplainsARuleWithItsEvidence) {
   const Outcome one = run_command({"check", "--explain", "O1"});
   EXPECT_EQ(one.exit_code, kExitFine);
@@ -83,6 +101,16 @@ TEST(Check, ExplainsARuleWithItsEvidence) {
   const Outcome both = run_command({"check", "--explain", "S2"});
   EXPECT_THAT(both.out, AllOf(HasSubstr("limit: 16384"), HasSubstr("chips: a13, a14, a15"),
                               HasSubstr("limit: 65536")));
+}
+
+TEST(Check, ExplainsARuleAsJson) {
+  const Json report = Json::parse(run_command({"check", "--explain", "S2", "--json"}).out);
+  EXPECT_EQ(report["ok"], true);
+  ASSERT_EQ(report["rules"].size(), 2u);
+  EXPECT_EQ(report["rules"][0]["target"], "ane");
+  EXPECT_EQ(report["rules"][0]["limit"], 16384);
+  EXPECT_EQ(report["rules"][0]["chips"], (Json{"a13", "a14", "a15"}));
+  EXPECT_TRUE(report["rules"][1]["source"].is_string());
 }
 
 // What SARIF 2.1.0 requires: version and runs; tool.driver.name; each result's message; and here
