@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "frontends/cli/progress.h"
 #include "frontends/coreml/read_coreml.h"
 #include "frontends/onnx/read_onnx.h"
+#include "ir/cost.h"
 #include "ir/text.h"
 #include "models/needed_tensors.h"
 #include "models/stored_view.h"
@@ -163,24 +165,57 @@ int inspect_export(const InspectFlags& flags) {
   return kExitFine;
 }
 
-bool is_package(const std::string& path) {
-  const auto extension = std::filesystem::path(path).extension();
-  return extension == ".mlpackage" || extension == ".mlmodel";
+bool has_extension(const std::string& path, std::initializer_list<std::string_view> extensions) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
+}
+
+bool is_package(const std::string& path) { return has_extension(path, {".mlpackage", ".mlmodel"}); }
+
+ordered_json ports_json(const Shard& shard, bool inputs) {
+  auto list = ordered_json::array();
+  for (const manifest::Port& port : ports_of(shard, inputs))
+    list.push_back({{"name", port.name}, {"type", to_string(port.type())}});
+  return list;
+}
+
+ordered_json shard_json(const Shard& shard) {
+  return {{"ok", true},
+          {"kind", "shard"},
+          {"name", shard.name},
+          {"ops", shard.ops.size()},
+          {"weight_bytes", weight_bytes(shard)},
+          {"inputs", ports_json(shard, true)},
+          {"outputs", ports_json(shard, false)},
+          {"ir", print(shard)}};
 }
 
 int inspect_file(const InspectFlags& flags) {
   auto file = is_package(flags.source) ? read_coreml(flags.source, {flags.function})
                                        : read_onnx(flags.source);
   if (!file) return report_failure(file.error(), flags.json);
-  fmt::print("{}", print(file->shard));
+  if (flags.json)
+    fmt::print("{}\n", json_text(shard_json(file->shard)));
+  else
+    fmt::print("{}", print(file->shard));
   return kExitFine;
+}
+
+Diagnostics no_shard_file(const std::string& path) {
+  return fail("inspect.kind", "the file is neither an .onnx file nor an .mlpackage",
+              "give one of these, or the folder of a checkpoint or an export", {.file = path})
+      .value();
 }
 
 int run_inspect(const InspectFlags& flags) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (fs::is_regular_file(flags.source, error) || is_package(flags.source))
+  const bool is_file = fs::is_regular_file(flags.source, error);
+  const bool is_absent = !fs::exists(flags.source, error);
+  if (is_package(flags.source) ||
+      (has_extension(flags.source, {".onnx"}) && (is_file || is_absent)))
     return inspect_file(flags);
+  if (is_file) return report_failure(no_shard_file(flags.source), flags.json);
   if (fs::exists(fs::path(flags.source) / kManifestJson, error)) return inspect_export(flags);
   return inspect_checkpoint(flags);
 }
