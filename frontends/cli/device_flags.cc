@@ -71,6 +71,7 @@ void add_device_flags(CLI::App& command, DeviceFlags& flags) {
   command
       .add_option("--replicas", flags.replicas,
                   "With --loads: groups of a layer on all devices, copies included")
+      ->needs("--loads")
       ->check(whole_from(1));
 }
 

@@ -50,9 +50,6 @@ Status check_flags(const ExportFlags& flags, const Target& target) {
   if (coreml && flags.onnx_checksum)
     return fail("export.flags", "--onnx-checksum is for ONNX files; Core ML packages have none",
                 "leave it out; --digest sha256 is for files of either kind");
-  if (flags.multi_function && flags.widths == "range")
-    return fail("export.flags", "--multi-function and --widths range exclude each other",
-                "choose one of them");
   return {};
 }
 
@@ -172,7 +169,8 @@ static void add_coreml_flags(CLI::App& command, ExportFlags& flags) {
                   "weights, or one whose token dimension is a range")
       ->check(CLI::IsMember({"separate", "functions", "range"}))
       ->capture_default_str();
-  command.add_flag("--multi-function", flags.multi_function, "The same as --widths functions");
+  command.add_flag("--multi-function", flags.multi_function, "The same as --widths functions")
+      ->excludes("--widths");
   command
       .add_option("--spec-version", flags.spec_version,
                   "Core ML: specification version, 6 (iOS 15) to 9 (iOS 18); default: the lowest "

@@ -139,9 +139,11 @@ int run_plan(const PlanFlags& flags) {
 static void add_memory_flags(CLI::App& command, PlanFlags& flags) {
   command.add_option("--resident-budget", flags.resident_budget,
                      "How many experts of each layer fit into this much memory, e.g. 18GB");
-  command.add_option("--working-set", flags.working_set,
-                     "The same with 0.71 of a device's recommended working set (on a Mac 0.75 of "
-                     "its memory)");
+  command
+      .add_option("--working-set", flags.working_set,
+                  "The same with 0.71 of a device's recommended working set (on a Mac 0.75 of "
+                  "its memory)")
+      ->excludes("--resident-budget");
 }
 
 void add_plan_command(CLI::App& app, int& exit_code) {

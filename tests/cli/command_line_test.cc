@@ -39,6 +39,19 @@ TEST(CommandLine, LimitsOfNumbersAreClear) {
   }
 }
 
+TEST(CommandLine, FlagsThatContradictOrMissEachOther) {
+  for (const auto& [words, said] : std::vector<std::pair<Words, std::string>>{
+           {{"export", "x", "--out", "y", "--multi-function", "--widths", "separate"}, "excludes"},
+           {{"export", "x", "--out", "y", "--multi-function", "--widths", "range"}, "excludes"},
+           {{"plan", "x", "--resident-budget", "1GB", "--working-set", "2GB"}, "excludes"},
+           {{"plan", "x", "--device", "a=1GB", "--replicas", "2"},
+            "--replicas requires --loads"}}) {
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.exit_code, kExitBadInput);
+    EXPECT_THAT(outcome.err, HasSubstr(said));
+  }
+}
+
 TEST(CommandLine, AnUnknownCommandIsNamed) {
   const Outcome typo = run_command({"exprot", "x"});
   EXPECT_EQ(typo.exit_code, kExitBadInput);
