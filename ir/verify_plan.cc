@@ -192,8 +192,17 @@ class PlanVerifier {
              "the tensor is used, and listed as ignored");
     }
     for (const auto& [tensor, range] : plan_.weights.tensors)
-      if (!used.contains(tensor) && !ignored.contains(tensor))
-        find("plan.p4", {.tensor = tensor}, "the tensor is neither used nor listed as ignored");
+      if (!used.contains(tensor) && !ignored.contains(tensor)) find_unused(tensor, range);
+  }
+
+  void find_unused(const std::string& tensor, const TensorRange& range) {
+    Place place{.tensor = tensor};
+    if (range.file < plan_.weights.files.size()) place.file = plan_.weights.files[range.file].path;
+    findings_.push_back({Severity::error, "plan.p4",
+                         "the tensor is neither used nor listed as ignored",
+                         "if the model computes without it, list it under ignored_tensors of a "
+                         "family file, and give that with --family-file",
+                         std::move(place)});
   }
 
   const Plan& plan_;

@@ -30,6 +30,13 @@ int64_t group_bytes(WeightStorage storage) {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The number of MB for a flag, rounded up: whole ones, or thousandths where one would be too much.
+std::string megabytes_from(int64_t bytes) {
+  constexpr int64_t kKilo = 1000;
+  if (bytes > 10 * kMega) return std::to_string(ceil_div(bytes, kMega));
+  return fmt::format("{:.3f}", static_cast<double>(ceil_div(bytes, kKilo)) / kKilo);
+}
+
 int64_t moe_layers(const ModelConfig& model) {
   return std::count_if(model.layers.begin(), model.layers.end(),
                        [](const LayerConfig& layer) { return layer.moe; });
@@ -67,7 +74,7 @@ class Cutter {
     return fail("plan.budget",
                 fmt::format("a budget of {} is smaller than one {} of {}", megabytes(limit.bytes),
                             item, megabytes(least)),
-                fmt::format("the smallest budget that works is {} MB", ceil_div(least, kMega)));
+                fmt::format("the smallest budget that works is {} MB", megabytes_from(least)));
   }
 
   Status cut_experts() {

@@ -129,7 +129,8 @@ class Events {
   }
   bool open(JsonValue::Data data) {
     if (stack_.size() >= limits_.depth)
-      return stop("json.depth", fmt::format("nesting is deeper than {}", limits_.depth));
+      return stop("json.depth", fmt::format("nesting is deeper than {}", limits_.depth),
+                  "No such file is nested like this: fetch it again from where it came.");
     if (stack_.empty() && visit_ != nullptr && !std::holds_alternative<JsonValue::Object>(data))
       return not_object();
     stack_.push_back({std::move(data), {}});

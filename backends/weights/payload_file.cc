@@ -16,10 +16,10 @@ namespace moec {
 namespace {
 
 auto changed(const std::string& path, std::string cause) {
-  return fail("weights.file_changed", std::move(cause),
-              "leave the checkpoint alone while it is compiled, or check that it is complete, and "
-              "start again",
-              {.file = path});
+  return fail(
+      "weights.file_changed", std::move(cause),
+      "leave the file alone while it is read, or check that it is complete, and start again",
+      {.file = path});
 }
 
 auto system_failure(std::string code, std::string_view what, const std::string& path) {

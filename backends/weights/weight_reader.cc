@@ -43,9 +43,9 @@ Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs) {
   const uint64_t least = kProgramBytes + static_cast<uint64_t>(jobs) * (kWriterBytes + kLeastBytes);
   if (memory_bytes < least)
     return fail("weights.over_budget",
-                fmt::format("{} jobs take {} MiB at least, the budget is {} MiB", jobs, least >> 20,
-                            memory_bytes >> 20),
-                "give more memory, or use fewer jobs");
+                fmt::format("an export with {} {} takes {} MiB at least, the budget is {} MiB",
+                            jobs, jobs == 1 ? "job" : "jobs", least >> 20, memory_bytes >> 20),
+                jobs == 1 ? "give more memory" : "give more memory, or use fewer jobs");
   ReaderOptions options;
   options.memory_bytes =
       (memory_bytes - kProgramBytes) / static_cast<uint64_t>(jobs) - kWriterBytes;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "frontends/cli/parse_number.h"
@@ -45,7 +46,7 @@ Result<Budget> parse_budget(const std::string& text) {
   if (!megabytes || *megabytes > 1e9)
     return fail("plan.budget_value", fmt::format("a budget of \"{}\" MB", text),
                 "give a number above 0, for example --max-shard-mb moe=200,attn=1000");
-  return Budget{static_cast<int64_t>(*megabytes * kMega), true};
+  return Budget{std::llround(*megabytes * kMega), true};
 }
 
 Status check_kind(const std::string& name, std::set<std::string>& seen) {

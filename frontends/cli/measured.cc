@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+
+#include "frontends/cli/open_source.h"
 
 namespace moec {
 namespace {
@@ -181,12 +181,8 @@ Result<Measured> parse_measured(std::string_view text, const std::string& file) 
 }
 
 Result<Measured> read_measured(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file)
-    return fail("measured.open", "the file cannot be read", "check the path", {.file = path});
-  return parse_measured(text.str(), path);
+  MOEC_ASSIGN(const std::string text, read_user_text(path, "measured.open"));
+  return parse_measured(text, path);
 }
 
 Result<PlacementComparison> compare_placement(const CheckReport& report, const Measured& measured) {

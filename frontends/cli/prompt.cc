@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -20,6 +21,10 @@ Result<std::string> read_text(const std::string& path) {
     text << std::cin.rdbuf();
     return text.str();
   }
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return fail("run.prompt_file", "this is a folder", "give --prompt-file a file, or -",
+                {.file = path});
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return fail("run.prompt_file", "the file cannot be opened", "give --prompt-file a file, or -",
@@ -42,8 +47,18 @@ void add_prompt_flags(CLI::App& command, PromptFlags& flags) {
   text->excludes(file);
 }
 
+Status check_token(std::string_view flag, int64_t token, const Manifest& manifest) {
+  const int64_t vocab = manifest.model.vocab;
+  if (token >= 0 && token < vocab) return {};
+  return fail("run.token", fmt::format("{} {}: the vocabulary has {} tokens", flag, token, vocab),
+              fmt::format("token ids are 0 to {}", vocab - 1));
+}
+
 Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest) {
-  if (!flags.tokens.empty()) return Prompt{flags.tokens, std::nullopt};
+  if (!flags.tokens.empty()) {
+    for (int64_t token : flags.tokens) MOEC_TRY(check_token("--prompt-tokens", token, manifest));
+    return Prompt{flags.tokens, std::nullopt};
+  }
   if (manifest.tokenizer == TokenizerKind::none)
     return fail("run.no_tokenizer", "the model's tokens are not bytes, so text cannot be encoded",
                 "give token ids, --prompt-tokens 1,2,3; scripts/run_with_onnxruntime.py encodes "

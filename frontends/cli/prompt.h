@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/manifest/manifest.h"
@@ -26,7 +27,10 @@ struct Prompt {
   std::optional<std::string> text;  // whose bytes the tokens are
 };
 
-// Errors: run.no_tokenizer, run.no_prompt, run.prompt_file.
+// Error run.token where the model has no token of this id, which `flag` gave.
+Status check_token(std::string_view flag, int64_t token, const Manifest& manifest);
+
+// Errors: run.no_tokenizer, run.no_prompt, run.prompt_file, run.token.
 Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest);
 
 }  // namespace moec

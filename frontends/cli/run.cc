@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
@@ -25,7 +26,8 @@ namespace {
 struct RunFlags {
   std::string folder, precision = "f32";
   PromptFlags prompt;
-  int64_t max_tokens = 64, stop_token = -1;
+  int64_t max_tokens = 64;
+  std::optional<int64_t> stop_token;
   SamplerOptions sampler;
   bool redact = false, json = false;
   std::vector<std::string> given;  // of those that only one of the tasks has
@@ -159,6 +161,8 @@ Status run(const RunFlags& flags) {
   MOEC_ASSIGN(Session session, Session::open(flags.folder, {.precision = precision}));
   const bool tags = session.manifest().tagging.has_value();
   MOEC_TRY(check_flags(flags, tags));
+  if (flags.stop_token)
+    MOEC_TRY(check_token("--stop-token", *flags.stop_token, session.manifest()));
   MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
   return tags ? find_spans(flags, prompt, session) : write_text(flags, prompt, session);
 }

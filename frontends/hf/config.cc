@@ -344,7 +344,8 @@ Result<HfConfig> read_config(std::string_view text, const std::string& file,
   JsonSource source{.file = file};
   MOEC_ASSIGN(JsonValue root, parse_json(text, source));
   if (root.object() == nullptr)
-    return fail("hf.config.not_object", "the config is no JSON object", {}, {.file = file});
+    return fail("hf.config.not_object", "the config is no JSON object",
+                "give the config.json of a checkpoint", {.file = file});
   HfConfig config;
   MOEC_ASSIGN(config.family, choose_family(root, source, user_family));
   ConfigReader reader(text, source, root, *config.family);

@@ -34,7 +34,8 @@ class IndexReader {
     if (root.object() == nullptr) return error("index.not_object", "the index is no object", root);
     const JsonValue* map = root.find("weight_map");
     if (map == nullptr || map->object() == nullptr)
-      return error("index.weight_map", "the index has no object \"weight_map\"", root);
+      return error("index.weight_map", "the index has no object \"weight_map\"", root,
+                   "It tells the file of each tensor: fetch the index of the checkpoint again.");
     if (map->object()->empty()) return error("index.empty", "\"weight_map\" is empty", *map);
     for (const JsonMember& member : *map->object()) MOEC_TRY(add(member));
     return std::move(index_);

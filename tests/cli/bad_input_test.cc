@@ -337,6 +337,53 @@ TEST(BadInput, MalformedIr) {
                                  HasSubstr("expp"), HasSubstr("exp")));
 }
 
+TEST(BadInput, PromptsThatCannotBe) {
+  const std::string out = fresh_folder("out");
+  ASSERT_EQ(run_command({"export", checkpoint_of("tinymoe"), "--out", out, "--quiet"}).exit_code,
+            kExitFine);
+  EXPECT_THAT(run_command({"run", out, "--prompt-file", testing::TempDir()}).err,
+              HasSubstr("this is a folder"));
+  const Outcome token = run_command({"run", out, "--prompt-tokens", "7,300"});
+  EXPECT_EQ(token.out, "");
+  EXPECT_THAT(token.err,
+              AllOf(HasSubstr("error[run.token]: --prompt-tokens 300"), HasSubstr("0 to 255")));
+  EXPECT_THAT(run_command({"run", out, "--prompt", "a", "--stop-token", "256"}).err,
+              HasSubstr("error[run.token]: --stop-token 256"));
+}
+
+TEST(BadInput, AFolderIsNoMeasurement) {
+  const std::string out = fresh_folder("out");
+  ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
+            kExitFine);
+  for (const std::string& path : {testing::TempDir(), std::string("/nowhere")})
+    EXPECT_THAT(run_command({"check", out, "--measured", path}).err,
+                HasSubstr("error[measured.open] " + path));
+}
+
+TEST(BadInput, TooLittleMemoryForOneJob) {
+  const Outcome outcome = run_command(
+      {"export", checkpoint_of("mixtral_a"), "--out", fresh_folder("out"), "--memory", "1"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("an export with 1 job takes"),
+                                 testing::Not(HasSubstr("fewer jobs"))));
+}
+
+// The budget that is named works, and it is not rounded up to many times of it.
+TEST(BadInput, TheSmallestBudgetThatWorks) {
+  const std::string source = checkpoint_of("tinymoe");
+  const Outcome refused = run_command({"plan", source, "--max-shard-mb", "moe=0.01"});
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  const std::string said = "the smallest budget that works is ";
+  ASSERT_THAT(refused.err, HasSubstr(said));
+  const double least = std::stod(refused.err.substr(refused.err.find(said) + said.size()));
+  EXPECT_LT(least, 1);
+  auto with = [&](double budget) {
+    return run_command({"plan", source, "--max-shard-mb", "moe=" + std::to_string(budget)});
+  };
+  EXPECT_THAT(with(least).err, testing::Not(HasSubstr("plan.budget")));
+  EXPECT_THAT(with(least - 0.001).err, HasSubstr("plan.budget"));
+}
+
 TEST(BadInput, UsageErrorsExitWith2) {
   EXPECT_EQ(run_command({}).exit_code, kExitBadInput);
   EXPECT_EQ(run_command({"exprot"}).exit_code, kExitBadInput);
