@@ -138,6 +138,18 @@ std::vector<Damage> damages() {
       {"config_absent",
        [](const CheckpointCopy& c) { fs::remove(c.path("config.json")); },
        {"config.json"}},
+      {"config_is_a_list",
+       [](const CheckpointCopy& c) { c.write("config.json", "[]"); },
+       {"error[hf.config.not_object]", "config.json"}},
+      {"config_nested_too_deeply",
+       [](const CheckpointCopy& c) { c.write("config.json", std::string(100'000, '[')); },
+       {"error[json.depth]", "config.json"}},
+      {"index_without_files",
+       [](const CheckpointCopy& c) {
+         fs::remove(c.path("model.safetensors"));
+         c.write("model.safetensors.index.json", "{}");
+       },
+       {"error[index.weight_map]", "model.safetensors.index.json"}},
       {"config_not_json",
        [](const CheckpointCopy& c) { c.write("config.json", "{\"model_type\": "); },
        {"error[json.", "config.json"}},
