@@ -43,9 +43,10 @@ Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs) {
   const uint64_t least = kProgramBytes + static_cast<uint64_t>(jobs) * (kWriterBytes + kLeastBytes);
   if (memory_bytes < least)
     return fail("weights.over_budget",
-                fmt::format("an export with {} {} takes {} MiB at least, the budget is {} MiB",
-                            jobs, jobs == 1 ? "job" : "jobs", least >> 20, memory_bytes >> 20),
-                jobs == 1 ? "give more memory" : "give more memory, or use fewer jobs");
+                fmt::format("an export of {} at a time takes {} MiB at least, the budget is {} MiB",
+                            jobs == 1 ? "1 shard" : fmt::format("{} shards", jobs), least >> 20,
+                            memory_bytes >> 20),
+                jobs == 1 ? "give more memory" : "give more memory, or use fewer jobs or targets");
   ReaderOptions options;
   options.memory_bytes =
       (memory_bytes - kProgramBytes) / static_cast<uint64_t>(jobs) - kWriterBytes;
@@ -60,20 +61,25 @@ struct WeightReader::Impl {
   std::vector<PayloadFile> files;  // parallel to table.files
 };
 
-WeightReader::WeightReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+WeightReader::WeightReader(std::shared_ptr<const Impl> impl, SeriesMaker maker)
+    : impl_(std::move(impl)), maker_(std::move(maker)) {}
 WeightReader::WeightReader(WeightReader&&) noexcept = default;
 WeightReader& WeightReader::operator=(WeightReader&&) noexcept = default;
 WeightReader::~WeightReader() = default;
 
 Result<WeightReader> WeightReader::open(WeightTable table, ReaderOptions options) {
-  auto impl = std::make_unique<Impl>();
+  auto impl = std::make_shared<Impl>();
   for (const WeightFile& file : table.files) {
     MOEC_ASSIGN(PayloadFile opened, PayloadFile::open(file));
     impl->files.push_back(std::move(opened));
   }
   impl->table = std::move(table);
   impl->options = options;
-  return WeightReader(std::move(impl));
+  return WeightReader(std::move(impl), {});
+}
+
+WeightReader WeightReader::with_series(SeriesMaker maker) const {
+  return WeightReader(impl_, std::move(maker));
 }
 
 const WeightTable& WeightReader::table() const { return impl_->table; }
@@ -98,43 +104,47 @@ Result<ViewCost> WeightReader::cost(const WeightView& view, size_t tile_bytes) c
   return ViewCost{cut.elements * cut.node->width(), choose_slots({&cut, 1}, options).held_bytes()};
 }
 
-struct ViewSeries::Impl {
-  Impl(std::vector<WeightView> views_in, std::vector<Cut> cuts_in,
-       const std::vector<PayloadFile>& files, const ReaderOptions& options)
-      : views(std::move(views_in)), cuts(std::move(cuts_in), files, options) {}
+namespace {
 
-  std::vector<WeightView> views;
-  CutSeries cuts;
-  size_t next = 0;
+// Reads the views.
+class CutViews : public ViewSeries::Source {
+ public:
+  CutViews(std::vector<WeightView> views, std::vector<Cut> cuts,
+           const std::vector<PayloadFile>& files, const ReaderOptions& options)
+      : views_(std::move(views)), cuts_(std::move(cuts), files, options) {}
+
+  Status next(const TileSink& sink, StreamReport& report) override {
+    bool sink_failed = false;
+    const TileSink watched = [&](std::span<const std::byte> tile) {
+      Status taken = sink(tile);
+      sink_failed = !taken;
+      return taken;
+    };
+    StreamReport own;
+    Status status = cuts_.next(watched, own);
+    report += own;
+    const WeightView& view = views_[next_++];
+    if (status || sink_failed) return status;
+    return fail(naming_tensor(view, std::move(status.error())));
+  }
+
+ private:
+  std::vector<WeightView> views_;
+  CutSeries cuts_;
+  size_t next_ = 0;
 };
 
-ViewSeries::ViewSeries(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-ViewSeries::ViewSeries(ViewSeries&&) noexcept = default;
-ViewSeries::~ViewSeries() = default;
-
-Status ViewSeries::next(const TileSink& sink, StreamReport& report) {
-  bool sink_failed = false;
-  const TileSink watched = [&](std::span<const std::byte> tile) {
-    Status taken = sink(tile);
-    sink_failed = !taken;
-    return taken;
-  };
-  StreamReport own;
-  Status status = impl_->cuts.next(watched, own);
-  report += own;
-  const WeightView& view = impl_->views[impl_->next++];
-  if (status || sink_failed) return status;
-  return fail(naming_tensor(view, std::move(status.error())));
-}
+}  // namespace
 
 Result<ViewSeries> WeightReader::series(std::vector<WeightView> views, size_t tile_bytes) const {
+  if (maker_) return maker_(std::move(views), tile_bytes);
   std::vector<Cut> cuts;
   for (const WeightView& view : views) {
     MOEC_ASSIGN(Cut cut, cut_of(view, impl_->table, tile_bytes, impl_->options));
     cuts.push_back(std::move(cut));
   }
-  return ViewSeries(std::make_unique<ViewSeries::Impl>(std::move(views), std::move(cuts),
-                                                       impl_->files, impl_->options));
+  return ViewSeries(
+      std::make_unique<CutViews>(std::move(views), std::move(cuts), impl_->files, impl_->options));
 }
 
 Status WeightReader::stream(const WeightView& view, size_t tile_bytes, const TileSink& sink,

@@ -68,17 +68,22 @@ using TileSink = std::function<Status(std::span<const std::byte> tile)>;
 // reader.
 class ViewSeries {
  public:
-  ViewSeries(ViewSeries&&) noexcept;
-  ~ViewSeries();
+  // Where the views come from.
+  class Source {
+   public:
+    Source() = default;
+    Source(const Source&) = delete;
+    Source& operator=(const Source&) = delete;
+    virtual ~Source() = default;
+    virtual Status next(const TileSink& sink, StreamReport& report) = 0;
+  };
+  explicit ViewSeries(std::unique_ptr<Source> source) : source_(std::move(source)) {}
 
   // Delivers the next view. As WeightReader::stream(). After a failure there is no next one.
-  Status next(const TileSink& sink, StreamReport& report);
+  Status next(const TileSink& sink, StreamReport& report) { return source_->next(sink, report); }
 
  private:
-  friend class WeightReader;
-  struct Impl;
-  explicit ViewSeries(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Source> source_;
 };
 
 // May be used from several threads at once.
@@ -87,6 +92,11 @@ class WeightReader {
   // Opens each file of the table. Errors: weights.open, weights.not_a_file, weights.file_changed
   // (the size is not the one that the table tells).
   static Result<WeightReader> open(WeightTable table, ReaderOptions options = {});
+
+  // A reader of the same files whose series `maker` makes (shared_views.h).
+  using SeriesMaker =
+      std::function<Result<ViewSeries>(std::vector<WeightView> views, size_t tile_bytes)>;
+  WeightReader with_series(SeriesMaker maker) const;
 
   WeightReader(WeightReader&&) noexcept;
   WeightReader& operator=(WeightReader&&) noexcept;
@@ -121,8 +131,9 @@ class WeightReader {
 
  private:
   struct Impl;
-  explicit WeightReader(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  WeightReader(std::shared_ptr<const Impl> impl, SeriesMaker maker);
+  std::shared_ptr<const Impl> impl_;
+  SeriesMaker maker_;  // none: by reading
 };
 
 }  // namespace moec

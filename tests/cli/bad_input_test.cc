@@ -376,7 +376,7 @@ TEST(BadInput, TooLittleMemoryForOneJob) {
   const Outcome outcome = run_command(
       {"export", checkpoint_of("mixtral_a"), "--out", fresh_folder("out"), "--memory", "1"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("an export with 1 job takes"),
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("an export of 1 shard at a time takes"),
                                  testing::Not(HasSubstr("fewer jobs"))));
 }
 
