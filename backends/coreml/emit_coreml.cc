@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "backends/coreml/model_writer.h"
 #include "backends/coreml/package.h"
@@ -67,6 +68,24 @@ std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
   return packages;
 }
 
+void lay_out(Prepared& package) {
+  for (const MilFunction& function : package.functions)
+    collect_blobs(*function.shard, package.layout);
+}
+
+// What tells all bytes of a weight file.
+std::vector<std::string> content_of(const DataLayout& layout) {
+  std::vector<std::string> keys;
+  for (const DataLayout::Entry& entry : layout.entries()) keys.push_back(entry.key);
+  return keys;
+}
+
+std::vector<int64_t> tokens_of(std::span<const ShardWidth> widths) {
+  std::vector<int64_t> tokens;
+  for (const ShardWidth& width : widths) tokens.push_back(width.tokens);
+  return tokens;
+}
+
 Status check_blobs(const Prepared& package, const WeightReader& weights, const EmitOptions& options,
                    uint64_t limit) {
   MOEC_TRY(check_layout(package.layout, weights, options.tile_bytes));
@@ -95,8 +114,7 @@ Result<std::vector<Prepared>> prepare(std::span<const ShardWidth> widths,
   const bool several = packages.front().functions.size() > 1;
   MOEC_ASSIGN(const int version, choose_spec_version(widths, several, coreml.spec_version));
   for (Prepared& package : packages) {
-    for (const MilFunction& function : package.functions)
-      collect_blobs(*function.shard, package.layout);
+    lay_out(package);
     MOEC_TRY(check_blobs(package, weights, options, coreml.blob_byte_limit));
     write_model(package.functions, package.layout, version, options.family, package.model);
     if (coreml.packaging == WidthPackaging::range) {
@@ -138,8 +156,7 @@ class WeightFiles {
       : weights_(weights), options_(options), report_(report) {}
 
   Result<EmittedFile> write(const DataLayout& layout, const std::string& path) {
-    std::vector<std::string> content;
-    for (const DataLayout::Entry& entry : layout.entries()) content.push_back(entry.key);
+    std::vector<std::string> content = content_of(layout);
     for (const Written& earlier : written_)
       if (earlier.content == content && link(earlier.path, path)) return earlier.file;
     MOEC_ASSIGN(EmittedFile file, write_blobs(layout, weights_, options_, path, report_));
@@ -149,7 +166,7 @@ class WeightFiles {
 
  private:
   struct Written {
-    std::vector<std::string> content;  // keys of the entries, which tell all bytes
+    std::vector<std::string> content;
     std::string path;
     EmittedFile file;
   };
@@ -194,11 +211,25 @@ std::vector<std::string> coreml_package_names(const std::string& stem,
   return names;
 }
 
+Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> widths,
+                                                    WidthPackaging packaging) {
+  MOEC_TRY(check_widths(widths, packaging));
+  const auto names = coreml_package_names("", tokens_of(widths), packaging);
+  std::set<std::vector<std::string>> written;
+  std::vector<WeightView> views;
+  for (Prepared& package : arrange(widths, names, packaging)) {
+    lay_out(package);
+    if (!written.insert(content_of(package.layout)).second) continue;
+    const std::vector<WeightView> more = package.layout.views();
+    views.insert(views.end(), more.begin(), more.end());
+  }
+  return views;
+}
+
 Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightReader& weights,
                                const EmitOptions& options, const CoremlOptions& coreml) {
   MOEC_CHECK(!widths.empty(), "{} is emitted for no token width", options.stem);
-  std::vector<int64_t> tokens;
-  for (const ShardWidth& width : widths) tokens.push_back(width.tokens);
+  const std::vector<int64_t> tokens = tokens_of(widths);
   const auto names = coreml_package_names(options.stem, tokens, coreml.packaging);
   MOEC_ASSIGN(const std::vector<Prepared> prepared,
               prepare(widths, weights, options, coreml, names));

@@ -50,6 +50,11 @@ std::vector<std::string> coreml_package_names(const std::string& stem,
                                               std::span<const int64_t> tokens,
                                               WidthPackaging packaging);
 
+// The views that emit_coreml() asks its reader for, in that order, where the file system has hard
+// links; without them some come once more. Errors: those about the shard.
+Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> widths,
+                                                    WidthPackaging packaging);
+
 // A package appears under its final name only when it is whole: its files are complete and synced
 // in a folder of a temporary name, which is then renamed. In EmitReport, each graph's file is the
 // model.mlmodel of its package, `function` the width's function or empty; `data` holds all other

@@ -42,13 +42,19 @@ Status check_size(const onnx::ModelProto& model, const std::string& path, uint64
               "split the shard, or fold fewer constants", {.file = path});
 }
 
+Result<DataLayout> lay_out(std::span<const ShardWidth> widths) {
+  DataLayout layout({.alignment = kOnnxDataAlignment});
+  for (const ShardWidth& width : widths) {
+    MOEC_TRY(check_emittable(*width.shard));
+    collect_weights(*width.shard, layout);
+  }
+  return layout;
+}
+
 Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader& weights,
                          const EmitOptions& options, std::span<const std::string> paths) {
   Prepared prepared;
-  for (const ShardWidth& width : widths) {
-    MOEC_TRY(check_emittable(*width.shard));
-    collect_weights(*width.shard, prepared.layout);
-  }
+  MOEC_ASSIGN(prepared.layout, lay_out(widths));
   MOEC_TRY(check_layout(prepared.layout, weights, options.tile_bytes));
   const std::string location = fs::path(paths.back()).filename().string();
   for (size_t i = 0; i < widths.size(); ++i) {
@@ -122,6 +128,11 @@ std::vector<std::string> onnx_file_names(const std::string& stem, std::span<cons
     names.push_back(tokens.size() == 1 ? stem + ".onnx" : fmt::format("{}.t{}.onnx", stem, width));
   names.push_back(stem + ".data");
   return names;
+}
+
+Result<std::vector<WeightView>> onnx_weight_views(std::span<const ShardWidth> widths) {
+  MOEC_ASSIGN(const DataLayout layout, lay_out(widths));
+  return layout.views();
 }
 
 Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightReader& weights,

@@ -28,6 +28,9 @@ inline constexpr uint64_t kOnnxDataAlignment = 64 * 1024;
 // The paths, relative to the folder, that emit_onnx writes for these widths; the data file last.
 std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const int64_t> tokens);
 
+// The views that emit_onnx() asks its reader for, in that order. Errors: those about the shard.
+Result<std::vector<WeightView>> onnx_weight_views(std::span<const ShardWidth> widths);
+
 // All files are complete under temporary names before the first one gets its final name; on failure
 // none of them stays. Errors: emit.form, emit.state, emit.dtype, emit.constant, emit.port_name,
 // emit.graph_too_large, and those of OutputFile and WeightReader.

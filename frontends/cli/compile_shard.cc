@@ -120,11 +120,12 @@ Result<int64_t> compiled_peak(const Plan& plan, size_t index, const PassOptions&
   return peak_activation_bytes(placed.shard);
 }
 
-Status check_finite_weights(const Shard& shard, const WeightReader& reader) {
+Status check_finite_weights(const Shard& shard, const WeightReader& reader,
+                            std::set<std::string>& finite) {
   for (const Op& op : shard.ops)
     for (ValueId operand : sensitive_operands(shard, op)) {
       const auto* weight = shard.producer_as<Weight>(operand);
-      if (!weight) continue;
+      if (!weight || !finite.insert(to_string(weight->view)).second) continue;
       MOEC_ASSIGN(uint64_t bad, reader.count_nonfinite(weight->view));
       if (bad == 0) continue;
       std::string tensor;

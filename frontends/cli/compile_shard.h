@@ -1,6 +1,8 @@
 // One shard of a plan, from the plan to `placed`, for every token width.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "backends/weights/weight_reader.h"
@@ -32,7 +34,9 @@ Result<int64_t> compiled_peak(const Plan& plan, size_t index, const PassOptions&
                               const RunOptions& run);
 
 // NaN or infinity in a norm's or a router's weights makes every token's output NaN: an error
-// "export.nonfinite_weight" that names the tensor. `shard` is in model form.
-Status check_finite_weights(const Shard& shard, const WeightReader& reader);
+// "export.nonfinite_weight" that names the tensor. `shard` is in model form. Views whose text is in
+// `finite` are known to be fine; those that are found so are added.
+Status check_finite_weights(const Shard& shard, const WeightReader& reader,
+                            std::set<std::string>& finite);
 
 }  // namespace moec

@@ -17,4 +17,15 @@ Result<EmitReport> emit_shard(ShardFormat format, std::span<const ShardWidth> wi
   MOEC_CHECK(false, "unknown shard format");
 }
 
+Result<std::vector<WeightView>> weight_views(ShardFormat format, std::span<const ShardWidth> widths,
+                                             const CoremlOptions& coreml) {
+  switch (format) {
+    case ShardFormat::onnx:
+      return onnx_weight_views(widths);
+    case ShardFormat::coreml:
+      return coreml_weight_views(widths, coreml.packaging);
+  }
+  MOEC_CHECK(false, "unknown shard format");
+}
+
 }  // namespace moec

@@ -1,8 +1,9 @@
-// What all parts of a running export share. A part is a table or a shard: it is taken from the
-// journal where an earlier run finished it, else made and entered there.
+// What all parts of one target's running export share. A part is a table or a shard: it is taken
+// from the journal where an earlier run finished it, else made and entered there.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backends/weights/weight_reader.h"
@@ -46,8 +47,9 @@ struct ExportedParts {
   uint64_t table_bytes_read = 0;      // of the checkpoint's payload, for the tables
 };
 
-// All shards, in plan order, by options.jobs threads. Errors: those of the first failing shard in
-// plan order.
-Result<std::vector<ExportedShard>> export_shards(const ExportJob& job);
+// All shards of all targets, by target and then in plan order. As many units (export_units.h) are
+// under way at a time as the first target's options say; what the targets' shards have in common is
+// read once. Errors: those of the first failing unit.
+Result<std::vector<std::vector<ExportedShard>>> export_shards(std::span<const ExportJob> jobs);
 
 }  // namespace moec

@@ -4,33 +4,76 @@
 #include "frontends/cli/target_export.h"
 
 namespace moec {
+namespace {
 
-static Result<ExportedParts> export_parts(const ExportJob& job) {
-  ExportedParts parts;
-  MOEC_ASSIGN(parts.embedding, export_embedding(job, parts.table_bytes_read));
-  if (job.plan.model.attention.rope.style != RopeStyle::none) {
-    MOEC_ASSIGN(parts.rope, export_rope(job));
+Result<std::vector<TargetExport>> plan_targets(std::span<const ExportOptions> targets) {
+  const ExportOptions& first = targets.front();
+  const int streams = first.jobs * static_cast<int>(targets.size());
+  MOEC_ASSIGN(const ReaderOptions reading, export_reader(first.memory_bytes, streams));
+  std::set<std::string> finite;
+  std::vector<TargetExport> exports;
+  for (const ExportOptions& options : targets) {
+    MOEC_ASSIGN(PlannedExport planned, plan_export(options, reading, finite));
+    exports.emplace_back(options, std::move(planned));
   }
-  MOEC_ASSIGN(parts.shards, export_shards(job));
+  return exports;
+}
+
+// No folder is touched before all of them are known to be free.
+Status take_folders(std::vector<TargetExport>& exports) {
+  for (TargetExport& target : exports) MOEC_TRY(target.take_folder());
+  for (TargetExport& target : exports) MOEC_TRY(target.begin());
+  return {};
+}
+
+Result<std::vector<ExportedParts>> export_parts(std::span<const ExportJob> jobs) {
+  std::vector<ExportedParts> parts(jobs.size());
+  MOEC_TRY(export_embeddings(jobs, parts));
+  for (size_t target = 0; target < jobs.size(); ++target)
+    if (jobs[target].plan.model.attention.rope.style != RopeStyle::none) {
+      MOEC_ASSIGN(parts[target].rope, export_rope(jobs[target]));
+    }
+  MOEC_ASSIGN(auto shards, export_shards(jobs));
+  for (size_t target = 0; target < jobs.size(); ++target)
+    parts[target].shards = std::move(shards[target]);
   return parts;
 }
 
-Result<ExportSummary> export_model(const ExportOptions& options) {
-  MOEC_ASSIGN(const ReaderOptions reading, export_reader(options.memory_bytes, options.jobs));
-  MOEC_ASSIGN(PlannedExport planned, plan_export(options, reading));
-  TargetExport target(options, std::move(planned));
-  MOEC_TRY(target.take_folder());
-  MOEC_TRY(target.begin());
-  Progress progress("export", target.payload_bytes(), options.quiet);
-  auto parts = export_parts(target.job(progress));
+Result<std::vector<ExportedParts>> export_parts(const std::vector<TargetExport>& exports,
+                                                bool quiet) {
+  uint64_t payload = 0;
+  for (const TargetExport& target : exports) payload += target.payload_bytes();
+  Progress progress("export", payload, quiet);
+  std::vector<ExportJob> jobs;
+  for (const TargetExport& target : exports) jobs.push_back(target.job(progress));
+  auto parts = export_parts(jobs);
   progress.finish();
+  return parts;
+}
+
+}  // namespace
+
+// The journals go when all targets are finished: as long as there is one, the same command goes on.
+Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions> targets) {
+  MOEC_ASSIGN(std::vector<TargetExport> exports, plan_targets(targets));
+  MOEC_TRY(take_folders(exports));
+  auto parts = export_parts(exports, targets.front().quiet);
   if (!parts) {
-    target.note_finished(parts.error());
+    for (const TargetExport& target : exports) target.note_finished(parts.error());
     return fail(std::move(parts.error()));
   }
-  MOEC_TRY(target.finish(std::move(*parts)));
-  MOEC_TRY(target.remove_journal());
-  return target.take_summary();
+  for (size_t i = 0; i < exports.size(); ++i) MOEC_TRY(exports[i].finish(std::move((*parts)[i])));
+  std::vector<ExportSummary> summaries;
+  for (TargetExport& target : exports) {
+    MOEC_TRY(target.remove_journal());
+    summaries.push_back(target.take_summary());
+  }
+  return summaries;
+}
+
+Result<ExportSummary> export_model(const ExportOptions& options) {
+  MOEC_ASSIGN(std::vector<ExportSummary> summaries, export_targets({&options, 1}));
+  return std::move(summaries.front());
 }
 
 }  // namespace moec

@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backends/coreml/emit_coreml.h"
 #include "backends/manifest/manifest.h"
@@ -61,5 +63,12 @@ struct ExportSummary {
 // Errors: those of every stage, of the first failing shard in plan order; export.out_not_empty,
 // export.differs, export.locked, export.interrupted. A note export.unfinished tells what is done.
 Result<ExportSummary> export_model(const ExportOptions& options);
+
+// The same for several targets of one checkpoint, each in a folder of its own with the bytes that
+// export_model() gives there; summaries and errors in their order. What is of the same bytes in
+// several is read from the checkpoint once, and counted where it was read. Source, layers, seed,
+// jobs, memory, force, quiet and stop must be the same for all; memory is for all together. One
+// failing target ends the export; no folder is finished before all are.
+Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions> targets);
 
 }  // namespace moec

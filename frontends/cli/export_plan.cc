@@ -63,12 +63,13 @@ Result<std::vector<manifest::Device>> assign_shards(const ExportOptions& options
 
 // Everything that can be found wrong before the first byte is written. Returns the payload bytes
 // that the shards will hold.
-Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader, Diagnostics& notes) {
+Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader,
+                            std::set<std::string>& finite, Diagnostics& notes) {
   std::vector<ShardInterface> interfaces;
   uint64_t bytes = 0;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     MOEC_ASSIGN(Shard shard, build_shard(plan, i, plan.build.tokens.front()));
-    if (!plan.weight_seed) MOEC_TRY(check_finite_weights(shard, reader));
+    if (!plan.weight_seed) MOEC_TRY(check_finite_weights(shard, reader, finite));
     interfaces.push_back(interface_of(shard));
     bytes += static_cast<uint64_t>(weight_bytes(shard));
   }
@@ -133,14 +134,15 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan) 
 
 }  // namespace
 
-Result<PlannedExport> plan_export(const ExportOptions& options, const ReaderOptions& reading) {
+Result<PlannedExport> plan_export(const ExportOptions& options, const ReaderOptions& reading,
+                                  std::set<std::string>& finite) {
   MOEC_TRY(refuse_source_as_out(options));
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, make_plan(options, cuts, notes));
   MOEC_ASSIGN(WeightReader reader,
               WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights, reading));
-  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, notes));
+  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, finite, notes));
   note_packaging(options, notes);
   note_rotation(plan, notes);
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan));

@@ -1,6 +1,8 @@
 // What an export is before its first byte is written.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "backends/weights/weight_reader.h"
@@ -22,8 +24,9 @@ struct PlannedExport {
 };
 
 // Everything that can be found wrong before the first byte is written is found here; of the payload
-// only the weights are read that check_finite_weights() looks at. Errors: export.out_is_source,
-// those of the plan, of its checks and of the checkpoint's files.
-Result<PlannedExport> plan_export(const ExportOptions& options, const ReaderOptions& reading);
+// only the weights are read that check_finite_weights() looks at, with `finite`. Errors:
+// export.out_is_source, those of the plan, of its checks and of the checkpoint's files.
+Result<PlannedExport> plan_export(const ExportOptions& options, const ReaderOptions& reading,
+                                  std::set<std::string>& finite);
 
 }  // namespace moec

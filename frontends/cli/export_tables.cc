@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "backends/files/output_file.h"
+#include "frontends/cli/side_by_side.h"
 #include "ir/scalar.h"
 #include "models/rope.h"
 #include "models/seeded_weights.h"
@@ -43,7 +44,9 @@ void append(std::vector<std::byte>& bytes, float value, DType dtype) {
     put(value);
 }
 
-}  // namespace
+WeightView embedding_view(const Plan& plan) {
+  return plan.weight_seed ? seeded_weights(plan.embedding, *plan.weight_seed) : plan.embedding;
+}
 
 Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& bytes_read) {
   const Plan& plan = job.plan;
@@ -51,8 +54,7 @@ Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& byt
   auto write = [&](OutputFile& file) -> Status {
     StreamReport report;
     MOEC_TRY(job.reader.stream(
-        plan.weight_seed ? seeded_weights(plan.embedding, *plan.weight_seed) : plan.embedding,
-        kDefaultTileBytes,
+        embedding_view(plan), kDefaultTileBytes,
         [&](std::span<const std::byte> tile) -> Status {
           MOEC_TRY(file.write(tile));
           return job.check_going_on();
@@ -64,6 +66,23 @@ Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& byt
   MOEC_ASSIGN(manifest::FileRef ref,
               export_table(job, job.names.embedding, static_cast<uint64_t>(type.bytes()), write));
   return manifest::TableFile{std::move(ref), type.dtype, type.dims[0], type.dims[1]};
+}
+
+}  // namespace
+
+Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedParts>& parts) {
+  std::vector<std::vector<WeightView>> views;
+  for (const ExportJob& job : jobs) views.push_back({embedding_view(job.plan)});
+  std::vector<Status> made(jobs.size());
+  work_side_by_side(jobs, std::move(views), [&](size_t target, const ExportJob& job) {
+    auto table = export_embedding(job, parts[target].table_bytes_read);
+    if (table)
+      parts[target].embedding = std::move(*table);
+    else
+      made[target] = fail(std::move(table.error()));
+  });
+  for (Status& status : made) MOEC_TRY(std::move(status));
+  return {};
 }
 
 Result<manifest::RopeTable> export_rope(const ExportJob& job) {

@@ -6,8 +6,9 @@
 
 namespace moec {
 
-// Streams the embedding to OUT/NAME; adds the bytes read to `bytes_read`.
-Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& bytes_read);
+// Streams each target's embedding to OUT/NAME, those of the same bytes in one pass. `parts` is
+// parallel to `jobs`.
+Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedParts>& parts);
 
 // Rows for positions 0 … context-1: r/2 cosines, then r/2 sines.
 Result<manifest::RopeTable> export_rope(const ExportJob& job);

@@ -211,7 +211,8 @@ TEST(EndToEnd, TheFirstLayersAloneAreATrialThatSaysSo) {
 }
 
 // Of a family with an untied head, the shards read every byte of the payload once, whatever the
-// number of widths. (Shards that a layer is cut into have a norm of their own each.)
+// number of widths, functions and targets. (Shards that a layer is cut into have a norm of their
+// own each.)
 TEST(EndToEnd, NothingIsReadTwice) {
   const std::string file = checkpoint_of("mixtral_a") + "/model.safetensors";
   uint64_t header = 0;
@@ -219,7 +220,8 @@ TEST(EndToEnd, NothingIsReadTwice) {
   const uint64_t payload = fs::file_size(file) - sizeof header - header;
   for (const Words& flags : {Words{"--tokens", "1"}, Words{"--tokens", "1,4,16"},
                              Words{"--target", "ane", "--tokens", "1,16"},
-                             Words{"--target", "ane", "--tokens", "1,16", "--multi-function"}}) {
+                             Words{"--target", "ane", "--tokens", "1,16", "--multi-function"},
+                             Words{"--target", "onnx,ane", "--dtype", "f16", "--tokens", "1,16"}}) {
     const std::string out = fresh_folder("out");
     Words words = {"--json"};
     words.insert(words.end(), flags.begin(), flags.end());
