@@ -212,12 +212,14 @@ std::vector<std::string> coreml_package_names(const std::string& stem,
 }
 
 Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> widths,
-                                                    WidthPackaging packaging) {
-  MOEC_TRY(check_widths(widths, packaging));
-  const auto names = coreml_package_names("", tokens_of(widths), packaging);
+                                                    const CoremlOptions& coreml) {
+  MOEC_TRY(check_widths(widths, coreml.packaging));
+  const auto names = coreml_package_names("", tokens_of(widths), coreml.packaging);
+  std::vector<Prepared> packages = arrange(widths, names, coreml.packaging);
+  MOEC_TRY(choose_spec_version(widths, packages.front().functions.size() > 1, coreml.spec_version));
   std::set<std::vector<std::string>> written;
   std::vector<WeightView> views;
-  for (Prepared& package : arrange(widths, names, packaging)) {
+  for (Prepared& package : packages) {
     lay_out(package);
     if (!written.insert(content_of(package.layout)).second) continue;
     const std::vector<WeightView> more = package.layout.views();

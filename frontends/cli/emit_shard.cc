@@ -23,7 +23,7 @@ Result<std::vector<WeightView>> weight_views(ShardFormat format, std::span<const
     case ShardFormat::onnx:
       return onnx_weight_views(widths);
     case ShardFormat::coreml:
-      return coreml_weight_views(widths, coreml.packaging);
+      return coreml_weight_views(widths, coreml);
   }
   MOEC_CHECK(false, "unknown shard format");
 }

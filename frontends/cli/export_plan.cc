@@ -9,6 +9,7 @@
 #include "frontends/cli/calibration.h"
 #include "frontends/cli/compile_shard.h"
 #include "frontends/cli/describe_export.h"
+#include "frontends/cli/export_compile.h"
 #include "frontends/cli/export_facts.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/plan_devices.h"
@@ -143,6 +144,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, const ReaderOpti
   MOEC_ASSIGN(WeightReader reader,
               WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights, reading));
   MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, finite, notes));
+  MOEC_TRY(try_each_kind(plan, options));
   note_packaging(options, notes);
   note_rotation(plan, notes);
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan));

@@ -5,9 +5,9 @@
 #include <iterator>
 #include <thread>
 
-#include "frontends/cli/compile_shard.h"
 #include "frontends/cli/describe_export.h"
 #include "frontends/cli/emit_shard.h"
+#include "frontends/cli/export_compile.h"
 #include "frontends/cli/export_job.h"
 #include "frontends/cli/export_units.h"
 #include "frontends/cli/side_by_side.h"
@@ -39,13 +39,6 @@ bool has_widths(const EmitReport& emitted, const std::vector<int64_t>& tokens) {
                     [](const EmittedGraph& graph, int64_t width) { return graph.tokens == width; });
 }
 
-std::vector<ShardWidth> widths_of(const ExportJob& job, const CompiledShard& compiled) {
-  std::vector<ShardWidth> widths;
-  for (size_t i = 0; i < compiled.widths.size(); ++i)
-    widths.push_back({job.plan.build.tokens[i], &compiled.widths[i]});
-  return widths;
-}
-
 Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
                             const CompiledShard& compiled) {
   EmitOptions emit;
@@ -64,8 +57,8 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
     return job.check_going_on();
   };
   MOEC_ASSIGN(EmitReport emitted,
-              emit_shard(job.options.passes.target.format, widths_of(job, compiled), job.reader,
-                         emit, job.options.coreml));
+              emit_shard(job.options.passes.target.format, widths_of(job.plan, compiled),
+                         job.reader, emit, job.options.coreml));
   emitted.weights = recorder.records();
   MOEC_TRY(job.finish_part({decl.name, emitted}));
   return emitted;
@@ -82,16 +75,14 @@ struct PreparedShard {
 Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
   MOEC_TRY(job.check_going_on());
   const ExportOptions& options = job.options;
-  const bool range = options.coreml.packaging == WidthPackaging::range;
   PreparedShard shard;
   shard.index = index;
-  MOEC_ASSIGN(shard.compiled, (range ? compile_for_range : compile_shard)(
-                                  job.plan, index, options.passes, options.run));
+  MOEC_ASSIGN(shard.compiled, compile_for_export(job.plan, index, options));
   const EmitReport* kept = job.journal.find_whole(job.plan.shards[index].name);
   if (kept && has_widths(*kept, job.plan.build.tokens)) shard.kept = kept;
   if (shard.kept) return shard;
   MOEC_ASSIGN(shard.views, weight_views(options.passes.target.format,
-                                        widths_of(job, shard.compiled), options.coreml));
+                                        widths_of(job.plan, shard.compiled), options.coreml));
   return shard;
 }
 

@@ -210,6 +210,32 @@ TEST(BadInput, ForcedExportLeavesNothingOfTheEarlierOne) {
   EXPECT_EQ(names(out), names(alone));
 }
 
+// Whatever of the flags fails in the passes or in the emitter, it does so before there is a folder.
+class FlagsOfNoTarget : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(FlagsOfNoTarget, AreRefusedBeforeAnythingIsWritten) {
+  const std::string out = fresh_folder("parent") + "/out";
+  const std::string reproducers = fresh_folder("reproducers");
+  std::vector<std::string> command = {
+      "export", checkpoint_of("mixtral_a"), "--out", out, "--quiet", "--dump-dir", reproducers};
+  command.insert(command.end(), GetParam().begin(), GetParam().end());
+  const Outcome outcome = run_command(command);
+  EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("error["));
+  EXPECT_FALSE(fs::exists(out));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    BadInput, FlagsOfNoTarget,
+    testing::Values(std::vector<std::string>{"--target", "ane", "--routing", "topk"},
+                    std::vector<std::string>{"--target", "ane", "--dtype", "f32"},
+                    std::vector<std::string>{"--target", "ane", "--spec-version", "6"},
+                    std::vector<std::string>{"--target", "ane", "--widths", "range", "--tokens",
+                                             "1"},
+                    std::vector<std::string>{"--target", "ane", "--kv", "io", "--context", "17000"},
+                    std::vector<std::string>{"--bisect", "3"},
+                    std::vector<std::string>{"--dump-after", "bogus"}));
+
 TEST(BadInput, OutFolderIsTheCheckpoint) {
   const CheckpointCopy copy;
   const Outcome outcome =
