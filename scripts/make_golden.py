@@ -8,7 +8,8 @@ attention on exactly the weights that lie on disk. For each case the script writ
     tests/golden/<case>/golden.safetensors   the intermediate values, F32 and I32
 
 and, except for tinymoe and tinytagger (whose models are in models/), a tiny random checkpoint next
-to them: config.json and *.safetensors.
+to them: config.json and *.safetensors. What these store in few bits ("stored" in golden.json: fp8, mxfp4 or
+compressed-tensors) transformers' own decoders read, to float32.
 
 Tensors are named <step>.<what>. Steps are `prefill` (T tokens at once) and `decode0` to
 `decode3` (one token each, on transformers' cache):
@@ -35,6 +36,7 @@ delayed values (these without bias) of every token.
 
     pip install torch==2.13.0        # first: this pin gives a CPU build
     pip install transformers safetensors numpy xxhash
+    pip install accelerate compressed-tensors    # for FP8 and INT4 in files
     scripts/make_golden.py [--family mixtral] [--case mixtral_a] [--out tests/golden]
 """
 

@@ -1,5 +1,5 @@
-// The golden checkpoints: two a family under tests/golden, and the trained models/tinymoe and
-// models/tinytagger.
+// The golden checkpoints: two a family under tests/golden, those that store matrices in few bits,
+// and the trained models/tinymoe and models/tinytagger.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,11 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "deepseek_v2_b",
                                             "deepseek_v3_a",
                                             "deepseek_v3_b",
+                                            "deepseek_v3_c",
+                                            "deepseek_v3_d",
                                             "gpt_oss_a",
                                             "gpt_oss_b",
+                                            "gpt_oss_c",
                                             "hunyuan_v1_moe_a",
                                             "hunyuan_v1_moe_b",
                                             "phimoe_a",

@@ -1,8 +1,10 @@
-"""The random checkpoints that goldens are made of, by family: two of each, of a few hundred kilobytes.
+"""The random checkpoints that goldens are made of, by family: two of each, and those stored in few bits.
 
-Sizes are odd on purpose; between them the two cases of a family cover what the family's configuration can
-switch. Of each case: "family" is the model_type, "config" and "args" make the configuration, "disk" is the
-number format of the files, "fused" keeps the experts [E,2f,d] on disk, "shards" is the number of weight files.
+They have a few hundred kilobytes. Sizes are odd on purpose; between them the cases of a family cover what the
+family's configuration can switch. Of each case: "family" is the model_type, "config" and "args" make the
+configuration, "disk" is the number format of the files, "fused" keeps the experts [E,2f,d] on disk, "shards" is the
+number of weight files, "quantization" is the config's quantization_config and says how the files store matrices,
+"mtp" makes the last layer one that guesses a further token.
 """
 
 import torch
@@ -14,6 +16,15 @@ from transformers import Qwen2MoeConfig, Qwen3MoeConfig, ZayaConfig
 from golden.labels import label_maps, labels_of
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
+
+INT4 = dict(
+    config_groups=dict(group_0=dict(
+        input_activations=None, output_activations=None, targets=["Linear"],
+        weights=dict(actorder=None, block_structure=None, dynamic=False, group_size=32, num_bits=4, observer="minmax",
+                     observer_kwargs={}, strategy="group", symmetric=True, type="int"))),
+    format="pack-quantized", global_compression_ratio=None, kv_cache_scheme=None, quant_method="compressed-tensors",
+    quantization_status="compressed",
+    ignore=["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"])
 
 TAGGERS = ("openai_privacy_filter",)  # families that label tokens
 
@@ -163,6 +174,27 @@ CASES = {
         n_routed_experts=6, num_experts_per_tok=2, n_group=1, topk_group=1, n_shared_experts=1, routed_scaling_factor=1.0,
         norm_topk_prob=False, first_k_dense_replace=0, vocab_size=87, tie_word_embeddings=True,
         max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope())),
+    # FP8 as the release has it: partial blocks, a layer that guesses a further token; groups, dense layer 0, YaRN
+    "deepseek_v3_c": dict(
+        family="deepseek_v3", disk=BF16, mtp=True, config=DeepseekV3Config,
+        quantization=dict(activation_scheme="dynamic", fmt="e4m3", quant_method="fp8", weight_block_size=[8, 12]),
+        args=dict(
+            hidden_size=48, intermediate_size=72, moe_intermediate_size=24, num_hidden_layers=3, num_attention_heads=6,
+            num_key_value_heads=6, q_lora_rank=24, kv_lora_rank=10, qk_nope_head_dim=10, qk_rope_head_dim=6,
+            v_head_dim=6, n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2, n_shared_experts=1,
+            routed_scaling_factor=2.5, norm_topk_prob=True, first_k_dense_replace=1, vocab_size=91,
+            tie_word_embeddings=False, max_position_embeddings=96, num_mtp_layers=0,
+            rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+                                 mscale_all_dim=1.0, original_max_position_embeddings=12))),
+    # INT4 as Kimi-K2-Thinking has it, a V3 with other numbers: routed experts alone; one group, no dense layer
+    "deepseek_v3_d": dict(
+        family="deepseek_v3", disk=BF16, config=DeepseekV3Config, quantization=INT4,
+        args=dict(
+            hidden_size=64, intermediate_size=72, moe_intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6,
+            v_head_dim=7, n_routed_experts=7, num_experts_per_tok=3, n_group=1, topk_group=1, n_shared_experts=1,
+            routed_scaling_factor=2.827, norm_topk_prob=True, first_k_dense_replace=0, vocab_size=93,
+            tie_word_embeddings=False, max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope(50000.0))),
     # base stretched by alpha, tied
     "hunyuan_v1_moe_a": dict(family="hunyuan_v1_moe", disk=BF16, config=HunYuanMoEV1Config, args=dict(
         hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
@@ -186,6 +218,17 @@ CASES = {
         head_dim=8, num_local_experts=4, num_experts_per_tok=3, sliding_window=128,
         layer_types=["full_attention", "full_attention"], attention_bias=False, vocab_size=87,
         tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # MXFP4 as the release has it; three blocks a row of the hidden size, two of the experts' channels
+    "gpt_oss_c": dict(
+        family="gpt_oss", disk=BF16, fused=True, config=GptOssConfig,
+        quantization=dict(quant_method="mxfp4", modules_to_not_convert=[
+            "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]),
+        args=dict(
+            hidden_size=96, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            head_dim=10, num_local_experts=5, num_experts_per_tok=2, sliding_window=9, vocab_size=91,
+            tie_word_embeddings=False, max_position_embeddings=96,
+            rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
+                                 original_max_position_embeddings=12))),
     # a text beyond the original positions, a mixer that mixes, biases everywhere
     "phimoe_a": dict(family="phimoe", disk=BF16, config=PhimoeConfig, args=dict(
         hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,

@@ -9,6 +9,7 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
 from golden.cases import F32, TAGGERS
+from golden.stored import hide_last_layer, store_quantised
 
 
 def auto_class(family):
@@ -97,3 +98,7 @@ def write_checkpoint(case, spec, folder):
     model.save_pretrained(folder, **save_options(model, spec))
     (folder / "generation_config.json").unlink(missing_ok=True)
     check_files(case, spec, folder)
+    if spec.get("mtp"):
+        hide_last_layer(folder, model.config.num_hidden_layers)
+    if "quantization" in spec:
+        store_quantised(folder, spec["quantization"])

@@ -1,11 +1,10 @@
 """Runs of the real transformers implementation, in float32 with eager attention, on the weights of a checkpoint."""
 
 import dataclasses
-import json
 
 import torch
 from safetensors import safe_open
-from transformers import DynamicCache
+from transformers import AutoConfig, DynamicCache
 
 from golden.capture import Capture
 from golden.checkpoint import F32, auto_class
@@ -59,13 +58,22 @@ def load_balancing_biases(model, checkpoint):
                     buffers[name].copy_(tensors.get_tensor(name))
 
 
+def config_of(checkpoint):
+    """What is stored in few bits is decoded while it is loaded, by transformers and to the type of the model. Elsewhere
+    than on a CPU it would compute with it as it is."""
+    config = AutoConfig.from_pretrained(checkpoint)
+    if hasattr(config, "quantization_config"):
+        config.quantization_config["dequantize"] = True
+    return config
+
+
 def load(checkpoint):
     """The model of a folder; its hooks are `moec_capture`."""
-    family = json.loads((checkpoint / "config.json").read_text())["model_type"]
-    model = auto_class(family).from_pretrained(checkpoint, dtype=F32, attn_implementation="eager")
+    config = config_of(checkpoint)
+    family = config.model_type
+    model = auto_class(family).from_pretrained(checkpoint, config=config, dtype=F32, attn_implementation="eager")
     model.config._experts_implementation = "eager"
-    model.eval()
-    assert all(p.dtype == F32 for p in model.parameters())
+    model.eval().float()  # beside decoded weights transformers leaves the others as they are stored
     if family == "phimoe":
         choose_factors(model.model.rotary_emb)
     if family == "zaya":

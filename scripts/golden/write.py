@@ -1,5 +1,6 @@
 """golden.json and golden.safetensors of a case."""
 
+import importlib
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from golden.gaps import order_gap, router_gap
 from golden.publish import REPO, sha256, versions
 
 FORMAT = "moec-golden/1"
+DECODERS = {"compressed-tensors": "compressed_tensors"}  # packages to which transformers leaves a quant_method
 
 
 def step_names(steps):
@@ -51,16 +53,28 @@ def digests(checkpoint, folder):
     }
 
 
+def storage(checkpoint):
+    """What a checkpoint with matrices in few bits says of them, or nothing."""
+    return json.loads((checkpoint / "config.json").read_text()).get("quantization_config", {}).get("quant_method")
+
+
+def makers(stored):
+    """The libraries that a case's values come from."""
+    return [torch, transformers] + ([importlib.import_module(DECODERS[stored])] if stored in DECODERS else [])
+
+
 def describe(case, folder, checkpoint, model, run):
     """What golden.json says."""
     k = model.config.num_experts_per_tok
+    stored = storage(checkpoint)
     info = {
         "format": FORMAT,
         "case": case,
         "family": model.config.model_type,
         "checkpoint": "." if checkpoint == folder else os.path.relpath(checkpoint, REPO / "tests" / "golden" / case),
+        **({"stored": stored} if stored else {}),
         **digests(checkpoint, folder),
-        "made_with": {**versions(torch, transformers), "script": "scripts/make_golden.py"},
+        "made_with": {**versions(*makers(stored)), "script": "scripts/make_golden.py"},
         "steps": list_steps(run.steps),
         "moe_layers": model.moec_capture.moe_layers,
         "min_router_gap": round(router_gap(run.steps, k), 6),

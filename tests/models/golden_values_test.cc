@@ -159,7 +159,7 @@ TEST_P(LatentGolden, ExpandedBlendInRows) {
 
 INSTANTIATE_TEST_SUITE_P(Mla, LatentGolden,
                          testing::Values("deepseek_v2_a", "deepseek_v2_b", "deepseek_v3_a",
-                                         "deepseek_v3_b"),
+                                         "deepseek_v3_b", "deepseek_v3_c", "deepseek_v3_d"),
                          [](const auto& info) { return std::string(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenValues, testing::ValuesIn(kGoldenCases),

@@ -4,7 +4,10 @@ import json
 
 import numpy as np
 
-DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I32": np.int32}
+from stored_values import DECODERS
+
+DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I32": np.int32, "I64": np.int64, "U8": np.uint8,
+          "F8_E4M3": np.uint8}
 
 
 def bf16_to_f32(bits):
@@ -12,7 +15,7 @@ def bf16_to_f32(bits):
 
 
 def read_tensors(path):
-    """Name → array; bf16 becomes f32, which holds every bf16 exactly."""
+    """Name → array; bf16 becomes f32, which holds every bf16 exactly, and f8 the bytes that code it."""
     data = path.read_bytes()
     header_bytes = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + header_bytes])
@@ -28,12 +31,19 @@ def read_tensors(path):
 
 
 def read_checkpoint(folder):
-    """The tensors of all weight files of a checkpoint folder."""
+    """The tensors of all weight files of a checkpoint folder, without those of layers behind the last one, which guess
+    further tokens. Of what is stored in few bits, the values."""
     tensors = {}
     for path in sorted(folder.glob("*.safetensors")):
         if path.name != "golden.safetensors":
             tensors.update(read_tensors(path))
-    return tensors
+    config = json.loads((folder / "config.json").read_text())
+    quantization = config.get("quantization_config")
+    if quantization:
+        DECODERS[quantization["quant_method"]](tensors, quantization)
+    layers = config["num_hidden_layers"]
+    behind = tuple(f"model.layers.{layers + i}." for i in range(config.get("num_nextn_predict_layers", 0)))
+    return {name: values for name, values in tensors.items() if not name.startswith(behind)}
 
 
 def write_tensors(path, tensors):

@@ -4,6 +4,7 @@ import collections
 import functools
 import hashlib
 import json
+import re
 
 import numpy as np
 import onnx
@@ -187,6 +188,12 @@ def fused_tensors(tensors):
     return fused | {name.replace("kv_b_proj", "q_proj") for name in fused if name.endswith("kv_b_proj.weight")}
 
 
+def tensor_of(shard, weight):
+    """What a weight is called after: its tensor, or, of a tensor in four bits, the expert's number and the role."""
+    found = re.fullmatch(r"experts\.(\d+)\.(gate|up|down)\.weight", weight)
+    return f"model.layers.{shard['layer']}.mlp.experts.{found[1]}.{found[2]}_proj.weight" if found else weight
+
+
 @pytest.mark.parametrize("case,name", in_forms(["conv", "matmul", "host", "f16"]))
 def test_weights_are_the_checkpoint_tensors(case, name, folder):
     exported = folder(case, name)
@@ -194,9 +201,10 @@ def test_weights_are_the_checkpoint_tensors(case, name, folder):
     seen = set()
     for shard, weight, array in exported.weights():
         assert array.dtype == (np.float16 if name == "f16" else np.float32)
-        if weight in tensors:
-            assert same_values(array, tensors[weight]), (shard["name"], weight)
-            seen.add(weight)
+        tensor = tensor_of(shard, weight)
+        if tensor in tensors:
+            assert same_values(array, tensors[tensor]), (shard["name"], weight)
+            seen.add(tensor)
     # Slices of a fused tensor have names of their own (see below); the embedding is a table.
     assert set(tensors) - fused_tensors(tensors) - seen <= {"model.embed_tokens.weight"}
 

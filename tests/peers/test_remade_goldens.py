@@ -2,7 +2,7 @@
 run, for it needs PyTorch:
 
     .venv/bin/pip install torch==2.13.0      # first: this pin gives a CPU build
-    .venv/bin/pip install transformers safetensors xxhash
+    .venv/bin/pip install transformers safetensors xxhash accelerate compressed-tensors
     MOEC_REMAKE_FAMILY=deepseek_v3 .venv/bin/pytest tests/peers/test_remade_goldens.py
 """
 
