@@ -202,9 +202,8 @@ TEST_P(SharedDelivery, ASinkThatFailsEndsItsOwnSideOnly) {
 }
 
 TEST_P(SharedDelivery, AReadThatFailsIsToldToAllSides) {
-  std::vector<WeightReader> own;
-  for (int i = 0; i < 2; ++i) own.push_back(open());
-  SharedViews shared({{&own[0], views_of("ab")}, {&own[1], views_of("ab")}});
+  const WeightReader one = open(), two = open();
+  SharedViews shared({{&one, views_of("ab")}, {&two, views_of("ab")}});
   std::filesystem::resize_file(path_, 1000);
   std::vector<std::string> errors(2);
   const auto run = [&](size_t side) {

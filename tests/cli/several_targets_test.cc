@@ -13,10 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
-using testing::Contains;
-using testing::EndsWith;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr const char* kCase = "mixtral_a";
 
