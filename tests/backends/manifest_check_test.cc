@@ -56,7 +56,9 @@ TEST_P(ManifestFault, IsFound) {
 
 const Fault kFaults[] = {
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 9"},
+     "the manifest has schema version 99, this moec reads version 10"},
+    {"carried_outside", [](Manifest& m) { m.carried[0].path = "../tokenizer.json"; },
+     "manifest.path", "the path \"../tokenizer.json\" is not one inside the folder"},
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
     {"left_out", [](Manifest& m) { m.model.left_out_layers = -1; }, "manifest.number",
      "model.left_out_layers is -1"},
@@ -332,6 +334,7 @@ std::string write_files(Manifest& manifest, const std::string& name) {
     file.bytes = static_cast<int64_t>(std::filesystem::file_size(path));
     file.digest = digest_file(path).value();
   };
+  for (manifest::FileRef& file : manifest.carried) fill(file);
   fill(manifest.embedding.file);
   fill(manifest.rope->table.file);
   for (manifest::Shard& each : manifest.shards) {
