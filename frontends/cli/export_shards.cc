@@ -16,20 +16,20 @@
 namespace moec {
 namespace {
 
-void note_overflows(const ShardDecl& decl, const EmitReport& emitted, Diagnostics& notes) {
+void note_odd_values(const ShardDecl& decl, const EmitReport& emitted, Diagnostics& notes) {
   for (const EmittedTensor& tensor : emitted.tensors) {
-    if (tensor.overflows > 0)
-      notes.push_back({Severity::warning,
-                       "export.cast_overflow",
-                       fmt::format("{} values became infinite in f16", tensor.overflows),
-                       "export with --dtype f32 to keep them",
-                       {.shard = decl.name, .tensor = tensor.name}});
-    if (tensor.nans > 0)
-      notes.push_back({Severity::warning,
-                       "export.nan_weight",
-                       fmt::format("{} values are NaN", tensor.nans),
-                       "fetch the checkpoint again, if it should have none",
-                       {.shard = decl.name, .tensor = tensor.name}});
+    const auto warn = [&](uint64_t values, const char* code, const char* what, const char* next) {
+      if (values > 0)
+        notes.push_back({Severity::warning,
+                         code,
+                         fmt::format("{} values {}", values, what),
+                         next,
+                         {.shard = decl.name, .tensor = tensor.name}});
+    };
+    warn(tensor.overflows, "export.cast_overflow", "became infinite in f16",
+         "export with --dtype f32 to keep them");
+    warn(tensor.nans, "export.nan_weight", "are NaN",
+         "fetch the checkpoint again, if it should have none");
   }
 }
 
@@ -101,7 +101,7 @@ Result<ExportedShard> export_shard(const ExportJob& job, PreparedShard& shard) {
   done.passes = std::move(shard.compiled.passes);
   done.notes = std::move(shard.compiled.notes);
   done.bytes_read = emitted.bytes_read;
-  note_overflows(job.plan.shards[shard.index], emitted, done.notes);
+  note_odd_values(job.plan.shards[shard.index], emitted, done.notes);
   return done;
 }
 

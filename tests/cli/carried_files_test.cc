@@ -17,12 +17,6 @@ using testing::HasSubstr;
 
 constexpr const char* kTokenizer = R"({"model": {"type": "WordLevel", "vocab": {"a": 0}}})";
 
-std::string bytes_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
 std::vector<std::string> carried_by(const std::string& out) {
   const Manifest manifest = read_manifest(out).value();
   std::vector<std::string> names;
@@ -52,7 +46,7 @@ TEST_F(CarriedFiles, AreCopiedByteForByteAndChecked) {
   expect_fine(export_it({"--digest", "sha256"}));
   EXPECT_THAT(carried_by(out_), ElementsAre("tokenizer.json", "merges.txt", "chat_template.jinja"));
   for (const std::string& name : carried_by(out_))
-    EXPECT_EQ(bytes_of(out_ + "/" + name), copy_.read(name)) << name;
+    EXPECT_EQ(read_file(out_ + "/" + name), copy_.read(name)) << name;
   EXPECT_FALSE(fs::exists(out_ + "/notes.txt"));
   expect_fine(run_command({"check", out_, "--digests"}));
   std::ofstream(out_ + "/tokenizer.json")
@@ -71,7 +65,7 @@ TEST_F(CarriedFiles, AreReplacedWithTheExport) {
   expect_fine(export_it({"--force"}));
   EXPECT_THAT(carried_by(out_), ElementsAre("tokenizer.json", "chat_template.jinja"));
   EXPECT_FALSE(fs::exists(out_ + "/merges.txt"));
-  EXPECT_EQ(bytes_of(out_ + "/chat_template.jinja"), "{{ messages }}");
+  EXPECT_EQ(read_file(out_ + "/chat_template.jinja"), "{{ messages }}");
 }
 
 TEST_F(CarriedFiles, LieBesideAConfigThatIsNamedItself) {

@@ -13,6 +13,12 @@
 
 namespace moec {
 
+inline std::string read_file(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
 class CheckpointCopy {
  public:
   using Json = nlohmann::ordered_json;
@@ -29,11 +35,7 @@ class CheckpointCopy {
   const std::string& folder() const { return folder_; }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
-  std::string read(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(path(name), std::ios::binary).rdbuf();
-    return text.str();
-  }
+  std::string read(const std::string& name) const { return read_file(path(name)); }
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(path(name), std::ios::binary) << bytes;
   }
