@@ -74,6 +74,19 @@ static Status check_command(const CLI::App& app, std::span<const char* const> wo
   return check_command(*app.get_subcommand(word), words.subspan(1));
 }
 
+// Words that make no sense, found by the library; help and version requests arrive here too.
+static int report_usage(const CLI::App& app, const CLI::ParseError& error, bool json) {
+  constexpr int kNoError = 0;
+  if (json && error.get_exit_code() != kNoError)
+    return report_failure({{Severity::error,
+                            "cli.usage",
+                            error.what(),
+                            "moec --help and moec COMMAND --help tell what there is",
+                            {}}},
+                          true);
+  return app.exit(error) == kNoError ? kExitFine : kExitBadInput;
+}
+
 int run_cli(int argc, const char* const* argv) {
   CLI::App app{
       "moec compiles a Mixture-of-Experts checkpoint into static graph shards.\n"
@@ -90,14 +103,15 @@ int run_cli(int argc, const char* const* argv) {
   add_run_command(app, exit_code);
   add_opt_command(app, exit_code);
   add_family_command(app, exit_code);
-  const std::span words(argv, static_cast<size_t>(argc));
-  if (const Status known = check_command(app, words.subspan(1)); !known)
-    return report_failure(known.error(), false);
+  const auto words = std::span(argv, static_cast<size_t>(argc)).subspan(1);
+  const bool json =
+      std::find(words.begin(), words.end(), std::string_view("--json")) != words.end();
+  if (const Status known = check_command(app, words); !known)
+    return report_failure(known.error(), json);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // Help and version requests arrive here too, with code 0.
-    return app.exit(error) == 0 ? kExitFine : kExitBadInput;
+    return report_usage(app, error, json);
   }
   return exit_code;
 }

@@ -1,6 +1,8 @@
 // What the command line makes of its words, before any command looks at its input.
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/cli/golden_case.h"
 
 namespace moec {
@@ -62,6 +64,19 @@ TEST(CommandLine, AnUnknownCommandIsNamed) {
               AllOf(HasSubstr("there is no command 'bogus'\n"), Not(HasSubstr("did you mean"))));
   EXPECT_THAT(run_command({"family", "chek"}).err, HasSubstr("(did you mean 'check'?)"));
   EXPECT_EQ(run_command({"--version"}).exit_code, kExitFine);
+}
+
+// Who reads reports with a program reads those of mistyped words with it too.
+TEST(CommandLine, JsonIsWrittenOfWrongWordsAsWell) {
+  for (const auto& [words, code] : std::vector<std::pair<Words, std::string>>{
+           {{"exprot", "x", "--json"}, "cli.unknown_command"},
+           {{"export", "x", "--json"}, "cli.usage"},
+           {{"check", "--json", "x", "--bogus"}, "cli.usage"}}) {
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.exit_code, kExitBadInput);
+    EXPECT_EQ(nlohmann::json::parse(outcome.out)["diagnostics"][0]["code"], code);
+  }
+  EXPECT_THAT(run_command({"export", "--json", "--help"}).out, HasSubstr("Usage: "));
 }
 
 }  // namespace
