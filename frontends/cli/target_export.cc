@@ -11,6 +11,7 @@
 #include "frontends/cli/json_output.h"
 #include "frontends/cli/open_source.h"
 #include "frontends/cli/plan_output.h"
+#include "frontends/cli/text_windows.h"
 
 namespace moec {
 namespace {
@@ -100,6 +101,7 @@ void TargetExport::summarize(ExportedParts parts) {
     summary_.file_bytes += file_bytes(shard.shard);
     summary_.manifest.shards.push_back(std::move(shard.shard));
   }
+  if (const auto warning = warn_of_width(summary_.manifest)) summary_.notes.push_back(*warning);
 }
 
 Status TargetExport::finish(ExportedParts parts) {

@@ -43,4 +43,20 @@ Result<std::vector<TextWindow>> cut_windows(int64_t tokens, int64_t width, Reach
   return windows;
 }
 
+std::optional<Diagnostic> warn_of_width(const Manifest& manifest) {
+  if (!manifest.tagging) return std::nullopt;
+  const Reach reach = reach_of(manifest);
+  const int64_t width = manifest.build.tokens.back(), context = manifest.build.context;
+  const int64_t around = reach.back + reach.ahead;
+  if (width > around || width >= context) return std::nullopt;
+  return Diagnostic{
+      Severity::warning,
+      "export.short_texts",
+      fmt::format("texts of more than {} tokens cannot be labelled: a label depends on {} tokens "
+                  "before and {} behind its own",
+                  width, reach.back, reach.ahead),
+      fmt::format("export with --tokens {} for longer ones", std::min(context, 2 * around)),
+      {}};
+}
+
 }  // namespace moec

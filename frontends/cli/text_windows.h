@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backends/manifest/manifest.h"
@@ -26,5 +27,9 @@ struct TextWindow {
 // Windows of at most `width` tokens that keep each token of the text once, and with it all that its
 // logits depend on. Error run.width where the width is too small for that.
 Result<std::vector<TextWindow>> cut_windows(int64_t tokens, int64_t width, Reach reach);
+
+// Warning export.short_texts, where an export labels tokens but its widths are too small to read
+// any text of its context in windows.
+std::optional<Diagnostic> warn_of_width(const Manifest& manifest);
 
 }  // namespace moec

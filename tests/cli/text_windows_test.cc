@@ -51,5 +51,26 @@ TEST(TextWindows, TheReachIsThatOfAllLayers) {
   EXPECT_EQ(reach_of(manifest), (Reach{112, 112}));
 }
 
+TEST(TextWindows, AnExportThatReadsShortTextsOnlyIsWarnedOf) {
+  Manifest manifest;
+  manifest.shards.push_back({.name = "L00.attn", .layers = 1});
+  InputBinding mask{"attn_mask", SourceKind::attn_mask};
+  mask.window = 9;
+  mask.ahead = 8;
+  manifest.schedule.push_back({"L00.attn", {mask}, {}, {}, {}});
+  const auto warning = [&](int64_t width, int64_t context) {
+    manifest.build.tokens = {1, width};
+    manifest.build.context = context;
+    const auto found = warn_of_width(manifest);
+    return found ? found->code + ": " + found->next_step : "";
+  };
+  EXPECT_EQ(warning(16, 100), "");  // a model that does not label
+  manifest.tagging.emplace();
+  EXPECT_EQ(warning(16, 100), "export.short_texts: export with --tokens 32 for longer ones");
+  EXPECT_EQ(warning(16, 20), "export.short_texts: export with --tokens 20 for longer ones");
+  EXPECT_EQ(warning(17, 100), "");
+  EXPECT_EQ(warning(16, 16), "");  // the whole context
+}
+
 }  // namespace
 }  // namespace moec
