@@ -4,30 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 
 #include "frontends/cli/number_check.h"
-#include "frontends/cli/parse_number.h"
+#include "frontends/cli/parse_bytes.h"
 #include "ir/ops.h"
 
 namespace moec {
 namespace {
-
-struct Unit {
-  std::string_view name;
-  double bytes;
-};
-
-// Longer names first: "GB" ends with "B".
-constexpr std::array<Unit, 9> kUnits = {{{"KiB", 1024.0},
-                                         {"MiB", 1048576.0},
-                                         {"GiB", 1073741824.0},
-                                         {"TiB", 1099511627776.0},
-                                         {"kB", 1e3},
-                                         {"MB", 1e6},
-                                         {"GB", 1e9},
-                                         {"TB", 1e12},
-                                         {"B", 1}}};
 
 tl::unexpected<Diagnostics> bad_device(const std::string& word, std::string cause) {
   return fail("plan.device_value", fmt::format("--device {}: {}", word, std::move(cause)),
@@ -83,21 +66,6 @@ Result<DeviceWishes> device_wishes(const DeviceFlags& flags) {
   return wishes;
 }
 
-std::optional<int64_t> parse_bytes(std::string_view text) {
-  constexpr double kMost = 1e18;
-  double unit_bytes = 1;
-  for (const Unit& unit : kUnits)
-    if (text.ends_with(unit.name)) {
-      text.remove_suffix(unit.name.size());
-      unit_bytes = unit.bytes;
-      break;
-    }
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  const auto number = parse_positive(text);
-  if (!number || *number * unit_bytes > kMost || *number * unit_bytes < 1) return std::nullopt;
-  return static_cast<int64_t>(*number * unit_bytes);
-}
-
 Result<std::vector<Device>> parse_devices(const std::vector<std::string>& words) {
   std::vector<Device> devices;
   for (const std::string& word : words) {
@@ -109,12 +77,6 @@ Result<std::vector<Device>> parse_devices(const std::vector<std::string>& words)
     devices.push_back(std::move(device));
   }
   return devices;
-}
-
-Result<int64_t> bytes_of_flag(std::string_view flag, const std::string& text) {
-  if (const auto bytes = parse_bytes(text)) return *bytes;
-  return fail("plan.bytes", fmt::format("{} {}: no number of bytes above 0", flag, text),
-              "give for example 16GB or 24GiB");
 }
 
 }  // namespace moec

@@ -1,9 +1,7 @@
-// --device NAME=BYTES[,BANDWIDTH] and what goes with it, and numbers of bytes with a unit.
+// --device NAME=BYTES[,BANDWIDTH] and what goes with it.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "models/assign_devices.h"
@@ -31,15 +29,8 @@ struct DeviceWishes {
 // Errors: those of parse_devices(); plan.device_value for loads without a device.
 Result<DeviceWishes> device_wishes(const DeviceFlags& flags);
 
-// "17179869184", "16GiB", "25.8 GB": a finite number above 0, with a unit of 1000 (kB, MB, GB, TB)
-// or 1024 (KiB, MiB, GiB, TiB) or none.
-std::optional<int64_t> parse_bytes(std::string_view text);
-
 // Errors plan.device_value (no name, or bytes or bandwidth that are no number above 0) and
 // plan.device_twice.
 Result<std::vector<Device>> parse_devices(const std::vector<std::string>& words);
-
-// The number of bytes that `flag` gives. Error plan.bytes.
-Result<int64_t> bytes_of_flag(std::string_view flag, const std::string& text);
 
 }  // namespace moec

@@ -12,6 +12,7 @@
 #include "frontends/cli/device_flags.h"
 #include "frontends/cli/json_output.h"
 #include "frontends/cli/open_source.h"
+#include "frontends/cli/parse_bytes.h"
 #include "frontends/cli/pass_flags.h"
 #include "frontends/cli/plan_devices.h"
 #include "frontends/cli/plan_output.h"

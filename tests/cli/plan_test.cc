@@ -284,7 +284,7 @@ std::vector<Refused> refusals() {
        {"error[plan.devices]", "device a lacks", "the trunk needs"}},
       {"resident_budget_negative",
        {model, "--resident-budget=-1GB"},
-       {"error[plan.bytes]", "--resident-budget"}},
+       {"error[cli.bytes]", "--resident-budget"}},
       {"loads_without_devices", {model, "--loads", "x.csv"}, {"error[plan.device_value]"}},
       {"loads_file_missing",
        {model, "--device", "a=99GB", "--loads", "none.csv"},
