@@ -10,6 +10,7 @@
 #include "backends/weights/weight_reader.h"
 #include "frontends/cli/find_target.h"
 #include "frontends/cli/number_check.h"
+#include "frontends/cli/parse_bytes.h"
 
 namespace moec {
 namespace {
@@ -79,7 +80,7 @@ int default_jobs(uint64_t memory_bytes, size_t targets) {
 }
 
 // What is the same for all targets.
-ExportOptions common_options(const ExportFlags& flags, size_t targets) {
+Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
   ExportOptions options;
   options.source = flags.source;
   options.out = flags.out;
@@ -88,8 +89,9 @@ ExportOptions common_options(const ExportFlags& flags, size_t targets) {
   options.weight_seed = flags.seed;
   options.layers = flags.layers;
   options.sha256 = flags.digest == "sha256";
-  options.jobs = flags.jobs ? *flags.jobs : default_jobs(flags.memory_mib << 20, targets);
-  options.memory_bytes = flags.memory_mib << 20;
+  MOEC_ASSIGN(const int64_t memory, bytes_of_mebibyte_flag("--memory", flags.memory));
+  options.memory_bytes = static_cast<uint64_t>(memory);
+  options.jobs = flags.jobs ? *flags.jobs : default_jobs(options.memory_bytes, targets);
   options.force = flags.force;
   options.quiet = flags.quiet || flags.json;
   return options;
@@ -97,7 +99,7 @@ ExportOptions common_options(const ExportFlags& flags, size_t targets) {
 
 Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& passes,
                                      std::span<const Target> targets) {
-  ExportOptions options = common_options(flags, targets.size());
+  MOEC_ASSIGN(ExportOptions options, common_options(flags, targets.size()));
   if (is_target_file(passes.target)) options.target_file = passes.target;
   options.chip = passes.chip;
   MOEC_ASSIGN(options.passes, pass_options(passes));
@@ -210,8 +212,9 @@ void add_export_flags(CLI::App& command, ExportFlags& flags) {
       .add_option("-j,--jobs", flags.jobs,
                   "Shards compiled at the same time; default: 4, or fewer if --memory asks for it")
       ->check(CLI::Range(1, 256));
-  command.add_option("--memory", flags.memory_mib, "MiB that the export may take, for all jobs")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 24))
+  command
+      .add_option("--memory", flags.memory,
+                  "What the export may take, for all jobs, in MiB or with a unit: 2GB, 512MiB")
       ->capture_default_str();
   command.add_flag("--force", flags.force,
                    "Start anew, in place of what an earlier export left in the folder");

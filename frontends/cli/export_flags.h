@@ -20,7 +20,7 @@ struct ExportFlags {
   std::optional<uint64_t> seed;
   bool multi_function = false, onnx_checksum = false;
   bool force = false, quiet = false, json = false;
-  uint64_t memory_mib = 256;
+  std::string memory = "256";
   DeviceFlags devices;
   ShardFlags shards;
   PassFlags passes;

@@ -48,4 +48,8 @@ Result<int64_t> bytes_of_flag(std::string_view flag, const std::string& text) {
               "give for example 16GB or 24GiB");
 }
 
+Result<int64_t> bytes_of_mebibyte_flag(std::string_view flag, const std::string& text) {
+  return bytes_of_flag(flag, parse_positive(text) ? text + "MiB" : text);
+}
+
 }  // namespace moec

@@ -17,4 +17,7 @@ std::optional<int64_t> parse_bytes(std::string_view text);
 // The number of bytes that `flag` gives. Error cli.bytes.
 Result<int64_t> bytes_of_flag(std::string_view flag, const std::string& text);
 
+// The same for a flag whose numbers without a unit are MiB.
+Result<int64_t> bytes_of_mebibyte_flag(std::string_view flag, const std::string& text);
+
 }  // namespace moec

@@ -406,6 +406,20 @@ TEST(BadInput, TooLittleMemoryForOneJob) {
                                  testing::Not(HasSubstr("fewer jobs"))));
 }
 
+// Numbers without a unit are MiB.
+TEST(BadInput, AmountsOfMemory) {
+  const auto export_with = [](const char* memory) {
+    return run_command(
+        {"export", checkpoint_of("mixtral_a"), "--out", fresh_folder("out"), "--memory", memory});
+  };
+  for (const char* enough : {"64", "64MiB", "0.1 GB", "1e8B"})
+    EXPECT_EQ(export_with(enough).exit_code, kExitFine) << enough;
+  for (const char* little : {"1", "1MiB", "1000000B"})
+    EXPECT_THAT(export_with(little).err, HasSubstr("error[weights.over_budget]")) << little;
+  for (const char* none : {"0", "-1", "64MX", "", "nan"})
+    EXPECT_THAT(export_with(none).err, HasSubstr("error[cli.bytes]")) << none;
+}
+
 // The budget that is named works, and it is not rounded up to many times of it.
 TEST(BadInput, TheSmallestBudgetThatWorks) {
   const std::string source = checkpoint_of("tinymoe");
