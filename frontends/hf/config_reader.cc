@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "ir/invariant.h"
 #include "ir/nearest.h"
@@ -176,8 +177,19 @@ std::optional<int64_t> ConfigReader::in_range(const Concept& item, const Found& 
   return std::nullopt;
 }
 
+// A list has an entry for each layer.
+void ConfigReader::check_length(const std::string& key, const JsonValue& value) {
+  const JsonValue::Array* all = value.array();
+  if (all == nullptr) return;
+  const int64_t layers = integer("layers");
+  if (std::cmp_equal(all->size(), layers)) return;
+  error("hf.config.layer_types",
+        fmt::format("\"{}\" has {} entries for {} layers", key, all->size(), layers), &value);
+}
+
 std::optional<int64_t> ConfigReader::integer_of(const Concept& item, const Found& found) {
   if (found.computed) return in_range(item, found, *found.computed);
+  if (item.name != "layers") check_length(found.key, *found.value);
   if (const int64_t* whole = once(*found.value).integer())
     return in_range(item, found, static_cast<double>(*whole));
   wrong_type(item.name, found, "an integer");
@@ -267,7 +279,8 @@ const JsonValue::Object& ConfigReader::members(std::string_view concept_name) {
 
 void ConfigReader::check_required_value(const std::string& key, const JsonValue& value) {
   const std::vector<JsonValue>& accepted = family_.must.at(key);
-  if (std::find(accepted.begin(), accepted.end(), value) != accepted.end()) return;
+  check_length(key, value);
+  if (std::find(accepted.begin(), accepted.end(), once(value)) != accepted.end()) return;
   std::vector<std::string> texts;
   for (const JsonValue& item : accepted) texts.push_back(to_string(item));
   error("hf.config.unsupported_value",

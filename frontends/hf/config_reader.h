@@ -71,6 +71,7 @@ class ConfigReader {
   std::optional<Found> look_for(const ConceptRule& rule, const Concept& item);
   bool take_alias(const std::string& alias, Found& found, bool& is_null);
   std::optional<double> evaluate(const ConceptExpression& expression);
+  void check_length(const std::string& key, const JsonValue& value);
   std::optional<int64_t> integer_of(const Concept& item, const Found& found);
   std::optional<int64_t> in_range(const Concept& item, const Found& found, double value);
   void wrong_type(std::string_view concept_name, const Found& found, std::string_view wanted);

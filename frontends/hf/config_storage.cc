@@ -13,7 +13,7 @@ constexpr std::string_view kKey = "quantization_config";
 
 // A method's name in configs, and the keys that go with it. modules_to_not_convert and ignore tell
 // nothing that the tensors themselves do not; activation_scheme is about a runtime's own
-// arithmetic.
+// arithmetic, scale_fmt about how factors were rounded before they were stored.
 struct Method {
   std::string_view name;
   WeightCoding coding;
@@ -24,7 +24,8 @@ const std::vector<Method>& methods() {
   static const std::vector<Method> all = {
       {"fp8",
        WeightCoding::fp8_blocks,
-       {"quant_method", "fmt", "weight_block_size", "activation_scheme", "modules_to_not_convert"}},
+       {"quant_method", "fmt", "weight_block_size", "activation_scheme", "scale_fmt",
+        "modules_to_not_convert"}},
       {"mxfp4", WeightCoding::mxfp4, {"quant_method", "modules_to_not_convert"}},
       {"compressed-tensors",
        WeightCoding::int4_groups,

@@ -121,6 +121,20 @@ TEST(FamilyConfig, MinimaxChoiceBias) {
       good("minimax_m2", std::string(kMinimax) + R"(, "use_routing_bias": false)").moe.choice_bias);
 }
 
+// As released: softmax attention in each layer, layers that guess further tokens.
+TEST(FamilyConfig, MinimaxKeysOfTheRelease) {
+  const auto with_types = [](const char* types) {
+    return std::string(kMinimax) + R"(, "use_mtp": true, "num_mtp_modules": 3,
+        "mtp_transformer_layers": 1, "attn_type_list": )" +
+           types;
+  };
+  good("minimax_m2", with_types("[1, 1, 1, 1]"));
+  expect_refused("minimax_m2", with_types("[1, 1, 0, 1]"), "hf.config.unsupported_value",
+                 "\"attn_type_list\" is [1, 1, 0, 1]; for the family minimax_m2 it must be 1");
+  expect_refused("minimax_m2", with_types("[1, 1]"), "hf.config.layer_types",
+                 "\"attn_type_list\" has 2 entries for 4 layers");
+}
+
 const char* const kErnie = R"("moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 12,
     "intermediate_size": 24)";
 
@@ -143,6 +157,17 @@ TEST(FamilyConfig, ErnieChoiceBiasIsARow) {
   EXPECT_EQ(model.moe.routing.eps, 1e-12);
   EXPECT_EQ(model.attention.rope.style, RopeStyle::interleaved);
   EXPECT_EQ(model.moe.shared_ff, 24);
+}
+
+TEST(FamilyConfig, ErnieKeysOfTheRelease) {
+  const auto with_gate = [](const char* gate) {
+    return std::string(kErnie) + R"(, "use_rmsnorm": true, "is_quantized": false,
+        "moe_capacity": [64, 64, 64], "num_nextn_predict_layers": 1, "moe_gate": )" +
+           gate;
+  };
+  good("ernie4_5_moe", with_gate("\"topk\""));
+  expect_refused("ernie4_5_moe", with_gate("\"hash\""), "hf.config.unsupported_value",
+                 "\"moe_gate\" is \"hash\"");
 }
 
 const char* const kDeepseek = R"("n_routed_experts": 6, "num_experts_per_tok": 2,
@@ -280,6 +305,10 @@ TEST(FamilyConfig, Hunyuan) {
   std::string differ = kHunyuan;
   differ.replace(differ.find("[2, 2"), 5, "[2, 1");
   expect_refused("hunyuan_v1_moe", differ, "hf.config.type", "\"moe_topk\" must be an integer");
+  std::string few = kHunyuan;
+  few.replace(few.find("[2, 2, 2, 2]"), 12, "[2, 2]");
+  expect_refused("hunyuan_v1_moe", few, "hf.config.layer_types",
+                 "\"moe_topk\" has 2 entries for 4 layers");
 }
 
 TEST(FamilyConfig, HunyuanStretchesTheBaseByAlpha) {

@@ -24,7 +24,7 @@ TEST(StorageConfig, PlainWithoutAWord) {
 
 TEST(StorageConfig, Fp8InBlocksForAnyFamily) {
   const auto config = mixtral_with(R"({"quant_method": "fp8", "fmt": "e4m3",
-      "activation_scheme": "dynamic", "weight_block_size": [128, 64],
+      "activation_scheme": "dynamic", "scale_fmt": "ue8m0", "weight_block_size": [128, 64],
       "modules_to_not_convert": ["lm_head"]})");
   ASSERT_TRUE(config.has_value()) << render(config.error());
   EXPECT_EQ(config->model.stored, (StoredWeights{WeightCoding::fp8_blocks, {128, 64}}));
