@@ -20,9 +20,10 @@ struct FamilyFlags {
 };
 
 Result<FamilyReport> check_family(const Family& family, const FamilyFlags& flags) {
-  FamilyReport report;
-  MOEC_ASSIGN(report.config,
-              read_config_of(flags.config.empty() ? flags.checkpoint : flags.config, &family));
+  MOEC_ASSIGN(ExplainedConfig explained,
+              explain_config_of(flags.config.empty() ? flags.checkpoint : flags.config, &family));
+  FamilyReport report{std::move(explained.config), std::move(explained.errors), {}};
+  if (!report.config_errors.empty()) return report;
   FolderWeights weights;
   report.has_checkpoint = !flags.checkpoint.empty();
   if (report.has_checkpoint) {
@@ -42,6 +43,8 @@ int run_family_check(const FamilyFlags& flags) {
     fmt::print("{}\n", json_text(family_report_json(*report)));
   else
     print_family_report(*report);
+  if (!report->config_errors.empty())
+    return flags.json ? kExitBadInput : report_failure(report->config_errors, false);
   return report->ok() ? kExitFine : kExitFellShort;
 }
 

@@ -85,6 +85,7 @@ void print_family_report(const FamilyReport& report) {
   fmt::print("{}: {}\n", family.model_type, family.summary);
   print_axes(family.axes);
   print_config(report.config);
+  if (!report.config_errors.empty()) return;
   print_tensors(report);
   if (!report.has_checkpoint) return;
   print_findings(report.tensors.findings);
@@ -106,7 +107,9 @@ ordered_json family_report_json(const FamilyReport& report) {
                        {"concepts", concepts_json(report.config)},
                        {"other_keys", keys},
                        {"roles", roles_json(report)}};
-  if (report.has_checkpoint) {
+  if (!report.config_errors.empty()) {
+    json["diagnostics"] = to_json(report.config_errors);
+  } else if (report.has_checkpoint) {
     json["ignored"] = report.tensors.ignored;
     json["diagnostics"] = to_json(report.tensors.findings);
   }

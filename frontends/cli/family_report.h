@@ -11,12 +11,14 @@ namespace moec {
 
 struct FamilyReport {
   HfConfig config;
-  TensorAccount tensors;  // without a checkpoint: what the model needs, and none found
+  Diagnostics config_errors;  // then there are no tensors
+  TensorAccount tensors;      // without a checkpoint: what the model needs, and none found
   bool has_checkpoint = false;
 
-  bool ok() const { return !has_checkpoint || tensors.findings.empty(); }
+  bool ok() const { return config_errors.empty() && (!has_checkpoint || tensors.findings.empty()); }
 };
 
+// All but the errors of the config.
 void print_family_report(const FamilyReport& report);
 nlohmann::ordered_json family_report_json(const FamilyReport& report);
 

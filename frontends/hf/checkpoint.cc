@@ -44,6 +44,12 @@ Result<HfConfig> read_config_of(const std::string& source, const Family* user_fa
   return read_config(text, path, user_family);
 }
 
+Result<ExplainedConfig> explain_config_of(const std::string& source, const Family* user_family) {
+  const std::string path = config_path(source);
+  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxTextBytes));
+  return explain_config(text, path, user_family);
+}
+
 Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family) {
   MOEC_ASSIGN(HfConfig config, read_config_of(folder, user_family));
   MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));

@@ -35,8 +35,10 @@ std::string config_path(const std::string& source);
 // The folder in which it lies; "" for the current one.
 std::string source_folder(const std::string& source);
 
-// read_config() of it.
+// read_config() and explain_config() of it.
 Result<HfConfig> read_config_of(const std::string& source, const Family* user_family = nullptr);
+Result<ExplainedConfig> explain_config_of(const std::string& source,
+                                          const Family* user_family = nullptr);
 
 // The config alone, for planning without weights, of a folder or a .json file.
 Result<ModelConfig> open_config(const std::string& source, const Family* user_family = nullptr);

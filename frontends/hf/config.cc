@@ -339,29 +339,34 @@ Result<const Family*> choose_family(const JsonValue& root, const JsonSource& sou
 
 }  // namespace
 
-Result<HfConfig> read_config(std::string_view text, const std::string& file,
-                             const Family* user_family) {
+Result<ExplainedConfig> explain_config(std::string_view text, const std::string& file,
+                                       const Family* user_family) {
   JsonSource source{.file = file};
   MOEC_ASSIGN(JsonValue root, parse_json(text, source));
   if (root.object() == nullptr)
     return fail("hf.config.not_object", "the config is no JSON object",
                 "give the config.json of a checkpoint", {.file = file});
-  HfConfig config;
+  ExplainedConfig explained;
+  HfConfig& config = explained.config;
   MOEC_ASSIGN(config.family, choose_family(root, source, user_family));
   ConfigReader reader(text, source, root, *config.family);
   config.model = read_model(reader);
   reader.check_other_keys();
-  Diagnostics errors = reader.take_errors();
-  if (errors.empty()) errors = check_model(config.model);
-  if (!errors.empty()) {
-    for (Diagnostic& error : errors)
-      if (error.place.file.empty()) error.place.file = file;
-    return fail(std::move(errors));
-  }
+  explained.errors = reader.take_errors();
+  if (explained.errors.empty()) explained.errors = check_model(config.model);
+  for (Diagnostic& error : explained.errors)
+    if (error.place.file.empty()) error.place.file = file;
   config.warnings = reader.take_warnings();
   config.concepts = reader.concepts();
   config.other_keys = reader.other_keys();
-  return config;
+  return explained;
+}
+
+Result<HfConfig> read_config(std::string_view text, const std::string& file,
+                             const Family* user_family) {
+  MOEC_ASSIGN(ExplainedConfig explained, explain_config(text, file, user_family));
+  if (!explained.errors.empty()) return fail(std::move(explained.errors));
+  return std::move(explained.config);
 }
 
 }  // namespace moec

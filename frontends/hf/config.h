@@ -34,6 +34,12 @@ struct HfConfig {
   std::vector<KeyReading> other_keys;
 };
 
+// A config under its descriptor, with what is wrong with it. With errors, the model may lack parts.
+struct ExplainedConfig {
+  HfConfig config;
+  Diagnostics errors;
+};
+
 // `user_family` (may be null) is used instead of the built-in ones; it must outlive the result. All
 // findings are collected. Errors: json.*, model.* (models/check_model.h), and
 //   hf.config.not_object, hf.config.model_type, hf.family.unknown, hf.family.unsupported,
@@ -51,5 +57,10 @@ struct HfConfig {
 // it (the factor is used).
 Result<HfConfig> read_config(std::string_view text, const std::string& file,
                              const Family* user_family = nullptr);
+
+// The same, as far as it goes: fails only where it ends with json.*, hf.config.not_object,
+// hf.config.model_type or hf.family.*.
+Result<ExplainedConfig> explain_config(std::string_view text, const std::string& file,
+                                       const Family* user_family = nullptr);
 
 }  // namespace moec

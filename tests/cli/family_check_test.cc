@@ -117,6 +117,22 @@ TEST_F(WorkedExample, TellsWhereEachValueComesFrom) {
   EXPECT_FALSE(json.contains("diagnostics"));
 }
 
+// Who writes a descriptor meets keys that it does not know yet.
+TEST_F(WorkedExample, AConfigThatIsNotUnderstoodIsExplainedAllTheSame) {
+  edit(folder_ + "/config.json", "{", R"({"rotate_twice": true, "n_lair": 2,)");
+  const Outcome outcome = check();
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.out, HasSubstr("key n_layer"));
+  EXPECT_THAT(outcome.out, HasSubstr("rotate_twice       true               unknown"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("tensors")));
+  EXPECT_THAT(outcome.err, HasSubstr("the key \"rotate_twice\" (true) is not known"));
+  EXPECT_THAT(outcome.err, HasSubstr("did you mean 'n_layer'?"));
+  const Json json = Json::parse(check({"--json"}).out);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_EQ(json["diagnostics"].size(), 2u);
+  EXPECT_EQ(json["concepts"]["layers"]["value"], "2");
+}
+
 TEST_F(WorkedExample, BadInputIsNamedWithItsLine) {
   edit(folder_ + "/config.json", "\"n_expert_used\"", "\"n_experts_used\"");
   Outcome outcome = check();
