@@ -86,6 +86,7 @@ Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
   options.out = flags.out;
   if (!flags.family_file.empty()) options.family_file = flags.family_file;
   options.kv = flags.shards.kv;
+  options.mla = flags.shards.mla;
   options.weight_seed = flags.seed;
   options.layers = flags.layers;
   options.sha256 = flags.digest == "sha256";

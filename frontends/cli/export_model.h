@@ -22,8 +22,8 @@ struct ExportOptions {
   std::optional<std::string> family_file;  // a family descriptor instead of a compiled-in one
   std::optional<std::string> target_file;  // that passes.target was read from, if any
   std::string chip;                        // that its rules were chosen for; empty: those of all
-  BuildOptions build;  // as build_options gives it; what depends on the model is filled in
-  std::string kv;      // the form of the cache that was asked for; empty: none in particular
+  BuildOptions build;   // as build_options gives it; what depends on the model is filled in
+  std::string kv, mla;  // as they were asked for; empty: no form in particular
   CutWishes cuts;
   DeviceWishes devices;  // that the manifest assigns shards to, if any
   PassOptions passes;

@@ -33,6 +33,7 @@ Result<Plan> make_plan(const ExportOptions& options, std::vector<ShardCut>& cuts
   if (options.layers > 0)
     MOEC_TRY(keep_first_layers(checkpoint.config, checkpoint.weights, options.layers));
   MOEC_TRY(check_kv_flag(options.kv, checkpoint.config));
+  MOEC_TRY(check_mla_flag(options.mla, checkpoint.config));
   BuildOptions build = options.build;
   MOEC_ASSIGN(cuts, resolve_build(checkpoint.config, options.passes.target, options.cuts, build));
   MOEC_ASSIGN(Plan plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),

@@ -85,6 +85,7 @@ Result<Planned> make_plan(const PlanFlags& flags, const PassOptions& passes) {
   Planned planned;
   planned.notes = std::move(checkpoint.warnings);
   MOEC_TRY(check_kv_flag(flags.shards.kv, checkpoint.config));
+  MOEC_TRY(check_mla_flag(flags.shards.mla, checkpoint.config));
   MOEC_ASSIGN(planned.cuts, resolve_build(checkpoint.config, passes.target, wishes, build));
   MOEC_ASSIGN(planned.plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),
                                        std::move(build)));

@@ -122,6 +122,13 @@ Status check_kv_flag(const std::string& kv, const ModelConfig& model) {
               "leave --kv out");
 }
 
+Status check_mla_flag(const std::string& mla, const ModelConfig& model) {
+  if (mla.empty() || model.attention.latent) return {};
+  return fail("export.flags",
+              fmt::format("--mla {}: {} has no latent attention", mla, model.family),
+              "leave --mla out");
+}
+
 Result<CutWishes> cut_wishes(const ShardFlags& flags, const Target& target) {
   CutWishes wishes;
   wishes.experts_per_shard = flags.experts_per_shard;

@@ -32,6 +32,8 @@ Result<CutWishes> cut_wishes(const ShardFlags& flags, const Target& target);
 
 // Error export.flags where --kv, empty without the flag, is given for a model that keeps no cache.
 Status check_kv_flag(const std::string& kv, const ModelConfig& model);
+// The same for --mla and models without latent attention.
+Status check_mla_flag(const std::string& mla, const ModelConfig& model);
 
 // Fills in what depends on the model: the context (its positions, at most 2048), form and pages of
 // the cache, slices and groups. Errors: models/fit_target.h, models/cut_shards.h.

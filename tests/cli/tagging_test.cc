@@ -73,6 +73,8 @@ TEST(Tagging, WhatMakesNoSenseIsRefusedByName) {
     if (std::string(command) == "export") words.insert(words.end(), {"--out", out});
     EXPECT_THAT(run_command(words).err, HasSubstr("--kv io: openai_privacy_filter keeps no cache"));
   }
+  EXPECT_THAT(run_command({"plan", checkpoint_of(kCase), "--mla", "latent"}).err,
+              HasSubstr("--mla latent: openai_privacy_filter has no latent attention"));
   expect_fine(export_case(kCase, out, {"--tokens", "4"}));
   const auto run = [&](Words more) {
     more.insert(more.begin(), {"run", out, "--prompt-tokens", "1,2,3,4"});
