@@ -7,6 +7,7 @@
 #include "backends/files/output_file.h"
 #include "backends/manifest/manifest_file.h"
 #include "frontends/cli/ane_book.h"
+#include "frontends/cli/bioes_tags.h"
 #include "frontends/cli/carried_files.h"
 #include "frontends/cli/json_output.h"
 #include "frontends/cli/open_source.h"
@@ -35,6 +36,17 @@ uint64_t file_bytes(const manifest::Shard& shard) {
   for (const manifest::FileRef& data : shard.data) bytes += data.bytes;
   for (const manifest::Width& width : shard.widths) bytes += width.file.bytes;
   return static_cast<uint64_t>(bytes);
+}
+
+// What keeps `moec run` from finding spans.
+void note_tagging(const Manifest& manifest, Diagnostics& notes) {
+  if (!manifest.tagging) return;
+  if (const auto warning = warn_of_width(manifest)) notes.push_back(*warning);
+  if (auto tags = parse_tags(*manifest.tagging); !tags)
+    for (Diagnostic& finding : tags.error()) {
+      finding.severity = Severity::warning;
+      notes.push_back(std::move(finding));
+    }
 }
 
 }  // namespace
@@ -101,7 +113,7 @@ void TargetExport::summarize(ExportedParts parts) {
     summary_.file_bytes += file_bytes(shard.shard);
     summary_.manifest.shards.push_back(std::move(shard.shard));
   }
-  if (const auto warning = warn_of_width(summary_.manifest)) summary_.notes.push_back(*warning);
+  note_tagging(summary_.manifest, summary_.notes);
 }
 
 Status TargetExport::finish(ExportedParts parts) {
