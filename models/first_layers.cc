@@ -5,6 +5,7 @@
 #include <set>
 
 #include "models/needed_tensors.h"
+#include "models/stored_view.h"
 
 namespace moec {
 
@@ -20,7 +21,9 @@ Status keep_first_layers(ModelConfig& model, WeightTable& weights, int64_t count
   std::set<std::string> kept;
   for (NeededTensor& tensor : needed_tensors(model)) kept.insert(std::move(tensor.name));
   for (const NeededTensor& tensor : before)
-    if (!kept.contains(tensor.name)) weights.tensors.erase(tensor.name);
+    if (!kept.contains(tensor.name))
+      for (const StoredTensor& stored : stored_tensors(weights, model.stored, tensor))
+        weights.tensors.erase(stored.tensor.name);
   return {};
 }
 

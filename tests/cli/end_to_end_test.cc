@@ -210,6 +210,15 @@ TEST(EndToEnd, TheFirstLayersAloneAreATrialThatSaysSo) {
   EXPECT_THAT(many.err, HasSubstr("model.layers_kept"));
 }
 
+// What stands for a matrix of a left-out layer there leaves with it.
+TEST(EndToEnd, TheFirstLayersOfQuantizedCheckpoints) {
+  for (const char* name : {"gpt_oss_c", "deepseek_v3_c", "deepseek_v3_d"}) {
+    const std::string out = fresh_folder("out");
+    expect_fine(export_case(name, out, {"--layers", "1"}));
+    expect_fine(run_command({"check", out}));
+  }
+}
+
 // Of a family with an untied head, the shards read every byte of the payload once, whatever the
 // number of widths, functions and targets. (Shards that a layer is cut into have a norm of their
 // own each.)
