@@ -99,10 +99,11 @@ std::optional<JournalPart> read_part(const JsonValue& value) {
         {static_cast<int64_t>(graph.count("tokens")), graph.file(), graph.text("function")});
   });
   fields.each("data", [&](Fields& data) { emitted.data.push_back(data.file()); });
-  fields.each("overflows", [&](Fields& tensor) {
+  fields.each("odd_tensors", [&](Fields& tensor) {
     EmittedTensor& found = emitted.tensors.emplace_back();
     found.name = tensor.text("tensor");
-    found.overflows = tensor.count("count");
+    found.overflows = tensor.count("overflows");
+    found.nans = tensor.count("nans");
   });
   fields.each("weights", [&](Fields& weight) { emitted.weights.push_back(weight.record()); });
   emitted.weight_bytes = fields.count("weight_bytes");
@@ -154,7 +155,7 @@ std::string journal_line(const ExportFacts& facts) {
 
 std::string journal_line(const JournalPart& part) {
   auto graphs = ordered_json::array(), data = ordered_json::array(),
-       overflows = ordered_json::array(), weights = ordered_json::array();
+       odd_tensors = ordered_json::array(), weights = ordered_json::array();
   for (const EmittedGraph& graph : part.emitted.graphs) {
     ordered_json entry = {{"tokens", graph.tokens}};
     entry.update(to_json(graph.file));
@@ -163,8 +164,9 @@ std::string journal_line(const JournalPart& part) {
   }
   for (const EmittedFile& file : part.emitted.data) data.push_back(to_json(file));
   for (const EmittedTensor& tensor : part.emitted.tensors)
-    if (tensor.overflows > 0)
-      overflows.push_back({{"tensor", tensor.name}, {"count", tensor.overflows}});
+    if (tensor.overflows > 0 || tensor.nans > 0)
+      odd_tensors.push_back(
+          {{"tensor", tensor.name}, {"overflows", tensor.overflows}, {"nans", tensor.nans}});
   for (const WeightRecord& weight : part.emitted.weights)
     weights.push_back({{"name", weight.name},
                        {"role", enum_name(weight.role)},
@@ -176,7 +178,7 @@ std::string journal_line(const JournalPart& part) {
                           {"data", std::move(data)},
                           {"weights", std::move(weights)},
                           {"weight_bytes", part.emitted.weight_bytes},
-                          {"overflows", std::move(overflows)}});
+                          {"odd_tensors", std::move(odd_tensors)}});
 }
 
 Result<JournalText> parse_journal(std::string_view text, const std::string& file) {

@@ -22,7 +22,8 @@ using ExportFacts = std::map<std::string, std::string>;
 // A table or a shard whose files are complete.
 struct JournalPart {
   std::string name;
-  // All files and graphs. Of the tensors those with overflows, by name and count; nothing was read.
+  // All files and graphs. Of the tensors those with overflows or NaNs, by name and count; nothing
+  // was read.
   EmitReport emitted;
 };
 
