@@ -79,6 +79,7 @@ ExportJob TargetExport::job(Progress& progress) const {
 }
 
 void TargetExport::note_finished(Diagnostics& failure) const {
+  if (!has_journal(options_.out)) return;  // the folder has vanished, and all in it
   const Plan& plan = planned_.plan;
   const size_t tables = plan.model.attention.rope.style == RopeStyle::none ? 1 : 2;
   failure.push_back({Severity::note,
