@@ -1,12 +1,16 @@
 #include "backends/manifest/manifest_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "backends/files/output_file.h"
 #include "backends/manifest/manifest_check.h"
@@ -18,11 +22,29 @@ std::string join(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
+// What a folder without a manifest may be instead of a finished export.
+std::string next_step_without(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::exists(join(folder, "export.journal"), error))
+    return "the export in this folder is not finished: the command that began it goes on";
+  std::vector<std::string> exports;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    if (fs::exists(entry->path() / kManifestJson, error)) exports.push_back(entry->path().string());
+  std::sort(exports.begin(), exports.end());
+  if (exports.empty()) return "give the folder that moec export wrote";
+  return fmt::format("give one of the exports in this folder: {}", fmt::join(exports, ", "));
+}
+
 Result<std::string> read_file(const std::string& path) {
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0)
-    return fail("manifest.read", fmt::format("cannot read: {}", std::strerror(errno)),
-                "give the folder that moec export wrote", {.file = path});
+  if (::stat(path.c_str(), &info) != 0) {
+    const std::string cause = fmt::format("cannot read: {}", std::strerror(errno));
+    return fail("manifest.read", cause,
+                next_step_without(std::filesystem::path(path).parent_path().string()),
+                {.file = path});
+  }
   if (!S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) > kMaxManifestBytes)
     return fail("manifest.read", "not a regular file of a manifest's size",
                 "give the folder that moec export wrote", {.file = path});

@@ -123,6 +123,18 @@ TEST(SeveralTargetsCommand, EachHasAFolderThatPassesItsChecks) {
   EXPECT_EQ(report["bytes_read"], read);
 }
 
+TEST(SeveralTargetsCommand, TheFolderOfAllNamesThem) {
+  const std::string out = fresh_folder("out");
+  EXPECT_THAT(run_command({"check", out}).err, HasSubstr("give the folder that moec export wrote"));
+  expect_fine(export_case(kCase, out, {"--target", "onnx,ane", "--tokens", "1"}));
+  EXPECT_THAT(
+      run_command({"check", out}).err,
+      HasSubstr("give one of the exports in this folder: " + out + "/ane, " + out + "/onnx"));
+  std::ofstream(out + "/" + kJournalFile).put('x');
+  EXPECT_THAT(run_command({"run", out, "--prompt-tokens", "1"}).err,
+              HasSubstr("not finished: the command that began it goes on"));
+}
+
 TEST(SeveralTargetsCommand, FlagsReachTheTargetsThatHaveUseForThem) {
   const std::string out = fresh_folder("out"), alone = fresh_folder("alone");
   expect_fine(export_case(kCase, out,
