@@ -16,7 +16,7 @@ std::vector<T> all_values() {
 template <class T>
 void expect_decodes(ConvertKernels::Decode kernel, float (*definition)(T)) {
   std::vector<T> values = all_values<T>();
-  values.pop_back();  // a count that no vector divides
+  values.push_back(1);  // a count that no vector divides
   std::vector<float> found(values.size());
   kernel(bytes_of(values).data(), values.size(), found.data());
   for (size_t i = 0; i < values.size(); ++i)

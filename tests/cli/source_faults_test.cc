@@ -47,7 +47,7 @@ TEST_P(SourceFault, IsNamedAndTheExportGoesOnAfterIt) {
   const std::string bytes = copy.read("model.safetensors");
   const fs::file_time_type time = fs::last_write_time(file);
   const size_t calls = count_stops(export_options_of(copy.folder(), "onnx", whole));
-  for (const int jobs : {1, 2}) {
+  for (const int jobs : {1, 2, 8}) {
     const std::string out = fresh_folder("out");
     ExportOptions options = export_options_of(copy.folder(), "onnx", out, jobs);
     auto count = std::make_shared<std::atomic<size_t>>(0);
