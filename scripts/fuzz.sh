@@ -1,6 +1,7 @@
 #!/bin/bash
 # Builds the fuzz targets with clang and runs each for a while, from seeds that the tree has and from what
-# earlier runs found (build/fuzz/corpus). A crash fails, and names the input that repeats it.
+# earlier runs found (build/fuzz/corpus). A crash fails, and leaves the input that repeats it in
+# tests/reproducers, to be committed with its repair.
 #
 #   scripts/fuzz.sh [SECONDS EACH] [TARGET…]     10 seconds and all targets if not given
 set -eu
@@ -54,17 +55,17 @@ for target in "${targets[@]}"; do
   gather_seeds "$target"
   corpus=build/fuzz/corpus/$target
   kept=tests/reproducers/$target # inputs that were found, and seeds that no other file is
-  [ -d "$kept" ] || kept=
-  mkdir -p "$corpus"
+  mkdir -p "$corpus" "$kept"
   log=build/fuzz/$target.log
   if "build/fuzz/tests/fuzz/$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 \
-    -artifact_prefix="build/fuzz/$target-" "$corpus" "build/fuzz/seeds/$target" $kept >"$log" 2>&1; then
+    -artifact_prefix="$kept/" "$corpus" "build/fuzz/seeds/$target" "$kept" >"$log" 2>&1; then
     echo "$target: $(tail -n 1 "$log")"
   else
     failed+=("$target")
     echo "$target: FAILED"
     tail -n 60 "$log"
   fi
+  rmdir --ignore-fail-on-non-empty "$kept"
 done
 if [ ${#failed[@]} -gt 0 ]; then
   echo "failed: ${failed[*]}" >&2

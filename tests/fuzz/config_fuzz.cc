@@ -1,5 +1,6 @@
 // Any text as a config.json. An accepted one must plan: what the planner takes for granted has been
-// checked. The first byte chooses a family, so that the model_type need not be found by chance.
+// checked. A text that begins as no object does is the members of one, and its first byte chooses
+// the family, so that the model_type need not be found by chance.
 #include "frontends/hf/config.h"
 #include "ir/invariant.h"
 #include "models/check_model.h"
@@ -17,8 +18,8 @@ std::string with_family(std::string_view text, uint8_t choice) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  std::string_view rest(reinterpret_cast<const char*>(data + 1), size - 1);
-  std::string text = data[0] < 8 ? with_family(rest, data[0]) : std::string(rest);
+  const std::string_view all(reinterpret_cast<const char*>(data), size);
+  const std::string text = data[0] == '{' ? std::string(all) : with_family(all.substr(1), data[0]);
   auto config = moec::read_config(text, "fuzz");
   if (!config) return 0;
   MOEC_CHECK(moec::check_model(config->model).empty(), "an accepted model does not make sense");

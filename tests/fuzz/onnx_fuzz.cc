@@ -1,5 +1,5 @@
 // The ONNX reader. What it accepts verifies, and prints as text that parses to the same shard. The
-// folder holds one data file, so that external initializers can be good.
+// folder holds the data files that the seeds name, so that external initializers can be good.
 #include <unistd.h>
 
 #include <cstdint>
@@ -20,10 +20,13 @@ struct Folder {
   fs::path path = fs::temp_directory_path() / ("onnx_fuzz." + std::to_string(getpid()));
 
   Folder() {
-    constexpr uintmax_t kDataBytes = 1 << 20;
+    constexpr uintmax_t kDataBytes = 1 << 24;
     fs::create_directories(path);
-    std::ofstream(path / "shard.data").put('x');
-    fs::resize_file(path / "shard.data", kDataBytes);
+    for (const char* name :
+         {"shard.data", "00.data", "L00.data", "L01.data", "L02.data", "L03.data"}) {
+      std::ofstream(path / name).put('x');
+      fs::resize_file(path / name, kDataBytes);
+    }
   }
   ~Folder() { fs::remove_all(path); }
 };
