@@ -60,9 +60,10 @@ Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest) {
     return Prompt{flags.tokens, std::nullopt};
   }
   if (manifest.tokenizer == TokenizerKind::none)
-    return fail("run.no_tokenizer", "the model's tokens are not bytes, so text cannot be encoded",
-                "give token ids, --prompt-tokens 1,2,3; scripts/run_with_onnxruntime.py encodes "
-                "text with the tokenizer.json of an export");
+    return fail(
+        "run.no_tokenizer", "the model's tokens are not bytes, so text cannot be encoded",
+        "give token ids, --prompt-tokens 1,2,3; scripts/run_with_onnxruntime.py and, for models "
+        "that label tokens, scripts/label_text.py encode text by an export's tokenizer.json");
   Prompt prompt;
   prompt.text = flags.text;
   if (!flags.file.empty()) {

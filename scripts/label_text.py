@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Finds spans in a text, or redacts it, with an export that labels tokens and carries a tokenizer.json.
+
+`moec run` finds the spans of token ids; the tokenizers package makes ids of the text and knows which characters
+each stands for. For models whose tokens are bytes, `moec run --prompt TEXT` does all of it.
+
+    pip install tokenizers
+    moec export privacy-filter/ --out out/filter --tokens 512
+    scripts/label_text.py out/filter --prompt "Call Nora Lindqvist at +49 171 5550123."
+    scripts/label_text.py out/filter --redact < letter.txt
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def token_spans(moec, folder, ids):
+    """[{"start", "end", "label", "score"}] in tokens."""
+    command = [moec, "run", folder, "--json", "--prompt-tokens", ",".join(map(str, ids))]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(run.stdout + run.stderr)
+    return json.loads(run.stdout)["spans"]
+
+
+def text_span(text, offsets, span):
+    """The same span in characters. A token may hold the white space before its word, which is none of the span."""
+    start, end = offsets[span["start"]][0], offsets[span["end"] - 1][1]
+    part = text[start:end]
+    start += len(part) - len(part.lstrip())
+    return {**span, "start": start, "end": start + len(part.strip()), "text": part.strip()}
+
+
+def find_spans(moec, folder, text):
+    import tokenizers
+
+    file = Path(folder) / "tokenizer.json"
+    if not file.is_file():
+        sys.exit(f"{file} is missing: the checkpoint had none to carry along")
+    encoded = tokenizers.Tokenizer.from_file(str(file)).encode(text, add_special_tokens=False)
+    if not encoded.ids:
+        return []
+    return [text_span(text, encoded.offsets, span) for span in token_spans(moec, folder, encoded.ids)]
+
+
+def redact(text, spans):
+    parts, at = [], 0
+    for span in spans:
+        parts += [text[at : span["start"]], f"<{span['label'].upper()}>"]
+        at = span["end"]
+    return "".join(parts) + text[at:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", help="the export")
+    parser.add_argument("-p", "--prompt", help="the text (default: the standard input)")
+    parser.add_argument("--redact", action="store_true", help="print the text without the spans, labels instead")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--moec", default=str(ROOT / "build/release/frontends/moec"))
+    options = parser.parse_args()
+    text = sys.stdin.read() if options.prompt is None else options.prompt
+    spans = find_spans(options.moec, options.folder, text)
+    if options.json:
+        print(json.dumps({"spans": spans, **({"redacted": redact(text, spans)} if options.redact else {})}, indent=2))
+    elif options.redact:
+        print(redact(text, spans), end="" if text.endswith("\n") else "\n")
+    else:
+        for span in spans:
+            print(f"{span['start']:6} {span['end']:6}  {span['score']:.3f}  {span['label']}  {span['text']}")
+
+
+if __name__ == "__main__":
+    main()

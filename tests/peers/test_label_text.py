@@ -1,0 +1,65 @@
+"""scripts/label_text.py finds in text what `moec run` finds where tokens are bytes."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import tokenizers
+
+from conftest import find_binary
+from goldens import REPO
+from label_text import text_span
+
+TEXT = "Call Ms. Nora Lindqvist, 12 Harbor Road, Milbrook, at +49 171 5550123. Thanks!"
+
+
+@pytest.fixture(scope="module")
+def exports(moec, tmp_path_factory):
+    """tinytagger as it is, and with a tokenizer.json of single characters whose ids are their bytes."""
+    folder = tmp_path_factory.mktemp("tagger")
+    source = folder / "checkpoint"
+    shutil.copytree(REPO / "models/tinytagger", source)
+    characters = {chr(byte): byte for byte in range(128)}
+    tokenizers.Tokenizer(tokenizers.models.BPE(characters, [])).save(str(source / "tokenizer.json"))
+    (source / "tokenizer_config.json").write_text("{}")
+    for name, checkpoint in (("bytes", REPO / "models/tinytagger"), ("characters", source)):
+        moec("export", checkpoint, "--out", folder / name, "--tokens", "128", "--context", "128", "-q")
+    return folder
+
+
+def label(folder, *flags, **how):
+    command = [sys.executable, REPO / "scripts/label_text.py", folder, "--moec", find_binary(), *flags]
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, **how)
+
+
+def test_the_spans_are_those_of_bytes(exports, moec):
+    refused = subprocess.run([find_binary(), "run", exports / "characters", "--prompt", TEXT],
+                             capture_output=True, text=True)
+    assert "run.no_tokenizer" in refused.stderr and "label_text.py" in refused.stderr
+    wanted = json.loads(moec("run", exports / "bytes", "--prompt", TEXT, "--redact", "--json"))
+    found = json.loads(label(exports / "characters", "--prompt", TEXT, "--redact", "--json").stdout)
+    assert len(wanted["spans"]) == 3
+    assert found["spans"] == wanted["spans"]
+    assert found["redacted"] == wanted["redacted"]
+
+
+def test_text_from_the_standard_input(exports):
+    assert "<PRIVATE_PHONE>" in label(exports / "characters", "--redact", input=TEXT + "\n").stdout
+    assert label(exports / "characters", "--redact", input="").stdout == "\n"
+    lines = label(exports / "characters", "--prompt", TEXT).stdout.splitlines()
+    assert len(lines) == 3 and lines[2].split()[3] == "private_phone"
+
+
+def test_white_space_before_a_word_is_none_of_its_span():
+    offsets = [(0, 4), (4, 9), (9, 19)]
+    span = text_span("Call Nora Lindqvist", offsets, {"start": 1, "end": 3, "label": "a", "score": 1})
+    assert (span["start"], span["end"], span["text"]) == (5, 19, "Nora Lindqvist")
+
+
+def test_an_export_without_a_tokenizer_is_named(exports, tmp_path):
+    shutil.copytree(exports / "characters", tmp_path / "out")
+    (tmp_path / "out/tokenizer.json").unlink()
+    done = label(tmp_path / "out", "--prompt", "a")
+    assert done.returncode == 1 and "tokenizer.json is missing" in done.stderr
