@@ -19,7 +19,8 @@ StreamReport& StreamReport::operator+=(const StreamReport& other) {
 
 namespace {
 
-// The program itself, its plan and its graphs. The README has peaks of whole exports.
+// The program itself, its graphs, and the plan of a usual model. The README has peaks of whole
+// exports.
 constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
 constexpr uint64_t kLeastBytes = uint64_t{4} << 20;
 // Reads keep a disk busy beside the writes only when several are under way, while other readers
@@ -39,17 +40,21 @@ Diagnostics naming_tensor(const WeightView& view, Diagnostics findings) {
 
 }  // namespace
 
-Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs) {
-  const uint64_t least = kProgramBytes + static_cast<uint64_t>(jobs) * (kWriterBytes + kLeastBytes);
+Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t plan_bytes) {
+  const uint64_t fixed = kProgramBytes + plan_bytes;
+  const uint64_t least = fixed + static_cast<uint64_t>(jobs) * (kWriterBytes + kLeastBytes);
   if (memory_bytes < least)
-    return fail("weights.over_budget",
-                fmt::format("an export of {} at a time takes {} MiB at least, the budget is {} MiB",
-                            jobs == 1 ? "1 shard" : fmt::format("{} shards", jobs), least >> 20,
-                            memory_bytes >> 20),
-                jobs == 1 ? "give more memory" : "give more memory, or use fewer jobs or targets");
+    return fail(
+        "weights.over_budget",
+        fmt::format("an export of {} at a time takes {} MiB at least{}, the budget is {} MiB",
+                    jobs == 1 ? "1 shard" : fmt::format("{} shards", jobs), least >> 20,
+                    plan_bytes >> 20 == 0
+                        ? ""
+                        : fmt::format(" ({} of them for its plan)", plan_bytes >> 20),
+                    memory_bytes >> 20),
+        jobs == 1 ? "give more memory" : "give more memory, or use fewer jobs or targets");
   ReaderOptions options;
-  options.memory_bytes =
-      (memory_bytes - kProgramBytes) / static_cast<uint64_t>(jobs) - kWriterBytes;
+  options.memory_bytes = (memory_bytes - fixed) / static_cast<uint64_t>(jobs) - kWriterBytes;
   options.readers = kReaders;
   options.past_cache = true;
   return options;

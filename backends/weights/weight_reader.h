@@ -39,9 +39,9 @@ struct ReaderOptions {
 inline constexpr uint64_t kWriterBytes = uint64_t{12} << 20;
 
 // For an export that streams `jobs` shards at a time in `memory_bytes`: as much as that leaves to
-// the reading of each, after the fixed needs of the program and of the files that are written.
-// Error: weights.over_budget.
-Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs);
+// the reading of each, after the fixed needs of the program and of the files that are written, and
+// `plan_bytes` for what a large plan adds. Error: weights.over_budget.
+Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t plan_bytes = 0);
 
 // What a view needs. Known before anything is read.
 struct ViewCost {

@@ -7,13 +7,10 @@ namespace moec {
 namespace {
 
 Result<std::vector<TargetExport>> plan_targets(std::span<const ExportOptions> targets) {
-  const ExportOptions& first = targets.front();
-  const int streams = first.jobs * static_cast<int>(targets.size());
-  MOEC_ASSIGN(const ReaderOptions reading, export_reader(first.memory_bytes, streams));
   std::set<std::string> finite;
   std::vector<TargetExport> exports;
   for (const ExportOptions& options : targets) {
-    MOEC_ASSIGN(PlannedExport planned, plan_export(options, reading, finite));
+    MOEC_ASSIGN(PlannedExport planned, plan_export(options, targets.size(), finite));
     exports.emplace_back(options, std::move(planned));
   }
   return exports;

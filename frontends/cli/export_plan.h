@@ -24,9 +24,10 @@ struct PlannedExport {
 };
 
 // Everything that can be found wrong before the first byte is written is found here; of the payload
-// only the weights are read that check_finite_weights() looks at, with `finite`. Errors:
-// export.out_is_source, those of the plan, of its checks and of the checkpoint's files.
-Result<PlannedExport> plan_export(const ExportOptions& options, const ReaderOptions& reading,
+// only the weights are read that check_finite_weights() looks at, with `finite`. The memory is
+// shared with the other ones of `targets`. Errors: export.out_is_source, those of the plan, of its
+// checks, of the checkpoint's files and of the budget.
+Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
                                   std::set<std::string>& finite);
 
 }  // namespace moec

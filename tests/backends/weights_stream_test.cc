@@ -196,6 +196,12 @@ TEST(ExportReader, DividesTheBudgetAmongTheJobs) {
   const auto many = export_reader(uint64_t{256} << 20, 64);
   ASSERT_FALSE(many);
   EXPECT_EQ(code_of(many.error()), "weights.over_budget");
+  const auto planned = export_reader(uint64_t{256} << 20, 1, 1000);
+  ASSERT_TRUE(planned) << render(planned.error());
+  EXPECT_EQ(planned->memory_bytes, one->memory_bytes - 1000);
+  const auto large = export_reader(uint64_t{256} << 20, 1, uint64_t{723} << 20);
+  ASSERT_FALSE(large);
+  EXPECT_NE(large.error()[0].cause.find("(723 of them for its plan)"), std::string::npos);
 }
 
 }  // namespace
