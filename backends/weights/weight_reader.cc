@@ -22,6 +22,7 @@ namespace {
 // The program itself, its graphs, and the plan of a usual model. The README has peaks of whole
 // exports.
 constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
+constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 constexpr uint64_t kLeastBytes = uint64_t{4} << 20;
 // Reads keep a disk busy beside the writes only when several are under way, while other readers
 // convert or wait for the writer.
@@ -47,7 +48,8 @@ Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t pl
     return fail(
         "weights.over_budget",
         fmt::format("an export of {} at a time takes {} MiB at least{}, the budget is {} MiB",
-                    jobs == 1 ? "1 shard" : fmt::format("{} shards", jobs), least >> 20,
+                    jobs == 1 ? "1 shard" : fmt::format("{} shards", jobs),
+                    (least + kMebibyte - 1) / kMebibyte,
                     plan_bytes >> 20 == 0
                         ? ""
                         : fmt::format(" ({} of them for its plan)", plan_bytes >> 20),
