@@ -87,28 +87,24 @@ int64_t first_moe_layer(const Plan& plan) {
   return layer;
 }
 
-// One token and several take turns, as do the types, in each form.
 TEST_P(FindExperts, EachHasItsWeights) {
-  const std::vector<ExpertsCase> cases = all_cases();
-  for (size_t n = 0; n < cases.size(); ++n) {
-    const ExpertsCase& c = cases[n];
-    const bool conv = c.projection == ProjectionForm::conv;
-    const int64_t tokens = (n + static_cast<size_t>(c.routing)) % 2 == 0 ? 1 : 3;
-    BuildOptions build{.dtype = tokens == 1 ? DType::f32 : DType::f16, .tokens = {tokens}};
-    build.context = 16;
-    build.layout = conv ? Layout::channels : Layout::rows;
-    build.host_routing = c.routing == RoutingForm::host;
-    build.experts_per_shard = build.host_routing ? 2 : 0;
-    const Plan plan = golden_plan(GetParam(), build);
-    const PassOptions passes{.routing = c.routing,
-                             .experts = c.experts,
-                             .bank_channel_limit = c.bank_channel_limit,
-                             .target = {.projection = c.projection}};
-    for (size_t i = 0; i < plan.shards.size() && !HasFailure(); ++i)
-      if (plan.shards[i].layer == first_moe_layer(plan) &&
-          plan.shards[i].kind != ShardKind::attention)
-        expect_found(plan, i, passes, tokens);
-  }
+  for (const ExpertsCase& c : all_cases())
+    for (const auto& [tokens, dtype] : {std::pair(int64_t{1}, DType::f32), {3, DType::f16}}) {
+      BuildOptions build{.dtype = dtype, .tokens = {tokens}, .context = 16};
+      const bool conv = c.projection == ProjectionForm::conv;
+      build.layout = conv ? Layout::channels : Layout::rows;
+      build.host_routing = c.routing == RoutingForm::host;
+      build.experts_per_shard = build.host_routing ? 2 : 0;
+      const Plan plan = golden_plan(GetParam(), build);
+      const PassOptions passes{.routing = c.routing,
+                               .experts = c.experts,
+                               .bank_channel_limit = c.bank_channel_limit,
+                               .target = {.projection = c.projection}};
+      for (size_t i = 0; i < plan.shards.size() && !HasFailure(); ++i)
+        if (plan.shards[i].layer == first_moe_layer(plan) &&
+            plan.shards[i].kind != ShardKind::attention)
+          expect_found(plan, i, passes, tokens);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, FindExperts, testing::ValuesIn(kGoldenCases), case_name);
