@@ -69,7 +69,8 @@ Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest) {
   if (!flags.file.empty()) {
     MOEC_ASSIGN(prompt.text, read_text(flags.file));
   }
-  if (prompt.text->empty())
+  const bool empty = prompt.text.value_or("").empty();
+  if (!prompt.text || (empty && !manifest.tagging))
     return fail("run.no_prompt", "there is nothing to start from",
                 "give --prompt TEXT, --prompt-file FILE or --prompt-tokens IDS");
   prompt.tokens = encode_bytes(*prompt.text);

@@ -16,7 +16,8 @@ class App;
 namespace moec {
 
 struct PromptFlags {
-  std::string text, file;
+  std::optional<std::string> text;
+  std::string file;
   std::vector<int64_t> tokens;
 };
 
@@ -30,7 +31,8 @@ struct Prompt {
 // Error run.token where the model has no token of this id, which `flag` gave.
 Status check_token(std::string_view flag, int64_t token, const Manifest& manifest);
 
-// Errors: run.no_tokenizer, run.no_prompt, run.prompt_file, run.token.
+// An empty text has no labels, but no text can be written from it. Errors: run.no_tokenizer,
+// run.no_prompt, run.prompt_file, run.token.
 Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest);
 
 }  // namespace moec

@@ -24,6 +24,7 @@ Reach reach_of(const Manifest& manifest) {
 }
 
 Result<std::vector<TextWindow>> cut_windows(int64_t tokens, int64_t width, Reach reach) {
+  if (tokens == 0) return std::vector<TextWindow>{};
   if (tokens <= width) return std::vector<TextWindow>{{0, tokens, 0, tokens}};
   const int64_t around = reach.back + reach.ahead;
   if (width <= around)

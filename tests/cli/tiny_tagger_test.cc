@@ -89,6 +89,16 @@ TEST_F(TinyTagger, Redacts) {
   EXPECT_EQ(plain.out, wanted);
 }
 
+TEST_F(TinyTagger, AnEmptyTextHasNoSpans) {
+  EXPECT_TRUE(run("", {})["spans"].empty());
+  const std::string file = fresh_folder("text") + "/text.txt";
+  std::ofstream(file).flush();
+  const Outcome plain = run_command({"run", folder_, "--prompt-file", file, "--redact"});
+  expect_fine(plain);
+  EXPECT_EQ(plain.out, "");
+  EXPECT_THAT(run_command({"run", folder_}).err, testing::HasSubstr("run.no_prompt"));
+}
+
 TEST_F(TinyTagger, WindowsGiveTheLogitsOfOnePass) {
   const std::string whole = fresh_folder("whole"), text = texts_[0]["text"];
   const std::string start = text.substr(0, 480);
