@@ -27,7 +27,8 @@ struct OpMacs {
   }
   Macs operator()(const GatedMlp&) const {
     int64_t macs = 0;
-    for (size_t i = 1; i < op.operands.size(); ++i) macs += operand(i).elements();
+    for (size_t i = 1; i < op.operands.size(); ++i)
+      if (operand(i).rank() == 2) macs += operand(i).elements();
     return both(macs * tokens_of(operand(0)));
   }
   Macs operator()(const SoftMoe& moe) const {

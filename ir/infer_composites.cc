@@ -110,8 +110,24 @@ Inferred infer_op(const Attention& op, Check& check) {
   return std::move(check.out);
 }
 
-Inferred infer_op(const GatedMlp&, Check& check) {
-  if (!check.count("gated_mlp.c1", 4, 5) || !check.float_operands("gated_mlp.c2") ||
+static bool sound_gating(Check& check, std::string_view constraint, const Gating& gating) {
+  if (gating.activation == Activation::silu)
+    return check.require(gating.limit == 0 && gating.alpha == 0, constraint,
+                         "silu has neither limit nor alpha");
+  return check.require(
+      std::isfinite(gating.limit) && gating.limit > 0 && std::isfinite(gating.alpha), constraint,
+      "limit {} and alpha {} must be finite, limit above 0", gating.limit, gating.alpha);
+}
+
+// Three biases, and a shared gate, may be there.
+static bool mlp_operand_count(Check& check) {
+  const size_t count = check.operands.size();
+  return check.require(count == 4 || count == 5 || count == 7 || count == 8, "gated_mlp.c1",
+                       "{} operands, expected 4 or 5, or 7 or 8 with biases", count);
+}
+
+Inferred infer_op(const GatedMlp& op, Check& check) {
+  if (!mlp_operand_count(check) || !check.float_operands("gated_mlp.c2") ||
       !check.token_operand("gated_mlp.c3", 0))
     return check.failed();
   const Type& x = check.operands[0];
@@ -122,7 +138,13 @@ Inferred infer_op(const GatedMlp&, Check& check) {
   if (!good) return check.failed();
   good &= projection(check, "gated_mlp.c4", 2, gate.dims[0], width);
   good &= projection(check, "gated_mlp.c4", 3, width, gate.dims[0]);
-  if (check.operands.size() == 5) good &= projection(check, "gated_mlp.c5", 4, 1, width);
+  const size_t count = check.operands.size(), shared_gate = GatedMlp::shared_gate_at(count);
+  if (count > shared_gate) good &= projection(check, "gated_mlp.c5", shared_gate, 1, width);
+  if (GatedMlp::has_biases(count))
+    for (size_t i = 0; i < 3; ++i)
+      good &=
+          check.has_dims("gated_mlp.c6", GatedMlp::kBiases + i, {i == 2 ? width : gate.dims[0]});
+  good &= sound_gating(check, "gated_mlp.c7", op.gating);
   return good ? check.result(x) : check.failed();
 }
 
@@ -218,6 +240,7 @@ Inferred infer_op(const SoftMoe& op, Check& check) {
   good &= check.require(
       op.weight_on == RoutedWeight::output || !op.has_biases(check.operands.size()), "soft_moe.c8",
       "with weight_on input an expert that is not chosen adds its biases: there must be none");
+  good &= sound_gating(check, "soft_moe.c9", op.gating);
   return good ? check.result(x) : check.failed();
 }
 

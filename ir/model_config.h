@@ -88,8 +88,8 @@ struct AttentionConfig {
   int64_t value_dim = 0;  // of a head's values
   std::optional<LatentConfig> latent;
   std::optional<ConvolvedConfig> convolved;
-  double scale = 0;  // of the scores
-  bool qkv_bias = false, o_bias = false;
+  double scale = 0;                       // of the scores
+  bool qkv_bias = false, o_bias = false;  // latent: of what makes the latents, and of o
   bool sinks = false;  // one more score of each head, whose share of the softmax is dropped
   QkNormWidth qk_norm = QkNormWidth::none;
   std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
@@ -135,18 +135,20 @@ struct LayerConfig {
 // Tensor name templates by role, with {i} for the layer and {e} for the expert:
 //   embed, final_norm, lm_head; attn_norm, ffn_norm; final_norm_bias, attn_norm_bias,
 //   ffn_norm_bias, lm_head_bias; q, k, v, o, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm, sinks;
-//   q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b (latent attention); v_current, v_delayed,
-//   v_current_bias, v_delayed_bias, channel_conv, channel_conv_bias, head_conv, head_conv_bias
-//   (convolved attention), k_temperature; embed_scale, embed_bias, and X_scale, X_bias of
-//   attn_part, attn_residual, ffn_part, ffn_residual (affine residuals); router, router_bias,
-//   router_down, router_down_bias, router_state_scale, router_norm, router_fc1, router_fc1_bias,
-//   router_fc2, router_fc2_bias (a router's MLP), router_choice_bias or router_choice_bias_row
+//   q_a, q_a_bias, q_a_norm, q_b, kv_a, kv_a_bias, kv_a_norm, kv_b (latent attention);
+//   v_current, v_delayed, v_current_bias, v_delayed_bias, channel_conv, channel_conv_bias,
+//   head_conv, head_conv_bias (convolved attention), k_temperature; embed_scale, embed_bias, and
+//   X_scale, X_bias of attn_part, attn_residual, ffn_part, ffn_residual (affine residuals); router,
+//   router_bias, router_down, router_down_bias, router_state_scale, router_norm, router_fc1,
+//   router_fc1_bias, router_fc2, router_fc2_bias (a router's MLP), router_choice_bias or
+//   router_choice_bias_row
 //   ([1, E]); expert_gate, expert_up, expert_down, or
 //   all experts in one tensor: experts_gate_up ([E, 2f, d]) and experts_down
 //   ([E, d, f]), or transposed: experts_gate_up_in_out ([E, d, 2f]) and experts_down_in_out
 //   ([E, f, d]); experts_gate_up_bias ([E, 2f]), experts_down_bias ([E, d]); shared_gate_proj and
 //   shared_up, or shared_gate_up ([2s, d], gate first); shared_down, shared_sigmoid_gate; gate, up,
-//   down (dense layers).
+//   down (dense layers); shared_gate_proj_bias, shared_up_bias, shared_down_bias, gate_bias,
+//   up_bias, down_bias.
 struct TensorNames {
   std::map<std::string, std::string, std::less<>> by_role;
   std::vector<std::string>
@@ -201,8 +203,9 @@ struct ModelConfig {
   double embedding_scale = 1;  // multiplies the embedding rows
   double residual_scale = 1;   // multiplies what attention and MLP add to the residual stream
   double logits_divisor = 1;   // of the head's results
-  Activation activation = Activation::silu;
+  Gating gating;
   int64_t dense_ff = 0;
+  bool mlp_bias = false;  // of the projections of dense layers and of the shared expert
   bool tied_head = false;
   bool head_bias = false;
   AttentionConfig attention;

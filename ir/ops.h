@@ -27,8 +27,20 @@ constexpr std::array<std::string_view, 2> enum_names(Activation) {
   return {"silu", "clamped_swiglu"};
 }
 
-// Of clamped_swiglu: the bound of gate and up, and the factor inside its sigmoid.
-inline constexpr double kSwigluLimit = 7, kSwigluAlpha = 1.702;
+// The activation with its numbers. Of clamped_swiglu: the bound of gate and up, and the factor
+// inside its sigmoid; 0 with silu, which has none.
+struct Gating {
+  Activation activation = Activation::silu;
+  double limit = 0, alpha = 0;
+
+  bool operator==(const Gating&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("activation", self.activation);
+    f("limit", self.limit);
+    f("alpha", self.alpha);
+  }
+};
 
 // The norm of each head of q and k: none, before the rotation, after it.
 enum class QkNorm : uint8_t { none, per_head, per_head_rotated };
@@ -153,14 +165,21 @@ struct Attention {
 };
 
 // down · act(gate · x, up · x), times sigmoid(shared_gate · x) if that operand is given.
-//   operands: x, gate [f, d], up [f, d], down [d, f], optional shared_gate [1, d].
+//   operands: x, gate [f, d], up [f, d], down [d, f]; if they have biases: gate_bias [f], up_bias
+//             [f], down_bias [d], added to the products; optional shared_gate [1, d].
 struct GatedMlp {
-  Activation activation = Activation::silu;
+  Gating gating;
+
+  // Where the biases begin among the operands, if there are any.
+  static constexpr size_t kBiases = 4;
+  static bool has_biases(size_t operands) { return operands >= kBiases + 3; }
+  // Where the shared gate is, if there is one.
+  static size_t shared_gate_at(size_t operands) { return has_biases(operands) ? 7 : 4; }
 
   bool operator==(const GatedMlp&) const = default;
   template <class Self, class F>
   static void each_field(Self& self, F&& f) {
-    f("activation", self.activation);
+    Gating::each_field(self.gating, f);
   }
 };
 
@@ -213,7 +232,7 @@ struct Router {
 struct SoftMoe {
   int64_t experts = 0;
   int64_t first_expert = 0;
-  Activation activation = Activation::silu;
+  Gating gating;
   RoutedWeight weight_on = RoutedWeight::output;
 
   // Where an expert's weights and biases begin among the operands.
@@ -226,7 +245,7 @@ struct SoftMoe {
   static void each_field(Self& self, F&& f) {
     f("experts", self.experts);
     f("first_expert", self.first_expert);
-    f("activation", self.activation);
+    Gating::each_field(self.gating, f);
     f("weight_on", self.weight_on);
   }
 };

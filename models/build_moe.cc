@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "models/affine_residual.h"
 #include "models/expert_views.h"
 #include "models/router_mlp.h"
@@ -29,16 +31,21 @@ ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   return scope.b.slice(of_slots, kChannelAxis, 0, moe.experts, "routing_weights");
 }
 
-// Of each of the shard's own experts: gate, up and down of what `views` gives, named so.
+// Gate, up and down, named gate.NAME and so on.
+void append_parts(ShardScope& scope, ExpertViews of, const std::string& name,
+                  std::vector<ValueId>& operands) {
+  operands.push_back(scope.weight(std::move(of.gate), "gate." + name));
+  operands.push_back(scope.weight(std::move(of.up), "up." + name));
+  operands.push_back(scope.weight(std::move(of.down), "down." + name));
+}
+
+// Of each of the shard's own experts: what `views` gives, named so.
 void append_experts(ShardScope& scope, ExpertViews (*views)(const ShardScope&, int64_t),
                     const std::string& name, std::vector<ValueId>& operands) {
   const ShardDecl& decl = scope.decl;
   for (int64_t e = decl.first_expert; e < decl.first_expert + decl.experts; ++e) {
     Builder::NameScope names(scope.b, fmt::format("experts.{}", e));
-    ExpertViews of = views(scope, e);
-    operands.push_back(scope.weight(std::move(of.gate), "gate." + name));
-    operands.push_back(scope.weight(std::move(of.up), "up." + name));
-    operands.push_back(scope.weight(std::move(of.down), "down." + name));
+    append_parts(scope, views(scope, e), name, operands);
   }
 }
 
@@ -48,34 +55,47 @@ ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   std::vector<ValueId> operands = {x, routing};
   append_experts(scope, expert_matrices, "weight", operands);
   if (scope.model().moe.expert_biases) append_experts(scope, expert_biases, "bias", operands);
-  SoftMoe op{decl.experts, decl.first_expert, scope.model().activation,
-             scope.model().moe.weight_on};
+  SoftMoe op{decl.experts, decl.first_expert, scope.model().gating, scope.model().moe.weight_on};
   return scope.b.emit(op, std::move(operands), "experts");
 }
 
-ValueId gated_mlp(ShardScope& scope, ValueId x, std::vector<WeightView> views,
-                  const std::string& name) {
-  static constexpr std::string_view kNames[] = {"gate", "up", "down", "sigmoid_gate"};
+// Biases are those of the roles named as the matrices' with _bias behind.
+struct MlpRoles {
+  std::string gate, up, down;
+};
+
+ValueId gated_mlp(ShardScope& scope, ValueId x, ExpertViews matrices, const MlpRoles& roles,
+                  std::optional<WeightView> sigmoid_gate, const std::string& name) {
   std::vector<ValueId> operands = {x};
-  for (size_t i = 0; i < views.size(); ++i)
-    operands.push_back(
-        scope.weight(std::move(views[i]), fmt::format("{}.{}.weight", name, kNames[i])));
-  return scope.b.emit(GatedMlp{scope.model().activation}, std::move(operands), name);
+  {
+    Builder::NameScope names(scope.b, name);
+    append_parts(scope, std::move(matrices), "weight", operands);
+    auto bias = [&](const std::string& role) { return scope.stored(role + "_bias"); };
+    if (scope.model().mlp_bias)
+      append_parts(scope, {bias(roles.gate), bias(roles.up), bias(roles.down)}, "bias", operands);
+    if (sigmoid_gate)
+      operands.push_back(scope.weight(std::move(*sigmoid_gate), "sigmoid_gate.weight"));
+  }
+  return scope.b.emit(GatedMlp{scope.model().gating}, std::move(operands), name);
 }
 
 // Gate and up are two matrices or the halves of one.
-ValueId shared_expert(ShardScope& scope, ValueId x) {
+ExpertViews shared_matrices(const ShardScope& scope) {
   const int64_t width = scope.model().moe.shared_ff;
-  std::vector<WeightView> views;
-  if (scope.model().names.has("shared_gate_up")) {
-    WeightView both = scope.stored("shared_gate_up");
-    views = {then(both, SliceStep{0, 0, width}), then(both, SliceStep{0, width, width})};
-  } else {
-    views = {scope.stored("shared_gate_proj"), scope.stored("shared_up")};
-  }
-  views.push_back(scope.stored("shared_down"));
-  if (scope.model().moe.shared_gated) views.push_back(scope.stored("shared_sigmoid_gate"));
-  return gated_mlp(scope, x, std::move(views), "shared_expert");
+  WeightView down = scope.stored("shared_down");
+  if (!scope.model().names.has("shared_gate_up"))
+    return {scope.stored("shared_gate_proj"), scope.stored("shared_up"), std::move(down)};
+  WeightView both = scope.stored("shared_gate_up");
+  return {then(both, SliceStep{0, 0, width}), then(both, SliceStep{0, width, width}),
+          std::move(down)};
+}
+
+ValueId shared_expert(ShardScope& scope, ValueId x) {
+  std::optional<WeightView> gate;
+  if (scope.model().moe.shared_gated) gate = scope.stored("shared_sigmoid_gate");
+  return gated_mlp(scope, x, shared_matrices(scope),
+                   {"shared_gate_proj", "shared_up", "shared_down"}, std::move(gate),
+                   "shared_expert");
 }
 
 // The experts' sum, and with the first of them the shared expert.
@@ -108,8 +128,10 @@ void build_moe(ShardScope& scope) {
 void build_mlp(ShardScope& scope) {
   ValueId hidden = hidden_input(scope);
   ValueId x = ffn_norm(scope, hidden);
-  std::vector<WeightView> views = {scope.stored("gate"), scope.stored("up"), scope.stored("down")};
-  add_residual(scope, hidden, gated_mlp(scope, x, std::move(views), "mlp"));
+  ExpertViews matrices = {scope.stored("gate"), scope.stored("up"), scope.stored("down")};
+  ValueId part =
+      gated_mlp(scope, x, std::move(matrices), {"gate", "up", "down"}, std::nullopt, "mlp");
+  add_residual(scope, hidden, part);
 }
 
 void build_router(ShardScope& scope) {

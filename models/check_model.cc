@@ -152,6 +152,13 @@ void check_moe(Checker& check, const MoeConfig& moe) {
                 routing.scale);
 }
 
+void check_gating(Checker& check, const Gating& gating) {
+  if (gating.activation == Activation::silu) return;
+  check.positive("model.number", "the limit of clamped_swiglu", gating.limit);
+  check.require(std::isfinite(gating.alpha), "model.number", "the alpha of clamped_swiglu is {}",
+                gating.alpha);
+}
+
 // The state comes from the layer before, whose router makes one.
 void check_router_states(Checker& check, const ModelConfig& model) {
   check.require(model.moe.router_hidden >= 0 && model.moe.null_slots >= 0, "model.size",
@@ -219,6 +226,7 @@ Diagnostics check_model(const ModelConfig& model) {
   check.positive("model.number", "the embedding scale", model.embedding_scale);
   check.positive("model.number", "the residual scale", model.residual_scale);
   check.positive("model.number", "the divisor of the logits", model.logits_divisor);
+  check_gating(check, model.gating);
   check_attention(check, model.attention);
   check_rope(check, model.attention.rope, model.attention.head_dim);
   auto is_moe = [](const LayerConfig& layer) { return layer.moe; };

@@ -1,5 +1,7 @@
 #include "models/latent_attention.h"
 
+#include <optional>
+
 namespace moec {
 namespace {
 
@@ -27,15 +29,19 @@ WeightView rows_of_heads(WeightView matrix, int64_t heads, int64_t begin, int64_
   return then(std::move(by_head), SliceStep{1, begin, size});
 }
 
-ValueId projected(ShardScope& scope, ValueId x, WeightView rows, const std::string& name) {
-  return scope.b.linear(x, scope.weight(std::move(rows), name + ".weight"), name);
+ValueId projected(ShardScope& scope, ValueId x, WeightView rows, const std::string& name,
+                  std::optional<WeightView> bias = std::nullopt) {
+  std::vector<ValueId> operands = {x, scope.weight(std::move(rows), name + ".weight")};
+  if (bias) operands.push_back(scope.weight(std::move(*bias), name + ".bias"));
+  return scope.b.emit(Linear{}, std::move(operands), name);
 }
 
 // The queries of all heads before their own maps: what the query matrix is applied to.
 ValueId query_input(ShardScope& scope, ValueId normed) {
-  const LatentConfig& latent = *scope.model().attention.latent;
+  const AttentionConfig& attention = scope.model().attention;
+  const LatentConfig& latent = *attention.latent;
   if (latent.q_rank == 0) return normed;
-  ValueId low = scope.linear(normed, "q_a", "", "q_a");
+  ValueId low = scope.linear(normed, "q_a", attention.qkv_bias ? "q_a_bias" : "", "q_a");
   return scope.rms_norm(low, "q_a_norm", "q_a_norm", latent.norm_eps);
 }
 
@@ -80,10 +86,14 @@ struct LatentRow {
 LatentRow latent_row(ShardScope& scope, ValueId normed) {
   const AttentionConfig& attention = scope.model().attention;
   const LatentConfig& latent = *attention.latent;
-  const WeightView all = scope.stored("kv_a");
-  ValueId position = projected(
-      scope, normed, then(all, SliceStep{0, latent.kv_rank, attention.rope.dims}), "k_position");
-  ValueId low = projected(scope, normed, then(all, SliceStep{0, 0, latent.kv_rank}), "kv_a");
+  auto rows = [&](int64_t begin, int64_t size, const std::string& name) {
+    const SliceStep cut{0, begin, size};
+    std::optional<WeightView> bias;
+    if (attention.qkv_bias) bias = then(scope.stored("kv_a_bias"), cut);
+    return projected(scope, normed, then(scope.stored("kv_a"), cut), name, std::move(bias));
+  };
+  ValueId position = rows(latent.kv_rank, attention.rope.dims, "k_position");
+  ValueId low = rows(0, latent.kv_rank, "kv_a");
   return {position, scope.rms_norm(low, "kv_a_norm", "kv_a_norm", latent.norm_eps)};
 }
 

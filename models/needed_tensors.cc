@@ -103,19 +103,31 @@ class Walk {
       need("q", {q, d});
     } else {
       need("q_a", {latent.q_rank, d});
+      if (attention.qkv_bias) need("q_a_bias", {latent.q_rank});
       need("q_a_norm", {latent.q_rank});
       need("q_b", {q, latent.q_rank});
     }
     need("kv_a", {latent.kv_rank + rotated, d});
+    if (attention.qkv_bias) need("kv_a_bias", {latent.kv_rank + rotated});
     need("kv_a_norm", {latent.kv_rank});
     need("kv_b", {heads * (latent.key_dims + latent.value_dims), latent.kv_rank});
     need("o", {d, heads * latent.value_dims});
+    if (attention.o_bias) need("o_bias", {d});
   }
 
   void mlp(std::string_view gate, std::string_view up, std::string_view down, int64_t width) {
     need(gate, {width, model_.hidden});
     need(up, {width, model_.hidden});
     need(down, {model_.hidden, width});
+    mlp_biases(gate, up, down, width);
+  }
+
+  void mlp_biases(std::string_view gate, std::string_view up, std::string_view down,
+                  int64_t width) {
+    if (!model_.mlp_bias) return;
+    need(std::string(gate) + "_bias", {width});
+    need(std::string(up) + "_bias", {width});
+    need(std::string(down) + "_bias", {model_.hidden});
   }
 
   void moe() {
@@ -156,6 +168,7 @@ class Walk {
       return mlp("shared_gate_proj", "shared_up", "shared_down", width);
     need("shared_gate_up", {2 * width, model_.hidden});
     need("shared_down", {model_.hidden, width});
+    mlp_biases("shared_gate_proj", "shared_up", "shared_down", width);
   }
 
   void experts() {

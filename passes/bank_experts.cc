@@ -34,14 +34,14 @@ struct Bank {
 // What the down projection is applied to, as a grid of experts and their inner channels.
 ValueId routed_product(Builder& b, const Bank& bank, const ChannelGrid& grid, ValueId gate,
                        ValueId up, ValueId weight) {
-  const Activation activation = bank.moe.activation;
+  const Gating& gating = bank.moe.gating;
   auto by_expert = [&](ValueId joined) {
     return grid.split(joined, bank.size, channels_of(b.type(joined)) / bank.size);
   };
   if (bank.moe.weight_on == RoutedWeight::output)
-    return apply_routing(b, by_expert(gated_product(b, activation, gate, up)), weight);
+    return apply_routing(b, by_expert(gated_product(b, gating, gate, up)), weight);
   ValueId gates = by_expert(gate), ups = by_expert(up);
-  return product_of_routed(b, activation, gates, ups, weight);
+  return product_of_routed(b, gating, gates, ups, weight);
 }
 
 ValueId bank_output(Builder& b, const Bank& bank) {

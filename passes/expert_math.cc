@@ -3,12 +3,12 @@
 namespace moec {
 namespace {
 
-ValueId clamped_swiglu(Builder& b, ValueId gate, ValueId up) {
-  ValueId limit = b.scalar_like(gate, kSwigluLimit);
+ValueId clamped_swiglu(Builder& b, const Gating& gating, ValueId gate, ValueId up) {
+  ValueId limit = b.scalar_like(gate, gating.limit);
   ValueId a = b.binary(BinaryFn::min, gate, limit, "gate_clamped");
   ValueId below = b.binary(BinaryFn::min, up, limit);
-  ValueId c = b.binary(BinaryFn::max, below, b.scalar_like(up, -kSwigluLimit), "up_clamped");
-  ValueId open = b.unary(UnaryFn::sigmoid, b.mul(a, b.scalar_like(a, kSwigluAlpha)));
+  ValueId c = b.binary(BinaryFn::max, below, b.scalar_like(up, -gating.limit), "up_clamped");
+  ValueId open = b.unary(UnaryFn::sigmoid, b.mul(a, b.scalar_like(a, gating.alpha)));
   return b.mul(b.mul(a, open, "swish"), b.add(c, b.scalar_like(c, 1)), "hidden");
 }
 
@@ -19,14 +19,14 @@ ValueId biased_linear(Builder& b, ValueId x, ValueId w, ValueId bias, std::strin
   return b.emit(Linear{}, {x, w, bias}, std::move(name));
 }
 
-ValueId gated_product(Builder& b, Activation activation, ValueId gate, ValueId up) {
-  switch (activation) {
+ValueId gated_product(Builder& b, const Gating& gating, ValueId gate, ValueId up) {
+  switch (gating.activation) {
     case Activation::silu:
       return b.mul(b.mul(gate, b.unary(UnaryFn::sigmoid, gate), "silu"), up, "hidden");
     case Activation::clamped_swiglu:
       break;
   }
-  return clamped_swiglu(b, gate, up);
+  return clamped_swiglu(b, gating, gate, up);
 }
 
 ValueId routed_biases(Builder& b, ValueId routing, const std::vector<ValueId>& biases) {
@@ -44,14 +44,14 @@ ValueId apply_routing(Builder& b, ValueId hidden, ValueId weight) {
                   "guarded");
 }
 
-ValueId product_of_routed(Builder& b, Activation activation, ValueId gate, ValueId up,
+ValueId product_of_routed(Builder& b, const Gating& gating, ValueId gate, ValueId up,
                           ValueId weight) {
   auto routed = [&](ValueId part, std::string name) {
     Builder::NameScope scope(b, std::move(name));
     return apply_routing(b, part, weight);
   };
   ValueId routed_gate = routed(gate, "gate"), routed_up = routed(up, "up");
-  return gated_product(b, activation, routed_gate, routed_up);
+  return gated_product(b, gating, routed_gate, routed_up);
 }
 
 ValueId sum_terms(Builder& b, std::vector<ValueId> terms, SumForm form) {

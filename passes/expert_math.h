@@ -13,7 +13,7 @@ namespace moec {
 ValueId biased_linear(Builder& b, ValueId x, ValueId w, ValueId bias, std::string name);
 
 // act(gate, up) of ir/OPS.md, named "hidden".
-ValueId gated_product(Builder& b, Activation activation, ValueId gate, ValueId up);
+ValueId gated_product(Builder& b, const Gating& gating, ValueId gate, ValueId up);
 
 // hidden · weight; below f32, where an expert that was not chosen may have overflowed, 0 where the
 // weight is 0, whatever hidden is.
@@ -21,7 +21,7 @@ ValueId apply_routing(Builder& b, ValueId hidden, ValueId weight);
 
 // gated_product of an expert whose input is multiplied by the routing weight: gate and up, which
 // are linear in it, are instead, as apply_routing does it.
-ValueId product_of_routed(Builder& b, Activation activation, ValueId gate, ValueId up,
+ValueId product_of_routed(Builder& b, const Gating& gating, ValueId gate, ValueId up,
                           ValueId weight);
 
 // Σ_e routing[e] · biases[e] over token channels: routing has one channel for each bias [d].

@@ -18,8 +18,8 @@ ValueId expert(Builder& b, const SoftMoe& moe, const std::vector<ValueId>& opera
   ValueId up = biased_linear(b, operands[0], weights[1], up_bias, "up");
   ValueId routing = b.slice(operands[1], kChannelAxis, number, 1, "routing");
   ValueId hidden = moe.weight_on == RoutedWeight::output
-                       ? apply_routing(b, gated_product(b, moe.activation, gate, up), routing)
-                       : product_of_routed(b, moe.activation, gate, up, routing);
+                       ? apply_routing(b, gated_product(b, moe.gating, gate, up), routing)
+                       : product_of_routed(b, moe.gating, gate, up, routing);
   return b.linear(hidden, weights[2], "out");
 }
 

@@ -8,14 +8,14 @@
 namespace moec {
 namespace {
 
-float activate(Activation activation, float gate, float up) {
-  switch (activation) {
+float activate(const Gating& gating, float gate, float up) {
+  switch (gating.activation) {
     case Activation::silu:
       return gate * apply(UnaryFn::sigmoid, gate) * up;
     case Activation::clamped_swiglu: {
-      constexpr auto kLimit = static_cast<float>(kSwigluLimit);
-      const float a = std::min(gate, kLimit), b = std::clamp(up, -kLimit, kLimit);
-      return a * apply(UnaryFn::sigmoid, static_cast<float>(kSwigluAlpha) * a) * (b + 1);
+      const auto limit = static_cast<float>(gating.limit);
+      const float a = std::min(gate, limit), b = std::clamp(up, -limit, limit);
+      return a * apply(UnaryFn::sigmoid, static_cast<float>(gating.alpha) * a) * (b + 1);
     }
   }
   return gate;
@@ -33,12 +33,12 @@ TokenRows project(const Tensor& weight, const Tensor* bias, const TokenRows& x) 
 }
 
 // down · act(gate · x, up · x); `biases` is empty where there are none.
-TokenRows gated_mlp(Activation activation, const TokenRows& x, Three weights, Three biases) {
+TokenRows gated_mlp(const Gating& gating, const TokenRows& x, Three weights, Three biases) {
   auto bias = [&](size_t i) { return biases.empty() ? nullptr : biases[i]; };
   TokenRows inner = project(*weights[0], bias(0), x);
   const TokenRows up = project(*weights[1], bias(1), x);
   for (size_t i = 0; i < inner.data.size(); ++i)
-    inner.data[i] = activate(activation, inner.data[i], up.data[i]);
+    inner.data[i] = activate(gating, inner.data[i], up.data[i]);
   return project(*weights[2], bias(2), inner);
 }
 
@@ -65,9 +65,11 @@ TokenRows weighted(TokenRows x, const TokenRows& routing, int64_t expert) {
 Tensor eval(const GatedMlp& op, const Call& call) {
   const TokenRows x = rows_of(call[0]);
   const std::span<const Tensor* const> operands = call.operands;
-  TokenRows y = gated_mlp(op.activation, x, operands.subspan(1, 3), {});
-  if (call.operands.size() == 5) {
-    const TokenRows gate = project(call[4], x);
+  Three biases;
+  if (GatedMlp::has_biases(operands.size())) biases = operands.subspan(GatedMlp::kBiases, 3);
+  TokenRows y = gated_mlp(op.gating, x, operands.subspan(1, 3), biases);
+  if (const size_t at = GatedMlp::shared_gate_at(operands.size()); at < operands.size()) {
+    const TokenRows gate = project(call[at], x);
     for (int64_t t = 0; t < y.tokens; ++t)
       for (float& value : y.row(t)) value *= apply(UnaryFn::sigmoid, gate.row(t)[0]);
   }
@@ -83,7 +85,7 @@ Tensor eval(const SoftMoe& op, const Call& call) {
     if (op.has_biases(operands.size())) biases = operands.subspan(op.biases_at(e), 3);
     const int64_t number = op.first_expert + e;
     const bool weigh_output = op.weight_on == RoutedWeight::output;
-    const TokenRows y = gated_mlp(op.activation, weigh_output ? x : weighted(x, routing, number),
+    const TokenRows y = gated_mlp(op.gating, weigh_output ? x : weighted(x, routing, number),
                                   operands.subspan(SoftMoe::weights_at(e), 3), biases);
     add_chosen(sum, y, routing, number, weigh_output);
   }

@@ -276,11 +276,15 @@ TensorNames first_names(ConfigReader& reader, int64_t layers) {
   return names;
 }
 
-Activation read_activation(ConfigReader& reader) {
+Gating read_gating(ConfigReader& reader) {
   std::string name = reader.name("activation");
   if (name == "swish") name = "silu";  // two names of one function
-  return read_name<Activation>(reader, "activation", name, "hf.config.unknown_activation",
-                               "activation");
+  Gating gating{read_name<Activation>(reader, "activation", name, "hf.config.unknown_activation",
+                                      "activation")};
+  if (gating.activation == Activation::silu) return gating;
+  gating.limit = reader.number("swiglu_limit", 0);
+  gating.alpha = reader.number("swiglu_alpha", 0);
+  return gating;
 }
 
 ModelConfig read_model(ConfigReader& reader) {
@@ -297,7 +301,8 @@ ModelConfig read_model(ConfigReader& reader) {
   model.embedding_scale = reader.number("embedding_scale", 1);
   model.residual_scale = reader.number("residual_scale", 1);
   model.logits_divisor = reader.number("logits_divisor", 1);
-  model.activation = read_activation(reader);
+  model.gating = read_gating(reader);
+  model.mlp_bias = reader.boolean("mlp_bias");
   model.dense_ff = reader.optional_integer("dense_ff").value_or(0);
   model.tied_head = reader.boolean("tied_head");
   model.head_bias = reader.boolean("head_bias");

@@ -48,7 +48,7 @@ class RopeReader {
   RopeConfig run(int64_t head_dim) {
     find_object();
     if (is_by_layer_type()) take_layer_type();
-    rope_.style = reader_.family().axes.rope;
+    rope_.style = style();
     rope_.theta = theta();
     rope_.dims = rotary_dims(static_cast<double>(head_dim));
     if (object_ != nullptr) read_object();
@@ -56,6 +56,12 @@ class RopeReader {
   }
 
  private:
+  RopeStyle style() {
+    const RopeStyle usual = reader_.family().axes.rope;
+    const bool interleaved = reader_.boolean("rope_interleaved", true);
+    return usual == RopeStyle::interleaved && !interleaved ? RopeStyle::half : usual;
+  }
+
   void find_object() {
     const JsonValue* version5 = reader_.key("rope_parameters");
     const JsonValue* version4 = reader_.key("rope_scaling");

@@ -109,19 +109,36 @@ TEST_P(ReferenceComposites, AnExpertThatWasNotChosenAddsNothing) {
 
 // Below the bounds, and beyond both of them: the gate has no lower one.
 TEST_P(ReferenceComposites, ClampedSwiglu) {
-  auto act = [](double gate, double up) {
-    const double a = std::min(gate, 7.0), b = std::clamp(up, -7.0, 7.0);
-    return a * sigmoid(1.702 * a) * (b + 1);
-  };
   const Tensor one = plain({1, 1}, {1});
-  for (double gate : {0.5, 11.0, -11.0})
-    for (double up : {0.25, 19.0, -19.0}) {
-      const std::vector<Tensor> operands = {tokens(GetParam(), 1, 1, {1}),
-                                            plain({1, 1}, {static_cast<float>(gate)}),
-                                            plain({1, 1}, {static_cast<float>(up)}), one};
-      expect_near(rows_in(run_op(GatedMlp{Activation::clamped_swiglu}, operands)[0]),
-                  {act(gate, up)});
-    }
+  for (const Gating& gating :
+       {Gating{Activation::clamped_swiglu, 7, 1.702}, Gating{Activation::clamped_swiglu, 2.5, 1}}) {
+    auto act = [&](double gate, double up) {
+      const double a = std::min(gate, gating.limit);
+      return a * sigmoid(gating.alpha * a) * (std::clamp(up, -gating.limit, gating.limit) + 1);
+    };
+    for (double gate : {0.5, 11.0, -11.0})
+      for (double up : {0.25, 19.0, -19.0}) {
+        const std::vector<Tensor> operands = {tokens(GetParam(), 1, 1, {1}),
+                                              plain({1, 1}, {static_cast<float>(gate)}),
+                                              plain({1, 1}, {static_cast<float>(up)}), one};
+        expect_near(rows_in(run_op(GatedMlp{gating}, operands)[0]), {act(gate, up)});
+      }
+  }
+}
+
+TEST_P(ReferenceComposites, BiasesOfAGatedMlp) {
+  const Tensor x = tokens(GetParam(), 1, 1, {2}), shared = plain({1, 1}, {0.5f});
+  std::vector<Tensor> operands = {x,
+                                  plain({1, 1}, {3}),
+                                  plain({1, 1}, {5}),
+                                  plain({1, 1}, {0.5f}),
+                                  plain({1}, {-5}),
+                                  plain({1}, {1}),
+                                  plain({1}, {4})};
+  const double plain_mlp = 0.5 * sigmoid(1) * 11 + 4;
+  expect_near(rows_in(run_op(GatedMlp{}, operands)[0]), {plain_mlp});
+  operands.push_back(shared);
+  expect_near(rows_in(run_op(GatedMlp{}, operands)[0]), {plain_mlp * sigmoid(1)});
 }
 
 TEST_P(ReferenceComposites, BiasesOfExperts) {

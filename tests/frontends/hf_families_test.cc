@@ -150,6 +150,16 @@ TEST(FamilyConfig, ErnieLayersWithExperts) {
             (std::vector<bool>{false, true, false, true}));
 }
 
+TEST(FamilyConfig, ErnieBiases) {
+  const ModelConfig model = good("ernie4_5_moe", std::string(kErnie) + R"(, "use_bias": true)");
+  EXPECT_TRUE(model.mlp_bias);
+  EXPECT_FALSE(model.moe.expert_biases);
+  EXPECT_EQ(dims_of(model, "lm_head.bias"), (Dims{model.vocab}));
+  for (const char* name :
+       {"0.self_attn.o_proj.bias", "0.mlp.down_proj.bias", "1.mlp.shared_experts.down_proj.bias"})
+    EXPECT_EQ(dims_of(model, std::string("model.layers.") + name), (Dims{model.hidden})) << name;
+}
+
 TEST(FamilyConfig, ErnieChoiceBiasIsARow) {
   ModelConfig model = good("ernie4_5_moe", kErnie);
   EXPECT_EQ(dims_of(model, "model.layers.1.mlp.moe_statics.e_score_correction_bias"), (Dims{1, 4}));
@@ -219,12 +229,33 @@ TEST(FamilyConfig, DeepseekGroupsOnlyWhereTheMethodHasThem) {
                  "hf.config.unsupported_value", "must be noaux_tc");
 }
 
+TEST(FamilyConfig, DeepseekBiases) {
+  const std::string layer = "model.layers.0.self_attn.";
+  for (const char* family : {"deepseek_v2", "deepseek_v3"}) {
+    const ModelConfig model =
+        good(family, std::string(kDeepseek) + R"(, "q_lora_rank": 6, "attention_bias": true)");
+    EXPECT_EQ(dims_of(model, layer + "q_a_proj.bias"), (Dims{6}));
+    EXPECT_EQ(dims_of(model, layer + "kv_a_proj_with_mqa.bias"),
+              (Dims{model.attention.latent->kv_rank + model.attention.rope.dims}));
+    EXPECT_EQ(dims_of(model, layer + "o_proj.bias"), (Dims{model.hidden}));
+  }
+  EXPECT_TRUE(good("deepseek_v2", std::string(kDeepseek) + R"(, "mlp_bias": true)").mlp_bias);
+}
+
+TEST(FamilyConfig, DeepseekRotatesHalvesIfToldSo) {
+  auto style = [](const std::string& members) {
+    return good("deepseek_v3", kDeepseek + members).attention.rope.style;
+  };
+  EXPECT_EQ(style(""), RopeStyle::interleaved);
+  EXPECT_EQ(style(R"(, "rope_interleave": false)"), RopeStyle::half);
+}
+
 const char* const kGptOss = R"("num_local_experts": 4, "num_experts_per_tok": 2,
     "intermediate_size": 12, "sliding_window": 8)";
 
 TEST(FamilyConfig, GptOss) {
   ModelConfig model = good("gpt_oss", kGptOss);
-  EXPECT_EQ(model.activation, Activation::clamped_swiglu);
+  EXPECT_EQ(model.gating, (Gating{Activation::clamped_swiglu, 7, 1.702}));
   EXPECT_TRUE(model.attention.sinks);
   EXPECT_TRUE(model.attention.qkv_bias);
   EXPECT_TRUE(model.attention.o_bias);
@@ -235,8 +266,14 @@ TEST(FamilyConfig, GptOss) {
   std::vector<int64_t> windows;
   for (const LayerConfig& layer : model.layers) windows.push_back(layer.window);
   EXPECT_EQ(windows, (std::vector<int64_t>{8, 0, 8, 0}));
-  expect_refused("gpt_oss", std::string(kGptOss) + R"(, "swiglu_limit": 10.0)",
-                 "hf.config.unsupported_value", "\"swiglu_limit\" is 10");
+}
+
+TEST(FamilyConfig, GptOssActivationOfTheConfig) {
+  const std::string config(kGptOss);
+  EXPECT_EQ(good("gpt_oss", config + R"(, "swiglu_limit": 10.0, "swiglu_alpha": 1.5)").gating,
+            (Gating{Activation::clamped_swiglu, 10, 1.5}));
+  expect_refused("gpt_oss", config + R"(, "swiglu_limit": 0)", "model.number",
+                 "the limit of clamped_swiglu is 0");
 }
 
 TEST(FamilyConfig, GptOssExpertsAreStoredTransposedWithBiases) {

@@ -323,8 +323,15 @@ class RandomShard {
     const int64_t d = size(), f = size();
     std::vector<ValueId> operands = {token(dtype, any_layout(), d, size()), value(dtype, {f, d}),
                                      value(dtype, {f, d}), value(dtype, {d, f})};
+    if (coin())
+      for (const int64_t channels : {f, f, d}) operands.push_back(value(dtype, {channels}));
     if (coin()) operands.push_back(value(dtype, {1, d}));
-    emit(GatedMlp{}, std::move(operands));
+    emit(GatedMlp{any_gating()}, std::move(operands));
+  }
+
+  Gating any_gating() {
+    if (coin()) return {};
+    return {Activation::clamped_swiglu, 1 + any_positive(), any_finite()};
   }
 
   void add_rms_norm() {
@@ -354,7 +361,7 @@ class RandomShard {
   }
 
   void add_soft_moe() {
-    SoftMoe op{1 + below(3), below(3), Activation::silu, any_enum<RoutedWeight>()};
+    SoftMoe op{1 + below(3), below(3), any_gating(), any_enum<RoutedWeight>()};
     const DType dtype = any_float();
     const Layout layout = any_layout();
     const int64_t d = size(), f = size(), tokens = size();

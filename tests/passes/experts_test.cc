@@ -5,6 +5,8 @@
 namespace moec {
 namespace {
 
+constexpr Gating kClamped{Activation::clamped_swiglu, 7, 1.702};
+
 constexpr const char* kExpertPass[] = {"unroll_experts", "bank_experts"};
 
 TEST(UnrollExperts, KeepsValuesChainedAndAsATree) {
@@ -67,8 +69,7 @@ TEST(ExpertForms, KeepValuesOfAGroupOfExperts) {
 
 // Weights of this size reach both bounds of the clamped activation.
 TEST(ExpertForms, KeepValuesWithBiasesAndTheClampedActivation) {
-  const MoeSizes sizes{
-      .experts = 9, .scale = 5, .biases = true, .activation = Activation::clamped_swiglu};
+  const MoeSizes sizes{.experts = 9, .scale = 5, .biases = true, .gating = kClamped};
   for (const char* pass : kExpertPass)
     for (Layout layout : kTokenLayouts)
       for (int64_t count : {1, 3}) {
@@ -78,12 +79,12 @@ TEST(ExpertForms, KeepValuesWithBiasesAndTheClampedActivation) {
 }
 
 TEST(ExpertForms, KeepValuesWithTheWeightOnTheInput) {
-  for (Activation activation : {Activation::silu, Activation::clamped_swiglu})
+  for (const Gating& gating : {Gating(), kClamped})
     for (const char* pass : kExpertPass)
       for (Layout layout : kTokenLayouts)
         for (int64_t count : {1, 3}) {
           const MoeSizes sizes{
-              .experts = 9, .scale = 2, .activation = activation, .weight_on = RoutedWeight::input};
+              .experts = 9, .scale = 2, .gating = gating, .weight_on = RoutedWeight::input};
           const Shard before = group_shard(sizes, layout, 6, count);
           expect_same_values(before, run_passes(before, pass, {.bank_channel_limit = 20}));
         }
@@ -99,7 +100,7 @@ TEST(ExpertForms, TheWeightOnTheInputPassesTheWholePipeline) {
 }
 
 TEST(ExpertForms, BiasesPassTheWholePipeline) {
-  const MoeSizes sizes{.experts = 4, .biases = true, .activation = Activation::clamped_swiglu};
+  const MoeSizes sizes{.experts = 4, .biases = true, .gating = kClamped};
   const Shard before = group_shard(sizes, Layout::channels, 0, 4);
   for (ExpertForm form : {ExpertForm::unrolled, ExpertForm::bank})
     for (ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul})

@@ -9,7 +9,7 @@ struct MoeSizes {
   int64_t experts = 8, width = 12, inner = 10, tokens = 5;
   double scale = 0.5;  // of the weights
   bool biases = false;
-  Activation activation = Activation::silu;
+  Gating gating;
   RoutedWeight weight_on = RoutedWeight::output;
 };
 
@@ -43,8 +43,7 @@ inline Shard moe_shard(const MoeSizes& sizes, Layout layout, const Router& route
   ValueId routing = b.emit(router, {b.linear(x, gate, "logits")}, "routing");
   std::vector<ValueId> operands = {x, routing};
   append_expert_weights(b, sizes, dtype, 0, sizes.experts, operands);
-  const SoftMoe op{
-      .experts = sizes.experts, .activation = sizes.activation, .weight_on = sizes.weight_on};
+  const SoftMoe op{.experts = sizes.experts, .gating = sizes.gating, .weight_on = sizes.weight_on};
   ValueId moe = b.emit(op, operands, "moe");
   b.output("moe_out", b.add(x, moe, "residual"));
   return b.finish();
@@ -60,7 +59,7 @@ inline Shard group_shard(const MoeSizes& sizes, Layout layout, int64_t first, in
   append_expert_weights(b, sizes, dtype, first, count, operands);
   const SoftMoe moe{.experts = count,
                     .first_expert = first,
-                    .activation = sizes.activation,
+                    .gating = sizes.gating,
                     .weight_on = sizes.weight_on};
   b.output("moe_out", b.emit(moe, operands, "moe"));
   return b.finish();

@@ -4,12 +4,15 @@
 namespace moec {
 namespace {
 
-Shard mlp_shard(Layout layout, bool sigmoid_gate) {
+Shard mlp_shard(Layout layout, bool biases, bool sigmoid_gate) {
   Builder b("mlp", Form::model);
   ValueId x = b.input("hidden", token_type(DType::f32, layout, 10, 4));
   std::vector<ValueId> operands = {x, seeded_weight(b, 1, DType::f32, {6, 10}, 1, "gate"),
                                    seeded_weight(b, 2, DType::f32, {6, 10}, 1, "up"),
                                    seeded_weight(b, 3, DType::f32, {10, 6}, 1, "down")};
+  if (biases)
+    for (const int64_t channels : {6, 6, 10})
+      operands.push_back(seeded_weight(b, 5, DType::f32, {channels}, 1, "bias"));
   if (sigmoid_gate) operands.push_back(seeded_weight(b, 4, DType::f32, {1, 10}, 1, "shared_gate"));
   b.output("mlp_out", b.emit(GatedMlp{}, operands, "mlp"));
   return b.finish();
@@ -17,13 +20,14 @@ Shard mlp_shard(Layout layout, bool sigmoid_gate) {
 
 TEST(LowerGatedMlp, KeepsValues) {
   for (Layout layout : kTokenLayouts)
-    for (bool sigmoid_gate : {false, true}) {
-      const Shard before = mlp_shard(layout, sigmoid_gate);
-      const Shard after = run_passes(before, "lower_gated_mlp");
-      EXPECT_EQ(after.form, Form::lowered);
-      EXPECT_EQ(count_ops<Linear>(after), sigmoid_gate ? 4u : 3u);
-      expect_same_values(before, after);
-    }
+    for (bool biases : {false, true})
+      for (bool sigmoid_gate : {false, true}) {
+        const Shard before = mlp_shard(layout, biases, sigmoid_gate);
+        const Shard after = run_passes(before, "lower_gated_mlp");
+        EXPECT_EQ(after.form, Form::lowered);
+        EXPECT_EQ(count_ops<Linear>(after), sigmoid_gate ? 4u : 3u);
+        expect_same_values(before, after);
+      }
 }
 
 Shard linear_shard(Layout layout, bool bias) {
