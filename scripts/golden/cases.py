@@ -69,12 +69,12 @@ CASES = {
         attention_bias=False, vocab_size=100, tie_word_embeddings=False, max_position_embeddings=128,
         rope_parameters=rope(500000.0, "yarn", factor=4.0, original_max_position_embeddings=32,
                              beta_fast=32.0, beta_slow=1.0))),
-    # fused experts on disk, dense layer 1, biases on q/k/v/o, tied, no renormalisation
+    # fused experts on disk, dense layer 1, all layers slide, biases on q/k/v/o, tied, no renormalisation
     "qwen3_moe_b": dict(family="qwen3_moe", disk=F16, fused=True, config=Qwen3MoeConfig, args=dict(
         hidden_size=60, intermediate_size=44, moe_intermediate_size=28, num_hidden_layers=3, num_attention_heads=6,
         num_key_value_heads=2, head_dim=16, num_experts=5, num_experts_per_tok=2, norm_topk_prob=False,
-        attention_bias=True, mlp_only_layers=[1], vocab_size=91, tie_word_embeddings=True,
-        max_position_embeddings=96, rope_parameters=rope())),
+        attention_bias=True, mlp_only_layers=[1], use_sliding_window=True, sliding_window=7, vocab_size=91,
+        tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
     # clip_qkv that really clips
     "olmoe_a": dict(family="olmoe", disk=BF16, config=OlmoeConfig, args=dict(
         hidden_size=48, intermediate_size=32, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
@@ -101,12 +101,13 @@ CASES = {
         num_attention_heads=6, num_key_value_heads=3, num_local_experts=5, num_experts_per_tok=3,
         embedding_multiplier=6.0, logits_scaling=4.0, residual_multiplier=0.5, attention_multiplier=0.3,
         vocab_size=90, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
-    # without the shared expert
+    # without the shared expert, biases on q/k/v/o
     "granitemoeshared_b": dict(family="granitemoeshared", disk=F16, config=GraniteMoeSharedConfig, args=dict(
         hidden_size=40, intermediate_size=20, shared_intermediate_size=0, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2,
         embedding_multiplier=3.0, logits_scaling=2.0, residual_multiplier=0.7, attention_multiplier=0.2,
-        vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+        attention_bias=True, vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96,
+        rope_parameters=rope())),
     # dense layer 0, groups, QK-norm, biases on q/k/v, two shared experts
     "glm4_moe_a": dict(family="glm4_moe", disk=BF16, config=Glm4MoeConfig, args=dict(
         hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
@@ -131,10 +132,11 @@ CASES = {
         hidden_size=40, intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
         head_dim=8, num_local_experts=5, num_experts_per_tok=2, vocab_size=87, tie_word_embeddings=True,
         max_position_embeddings=96, rope_parameters=rope())),
-    # dense layer 0, two shared experts, tied
+    # dense layer 0, two shared experts, biases everywhere but in the routed experts, tied
     "ernie4_5_moe_a": dict(family="ernie4_5_moe", disk=BF16, config=Ernie4_5_MoeConfig, args=dict(
         hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
         num_key_value_heads=2, moe_num_experts=6, moe_k=3, moe_num_shared_experts=2, moe_layer_start_index=1,
+        use_bias=True,
         vocab_size=90, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope(5e5))),
     # layers 0, 2 and 3 dense, no shared expert, a head of its own
     "ernie4_5_moe_b": dict(family="ernie4_5_moe", disk=F16, config=Ernie4_5_MoeConfig, args=dict(
@@ -142,13 +144,13 @@ CASES = {
         num_key_value_heads=1, moe_num_experts=5, moe_k=2, moe_num_shared_experts=0, moe_layer_start_index=0,
         moe_layer_end_index=2, moe_layer_interval=2, vocab_size=87, tie_word_embeddings=False,
         max_position_embeddings=96, rope_parameters=rope())),
-    # queries through a latent, groups by their best expert, dense layer 0, YaRN with both mscales
+    # queries through a latent, groups by their best expert, dense layer 0, YaRN with both mscales, all biases
     "deepseek_v2_a": dict(family="deepseek_v2", disk=BF16, config=DeepseekV2Config, args=dict(
         hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
         q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7, n_routed_experts=9,
         num_experts_per_tok=3, n_group=3, topk_group=2, topk_method="group_limited_greedy", n_shared_experts=2,
-        routed_scaling_factor=4.0, first_k_dense_replace=1, vocab_size=90, tie_word_embeddings=False,
-        max_position_embeddings=96,
+        routed_scaling_factor=4.0, first_k_dense_replace=1, attention_bias=True, mlp_bias=True, vocab_size=90,
+        tie_word_embeddings=False, max_position_embeddings=96,
         rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=0.707,
                              mscale_all_dim=0.9, original_max_position_embeddings=12))),
     # queries at once, greedy, no scaling of the rotation, fused experts on disk, tied
@@ -167,13 +169,13 @@ CASES = {
         max_position_embeddings=96, num_mtp_layers=0,
         rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
                              mscale_all_dim=1.0, original_max_position_embeddings=12))),
-    # queries at once, one group, no renormalisation, fused experts on disk, tied
+    # queries at once, halves rotated, biases of attention, one group, no renormalisation, fused experts on disk, tied
     "deepseek_v3_b": dict(family="deepseek_v3", disk=F16, fused=True, config=DeepseekV3Config, args=dict(
         hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
         num_key_value_heads=5, q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8,
         n_routed_experts=6, num_experts_per_tok=2, n_group=1, topk_group=1, n_shared_experts=1, routed_scaling_factor=1.0,
-        norm_topk_prob=False, first_k_dense_replace=0, vocab_size=87, tie_word_embeddings=True,
-        max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope())),
+        norm_topk_prob=False, first_k_dense_replace=0, attention_bias=True, rope_interleave=False, vocab_size=87,
+        tie_word_embeddings=True, max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope())),
     # FP8 as the release has it: partial blocks, a layer that guesses a further token; groups, dense layer 0, YaRN
     "deepseek_v3_c": dict(
         family="deepseek_v3", disk=BF16, mtp=True, config=DeepseekV3Config,
@@ -212,12 +214,12 @@ CASES = {
         tie_word_embeddings=False, max_position_embeddings=96,
         rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
                              original_max_position_embeddings=12))),
-    # as many experts' channels as hidden ones, no window, no bias of attention, tied
+    # as many experts' channels as hidden ones, no window, no bias of attention, a narrow and flat swiglu, tied
     "gpt_oss_b": dict(family="gpt_oss", disk=F16, fused=True, config=GptOssConfig, args=dict(
         hidden_size=40, intermediate_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
         head_dim=8, num_local_experts=4, num_experts_per_tok=3, sliding_window=128,
-        layer_types=["full_attention", "full_attention"], attention_bias=False, vocab_size=87,
-        tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+        layer_types=["full_attention", "full_attention"], attention_bias=False, swiglu_limit=2.0,
+        swiglu_alpha=1.2, vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
     # MXFP4 as the release has it; three blocks a row of the hidden size, two of the experts' channels
     "gpt_oss_c": dict(
         family="gpt_oss", disk=BF16, fused=True, config=GptOssConfig,
@@ -280,10 +282,11 @@ CASES = {
         max_position_embeddings=96, **bioes("private_person", "secret"),
         rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
                              original_max_position_embeddings=12))),
-    # as many experts' channels as hidden ones, three experts a token, no bias of attention
+    # as many experts' channels as hidden ones, three experts a token, no bias of attention, a swiglu of its own
     "openai_privacy_filter_b": dict(family="openai_privacy_filter", disk=F16, fused=True,
                                     config=OpenAIPrivacyFilterConfig, args=dict(
         hidden_size=40, intermediate_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=5,
         head_dim=8, num_local_experts=6, num_experts_per_tok=3, sliding_window=5, attention_bias=False,
-        vocab_size=87, max_position_embeddings=96, **bioes("private_date"), rope_parameters=rope())),
+        swiglu_limit=1.5, swiglu_alpha=2.0, vocab_size=87, max_position_embeddings=96, **bioes("private_date"),
+        rope_parameters=rope())),
 }

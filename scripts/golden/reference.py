@@ -102,11 +102,12 @@ class RecordingCache(DynamicCache):
         return k, v
 
 
-def in_pairs(config, rotated):
-    """Rotated position dims in pairs (2i, 2i + 1), as the shards hold them."""
-    if config.model_type == "deepseek_v2":
+def in_order(config, rotated):
+    """Rotated position dims as the shards hold them: in the order of the projection. Where V3 rotates pairs
+    (2i, 2i + 1), transformers leaves their halves apart."""
+    if config.model_type == "deepseek_v2" or not config.rope_interleave:
         return rotated
-    return rotated.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)  # there the pairs' halves lie apart
+    return rotated.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
 
 
 def latent_caches(config, attention, latent, rotated):
@@ -115,9 +116,9 @@ def latent_caches(config, attention, latent, rotated):
     keys, values = (t[0] for t in attention.expand_kv(latent[None], rotated[None]))
     content, of_heads = keys.split([config.qk_nope_head_dim, config.qk_rope_head_dim], dim=-1)
     return {
-        "k_cache": torch.cat([in_pairs(config, rotated), latent], -1),
+        "k_cache": torch.cat([in_order(config, rotated), latent], -1),
         "v_cache": latent,
-        "k_heads": torch.cat([in_pairs(config, of_heads), content], -1),
+        "k_heads": torch.cat([in_order(config, of_heads), content], -1),
         "v_heads": values,
     }
 

@@ -183,7 +183,8 @@ def fused_tensors(tensors):
     [E, d, f], or transposed, with their biases; of a shared expert, [2f, d]; of latent attention, whose queries, keys
     and values have rows of two kinds; and sinks, which attention by head takes one by one."""
     parts = ("gate_up_proj", "experts.down_proj", "input_linear.weight", "moe.output_linear.weight", "_proj_bias",
-             "q_b_proj.weight", "kv_a_proj_with_mqa.weight", "kv_b_proj.weight", "self_attn.sinks")
+             "q_b_proj.weight", "kv_a_proj_with_mqa.weight", "kv_a_proj_with_mqa.bias", "kv_b_proj.weight",
+             "self_attn.sinks")
     fused = {name for name in tensors if name.endswith(parts)}
     return fused | {name.replace("kv_b_proj", "q_proj") for name in fused if name.endswith("kv_b_proj.weight")}
 
