@@ -23,6 +23,8 @@ if [ -x build/release/frontends/moec ]; then
   build/release/frontends/moec export models/tinymoe --out $shards/onnx --tokens 1 --force >/dev/null
   build/release/frontends/moec export models/tinymoe --out $shards/coreml --target ane --tokens 1,4 \
     --multi-function --force --quiet >/dev/null 2>&1
+  build/release/frontends/moec export tests/golden/mixtral_a --out $shards/small --target ane --force \
+    --quiet >/dev/null 2>&1
 fi
 
 # Links to the files that are seeds of a target, in a folder of its own.
@@ -35,6 +37,8 @@ gather_seeds() {
     ir_text_fuzz) pattern='*.ir' ;;
     onnx_fuzz) pattern='*.onnx' ;;
     coreml_fuzz) pattern='*.mlmodel' ;;
+    package_fuzz) pattern=Manifest.json ;;
+    blob_fuzz) pattern=weight.bin folders=("$PWD/$shards/small") ;;
     manifest_fuzz) pattern='manifest.*' ;;
     descriptor_fuzz) pattern='*.json' folders=("$PWD/models/families") ;;
     target_fuzz) pattern='*.json' folders=("$PWD/backends/targets") ;;

@@ -7,13 +7,12 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "frontends/coreml/read_coreml.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "tests/fuzz/scratch_folder.h"
 
 namespace {
 
@@ -22,21 +21,17 @@ namespace fs = std::filesystem;
 class Folder {
  public:
   Folder() {
-    fs::create_directories(path_ / "weights");
-    const std::string weights = (path_ / "weights/weight.bin").string();
+    const std::string weights = (scratch_.path() / "weights/weight.bin").string();
     file_ = open(weights.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
     constexpr uint32_t kHeader[16] = {1, 2};
     if (file_ < 0 || pwrite(file_, kHeader, sizeof kHeader, 0) != sizeof kHeader) std::abort();
     fs::resize_file(weights, kBytes);
   }
-  ~Folder() {
-    close(file_);
-    fs::remove_all(path_);
-  }
+  ~Folder() { close(file_); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
-  std::string model() const { return (path_ / "model.mlmodel").string(); }
+  std::string model() const { return (scratch_.path() / "model.mlmodel").string(); }
 
   void fit(const moec::mlmodel::Value& value) const {
     const auto& type = value.type().tensortype();
@@ -54,7 +49,7 @@ class Folder {
 
  private:
   static constexpr uint64_t kBytes = 16 << 20;
-  fs::path path_ = fs::temp_directory_path() / ("coreml_fuzz." + std::to_string(getpid()));
+  moec::ScratchFolder scratch_{"coreml_fuzz", "weights"};
   int file_ = -1;
 };
 

@@ -1,41 +1,36 @@
 // The ONNX reader. What it accepts verifies, and prints as text that parses to the same shard. The
 // folder holds the data files that the seeds name, so that external initializers can be good.
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "frontends/onnx/read_onnx.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "tests/fuzz/scratch_folder.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("onnx_fuzz." + std::to_string(getpid()));
-
-  Folder() {
+class DataFolder : public moec::ScratchFolder {
+ public:
+  DataFolder() : ScratchFolder("onnx_fuzz") {
     constexpr uintmax_t kDataBytes = 1 << 24;
-    fs::create_directories(path);
     for (const char* name :
          {"shard.data", "00.data", "L00.data", "L01.data", "L02.data", "L03.data"}) {
-      std::ofstream(path / name).put('x');
-      fs::resize_file(path / name, kDataBytes);
+      std::ofstream(path() / name).put('x');
+      fs::resize_file(path() / name, kDataBytes);
     }
   }
-  ~Folder() { fs::remove_all(path); }
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const Folder folder;
-  const std::string path = (folder.path / "shard.onnx").string();
+  static const DataFolder folder;
+  const std::string path = (folder.path() / "shard.onnx").string();
   auto read = moec::parse_onnx(std::as_bytes(std::span(data, size)), path);
   if (!read) return 0;
   if (moec::has_error(moec::verify(read->shard))) std::abort();

@@ -1,0 +1,71 @@
+// Any bytes as the weight.bin of a Core ML package. Each place where a blob may begin is asked for
+// what its own lead tells, and for eight halves. What is located lies in the file and can be read.
+#include <mlmodel.pb.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "frontends/coreml/blob_file.h"
+#include "ir/invariant.h"
+#include "tests/fuzz/scratch_folder.h"
+
+namespace {
+
+constexpr size_t kRecord = 64;  // of the header, and of the lead of each blob
+constexpr int kMostPlaces = 16;
+
+uint64_t number_at(const uint8_t* bytes) {
+  uint64_t number = 0;
+  std::memcpy(&number, bytes, sizeof number);
+  return number;
+}
+
+// The type that a lead tells: element type above the sentinel, then the size in bytes.
+moec::Type told_type(const uint8_t* lead) {
+  const uint64_t number = number_at(lead) >> 32;
+  const moec::DType dtype = number == 1   ? moec::DType::f16
+                            : number == 2 ? moec::DType::f32
+                                          : moec::DType::i32;
+  const auto size = static_cast<uint64_t>(moec::dtype_bytes(dtype));
+  const moec::Dims dims = {static_cast<int64_t>(number_at(lead + 8) / size)};
+  return {.dtype = dtype, .dims = moec::checked_elements(dims) ? dims : moec::Dims{1}};
+}
+
+bool check_blob(moec::BlobFile& blobs, uint64_t place, const moec::Type& type) {
+  moec::mlmodel::Value value;
+  value.mutable_blobfilevalue()->set_filename(std::string(moec::kBlobFileName));
+  value.mutable_blobfilevalue()->set_offset(place);
+  const auto data = blobs.locate(value, type, "w");
+  if (!data) return false;
+  const auto bytes = static_cast<uint64_t>(type.bytes());
+  MOEC_CHECK(*data % kRecord == 0 && *data <= blobs.bytes() && bytes <= blobs.bytes() - *data,
+             "a blob that is not in the file");
+  const auto values = blobs.values(*data, type, "w");
+  MOEC_CHECK(values && static_cast<int64_t>(values->size()) == type.elements(),
+             "a blob in the file cannot be read");
+  return true;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const moec::ScratchFolder scratch("blob_fuzz", "weights");
+  scratch.write("weights/weight.bin", {reinterpret_cast<const char*>(data), size});
+  moec::BlobFile blobs(scratch.path().string());
+  uint64_t place = kRecord;
+  for (int count = 0; count < kMostPlaces; ++count) {
+    std::array<uint8_t, kRecord> lead{};  // zeros behind the end
+    if (place < size)
+      std::copy_n(data + place, std::min<uint64_t>(kRecord, size - place), lead.begin());
+    const moec::Type type = told_type(lead.data());
+    check_blob(blobs, place, {.dtype = moec::DType::f16, .dims = {8}});
+    const bool located = check_blob(blobs, place, type);
+    if (place >= size) break;
+    const auto payload = located ? static_cast<uint64_t>(type.bytes()) : 0;
+    place += kRecord + (payload + kRecord - 1) / kRecord * kRecord;
+  }
+  return 0;
+}
