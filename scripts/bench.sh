@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds release and measures, in one run: what the disk gives, what an export takes of it, the memory of
+# Builds release and measures, in one run: what the disk gives, what an export takes of it, the memory of plans and
 # exports of any size, and planner, passes and kernels.
 #
 #   scripts/bench.sh [--gigabytes 4] [--rounds 3] [--folder DIR] [--out DIR] [--json] [--keep]

@@ -22,6 +22,7 @@ MOEC = ROOT / "build/release/frontends/moec"
 BENCHMARKS = ROOT / "build/release/tests/moec_benchmarks"
 HISTORY = pathlib.Path(__file__).resolve().parent / "history"
 SPARSE_GIGABYTES, SPARSE_FILES = 1000, 32
+PLAN_FLAGS = ["--max-shard-mb", "400", "--resident-budget", "512GB"]
 TARGETS = ("onnx", "ane")
 
 
@@ -104,16 +105,17 @@ def measure_disk(options, folder, out):
     }
 
 
-def measure_sparse(folder):
-    """A nominal terabyte: the description of it all, and the export of its first layer."""
+def measure_sparse(folder, gigabytes=SPARSE_GIGABYTES, hidden=4096, ff=14336):
+    """A nominal terabyte: the plan of it all, in groups of experts and for a memory that holds some of them, and the
+    export of its first layer in one piece."""
     checkpoint = folder / "sparse"
-    say("exporting the first layer of a checkpoint of 1 TB")
-    write_checkpoint(checkpoint, SPARSE_GIGABYTES, SPARSE_FILES, 4096, 14336, 8, sparse=True)
+    say(f"planning a checkpoint of {gigabytes} GB and exporting its first layer")
+    write_checkpoint(checkpoint, gigabytes, SPARSE_FILES, hidden, ff, 8, sparse=True)
     size = disk_floor.total_size(checkpoint.glob("*.safetensors"))
+    planned = measure([MOEC, "plan", checkpoint, "--dtype", "f16", *PLAN_FLAGS])
     exported = export(checkpoint, folder / "out", "--layers", 1)
-    planned = measure([MOEC, "inspect", checkpoint])
     shutil.rmtree(checkpoint)
-    return {"nominal_bytes": size, "export": exported, "inspect": planned}
+    return {"nominal_bytes": size, "plan_flags": PLAN_FLAGS, "plan": planned, "export": exported}
 
 
 def run_benchmarks():
@@ -147,15 +149,18 @@ def print_disk(disk):
         print(f"  {target:6}" + "".join(f"{disk['median_ratio'][target][n]:16.2f}" for n in names) + f"{peak:12.0f}")
 
 
+def print_sparse(sparse):
+    print(f"{sparse['nominal_bytes'] / 1e12:.2f} TB nominal, in sparse files")
+    for what, name in (("plan", "plan of all"), ("export", "export of a layer")):
+        one = sparse[what]
+        print(f"  {name:17} {one['seconds']:6.1f} s {one['peak_bytes'] / 2**20:6.0f} MiB")
+
+
 def print_text(record):
     run = record["run"]
     print(f"moec {run['commit']}{' (changed)' if run['changed'] else ''}, {run['cores']} cores, load {run['load'][0]:.1f}")
     print_disk(record["disk"])
-    sparse = record["sparse"]
-    print(f"{sparse['nominal_bytes'] / 1e12:.2f} TB nominal, in sparse files")
-    for what in ("inspect", "export"):
-        one = sparse[what]
-        print(f"  {what:8} {one['seconds']:6.1f} s {one['peak_bytes'] / 2**20:6.0f} MiB")
+    print_sparse(record["sparse"])
     for name, one in record["benchmarks"].items():
         rate = f"{one['bytes_per_second'] / 1e9:8.2f} GB/s" if "bytes_per_second" in one else ""
         ops = f"{one['ops']:8.0f} ops" if "ops" in one else ""

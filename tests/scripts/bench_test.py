@@ -51,3 +51,17 @@ def test_floors_write_what_was_asked_and_remove_it(tmp_path):
     ways = disk_floor.fastest_ways([payload], tmp_path / "out")
     assert set(ways) == {"read", "write", "read_and_write"} and set(ways.values()) <= set(disk_floor.WAYS)
     assert list(tmp_path.iterdir()) == [payload]
+
+
+@pytest.mark.skipif(not bench.MOEC.exists(), reason="needs the release build")
+def test_sparse_checkpoints_are_planned_and_their_first_layer_exported(tmp_path, capsys):
+    sparse = bench.measure_sparse(tmp_path, gigabytes=0.2, hidden=256, ff=512)
+    assert 0.15e9 < sparse["nominal_bytes"] < 0.25e9
+    for what in ("plan", "export"):
+        assert sparse[what]["seconds"] > 0 and sparse[what]["peak_bytes"] > 1 << 20
+    assert list(tmp_path.iterdir()) == []
+    bench.print_sparse(sparse)
+    header, plan, export = capsys.readouterr().out.splitlines()
+    assert header == "0.00 TB nominal, in sparse files"
+    assert plan.split()[:3] == ["plan", "of", "all"] and plan.endswith("MiB")
+    assert export.split()[:4] == ["export", "of", "a", "layer"] and export.endswith("MiB")
