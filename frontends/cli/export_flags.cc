@@ -210,8 +210,10 @@ void add_export_flags(CLI::App& command, ExportFlags& flags) {
   command.add_flag("--onnx-checksum", flags.onnx_checksum,
                    "Also write each data file's SHA-1 into ONNX graphs, as `checksum`");
   command
-      .add_option("-j,--jobs", flags.jobs,
-                  "Shards compiled at the same time; default: 4, or fewer if --memory asks for it")
+      .add_option(
+          "-j,--jobs", flags.jobs,
+          "Shards compiled at the same time, each with threads of its own that read, convert and "
+          "write its tiles; default: 4, or fewer if --memory asks for it")
       ->check(CLI::Range(1, 256));
   command
       .add_option("--memory", flags.memory,
