@@ -18,7 +18,10 @@ Result<std::vector<TargetExport>> plan_targets(std::span<const ExportOptions> ta
 
 // No folder is touched before all of them are known to be free.
 Status take_folders(std::vector<TargetExport>& exports) {
-  for (TargetExport& target : exports) MOEC_TRY(target.take_folder());
+  for (TargetExport& target : exports) MOEC_TRY(target.lock_folder());
+  for (TargetExport& target : exports)
+    for (const TargetExport& sibling : exports) MOEC_TRY(target.go_on_beside(sibling));
+  for (const TargetExport& target : exports) MOEC_TRY(target.check_free());
   for (TargetExport& target : exports) MOEC_TRY(target.begin());
   return {};
 }
@@ -48,9 +51,17 @@ Result<std::vector<ExportedParts>> export_parts(const std::vector<TargetExport>&
   return parts;
 }
 
+// When all targets are finished, the journals go, that of the last one behind those that it keeps:
+// as long as there is one, the same command goes on.
+Status remove_journals(std::vector<TargetExport>& exports) {
+  for (size_t i = 0; i + 1 < exports.size(); ++i)
+    MOEC_TRY(exports.back().keep_journal_of(exports[i]));
+  for (TargetExport& target : exports) MOEC_TRY(target.remove_journal());
+  return {};
+}
+
 }  // namespace
 
-// The journals go when all targets are finished: as long as there is one, the same command goes on.
 Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions> targets) {
   MOEC_ASSIGN(std::vector<TargetExport> exports, plan_targets(targets));
   MOEC_TRY(take_folders(exports));
@@ -60,11 +71,9 @@ Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions>
     return fail(std::move(parts.error()));
   }
   for (size_t i = 0; i < exports.size(); ++i) MOEC_TRY(exports[i].finish(std::move((*parts)[i])));
+  MOEC_TRY(remove_journals(exports));
   std::vector<ExportSummary> summaries;
-  for (TargetExport& target : exports) {
-    MOEC_TRY(target.remove_journal());
-    summaries.push_back(target.take_summary());
-  }
+  for (TargetExport& target : exports) summaries.push_back(target.take_summary());
   return summaries;
 }
 

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
 #include "backends/files/digest.h"
 #include "backends/files/output_file.h"
 #include "backends/files/write_error.h"
+#include "backends/manifest/manifest_file.h"
 #include "frontends/hf/regular_file.h"
 
 namespace moec {
@@ -17,6 +19,12 @@ namespace {
 constexpr uint64_t kMaxJournalBytes = uint64_t{1} << 28;
 
 std::string journal_path(const std::string& folder) { return folder + "/" + kJournalFile; }
+std::string manifest_path(const std::string& folder) {
+  return fmt::format("{}/{}", folder, kManifestJson);
+}
+std::string name_of(const std::string& folder) {
+  return std::filesystem::path(folder).filename().string();
+}
 
 std::vector<EmittedFile> files_of(const EmitReport& emitted) {
   std::vector<EmittedFile> files = emitted.data;
@@ -59,9 +67,32 @@ Diagnostics differences(const ExportFacts& was, const ExportFacts& now, const st
 
 bool has_journal(const std::string& folder) { return file_exists(journal_path(folder)); }
 
+Result<JournalText> read_journal(const std::string& folder) {
+  MOEC_ASSIGN(const std::string text, read_text_file(journal_path(folder), kMaxJournalBytes));
+  return parse_journal(text, journal_path(folder));
+}
+
+Result<FinishedTarget> describe_finished(const std::string& folder) {
+  FinishedTarget target{.folder = name_of(folder)};
+  MOEC_ASSIGN(target.manifest, digest_file(manifest_path(folder)));
+  MOEC_ASSIGN(target.journal, read_text_file(journal_path(folder), kMaxJournalBytes));
+  return target;
+}
+
+const FinishedTarget* find_finished(const std::vector<FinishedTarget>& finished,
+                                    const std::string& folder) {
+  const auto manifest = digest_file(manifest_path(folder));
+  const auto found =
+      std::find_if(finished.begin(), finished.end(), [&](const FinishedTarget& target) {
+        return manifest && target.folder == name_of(folder) && target.manifest == *manifest;
+      });
+  return found == finished.end() ? nullptr : &*found;
+}
+
 Result<Journal> Journal::write(const std::string& folder, const JournalText& text) {
   std::string lines = journal_line(text.facts);
   for (const JournalPart& part : text.parts) lines += journal_line(part);
+  for (const FinishedTarget& target : text.finished) lines += journal_line(target);
   MOEC_TRY(write_file(journal_path(folder), lines));
   MOEC_ASSIGN(AppendFile file, AppendFile::open(journal_path(folder)));
   sync_folder(folder);
@@ -71,18 +102,17 @@ Result<Journal> Journal::write(const std::string& folder, const JournalText& tex
 }
 
 Result<Journal> Journal::begin(const std::string& folder, const ExportFacts& facts) {
-  return write(folder, {facts, {}});
+  return write(folder, {facts, {}, {}});
 }
 
 // Written anew without the lines that were torn, so that new ones do not follow half a line. What
 // holds no part yet says nothing that has to stay.
-Result<Journal> Journal::resume(const std::string& folder, const ExportFacts& facts) {
-  MOEC_ASSIGN(const std::string text, read_text_file(journal_path(folder), kMaxJournalBytes));
-  MOEC_ASSIGN(const JournalText journal, parse_journal(text, journal_path(folder)));
-  if (journal.parts.empty()) return begin(folder, facts);
-  if (Diagnostics found = differences(journal.facts, facts, folder); !found.empty())
+Result<Journal> Journal::resume(const std::string& folder, const ExportFacts& facts,
+                                const JournalText& earlier) {
+  if (earlier.parts.empty()) return begin(folder, facts);
+  if (Diagnostics found = differences(earlier.facts, facts, folder); !found.empty())
     return fail(std::move(found));
-  return write(folder, journal);
+  return write(folder, earlier);
 }
 
 const EmitReport* Journal::find_whole(const std::string& part) {
@@ -102,6 +132,8 @@ Status Journal::add(const JournalPart& part) {
   ++added_;
   return {};
 }
+
+Status Journal::add(const FinishedTarget& target) { return file_.append(journal_line(target)); }
 
 size_t Journal::kept() const {
   const std::lock_guard lock(*mutex_);
@@ -123,6 +155,7 @@ std::set<std::string> Journal::files() const {
 Status Journal::remove() {
   const std::string path = journal_path(folder_);
   if (::unlink(path.c_str()) != 0) return write_error(errno, "remove", path);
+  sync_folder(folder_);
   return {};
 }
 

@@ -1,6 +1,6 @@
 // The journal of an export in its output folder: which parts are complete, so that the same command
 // goes on where it stopped. It is there as long as the export is not finished; the last step of an
-// export removes it.
+// export removes it. Of several targets' journals one goes last: it keeps what the others said.
 #pragma once
 
 #include <map>
@@ -18,15 +18,28 @@ inline constexpr const char* kJournalFile = "export.journal";
 
 bool has_journal(const std::string& folder);
 
+// What the journal that is there says. Errors: export.journal, those of RegularFile.
+Result<JournalText> read_journal(const std::string& folder);
+
+// What the folder holds, for the journal of another target. Errors: those of digest_file() and of
+// RegularFile.
+Result<FinishedTarget> describe_finished(const std::string& folder);
+
+// What `finished` says of this folder, whose journal is gone: null where it says nothing, or the
+// folder holds another export by now.
+const FinishedTarget* find_finished(const std::vector<FinishedTarget>& finished,
+                                    const std::string& folder);
+
 // May be used from several threads at once, except remove().
 class Journal {
  public:
   // A new journal, in place of any that is there. Errors, here and below: those of write_error.h.
   static Result<Journal> begin(const std::string& folder, const ExportFacts& facts);
 
-  // The journal that is there, made for the same facts. Further errors: export.differs for each
-  // fact that differs, export.journal, those of RegularFile.
-  static Result<Journal> resume(const std::string& folder, const ExportFacts& facts);
+  // Goes on from what an earlier run's journal says, which was made for the same facts. Further
+  // errors: export.differs for each fact that differs.
+  static Result<Journal> resume(const std::string& folder, const ExportFacts& facts,
+                                const JournalText& earlier);
 
   // What the part was emitted as when all its files have the size and the digest that the journal
   // says; else null, and the part must be made. Reads the files.
@@ -34,6 +47,8 @@ class Journal {
 
   // The part's files are complete under their final names.
   Status add(const JournalPart& part);
+  // This journal is to be removed after that of the target.
+  Status add(const FinishedTarget& target);
 
   // Parts that were found whole, and those together with what was added.
   size_t kept() const;
@@ -45,6 +60,7 @@ class Journal {
   // Error emit.folder_gone when the journal was removed, and with it maybe finished parts.
   Status check_present() const { return file_.check_present(); }
 
+  // On disk when it returns.
   Status remove();
 
  private:

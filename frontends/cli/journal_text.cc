@@ -123,15 +123,28 @@ std::optional<ExportFacts> read_facts(const JsonValue& value) {
   return facts;
 }
 
-// What a whole line says under this key.
-std::optional<JsonValue> read_line(std::string_view line, const char* key,
-                                   const std::string& file) {
+std::optional<FinishedTarget> read_finished(const JsonValue& value) {
+  Fields fields(value);
+  FinishedTarget target{fields.text("folder"), fields.text("manifest"), fields.text("journal")};
+  if (!fields.ok()) return std::nullopt;
+  return target;
+}
+
+// The object of a whole line, which may hold the journal of another target.
+std::optional<JsonValue> read_line(std::string_view line, const std::string& file) {
   if (!is_sealed(line)) return std::nullopt;
-  auto parsed = parse_json(line, {.file = file});
+  auto parsed = parse_json(line, {.file = file}, {.bytes = line.size()});
   if (!parsed) return std::nullopt;
-  const JsonValue* value = parsed->find(key);
+  return std::move(*parsed);
+}
+
+// What stands under the key, as `read` understands it.
+template <class Read>
+auto read_member(const std::optional<JsonValue>& line, const char* key, Read read)
+    -> decltype(read(*line)) {
+  const JsonValue* value = line ? line->find(key) : nullptr;
   if (!value) return std::nullopt;
-  return *value;
+  return read(*value);
 }
 
 std::string_view take_line(std::string_view& text) {
@@ -181,18 +194,24 @@ std::string journal_line(const JournalPart& part) {
                           {"odd_tensors", std::move(odd_tensors)}});
 }
 
+std::string journal_line(const FinishedTarget& target) {
+  return line_of(
+      "finished",
+      {{"folder", target.folder}, {"manifest", target.manifest}, {"journal", target.journal}});
+}
+
 Result<JournalText> parse_journal(std::string_view text, const std::string& file) {
   JournalText journal;
-  const auto first = read_line(take_line(text), "export", file);
-  auto facts = first ? read_facts(*first) : std::nullopt;
+  auto facts = read_member(read_line(take_line(text), file), "export", read_facts);
   if (!facts)
     return fail("export.journal", "the journal does not say what the export was made from",
                 "start anew with --force", {.file = file});
   journal.facts = std::move(*facts);
   while (!text.empty()) {
-    const auto line = read_line(take_line(text), "part", file);
-    auto part = line ? read_part(*line) : std::nullopt;
-    if (part) journal.parts.push_back(std::move(*part));
+    const auto line = read_line(take_line(text), file);
+    if (auto part = read_member(line, "part", read_part)) journal.parts.push_back(std::move(*part));
+    if (auto target = read_member(line, "finished", read_finished))
+      journal.finished.push_back(std::move(*target));
   }
   return journal;
 }

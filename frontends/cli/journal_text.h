@@ -3,6 +3,7 @@
 //
 //   {"export":{"option --tokens":"1,16","file config.json":"…",…},"digest":"…"}
 //   {"part":{"name":"L00.attn","files":[…],…},"digest":"…"}
+//   {"finished":{"folder":"onnx","manifest":"…","journal":"…"},"digest":"…"}
 #pragma once
 
 #include <map>
@@ -27,9 +28,18 @@ struct JournalPart {
   EmitReport emitted;
 };
 
+// Another target of the same export, finished in a folder beside this one's.
+struct FinishedTarget {
+  std::string folder;    // its name, without a path
+  std::string manifest;  // digest of its manifest.json
+  std::string journal;   // the text of its journal, which is there no more
+  bool operator==(const FinishedTarget&) const = default;
+};
+
 struct JournalText {
   ExportFacts facts;
   std::vector<JournalPart> parts;  // in the order of their lines
+  std::vector<FinishedTarget> finished;
 };
 
 // The line of a JSON object whose last brace is left out: the digest and the brace follow.
@@ -37,6 +47,7 @@ std::string seal_line(std::string_view object);
 
 std::string journal_line(const ExportFacts& facts);
 std::string journal_line(const JournalPart& part);
+std::string journal_line(const FinishedTarget& target);
 
 // Lines after the first that are torn or damaged are passed over: their parts are made again.
 // Error "export.journal" when the first line is.

@@ -51,11 +51,25 @@ void note_tagging(const Manifest& manifest, Diagnostics& notes) {
 
 }  // namespace
 
-Status TargetExport::take_folder() {
+Status TargetExport::lock_folder() {
   MOEC_TRY(create_folder(options_.out));
   MOEC_ASSIGN(FolderLock lock, FolderLock::take(options_.out));
   lock_.emplace(std::move(lock));
-  if (options_.force || has_journal(options_.out)) return {};
+  if (options_.force || !has_journal(options_.out)) return {};
+  MOEC_ASSIGN(earlier_, read_journal(options_.out));
+  return {};
+}
+
+Status TargetExport::go_on_beside(const TargetExport& sibling) {
+  if (options_.force || earlier_ || !sibling.earlier_) return {};
+  const FinishedTarget* found = find_finished(sibling.earlier_->finished, options_.out);
+  if (!found) return {};
+  MOEC_ASSIGN(earlier_, parse_journal(found->journal, sibling.options_.out));
+  return {};
+}
+
+Status TargetExport::check_free() const {
+  if (options_.force || earlier_) return {};
   MOEC_ASSIGN(const bool occupied, holds_files(options_.out));
   if (!occupied) return {};
   return fail("export.out_not_empty", "the output folder is not empty",
@@ -64,10 +78,10 @@ Status TargetExport::take_folder() {
 }
 
 Status TargetExport::begin() {
-  const bool resume = !options_.force && has_journal(options_.out);
-  MOEC_ASSIGN(Journal journal,
-              (resume ? Journal::resume : Journal::begin)(options_.out, planned_.facts));
+  MOEC_ASSIGN(Journal journal, earlier_ ? Journal::resume(options_.out, planned_.facts, *earlier_)
+                                        : Journal::begin(options_.out, planned_.facts));
   journal_ = std::make_unique<Journal>(std::move(journal));
+  earlier_.reset();
   MOEC_TRY(remove_exports(options_.out, planned_.names, journal_->files()));
   MOEC_ASSIGN(planned_.manifest.carried,
               carry_files(source_folder(options_.source), options_.out, options_.sha256));
@@ -128,6 +142,11 @@ Status TargetExport::finish(ExportedParts parts) {
   MOEC_TRY(write_manifest(manifest, options_.out));
   sync_folder(options_.out);
   return {};
+}
+
+Status TargetExport::keep_journal_of(const TargetExport& sibling) {
+  MOEC_ASSIGN(const FinishedTarget finished, describe_finished(sibling.options_.out));
+  return journal_->add(finished);
 }
 
 Status TargetExport::remove_journal() { return journal_->remove(); }

@@ -18,9 +18,16 @@ class TargetExport {
 
   uint64_t payload_bytes() const { return planned_.payload_bytes; }
 
-  // The folder is there, locked, and free for an export: empty, or with a journal, or to be
-  // replaced. Errors: export.out_not_empty, export.locked, those of create_folder().
-  Status take_folder();
+  // The folder is there and locked, and its journal, if there is one, is read. Errors:
+  // export.locked, those of create_folder() and read_journal().
+  Status lock_folder();
+
+  // Where the folder is finished and its journal gone, goes on from what the sibling's journal
+  // kept of it. Errors: those of parse_journal().
+  Status go_on_beside(const TargetExport& sibling);
+
+  // Empty, or with an export that goes on, or to be replaced. Error export.out_not_empty.
+  Status check_free() const;
 
   // The journal is there; what it does not name is removed; the carried files are copied. Errors:
   // export.differs, those of Journal, remove_exports() and carry_files().
@@ -35,6 +42,9 @@ class TargetExport {
   // With all parts in place: report and manifest are written, the manifest last.
   Status finish(ExportedParts parts);
 
+  // This target's journal is to be removed after that of the sibling, which is finished.
+  Status keep_journal_of(const TargetExport& sibling);
+
   // The very last step: from now on the folder holds a finished export.
   Status remove_journal();
 
@@ -47,6 +57,7 @@ class TargetExport {
   const ExportOptions& options_;
   PlannedExport planned_;
   std::optional<FolderLock> lock_;
+  std::optional<JournalText> earlier_;  // until begin(): what is there of an earlier run
   std::unique_ptr<Journal> journal_;
   ExportSummary summary_;
 };

@@ -38,6 +38,22 @@ TEST(JournalText, ReadsWhatItWrites) {
   EXPECT_EQ(found.emitted.weight_bytes, part.emitted.weight_bytes);
 }
 
+TEST(JournalText, KeepsTheJournalsOfFinishedTargets) {
+  const std::string other = journal_line(kFacts) + journal_line(sample_part());
+  const FinishedTarget target{"onnx", "d4", other};
+  const auto read = parse_journal(journal_line(kFacts) + journal_line(target), "j");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_THAT(read->parts, testing::IsEmpty());
+  EXPECT_THAT(read->finished, testing::ElementsAre(target));
+}
+
+TEST(JournalText, LargeJournalsOfFinishedTargetsAreKept) {
+  const FinishedTarget target{"onnx", "d4", std::string(size_t{17} << 20, 'x')};
+  const auto read = parse_journal(journal_line(kFacts) + journal_line(target), "j");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(read->finished == std::vector{target}, true);
+}
+
 // Names of files are bytes, not always UTF-8: such a journal is still one line of JSON.
 TEST(JournalText, NamesThatAreNoUtf8) {
   const auto read = parse_journal(journal_line(kFacts), "j");

@@ -1,6 +1,6 @@
 // A disk that fails on demand, for LD_PRELOAD: calls on files whose path holds FAIL_PATH fail with
 // the errno FAIL_ERRNO from the FAIL_AFTER-th on, or take FAIL_DELAY_MS each, where FAIL_CALL names
-// the kind of call: read, write, sync or open.
+// the kind of call: read, write, sync, open or unlink.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/types.h>
@@ -101,6 +101,12 @@ int fsync(int descriptor) {
   static auto* const real = next<int(int)>("fsync");
   if (const int error = failure_of("sync", descriptor)) return errno = error, -1;
   return real(descriptor);
+}
+
+int unlink(const char* path) {
+  static auto* const real = next<int(const char*)>("unlink");
+  if (const int error = failure("unlink", path)) return errno = error, -1;
+  return real(path);
 }
 
 int open(const char* path, int flags, ...) {

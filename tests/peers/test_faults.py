@@ -20,9 +20,9 @@ from conftest import find_binary
 from goldens import REPO
 
 KILLS = int(os.environ.get("MOEC_KILLS", "10"))
+BOTH = ("--target", "onnx,ane", "--dtype", "f16", "--memory", "512")
 MANNERS = [(target, jobs) for jobs in (1, 2, 8)
-           for target in (("--target", "onnx"), ("--target", "ane", "--multi-function"),
-                          ("--target", "onnx,ane", "--dtype", "f16", "--memory", "512"))]
+           for target in (("--target", "onnx"), ("--target", "ane", "--multi-function"), BOTH)]
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 
 
@@ -99,10 +99,7 @@ def finish(out, expected, target=MANNERS[0][0], jobs=1):
 
 
 def is_finished(out):
-    """Of several targets, one of them: killed between the removals of their journals, when all are written, the
-    same command refuses the finished one, which is not tested here."""
-    return any(not manifest.with_name("export.journal").exists()
-               for manifest in out.rglob("manifest.json"))
+    return any(out.rglob("manifest.json")) and not any(out.rglob("export.journal"))
 
 
 def kill_after(seconds, out, target, jobs):
@@ -140,6 +137,42 @@ def test_export_killed_again_and_again(whole, tmp_path):
         if is_finished(tmp_path / "out"):
             return  # in spite of it all
     finish(tmp_path / "out", expected, target, jobs)
+
+
+@pytest.fixture
+def between_removals(failing_disk, tmp_path):
+    """Both targets are finished and the first one's journal is removed, as a kill right then leaves them."""
+    out = tmp_path / "out"
+    done = run(out, BOTH, env=failing_disk(CALL="unlink", PATH="export.journal", AFTER=2, ERRNO=errno.EIO))
+    assert done.returncode == 2 and "emit.write_failed" in codes_of(done), done.stdout
+    assert sorted(path.parent.name for path in out.rglob("manifest.json")) == ["ane", "onnx"]
+    assert [path.parent.name for path in out.rglob("export.journal")] == ["ane"]
+    return out
+
+
+@pytest.mark.parametrize("names", ["onnx,ane", "ane,onnx"])
+def test_killed_between_the_removals_of_two_journals(names, whole, between_removals):
+    expected, _ = whole(BOTH)
+    kept = finish(between_removals, expected, ("--target", names, *BOTH[2:]))
+    manifests = [json.loads(expected[f"{name}/manifest.json"]) for name in ("onnx", "ane")]
+    assert kept == sum(len(manifest["shards"]) + 2 for manifest in manifests)
+    assert codes_of(run(between_removals, BOTH)) == ["export.out_not_empty"]
+
+
+def test_finished_target_beside_one_with_other_options(between_removals):
+    before = files_of(between_removals)
+    done = run(between_removals, (*BOTH, "--context", "32"))
+    assert done.returncode == 2 and set(codes_of(done)) == {"export.differs"}, done.stdout
+    assert files_of(between_removals) == before
+
+
+def test_finished_target_that_was_replaced_stays(between_removals):
+    replacing = run(between_removals / "onnx", ("--target", "onnx", "--force"))
+    assert replacing.returncode == 0, replacing.stdout
+    before = files_of(between_removals)
+    done = run(between_removals, BOTH)
+    assert codes_of(done) == ["export.out_not_empty"] and f"{between_removals}/onnx" in done.stdout
+    assert files_of(between_removals) == before
 
 
 @pytest.fixture
