@@ -31,7 +31,7 @@ std::string next_step_without(const std::string& folder) {
   std::vector<std::string> exports;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error))
-    if (fs::exists(entry->path() / kManifestJson, error)) exports.push_back(entry->path().string());
+    if (has_manifest(entry->path().string())) exports.push_back(entry->path().string());
   std::sort(exports.begin(), exports.end());
   if (exports.empty()) return "give the folder that moec export wrote";
   return fmt::format("give one of the exports in this folder: {}", fmt::join(exports, ", "));
@@ -89,6 +89,11 @@ Status write_manifest(const Manifest& manifest, const std::string& folder) {
   MOEC_ASSIGN(std::string bytes, to_bytes(manifest));
   MOEC_TRY(write_file(join(folder, kManifestBin), bytes));
   return write_file(join(folder, kManifestJson), json);
+}
+
+bool has_manifest(const std::string& folder) {
+  std::error_code error;
+  return std::filesystem::exists(join(folder, kManifestJson), error);
 }
 
 Result<Manifest> read_manifest(const std::string& folder) {

@@ -32,6 +32,9 @@ Result<Manifest> from_bytes(std::string_view bytes, const std::string& file = "m
 // complete. Fails with the errors of OutputFile.
 Status write_manifest(const Manifest& manifest, const std::string& folder);
 
+// Whether there is a manifest.json, sound or not.
+bool has_manifest(const std::string& folder);
+
 // Reads manifest.json; manifest.bin, where there is one, must say the same ("manifest.disagree").
 // The result has passed check_manifest: its paths stay in the folder, its schedule is connected.
 Result<Manifest> read_manifest(const std::string& folder);

@@ -1,10 +1,17 @@
 #include "frontends/cli/export_model.h"
 
+#include <filesystem>
+
+#include "backends/manifest/manifest_file.h"
 #include "frontends/cli/export_tables.h"
 #include "frontends/cli/target_export.h"
 
 namespace moec {
 namespace {
+
+std::string common_folder(std::span<const ExportOptions> targets) {
+  return std::filesystem::path(targets.front().out).parent_path().string();
+}
 
 Result<std::vector<TargetExport>> plan_targets(std::span<const ExportOptions> targets) {
   std::set<std::string> finite;
@@ -14,6 +21,19 @@ Result<std::vector<TargetExport>> plan_targets(std::span<const ExportOptions> ta
     exports.emplace_back(options, std::move(planned));
   }
   return exports;
+}
+
+// The folder that several targets' folders lie in, locked as if it were that of a target alone. The
+// exports for each of them are no part of an export for one.
+Result<std::optional<FolderLock>> take_common_folder(std::span<const ExportOptions> targets) {
+  if (targets.size() < 2) return std::nullopt;
+  const std::string folder = common_folder(targets);
+  MOEC_TRY(create_folder(folder));
+  MOEC_ASSIGN(FolderLock lock, FolderLock::take(folder));
+  if (has_journal(folder) || has_manifest(folder))
+    return fail("export.out_not_empty", "the output folder holds an export for one target",
+                "choose another --out for several targets", {.file = folder});
+  return lock;
 }
 
 // No folder is touched before all of them are known to be free.
@@ -64,6 +84,7 @@ Status remove_journals(std::vector<TargetExport>& exports) {
 
 Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions> targets) {
   MOEC_ASSIGN(std::vector<TargetExport> exports, plan_targets(targets));
+  MOEC_ASSIGN(const std::optional<FolderLock> lock, take_common_folder(targets));
   MOEC_TRY(take_folders(exports));
   auto parts = export_parts(exports, targets.front().quiet);
   if (!parts) {

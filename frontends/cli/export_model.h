@@ -65,7 +65,8 @@ struct ExportSummary {
 Result<ExportSummary> export_model(const ExportOptions& options);
 
 // The same for several targets of one checkpoint, each in a folder of its own with the bytes that
-// export_model() gives there; summaries and errors in their order. What is of the same bytes in
+// export_model() gives there; summaries and errors in their order. The folders lie in one, which
+// holds no export itself (export.out_not_empty) and is locked as well. What is of the same bytes in
 // several is read from the checkpoint once, and counted where it was read. Source, layers, seed,
 // jobs, memory, force, quiet and stop must be the same for all; memory is for all together. One
 // failing target ends the export; no folder is finished before all are.

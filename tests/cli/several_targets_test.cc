@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
+#include "frontends/cli/folder_lock.h"
 #include "frontends/cli/journal.h"
 #include "tests/cli/export_testing.h"
 #include "tests/cli/golden_case.h"
@@ -97,6 +99,55 @@ TEST_P(SeveralTargets, AStoppedExportGoesOn) {
     EXPECT_EQ(all_bytes(out) == alone.bytes, true) << "stopped at call " << calls;
   }
   EXPECT_GT(kept, 0u);
+}
+
+// The folder of both is locked as that of one target alone is.
+TEST(SeveralTargetsLock, AnExportForOneTargetWritesThereFirst) {
+  const std::string out = fresh_folder("out");
+  {
+    auto lock = FolderLock::take(out);
+    ASSERT_TRUE(lock);
+    EXPECT_THAT(error_of(export_targets(both_targets(out, 1))),
+                AllOf(HasSubstr("export.locked"), HasSubstr(out)));
+  }
+  EXPECT_TRUE(fs::is_empty(out));
+}
+
+TEST(SeveralTargetsLock, AnExportForOneTargetComesSecond) {
+  const std::string out = fresh_folder("out");
+  std::vector<ExportOptions> targets = both_targets(out, 1);
+  ExportOptions second = export_options_of(checkpoint_of(kCase), "onnx", out);
+  second.force = true;
+  bool tried = false;
+  targets.front().stop = [&] {
+    if (!std::exchange(tried, true)) {
+      const auto refused = export_targets({&second, 1});
+      EXPECT_THAT(error_of(refused), AllOf(HasSubstr("export.locked"), HasSubstr(out)));
+    }
+    return false;
+  };
+  const auto exported = export_targets(targets);
+  ASSERT_TRUE(exported) << error_of(exported);
+  EXPECT_TRUE(tried);
+  EXPECT_FALSE(fs::exists(out + "/" + kLockFile));
+}
+
+// Finished or not.
+TEST(SeveralTargetsLock, AnExportForOneTargetIsThere) {
+  const std::string out = fresh_folder("out");
+  const ExportOptions first = export_options_of(checkpoint_of(kCase), "onnx", out);
+  const auto refused = [&] {
+    std::vector<ExportOptions> targets = both_targets(out, 1);
+    for (ExportOptions& options : targets) options.force = true;
+    const auto before = all_bytes(out);
+    EXPECT_THAT(error_of(export_targets(targets)),
+                AllOf(HasSubstr("export.out_not_empty"), HasSubstr("an export for one target")));
+    EXPECT_EQ(all_bytes(out) == before, true);
+  };
+  ASSERT_FALSE(export_until(first, 20));
+  refused();
+  ASSERT_TRUE(export_model(first));
+  refused();
 }
 
 INSTANTIATE_TEST_SUITE_P(Cut, SeveralTargets, testing::Values(false, true),
