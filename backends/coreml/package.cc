@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "backends/files/digest.h"
 #include "backends/files/output_file.h"
@@ -97,9 +98,8 @@ Status Package::publish() {
   MOEC_TRY(sync_tree(temporary()));
   if (const std::error_code error = replace(temporary(), final_path_))
     return write_error(error.value(), "replace", final_path_);
-  sync_folder(fs::path(final_path_).parent_path().string());
-  final_path_.clear();
-  return {};
+  const std::string folder = fs::path(std::exchange(final_path_, {})).parent_path().string();
+  return sync_folder(folder);
 }
 
 }  // namespace moec

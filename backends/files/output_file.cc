@@ -163,11 +163,4 @@ Status write_file(const std::string& final_path, std::string_view bytes) {
   return file.publish();
 }
 
-void sync_folder(const std::string& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
-}
-
 }  // namespace moec

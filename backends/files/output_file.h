@@ -63,7 +63,4 @@ Result<OutputFile> write_synced(std::string final_path, std::string_view bytes,
                                 bool sha256 = false);
 Status write_file(const std::string& final_path, std::string_view bytes);
 
-// Makes the renames in a folder last through a power cut; does what the file system allows.
-void sync_folder(const std::string& folder);
-
 }  // namespace moec

@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // File systems that cannot flush a folder say EINVAL.
-int sync_path(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+int sync_path(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
   if (fd < 0) return errno;
   const int error = ::fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
   ::close(fd);
@@ -36,10 +36,15 @@ Status sync_tree(const std::string& folder) {
   std::vector<int> errors(paths.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < paths.size(); ++i)
-    threads.emplace_back([&, i] { errors[i] = sync_path(paths[i]); });
+    threads.emplace_back([&, i] { errors[i] = sync_path(paths[i], O_NOFOLLOW); });
   for (std::thread& thread : threads) thread.join();
   for (size_t i = 0; i < paths.size(); ++i)
     if (errors[i] != 0) return write_error(errors[i], "flush", paths[i]);
+  return {};
+}
+
+Status sync_folder(const std::string& folder) {
+  if (const int error = sync_path(folder, O_DIRECTORY)) return write_error(error, "flush", folder);
   return {};
 }
 

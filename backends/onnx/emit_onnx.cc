@@ -12,6 +12,7 @@
 #include "backends/files/data_layout.h"
 #include "backends/files/output_file.h"
 #include "backends/files/sha.h"
+#include "backends/files/sync_tree.h"
 #include "backends/onnx/graph_writer.h"
 #include "ir/invariant.h"
 
@@ -116,8 +117,7 @@ Status publish(std::optional<OutputFile>& data, std::vector<OutputFile>& graphs)
   for (const OutputFile& graph : graphs) fs::remove(graph.path(), ignored);
   if (data) MOEC_TRY(data->publish());
   for (OutputFile& graph : graphs) MOEC_TRY(graph.publish());
-  sync_folder(fs::path(graphs.front().path()).parent_path().string());
-  return {};
+  return sync_folder(fs::path(graphs.front().path()).parent_path().string());
 }
 
 }  // namespace

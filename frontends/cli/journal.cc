@@ -9,6 +9,7 @@
 
 #include "backends/files/digest.h"
 #include "backends/files/output_file.h"
+#include "backends/files/sync_tree.h"
 #include "backends/files/write_error.h"
 #include "backends/manifest/manifest_file.h"
 #include "frontends/hf/regular_file.h"
@@ -95,7 +96,7 @@ Result<Journal> Journal::write(const std::string& folder, const JournalText& tex
   for (const FinishedTarget& target : text.finished) lines += journal_line(target);
   MOEC_TRY(write_file(journal_path(folder), lines));
   MOEC_ASSIGN(AppendFile file, AppendFile::open(journal_path(folder)));
-  sync_folder(folder);
+  MOEC_TRY(sync_folder(folder));
   Journal journal(folder, std::move(file));
   for (const JournalPart& part : text.parts) journal.found_[part.name] = part.emitted;
   return journal;
@@ -155,8 +156,7 @@ std::set<std::string> Journal::files() const {
 Status Journal::remove() {
   const std::string path = journal_path(folder_);
   if (::unlink(path.c_str()) != 0) return write_error(errno, "remove", path);
-  sync_folder(folder_);
-  return {};
+  return sync_folder(folder_);
 }
 
 }  // namespace moec

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/files/output_file.h"
+#include "backends/files/sync_tree.h"
 #include "backends/manifest/manifest_file.h"
 #include "frontends/cli/ane_book.h"
 #include "frontends/cli/bioes_tags.h"
@@ -140,8 +141,7 @@ Status TargetExport::finish(ExportedParts parts) {
                                 planned_.names, planned_.plan));
   MOEC_TRY(journal_->check_present());
   MOEC_TRY(write_manifest(manifest, options_.out));
-  sync_folder(options_.out);
-  return {};
+  return sync_folder(options_.out);
 }
 
 Status TargetExport::keep_journal_of(const TargetExport& sibling) {

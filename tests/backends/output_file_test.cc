@@ -92,6 +92,14 @@ TEST_F(OutputFileTest, IsFlushedWithItsFolder) {
   EXPECT_EQ(absent.error().front().code, "emit.folder_gone");
 }
 
+TEST_F(OutputFileTest, FolderThatIsNoneCannotBeFlushed) {
+  fs::create_directory_symlink(folder_, path("link"));
+  EXPECT_TRUE(sync_folder(path("link")));
+  const Status absent = sync_folder(path("absent"));
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().front().code, "emit.folder_gone");
+}
+
 TEST_F(OutputFileTest, LeavesNothingWhenDropped) {
   {
     auto open_one = OutputFile::create(path("a.bin"), 100);

@@ -1,8 +1,9 @@
 // A disk that fails on demand, for LD_PRELOAD: calls on files whose path holds FAIL_PATH fail with
 // the errno FAIL_ERRNO from the FAIL_AFTER-th on, or take FAIL_DELAY_MS each, where FAIL_CALL names
-// the kind of call: read, write, sync, open or unlink.
+// the kind of call: read, write, sync, sync_folder, open or unlink.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -37,6 +38,11 @@ int failure_of(const char* call, int descriptor) {
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
   if (readlink(link, path, sizeof path - 1) < 0) return 0;
   return failure(call, path);
+}
+
+bool is_folder(int descriptor) {
+  struct stat64 info {};
+  return fstat64(descriptor, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 template <class Call>
@@ -99,7 +105,8 @@ ssize_t pwrite64(int descriptor, const void* from, size_t bytes, off_t offset) {
 
 int fsync(int descriptor) {
   static auto* const real = next<int(int)>("fsync");
-  if (const int error = failure_of("sync", descriptor)) return errno = error, -1;
+  const char* call = is_folder(descriptor) ? "sync_folder" : "sync";
+  if (const int error = failure_of(call, descriptor)) return errno = error, -1;
   return real(descriptor);
 }
 

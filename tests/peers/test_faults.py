@@ -245,6 +245,19 @@ def give_up_rights():
     ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
+# With the journal, with a shard, and when all is written.
+@pytest.mark.parametrize("target,when", [("onnx", 0), ("onnx", 1), ("onnx", -1), ("ane", 1)])
+def test_folder_that_cannot_be_flushed(target, when, whole, failing_disk, tmp_path):
+    expected, _ = whole(("--target", target))
+    flushes = len(json.loads(expected["manifest.json"])["shards"]) + 2
+    out = tmp_path / "out"
+    done = run(out, ("--target", target), env=failing_disk(CALL="sync_folder", PATH=str(out), ERRNO=errno.EIO,
+                                                           AFTER=1 + when % flushes))
+    assert done.returncode == 2 and codes_of(done)[0] == "emit.write_failed", done.stdout
+    assert "cannot flush" in done.stdout and not is_finished(out)
+    finish(out, expected, ("--target", target))
+
+
 def test_folder_that_may_not_be_written(whole, failing_disk, tmp_path):
     expected, _ = whole(MANNERS[0][0])
     out = tmp_path / "out"
