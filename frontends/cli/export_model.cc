@@ -42,7 +42,7 @@ Status take_folders(std::vector<TargetExport>& exports) {
   for (TargetExport& target : exports)
     for (const TargetExport& sibling : exports) MOEC_TRY(target.go_on_beside(sibling));
   for (const TargetExport& target : exports) MOEC_TRY(target.check_free());
-  for (TargetExport& target : exports) MOEC_TRY(target.begin());
+  for (TargetExport& target : exports) MOEC_TRY(target.open_journal());
   return {};
 }
 
@@ -80,21 +80,25 @@ Status remove_journals(std::vector<TargetExport>& exports) {
   return {};
 }
 
+Result<std::vector<ExportSummary>> fill_folders(std::vector<TargetExport>& exports, bool quiet) {
+  for (TargetExport& target : exports) MOEC_TRY(target.begin());
+  MOEC_ASSIGN(std::vector<ExportedParts> parts, export_parts(exports, quiet));
+  for (size_t i = 0; i < exports.size(); ++i) MOEC_TRY(exports[i].finish(std::move(parts[i])));
+  MOEC_TRY(remove_journals(exports));
+  std::vector<ExportSummary> summaries;
+  for (TargetExport& target : exports) summaries.push_back(target.take_summary());
+  return summaries;
+}
+
 }  // namespace
 
 Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions> targets) {
   MOEC_ASSIGN(std::vector<TargetExport> exports, plan_targets(targets));
   MOEC_ASSIGN(const std::optional<FolderLock> lock, take_common_folder(targets));
   MOEC_TRY(take_folders(exports));
-  auto parts = export_parts(exports, targets.front().quiet);
-  if (!parts) {
-    for (const TargetExport& target : exports) target.note_finished(parts.error());
-    return fail(std::move(parts.error()));
-  }
-  for (size_t i = 0; i < exports.size(); ++i) MOEC_TRY(exports[i].finish(std::move((*parts)[i])));
-  MOEC_TRY(remove_journals(exports));
-  std::vector<ExportSummary> summaries;
-  for (TargetExport& target : exports) summaries.push_back(target.take_summary());
+  auto summaries = fill_folders(exports, targets.front().quiet);
+  if (!summaries)
+    for (const TargetExport& target : exports) target.note_finished(summaries.error());
   return summaries;
 }
 

@@ -98,7 +98,10 @@ Result<Journal> Journal::write(const std::string& folder, const JournalText& tex
   MOEC_ASSIGN(AppendFile file, AppendFile::open(journal_path(folder)));
   MOEC_TRY(sync_folder(folder));
   Journal journal(folder, std::move(file));
-  for (const JournalPart& part : text.parts) journal.found_[part.name] = part.emitted;
+  for (const JournalPart& part : text.parts) {
+    journal.found_[part.name] = part.emitted;
+    journal.whole_.insert(part.name);
+  }
   return journal;
 }
 
@@ -119,9 +122,14 @@ Result<Journal> Journal::resume(const std::string& folder, const ExportFacts& fa
 const EmitReport* Journal::find_whole(const std::string& part) {
   const auto found = found_.find(part);
   if (found == found_.end()) return nullptr;
-  for (const EmittedFile& file : files_of(found->second))
-    if (!is_whole(file, folder_)) return nullptr;
+  const std::vector<EmittedFile> files = files_of(found->second);
+  const bool whole = std::all_of(files.begin(), files.end(),
+                                 [&](const EmittedFile& file) { return is_whole(file, folder_); });
   const std::lock_guard lock(*mutex_);
+  if (!whole) {
+    whole_.erase(part);
+    return nullptr;
+  }
   ++kept_;
   return &found->second;
 }
@@ -130,7 +138,7 @@ Status Journal::add(const JournalPart& part) {
   const std::lock_guard lock(*mutex_);
   MOEC_TRY(check_present());
   MOEC_TRY(file_.append(journal_line(part)));
-  ++added_;
+  whole_.insert(part.name);
   return {};
 }
 
@@ -143,7 +151,7 @@ size_t Journal::kept() const {
 
 size_t Journal::whole() const {
   const std::lock_guard lock(*mutex_);
-  return kept_ + added_;
+  return whole_.size();
 }
 
 std::set<std::string> Journal::files() const {

@@ -50,7 +50,8 @@ class Journal {
   // This journal is to be removed after that of the target.
   Status add(const FinishedTarget& target);
 
-  // Parts that were found whole, and those together with what was added.
+  // Parts that were found whole; and all that are, those among them that an earlier run finished
+  // and nobody has looked for yet.
   size_t kept() const;
   size_t whole() const;
 
@@ -72,7 +73,8 @@ class Journal {
   AppendFile file_;
   std::map<std::string, EmitReport> found_;  // by part: what was there at the start
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
-  size_t kept_ = 0, added_ = 0;
+  std::set<std::string> whole_;  // by part
+  size_t kept_ = 0;
 };
 
 }  // namespace moec

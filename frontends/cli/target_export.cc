@@ -78,11 +78,15 @@ Status TargetExport::check_free() const {
               {.file = options_.out});
 }
 
-Status TargetExport::begin() {
+Status TargetExport::open_journal() {
   MOEC_ASSIGN(Journal journal, earlier_ ? Journal::resume(options_.out, planned_.facts, *earlier_)
                                         : Journal::begin(options_.out, planned_.facts));
   journal_ = std::make_unique<Journal>(std::move(journal));
   earlier_.reset();
+  return {};
+}
+
+Status TargetExport::begin() {
   MOEC_TRY(remove_exports(options_.out, planned_.names, journal_->files()));
   MOEC_ASSIGN(planned_.manifest.carried,
               carry_files(source_folder(options_.source), options_.out, options_.sha256));

@@ -29,14 +29,17 @@ class TargetExport {
   // Empty, or with an export that goes on, or to be replaced. Error export.out_not_empty.
   Status check_free() const;
 
-  // The journal is there; what it does not name is removed; the carried files are copied. Errors:
-  // export.differs, those of Journal, remove_exports() and carry_files().
+  // The journal is there. Errors: export.differs, those of Journal.
+  Status open_journal();
+
+  // What the journal does not name is removed; the carried files are copied. Errors: those of
+  // remove_exports() and carry_files().
   Status begin();
 
   // For the parts. Must not outlive the export, which must not move from now on.
   ExportJob job(Progress& progress) const;
 
-  // What a failure leaves in the folder, for the user who wonders what is lost.
+  // What a failure from begin() on leaves in the folder, for the user who wonders what is lost.
   void note_finished(Diagnostics& failure) const;
 
   // With all parts in place: report and manifest are written, the manifest last.
@@ -57,7 +60,7 @@ class TargetExport {
   const ExportOptions& options_;
   PlannedExport planned_;
   std::optional<FolderLock> lock_;
-  std::optional<JournalText> earlier_;  // until begin(): what is there of an earlier run
+  std::optional<JournalText> earlier_;  // until open_journal(): what is there of an earlier run
   std::unique_ptr<Journal> journal_;
   ExportSummary summary_;
 };

@@ -245,6 +245,36 @@ def give_up_rights():
     ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
+@pytest.mark.parametrize("file", ["tokenizer.json", "report.json", "manifest.bin", "manifest.json"])
+@pytest.mark.parametrize("target", [MANNERS[0][0], BOTH])
+def test_disk_that_is_full_for_the_small_files(file, target, whole, failing_disk, tmp_path):
+    """Also when all tables and shards are there: what stays is told, and that the same command goes on."""
+    expected, _ = whole(target)
+    out = tmp_path / "out"
+    manifests = [f"{folder}manifest.json" for folder in ("", "onnx/", "ane/")]
+    wholes = [len(json.loads(expected[path])["shards"]) + 2 for path in manifests if path in expected]
+    for _ in range(2):
+        done = run(out, target, env=failing_disk(CALL="write", PATH=file, ERRNO=errno.ENOSPC))
+        first, *notes = report_of(done)["diagnostics"]
+        assert done.returncode == 2 and first["code"] == "emit.no_space", done.stdout
+        assert [note["code"] for note in notes] == ["export.unfinished"] * len(wholes)
+        stay = [0 for _ in wholes] if file == "tokenizer.json" else wholes
+        assert [note["cause"] for note in notes] == [
+            f"{count} of {all_of} tables and shards are finished and stay"
+            for count, all_of in zip(stay, wholes, strict=True)]
+    finish(out, expected, target)
+
+
+def test_full_disk_of_an_export_that_goes_on(whole, failing_disk, tmp_path):
+    expected, _ = whole(MANNERS[0][0])
+    out = tmp_path / "out"
+    for file in ("report.json", "tokenizer.json"):
+        done = run(out, env=failing_disk(CALL="write", PATH=file, ERRNO=errno.ENOSPC))
+    count = len(json.loads(expected["manifest.json"])["shards"]) + 2
+    assert f"{count} of {count} tables and shards are finished and stay" in done.stdout
+    assert finish(out, expected) == count
+
+
 # With the journal, with a shard, and when all is written.
 @pytest.mark.parametrize("target,when", [("onnx", 0), ("onnx", 1), ("onnx", -1), ("ane", 1)])
 def test_folder_that_cannot_be_flushed(target, when, whole, failing_disk, tmp_path):
