@@ -26,7 +26,7 @@ std::string join(const std::string& folder, std::string_view name) {
 std::string next_step_without(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (fs::exists(join(folder, "export.journal"), error))
+  if (fs::exists(join(folder, kJournalFile), error))
     return "the export in this folder is not finished: the command that began it goes on";
   std::vector<std::string> exports;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;

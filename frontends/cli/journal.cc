@@ -11,7 +11,6 @@
 #include "backends/files/output_file.h"
 #include "backends/files/sync_tree.h"
 #include "backends/files/write_error.h"
-#include "backends/manifest/manifest_file.h"
 #include "frontends/hf/regular_file.h"
 
 namespace moec {

@@ -1,6 +1,7 @@
-// The journal of an export in its output folder: which parts are complete, so that the same command
-// goes on where it stopped. It is there as long as the export is not finished; the last step of an
-// export removes it. Of several targets' journals one goes last: it keeps what the others said.
+// The journal of an export in its output folder, kJournalFile: which parts are complete, so that
+// the same command goes on where it stopped. It is there as long as the export is not finished; the
+// last step of an export removes it. Of several targets' journals one goes last: it keeps what the
+// others said.
 #pragma once
 
 #include <map>
@@ -10,11 +11,10 @@
 #include <string>
 
 #include "backends/files/append_file.h"
+#include "backends/manifest/manifest_file.h"
 #include "frontends/cli/journal_text.h"
 
 namespace moec {
-
-inline constexpr const char* kJournalFile = "export.journal";
 
 bool has_journal(const std::string& folder);
 
