@@ -37,11 +37,13 @@ inline bool shares_file(const Shard& shard, size_t width) {
   return width > 0 && shard.widths[width].file == shard.widths[width - 1].file;
 }
 
-// visit(FileRef, shard name) for each file that the manifest names; the name is empty for tables
-// and for what is carried along.
+// visit(FileRef, shard name) for each file that the manifest names; the name is empty for what is
+// no shard's.
 template <class Visit>
 void for_each_file(const Manifest& manifest, Visit&& visit) {
   for (const FileRef& file : manifest.carried) visit(file, std::string());
+  for (const FileRef& file : manifest.side_files) visit(file, std::string());
+  if (manifest.binary) visit(*manifest.binary, std::string());
   visit(manifest.embedding.file, std::string());
   if (manifest.rope) visit(manifest.rope->table.file, std::string());
   for (const Shard& shard : manifest.shards) {

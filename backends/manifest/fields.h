@@ -226,6 +226,8 @@ void each_field(Is<Manifest> auto& self, auto&& f) {
   f("build", self.build);
   f("tokenizer", self.tokenizer);
   f("carried", self.carried);
+  f("side_files", self.side_files);
+  f("binary", self.binary);
   f("embedding", self.embedding);
   f("rope", self.rope);
   f("caches", self.caches);

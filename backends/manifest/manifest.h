@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Raised when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 10;
+inline constexpr int64_t kSchemaVersion = 11;
 
 struct Tool {
   std::string name, version;
@@ -220,6 +220,8 @@ struct Manifest {
   Build build;
   TokenizerKind tokenizer = TokenizerKind::none;
   std::vector<FileRef> carried;
+  std::vector<FileRef> side_files;
+  std::optional<FileRef> binary;
   TableFile embedding;
   std::optional<RopeTable> rope;
   std::vector<Cache> caches;

@@ -8,6 +8,7 @@
 #include "backends/files/digest.h"
 #include "backends/files/sha.h"
 #include "backends/manifest/check_parts.h"
+#include "backends/manifest/manifest_file.h"
 
 namespace moec {
 namespace manifest {
@@ -40,6 +41,8 @@ void check_files(const Manifest& manifest, Findings& findings) {
     findings.require(file.bytes >= 0, "manifest.number", shard, "{} has {} bytes", file.path,
                      file.bytes);
   });
+  findings.require(!manifest.binary || manifest.binary->path == kManifestBin, "manifest.path", {},
+                   "the binary form is {}", manifest.binary ? manifest.binary->path : "");
 }
 
 void check_table(const TableFile& table, std::string_view name, Findings& findings) {

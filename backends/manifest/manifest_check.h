@@ -11,7 +11,8 @@ namespace moec {
 // All findings:
 //   manifest.version       written in another version of the schema
 //   manifest.number        a size, count or number that cannot be
-//   manifest.path          a path that is empty, absolute, leaves the folder or stands twice
+//   manifest.path          a path that is empty, absolute, leaves the folder or stands twice; a
+//                          binary form that is not manifest.bin
 //   manifest.digest        not 32 lower-case hex digits, a SHA-256 not 64
 //   manifest.name          a shard, port, cache or golden result named twice, or naming nothing
 //   manifest.width         a shard's widths are not those of the build

@@ -9,11 +9,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/files/output_file.h"
 #include "backends/manifest/manifest_check.h"
+#include "backends/manifest/written_file.h"
 
 namespace moec {
 namespace {
@@ -82,12 +85,16 @@ Status require_equal(const Manifest& json, const Manifest& bin, const std::strin
 
 }  // namespace
 
-Status write_manifest(const Manifest& manifest, const std::string& folder) {
+Status write_manifest(Manifest& manifest, const std::string& folder) {
+  manifest.binary.reset();
   if (Diagnostics findings = check_manifest(manifest); has_error(findings))
     return fail(std::move(findings));
-  MOEC_ASSIGN(std::string json, to_json(manifest));
-  MOEC_ASSIGN(std::string bytes, to_bytes(manifest));
-  MOEC_TRY(write_file(join(folder, kManifestBin), bytes));
+  MOEC_ASSIGN(const std::string bytes, to_bytes(manifest));
+  const bool sha256 = !manifest.embedding.file.sha256.empty();
+  MOEC_ASSIGN(OutputFile bin, write_synced(join(folder, kManifestBin), bytes, sha256));
+  manifest.binary = manifest::describe_file(std::string(kManifestBin), bin);
+  MOEC_ASSIGN(const std::string json, to_json(manifest));
+  MOEC_TRY(bin.publish());
   return write_file(join(folder, kManifestJson), json);
 }
 
@@ -103,7 +110,9 @@ Result<Manifest> read_manifest(const std::string& folder) {
   if (std::filesystem::exists(std::filesystem::symlink_status(bin_path))) {
     MOEC_ASSIGN(std::string bytes, read_file(bin_path));
     MOEC_ASSIGN(Manifest other, from_bytes(bytes, bin_path));
+    std::optional<manifest::FileRef> binary = std::exchange(manifest.binary, std::nullopt);
     MOEC_TRY(require_equal(manifest, other, folder));
+    manifest.binary = std::move(binary);
   }
   Diagnostics findings = check_manifest(manifest);
   for (Diagnostic& finding : findings)

@@ -1,5 +1,6 @@
 // The manifest's two forms, made from one object: manifest.json for readers, manifest.bin
-// (FlatBuffers, identifier "MOEC") for runtimes. Both say the same, to the last bit of a number.
+// (FlatBuffers, identifier "MOEC") for runtimes. Both say the same, to the last bit of a number;
+// manifest.json besides what the bytes of manifest.bin are, Manifest::binary.
 #pragma once
 
 #include <string>
@@ -30,9 +31,10 @@ Result<Manifest> from_json(std::string_view text, const std::string& file = "man
 Result<Manifest> from_bytes(std::string_view bytes, const std::string& file = "manifest.bin");
 
 // Checks the manifest (manifest_check.h), then writes both files, each under a temporary name that
-// is renamed when its bytes are on disk. manifest.json comes last: where it stands, the folder is
+// is renamed when its bytes are on disk, and says in `binary` what manifest.bin has become, with
+// SHA-256 where the embedding has one. manifest.json comes last: where it stands, the folder is
 // complete. Fails with the errors of OutputFile.
-Status write_manifest(const Manifest& manifest, const std::string& folder);
+Status write_manifest(Manifest& manifest, const std::string& folder);
 
 // Whether there is a manifest.json, sound or not.
 bool has_manifest(const std::string& folder);

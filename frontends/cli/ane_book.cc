@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "backends/files/output_file.h"
+#include "backends/manifest/written_file.h"
 #include "frontends/cli/json_output.h"
 #include "frontends/cli/open_source.h"
 
@@ -114,9 +114,9 @@ Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_p
   return {};
 }
 
-Status write_runtime_meta(const Manifest& manifest, const std::string& config,
-                          const std::string& folder, const OutNames& names, const Plan& plan) {
-  MOEC_ASSIGN(const std::string text, read_user_text(config, "compat.config"));
+Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,
+                                             const OutNames& names, const Plan& plan) {
+  MOEC_ASSIGN(const std::string text, read_user_text(config_path(options.source), "compat.config"));
   const json parsed = json::parse(text, nullptr, false);
   const manifest::Model& model = manifest.model;
   const AttentionConfig& attention = plan.model.attention;
@@ -140,7 +140,8 @@ Status write_runtime_meta(const Manifest& manifest, const std::string& config,
     meta["rangedim_t_max"] = manifest.build.tokens.back();
     meta["moe_rangedim"] = true;
   }
-  return write_file(folder + "/" + names.runtime_meta, json_text(meta) + "\n");
+  return manifest::write_listed_file(options.out, names.runtime_meta, json_text(meta) + "\n",
+                                     options.sha256);
 }
 
 }  // namespace moec

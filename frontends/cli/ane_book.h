@@ -14,6 +14,7 @@
 #include <string>
 
 #include "backends/manifest/manifest.h"
+#include "frontends/cli/export_model.h"
 #include "frontends/cli/out_folder.h"
 #include "ir/plan.h"
 
@@ -28,9 +29,9 @@ OutNames ane_book_names(const std::string& source);
 // host routing, several packages a shard.
 Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard);
 
-// `config` is the path of config.json, for the token ids that mark begin and end of a text; -1
-// stands for one that it does not tell.
-Status write_runtime_meta(const Manifest& manifest, const std::string& config,
-                          const std::string& folder, const OutNames& names, const Plan& plan);
+// The token ids that mark begin and end of a text are those of the source's config.json; -1 stands
+// for one that it does not tell.
+Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,
+                                             const OutNames& names, const Plan& plan);
 
 }  // namespace moec

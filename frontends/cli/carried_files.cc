@@ -5,6 +5,7 @@
 #include <span>
 
 #include "backends/files/output_file.h"
+#include "backends/manifest/written_file.h"
 #include "frontends/hf/regular_file.h"
 
 namespace moec {
@@ -30,7 +31,7 @@ Result<manifest::FileRef> carry_file(const fs::path& source, const fs::path& out
   MOEC_TRY(copy_bytes(from, to));
   MOEC_TRY(to.sync());
   MOEC_TRY(to.publish());
-  return manifest::FileRef{name, static_cast<int64_t>(to.bytes()), to.digest(), to.sha256()};
+  return manifest::describe_file(name, to);
 }
 
 }  // namespace

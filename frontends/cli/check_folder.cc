@@ -177,15 +177,15 @@ class Checker {
   WeightCheck weights_;
 };
 
-// The manifest could be read, from manifest.json; runtimes read the other form.
-void check_binary_form(const std::string& folder, Diagnostics& findings) {
-  const std::string path = (std::filesystem::path(folder) / kManifestBin).string();
-  if (std::filesystem::exists(std::filesystem::symlink_status(path))) return;
+// Runtimes read manifest.bin; where manifest.json names it, verify_files() has looked at it.
+void require_binary_form(const Manifest& manifest, const std::string& folder,
+                         Diagnostics& findings) {
+  if (manifest.binary) return;
   findings.push_back({Severity::error,
-                      "manifest.file_missing",
-                      "the manifest's binary form, which runtimes read, is not there",
+                      "manifest.no_binary",
+                      "the manifest does not say what its binary form is, which runtimes read",
                       "export the model again",
-                      {.file = path}});
+                      {.file = (std::filesystem::path(folder) / kManifestJson).string()}});
 }
 
 // A manifest names its target, but a target of the user's own is found only by its file.
@@ -214,7 +214,7 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
   MOEC_ASSIGN(report->target, target_of(report->manifest, options));
   report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
   report->findings = verify_files(report->manifest, folder, options.digests);
-  check_binary_form(folder, report->findings);
+  require_binary_form(report->manifest, folder, report->findings);
   Checker checker(folder, *report, options.digests);
   for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
   checker.finish();

@@ -58,9 +58,9 @@ struct CheckOptions {
 };
 
 // A manifest that cannot be read, an unknown target or chip is a failure; all else is a finding.
-// Findings of its own: manifest.file_missing for manifest.bin, check.ports, check.weight_bytes,
-// check.coverage, coverage.* (frontends/cli/check_weights.h), target.RULE for each error of a rule.
-// The report does not move: its rule findings point into it.
+// Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.coverage,
+// coverage.* (frontends/cli/check_weights.h), target.RULE for each error of a rule. The report does
+// not move: its rule findings point into it.
 Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options);
 

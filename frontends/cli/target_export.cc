@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "backends/files/output_file.h"
 #include "backends/files/sync_tree.h"
 #include "backends/manifest/manifest_file.h"
+#include "backends/manifest/written_file.h"
 #include "frontends/cli/ane_book.h"
 #include "frontends/cli/bioes_tags.h"
 #include "frontends/cli/carried_files.h"
@@ -111,11 +111,13 @@ void TargetExport::note_finished(Diagnostics& failure) const {
 
 // report.json: how far the model was cut and why, what the passes did to each shard and what they
 // had to say. No times: the same input gives the same bytes.
-Status TargetExport::write_report(const std::vector<ExportedShard>& shards) const {
+Result<manifest::FileRef> TargetExport::write_report(
+    const std::vector<ExportedShard>& shards) const {
   auto report = nlohmann::ordered_json::array();
   for (const ExportedShard& done : shards) report.push_back(shard_json(done));
   const nlohmann::ordered_json whole = {{"cuts", cuts_json(planned_.cuts)}, {"shards", report}};
-  return write_file(options_.out + "/" + kReportFile, json_text(whole, 1) + "\n");
+  return manifest::write_listed_file(options_.out, kReportFile, json_text(whole, 1) + "\n",
+                                     options_.sha256);
 }
 
 void TargetExport::summarize(ExportedParts parts) {
@@ -137,12 +139,14 @@ void TargetExport::summarize(ExportedParts parts) {
 }
 
 Status TargetExport::finish(ExportedParts parts) {
-  MOEC_TRY(write_report(parts.shards));
+  MOEC_ASSIGN(manifest::FileRef report, write_report(parts.shards));
   summarize(std::move(parts));
-  const Manifest& manifest = summary_.manifest;
-  if (options_.ane_book)
-    MOEC_TRY(write_runtime_meta(manifest, config_path(options_.source), options_.out,
-                                planned_.names, planned_.plan));
+  Manifest& manifest = summary_.manifest;
+  manifest.side_files.push_back(std::move(report));
+  if (options_.ane_book) {
+    MOEC_ASSIGN(manifest.side_files.emplace_back(),
+                write_runtime_meta(manifest, options_, planned_.names, planned_.plan));
+  }
   MOEC_TRY(journal_->check_present());
   MOEC_TRY(write_manifest(manifest, options_.out));
   return sync_folder(options_.out);

@@ -54,7 +54,7 @@ class TargetExport {
   ExportSummary take_summary() { return std::move(summary_); }
 
  private:
-  Status write_report(const std::vector<ExportedShard>& shards) const;
+  Result<manifest::FileRef> write_report(const std::vector<ExportedShard>& shards) const;
   void summarize(ExportedParts parts);
 
   const ExportOptions& options_;

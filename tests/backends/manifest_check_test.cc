@@ -56,9 +56,17 @@ TEST_P(ManifestFault, IsFound) {
 
 const Fault kFaults[] = {
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 10"},
+     "the manifest has schema version 99, this moec reads version 11"},
     {"carried_outside", [](Manifest& m) { m.carried[0].path = "../tokenizer.json"; },
      "manifest.path", "the path \"../tokenizer.json\" is not one inside the folder"},
+    {"side_file_twice", [](Manifest& m) { m.side_files.push_back(m.side_files[0]); },
+     "manifest.path", "the path \"report.json\" is named twice"},
+    {"binary_elsewhere",
+     [](Manifest& m) {
+       m.binary = m.side_files[0];
+       m.binary->path = "other.bin";
+     },
+     "manifest.path", "the binary form is other.bin"},
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
     {"left_out", [](Manifest& m) { m.model.left_out_layers = -1; }, "manifest.number",
      "model.left_out_layers is -1"},
@@ -335,6 +343,7 @@ std::string write_files(Manifest& manifest, const std::string& name) {
     file.digest = digest_file(path).value();
   };
   for (manifest::FileRef& file : manifest.carried) fill(file);
+  for (manifest::FileRef& file : manifest.side_files) fill(file);
   fill(manifest.embedding.file);
   fill(manifest.rope->table.file);
   for (manifest::Shard& each : manifest.shards) {

@@ -12,6 +12,8 @@
 #include <limits>
 #include <random>
 
+#include "backends/files/digest.h"
+#include "backends/manifest/manifest_check.h"
 #include "tests/backends/manifest_sample.h"
 
 namespace moec {
@@ -48,6 +50,11 @@ void write_text(const std::string& path, const std::string& text) {
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Status write_sample(const std::string& folder) {
+  Manifest sample = SampleManifest::make();
+  return write_manifest(sample, folder);
 }
 
 void expect_round_trip(const Manifest& sample) {
@@ -167,7 +174,7 @@ TEST(ManifestFile, MalformedJsonIsRefused) {
 }
 
 TEST(ManifestFile, SyntaxErrorsTellLineAndColumn) {
-  Result<Manifest> result = from_json("{\n  \"schema_version\": 10,\n  \"tool\": 7\n}", "m.json");
+  Result<Manifest> result = from_json("{\n  \"schema_version\": 11,\n  \"tool\": 7\n}", "m.json");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error()[0].place.file, "m.json");
   EXPECT_EQ(result.error()[0].place.line, 3u);
@@ -275,11 +282,16 @@ TEST(ManifestFile, SharedPartsAreRefused) {
 
 TEST(ManifestFile, WritesBothFilesAndReadsThemBack) {
   std::string folder = fresh_folder("both");
-  ASSERT_TRUE(write_manifest(SampleManifest::make(), folder));
+  ASSERT_TRUE(write_sample(folder));
   Result<Manifest> back = read_manifest(folder);
   ASSERT_TRUE(back) << error_of(back);
-  EXPECT_EQ(*back, SampleManifest::make());
-  EXPECT_EQ(read_text(folder + "/manifest.json"), sample_json());
+  const std::string digest = digest_file(folder + "/manifest.bin").value();
+  Manifest expected = SampleManifest::make();
+  expected.binary = {"manifest.bin",
+                     static_cast<int64_t>(std::filesystem::file_size(folder + "/manifest.bin")),
+                     digest, ""};
+  EXPECT_EQ(*back, expected);
+  EXPECT_EQ(read_text(folder + "/manifest.json"), to_json(expected).value());
   EXPECT_EQ(read_text(folder + "/manifest.bin"), to_bytes(SampleManifest::make()).value());
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -295,7 +307,7 @@ TEST(ManifestFile, JsonAloneIsEnough) {
 
 TEST(ManifestFile, FormsThatDisagreeAreRefused) {
   std::string folder = fresh_folder("disagree");
-  ASSERT_TRUE(write_manifest(SampleManifest::make(), folder));
+  ASSERT_TRUE(write_sample(folder));
   write_text(folder + "/manifest.json", with("\"max_positions\": 64", "\"max_positions\": 65"));
   std::string error = error_of(read_manifest(folder));
   EXPECT_THAT(error, StartsWith("error[manifest.disagree] " + folder + "/manifest.bin: "));
@@ -303,9 +315,48 @@ TEST(ManifestFile, FormsThatDisagreeAreRefused) {
   EXPECT_THAT(error, HasSubstr("\"max_positions\": 64"));
 }
 
+// Also one in the gaps between tables, which no reader looks at.
+TEST(ManifestFile, ChangedBitsOfBinAreFound) {
+  const std::string folder = fresh_folder("bits"), path = folder + "/manifest.bin";
+  ASSERT_TRUE(write_sample(folder));
+  const std::string whole = read_text(path);
+  const auto found_by_readers = [&] { return !read_manifest(folder); };
+  const auto found_by_digest = [&] {
+    for (const Diagnostic& finding : verify_files(*read_manifest(folder), folder, true))
+      if (finding.code == "manifest.digest_changed" && finding.place.file == path) return true;
+    return false;
+  };
+  int by_digest = 0;
+  for (size_t at = 0; at < whole.size(); at += 97) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
+    write_text(path, changed);
+    if (found_by_readers()) continue;
+    EXPECT_TRUE(found_by_digest()) << at;
+    ++by_digest;
+  }
+  EXPECT_GT(by_digest, 0);
+}
+
+TEST(ManifestFile, BinHasTheDigestsOfOtherFiles) {
+  const std::string folder = fresh_folder("sha256");
+  Manifest sample = SampleManifest::make();
+  sample.embedding.file.sha256 = std::string(64, '0');
+  ASSERT_TRUE(write_manifest(sample, folder));
+  const std::string path = folder + "/manifest.bin";
+  EXPECT_EQ(read_manifest(folder)->binary->sha256, digest_file(path, true)->sha256);
+}
+
+TEST(ManifestFile, BinThatNamesItselfIsRefused) {
+  const std::string folder = fresh_folder("itself");
+  ASSERT_TRUE(write_sample(folder));
+  write_text(folder + "/manifest.bin", to_bytes(*read_manifest(folder)).value());
+  EXPECT_THAT(error_of(read_manifest(folder)), StartsWith("error[manifest.disagree]"));
+}
+
 TEST(ManifestFile, DamagedBinIsRefused) {
   std::string folder = fresh_folder("damaged");
-  ASSERT_TRUE(write_manifest(SampleManifest::make(), folder));
+  ASSERT_TRUE(write_sample(folder));
   write_text(folder + "/manifest.bin", "short");
   EXPECT_THAT(error_of(read_manifest(folder)), StartsWith("error[manifest.corrupt]"));
 }
@@ -337,7 +388,7 @@ TEST(ManifestFile, MissingManifestIsAnError) {
 
 TEST(ManifestFile, FailedWriteLeavesTheOldFiles) {
   std::string folder = fresh_folder("limit");
-  ASSERT_TRUE(write_manifest(SampleManifest::make(), folder));
+  ASSERT_TRUE(write_sample(folder));
   std::string before = read_text(folder + "/manifest.bin");
   rlimit old_limit;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
@@ -359,7 +410,7 @@ TEST(ManifestFile, FailedWriteLeavesTheOldFiles) {
 TEST(ManifestFile, UnusableFolderIsAnError) {
   std::string folder = fresh_folder("unusable");
   write_text(folder + "/file", "x");
-  Status written = write_manifest(SampleManifest::make(), folder + "/file");
+  Status written = write_sample(folder + "/file");
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error()[0].code, "emit.bad_folder");
   EXPECT_EQ(written.error()[0].place.file, folder + "/file");

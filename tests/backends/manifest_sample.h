@@ -49,6 +49,7 @@ class SampleManifest {
                "unrolled"};
     m.tokenizer = manifest::TokenizerKind::bytes;
     m.carried = {file("tokenizer.json", 70)};
+    m.side_files = {file("report.json", 50)};
     m.embedding = {file("embed.bin", kVocab * kHidden * 2), DType::f16, kVocab, kHidden};
     m.rope = {{file("rope.bin", 64 * kHeadDim * 2), DType::f16, 64, kHeadDim}, RopeStyle::half};
     for (int64_t layer : {0, 1})

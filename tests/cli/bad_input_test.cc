@@ -11,6 +11,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "tests/cli/checkpoint_copy.h"
 #include "tests/cli/golden_case.h"
+#include "tests/cli/manifest_forms.h"
 
 namespace moec {
 namespace {
@@ -314,6 +315,32 @@ TEST(BadInput, ChangedShardFailsTheCheck) {
                                  HasSubstr("moe/L01.data"), HasSubstr("FELL SHORT")));
 }
 
+// Also in those that no shard needs. What manifest.json says is compared with manifest.bin.
+TEST(BadInput, AChangedBitInAnyFileFailsTheCheck) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("mixtral_a", out, {"--target", "ane", "--compat", "ane-book"}));
+  for (const auto& [name, bytes] : all_bytes(out)) {
+    if (name == "manifest.json") continue;
+    std::string changed = bytes;
+    changed[bytes.size() / 3] ^= 4;
+    std::ofstream(out + "/" + name, std::ios::binary) << changed;
+    EXPECT_NE(run_command({"check", out}).exit_code, kExitFine) << name;
+    std::ofstream(out + "/" + name, std::ios::binary) << bytes;
+  }
+  expect_fine(run_command({"check", out}));
+}
+
+TEST(BadInput, ManifestThatDoesNotNameItsBinaryFormFailsTheCheck) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("mixtral_a", out, {}));
+  Json manifest = Json::parse(std::ifstream(out + "/manifest.json"));
+  manifest.erase("binary");
+  std::ofstream(out + "/manifest.json") << manifest.dump();
+  const Outcome outcome = run_command({"check", out});
+  EXPECT_EQ(outcome.exit_code, kExitFellShort);
+  EXPECT_THAT(outcome.out, HasSubstr("error[manifest.no_binary] " + out + "/manifest.json"));
+}
+
 TEST(BadInput, ManifestWithAChangedDigestFailsTheCheck) {
   const std::string out = fresh_folder("out");
   ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
@@ -324,8 +351,7 @@ TEST(BadInput, ManifestWithAChangedDigestFailsTheCheck) {
   const Outcome disagrees = run_command({"check", out});
   EXPECT_EQ(disagrees.exit_code, kExitBadInput);
   EXPECT_THAT(disagrees.err, HasSubstr("error[manifest.disagree]"));
-  std::ofstream(out + "/manifest.bin", std::ios::binary)
-      << to_bytes(from_json(manifest.dump()).value()).value();
+  write_both_forms(from_json(manifest.dump()).value(), out);
   const Outcome outcome = run_command({"check", out});
   EXPECT_EQ(outcome.exit_code, kExitFellShort);
   EXPECT_THAT(outcome.out,

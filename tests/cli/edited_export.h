@@ -14,6 +14,7 @@
 #include "frontends/cli/read_shard.h"
 #include "ir/find_experts.h"
 #include "tests/cli/golden_case.h"
+#include "tests/cli/manifest_forms.h"
 
 namespace moec {
 
@@ -68,11 +69,9 @@ class EditedExport {
   void edit_manifest(const std::function<void(Json&)>& apply) const {
     Json json = Json::parse(std::ifstream(path("manifest.json")));
     apply(json);
-    const std::string text = json.dump();
-    const auto manifest = from_json(text);
+    auto manifest = from_json(json.dump());
     ASSERT_TRUE(manifest) << render(manifest.error());
-    std::ofstream(path("manifest.json")) << text;
-    std::ofstream(path("manifest.bin"), std::ios::binary) << to_bytes(*manifest).value();
+    write_both_forms(std::move(*manifest), folder_);
   }
   // Sizes and digests of all files as they are.
   void bring_manifest_in_line() const {

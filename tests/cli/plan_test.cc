@@ -8,6 +8,7 @@
 
 #include "backends/manifest/manifest_file.h"
 #include "tests/cli/golden_case.h"
+#include "tests/cli/manifest_forms.h"
 
 namespace moec {
 namespace {
@@ -214,8 +215,7 @@ TEST_F(ExportToDevices, AShardThatNoDeviceHoldsIsFound) {
   expect_fine(run({}));
   Manifest manifest = read_manifest(out_).value();
   manifest.devices[1].shards.pop_back();
-  std::ofstream(out_ + "/manifest.json") << to_json(manifest).value();
-  std::ofstream(out_ + "/manifest.bin", std::ios::binary) << to_bytes(manifest).value();
+  write_both_forms(std::move(manifest), out_);
   const Outcome outcome = run_command({"check", out_});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.out + outcome.err, HasSubstr("no device holds the shard"));
