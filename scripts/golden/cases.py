@@ -48,11 +48,11 @@ CASES = {
         hidden_size=60, intermediate_size=36, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
         num_local_experts=6, num_experts_per_tok=3, vocab_size=101, tie_word_embeddings=True, sliding_window=None,
         max_position_embeddings=96, rms_norm_eps=1e-6, rope_parameters=rope())),
-    # f32 on disk, q/k/v bias, no renormalisation
+    # f32 on disk, q/k/v bias, no renormalisation, layer 0 slides
     "qwen2_moe_a": dict(family="qwen2_moe", disk=F32, config=Qwen2MoeConfig, args=dict(
         hidden_size=48, intermediate_size=44, moe_intermediate_size=20, shared_expert_intermediate_size=28,
         num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, num_experts=5, num_experts_per_tok=3,
-        norm_topk_prob=False, qkv_bias=True, vocab_size=97, tie_word_embeddings=False,
+        norm_topk_prob=False, qkv_bias=True, use_sliding_window=True, sliding_window=7, vocab_size=97, tie_word_embeddings=False,
         max_position_embeddings=128, rope_parameters=rope(1e6))),
     # dense layers 0 and 2, renormalised, tied, llama3 frequency scaling
     "qwen2_moe_b": dict(family="qwen2_moe", disk=BF16, config=Qwen2MoeConfig, args=dict(
@@ -100,7 +100,7 @@ CASES = {
         hidden_size=48, intermediate_size=20, shared_intermediate_size=36, num_hidden_layers=2,
         num_attention_heads=6, num_key_value_heads=3, num_local_experts=5, num_experts_per_tok=3,
         embedding_multiplier=6.0, logits_scaling=4.0, residual_multiplier=0.5, attention_multiplier=0.3,
-        vocab_size=90, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+        vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=rope())),
     # without the shared expert, biases on q/k/v/o
     "granitemoeshared_b": dict(family="granitemoeshared", disk=F16, config=GraniteMoeSharedConfig, args=dict(
         hidden_size=40, intermediate_size=20, shared_intermediate_size=0, num_hidden_layers=2,
