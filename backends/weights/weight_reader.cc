@@ -25,8 +25,7 @@ constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 constexpr uint64_t kLeastBytes = uint64_t{4} << 20;
 // Reads keep a disk busy beside the writes only when several are under way, while other readers
-// convert or wait for the writer. Fewer with fewer jobs would only be slower: with `--jobs 1`, 4
-// take 1.17 times as long and 2 take 1.27 times, in the same CPU time (1 GB to ONNX).
+// convert or wait for the writer. Fewer with fewer jobs would only be slower (README, Figures).
 constexpr uint64_t kReaders = 8;
 
 // Findings about a view whose place has no tensor get the first that the view shows.

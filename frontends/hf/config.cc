@@ -279,12 +279,11 @@ TensorNames first_names(ConfigReader& reader, int64_t layers) {
 Gating read_gating(ConfigReader& reader) {
   std::string name = reader.name("activation");
   if (name == "swish") name = "silu";  // two names of one function
-  Gating gating{read_name<Activation>(reader, "activation", name, "hf.config.unknown_activation",
-                                      "activation")};
-  if (gating.activation == Activation::silu) return gating;
-  gating.limit = reader.number("swiglu_limit", 0);
-  gating.alpha = reader.number("swiglu_alpha", 0);
-  return gating;
+  const auto activation = read_name<Activation>(reader, "activation", name,
+                                                "hf.config.unknown_activation", "activation");
+  const Gating clamped{activation, reader.number("swiglu_limit", 0),
+                       reader.number("swiglu_alpha", 0)};
+  return activation == Activation::silu ? Gating{} : clamped;
 }
 
 ModelConfig read_model(ConfigReader& reader) {

@@ -80,6 +80,16 @@ bool ConfigReader::take_alias(const std::string& alias, Found& found, bool& is_n
   return true;
 }
 
+// transformers takes a null where it stands for false, and the default where there is no key.
+std::optional<ConfigReader::Found> ConfigReader::refuse_null(const ConceptRule& rule) {
+  for (const std::string& alias : rule.keys)
+    if (const JsonValue* value = root_.find(alias))
+      error("hf.config.type",
+            fmt::format("\"{}\" is null, which could mean false or the default, true", alias),
+            value, "Write true or false.");
+  return std::nullopt;
+}
+
 std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rule,
                                                           const Concept& item) {
   Found found;
@@ -87,6 +97,8 @@ std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rul
   for (const std::string& alias : rule.keys)
     if (!take_alias(alias, found, is_null)) return std::nullopt;
   if (found.value != nullptr || (is_null && item.presence == Presence::optional)) return found;
+  const bool* usual = rule.fallback ? rule.fallback->boolean() : nullptr;
+  if (is_null && usual != nullptr && *usual) return refuse_null(rule);
   if (rule.expression) {
     found.computed = evaluate(*rule.expression);
     return found.computed ? std::optional(found) : std::nullopt;

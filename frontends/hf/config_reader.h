@@ -70,6 +70,7 @@ class ConfigReader {
   std::optional<Found> lookup(std::string_view concept_name);
   std::optional<Found> look_for(const ConceptRule& rule, const Concept& item);
   bool take_alias(const std::string& alias, Found& found, bool& is_null);
+  std::optional<Found> refuse_null(const ConceptRule& rule);
   std::optional<double> evaluate(const ConceptExpression& expression);
   void check_length(const std::string& key, const JsonValue& value);
   std::optional<int64_t> integer_of(const Concept& item, const Found& found);

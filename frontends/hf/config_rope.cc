@@ -58,8 +58,8 @@ class RopeReader {
  private:
   RopeStyle style() {
     const RopeStyle usual = reader_.family().axes.rope;
-    const bool interleaved = reader_.boolean("rope_interleaved", true);
-    return usual == RopeStyle::interleaved && !interleaved ? RopeStyle::half : usual;
+    const bool interleaved = reader_.boolean("rope_interleaved", usual == RopeStyle::interleaved);
+    return interleaved ? RopeStyle::interleaved : RopeStyle::half;
   }
 
   void find_object() {

@@ -250,6 +250,15 @@ TEST(FamilyConfig, DeepseekRotatesHalvesIfToldSo) {
   EXPECT_EQ(style(R"(, "rope_interleave": false)"), RopeStyle::half);
 }
 
+// transformers takes null for false, a reader of defaults for true.
+TEST(FamilyConfig, NullIsNoSwitchThatIsUsuallyOn) {
+  for (const std::string key : {"rope_interleave", "norm_topk_prob"})
+    expect_refused("deepseek_v3", kDeepseek + (", \"" + key + "\": null"), "hf.config.type",
+                   "\"" + key + "\" is null");
+  EXPECT_FALSE(good("deepseek_v3", std::string(kDeepseek) + R"(, "attention_bias": null)")
+                   .attention.qkv_bias);
+}
+
 const char* const kGptOss = R"("num_local_experts": 4, "num_experts_per_tok": 2,
     "intermediate_size": 12, "sliding_window": 8)";
 
