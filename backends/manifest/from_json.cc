@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "backends/manifest/manifest_file.h"
 #include "backends/manifest/schema.h"
@@ -56,6 +57,10 @@ Result<Manifest> from_json(std::string_view text, const std::string& file) {
   manifest::load_schema(parser);
   if (!parser.ParseJson(std::string(text).c_str()))
     return manifest::syntax_error(parser.error_, file);
+  // That parser also takes comments, and numbers that begin with 0.
+  if (!nlohmann::json::accept(text))
+    return fail("manifest.syntax", "the text is not JSON: a comment, or a number like 012",
+                "export the model again", {.file = file});
   std::string_view bytes(reinterpret_cast<const char*>(parser.builder_.GetBufferPointer()),
                          parser.builder_.GetSize());
   return from_bytes(bytes, file);

@@ -171,6 +171,8 @@ TEST(ManifestFile, MalformedJsonIsRefused) {
   EXPECT_EQ(code(std::string(100000, '{')), "manifest.syntax");
   EXPECT_EQ(code("include \"/etc/passwd\";" + sample_json()), "manifest.syntax");
   EXPECT_EQ(code("table T { x: int; }" + sample_json()), "manifest.syntax");
+  EXPECT_EQ(code("// a comment\n" + sample_json()), "manifest.syntax");
+  EXPECT_EQ(code(with("\"schema_version\": 11", "\"schema_version\": 011")), "manifest.syntax");
 }
 
 TEST(ManifestFile, SyntaxErrorsTellLineAndColumn) {
