@@ -23,6 +23,23 @@ Result<std::vector<TargetExport>> plan_targets(std::span<const ExportOptions> ta
   return exports;
 }
 
+bool holds_export(const std::string& folder) { return has_journal(folder) || has_manifest(folder); }
+
+// An export for one target, with --force too, would stand between those for several, and these
+// could not go on beside it.
+Status check_not_common(const std::string& folder) {
+  if (holds_export(folder)) return {};
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    if (holds_export(entry->path().string()))
+      return fail("export.out_not_empty",
+                  "the output folder holds the folders of other exports, one of them is " +
+                      entry->path().filename().string(),
+                  "choose another --out for one target", {.file = folder});
+  return {};
+}
+
 // The folder that several targets' folders lie in, locked as if it were that of a target alone. The
 // exports for each of them are no part of an export for one.
 Result<std::optional<FolderLock>> take_common_folder(std::span<const ExportOptions> targets) {
@@ -30,15 +47,16 @@ Result<std::optional<FolderLock>> take_common_folder(std::span<const ExportOptio
   const std::string folder = common_folder(targets);
   MOEC_TRY(create_folder(folder));
   MOEC_ASSIGN(FolderLock lock, FolderLock::take(folder));
-  if (has_journal(folder) || has_manifest(folder))
+  if (holds_export(folder))
     return fail("export.out_not_empty", "the output folder holds an export for one target",
                 "choose another --out for several targets", {.file = folder});
   return lock;
 }
 
-// No folder is touched before all of them are known to be free.
-Status take_folders(std::vector<TargetExport>& exports) {
+// Nothing in a folder is touched before all of them are known to be free.
+Status take_folders(std::span<const ExportOptions> targets, std::vector<TargetExport>& exports) {
   for (TargetExport& target : exports) MOEC_TRY(target.lock_folder());
+  if (targets.size() == 1) MOEC_TRY(check_not_common(targets.front().out));
   for (TargetExport& target : exports)
     for (const TargetExport& sibling : exports) MOEC_TRY(target.go_on_beside(sibling));
   for (const TargetExport& target : exports) MOEC_TRY(target.check_free());
@@ -74,10 +92,14 @@ Result<std::vector<ExportedParts>> export_parts(const std::vector<TargetExport>&
 // When all targets are finished, the journals go, that of the last one behind those that it keeps:
 // as long as there is one, the same command goes on.
 Status remove_journals(std::vector<TargetExport>& exports) {
-  for (size_t i = 0; i + 1 < exports.size(); ++i)
-    MOEC_TRY(exports.back().keep_journal_of(exports[i]));
-  for (TargetExport& target : exports) MOEC_TRY(target.remove_journal());
-  return {};
+  TargetExport& last = exports.back();
+  const std::span others = std::span(exports).first(exports.size() - 1);
+  for (const TargetExport& target : others) MOEC_TRY(last.keep_journal_of(target));
+  for (TargetExport& target : others) {
+    MOEC_TRY(target.remove_journal());
+    MOEC_TRY(target.flush());
+  }
+  return last.remove_journal();
 }
 
 Result<std::vector<ExportSummary>> fill_folders(std::vector<TargetExport>& exports, bool quiet) {
@@ -95,7 +117,7 @@ Result<std::vector<ExportSummary>> fill_folders(std::vector<TargetExport>& expor
 Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions> targets) {
   MOEC_ASSIGN(std::vector<TargetExport> exports, plan_targets(targets));
   MOEC_ASSIGN(const std::optional<FolderLock> lock, take_common_folder(targets));
-  MOEC_TRY(take_folders(exports));
+  MOEC_TRY(take_folders(targets, exports));
   auto summaries = fill_folders(exports, targets.front().quiet);
   if (!summaries)
     for (const TargetExport& target : exports) target.note_finished(summaries.error());

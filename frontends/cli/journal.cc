@@ -75,7 +75,9 @@ Result<JournalText> read_journal(const std::string& folder) {
 Result<FinishedTarget> describe_finished(const std::string& folder) {
   FinishedTarget target{.folder = name_of(folder)};
   MOEC_ASSIGN(target.manifest, digest_file(manifest_path(folder)));
-  MOEC_ASSIGN(target.journal, read_text_file(journal_path(folder), kMaxJournalBytes));
+  MOEC_ASSIGN(JournalText journal, read_journal(folder));
+  journal.finished.clear();  // what it keeps of others is no more needed
+  target.journal = journal_text(journal);
   return target;
 }
 
@@ -90,10 +92,7 @@ const FinishedTarget* find_finished(const std::vector<FinishedTarget>& finished,
 }
 
 Result<Journal> Journal::write(const std::string& folder, const JournalText& text) {
-  std::string lines = journal_line(text.facts);
-  for (const JournalPart& part : text.parts) lines += journal_line(part);
-  for (const FinishedTarget& target : text.finished) lines += journal_line(target);
-  MOEC_TRY(write_file(journal_path(folder), lines));
+  MOEC_TRY(write_file(journal_path(folder), journal_text(text)));
   MOEC_ASSIGN(AppendFile file, AppendFile::open(journal_path(folder)));
   MOEC_TRY(sync_folder(folder));
   Journal journal(folder, std::move(file));
@@ -101,6 +100,7 @@ Result<Journal> Journal::write(const std::string& folder, const JournalText& tex
     journal.found_[part.name] = part.emitted;
     journal.whole_.insert(part.name);
   }
+  journal.finished_ = text.finished;
   return journal;
 }
 
@@ -141,7 +141,11 @@ Status Journal::add(const JournalPart& part) {
   return {};
 }
 
-Status Journal::add(const FinishedTarget& target) { return file_.append(journal_line(target)); }
+Status Journal::add(const FinishedTarget& target) {
+  if (std::find(finished_.begin(), finished_.end(), target) != finished_.end()) return {};
+  finished_.push_back(target);
+  return file_.append(journal_line(target));
+}
 
 size_t Journal::kept() const {
   const std::lock_guard lock(*mutex_);
@@ -163,7 +167,7 @@ std::set<std::string> Journal::files() const {
 Status Journal::remove() {
   const std::string path = journal_path(folder_);
   if (::unlink(path.c_str()) != 0) return write_error(errno, "remove", path);
-  return sync_folder(folder_);
+  return {};
 }
 
 }  // namespace moec

@@ -47,7 +47,7 @@ class Journal {
 
   // The part's files are complete under their final names.
   Status add(const JournalPart& part);
-  // This journal is to be removed after that of the target.
+  // This journal is to be removed after that of the target. Once for each.
   Status add(const FinishedTarget& target);
 
   // Parts that were found whole; and all that are, those among them that an earlier run finished
@@ -61,7 +61,7 @@ class Journal {
   // Error emit.folder_gone when the journal was removed, and with it maybe finished parts.
   Status check_present() const { return file_.check_present(); }
 
-  // On disk when it returns.
+  // A power cut may bring it back; then the same command finds all that it names.
   Status remove();
 
  private:
@@ -74,6 +74,7 @@ class Journal {
   std::map<std::string, EmitReport> found_;  // by part: what was there at the start
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
   std::set<std::string> whole_;  // by part
+  std::vector<FinishedTarget> finished_;
   size_t kept_ = 0;
 };
 

@@ -200,6 +200,13 @@ std::string journal_line(const FinishedTarget& target) {
       {{"folder", target.folder}, {"manifest", target.manifest}, {"journal", target.journal}});
 }
 
+std::string journal_text(const JournalText& journal) {
+  std::string lines = journal_line(journal.facts);
+  for (const JournalPart& part : journal.parts) lines += journal_line(part);
+  for (const FinishedTarget& target : journal.finished) lines += journal_line(target);
+  return lines;
+}
+
 Result<JournalText> parse_journal(std::string_view text, const std::string& file) {
   JournalText journal;
   auto facts = read_member(read_line(take_line(text), file), "export", read_facts);

@@ -48,6 +48,7 @@ std::string seal_line(std::string_view object);
 std::string journal_line(const ExportFacts& facts);
 std::string journal_line(const JournalPart& part);
 std::string journal_line(const FinishedTarget& target);
+std::string journal_text(const JournalText& journal);
 
 // Lines after the first that are torn or damaged are passed over: their parts are made again.
 // Error "export.journal" when the first line is.

@@ -149,8 +149,10 @@ Status TargetExport::finish(ExportedParts parts) {
   }
   MOEC_TRY(journal_->check_present());
   MOEC_TRY(write_manifest(manifest, options_.out));
-  return sync_folder(options_.out);
+  return flush();
 }
+
+Status TargetExport::flush() const { return sync_folder(options_.out); }
 
 Status TargetExport::keep_journal_of(const TargetExport& sibling) {
   MOEC_ASSIGN(const FinishedTarget finished, describe_finished(sibling.options_.out));

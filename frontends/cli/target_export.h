@@ -51,6 +51,9 @@ class TargetExport {
   // The very last step: from now on the folder holds a finished export.
   Status remove_journal();
 
+  // What was renamed and removed in the folder is on disk.
+  Status flush() const;
+
   ExportSummary take_summary() { return std::move(summary_); }
 
  private:

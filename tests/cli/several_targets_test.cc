@@ -150,6 +150,24 @@ TEST(SeveralTargetsLock, AnExportForOneTargetIsThere) {
   refused();
 }
 
+TEST(SeveralTargetsLock, ExportsForSeveralTargetsAreThere) {
+  const std::string out = fresh_folder("out");
+  ExportOptions one = export_options_of(checkpoint_of(kCase), "onnx", out);
+  one.force = true;
+  const auto refused = [&] {
+    const auto before = all_bytes(out);
+    EXPECT_THAT(error_of(export_targets({&one, 1})),
+                AllOf(HasSubstr("export.out_not_empty"), HasSubstr("folders of other exports")));
+    EXPECT_EQ(all_bytes(out) == before, true);
+  };
+  std::vector<ExportOptions> stopped = both_targets(out, 1);
+  stopped.front().stop = StopAfter(20);
+  ASSERT_FALSE(export_targets(stopped));
+  refused();
+  ASSERT_TRUE(export_targets(both_targets(out, 1)));
+  refused();
+}
+
 INSTANTIATE_TEST_SUITE_P(Cut, SeveralTargets, testing::Values(false, true),
                          [](const auto& info) { return info.param ? "groups" : "alike"; });
 

@@ -159,6 +159,17 @@ def test_killed_between_the_removals_of_two_journals(names, whole, between_remov
     assert codes_of(run(between_removals, BOTH)) == ["export.out_not_empty"]
 
 
+def test_journals_that_keep_others_do_not_grow(between_removals, failing_disk):
+    def size():
+        return (between_removals / "ane/export.journal").stat().st_size
+
+    first = size()
+    for _ in range(2):
+        failing = failing_disk(CALL="unlink", PATH="export.journal", AFTER=2, ERRNO=errno.EIO)
+        assert run(between_removals, BOTH, env=failing).returncode == 2
+        assert size() == first
+
+
 def test_finished_target_beside_one_with_other_options(between_removals):
     before = files_of(between_removals)
     done = run(between_removals, (*BOTH, "--context", "32"))
