@@ -46,7 +46,7 @@ LIBRARIES = {
     "manifest_generated.h": ["backends/manifest"],
     "Eigen/": ["backends/reference"],
     "CLI/": ["frontends/cli"],
-    "nlohmann/": ["models", "frontends/hf", "frontends/cli", "backends/targets"],
+    "nlohmann/": ["models", "frontends/hf", "frontends/cli", "backends/manifest", "backends/targets"],
     "xxhash.h": ["backends/files"],
     "xxh_x86dispatch.h": ["backends/files"],
     "immintrin.h": ["backends/weights"],
