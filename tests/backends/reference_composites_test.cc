@@ -126,31 +126,27 @@ TEST_P(ReferenceComposites, ClampedSwiglu) {
   }
 }
 
+// Gate, up and down of one channel, then their biases.
+std::vector<Tensor> with_biases(std::vector<Tensor> operands) {
+  operands.insert(operands.end(), {plain({1, 1}, {3}), plain({1, 1}, {5}), plain({1, 1}, {0.5f}),
+                                   plain({1}, {-5}), plain({1}, {1}), plain({1}, {4})});
+  return operands;
+}
+
+// What they make of 2.
+double biased_mlp_of_two() { return 0.5 * sigmoid(1) * 11 + 4; }
+
 TEST_P(ReferenceComposites, BiasesOfAGatedMlp) {
-  const Tensor x = tokens(GetParam(), 1, 1, {2}), shared = plain({1, 1}, {0.5f});
-  std::vector<Tensor> operands = {x,
-                                  plain({1, 1}, {3}),
-                                  plain({1, 1}, {5}),
-                                  plain({1, 1}, {0.5f}),
-                                  plain({1}, {-5}),
-                                  plain({1}, {1}),
-                                  plain({1}, {4})};
-  const double plain_mlp = 0.5 * sigmoid(1) * 11 + 4;
-  expect_near(rows_in(run_op(GatedMlp{}, operands)[0]), {plain_mlp});
-  operands.push_back(shared);
-  expect_near(rows_in(run_op(GatedMlp{}, operands)[0]), {plain_mlp * sigmoid(1)});
+  std::vector<Tensor> operands = with_biases({tokens(GetParam(), 1, 1, {2})});
+  expect_near(rows_in(run_op(GatedMlp{}, operands)[0]), {biased_mlp_of_two()});
+  operands.push_back(plain({1, 1}, {0.5f}));
+  expect_near(rows_in(run_op(GatedMlp{}, operands)[0]), {biased_mlp_of_two() * sigmoid(1)});
 }
 
 TEST_P(ReferenceComposites, BiasesOfExperts) {
-  const std::vector<Tensor> operands = {tokens(GetParam(), 1, 1, {2}),
-                                        tokens(GetParam(), 1, 2, {0.25f, 0}),
-                                        plain({1, 1}, {3}),
-                                        plain({1, 1}, {5}),
-                                        plain({1, 1}, {0.5f}),
-                                        plain({1}, {-5}),
-                                        plain({1}, {1}),
-                                        plain({1}, {4})};
-  expect_near(rows_in(run_op(SoftMoe{1, 0}, operands)[0]), {0.25 * (0.5 * sigmoid(1) * 11 + 4)});
+  const std::vector<Tensor> operands =
+      with_biases({tokens(GetParam(), 1, 1, {2}), tokens(GetParam(), 1, 2, {0.25f, 0})});
+  expect_near(rows_in(run_op(SoftMoe{1, 0}, operands)[0]), {0.25 * biased_mlp_of_two()});
 }
 
 // ---- Router ------------------------------------------------------------------------------------
