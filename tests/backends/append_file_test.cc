@@ -7,15 +7,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/files.h"
+
 namespace moec {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class AppendFileTest : public testing::Test {
  protected:
@@ -37,9 +34,9 @@ std::string code_of(const Status& status) { return status ? "" : status.error().
 TEST_F(AppendFileTest, GrowsByWholeRecords) {
   auto file = AppendFile::open(path()).value();
   EXPECT_TRUE(file.append("second\n"));
-  EXPECT_EQ(read_text(path()), "first\nsecond\n");
+  EXPECT_EQ(read_file(path()), "first\nsecond\n");
   EXPECT_TRUE(file.append("third\n"));
-  EXPECT_EQ(read_text(path()), "first\nsecond\nthird\n");
+  EXPECT_EQ(read_file(path()), "first\nsecond\nthird\n");
   EXPECT_TRUE(file.check_present());
 }
 
@@ -61,7 +58,7 @@ TEST_F(AppendFileTest, HalfARecordIsCutOffAgain) {
   setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(code_of(status), "emit.no_space");
-  EXPECT_EQ(read_text(path()), "first\n");
+  EXPECT_EQ(read_file(path()), "first\n");
 }
 
 TEST_F(AppendFileTest, NoticesThatItIsGoneOrAnother) {

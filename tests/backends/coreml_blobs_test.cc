@@ -2,13 +2,14 @@
 
 #include "backends/coreml/weight_blobs.h"
 #include "tests/backends/coreml_testing.h"
+#include "tests/files.h"
 #include "tests/source_dir.h"
 
 namespace moec {
 namespace {
 
 template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+std::vector<std::byte> blob_bytes(const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
   return {bytes.begin(), bytes.end()};
 }
@@ -22,16 +23,16 @@ void write_blob(BlobWriter& file, BlobDType dtype, uint64_t elements,
 // weight_v2.bin was written by coremltools' own blob writer: f16, i8, u4 and f32 blobs.
 TEST(CoremlBlobs, EqualTheReferenceByteForByte) {
   TestFolder folder;
-  const std::string golden = file_text(source_dir() + "/tests/backends/weight_v2.bin");
+  const std::string golden = read_file(source_dir() + "/tests/backends/weight_v2.bin");
   ASSERT_EQ(golden.size(), 588u);
   auto file = BlobWriter::create(folder / "weight.bin", 4, golden.size());
   ASSERT_TRUE(file);
   write_blob(*file, BlobDType::f16, 10, std::vector<std::byte>(20));
   write_blob(*file, BlobDType::i8, 65, std::vector<std::byte>(65, std::byte{3}));
   write_blob(*file, BlobDType::u4, 5, {std::byte{0x21}, std::byte{0x43}, std::byte{0x05}});
-  write_blob(*file, BlobDType::f32, 3, bytes_of<float>({1, 1, 1}));
+  write_blob(*file, BlobDType::f32, 3, blob_bytes<float>({1, 1, 1}));
   ASSERT_TRUE(file->publish());
-  EXPECT_EQ(file_text(folder / "weight.bin"), golden);
+  EXPECT_EQ(read_file(folder / "weight.bin"), golden);
 }
 
 TEST(CoremlBlobs, ALayoutPlacesEntriesWhereTheFileHasThem) {
@@ -49,7 +50,7 @@ TEST(CoremlBlobs, ALayoutPlacesEntriesWhereTheFileHasThem) {
   EmitReport report;
   auto file = write_blobs(layout, no_files(), {.tile_bytes = 6}, folder / "w.bin", report);
   ASSERT_TRUE(file) << render(file.error());
-  const std::string data = file_text(folder / "w.bin");
+  const std::string data = read_file(folder / "w.bin");
   EXPECT_EQ(data.size(), 456u);
   EXPECT_EQ(file->bytes, 456u);
   EXPECT_EQ(data.substr(448), "12345678");

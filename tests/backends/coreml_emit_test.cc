@@ -6,6 +6,7 @@
 
 #include "backends/files/digest.h"
 #include "tests/backends/coreml_testing.h"
+#include "tests/files.h"
 
 namespace moec {
 namespace {
@@ -90,7 +91,7 @@ TEST(EmitCoreml, APackageHasModelWeightsAndManifest) {
 TEST(EmitCoreml, TheManifestNamesBothItemsByStableIdentifiers) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(gate_shard(2), folder));
-  const std::string manifest = file_text(folder / "shard.mlpackage/Manifest.json");
+  const std::string manifest = read_file(folder / "shard.mlpackage/Manifest.json");
   EXPECT_THAT(manifest, AllOf(HasSubstr("\"fileFormatVersion\": \"1.0.0\""),
                               HasSubstr("\"path\": \"com.apple.CoreML/model.mlmodel\""),
                               HasSubstr("\"path\": \"com.apple.CoreML/weights\""),
@@ -108,7 +109,7 @@ TEST(EmitCoreml, WithoutWeightsThereIsNoWeightItem) {
   EXPECT_THAT(files_under(folder),
               ElementsAre("shard.mlpackage/Data/com.apple.CoreML/model.mlmodel",
                           "shard.mlpackage/Manifest.json"));
-  EXPECT_THAT(file_text(folder / "shard.mlpackage/Manifest.json"),
+  EXPECT_THAT(read_file(folder / "shard.mlpackage/Manifest.json"),
               testing::Not(HasSubstr("weights")));
 }
 
@@ -131,8 +132,8 @@ TEST(EmitCoreml, SameShardSameBytes) {
   ASSERT_TRUE(emit_package({{3, &shard}}, folder, {}, "b/s"));
   for (const char* file : {"Data/com.apple.CoreML/model.mlmodel", "Manifest.json",
                            "Data/com.apple.CoreML/weights/weight.bin"})
-    EXPECT_EQ(file_text(folder / ("a/s.mlpackage/" + std::string(file))),
-              file_text(folder / ("b/s.mlpackage/" + std::string(file))));
+    EXPECT_EQ(read_file(folder / ("a/s.mlpackage/" + std::string(file))),
+              read_file(folder / ("b/s.mlpackage/" + std::string(file))));
 }
 
 TEST(EmitCoreml, TellsItsProgress) {
@@ -249,7 +250,7 @@ TEST(EmitCoreml, LargeConstantsLieInTheWeightFileSmallOnesInTheProgram) {
   EXPECT_TRUE(op_named(block_of(model), "half").attributes().at("val").has_immediatevalue());
   EXPECT_EQ(ints(op_named(block_of(model), "index").attributes().at("val")).size(), 10u);
   const std::string data =
-      file_text(folder / "shard.mlpackage/Data/com.apple.CoreML/weights/weight.bin");
+      read_file(folder / "shard.mlpackage/Data/com.apple.CoreML/weights/weight.bin");
   EXPECT_EQ(data.substr(128 + 2, 2), std::string("\x00\x3c", 2));  // 1 in f16
 }
 
@@ -320,8 +321,8 @@ TEST(EmitCoreml, SeparatePackagesHoldTheirOwnWeights) {
   EXPECT_EQ(report->tensors.size(), 2u);  // told once
   EXPECT_EQ(report->weight_bytes, 36u);
   const std::string weights = "/Data/com.apple.CoreML/weights/weight.bin";
-  EXPECT_EQ(file_text(folder / ("moe/L02.t1.mlpackage" + weights)),
-            file_text(folder / ("moe/L02.t16.mlpackage" + weights)));
+  EXPECT_EQ(read_file(folder / ("moe/L02.t1.mlpackage" + weights)),
+            read_file(folder / ("moe/L02.t16.mlpackage" + weights)));
 }
 
 TEST(EmitCoreml, FunctionsShareTheirBlobs) {

@@ -5,18 +5,13 @@
 #include <mlmodel.pb.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 
 #include "backends/coreml/emit_coreml.h"
 #include "tests/backends/onnx_testing.h"
+#include "tests/files.h"
 
 namespace moec {
-
-inline std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // All files under the folder, by relative path, sorted.
 inline std::vector<std::string> files_under(const TestFolder& folder) {
@@ -42,7 +37,7 @@ inline Result<EmitReport> emit_package(const Shard& shard, const TestFolder& fol
 
 inline mlmodel::Model load_mlmodel(const std::string& package) {
   mlmodel::Model model;
-  EXPECT_TRUE(model.ParseFromString(file_text(package + "/Data/com.apple.CoreML/model.mlmodel")))
+  EXPECT_TRUE(model.ParseFromString(read_file(package + "/Data/com.apple.CoreML/model.mlmodel")))
       << package;
   return model;
 }

@@ -208,7 +208,7 @@ const Fault kFaults[] = {
      "manifest.placement", "of 9 ops are placed"},
     {"graph_digest", [](Manifest& m) { m.shards[0].widths[1].graph = "?"; }, "manifest.digest",
      "the digest \"?\" of a graph"},
-    {"weight_digest", [](Manifest& m) { m.shards[0].weights[0].digests += "0"; }, "manifest.digest",
+    {"weight_digest", [](Manifest& m) { m.shards[0].weights[0].digests += '0'; }, "manifest.digest",
      "the digests of the weight norm.weight"},
     {"weight_expert_lost", [](Manifest& m) { shard(m, "L01.moe.g0").weights.resize(4); },
      "manifest.weights", "weights of 1 experts, not of 3"},

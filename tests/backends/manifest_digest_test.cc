@@ -5,17 +5,14 @@
 #include <vector>
 
 #include "backends/files/digest.h"
+#include "tests/files.h"
 
 namespace moec {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
 std::string digest_of(std::string_view text) {
   Digest digest;
-  digest.update(bytes_of(text));
+  digest.update(text_bytes(text));
   return digest.hex();
 }
 
@@ -30,7 +27,7 @@ TEST(Digest, DoesNotDependOnThePieces) {
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(i * i >> 3);
   Digest digest;
   for (size_t at = 0, piece = 1; at < text.size(); at += piece, piece = piece * 3 % 701)
-    digest.update(bytes_of(std::string_view(text).substr(at, piece)));
+    digest.update(text_bytes(std::string_view(text).substr(at, piece)));
   EXPECT_EQ(digest.hex(), digest_of(text));
   EXPECT_NE(digest.hex(), digest_of(text + "x"));
 }

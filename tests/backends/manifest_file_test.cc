@@ -8,13 +8,13 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <random>
 
 #include "backends/files/digest.h"
 #include "backends/manifest/manifest_check.h"
 #include "tests/backends/manifest_sample.h"
+#include "tests/files.h"
 
 namespace moec {
 namespace {
@@ -41,15 +41,6 @@ std::string fresh_folder(const std::string& name) {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   return folder;
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 Status write_sample(const std::string& folder) {
@@ -293,8 +284,8 @@ TEST(ManifestFile, WritesBothFilesAndReadsThemBack) {
                      static_cast<int64_t>(std::filesystem::file_size(folder + "/manifest.bin")),
                      digest, ""};
   EXPECT_EQ(*back, expected);
-  EXPECT_EQ(read_text(folder + "/manifest.json"), to_json(expected).value());
-  EXPECT_EQ(read_text(folder + "/manifest.bin"), to_bytes(SampleManifest::make()).value());
+  EXPECT_EQ(read_file(folder + "/manifest.json"), to_json(expected).value());
+  EXPECT_EQ(read_file(folder + "/manifest.bin"), to_bytes(SampleManifest::make()).value());
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     files += entry.is_regular_file();
@@ -303,14 +294,14 @@ TEST(ManifestFile, WritesBothFilesAndReadsThemBack) {
 
 TEST(ManifestFile, JsonAloneIsEnough) {
   std::string folder = fresh_folder("json_only");
-  write_text(folder + "/manifest.json", sample_json());
+  write_file(folder + "/manifest.json", sample_json());
   EXPECT_EQ(read_manifest(folder).value(), SampleManifest::make());
 }
 
 TEST(ManifestFile, FormsThatDisagreeAreRefused) {
   std::string folder = fresh_folder("disagree");
   ASSERT_TRUE(write_sample(folder));
-  write_text(folder + "/manifest.json", with("\"max_positions\": 64", "\"max_positions\": 65"));
+  write_file(folder + "/manifest.json", with("\"max_positions\": 64", "\"max_positions\": 65"));
   std::string error = error_of(read_manifest(folder));
   EXPECT_THAT(error, StartsWith("error[manifest.disagree] " + folder + "/manifest.bin: "));
   EXPECT_THAT(error, HasSubstr("\"max_positions\": 65"));
@@ -321,7 +312,7 @@ TEST(ManifestFile, FormsThatDisagreeAreRefused) {
 TEST(ManifestFile, ChangedBitsOfBinAreFound) {
   const std::string folder = fresh_folder("bits"), path = folder + "/manifest.bin";
   ASSERT_TRUE(write_sample(folder));
-  const std::string whole = read_text(path);
+  const std::string whole = read_file(path);
   const auto found_by_readers = [&] { return !read_manifest(folder); };
   const auto found_by_digest = [&] {
     for (const Diagnostic& finding : verify_files(*read_manifest(folder), folder, true))
@@ -332,7 +323,7 @@ TEST(ManifestFile, ChangedBitsOfBinAreFound) {
   for (size_t at = 0; at < whole.size(); at += 97) {
     std::string changed = whole;
     changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
-    write_text(path, changed);
+    write_file(path, changed);
     if (found_by_readers()) continue;
     EXPECT_TRUE(found_by_digest()) << at;
     ++by_digest;
@@ -352,14 +343,14 @@ TEST(ManifestFile, BinHasTheDigestsOfOtherFiles) {
 TEST(ManifestFile, BinThatNamesItselfIsRefused) {
   const std::string folder = fresh_folder("itself");
   ASSERT_TRUE(write_sample(folder));
-  write_text(folder + "/manifest.bin", to_bytes(*read_manifest(folder)).value());
+  write_file(folder + "/manifest.bin", to_bytes(*read_manifest(folder)).value());
   EXPECT_THAT(error_of(read_manifest(folder)), StartsWith("error[manifest.disagree]"));
 }
 
 TEST(ManifestFile, DamagedBinIsRefused) {
   std::string folder = fresh_folder("damaged");
   ASSERT_TRUE(write_sample(folder));
-  write_text(folder + "/manifest.bin", "short");
+  write_file(folder + "/manifest.bin", "short");
   EXPECT_THAT(error_of(read_manifest(folder)), StartsWith("error[manifest.corrupt]"));
 }
 
@@ -371,7 +362,7 @@ TEST(ManifestFile, InconsistentManifestIsNeitherReadNorWritten) {
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error()[0].code, "manifest.path");
   EXPECT_TRUE(std::filesystem::is_empty(folder));
-  write_text(folder + "/manifest.json", to_json(sample).value());
+  write_file(folder + "/manifest.json", to_json(sample).value());
   EXPECT_EQ(error_of(read_manifest(folder)),
             "error[manifest.path] " + folder +
                 "/manifest.json: the path \"../embed.bin\" is not one inside the folder\n"
@@ -391,7 +382,7 @@ TEST(ManifestFile, MissingManifestIsAnError) {
 TEST(ManifestFile, FailedWriteLeavesTheOldFiles) {
   std::string folder = fresh_folder("limit");
   ASSERT_TRUE(write_sample(folder));
-  std::string before = read_text(folder + "/manifest.bin");
+  std::string before = read_file(folder + "/manifest.bin");
   rlimit old_limit;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
   rlimit limit = old_limit;
@@ -405,13 +396,13 @@ TEST(ManifestFile, FailedWriteLeavesTheOldFiles) {
   std::signal(SIGXFSZ, old_handler);
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error()[0].code, "emit.no_space");
-  EXPECT_EQ(read_text(folder + "/manifest.bin"), before);
+  EXPECT_EQ(read_file(folder + "/manifest.bin"), before);
   EXPECT_FALSE(std::filesystem::exists(folder + "/manifest.bin.part"));
 }
 
 TEST(ManifestFile, UnusableFolderIsAnError) {
   std::string folder = fresh_folder("unusable");
-  write_text(folder + "/file", "x");
+  write_file(folder + "/file", "x");
   Status written = write_sample(folder + "/file");
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error()[0].code, "emit.bad_folder");

@@ -11,6 +11,7 @@
 #include "backends/files/sha.h"
 #include "backends/onnx/check_onnx.h"
 #include "tests/backends/onnx_testing.h"
+#include "tests/files.h"
 
 namespace moec {
 namespace {
@@ -19,14 +20,9 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 onnx::ModelProto load_model(const std::string& path) {
   onnx::ModelProto model;
-  EXPECT_TRUE(model.ParseFromString(read_text(path))) << path;
+  EXPECT_TRUE(model.ParseFromString(read_file(path))) << path;
   return model;
 }
 
@@ -165,7 +161,7 @@ TEST(EmitOnnx, GraphsTellTheDataFilesSha1OnRequest) {
   const ShardWidth width{1, &shard};
   ASSERT_TRUE(emit_onnx({&width, 1}, no_files(),
                         {.folder = folder.string(), .stem = "shard", .onnx_checksum = true}));
-  const std::string data = read_text(folder / "shard.data");
+  const std::string data = read_file(folder / "shard.data");
   Sha sha1(ShaKind::sha1);
   sha1.update(std::as_bytes(std::span(data)));
   const std::string checksum = sha1.finish_hex();
@@ -177,7 +173,7 @@ TEST(EmitOnnx, GraphsTellTheDataFilesSha1OnRequest) {
 TEST(EmitOnnx, DataHoldsTheWeightsBytes) {
   TestFolder folder;
   auto report = emit_one(two_weights(2), folder).value();
-  const std::string data = read_text(folder / "shard.data");
+  const std::string data = read_file(folder / "shard.data");
   for (size_t i = 0; i < 9; ++i) {
     float first = 0, second = 0;
     std::memcpy(&first, data.data() + 4 * i, 4);
@@ -259,8 +255,8 @@ TEST(EmitOnnx, SameShardSameBytes) {
   auto second = emit_one(shard, folder, "b/s").value();
   EXPECT_EQ(first.graphs[0].file.digest, second.graphs[0].file.digest);
   EXPECT_EQ(first.data[0].digest, second.data[0].digest);
-  EXPECT_EQ(read_text(folder / "a/s.onnx"), read_text(folder / "b/s.onnx"));
-  EXPECT_EQ(read_text(folder / "a/s.data"), read_text(folder / "b/s.data"));
+  EXPECT_EQ(read_file(folder / "a/s.onnx"), read_file(folder / "b/s.onnx"));
+  EXPECT_EQ(read_file(folder / "a/s.data"), read_file(folder / "b/s.data"));
 }
 
 // ---- Names and texts ---------------------------------------------------------------------------
@@ -449,8 +445,8 @@ TEST(EmitOnnxRefuses, AFolderThatIsAFile) {
 TEST(EmitOnnxRefuses, ADiskThatIsFullAndKeepsTheEarlierExport) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(every_op_shard(DType::f16, Layout::rows, 1), folder));
-  const std::string graph = read_text(folder / "shard.onnx");
-  const std::string data = read_text(folder / "shard.data");
+  const std::string graph = read_file(folder / "shard.onnx");
+  const std::string data = read_file(folder / "shard.data");
   rlimit old{};
   getrlimit(RLIMIT_FSIZE, &old);
   auto* handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -462,8 +458,8 @@ TEST(EmitOnnxRefuses, ADiskThatIsFullAndKeepsTheEarlierExport) {
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().front().code, "emit.no_space");
   EXPECT_EQ(report.error().front().place.file, folder / "shard.data");
-  EXPECT_EQ(read_text(folder / "shard.onnx"), graph);
-  EXPECT_EQ(read_text(folder / "shard.data"), data);
+  EXPECT_EQ(read_file(folder / "shard.onnx"), graph);
+  EXPECT_EQ(read_file(folder / "shard.data"), data);
   EXPECT_THAT(files_in(folder), ElementsAre("shard.data", "shard.onnx"));
 }
 

@@ -11,21 +11,13 @@
 #include <fstream>
 
 #include "backends/files/sync_tree.h"
+#include "tests/files.h"
 
 namespace moec {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
-
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class OutputFileTest : public testing::Test {
  protected:
@@ -51,14 +43,14 @@ class OutputFileTest : public testing::Test {
 TEST_F(OutputFileTest, AppearsWholeUnderItsFinalName) {
   auto file = OutputFile::create(path("new/folder/a.bin"), 10);
   ASSERT_TRUE(file) << render(file.error());
-  ASSERT_TRUE(file->write(bytes_of("abc")));
+  ASSERT_TRUE(file->write(text_bytes("abc")));
   ASSERT_TRUE(file->pad_to(8));
-  ASSERT_TRUE(file->write(bytes_of("de")));
+  ASSERT_TRUE(file->write(text_bytes("de")));
   EXPECT_FALSE(fs::exists(path("new/folder/a.bin")));
   ASSERT_TRUE(file->sync());
   EXPECT_FALSE(fs::exists(path("new/folder/a.bin")));
   ASSERT_TRUE(file->publish());
-  EXPECT_EQ(read_text(path("new/folder/a.bin")), std::string("abc\0\0\0\0\0de", 10));
+  EXPECT_EQ(read_file(path("new/folder/a.bin")), std::string("abc\0\0\0\0\0de", 10));
   EXPECT_EQ(file->bytes(), 10u);
 }
 
@@ -67,9 +59,9 @@ TEST_F(OutputFileTest, DigestIsXxh3In128Bits) {
   auto file = OutputFile::create(path("a.bin"), 0).value();
   EXPECT_EQ(file.digest(), "99aa06d3014798d86001c324468d497f");
   auto one = OutputFile::create(path("b.bin"), 0).value();
-  ASSERT_TRUE(file.write(bytes_of("some bytes")));
-  ASSERT_TRUE(one.write(bytes_of("some ")));
-  ASSERT_TRUE(one.write(bytes_of("bytes")));
+  ASSERT_TRUE(file.write(text_bytes("some bytes")));
+  ASSERT_TRUE(one.write(text_bytes("some ")));
+  ASSERT_TRUE(one.write(text_bytes("bytes")));
   EXPECT_EQ(file.digest(), one.digest());
 }
 
@@ -82,11 +74,11 @@ TEST_F(OutputFileTest, Sha256OnRequest) {
 
 TEST_F(OutputFileTest, IsFlushedWithItsFolder) {
   auto file = OutputFile::create(path("a/b/c.bin"), 3).value();
-  ASSERT_TRUE(file.write(bytes_of("abc")));
+  ASSERT_TRUE(file.write(text_bytes("abc")));
   ASSERT_TRUE(file.close());
   ASSERT_TRUE(file.publish());
   EXPECT_TRUE(sync_tree(path("a")));
-  EXPECT_EQ(read_text(path("a/b/c.bin")), "abc");
+  EXPECT_EQ(read_file(path("a/b/c.bin")), "abc");
   const Status absent = sync_tree(path("absent"));
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().front().code, "emit.folder_gone");
@@ -103,7 +95,7 @@ TEST_F(OutputFileTest, FolderThatIsNoneCannotBeFlushed) {
 TEST_F(OutputFileTest, LeavesNothingWhenDropped) {
   {
     auto open_one = OutputFile::create(path("a.bin"), 100);
-    ASSERT_TRUE(open_one->write(bytes_of("abc")));
+    ASSERT_TRUE(open_one->write(text_bytes("abc")));
     auto synced_one = OutputFile::create(path("b.bin"), 0);
     ASSERT_TRUE(synced_one->sync());
     EXPECT_EQ(entries().size(), 2u);
@@ -114,19 +106,19 @@ TEST_F(OutputFileTest, LeavesNothingWhenDropped) {
 // A file has the size that was expected of it until it is synced.
 TEST_F(OutputFileTest, IsAsLongAsWhatWasWritten) {
   auto file = OutputFile::create(path("a.bin"), 100000).value();
-  ASSERT_TRUE(file.write(bytes_of("abc")));
+  ASSERT_TRUE(file.write(text_bytes("abc")));
   ASSERT_TRUE(file.sync());
   ASSERT_TRUE(file.publish());
-  EXPECT_EQ(read_text(path("a.bin")), "abc");
+  EXPECT_EQ(read_file(path("a.bin")), "abc");
 }
 
 TEST_F(OutputFileTest, KeepsTheOldFileUntilTheNewOneIsWhole) {
   std::ofstream(path("a.bin")) << "old";
   {
     auto file = OutputFile::create(path("a.bin"), 0);
-    ASSERT_TRUE(file->write(bytes_of("new")));
+    ASSERT_TRUE(file->write(text_bytes("new")));
   }
-  EXPECT_EQ(read_text(path("a.bin")), "old");
+  EXPECT_EQ(read_file(path("a.bin")), "old");
 }
 
 TEST_F(OutputFileTest, AFileWhereAFolderShouldBe) {
@@ -193,7 +185,7 @@ TEST_F(OutputFileTest, NoSpaceIsSaidWithThePathAndLeavesNothing) {
     FileSizeLimit limit(100000);
     auto file = OutputFile::create(path("a.bin"), 0);
     ASSERT_TRUE(file) << render(file.error());
-    ASSERT_TRUE(file->write(bytes_of(std::string(1 << 17, 'x'))));
+    ASSERT_TRUE(file->write(text_bytes(std::string(1 << 17, 'x'))));
     status = file->sync();
   }
   ASSERT_FALSE(status);
@@ -218,7 +210,7 @@ TEST_F(OutputFileTest, NoSpaceEndsALongWrite) {
   auto file = OutputFile::create(path("a.bin"), 0);
   ASSERT_TRUE(file) << render(file.error());
   Status status;
-  for (int i = 0; i < 64 && status; ++i) status = file->write(bytes_of(block));
+  for (int i = 0; i < 64 && status; ++i) status = file->write(text_bytes(block));
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().front().code, "emit.no_space");
   ASSERT_FALSE(file->sync());

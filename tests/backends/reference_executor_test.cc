@@ -11,8 +11,6 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 // out = (x + w) · 2, with w from a view.
 Shard sum_with_weight(const WeightView& view, DType dtype = DType::f32) {
   Builder build("L00.test", Form::model);

@@ -12,7 +12,6 @@ using testing::FloatNear;
 using testing::Pointwise;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 std::vector<float> unary(UnaryFn fn, std::vector<float> x) {
   const auto size = static_cast<int64_t>(x.size());

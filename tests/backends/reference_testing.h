@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "backends/reference/reference.h"
 #include "ir/builder.h"
 
 namespace moec {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
 
 // [T, C] values as a token tensor of the layout.
 inline Tensor tokens(Layout layout, int64_t token_count, int64_t channels,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/golden_case.h"
+#include "tests/cli/read_json.h"
 
 namespace moec {
 namespace {
@@ -25,7 +26,7 @@ struct Breaking {
 void PrintTo(const Breaking& breaking, std::ostream* out) { *out << breaking.rule; }
 
 std::string changed_config(const Breaking& breaking) {
-  json config = json::parse(std::ifstream(checkpoint_of(breaking.golden_case) + "/config.json"));
+  json config = read_json(checkpoint_of(breaking.golden_case) + "/config.json");
   config.update(breaking.changes);
   std::string path = fresh_folder("source") + "/config.json";
   std::ofstream(path) << config.dump();

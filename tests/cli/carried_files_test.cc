@@ -6,6 +6,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "tests/cli/checkpoint_copy.h"
 #include "tests/cli/golden_case.h"
+#include "tests/files.h"
 
 namespace moec {
 namespace {

@@ -5,11 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/command.h"
+#include "tests/cli/read_json.h"
 
 namespace moec {
 namespace {
 
-using Json = nlohmann::json;
+using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -26,7 +27,7 @@ const std::string& onnx_export() {
 TEST(Check, TargetIsTheExportsOwnAndOnnxAsksForNoCoverage) {
   const Outcome outcome = run_command({"check", onnx_export(), "--json"});
   EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.out;
-  const Json report = Json::parse(outcome.out);
+  const json report = json::parse(outcome.out);
   EXPECT_EQ(report["target"], "onnx");
   EXPECT_EQ(report["min_coverage"], 0);
   EXPECT_EQ(report["predicted_coverage"]["ops"], 100.0);
@@ -36,15 +37,15 @@ TEST(Check, AnotherTargetRefusesWithItsRules) {
   const Outcome outcome =
       run_command({"check", onnx_export(), "--target", "ane", "--json", "--ops"});
   EXPECT_EQ(outcome.exit_code, kExitFellShort);
-  const Json report = Json::parse(outcome.out);
+  const json report = json::parse(outcome.out);
   EXPECT_EQ(report["predicted_coverage"]["ops"], 0.0);
-  const Json& op = report["shards"][0]["widths"][0]["predicted_units"][0];
+  const json& op = report["shards"][0]["widths"][0]["predicted_units"][0];
   EXPECT_EQ(op["unit"], "CPU or GPU");
   EXPECT_EQ(op["rule"], "S9");
   std::set<std::string> codes;
-  for (const Json& finding : report["diagnostics"]) codes.insert(finding["code"]);
+  for (const json& finding : report["diagnostics"]) codes.insert(finding["code"]);
   EXPECT_EQ(codes, (std::set<std::string>{"target.P2", "target.S9", "check.coverage"}));
-  for (const Json& limit : report["shards"][0]["byte_limits"])
+  for (const json& limit : report["shards"][0]["byte_limits"])
     EXPECT_EQ(limit["kept"], limit["rule"] != "W5") << limit;
 }
 
@@ -78,7 +79,7 @@ TEST(Check, UnknownNamesAreRefused) {
 
 TEST(Check, ATargetOfTheUsersOwnIsGivenAsItsFile) {
   const std::string out = fresh_folder("out"), file = fresh_folder("target") + "/my.json";
-  Json target = Json::parse(std::ifstream(source_path("backends/targets/onnx.json")));
+  json target = read_json(source_path("backends/targets/onnx.json"));
   target["name"] = "mine";
   std::ofstream(file) << target.dump();
   ASSERT_EQ(
@@ -104,12 +105,12 @@ TEST(Check, ExplainsARuleWithItsEvidence) {
 }
 
 TEST(Check, ExplainsARuleAsJson) {
-  const Json report = Json::parse(run_command({"check", "--explain", "S2", "--json"}).out);
+  const json report = json::parse(run_command({"check", "--explain", "S2", "--json"}).out);
   EXPECT_EQ(report["ok"], true);
   ASSERT_EQ(report["rules"].size(), 2u);
   EXPECT_EQ(report["rules"][0]["target"], "ane");
   EXPECT_EQ(report["rules"][0]["limit"], 16384);
-  EXPECT_EQ(report["rules"][0]["chips"], (Json{"a13", "a14", "a15"}));
+  EXPECT_EQ(report["rules"][0]["chips"], (json{"a13", "a14", "a15"}));
   EXPECT_TRUE(report["rules"][1]["source"].is_string());
 }
 
@@ -118,23 +119,23 @@ TEST(Check, ExplainsARuleAsJson) {
 TEST(Check, WritesSarif) {
   const std::string file = fresh_folder("sarif") + "/check.sarif";
   run_command({"check", onnx_export(), "--target", "ane", "--sarif", file});
-  const Json log = Json::parse(std::ifstream(file));
+  const json log = read_json(file);
   EXPECT_EQ(log["version"], "2.1.0");
   ASSERT_EQ(log["runs"].size(), 1u);
-  const Json& run = log["runs"][0];
+  const json& run = log["runs"][0];
   EXPECT_EQ(run["tool"]["driver"]["name"], "moec");
-  const Json& rules = run["tool"]["driver"]["rules"];
-  for (const Json& rule : rules) {
+  const json& rules = run["tool"]["driver"]["rules"];
+  for (const json& rule : rules) {
     EXPECT_THAT(rule["help"]["text"].get<std::string>(), HasSubstr("confidence: "));
     EXPECT_TRUE(rule["shortDescription"]["text"].is_string());
   }
   ASSERT_FALSE(run["results"].empty());
-  for (const Json& result : run["results"]) {
+  for (const json& result : run["results"]) {
     EXPECT_FALSE(result["message"]["text"].get<std::string>().empty());
     EXPECT_EQ(rules.at(result["ruleIndex"].get<size_t>())["id"], result["ruleId"]);
     const std::string level = result["level"];
     EXPECT_TRUE(level == "note" || level == "warning" || level == "error") << level;
-    const Json& location = result["locations"][0];
+    const json& location = result["locations"][0];
     EXPECT_TRUE(std::filesystem::exists(
         onnx_export() + "/" +
         location["physicalLocation"]["artifactLocation"]["uri"].get<std::string>()));

@@ -3,21 +3,14 @@
 
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 
 #include "tests/cli/command.h"
+#include "tests/files.h"
 
 namespace moec {
-
-inline std::string read_file(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 class CheckpointCopy {
  public:
@@ -37,7 +30,7 @@ class CheckpointCopy {
 
   std::string read(const std::string& name) const { return read_file(path(name)); }
   void write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path(name), std::ios::binary) << bytes;
+    write_file(path(name), bytes);
   }
 
   void edit_config(const std::function<void(Json&)>& edit) const {

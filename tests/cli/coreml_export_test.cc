@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/golden_case.h"
+#include "tests/cli/read_json.h"
 #include "tests/golden_cases.h"
 
 namespace moec {
@@ -17,8 +18,6 @@ Outcome export_ane(const std::string& golden_case, const std::string& out, Words
   more.insert(more.end(), {"--target", "ane"});
   return export_case(golden_case, out, more);
 }
-
-json read_json(const std::string& path) { return json::parse(std::ifstream(path)); }
 
 class AneGoldenCase : public testing::TestWithParam<const char*> {};
 

@@ -6,6 +6,7 @@
 #include "backends/files/digest.h"
 #include "tests/cli/checkpoint_copy.h"
 #include "tests/cli/golden_case.h"
+#include "tests/cli/read_json.h"
 #include "tests/golden_cases.h"
 
 namespace moec {
@@ -121,8 +122,7 @@ TEST(EndToEnd, Sha256IsRecordedOnRequest) {
   for (const char* target : {"onnx", "ane"}) {
     const std::string out = fresh_folder(target);
     expect_fine(export_case("tinymoe", out, {"--digest", "sha256", "--target", target}));
-    const nlohmann::json manifest =
-        nlohmann::json::parse(std::ifstream(out + "/manifest.json")).flatten();
+    const nlohmann::json manifest = read_json(out + "/manifest.json").flatten();
     size_t files = 0;
     for (const auto& [key, value] : manifest.items()) {
       const size_t end = key.rfind("/sha256");
@@ -139,8 +139,7 @@ TEST(EndToEnd, Sha256IsRecordedOnRequest) {
 TEST(EndToEnd, RunWritesTheGoldenText) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out, {"--tokens", "1,16"}));
-  const nlohmann::json golden =
-      nlohmann::json::parse(std::ifstream(source_path("tests/golden/tinymoe/golden.json")));
+  const nlohmann::json golden = read_json(source_path("tests/golden/tinymoe/golden.json"));
   std::string prompt;
   for (int byte : golden["greedy"]["prompt"]) prompt += static_cast<char>(byte);
   const Outcome run = run_command({"run", out, "--prompt", prompt, "-n", "12", "--json"});
@@ -194,8 +193,7 @@ TEST(EndToEnd, HostRoutingSkipsGroupsThatNoTokenChose) {
 TEST(EndToEnd, TheFirstLayersAloneAreATrialThatSaysSo) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("qwen3_moe_a", out, {"--layers", "1"}));
-  const nlohmann::json model =
-      nlohmann::json::parse(std::ifstream(out + "/manifest.json")).at("model");
+  const nlohmann::json model = read_json(out + "/manifest.json").at("model");
   EXPECT_EQ(model.at("layers"), 1);
   EXPECT_EQ(model.at("left_out_layers"), 1);
   expect_fine(run_command({"check", out}));
@@ -244,7 +242,7 @@ TEST(EndToEnd, RecordKeepsTheResultsInTheManifest) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out));
   expect_fine(validate_case("mixtral_a", out, {"--record"}));
-  const nlohmann::json manifest = nlohmann::json::parse(std::ifstream(out + "/manifest.json"));
+  const nlohmann::json manifest = read_json(out + "/manifest.json");
   ASSERT_EQ(manifest["golden"].size(), 5u);
   EXPECT_EQ(manifest["golden"][0]["shard"], "L00.attn");
   EXPECT_GE(manifest["golden"][0]["cosine"].get<double>(), 0.999999);

@@ -3,6 +3,7 @@
 
 #include "models/family.h"
 #include "tests/cli/checkpoint_tensors.h"
+#include "tests/files.h"
 
 namespace moec {
 namespace {
@@ -11,15 +12,9 @@ using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::ordered_json;
 
-std::string read_text(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
 // The fenced block that follows the page's words.
 std::string block_after(const std::string& words) {
-  const std::string page = read_text(source_path("models/families/README.md"));
+  const std::string page = read_file(source_path("models/families/README.md"));
   const size_t at = page.find(words);
   EXPECT_NE(at, std::string::npos) << words;
   const size_t begin = page.find('\n', page.find("```", at)) + 1;
@@ -43,7 +38,7 @@ class WorkedExample : public testing::Test {
   static void write(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
   }
-  Result<Family> read_family() const { return load_family(read_text(descriptor_), descriptor_); }
+  Result<Family> read_family() const { return load_family(read_file(descriptor_), descriptor_); }
 
   Outcome check(const Words& more = {}) const {
     write_tensors(folder_, tensors_);
@@ -53,7 +48,7 @@ class WorkedExample : public testing::Test {
   }
 
   void edit(const std::string& path, const std::string& from, const std::string& to) const {
-    std::string text = read_text(path);
+    std::string text = read_file(path);
     const size_t at = text.find(from);
     ASSERT_NE(at, std::string::npos) << from;
     write(path, text.replace(at, from.size(), to));

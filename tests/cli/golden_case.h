@@ -2,11 +2,10 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "tests/cli/command.h"
+#include "tests/files.h"
 
 namespace moec {
 
@@ -36,9 +35,7 @@ inline std::map<std::string, std::string> all_bytes(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
-    std::ostringstream text;
-    text << std::ifstream(entry.path(), std::ios::binary).rdbuf();
-    files[fs::relative(entry.path(), folder).string()] = text.str();
+    files[fs::relative(entry.path(), folder).string()] = read_file(entry.path());
   }
   return files;
 }

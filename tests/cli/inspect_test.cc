@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-using Json = nlohmann::json;
+using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -17,9 +17,9 @@ void expect_shard_json(const Words& flags, const std::string& file) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, flags));
   const Outcome text = run_command({"inspect", out + "/" + file});
-  const Outcome json = run_command({"inspect", out + "/" + file, "--json"});
-  expect_fine(json);
-  const Json shard = Json::parse(json.out);
+  const Outcome as_json = run_command({"inspect", out + "/" + file, "--json"});
+  expect_fine(as_json);
+  const json shard = json::parse(as_json.out);
   EXPECT_EQ(shard["kind"], "shard");
   EXPECT_EQ(shard["name"], "L00.moe");
   EXPECT_EQ(shard["inputs"][0]["name"], "hidden");
@@ -37,7 +37,7 @@ TEST(Inspect, WhatIsNoShard) {
   const Outcome config =
       run_command({"inspect", checkpoint_of("mixtral_a") + "/config.json", "--json"});
   EXPECT_EQ(config.exit_code, kExitBadInput);
-  EXPECT_EQ(Json::parse(config.out)["diagnostics"][0]["code"], "inspect.kind");
+  EXPECT_EQ(json::parse(config.out)["diagnostics"][0]["code"], "inspect.kind");
   const Outcome absent = run_command({"inspect", "nowhere.onnx"});
   EXPECT_EQ(absent.exit_code, kExitBadInput);
   EXPECT_THAT(absent.err, AllOf(HasSubstr("nowhere.onnx: "),

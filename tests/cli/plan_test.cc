@@ -9,28 +9,29 @@
 #include "backends/manifest/manifest_file.h"
 #include "tests/cli/golden_case.h"
 #include "tests/cli/manifest_forms.h"
+#include "tests/cli/read_json.h"
 
 namespace moec {
 namespace {
 
+using nlohmann::json;
 using testing::_;
 using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 using testing::Pair;
 using testing::SizeIs;
-using Json = nlohmann::json;
 
 Outcome plan(const std::string& source, Words more = {}) {
   more.insert(more.begin(), {"plan", source});
   return run_command(more);
 }
 
-Json plan_json(const std::string& source, Words more, int exit_code = kExitFine) {
-  more.push_back("--json");
+json plan_json(const std::string& source, Words more, int exit_code = kExitFine) {
+  more.emplace_back("--json");
   const Outcome outcome = plan(source, std::move(more));
   EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
-  return Json::parse(outcome.out);
+  return json::parse(outcome.out);
 }
 
 TEST(Plan, ListsThePublishedModels) {
@@ -42,15 +43,15 @@ TEST(Plan, ListsThePublishedModels) {
 
 // The group counts of Qwen3-30B-A3B with shards of 200 MB: 4 of 32 experts as int8.
 TEST(Plan, Qwen3InGroupsOf200Megabytes) {
-  const Json int8 = plan_json("qwen3-30b-a3b", {"--max-shard-mb", "moe=200", "--count-as", "int8"});
+  const json int8 = plan_json("qwen3-30b-a3b", {"--max-shard-mb", "moe=200", "--count-as", "int8"});
   EXPECT_EQ(int8["parameters"], 30532122624);
-  EXPECT_EQ(int8["expert_groups"], Json({32, 32, 32, 32}));
+  EXPECT_EQ(int8["expert_groups"], json({32, 32, 32, 32}));
   EXPECT_EQ(int8["expert_bytes"], 3 * 2048 * 768);
   EXPECT_EQ(int8["shards"][2]["kind"], "experts");
   EXPECT_EQ(int8["shards"][2]["shards"], 4 * 48);
   EXPECT_EQ(int8["shards"][2]["largest_bytes"], 32 * 3 * 2048 * 768 + 2048);
-  const Json f16 = plan_json("qwen3-30b-a3b", {"--target", "ane"});
-  EXPECT_EQ(f16["expert_groups"], Json({19, 19, 18, 18, 18, 18, 18}));
+  const json f16 = plan_json("qwen3-30b-a3b", {"--target", "ane"});
+  EXPECT_EQ(f16["expert_groups"], json({19, 19, 18, 18, 18, 18, 18}));
   EXPECT_THAT(f16["cuts"][0]["reason"].get<std::string>(), HasSubstr("a budget of 200.0 MB"));
 }
 
@@ -63,16 +64,16 @@ TEST(Plan, SaysWhichFactorsRotate) {
 }
 
 TEST(Plan, MemoryAndCostAddUp) {
-  const Json json = plan_json("olmoe-1b-7b", {"--dtype", "f16", "--context", "1024"});
-  const Json& memory = json["memory"];
+  const json report = plan_json("olmoe-1b-7b", {"--dtype", "f16", "--context", "1024"});
+  const json& memory = report["memory"];
   // All weights but the embedding, two bytes each; the final norm is in the head.
   EXPECT_EQ(memory["trunk_bytes"].get<int64_t>() + memory["expert_bytes"].get<int64_t>() +
                 memory["embedding_bytes"].get<int64_t>(),
-            2 * json["parameters"].get<int64_t>());
+            2 * report["parameters"].get<int64_t>());
   EXPECT_EQ(memory["kv_cache_bytes"], int64_t{16} * 2 * 2048 * 1024 * 2);
   EXPECT_EQ(memory["rope_bytes"], 1024 * 128 * 2);
   EXPECT_EQ(memory["expert_bytes"], int64_t{16} * 64 * 3 * 2048 * 1024 * 2);
-  const Json& token = json["token"];
+  const json& token = report["token"];
   EXPECT_EQ(token["dense_static"]["bytes"],
             memory["trunk_bytes"].get<int64_t>() + memory["expert_bytes"].get<int64_t>());
   // One shard a layer: nothing can be skipped. A sparse runtime reads 8 of 64 experts.
@@ -82,18 +83,18 @@ TEST(Plan, MemoryAndCostAddUp) {
 }
 
 TEST(Plan, SkippedGroupsLieBetweenDenseAndSparse) {
-  const Json token = plan_json("olmoe-1b-7b", {"--experts-per-shard", "4"})["token"];
+  const json token = plan_json("olmoe-1b-7b", {"--experts-per-shard", "4"})["token"];
   const auto bytes = [&](const char* form) { return token[form]["bytes"].get<double>(); };
   EXPECT_LT(bytes("ideal_sparse"), bytes("host_routed"));
   EXPECT_LT(bytes("host_routed"), bytes("dense_static"));
-  const Json single = plan_json("olmoe-1b-7b", {"--experts-per-shard", "1"})["token"];
+  const json single = plan_json("olmoe-1b-7b", {"--experts-per-shard", "1"})["token"];
   EXPECT_NEAR(single["host_routed"]["macs"].get<double>(),
               single["ideal_sparse"]["macs"].get<double>(), 16);
 }
 
 TEST(Plan, OfACheckpointFolderAndOfItsConfigAreTheSame) {
-  const Json folder = plan_json(checkpoint_of("tinymoe"), {});
-  Json config = plan_json(checkpoint_of("tinymoe") + "/config.json", {});
+  const json folder = plan_json(checkpoint_of("tinymoe"), {});
+  json config = plan_json(checkpoint_of("tinymoe") + "/config.json", {});
   config["source"] = folder["source"];
   EXPECT_EQ(folder, config);
 }
@@ -114,15 +115,15 @@ TEST(Plan, AShardAboveItsBudgetExitsWithOne) {
 }
 
 TEST(Plan, DevicesHoldEachShardOnce) {
-  const Json devices = plan_json("olmoe-1b-7b", {"--dtype", "f16", "--device", "a=10GB", "--device",
+  const json devices = plan_json("olmoe-1b-7b", {"--dtype", "f16", "--device", "a=10GB", "--device",
                                                  "b=10GB,100GB"})["devices"];
   ASSERT_EQ(devices.size(), 2u);
   std::set<std::string> shards;
   size_t held = 0;
-  for (const Json& device : devices) {
+  for (const json& device : devices) {
     EXPECT_LE(device["used_bytes"].get<int64_t>() + device["peak_activation_bytes"].get<int64_t>(),
               device["bytes"].get<int64_t>());
-    for (const Json& shard : device["shards"]) shards.insert(shard.get<std::string>());
+    for (const json& shard : device["shards"]) shards.insert(shard.get<std::string>());
     held += device["shards"].size();
   }
   EXPECT_EQ(held, 1u + 16 * 2 + 1);
@@ -130,7 +131,7 @@ TEST(Plan, DevicesHoldEachShardOnce) {
 }
 
 TEST(Plan, ResidentExpertsFitTheBudget) {
-  const Json set = plan_json("olmoe-1b-7b", {"--count-as", "int4", "--dtype", "f16",
+  const json set = plan_json("olmoe-1b-7b", {"--count-as", "int4", "--dtype", "f16",
                                              "--resident-budget", "3GB"})["resident"];
   EXPECT_EQ(set["slot_bytes"], 3 * 2048 * 1024 * 36 / 64);
   const int64_t capacity = set["capacity"], each = 16 * set["slot_bytes"].get<int64_t>();
@@ -154,25 +155,25 @@ std::string loads_of(int layers, int experts) {
 TEST(Plan, CopiesOfBusyExpertsLevelTheDevices) {
   const Words devices = {"--dtype",  "f16",   "--device", "a=9GB",
                          "--device", "b=9GB", "--loads",  loads_of(16, 64)};
-  const Json plain = plan_json("olmoe-1b-7b", devices)["replicas"];
+  const json plain = plan_json("olmoe-1b-7b", devices)["replicas"];
   EXPECT_EQ(plain["groups"], 64);
   EXPECT_EQ(plain["replicas"], 64);
   Words more = devices;
   more.insert(more.end(), {"--replicas", "66"});
-  const Json copied = plan_json("olmoe-1b-7b", more);
+  const json copied = plan_json("olmoe-1b-7b", more);
   EXPECT_LT(copied["replicas"]["worst_imbalance"], plain["worst_imbalance"]);
   EXPECT_EQ(copied["replicas"]["layers"].size(), 16u);
   EXPECT_EQ(copied["replicas"]["layers"][3]["group_of_slot"].size(), 66u);
-  for (const Json& device : copied["devices"])
+  for (const json& device : copied["devices"])
     EXPECT_THAT(device["shards"].dump(), HasSubstr("\"L03.moe.expert0\""));
 }
 
 TEST(Plan, WhereLayersAreCutTheGroupsHaveCopies) {
-  const Json json = plan_json(
+  const json report = plan_json(
       "olmoe-1b-7b", {"--dtype", "f16", "--experts-per-shard", "16", "--device", "a=12GB",
                       "--device", "b=12GB", "--loads", loads_of(16, 64), "--replicas", "6"});
-  EXPECT_EQ(json["replicas"]["groups"], 4);
-  for (const Json& device : json["devices"])
+  EXPECT_EQ(report["replicas"]["groups"], 4);
+  for (const json& device : report["devices"])
     EXPECT_THAT(device["shards"].dump(), HasSubstr("\"L03.moe.g0\""));
 }
 
@@ -187,9 +188,9 @@ class ExportToDevices : public testing::Test {
   // How many devices hold each shard, by its name.
   std::map<std::string, int> holders() const {
     std::map<std::string, int> held;
-    const Json manifest = Json::parse(std::ifstream(out_ + "/manifest.json"));
-    for (const Json& device : manifest["devices"])
-      for (const Json& shard : device["shards"]) ++held[shard["shard"]];
+    const json manifest = read_json(out_ + "/manifest.json");
+    for (const json& device : manifest["devices"])
+      for (const json& shard : device["shards"]) ++held[shard["shard"]];
     return held;
   }
   std::string out_ = fresh_folder("out") + "/out";

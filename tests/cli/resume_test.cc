@@ -1,13 +1,12 @@
 // An export that was stopped goes on where it stopped, and ends with the bytes of one that was not.
 #include <gmock/gmock.h>
 
-#include <fstream>
-
 #include "frontends/cli/folder_lock.h"
 #include "frontends/cli/journal.h"
 #include "tests/cli/checkpoint_copy.h"
 #include "tests/cli/export_testing.h"
 #include "tests/cli/golden_case.h"
+#include "tests/files.h"
 
 namespace moec {
 namespace {
@@ -32,10 +31,6 @@ std::vector<std::string> names_in(const std::string& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     names.push_back(fs::relative(entry.path(), folder).string());
   return names;
-}
-
-void write_bytes(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 struct Manner {
@@ -114,7 +109,7 @@ TEST_F(Resume, DamagedOrMissingFilesAreMadeAgain) {
   const size_t parts = finished_parts();
   std::string bytes = read_file(out_ + "/attn/L00.data");
   bytes[bytes.size() / 2] ^= 1;
-  write_bytes(out_ + "/attn/L00.data", bytes);
+  write_file(out_ + "/attn/L00.data", bytes);
   fs::remove(out_ + "/embed.bin");
   EXPECT_EQ(finish(), parts - 2);
 }
@@ -124,7 +119,7 @@ TEST_F(Resume, LeftoversOfAKilledRunAreRemoved) {
   for (const char* file : {"attn/L01.data.part", "attn/L07.data", "embed.bin.part",
                            "lm_head/00.mlpackage.part/Data/weight.bin", "export.journal.part"}) {
     fs::create_directories(fs::path(out_ + "/" + file).parent_path());
-    write_bytes(out_ + "/" + file, "left over");
+    write_file(out_ + "/" + file, "left over");
   }
   EXPECT_EQ(finish(), parts);
 }
@@ -163,10 +158,10 @@ TEST_F(Resume, ForceStartsAnew) {
 }
 
 TEST_F(Resume, JournalThatIsNoneAsksForForce) {
-  write_bytes(journal(), "{}\n");
+  write_file(journal(), "{}\n");
   EXPECT_THAT(error_of(export_model(options_of(out_))),
               AllOf(HasSubstr("export.journal"), HasSubstr("--force")));
-  write_bytes(journal(), "");
+  write_file(journal(), "");
   EXPECT_THAT(error_of(export_model(options_of(out_))), HasSubstr("export.journal"));
 }
 
@@ -216,7 +211,7 @@ TEST(ExportLock, TwoExportsExcludeEachOther) {
 
 TEST(ExportLock, FileThatAKilledExportLeftLocksNothing) {
   const std::string out = fresh_folder("out");
-  write_bytes(out + "/" + kLockFile, "");
+  write_file(out + "/" + kLockFile, "");
   const auto exported = export_model(options_of(out));
   ASSERT_TRUE(exported) << error_of(exported);
   EXPECT_FALSE(fs::exists(out + "/" + kLockFile));

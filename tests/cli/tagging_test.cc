@@ -5,6 +5,7 @@
 
 #include "frontends/cli/tag_text.h"
 #include "tests/cli/golden_case.h"
+#include "tests/cli/read_json.h"
 
 namespace moec {
 namespace {
@@ -12,13 +13,11 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-const char* const kCase = "openai_privacy_filter_a";
-
-json read_json(const std::string& path) { return json::parse(std::ifstream(path)); }
+const char* const kTagger = "openai_privacy_filter_a";
 
 TEST(Tagging, TheManifestTellsTaskAndLabelsAndNoCache) {
   const std::string out = fresh_folder("out");
-  expect_fine(export_case(kCase, out, {"--tokens", "5,16"}));
+  expect_fine(export_case(kTagger, out, {"--tokens", "5,16"}));
   const json manifest = read_json(out + "/manifest.json");
   EXPECT_EQ(manifest["model"]["task"], "token_classification");
   EXPECT_EQ(manifest["build"]["cache"], "none");
@@ -32,12 +31,13 @@ TEST(Tagging, TheManifestTellsTaskAndLabelsAndNoCache) {
   EXPECT_EQ(mask["ahead"], 3);
   EXPECT_THAT(run_command({"inspect", out}).out,
               HasSubstr("labels of tokens: O, B-private_person"));
-  EXPECT_THAT(run_command({"inspect", checkpoint_of(kCase)}).out, HasSubstr("labels of tokens: O"));
+  EXPECT_THAT(run_command({"inspect", checkpoint_of(kTagger)}).out,
+              HasSubstr("labels of tokens: O"));
 }
 
 TEST(Tagging, CalibrationBesideTheWeightsIsTakenAlong) {
   const std::string copy = fresh_folder("copy"), out = fresh_folder("out");
-  std::filesystem::copy(checkpoint_of(kCase), copy);
+  std::filesystem::copy(checkpoint_of(kTagger), copy);
   json biases = {{"transition_bias_background_stay", 0.5},
                  {"transition_bias_background_to_start", -1},
                  {"transition_bias_inside_to_continue", 0.25},
@@ -69,13 +69,13 @@ TEST(Tagging, CalibrationBesideTheWeightsIsTakenAlong) {
 TEST(Tagging, WhatMakesNoSenseIsRefusedByName) {
   const std::string out = fresh_folder("out");
   for (const char* command : {"export", "plan"}) {
-    Words words = {command, checkpoint_of(kCase), "--kv", "io"};
+    Words words = {command, checkpoint_of(kTagger), "--kv", "io"};
     if (std::string(command) == "export") words.insert(words.end(), {"--out", out});
     EXPECT_THAT(run_command(words).err, HasSubstr("--kv io: openai_privacy_filter keeps no cache"));
   }
-  EXPECT_THAT(run_command({"plan", checkpoint_of(kCase), "--mla", "latent"}).err,
+  EXPECT_THAT(run_command({"plan", checkpoint_of(kTagger), "--mla", "latent"}).err,
               HasSubstr("--mla latent: openai_privacy_filter has no latent attention"));
-  expect_fine(export_case(kCase, out, {"--tokens", "4"}));
+  expect_fine(export_case(kTagger, out, {"--tokens", "4"}));
   const auto run = [&](Words more) {
     more.insert(more.begin(), {"run", out, "--prompt-tokens", "1,2,3,4"});
     return run_command(more);
@@ -86,7 +86,7 @@ TEST(Tagging, WhatMakesNoSenseIsRefusedByName) {
   EXPECT_THAT(run_command({"run", out, "--prompt", "a"}).err, HasSubstr("run.no_tokenizer"));
   EXPECT_THAT(run_command({"run", out, "--prompt-tokens", "1,2,3,4,5"}).err,
               HasSubstr("export with --tokens 5"));
-  EXPECT_THAT(validate_case(kCase, out).err, HasSubstr("session.width"));
+  EXPECT_THAT(validate_case(kTagger, out).err, HasSubstr("session.width"));
 }
 
 // "é" is two bytes, "🙂" four.

@@ -8,13 +8,12 @@
 #include "frontends/cli/tag_text.h"
 #include "frontends/cli/tokenizer.h"
 #include "tests/cli/golden_case.h"
+#include "tests/cli/read_json.h"
 
 namespace moec {
 namespace {
 
 using nlohmann::json;
-
-json read_json(const std::string& path) { return json::parse(std::ifstream(path)); }
 
 class TinyTagger : public testing::Test {
  protected:

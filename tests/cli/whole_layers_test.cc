@@ -7,8 +7,8 @@
 namespace moec {
 namespace {
 
+using nlohmann::json;
 using testing::HasSubstr;
-using Json = nlohmann::json;
 
 struct Exported {
   const char* golden_case;
@@ -155,33 +155,33 @@ INSTANTIATE_TEST_SUITE_P(All, EditedLayers, testing::ValuesIn(edits()),
 
 // ---- Plans and refusals ------------------------------------------------------------------------
 
-Json plan_json(Words words) {
+json plan_json(Words words) {
   words.insert(words.begin(), "plan");
-  words.push_back("--json");
-  return Json::parse(run_command(words).out);
+  words.emplace_back("--json");
+  return json::parse(run_command(words).out);
 }
 
 TEST(PlanOfWholeLayers, FitGoesByTheBudgetOfTheTarget) {
   // A layer of Granite 3.0 1B-A400M has some 53 million weights, 24 of them.
   const Words granite = {"granite-3.0-1b-a400m", "--target", "ane",        "--kv", "io",
                          "--layers-per-shard",   "fit",      "--count-as", "int8"};
-  const Json json = plan_json(granite);
-  EXPECT_EQ(json["layers_per_shard"], 3);
-  EXPECT_EQ(json["shards"][1]["kind"], "layers");
-  EXPECT_EQ(json["shards"][1]["shards"], 8);
-  EXPECT_LE(json["shards"][1]["largest_bytes"], 200'000'000);
-  EXPECT_EQ(json["shards"][1]["budget_bytes"], 200'000'000);
-  const Json apart = plan_json({"granite-3.0-1b-a400m", "--target", "ane", "--kv", "io"});
-  EXPECT_EQ(json["memory"]["expert_bytes"].get<int64_t>() * 2, apart["memory"]["expert_bytes"]);
-  EXPECT_EQ(json["token"]["ideal_sparse"]["macs"], apart["token"]["ideal_sparse"]["macs"]);
-  EXPECT_EQ(json["memory"]["kv_cache_bytes"], apart["memory"]["kv_cache_bytes"]);
+  const json report = plan_json(granite);
+  EXPECT_EQ(report["layers_per_shard"], 3);
+  EXPECT_EQ(report["shards"][1]["kind"], "layers");
+  EXPECT_EQ(report["shards"][1]["shards"], 8);
+  EXPECT_LE(report["shards"][1]["largest_bytes"], 200'000'000);
+  EXPECT_EQ(report["shards"][1]["budget_bytes"], 200'000'000);
+  const json apart = plan_json({"granite-3.0-1b-a400m", "--target", "ane", "--kv", "io"});
+  EXPECT_EQ(report["memory"]["expert_bytes"].get<int64_t>() * 2, apart["memory"]["expert_bytes"]);
+  EXPECT_EQ(report["token"]["ideal_sparse"]["macs"], apart["token"]["ideal_sparse"]["macs"]);
+  EXPECT_EQ(report["memory"]["kv_cache_bytes"], apart["memory"]["kv_cache_bytes"]);
 }
 
 TEST(PlanOfWholeLayers, LargeLayersStayApart) {
-  const Json json = plan_json({"olmoe-1b-7b", "--target", "ane", "--layers-per-shard", "fit"});
-  EXPECT_EQ(json["layers_per_shard"], 0);
-  EXPECT_EQ(json["cuts"][0]["kind"], "layers");
-  EXPECT_THAT(json["cuts"][0]["reason"].get<std::string>(), HasSubstr("is above the budget"));
+  const json report = plan_json({"olmoe-1b-7b", "--target", "ane", "--layers-per-shard", "fit"});
+  EXPECT_EQ(report["layers_per_shard"], 0);
+  EXPECT_EQ(report["cuts"][0]["kind"], "layers");
+  EXPECT_THAT(report["cuts"][0]["reason"].get<std::string>(), HasSubstr("is above the budget"));
 }
 
 TEST(PlanOfWholeLayers, ThePlanSaysHowLayersAreShared) {

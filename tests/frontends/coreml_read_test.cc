@@ -8,6 +8,7 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/backends/onnx_testing.h"
+#include "tests/files.h"
 #include "tests/frontends/coreml_testing.h"
 
 namespace moec {
@@ -672,8 +673,7 @@ class CoremlPackage : public CoremlProgram {
  protected:
   CoremlPackage()
       : package_(program_.write(folder_.string())), manifest_(package_ + "/Manifest.json") {
-    std::ifstream file(manifest_);
-    text_.assign(std::istreambuf_iterator<char>(file), {});
+    text_ = read_file(manifest_);
   }
   // The finding when the manifest has one text in place of another.
   Diagnostic with(const std::string& from, const std::string& to) {

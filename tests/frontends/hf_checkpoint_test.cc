@@ -1,5 +1,6 @@
 #include "frontends/hf/checkpoint.h"
 #include "frontends/hf/safetensors.h"
+#include "tests/files.h"
 #include "tests/frontends/hf_folder.h"
 #include "tests/models/expect_error.h"
 #include "tests/source_dir.h"
@@ -137,7 +138,7 @@ TEST(Checkpoint, LeftOutTensorsAreWarnedOf) {
   std::string folder = copy_golden("mixtral_a", "left_out");
   auto header = read_safetensors(folder + "/model.safetensors");
   ASSERT_TRUE(header.has_value());
-  std::string bytes = read_bytes(folder + "/model.safetensors");
+  std::string bytes = read_file(folder + "/model.safetensors");
   std::string json = bytes.substr(8, header->tensors.front().begin - 8);
   size_t payload = bytes.size() - 8 - json.size();
   json.resize(json.rfind('}'));
@@ -145,7 +146,7 @@ TEST(Checkpoint, LeftOutTensorsAreWarnedOf) {
           std::to_string(payload) + "," + std::to_string(payload + 8) + "]}}";
   std::string changed = safetensors_bytes(json, 0) + bytes.substr(header->tensors.front().begin) +
                         std::string(8, '\0');
-  write_bytes(folder + "/model.safetensors", changed);
+  write_file(folder + "/model.safetensors", changed);
   auto checkpoint = open_checkpoint(folder);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   ASSERT_EQ(checkpoint->warnings.size(), 1u);
@@ -166,8 +167,8 @@ TEST(OpenConfig, NeedsNoWeights) {
 
 TEST(FamilyFile, IsUsedInsteadOfTheBuiltInOne) {
   std::string folder = copy_golden("olmoe_a", "family_file");
-  std::string text = read_bytes(source_dir() + "/models/families/olmoe.json");
-  write_bytes(folder + "/own.json", text);
+  std::string text = read_file(source_dir() + "/models/families/olmoe.json");
+  write_file(folder + "/own.json", text);
   change_file(folder + "/own.json", "\"model_type\": \"olmoe\"", "\"model_type\": \"my_olmoe\"");
   change_file(folder + "/config.json", "\"model_type\": \"olmoe\"", "\"model_type\": \"my_olmoe\"");
   expect_error(open_checkpoint(folder), "hf.family.unknown", "my_olmoe");

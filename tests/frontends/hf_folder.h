@@ -5,25 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 
+#include "tests/files.h"
 #include "tests/source_dir.h"
 
 namespace moec {
-
-inline std::string read_bytes(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in.good()) << path;
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-inline void write_bytes(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
 
 inline std::string golden_folder(const std::string& name) {
   return source_dir() + "/tests/golden/" + name;
@@ -49,10 +36,10 @@ inline std::string copy_golden(const std::string& golden, const std::string& nam
 
 // Replaces the first occurrence in a file; it must be there.
 inline void change_file(const std::string& path, const std::string& from, const std::string& to) {
-  std::string text = read_bytes(path);
+  std::string text = read_file(path);
   size_t at = text.find(from);
   ASSERT_NE(at, std::string::npos) << from << " in " << path;
-  write_bytes(path, text.replace(at, from.size(), to));
+  write_file(path, text.replace(at, from.size(), to));
 }
 
 // The bytes of a safetensors file with this header and `payload` zero bytes.

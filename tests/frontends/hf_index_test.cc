@@ -1,4 +1,5 @@
 #include "frontends/hf/index.h"
+#include "tests/files.h"
 #include "tests/frontends/hf_folder.h"
 #include "tests/models/expect_error.h"
 
@@ -52,8 +53,8 @@ TEST(Index, OtherShapesAreErrors) {
 
 TEST(FolderWeights, SingleFileComesFirst) {
   std::string folder = empty_folder("single");
-  write_bytes(folder + "/model.safetensors", file_bytes({"a", "b"}));
-  write_bytes(folder + "/model.safetensors.index.json", "not even JSON");
+  write_file(folder + "/model.safetensors", file_bytes({"a", "b"}));
+  write_file(folder + "/model.safetensors.index.json", "not even JSON");
   auto weights = read_folder_weights(folder);
   ASSERT_TRUE(weights.has_value()) << render(weights.error());
   EXPECT_EQ(weights->table.tensors.size(), 2u);
@@ -64,10 +65,10 @@ TEST(FolderWeights, SingleFileComesFirst) {
 
 TEST(FolderWeights, SeveralFiles) {
   std::string folder = empty_folder("several");
-  write_bytes(folder + "/m-2.safetensors", file_bytes({"a"}));
-  write_bytes(folder + "/m-1.safetensors", file_bytes({"b", "c"}));
-  write_bytes(folder + "/model.safetensors.index.json",
-              R"({"weight_map": {"a": "m-2.safetensors", "b": "m-1.safetensors",
+  write_file(folder + "/m-2.safetensors", file_bytes({"a"}));
+  write_file(folder + "/m-1.safetensors", file_bytes({"b", "c"}));
+  write_file(folder + "/model.safetensors.index.json",
+             R"({"weight_map": {"a": "m-2.safetensors", "b": "m-1.safetensors",
                                  "c": "m-1.safetensors"}})");
   auto weights = read_folder_weights(folder);
   ASSERT_TRUE(weights.has_value()) << render(weights.error());
@@ -85,17 +86,16 @@ TEST(FolderWeights, NoWeights) {
 
 TEST(FolderWeights, AbsentFile) {
   std::string folder = empty_folder("absent_file");
-  write_bytes(folder + "/model.safetensors.index.json",
-              R"({"weight_map": {"a": "m.safetensors"}})");
+  write_file(folder + "/model.safetensors.index.json", R"({"weight_map": {"a": "m.safetensors"}})");
   expect_error(read_folder_weights(folder), "index.absent_file",
                "the index names \"m.safetensors\", which is not there");
 }
 
 TEST(FolderWeights, AbsentTensor) {
   std::string folder = empty_folder("absent_tensor");
-  write_bytes(folder + "/m.safetensors", file_bytes({"b"}));
-  write_bytes(folder + "/model.safetensors.index.json",
-              R"({"weight_map": {"a": "m.safetensors", "b": "m.safetensors"}})");
+  write_file(folder + "/m.safetensors", file_bytes({"b"}));
+  write_file(folder + "/model.safetensors.index.json",
+             R"({"weight_map": {"a": "m.safetensors", "b": "m.safetensors"}})");
   auto weights = read_folder_weights(folder);
   expect_error(weights, "index.absent_tensor", "\"m.safetensors\" holds this tensor, it does not");
   EXPECT_EQ(weights.error()[0].place.tensor, "a");
@@ -103,10 +103,10 @@ TEST(FolderWeights, AbsentTensor) {
 
 TEST(FolderWeights, TensorsTwiceOrNotListedAreWarnedOf) {
   std::string folder = empty_folder("warned");
-  write_bytes(folder + "/m.safetensors", file_bytes({"a", "c", "extra"}));
-  write_bytes(folder + "/n.safetensors", file_bytes({"a", "b"}));
-  write_bytes(folder + "/model.safetensors.index.json",
-              R"({"weight_map": {"a": "n.safetensors", "b": "n.safetensors",
+  write_file(folder + "/m.safetensors", file_bytes({"a", "c", "extra"}));
+  write_file(folder + "/n.safetensors", file_bytes({"a", "b"}));
+  write_file(folder + "/model.safetensors.index.json",
+             R"({"weight_map": {"a": "n.safetensors", "b": "n.safetensors",
                                  "c": "m.safetensors"}})");
   auto weights = read_folder_weights(folder);
   ASSERT_TRUE(weights.has_value()) << render(weights.error());
@@ -122,7 +122,7 @@ TEST(FolderWeights, TensorsTwiceOrNotListedAreWarnedOf) {
 TEST(FolderWeights, TruncatedFile) {
   std::string folder = empty_folder("truncated");
   std::string bytes = file_bytes({"a", "b"});
-  write_bytes(folder + "/model.safetensors", bytes.substr(0, bytes.size() - 1));
+  write_file(folder + "/model.safetensors", bytes.substr(0, bytes.size() - 1));
   expect_error(read_folder_weights(folder), "safetensors.truncated", "pass the end");
 }
 

@@ -1,4 +1,5 @@
 #include "frontends/hf/safetensors.h"
+#include "tests/files.h"
 #include "tests/frontends/hf_folder.h"
 #include "tests/models/expect_error.h"
 
@@ -228,7 +229,7 @@ TEST(Safetensors, ManyTensorsAreRead) {
 
 TEST(SafetensorsFile, ReadsThroughALink) {
   std::string folder = empty_folder("st_link");
-  write_bytes(folder + "/blob", safetensors_bytes("{" + entry("a", 0, 3) + "}", 3));
+  write_file(folder + "/blob", safetensors_bytes("{" + entry("a", 0, 3) + "}", 3));
   std::filesystem::create_symlink(folder + "/blob", folder + "/model.safetensors");
   auto header = read_safetensors(folder + "/model.safetensors");
   ASSERT_TRUE(header.has_value()) << render(header.error());
@@ -239,16 +240,16 @@ TEST(SafetensorsFile, HugeLengthsAreNotAllocated) {
   std::string folder = empty_folder("st_huge");
   std::string bytes = safetensors_bytes("{}", 0);
   bytes.replace(0, 8, std::string(8, '\x7f'));
-  write_bytes(folder + "/x", bytes);
+  write_file(folder + "/x", bytes);
   expect_error(read_safetensors(folder + "/x"), "safetensors.header_too_long", "");
   bytes.replace(0, 8, std::string("\x00\xe0\xf5\x05\0\0\0\0", 8));  // 99,999,744
-  write_bytes(folder + "/x", bytes);
+  write_file(folder + "/x", bytes);
   expect_error(read_safetensors(folder + "/x"), "safetensors.truncated", "99999744 bytes");
 }
 
 TEST(SafetensorsFile, EmptyFilesAndFoldersAreRefused) {
   std::string folder = empty_folder("st_empty");
-  write_bytes(folder + "/x", "");
+  write_file(folder + "/x", "");
   expect_error(read_safetensors(folder + "/x"), "safetensors.too_short", "0 bytes");
   expect_error(read_safetensors(folder), "file.not_regular", "");
 }

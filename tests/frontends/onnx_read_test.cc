@@ -2,13 +2,12 @@
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
-#include <fstream>
-
 #include "backends/reference/reference.h"
 #include "frontends/onnx/read_onnx.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/backends/onnx_testing.h"
+#include "tests/files.h"
 #include "tests/frontends/filed_shard.h"
 
 namespace moec {
@@ -17,15 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
 
 void expect_round_trip(const Shard& shard) {
   TestFolder folder;
@@ -118,7 +108,7 @@ class ChangedModel : public testing::Test {
     ValueId y = b.mul(b.add(x, w, "sum"), c, "scaled");
     b.output("out", b.reduce(ReduceFn::sum, b.slice(y, 1, 1, 3, "part"), 1));
     EXPECT_TRUE(emit_one(b.finish(), folder_));
-    EXPECT_TRUE(model_.ParseFromString(read_text(path_)));
+    EXPECT_TRUE(model_.ParseFromString(read_file(path_)));
   }
 
   onnx::GraphProto& graph() { return *model_.mutable_graph(); }
@@ -146,7 +136,7 @@ class ChangedModel : public testing::Test {
     entry.set_value(value);
   }
   Result<LoadedShard> read() {
-    write_text(path_, model_.SerializeAsString());
+    write_file(path_, model_.SerializeAsString());
     return read_onnx(path_);
   }
   // The one finding, which names the file.
@@ -422,11 +412,11 @@ TEST(ReadOnnxFile, WhatIsNoModel) {
   };
   EXPECT_EQ(code(folder / "absent.onnx"), "onnx.open");
   EXPECT_EQ(code(folder.string()), "onnx.open");
-  write_text(folder / "empty.onnx", "");
+  write_file(folder / "empty.onnx", "");
   EXPECT_EQ(code(folder / "empty.onnx"), "onnx.parse");
-  write_text(folder / "text.onnx", "this is a text");
+  write_file(folder / "text.onnx", "this is a text");
   EXPECT_EQ(code(folder / "text.onnx"), "onnx.parse");
-  write_text(folder / "large.onnx", "");
+  write_file(folder / "large.onnx", "");
   fs::resize_file(folder / "large.onnx", uint64_t{1} << 31);
   EXPECT_EQ(code(folder / "large.onnx"), "onnx.too_large");
 }
@@ -436,7 +426,7 @@ TEST(ReadOnnxFile, DamagedBytesNeverCrash) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(every_op_shard(DType::f16, Layout::channels, 2), folder));
   const std::string path = folder / "shard.onnx";
-  const std::string good = read_text(path);
+  const std::string good = read_file(path);
   std::mt19937_64 random(11);
   size_t refused = 0, accepted = 0;
   for (int round = 0; round < 4000; ++round) {

@@ -9,6 +9,7 @@
 #include "frontends/hf/safetensors.h"
 #include "models/build_shard.h"
 #include "models/plan_model.h"
+#include "tests/files.h"
 #include "tests/frontends/hf_folder.h"
 
 namespace moec {
@@ -56,7 +57,7 @@ std::string write_one_by_one() {
   std::string path = folder + "/model.safetensors";
   auto header = read_safetensors(path);
   EXPECT_TRUE(header.has_value());
-  std::string file = read_bytes(path);
+  std::string file = read_file(path);
   FileBuilder to;
   for (const SafetensorsEntry& entry : header->tensors) {
     std::string bytes = file.substr(entry.begin, entry.end - entry.begin);
@@ -65,7 +66,7 @@ std::string write_one_by_one() {
     else
       to.add(entry.name, entry.shape, bytes);
   }
-  write_bytes(path, to.bytes());
+  write_file(path, to.bytes());
   return folder;
 }
 

@@ -5,14 +5,13 @@
 
 #include "ir/invariant.h"
 #include "passes/pass_options.h"
+#include "tests/files.h"
 #include "tests/passes/moe_shards.h"
 
 namespace moec {
 namespace {
 
 namespace fs = std::filesystem;
-
-const Router kTopTwo{.score = Score::softmax, .top_k = 2, .renorm = Renorm::sum};
 
 Shard small_moe() {
   return moe_shard({.experts = 3, .width = 4, .inner = 2, .tokens = 2}, Layout::channels, kTopTwo);
@@ -28,13 +27,6 @@ fs::path fresh_dir(const char* name) {
   fs::path dir = fs::path(testing::TempDir()) / "moec_pipeline_test" / name;
   fs::remove_all(dir);
   return dir;
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 std::vector<std::string> files_in(const fs::path& dir) {
@@ -168,7 +160,7 @@ TEST(RunPipeline, DumpsAreNumberedAndSayWhatChanged) {
       files_in(dir / "L00.moe"),
       (std::vector<std::string>{"0001.lower_router.changed.ir", "0002.lower_attention.unchanged.ir",
                                 "0003.unroll_experts.changed.ir"}));
-  EXPECT_EQ(read(dir / "L00.moe" / "0003.unroll_experts.changed.ir"), print(result->shard));
+  EXPECT_EQ(read_file(dir / "L00.moe" / "0003.unroll_experts.changed.ir"), print(result->shard));
 }
 
 TEST(RunPipeline, DumpsOnlyWhatIsAskedFor) {
@@ -217,7 +209,7 @@ void expect_reproducer(const char* dir_name, const Pass& pass, std::string_view 
   const Diagnostic& note = result.error().back();
   EXPECT_EQ(note.code, "passes.reproducer");
   EXPECT_NE(note.cause.find(file.string()), std::string::npos) << note.cause;
-  const std::string text = read(file);
+  const std::string text = read_file(file);
   EXPECT_TRUE(text.starts_with("// run: " + std::string(pass.name) + " routing=iterate ")) << text;
   auto parsed = parse_shard(text);
   ASSERT_TRUE(parsed.has_value()) << render(parsed.error());
@@ -252,7 +244,7 @@ TEST(RunPipelineDeathTest, ABrokenInvariantLeavesAReproducerToo) {
   PassContext context;
   EXPECT_EXIT((void)run_pipeline(small_moe(), passes, context, {.dump_dir = dir.string()}),
               testing::ExitedWithCode(kInternalErrorExitCode), "L00.moe.stopping.repro.ir");
-  EXPECT_TRUE(read(dir / "L00.moe.stopping.repro.ir").starts_with("// run: stopping "));
+  EXPECT_TRUE(read_file(dir / "L00.moe.stopping.repro.ir").starts_with("// run: stopping "));
 }
 
 // ---- Options as text ---------------------------------------------------------------------------

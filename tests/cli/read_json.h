@@ -1,0 +1,14 @@
+// The JSON files that exports and targets consist of, for tests that look into them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "tests/files.h"
+
+namespace moec {
+
+inline nlohmann::json read_json(const std::string& path) {
+  return nlohmann::json::parse(read_file(path));
+}
+
+}  // namespace moec
