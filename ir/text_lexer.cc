@@ -47,6 +47,10 @@ bool is_name_char(char c) { return is_letter(c) || is_digit(c) || c == '_' || c 
 
 bool is_tensor_char(char c) { return is_name_char(c) || c == '/' || c == '-'; }
 
+bool is_all_digits(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), is_digit);
+}
+
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {

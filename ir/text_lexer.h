@@ -10,6 +10,8 @@ namespace moec {
 // Characters of value, shard, port and state names, and those of tensor names that need no quotes.
 bool is_name_char(char c);    // [A-Za-z0-9_.]
 bool is_tensor_char(char c);  // [A-Za-z0-9_./-]
+// What stands for a value without a name, so that no name may look like it.
+bool is_all_digits(std::string_view text);
 
 enum class TokenKind : uint8_t {
   end,

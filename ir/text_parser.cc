@@ -96,10 +96,6 @@ std::vector<std::string_view> op_names() {
   return names;
 }
 
-bool is_all_digits(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 class ShardParser {
  public:
   ShardParser(std::string_view text, const ParseOptions& options)

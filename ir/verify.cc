@@ -16,10 +16,6 @@ bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_name_char);
 }
 
-bool is_number(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 bool is_well_formed(const Type& type) {
   return type.rank() <= kMaxRank && checked_elements(type.dims) &&
          fits_layout(type.dims, type.layout);
@@ -113,7 +109,7 @@ class Verifier {
     std::set<std::string_view> taken;
     for (const Value& value : shard_.values) {
       if (value.name.empty()) continue;
-      if (!is_name(value.name) || is_number(value.name))
+      if (!is_name(value.name) || is_all_digits(value.name))
         find("shard.s3", value.name, "value name {} is not made of [A-Za-z0-9_.] or is a number",
              quoted(value.name));
       if (!taken.insert(value.name).second)

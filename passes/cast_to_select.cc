@@ -12,7 +12,7 @@ ValueId filled_like(Builder& b, ValueId x, double value) {
 
 // Core ML gives a select the shape that its branches broadcast to, whatever shape the condition
 // has. So each branch takes the shape of one side of the comparison that made the condition.
-std::vector<ValueId> lower(Builder& b, const Cast& cast, const std::vector<ValueId>& operands) {
+std::vector<ValueId> to_select(Builder& b, const Cast& cast, const std::vector<ValueId>& operands) {
   if (!b.shard().producer_as<Compare>(operands[0])) return {b.emit(cast, operands)};
   const Op& compare = b.shard().ops[b.shard().values[operands[0]].producer];
   const ValueId left = compare.operands[0], right = compare.operands[1];
@@ -24,7 +24,7 @@ std::vector<ValueId> lower(Builder& b, const Cast& cast, const std::vector<Value
 }  // namespace
 
 Result<Shard> cast_to_select(const Shard& shard, PassContext&) {
-  return rewrite_each<Cast>(shard, shard.form, no_scope, lower);
+  return rewrite_each<Cast>(shard, shard.form, no_scope, to_select);
 }
 
 }  // namespace moec

@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-std::vector<ValueId> lower(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
+std::vector<ValueId> to_conv(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
   const Type type = b.type(operands[0]);
   Dims w_dims = b.type(operands[1]).dims;
   w_dims.insert(w_dims.end(), {1, 1});
@@ -19,7 +19,7 @@ std::vector<ValueId> lower(Builder& b, const Linear&, const std::vector<ValueId>
 }  // namespace
 
 Result<Shard> linear_to_conv(const Shard& shard, PassContext&) {
-  return rewrite_each<Linear>(shard, Form::static_ops, no_scope, lower);
+  return rewrite_each<Linear>(shard, Form::static_ops, no_scope, to_conv);
 }
 
 }  // namespace moec

@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-std::vector<ValueId> lower(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
+std::vector<ValueId> to_matmul(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
   const Layout layout = b.type(operands[0]).layout;
   ValueId x = to_layout(b, operands[0], Layout::rows);
   ValueId y = b.matmul(x, b.transpose(operands[1], {1, 0}));
@@ -17,7 +17,7 @@ std::vector<ValueId> lower(Builder& b, const Linear&, const std::vector<ValueId>
 }  // namespace
 
 Result<Shard> linear_to_matmul(const Shard& shard, PassContext&) {
-  return rewrite_each<Linear>(shard, Form::static_ops, no_scope, lower);
+  return rewrite_each<Linear>(shard, Form::static_ops, no_scope, to_matmul);
 }
 
 }  // namespace moec

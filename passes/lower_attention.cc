@@ -71,8 +71,8 @@ ValueId attend_per_head(Builder& b, const Attention& op, ValueId q, ValueId keys
   return b.concat(outs, 1);
 }
 
-std::vector<ValueId> lower(Builder& b, const Attention& op, const Operands& operands,
-                           AttentionForm form) {
+std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const Operands& operands,
+                                 AttentionForm form) {
   ValueId q = to_heads(b, operands.q, op.heads, op.head_dim, "q.heads");
   ValueId k = to_heads(b, operands.k, op.kv_heads, op.head_dim, "k.heads");
   const int64_t v_dim = channels_of(b.type(operands.v)) / op.kv_heads;
@@ -103,10 +103,10 @@ std::vector<ValueId> lower(Builder& b, const Attention& op, const Operands& oper
 }  // namespace
 
 Result<Shard> lower_attention(const Shard& shard, PassContext& context) {
-  auto lower_one = [&](Builder& b, const Attention& op, const std::vector<ValueId>& operands) {
-    return lower(b, op, Operands(op, operands), context.options.attention);
+  auto lower = [&](Builder& b, const Attention& op, const std::vector<ValueId>& operands) {
+    return lower_heads(b, op, Operands(op, operands), context.options.attention);
   };
-  return rewrite_each<Attention>(shard, shard.form, outer_scope, lower_one);
+  return rewrite_each<Attention>(shard, shard.form, outer_scope, lower);
 }
 
 }  // namespace moec

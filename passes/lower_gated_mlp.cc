@@ -5,7 +5,8 @@
 namespace moec {
 namespace {
 
-std::vector<ValueId> lower(Builder& b, const GatedMlp& mlp, const std::vector<ValueId>& operands) {
+std::vector<ValueId> lower_mlp(Builder& b, const GatedMlp& mlp,
+                               const std::vector<ValueId>& operands) {
   auto project = [&](ValueId input, size_t part, std::string name) {
     const bool biased = GatedMlp::has_biases(operands.size());
     ValueId bias = biased ? operands[GatedMlp::kBiases + part] : ValueId();
@@ -24,7 +25,7 @@ std::vector<ValueId> lower(Builder& b, const GatedMlp& mlp, const std::vector<Va
 }  // namespace
 
 Result<Shard> lower_gated_mlp(const Shard& shard, PassContext&) {
-  return rewrite_each<GatedMlp>(shard, Form::lowered, own_scope, lower);
+  return rewrite_each<GatedMlp>(shard, Form::lowered, own_scope, lower_mlp);
 }
 
 }  // namespace moec

@@ -5,7 +5,8 @@
 namespace moec {
 namespace {
 
-std::vector<ValueId> lower(Builder& b, const RmsNorm& norm, const std::vector<ValueId>& operands) {
+std::vector<ValueId> lower_norm(Builder& b, const RmsNorm& norm,
+                                const std::vector<ValueId>& operands) {
   const Type type = b.type(operands[0]);
   ValueId normalised = rms_normalise(b, operands[0], kChannelAxis, norm.eps);
   ValueId w = b.reshape(operands[1], channel_vector_dims(type.layout, channels_of(type)));
@@ -15,7 +16,7 @@ std::vector<ValueId> lower(Builder& b, const RmsNorm& norm, const std::vector<Va
 }  // namespace
 
 Result<Shard> lower_rms_norm(const Shard& shard, PassContext&) {
-  return rewrite_each<RmsNorm>(shard, shard.form, own_scope, lower);
+  return rewrite_each<RmsNorm>(shard, shard.form, own_scope, lower_norm);
 }
 
 }  // namespace moec

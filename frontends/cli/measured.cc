@@ -99,9 +99,9 @@ bool is_added(const MeasuredOp& op) {
   return kind == "const" || kind == "identity" || kind.starts_with("constexpr");
 }
 
-class Comparer {
+class LogComparer {
  public:
-  explicit Comparer(const CheckReport& report) : report_(report) {}
+  explicit LogComparer(const CheckReport& report) : report_(report) {}
 
   Status compare(const MeasuredGraph& graph) {
     MOEC_ASSIGN(const CheckedWidth* width, find(graph));
@@ -186,7 +186,7 @@ Result<Measured> read_measured(const std::string& path) {
 }
 
 Result<PlacementComparison> compare_placement(const CheckReport& report, const Measured& measured) {
-  Comparer comparer(report);
+  LogComparer comparer(report);
   for (const MeasuredGraph& graph : measured.graphs) MOEC_TRY(comparer.compare(graph));
   return comparer.take();
 }

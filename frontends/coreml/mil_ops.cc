@@ -14,7 +14,7 @@ namespace {
 using mlmodel::Operation;
 using Handler = Result<OpData> (*)(Arguments&, const OperationContext&);
 
-tl::unexpected<Diagnostics> wrong(std::string cause) {
+tl::unexpected<Diagnostics> wrong_operation(std::string cause) {
   return fail("coreml.argument", std::move(cause), "export the model again");
 }
 
@@ -57,7 +57,7 @@ Result<OpData> cast(Arguments& arguments, const OperationContext&) {
   if (name == "fp32") return Cast{DType::f32};
   if (name == "int32") return Cast{DType::i32};
   if (name == "bool") return Cast{DType::boolean};
-  return wrong("dtype of cast is none of fp16, fp32, int32, bool");
+  return wrong_operation("dtype of cast is none of fp16, fp32, int32, bool");
 }
 
 // ---- Contractions ------------------------------------------------------------------------------
@@ -84,7 +84,8 @@ Result<OpData> reduce(Arguments& arguments, const OperationContext& context) {
   MOEC_TRY(arguments.must_be("keep_dims", true));
   MOEC_ASSIGN(const std::vector<int64_t> axes, arguments.integers("axes"));
   if (axes.size() != 1)
-    return wrong(fmt::format("a reduction over {} axes is not read, only over one", axes.size()));
+    return wrong_operation(
+        fmt::format("a reduction over {} axes is not read, only over one", axes.size()));
   return Reduce{fn, from_front(axes.front(), context.operands[0])};
 }
 
@@ -102,7 +103,7 @@ Result<OpData> slice(Arguments& arguments, const OperationContext& context) {
   MOEC_ASSIGN(std::vector<int64_t> size, arguments.integers("size"));
   const Type& x = context.operands[0];
   if (x.rank() == 0 || begin.size() != x.rank() || size.size() != x.rank())
-    return wrong(
+    return wrong_operation(
         fmt::format("begin and size do not hold one number for each axis of {}", to_string(x)));
   Slice slice{0, 0, x.dims[0]};
   int sliced_axes = 0;
@@ -112,14 +113,14 @@ Result<OpData> slice(Arguments& arguments, const OperationContext& context) {
     slice = {static_cast<int64_t>(i), begin[i], size[i]};
     ++sliced_axes;
   }
-  if (sliced_axes > 1) return wrong("a slice along several axes is not read");
+  if (sliced_axes > 1) return wrong_operation("a slice along several axes is not read");
   return slice;
 }
 
 Result<OpData> concat(Arguments& arguments, const OperationContext& context) {
   MOEC_TRY(arguments.must_be("interleave", false));
   MOEC_ASSIGN(const int64_t axis, arguments.integer("axis"));
-  if (context.operands.empty()) return wrong("concat has no values");
+  if (context.operands.empty()) return wrong_operation("concat has no values");
   return Concat{from_front(axis, context.operands[0])};
 }
 
@@ -132,7 +133,7 @@ Result<OpData> reshape(Arguments& arguments, const OperationContext& context) {
     const auto others = checked_elements(dims);
     const int64_t elements = context.operands[0].elements();
     if (!others || elements % *others != 0)
-      return wrong(
+      return wrong_operation(
           fmt::format("shape leaves no whole size open for {}", to_string(context.operands[0])));
     *open = elements / *others;
   }

@@ -16,7 +16,7 @@ constexpr uintmax_t kLargestManifest = 1 << 20;
 constexpr std::string_view kModelItem = "com.apple.CoreML/model.mlmodel";
 constexpr std::string_view kWeightsItem = "com.apple.CoreML/weights";
 
-tl::unexpected<Diagnostics> wrong(std::string cause, const std::string& manifest) {
+tl::unexpected<Diagnostics> wrong_package(std::string cause, const std::string& manifest) {
   return fail("coreml.package", std::move(cause), "export the model again", {.file = manifest});
 }
 
@@ -24,13 +24,13 @@ Result<JsonValue> read_manifest(const std::string& path) {
   std::error_code error;
   const uintmax_t size = fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0;
   if (error || size == 0 || size > kLargestManifest)
-    return wrong("a package has a file Manifest.json of at most 1 MiB", path);
+    return wrong_package("a package has a file Manifest.json of at most 1 MiB", path);
   std::string text(size, '\0');
   std::ifstream file(path, std::ios::binary);
   if (!file.read(text.data(), static_cast<std::streamsize>(size)))
-    return wrong("Manifest.json cannot be read", path);
+    return wrong_package("Manifest.json cannot be read", path);
   Result<JsonValue> json = parse_json(text, {.file = path});
-  if (!json) return wrong("Manifest.json is no JSON: " + json.error().front().cause, path);
+  if (!json) return wrong_package("Manifest.json is no JSON: " + json.error().front().cause, path);
   return json;
 }
 
@@ -41,35 +41,38 @@ const std::string* text_of(const JsonValue& object, std::string_view key) {
 
 Status check_item(const std::string& folder, const JsonValue& item, const std::string& manifest) {
   for (std::string_view key : {"path", "name", "author", "description"})
-    if (!text_of(item, key)) return wrong(fmt::format("an item has no text \"{}\"", key), manifest);
+    if (!text_of(item, key))
+      return wrong_package(fmt::format("an item has no text \"{}\"", key), manifest);
   const std::string& path = *text_of(item, "path");
   if (path != kModelItem && path != kWeightsItem)
-    return wrong("an item that is neither the model nor its weights: " + printable(path), manifest);
+    return wrong_package("an item that is neither the model nor its weights: " + printable(path),
+                         manifest);
   std::error_code error;
   const fs::path place = fs::path(folder) / "Data" / path;
   const bool there =
       path == kModelItem ? fs::is_regular_file(place, error) : fs::is_directory(place, error);
-  return there ? Status() : wrong(fmt::format("{} is not in the package", path), manifest);
+  return there ? Status() : wrong_package(fmt::format("{} is not in the package", path), manifest);
 }
 
 Status check_package(const std::string& folder) {
   const std::string path = (fs::path(folder) / "Manifest.json").string();
   MOEC_ASSIGN(const JsonValue manifest, read_manifest(path));
   const std::string* version = text_of(manifest, "fileFormatVersion");
-  if (!version || *version != "1.0.0") return wrong("fileFormatVersion must be \"1.0.0\"", path);
+  if (!version || *version != "1.0.0")
+    return wrong_package("fileFormatVersion must be \"1.0.0\"", path);
   const JsonValue* items = manifest.find("itemInfoEntries");
-  if (!items || !items->object()) return wrong("itemInfoEntries must be an object", path);
+  if (!items || !items->object()) return wrong_package("itemInfoEntries must be an object", path);
   for (const JsonMember& item : *items->object()) MOEC_TRY(check_item(folder, item.value, path));
   const std::string* root = text_of(manifest, "rootModelIdentifier");
   const JsonValue* model = root ? items->find(*root) : nullptr;
   if (!model || *text_of(*model, "path") != kModelItem)
-    return wrong("rootModelIdentifier does not name the item of the model", path);
+    return wrong_package("rootModelIdentifier does not name the item of the model", path);
   bool has_weights_item = false;
   for (const JsonMember& item : *items->object())
     has_weights_item |= *text_of(item.value, "path") == kWeightsItem;
   std::error_code error;
   if (!has_weights_item && fs::exists(fs::path(folder) / "Data" / kWeightsItem, error))
-    return wrong("the weights are in the package, but no item names them", path);
+    return wrong_package("the weights are in the package, but no item names them", path);
   return {};
 }
 

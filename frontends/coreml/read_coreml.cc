@@ -21,7 +21,7 @@ constexpr int kLeastSpec = 6, kLargestSpec = 9;  // iOS 15 to iOS 18
 constexpr int kHalfPortSpec = 7;                 // f16 inputs and outputs
 constexpr int kStateSpec = 9;                    // states, several functions
 
-tl::unexpected<Diagnostics> wrong(std::string code, std::string cause) {
+tl::unexpected<Diagnostics> wrong_model(std::string code, std::string cause) {
   return fail(std::move(code), std::move(cause), "export the model again");
 }
 
@@ -42,17 +42,19 @@ Status check_functions(const mlmodel::Model& model) {
   const auto& functions = model.mlprogram().functions();
   for (const auto& [key, value] : model.mlprogram().attributes())
     if (key != "buildInfo")
-      return wrong("coreml.function", "the program has an attribute that is not read: " + key);
+      return wrong_model("coreml.function",
+                         "the program has an attribute that is not read: " + key);
   if (description.functions().empty())
-    return functions.size() == 1 ? Status()
-                                 : wrong("coreml.function", "several functions, none described");
+    return functions.size() == 1
+               ? Status()
+               : wrong_model("coreml.function", "several functions, none described");
   bool good = static_cast<size_t>(description.functions_size()) == functions.size() &&
               functions.contains(description.defaultfunctionname()) &&
               description.input().empty() && description.output().empty() &&
               description.state().empty();
   for (const auto& function : description.functions()) good &= functions.contains(function.name());
   return good ? Status()
-              : wrong("coreml.function", "the description's functions are not the program's");
+              : wrong_model("coreml.function", "the description's functions are not the program's");
 }
 
 // N of "CoreMLN"; 0 for any other text.
@@ -71,13 +73,13 @@ Result<const mlmodel::Block*> body_of(const mlmodel::Function& function, int spe
   const auto body = function.block_specializations().find(function.opset());
   if (opset < kLeastSpec - 1 || opset > spec - 1 || function.block_specializations_size() != 1 ||
       body == function.block_specializations().end())
-    return wrong("coreml.opset",
-                 fmt::format("a program of spec {} must have one body, of opset CoreML{} to "
-                             "CoreML{}",
-                             spec, kLeastSpec - 1, spec - 1));
+    return wrong_model("coreml.opset",
+                       fmt::format("a program of spec {} must have one body, of opset CoreML{} to "
+                                   "CoreML{}",
+                                   spec, kLeastSpec - 1, spec - 1));
   const mlmodel::Block& block = body->second;
   if (!function.attributes().empty() || !block.attributes().empty() || !block.inputs().empty())
-    return wrong("coreml.function", "the function has attributes that are not read");
+    return wrong_model("coreml.function", "the function has attributes that are not read");
   return &block;
 }
 
@@ -88,10 +90,10 @@ Status check_spec(const mlmodel::Model& model, const Ports& ports) {
   for (const PortMap& map : {ports.inputs, ports.outputs})
     for (const auto& [name, port] : map) half |= port.dtype == DType::f16;
   if (spec < kStateSpec && (!ports.states.empty() || !model.description().functions().empty()))
-    return wrong("coreml.spec_version",
-                 fmt::format("spec {} has no states and no functions", spec));
+    return wrong_model("coreml.spec_version",
+                       fmt::format("spec {} has no states and no functions", spec));
   if (spec < kHalfPortSpec && half)
-    return wrong("coreml.spec_version", fmt::format("spec {} has no f16 ports", spec));
+    return wrong_model("coreml.spec_version", fmt::format("spec {} has no f16 ports", spec));
   return {};
 }
 
@@ -109,17 +111,17 @@ Result<std::optional<ReadWidth>> read_width(const CoremlMetadata& metadata, int6
 Result<mlmodel::Model> parse_model(std::span<const std::byte> bytes) {
   mlmodel::Model model;
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
-    return wrong("coreml.too_large", "a model has less than 2 GiB");
+    return wrong_model("coreml.too_large", "a model has less than 2 GiB");
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
       !model.has_mlprogram() || model.mlprogram().version() != 1)
-    return wrong("coreml.parse", "not a model with an ML Program, or a damaged one");
+    return wrong_model("coreml.parse", "not a model with an ML Program, or a damaged one");
   if (const std::string field = unknown_field(model); !field.empty())
-    return wrong("coreml.parse", field + " is not read");
+    return wrong_model("coreml.parse", field + " is not read");
   const int spec = model.specificationversion();
   if (spec < kLeastSpec || spec > kLargestSpec)
-    return wrong("coreml.spec_version",
-                 fmt::format("specification version {} is not read, only {} to {}", spec,
-                             kLeastSpec, kLargestSpec));
+    return wrong_model("coreml.spec_version",
+                       fmt::format("specification version {} is not read, only {} to {}", spec,
+                                   kLeastSpec, kLargestSpec));
   return model;
 }
 

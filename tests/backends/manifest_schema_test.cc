@@ -14,7 +14,7 @@ template <class Struct>
 Names listed_fields() {
   Names names;
   Struct object;
-  each_field(object, [&](const char* name, auto&) { names.push_back(name); });
+  each_field(object, [&](const char* name, auto&) { names.emplace_back(name); });
   return names;
 }
 

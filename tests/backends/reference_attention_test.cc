@@ -116,7 +116,7 @@ std::vector<Doubles> all_rows(const Attention& op, const std::vector<float>& cac
   return rows;
 }
 
-struct Naive {
+struct AttentionResult {
   Doubles out, k, v;  // out [T, heads·head_dim]; k and v as the op's results
 };
 
@@ -138,9 +138,9 @@ void append(Doubles& to, const std::vector<Doubles>& rows) {
   for (const Doubles& row : rows) to.insert(to.end(), row.begin(), row.end());
 }
 
-Naive naive_attention(const Attention& op, const Operands& in) {
+AttentionResult naive_attention(const Attention& op, const Operands& in) {
   const bool norms = op.qk_norm != QkNorm::none;
-  Naive result{Doubles(static_cast<size_t>(kTokens * op.heads * op.head_dim)), {}, {}};
+  AttentionResult result{Doubles(static_cast<size_t>(kTokens * op.heads * op.head_dim)), {}, {}};
   for (int64_t kv = 0; kv < op.kv_heads; ++kv) {
     std::vector<Doubles> new_k, new_v;
     for (int64_t t = 0; t < kTokens; ++t) {
@@ -170,7 +170,7 @@ class ReferenceAttention : public testing::TestWithParam<Case> {};
 TEST_P(ReferenceAttention, AgreesWithTheLoop) {
   const Operands in = random_operands(GetParam().op);
   const std::vector<Tensor> found = run_op(GetParam().op, tensors_of(GetParam(), in));
-  const Naive expected = naive_attention(GetParam().op, in);
+  const AttentionResult expected = naive_attention(GetParam().op, in);
   expect_near(rows_in(found[0]), expected.out, 2e-6);
   if (GetParam().op.cache == CacheForm::none) {
     EXPECT_EQ(found.size(), 1u);

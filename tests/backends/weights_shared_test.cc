@@ -40,7 +40,7 @@ TEST(MatchViews, EveryListKeepsItsOrderAndAsManyAsPossibleAreShared) {
     std::vector<List> lists(1 + random() % 3);
     for (List& list : lists)
       for (size_t n = random() % 12; n > 0; --n)
-        list.push_back(std::string(1, static_cast<char>('a' + random() % 7)));
+        list.emplace_back(1, static_cast<char>('a' + random() % 7));
     const auto steps = match_views(lists);
     for (size_t side = 0; side < lists.size(); ++side) EXPECT_EQ(list_of(steps, side), lists[side]);
     for (const SharedStep& step : steps)

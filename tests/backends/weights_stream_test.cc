@@ -11,13 +11,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kRows = 1500, kColumns = 1001;
-const Type kMatrix{DType::bf16, {kRows, kColumns}};
+constexpr int64_t kStreamRows = 1500, kStreamColumns = 1001;
+const Type kMatrix{DType::bf16, {kStreamRows, kStreamColumns}};
 constexpr uint64_t kHead = 1234;  // a tensor does not begin where a block of the disk does
 
 // Payload of every kind: overflows on the way to f16, and NaNs.
 Bytes payload() {
-  std::vector<uint16_t> values(static_cast<size_t>(kRows * kColumns) + kHead / 2);
+  std::vector<uint16_t> values(static_cast<size_t>(kStreamRows * kStreamColumns) + kHead / 2);
   std::mt19937 random(7);
   for (uint16_t& value : values) value = static_cast<uint16_t>(random());
   return bytes_of(values);

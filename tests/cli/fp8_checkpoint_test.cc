@@ -57,7 +57,7 @@ void declare_blocks(const CheckpointCopy& copy) {
 }
 
 // The golden checkpoint twice: with coded matrices, and with the values that they stand for.
-void write_both(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
+void write_fp8_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   write_coded_and_decoded(
       coded, decoded, read_tensors(coded), [](const std::string& name, const DiskTensor& tensor) {
         return is_matrix_of_a_projection(name, tensor) ? std::optional(code(tensor)) : std::nullopt;
@@ -69,7 +69,7 @@ class Fp8Checkpoint : public testing::TestWithParam<Variant> {};
 
 TEST_P(Fp8Checkpoint, ExportsTheBytesOfItsValues) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
-  write_both(coded, decoded);
+  write_fp8_pair(coded, decoded);
   expect_equal_exports(coded, decoded, GetParam().flags);
 }
 
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Fp8Checkpoint, testing::ValuesIn(forms_of_export
 
 TEST(Fp8Checkpoints, FactorsMustBeThere) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
-  write_both(coded, decoded);
+  write_fp8_pair(coded, decoded);
   DiskTensors tensors = read_tensors(coded);
   const std::string name = "model.layers.1.mlp.experts.2.down_proj.weight_scale_inv";
   const DiskTensor factors = tensors.at(name);
@@ -96,7 +96,7 @@ TEST(Fp8Checkpoints, FactorsMustBeThere) {
 
 TEST(Fp8Checkpoints, AreRefusedWhereTheConfigSaysNothing) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
-  write_both(coded, decoded);
+  write_fp8_pair(coded, decoded);
   coded.edit_config([](Json& config) { config.erase("quantization_config"); });
   const Outcome outcome = run_command({"inspect", coded.folder()});
   EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.dtype"));

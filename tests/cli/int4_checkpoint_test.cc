@@ -55,7 +55,7 @@ CodedTensor code(const DiskTensor& tensor, std::mt19937& random) {
 }
 
 // One checkpoint twice: with coded experts, and with the values that they stand for.
-void write_both(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
+void write_int4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   widen_rows(coded);
   widen_rows(decoded);
   std::mt19937 random(5);
@@ -72,7 +72,7 @@ class Int4Checkpoint : public testing::TestWithParam<Variant> {};
 
 TEST_P(Int4Checkpoint, ExportsTheBytesOfItsValues) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
-  write_both(coded, decoded);
+  write_int4_pair(coded, decoded);
   expect_equal_exports(coded, decoded, GetParam().flags);
 }
 
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Int4Checkpoint,
 
 TEST(Int4Checkpoints, AreExportedExpertByExpert) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
-  write_both(coded, decoded);
+  write_int4_pair(coded, decoded);
   const std::string out = fresh_folder("out");
   expect_fine(run_command({"export", coded.folder(), "--out", out, "--quiet", "--tokens", "1"}));
   expect_fine(run_command({"check", out}));
@@ -94,7 +94,7 @@ TEST(Int4Checkpoints, AreExportedExpertByExpert) {
 
 TEST(Int4Checkpoints, IntegersAndFactorsAreChecked) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
-  write_both(coded, decoded);
+  write_int4_pair(coded, decoded);
   const std::string name = "model.layers.1.mlp.experts.2.down_proj.weight";
   DiskTensors tensors = read_tensors(coded);
   tensors.at(name + "_packed").shape = {10, 24};

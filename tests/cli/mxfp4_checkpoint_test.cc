@@ -55,7 +55,7 @@ CodedTensor code(const DiskTensor& tensor, std::mt19937& random) {
 }
 
 // One checkpoint twice: with coded experts, and with the values that they stand for.
-void write_both(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
+void write_mxfp4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   widen_rows(coded);
   widen_rows(decoded);
   std::mt19937 random(5);
@@ -73,7 +73,7 @@ class Mxfp4Checkpoint : public testing::TestWithParam<std::tuple<const char*, Va
 TEST_P(Mxfp4Checkpoint, ExportsTheBytesOfItsValues) {
   const auto& [golden_case, form] = GetParam();
   const CheckpointCopy coded(golden_case, "coded"), decoded(golden_case, "decoded");
-  write_both(coded, decoded);
+  write_mxfp4_pair(coded, decoded);
   expect_equal_exports(coded, decoded, form.flags);
 }
 
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Mxfp4Checkpoint,
 // A coded checkpoint, with its tensors as `edit` leaves them: what moec inspect says.
 Outcome inspect_edited(const std::function<void(DiskTensors&)>& edit) {
   const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
-  write_both(coded, decoded);
+  write_mxfp4_pair(coded, decoded);
   DiskTensors tensors = read_tensors(coded);
   edit(tensors);
   write_tensors(coded.folder(), tensors);
@@ -128,7 +128,7 @@ TEST(Mxfp4Checkpoints, ShapesAndTypesAreChecked) {
 
 TEST(Mxfp4Checkpoints, AreRefusedWhereTheConfigSaysNothing) {
   const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
-  write_both(coded, decoded);
+  write_mxfp4_pair(coded, decoded);
   coded.edit_config([](Json& config) { config.erase("quantization_config"); });
   const Outcome outcome = run_command({"inspect", coded.folder()});
   EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.missing"));
@@ -146,7 +146,7 @@ TEST(Mxfp4Checkpoints, RowsAreWholeBlocks) {
 
 TEST(Mxfp4Checkpoints, ArePlannedWithAndWithoutWeights) {
   const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
-  write_both(coded, decoded);
+  write_mxfp4_pair(coded, decoded);
   for (const std::string& source : {coded.folder(), std::string("gpt-oss-20b")}) {
     const Outcome planned = run_command({"plan", source});
     expect_fine(planned);

@@ -9,6 +9,7 @@
 #include "frontends/cli/journal.h"
 #include "tests/cli/export_testing.h"
 #include "tests/cli/golden_case.h"
+#include "tests/cli/read_json.h"
 
 namespace moec {
 namespace {
@@ -17,14 +18,14 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr const char* kCase = "mixtral_a";
+constexpr const char* kCheckpoint = "mixtral_a";
 
 // ONNX and Core ML in f16, in OUT/onnx and OUT/ane. In groups, ONNX cuts the experts further.
 std::vector<ExportOptions> both_targets(const std::string& out, int jobs, bool groups = false) {
   std::vector<ExportOptions> targets;
   for (const char* target : {"onnx", "ane"}) {
     ExportOptions options =
-        export_options_of(checkpoint_of(kCase), target, out + "/" + target, jobs);
+        export_options_of(checkpoint_of(kCheckpoint), target, out + "/" + target, jobs);
     options.build.dtype = DType::f16;
     options.memory_bytes = uint64_t{512} << 20;  // enough for 8 jobs
     if (groups) {
@@ -116,7 +117,7 @@ TEST(SeveralTargetsLock, AnExportForOneTargetWritesThereFirst) {
 TEST(SeveralTargetsLock, AnExportForOneTargetComesSecond) {
   const std::string out = fresh_folder("out");
   std::vector<ExportOptions> targets = both_targets(out, 1);
-  ExportOptions second = export_options_of(checkpoint_of(kCase), "onnx", out);
+  ExportOptions second = export_options_of(checkpoint_of(kCheckpoint), "onnx", out);
   second.force = true;
   bool tried = false;
   targets.front().stop = [&] {
@@ -135,7 +136,7 @@ TEST(SeveralTargetsLock, AnExportForOneTargetComesSecond) {
 // Finished or not.
 TEST(SeveralTargetsLock, AnExportForOneTargetIsThere) {
   const std::string out = fresh_folder("out");
-  const ExportOptions first = export_options_of(checkpoint_of(kCase), "onnx", out);
+  const ExportOptions first = export_options_of(checkpoint_of(kCheckpoint), "onnx", out);
   const auto refused = [&] {
     std::vector<ExportOptions> targets = both_targets(out, 1);
     for (ExportOptions& options : targets) options.force = true;
@@ -152,7 +153,7 @@ TEST(SeveralTargetsLock, AnExportForOneTargetIsThere) {
 
 TEST(SeveralTargetsLock, ExportsForSeveralTargetsAreThere) {
   const std::string out = fresh_folder("out");
-  ExportOptions one = export_options_of(checkpoint_of(kCase), "onnx", out);
+  ExportOptions one = export_options_of(checkpoint_of(kCheckpoint), "onnx", out);
   one.force = true;
   const auto refused = [&] {
     const auto before = all_bytes(out);
@@ -176,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(Cut, SeveralTargets, testing::Values(false, true),
 TEST(SeveralTargetsCommand, EachHasAFolderThatPassesItsChecks) {
   const std::string out = fresh_folder("out");
   const Outcome exported = export_case(
-      kCase, out, {"--target", "onnx,ane", "--dtype", "f16", "--tokens", "1,16", "--json"});
+      kCheckpoint, out, {"--target", "onnx,ane", "--dtype", "f16", "--tokens", "1,16", "--json"});
   expect_fine(exported);
   const nlohmann::json report = nlohmann::json::parse(exported.out);
   ASSERT_EQ(report["targets"].size(), 2u);
@@ -187,7 +188,7 @@ TEST(SeveralTargetsCommand, EachHasAFolderThatPassesItsChecks) {
     EXPECT_EQ(target["out"], out + (i == 0 ? "/onnx" : "/ane"));
     read += target["bytes_read"].get<uint64_t>();
     expect_fine(run_command({"check", target["out"], "--digests"}));
-    expect_fine(validate_case(kCase, target["out"], {"--precision", "f16"}));
+    expect_fine(validate_case(kCheckpoint, target["out"], {"--precision", "f16"}));
   }
   EXPECT_EQ(report["bytes_read"], read);
 }
@@ -195,7 +196,7 @@ TEST(SeveralTargetsCommand, EachHasAFolderThatPassesItsChecks) {
 TEST(SeveralTargetsCommand, TheFolderOfAllNamesThem) {
   const std::string out = fresh_folder("out");
   EXPECT_THAT(run_command({"check", out}).err, HasSubstr("give the folder that moec export wrote"));
-  expect_fine(export_case(kCase, out, {"--target", "onnx,ane", "--tokens", "1"}));
+  expect_fine(export_case(kCheckpoint, out, {"--target", "onnx,ane", "--tokens", "1"}));
   EXPECT_THAT(
       run_command({"check", out}).err,
       HasSubstr("give one of the exports in this folder: " + out + "/ane, " + out + "/onnx"));
@@ -206,20 +207,19 @@ TEST(SeveralTargetsCommand, TheFolderOfAllNamesThem) {
 
 TEST(SeveralTargetsCommand, FlagsReachTheTargetsThatHaveUseForThem) {
   const std::string out = fresh_folder("out"), alone = fresh_folder("alone");
-  expect_fine(export_case(kCase, out,
+  expect_fine(export_case(kCheckpoint, out,
                           {"--target", "onnx,ane", "--tokens", "1,4", "--onnx-checksum", "--widths",
                            "functions", "--chip", "m1"}));
-  expect_fine(export_case(kCase, alone + "/onnx", {"--tokens", "1,4", "--onnx-checksum"}));
+  expect_fine(export_case(kCheckpoint, alone + "/onnx", {"--tokens", "1,4", "--onnx-checksum"}));
   expect_fine(
-      export_case(kCase, alone + "/ane",
+      export_case(kCheckpoint, alone + "/ane",
                   {"--target", "ane", "--tokens", "1,4", "--multi-function", "--chip", "m1"}));
   EXPECT_EQ(all_bytes(out) == all_bytes(alone), true);
 }
 
 // A target file like that of a compiled-in one, under another name.
 std::string target_file(const std::string& like, const std::string& name) {
-  nlohmann::json target =
-      nlohmann::json::parse(std::ifstream(source_path("backends/targets/" + like + ".json")));
+  nlohmann::json target = read_json(source_path("backends/targets/" + like + ".json"));
   target["name"] = name;
   std::string path = fresh_folder("target") + "/mine.json";
   std::ofstream(path) << target;
@@ -229,16 +229,16 @@ std::string target_file(const std::string& like, const std::string& name) {
 TEST(SeveralTargetsCommand, AFileOfYourOwnGoesByItsName) {
   const std::string out = fresh_folder("out"), alone = fresh_folder("alone");
   const std::string file = target_file("onnx", "mine");
-  const Outcome exported = export_case(kCase, out, {"--target", "onnx," + file, "--json"});
+  const Outcome exported = export_case(kCheckpoint, out, {"--target", "onnx," + file, "--json"});
   expect_fine(exported);
-  expect_fine(export_case(kCase, alone, {"--target", file}));
+  expect_fine(export_case(kCheckpoint, alone, {"--target", file}));
   EXPECT_EQ(all_bytes(out + "/mine") == all_bytes(alone), true);
 }
 
 TEST(SeveralTargetsCommand, WhatCannotBeIsRefusedBeforeAnythingIsWritten) {
   const std::string out = fresh_folder("out");
   const auto refused = [&](Words flags) {
-    const Outcome outcome = export_case(kCase, out, std::move(flags));
+    const Outcome outcome = export_case(kCheckpoint, out, std::move(flags));
     EXPECT_EQ(outcome.exit_code, kExitBadInput);
     EXPECT_TRUE(fs::is_empty(out));
     return outcome.err;
@@ -254,19 +254,20 @@ TEST(SeveralTargetsCommand, WhatCannotBeIsRefusedBeforeAnythingIsWritten) {
 
 TEST(SeveralTargetsCommand, AnExportInOneOfTheFoldersIsNotReplaced) {
   const std::string out = fresh_folder("out");
-  expect_fine(export_case(kCase, out + "/ane", {"--target", "ane"}));
+  expect_fine(export_case(kCheckpoint, out + "/ane", {"--target", "ane"}));
   const auto before = all_bytes(out);
-  const Outcome refused = export_case(kCase, out, {"--target", "onnx,ane"});
+  const Outcome refused = export_case(kCheckpoint, out, {"--target", "onnx,ane"});
   EXPECT_THAT(refused.err, AllOf(HasSubstr("export.out_not_empty"), HasSubstr(out + "/ane")));
   EXPECT_EQ(all_bytes(out) == before, true);
-  expect_fine(export_case(kCase, out, {"--target", "onnx,ane", "--force"}));
+  expect_fine(export_case(kCheckpoint, out, {"--target", "onnx,ane", "--force"}));
   expect_fine(run_command({"check", out + "/onnx"}));
 }
 
 // Core ML of iOS 15 has no states; that is seen when the first shard is emitted.
 TEST(SeveralTargetsCommand, OneThatCannotBeMadeEndsAllBeforeAnythingIsWritten) {
   const std::string out = fresh_folder("parent") + "/out";
-  const Outcome failed = export_case(kCase, out, {"--target", "onnx,ane", "--spec-version", "6"});
+  const Outcome failed =
+      export_case(kCheckpoint, out, {"--target", "onnx,ane", "--spec-version", "6"});
   EXPECT_EQ(failed.exit_code, kExitBadInput);
   EXPECT_THAT(failed.err, HasSubstr("coreml.spec_too_low"));
   EXPECT_FALSE(fs::exists(out));

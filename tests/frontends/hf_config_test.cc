@@ -3,6 +3,7 @@
 #include "frontends/hf/config.h"
 #include "models/rope.h"
 #include "tests/frontends/hf_folder.h"
+#include "tests/frontends/moe_layers.h"
 #include "tests/models/expect_error.h"
 
 namespace moec {
@@ -129,12 +130,6 @@ ModelConfig good(const std::string& text) {
 
 void expect_refused(const std::string& text, const std::string& code, const std::string& part) {
   expect_error(read_config(text, "config.json"), code, part);
-}
-
-std::vector<bool> moe_layers(const ModelConfig& model) {
-  std::vector<bool> all;
-  for (const LayerConfig& layer : model.layers) all.push_back(layer.moe);
-  return all;
 }
 
 std::vector<int64_t> windows(const ModelConfig& model) {

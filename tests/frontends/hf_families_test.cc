@@ -3,6 +3,7 @@
 
 #include "frontends/hf/config.h"
 #include "models/needed_tensors.h"
+#include "tests/frontends/moe_layers.h"
 #include "tests/models/expect_error.h"
 
 namespace moec {
@@ -25,12 +26,6 @@ ModelConfig good(const std::string& family, const std::string& members) {
 void expect_refused(const std::string& family, const std::string& members, const std::string& code,
                     const std::string& part) {
   expect_error(read_config(text_of(family, members), "config.json"), code, part);
-}
-
-std::vector<bool> moe_layers(const ModelConfig& model) {
-  std::vector<bool> all;
-  for (const LayerConfig& layer : model.layers) all.push_back(layer.moe);
-  return all;
 }
 
 Dims dims_of(const ModelConfig& model, const std::string& tensor) {

@@ -171,8 +171,6 @@ TEST(ExpertForms, TakeWeightsThatAreInputs) {
           before, run_default(before, {.experts = form, .target = {.projection = projection}}));
 }
 
-const Router kTopTwo{.score = Score::softmax, .top_k = 2, .renorm = Renorm::sum};
-
 TEST(EightExperts, UnrolledAre24ExpertConvsAndOneRouterConv) {
   const Shard shard = run_default(moe_shard({}, Layout::channels, kTopTwo));
   EXPECT_EQ(shard.form, Form::static_ops);

@@ -21,9 +21,9 @@ Shard lower(const Shard& shard, RoutingForm form) {
   return run_passes(shard, "lower_router", {.routing = form});
 }
 
-using Axes = std::tuple<Layout, RoutingForm, bool>;
+using RouterAxes = std::tuple<Layout, RoutingForm, bool>;
 
-class LowerRouter : public testing::TestWithParam<Axes> {};
+class LowerRouter : public testing::TestWithParam<RouterAxes> {};
 
 TEST_P(LowerRouter, KeepsValues) {
   const auto [layout, form, choice_bias] = GetParam();
@@ -66,7 +66,7 @@ TEST_P(LowerRouter, KeepsValuesOfSparsemixer) {
     }
 }
 
-std::string case_name(const testing::TestParamInfo<Axes>& info) {
+std::string router_case_name(const testing::TestParamInfo<RouterAxes>& info) {
   const auto& [layout, form, choice_bias] = info.param;
   return std::string(layout_name(layout)) + "_" + std::string(enum_name(form)) +
          (choice_bias ? "_biased" : "");
@@ -75,7 +75,7 @@ std::string case_name(const testing::TestParamInfo<Axes>& info) {
 INSTANTIATE_TEST_SUITE_P(AllForms, LowerRouter,
                          testing::Combine(testing::ValuesIn(kTokenLayouts),
                                           testing::ValuesIn(kExactForms), testing::Bool()),
-                         case_name);
+                         router_case_name);
 
 TEST(LowerRouterOps, OnlyTheTopkFormUsesTopk) {
   const Router router{.top_k = 2, .groups = 3, .groups_kept = 2};

@@ -5,6 +5,8 @@
 
 namespace moec {
 
+inline const Router kTopTwo{.score = Score::softmax, .top_k = 2, .renorm = Renorm::sum};
+
 struct MoeSizes {
   int64_t experts = 8, width = 12, inner = 10, tokens = 5;
   double scale = 0.5;  // of the weights
