@@ -20,28 +20,33 @@ Dims broadcast_strides(const Dims& dims, const Dims& to);
 // loop is long. At least one axis is left.
 void join_axes(Dims& dims, Dims* strides, size_t operands);
 
-// Calls visit(i, offsets) for each element i of `dims` in C order, with the offset of each of the N
-// operands.
+// `count` neighbours along the innermost axis: the place of the first one, and where each of the N
+// operands has it and goes from there.
+template <size_t N>
+struct Stretch {
+  size_t index = 0;
+  int64_t count = 0;
+  std::array<int64_t, N> offset{}, step{};
+};
+
+// Calls visit(stretch) for the elements of `dims` in C order.
 template <size_t N, class Visit>
 void walk(Dims dims, std::array<Dims, N> strides, Visit visit) {
   join_axes(dims, strides.data(), N);
   const size_t last = dims.size() - 1;
-  std::array<int64_t, N> step{}, base{};
-  for (size_t n = 0; n < N; ++n) step[n] = strides[n][last];
+  Stretch<N> stretch;
+  stretch.count = dims[last];
+  for (size_t n = 0; n < N; ++n) stretch.step[n] = strides[n][last];
   Dims at(dims.size(), 0);
-  size_t index = 0;
   while (true) {
-    std::array<int64_t, N> offset = base;
-    for (int64_t i = 0; i < dims[last]; ++i, ++index) {
-      visit(index, offset);
-      for (size_t n = 0; n < N; ++n) offset[n] += step[n];
-    }
+    visit(stretch);
+    stretch.index += static_cast<size_t>(stretch.count);
     size_t axis = last;
     while (axis > 0) {
       --axis;
-      for (size_t n = 0; n < N; ++n) base[n] += strides[n][axis];
+      for (size_t n = 0; n < N; ++n) stretch.offset[n] += strides[n][axis];
       if (++at[axis] < dims[axis]) break;
-      for (size_t n = 0; n < N; ++n) base[n] -= strides[n][axis] * dims[axis];
+      for (size_t n = 0; n < N; ++n) stretch.offset[n] -= strides[n][axis] * dims[axis];
       at[axis] = 0;
       if (axis == 0) return;
     }

@@ -82,12 +82,16 @@ Tensor eval(const MatMul&, const Call& call) {
   walk<2>(batch,
           {broadcast_strides(leading(call[0].type.dims), batch),
            broadcast_strides(leading(call[1].type.dims), batch)},
-          [&](size_t i, const std::array<int64_t, 2>& at) {
-            In<Matrix> a(call[0].data.data() + at[0] * rows * inner, rows, inner);
-            In<Matrix> b(call[1].data.data() + at[1] * inner * columns, inner, columns);
-            Out<Matrix>(result.data.data() + static_cast<int64_t>(i) * rows * columns, rows,
-                        columns)
-                .noalias() = a * b;
+          [&](const Stretch<2>& stretch) {
+            for (int64_t i = 0; i < stretch.count; ++i) {
+              const int64_t at_a = stretch.offset[0] + i * stretch.step[0];
+              const int64_t at_b = stretch.offset[1] + i * stretch.step[1];
+              const int64_t at = static_cast<int64_t>(stretch.index) + i;
+              In<Matrix> a(call[0].data.data() + at_a * rows * inner, rows, inner);
+              In<Matrix> b(call[1].data.data() + at_b * inner * columns, inner, columns);
+              Out<Matrix>(result.data.data() + at * rows * columns, rows, columns).noalias() =
+                  a * b;
+            }
           });
   return result;
 }

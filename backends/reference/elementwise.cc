@@ -19,9 +19,12 @@ Tensor map_two(const Call& call, Fn fn) {
   Tensor result = empty_result(call.type());
   const Dims& dims = result.type.dims;
   walk<2>(dims, {broadcast_strides(a.type.dims, dims), broadcast_strides(b.type.dims, dims)},
-          [&](size_t i, const std::array<int64_t, 2>& at) {
-            result.data[i] =
-                fn(a.data[static_cast<size_t>(at[0])], b.data[static_cast<size_t>(at[1])]);
+          [&](const Stretch<2>& stretch) {
+            float* to = result.data.data() + stretch.index;
+            const float *x = a.data.data() + stretch.offset[0],
+                        *y = b.data.data() + stretch.offset[1];
+            const auto [x_step, y_step] = stretch.step;
+            for (int64_t i = 0; i < stretch.count; ++i) to[i] = fn(x[i * x_step], y[i * y_step]);
           });
   return result;
 }
@@ -80,9 +83,14 @@ Tensor eval(const Select&, const Call& call) {
   const Dims& dims = result.type.dims;
   std::array<Dims, 3> strides;
   for (size_t n = 0; n < 3; ++n) strides[n] = broadcast_strides(call[n].type.dims, dims);
-  walk<3>(dims, strides, [&](size_t i, const std::array<int64_t, 3>& at) {
-    const size_t branch = call[0].data[static_cast<size_t>(at[0])] != 0 ? 1 : 2;
-    result.data[i] = call[branch].data[static_cast<size_t>(at[branch])];
+  walk<3>(dims, strides, [&](const Stretch<3>& stretch) {
+    float* to = result.data.data() + stretch.index;
+    std::array<const float*, 3> from;
+    for (size_t n = 0; n < 3; ++n) from[n] = call[n].data.data() + stretch.offset[n];
+    const auto [condition, yes, no] = from;
+    const auto [condition_step, yes_step, no_step] = stretch.step;
+    for (int64_t i = 0; i < stretch.count; ++i)
+      to[i] = condition[i * condition_step] != 0 ? yes[i * yes_step] : no[i * no_step];
   });
   return result;
 }

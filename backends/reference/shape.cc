@@ -7,8 +7,10 @@ namespace {
 // Element [i…] of the result is element offset + Σ i·stride of x.
 Tensor gather(const Tensor& x, const Type& type, int64_t offset, const Dims& strides) {
   Tensor result{type, std::vector<float>(static_cast<size_t>(type.elements()))};
-  walk<1>(type.dims, {strides}, [&](size_t i, const std::array<int64_t, 1>& at) {
-    result.data[i] = x.data[static_cast<size_t>(offset + at[0])];
+  walk<1>(type.dims, {strides}, [&](const Stretch<1>& stretch) {
+    float* to = result.data.data() + stretch.index;
+    const float* from = x.data.data() + offset + stretch.offset[0];
+    for (int64_t i = 0; i < stretch.count; ++i) to[i] = from[i * stretch.step[0]];
   });
   return result;
 }
