@@ -100,16 +100,16 @@ constexpr bool concerns_shards(RuleCondition condition) {
 struct TargetRule {
   std::string id;  // "O1"
   RuleCondition condition = RuleCondition::op_is;
-  OpSet ops = {};                       // that it looks at; empty: at all of them
-  std::vector<DType> dtypes = {};       // with dtype_is
-  std::vector<Axis> axes = {};          // where the condition has axes; empty: all of them
-  std::vector<ShardKind> kinds = {};    // of a whole shard: that it looks at; empty: at all of them
-  int64_t limit = 0;                    // where the condition has a limit
-  std::vector<std::string> chips = {};  // families that it holds for; empty: all of them
+  OpSet ops = {};                  // that it looks at; empty: at all of them
+  std::vector<DType> dtypes;       // with dtype_is
+  std::vector<Axis> axes;          // where the condition has axes; empty: all of them
+  std::vector<ShardKind> kinds;    // of a whole shard: that it looks at; empty: at all of them
+  int64_t limit = 0;               // where the condition has a limit
+  std::vector<std::string> chips;  // families that it holds for; empty: all of them
   Severity severity = Severity::error;
   // Where the op runs instead. Empty: nowhere if the rule is an error, else it stays.
-  std::string unit = {};
-  std::string reason = {}, confidence = {}, source = {};
+  std::string unit;
+  std::string reason, confidence, source;
 };
 
 // Sizes that passes split for; 0: no limit.

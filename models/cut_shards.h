@@ -35,7 +35,7 @@ struct CutWishes {
   int64_t layers_per_shard = 0;  // whole layers; 0: their parts have shards of their own
   bool fit_layers = false;       // as many whole layers as the budget of kind layers holds
   Budgets budgets = {};
-  std::optional<WeightStorage> count_as = {};  // for the budgets; none: BuildOptions::dtype
+  std::optional<WeightStorage> count_as;  // for the budgets; none: BuildOptions::dtype
 };
 
 // Why the experts of a layer, the head, or all layers are in that many shards.

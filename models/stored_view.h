@@ -18,7 +18,7 @@ inline constexpr int64_t kInt4Packed = 8;  // integers in an i32
 // A tensor of a checkpoint that holds a needed one, or a part of it.
 struct StoredTensor {
   NeededTensor tensor;
-  std::optional<DType> dtype = {};  // that it must have; nothing: f32, f16 or bf16
+  std::optional<DType> dtype;  // that it must have; nothing: f32, f16 or bf16
   bool operator==(const StoredTensor&) const = default;
 };
 

@@ -119,6 +119,8 @@ class Tree:
                     yield f"{file}:{line}: {message}"
 
     def wrong(self, folder, quoted, path):
+        if path.endswith(".cc"):
+            return f"{path} is a source, which is compiled and not included"
         if library := library_of(path):
             if folder == "tests" or folder in LIBRARIES[library]:
                 return None

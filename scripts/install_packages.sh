@@ -12,7 +12,7 @@ build="
   libflatbuffers-dev flatbuffers-compiler
 "
 test="
-  libgtest-dev libgmock-dev libbenchmark-dev ccache clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-venv
+  libgtest-dev libgmock-dev libbenchmark-dev ccache clang-14 libclang-rt-14-dev clang-format-14 python3 python3-venv
 "
 
 case "${1:-}" in

@@ -16,7 +16,7 @@ enum class TagRole : uint8_t { outside, begin, inside, end, single };
 
 struct Tag {
   TagRole role = TagRole::outside;
-  std::string span_class = {};  // empty with outside
+  std::string span_class;  // empty with outside
   bool operator==(const Tag&) const = default;
 };
 

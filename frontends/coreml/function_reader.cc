@@ -287,7 +287,7 @@ Status FunctionReader::read_const(const Operation& operation) {
 
 Result<std::string> FunctionReader::state_of(const Operation& operation) const {
   Arguments arguments(operation, names_.consts);
-  MOEC_ASSIGN(const std::string state, arguments.operand("input"));
+  MOEC_ASSIGN(std::string state, arguments.operand("input"));
   if (operation.type() == kWriteState) arguments.expect("data");
   MOEC_TRY(arguments.finish());
   if (out_.shard.find_state(state)) return state;

@@ -15,9 +15,9 @@ namespace moec {
 // Where a concept that the descriptor names got its value.
 struct ConceptReading {
   std::string name;
-  std::string value;            // as JSON, or "unset"
-  std::string key;              // of the config; empty: the descriptor's default
-  std::string expression = {};  // that the default is: "= hidden / heads"
+  std::string value;       // as JSON, or "unset"
+  std::string key;         // of the config; empty: the descriptor's default
+  std::string expression;  // that the default is: "= hidden / heads"
 };
 
 // What a key of the config means that no concept reads.

@@ -43,7 +43,7 @@ Lines without_far_context(const std::vector<std::string>& marked) {
     if (near[i])
       kept.push_back(marked[i]);
     else if (i == 0 || near[i - 1])
-      kept.push_back("  …");
+      kept.emplace_back("  …");
   }
   return kept;
 }

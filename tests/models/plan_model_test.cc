@@ -32,7 +32,7 @@ std::string wiring(const Step& step) {
     if (in.window != 0) text += ":" + std::to_string(in.window);
     if (in.chunk != 0) text += ":c" + std::to_string(in.chunk);
     if (in.layer >= 0) text += "@" + std::to_string(in.layer);
-    text += " ";
+    text += ' ';
   }
   text += "→";
   for (const OutputBinding& out : step.outputs) {

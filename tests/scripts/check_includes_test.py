@@ -62,6 +62,8 @@ def test_an_empty_tree_fails(tmp_path):
          "backends/manifest, the folder that adapts it"),
         ("ir/e.cc", '#include "ir/typo.h"\n',
          "ir/e.cc:1: ir/typo.h does not exist from the root of the repository"),
+        ("ir/h.cc", '#include "ir/type.cc"\n',
+         "ir/h.cc:1: ir/type.cc is a source, which is compiled and not included"),
         ("ir/f.cc", "#include <boost/any.hpp>\n",
          "ir/f.cc:1: boost/any.hpp is a header of a library without a line in LIBRARIES"),
         ("backends/new/g.cc", "#include <string>\n",
