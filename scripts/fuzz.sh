@@ -1,7 +1,7 @@
 #!/bin/bash
-# Builds the fuzz targets with clang and runs each for a while, from seeds that the tree has and from what
-# earlier runs found (build/fuzz/corpus). A crash fails, and leaves the input that repeats it in
-# tests/reproducers, to be committed with its repair.
+# Builds the fuzz targets and runs each for a while, as many at once as there are cores, from seeds that the
+# tree has and from what earlier runs found (build/fuzz/corpus). A crash fails, and leaves the input that
+# repeats it in tests/reproducers, to be committed with its repair.
 #
 #   scripts/fuzz.sh [SECONDS EACH] [TARGET…]     10 seconds and all targets if not given
 set -eu
@@ -14,8 +14,8 @@ if [ ${#targets[@]} -eq 0 ]; then
   for source in tests/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" .cc)"); done
 fi
 
-cmake --preset fuzz
-cmake --build --preset fuzz --target "${targets[@]}"
+cmake --preset dev
+cmake --build --preset dev --target "${targets[@]}"
 
 # What `moec export` makes is a seed too, once there is a release build.
 shards=build/fuzz/shards
@@ -54,24 +54,23 @@ gather_seeds() {
   done < <(find "${folders[@]}" -name "$pattern" -size -2048k 2>/dev/null | sort)
 }
 
-failed=()
-for target in "${targets[@]}"; do
+fuzz() {
+  local target=$1 result=0
+  local corpus=build/fuzz/corpus/$target log=build/fuzz/$target.log
+  local kept=tests/reproducers/$target # inputs that were found, and seeds that no other file is
   gather_seeds "$target"
-  corpus=build/fuzz/corpus/$target
-  kept=tests/reproducers/$target # inputs that were found, and seeds that no other file is
   mkdir -p "$corpus" "$kept"
-  log=build/fuzz/$target.log
-  if "build/fuzz/tests/fuzz/$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 \
+  if "build/dev/tests/fuzz/$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 \
     -artifact_prefix="$kept/" "$corpus" "build/fuzz/seeds/$target" "$kept" >"$log" 2>&1; then
     echo "$target: $(tail -n 1 "$log")"
   else
-    failed+=("$target")
-    echo "$target: FAILED"
-    tail -n 60 "$log"
+    result=1
+    printf '%s: FAILED\n%s\n' "$target" "$(tail -n 60 "$log")"
   fi
   rmdir --ignore-fail-on-non-empty "$kept"
-done
-if [ ${#failed[@]} -gt 0 ]; then
-  echo "failed: ${failed[*]}" >&2
-  exit 1
-fi
+  return $result
+}
+
+export seconds shards
+export -f fuzz gather_seeds
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'

@@ -49,9 +49,9 @@ after python packages && step python scripts/install_python.sh
 after format packages && step format scripts/format.sh --check
 after includes packages && step includes scripts/check_includes.py
 after dev packages && step dev build dev
-after tidy dev && step tidy scripts/tidy.py build/dev
+after tidy dev python && step tidy scripts/tidy.py build/dev
 after release packages && step release build release --target moec
-after fuzz packages && step fuzz scripts/fuzz.sh 5
+after fuzz dev && step fuzz scripts/fuzz.sh 5
 after ctest dev && step ctest ctest --preset dev -j "$(nproc)" --timeout 300
 after pytest python release &&
   step pytest .venv/bin/pytest -p no:cacheprovider --timeout 300 -n "$(nproc)" --dist loadfile \
