@@ -1,12 +1,15 @@
 #!/bin/bash
 # Builds the fuzz targets and runs each for a while, as many at once as there are cores, from seeds that the
-# tree has and from what earlier runs found (build/fuzz/corpus). A crash fails, and leaves the input that
-# repeats it in tests/reproducers, to be committed with its repair.
+# tree has, the corpora of tests/reproducers/corpora and what earlier runs here found (build/fuzz/corpus). A
+# crash fails, and leaves the input that repeats it in tests/reproducers, to be committed with its repair.
 #
 #   scripts/fuzz.sh [SECONDS EACH] [TARGET…]     10 seconds and all targets if not given
+#   scripts/fuzz.sh keep [TARGET…]               adds what was found to tests/reproducers/corpora: the fewest
+#                                                and smallest inputs that reach what the seeds do not
 set -eu
 cd "$(dirname "$0")/.."
-seconds=${1:-10}
+task=fuzz seconds=${1:-10}
+[ "$seconds" = keep ] && task=keep
 [ $# -gt 0 ] && shift
 
 targets=("$@")
@@ -54,12 +57,20 @@ gather_seeds() {
   done < <(find "${folders[@]}" -name "$pattern" -size -2048k 2>/dev/null | sort)
 }
 
+# Adds what earlier runs found to the corpus, both that of the tree and that of this folder.
+gather_corpus() {
+  local archive=tests/reproducers/corpora/$1.tar.gz
+  mkdir -p "build/fuzz/corpus/$1"
+  if [ -f "$archive" ]; then tar -xzf "$archive" -C "build/fuzz/corpus/$1"; fi
+}
+
 fuzz() {
   local target=$1 result=0
   local corpus=build/fuzz/corpus/$target log=build/fuzz/$target.log
   local kept=tests/reproducers/$target # inputs that were found, and seeds that no other file is
   gather_seeds "$target"
-  mkdir -p "$corpus" "$kept"
+  gather_corpus "$target"
+  mkdir -p "$kept"
   if "build/dev/tests/fuzz/$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 \
     -artifact_prefix="$kept/" "$corpus" "build/fuzz/seeds/$target" "$kept" >"$log" 2>&1; then
     echo "$target: $(tail -n 1 "$log")"
@@ -71,6 +82,27 @@ fuzz() {
   return $result
 }
 
-export seconds shards
-export -f fuzz gather_seeds
-printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'
+# The archive is the same for the same inputs. libFuzzer names what it finds by 40 hexadecimal digits, which
+# tells it from the seeds, whose reach counts as had.
+keep() {
+  local target=$1 merged=build/fuzz/merged/$1 found=build/fuzz/found/$1 log=build/fuzz/$1.keep.log
+  gather_seeds "$target"
+  gather_corpus "$target"
+  rm -rf "$merged" "$found"
+  mkdir -p "$merged" "$found" tests/reproducers/corpora
+  find "build/fuzz/corpus/$target" -type f -size -"$largest_kept"c -exec cp -t "$found" {} +
+  cp -L "build/fuzz/seeds/$target"/* "$merged" 2>/dev/null || true
+  if ! "build/dev/tests/fuzz/$target" -merge=1 -timeout=30 -rss_limit_mb=2048 "$merged" "$found" >"$log" 2>&1; then
+    printf '%s: FAILED\n%s\n' "$target" "$(tail -n 60 "$log")"
+    return 1
+  fi
+  (cd "$merged" && find . -regextype posix-extended -regex './[0-9a-f]{40}' -printf '%f\n' | sort) |
+    tar -c -C "$merged" -T - --owner=0 --group=0 --numeric-owner --mode=644 --mtime=@0 |
+    gzip -9n >"tests/reproducers/corpora/$target.tar.gz"
+  echo "$target: $(tar -tzf "tests/reproducers/corpora/$target.tar.gz" | wc -l) inputs kept"
+}
+
+largest_kept=8192 # bytes: large inputs reach little that small ones do not
+export seconds shards largest_kept
+export -f fuzz keep gather_seeds gather_corpus
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c "$task {}"

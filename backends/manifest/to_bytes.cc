@@ -20,7 +20,7 @@ namespace {
 template <class T>
 concept Scalar = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
-class Writer {
+class TableWriter {
  public:
   // FlatBuffers are written inside out: a table's strings, vectors and tables come before it.
   template <class T>
@@ -100,7 +100,7 @@ class Writer {
 }  // namespace manifest
 
 Result<std::string> to_bytes(const Manifest& manifest) {
-  manifest::Writer writer;
+  manifest::TableWriter writer;
   return writer.finish(writer.table(manifest, *manifest::schema().root_struct_def_));
 }
 

@@ -29,7 +29,7 @@ size_t utf8_length(std::string_view text) {
   return malformed ? 0 : length;
 }
 
-class Writer {
+class JsonWriter {
  public:
   template <class T>
   std::string value(const T& value, size_t indent) {
@@ -123,7 +123,7 @@ class Writer {
 }  // namespace manifest
 
 Result<std::string> to_json(const Manifest& manifest) {
-  manifest::Writer writer;
+  manifest::JsonWriter writer;
   std::string text = writer.value(manifest, 0) + '\n';
   if (has_error(writer.findings)) return fail(std::move(writer.findings));
   return text;
