@@ -60,7 +60,7 @@ TEST(Result, FailuresPassThroughTheMacros) {
 
 TEST(InvariantDeathTest, StopsWithCode3) {
   EXPECT_EXIT(MOEC_CHECK(1 == 2, "{} is not {}", 1, 2), testing::ExitedWithCode(3),
-              "internal error: 1 is not 2 \\(.*diagnostics_test.cc:");
+              "internal error: 1 is not 2 \\(tests/ir/diagnostics_test.cc:");
 }
 
 TEST(InvariantDeathTest, WritesTheInnermostReproducer) {
