@@ -25,17 +25,16 @@ std::string join(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
+bool stands_in(const std::string& folder, std::string_view name) {
+  std::error_code error;
+  return std::filesystem::exists(join(folder, name), error);
+}
+
 // What a folder without a manifest may be instead of a finished export.
 std::string next_step_without(const std::string& folder) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (fs::exists(join(folder, kJournalFile), error))
+  if (stands_in(folder, kJournalFile))
     return "the export in this folder is not finished: the command that began it goes on";
-  std::vector<std::string> exports;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error))
-    if (has_manifest(entry->path().string())) exports.push_back(entry->path().string());
-  std::sort(exports.begin(), exports.end());
+  const std::vector<std::string> exports = exports_in(folder);
   if (exports.empty()) return "give the folder that moec export wrote";
   return fmt::format("give one of the exports in this folder: {}", fmt::join(exports, ", "));
 }
@@ -98,9 +97,20 @@ Status write_manifest(Manifest& manifest, const std::string& folder) {
   return write_file(join(folder, kManifestJson), json);
 }
 
-bool has_manifest(const std::string& folder) {
+bool has_manifest(const std::string& folder) { return stands_in(folder, kManifestJson); }
+
+bool holds_export(const std::string& folder) {
+  return has_manifest(folder) || stands_in(folder, kJournalFile);
+}
+
+std::vector<std::string> exports_in(const std::string& folder) {
   std::error_code error;
-  return std::filesystem::exists(join(folder, kManifestJson), error);
+  std::vector<std::string> exports;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    if (holds_export(entry->path().string())) exports.push_back(entry->path().string());
+  std::sort(exports.begin(), exports.end());
+  return exports;
 }
 
 Result<Manifest> read_manifest(const std::string& folder) {

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backends/manifest/manifest.h"
 #include "ir/diagnostics.h"
@@ -38,6 +39,10 @@ Status write_manifest(Manifest& manifest, const std::string& folder);
 
 // Whether there is a manifest.json, sound or not.
 bool has_manifest(const std::string& folder);
+// Whether an export stands in a folder, finished or not.
+bool holds_export(const std::string& folder);
+// The paths of the folders in a folder that hold an export, in order; none where it cannot be read.
+std::vector<std::string> exports_in(const std::string& folder);
 
 // Reads manifest.json; manifest.bin, where there is one, must say the same ("manifest.disagree").
 // The result has passed check_manifest: its paths stay in the folder, its schedule is connected.

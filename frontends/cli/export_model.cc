@@ -23,21 +23,16 @@ Result<std::vector<TargetExport>> plan_targets(std::span<const ExportOptions> ta
   return exports;
 }
 
-bool holds_export(const std::string& folder) { return has_journal(folder) || has_manifest(folder); }
-
 // An export for one target, with --force too, would stand between those for several, and these
 // could not go on beside it.
 Status check_not_common(const std::string& folder) {
   if (holds_export(folder)) return {};
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error))
-    if (holds_export(entry->path().string()))
-      return fail("export.out_not_empty",
-                  "the output folder holds the folders of other exports, one of them is " +
-                      entry->path().filename().string(),
-                  "choose another --out for one target", {.file = folder});
-  return {};
+  const std::vector<std::string> others = exports_in(folder);
+  if (others.empty()) return {};
+  return fail("export.out_not_empty",
+              "the output folder holds the folders of other exports, one of them is " +
+                  std::filesystem::path(others.front()).filename().string(),
+              "choose another --out for one target", {.file = folder});
 }
 
 // The folder that several targets' folders lie in, locked as if it were that of a target alone. The

@@ -197,9 +197,11 @@ TEST(SeveralTargetsCommand, TheFolderOfAllNamesThem) {
   const std::string out = fresh_folder("out");
   EXPECT_THAT(run_command({"check", out}).err, HasSubstr("give the folder that moec export wrote"));
   expect_fine(export_case(kCheckpoint, out, {"--target", "onnx,ane", "--tokens", "1"}));
-  EXPECT_THAT(
-      run_command({"check", out}).err,
-      HasSubstr("give one of the exports in this folder: " + out + "/ane, " + out + "/onnx"));
+  const std::string both =
+      "give one of the exports in this folder: " + out + "/ane, " + out + "/onnx";
+  EXPECT_THAT(run_command({"check", out}).err, HasSubstr(both));
+  fs::rename(out + "/ane/manifest.json", out + "/ane/" + kJournalFile);  // as one not finished
+  EXPECT_THAT(run_command({"check", out}).err, HasSubstr(both));
   std::ofstream(out + "/" + kJournalFile).put('x');
   EXPECT_THAT(run_command({"run", out, "--prompt-tokens", "1"}).err,
               HasSubstr("not finished: the command that began it goes on"));
