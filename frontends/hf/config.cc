@@ -158,11 +158,7 @@ void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
 void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const int64_t step = reader.integer("unrotated_step", 0);
   const std::vector<int64_t> listed = reader.integers("rotated_layers");
-  if (!listed.empty() && listed.size() != layers.size())
-    return reader.error("hf.config.layer_types",
-                        fmt::format("\"{}\" has {} entries for {} layers",
-                                    reader.key_of("rotated_layers"), listed.size(), layers.size()),
-                        reader.at("rotated_layers"));
+  if (!listed.empty() && !reader.lists_each_layer("rotated_layers")) return;
   for (size_t i = 0; i < layers.size(); ++i) {
     const bool by_rule = step == 0 || (static_cast<int64_t>(i) + 1) % step != 0;
     layers[i].rotated = listed.empty() ? by_rule : listed[i] != 0;
@@ -200,12 +196,7 @@ std::vector<Sight> usual_sights(ConfigReader& reader, const std::vector<LayerCon
 void read_layer_types(ConfigReader& reader, std::vector<Sight>& sights) {
   std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
   if (!types) return;
-  const JsonValue* at = reader.at("layer_types");
-  if (types->size() != sights.size())
-    return reader.error(
-        "hf.config.layer_types",
-        fmt::format("\"layer_types\" has {} entries for {} layers", types->size(), sights.size()),
-        at);
+  if (!reader.lists_each_layer("layer_types")) return;
   for (size_t i = 0; i < sights.size(); ++i) {
     const std::optional<Sight> sight = parse_sight((*types)[i]);
     if (!sight)
@@ -213,7 +204,7 @@ void read_layer_types(ConfigReader& reader, std::vector<Sight>& sights) {
                    fmt::format("unknown layer type \"{}\"; known: full_attention, "
                                "sliding_attention, chunked_attention, hybrid, hybrid_sliding",
                                printable((*types)[i], 60)),
-                   at);
+                   reader.at("layer_types"));
     sights[i] = sight.value_or(Sight::all);
   }
 }

@@ -190,13 +190,19 @@ std::optional<int64_t> ConfigReader::in_range(const Concept& item, const Found& 
 }
 
 // A list has an entry for each layer.
-void ConfigReader::check_length(const std::string& key, const JsonValue& value) {
+bool ConfigReader::check_length(const std::string& key, const JsonValue& value) {
   const JsonValue::Array* all = value.array();
-  if (all == nullptr) return;
+  if (all == nullptr) return true;
   const int64_t layers = integer("layers");
-  if (std::cmp_equal(all->size(), layers)) return;
+  if (std::cmp_equal(all->size(), layers)) return true;
   error("hf.config.layer_types",
         fmt::format("\"{}\" has {} entries for {} layers", key, all->size(), layers), &value);
+  return false;
+}
+
+bool ConfigReader::lists_each_layer(std::string_view concept_name) {
+  const JsonValue* value = at(concept_name);
+  return value == nullptr || check_length(key_of(concept_name), *value);
 }
 
 std::optional<int64_t> ConfigReader::integer_of(const Concept& item, const Found& found) {
