@@ -71,7 +71,7 @@ Inferred infer_op(const Attention& op, Check& check) {
     const int64_t width = (i == 0 ? op.heads : op.kv_heads) * op.head_dim;
     good &= check.require(channels_of(check.operands[i]) == width, "attention.c7",
                           "operand {} must have {} channels, got {}", i, width,
-                          to_string(check.operands[i]));
+                          shown(check.operands[i]));
   }
   const int64_t v_channels = channels_of(check.operands[2]);
   good &= check.require(v_channels % op.kv_heads == 0, "attention.c7",
@@ -87,7 +87,7 @@ Inferred infer_op(const Attention& op, Check& check) {
   if (op.cache != CacheForm::none) {
     const Type& k_cache = check.operands[at.caches];
     if (!check.require(k_cache.rank() == 4, "attention.c10", "a cache has rank 4, got {}",
-                       to_string(k_cache)))
+                       shown(k_cache)))
       return check.failed();
     if (op.cache == CacheForm::blend) pages = k_cache.dims[0];
     cached = k_cache.dims[2];
@@ -134,7 +134,7 @@ Inferred infer_op(const GatedMlp& op, Check& check) {
   const int64_t width = channels_of(x);
   const Type& gate = check.operands[1];
   bool good = check.require(gate.rank() == 2 && gate.dims[1] == width, "gated_mlp.c4",
-                            "gate must be [f, {}], got {}", width, to_string(gate));
+                            "gate must be [f, {}], got {}", width, shown(gate));
   if (!good) return check.failed();
   good &= projection(check, "gated_mlp.c4", 2, gate.dims[0], width);
   good &= projection(check, "gated_mlp.c4", 3, width, gate.dims[0]);
@@ -233,7 +233,7 @@ Inferred infer_op(const SoftMoe& op, Check& check) {
                         op.first_expert + op.experts, channels_of(routing));
   const Type& first_gate = check.operands[2];
   if (!check.require(first_gate.rank() == 2, "soft_moe.c6", "gate must be [f, d], got {}",
-                     to_string(first_gate)))
+                     shown(first_gate)))
     return check.failed();
   const int64_t inner = first_gate.dims[0], width = channels_of(x);
   good &= expert_operands(check, op, inner, width);
@@ -251,7 +251,7 @@ Inferred infer_op(const Linear&, Check& check) {
   const Type& x = check.operands[0];
   const Type& w = check.operands[1];
   if (!check.require(w.rank() == 2 && w.dims[1] == channels_of(x), "linear.c4",
-                     "weight must be [out, {}], got {}", channels_of(x), to_string(w)))
+                     "weight must be [out, {}], got {}", channels_of(x), shown(w)))
     return check.failed();
   if (check.operands.size() == 3 && !check.has_dims("linear.c5", 2, {w.dims[0]}))
     return check.failed();

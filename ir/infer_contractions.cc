@@ -8,10 +8,10 @@ Inferred infer_op(const Conv& op, Check& check) {
   const Type& w = check.operands[1];
   const size_t kernel_axis = token_axis(x.layout);
   if (!check.require(is_channel_major(x.layout), "conv.c3",
-                     "x must be in layout channels or bc1s, got {}", to_string(x)) ||
+                     "x must be in layout channels or bc1s, got {}", shown(x)) ||
       !check.require(w.rank() == 4 && w.dims[5 - kernel_axis] == 1, "conv.c4",
                      "weight must be [N, C/groups, K, 1], in bc1s [N, C/groups, 1, K], got {}",
-                     to_string(w)))
+                     shown(w)))
     return check.failed();
   const int64_t kernel = w.dims[kernel_axis];
   const int64_t channels = channels_of(x), outputs = w.dims[0];
@@ -34,14 +34,14 @@ Inferred infer_op(const MatMul&, Check& check) {
   const Dims& b = check.operands[1].dims;
   const size_t rank = a.size();
   if (!check.require(rank >= 2 && rank == b.size(), "matmul.c3",
-                     "ranks must be equal and at least 2: {} and {}", to_string(a), to_string(b)))
+                     "ranks must be equal and at least 2: {} and {}", shown(a), shown(b)))
     return check.failed();
   if (!check.require(a[rank - 1] == b[rank - 2], "matmul.c4", "inner sizes differ: {} and {}",
-                     to_string(a), to_string(b)))
+                     shown(a), shown(b)))
     return check.failed();
   auto batch = broadcast(Dims(a.begin(), a.end() - 2), Dims(b.begin(), b.end() - 2));
   if (!check.require(batch.has_value(), "matmul.c5", "leading sizes do not broadcast: {} and {}",
-                     to_string(a), to_string(b)))
+                     shown(a), shown(b)))
     return check.failed();
   Type type{check.operands[0].dtype, *batch};
   type.dims.insert(type.dims.end(), {a[rank - 2], b[rank - 1]});

@@ -14,7 +14,7 @@ static Joined join_shapes(Check& check, std::string_view code) {
   for (const Type& type : check.operands.subspan(1)) {
     auto dims = broadcast(joined.dims, type.dims);
     if (!check.require(dims.has_value(), code, "sizes {} and {} do not broadcast",
-                       to_string(joined.dims), to_string(type.dims)))
+                       shown(joined.dims), shown(type.dims)))
       return {};
     joined.dims = *dims;
     if (type.layout == Layout::plain) continue;
@@ -56,9 +56,9 @@ Inferred infer_op(const Select&, Check& check) {
   const Type& a = check.operands[1];
   const Type& b = check.operands[2];
   bool good = check.require(check.operands[0].dtype == DType::boolean, "select.c2",
-                            "the condition must be bool, got {}", to_string(check.operands[0]));
+                            "the condition must be bool, got {}", shown(check.operands[0]));
   good &= check.require(a.dtype == b.dtype, "select.c3", "branches must be of one type: {} and {}",
-                        to_string(a), to_string(b));
+                        shown(a), shown(b));
   Joined joined = join_shapes(check, "select.c4");
   if (!good || !joined.good) return check.failed();
   return check.result({a.dtype, joined.dims, joined.layout});

@@ -12,6 +12,30 @@
 
 namespace moec::inference {
 
+// What a message shows by to_string(), which is called only when the message is made: nearly all
+// requirements are met.
+template <class T>
+struct Shown {
+  const T& value;
+};
+
+template <class T>
+Shown<T> shown(const T& value) {
+  return {value};
+}
+
+}  // namespace moec::inference
+
+template <class T>
+struct fmt::formatter<moec::inference::Shown<T>> : fmt::formatter<std::string_view> {
+  template <class Context>
+  auto format(const moec::inference::Shown<T>& shown, Context& context) const {
+    return fmt::formatter<std::string_view>::format(moec::to_string(shown.value), context);
+  }
+};
+
+namespace moec::inference {
+
 // Collects violations while one op is examined. Each requirement names its constraint of ir/OPS.md.
 class Check {
  public:
@@ -28,10 +52,10 @@ class Check {
   }
 
   bool count(std::string_view code, size_t least, size_t most) {
-    return require(operands.size() >= least && operands.size() <= most, code,
-                   "takes {} operands, got {}",
-                   least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most),
-                   operands.size());
+    const size_t got = operands.size();
+    if (least == most) return require(got == least, code, "takes {} operands, got {}", least, got);
+    return require(got >= least && got <= most, code, "takes {} to {} operands, got {}", least,
+                   most, got);
   }
   bool count(std::string_view code, size_t exactly) { return count(code, exactly, exactly); }
 
@@ -39,19 +63,19 @@ class Check {
     bool good = true;
     for (const Type& type : operands)
       good &= require(is_float(type.dtype) && type.dtype == operands[0].dtype, code,
-                      "operands must be of one float type, got {}", to_string(type));
+                      "operands must be of one float type, got {}", shown(type));
     return good;
   }
 
   bool token_operand(std::string_view code, size_t index) {
     return require(operands[index].layout != Layout::plain, code,
                    "operand {} must be a token tensor (rows or channels), got {}", index,
-                   to_string(operands[index]));
+                   shown(operands[index]));
   }
 
   bool has_dims(std::string_view code, size_t index, const Dims& dims) {
     return require(operands[index].dims == dims, code, "operand {} must have sizes {}, got {}",
-                   index, to_string(dims), to_string(operands[index]));
+                   index, shown(dims), shown(operands[index]));
   }
 
   bool axis(std::string_view code, int64_t axis_value, size_t rank) {
@@ -63,7 +87,7 @@ class Check {
     return require(operands[a].layout == operands[b].layout &&
                        tokens_of(operands[a]) == tokens_of(operands[b]),
                    code, "operands {} and {} must agree in layout and tokens: {} and {}", a, b,
-                   to_string(operands[a]), to_string(operands[b]));
+                   shown(operands[a]), shown(operands[b]));
   }
 
   Inferred result(Type type) {

@@ -58,16 +58,16 @@ Inferred infer_op(const Concat& op, Check& check) {
   for (const Type& part : check.operands.subspan(1)) {
     bool good = check.require(
         part.dtype == type.dtype && part.layout == type.layout && part.rank() == type.rank(),
-        "concat.c3", "parts must agree in type, layout and rank: {} and {}", to_string(type),
-        to_string(part));
+        "concat.c3", "parts must agree in type, layout and rank: {} and {}", shown(type),
+        shown(part));
     for (size_t i = 0; good && i < part.rank(); ++i)
       good = check.require(static_cast<int64_t>(i) == op.axis || part.dims[i] == type.dims[i],
                            "concat.c4", "parts must agree off axis {}: {} and {}", op.axis,
-                           to_string(type), to_string(part));
+                           shown(type), shown(part));
     if (!good) return check.failed();
     type.dims[op.axis] += part.dims[op.axis];
     if (!check.require(checked_elements(type.dims).has_value(), "concat.c5",
-                       "{} would hold more than {} elements", to_string(type), kMaxElements))
+                       "{} would hold more than {} elements", shown(type), kMaxElements))
       return check.failed();
   }
   return check.result(std::move(type));
@@ -76,15 +76,14 @@ Inferred infer_op(const Concat& op, Check& check) {
 Inferred infer_op(const Reshape& op, Check& check) {
   if (!check.count("reshape.c1", 1)) return check.failed();
   auto elements = checked_elements(op.dims);
-  bool good = check.require(elements && op.dims.size() <= kMaxRank, "reshape.c2",
-                            "sizes {} must be positive and at most {} of them", to_string(op.dims),
-                            kMaxRank);
+  bool good =
+      check.require(elements && op.dims.size() <= kMaxRank, "reshape.c2",
+                    "sizes {} must be positive and at most {} of them", shown(op.dims), kMaxRank);
   good = good && check.require(*elements == check.operands[0].elements(), "reshape.c3",
-                               "{} does not hold the elements of {}", to_string(op.dims),
-                               to_string(check.operands[0]));
-  good = good &&
-         check.require(fits_layout(op.dims, op.layout), "reshape.c4", "{} does not fit layout {}",
-                       to_string(op.dims), layout_name(op.layout));
+                               "{} does not hold the elements of {}", shown(op.dims),
+                               shown(check.operands[0]));
+  good = good && check.require(fits_layout(op.dims, op.layout), "reshape.c4",
+                               "{} does not fit layout {}", shown(op.dims), layout_name(op.layout));
   if (!good) return check.failed();
   return check.result({check.operands[0].dtype, op.dims, op.layout});
 }
@@ -96,13 +95,13 @@ Inferred infer_op(const Transpose& op, Check& check) {
   std::sort(sorted.begin(), sorted.end());
   bool good = sorted.size() == x.rank();
   for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
-  if (!check.require(good, "transpose.c2", "{} is no permutation of {} axes", to_string(op.perm),
+  if (!check.require(good, "transpose.c2", "{} is no permutation of {} axes", shown(op.perm),
                      x.rank()))
     return check.failed();
   Type type{x.dtype, {}, op.layout};
   for (int64_t axis : op.perm) type.dims.push_back(x.dims[axis]);
   if (!check.require(fits_layout(type.dims, op.layout), "transpose.c3", "{} does not fit layout {}",
-                     to_string(type.dims), layout_name(op.layout)))
+                     shown(type.dims), layout_name(op.layout)))
     return check.failed();
   return check.result(std::move(type));
 }

@@ -24,7 +24,7 @@ Inferred infer_op(const Constant& op, Check& check) {
   if (!check.count("constant.c1", 0)) return check.failed();
   auto elements = checked_elements(op.type.dims);
   if (!check.require(elements && op.type.rank() <= kMaxRank, "constant.c2",
-                     "sizes {} must be positive and at most {} of them", to_string(op.type.dims),
+                     "sizes {} must be positive and at most {} of them", shown(op.type.dims),
                      kMaxRank))
     return check.failed();
   const auto given = static_cast<int64_t>(op.values.size());
@@ -57,7 +57,7 @@ Inferred infer_op(const StateWrite& op, Check& check) {
   const Type* type = declared_state(check, "state_write.c2", op.state);
   if (type)
     check.require(check.operands[0] == *type, "state_write.c3", "state \"{}\" holds {}, got {}",
-                  op.state, to_string(*type), to_string(check.operands[0]));
+                  op.state, shown(*type), shown(check.operands[0]));
   return check.failed();  // no results
 }
 

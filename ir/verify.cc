@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "ir/infer.h"
 #include "ir/text.h"
@@ -39,52 +40,59 @@ class Verifier {
   }
 
  private:
-  template <class... Args>
-  void find(std::string_view code, const std::string& label, fmt::format_string<Args...> cause,
+  // `at` is what the finding concerns: an op, a value, a port, or a label.
+  template <class At, class... Args>
+  void find(std::string_view code, const At& at, fmt::format_string<Args...> cause,
             Args&&... args) {
     findings_.push_back({Severity::error,
                          std::string(code),
                          fmt::format(cause, std::forward<Args>(args)...),
                          fmt::format("ir/OPS.md explains {}", code),
-                         {.shard = shard_.name, .op = label}});
+                         {.shard = shard_.name, .op = label(at)}});
   }
+
+  std::string label(OpId op) const { return op_label(shard_, op); }
+  std::string label(ValueId value) const { return shard_.label(value); }
+  static std::string label(const State& state) { return state_label(state); }
+  static std::string label(const Output& output) { return output_label(output); }
+  static std::string label(std::string_view text) { return std::string(text); }
 
   // shard.s1
   void check_ids() {
     std::vector<bool> defined(shard_.values.size(), false);
-    auto use = [&](ValueId id, const std::string& label) {
+    auto use = [&](ValueId id, const auto& at) {
       if (!shard_.values.contains(id))
-        find("shard.s1", label, "value id {} is out of range", id.index);
+        find("shard.s1", at, "value id {} is out of range", id.index);
       else if (!defined[id.index])
-        find("shard.s1", label, "value %{} is used before it is defined", shard_.label(id));
+        find("shard.s1", at, "value %{} is used before it is defined", shard_.label(id));
     };
-    auto define = [&](ValueId id, const std::string& label) {
+    auto define = [&](ValueId id, const auto& at) {
       if (!shard_.values.contains(id))
-        find("shard.s1", label, "value id {} is out of range", id.index);
+        find("shard.s1", at, "value id {} is out of range", id.index);
       else
         defined[id.index] = true;
     };
     for (ValueId id : shard_.inputs) define(id, "");
     for (OpId op : op_ids(shard_)) {
-      for (ValueId id : shard_.ops[op].operands) use(id, op_label(shard_, op));
-      for (ValueId id : shard_.ops[op].results) define(id, op_label(shard_, op));
+      for (ValueId id : shard_.ops[op].operands) use(id, op);
+      for (ValueId id : shard_.ops[op].results) define(id, op);
     }
-    for (const Output& output : shard_.outputs) use(output.value, output_label(output));
+    for (const Output& output : shard_.outputs) use(output.value, output);
   }
 
   // shard.s2
   void check_order_of_ids() {
     uint32_t next = 0;
-    auto expect = [&](ValueId id, OpId producer, const std::string& label) {
+    auto expect = [&](ValueId id, OpId producer, const auto& at) {
       if (id.index != next)
-        find("shard.s2", label, "value id {} stands where {} is due", id.index, next);
+        find("shard.s2", at, "value id {} stands where {} is due", id.index, next);
       else if (shard_.values.contains(id) && shard_.values[id].producer != producer)
-        find("shard.s2", label, "value %{} names another producer", shard_.label(id));
+        find("shard.s2", at, "value %{} names another producer", shard_.label(id));
       ++next;
     };
     for (ValueId id : shard_.inputs) expect(id, OpId{}, "");
     for (OpId op : op_ids(shard_))
-      for (ValueId id : shard_.ops[op].results) expect(id, op, op_label(shard_, op));
+      for (ValueId id : shard_.ops[op].results) expect(id, op, op);
     if (next != shard_.values.size())
       find("shard.s2", "", "{} values are stored, {} are defined", shard_.values.size(), next);
   }
@@ -96,17 +104,15 @@ class Verifier {
     check_value_names();
     for (ValueId id : shard_.inputs)
       if (shard_.values.contains(id) && shard_.values[id].name.empty())
-        find("shard.s3", shard_.label(id), "an input needs a name");
-    std::set<std::string> names;
-    for (const State& state : shard_.states)
-      check_port(names, "state", state.name, state_label(state));
+        find("shard.s3", id, "an input needs a name");
+    std::set<std::string_view> names;
+    for (const State& state : shard_.states) check_port(names, "state", state.name, state);
     names.clear();
-    for (const Output& output : shard_.outputs)
-      check_port(names, "output", output.name, output_label(output));
+    for (const Output& output : shard_.outputs) check_port(names, "output", output.name, output);
   }
 
   void check_value_names() {
-    std::set<std::string_view> taken;
+    std::unordered_set<std::string_view> taken(shard_.values.size());
     for (const Value& value : shard_.values) {
       if (value.name.empty()) continue;
       if (!is_name(value.name) || is_all_digits(value.name))
@@ -117,11 +123,12 @@ class Verifier {
     }
   }
 
-  void check_port(std::set<std::string>& taken, std::string_view what, const std::string& name,
-                  const std::string& label) {
+  template <class Port>
+  void check_port(std::set<std::string_view>& taken, std::string_view what, const std::string& name,
+                  const Port& at) {
     if (!is_name(name))
-      find("shard.s3", label, "{} name {} is not made of [A-Za-z0-9_.]", what, quoted(name));
-    if (!taken.insert(name).second) find("shard.s3", label, "two {}s are named {}", what, name);
+      find("shard.s3", at, "{} name {} is not made of [A-Za-z0-9_.]", what, quoted(name));
+    if (!taken.insert(name).second) find("shard.s3", at, "two {}s are named {}", what, name);
   }
 
   // shard.s6
@@ -130,8 +137,8 @@ class Verifier {
       const OpData& data = shard_.ops[op].data;
       const Form last = last_legal_form(kind_of(data));
       if (last < shard_.form)
-        find("shard.s6", op_label(shard_, op), "{} is not legal in a {} shard, only up to {}",
-             mnemonic(data), form_name(shard_.form), form_name(last));
+        find("shard.s6", op, "{} is not legal in a {} shard, only up to {}", mnemonic(data),
+             form_name(shard_.form), form_name(last));
     }
   }
 
@@ -142,27 +149,25 @@ class Verifier {
       const OpData& data = shard_.ops[op].data;
       if (const auto* write = std::get_if<StateWrite>(&data)) {
         if (!written.insert(write->state).second)
-          find("shard.s7", op_label(shard_, op), "state {} is written twice", quoted(write->state));
+          find("shard.s7", op, "state {} is written twice", quoted(write->state));
       } else if (const auto* read = std::get_if<StateRead>(&data)) {
         if (written.contains(read->state))
-          find("shard.s7", op_label(shard_, op), "state {} is read after it was written",
-               quoted(read->state));
+          find("shard.s7", op, "state {} is read after it was written", quoted(read->state));
       }
     }
   }
 
   // shard.s4
   void check_types() {
-    auto check = [&](const Type& type, const std::string& label) {
+    auto check = [&](const Type& type, const auto& at) {
       if (!is_well_formed(type))
-        find("shard.s4", label,
+        find("shard.s4", at,
              "{} is no type: at most {} positive sizes that fit the layout and hold at most 2^48 "
              "elements",
              to_string(type), kMaxRank);
     };
-    for (const State& state : shard_.states) check(state.type, state_label(state));
-    for (uint32_t i = 0; i < shard_.values.size(); ++i)
-      check(shard_.type(ValueId{i}), shard_.label(ValueId{i}));
+    for (const State& state : shard_.states) check(state.type, state);
+    for (uint32_t i = 0; i < shard_.values.size(); ++i) check(shard_.type(ValueId{i}), ValueId{i});
   }
 
   // The op's own constraints, and shard.s5. Needs well-formed operand types.
@@ -176,21 +181,20 @@ class Verifier {
       return state ? &state->type : nullptr;
     });
     for (const Violation& violation : inferred.violations)
-      find(violation.code, op_label(shard_, id), "{}: {}", mnemonic(op.data), violation.message);
+      find(violation.code, id, "{}: {}", mnemonic(op.data), violation.message);
     if (inferred.violations.empty()) check_results(id, inferred.results);
   }
 
   void check_results(OpId id, const std::vector<Type>& inferred) {
     const std::vector<ValueId>& results = shard_.ops[id].results;
-    const std::string label = op_label(shard_, id);
     if (results.size() != inferred.size()) {
-      find("shard.s5", label, "{} gives {} results, {} are stored", mnemonic(shard_.ops[id].data),
+      find("shard.s5", id, "{} gives {} results, {} are stored", mnemonic(shard_.ops[id].data),
            inferred.size(), results.size());
       return;
     }
     for (size_t i = 0; i < results.size(); ++i)
       if (shard_.type(results[i]) != inferred[i])
-        find("shard.s5", label, "{} gives {}, {} is stored", mnemonic(shard_.ops[id].data),
+        find("shard.s5", id, "{} gives {}, {} is stored", mnemonic(shard_.ops[id].data),
              to_string(inferred[i]), to_string(shard_.type(results[i])));
   }
 
