@@ -39,7 +39,7 @@ const json* find_path(const json& root, std::initializer_list<const char*> keys)
   return at;
 }
 
-Status malformed(const std::string& path, std::string cause) {
+Status bad_calibration(const std::string& path, std::string cause) {
   return fail("calibration.malformed", std::move(cause),
               "fetch the file again, or remove it to decode without biases", {.file = path});
 }
@@ -57,15 +57,15 @@ Status read_calibration(const std::string& source, manifest::Tagging& tagging) {
   const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const json* biases = find_path(document, {"operating_points", "default", "biases"});
   if (biases == nullptr || !biases->is_object())
-    return malformed(path, "there is no object operating_points.default.biases");
+    return bad_calibration(path, "there is no object operating_points.default.biases");
   for (const Bias& bias : kBiases) {
     const json* value = find_path(*biases, {bias.key});
     if (value == nullptr || !value->is_number() || !std::isfinite(value->get<double>()))
-      return malformed(path, fmt::format("{} is not given, or is no number", bias.key));
+      return bad_calibration(path, fmt::format("{} is not given, or is no number", bias.key));
     tagging.*bias.field = value->get<double>();
   }
   if (biases->size() != kBiases.size())
-    return malformed(
+    return bad_calibration(
         path, fmt::format("there are {} biases, {} are known", biases->size(), kBiases.size()));
   return {};
 }

@@ -12,12 +12,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kFormat = "moec-golden/1";
+constexpr std::string_view kGoldenFormat = "moec-golden/1";
 constexpr uint64_t kMaxTensorBytes = uint64_t{1} << 32;
 
 std::string_view kRemake = "make it again with scripts/make_golden.py";
 
-tl::unexpected<Diagnostics> malformed(const std::string& path, const std::string& why) {
+tl::unexpected<Diagnostics> bad_golden(const std::string& path, const std::string& why) {
   return fail("golden.malformed", why, std::string(kRemake), {.file = path});
 }
 
@@ -27,9 +27,9 @@ Result<json> read_description(const std::string& path) {
     return fail("golden.unreadable", "there is no golden.json here",
                 "name a folder made by scripts/make_golden.py", {.file = path});
   json description = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!description.is_object()) return malformed(path, "golden.json is not a JSON object");
-  if (description.value("format", "") != kFormat)
-    return malformed(path, fmt::format("the format is not {}", kFormat));
+  if (!description.is_object()) return bad_golden(path, "golden.json is not a JSON object");
+  if (description.value("format", "") != kGoldenFormat)
+    return bad_golden(path, fmt::format("the format is not {}", kGoldenFormat));
   return description;
 }
 
@@ -40,7 +40,7 @@ Result<WeightTable> tensor_table(const std::string& path) {
   for (const SafetensorsEntry& entry : header.tensors) {
     const auto type = ir_type(entry);
     if (!type)
-      return malformed(path, fmt::format("tensor {} has type {}", entry.name, entry.dtype));
+      return bad_golden(path, fmt::format("tensor {} has type {}", entry.name, entry.dtype));
     table.tensors[entry.name] = {0, entry.begin, *type};
   }
   return table;
@@ -52,7 +52,7 @@ auto guarded(const std::string& path, F&& read) -> Result<decltype(read())> {
   try {
     return read();
   } catch (const json::exception& error) {
-    return malformed(path, error.what());
+    return bad_golden(path, error.what());
   }
 }
 
@@ -135,7 +135,8 @@ Result<Rows> Golden::routing_weights(const std::string& step, int64_t layer,
       const auto expert = static_cast<int64_t>(chosen.row(t)[static_cast<size_t>(i)]);
       if (expert >= experts && expert < logits.columns) continue;  // a null slot
       if (expert < 0 || expert >= experts)
-        return malformed(folder_, fmt::format("expert {} of step {} does not exist", expert, step));
+        return bad_golden(folder_,
+                          fmt::format("expert {} of step {} does not exist", expert, step));
       dense.data[static_cast<size_t>(t * experts + expert)] =
           weights.row(t)[static_cast<size_t>(i)];
     }

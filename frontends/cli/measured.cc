@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kFormat = "moec-measured-placement";
+constexpr std::string_view kMeasuredFormat = "moec-measured-placement";
 constexpr int64_t kVersion = 1;
 constexpr std::string_view kNeuralEngine = "neural_engine";
 constexpr std::string_view kNextStep = "write it again with scripts/confirm_on_mac.py";
@@ -73,7 +73,8 @@ class Reader {
     std::string format;
     int64_t version = 0;
     MOEC_TRY(take(object, "format", format));
-    if (format != kFormat) return bad("format", fmt::format("is not \"{}\"", kFormat));
+    if (format != kMeasuredFormat)
+      return bad("format", fmt::format("is not \"{}\"", kMeasuredFormat));
     MOEC_TRY(take(object, "version", version));
     if (version != kVersion) return bad("version", fmt::format("is not {}", kVersion));
     Measured measured;

@@ -1,7 +1,22 @@
+# moec_order(LIST): sources that include the same large headers stand together, so that few objects of a
+# unity build compile these.
+function(moec_order list)
+  set(keyed "")
+  foreach(source IN LISTS ${list})
+    file(STRINGS ${source} large REGEX "^#include <(CLI|nlohmann)/")
+    string(REPLACE ";" " " large "${large}")
+    list(APPEND keyed "${large}|${source}")
+  endforeach()
+  list(SORT keyed)
+  list(TRANSFORM keyed REPLACE "^[^|]*[|]" "")
+  set(${list} ${keyed} PARENT_SCOPE)
+endfunction()
+
 # moec_library(NAME FOLDER): a static library of all FOLDER/*.cc. Ours links PRIVATE except moec_ir, whose
 # types stand in every public header.
 function(moec_library name folder)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
+  moec_order(sources)
   add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC moec_ir)
   target_compile_options(${name} PRIVATE $<TARGET_PROPERTY:moec_options,INTERFACE_COMPILE_OPTIONS>)
