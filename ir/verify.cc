@@ -106,9 +106,9 @@ class Verifier {
       if (shard_.values.contains(id) && shard_.values[id].name.empty())
         find("shard.s3", id, "an input needs a name");
     std::set<std::string_view> names;
-    for (const State& state : shard_.states) check_port(names, "state", state.name, state);
+    for (const State& state : shard_.states) check_port(names, "state", state);
     names.clear();
-    for (const Output& output : shard_.outputs) check_port(names, "output", output.name, output);
+    for (const Output& output : shard_.outputs) check_port(names, "output", output);
   }
 
   void check_value_names() {
@@ -124,11 +124,11 @@ class Verifier {
   }
 
   template <class Port>
-  void check_port(std::set<std::string_view>& taken, std::string_view what, const std::string& name,
-                  const Port& at) {
-    if (!is_name(name))
-      find("shard.s3", at, "{} name {} is not made of [A-Za-z0-9_.]", what, quoted(name));
-    if (!taken.insert(name).second) find("shard.s3", at, "two {}s are named {}", what, name);
+  void check_port(std::set<std::string_view>& taken, std::string_view what, const Port& port) {
+    if (!is_name(port.name))
+      find("shard.s3", port, "{} name {} is not made of [A-Za-z0-9_.]", what, quoted(port.name));
+    if (!taken.insert(port.name).second)
+      find("shard.s3", port, "two {}s are named {}", what, port.name);
   }
 
   // shard.s6

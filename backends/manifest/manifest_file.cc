@@ -32,7 +32,7 @@ bool stands_in(const std::string& folder, std::string_view name) {
 
 // What a folder without a manifest may be instead of a finished export.
 std::string next_step_without(const std::string& folder) {
-  if (stands_in(folder, kJournalFile))
+  if (has_journal(folder))
     return "the export in this folder is not finished: the command that began it goes on";
   const std::vector<std::string> exports = exports_in(folder);
   if (exports.empty()) return "give the folder that moec export wrote";
@@ -99,9 +99,9 @@ Status write_manifest(Manifest& manifest, const std::string& folder) {
 
 bool has_manifest(const std::string& folder) { return stands_in(folder, kManifestJson); }
 
-bool holds_export(const std::string& folder) {
-  return has_manifest(folder) || stands_in(folder, kJournalFile);
-}
+bool has_journal(const std::string& folder) { return stands_in(folder, kJournalFile); }
+
+bool holds_export(const std::string& folder) { return has_journal(folder) || has_manifest(folder); }
 
 std::vector<std::string> exports_in(const std::string& folder) {
   std::error_code error;

@@ -39,6 +39,8 @@ Status write_manifest(Manifest& manifest, const std::string& folder);
 
 // Whether there is a manifest.json, sound or not.
 bool has_manifest(const std::string& folder);
+// Whether there is a journal, kJournalFile, sound or not.
+bool has_journal(const std::string& folder);
 // Whether an export stands in a folder, finished or not.
 bool holds_export(const std::string& folder);
 // The paths of the folders in a folder that hold an export, in order; none where it cannot be read.

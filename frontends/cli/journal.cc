@@ -65,8 +65,6 @@ Diagnostics differences(const ExportFacts& was, const ExportFacts& now, const st
 
 }  // namespace
 
-bool has_journal(const std::string& folder) { return file_exists(journal_path(folder)); }
-
 Result<JournalText> read_journal(const std::string& folder) {
   MOEC_ASSIGN(const std::string text, read_text_file(journal_path(folder), kMaxJournalBytes));
   return parse_journal(text, journal_path(folder));

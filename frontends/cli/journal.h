@@ -16,8 +16,6 @@
 
 namespace moec {
 
-bool has_journal(const std::string& folder);
-
 // What the journal that is there says. Errors: export.journal, those of RegularFile.
 Result<JournalText> read_journal(const std::string& folder);
 

@@ -158,7 +158,7 @@ void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
 void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const int64_t step = reader.integer("unrotated_step", 0);
   const std::vector<int64_t> listed = reader.integers("rotated_layers");
-  if (!listed.empty() && !reader.lists_each_layer("rotated_layers")) return;
+  if (!listed.empty() && !reader.has_one_a_layer("rotated_layers", listed.size())) return;
   for (size_t i = 0; i < layers.size(); ++i) {
     const bool by_rule = step == 0 || (static_cast<int64_t>(i) + 1) % step != 0;
     layers[i].rotated = listed.empty() ? by_rule : listed[i] != 0;
@@ -195,8 +195,7 @@ std::vector<Sight> usual_sights(ConfigReader& reader, const std::vector<LayerCon
 // By the config's own list, where it has one.
 void read_layer_types(ConfigReader& reader, std::vector<Sight>& sights) {
   std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
-  if (!types) return;
-  if (!reader.lists_each_layer("layer_types")) return;
+  if (!types || !reader.has_one_a_layer("layer_types", types->size())) return;
   for (size_t i = 0; i < sights.size(); ++i) {
     const std::optional<Sight> sight = parse_sight((*types)[i]);
     if (!sight)

@@ -189,20 +189,21 @@ std::optional<int64_t> ConfigReader::in_range(const Concept& item, const Found& 
   return std::nullopt;
 }
 
-// A list has an entry for each layer.
-bool ConfigReader::check_length(const std::string& key, const JsonValue& value) {
-  const JsonValue::Array* all = value.array();
-  if (all == nullptr) return true;
+bool ConfigReader::check_length(const std::string& key, size_t entries, const JsonValue* at) {
   const int64_t layers = integer("layers");
-  if (std::cmp_equal(all->size(), layers)) return true;
+  if (std::cmp_equal(entries, layers)) return true;
   error("hf.config.layer_types",
-        fmt::format("\"{}\" has {} entries for {} layers", key, all->size(), layers), &value);
+        fmt::format("\"{}\" has {} entries for {} layers", key, entries, layers), at);
   return false;
 }
 
-bool ConfigReader::lists_each_layer(std::string_view concept_name) {
-  const JsonValue* value = at(concept_name);
-  return value == nullptr || check_length(key_of(concept_name), *value);
+// A list has an entry for each layer.
+void ConfigReader::check_length(const std::string& key, const JsonValue& value) {
+  if (const JsonValue::Array* all = value.array()) check_length(key, all->size(), &value);
+}
+
+bool ConfigReader::has_one_a_layer(std::string_view concept_name, size_t entries) {
+  return check_length(key_of(concept_name), entries, at(concept_name));
 }
 
 std::optional<int64_t> ConfigReader::integer_of(const Concept& item, const Found& found) {

@@ -41,9 +41,9 @@ class ConfigReader {
   std::string key_of(std::string_view concept_name) const;
   // The config's value of a concept, for the place of a message; null when it is a default.
   const JsonValue* at(std::string_view concept_name) const;
-  // Whether the config's list for a concept, where it has one, has an entry for each layer; a
-  // finding where it has not.
-  bool lists_each_layer(std::string_view concept_name);
+  // Whether a concept's list, from wherever it was read, has an entry for each layer; a finding
+  // where it has not.
+  bool has_one_a_layer(std::string_view concept_name, size_t entries);
   // Marks a top-level key as read; null when it is absent or null.
   const JsonValue* key(std::string_view name);
 
@@ -75,7 +75,8 @@ class ConfigReader {
   bool take_alias(const std::string& alias, Found& found, bool& is_null);
   std::optional<Found> refuse_null(const ConceptRule& rule);
   std::optional<double> evaluate(const ConceptExpression& expression);
-  bool check_length(const std::string& key, const JsonValue& value);
+  bool check_length(const std::string& key, size_t entries, const JsonValue* at);
+  void check_length(const std::string& key, const JsonValue& value);
   std::optional<int64_t> integer_of(const Concept& item, const Found& found);
   std::optional<int64_t> in_range(const Concept& item, const Found& found, double value);
   void wrong_type(std::string_view concept_name, const Found& found, std::string_view wanted);

@@ -3,8 +3,10 @@
 
 #include "frontends/hf/config.h"
 #include "models/needed_tensors.h"
+#include "tests/files.h"
 #include "tests/frontends/moe_layers.h"
 #include "tests/models/expect_error.h"
+#include "tests/source_dir.h"
 
 namespace moec {
 namespace {
@@ -477,6 +479,25 @@ TEST(FamilyConfig, Llama4Refusals) {
       "chunked_attention", "full_attention", "full_attention"])",
           "hf.config.window", "layer 1 sees chunks, but their size is not given");
   refused(R"(, "for_llm_compressor": true)", "hf.config.unsupported_value", "for_llm_compressor");
+}
+
+// A descriptor may give a list, or name keys of which the first is null.
+TEST(FamilyConfig, ListsFromElsewhereThanTheFirstKeyHaveAnEntryForEachLayerToo) {
+  auto refused = [](const std::string& line, const char* wanted, const char* members) {
+    std::string text = read_file(source_dir() + "/models/families/llama4_text.json");
+    text.replace(text.find(line), line.size(), wanted);
+    const Result<Family> family = load_family(text);
+    ASSERT_TRUE(family.has_value()) << render(family.error());
+    expect_error(
+        read_config(text_of("llama4_text", std::string(kLlama) + members), "config.json", &*family),
+        "hf.config.layer_types", "has 1 entries for 4 layers");
+  };
+  const std::string types = R"("layer_types": {"keys": ["layer_types"], "default": null})";
+  refused(types, R"("layer_types": {"keys": ["layer_types"], "default": ["full_attention"]})", "");
+  refused(types, R"("layer_types": {"keys": ["attention_kinds", "layer_types"], "default": null})",
+          R"(, "attention_kinds": null, "layer_types": ["full_attention"])");
+  refused(R"("rotated_layers": {"keys": ["no_rope_layers"], "default": null})",
+          R"("rotated_layers": {"keys": ["no_rope_layers"], "default": [1]})", "");
 }
 
 const char* const kZaya = R"("num_experts": 4, "num_experts_per_tok": 1,
