@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ir/builder.h"
+#include "ir/graph/builder.h"
 
 namespace moec {
 
@@ -24,9 +24,9 @@ ValueId blend_rows(Builder& b, ValueId cache, ValueId rows, ValueId write_mask);
 
 // softmax(q · keys + mask) · values, with q [1, H, T, h] scaled, keys [1, K, h, S], values
 // [1, K, S, u], mask [1, 1, T, S], K dividing H: [1, H, T, u]. The H/K query heads of a key head
-// are rows of one matrix, so that no key is repeated. The keys may be in P pages, as in ir/ops.h:
-// keys [P, K, h, S/P], values [P, K, S/P, u], mask [P, 1, T, S/P]. `sinks` [1, H, 1, 1], which may
-// be invalid, are one more score of each head, whose share is dropped.
+// are rows of one matrix, so that no key is repeated. The keys may be in P pages, as in
+// ir/graph/ops.h: keys [P, K, h, S/P], values [P, K, S/P, u], mask [P, 1, T, S/P]. `sinks` [1, H,
+// 1, 1], which may be invalid, are one more score of each head, whose share is dropped.
 ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask, ValueId sinks);
 
 }  // namespace moec

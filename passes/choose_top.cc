@@ -1,6 +1,6 @@
 #include "passes/choose_top.h"
 
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 #include "passes/passes.h"
 #include "passes/token_layout.h"
 

@@ -1,7 +1,7 @@
 // The k largest channels of a token tensor as a mask of zeros and ones, without gather.
 #pragma once
 
-#include "ir/builder.h"
+#include "ir/graph/builder.h"
 #include "passes/pass.h"
 
 namespace moec {

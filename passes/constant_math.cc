@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "ir/ops.h"
+#include "ir/graph/ops.h"
 
 namespace moec {
 

@@ -1,4 +1,4 @@
-#include "ir/rewriter.h"
+#include "ir/graph/rewriter.h"
 #include "passes/passes.h"
 
 namespace moec {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/builder.h"
-#include "ir/target.h"
+#include "ir/graph/builder.h"
+#include "ir/target/target.h"
 
 namespace moec {
 

@@ -1,6 +1,6 @@
 #include <optional>
 
-#include "ir/rewriter.h"
+#include "ir/graph/rewriter.h"
 #include "passes/constant_math.h"
 #include "passes/passes.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "ir/rewriter.h"
+#include "ir/graph/rewriter.h"
 #include "passes/passes.h"
 
 namespace moec {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ir/rewriter.h"
+#include "ir/graph/rewriter.h"
 #include "passes/passes.h"
 
 namespace moec {

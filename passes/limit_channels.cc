@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "ir/rewriter.h"
+#include "ir/graph/rewriter.h"
 #include "passes/expert_math.h"
 #include "passes/passes.h"
 #include "passes/unsplittable.h"

@@ -5,7 +5,8 @@
 namespace moec {
 namespace {
 
-// The operands by name; ir/ops.h gives their order. Those that the op does not have are invalid.
+// The operands by name; ir/graph/ops.h gives their order. Those that the op does not have are
+// invalid.
 struct Operands {
   ValueId q, k, v, rope_cos, rope_sin, mask, q_norm, k_norm, k_cache, v_cache, write_mask, sinks;
 

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 #include "passes/choose_top.h"
 #include "passes/passes.h"
 #include "passes/rewrite_each.h"

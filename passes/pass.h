@@ -4,9 +4,9 @@
 
 #include <string_view>
 
-#include "ir/diagnostics.h"
-#include "ir/shard.h"
-#include "ir/target.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/shard.h"
+#include "ir/target/target.h"
 
 namespace moec {
 

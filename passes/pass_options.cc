@@ -5,7 +5,7 @@
 #include <charconv>
 #include <vector>
 
-#include "ir/nearest.h"
+#include "ir/base/nearest.h"
 
 namespace moec {
 namespace {

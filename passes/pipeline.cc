@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ir/nearest.h"
+#include "ir/base/nearest.h"
 #include "passes/passes.h"
 
 namespace moec {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "ir/target_rules.h"
+#include "ir/target/target_rules.h"
 #include "passes/passes.h"
 
 namespace moec {

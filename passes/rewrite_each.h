@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/rewriter.h"
+#include "ir/graph/rewriter.h"
 
 namespace moec {
 

@@ -1,7 +1,7 @@
 // The root-mean-square normalisation that rms_norm and the q and k norms of attention share.
 #pragma once
 
-#include "ir/builder.h"
+#include "ir/graph/builder.h"
 
 namespace moec {
 

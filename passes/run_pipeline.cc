@@ -6,9 +6,9 @@
 #include <fstream>
 #include <string_view>
 
-#include "ir/invariant.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/base/invariant.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "passes/pass_options.h"
 #include "passes/pipeline.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ir/builder.h"
+#include "ir/graph/builder.h"
 
 namespace moec {
 

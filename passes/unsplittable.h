@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "ir/target.h"
+#include "ir/target/target.h"
 
 namespace moec {
 

@@ -59,7 +59,7 @@ def holes(root):
 def write_sample(root, code, doc, test):
     for folder in ("ir", "tests/ir"):
         (root / folder).mkdir(parents=True, exist_ok=True)
-    (root / "ir/infer.cc").write_text(f'check("{code}");\n')
+    (root / "ir/graph/infer.cc").write_text(f'check("{code}");\n')
     (root / "ir/OPS.md").write_text(f"| id | constraint |\n|---|---|\n| {doc} | text |\n")
     (root / "tests/ir/a.ir").write_text(f"%x = conv %y // error: {test}\n")
 

@@ -5,8 +5,8 @@
 #include "backends/coreml/mil_names.h"
 #include "backends/coreml/mil_ops.h"
 #include "backends/coreml/mil_writer.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 
 namespace moec {
 namespace {

@@ -15,7 +15,7 @@
 #include "backends/coreml/token_range.h"
 #include "backends/coreml/weight_blobs.h"
 #include "backends/files/output_file.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {

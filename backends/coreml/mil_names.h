@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "ir/shard.h"
+#include "ir/graph/shard.h"
 
 namespace moec {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <bit>
 
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/ops.h"
+#include "ir/graph/ops.h"
 
 namespace moec::mlmodel {
 class TensorType;

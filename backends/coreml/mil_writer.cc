@@ -10,7 +10,7 @@
 #include "backends/coreml/spec_version.h"
 #include "backends/coreml/token_range.h"
 #include "backends/coreml/weight_blobs.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {

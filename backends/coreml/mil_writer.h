@@ -48,8 +48,8 @@
 #include <string>
 
 #include "backends/files/data_layout.h"
-#include "ir/diagnostics.h"
-#include "ir/shard.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/shard.h"
 
 namespace moec::mlmodel {
 class Function;

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "ir/diagnostics.h"
+#include "ir/base/diagnostics.h"
 
 namespace moec {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backends/coreml/emit_coreml.h"
-#include "ir/diagnostics.h"
+#include "ir/base/diagnostics.h"
 
 namespace moec {
 

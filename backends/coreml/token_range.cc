@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "ir/invariant.h"
-#include "ir/text.h"
+#include "ir/base/invariant.h"
+#include "ir/text/text.h"
 
 namespace moec {
 namespace {

@@ -1,8 +1,8 @@
 // One program for a range of token widths: what the shards of two widths have in common.
 #pragma once
 
-#include "ir/diagnostics.h"
-#include "ir/shard.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/shard.h"
 
 namespace moec {
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/files/digest.h"
-#include "ir/type.h"
+#include "ir/graph/type.h"
 
 namespace moec {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "backends/weights/weight_reader.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 static_assert(BulkWriter::kHeldBytes == kWriterBytes);

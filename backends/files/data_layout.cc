@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/weight_view.h"
+#include "ir/graph/weight_view.h"
 
 namespace moec {
 

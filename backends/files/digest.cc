@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "backends/files/sha.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "ir/diagnostics.h"
+#include "ir/base/diagnostics.h"
 
 namespace moec {
 

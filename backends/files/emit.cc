@@ -1,7 +1,7 @@
 #include "backends/files/emit.h"
 
 #include "backends/files/data_layout.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 

@@ -9,7 +9,7 @@
 
 #include "backends/files/weight_record.h"
 #include "backends/weights/weight_reader.h"
-#include "ir/shard.h"
+#include "ir/graph/shard.h"
 
 namespace moec {
 

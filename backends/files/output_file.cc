@@ -16,7 +16,7 @@
 #include "backends/files/digest.h"
 #include "backends/files/sha.h"
 #include "backends/files/write_error.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 

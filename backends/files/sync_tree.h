@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "ir/diagnostics.h"
+#include "ir/base/diagnostics.h"
 
 namespace moec {
 

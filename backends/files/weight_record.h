@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ir/find_experts.h"
+#include "ir/analysis/find_experts.h"
 
 namespace moec {
 

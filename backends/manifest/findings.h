@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "ir/diagnostics.h"
+#include "ir/base/diagnostics.h"
 
 namespace moec::manifest {
 

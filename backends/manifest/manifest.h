@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "backends/files/weight_record.h"
-#include "ir/ops.h"
-#include "ir/plan.h"
-#include "ir/target.h"
-#include "ir/type.h"
+#include "ir/graph/ops.h"
+#include "ir/graph/type.h"
+#include "ir/plan/plan.h"
+#include "ir/target/target.h"
 
 namespace moec::manifest {
 

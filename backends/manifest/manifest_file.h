@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "backends/manifest/manifest.h"
-#include "ir/diagnostics.h"
+#include "ir/base/diagnostics.h"
 
 namespace moec {
 
 inline constexpr std::string_view kManifestJson = "manifest.json";
 inline constexpr std::string_view kManifestBin = "manifest.bin";
-// Stands in a folder as long as the export there is not finished: frontends/cli/journal.h.
+// Stands in a folder as long as the export there is not finished: backends/output/journal.h.
 inline constexpr const char* kJournalFile = "export.journal";
 // A manifest larger than this is refused before it is read.
 inline constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 28;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "embedded/embedded_schema.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec::manifest {
 

@@ -5,7 +5,7 @@
 #include "backends/manifest/fields.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/manifest/schema.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 #include "manifest_generated.h"
 
 namespace moec {

@@ -2,7 +2,7 @@
 
 #include "backends/onnx/graph_writer.h"
 #include "backends/onnx/onnx_types.h"
-#include "ir/verify.h"
+#include "ir/verify/verify.h"
 
 namespace moec {
 namespace {

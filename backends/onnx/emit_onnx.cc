@@ -14,7 +14,7 @@
 #include "backends/files/sha.h"
 #include "backends/files/sync_tree.h"
 #include "backends/onnx/graph_writer.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/shard.h"
+#include "ir/graph/shard.h"
 
 namespace moec {
 

@@ -7,7 +7,7 @@
 
 #include "backends/onnx/initializers.h"
 #include "backends/onnx/onnx_types.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {

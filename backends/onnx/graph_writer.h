@@ -23,8 +23,8 @@
 
 #include "backends/files/data_layout.h"
 #include "backends/onnx/graph_names.h"
-#include "ir/diagnostics.h"
-#include "ir/shard.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/shard.h"
 
 namespace onnx {
 class ModelProto;

@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "backends/onnx/onnx_types.h"
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "ir/type.h"
+#include "ir/graph/type.h"
 
 namespace onnx {
 class ValueInfoProto;

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "backends/reference/eval.h"
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ir/type.h"
+#include "ir/graph/type.h"
 
 namespace moec {
 

@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-// The operands by name, in the order that ir/ops.h gives. Null where the form has none.
+// The operands by name, in the order that ir/graph/ops.h gives. Null where the form has none.
 struct Named {
   const Tensor *q, *k, *v, *rope_cos = nullptr, *rope_sin = nullptr, *mask = nullptr;
   const Tensor *q_norm = nullptr, *k_norm = nullptr, *k_cache = nullptr, *v_cache = nullptr;

@@ -3,7 +3,7 @@
 
 #include "backends/reference/eval.h"
 #include "backends/reference/tokens.h"
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {

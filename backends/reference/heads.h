@@ -1,4 +1,4 @@
-// The vectors of attention's heads, whatever pages (ir/ops.h Attention) a cache is in.
+// The vectors of attention's heads, whatever pages (ir/graph/ops.h Attention) a cache is in.
 #pragma once
 
 #include <span>

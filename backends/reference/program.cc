@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "backends/reference/rounding.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {

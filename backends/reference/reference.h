@@ -1,6 +1,6 @@
-// The reference executor: runs a shard on values in memory, each op by its definition in ir/ops.h.
-// Obvious before fast. Composites are computed directly, never by lowering them: this is the oracle
-// for the passes.
+// The reference executor: runs a shard on values in memory, each op by its definition in
+// ir/graph/ops.h. Obvious before fast. Composites are computed directly, never by lowering them:
+// this is the oracle for the passes.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/weights/weight_reader.h"
-#include "ir/shard.h"
+#include "ir/graph/shard.h"
 
 namespace moec {
 

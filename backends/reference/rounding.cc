@@ -1,6 +1,6 @@
 #include "backends/reference/rounding.h"
 
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 

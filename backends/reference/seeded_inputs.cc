@@ -3,7 +3,7 @@
 
 #include "backends/reference/reference.h"
 #include "backends/reference/rounding.h"
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 namespace moec {
 namespace {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/diagnostics.h"
-#include "ir/ops.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/ops.h"
 
 namespace moec {
 

@@ -8,7 +8,7 @@
 #include "backends/targets/json_fields.h"
 #include "backends/targets/read_rule.h"
 #include "embedded/embedded_targets.h"
-#include "ir/nearest.h"
+#include "ir/base/nearest.h"
 
 namespace moec {
 namespace {

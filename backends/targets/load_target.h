@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/diagnostics.h"
-#include "ir/target.h"
+#include "ir/base/diagnostics.h"
+#include "ir/target/target.h"
 
 namespace moec {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "ir/target.h"
+#include "ir/target/target.h"
 
 namespace moec {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "ir/type.h"
-#include "ir/weight_view.h"
+#include "ir/graph/type.h"
+#include "ir/graph/weight_view.h"
 
 namespace moec {
 

@@ -4,8 +4,8 @@
 
 #include "backends/weights/convert_kernels.h"
 #include "backends/weights/payload_bits.h"
-#include "ir/invariant.h"
-#include "ir/scalar.h"
+#include "ir/base/invariant.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {

@@ -1,12 +1,12 @@
-// The conversions of ir/scalar.h in bulk: equal to them for each bit pattern, and in a form that a
-// compiler vectorises. Bytes are little-endian and need no alignment.
+// The conversions of ir/graph/scalar.h in bulk: equal to them for each bit pattern, and in a form
+// that a compiler vectorises. Bytes are little-endian and need no alignment.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "ir/type.h"
-#include "ir/weight_view.h"
+#include "ir/graph/type.h"
+#include "ir/graph/weight_view.h"
 
 namespace moec {
 

@@ -1,7 +1,7 @@
 // The leaves that need no file: splats and seeds.
 #include "backends/weights/convert.h"
 #include "backends/weights/view_node.h"
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {

@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include "ir/diagnostics.h"
-#include "ir/weight_table.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/weight_table.h"
 
 namespace moec {
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "backends/weights/convert.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ir/diagnostics.h"
-#include "ir/invariant.h"
+#include "ir/base/diagnostics.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {

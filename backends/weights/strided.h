@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ir/type.h"
+#include "ir/graph/type.h"
 
 namespace moec {
 

@@ -5,15 +5,15 @@
 #include <memory>
 
 #include "backends/files/output_file.h"
+#include "backends/targets/find_target.h"
 #include "backends/targets/load_target.h"
-#include "frontends/cli/check_folder.h"
+#include "frontends/check/check_folder.h"
+#include "frontends/check/expected_placement.h"
+#include "frontends/check/measured.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/expected_placement.h"
-#include "frontends/cli/find_target.h"
-#include "frontends/cli/measured.h"
-#include "frontends/cli/print_check.h"
-#include "frontends/cli/sarif.h"
+#include "frontends/cli/print/print_check.h"
+#include "frontends/cli/print/sarif.h"
 
 namespace moec {
 namespace {

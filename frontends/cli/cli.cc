@@ -10,8 +10,8 @@
 #include <span>
 
 #include "frontends/cli/commands.h"
-#include "frontends/cli/json_output.h"
-#include "ir/nearest.h"
+#include "ir/base/json_output.h"
+#include "ir/base/nearest.h"
 
 namespace moec {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/diagnostics.h"
+#include "ir/base/diagnostics.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;

@@ -6,8 +6,8 @@
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/export_flags.h"
-#include "frontends/cli/print_export.h"
+#include "frontends/cli/flags/export_flags.h"
+#include "frontends/cli/print/print_export.h"
 #include "frontends/cli/stop_signals.h"
 
 namespace moec {

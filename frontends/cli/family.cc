@@ -7,9 +7,9 @@
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/family_report.h"
-#include "frontends/cli/json_output.h"
+#include "frontends/cli/print/family_report.h"
 #include "frontends/hf/checkpoint.h"
+#include "ir/base/json_output.h"
 
 namespace moec {
 namespace {

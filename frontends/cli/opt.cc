@@ -6,11 +6,11 @@
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/ir_file.h"
-#include "frontends/cli/open_source.h"
-#include "frontends/cli/pass_flags.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "frontends/cli/flags/ir_file.h"
+#include "frontends/cli/flags/pass_flags.h"
+#include "frontends/hf/open_source.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 
 namespace moec {
 namespace {

@@ -9,16 +9,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backends/runtime/prompt.h"
+#include "backends/runtime/sampler.h"
+#include "backends/runtime/session.h"
+#include "backends/runtime/tag_text.h"
+#include "backends/runtime/tokenizer.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/json_output.h"
-#include "frontends/cli/number_check.h"
-#include "frontends/cli/print_spans.h"
-#include "frontends/cli/prompt.h"
-#include "frontends/cli/sampler.h"
-#include "frontends/cli/session.h"
-#include "frontends/cli/tag_text.h"
-#include "frontends/cli/tokenizer.h"
+#include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/print/print_spans.h"
+#include "ir/base/json_output.h"
 
 namespace moec {
 namespace {

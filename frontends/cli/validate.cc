@@ -8,8 +8,8 @@
 #include "backends/manifest/manifest_file.h"
 #include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/json_output.h"
-#include "frontends/cli/validate_model.h"
+#include "frontends/validate/validate_model.h"
+#include "ir/base/json_output.h"
 
 namespace moec {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/diagnostics.h"
+#include "ir/base/diagnostics.h"
 
 namespace moec {
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/diagnostics.h"
-#include "ir/type.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/type.h"
 
 namespace moec {
 

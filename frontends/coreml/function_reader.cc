@@ -11,8 +11,8 @@
 #include "frontends/coreml/mil_ops.h"
 #include "frontends/coreml/mil_values.h"
 #include "frontends/coreml/source_reader.h"
-#include "ir/infer.h"
-#include "ir/verify.h"
+#include "ir/graph/infer.h"
+#include "ir/verify/verify.h"
 
 namespace moec {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "frontends/coreml/metadata.h"
 #include "frontends/coreml/ports.h"
-#include "ir/loaded_shard.h"
+#include "ir/graph/loaded_shard.h"
 
 namespace moec {
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "ir/diagnostics.h"
-#include "ir/type.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/type.h"
 
 namespace moec {
 

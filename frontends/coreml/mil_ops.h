@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "frontends/coreml/arguments.h"
-#include "ir/ops.h"
+#include "ir/graph/ops.h"
 
 namespace moec {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "models/json.h"
+#include "ir/base/json.h"
 
 namespace moec {
 namespace {

@@ -16,8 +16,8 @@
 #include <span>
 #include <string>
 
-#include "ir/diagnostics.h"
-#include "ir/loaded_shard.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/loaded_shard.h"
 
 namespace moec {
 

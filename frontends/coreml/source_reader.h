@@ -4,8 +4,8 @@
 #include <string>
 
 #include "frontends/coreml/blob_file.h"
-#include "ir/ops.h"
-#include "ir/weight_table.h"
+#include "ir/graph/ops.h"
+#include "ir/graph/weight_table.h"
 
 namespace moec {
 

@@ -3,10 +3,10 @@
 #include <filesystem>
 
 #include "frontends/hf/config.h"
-#include "frontends/hf/regular_file.h"
 #include "frontends/hf/tensor_check.h"
-#include "models/check_model.h"
-#include "models/needed_tensors.h"
+#include "ir/base/regular_file.h"
+#include "models/tensors/check_model.h"
+#include "models/tensors/needed_tensors.h"
 
 namespace moec {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "frontends/hf/config.h"
-#include "ir/diagnostics.h"
-#include "ir/model_config.h"
-#include "ir/weight_table.h"
-#include "models/family.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/weight_table.h"
+#include "ir/plan/model_config.h"
+#include "models/families/family.h"
 
 namespace moec {
 
@@ -27,7 +27,7 @@ struct Checkpoint {
 //   hf.tensor.missing   with role and the nearest existing name
 //   hf.tensor.shape     expected and found
 //   hf.tensor.dtype     stored as something else than F32, F16, BF16 or, where the config says so,
-//                       what models/stored_view.h decodes
+//                       what models/tensors/stored_view.h decodes
 Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family = nullptr);
 
 // The config.json that a checkpoint folder or a path to a .json file stands for.

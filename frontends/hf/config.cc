@@ -10,9 +10,9 @@
 #include "frontends/hf/config_reader.h"
 #include "frontends/hf/config_rope.h"
 #include "frontends/hf/config_storage.h"
-#include "models/check_model.h"
-#include "models/mla_form.h"
-#include "models/rope.h"
+#include "models/tensors/check_model.h"
+#include "models/tensors/mla_form.h"
+#include "models/tensors/rope.h"
 
 namespace moec {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/diagnostics.h"
-#include "ir/model_config.h"
-#include "models/family.h"
+#include "ir/base/diagnostics.h"
+#include "ir/plan/model_config.h"
+#include "models/families/family.h"
 
 namespace moec {
 
@@ -41,7 +41,7 @@ struct ExplainedConfig {
 };
 
 // `user_family` (may be null) is used instead of the built-in ones; it must outlive the result. All
-// findings are collected. Errors: json.*, model.* (models/check_model.h), and
+// findings are collected. Errors: json.*, model.* (models/tensors/check_model.h), and
 //   hf.config.not_object, hf.config.model_type, hf.family.unknown, hf.family.unsupported,
 //   hf.family.mismatch
 //   hf.config.missing_key        with the key's aliases

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
-#include "ir/invariant.h"
-#include "ir/nearest.h"
+#include "ir/base/invariant.h"
+#include "ir/base/nearest.h"
 
 namespace moec {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "frontends/hf/config.h"
-#include "models/family.h"
-#include "models/json.h"
+#include "ir/base/json.h"
+#include "models/families/family.h"
 
 namespace moec {
 

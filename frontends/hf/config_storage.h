@@ -2,7 +2,7 @@
 #pragma once
 
 #include "frontends/hf/config_reader.h"
-#include "ir/model_config.h"
+#include "ir/plan/model_config.h"
 
 namespace moec {
 

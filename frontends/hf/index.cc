@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "frontends/hf/regular_file.h"
 #include "frontends/hf/safetensors.h"
-#include "models/json.h"
+#include "ir/base/json.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {

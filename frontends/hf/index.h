@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "ir/diagnostics.h"
-#include "ir/weight_table.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/weight_table.h"
 
 namespace moec {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "frontends/hf/regular_file.h"
 #include "frontends/hf/safetensors_dtype.h"
 #include "frontends/hf/safetensors_header.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {

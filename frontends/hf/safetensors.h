@@ -22,8 +22,8 @@
 //   overlap, hole    two ranges share bytes, or bytes between two belong to none
 //   trailing         bytes behind the last tensor
 //   too_many         more than 4,000,000 tensors
-// JSON errors are those of models/json.h: duplicate keys, nesting above 3, and so on; file errors
-// those of frontends/hf/regular_file.h, with file.changed when the size changed while reading.
+// JSON errors are those of ir/base/json.h: duplicate keys, nesting above 3, and so on; file errors
+// those of ir/base/regular_file.h, with file.changed when the size changed while reading.
 // NaN and infinities are legal in tensors and not looked for here.
 #pragma once
 
@@ -34,8 +34,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/diagnostics.h"
-#include "ir/type.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/type.h"
 
 namespace moec {
 

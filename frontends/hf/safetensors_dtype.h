@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "ir/type.h"
+#include "ir/graph/type.h"
 
 namespace moec {
 

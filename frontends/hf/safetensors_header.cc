@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "frontends/hf/safetensors_dtype.h"
-#include "models/json.h"
+#include "ir/base/json.h"
 
 namespace moec {
 namespace {

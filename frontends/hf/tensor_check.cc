@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <set>
 
-#include "ir/nearest.h"
-#include "models/json.h"
-#include "models/needed_tensors.h"
-#include "models/stored_view.h"
+#include "ir/base/json.h"
+#include "ir/base/nearest.h"
+#include "models/tensors/needed_tensors.h"
+#include "models/tensors/stored_view.h"
 
 namespace moec {
 namespace {

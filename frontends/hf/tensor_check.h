@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "frontends/hf/index.h"
-#include "models/family.h"
+#include "models/families/family.h"
 
 namespace moec {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "ir/diagnostics.h"
-#include "ir/weight_table.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/weight_table.h"
 
 namespace onnx {
 class TensorProto;

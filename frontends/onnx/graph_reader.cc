@@ -10,8 +10,8 @@
 #include "frontends/onnx/external_data.h"
 #include "frontends/onnx/node_ops.h"
 #include "frontends/onnx/tensor_data.h"
-#include "ir/infer.h"
-#include "ir/verify.h"
+#include "ir/graph/infer.h"
+#include "ir/verify/verify.h"
 
 namespace moec {
 namespace {

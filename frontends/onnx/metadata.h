@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/diagnostics.h"
-#include "ir/type.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/type.h"
 
 namespace onnx {
 class ModelProto;

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "ir/diagnostics.h"
-#include "ir/ops.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/ops.h"
 
 namespace onnx {
 class NodeProto;

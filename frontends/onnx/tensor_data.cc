@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {

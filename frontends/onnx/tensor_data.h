@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ir/diagnostics.h"
-#include "ir/type.h"
+#include "ir/base/diagnostics.h"
+#include "ir/graph/type.h"
 
 namespace onnx {
 class TensorProto;

@@ -12,12 +12,12 @@ function(moec_order list)
   set(${list} ${keyed} PARENT_SCOPE)
 endfunction()
 
-# moec_library(NAME FOLDER): a static library of all FOLDER/*.cc. Ours links PRIVATE except moec_ir, whose
-# types stand in every public header.
+# moec_library(NAME FOLDER LIBRARY…): a static library of all FOLDER/*.cc in the current directory, which
+# uses the given libraries. scripts/check_includes.py says which folder may include which.
 function(moec_library name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc)
   moec_order(sources)
   add_library(${name} STATIC ${sources})
-  target_link_libraries(${name} PUBLIC moec_ir)
+  target_link_libraries(${name} PUBLIC moec_vocabulary PRIVATE ${ARGN})
   target_compile_options(${name} PRIVATE $<TARGET_PROPERTY:moec_options,INTERFACE_COMPILE_OPTIONS>)
 endfunction()

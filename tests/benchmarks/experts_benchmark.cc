@@ -3,8 +3,8 @@
 #include <benchmark/benchmark.h>
 
 #include "backends/targets/load_target.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "tests/benchmarks/model_of.h"

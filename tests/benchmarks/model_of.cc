@@ -4,9 +4,9 @@
 
 #include "backends/targets/load_target.h"
 #include "frontends/hf/config.h"
-#include "ir/invariant.h"
-#include "models/needed_tensors.h"
-#include "models/published.h"
+#include "ir/base/invariant.h"
+#include "models/published/published.h"
+#include "models/tensors/needed_tensors.h"
 #include "passes/pipeline.h"
 
 namespace moec {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "ir/scalar.h"
-#include "ir/shard.h"
+#include "ir/graph/scalar.h"
+#include "ir/graph/shard.h"
 
 namespace moec {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "frontends/coreml/blob_file.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 #include "tests/fuzz/scratch_folder.h"
 
 namespace {

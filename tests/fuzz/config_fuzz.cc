@@ -2,9 +2,9 @@
 // checked. A text that begins as no object does is the members of one, and its first byte chooses
 // the family, so that the model_type need not be found by chance.
 #include "frontends/hf/config.h"
-#include "ir/invariant.h"
-#include "models/check_model.h"
-#include "models/rope.h"
+#include "ir/base/invariant.h"
+#include "models/tensors/check_model.h"
+#include "models/tensors/rope.h"
 
 namespace {
 

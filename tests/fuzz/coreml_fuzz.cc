@@ -10,8 +10,8 @@
 #include <string>
 
 #include "frontends/coreml/read_coreml.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "tests/fuzz/scratch_folder.h"
 
 namespace {

@@ -1,10 +1,10 @@
 // Any text as a family descriptor, and what it makes of a config: the text behind the first zero
 // byte, or else a plain one. An accepted config must make sense, whatever the descriptor says.
 #include "frontends/hf/config.h"
-#include "ir/invariant.h"
-#include "models/check_model.h"
-#include "models/family.h"
-#include "models/needed_tensors.h"
+#include "ir/base/invariant.h"
+#include "models/families/family.h"
+#include "models/tensors/check_model.h"
+#include "models/tensors/needed_tensors.h"
 
 namespace {
 

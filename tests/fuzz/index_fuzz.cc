@@ -1,6 +1,6 @@
 // Any text as a model.safetensors.index.json. No accepted file name may lead out of the folder.
 #include "frontends/hf/index.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto index = moec::parse_index({reinterpret_cast<const char*>(data), size}, "fuzz");

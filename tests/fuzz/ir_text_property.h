@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "ir/plan.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/plan/plan.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 
 namespace moec::ir_text {
 

@@ -2,8 +2,8 @@
 // sealed first. What is read is written as lines that read the same.
 #include <algorithm>
 
-#include "frontends/cli/journal_text.h"
-#include "ir/invariant.h"
+#include "backends/output/journal_text.h"
+#include "ir/base/invariant.h"
 
 namespace {
 

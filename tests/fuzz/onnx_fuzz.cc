@@ -6,8 +6,8 @@
 #include <string>
 
 #include "frontends/onnx/read_onnx.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "tests/fuzz/scratch_folder.h"
 
 namespace {

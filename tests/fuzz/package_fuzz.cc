@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "frontends/coreml/package.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 #include "tests/fuzz/scratch_folder.h"
 
 namespace {

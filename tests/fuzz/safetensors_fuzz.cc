@@ -1,6 +1,6 @@
 // Any bytes as the start of a safetensors file. What is accepted must keep its promises.
 #include "frontends/hf/safetensors.h"
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 namespace moec {
 

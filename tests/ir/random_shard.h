@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/builder.h"
+#include "ir/graph/builder.h"
 
 namespace moec {
 

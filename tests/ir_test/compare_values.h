@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/shard.h"
+#include "ir/graph/shard.h"
 
 namespace moec::ir_test {
 

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "passes/pass_options.h"
 #include "passes/pipeline.h"
 #include "tests/ir_test/compare_values.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "tests/ir_test/compare_values.h"
 #include "tests/ir_test/line_diff.h"
 #include "tests/ir_test/run_case.h"

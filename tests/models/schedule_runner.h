@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "backends/reference/reference.h"
-#include "ir/plan.h"
-#include "models/build_shard.h"
-#include "models/rope.h"
+#include "ir/plan/plan.h"
+#include "models/build/build_shard.h"
+#include "models/tensors/rope.h"
 
 namespace moec {
 

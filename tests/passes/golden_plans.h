@@ -2,8 +2,8 @@
 #pragma once
 
 #include "frontends/hf/checkpoint.h"
-#include "models/build_shard.h"
-#include "models/plan_model.h"
+#include "models/build/build_shard.h"
+#include "models/plan/plan_model.h"
 #include "tests/golden_cases.h"
 #include "tests/passes/pass_testing.h"
 #include "tests/source_dir.h"

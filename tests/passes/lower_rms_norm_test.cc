@@ -1,4 +1,4 @@
-#include "ir/scalar.h"
+#include "ir/graph/scalar.h"
 #include "tests/passes/pass_testing.h"
 
 namespace moec {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "backends/reference/reference.h"
-#include "ir/builder.h"
-#include "ir/text.h"
-#include "ir/verify.h"
+#include "ir/graph/builder.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <sstream>
 
-#include "ir/invariant.h"
+#include "ir/base/invariant.h"
 #include "passes/pass_options.h"
 #include "tests/files.h"
 #include "tests/passes/moe_shards.h"

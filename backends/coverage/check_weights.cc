@@ -1,0 +1,253 @@
+#include "backends/coverage/check_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/coverage/graph_digest.h"
+#include "backends/files/block_digests.h"
+#include "backends/weights/weight_reader.h"
+#include "ir/analysis/find_experts.h"
+
+namespace moec {
+namespace {
+
+constexpr size_t kDigestLength = 32;
+constexpr const char* kUnread = "?";
+
+Diagnostic finding(std::string code, std::string cause, const std::string& shard,
+                   const std::string& file) {
+  return {Severity::error,
+          std::move(code),
+          std::move(cause),
+          "the files are not those that were exported: export again",
+          {.shard = shard, .file = file}};
+}
+
+template <class Visit>
+void each_block(const WeightRecord& record, Visit visit) {
+  for (size_t i = 0; i < record.digests.size() / kDigestLength; ++i)
+    visit(static_cast<size_t>(record.first_expert) + i,
+          record.digests.substr(i * kDigestLength, kDigestLength));
+}
+
+}  // namespace
+
+WeightCheck::WeightCheck(const Manifest& manifest, std::string folder, bool content)
+    : manifest_(manifest), folder_(std::move(folder)), content_(content) {
+  for (const manifest::Shard& shard : manifest.shards)
+    if (shard.routing) experts_ = std::max(experts_, shard.routing->experts);
+  for (const manifest::Shard& shard : manifest.shards) record(shard);
+  for (auto& [number, layer] : layers_) {
+    for (LayerExperts& found : layer.found) {
+      found = layer.recorded;
+      for (ExpertParts& expert : found) expert.weights = expert.router = {};
+    }
+    for (size_t e = 0; e < layer.recorded.size(); ++e)
+      known_.emplace(join_digests(layer.recorded[e].weights),
+                     ExpertId{number, static_cast<int64_t>(e)});
+  }
+}
+
+void WeightCheck::record(const manifest::Shard& shard) {
+  for (const int64_t number : shard.moe_layers) {
+    Layer& layer = layers_[number];
+    layer.recorded.resize(static_cast<size_t>(experts_));
+    layer.found.resize(shard.widths.size());
+    layer.readable.resize(shard.widths.size(), true);
+    if (shard.routing && shard.routing->router.groups > 0 &&
+        experts_ % shard.routing->router.groups == 0)
+      layer.groups = shard.routing->router.groups;
+  }
+  for (const WeightRecord& weight : shard.weights)
+    if (weight.role != WeightRole::plain) record(shard, weight);
+}
+
+void WeightCheck::record(const manifest::Shard& shard, const WeightRecord& weight) {
+  Layer& layer = layers_[shard.moe_layers[static_cast<size_t>(weight.moe_layer)]];
+  each_block(weight, [&](size_t e, std::string digest) {
+    ExpertParts& expert = layer.recorded[e];
+    if (weight.role == WeightRole::routing) {
+      expert.router.push_back({weight.name, std::move(digest)});
+    } else {
+      expert.shard = shard.name;
+      expert.file = folder_ + "/" + shard.widths.front().file.path;
+      expert.weights.push_back({weight.name, std::move(digest)});
+    }
+  });
+}
+
+// ---- One shard for one width -------------------------------------------------------------------
+
+class WeightCheck::Taking {
+ public:
+  Taking(WeightCheck& check, const manifest::Shard& shard, size_t width, const LoadedShard& file)
+      : check_(check),
+        shard_(shard),
+        width_(width),
+        file_(file),
+        body_(file.shard),
+        path_(check.folder_ + "/" + shard.widths[width].file.path),
+        roles_(find_experts(body_, check.experts_, shard.moe_layers.size())) {}
+
+  Status run() {
+    if (digest_graph(body_, roles_) != shard_.widths[width_].graph)
+      report("coverage.changed_graph",
+             "the ops do not compute what they did when they were written");
+    for (OpId id : op_ids(body_))
+      if (std::holds_alternative<Weight>(body_.ops[id].data) && roles_[id].live) MOEC_TRY(take(id));
+    return {};
+  }
+
+ private:
+  void report(std::string code, std::string cause) {
+    check_.findings_.push_back(finding(std::move(code), std::move(cause), shard_.name, path_));
+  }
+
+  Status take(OpId id) {
+    const ValueId value = body_.ops[id].results[0];
+    const WeightShare& share = roles_[id].share;
+    const Digests* digests = nullptr;
+    if (check_.content_) {
+      MOEC_ASSIGN(digests, read(id, share));
+    }
+    const std::string& name = body_.values[value].name;
+    if (share.role == WeightRole::plain) {
+      take_plain(name, digests ? digests->hex[0] : "");
+      return {};
+    }
+    const auto bytes = static_cast<uint64_t>(body_.type(value).bytes() / share.count);
+    for (int64_t i = 0; i < share.count; ++i) {
+      const auto block = static_cast<size_t>(i);
+      ExpertPart part{name, kUnread, bytes};
+      if (digests) {
+        part.digest = digests->hex[block];
+        part.zero_tail = digests->zero_tail[block];
+      }
+      take_part(share, share.first + i, std::move(part));
+    }
+    return {};
+  }
+
+  // The same bytes are read once, however many widths use them.
+  Result<const Digests*> read(OpId id, const WeightShare& share) {
+    const auto& weight = std::get<Weight>(body_.ops[id].data);
+    const TensorRange& range = *file_.weights.find(std::get<TensorSource>(weight.view.source).name);
+    const std::string place =
+        fmt::format("{}:{}:{}:{}:{}", file_.weights.files[range.file].path, range.offset,
+                    to_string(range.type), share.axis, share.count);
+    if (const auto known = check_.read_.find(place); known != check_.read_.end())
+      return &known->second;
+    if (!reader_) {
+      MOEC_ASSIGN(reader_, WeightReader::open(file_.weights));
+    }
+    BlockDigests blocks(range.type, share.axis, share.count);
+    StreamReport report;
+    auto sink = [&](std::span<const std::byte> tile) -> Status {
+      blocks.update(tile);
+      return {};
+    };
+    MOEC_TRY(reader_->stream(weight.view, kDefaultTileBytes, sink, report));
+    Digests digests;
+    for (size_t i = 0; i < blocks.count(); ++i) {
+      digests.hex.push_back(blocks.hex(i));
+      digests.zero_tail.push_back(blocks.zero_tail(i));
+    }
+    return &check_.read_.emplace(place, std::move(digests)).first->second;
+  }
+
+  void take_plain(const std::string& name, const std::string& digest) {
+    check_.plain_seen_[shard_.name].insert(name);
+    bool named = false, same = false;
+    for (const WeightRecord& record : shard_.weights)
+      if (record.role == WeightRole::plain && record.name == name) {
+        named = true;
+        same |= record.digests == digest;
+      }
+    if (!named)
+      report("coverage.unknown_weight", fmt::format("the weight {} was not exported", name));
+    else if (check_.content_ && !same)
+      report("coverage.changed_weight",
+             fmt::format("the weight {} is not what was exported", name));
+  }
+
+  void take_part(const WeightShare& share, int64_t number, ExpertPart part) {
+    const int64_t layer_number = shard_.moe_layers[share.moe_layer];
+    Layer& layer = check_.layers_[layer_number];
+    ExpertParts& expert = layer.found[width_].at(static_cast<size_t>(number));
+    if (share.role == WeightRole::routing) return expert.router.push_back(std::move(part));
+    const std::string what = fmt::format("expert {} of layer {}", number, layer_number);
+    if (number < shard_.first_expert || number >= shard_.first_expert + shard_.experts)
+      report("coverage.misplaced_expert",
+             fmt::format("{}: {} lies in a shard of experts {} to {}", what, part.name,
+                         shard_.first_expert, shard_.first_expert + shard_.experts - 1));
+    if (!expert.weights.empty() && expert.shard != shard_.name)
+      report("coverage.duplicate_expert",
+             fmt::format("{} is held by shard {} as well", what, expert.shard));
+    expert.shard = shard_.name;
+    expert.file = path_;
+    expert.weights.push_back(std::move(part));
+  }
+
+  WeightCheck& check_;
+  const manifest::Shard& shard_;
+  const size_t width_;
+  const LoadedShard& file_;
+  const Shard& body_;
+  const std::string path_;
+  const IdMap<OpId, OpRole> roles_;
+  std::optional<WeightReader> reader_;
+};
+
+void WeightCheck::take(const manifest::Shard& shard, size_t width, const LoadedShard& file) {
+  Status taken = Taking(*this, shard, width, file).run();
+  if (taken) return;
+  findings_.insert(findings_.end(), taken.error().begin(), taken.error().end());
+  cannot_read(shard, width);
+}
+
+void WeightCheck::cannot_read(const manifest::Shard& shard, size_t width) {
+  for (const int64_t layer : shard.moe_layers) {
+    layers_.at(layer).readable[width] = false;
+    if (shard.experts > 0)
+      findings_.push_back(
+          finding("coverage.unreadable_experts",
+                  fmt::format("layer {}: experts {} to {} cannot be read", layer,
+                              shard.first_expert, shard.first_expert + shard.experts - 1),
+                  shard.name, folder_ + "/" + shard.widths[width].file.path));
+  }
+}
+
+// ---- All shards --------------------------------------------------------------------------------
+
+Diagnostics WeightCheck::finish() {
+  for (const auto& [number, layer] : layers_) compare(number, layer);
+  for (const manifest::Shard& shard : manifest_.shards) {
+    const auto seen = plain_seen_.find(shard.name);
+    if (seen == plain_seen_.end()) continue;  // no graph of it could be read
+    for (const WeightRecord& record : shard.weights)
+      if (record.role == WeightRole::plain && !seen->second.contains(record.name))
+        findings_.push_back(finding("coverage.missing_weight",
+                                    fmt::format("no graph uses the weight {}", record.name),
+                                    shard.name, folder_ + "/" + shard.widths.front().file.path));
+  }
+  return std::move(findings_);
+}
+
+// Widths share their weights: what is wrong with one is told once.
+void WeightCheck::compare(int64_t number, const Layer& layer) {
+  LayerExperts recorded = layer.recorded;
+  if (!content_)  // then only the presence of weights can be compared
+    for (ExpertParts& expert : recorded)
+      for (auto* parts : {&expert.weights, &expert.router})
+        for (ExpertPart& part : *parts) part.digest = kUnread;
+  for (size_t width = 0; width < layer.found.size(); ++width) {
+    if (!layer.readable[width]) continue;
+    Diagnostics found = compare_experts(number, recorded, layer.found[width], layer.groups, known_);
+    if (found.empty()) continue;
+    findings_.insert(findings_.end(), found.begin(), found.end());
+    return;
+  }
+}
+
+}  // namespace moec

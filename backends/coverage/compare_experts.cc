@@ -1,0 +1,196 @@
+#include "backends/coverage/compare_experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+namespace moec {
+namespace {
+
+std::vector<std::string> joined_weights(const LayerExperts& experts) {
+  std::vector<std::string> joined;
+  for (const ExpertParts& expert : experts) joined.push_back(join_digests(expert.weights));
+  return joined;
+}
+
+std::vector<std::string> joined_rows(const LayerExperts& experts) {
+  std::vector<std::string> joined;
+  for (const ExpertParts& expert : experts) joined.push_back(join_digests(expert.router));
+  return joined;
+}
+
+// Pairs of rows and weights, the order in groups and that of groups taken away.
+std::vector<std::vector<std::string>> without_order(const LayerExperts& experts, size_t groups) {
+  std::vector<std::vector<std::string>> sorted(groups);
+  const size_t size = experts.size() / groups;
+  for (size_t e = 0; e < experts.size(); ++e)
+    sorted[e / size].push_back(join_digests(experts[e].router) + "|" +
+                               join_digests(experts[e].weights));
+  for (auto& group : sorted) std::sort(group.begin(), group.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
+}
+
+// Where a text stands in a list: here if it can be, else the first place.
+std::optional<size_t> place_of(const std::string& text, const std::vector<std::string>& list,
+                               size_t here) {
+  if (list[here] == text) return here;
+  const auto found = std::find(list.begin(), list.end(), text);
+  if (found == list.end()) return std::nullopt;
+  return static_cast<size_t>(found - list.begin());
+}
+
+class LayerComparison {
+ public:
+  LayerComparison(int64_t layer, const LayerExperts& recorded, const LayerExperts& found,
+                  const KnownExperts& known)
+      : layer_(layer),
+        recorded_(recorded),
+        found_(found),
+        known_(known),
+        recorded_weights_(joined_weights(recorded)),
+        found_weights_(joined_weights(found)) {}
+
+  Diagnostics run() {
+    find_wanted();
+    for (size_t e = 0; e < found_.size(); ++e) source_.push_back(source_of(e));
+    for (size_t e = 0; e < found_.size(); ++e)
+      if (source_[e] != wanted_[e]) compare(e);
+    if (findings_.empty())
+      find("coverage.permuted_experts", 0, "experts have left their group of the router");
+    return std::move(findings_);
+  }
+
+ private:
+  template <class... Args>
+  void find(std::string code, size_t at, fmt::format_string<Args...> cause, Args&&... args) {
+    findings_.push_back(
+        {Severity::error,
+         std::move(code),
+         fmt::format("layer {}: {}", layer_, fmt::format(cause, std::forward<Args>(args)...)),
+         "the files are not those that were exported: export again",
+         {.shard = found_[at].shard, .file = found_[at].file}});
+  }
+
+  // The expert that each channel's row of the router chooses; its own where the row is wrong.
+  void find_wanted() {
+    const std::vector<std::string> recorded = joined_rows(recorded_), found = joined_rows(found_);
+    std::set<size_t> chosen;
+    for (size_t e = 0; e < found.size(); ++e)
+      if (found[e] == recorded[e]) chosen.insert(e);
+    for (size_t e = 0; e < found.size(); ++e) {
+      const std::optional<size_t> row = place_of(found[e], recorded, e);
+      const bool good = row && (*row == e || chosen.insert(*row).second);
+      wanted_.push_back(good ? *row : e);
+      if (!row)
+        find("coverage.router_row", e, "row {} of the router is no expert's", e);
+      else if (!good)
+        find("coverage.router_row", e, "row {} of the router is that of expert {} again", e, *row);
+    }
+  }
+
+  // The recorded expert whose weights a channel has. Experts may be equal.
+  std::optional<size_t> source_of(size_t e) const {
+    return place_of(found_weights_[e], recorded_weights_, wanted_[e]);
+  }
+
+  void compare(size_t e) {
+    const size_t wanted = wanted_[e];
+    if (found_[e].weights.size() > recorded_[wanted].weights.size())
+      return find("coverage.duplicate_expert", e, "expert {} has {} weights in the graphs, not {}",
+                  wanted, found_[e].weights.size(), recorded_[wanted].weights.size());
+    if (found_[e].weights.size() < recorded_[wanted].weights.size())
+      return find("coverage.missing_expert", e, "expert {} has {} of its {} weights in the graph",
+                  wanted, found_[e].weights.size(), recorded_[wanted].weights.size());
+    if (!source_[e]) return changed(e);
+    const auto holder = std::find(source_.begin(), source_.end(), std::optional(wanted));
+    if (holder == source_.end())
+      return find("coverage.duplicate_expert", e,
+                  "the weights of expert {} stand in the place of expert {}, whose own are nowhere",
+                  *source_[e], wanted);
+    report_cycle(e);
+  }
+
+  // Experts that stand in each other's places, from expert to expert; once for all of them.
+  void report_cycle(size_t e) {
+    std::vector<size_t> cycle;
+    std::optional<size_t> at = e;
+    while (at && reported_.insert(*at).second) {
+      cycle.push_back(wanted_[*at]);
+      const auto next = std::find(wanted_.begin(), wanted_.end(), *source_[*at]);
+      at = next == wanted_.end() ? std::nullopt : std::optional<size_t>(next - wanted_.begin());
+      if (at && !source_[*at]) at.reset();
+    }
+    if (cycle.empty()) return;
+    std::sort(cycle.begin(), cycle.end());
+    if (cycle.size() == 2)
+      find("coverage.swapped_experts", e, "experts {} and {} stand in each other's place", cycle[0],
+           cycle[1]);
+    else
+      find("coverage.permuted_experts", e, "experts {} stand in each other's places",
+           fmt::join(cycle, ", "));
+  }
+
+  void changed(size_t e) {
+    const size_t wanted = wanted_[e];
+    if (const auto known = known_.find(found_weights_[e]); known != known_.end())
+      return find("coverage.foreign_expert", e,
+                  "the weights of expert {} of layer {} stand in the place of expert {}",
+                  known->second.expert, known->second.layer, wanted);
+    std::vector<std::string> parts;
+    bool truncated = false;
+    for (size_t i = 0; i < found_[e].weights.size(); ++i)
+      if (found_[e].weights[i].digest != recorded_[wanted].weights[i].digest)
+        parts.push_back(describe(e, i, truncated));
+    find(truncated ? "coverage.truncated_expert" : "coverage.changed_expert", e, "expert {}: {}",
+         wanted, fmt::join(parts, "; "));
+  }
+
+  std::string describe(size_t e, size_t part, bool& truncated) const {
+    const ExpertPart& weight = found_[e].weights[part];
+    for (size_t other = 0; other < recorded_.size(); ++other)
+      if (part < recorded_[other].weights.size() &&
+          recorded_[other].weights[part].digest == weight.digest)
+        return fmt::format("{} is that of expert {}", weight.name, other);
+    uint64_t most = 0;
+    for (const ExpertParts& expert : found_)
+      if (part < expert.weights.size()) most = std::max(most, expert.weights[part].bytes);
+    truncated |= weight.bytes < most || weight.zero_tail >= kZeroTail;
+    if (weight.bytes < most)
+      return fmt::format("{} has {} bytes, that of others {}", weight.name, weight.bytes, most);
+    if (weight.zero_tail >= kZeroTail)
+      return fmt::format("{} ends in {} bytes of zeros", weight.name, weight.zero_tail);
+    return fmt::format("{} is not what was exported", weight.name);
+  }
+
+  // Fewer zeros may be the last element's own.
+  static constexpr uint64_t kZeroTail = 8;
+
+  const int64_t layer_;
+  const LayerExperts &recorded_, &found_;
+  const KnownExperts& known_;
+  const std::vector<std::string> recorded_weights_, found_weights_;
+  std::vector<size_t> wanted_;                 // by channel
+  std::vector<std::optional<size_t>> source_;  // by channel
+  std::set<size_t> reported_;
+  Diagnostics findings_;
+};
+
+}  // namespace
+
+std::string join_digests(const std::vector<ExpertPart>& parts) {
+  std::string joined;
+  for (const ExpertPart& part : parts) joined += part.digest;
+  return joined;
+}
+
+Diagnostics compare_experts(int64_t layer, const LayerExperts& recorded, const LayerExperts& found,
+                            int64_t groups, const KnownExperts& known) {
+  const auto count = static_cast<size_t>(groups);
+  if (without_order(recorded, count) == without_order(found, count)) return {};
+  return LayerComparison(layer, recorded, found, known).run();
+}
+
+}  // namespace moec

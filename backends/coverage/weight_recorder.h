@@ -1,0 +1,41 @@
+// What a shard's weights are, by digest: recorded while they are written, so that `moec check` can
+// tell from the files alone whether each expert is still there.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/files/block_digests.h"
+#include "backends/files/weight_record.h"
+#include "ir/plan/plan.h"
+
+namespace moec {
+
+class WeightRecorder {
+ public:
+  // The shard as it is emitted for each width; `experts` and `moe_layers` as in find_experts().
+  WeightRecorder(std::span<const Shard> widths, int64_t experts, size_t moe_layers);
+
+  // As EmitOptions::on_weight.
+  void take(const std::string& view, uint64_t offset, std::span<const std::byte> bytes);
+
+  // After all have been written: each weight of the graphs once.
+  std::vector<WeightRecord> records() const;
+
+ private:
+  struct Entry {
+    std::string name, view;
+    Type type;
+    WeightShare share;
+    BlockDigests digests;
+  };
+  void add(const std::string& name, const std::string& view, const Type& type,
+           const WeightShare& share);
+
+  std::vector<Entry> entries_;
+  std::multimap<std::string, size_t> by_view_;
+};
+
+}  // namespace moec

@@ -1,0 +1,53 @@
+#include "backends/output/folder_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "backends/files/write_error.h"
+
+namespace moec {
+namespace {
+
+// A holder removes the file before it lets go, so the file that was opened may be gone by the time
+// that it is locked.
+bool is_named(int descriptor, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+Result<FolderLock> FolderLock::take(const std::string& folder) {
+  const std::string path = folder + "/" + kLockFile;
+  for (;;) {
+    FolderLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (lock.descriptor_ < 0) return write_error(errno, "create", path);
+    if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) return write_error(errno, "lock", path);
+      return fail("export.locked", "another export is writing to this folder",
+                  "wait until it is finished, or choose another --out", {.file = folder});
+    }
+    if (!is_named(lock.descriptor_, path)) continue;
+    lock.path_ = path;
+    return lock;
+  }
+}
+
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ < 0) return;
+  if (!path_.empty()) ::unlink(path_.c_str());
+  ::close(descriptor_);
+}
+
+}  // namespace moec

@@ -1,0 +1,324 @@
+#include "backends/runtime/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/manifest/manifest_file.h"
+#include "backends/reference/heads.h"
+#include "backends/runtime/step_inputs.h"
+#include "backends/weights/weight_reader.h"
+#include "frontends/formats/read_shard.h"
+#include "ir/base/invariant.h"
+
+namespace moec {
+namespace {
+
+// A table file as a weight table of one tensor, so that rows are read as slices of it.
+Result<WeightReader> open_table(const manifest::TableFile& table, const std::string& folder) {
+  WeightTable weights;
+  weights.files.push_back(
+      {folder + "/" + table.file.path, static_cast<uint64_t>(table.file.bytes)});
+  weights.tensors["table"] = {0, 0, {table.dtype, {table.rows, table.columns}}};
+  return WeightReader::open(std::move(weights));
+}
+
+Result<std::vector<float>> read_row(const WeightReader& reader, int64_t row) {
+  const Type& type = reader.table().find("table")->type;
+  return reader.read_f32(then(tensor_view("table", type), SliceStep{0, row, 1}),
+                         static_cast<uint64_t>(type.dims[1]) * sizeof(float));
+}
+
+const manifest::Port& find_port(const std::vector<manifest::Port>& ports, std::string_view name) {
+  for (const manifest::Port& port : ports)
+    if (port.name == name) return port;
+  MOEC_CHECK(false, "the manifest was checked, yet port {} is absent", name);
+}
+
+}  // namespace
+
+struct Session::Impl {
+  std::string folder;
+  SessionOptions options;
+  Manifest manifest;
+  std::optional<WeightReader> embedding, rope;
+  std::map<int64_t, LayerCache> caches;
+  std::map<std::pair<std::string, size_t>, Executor> executors;
+  int64_t position = 0;
+  int64_t skipped = 0;
+
+  Result<Executor*> executor(const manifest::Shard& shard, size_t width);
+  Result<Rows> rope_rows(const Chunk& chunk, SourceKind source);
+  Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk);
+  void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,
+                   Chunk& chunk);
+  Status put_states(const manifest::Shard& shard, Executor& executor) const;
+  void take_states(const manifest::Shard& shard, const Executor& executor, Chunk& chunk);
+  bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
+};
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session::~Session() = default;
+
+const Manifest& Session::manifest() const { return impl_->manifest; }
+int64_t Session::position() const { return impl_->position; }
+int64_t Session::skipped_steps() const { return impl_->skipped; }
+LayerCache& Session::cache(int64_t layer) { return impl_->caches.at(layer); }
+
+static Status refuse_part_of_a_model(const manifest::Model& model, const std::string& folder) {
+  if (model.left_out_layers == 0) return {};
+  return fail("session.part_of_a_model",
+              fmt::format("the folder holds the first {} of {} layers: a trial export",
+                          model.layers, model.layers + model.left_out_layers),
+              "export the whole model, without --layers", {.file = folder});
+}
+
+Result<Session> Session::open(const std::string& folder, const SessionOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  impl->folder = folder;
+  impl->options = options;
+  MOEC_ASSIGN(impl->manifest, read_manifest(folder));
+  MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
+  MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
+  if (impl->manifest.rope) {
+    MOEC_ASSIGN(impl->rope, open_table(impl->manifest.rope->table, folder));
+  }
+  Session session(std::move(impl));
+  session.reset();
+  return session;
+}
+
+void Session::reset() {
+  impl_->position = 0;
+  for (const manifest::Cache& cache : impl_->manifest.caches) {
+    const auto rows = static_cast<size_t>(cache.kv_heads * cache.rows);
+    const auto history = static_cast<size_t>(cache.history_tokens * cache.history_channels);
+    impl_->caches[cache.layer] = {cache.kv_heads,
+                                  cache.rows,
+                                  std::vector<float>(rows * static_cast<size_t>(cache.head_dim)),
+                                  std::vector<float>(rows * static_cast<size_t>(cache.value_dim)),
+                                  {cache.history_channels, std::vector<float>(history)}};
+  }
+}
+
+Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t width) {
+  const std::pair key(shard.name, width);
+  auto found = executors.find(key);
+  if (found == executors.end()) {
+    MOEC_ASSIGN(LoadedShard file, read_shard(manifest, folder, shard.widths[width]));
+    MOEC_ASSIGN(Executor loaded,
+                Executor::create(file.shard, file.weights, {.precision = options.precision}));
+    found = executors.emplace(key, std::move(loaded)).first;
+  }
+  return &found->second;
+}
+
+Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, SourceKind source) {
+  const int64_t width = manifest.rope->width();
+  Rows rows{source == SourceKind::query_scale ? 1 : width, {}};
+  const int64_t first = source == SourceKind::rope_cos   ? 0
+                        : source == SourceKind::rope_sin ? width
+                                                         : 2 * width;
+  for (int64_t t = 0; t < chunk.count; ++t) {
+    MOEC_ASSIGN(std::vector<float> row, read_row(*rope, chunk.position + t));
+    auto begin = row.begin() + first;
+    rows.data.insert(rows.data.end(), begin, begin + rows.columns);
+  }
+  return rows;
+}
+
+Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest::Port& port,
+                                    const Chunk& chunk) {
+  switch (binding.source) {
+    case SourceKind::edge:
+      return pack_rows(port, chunk.edges.at(binding.edge));
+    case SourceKind::rope_cos:
+    case SourceKind::rope_sin:
+    case SourceKind::query_scale: {
+      MOEC_ASSIGN(Rows rows, rope_rows(chunk, binding.source));
+      return pack_rows(port, rows);
+    }
+    case SourceKind::attn_mask:
+      return attention_mask(
+          port, {manifest.build.cache, manifest.build.context, chunk.position, chunk.count},
+          binding, manifest.masked_value);
+    case SourceKind::kv_write_mask:
+      return write_mask(port, chunk.position, chunk.count);
+    case SourceKind::k_cache:
+      return cache_tensor(port, caches.at(binding.layer).k);
+    case SourceKind::v_cache:
+      return cache_tensor(port, caches.at(binding.layer).v);
+    case SourceKind::history:
+      return pack_rows(port, caches.at(binding.layer).history);
+  }
+  MOEC_CHECK(false, "unknown source");
+}
+
+void Session::Impl::take_output(const OutputBinding& binding, const manifest::Shard& shard,
+                                const Tensor& tensor, Chunk& chunk) {
+  switch (binding.sink) {
+    case SinkKind::edge:
+      chunk.edges[binding.edge] = unpack_rows(tensor, chunk.count);
+      return;
+    case SinkKind::k_rows:
+    case SinkKind::v_rows: {
+      const bool keys = binding.sink == SinkKind::k_rows;
+      LayerCache& cache = caches.at(binding.layer);
+      NewRows& layer = chunk.new_rows[binding.layer];
+      std::vector<float>& rows = keys ? layer.k : layer.v;
+      rows = take_cache_rows(tensor, 0, chunk.count);
+      store_cache_rows(keys ? cache.k : cache.v, cache, rows, chunk.position);
+      return;
+    }
+    case SinkKind::history_rows: {
+      Rows& rows = chunk.new_rows[binding.layer].history;
+      rows = unpack_rows(tensor, chunk.count);
+      push_rows(caches.at(binding.layer).history, rows);
+      return;
+    }
+    case SinkKind::logits: {
+      const Rows slice = unpack_rows(tensor, chunk.count);
+      for (int64_t t = 0; t < chunk.count; ++t)
+        std::copy_n(slice.row(t).begin(), slice.columns,
+                    chunk.logits.data.begin() + t * chunk.logits.columns + shard.vocab_begin);
+      return;
+    }
+  }
+}
+
+// The caches live here, not in the executors: every width of a shard goes on where another stopped.
+Status Session::Impl::put_states(const manifest::Shard& shard, Executor& executor) const {
+  for (const manifest::Port& state : shard.states) {
+    const LayerCache& cache = caches.at(shard.layer);
+    const std::vector<float>& values = state.name == kKeyState ? cache.k : cache.v;
+    MOEC_TRY(executor.set_state(state.name, cache_tensor(state, values)));
+  }
+  return {};
+}
+
+void Session::Impl::take_states(const manifest::Shard& shard, const Executor& executor,
+                                Chunk& chunk) {
+  for (const manifest::Port& state : shard.states) {
+    const bool keys = state.name == kKeyState;
+    LayerCache& cache = caches.at(shard.layer);
+    const Tensor& after = *executor.state(state.name);
+    (keys ? cache.k : cache.v) = from_pages(after).data;
+    NewRows& layer = chunk.new_rows[shard.layer];
+    (keys ? layer.k : layer.v) = take_cache_rows(after, chunk.position, chunk.count);
+  }
+}
+
+// True, with the output edge in place, when no token of the chunk chose an expert of this group.
+bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk) {
+  if (!options.skip_idle_groups || step.skip_from.empty()) return false;
+  const Rows* routing = nullptr;
+  const Rows* passed_on = nullptr;
+  for (const InputBinding& binding : step.inputs) {
+    if (binding.port == "routing_weights") routing = &chunk.edges.at(binding.edge);
+    if (binding.port == step.skip_from) passed_on = &chunk.edges.at(binding.edge);
+  }
+  if (!routing || !passed_on) return false;
+  for (int64_t t = 0; t < chunk.count; ++t)
+    for (int64_t e = 0; e < shard.experts; ++e)
+      if (routing->row(t)[static_cast<size_t>(shard.first_expert + e)] != 0) return false;
+  for (const OutputBinding& binding : step.outputs)
+    if (binding.port == step.skip_to) chunk.edges[binding.edge] = *passed_on;
+  ++skipped;
+  return true;
+}
+
+int64_t Session::chunk_size(int64_t remaining) const {
+  const manifest::Build& build = impl_->manifest.build;
+  return build.cache == CacheForm::none ? remaining : std::min(remaining, build.tokens.back());
+}
+
+Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t position) {
+  const Manifest& manifest = impl_->manifest;
+  Chunk chunk;
+  chunk.position = position;
+  chunk.count = static_cast<int64_t>(tokens.size());
+  if (position + chunk.count > manifest.build.context)
+    return fail("session.context_full",
+                fmt::format("{} tokens exceed the context of {} that was exported",
+                            position + chunk.count, manifest.build.context),
+                "export with a larger --context, or feed fewer tokens");
+  const auto& widths = manifest.build.tokens;
+  if (chunk.count > widths.back())
+    return fail("session.width",
+                fmt::format("{} tokens go through the model at once, the shards take at most {}",
+                            chunk.count, widths.back()),
+                fmt::format("export with --tokens {}", chunk.count));
+  while (widths[chunk.width] < chunk.count) ++chunk.width;
+  Rows rows{manifest.embedding.columns, {}};
+  for (int64_t token : tokens) {
+    if (token < 0 || token >= manifest.model.vocab)
+      return fail(
+          "session.token",
+          fmt::format("token {} is outside the vocabulary of {}", token, manifest.model.vocab),
+          "token ids start at 0");
+    MOEC_ASSIGN(std::vector<float> row, read_row(*impl_->embedding, token));
+    rows.data.insert(rows.data.end(), row.begin(), row.end());
+  }
+  chunk.edges[std::string(kEmbedEdge)] = std::move(rows);
+  chunk.logits = {manifest.logits.vocab,
+                  std::vector<float>(static_cast<size_t>(chunk.count * manifest.logits.vocab))};
+  return chunk;
+}
+
+Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe) {
+  const manifest::Step& step = impl_->manifest.schedule[step_index];
+  const manifest::Shard& shard = *impl_->manifest.find_shard(step.shard);
+  if (impl_->skip(step, shard, chunk)) return {};
+  const manifest::Width& width = shard.widths[chunk.width];
+  MOEC_ASSIGN(Executor * executor, impl_->executor(shard, chunk.width));
+  std::map<std::string, Tensor> by_port;
+  for (const InputBinding& binding : step.inputs) {
+    const manifest::Port& port = find_port(width.inputs, binding.port);
+    MOEC_ASSIGN(by_port[binding.port], impl_->input(binding, port, chunk));
+  }
+  const Shard& body = executor->shard();
+  std::vector<Tensor> inputs;
+  for (ValueId input : body.inputs) {
+    auto found = by_port.find(body.values[input].name);
+    if (found == by_port.end())
+      return fail("session.port",
+                  fmt::format("the file takes an input '{}' that the manifest does not bind",
+                              body.values[input].name),
+                  "export the model again", {.shard = shard.name, .file = width.file.path});
+    inputs.push_back(std::move(found->second));
+  }
+  Probe inner;
+  if (probe)
+    inner = [&](std::string_view label, const Tensor& value) { probe(shard, label, value); };
+  MOEC_TRY(impl_->put_states(shard, *executor));
+  MOEC_ASSIGN(std::vector<Tensor> outputs, executor->run(inputs, inner));
+  impl_->take_states(shard, *executor, chunk);
+  for (const OutputBinding& binding : step.outputs)
+    for (size_t i = 0; i < body.outputs.size(); ++i)
+      if (body.outputs[i].name == binding.port)
+        impl_->take_output(binding, shard, outputs[i], chunk);
+  return {};
+}
+
+Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
+                           const StepProbe& probe) {
+  MOEC_ASSIGN(Chunk chunk, begin_chunk(tokens, position));
+  for (size_t step = 0; step < impl_->manifest.schedule.size(); ++step)
+    MOEC_TRY(run_step(step, chunk, probe));
+  return std::move(chunk.logits);
+}
+
+Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& probe) {
+  Rows logits{impl_->manifest.logits.vocab, {}};
+  while (!tokens.empty()) {
+    const auto count = static_cast<size_t>(chunk_size(static_cast<int64_t>(tokens.size())));
+    MOEC_ASSIGN(const Rows rows, pass(tokens.first(count), impl_->position, probe));
+    logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
+    impl_->position += static_cast<int64_t>(count);
+    tokens = tokens.subspan(count);
+  }
+  return logits;
+}
+
+}  // namespace moec

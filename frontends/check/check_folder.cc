@@ -1,0 +1,224 @@
+#include "frontends/check/check_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "backends/coverage/check_weights.h"
+#include "backends/manifest/manifest_check.h"
+#include "backends/manifest/manifest_file.h"
+#include "backends/onnx/check_onnx.h"
+#include "backends/targets/find_target.h"
+#include "backends/targets/load_target.h"
+#include "frontends/export/describe_export.h"
+#include "frontends/formats/read_shard.h"
+#include "ir/analysis/cost.h"
+#include "ir/verify/verify.h"
+
+namespace moec {
+namespace {
+
+void append(Diagnostics& to, Diagnostics from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+Diagnostic finding(std::string code, std::string cause, const manifest::Shard& shard,
+                   const std::string& file) {
+  return {Severity::error,
+          std::move(code),
+          std::move(cause),
+          "the file is not the one that the manifest describes: export again",
+          {.shard = shard.name, .file = file}};
+}
+
+// The file's ports, one by one, against the manifest's.
+void check_ports(const manifest::Shard& shard, const std::vector<manifest::Port>& described,
+                 const std::vector<manifest::Port>& found, const std::string& file,
+                 Diagnostics& findings) {
+  if (described.size() != found.size())
+    findings.push_back(finding(
+        "check.ports",
+        fmt::format("the manifest lists {} ports, the file has {}", described.size(), found.size()),
+        shard, file));
+  for (const manifest::Port& port : described) {
+    auto same = [&](const manifest::Port& other) { return other == port; };
+    if (std::none_of(found.begin(), found.end(), same))
+      findings.push_back(finding(
+          "check.ports",
+          fmt::format("port {} of type {} is not in the file", port.name, to_string(port.type())),
+          shard, file));
+  }
+}
+
+ShardFacts facts_of(const manifest::Shard& shard, const manifest::Width& width) {
+  ShardFacts facts{.kind = shard.kind, .tokens = shard.widths.back().tokens};
+  const auto in_file = std::count_if(
+      shard.widths.begin(), shard.widths.end(),
+      [&](const manifest::Width& other) { return other.file.path == width.file.path; });
+  if (!width.function.empty()) facts.functions = in_file;
+  facts.ranged = width.function.empty() && in_file > 1;
+  return facts;
+}
+
+class Checker {
+ public:
+  Checker(std::string folder, CheckReport& report, bool digests)
+      : folder_(std::move(folder)), report_(report), weights_(report.manifest, folder_, digests) {}
+
+  void check_shard(const manifest::Shard& shard) {
+    CheckedShard checked;
+    checked.name = shard.name;
+    checked.kind = shard.kind;
+    for (size_t width = 0; width < shard.widths.size(); ++width)
+      if (!check_width(shard, width, checked)) weights_.cannot_read(shard, width);
+    check_coverage(checked);
+    note_overflows(shard);
+    report_.coverage += checked.coverage;
+    report_.shards.push_back(std::move(checked));
+  }
+
+  void finish() { append(report_.findings, weights_.finish()); }
+
+ private:
+  // False when there is no graph to check.
+  bool check_width(const manifest::Shard& shard, size_t index, CheckedShard& checked) {
+    const manifest::Width& width = shard.widths[index];
+    const std::string path = folder_ + "/" + width.file.path;
+    if (report_.manifest.build.format == ShardFormat::onnx)
+      if (Status status = check_onnx_file(path); !status)
+        return append(report_.findings, std::move(status.error())), false;
+    auto file = read_shard(report_.manifest, folder_, width);
+    if (!file) return append(report_.findings, std::move(file.error())), false;
+    const Shard& body = file->shard;
+    append(report_.findings, verify(body));
+    check_ports(shard, width.inputs, ports_of(body, true), path, report_.findings);
+    check_ports(shard, width.outputs, ports_of(body, false), path, report_.findings);
+    if (const int64_t bytes = weight_bytes(body); bytes != shard.weight_bytes)
+      report_.findings.push_back(finding("check.weight_bytes",
+                                         fmt::format("the graph holds {} bytes of weights, the "
+                                                     "manifest says {}",
+                                                     bytes, shard.weight_bytes),
+                                         shard, path));
+    find_broken_rules(shard, width, body, checked.widths.empty());
+    if (checked.widths.empty()) {
+      checked.ops = static_cast<int64_t>(body.ops.size());
+      checked.weight_bytes = weight_bytes(body);
+      checked.placement = predict_placement(body, report_.target);
+    }
+    checked.peak_activation_bytes = peak_activation_bytes(body);
+    PlacementReport placement = report_placement(report_.target, body);
+    if (report_.manifest.build.format == ShardFormat::coreml) name_as_in_package(placement, body);
+    checked.coverage += placement.coverage;
+    checked.widths.push_back({width.tokens, width.file.path, std::move(placement)});
+    weights_.take(shard, index, *file);
+    return true;
+  }
+
+  // Rules about the shard as a whole say the same of all widths: they are asked once.
+  void find_broken_rules(const manifest::Shard& shard, const manifest::Width& width,
+                         const Shard& body, bool first_width) {
+    std::map<const TargetRule*, size_t> counted;
+    for (const auto& [op, rule] : find_breaches(report_.target, body)) {
+      const Op& broken = body.ops[op];
+      const std::string name = broken.results.empty() ? std::string(mnemonic(broken.data))
+                                                      : body.label(broken.results[0]);
+      const auto [known, is_new] = counted.try_emplace(rule, report_.rules.size());
+      if (!is_new && rule->severity != Severity::error)
+        ++report_.rules[known->second].ops;
+      else
+        add({rule, shard.name, width.file.path, name, 1, rule->reason});
+    }
+    if (!first_width) return;
+    for (ShardBreach& breach : find_shard_breaches(report_.target, body, facts_of(shard, width)))
+      add({breach.rule, shard.name, width.file.path, "", 0,
+           fmt::format("{}: {}", breach.what, breach.rule->reason)});
+  }
+
+  void add(RuleFinding found) {
+    if (found.rule->severity == Severity::error)
+      report_.findings.push_back(
+          {Severity::error,
+           "target." + found.rule->id,
+           found.what,
+           "export for another target or in another form",
+           {.shard = found.shard, .op = found.op, .file = folder_ + "/" + found.file}});
+    report_.rules.push_back(std::move(found));
+  }
+
+  // A sum over infinite weights is NaN or infinite, whatever the tokens.
+  void note_overflows(const manifest::Shard& shard) {
+    if (shard.cast_overflows == 0) return;
+    report_.findings.push_back(
+        {Severity::warning,
+         "check.cast_overflow",
+         fmt::format("{} weights became infinite in {}", shard.cast_overflows,
+                     dtype_name(report_.manifest.build.dtype)),
+         "moec validate tells what it does to results; export with --dtype f32 to keep them",
+         {.shard = shard.name}});
+  }
+
+  void check_coverage(const CheckedShard& checked) {
+    const Share& ops = checked.coverage.ops;
+    if (ops.reaches(report_.min_coverage)) return;
+    report_.findings.push_back(
+        {Severity::error,
+         "check.coverage",
+         fmt::format(
+             "{} of {} compute ops ({:.1f} %) are predicted to run on {}, {} % are asked for",
+             ops.on_unit, ops.whole, ops.percent(), report_.target.unit, report_.min_coverage),
+         "moec check --ops names the ops and the rules; --min-coverage asks for less",
+         {.shard = checked.name}});
+  }
+
+  std::string folder_;
+  CheckReport& report_;
+  WeightCheck weights_;
+};
+
+// Runtimes read manifest.bin; where manifest.json names it, verify_files() has looked at it.
+void require_binary_form(const Manifest& manifest, const std::string& folder,
+                         Diagnostics& findings) {
+  if (manifest.binary) return;
+  findings.push_back({Severity::error,
+                      "manifest.no_binary",
+                      "the manifest does not say what its binary form is, which runtimes read",
+                      "export the model again",
+                      {.file = (std::filesystem::path(folder) / kManifestJson).string()}});
+}
+
+// A manifest names its target, but a target of the user's own is found only by its file.
+Status require_builtin(const std::string& target) {
+  const auto names = builtin_target_names();
+  if (std::find(names.begin(), names.end(), target) != names.end()) return {};
+  return fail("check.target_file",
+              fmt::format("the export was made for target \"{}\", which a file describes", target),
+              "give the file that it was exported with: --target FILE.json");
+}
+
+Result<Target> target_of(const Manifest& manifest, const CheckOptions& options) {
+  if (options.target.empty()) MOEC_TRY(require_builtin(manifest.build.target));
+  MOEC_ASSIGN(Target target,
+              find_target(options.target.empty() ? manifest.build.target : options.target));
+  if (options.chip.empty()) return target;
+  return for_chip(std::move(target), options.chip);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
+                                                  const CheckOptions& options) {
+  auto report = std::make_unique<CheckReport>();
+  MOEC_ASSIGN(report->manifest, read_manifest(folder));
+  MOEC_ASSIGN(report->target, target_of(report->manifest, options));
+  report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
+  report->findings = verify_files(report->manifest, folder, options.digests);
+  require_binary_form(report->manifest, folder, report->findings);
+  Checker checker(folder, *report, options.digests);
+  for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
+  checker.finish();
+  return report;
+}
+
+}  // namespace moec

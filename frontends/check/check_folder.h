@@ -1,0 +1,67 @@
+// The check of an exported folder before any device sees it: files, digests, ONNX's own checker,
+// the IR read back, ports, coverage, and where each op is predicted to run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/manifest/manifest.h"
+#include "frontends/check/placement_report.h"
+#include "ir/base/diagnostics.h"
+#include "ir/target/target.h"
+
+namespace moec {
+
+// A rule that a shard's file breaks. An error is a finding for each op; a warning or note is one
+// for each file, at its first op.
+struct RuleFinding {
+  const TargetRule* rule = nullptr;
+  std::string shard, file;
+  std::string op;   // empty: the rule is about the shard as a whole
+  int64_t ops = 0;  // that break it; 0 likewise
+  std::string what;
+};
+
+struct CheckedWidth {
+  int64_t tokens = 0;
+  std::string file;
+  PlacementReport placement;  // predicted
+};
+
+struct CheckedShard {
+  std::string name;
+  ShardKind kind = ShardKind::attention;
+  std::vector<CheckedWidth> widths;            // that could be read; the narrowest first
+  Coverage coverage;                           // of all widths
+  int64_t ops = 0, weight_bytes = 0;           // of the narrowest file
+  std::vector<manifest::Placement> placement;  // predicted, of the narrowest file
+  int64_t peak_activation_bytes = 0;           // of the widest file
+};
+
+struct CheckReport {
+  Manifest manifest;
+  Target target;
+  std::vector<CheckedShard> shards;
+  std::vector<RuleFinding> rules;  // by shard; they point into `target`
+  Coverage coverage;
+  int64_t min_coverage = 0;  // percent of the compute ops
+  Diagnostics findings;      // errors and warnings; a check falls short when there is an error
+};
+
+struct CheckOptions {
+  std::string target;                   // empty: the one that the manifest names
+  std::string chip;                     // empty: rules of all chips hold
+  std::optional<int64_t> min_coverage;  // percent; default: the target's
+  bool digests = true;                  // read every byte of every file
+};
+
+// A manifest that cannot be read, an unknown target or chip is a failure; all else is a finding.
+// Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.coverage,
+// coverage.* (backends/coverage/check_weights.h), target.RULE for each error of a rule. The report
+// does not move: its rule findings point into it.
+Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
+                                                  const CheckOptions& options);
+
+}  // namespace moec

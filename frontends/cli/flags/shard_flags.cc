@@ -1,0 +1,148 @@
+#include "frontends/cli/flags/shard_flags.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "frontends/cli/flags/budgets.h"
+#include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/parse_number.h"
+#include "models/plan/fit_target.h"
+
+namespace moec {
+namespace {
+
+constexpr int64_t kDefaultContext = 2048;
+
+Status check_flags(const ShardFlags& flags, const Target& target) {
+  if (flags.kv == "state" && !target.has_state)
+    return fail("export.flags", fmt::format("target {} has no states", target.name),
+                "leave --kv out, or give --target ane");
+  if (!flags.layout.empty() && target.projection == ProjectionForm::matmul)
+    return fail("export.flags", "--layout chooses among the layouts of --form conv",
+                "leave one of the two out");
+  return {};
+}
+
+Layout choose_layout(const ShardFlags& flags, const Target& target) {
+  if (target.projection == ProjectionForm::matmul) return Layout::rows;
+  return flags.layout.empty() ? Layout::channels : *parse_layout(flags.layout);
+}
+
+void add_cut_flags(CLI::App& command, ShardFlags& flags) {
+  command
+      .add_option(
+          "--max-shard-mb", flags.max_shard_mb,
+          "Budget of a shard's weights in MB, for all kinds or for some, e.g. "
+          "moe=200,attn=1000,mlp=…,router=…,lm_head=…,layers=…; \"none\" (default: the target's)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      .add_option("--experts-per-shard", flags.experts_per_shard,
+                  "The most experts of a group, a shard that a runtime may skip (default: as many "
+                  "as the budget takes)")
+      ->check(whole_from(1));
+  command.add_option("--layers-per-shard", flags.layers_per_shard,
+                     "Whole layers in one shard: at most so many, or \"fit\" for as many as the "
+                     "budget of kind layers takes; caches are inputs (--kv io)");
+  command
+      .add_option("--head-slices", flags.head_slices,
+                  "Vocabulary slices of the head (default: as few as target and budget take)")
+      ->check(whole_from(1));
+}
+
+Status wish_for_layers(const std::string& text, CutWishes& wishes) {
+  wishes.fit_layers = text == "fit";
+  if (text.empty() || wishes.fit_layers) return {};
+  const auto count = parse_count(text);
+  if (!count)
+    return fail("plan.layers_per_shard", fmt::format("\"{}\" layers a shard", text),
+                "give a count of at least 1, or fit");
+  wishes.layers_per_shard = *count;
+  return {};
+}
+
+}  // namespace
+
+void add_shard_flags(CLI::App& command, ShardFlags& flags) {
+  command
+      .add_option("--tokens", flags.tokens, "Static token widths, e.g. 1,64: decode and prefill")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(whole_from(1))
+      ->capture_default_str();
+  command
+      .add_option("--context", flags.context,
+                  "Rows of the KV cache, and the longest text (default: the model's positions, at "
+                  "most 2048)")
+      ->check(whole_from(1));
+  command
+      .add_option("--dtype", flags.dtype,
+                  "Element type of weights and activations (default: the target's)")
+      ->check(CLI::IsMember({"f32", "f16"}));
+  command
+      .add_option("--layout", flags.layout,
+                  "Token tensors as [1,C,T,1] (channels, the default) or [1,C,1,T] (bc1s)")
+      ->check(CLI::IsMember({"channels", "bc1s"}));
+  command
+      .add_option("--kv", flags.kv,
+                  "KV cache as states of the device, or as inputs and new rows as outputs "
+                  "(default: state where the target has it)")
+      ->check(CLI::IsMember({"state", "io"}));
+  command
+      .add_option("--mla", flags.mla,
+                  "Latent attention: cache the latent that all heads share (default), or the keys "
+                  "and values of each head")
+      ->check(CLI::IsMember({"latent", "expanded"}));
+  add_cut_flags(command, flags);
+}
+
+Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& passes) {
+  const Target& target = passes.target;
+  MOEC_TRY(check_flags(flags, target));
+  BuildOptions build;
+  build.dtype = flags.dtype.empty() ? target.dtype : *parse_dtype(flags.dtype);
+  build.layout = choose_layout(flags, target);
+  build.tokens = flags.tokens;
+  std::sort(build.tokens.begin(), build.tokens.end());
+  build.context = flags.context;
+  build.cache = target.has_state && flags.kv != "io" ? CacheForm::blend : CacheForm::append;
+  if (!flags.mla.empty()) build.mla = *parse_enum<MlaForm>(flags.mla);
+  build.host_routing = passes.routing == RoutingForm::host;
+  build.head_slices = 0;
+  return build;
+}
+
+Status check_kv_flag(const std::string& kv, const ModelConfig& model) {
+  if (kv.empty() || model.keeps_cache()) return {};
+  return fail("export.flags",
+              fmt::format("--kv {}: {} keeps no cache, a text goes through it as a whole", kv,
+                          model.family),
+              "leave --kv out");
+}
+
+Status check_mla_flag(const std::string& mla, const ModelConfig& model) {
+  if (mla.empty() || model.attention.latent) return {};
+  return fail("export.flags",
+              fmt::format("--mla {}: {} has no latent attention", mla, model.family),
+              "leave --mla out");
+}
+
+Result<CutWishes> cut_wishes(const ShardFlags& flags, const Target& target) {
+  CutWishes wishes;
+  wishes.experts_per_shard = flags.experts_per_shard;
+  wishes.head_slices = flags.head_slices;
+  MOEC_TRY(wish_for_layers(flags.layers_per_shard, wishes));
+  MOEC_ASSIGN(wishes.budgets, parse_budgets(flags.max_shard_mb, target));
+  return wishes;
+}
+
+Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,
+                                            const CutWishes& wishes, BuildOptions& build) {
+  if (build.context == 0) build.context = std::min(model.max_positions, kDefaultContext);
+  MOEC_TRY(fit_to_target(model, target, build));
+  return cut_shards(model, wishes, build);
+}
+
+}  // namespace moec

@@ -1,0 +1,44 @@
+// The flags that choose the shards' form and how far the model is cut, shared by export and plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/plan/cut_shards.h"
+#include "passes/pass.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
+class App;
+}
+
+namespace moec {
+
+struct ShardFlags {
+  std::string dtype, kv, layout, mla;  // empty: the target's own
+  std::vector<int64_t> tokens = {1};
+  int64_t context = 0, experts_per_shard = 0, head_slices = 0;
+  std::string layers_per_shard;  // a number, or "fit"
+  std::vector<std::string> max_shard_mb;
+};
+
+void add_shard_flags(CLI::App& command, ShardFlags& flags);
+
+// context 0 and head_slices 0: to be chosen when the model is known (resolve_build). Error
+// export.flags where the target does not have what a flag asks for.
+Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& passes);
+
+// Errors: frontends/cli/flags/budgets.h; plan.layers_per_shard where it is neither a count nor
+// "fit".
+Result<CutWishes> cut_wishes(const ShardFlags& flags, const Target& target);
+
+// Error export.flags where --kv, empty without the flag, is given for a model that keeps no cache.
+Status check_kv_flag(const std::string& kv, const ModelConfig& model);
+// The same for --mla and models without latent attention.
+Status check_mla_flag(const std::string& mla, const ModelConfig& model);
+
+// Fills in what depends on the model: the context (its positions, at most 2048), form and pages of
+// the cache, slices and groups. Errors: models/plan/fit_target.h, models/plan/cut_shards.h.
+Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,
+                                            const CutWishes& wishes, BuildOptions& build);
+
+}  // namespace moec

@@ -1,0 +1,203 @@
+#include "frontends/cli/print/plan_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/plan/join_layers.h"
+#include "models/tensors/rope.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::ordered_json;
+
+// "32 32 32 32" as "4 x 32", the larger sizes first.
+std::string describe_groups(const std::vector<int64_t>& sizes) {
+  std::map<int64_t, int64_t, std::greater<>> counts;
+  for (const int64_t size : sizes) ++counts[size];
+  std::string text;
+  for (const auto& [size, count] : counts)
+    text += fmt::format("{}{} x {}", text.empty() ? "" : " + ", count, size);
+  return text;
+}
+
+std::string describe_budget(const KindReport& kind) {
+  if (kind.budget_bytes == 0) return "none";
+  const double margin = 100.0 - 100.0 * static_cast<double>(kind.largest_bytes) /
+                                    static_cast<double>(kind.budget_bytes);
+  return fmt::format("{:>9} {:>8}", decimal_bytes(kind.budget_bytes),
+                     kind.within_budget() ? fmt::format("{:.1f} %", margin) : "OVER");
+}
+
+void print_kinds(const PlanReport& report) {
+  fmt::print("{:<10} {:>7} {:>10} {:>10} {:>9} {:>8} {:>12} {:>10}\n", "shards", "count", "largest",
+             "all", "budget", "margin", "activations", "resident");
+  for (const KindReport& kind : report.kinds)
+    fmt::print("{:<10} {:>7} {:>10} {:>10} {:<18} {:>12} {:>10}\n", enum_name(kind.kind),
+               kind.shards, decimal_bytes(kind.largest_bytes), decimal_bytes(kind.total_bytes),
+               describe_budget(kind), decimal_bytes(kind.peak_activation_bytes),
+               decimal_bytes(kind.resident_bytes));
+}
+
+std::string describe_storage(const StoredWeights& stored) {
+  if (stored.block.empty())
+    return fmt::format("the checkpoint stores its experts as {}; an export decodes them",
+                       enum_name(stored.coding));
+  return fmt::format("the checkpoint stores matrices as {} of {}; an export decodes them",
+                     enum_name(stored.coding), fmt::join(stored.block, " x "));
+}
+
+std::string describe_layers(const Plan& plan) {
+  if (plan.build.layers_per_shard == 0) return "none";
+  const auto layers = static_cast<int64_t>(plan.model.layers.size());
+  return describe_groups(layer_groups(layers, plan.build));
+}
+
+void print_cuts(const PlanOutput& output) {
+  for (const ShardCut& cut : output.cuts)
+    if (cut.kind == ShardKind::layers)
+      fmt::print("whole layers a shard: {}: {}\n", describe_layers(output.plan), cut.reason);
+    else if (cut.kind == ShardKind::lm_head)
+      fmt::print("head: {} slice{}: {}\n", cut.parts, cut.parts == 1 ? "" : "s", cut.reason);
+    else
+      fmt::print("experts of a layer: {} ({}): {}\n", describe_groups(output.report.groups),
+                 cut.kind == ShardKind::moe ? "with the router" : "router in a shard of its own",
+                 cut.reason);
+}
+
+void print_cost(std::string_view name, const TokenCost& cost) {
+  fmt::print("  {:<14} {:>10} {:>14} MACs\n", name, decimal_bytes(cost.bytes), cost.macs);
+}
+
+void print_memory(const PlanOutput& output) {
+  const PlanReport& report = output.report;
+  fmt::print("memory\n");
+  const auto row = [](std::string_view name, int64_t bytes, const std::string& note) {
+    fmt::print("  {:<14} {:>10}  {}\n", name, decimal_bytes(bytes), note);
+  };
+  row("trunk", report.trunk_bytes,
+      fmt::format("of it the head {}", decimal_bytes(report.head_bytes)));
+  row("experts", report.expert_total_bytes,
+      fmt::format("{} each", decimal_bytes(report.expert_bytes)));
+  row("tables", report.embedding_bytes + report.rope_bytes,
+      fmt::format("embedding {}, rotary {}", decimal_bytes(report.embedding_bytes),
+                  decimal_bytes(report.rope_bytes)));
+  if (output.plan.model.keeps_cache())
+    row("KV cache", report.cache_bytes,
+        fmt::format("{} rows of {} bytes", output.plan.build.context,
+                    report.cache_bytes / output.plan.build.context));
+  row("total", report.total_bytes(), "");
+}
+
+void print_resident(const ResidentSet& set) {
+  fmt::print("\nresident: {} of {} experts of each layer in {}: {} besides them, {} a slot\n",
+             resident_capacity(set), set.experts, decimal_bytes(set.budget_bytes),
+             decimal_bytes(set.base_bytes), decimal_bytes(set.slot_bytes));
+}
+
+ordered_json to_json(const ResidentSet& set) {
+  return {{"budget_bytes", set.budget_bytes}, {"base_bytes", set.base_bytes},
+          {"slot_bytes", set.slot_bytes},     {"layers", set.layers},
+          {"experts", set.experts},           {"capacity", resident_capacity(set)}};
+}
+
+ordered_json to_json(const TokenCost& cost) { return {{"bytes", cost.bytes}, {"macs", cost.macs}}; }
+
+ordered_json kinds_json(const PlanReport& report) {
+  auto list = ordered_json::array();
+  for (const KindReport& kind : report.kinds)
+    list.push_back({{"kind", enum_name(kind.kind)},
+                    {"shards", kind.shards},
+                    {"largest_bytes", kind.largest_bytes},
+                    {"total_bytes", kind.total_bytes},
+                    {"budget_bytes", kind.budget_bytes},
+                    {"within_budget", kind.within_budget()},
+                    {"peak_activation_bytes", kind.peak_activation_bytes},
+                    {"resident_bytes", kind.resident_bytes}});
+  return list;
+}
+
+ordered_json memory_json(const PlanReport& report) {
+  return {{"trunk_bytes", report.trunk_bytes},         {"expert_bytes", report.expert_total_bytes},
+          {"embedding_bytes", report.embedding_bytes}, {"rope_bytes", report.rope_bytes},
+          {"head_bytes", report.head_bytes},           {"kv_cache_bytes", report.cache_bytes},
+          {"total_bytes", report.total_bytes()}};
+}
+
+}  // namespace
+
+ordered_json cuts_json(const std::vector<ShardCut>& cuts) {
+  auto list = ordered_json::array();
+  for (const ShardCut& cut : cuts)
+    list.push_back({{"kind", enum_name(cut.kind)}, {"parts", cut.parts}, {"reason", cut.reason}});
+  return list;
+}
+
+void print_plan(const PlanOutput& output) {
+  const PlanReport& report = output.report;
+  const ModelConfig& model = output.plan.model;
+  const BuildOptions& build = output.plan.build;
+  fmt::print("{} ({}): {} parameters, {} layers\n", output.name, model.family, report.parameters,
+             model.layers.size());
+  fmt::print("for {}: weights counted as {}, token widths {}, context {}\n\n", output.target,
+             enum_name(report.storage), fmt::join(build.tokens, " "), build.context);
+  if (model.stored.coding != WeightCoding::plain)
+    fmt::print("{}\n\n", describe_storage(model.stored));
+  const std::string factors = describe_factors(model.attention.rope, build.context);
+  if (!factors.empty()) fmt::print("rotation: {}\n\n", factors);
+  print_kinds(report);
+  fmt::print("\n");
+  print_cuts(output);
+  fmt::print("\na token reads   weights and multiplies\n");
+  print_cost("dense, static", report.dense);
+  print_cost("host-routed", report.host_routed);
+  print_cost("ideal sparse", report.sparse);
+  fmt::print("\n");
+  print_memory(output);
+  if (output.resident) print_resident(*output.resident);
+}
+
+ordered_json plan_json(const PlanOutput& output) {
+  const PlanReport& report = output.report;
+  const BuildOptions& build = output.plan.build;
+  ordered_json json = {{"ok", report.within_budgets()},
+                       {"source", output.name},
+                       {"family", output.plan.model.family},
+                       {"parameters", report.parameters},
+                       {"target", output.target},
+                       {"counted_as", enum_name(report.storage)},
+                       {"stored_as", enum_name(output.plan.model.stored.coding)},
+                       {"tokens", build.tokens},
+                       {"context", build.context},
+                       {"shards", kinds_json(report)},
+                       {"cuts", cuts_json(output.cuts)},
+                       {"layers_per_shard", build.layers_per_shard},
+                       {"expert_groups", report.groups},
+                       {"expert_bytes", report.expert_bytes},
+                       {"token",
+                        {{"dense_static", to_json(report.dense)},
+                         {"host_routed", to_json(report.host_routed)},
+                         {"ideal_sparse", to_json(report.sparse)}}},
+                       {"memory", memory_json(report)}};
+  const RopeConfig& rope = output.plan.model.attention.rope;
+  if (rope.scaling == RopeScaling::longrope)
+    json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";
+  if (output.resident) json["resident"] = to_json(*output.resident);
+  return json;
+}
+
+std::string decimal_bytes(int64_t bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1000 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+}  // namespace moec

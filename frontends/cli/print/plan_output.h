@@ -1,0 +1,34 @@
+// What moec plan prints.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/plan/plan.h"
+#include "models/plan/cut_shards.h"
+#include "models/plan/plan_report.h"
+#include "models/plan/residency.h"
+
+namespace moec {
+
+struct PlanOutput {
+  std::string name;  // as the user gave it
+  std::string target;
+  const Plan& plan;
+  const std::vector<ShardCut>& cuts;
+  const PlanReport& report;
+  const std::optional<ResidentSet>& resident;
+};
+
+void print_plan(const PlanOutput& output);
+nlohmann::ordered_json plan_json(const PlanOutput& output);
+
+// How far the model is cut and why: also in report.json of an export.
+nlohmann::ordered_json cuts_json(const std::vector<ShardCut>& cuts);
+
+// "1.5 MB", "29.0 GB": decimal, as budgets and published sizes are.
+std::string decimal_bytes(int64_t bytes);
+
+}  // namespace moec

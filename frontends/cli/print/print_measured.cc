@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "frontends/check/measured.h"
+#include "ir/base/json_output.h"
+
+namespace moec {
+
+using nlohmann::ordered_json;
+
+void print_comparison(const PlacementComparison& comparison, const Measured& measured) {
+  fmt::print("measured on {}, macOS {}, coremltools {}\n", measured.chip, measured.macos,
+             measured.coremltools);
+  for (const Difference& found : comparison.differences)
+    fmt::print("  {} T={} {} ({}): predicted on {}{}, measured on {}\n", found.shard, found.tokens,
+               found.op, found.kind, found.predicted,
+               found.rule.empty() ? "" : " by rule " + found.rule, found.measured);
+  for (const auto& [rule, score] : comparison.rules)
+    fmt::print("rule {}: confirmed by {} ops, contradicted by {}\n", rule, score.confirmed,
+               score.contradicted);
+  fmt::print("{} ops as predicted, {} differ, of {} Core ML names no device\n", comparison.agreed,
+             comparison.differences.size(), comparison.unknown);
+  fmt::print("{}\n", comparison.is_worse() ? "FELL SHORT" : "PASSED");
+}
+
+void print_comparison_json(const PlacementComparison& comparison, const Measured& measured) {
+  auto differences = ordered_json::array();
+  for (const Difference& found : comparison.differences)
+    differences.push_back({{"shard", found.shard},
+                           {"tokens", found.tokens},
+                           {"op", found.op},
+                           {"kind", found.kind},
+                           {"predicted", found.predicted},
+                           {"rule", found.rule},
+                           {"measured", found.measured}});
+  auto rules = ordered_json::object();
+  for (const auto& [rule, score] : comparison.rules)
+    rules[rule] = {{"confirmed", score.confirmed}, {"contradicted", score.contradicted}};
+  const ordered_json json = {
+      {"ok", !comparison.is_worse()},
+      {"machine",
+       {{"chip", measured.chip}, {"macos", measured.macos}, {"coremltools", measured.coremltools}}},
+      {"agreed", comparison.agreed},
+      {"unknown", comparison.unknown},
+      {"differences", differences},
+      {"rules", rules}};
+  fmt::print("{}\n", json_text(json));
+}
+
+}  // namespace moec

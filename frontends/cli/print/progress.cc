@@ -1,0 +1,63 @@
+#include "frontends/cli/print/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace moec {
+
+using Clock = std::chrono::steady_clock;
+
+std::string human_bytes(double bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+Progress::Progress(std::string verb, uint64_t total_bytes, bool quiet)
+    : verb_(std::move(verb)),
+      total_(std::max<uint64_t>(total_bytes, 1)),
+      quiet_(quiet),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      start_(Clock::now()),
+      last_print_(start_) {}
+
+void Progress::advance(uint64_t bytes, const std::string& what) {
+  std::lock_guard lock(mutex_);
+  done_ = std::min(done_ + bytes, total_);
+  if (quiet_) return;
+  const uint64_t tenth = done_ * 10 / total_;
+  const auto now = Clock::now();
+  const bool due =
+      terminal_ ? now - last_print_ > std::chrono::milliseconds(100) : tenth > last_tenth_;
+  if (!due) return;
+  last_tenth_ = tenth;
+  last_print_ = now;
+  print_line(what);
+}
+
+void Progress::print_line(const std::string& what) {
+  const double seconds =
+      std::max(1e-3, std::chrono::duration<double>(Clock::now() - start_).count());
+  const double rate = static_cast<double>(done_) / seconds;
+  const double left = rate > 0 ? static_cast<double>(total_ - done_) / rate : 0;
+  fmt::print(stderr, "{}{} {:3d} % of {}, {}/s, {:.0f} s left: {}{}", terminal_ ? "\r\x1b[K" : "",
+             verb_, done_ * 100 / total_, human_bytes(static_cast<double>(total_)),
+             human_bytes(rate), left, what, terminal_ ? "" : "\n");
+  std::fflush(stderr);
+}
+
+void Progress::finish() {
+  std::lock_guard lock(mutex_);
+  if (quiet_ || !terminal_) return;
+  fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+}
+
+}  // namespace moec

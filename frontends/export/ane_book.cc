@@ -1,0 +1,147 @@
+#include "frontends/export/ane_book.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "backends/manifest/written_file.h"
+#include "frontends/hf/open_source.h"
+#include "ir/base/json_output.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+std::string model_name(const std::string& source) {
+  const fs::path path = fs::path(source).lexically_normal();
+  const fs::path last = path.has_filename() ? path : path.parent_path();
+  std::string name = (last.extension() == ".json" ? last.stem() : last.filename()).string();
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+}
+
+tl::unexpected<Diagnostics> refuse(const std::string& what, const std::string& instead) {
+  return fail("compat.ane_book", "the ane-book's runtimes cannot take " + what, instead);
+}
+
+// The package that a graph file lies in: the folder above Data/com.apple.CoreML/model.mlmodel.
+std::string package_of(const manifest::Shard& shard) {
+  fs::path path = shard.widths.front().file.path;
+  while (path.has_relative_path() && path.extension() != ".mlpackage") path = path.parent_path();
+  return path.string();
+}
+
+void add_paths(const manifest::Shard& shard, ordered_json& entry) {
+  const std::string package = package_of(shard);
+  entry["mlmodelc"] = fs::path(package).replace_extension(".mlmodelc").string();
+  entry["mlpackage"] = package;
+}
+
+// A token id of config.json, which may also be a list of which the first counts.
+int64_t token_id(const json& config, const char* key) {
+  const auto found = config.find(key);
+  if (found == config.end()) return -1;
+  const json& value = found->is_array() && !found->empty() ? found->front() : *found;
+  return value.is_number_integer() ? value.get<int64_t>() : -1;
+}
+
+ordered_json describe_layers(const Manifest& manifest) {
+  auto layers = ordered_json::array();
+  for (const manifest::Step& step : manifest.schedule) {
+    const manifest::Shard& shard = *manifest.find_shard(step.shard);
+    if (shard.kind == ShardKind::lm_head) continue;
+    ordered_json entry = {{"layer", shard.layer},
+                          {"kind", shard.kind == ShardKind::moe ? "moe" : "attn_stateful"}};
+    add_paths(shard, entry);
+    layers.push_back(std::move(entry));
+  }
+  return layers;
+}
+
+ordered_json describe_head(const Manifest& manifest) {
+  auto slices = ordered_json::array();
+  for (const manifest::LogitSlice& slice : manifest.logits.slices) {
+    ordered_json entry = {{"shard_idx", slices.size()},
+                          {"vocab_start", slice.begin},
+                          {"vocab_end", slice.begin + slice.size}};
+    add_paths(*manifest.find_shard(slice.shard), entry);
+    slices.push_back(std::move(entry));
+  }
+  return slices;
+}
+
+}  // namespace
+
+OutNames ane_book_names(const std::string& source) {
+  const std::string model = model_name(source);
+  OutNames names;
+  names.embedding = model + "_embed.bin";
+  names.stem_prefix = model + "_ane/";
+  names.runtime_meta = model + "_runtime_meta.json";
+  return names;
+}
+
+Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard) {
+  if (build.format != ShardFormat::coreml)
+    return refuse("other than Core ML packages", "--target ane");
+  if (build.dtype != DType::f16) return refuse("f32 tables", "--dtype f16");
+  if (build.layout != Layout::channels)
+    return refuse("tokens on the last axis", "--layout channels");
+  if (plan.build.layers_per_shard > 0)
+    return refuse("whole layers in one shard", "leave --layers-per-shard out");
+  if (build.cache == CacheForm::none) return refuse("models without a cache", "leave --compat out");
+  if (build.cache != CacheForm::blend) return refuse("the cache as inputs", "--kv state");
+  if (plan.build.host_routing)
+    return refuse("routers of their own",
+                  "--routing rank or iterate, without --experts-per-shard and --max-shard-mb");
+  if (!one_package_a_shard)
+    return refuse("a package for each width", "--tokens 1, or --widths range");
+  for (const ShardDecl& shard : plan.shards)
+    if (shard.kind == ShardKind::mlp)
+      return refuse(fmt::format("dense layers ({})", shard.name), "leave --compat out");
+  for (const LayerConfig& layer : plan.model.layers)
+    if (layer.chunk > 0 || !layer.rotated)
+      return refuse("attention in chunks and layers without rotation", "leave --compat out");
+  if (plan.model.attention.convolved || plan.model.moe.router_hidden > 0)
+    return refuse("histories of tokens and states between routers", "leave --compat out");
+  return {};
+}
+
+Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,
+                                             const OutNames& names, const Plan& plan) {
+  MOEC_ASSIGN(const std::string text, read_user_text(config_path(options.source), "compat.config"));
+  const json parsed = json::parse(text, nullptr, false);
+  const manifest::Model& model = manifest.model;
+  const AttentionConfig& attention = plan.model.attention;
+  ordered_json meta = {{"model_family", model.family},
+                       {"model_id", names.stem_prefix.substr(0, names.stem_prefix.rfind("_ane/"))},
+                       {"d_model", model.hidden},
+                       {"vocab_size", model.vocab},
+                       {"n_layers", model.layers},
+                       {"n_attn_heads", attention.heads},
+                       {"n_kv_heads", attention.kv_heads},
+                       {"d_head", attention.head_dim},
+                       {"n_experts", plan.model.moe.experts},
+                       {"embed_bin", manifest.embedding.file.path},
+                       {"bos_token_id", token_id(parsed, "bos_token_id")},
+                       {"eos_token_id", token_id(parsed, "eos_token_id")},
+                       {"max_seq_len", manifest.build.context},
+                       {"attn_implementation", "stateful"},
+                       {"layers", describe_layers(manifest)},
+                       {"lm_head_shards", describe_head(manifest)}};
+  if (manifest.build.tokens.size() > 1) {
+    meta["rangedim_t_max"] = manifest.build.tokens.back();
+    meta["moe_rangedim"] = true;
+  }
+  return manifest::write_listed_file(options.out, names.runtime_meta, json_text(meta) + "\n",
+                                     options.sha256);
+}
+
+}  // namespace moec

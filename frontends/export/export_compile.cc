@@ -1,0 +1,32 @@
+#include "frontends/export/export_compile.h"
+
+#include <set>
+
+#include "frontends/formats/emit_shard.h"
+
+namespace moec {
+
+Result<CompiledShard> compile_for_export(const Plan& plan, size_t index,
+                                         const ExportOptions& options) {
+  const bool range = options.coreml.packaging == WidthPackaging::range;
+  return (range ? compile_for_range : compile_shard)(plan, index, options.passes, options.run);
+}
+
+std::vector<ShardWidth> widths_of(const Plan& plan, const CompiledShard& compiled) {
+  std::vector<ShardWidth> widths;
+  for (size_t i = 0; i < compiled.widths.size(); ++i)
+    widths.push_back({plan.build.tokens[i], &compiled.widths[i]});
+  return widths;
+}
+
+Status try_each_kind(const Plan& plan, const ExportOptions& options) {
+  std::set<ShardKind> tried;
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    if (!tried.insert(plan.shards[i].kind).second) continue;
+    MOEC_ASSIGN(const CompiledShard compiled, compile_for_export(plan, i, options));
+    MOEC_TRY(weight_views(options.passes.target.format, widths_of(plan, compiled), options.coreml));
+  }
+  return {};
+}
+
+}  // namespace moec

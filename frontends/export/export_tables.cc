@@ -1,0 +1,110 @@
+#include "frontends/export/export_tables.h"
+
+#include <cstring>
+#include <functional>
+
+#include "backends/files/output_file.h"
+#include "frontends/export/side_by_side.h"
+#include "ir/graph/scalar.h"
+#include "models/tensors/rope.h"
+#include "models/tensors/seeded_weights.h"
+
+namespace moec {
+namespace {
+
+// The file of a table, which is one part: as an earlier run finished it, or as `write` fills it.
+Result<manifest::FileRef> export_table(const ExportJob& job, const std::string& name,
+                                       uint64_t expected_bytes,
+                                       const std::function<Status(OutputFile&)>& write) {
+  MOEC_TRY(job.check_going_on());
+  const EmitReport* kept = job.journal.find_whole(name);
+  EmitReport emitted = kept ? *kept : EmitReport();
+  if (emitted.data.size() != 1) {
+    MOEC_ASSIGN(OutputFile file, OutputFile::create(job.options.out + "/" + name, expected_bytes,
+                                                    job.options.sha256));
+    MOEC_TRY(write(file));
+    MOEC_TRY(file.sync());
+    MOEC_TRY(file.publish());
+    emitted.data = {{name, file.bytes(), file.digest(), file.sha256()}};
+    MOEC_TRY(job.finish_part({name, emitted}));
+  }
+  const EmittedFile& file = emitted.data.front();
+  return manifest::FileRef{name, static_cast<int64_t>(file.bytes), file.digest, file.sha256};
+}
+
+void append(std::vector<std::byte>& bytes, float value, DType dtype) {
+  auto put = [&](auto bits) {
+    const size_t at = bytes.size();
+    bytes.resize(at + sizeof bits);
+    std::memcpy(bytes.data() + at, &bits, sizeof bits);
+  };
+  if (dtype == DType::f16)
+    put(f16_from_f32(value));
+  else
+    put(value);
+}
+
+WeightView embedding_view(const Plan& plan) {
+  return plan.weight_seed ? seeded_weights(plan.embedding, *plan.weight_seed) : plan.embedding;
+}
+
+Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& bytes_read) {
+  const Plan& plan = job.plan;
+  MOEC_ASSIGN(const Type type, view_type(plan.embedding));
+  auto write = [&](OutputFile& file) -> Status {
+    StreamReport report;
+    MOEC_TRY(job.reader.stream(
+        embedding_view(plan), kDefaultTileBytes,
+        [&](std::span<const std::byte> tile) -> Status {
+          MOEC_TRY(file.write(tile));
+          return job.check_going_on();
+        },
+        report));
+    bytes_read += report.bytes_read;
+    return {};
+  };
+  MOEC_ASSIGN(manifest::FileRef ref,
+              export_table(job, job.names.embedding, static_cast<uint64_t>(type.bytes()), write));
+  return manifest::TableFile{std::move(ref), type.dtype, type.dims[0], type.dims[1]};
+}
+
+}  // namespace
+
+Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedParts>& parts) {
+  std::vector<std::vector<WeightView>> views;
+  for (const ExportJob& job : jobs) views.push_back({embedding_view(job.plan)});
+  std::vector<Status> made(jobs.size());
+  work_side_by_side(jobs, std::move(views), [&](size_t target, const ExportJob& job) {
+    auto table = export_embedding(job, parts[target].table_bytes_read);
+    if (table)
+      parts[target].embedding = std::move(*table);
+    else
+      made[target] = fail(std::move(table.error()));
+  });
+  for (Status& status : made) MOEC_TRY(std::move(status));
+  return {};
+}
+
+Result<manifest::RopeTable> export_rope(const ExportJob& job) {
+  const RopeConfig& rope = job.plan.model.attention.rope;
+  const std::optional<QueryTemperature>& temperature = job.plan.model.attention.temperature;
+  const DType dtype = job.plan.build.dtype;
+  const RopeTable table = rope_table(rope, job.plan.build.context);
+  auto write = [&](OutputFile& file) -> Status {
+    for (int64_t position = 0; position < table.positions; ++position) {
+      std::vector<std::byte> row;
+      for (const std::vector<float>* half : {&table.cos, &table.sin})
+        for (int64_t i = 0; i < table.width; ++i)
+          append(row, (*half)[static_cast<size_t>(position * table.width + i)], dtype);
+      if (temperature) append(row, static_cast<float>(query_scale(*temperature, position)), dtype);
+      MOEC_TRY(file.write(row));
+    }
+    return {};
+  };
+  MOEC_ASSIGN(manifest::FileRef ref, export_table(job, job.names.rope, 0, write));
+  const int64_t columns = 2 * table.width + (temperature ? 1 : 0);
+  return manifest::RopeTable{
+      {std::move(ref), dtype, table.positions, columns}, rope.style, temperature.has_value()};
+}
+
+}  // namespace moec

@@ -1,0 +1,27 @@
+#include "frontends/export/side_by_side.h"
+
+#include <thread>
+
+#include "backends/weights/shared_views.h"
+
+namespace moec {
+
+void work_side_by_side(std::span<const ExportJob> jobs, std::vector<std::vector<WeightView>> views,
+                       const std::function<void(size_t target, const ExportJob& job)>& work) {
+  std::vector<SharedViews::Side> sides;
+  for (size_t target = 0; target < jobs.size(); ++target)
+    sides.push_back({&jobs[target].reader, std::move(views[target])});
+  SharedViews shared(std::move(sides));
+  const auto run = [&](size_t target) {
+    const ExportJob& job = jobs[target];
+    work(target,
+         {job.options, job.plan, job.names, shared.reader(target), job.journal, job.progress});
+    shared.leave(target);
+  };
+  std::vector<std::thread> threads;
+  for (size_t target = 1; target < jobs.size(); ++target) threads.emplace_back(run, target);
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace moec

@@ -1,0 +1,60 @@
+#include "frontends/hf/open_source.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "frontends/hf/config.h"
+#include "models/published/published.h"
+#include "models/tensors/needed_tensors.h"
+
+namespace moec {
+
+Result<std::string> read_user_text(const std::string& path, const std::string& code) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf()))
+    return fail(code, "the file cannot be read or is empty", "name an existing file",
+                {.file = path});
+  return text.str();
+}
+
+Result<Checkpoint> open_source(const std::string& folder,
+                               const std::optional<std::string>& family_file) {
+  if (!family_file) return open_checkpoint(folder);
+  MOEC_ASSIGN(const Family family, read_family_file(*family_file));
+  return open_checkpoint(folder, &family);
+}
+
+static Checkpoint without_files(ModelConfig config) {
+  Checkpoint checkpoint;
+  checkpoint.weights = declared_weights(config, DType::bf16);
+  checkpoint.config = std::move(config);
+  return checkpoint;
+}
+
+Result<Checkpoint> open_config_only(const std::string& source,
+                                    const std::optional<std::string>& family_file) {
+  if (!family_file) return open_config(source).map(without_files);
+  MOEC_ASSIGN(const Family family, read_family_file(*family_file));
+  return open_config(source, &family).map(without_files);
+}
+
+static bool has_weights(const std::string& source) {
+  std::error_code error;
+  for (const char* file : {"model.safetensors", "model.safetensors.index.json"})
+    if (std::filesystem::exists(std::filesystem::path(source) / file, error)) return true;
+  return false;
+}
+
+Result<Checkpoint> open_for_plan(const std::string& source,
+                                 const std::optional<std::string>& family_file) {
+  std::error_code error;
+  if (has_weights(source)) return open_source(source, family_file);
+  if (std::filesystem::exists(source, error)) return open_config_only(source, family_file);
+  MOEC_ASSIGN(const PublishedModel* model, find_published(source));
+  MOEC_ASSIGN(HfConfig config, read_config(model->config, model->name + "/config.json"));
+  return without_files(std::move(config.model));
+}
+
+}  // namespace moec

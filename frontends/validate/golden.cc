@@ -1,0 +1,146 @@
+#include "frontends/validate/golden.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "frontends/hf/safetensors.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kGoldenFormat = "moec-golden/1";
+constexpr uint64_t kMaxTensorBytes = uint64_t{1} << 32;
+
+std::string_view kRemake = "make it again with scripts/make_golden.py";
+
+tl::unexpected<Diagnostics> bad_golden(const std::string& path, const std::string& why) {
+  return fail("golden.malformed", why, std::string(kRemake), {.file = path});
+}
+
+Result<json> read_description(const std::string& path) {
+  std::ifstream file(path);
+  if (!file)
+    return fail("golden.unreadable", "there is no golden.json here",
+                "name a folder made by scripts/make_golden.py", {.file = path});
+  json description = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!description.is_object()) return bad_golden(path, "golden.json is not a JSON object");
+  if (description.value("format", "") != kGoldenFormat)
+    return bad_golden(path, fmt::format("the format is not {}", kGoldenFormat));
+  return description;
+}
+
+Result<WeightTable> tensor_table(const std::string& path) {
+  MOEC_ASSIGN(const SafetensorsHeader header, read_safetensors(path));
+  WeightTable table;
+  table.files.push_back({path, header.file_bytes});
+  for (const SafetensorsEntry& entry : header.tensors) {
+    const auto type = ir_type(entry);
+    if (!type)
+      return bad_golden(path, fmt::format("tensor {} has type {}", entry.name, entry.dtype));
+    table.tensors[entry.name] = {0, entry.begin, *type};
+  }
+  return table;
+}
+
+// nlohmann throws on a wrong kind of value; the exception stays in this file.
+template <class F>
+auto guarded(const std::string& path, F&& read) -> Result<decltype(read())> {
+  try {
+    return read();
+  } catch (const json::exception& error) {
+    return bad_golden(path, error.what());
+  }
+}
+
+}  // namespace
+
+std::string Golden::name(const std::string& step, int64_t layer, const std::string& what) {
+  return fmt::format("{}.L{:02}.{}", step, layer, what);
+}
+
+Result<Golden> Golden::open(const std::string& folder) {
+  const std::string path = folder + "/golden.json";
+  MOEC_ASSIGN(json description, read_description(path));
+  Golden golden;
+  golden.folder_ = folder;
+  MOEC_ASSIGN(WeightTable table, tensor_table(folder + "/golden.safetensors"));
+  MOEC_ASSIGN(WeightReader reader, WeightReader::open(std::move(table)));
+  golden.reader_ = std::make_shared<WeightReader>(std::move(reader));
+  MOEC_ASSIGN(golden.config_digest_,
+              guarded(path, [&] { return description.at("config_digest").get<std::string>(); }));
+  MOEC_ASSIGN(golden.greedy_, guarded(path, [&]() -> std::optional<GreedyText> {
+                if (!description.contains("greedy")) return std::nullopt;
+                const json& greedy = description["greedy"];
+                return GreedyText{greedy.at("prompt").get<std::vector<int64_t>>(),
+                                  greedy.at("tokens").get<std::vector<int64_t>>()};
+              }));
+  MOEC_ASSIGN(golden.steps_, guarded(path, [&] {
+                std::vector<GoldenStep> steps;
+                for (const json& step : description.at("steps"))
+                  steps.push_back({step.at("name"), step.at("position"), {}});
+                return steps;
+              }));
+  for (GoldenStep& step : golden.steps_) {
+    MOEC_ASSIGN(Rows tokens, golden.rows(step.name + ".tokens"));
+    step.tokens.assign(tokens.data.begin(), tokens.data.end());
+  }
+  return golden;
+}
+
+bool Golden::has(const std::string& tensor) const {
+  return reader_->table().find(tensor) != nullptr;
+}
+
+Result<Rows> Golden::rows(const std::string& tensor) const {
+  const TensorRange* range = reader_->table().find(tensor);
+  if (!range)
+    return fail("golden.missing", fmt::format("the golden has no tensor '{}'", tensor),
+                std::string(kRemake), {.tensor = tensor, .file = folder_});
+  MOEC_ASSIGN(std::vector<float> data,
+              reader_->read_f32(tensor_view(tensor, range->type), kMaxTensorBytes));
+  const int64_t columns = range->type.dims.empty() ? 1 : range->type.dims.back();
+  return Rows{columns, std::move(data)};
+}
+
+Result<GoldenCache> Golden::cache(const manifest::Cache& cache, bool keys) const {
+  const int64_t dims = keys ? cache.head_dim : cache.value_dim;
+  for (const char* what : {"cache", "heads"}) {
+    const std::string tensor = fmt::format("L{:02}.{}_{}", cache.layer, keys ? 'k' : 'v', what);
+    const TensorRange* range = reader_->table().find(tensor);
+    if (!range) continue;
+    const Dims& sizes = range->type.dims;
+    if (sizes.size() != 3 || sizes[0] != cache.kv_heads || sizes[2] != dims) continue;
+    MOEC_ASSIGN(Rows found, rows(tensor));
+    return GoldenCache{sizes[1], dims, std::move(found.data)};
+  }
+  return fail("golden.missing",
+              fmt::format("the golden has no {} of {} heads with {} dims for layer {}",
+                          keys ? "keys" : "values", cache.kv_heads, dims, cache.layer),
+              std::string(kRemake), {.file = folder_});
+}
+
+Result<Rows> Golden::routing_weights(const std::string& step, int64_t layer,
+                                     int64_t experts) const {
+  MOEC_ASSIGN(Rows chosen, rows(name(step, layer, "experts")));
+  MOEC_ASSIGN(Rows weights, rows(name(step, layer, "weights")));
+  MOEC_ASSIGN(const Rows logits, rows(name(step, layer, "router_logits")));
+  const int64_t tokens = static_cast<int64_t>(chosen.data.size()) / chosen.columns;
+  Rows dense{experts, std::vector<float>(static_cast<size_t>(tokens * experts))};
+  for (int64_t t = 0; t < tokens; ++t)
+    for (int64_t i = 0; i < chosen.columns; ++i) {
+      const auto expert = static_cast<int64_t>(chosen.row(t)[static_cast<size_t>(i)]);
+      if (expert >= experts && expert < logits.columns) continue;  // a null slot
+      if (expert < 0 || expert >= experts)
+        return bad_golden(folder_,
+                          fmt::format("expert {} of step {} does not exist", expert, step));
+      dense.data[static_cast<size_t>(t * experts + expert)] =
+          weights.row(t)[static_cast<size_t>(i)];
+    }
+  return dense;
+}
+
+}  // namespace moec

@@ -1,0 +1,319 @@
+#include "frontends/validate/validate_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/runtime/step_inputs.h"
+#include "frontends/validate/router_watch.h"
+
+namespace moec {
+namespace {
+
+// One step of the schedule, what its output is compared with, and what was seen.
+struct Watched {
+  const manifest::Shard* shard = nullptr;
+  std::string edge;          // of the compared output; empty with logits
+  std::string router_state;  // the edge of a router's state, where there is one
+  std::string golden;        // the tensor's name in a layer; empty: an expert group's partial sum
+  Comparer alone, cache, chained;
+  RouterComparer router;
+};
+
+std::string golden_name(const Manifest& manifest, size_t index) {
+  const manifest::Shard& shard = *manifest.find_shard(manifest.schedule[index].shard);
+  switch (shard.kind) {
+    case ShardKind::attention:
+      return "attn_out";
+    case ShardKind::router:
+      return std::string(kRoutingWeights);
+    case ShardKind::lm_head:
+      return "logits";
+    case ShardKind::moe:
+    case ShardKind::mlp:
+    case ShardKind::layers:
+      return "ffn_out";
+    case ShardKind::experts:
+      break;
+  }
+  const bool last_group =
+      index + 1 == manifest.schedule.size() ||
+      manifest.find_shard(manifest.schedule[index + 1].shard)->kind != ShardKind::experts;
+  return last_group ? "ffn_out" : "";
+}
+
+Rows take_rows(const Rows& rows, int64_t begin, int64_t count) {
+  const auto first = rows.data.begin() + begin * rows.columns;
+  return {rows.columns, {first, first + count * rows.columns}};
+}
+
+Rows take_columns(const Rows& rows, int64_t begin, int64_t count) {
+  Rows taken{count, {}};
+  for (auto row = rows.data.begin(); row != rows.data.end(); row += rows.columns)
+    taken.data.insert(taken.data.end(), row + begin, row + begin + count);
+  return taken;
+}
+
+class Validator {
+ public:
+  Validator(Session& session, const Golden& golden);
+
+  // Each shard on golden inputs: once a step has been compared its output is replaced by the golden
+  // one, so that an error does not reach the next shard.
+  Status alone() { return run(true); }
+  Status chained() { return run(false); }
+  Status greedy();
+  ValidationReport report(Precision precision) const;
+
+ private:
+  Status run(bool substitute);
+  Status run_chunk(const GoldenStep& step, int64_t begin, int64_t count, bool substitute);
+  Status compare_inside(Watched& watched, const RouterWatch& router, const GoldenStep& step,
+                        int64_t begin, const Chunk& chunk);
+  Status compare_cache(Watched& watched, int64_t layer, const NewRows& new_rows,
+                       const Chunk& chunk);
+  Status compare_output(Watched& watched, const GoldenStep& step, int64_t begin, Chunk& chunk,
+                        bool substitute);
+  Status compare_logits(const GoldenStep& step, int64_t begin, const Chunk& chunk);
+  Status compare_history(Watched& watched, int64_t layer, const Rows& rows, const Chunk& chunk);
+  static void compare_edge(const std::string& name, const Rows& all, int64_t begin,
+                           Comparer& comparer, Chunk& chunk, bool substitute);
+  Result<Rows> golden_rows(const Watched& watched, const GoldenStep& step) const;
+  Status fill_caches(int64_t rows);
+  Status fill_history(const manifest::Cache& description, int64_t rows);
+  bool passes(const ShardReport& shard, const Thresholds& thresholds) const;
+
+  const Manifest& manifest() const { return session_.manifest(); }
+
+  Session& session_;
+  const Golden& golden_;
+  std::vector<Watched> watched_;  // by step of the schedule
+  LogitComparer logits_;
+  size_t greedy_equal_ = 0;
+};
+
+Validator::Validator(Session& session, const Golden& golden) : session_(session), golden_(golden) {
+  for (size_t i = 0; i < manifest().schedule.size(); ++i) {
+    const manifest::Step& step = manifest().schedule[i];
+    Watched watched;
+    watched.shard = manifest().find_shard(step.shard);
+    watched.golden = golden_name(manifest(), i);
+    for (const OutputBinding& output : step.outputs)
+      if (output.sink == SinkKind::edge)
+        (output.port == kRouterState ? watched.router_state : watched.edge) = output.edge;
+    watched_.push_back(std::move(watched));
+  }
+}
+
+Status Validator::run(bool substitute) {
+  session_.reset();
+  for (const GoldenStep& step : golden_.steps()) {
+    const auto tokens = static_cast<int64_t>(step.tokens.size());
+    for (int64_t begin = 0; begin < tokens;) {
+      const int64_t count = session_.chunk_size(tokens - begin);
+      MOEC_TRY(run_chunk(step, begin, count, substitute));
+      begin += count;
+    }
+  }
+  return {};
+}
+
+Status Validator::run_chunk(const GoldenStep& step, int64_t begin, int64_t count, bool substitute) {
+  const auto tokens =
+      std::span(step.tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+  MOEC_ASSIGN(Chunk chunk, session_.begin_chunk(tokens, step.position + begin));
+  if (substitute) MOEC_TRY(fill_caches(step.position + begin));
+  for (size_t i = 0; i < watched_.size(); ++i) {
+    RouterWatch router;
+    MOEC_TRY(
+        session_.run_step(i, chunk, substitute ? router.probe(*watched_[i].shard) : StepProbe()));
+    if (substitute) MOEC_TRY(compare_inside(watched_[i], router, step, begin, chunk));
+    MOEC_TRY(compare_output(watched_[i], step, begin, chunk, substitute));
+  }
+  return substitute ? Status() : compare_logits(step, begin, chunk);
+}
+
+// Puts the golden keys and values of the first `rows` positions into every cache.
+Status Validator::fill_caches(int64_t rows) {
+  for (const manifest::Cache& description : manifest().caches) {
+    LayerCache& cache = session_.cache(description.layer);
+    for (bool keys : {true, false}) {
+      MOEC_ASSIGN(const GoldenCache golden, golden_.cache(description, keys));
+      std::vector<float> first;
+      for (int64_t head = 0; head < description.kv_heads; ++head) {
+        const auto of_head = golden.rows(head, 0, rows);
+        first.insert(first.end(), of_head.begin(), of_head.end());
+      }
+      store_cache_rows(keys ? cache.k : cache.v, cache, first, 0);
+    }
+    if (description.history_tokens > 0) MOEC_TRY(fill_history(description, rows));
+  }
+  return {};
+}
+
+// The golden history of the positions before `rows`, zeros where there are none.
+Status Validator::fill_history(const manifest::Cache& description, int64_t rows) {
+  MOEC_ASSIGN(const Rows golden, golden_.rows(fmt::format("L{:02}.history", description.layer)));
+  Rows& history = session_.cache(description.layer).history;
+  std::fill(history.data.begin(), history.data.end(), 0.0F);
+  const int64_t known = std::min(rows, description.history_tokens);
+  push_rows(history, take_rows(golden, rows - known, known));
+  return {};
+}
+
+Status Validator::compare_inside(Watched& watched, const RouterWatch& router,
+                                 const GoldenStep& step, int64_t begin, const Chunk& chunk) {
+  const manifest::Shard& shard = *watched.shard;
+  if (shard.routing)
+    MOEC_TRY(router.compare(golden_, step.name, shard, begin, chunk.count, watched.router));
+  if (shard.kind != ShardKind::attention && shard.kind != ShardKind::layers) return {};
+  for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
+    if (const auto rows = chunk.new_rows.find(layer); rows != chunk.new_rows.end())
+      MOEC_TRY(compare_cache(watched, layer, rows->second, chunk));
+  return {};
+}
+
+Status Validator::compare_cache(Watched& watched, int64_t layer, const NewRows& new_rows,
+                                const Chunk& chunk) {
+  const manifest::Cache& description = *manifest().find_cache(layer);
+  for (bool keys : {true, false}) {
+    MOEC_ASSIGN(const GoldenCache golden, golden_.cache(description, keys));
+    const std::span rows(keys ? new_rows.k : new_rows.v);
+    const size_t of_head = rows.size() / static_cast<size_t>(description.kv_heads);
+    for (int64_t head = 0; head < description.kv_heads; ++head)
+      watched.cache.add(rows.subspan(static_cast<size_t>(head) * of_head, of_head),
+                        golden.rows(head, chunk.position, chunk.count));
+  }
+  return new_rows.history.data.empty() ? Status()
+                                       : compare_history(watched, layer, new_rows.history, chunk);
+}
+
+Status Validator::compare_history(Watched& watched, int64_t layer, const Rows& rows,
+                                  const Chunk& chunk) {
+  MOEC_ASSIGN(const Rows golden, golden_.rows(fmt::format("L{:02}.history", layer)));
+  watched.cache.add(rows.data, take_rows(golden, chunk.position, chunk.count).data);
+  return {};
+}
+
+Result<Rows> Validator::golden_rows(const Watched& watched, const GoldenStep& step) const {
+  const manifest::Shard& shard = *watched.shard;
+  if (shard.kind == ShardKind::router)
+    return golden_.routing_weights(step.name, shard.layer, shard.routing->experts);
+  if (shard.kind != ShardKind::lm_head)
+    return golden_.rows(Golden::name(step.name, shard.layer + shard.layers - 1, watched.golden));
+  MOEC_ASSIGN(const Rows logits, golden_.rows(step.name + "." + watched.golden));
+  return take_columns(logits, shard.vocab_begin, shard.vocab_size);
+}
+
+Status Validator::compare_output(Watched& watched, const GoldenStep& step, int64_t begin,
+                                 Chunk& chunk, bool substitute) {
+  if (watched.golden.empty()) return {};
+  MOEC_ASSIGN(const Rows all, golden_rows(watched, step));
+  Comparer& comparer = substitute ? watched.alone : watched.chained;
+  const manifest::Shard& shard = *watched.shard;
+  if (watched.edge.empty()) {
+    comparer.add(take_columns(chunk.logits, shard.vocab_begin, shard.vocab_size).data,
+                 take_rows(all, begin, chunk.count).data);
+    return {};
+  }
+  compare_edge(watched.edge, all, begin, comparer, chunk, substitute);
+  if (watched.router_state.empty()) return {};
+  MOEC_ASSIGN(const Rows states,
+              golden_.rows(Golden::name(step.name, shard.layer + shard.layers - 1, kRouterState)));
+  compare_edge(watched.router_state, states, begin, comparer, chunk, substitute);
+  return {};
+}
+
+void Validator::compare_edge(const std::string& name, const Rows& all, int64_t begin,
+                             Comparer& comparer, Chunk& chunk, bool substitute) {
+  Rows golden = take_rows(all, begin, chunk.count);
+  Rows& edge = chunk.edges.at(name);
+  comparer.add(edge.data, golden.data);
+  if (substitute) edge = std::move(golden);
+}
+
+Status Validator::compare_logits(const GoldenStep& step, int64_t begin, const Chunk& chunk) {
+  MOEC_ASSIGN(const Rows golden, golden_.rows(step.name + ".logits"));
+  for (int64_t t = 0; t < chunk.count; ++t) logits_.add(chunk.logits.row(t), golden.row(begin + t));
+  return {};
+}
+
+Status Validator::greedy() {
+  if (!golden_.greedy()) return {};
+  session_.reset();
+  std::vector<int64_t> feed = golden_.greedy()->prompt;
+  bool equal = true;
+  for (int64_t wanted : golden_.greedy()->tokens) {
+    MOEC_ASSIGN(const Rows logits, session_.feed(feed));
+    const auto rows = static_cast<int64_t>(logits.data.size()) / logits.columns;
+    const auto token = static_cast<int64_t>(argmax(logits.row(rows - 1)));
+    equal &= token == wanted;
+    greedy_equal_ += equal;
+    feed = {token};
+  }
+  return {};
+}
+
+bool Validator::passes(const ShardReport& shard, const Thresholds& thresholds) const {
+  auto close = [&](const Comparison& c) {
+    return c.nonfinite == 0 && c.cosine >= thresholds.cosine &&
+           c.relative_l2 <= thresholds.relative_l2;
+  };
+  if (!close(shard.alone) || (shard.cache && !close(*shard.cache))) return false;
+  if (!shard.router) return true;
+  return static_cast<double>(shard.router->same_set) >=
+         thresholds.expert_agreement * static_cast<double>(shard.router->tokens);
+}
+
+ValidationReport Validator::report(Precision precision) const {
+  ValidationReport report;
+  report.precision = precision;
+  report.exact = manifest().build.exact;
+  const bool half = precision == Precision::f16 || manifest().build.dtype == DType::f16;
+  report.thresholds = half ? kF16Thresholds : kF32Thresholds;
+  report.passed = true;
+  for (const Watched& watched : watched_) {
+    if (watched.golden.empty()) continue;
+    ShardReport shard;
+    shard.shard = watched.shard->name;
+    shard.alone = watched.alone.result();
+    shard.chained = watched.chained.result();
+    if (watched.cache.result().elements > 0) shard.cache = watched.cache.result();
+    if (watched.shard->routing) shard.router = watched.router.result();
+    shard.passed = passes(shard, report.thresholds);
+    report.passed &= shard.passed;
+    report.shards.push_back(std::move(shard));
+  }
+  report.logits = logits_.result();
+  report.passed &= static_cast<double>(report.logits.same_top1) >=
+                   report.thresholds.top1 * static_cast<double>(report.logits.tokens);
+  if (golden_.greedy()) report.greedy_wanted = golden_.greedy()->tokens.size();
+  report.greedy_equal = greedy_equal_;
+  if (!half) report.passed &= report.greedy_equal == report.greedy_wanted;
+  return report;
+}
+
+Status refuse_other_model(const Manifest& manifest, const Golden& golden) {
+  if (manifest.model.config_digest == golden.config_digest()) return {};
+  return fail(
+      "golden.other_model",
+      fmt::format("the golden is of a model whose config.json has the digest {}; the export "
+                  "is of one with {}",
+                  golden.config_digest(), manifest.model.config_digest),
+      "name the golden of this model, or export the golden's model", {.file = golden.folder()});
+}
+
+}  // namespace
+
+Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
+                                        Precision precision) {
+  MOEC_ASSIGN(Session session, Session::open(folder, {.precision = precision}));
+  MOEC_TRY(refuse_other_model(session.manifest(), golden));
+  Validator validator(session, golden);
+  MOEC_TRY(validator.alone());
+  MOEC_TRY(validator.chained());
+  MOEC_TRY(validator.greedy());
+  return validator.report(precision);
+}
+
+}  // namespace moec

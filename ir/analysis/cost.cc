@@ -1,0 +1,113 @@
+#include "ir/analysis/cost.h"
+
+#include <algorithm>
+
+namespace moec {
+namespace {
+
+struct Macs {
+  int64_t dense = 0, active = 0;
+};
+
+struct OpMacs {
+  const Shard& shard;
+  const Op& op;
+  int64_t top_k, all_experts;
+
+  const Type& operand(size_t i) const { return shard.type(op.operands[i]); }
+  const Type& result() const { return shard.type(op.results[0]); }
+  static Macs both(int64_t macs) { return {macs, macs}; }
+
+  Macs operator()(const Linear&) const { return both(result().elements() * operand(1).dims[1]); }
+  Macs operator()(const Conv&) const {
+    return both(result().elements() * operand(1).dims[1] * operand(1).dims[2]);
+  }
+  Macs operator()(const MatMul&) const {
+    return both(result().elements() * operand(0).dims.back());
+  }
+  Macs operator()(const GatedMlp&) const {
+    int64_t macs = 0;
+    for (size_t i = 1; i < op.operands.size(); ++i)
+      if (operand(i).rank() == 2) macs += operand(i).elements();
+    return both(macs * tokens_of(operand(0)));
+  }
+  Macs operator()(const SoftMoe& moe) const {
+    const int64_t expert = 3 * operand(2).elements() * tokens_of(operand(0));
+    return {expert * moe.experts, expert * moe.experts * top_k / all_experts};
+  }
+  Macs operator()(const Attention& attention) const {
+    const size_t rope = attention.rope == RopeStyle::none ? 0 : 2;
+    const Type& mask = operand(3 + rope);
+    const int64_t v_dim = channels_of(operand(2)) / attention.kv_heads;
+    return both(attention.heads * (attention.head_dim + v_dim) * mask.elements());
+  }
+  template <class Other>
+  Macs operator()(const Other&) const {
+    return {};
+  }
+};
+
+bool is_source(const OpData& data) {
+  return std::holds_alternative<Weight>(data) || std::holds_alternative<Constant>(data);
+}
+
+}  // namespace
+
+std::map<std::string, int64_t> op_histogram(const Shard& shard) {
+  std::map<std::string, int64_t> histogram;
+  for (const Op& op : shard.ops) ++histogram[std::string(mnemonic(op.data))];
+  return histogram;
+}
+
+// Bytes of the expert weights that a soft_moe reads; 0 for any other op.
+static int64_t expert_bytes(const Shard& shard, const Op& op) {
+  if (!std::holds_alternative<SoftMoe>(op.data)) return 0;
+  int64_t bytes = 0;
+  for (size_t i = 2; i < op.operands.size(); ++i) bytes += shard.type(op.operands[i]).bytes();
+  return bytes;
+}
+
+ShardCost count_cost(const Shard& shard, int64_t top_k, int64_t all_experts) {
+  ShardCost cost;
+  int64_t experts = 0;
+  for (const Op& op : shard.ops) {
+    const Macs macs = std::visit(OpMacs{shard, op, top_k, all_experts}, op.data);
+    cost.macs_dense += macs.dense;
+    cost.macs_active += macs.active;
+    experts += expert_bytes(shard, op);
+  }
+  cost.bytes_dense = weight_bytes(shard);
+  cost.bytes_active = cost.bytes_dense - experts + experts * top_k / all_experts;
+  return cost;
+}
+
+int64_t count_macs(const Shard& shard, const Op& op) {
+  return std::visit(OpMacs{shard, op, 1, 1}, op.data).dense;
+}
+
+int64_t weight_bytes(const Shard& shard) {
+  int64_t bytes = 0;
+  for (const Op& op : shard.ops)
+    if (std::holds_alternative<Weight>(op.data)) bytes += shard.type(op.results[0]).bytes();
+  return bytes;
+}
+
+int64_t peak_activation_bytes(const Shard& shard) {
+  IdMap<ValueId, uint32_t> uses = count_uses(shard);
+  int64_t live = 0;
+  for (ValueId input : shard.inputs) live += shard.type(input).bytes();
+  int64_t peak = live;
+  for (const Op& op : shard.ops) {
+    if (is_source(op.data)) continue;
+    for (ValueId result : op.results) live += shard.type(result).bytes();
+    peak = std::max(peak, live);
+    for (ValueId operand : op.operands) {
+      const OpId producer = shard.values[operand].producer;
+      const bool counted = !producer.valid() || !is_source(shard.ops[producer].data);
+      if (--uses[operand] == 0 && counted) live -= shard.type(operand).bytes();
+    }
+  }
+  return peak;
+}
+
+}  // namespace moec

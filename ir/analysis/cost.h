@@ -1,0 +1,36 @@
+// What a shard costs, from its ops and types alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "ir/graph/shard.h"
+
+namespace moec {
+
+// How many ops of each text name there are, weights and constants included.
+std::map<std::string, int64_t> op_histogram(const Shard& shard);
+
+// A shard's price for one run. `active` is what a sparse runtime would pay, that touches only the
+// chosen experts; it differs from `dense` only in model form, where soft_moe is still one op.
+struct ShardCost {
+  int64_t macs_dense = 0, macs_active = 0;    // multiply-adds of contractions
+  int64_t bytes_dense = 0, bytes_active = 0;  // of weights read
+};
+
+// Contractions: conv, matmul, linear and the composites' projections and attention products;
+// elementwise work is not counted. Of a soft_moe, `top_k` of `all_experts` experts are active.
+ShardCost count_cost(const Shard& shard, int64_t top_k = 1, int64_t all_experts = 1);
+
+// Multiply-adds of one contraction; 0 for other ops.
+int64_t count_macs(const Shard& shard, const Op& op);
+
+// Bytes of all weights as the shard holds them (after casts).
+int64_t weight_bytes(const Shard& shard);
+
+// The most bytes that inputs, outputs and intermediate values (weights and constants not counted)
+// occupy at once when ops run in order and values are freed after their last use.
+int64_t peak_activation_bytes(const Shard& shard);
+
+}  // namespace moec

@@ -1,0 +1,315 @@
+#include "ir/analysis/find_experts.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+
+namespace moec {
+namespace {
+
+// The experts whose routing weights a value depends on, behind the routing weights.
+struct Channels {
+  int64_t first = 0, count = 0;  // 0: of none; kMixed: of several, added up
+  static constexpr int64_t kMixed = -1;
+  bool any() const { return count != 0; }
+  bool one_set() const { return count > 0; }
+  bool operator==(const Channels&) const = default;
+};
+
+Channels joined(const Channels& a, const Channels& b) {
+  if (!a.any() || a == b) return b;
+  return b.any() ? Channels{0, Channels::kMixed} : a;
+}
+
+using MarkedOps = IdMap<OpId, uint8_t>;  // 1: marked
+
+template <class Visit>
+void each_op_backwards(const Shard& shard, Visit visit) {
+  for (uint32_t i = static_cast<uint32_t>(shard.ops.size()); i-- > 0;) visit(OpId{i});
+}
+
+// The ops that these values depend on, and with `writes` what is written to states.
+MarkedOps needed_for(const Shard& shard, const std::vector<ValueId>& ends, bool writes) {
+  MarkedOps needed(shard.ops.size());
+  auto keep = [&](ValueId value) {
+    if (OpId producer = shard.values[value].producer; producer.valid()) needed[producer] = 1;
+  };
+  for (ValueId end : ends) keep(end);
+  each_op_backwards(shard, [&](OpId id) {
+    if (writes && std::holds_alternative<StateWrite>(shard.ops[id].data)) needed[id] = 1;
+    if (needed[id])
+      for (ValueId operand : shard.ops[id].operands) keep(operand);
+  });
+  return needed;
+}
+
+// One MoE layer, the last of those in scope.
+class LayerFinder {
+ public:
+  LayerFinder(const Shard& shard, int64_t experts, const MarkedOps& scope)
+      : shard_(shard), experts_(experts), scope_(scope), values_(shard.values.size()) {}
+
+  // False where there are no routing weights.
+  bool find(IdMap<OpId, OpRole>& ops) {
+    routing_ = find_routing_weights();
+    if (!routing_.valid()) return false;
+    follow_channels(ops);
+    find_meetings();
+    share_weights();
+    find_router();
+    return true;
+  }
+
+  const std::vector<std::pair<OpId, WeightShare>>& shares() const { return shares_; }
+  // What the projections that make the router's logits are applied to.
+  const std::vector<ValueId>& router_inputs() const { return router_inputs_; }
+
+ private:
+  struct ValueFacts {
+    bool varies = false;  // depends on an input or a state
+    Channels channels;    // that it depends on
+    Channels met;         // of values that it meets later on, where it has none itself
+  };
+
+  const Op& op(OpId id) const { return shard_.ops[id]; }
+  bool is_weight(ValueId value) const { return shard_.producer_as<Weight>(value) != nullptr; }
+  bool has_all_channels(ValueId value) const {
+    const Type& type = shard_.type(value);
+    return type.layout != Layout::plain && channels_of(type) == experts_;
+  }
+
+  // ---- The routing weights ---------------------------------------------------------------------
+
+  ValueId find_routing_weights() const {
+    for (ValueId input : shard_.inputs)
+      if (shard_.values[input].name == kRoutingWeights && has_all_channels(input)) return input;
+    for (const Output& output : shard_.outputs)
+      if (output.name == kRoutingWeights && has_all_channels(output.value)) return output.value;
+    const ValueId cut = last_operand([&](const Op& op) { return cuts_channels(op); });
+    return cut.valid() ? cut : last_operand([&](const Op& op) { return spreads_channels(op); });
+  }
+
+  template <class Accept>
+  ValueId last_operand(Accept accept) const {
+    ValueId last;
+    for (OpId id : op_ids(shard_)) {
+      if (!scope_[id] || op(id).operands.empty()) continue;
+      const ValueId value = op(id).operands[0];
+      if (has_all_channels(value) && accept(op(id)) && (!last.valid() || last < value) &&
+          are_scores(value))
+        last = value;
+    }
+    return last;
+  }
+
+  // Given, or made from a softmax or a sigmoid: not the heads of a query.
+  bool are_scores(ValueId value) const {
+    if (!shard_.values[value].producer.valid()) return true;
+    bool found = false;
+    each_up_to_projections(value, [&](ValueId, OpId producer) {
+      const auto* unary = std::get_if<Unary>(&op(producer).data);
+      found |= std::holds_alternative<Softmax>(op(producer).data) ||
+               (unary && unary->fn == UnaryFn::sigmoid);
+    });
+    return found;
+  }
+
+  bool cuts_channels(const Op& op) const {
+    const auto* slice = std::get_if<Slice>(&op.data);
+    return slice && slice->axis == static_cast<int64_t>(kChannelAxis) && slice->size < experts_;
+  }
+  // [1, E, 1, T] or [T, E, 1]: each channel beside the inner channels of its expert.
+  bool spreads_channels(const Op& op) const {
+    const auto* reshape = std::get_if<Reshape>(&op.data);
+    return reshape && reshape->layout == Layout::plain && reshape->dims.size() >= 3 &&
+           reshape->dims[1] == experts_ && reshape->dims[2] == 1;
+  }
+
+  // ---- Experts ---------------------------------------------------------------------------------
+
+  // Forwards: what depends on which channels.
+  void follow_channels(IdMap<OpId, OpRole>& ops) {
+    for (ValueId input : shard_.inputs) values_[input].varies = true;
+    values_[routing_].channels = {0, experts_};
+    for (OpId id : op_ids(shard_)) {
+      if (!scope_[id]) continue;
+      Channels channels;
+      bool varies = std::holds_alternative<StateRead>(op(id).data);
+      for (ValueId operand : op(id).operands) {
+        channels = joined(channels, values_[operand].channels);
+        varies |= values_[operand].varies;
+      }
+      if (channels.any() && leaves_experts(op(id))) channels = {0, Channels::kMixed};
+      if (!op(id).operands.empty() && op(id).operands[0] == routing_ && cuts_channels(op(id))) {
+        const Slice& slice = std::get<Slice>(op(id).data);
+        channels = {slice.begin, slice.size};
+        ops[id].narrows_routing = true;
+      }
+      for (ValueId result : op(id).results) {
+        if (result != routing_) values_[result].channels = channels;
+        values_[result].varies = varies;
+      }
+    }
+  }
+
+  // Whether what is routed is added to what is not: to the residual, behind which no weight is an
+  // expert's.
+  bool leaves_experts(const Op& op) const {
+    const auto* binary = std::get_if<Binary>(&op.data);
+    return binary && binary->fn == BinaryFn::add &&
+           std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId operand) {
+             return values_[operand].varies && !values_[operand].channels.any();
+           });
+  }
+
+  // Which channels each value without any meets later on.
+  void find_meetings() {
+    each_op_backwards(shard_, [&](OpId id) {
+      if (!scope_[id]) return;
+      Channels later;
+      for (ValueId result : op(id).results)
+        if (result != routing_)
+          later = joined(later, values_[result].channels.any() ? values_[result].channels
+                                                               : values_[result].met);
+      for (size_t i = 0; i < op(id).operands.size(); ++i)
+        if (const ValueId operand = op(id).operands[i]; hands_back(op(id), i))
+          values_[operand].met = joined(values_[operand].met, later);
+    });
+  }
+
+  // Whether what the op's result meets is met by the operand: not by what several experts read, the
+  // data of a projection, and not by what is added to an expert's result, unless it is a bias,
+  // which is made of weights alone; nor by a vector of weights that scales what is routed.
+  bool hands_back(const Op& op, size_t operand) const {
+    const ValueId value = op.operands[operand];
+    if (values_[value].channels.any() || (is_projection(op) && operand == 0)) return false;
+    const auto* binary = std::get_if<Binary>(&op.data);
+    if (!binary || !values_[op.operands[1 - operand]].channels.any()) return true;
+    if (binary->fn == BinaryFn::mul) return values_[value].varies;
+    return binary->fn != BinaryFn::add || !values_[value].varies;
+  }
+
+  void share_weights() {
+    for (OpId id : op_ids(shard_)) {
+      if (!scope_[id] || !std::holds_alternative<Weight>(op(id).data)) continue;
+      const ValueId weight = op(id).results[0];
+      const Channels& met = values_[weight].met;
+      if (!met.one_set()) continue;
+      const std::optional<size_t> axis = met.count == 1 ? 0 : expert_axis(weight, met.count);
+      if (axis) shares_.push_back({id, {WeightRole::expert, 0, met.first, met.count, *axis}});
+    }
+  }
+
+  // A contraction of what is routed already sums over experts: they lie along its inputs. Others
+  // make the channels of each expert: they lie along its outputs.
+  std::optional<size_t> expert_axis(ValueId weight, int64_t count) const {
+    const Dims& dims = shard_.type(weight).dims;
+    std::optional<size_t> axis = only_axis(dims);
+    for (OpId id : op_ids(shard_)) {
+      const Op& user = op(id);
+      if (!scope_[id] || user.operands.size() < 2 || user.operands[1] != weight) continue;
+      const bool sums = values_[user.operands[0]].channels.any();
+      if (std::holds_alternative<Conv>(user.data)) axis = sums ? 1 : 0;
+      if (std::holds_alternative<MatMul>(user.data)) axis = dims.size() - (sums ? 2 : 1);
+    }
+    return axis && dims[*axis] % count == 0 ? axis : std::nullopt;
+  }
+
+  // The axis of a vector, whatever its rank.
+  static std::optional<size_t> only_axis(const Dims& dims) {
+    size_t found = 0, axis = 0;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] == 1) continue;
+      ++found;
+      axis = i;
+    }
+    return found == 1 ? std::optional(axis) : std::nullopt;
+  }
+
+  // ---- The router ------------------------------------------------------------------------------
+
+  void find_router() {
+    each_up_to_projections(routing_, [&](ValueId value, OpId producer) {
+      const Op& made = op(producer);
+      if (std::holds_alternative<Weight>(made.data)) {
+        share_router(producer, only_axis(shard_.type(value).dims));
+      } else if (is_projection(made)) {
+        const size_t rank = shard_.type(made.operands[1]).rank();
+        share_router(shard_.values[made.operands[1]].producer,
+                     std::holds_alternative<Conv>(made.data) ? 0 : rank - 1);
+        router_inputs_.push_back(made.operands[0]);
+      }
+    });
+  }
+
+  // visit(value, producer) backwards to the projections that a value is made from, and no further;
+  // of a projection, only what is added to its products.
+  template <class Visit>
+  void each_up_to_projections(ValueId value, Visit visit) const {
+    std::set<ValueId> seen;
+    std::vector<ValueId> open = {value};
+    while (!open.empty()) {
+      const ValueId at = open.back();
+      open.pop_back();
+      const OpId producer = shard_.values[at].producer;
+      if (!producer.valid() || !seen.insert(at).second) continue;
+      visit(at, producer);
+      const Op& made = op(producer);
+      const size_t first = is_projection(made) ? 2 : 0;
+      open.insert(open.end(), made.operands.begin() + static_cast<ptrdiff_t>(first),
+                  made.operands.end());
+    }
+  }
+
+  bool is_projection(const Op& op) const {
+    return (std::holds_alternative<Conv>(op.data) || std::holds_alternative<MatMul>(op.data)) &&
+           is_weight(op.operands[1]);
+  }
+
+  void share_router(OpId weight, std::optional<size_t> axis) {
+    if (axis && shard_.type(op(weight).results[0]).dims[*axis] == experts_)
+      shares_.push_back({weight, {WeightRole::routing, 0, 0, experts_, *axis}});
+  }
+
+  const Shard& shard_;
+  const int64_t experts_;
+  const MarkedOps& scope_;
+  IdMap<ValueId, ValueFacts> values_;
+  ValueId routing_;
+  std::vector<std::pair<OpId, WeightShare>> shares_;
+  std::vector<ValueId> router_inputs_;
+};
+
+constexpr size_t kFree = std::numeric_limits<size_t>::max(), kSeveral = kFree - 1;
+
+// A weight that another layer has as well is nobody's.
+void take_shares(const LayerFinder& finder, size_t layer, IdMap<OpId, size_t>& owners,
+                 IdMap<OpId, OpRole>& ops) {
+  for (auto [id, share] : finder.shares()) {
+    share.moe_layer = layer;
+    const bool own = owners[id] == kFree || owners[id] == layer;
+    ops[id].share = own ? share : WeightShare();
+    owners[id] = own ? layer : kSeveral;
+  }
+}
+
+}  // namespace
+
+IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe_layers) {
+  std::vector<ValueId> ends;
+  for (const Output& output : shard.outputs) ends.push_back(output.value);
+  MarkedOps scope = needed_for(shard, ends, true);
+  IdMap<OpId, OpRole> ops(shard.ops.size());
+  for (OpId id : op_ids(shard)) ops[id].live = scope[id] != 0;
+  IdMap<OpId, size_t> owners(shard.ops.size(), kFree);
+  for (size_t layer = moe_layers; layer-- > 0;) {
+    LayerFinder finder(shard, experts, scope);
+    if (!finder.find(ops)) break;
+    take_shares(finder, layer, owners, ops);
+    scope = needed_for(shard, finder.router_inputs(), false);
+  }
+  return ops;
+}
+
+}  // namespace moec

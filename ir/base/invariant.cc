@@ -1,0 +1,28 @@
+#include "ir/base/invariant.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace moec {
+
+static thread_local ReproducerScope* innermost = nullptr;
+
+ReproducerScope::ReproducerScope(std::function<std::string()> write)
+    : write_(std::move(write)), outer_(innermost) {
+  innermost = this;
+}
+
+ReproducerScope::~ReproducerScope() { innermost = outer_; }
+
+void fail_invariant(std::string_view file, int line, const std::string& message) {
+  fmt::print(stderr, "internal error: {} ({}:{})\n", message, file, line);
+  if (ReproducerScope* scope = innermost) {
+    innermost = scope->outer_;  // a failure inside the hook must not call it again
+    std::string path = scope->write_();
+    if (!path.empty()) fmt::print(stderr, "  reproducer: {}\n", path);
+  }
+  std::fflush(nullptr);
+  std::_Exit(kInternalErrorExitCode);
+}
+
+}  // namespace moec

@@ -1,0 +1,90 @@
+// JSON from untrusted files, read strictly: duplicate keys, numbers that do not fit, too much
+// nesting and too many values are errors; nothing is allocated from a number in the text.
+// nlohmann-json does the lexing; its types stay in json.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ir/base/diagnostics.h"
+
+namespace moec {
+
+struct JsonMember;
+
+// A value and where it ends in the text. Objects are sorted by key.
+class JsonValue {
+ public:
+  using Array = std::vector<JsonValue>;
+  using Object = std::vector<JsonMember>;
+  using Data = std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object>;
+
+  Data data;
+  uint64_t offset = 0;  // bytes into the text, just behind the value
+
+  bool is_null() const { return std::holds_alternative<std::monostate>(data); }
+  const bool* boolean() const { return std::get_if<bool>(&data); }
+  const int64_t* integer() const { return std::get_if<int64_t>(&data); }
+  const std::string* string() const { return std::get_if<std::string>(&data); }
+  const Array* array() const { return std::get_if<Array>(&data); }
+  const Object* object() const { return std::get_if<Object>(&data); }
+  // An integer or a fraction.
+  std::optional<double> number() const;
+  // The member's value, null when this is no object or has no such key.
+  const JsonValue* find(std::string_view key) const;
+
+  // By value; where it stands does not count.
+  bool operator==(const JsonValue& other) const;
+};
+
+struct JsonMember {
+  std::string key;
+  JsonValue value;
+  bool operator==(const JsonMember&) const = default;
+};
+
+inline bool JsonValue::operator==(const JsonValue& other) const { return data == other.data; }
+
+// "null", "a boolean", "an integer", …: for messages.
+std::string_view kind_name(const JsonValue& value);
+// One line of JSON, cut with "…" behind about `limit` bytes: for messages.
+std::string to_string(const JsonValue& value, size_t limit = 120);
+
+struct JsonLimits {
+  size_t bytes = 16 << 20;
+  size_t depth = 32;        // nested arrays and objects
+  size_t values = 1 << 20;  // of the document; with parse_json_members: of each member
+};
+
+// What a text is called in diagnostics. Places get file and offset, and a line unless the text is a
+// part of a binary file.
+struct JsonSource {
+  std::string file;
+  uint64_t first_offset = 0;  // of the text in the file
+  bool has_lines = true;
+};
+
+// Errors: json.too_long, json.syntax, json.duplicate_key, json.depth, json.values, json.number (an
+// integer that does not fit into 64 bits).
+Result<JsonValue> parse_json(std::string_view text, const JsonSource& source,
+                             const JsonLimits& limits = {});
+
+// The same for a text that must be one object (json.not_object): `visit` gets its members one after
+// the other, in the order of the text, and the whole is never in memory.
+using JsonVisitor = std::function<Status(const std::string& key, const JsonValue& value)>;
+Status parse_json_members(std::string_view text, const JsonSource& source, const JsonLimits& limits,
+                          const JsonVisitor& visit);
+
+// Text from a file as it may stand in a message: control characters replaced, cut behind `limit`
+// bytes.
+std::string printable(std::string_view text, size_t limit = 200);
+
+// The place that ends at `offset` of the text.
+Place json_place(std::string_view text, const JsonSource& source, uint64_t offset);
+
+}  // namespace moec

@@ -1,0 +1,95 @@
+// Builds a shard op by op. Result types are inferred; an ill-typed op is a broken invariant of the
+// caller (what input can cause must have been checked before).
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/graph/shard.h"
+
+namespace moec {
+
+class Builder {
+ public:
+  Builder(std::string shard_name, Form form);
+
+  ValueId input(std::string name, Type type);
+  void output(std::string name, ValueId value);
+  void state(std::string name, Type type);
+
+  // Appends an op. `name` names its first result (made unique by a suffix when taken).
+  std::vector<ValueId> emit_all(OpData data, std::vector<ValueId> operands, std::string name = {});
+  // The same for ops with exactly one result.
+  ValueId emit(OpData data, std::vector<ValueId> operands, std::string name = {});
+
+  // Short forms.
+  ValueId weight(WeightView view, std::string name = {});
+  ValueId constant(Type type, std::vector<double> values, std::string name = {});
+  // A scalar constant of x's element type.
+  ValueId scalar_like(ValueId x, double value);
+  ValueId unary(UnaryFn fn, ValueId x, std::string name = {});
+  ValueId binary(BinaryFn fn, ValueId a, ValueId b, std::string name = {});
+  ValueId add(ValueId a, ValueId b, std::string name = {}) {
+    return binary(BinaryFn::add, a, b, std::move(name));
+  }
+  ValueId sub(ValueId a, ValueId b, std::string name = {}) {
+    return binary(BinaryFn::sub, a, b, std::move(name));
+  }
+  ValueId mul(ValueId a, ValueId b, std::string name = {}) {
+    return binary(BinaryFn::mul, a, b, std::move(name));
+  }
+  ValueId div(ValueId a, ValueId b, std::string name = {}) {
+    return binary(BinaryFn::div, a, b, std::move(name));
+  }
+  ValueId compare(CompareFn fn, ValueId a, ValueId b, std::string name = {});
+  ValueId select(ValueId condition, ValueId a, ValueId b, std::string name = {});
+  ValueId cast(ValueId x, DType dtype, std::string name = {});
+  ValueId reduce(ReduceFn fn, ValueId x, int64_t axis, std::string name = {});
+  ValueId softmax(ValueId x, int64_t axis, std::string name = {});
+  ValueId slice(ValueId x, int64_t axis, int64_t begin, int64_t size, std::string name = {});
+  ValueId concat(std::vector<ValueId> parts, int64_t axis, std::string name = {});
+  ValueId reshape(ValueId x, Dims dims, Layout layout = Layout::plain, std::string name = {});
+  ValueId transpose(ValueId x, std::vector<int64_t> perm, Layout layout = Layout::plain,
+                    std::string name = {});
+  ValueId matmul(ValueId a, ValueId b, std::string name = {});
+  ValueId linear(ValueId x, ValueId w, std::string name = {});
+
+  // Names a value that has no name, outside any open scope; nothing happens when it has one.
+  void name_if_unnamed(ValueId id, const std::string& name);
+  // Gives a value another name, outside any open scope.
+  void rename(ValueId id, const std::string& name);
+
+  const Type& type(ValueId id) const { return shard_.type(id); }
+  const Shard& shard() const { return shard_; }
+  void set_form(Form form) { shard_.form = form; }
+
+  // Names given while a scope is open get its prefix: NameScope layer(b, "experts.3"); b.mul(x, y,
+  // "h") names "experts.3.h".
+  class NameScope {
+   public:
+    NameScope(Builder& builder, std::string prefix);
+    ~NameScope();
+    NameScope(const NameScope&) = delete;
+    NameScope& operator=(const NameScope&) = delete;
+
+   private:
+    Builder& builder_;
+    std::string outer_;
+  };
+
+  Shard finish();
+
+ private:
+  ValueId define(Type type, std::string name, OpId producer);
+  std::string scoped(std::string name) const;
+  std::string unique_name(std::string name);
+
+  Shard shard_;
+  std::string scope_;
+  std::unordered_map<std::string, uint32_t> taken_;
+};
+
+}  // namespace moec

@@ -1,0 +1,17 @@
+#include "ir/graph/form.h"
+
+#include <array>
+
+namespace moec {
+
+static constexpr std::array<std::string_view, 4> kNames = {"model", "lowered", "static", "placed"};
+
+std::string_view form_name(Form form) { return kNames[static_cast<size_t>(form)]; }
+
+std::optional<Form> parse_form(std::string_view name) {
+  for (size_t i = 0; i < kNames.size(); ++i)
+    if (kNames[i] == name) return static_cast<Form>(i);
+  return std::nullopt;
+}
+
+}  // namespace moec

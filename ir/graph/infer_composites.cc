@@ -1,0 +1,261 @@
+#include <cmath>
+
+#include "ir/graph/infer_op.h"
+
+namespace moec::inference {
+// Larger counts are no model's, and their products would overflow.
+constexpr int64_t kMaxCount = int64_t{1} << 20;
+
+static bool is_count(int64_t value) { return value >= 1 && value <= kMaxCount; }
+
+static bool projection(Check& check, std::string_view code, size_t weight, int64_t out,
+                       int64_t in) {
+  return check.has_dims(code, weight, {out, in});
+}
+
+// The operands that follow q, k, v, in the order that ir/graph/ops.h gives.
+struct AttentionOperands {
+  size_t rope = 3, mask = 3, norms = 4, caches = 4, write_mask = 4, sinks = 4;
+
+  explicit AttentionOperands(const Attention& op) {
+    size_t next = 3;
+    rope = next;
+    if (op.rope != RopeStyle::none) next += 2;
+    mask = next++;
+    norms = next;
+    if (op.qk_norm != QkNorm::none) next += 2;
+    caches = next;
+    if (op.cache != CacheForm::none) next += 2;
+    write_mask = next;
+    if (op.cache == CacheForm::blend) next += 1;
+    sinks = next;
+  }
+};
+
+static bool head_norm(Check& check, size_t weight, int64_t head_dim, int64_t heads) {
+  const bool by_head = check.operands[weight].rank() == 2;
+  return check.has_dims("attention.c9", weight, by_head ? Dims{heads, 1} : Dims{head_dim});
+}
+
+static bool attention_attributes(Check& check, const Attention& op) {
+  bool good = check.require(
+      is_count(op.heads) && is_count(op.kv_heads) && is_count(op.head_dim) &&
+          op.heads % op.kv_heads == 0,
+      "attention.c2",
+      "heads {}, kv_heads {} and head_dim {} must be in [1, {}] and kv_heads must divide heads",
+      op.heads, op.kv_heads, op.head_dim, kMaxCount);
+  good &= check.require(
+      op.rope == RopeStyle::none
+          ? op.rope_dims == 0
+          : op.rope_dims > 0 && op.rope_dims % 2 == 0 && op.rope_dims <= op.head_dim,
+      "attention.c3", "rope_dims {} must be even and at most head_dim {} (0 when rope is none)",
+      op.rope_dims, op.head_dim);
+  good &=
+      check.require(std::isfinite(op.scale) && std::isfinite(op.eps) && op.eps >= 0, "attention.c4",
+                    "scale {} and eps {} must be finite, eps not negative", op.scale, op.eps);
+  return good;
+}
+
+Inferred infer_op(const Attention& op, Check& check) {
+  if (!attention_attributes(check, op)) return check.failed();
+  const AttentionOperands at(op);
+  if (!check.count("attention.c1", at.sinks, at.sinks + 1) || !check.float_operands("attention.c5"))
+    return check.failed();
+  for (size_t i = 0; i < 3; ++i)
+    if (!check.token_operand("attention.c6", i)) return check.failed();
+  const Type& q = check.operands[0];
+  const int64_t tokens = tokens_of(q);
+  bool good = true;
+  for (size_t i = 0; i < 3; ++i) good &= check.same_token_shape("attention.c6", 0, i);
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t width = (i == 0 ? op.heads : op.kv_heads) * op.head_dim;
+    good &= check.require(channels_of(check.operands[i]) == width, "attention.c7",
+                          "operand {} must have {} channels, got {}", i, width,
+                          shown(check.operands[i]));
+  }
+  const int64_t v_channels = channels_of(check.operands[2]);
+  good &= check.require(v_channels % op.kv_heads == 0, "attention.c7",
+                        "{} channels of operand 2 are not {} heads", v_channels, op.kv_heads);
+  const int64_t v_dim = v_channels / op.kv_heads;
+  if (op.rope != RopeStyle::none)
+    for (size_t i : {at.rope, at.rope + 1})
+      good &= check.has_dims("attention.c8", i, {tokens, op.rope_dims / 2});
+  if (op.qk_norm != QkNorm::none)
+    for (size_t i : {size_t{0}, size_t{1}})
+      good &= head_norm(check, at.norms + i, op.head_dim, i == 0 ? op.heads : op.kv_heads);
+  int64_t pages = 1, cached = 0;  // pages, and rows of each
+  if (op.cache != CacheForm::none) {
+    const Type& k_cache = check.operands[at.caches];
+    if (!check.require(k_cache.rank() == 4, "attention.c10", "a cache has rank 4, got {}",
+                       shown(k_cache)))
+      return check.failed();
+    if (op.cache == CacheForm::blend) pages = k_cache.dims[0];
+    cached = k_cache.dims[2];
+    good &= check.has_dims("attention.c10", at.caches, {pages, op.kv_heads, cached, op.head_dim});
+    good &= check.has_dims("attention.c10", at.caches + 1, {pages, op.kv_heads, cached, v_dim});
+  }
+  if (op.cache == CacheForm::blend)
+    good &= check.has_dims("attention.c11", at.write_mask, {pages, 1, cached, tokens});
+  const int64_t keys = op.cache == CacheForm::blend ? cached : cached + tokens;
+  good &= check.has_dims("attention.c12", at.mask, {pages, 1, tokens, keys});
+  if (check.operands.size() > at.sinks)
+    good &= check.has_dims("attention.c13", at.sinks, {op.heads});
+  if (!good) return check.failed();
+  check.out.results.push_back(with_channels(q, op.heads * v_dim));
+  if (op.cache != CacheForm::none) {
+    const int64_t rows = op.cache == CacheForm::blend ? cached : tokens;
+    for (int64_t width : {op.head_dim, v_dim})
+      check.out.results.push_back({q.dtype, {pages, op.kv_heads, rows, width}});
+  }
+  return std::move(check.out);
+}
+
+static bool sound_gating(Check& check, std::string_view constraint, const Gating& gating) {
+  if (gating.activation == Activation::silu)
+    return check.require(gating.limit == 0 && gating.alpha == 0, constraint,
+                         "silu has neither limit nor alpha");
+  return check.require(
+      std::isfinite(gating.limit) && gating.limit > 0 && std::isfinite(gating.alpha), constraint,
+      "limit {} and alpha {} must be finite, limit above 0", gating.limit, gating.alpha);
+}
+
+// Three biases, and a shared gate, may be there.
+static bool mlp_operand_count(Check& check) {
+  const size_t count = check.operands.size();
+  return check.require(count == 4 || count == 5 || count == 7 || count == 8, "gated_mlp.c1",
+                       "{} operands, expected 4 or 5, or 7 or 8 with biases", count);
+}
+
+Inferred infer_op(const GatedMlp& op, Check& check) {
+  if (!mlp_operand_count(check) || !check.float_operands("gated_mlp.c2") ||
+      !check.token_operand("gated_mlp.c3", 0))
+    return check.failed();
+  const Type& x = check.operands[0];
+  const int64_t width = channels_of(x);
+  const Type& gate = check.operands[1];
+  bool good = check.require(gate.rank() == 2 && gate.dims[1] == width, "gated_mlp.c4",
+                            "gate must be [f, {}], got {}", width, shown(gate));
+  if (!good) return check.failed();
+  good &= projection(check, "gated_mlp.c4", 2, gate.dims[0], width);
+  good &= projection(check, "gated_mlp.c4", 3, width, gate.dims[0]);
+  const size_t count = check.operands.size(), shared_gate = GatedMlp::shared_gate_at(count);
+  if (count > shared_gate) good &= projection(check, "gated_mlp.c5", shared_gate, 1, width);
+  if (GatedMlp::has_biases(count))
+    for (size_t i = 0; i < 3; ++i)
+      good &=
+          check.has_dims("gated_mlp.c6", GatedMlp::kBiases + i, {i == 2 ? width : gate.dims[0]});
+  good &= sound_gating(check, "gated_mlp.c7", op.gating);
+  return good ? check.result(x) : check.failed();
+}
+
+Inferred infer_op(const RmsNorm& op, Check& check) {
+  if (!check.count("rms_norm.c1", 2) || !check.float_operands("rms_norm.c2") ||
+      !check.token_operand("rms_norm.c3", 0))
+    return check.failed();
+  const Type& x = check.operands[0];
+  bool good = check.has_dims("rms_norm.c4", 1, {channels_of(x)});
+  good &= check.require(std::isfinite(op.eps) && op.eps >= 0, "rms_norm.c5",
+                        "eps {} must be finite and not negative", op.eps);
+  return good ? check.result(x) : check.failed();
+}
+
+static bool router_groups(Check& check, const Router& op, int64_t experts) {
+  if (!check.require(op.groups >= 1 && experts % op.groups == 0, "router.c6",
+                     "{} groups must divide {} experts", op.groups, experts))
+    return false;
+  const int64_t size = experts / op.groups;
+  bool good = check.require(op.groups_kept >= 1 && op.groups_kept <= op.groups, "router.c7",
+                            "groups_kept {} must be in [1, {}]", op.groups_kept, op.groups);
+  good &= check.require(op.top_k <= op.groups_kept * size, "router.c8",
+                        "top_k {} exceeds the {} experts of the kept groups", op.top_k,
+                        op.groups_kept * size);
+  good &= check.require(op.groups == 1 || op.group_score == GroupScore::max || size >= 2,
+                        "router.c9", "top2_sum needs at least 2 experts a group");
+  return good;
+}
+
+Inferred infer_op(const Router& op, Check& check) {
+  if (!check.count("router.c1", 1, 2) || !check.float_operands("router.c2") ||
+      !check.token_operand("router.c3", 0))
+    return check.failed();
+  const Type& logits = check.operands[0];
+  const int64_t experts = channels_of(logits);
+  bool good = check.require(op.top_k >= 1 && op.top_k <= experts, "router.c4",
+                            "top_k {} must be in [1, {}]", op.top_k, experts);
+  if (check.operands.size() == 2) good &= check.has_dims("router.c5", 1, {experts});
+  good &= router_groups(check, op, experts);
+  good &=
+      check.require(std::isfinite(op.eps) && op.eps >= 0 && std::isfinite(op.scale), "router.c10",
+                    "eps {} and scale {} must be finite, eps not negative", op.eps, op.scale);
+  good &= check.require(
+      op.score != Score::softmax_selected || (op.renorm == Renorm::none && op.groups == 1),
+      "router.c11", "softmax_selected weights sum to 1 already: renorm must be none, groups 1");
+  good &= check.require(
+      op.score != Score::sparsemixer || (op.top_k == 2 && op.renorm == Renorm::none &&
+                                         op.groups == 1 && check.operands.size() == 1),
+      "router.c12",
+      "sparsemixer picks 2 of all experts by their logits: top_k must be 2, "
+      "renorm none, groups 1, and there is no choice bias");
+  return good ? check.result(logits) : check.failed();
+}
+
+// Weights and, where there are any, biases of each expert.
+static bool expert_operands(Check& check, const SoftMoe& op, int64_t inner, int64_t width) {
+  bool good = true;
+  for (int64_t e = 0; e < op.experts; ++e) {
+    const size_t at = SoftMoe::weights_at(e);
+    good &= projection(check, "soft_moe.c6", at, inner, width);
+    good &= projection(check, "soft_moe.c6", at + 1, inner, width);
+    good &= projection(check, "soft_moe.c6", at + 2, width, inner);
+    if (!op.has_biases(check.operands.size())) continue;
+    const size_t bias = op.biases_at(e);
+    good &= check.has_dims("soft_moe.c7", bias, {inner});
+    good &= check.has_dims("soft_moe.c7", bias + 1, {inner});
+    good &= check.has_dims("soft_moe.c7", bias + 2, {width});
+  }
+  return good;
+}
+
+Inferred infer_op(const SoftMoe& op, Check& check) {
+  if (!check.require(is_count(op.experts) && op.first_expert >= 0 && op.first_expert <= kMaxCount,
+                     "soft_moe.c1", "experts {} must be in [1, {}] and first_expert {} in [0, {}]",
+                     op.experts, kMaxCount, op.first_expert, kMaxCount) ||
+      !check.count("soft_moe.c2",
+                   op.biases_at(op.has_biases(check.operands.size()) ? op.experts : 0)) ||
+      !check.float_operands("soft_moe.c3") || !check.token_operand("soft_moe.c4", 0) ||
+      !check.token_operand("soft_moe.c4", 1))
+    return check.failed();
+  const Type& x = check.operands[0];
+  const Type& routing = check.operands[1];
+  bool good = check.same_token_shape("soft_moe.c4", 0, 1);
+  good &= check.require(op.first_expert + op.experts <= channels_of(routing), "soft_moe.c5",
+                        "experts [{}, {}) exceed the {} routing channels", op.first_expert,
+                        op.first_expert + op.experts, channels_of(routing));
+  const Type& first_gate = check.operands[2];
+  if (!check.require(first_gate.rank() == 2, "soft_moe.c6", "gate must be [f, d], got {}",
+                     shown(first_gate)))
+    return check.failed();
+  const int64_t inner = first_gate.dims[0], width = channels_of(x);
+  good &= expert_operands(check, op, inner, width);
+  good &= check.require(
+      op.weight_on == RoutedWeight::output || !op.has_biases(check.operands.size()), "soft_moe.c8",
+      "with weight_on input an expert that is not chosen adds its biases: there must be none");
+  good &= sound_gating(check, "soft_moe.c9", op.gating);
+  return good ? check.result(x) : check.failed();
+}
+
+Inferred infer_op(const Linear&, Check& check) {
+  if (!check.count("linear.c1", 2, 3) || !check.float_operands("linear.c2") ||
+      !check.token_operand("linear.c3", 0))
+    return check.failed();
+  const Type& x = check.operands[0];
+  const Type& w = check.operands[1];
+  if (!check.require(w.rank() == 2 && w.dims[1] == channels_of(x), "linear.c4",
+                     "weight must be [out, {}], got {}", channels_of(x), shown(w)))
+    return check.failed();
+  if (check.operands.size() == 3 && !check.has_dims("linear.c5", 2, {w.dims[0]}))
+    return check.failed();
+  return check.result(with_channels(x, w.dims[0]));
+}
+
+}  // namespace moec::inference

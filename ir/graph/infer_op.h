@@ -1,0 +1,114 @@
+// How infer() is put together: one infer_op for each op of ops.def, in the infer_*.cc file of its
+// kind, and what they share.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ir/graph/infer.h"
+
+namespace moec::inference {
+
+// What a message shows by to_string(), which is called only when the message is made: nearly all
+// requirements are met.
+template <class T>
+struct Shown {
+  const T& value;
+};
+
+template <class T>
+Shown<T> shown(const T& value) {
+  return {value};
+}
+
+}  // namespace moec::inference
+
+template <class T>
+struct fmt::formatter<moec::inference::Shown<T>> : fmt::formatter<std::string_view> {
+  template <class Context>
+  auto format(const moec::inference::Shown<T>& shown, Context& context) const {
+    return fmt::formatter<std::string_view>::format(moec::to_string(shown.value), context);
+  }
+};
+
+namespace moec::inference {
+
+// Collects violations while one op is examined. Each requirement names its constraint of ir/OPS.md.
+class Check {
+ public:
+  Check(std::span<const Type> operands, const StateLookup& state_type)
+      : operands(operands), state_type(state_type) {}
+
+  template <class... Args>
+  bool require(bool condition, std::string_view code, fmt::format_string<Args...> message,
+               Args&&... args) {
+    if (!condition)
+      out.violations.push_back(
+          {std::string(code), fmt::format(message, std::forward<Args>(args)...)});
+    return condition;
+  }
+
+  bool count(std::string_view code, size_t least, size_t most) {
+    const size_t got = operands.size();
+    if (least == most) return require(got == least, code, "takes {} operands, got {}", least, got);
+    return require(got >= least && got <= most, code, "takes {} to {} operands, got {}", least,
+                   most, got);
+  }
+  bool count(std::string_view code, size_t exactly) { return count(code, exactly, exactly); }
+
+  bool float_operands(std::string_view code) {
+    bool good = true;
+    for (const Type& type : operands)
+      good &= require(is_float(type.dtype) && type.dtype == operands[0].dtype, code,
+                      "operands must be of one float type, got {}", shown(type));
+    return good;
+  }
+
+  bool token_operand(std::string_view code, size_t index) {
+    return require(operands[index].layout != Layout::plain, code,
+                   "operand {} must be a token tensor (rows or channels), got {}", index,
+                   shown(operands[index]));
+  }
+
+  bool has_dims(std::string_view code, size_t index, const Dims& dims) {
+    return require(operands[index].dims == dims, code, "operand {} must have sizes {}, got {}",
+                   index, shown(dims), shown(operands[index]));
+  }
+
+  bool axis(std::string_view code, int64_t axis_value, size_t rank) {
+    return require(axis_value >= 0 && axis_value < static_cast<int64_t>(rank), code,
+                   "axis {} is outside rank {}", axis_value, rank);
+  }
+
+  bool same_token_shape(std::string_view code, size_t a, size_t b) {
+    return require(operands[a].layout == operands[b].layout &&
+                       tokens_of(operands[a]) == tokens_of(operands[b]),
+                   code, "operands {} and {} must agree in layout and tokens: {} and {}", a, b,
+                   shown(operands[a]), shown(operands[b]));
+  }
+
+  Inferred result(Type type) {
+    out.results.push_back(std::move(type));
+    return std::move(out);
+  }
+  Inferred failed() { return std::move(out); }
+
+  std::span<const Type> operands;
+  const StateLookup& state_type;
+  Inferred out;
+};
+
+// The type of `token` with another number of channels.
+Type with_channels(const Type& token, int64_t channels);
+
+// The joined sizes: equal ranks with sizes equal or 1, or one side a scalar; nothing when they do
+// not fit.
+std::optional<Dims> broadcast(const Dims& a, const Dims& b);
+
+#define MOEC_OP(Struct, name, last_form) Inferred infer_op(const Struct& op, Check& check);
+#include "ir/graph/ops.def"
+
+}  // namespace moec::inference

@@ -1,0 +1,109 @@
+#include <algorithm>
+
+#include "ir/graph/infer_op.h"
+
+namespace moec::inference {
+// ---- Along one axis ----------------------------------------------------------------------------
+
+Inferred infer_op(const Reduce& op, Check& check) {
+  if (!check.count("reduce.c1", 1) || !check.float_operands("reduce.c2") ||
+      !check.axis("reduce.c3", op.axis, check.operands[0].rank()))
+    return check.failed();
+  Type type = check.operands[0];
+  type.dims[op.axis] = 1;
+  return check.result(std::move(type));
+}
+
+Inferred infer_op(const Softmax& op, Check& check) {
+  if (!check.count("softmax.c1", 1) || !check.float_operands("softmax.c2") ||
+      !check.axis("softmax.c3", op.axis, check.operands[0].rank()))
+    return check.failed();
+  return check.result(check.operands[0]);
+}
+
+Inferred infer_op(const TopK& op, Check& check) {
+  if (!check.count("topk.c1", 1) || !check.float_operands("topk.c2") ||
+      !check.axis("topk.c3", op.axis, check.operands[0].rank()))
+    return check.failed();
+  Type values = check.operands[0];
+  if (!check.require(op.k >= 1 && op.k <= values.dims[op.axis], "topk.c4",
+                     "k {} must be in [1, {}]", op.k, values.dims[op.axis]))
+    return check.failed();
+  values.dims[op.axis] = op.k;
+  Type indices = values;
+  indices.dtype = DType::i64;
+  check.out.results.push_back(values);
+  return check.result(std::move(indices));
+}
+
+// ---- Shape -------------------------------------------------------------------------------------
+
+Inferred infer_op(const Slice& op, Check& check) {
+  if (!check.count("slice.c1", 1) || !check.axis("slice.c2", op.axis, check.operands[0].rank()))
+    return check.failed();
+  Type type = check.operands[0];
+  const int64_t extent = type.dims[op.axis];
+  if (!check.require(op.begin >= 0 && op.size >= 1 && op.begin <= extent - op.size, "slice.c3",
+                     "[{}, {} + {}) is outside extent {}", op.begin, op.begin, op.size, extent))
+    return check.failed();
+  type.dims[op.axis] = op.size;
+  return check.result(std::move(type));
+}
+
+Inferred infer_op(const Concat& op, Check& check) {
+  if (!check.count("concat.c1", 1, 1u << 20) ||
+      !check.axis("concat.c2", op.axis, check.operands[0].rank()))
+    return check.failed();
+  Type type = check.operands[0];
+  for (const Type& part : check.operands.subspan(1)) {
+    bool good = check.require(
+        part.dtype == type.dtype && part.layout == type.layout && part.rank() == type.rank(),
+        "concat.c3", "parts must agree in type, layout and rank: {} and {}", shown(type),
+        shown(part));
+    for (size_t i = 0; good && i < part.rank(); ++i)
+      good = check.require(static_cast<int64_t>(i) == op.axis || part.dims[i] == type.dims[i],
+                           "concat.c4", "parts must agree off axis {}: {} and {}", op.axis,
+                           shown(type), shown(part));
+    if (!good) return check.failed();
+    type.dims[op.axis] += part.dims[op.axis];
+    if (!check.require(checked_elements(type.dims).has_value(), "concat.c5",
+                       "{} would hold more than {} elements", shown(type), kMaxElements))
+      return check.failed();
+  }
+  return check.result(std::move(type));
+}
+
+Inferred infer_op(const Reshape& op, Check& check) {
+  if (!check.count("reshape.c1", 1)) return check.failed();
+  auto elements = checked_elements(op.dims);
+  bool good =
+      check.require(elements && op.dims.size() <= kMaxRank, "reshape.c2",
+                    "sizes {} must be positive and at most {} of them", shown(op.dims), kMaxRank);
+  good = good && check.require(*elements == check.operands[0].elements(), "reshape.c3",
+                               "{} does not hold the elements of {}", shown(op.dims),
+                               shown(check.operands[0]));
+  good = good && check.require(fits_layout(op.dims, op.layout), "reshape.c4",
+                               "{} does not fit layout {}", shown(op.dims), layout_name(op.layout));
+  if (!good) return check.failed();
+  return check.result({check.operands[0].dtype, op.dims, op.layout});
+}
+
+Inferred infer_op(const Transpose& op, Check& check) {
+  if (!check.count("transpose.c1", 1)) return check.failed();
+  const Type& x = check.operands[0];
+  std::vector<int64_t> sorted = op.perm;
+  std::sort(sorted.begin(), sorted.end());
+  bool good = sorted.size() == x.rank();
+  for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
+  if (!check.require(good, "transpose.c2", "{} is no permutation of {} axes", shown(op.perm),
+                     x.rank()))
+    return check.failed();
+  Type type{x.dtype, {}, op.layout};
+  for (int64_t axis : op.perm) type.dims.push_back(x.dims[axis]);
+  if (!check.require(fits_layout(type.dims, op.layout), "transpose.c3", "{} does not fit layout {}",
+                     shown(type.dims), layout_name(op.layout)))
+    return check.failed();
+  return check.result(std::move(type));
+}
+
+}  // namespace moec::inference

@@ -1,0 +1,483 @@
+// The ops: small plain structs with typed attributes, in one variant. Operands and results are held
+// by the Op record (ir/graph/shard.h); each struct's comment gives their order. Semantics and
+// numbered constraints: ir/OPS.md. `each_field` lists the attributes once, for printer, parser and
+// hashing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "ir/graph/form.h"
+#include "ir/graph/type.h"
+#include "ir/graph/weight_view.h"
+
+namespace moec {
+
+// ---- Attribute enums ---------------------------------------------------------------------------
+// Each has enum_names(E): the text names in the order of the enumerators.
+
+// How gate and up become one. ir/OPS.md has the formulas.
+enum class Activation : uint8_t { silu, clamped_swiglu };
+constexpr std::array<std::string_view, 2> enum_names(Activation) {
+  return {"silu", "clamped_swiglu"};
+}
+
+// The activation with its numbers. Of clamped_swiglu: the bound of gate and up, and the factor
+// inside its sigmoid; 0 with silu, which has none.
+struct Gating {
+  Activation activation = Activation::silu;
+  double limit = 0, alpha = 0;
+
+  bool operator==(const Gating&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("activation", self.activation);
+    f("limit", self.limit);
+    f("alpha", self.alpha);
+  }
+};
+
+// The norm of each head of q and k: none, before the rotation, after it.
+enum class QkNorm : uint8_t { none, per_head, per_head_rotated };
+constexpr std::array<std::string_view, 3> enum_names(QkNorm) {
+  return {"none", "per_head", "per_head_rotated"};
+}
+
+// half: pairs (i, i + r/2). interleaved: pairs (2i, 2i + 1). none: no rotation.
+enum class RopeStyle : uint8_t { none, half, interleaved };
+constexpr std::array<std::string_view, 3> enum_names(RopeStyle) {
+  return {"none", "half", "interleaved"};
+}
+
+// Where attention finds the keys of earlier tokens.
+//   none    there are none: keys are the T new tokens
+//   append  keys are a read-only cache of S rows, then the T new rows
+//   blend   the new rows are written into the S rows by a one-hot write mask, keys are all S rows
+enum class CacheForm : uint8_t { none, append, blend };
+constexpr std::array<std::string_view, 3> enum_names(CacheForm) {
+  return {"none", "append", "blend"};
+}
+
+// softmax, sigmoid: of all logits. softmax_selected, sigmoid_selected: of the k chosen logits only,
+// which are chosen as they are. sparsemixer: two picks, each weighed by a softmax over the logits
+// near it (ir/OPS.md).
+enum class Score : uint8_t { softmax, sigmoid, softmax_selected, sigmoid_selected, sparsemixer };
+constexpr std::array<std::string_view, 5> enum_names(Score) {
+  return {"softmax", "sigmoid", "softmax_selected", "sigmoid_selected", "sparsemixer"};
+}
+
+// What the chosen scores are divided by: nothing, their sum, sum + eps, max(sum, eps).
+enum class Renorm : uint8_t { none, sum, sum_plus_eps, max_eps };
+constexpr std::array<std::string_view, 4> enum_names(Renorm) {
+  return {"none", "sum", "sum_plus_eps", "max_eps"};
+}
+
+enum class GroupScore : uint8_t { max, top2_sum };
+constexpr std::array<std::string_view, 2> enum_names(GroupScore) { return {"max", "top2_sum"}; }
+
+// What an expert's routing weight multiplies: its output, or its input.
+enum class RoutedWeight : uint8_t { output, input };
+constexpr std::array<std::string_view, 2> enum_names(RoutedWeight) { return {"output", "input"}; }
+
+enum class UnaryFn : uint8_t { neg, abs, exp, log, sqrt, reciprocal, sigmoid, tanh, erf };
+constexpr std::array<std::string_view, 9> enum_names(UnaryFn) {
+  return {"neg", "abs", "exp", "log", "sqrt", "reciprocal", "sigmoid", "tanh", "erf"};
+}
+
+enum class BinaryFn : uint8_t { add, sub, mul, div, max, min };
+constexpr std::array<std::string_view, 6> enum_names(BinaryFn) {
+  return {"add", "sub", "mul", "div", "max", "min"};
+}
+
+enum class CompareFn : uint8_t { greater, less, equal };
+constexpr std::array<std::string_view, 3> enum_names(CompareFn) {
+  return {"greater", "less", "equal"};
+}
+
+enum class ReduceFn : uint8_t { sum, mean, max };
+constexpr std::array<std::string_view, 3> enum_names(ReduceFn) {
+  return {"reduce_sum", "reduce_mean", "reduce_max"};
+}
+
+template <class E>
+std::string_view enum_name(E value) {
+  return enum_names(E{})[static_cast<size_t>(value)];
+}
+
+template <class E>
+std::optional<E> parse_enum(std::string_view name) {
+  auto names = enum_names(E{});
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<E>(i);
+  return std::nullopt;
+}
+
+// ---- Composites --------------------------------------------------------------------------------
+
+#define MOEC_NO_FIELDS           \
+  template <class Self, class F> \
+  static void each_field(Self&, F&&) {}
+
+// Grouped-query attention between the projections.
+//   operands: q [T, heads*head_dim], k [T, kv_heads*head_dim], v [T, kv_heads*v_dim] as token
+//             tensors; v_dim may be any;
+//             rope_cos, rope_sin [T, rope_dims/2] unless rope is none;
+//             mask [1, 1, T, S'] added to the scores, S' the number of keys;
+//             with a cache in P pages [P, 1, T, S/P];
+//             q_norm, k_norm unless qk_norm is none: [head_dim], or [heads, 1] and [kv_heads, 1],
+//             one number for all dims of a head;
+//             k_cache [1, kv_heads, S, head_dim], v_cache [1, kv_heads, S, v_dim] unless cache is
+//             none; with blend also in P pages [P, kv_heads, S/P, …], row s in page s / (S/P), for
+//             targets that take no axis of S;
+//             write_mask [P, 1, S/P, T] if cache is blend;
+//             optional sinks [heads].
+//   results:  out [T, heads*v_dim]; unless cache is none also k and v: the new rows
+//             [1, kv_heads, T, …] (append) or the whole new cache (blend).
+struct Attention {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  double scale = 1;  // multiplies the scores; usually head_dim^-1/2
+  QkNorm qk_norm = QkNorm::none;
+  double eps = 0;  // of the q and k norms
+  RopeStyle rope = RopeStyle::half;
+  int64_t rope_dims = 0;  // rotated leading dims of each head
+  CacheForm cache = CacheForm::none;
+
+  bool operator==(const Attention&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("heads", self.heads);
+    f("kv_heads", self.kv_heads);
+    f("head_dim", self.head_dim);
+    f("scale", self.scale);
+    f("qk_norm", self.qk_norm);
+    f("eps", self.eps);
+    f("rope", self.rope);
+    f("rope_dims", self.rope_dims);
+    f("cache", self.cache);
+  }
+};
+
+// down · act(gate · x, up · x), times sigmoid(shared_gate · x) if that operand is given.
+//   operands: x, gate [f, d], up [f, d], down [d, f]; if they have biases: gate_bias [f], up_bias
+//             [f], down_bias [d], added to the products; optional shared_gate [1, d].
+struct GatedMlp {
+  Gating gating;
+
+  // Where the biases begin among the operands, if there are any.
+  static constexpr size_t kBiases = 4;
+  static bool has_biases(size_t operands) { return operands >= kBiases + 3; }
+  // Where the shared gate is, if there is one.
+  static size_t shared_gate_at(size_t operands) { return has_biases(operands) ? 7 : 4; }
+
+  bool operator==(const GatedMlp&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    Gating::each_field(self.gating, f);
+  }
+};
+
+// x / sqrt(mean over channels of x² + eps) ∘ w.   operands: x, w [C].
+struct RmsNorm {
+  double eps = 0;
+
+  bool operator==(const RmsNorm&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("eps", self.eps);
+  }
+};
+
+// Logits to routing weights: 0 for each expert that is not among the chosen ones. Selection is by
+// score + choice_bias, the lowest index wins ties; the weight is the score without the bias,
+// renormalised, times scale. With groups > 1 only experts of the groups_kept best groups can be
+// chosen.
+//   operands: logits (token tensor of E channels), optional choice_bias [E].
+struct Router {
+  Score score = Score::softmax;
+  int64_t top_k = 0;
+  Renorm renorm = Renorm::none;
+  double eps = 0;  // of renorm; with sparsemixer of how near a logit must be to its pick
+  double scale = 1;
+  int64_t groups = 1;
+  int64_t groups_kept = 1;
+  GroupScore group_score = GroupScore::max;
+
+  bool operator==(const Router&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("score", self.score);
+    f("top_k", self.top_k);
+    f("renorm", self.renorm);
+    f("eps", self.eps);
+    f("scale", self.scale);
+    f("groups", self.groups);
+    f("groups_kept", self.groups_kept);
+    f("group_score", self.group_score);
+  }
+};
+
+// Σ_e routing[first_expert + e] · (down_e · act(gate_e · x, up_e · x)), e < experts; with weight_on
+// input Σ_e down_e · act(gate_e · x_e, up_e · x_e), x_e = routing[first_expert + e] · x.
+//   operands: x, routing (token tensor of all E channels);
+//             gate, up, down of each expert;
+//             if the experts have biases: gate_bias [f], up_bias [f], down_bias [d] of each, added
+//             to the products; not with weight_on input.
+struct SoftMoe {
+  int64_t experts = 0;
+  int64_t first_expert = 0;
+  Gating gating;
+  RoutedWeight weight_on = RoutedWeight::output;
+
+  // Where an expert's weights and biases begin among the operands.
+  static size_t weights_at(int64_t expert) { return 2 + 3 * static_cast<size_t>(expert); }
+  size_t biases_at(int64_t expert) const { return weights_at(experts + expert); }
+  bool has_biases(size_t operands) const { return operands > biases_at(0); }
+
+  bool operator==(const SoftMoe&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("experts", self.experts);
+    f("first_expert", self.first_expert);
+    Gating::each_field(self.gating, f);
+    f("weight_on", self.weight_on);
+  }
+};
+
+// W · x (+ b) over the channels of a token tensor.   operands: x, W [out, in], optional b [out].
+struct Linear {
+  MOEC_NO_FIELDS
+  bool operator==(const Linear&) const = default;
+};
+
+// ---- General ops -------------------------------------------------------------------------------
+
+// A checkpoint weight, as a view.   operands: none.
+struct Weight {
+  WeightView view;
+
+  bool operator==(const Weight&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("view", self.view);
+  }
+};
+
+// Small literal data.   operands: none. `values` holds one value (a splat) or one for each element.
+struct Constant {
+  Type type;
+  std::vector<double> values;
+
+  bool operator==(const Constant&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("type", self.type);
+    f("values", self.values);
+  }
+};
+
+// Convolution over tokens, stride 1, no padding.
+//   operands: x [1, C, T, 1], w [N, C/groups, K, 1], optional b [N].   result: [1, N, T-K+1, 1].
+struct Conv {
+  int64_t groups = 1;
+
+  bool operator==(const Conv&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("groups", self.groups);
+  }
+};
+
+// a [..., M, K] · b [..., K, N]; leading sizes are equal or 1; ranks are equal.
+struct MatMul {
+  MOEC_NO_FIELDS
+  bool operator==(const MatMul&) const = default;
+};
+
+struct Unary {
+  UnaryFn fn = UnaryFn::neg;
+  MOEC_NO_FIELDS
+  bool operator==(const Unary&) const = default;
+};
+
+// Operands have equal rank (sizes equal or 1) or one is a scalar.
+struct Binary {
+  BinaryFn fn = BinaryFn::add;
+  MOEC_NO_FIELDS
+  bool operator==(const Binary&) const = default;
+};
+
+// As Binary; the result is bool.
+struct Compare {
+  CompareFn fn = CompareFn::greater;
+  MOEC_NO_FIELDS
+  bool operator==(const Compare&) const = default;
+};
+
+// operands: condition (bool), a, b; broadcast as Binary. Where the condition is false, a is not
+// looked at: a NaN or infinity there does not pass.
+struct Select {
+  MOEC_NO_FIELDS
+  bool operator==(const Select&) const = default;
+};
+
+struct Cast {
+  DType dtype = DType::f32;
+
+  bool operator==(const Cast&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("dtype", self.dtype);
+  }
+};
+
+// The reduced axis stays, with size 1.
+struct Reduce {
+  ReduceFn fn = ReduceFn::sum;
+  int64_t axis = 0;
+
+  bool operator==(const Reduce&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("axis", self.axis);
+  }
+};
+
+struct Softmax {
+  int64_t axis = 0;
+
+  bool operator==(const Softmax&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("axis", self.axis);
+  }
+};
+
+// The k largest along an axis, in descending order, the lowest index first among equals.
+//   results: values, indices (i64).
+struct TopK {
+  int64_t k = 0;
+  int64_t axis = 0;
+
+  bool operator==(const TopK&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("k", self.k);
+    f("axis", self.axis);
+  }
+};
+
+struct Slice {
+  int64_t axis = 0;
+  int64_t begin = 0;
+  int64_t size = 0;
+
+  bool operator==(const Slice&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("axis", self.axis);
+    f("begin", self.begin);
+    f("size", self.size);
+  }
+};
+
+struct Concat {
+  int64_t axis = 0;
+
+  bool operator==(const Concat&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("axis", self.axis);
+  }
+};
+
+// Row-major; also states the layout of the result.
+struct Reshape {
+  Dims dims;
+  Layout layout = Layout::plain;
+
+  bool operator==(const Reshape&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("dims", self.dims);
+    f("layout", self.layout);
+  }
+};
+
+// Result axis i is operand axis perm[i]; also states the layout of the result.
+struct Transpose {
+  std::vector<int64_t> perm;
+  Layout layout = Layout::plain;
+
+  bool operator==(const Transpose&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("perm", self.perm);
+    f("layout", self.layout);
+  }
+};
+
+// The value that a declared state holds when the shard starts.   operands: none.
+struct StateRead {
+  std::string state;
+
+  bool operator==(const StateRead&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("state", self.state);
+  }
+};
+
+// Sets what the state holds after the shard.   operands: the value.   results: none.
+struct StateWrite {
+  std::string state;
+
+  bool operator==(const StateWrite&) const = default;
+  template <class Self, class F>
+  static void each_field(Self& self, F&& f) {
+    f("state", self.state);
+  }
+};
+
+#undef MOEC_NO_FIELDS
+
+// ---- The variant, from ops.def -----------------------------------------------------------------
+
+enum class OpKind : uint8_t {
+#define MOEC_OP(Struct, name, last_form) Struct,
+#include "ir/graph/ops.def"
+};
+
+namespace internal {
+template <class Unused, class... Ops>
+using VariantOf = std::variant<Ops...>;
+}  // namespace internal
+
+using OpData = internal::VariantOf<void
+#define MOEC_OP(Struct, name, last_form) , Struct
+#include "ir/graph/ops.def"
+                                   >;
+
+inline constexpr size_t kOpKinds = std::variant_size_v<OpData>;
+
+inline OpKind kind_of(const OpData& data) { return static_cast<OpKind>(data.index()); }
+
+// The kind's name in ops.def: "conv", "unary".
+std::string_view op_kind_name(OpKind kind);
+// The op's name in text: "conv", "exp", "reduce_sum".
+std::string_view mnemonic(const OpData& data);
+// The op with default attributes that a text name stands for.
+std::optional<OpData> parse_mnemonic(std::string_view name);
+Form last_legal_form(OpKind kind);
+
+// Stable across runs and machines.
+uint64_t hash_attributes(const OpData& data);
+
+}  // namespace moec

@@ -1,0 +1,144 @@
+#include "ir/graph/scalar.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace moec {
+
+float apply(UnaryFn fn, float x) {
+  switch (fn) {
+    case UnaryFn::neg:
+      return -x;
+    case UnaryFn::abs:
+      return std::fabs(x);
+    case UnaryFn::exp:
+      return std::exp(x);
+    case UnaryFn::log:
+      return std::log(x);
+    case UnaryFn::sqrt:
+      return std::sqrt(x);
+    case UnaryFn::reciprocal:
+      return 1.0f / x;
+    case UnaryFn::sigmoid:
+      return 1.0f / (1.0f + std::exp(-x));
+    case UnaryFn::tanh:
+      return std::tanh(x);
+    case UnaryFn::erf:
+      return std::erf(x);
+  }
+  return x;
+}
+
+// max and min hand a NaN on, as ONNX does.
+float apply(BinaryFn fn, float a, float b) {
+  switch (fn) {
+    case BinaryFn::add:
+      return a + b;
+    case BinaryFn::sub:
+      return a - b;
+    case BinaryFn::mul:
+      return a * b;
+    case BinaryFn::div:
+      return a / b;
+    case BinaryFn::max:
+      return std::isnan(a) || a > b ? a : b;
+    case BinaryFn::min:
+      return std::isnan(a) || a < b ? a : b;
+  }
+  return a;
+}
+
+bool apply(CompareFn fn, float a, float b) {
+  switch (fn) {
+    case CompareFn::greater:
+      return a > b;
+    case CompareFn::less:
+      return a < b;
+    case CompareFn::equal:
+      return a == b;
+  }
+  return false;
+}
+
+// The fraction is rounded to nearest even by integer arithmetic on the f32 bits: adding half a unit
+// in the last kept place, less one where the kept part is even, carries into it exactly when it
+// must round up.
+uint16_t f16_from_f32(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);   // NaN
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // ≥ 65520: infinity
+  if (magnitude >= 0x38800000u) {                                              // normal in f16
+    const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+    return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+  }
+  if (magnitude < 0x33000000u) return static_cast<uint16_t>(sign);  // < 2^-25: zero
+  const uint32_t exponent = magnitude >> 23;                        // 102 … 112
+  const uint32_t fraction = (magnitude & 0x7fffffu) | 0x800000u;
+  const uint32_t shift = 126u - exponent;  // 14 … 24
+  const uint32_t kept = fraction >> shift;
+  const uint32_t rest = fraction & ((1u << shift) - 1u);
+  const uint32_t half = 1u << (shift - 1u);
+  const uint32_t up = rest > half || (rest == half && (kept & 1u)) ? 1u : 0u;
+  return static_cast<uint16_t>(sign | (kept + up));
+}
+
+float f32_from_f16(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1fu;
+  const uint32_t fraction = bits & 0x3ffu;
+  if (exponent == 0x1fu) return std::bit_cast<float>(sign | 0x7f800000u | (fraction << 13));
+  if (exponent == 0) {
+    const float magnitude = std::ldexp(static_cast<float>(fraction), -24);
+    return sign ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (fraction << 13));
+}
+
+uint16_t bf16_from_f32(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u)
+    return static_cast<uint16_t>((bits >> 16) | 0x40u);  // quiet, so that NaN stays NaN
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+float f32_from_bf16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+float f32_from_f8_e4m3(uint8_t bits) {
+  const int exponent = (bits >> 3) & 0xf;
+  const int fraction = bits & 0x7;
+  float magnitude = 0;
+  if ((bits & 0x7f) == 0x7f)
+    magnitude = std::numeric_limits<float>::quiet_NaN();
+  else if (exponent == 0)
+    magnitude = std::ldexp(static_cast<float>(fraction), -9);
+  else
+    magnitude = std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
+float f32_from_f4_e2m1(uint8_t bits) {
+  const int exponent = (bits >> 1) & 0x3;
+  const int fraction = bits & 0x1;
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(fraction), -1)
+                              : std::ldexp(static_cast<float>(2 + fraction), exponent - 2);
+  return bits & 0x8 ? -magnitude : magnitude;
+}
+
+float f32_from_f8_e8m0(uint8_t bits) {
+  if (bits == 0xff) return std::numeric_limits<float>::quiet_NaN();
+  return std::ldexp(1.0f, bits - 127);
+}
+
+float round_to(DType dtype, float value) {
+  if (dtype == DType::f16) return f32_from_f16(f16_from_f32(value));
+  if (dtype == DType::bf16) return f32_from_bf16(bf16_from_f32(value));
+  return value;
+}
+
+}  // namespace moec

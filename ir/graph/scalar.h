@@ -1,0 +1,31 @@
+// Elementwise functions on one element, in f32: the single definition that constant folding and the
+// reference executor share. Half-precision rounding too.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/graph/ops.h"
+
+namespace moec {
+
+float apply(UnaryFn fn, float x);
+float apply(BinaryFn fn, float a, float b);
+bool apply(CompareFn fn, float a, float b);
+
+// IEEE binary16, round to nearest even; beyond the range becomes infinity, subnormals are kept.
+uint16_t f16_from_f32(float value);
+float f32_from_f16(uint16_t bits);
+// bfloat16, round to nearest even; NaN stays NaN.
+uint16_t bf16_from_f32(float value);
+float f32_from_bf16(uint16_t bits);
+// FP8 E4M3 (FN: no infinities, 0x7f is NaN).
+float f32_from_f8_e4m3(uint8_t bits);
+// FP4 E2M1 of the low four bits: ±{0, 0.5, 1, 1.5, 2, 3, 4, 6}; has neither infinities nor NaN.
+float f32_from_f4_e2m1(uint8_t bits);
+// E8M0, the scale of OCP Microscaling: 2^(bits - 127), of which 0xff is NaN.
+float f32_from_f8_e8m0(uint8_t bits);
+
+// The value after rounding to the element type: f16, bf16; others unchanged.
+float round_to(DType dtype, float value);
+
+}  // namespace moec

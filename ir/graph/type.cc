@@ -1,0 +1,104 @@
+#include "ir/graph/type.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "ir/base/invariant.h"
+
+namespace moec {
+namespace {
+
+struct DTypeInfo {
+  std::string_view name;
+  int64_t bytes;
+};
+
+constexpr std::array<DTypeInfo, 8> kDTypes = {{{"f32", 4},
+                                               {"f16", 2},
+                                               {"bf16", 2},
+                                               {"i64", 8},
+                                               {"i32", 4},
+                                               {"u8", 1},
+                                               {"bool", 1},
+                                               {"f8_e4m3", 1}}};
+
+constexpr std::array<std::string_view, 4> kLayouts = {"plain", "rows", "channels", "bc1s"};
+
+}  // namespace
+
+std::string_view dtype_name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
+
+std::optional<DType> parse_dtype(std::string_view name) {
+  for (size_t i = 0; i < kDTypes.size(); ++i)
+    if (kDTypes[i].name == name) return static_cast<DType>(i);
+  return std::nullopt;
+}
+
+int64_t dtype_bytes(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bytes; }
+
+bool is_float(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+std::string_view layout_name(Layout layout) { return kLayouts[static_cast<size_t>(layout)]; }
+
+std::optional<Layout> parse_layout(std::string_view name) {
+  for (size_t i = 0; i < kLayouts.size(); ++i)
+    if (kLayouts[i] == name) return static_cast<Layout>(i);
+  return std::nullopt;
+}
+
+std::optional<int64_t> checked_elements(const Dims& dims) {
+  int64_t product = 1;
+  for (int64_t size : dims) {
+    if (size <= 0 || size > kMaxElements / product) return std::nullopt;
+    product *= size;
+  }
+  return product;
+}
+
+int64_t Type::elements() const {
+  auto count = checked_elements(dims);
+  MOEC_CHECK(count, "type {} has no element count", to_string(*this));
+  return *count;
+}
+
+std::string to_string(const Dims& dims) { return fmt::format("[{}]", fmt::join(dims, ",")); }
+
+std::string to_string(const Type& type) {
+  std::string text = fmt::format("{}{}", dtype_name(type.dtype), to_string(type.dims));
+  if (type.layout != Layout::plain) text += fmt::format("{{{}}}", layout_name(type.layout));
+  return text;
+}
+
+Type token_type(DType dtype, Layout layout, int64_t channels, int64_t tokens) {
+  MOEC_CHECK(layout != Layout::plain, "a token type needs a token layout");
+  if (layout == Layout::rows) return {dtype, {tokens, channels}, layout};
+  Dims dims{1, channels, 1, 1};
+  dims[token_axis(layout)] = tokens;
+  return {dtype, std::move(dims), layout};
+}
+
+int64_t channels_of(const Type& type) {
+  MOEC_CHECK(type.layout != Layout::plain, "{} is no token type", to_string(type));
+  return type.dims[kChannelAxis];
+}
+
+int64_t tokens_of(const Type& type) {
+  MOEC_CHECK(type.layout != Layout::plain, "{} is no token type", to_string(type));
+  return type.dims[token_axis(type.layout)];
+}
+
+Dims channel_vector_dims(Layout layout, int64_t channels) {
+  return is_channel_major(layout) ? Dims{1, channels, 1, 1} : Dims{1, channels};
+}
+
+bool fits_layout(const Dims& dims, Layout layout) {
+  if (layout == Layout::rows) return dims.size() == 2;
+  if (!is_channel_major(layout)) return true;
+  return dims.size() == 4 && dims[0] == 1 && dims[5 - token_axis(layout)] == 1;
+}
+
+}  // namespace moec

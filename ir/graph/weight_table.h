@@ -1,0 +1,37 @@
+// Where each tensor of a checkpoint lies: file, byte range, type. Metadata only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/graph/type.h"
+#include "ir/graph/weight_view.h"
+
+namespace moec {
+
+struct TensorRange {
+  uint32_t file = 0;    // index into WeightTable::files
+  uint64_t offset = 0;  // bytes from the start of the file
+  Type type;            // layout plain; bytes() is the length of the range
+  bool operator==(const TensorRange&) const = default;
+};
+
+struct WeightFile {
+  std::string path;
+  uint64_t bytes = 0;  // size when the headers were read; a reader refuses a file that has changed
+  bool operator==(const WeightFile&) const = default;
+};
+
+struct WeightTable {
+  std::vector<WeightFile> files;
+  std::map<std::string, TensorRange, std::less<>> tensors;
+
+  const TensorRange* find(std::string_view name) const {
+    auto found = tensors.find(name);
+    return found == tensors.end() ? nullptr : &found->second;
+  }
+};
+
+}  // namespace moec

@@ -1,0 +1,138 @@
+#include "ir/graph/weight_view.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace moec {
+namespace {
+
+bool in_range(int64_t axis, const Dims& dims) {
+  return axis >= 0 && axis < static_cast<int64_t>(dims.size());
+}
+
+// The parts' type with the sizes along the axis added up; makes no claim that the parts agree.
+Type joined_type(int64_t axis, const std::vector<WeightView>& parts) {
+  if (parts.empty()) return {};
+  Type joined = view_type(parts.front()).value_or(parts.front().source_type);
+  if (!in_range(axis, joined.dims)) return joined;
+  int64_t& size = joined.dims[static_cast<size_t>(axis)];
+  for (size_t i = 1; i < parts.size(); ++i) {
+    auto part = view_type(parts[i]);
+    if (!part || !in_range(axis, part->dims)) continue;
+    size = std::min(kMaxElements + 1, size) + part->dims[static_cast<size_t>(axis)];
+  }
+  return joined;
+}
+
+bool is_identity(const std::vector<int64_t>& axes) {
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] != static_cast<int64_t>(i)) return false;
+  return true;
+}
+
+bool widens_exactly(DType from, DType to) {
+  if (from == to) return true;
+  if (from == DType::f8_e4m3) return is_float(to);
+  return (from == DType::f16 || from == DType::bf16) && to == DType::f32;
+}
+
+// Whether a step changes nothing on a view of this type.
+struct ChangesNothing {
+  const Type& type;
+  bool operator()(const SliceStep& step) const {
+    return in_range(step.axis, type.dims) && step.begin == 0 &&
+           step.size == type.dims[static_cast<size_t>(step.axis)];
+  }
+  bool operator()(const ReshapeStep& step) const { return step.dims == type.dims; }
+  bool operator()(const PermuteStep& step) const {
+    return step.axes.size() == type.rank() && is_identity(step.axes);
+  }
+  bool operator()(const CastStep& step) const { return step.dtype == type.dtype; }
+  bool operator()(const ScaleStep& step) const { return step.factor == 1; }
+  bool operator()(const DequantStep&) const { return false; }
+  bool operator()(const UnpackStep&) const { return false; }
+};
+
+// The one step that does what `last` and then `next` do, if there is one; `type` is the view's
+// before `last`.
+std::optional<ViewStep> merged(const Type& type, const ViewStep& last, const ViewStep& next) {
+  if (std::holds_alternative<ReshapeStep>(last) && std::holds_alternative<ReshapeStep>(next))
+    return next;
+  const auto* cast = std::get_if<CastStep>(&last);
+  if (cast && std::holds_alternative<CastStep>(next) && widens_exactly(type.dtype, cast->dtype))
+    return next;
+  const auto* first = std::get_if<PermuteStep>(&last);
+  const auto* second = std::get_if<PermuteStep>(&next);
+  if (!first || !second) return std::nullopt;
+  PermuteStep both;
+  for (int64_t axis : second->axes) both.axes.push_back(first->axes[static_cast<size_t>(axis)]);
+  return both;
+}
+
+}  // namespace
+
+DType packed_dtype(Packing packing) {
+  return packing == Packing::i4_excess8 ? DType::i32 : DType::u8;
+}
+
+int64_t packed_count(Packing packing) {
+  switch (packing) {
+    case Packing::f4_e2m1:
+      return 2;
+    case Packing::i4_excess8:
+      return 8;
+    case Packing::f8_e8m0:
+      return 1;
+  }
+  return 1;
+}
+
+WeightView tensor_view(std::string name, Type type) {
+  return {TensorSource{std::move(name)}, std::move(type), {}};
+}
+
+WeightView splat_view(double value, Type type) { return {SplatSource{value}, std::move(type), {}}; }
+
+WeightView seeded_view(uint64_t seed, Type type) {
+  return {SeededSource{seed}, std::move(type), {}};
+}
+
+WeightView concat_view(int64_t axis, std::vector<WeightView> parts) {
+  Type type = joined_type(axis, parts);
+  return {ConcatSource{axis, std::move(parts)}, std::move(type), {}};
+}
+
+WeightView then(WeightView view, ViewStep step) {
+  auto type = view_type(view);
+  WeightView longer = view;
+  longer.steps.push_back(step);
+  // An ill-formed step is kept as it is, for view_type() to report.
+  if (!type || !view_type(longer)) return longer;
+  if (std::visit(ChangesNothing{*type}, step)) return view;
+  if (view.steps.empty()) return longer;
+  ViewStep last = std::move(view.steps.back());
+  view.steps.pop_back();
+  if (auto one = merged(*view_type(view), last, step)) return then(std::move(view), *one);
+  return longer;
+}
+
+float seeded_element(uint64_t seed, uint64_t index) {
+  uint64_t z = seed + index + 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  z ^= z >> 31;
+  return static_cast<float>(z >> 40) * 0x1p-23f - 1.0f;
+}
+
+void for_each_tensor(const WeightView& view,
+                     const std::function<void(const TensorSource&, const Type&)>& visit) {
+  if (const auto* tensor = std::get_if<TensorSource>(&view.source))
+    visit(*tensor, view.source_type);
+  if (const auto* concat = std::get_if<ConcatSource>(&view.source))
+    for (const WeightView& part : concat->parts) for_each_tensor(part, visit);
+  for (const ViewStep& step : view.steps)
+    if (const auto* dequant = std::get_if<DequantStep>(&step))
+      for (const WeightView& scale : dequant->scale) for_each_tensor(scale, visit);
+}
+
+}  // namespace moec

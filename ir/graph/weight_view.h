@@ -1,0 +1,137 @@
+// Weights are views: a source and a list of steps, printable and closed. A view says which bytes a
+// weight is made of and how; no view touches a byte. Only backends/weights reads payload.
+//
+//   @model.layers.0.mlp.gate.weight:bf16[16,128] | slice(0, 0, 8) | cast(f16)
+//   concat(0; @a:bf16[4,8], @b:bf16[4,8]) | permute(1, 0)
+//   splat(1):f32[8]          seeded(7):f32[4,4] | scale(0.05)
+//   @b:u8[8,16] | unpack(f4_e2m1) | dequant(1, 32; @s:u8[8,1] | unpack(f8_e8m0))
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ir/base/diagnostics.h"
+#include "ir/graph/type.h"
+
+namespace moec {
+
+struct WeightView;
+
+// A named tensor of the plan's weight table.
+struct TensorSource {
+  std::string name;
+  bool operator==(const TensorSource&) const = default;
+};
+
+// Every element has this value. Needs no file.
+struct SplatSource {
+  double value = 0;
+  bool operator==(const SplatSource&) const = default;
+};
+
+// Element i is uniform in [-1, 1), a pure function of (seed, i): see seeded_element(). Needs no
+// file.
+struct SeededSource {
+  uint64_t seed = 0;
+  bool operator==(const SeededSource&) const = default;
+};
+
+// The parts joined along an axis; they agree in element type and in every other size.
+struct ConcatSource {
+  int64_t axis = 0;
+  std::vector<WeightView> parts;
+  bool operator==(const ConcatSource&) const = default;
+};
+
+using ViewSource = std::variant<TensorSource, SplatSource, SeededSource, ConcatSource>;
+
+struct SliceStep {
+  int64_t axis = 0, begin = 0, size = 0;
+  bool operator==(const SliceStep&) const = default;
+};
+struct ReshapeStep {
+  Dims dims;
+  bool operator==(const ReshapeStep&) const = default;
+};
+// Result axis i is source axis axes[i].
+struct PermuteStep {
+  std::vector<int64_t> axes;
+  bool operator==(const PermuteStep&) const = default;
+};
+// Round to nearest, ties to even; a finite value beyond the target's range becomes infinite and is
+// counted by the reader.
+struct CastStep {
+  DType dtype = DType::f32;
+  bool operator==(const CastStep&) const = default;
+};
+// Multiplied in f32, rounded to the element type.
+struct ScaleStep {
+  double factor = 1;
+  bool operator==(const ScaleStep&) const = default;
+};
+// element[i…] * scale[i/block…] in f32; the result is f32. One scale for each block of the tensor,
+// the last blocks may be partial.
+struct DequantStep {
+  Dims block;
+  std::vector<WeightView> scale;  // exactly one; a vector because WeightView is incomplete here
+  bool operator==(const DequantStep&) const = default;
+};
+
+// Small numbers in the elements of a view; of several the first lies in the lowest bits.
+//   f4_e2m1     two in a u8: a sign, two bits of exponent, one of mantissa
+//   i4_excess8  eight in an i32: each an integer from -8 to 7, with 8 added
+//   f8_e8m0     one in a u8: a power of two, or NaN
+// Sources: OCP Microscaling Formats (MX) 1.0; the format pack-quantized of compressed-tensors.
+enum class Packing : uint8_t { f4_e2m1, i4_excess8, f8_e8m0 };
+constexpr std::array<std::string_view, 3> enum_names(Packing) {
+  return {"f4_e2m1", "i4_excess8", "f8_e8m0"};
+}
+DType packed_dtype(Packing packing);    // of the elements that hold the numbers
+int64_t packed_count(Packing packing);  // how many numbers an element holds
+
+// Each element becomes its numbers, side by side along the last axis; the result is f32.
+struct UnpackStep {
+  Packing packing = Packing::f4_e2m1;
+  bool operator==(const UnpackStep&) const = default;
+};
+
+using ViewStep =
+    std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, ScaleStep, DequantStep, UnpackStep>;
+
+struct WeightView {
+  ViewSource source;
+  Type source_type;  // what the source holds; for concat, the joined type
+  std::vector<ViewStep> steps;
+
+  bool operator==(const WeightView&) const = default;
+};
+
+WeightView tensor_view(std::string name, Type type);
+WeightView splat_view(double value, Type type);
+WeightView seeded_view(uint64_t seed, Type type);
+// The parts must agree (checked by view_type).
+WeightView concat_view(int64_t axis, std::vector<WeightView> parts);
+// The view with one more step; steps that change nothing are dropped; a reshape of a reshape, a
+// permute of a permute and a cast of an exact widening are merged.
+WeightView then(WeightView view, ViewStep step);
+
+inline constexpr size_t kMaxViewNesting = 64;  // views within views
+
+// The type a view delivers, or why it is not well-formed: codes view.c1 … view.c10 of ir/OPS.md.
+Result<Type> view_type(const WeightView& view);
+
+std::string to_string(const WeightView& view);
+
+// The value of element i of seeded(seed): splitmix64(seed + i), its top 24 bits scaled to [-1, 1).
+float seeded_element(uint64_t seed, uint64_t index);
+
+// Calls visit(const std::string& tensor_name) for each tensor that the view reads, scales included.
+void for_each_tensor(const WeightView& view,
+                     const std::function<void(const TensorSource&, const Type&)>& visit);
+
+}  // namespace moec

@@ -1,0 +1,168 @@
+// The type rules of weight views: constraints view.c1 … view.c10 of ir/OPS.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/graph/ops.h"
+#include "ir/graph/weight_view.h"
+
+namespace moec {
+namespace {
+
+Result<Type> nested_type(const WeightView& view, size_t depth);
+
+template <class... Args>
+Status require(bool condition, std::string_view code, fmt::format_string<Args...> message,
+               Args&&... args) {
+  if (condition) return {};
+  return fail(std::string(code), fmt::format(message, std::forward<Args>(args)...));
+}
+
+bool good_sizes(const Dims& dims) { return dims.size() <= kMaxRank && checked_elements(dims); }
+
+Status check_axis(std::string_view code, int64_t axis, const Type& type) {
+  return require(axis >= 0 && axis < static_cast<int64_t>(type.rank()), code,
+                 "axis {} is outside the rank of {}", axis, to_string(type));
+}
+
+bool holds_reals(DType dtype) { return is_float(dtype) || dtype == DType::f8_e4m3; }
+
+// ---- Sources -----------------------------------------------------------------------------------
+
+Status check_source(const TensorSource&, const Type&, size_t) { return {}; }
+
+Status check_source(const SplatSource& source, const Type& type, size_t) {
+  return require(is_float(type.dtype) && !std::isnan(source.value), "view.c9",
+                 "a splat holds a number in a float type, got {} in {}", source.value,
+                 to_string(type));
+}
+
+Status check_source(const SeededSource&, const Type& type, size_t) {
+  return require(is_float(type.dtype), "view.c9", "seeded elements need a float type, got {}",
+                 to_string(type));
+}
+
+Status add_part(Type& joined, const Type& part, int64_t axis) {
+  bool agree = part.dtype == joined.dtype && part.rank() == joined.rank();
+  for (size_t i = 0; agree && i < part.rank(); ++i)
+    agree = static_cast<int64_t>(i) == axis || part.dims[i] == joined.dims[i];
+  MOEC_TRY(require(agree, "view.c2", "parts of a concat along axis {} do not agree: {} and {}",
+                   axis, to_string(joined), to_string(part)));
+  // Each part has at most kMaxElements, so one addition cannot overflow.
+  joined.dims[static_cast<size_t>(axis)] += part.dims[static_cast<size_t>(axis)];
+  return require(good_sizes(joined.dims), "view.c1", "the joined type {} is too large",
+                 to_string(joined));
+}
+
+Status check_source(const ConcatSource& source, const Type& type, size_t depth) {
+  MOEC_TRY(require(!source.parts.empty(), "view.c2", "a concat needs at least one part"));
+  Type joined;
+  for (size_t i = 0; i < source.parts.size(); ++i) {
+    MOEC_ASSIGN(Type part, nested_type(source.parts[i], depth + 1));
+    if (i > 0) {
+      MOEC_TRY(add_part(joined, part, source.axis));
+      continue;
+    }
+    joined = part;
+    MOEC_TRY(check_axis("view.c2", source.axis, joined));
+  }
+  return require(joined == type, "view.c2", "the parts join to {}, the view says {}",
+                 to_string(joined), to_string(type));
+}
+
+// ---- Steps: each changes the type to what it delivers ------------------------------------------
+
+Status apply_step(const SliceStep& step, Type& type, size_t) {
+  MOEC_TRY(check_axis("view.c3", step.axis, type));
+  int64_t& extent = type.dims[static_cast<size_t>(step.axis)];
+  MOEC_TRY(require(step.begin >= 0 && step.size >= 1 && step.begin <= extent - step.size, "view.c3",
+                   "slice [{}, {} + {}) is outside extent {}", step.begin, step.begin, step.size,
+                   extent));
+  extent = step.size;
+  return {};
+}
+
+Status apply_step(const ReshapeStep& step, Type& type, size_t) {
+  MOEC_TRY(require(good_sizes(step.dims) && *checked_elements(step.dims) == type.elements(),
+                   "view.c4", "{} does not hold the elements of {}", to_string(step.dims),
+                   to_string(type)));
+  type.dims = step.dims;
+  return {};
+}
+
+Status apply_step(const PermuteStep& step, Type& type, size_t) {
+  std::vector<int64_t> sorted = step.axes;
+  std::sort(sorted.begin(), sorted.end());
+  bool good = sorted.size() == type.rank();
+  for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
+  MOEC_TRY(require(good, "view.c5", "{} is no permutation of the axes of {}", to_string(step.axes),
+                   to_string(type)));
+  Dims dims;
+  for (int64_t axis : step.axes) dims.push_back(type.dims[static_cast<size_t>(axis)]);
+  type.dims = std::move(dims);
+  return {};
+}
+
+Status apply_step(const CastStep& step, Type& type, size_t) {
+  MOEC_TRY(require(holds_reals(type.dtype) && is_float(step.dtype), "view.c6",
+                   "a cast goes from f32, f16, bf16 or f8_e4m3 to f32, f16 or bf16, not from {} to "
+                   "{}",
+                   dtype_name(type.dtype), dtype_name(step.dtype)));
+  type.dtype = step.dtype;
+  return {};
+}
+
+Status apply_step(const ScaleStep& step, Type& type, size_t) {
+  return require(is_float(type.dtype) && std::isfinite(step.factor), "view.c7",
+                 "scale needs a float type and a finite factor, got {} and {}", to_string(type),
+                 step.factor);
+}
+
+Status apply_step(const DequantStep& step, Type& type, size_t depth) {
+  bool good = step.scale.size() == 1 && step.block.size() == type.rank();
+  for (int64_t extent : step.block) good = good && extent >= 1;
+  MOEC_TRY(require(good && holds_reals(type.dtype), "view.c8",
+                   "dequant needs one scale and a positive block size for each axis of a float or "
+                   "f8_e4m3 view, got {} for {}",
+                   to_string(step.block), to_string(type)));
+  MOEC_ASSIGN(Type scale, nested_type(step.scale.front(), depth + 1));
+  Dims blocks;
+  for (size_t i = 0; i < type.rank(); ++i) blocks.push_back((type.dims[i] - 1) / step.block[i] + 1);
+  MOEC_TRY(require(is_float(scale.dtype) && scale.dims == blocks, "view.c8",
+                   "{} in blocks of {} needs float scales of sizes {}, got {}", to_string(type),
+                   to_string(step.block), to_string(blocks), to_string(scale)));
+  type.dtype = DType::f32;
+  return {};
+}
+
+Status apply_step(const UnpackStep& step, Type& type, size_t) {
+  Type unpacked{DType::f32, type.dims};
+  if (!unpacked.dims.empty()) unpacked.dims.back() *= packed_count(step.packing);
+  MOEC_TRY(require(
+      type.dtype == packed_dtype(step.packing) && type.rank() > 0 && good_sizes(unpacked.dims),
+      "view.c10", "unpack({}) takes a view of {} with at least one axis, got {}",
+      enum_name(step.packing), dtype_name(packed_dtype(step.packing)), to_string(type)));
+  type = std::move(unpacked);
+  return {};
+}
+
+Result<Type> nested_type(const WeightView& view, size_t depth) {
+  Type type = view.source_type;
+  MOEC_TRY(
+      require(depth < kMaxViewNesting, "view.c2", "views nest deeper than {}", kMaxViewNesting));
+  MOEC_TRY(std::visit([&](const auto& source) { return check_source(source, type, depth); },
+                      view.source));
+  MOEC_TRY(require(type.layout == Layout::plain && good_sizes(type.dims), "view.c1",
+                   "{} is no type of a weight: at most {} positive sizes, layout plain",
+                   to_string(type), kMaxRank));
+  for (const ViewStep& step : view.steps)
+    MOEC_TRY(std::visit([&](const auto& one) { return apply_step(one, type, depth); }, step));
+  return type;
+}
+
+}  // namespace
+
+Result<Type> view_type(const WeightView& view) { return nested_type(view, 0); }
+
+}  // namespace moec

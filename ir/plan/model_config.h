@@ -1,0 +1,229 @@
+// A model as its family descriptor and config.json say it, resolved to numbers: what the shard
+// builders need to know and nothing else. Frontends make it; models/ builds from it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph/ops.h"
+
+namespace moec {
+
+enum class RopeScaling : uint8_t { none, linear, llama3, yarn, longrope };
+constexpr std::array<std::string_view, 5> enum_names(RopeScaling) {
+  return {"none", "linear", "llama3", "yarn", "longrope"};
+}
+
+// With longrope: what divides each frequency, and what cos and sin are multiplied by.
+struct RopeFactors {
+  std::vector<double> of;
+  double amplitude = 1;
+  bool operator==(const RopeFactors&) const = default;
+};
+
+// Rotary embedding. The formulas are in models/tensors/rope.h.
+struct RopeConfig {
+  RopeStyle style = RopeStyle::half;
+  int64_t dims = 0;  // rotated leading dims of each head
+  double theta = 10000;
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1;
+  double original_max_positions = 0;
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+  double beta_fast = 32, beta_slow = 1;              // yarn
+  bool truncate = true;                              // yarn
+  std::optional<double> attention_factor, mscale, mscale_all_dim;
+  RopeFactors short_factors, long_factors;  // longrope: up to original_max_positions, and beyond
+  bool operator==(const RopeConfig&) const = default;
+};
+
+// Where the q and k norms of a family act: on each head's dims, before or after the rotation, or on
+// all heads' channels at once. l2: on each head's dims after the rotation, without weights, and
+// only in layers that rotate. l2_tempered: before the rotation, without weights but for one number
+// that each head of keys is multiplied by.
+enum class QkNormWidth : uint8_t { none, per_head, per_head_rotated, full, l2, l2_tempered };
+constexpr std::array<std::string_view, 6> enum_names(QkNormWidth) {
+  return {"none", "per_head", "per_head_rotated", "full", "l2", "l2_tempered"};
+}
+
+// Of l2_tempered: it keeps the norm of a zero vector finite, also in f16, and is lost beside
+// others.
+inline constexpr double kTemperedNormEps = 1e-12;
+
+// In layers that do not rotate, the queries of position p are multiplied by
+// 1 + scale · ln(1 + floor((p + 1) / step)).
+struct QueryTemperature {
+  double scale = 0, step = 1;
+  bool operator==(const QueryTemperature&) const = default;
+};
+
+// Multi-head latent attention: the keys and values of all heads are maps of one latent vector a
+// token, of kv_rank dims, beside the rotated dims (RopeConfig::dims) that all keys share.
+struct LatentConfig {
+  int64_t q_rank = 0;  // of the queries' own latent; 0: they are projected at once
+  int64_t kv_rank = 0;
+  int64_t key_dims = 0;    // of a head's keys, without the rotated ones
+  int64_t value_dims = 0;  // of a head's values
+  double norm_eps = 0;     // of the latents' norms
+  bool expanded = false;   // keys and values are cached head by head, and not the latent
+  bool operator==(const LatentConfig&) const = default;
+};
+
+// Attention whose projections are mixed over time (models/build/convolved_attention.h): so many
+// tokens, the last one included, that each convolution sees.
+struct ConvolvedConfig {
+  int64_t channel_taps = 0;  // of the one over each channel
+  int64_t head_taps = 0;     // of the one over the channels of each head
+  // Earlier tokens of which a step needs what they were projected to.
+  int64_t history() const { return channel_taps + head_taps - 2; }
+  bool operator==(const ConvolvedConfig&) const = default;
+};
+
+struct AttentionConfig {
+  // As the cache holds keys and values (models/build/latent_attention.h for latent attention).
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t value_dim = 0;  // of a head's values
+  std::optional<LatentConfig> latent;
+  std::optional<ConvolvedConfig> convolved;
+  double scale = 0;                       // of the scores
+  bool qkv_bias = false, o_bias = false;  // latent: of what makes the latents, and of o
+  bool sinks = false;  // one more score of each head, whose share of the softmax is dropped
+  QkNormWidth qk_norm = QkNormWidth::none;
+  std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
+  RopeConfig rope;
+  std::optional<QueryTemperature> temperature;
+  // With convolved attention, of what is kept of a token: its queries, keys and delayed values.
+  int64_t history_channels() const { return heads * head_dim + kv_heads * head_dim * 3 / 2; }
+  bool operator==(const AttentionConfig&) const = default;
+};
+
+// How one tensor holds gate and up: the rows of gate first, or a row of each in turn.
+enum class GateUpOrder : uint8_t { gate_first, interleaved };
+constexpr std::array<std::string_view, 2> enum_names(GateUpOrder) {
+  return {"gate_first", "interleaved"};
+}
+
+struct MoeConfig {
+  int64_t experts = 0, expert_ff = 0;
+  Router routing;            // score, top_k, renorm, scale, groups
+  bool router_bias = false;  // of the router's linear map
+  int64_t router_hidden =
+      0;                   // width of the router's MLP (models/build/router_mlp.h); 0: a linear map
+  int64_t null_slots = 0;  // what can be chosen besides the experts, and adds nothing
+  bool choice_bias = false;  // a tensor added to the scores for selection only
+  bool expert_biases = false;
+  RoutedWeight weight_on = RoutedWeight::output;
+  GateUpOrder gate_up_order = GateUpOrder::gate_first;  // where all experts are in one tensor
+  int64_t shared_ff = 0;      // width of the always-on shared expert; 0: none
+  bool shared_gated = false;  // the shared expert is multiplied by sigmoid(g · x)
+  int64_t slots() const { return experts + null_slots; }  // what a token chooses from
+  bool operator==(const MoeConfig&) const = default;
+};
+
+struct LayerConfig {
+  bool moe = false;
+  int64_t window = 0;   // keys a query sees, itself included; 0: all earlier ones
+  int64_t chunk = 0;    // a query sees only keys of its own run of so many positions; 0: all runs
+  bool rotated = true;  // whether the rotation acts in this layer, where the model has one
+  int64_t ahead = 0;    // later keys a query sees
+  bool takes_router_state = false;  // the router's MLP goes on from the layer before
+  bool operator==(const LayerConfig&) const = default;
+};
+
+// Tensor name templates by role, with {i} for the layer and {e} for the expert:
+//   embed, final_norm, lm_head; attn_norm, ffn_norm; final_norm_bias, attn_norm_bias,
+//   ffn_norm_bias, lm_head_bias; q, k, v, o, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm, sinks;
+//   q_a, q_a_bias, q_a_norm, q_b, kv_a, kv_a_bias, kv_a_norm, kv_b (latent attention);
+//   v_current, v_delayed, v_current_bias, v_delayed_bias, channel_conv, channel_conv_bias,
+//   head_conv, head_conv_bias (convolved attention), k_temperature; embed_scale, embed_bias, and
+//   X_scale, X_bias of attn_part, attn_residual, ffn_part, ffn_residual (affine residuals); router,
+//   router_bias, router_down, router_down_bias, router_state_scale, router_norm, router_fc1,
+//   router_fc1_bias, router_fc2, router_fc2_bias (a router's MLP), router_choice_bias or
+//   router_choice_bias_row
+//   ([1, E]); expert_gate, expert_up, expert_down, or
+//   all experts in one tensor: experts_gate_up ([E, 2f, d]) and experts_down
+//   ([E, d, f]), or transposed: experts_gate_up_in_out ([E, d, 2f]) and experts_down_in_out
+//   ([E, f, d]); experts_gate_up_bias ([E, 2f]), experts_down_bias ([E, d]); shared_gate_proj and
+//   shared_up, or shared_gate_up ([2s, d], gate first); shared_down, shared_sigmoid_gate; gate, up,
+//   down (dense layers); shared_gate_proj_bias, shared_up_bias, shared_down_bias, gate_bias,
+//   up_bias, down_bias.
+struct TensorNames {
+  std::map<std::string, std::string, std::less<>> by_role;
+  std::vector<std::string>
+      ignored;  // patterns of tensors that a text decoder does not use; * matches any run
+
+  // The name for a role; the role must exist (has() tells).
+  std::string operator()(std::string_view role, int64_t layer = -1, int64_t expert = -1) const;
+  bool has(std::string_view role) const { return by_role.find(role) != by_role.end(); }
+};
+
+// rms: x / sqrt(mean x² + eps) ∘ w. layer: the same of x less its mean, plus a bias.
+enum class NormKind : uint8_t { rms, layer };
+constexpr std::array<std::string_view, 2> enum_names(NormKind) { return {"rms", "layer"}; }
+
+// How a part is added to the residual stream. plain: r + residual_scale · y. affine: by vectors of
+// its own (models/build/affine_residual.h).
+enum class ResidualKind : uint8_t { plain, affine };
+constexpr std::array<std::string_view, 2> enum_names(ResidualKind) { return {"plain", "affine"}; }
+
+// How a checkpoint stores the matrices of linear maps, as its config says it. Which tensors are
+// stored so, their own types tell.
+//   plain       f32, f16 or bf16
+//   fp8_blocks  f8_e4m3, and in NAME_scale_inv one factor for each block of the tensor NAME
+//   mxfp4       pairs of e2m1 in a byte, and one power of two for each 32 of them
+//   int4_groups integers of four bits, eight in an i32, and one factor for each group in a row
+enum class WeightCoding : uint8_t { plain, fp8_blocks, mxfp4, int4_groups };
+constexpr std::array<std::string_view, 4> enum_names(WeightCoding) {
+  return {"plain", "fp8_blocks", "mxfp4", "int4_groups"};
+}
+
+struct StoredWeights {
+  WeightCoding coding = WeightCoding::plain;
+  Dims block;  // of fp8_blocks and int4_groups: rows and columns with one factor
+  bool operator==(const StoredWeights&) const = default;
+};
+
+// What the head scores for each token: the words that may come next, or the labels that the token
+// may have.
+enum class Task : uint8_t { text_generation, token_classification };
+constexpr std::array<std::string_view, 2> enum_names(Task) {
+  return {"text_generation", "token_classification"};
+}
+
+struct ModelConfig {
+  std::string family;  // model_type
+  Task task = Task::text_generation;
+  std::vector<std::string> labels;  // by id; with token_classification
+  int64_t hidden = 0, vocab = 0, max_positions = 0;
+  NormKind norm = NormKind::rms;  // in front of attention, feed-forward and head
+  double norm_eps = 0;
+  ResidualKind residual = ResidualKind::plain;
+  double embedding_scale = 1;  // multiplies the embedding rows
+  double residual_scale = 1;   // multiplies what attention and MLP add to the residual stream
+  double logits_divisor = 1;   // of the head's results
+  Gating gating;
+  int64_t dense_ff = 0;
+  bool mlp_bias = false;  // of the projections of dense layers and of the shared expert
+  bool tied_head = false;
+  bool head_bias = false;
+  AttentionConfig attention;
+  MoeConfig moe;  // experts = 0: no MoE layer
+  std::vector<LayerConfig> layers;
+  StoredWeights stored;
+  int64_t left_out_layers =
+      0;  // that follow `layers` in the checkpoint (models/tensors/first_layers.h)
+  TensorNames names;
+
+  // How many scores the head has for a token.
+  int64_t logits() const {
+    return task == Task::text_generation ? vocab : static_cast<int64_t>(labels.size());
+  }
+  // Whether keys and values of earlier tokens are kept for later ones. They are not where tokens
+  // see later ones as well: a text goes through such a model as a whole.
+  bool keeps_cache() const;
+};
+
+}  // namespace moec

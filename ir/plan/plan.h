@@ -1,0 +1,174 @@
+// The plan: the whole model, small, always in memory. Which shards there are, what each holds, and
+// in which order a runtime that knows nothing of the model runs them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/base/diagnostics.h"
+#include "ir/graph/shard.h"
+#include "ir/graph/weight_table.h"
+#include "ir/plan/model_config.h"
+
+namespace moec {
+
+// What the user chose about the shards' form, as far as it shapes their inputs and outputs.
+// What latent attention caches of a token: the latent that all heads share, or the keys and values
+// of each head.
+enum class MlaForm : uint8_t { latent, expanded };
+constexpr std::array<std::string_view, 2> enum_names(MlaForm) { return {"latent", "expanded"}; }
+
+struct BuildOptions {
+  DType dtype = DType::f32;           // of activations and weights in the shards: f32 or f16
+  Layout layout = Layout::channels;   // channels: conv form; rows: matmul form
+  std::vector<int64_t> tokens = {1};  // static widths, ascending; each shard is built for each
+  int64_t context = 0;                // S: rows of the KV cache, and positions of a text
+  // A model that keeps no cache has none, whatever is chosen.
+  CacheForm cache = CacheForm::append;  // append: explicit cache inputs; blend: device state
+  int64_t cache_pages = 1;        // with blend: pages of the cache, as in ir/graph/ops.h Attention
+  MlaForm mla = MlaForm::latent;  // of models with latent attention
+  bool host_routing = false;      // the router is a shard of its own, weights are an input
+  int64_t experts_per_shard = 0;  // with host_routing: experts a group; 0: all in one
+  int64_t head_slices = 1;        // vocabulary slices of the head
+  int64_t layers_per_shard = 0;   // the most whole layers a shard; 0: their parts have shards
+  bool operator==(const BuildOptions&) const = default;
+};
+
+enum class ShardKind : uint8_t { attention, moe, mlp, router, experts, lm_head, layers };
+constexpr std::array<std::string_view, 7> enum_names(ShardKind) {
+  return {"attention", "moe", "mlp", "router", "experts", "lm_head", "layers"};
+}
+
+struct ShardDecl {
+  std::string name;  // "L03.attn", "L03.moe", "L03.moe.g2", "lm_head.0", "L03.layers"
+  std::string stem;  // path in the output folder without extension: "attn/L03", "moe/L03.g2"
+  ShardKind kind = ShardKind::attention;
+  int64_t layer = -1;                       // -1: none
+  int64_t layers = 1;                       // from `layer` on; 0 without, above 1 with kind layers
+  int64_t first_expert = 0, experts = 0;    // of each MoE layer; kinds moe, experts and layers
+  int64_t vocab_begin = 0, vocab_size = 0;  // kind lm_head
+  bool operator==(const ShardDecl&) const = default;
+};
+
+// Where a shard's input comes from.
+//   edge        an earlier step's output, or the embedding rows ("embed")
+//   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions
+//   query_scale          a number for each token, of its position (models/tensors/rope.h)
+//   attn_mask   0 where query i may see a key, kMaskedScore elsewhere; `window`, `chunk` and
+//               `ahead` as in LayerConfig
+//   kv_write_mask        [s, t] = 1 where new token t is written to cache row s
+//   k_cache, v_cache     the cache of `layer` as it was before the step
+//   history              what the last tokens before the step were projected to in `layer`: a token
+//                        tensor of ConvolvedConfig::history() tokens, the newest last, zeros before
+//                        the first; never a state, of which devices take no more than the cache
+enum class SourceKind : uint8_t {
+  edge,
+  rope_cos,
+  rope_sin,
+  attn_mask,
+  kv_write_mask,
+  k_cache,
+  v_cache,
+  query_scale,
+  history
+};
+constexpr std::array<std::string_view, 9> enum_names(SourceKind) {
+  return {"edge",    "rope_cos", "rope_sin",    "attn_mask", "kv_write_mask",
+          "k_cache", "v_cache",  "query_scale", "history"};
+}
+
+// Where a shard's output goes: an edge, new rows to store in the cache of `layer` at the tokens'
+// positions, a slice of the logits (columns from ShardDecl::vocab_begin), or the tokens that follow
+// those in the history of `layer`.
+enum class SinkKind : uint8_t { edge, k_rows, v_rows, logits, history_rows };
+constexpr std::array<std::string_view, 5> enum_names(SinkKind) {
+  return {"edge", "k_rows", "v_rows", "logits", "history_rows"};
+}
+
+struct InputBinding {
+  std::string port;
+  SourceKind source = SourceKind::edge;
+  std::string edge;    // with edge
+  int64_t window = 0;  // with attn_mask
+  int64_t layer = -1;  // with k_cache, v_cache and history
+  int64_t chunk = 0;   // with attn_mask
+  int64_t ahead = 0;   // with attn_mask
+  bool operator==(const InputBinding&) const = default;
+};
+
+struct OutputBinding {
+  std::string port;
+  SinkKind sink = SinkKind::edge;
+  std::string edge;    // with edge
+  int64_t layer = -1;  // with k_rows, v_rows and history_rows
+  bool operator==(const OutputBinding&) const = default;
+};
+
+struct Step {
+  uint32_t shard = 0;  // index into Plan::shards
+  std::vector<InputBinding> inputs;
+  std::vector<OutputBinding> outputs;
+  // With experts of host routing: when all routing weights of this group are zero, the step may be
+  // skipped by passing input `skip_from` on as output `skip_to`. Empty: never skipped.
+  std::string skip_from, skip_to;
+  bool operator==(const Step&) const = default;
+};
+
+inline constexpr std::string_view kEmbedEdge = "embed";
+// The cache of an attention shard, whether as states of the device or as inputs.
+inline constexpr const char* kKeyState = "k_state";
+inline constexpr const char* kValueState = "v_state";
+// Other ports of attention.
+inline constexpr const char* kMaskPort = "attn_mask";
+inline constexpr const char* kQueryScalePort = "query_scale";
+inline constexpr const char* kNewKeys = "k_new";
+inline constexpr const char* kNewValues = "v_new";
+inline constexpr const char* kHistoryPort = "history";
+inline constexpr const char* kNewHistory = "history_new";
+// What a router hands to that of the next layer, and that one's input.
+inline constexpr const char* kRouterState = "router_state";
+inline constexpr const char* kEarlierRouterState = "earlier_router_state";
+// Added to masked scores: below any real score, and finite in f16.
+inline constexpr double kMaskedScore = -1e4;
+
+struct IgnoredWeight {
+  std::string tensor, reason;
+  bool operator==(const IgnoredWeight&) const = default;
+};
+
+struct Plan {
+  ModelConfig model;
+  WeightTable weights;
+  BuildOptions build;
+  std::vector<ShardDecl> shards;
+  std::vector<Step> schedule;
+  WeightView embedding;  // [vocab, hidden] in build.dtype
+  // With a seed, no tensor of the table has bytes: its values are noise, a pure function of seed
+  // and name. For sizes and timings without a checkpoint.
+  std::optional<uint64_t> weight_seed;
+  std::vector<IgnoredWeight> ignored;
+};
+
+// The MoE layers of which a shard has a router or experts, ascending.
+std::vector<int64_t> moe_layers_of(const ModelConfig& model, const ShardDecl& shard);
+
+// A shard as the plan sees it.
+struct ShardInterface {
+  struct Port {
+    std::string name;
+    Type type;
+    bool operator==(const Port&) const = default;
+  };
+  std::vector<Port> inputs, outputs;
+  std::vector<State> states;
+  std::vector<std::string> tensors;  // checkpoint tensors that it reads, sorted
+};
+
+ShardInterface interface_of(const Shard& shard);
+
+// Findings plan.p1 … plan.p4 (ir/verify/verify.h). `interfaces[i]` is that of plan.shards[i].
+Diagnostics verify_plan(const Plan& plan, const std::vector<ShardInterface>& interfaces);
+
+}  // namespace moec

@@ -1,0 +1,73 @@
+#include "ir/target/target.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moec {
+namespace {
+
+template <class T>
+bool contain(const std::vector<T>& items, const T& item) {
+  return std::find(items.begin(), items.end(), item) != items.end();
+}
+
+void lower(int64_t& limit, int64_t found) { limit = limit == 0 ? found : std::min(limit, found); }
+
+bool looks_at(const TargetRule& rule, Axis axis) {
+  return rule.axes.empty() || contain(rule.axes, axis);
+}
+
+// "a13 (m1), a14 (m2)"
+std::string list_chips(const std::vector<ChipFamily>& families) {
+  std::vector<std::string> words;
+  for (const ChipFamily& family : families)
+    words.push_back(family.chips.empty()
+                        ? family.name
+                        : fmt::format("{} ({})", family.name, fmt::join(family.chips, ", ")));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
+Axis axis_at(size_t rank, size_t index) {
+  if (rank == 1) return Axis::channels;
+  constexpr std::array<Axis, 4> kFour = {Axis::batch, Axis::channels, Axis::height, Axis::width};
+  constexpr std::array<Axis, 5> kFive = {Axis::batch, Axis::channels, Axis::depth, Axis::height,
+                                         Axis::width};
+  return rank == kFive.size() ? kFive[index] : kFour[kFour.size() - rank + index];
+}
+
+TargetLimits derive_limits(const std::vector<TargetRule>& rules) {
+  TargetLimits limits;
+  for (const TargetRule& rule : rules) {
+    if (rule.condition == RuleCondition::operands_above) lower(limits.fan_in, rule.limit);
+    if (rule.condition != RuleCondition::extent_above || rule.severity != Severity::error ||
+        !rule.ops.empty())
+      continue;
+    if (looks_at(rule, Axis::channels)) lower(limits.channels, rule.limit);
+    if (looks_at(rule, Axis::height) || looks_at(rule, Axis::width))
+      lower(limits.extent, rule.limit);
+  }
+  return limits;
+}
+
+Result<Target> for_chip(Target target, std::string_view chip) {
+  const std::string wanted(chip);
+  const auto family =
+      std::find_if(target.chips.begin(), target.chips.end(), [&](const ChipFamily& candidate) {
+        return candidate.name == wanted || contain(candidate.chips, wanted);
+      });
+  if (family == target.chips.end())
+    return fail("target.unknown_chip",
+                fmt::format("target {} knows no chip \"{}\"", target.name, chip),
+                target.chips.empty() ? "its rules are the same for every device: leave --chip out"
+                                     : "known chips: " + list_chips(target.chips));
+  std::erase_if(target.rules, [&](const TargetRule& rule) {
+    return !rule.chips.empty() && !contain(rule.chips, family->name);
+  });
+  target.limits = derive_limits(target.rules);
+  return target;
+}
+
+}  // namespace moec

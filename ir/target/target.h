@@ -1,0 +1,154 @@
+// Targets are data (backends/targets/*.json): what a target prefers, and rules that say which ops
+// and shards it does not take or takes badly, each with number, severity, confidence and source.
+// Which rules a shard breaks: ir/target/target_rules.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/base/diagnostics.h"
+#include "ir/graph/op_set.h"
+#include "ir/graph/shard.h"
+#include "ir/plan/plan.h"
+
+namespace moec {
+
+enum class ProjectionForm : uint8_t { conv, matmul };
+constexpr std::array<std::string_view, 2> enum_names(ProjectionForm) { return {"conv", "matmul"}; }
+
+enum class SumForm : uint8_t { chain, tree };
+constexpr std::array<std::string_view, 2> enum_names(SumForm) { return {"chain", "tree"}; }
+
+// All heads of an attention in one matmul, or a matmul for each head.
+enum class AttentionForm : uint8_t { batched, per_head };
+constexpr std::array<std::string_view, 2> enum_names(AttentionForm) {
+  return {"batched", "per_head"};
+}
+
+// The files that a target's shards are emitted as.
+enum class ShardFormat : uint8_t { onnx, coreml };
+constexpr std::array<std::string_view, 2> enum_names(ShardFormat) { return {"onnx", "coreml"}; }
+
+// Names of a tensor's axes, from the right: [batch, channels, height, width], of which a tensor of
+// lower rank lacks the first ones; with five axes [batch, channels, depth, height, width]. A
+// vector is one of channels: a bias, a norm's weight.
+enum class Axis : uint8_t { batch, channels, depth, height, width };
+constexpr std::array<std::string_view, 5> enum_names(Axis) {
+  return {"batch", "channels", "depth", "height", "width"};
+}
+Axis axis_at(size_t rank, size_t index);
+
+// What a rule looks at. "Its values" are an op's operands and results.
+//   op_is              the op itself
+//   dtype_is           one of its values has one of `dtypes`
+//   rank_above         one of its values has more than `limit` axes
+//   extent_above       one of its values is longer than `limit` along one of `axes`
+//   operands_above     it has more than `limit` operands
+//   constant_beyond    a constant holds a value of magnitude above `limit`, or one not finite
+//   axis_is            it works along one of `axes`
+//   slice_offset       a slice along one of `axes` does not begin at 0
+//   matmul_within      no side of a matmul (M, K, N) is longer than `limit`
+//   payload_near_mib   the weight bytes that a convolution streams to each of 16 cores,
+//                      ceil(N/16)·C·K·bytes, lie within `limit` bytes of a multiple of 1 MiB
+// Of a whole shard:
+//   weight_bytes_above, weight_bytes_below   all its weights, in bytes
+//   states_above       it has more than `limit` states
+//   ports_unaligned    the last axis of an input or output is no multiple of `limit` bytes
+//   widths_ranged      its file takes a range of token widths
+//   state_functions    its file has several functions, states, and more than one token
+enum class RuleCondition : uint8_t {
+  op_is,
+  dtype_is,
+  rank_above,
+  extent_above,
+  operands_above,
+  constant_beyond,
+  axis_is,
+  slice_offset,
+  matmul_within,
+  payload_near_mib,
+  weight_bytes_above,
+  weight_bytes_below,
+  states_above,
+  ports_unaligned,
+  widths_ranged,
+  state_functions
+};
+constexpr std::array<std::string_view, 16> enum_names(RuleCondition) {
+  return {"op_is",
+          "dtype_is",
+          "rank_above",
+          "extent_above",
+          "operands_above",
+          "constant_beyond",
+          "axis_is",
+          "slice_offset",
+          "matmul_within",
+          "payload_near_mib",
+          "weight_bytes_above",
+          "weight_bytes_below",
+          "states_above",
+          "ports_unaligned",
+          "widths_ranged",
+          "state_functions"};
+}
+constexpr bool concerns_shards(RuleCondition condition) {
+  return condition >= RuleCondition::weight_bytes_above;
+}
+
+struct TargetRule {
+  std::string id;  // "O1"
+  RuleCondition condition = RuleCondition::op_is;
+  OpSet ops = {};                  // that it looks at; empty: at all of them
+  std::vector<DType> dtypes;       // with dtype_is
+  std::vector<Axis> axes;          // where the condition has axes; empty: all of them
+  std::vector<ShardKind> kinds;    // of a whole shard: that it looks at; empty: at all of them
+  int64_t limit = 0;               // where the condition has a limit
+  std::vector<std::string> chips;  // families that it holds for; empty: all of them
+  Severity severity = Severity::error;
+  // Where the op runs instead. Empty: nowhere if the rule is an error, else it stays.
+  std::string unit;
+  std::string reason, confidence, source;
+};
+
+// Sizes that passes split for; 0: no limit.
+struct TargetLimits {
+  int64_t channels = 0;  // of one convolution's inputs or outputs
+  int64_t extent = 0;    // of the last two axes
+  int64_t fan_in = 0;    // branches that one op may join
+  bool operator==(const TargetLimits&) const = default;
+};
+
+// Devices that have the same rules.
+struct ChipFamily {
+  std::string name;                // "a13"
+  std::vector<std::string> chips;  // that belong to it, besides its own name: "m1"
+  std::string about;
+};
+
+struct Target {
+  std::string name;  // "onnx"
+  std::string unit;  // where ops run that no rule sends elsewhere: "onnxruntime"
+  ShardFormat format = ShardFormat::onnx;
+  DType dtype = DType::f32;  // of weights and activations, unless the user chooses another
+  ProjectionForm projection = ProjectionForm::conv;
+  SumForm sum = SumForm::chain;
+  AttentionForm attention = AttentionForm::batched;
+  bool has_state = false;
+  int64_t min_coverage = 0;  // percent of the compute ops that must be predicted to run on `unit`
+  std::vector<ChipFamily> chips;  // oldest first
+  TargetLimits limits;
+  std::vector<TargetRule> rules;
+};
+
+// The least sizes that rules of the target name: channels and extent from errors about all ops,
+// fan-in from operands_above of any severity.
+TargetLimits derive_limits(const std::vector<TargetRule>& rules);
+
+// The target with the rules that hold for one chip, given as a family's name or as one of its
+// chips, and their limits. Without this, rules of all families hold. Error target.unknown_chip
+// names the known ones.
+Result<Target> for_chip(Target target, std::string_view chip);
+
+}  // namespace moec

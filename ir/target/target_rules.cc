@@ -1,0 +1,228 @@
+#include "ir/target/target_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/analysis/cost.h"
+
+namespace moec {
+namespace {
+
+template <class T>
+bool allowed(const std::vector<T>& items, const T& item) {
+  return items.empty() || std::find(items.begin(), items.end(), item) != items.end();
+}
+
+bool is_long(const TargetRule& rule, const Type& type) {
+  for (size_t i = 0; i < type.rank(); ++i)
+    if (type.dims[i] > rule.limit && allowed(rule.axes, axis_at(type.rank(), i))) return true;
+  return false;
+}
+
+bool is_beyond(const OpData& data, int64_t limit) {
+  const auto* constant = std::get_if<Constant>(&data);
+  return constant && std::any_of(constant->values.begin(), constant->values.end(), [&](double x) {
+           return !(std::abs(x) <= static_cast<double>(limit));
+         });
+}
+
+// The axis attribute of an op that has one.
+std::optional<int64_t> axis_of(const OpData& data) {
+  return std::visit(
+      [](const auto& op) -> std::optional<int64_t> {
+        if constexpr (requires { op.axis; }) return op.axis;
+        return std::nullopt;
+      },
+      data);
+}
+
+// A rule's conditions on one op.
+class OpRule {
+ public:
+  OpRule(const TargetRule& rule, const Shard& shard, const Op& op)
+      : rule_(rule), shard_(shard), op_(op) {}
+
+  bool is_broken() const {
+    switch (rule_.condition) {
+      case RuleCondition::op_is:
+        return true;
+      case RuleCondition::dtype_is:
+        return any_value([&](const Type& type) { return allowed(rule_.dtypes, type.dtype); });
+      case RuleCondition::rank_above:
+        return any_value(
+            [&](const Type& type) { return static_cast<int64_t>(type.rank()) > rule_.limit; });
+      case RuleCondition::extent_above:
+        return any_value([&](const Type& type) { return is_long(rule_, type); });
+      case RuleCondition::operands_above:
+        return static_cast<int64_t>(op_.operands.size()) > rule_.limit;
+      case RuleCondition::constant_beyond:
+        return is_beyond(op_.data, rule_.limit);
+      case RuleCondition::axis_is:
+        return works_along_axis();
+      case RuleCondition::slice_offset:
+        return std::holds_alternative<Slice>(op_.data) && std::get<Slice>(op_.data).begin > 0 &&
+               works_along_axis();
+      case RuleCondition::matmul_within:
+        return is_small_matmul();
+      case RuleCondition::payload_near_mib:
+        return has_payload_near_mib();
+      case RuleCondition::weight_bytes_above:
+      case RuleCondition::weight_bytes_below:
+      case RuleCondition::states_above:
+      case RuleCondition::ports_unaligned:
+      case RuleCondition::widths_ranged:
+      case RuleCondition::state_functions:
+        return false;
+    }
+    return false;
+  }
+
+ private:
+  template <class Predicate>
+  bool any_value(Predicate holds) const {
+    auto of = [&](ValueId id) { return holds(shard_.type(id)); };
+    return std::any_of(op_.results.begin(), op_.results.end(), of) ||
+           std::any_of(op_.operands.begin(), op_.operands.end(), of);
+  }
+
+  bool works_along_axis() const {
+    const auto axis = axis_of(op_.data);
+    const size_t rank = axis ? shard_.type(op_.operands[0]).rank() : 0;
+    return axis && allowed(rule_.axes, axis_at(rank, static_cast<size_t>(*axis)));
+  }
+
+  bool is_small_matmul() const {
+    if (!std::holds_alternative<MatMul>(op_.data)) return false;
+    const Dims& a = shard_.type(op_.operands[0]).dims;
+    const Dims& b = shard_.type(op_.operands[1]).dims;
+    return std::max({a[a.size() - 2], a.back(), b.back()}) <= rule_.limit;
+  }
+
+  bool has_payload_near_mib() const {
+    if (!std::holds_alternative<Conv>(op_.data)) return false;
+    constexpr int64_t kCores = 16, kMib = int64_t{1} << 20;
+    const Type& weight = shard_.type(op_.operands[1]);
+    const int64_t rows = (weight.dims[0] + kCores - 1) / kCores;
+    const int64_t payload = rows * (weight.bytes() / weight.dims[0]);
+    return payload + rule_.limit >= kMib &&
+           std::min(payload % kMib, kMib - payload % kMib) <= rule_.limit;
+  }
+
+  const TargetRule& rule_;
+  const Shard& shard_;
+  const Op& op_;
+};
+
+// For each kind of op the rules that look at it: most look at a few kinds only, and a shard has
+// thousands of ops.
+class RulesByOp {
+ public:
+  explicit RulesByOp(const Target& target) : target_(target), known_(OpSet::kPositions) {}
+
+  const std::vector<const TargetRule*>& operator[](const OpData& data) {
+    auto& rules = known_[OpSet::position(data)];
+    if (!rules) rules = collect(data);
+    return *rules;
+  }
+
+ private:
+  std::vector<const TargetRule*> collect(const OpData& data) const {
+    std::vector<const TargetRule*> rules;
+    for (const TargetRule& rule : target_.rules)
+      if (!concerns_shards(rule.condition) && (rule.ops.empty() || rule.ops.contains(data)))
+        rules.push_back(&rule);
+    return rules;
+  }
+
+  const Target& target_;
+  std::vector<std::optional<std::vector<const TargetRule*>>> known_;
+};
+
+const Type* unaligned_port(const Shard& shard, int64_t bytes) {
+  auto unaligned = [&](const Type& type) {
+    return type.rank() > 0 && type.dims.back() * dtype_bytes(type.dtype) % bytes != 0;
+  };
+  for (ValueId input : shard.inputs)
+    if (unaligned(shard.type(input))) return &shard.type(input);
+  for (const Output& output : shard.outputs)
+    if (unaligned(shard.type(output.value))) return &shard.type(output.value);
+  return nullptr;
+}
+
+// What breaks a rule about whole shards, in words; empty: nothing does.
+std::string shard_breach(const TargetRule& rule, const Shard& shard, const ShardFacts& facts) {
+  const auto states = static_cast<int64_t>(shard.states.size());
+  switch (rule.condition) {
+    case RuleCondition::weight_bytes_above:
+    case RuleCondition::weight_bytes_below: {
+      const int64_t bytes = weight_bytes(shard);
+      const bool above = rule.condition == RuleCondition::weight_bytes_above;
+      if (above ? bytes <= rule.limit : bytes >= rule.limit) return {};
+      return fmt::format("weights of {} bytes are {} {}", bytes, above ? "above" : "below",
+                         rule.limit);
+    }
+    case RuleCondition::states_above:
+      return states > rule.limit ? fmt::format("{} states are above {}", states, rule.limit) : "";
+    case RuleCondition::ports_unaligned:
+      if (const Type* type = unaligned_port(shard, rule.limit))
+        return fmt::format("the last axis of port type {} is no multiple of {} bytes",
+                           to_string(*type), rule.limit);
+      return {};
+    case RuleCondition::widths_ranged:
+      return facts.ranged ? "the file takes a range of token widths" : "";
+    case RuleCondition::state_functions:
+      if (facts.functions < 2 || states == 0 || facts.tokens < 2) return {};
+      return fmt::format("{} functions share {} states, with up to {} tokens", facts.functions,
+                         states, facts.tokens);
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+bool is_compute_op(const OpData& data) {
+  return !std::holds_alternative<Weight>(data) && !std::holds_alternative<Constant>(data);
+}
+
+bool concerns(const TargetRule& rule, ShardKind kind) {
+  return concerns_shards(rule.condition) && allowed(rule.kinds, kind);
+}
+
+std::vector<OpBreach> find_breaches(const Target& target, const Shard& shard) {
+  RulesByOp rules(target);
+  std::vector<OpBreach> breaches;
+  for (OpId id : op_ids(shard)) {
+    const Op& op = shard.ops[id];
+    for (const TargetRule* rule : rules[op.data])
+      if (OpRule(*rule, shard, op).is_broken()) breaches.push_back({id, rule});
+  }
+  return breaches;
+}
+
+IdMap<OpId, PredictedUnit> predict_units(const Target& target, const Shard& shard) {
+  IdMap<OpId, PredictedUnit> units(shard.ops.size(), {target.unit, nullptr});
+  for (const auto& [op, rule] : find_breaches(target, shard)) {
+    const bool is_error = rule->severity == Severity::error;
+    const TargetRule* former = units[op].rule;
+    const bool moves = is_error || !rule->unit.empty();
+    if (!moves || (former && (former->severity == Severity::error || !is_error))) continue;
+    units[op] = {rule->unit.empty() ? kNoUnit : std::string_view(rule->unit), rule};
+  }
+  return units;
+}
+
+std::vector<ShardBreach> find_shard_breaches(const Target& target, const Shard& shard,
+                                             const ShardFacts& facts) {
+  std::vector<ShardBreach> breaches;
+  for (const TargetRule& rule : target.rules) {
+    if (!concerns(rule, facts.kind)) continue;
+    if (std::string what = shard_breach(rule, shard, facts); !what.empty())
+      breaches.push_back({&rule, std::move(what)});
+  }
+  return breaches;
+}
+
+}  // namespace moec

@@ -1,0 +1,165 @@
+#include "ir/text/text_lexer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moec {
+namespace {
+
+// Independent of the locale, and safe on any byte.
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_printable(char c) { return c >= ' ' && c <= '~'; }
+
+int hex_digit(char c) {
+  if (is_digit(c)) return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+// [0-9]+(.[0-9]+)? with an optional exponent: what fmt prints and from_chars reads.
+bool is_number(std::string_view text) {
+  size_t at = 0;
+  auto digits = [&] {
+    size_t first = at;
+    while (at < text.size() && is_digit(text[at])) ++at;
+    return at > first;
+  };
+  auto at_any = [&](std::string_view set) {
+    return at < text.size() && set.find(text[at]) != std::string_view::npos;
+  };
+  if (at_any("-")) ++at;
+  if (text.substr(at) == "inf") return at > 0;
+  if (!digits()) return false;
+  if (at_any(".") && (++at, !digits())) return false;
+  if (at_any("eE")) {
+    ++at;
+    if (at_any("+-")) ++at;
+    if (!digits()) return false;
+  }
+  return at == text.size();
+}
+
+}  // namespace
+
+bool is_name_char(char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '.'; }
+
+bool is_tensor_char(char c) { return is_name_char(c) || c == '/' || c == '-'; }
+
+bool is_all_digits(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), is_digit);
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else if (is_printable(c))
+      out += c;
+    else
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return out + '"';
+}
+
+void Lexer::advance() {
+  if (text_[at_] == '\n') {
+    ++line_;
+    column_ = 0;
+  }
+  ++at_;
+  ++column_;
+}
+
+void Lexer::skip_space() {
+  while (!at_end()) {
+    if (peek() == '/' && peek(1) == '/')
+      while (!at_end() && peek() != '\n') advance();
+    else if (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r')
+      advance();
+    else
+      return;
+  }
+}
+
+Token Lexer::finish(TokenKind kind, std::string text) {
+  return {kind, std::move(text), text_.substr(begin_, at_ - begin_), begin_line_, begin_column_};
+}
+
+// The escape after a backslash, which has been passed.
+bool Lexer::lex_escape(std::string& out) {
+  if (peek() == '"' || peek() == '\\') {
+    out += peek();
+    advance();
+    return true;
+  }
+  const int high = hex_digit(peek(1)), low = hex_digit(peek(2));
+  if (peek() != 'x' || high < 0 || low < 0) return false;
+  out += static_cast<char>(high * 16 + low);
+  for (int i = 0; i < 3; ++i) advance();
+  return true;
+}
+
+Token Lexer::lex_string(TokenKind kind) {
+  advance();
+  std::string text;
+  while (!at_end() && peek() != '"' && peek() != '\n') {
+    const bool escaped = peek() == '\\';
+    if (!escaped) text += peek();
+    advance();
+    if (escaped && !lex_escape(text))
+      return finish(TokenKind::bad, "a wrong escape; \\\", \\\\ and \\xhh are known");
+  }
+  if (peek() != '"') return finish(TokenKind::bad, "a string without its closing quote");
+  advance();
+  return finish(kind, std::move(text));
+}
+
+Token Lexer::lex_sigil(TokenKind kind, bool (*accepts)(char)) {
+  advance();
+  if (kind == TokenKind::tensor && peek() == '"') return lex_string(kind);
+  std::string name;
+  for (; !at_end() && accepts(peek()); advance()) name += peek();
+  if (name.empty()) return finish(TokenKind::bad, "a sign without a name after it");
+  return finish(kind, std::move(name));
+}
+
+Token Lexer::lex_number_or_word() {
+  std::string run;
+  auto take = [&] {
+    run += peek();
+    advance();
+  };
+  if (peek() == '-') take();
+  while (!at_end() && is_name_char(peek())) take();
+  const bool open_exponent = run.size() > 1 && (run.back() == 'e' || run.back() == 'E') &&
+                             is_number(std::string_view(run).substr(0, run.size() - 1));
+  if (open_exponent && (peek() == '-' || peek() == '+') && is_digit(peek(1))) {
+    take();
+    while (is_digit(peek())) take();
+  }
+  if (is_number(run)) return finish(TokenKind::number, std::move(run));
+  if (run[0] == '-') return finish(TokenKind::bad, "a minus without a number after it");
+  return finish(TokenKind::word, std::move(run));
+}
+
+Token Lexer::next() {
+  skip_space();
+  begin_ = at_;
+  begin_line_ = line_;
+  begin_column_ = column_;
+  if (at_end()) return finish(TokenKind::end, {});
+  const char c = peek();
+  if (c == '%') return lex_sigil(TokenKind::value, is_name_char);
+  if (c == '@') return lex_sigil(TokenKind::tensor, is_tensor_char);
+  if (c == '"') return lex_string(TokenKind::string);
+  if (c == '-' || is_name_char(c)) return lex_number_or_word();
+  advance();
+  if (std::string_view("{}[](),;:=|").find(c) != std::string_view::npos)
+    return finish(TokenKind::mark, std::string(1, c));
+  return finish(TokenKind::bad, "a character that has no meaning here");
+}
+
+}  // namespace moec

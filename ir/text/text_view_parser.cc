@@ -1,0 +1,173 @@
+// The text of types and weight views.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "ir/text/text_cursor.h"
+
+namespace moec {
+namespace {
+
+Result<std::vector<int64_t>> parse_integers(TextCursor& cursor, char close) {
+  std::vector<int64_t> numbers;
+  MOEC_TRY(parse_list(cursor, close, [&]() -> Status {
+    MOEC_ASSIGN(int64_t number, cursor.integer());
+    numbers.push_back(number);
+    return {};
+  }));
+  return numbers;
+}
+
+// ---- Sources -----------------------------------------------------------------------------------
+
+Result<WeightView> typed(TextCursor& cursor, ViewSource source) {
+  MOEC_TRY(cursor.expect(':'));
+  MOEC_ASSIGN(Type type, parse_type_at(cursor));
+  return WeightView{std::move(source), std::move(type), {}};
+}
+
+Result<WeightView> parse_splat(TextCursor& cursor) {
+  MOEC_ASSIGN(double value, cursor.real());
+  MOEC_TRY(cursor.expect(')'));
+  return typed(cursor, SplatSource{value});
+}
+
+Result<WeightView> parse_seeded(TextCursor& cursor) {
+  MOEC_ASSIGN(uint64_t seed, cursor.unsigned_integer());
+  MOEC_TRY(cursor.expect(')'));
+  return typed(cursor, SeededSource{seed});
+}
+
+Result<WeightView> parse_concat(TextCursor& cursor, size_t depth) {
+  MOEC_ASSIGN(int64_t axis, cursor.integer());
+  MOEC_TRY(cursor.expect(';'));
+  std::vector<WeightView> parts;
+  MOEC_TRY(parse_list(cursor, ')', [&]() -> Status {
+    MOEC_ASSIGN(WeightView part, parse_view_at(cursor, depth + 1));
+    parts.push_back(std::move(part));
+    return {};
+  }));
+  return concat_view(axis, std::move(parts));
+}
+
+Result<WeightView> parse_source(TextCursor& cursor, size_t depth) {
+  if (cursor.peek().kind == TokenKind::tensor)
+    return typed(cursor, TensorSource{cursor.take().text});
+  static constexpr std::array<std::string_view, 3> kSources = {"splat", "seeded", "concat"};
+  MOEC_ASSIGN(size_t source, cursor.one_of("a @tensor or a source", kSources));
+  MOEC_TRY(cursor.expect('('));
+  if (source == 0) return parse_splat(cursor);
+  if (source == 1) return parse_seeded(cursor);
+  return parse_concat(cursor, depth);
+}
+
+// ---- Steps, after their opening parenthesis ----------------------------------------------------
+
+Result<ViewStep> parse_slice(TextCursor& cursor) {
+  SliceStep step;
+  MOEC_ASSIGN(step.axis, cursor.integer());
+  MOEC_TRY(cursor.expect(','));
+  MOEC_ASSIGN(step.begin, cursor.integer());
+  MOEC_TRY(cursor.expect(','));
+  MOEC_ASSIGN(step.size, cursor.integer());
+  MOEC_TRY(cursor.expect(')'));
+  return step;
+}
+
+Result<ViewStep> parse_cast(TextCursor& cursor) {
+  MOEC_ASSIGN(DType dtype, parse_dtype_at(cursor));
+  MOEC_TRY(cursor.expect(')'));
+  return CastStep{dtype};
+}
+
+Result<ViewStep> parse_scale(TextCursor& cursor) {
+  MOEC_ASSIGN(double factor, cursor.real());
+  MOEC_TRY(cursor.expect(')'));
+  return ScaleStep{factor};
+}
+
+Result<ViewStep> parse_dequant(TextCursor& cursor, size_t depth) {
+  DequantStep step;
+  MOEC_ASSIGN(step.block, parse_integers(cursor, ';'));
+  MOEC_ASSIGN(WeightView scale, parse_view_at(cursor, depth + 1));
+  step.scale.push_back(std::move(scale));
+  MOEC_TRY(cursor.expect(')'));
+  return step;
+}
+
+Result<ViewStep> parse_unpack(TextCursor& cursor) {
+  static constexpr auto kPackings = enum_names(Packing{});
+  MOEC_ASSIGN(size_t packing, cursor.one_of("a packing", kPackings));
+  MOEC_TRY(cursor.expect(')'));
+  return UnpackStep{static_cast<Packing>(packing)};
+}
+
+Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
+  static constexpr std::array<std::string_view, 7> kSteps = {"slice", "reshape", "permute", "cast",
+                                                             "scale", "dequant", "unpack"};
+  MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
+  MOEC_TRY(cursor.expect('('));
+  if (step == 0) return parse_slice(cursor);
+  if (step == 3) return parse_cast(cursor);
+  if (step == 4) return parse_scale(cursor);
+  if (step == 5) return parse_dequant(cursor, depth);
+  if (step == 6) return parse_unpack(cursor);
+  MOEC_ASSIGN(auto numbers, parse_integers(cursor, ')'));
+  if (step == 1) return ReshapeStep{std::move(numbers)};
+  return PermuteStep{std::move(numbers)};
+}
+
+template <class T, class F>
+Result<T> parse_whole(std::string_view text, F&& parse) {
+  TextCursor cursor(text, {});
+  MOEC_ASSIGN(T parsed, parse(cursor));
+  MOEC_TRY(cursor.expect_end());
+  return parsed;
+}
+
+}  // namespace
+
+Result<DType> parse_dtype_at(TextCursor& cursor) {
+  std::array<std::string_view, 8> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = dtype_name(static_cast<DType>(i));
+  MOEC_ASSIGN(size_t index, cursor.one_of("an element type", names));
+  return static_cast<DType>(index);
+}
+
+Result<Layout> parse_layout_at(TextCursor& cursor) {
+  std::array<std::string_view, 4> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = layout_name(static_cast<Layout>(i));
+  MOEC_ASSIGN(size_t index, cursor.one_of("a layout", names));
+  return static_cast<Layout>(index);
+}
+
+Result<Type> parse_type_at(TextCursor& cursor) {
+  Type type;
+  MOEC_ASSIGN(type.dtype, parse_dtype_at(cursor));
+  MOEC_TRY(cursor.expect('['));
+  MOEC_ASSIGN(type.dims, parse_integers(cursor, ']'));
+  if (!cursor.accept('{')) return type;
+  MOEC_ASSIGN(type.layout, parse_layout_at(cursor));
+  MOEC_TRY(cursor.expect('}'));
+  return type;
+}
+
+Result<WeightView> parse_view_at(TextCursor& cursor, size_t depth) {
+  if (depth >= kMaxViewNesting)
+    return cursor.fail_at(cursor.peek(), "text.too_deep",
+                          fmt::format("views nest deeper than {}", kMaxViewNesting));
+  MOEC_ASSIGN(WeightView view, parse_source(cursor, depth));
+  while (cursor.accept('|')) {
+    MOEC_ASSIGN(ViewStep step, parse_step(cursor, depth));
+    view.steps.push_back(std::move(step));
+  }
+  return view;
+}
+
+Result<WeightView> parse_view(std::string_view text) {
+  return parse_whole<WeightView>(text, [](TextCursor& cursor) { return parse_view_at(cursor); });
+}
+
+Result<Type> parse_type(std::string_view text) { return parse_whole<Type>(text, parse_type_at); }
+
+}  // namespace moec

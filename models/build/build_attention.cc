@@ -1,0 +1,194 @@
+#include <vector>
+
+#include "models/build/affine_residual.h"
+#include "models/build/convolved_attention.h"
+#include "models/build/latent_attention.h"
+#include "models/build/layer_ports.h"
+#include "models/build/shard_scope.h"
+
+namespace moec {
+namespace {
+
+struct AttentionInputs {
+  ValueId x, rope_cos, rope_sin, query_scale, mask, write_mask, k_cache, v_cache, history;
+};
+
+// How many keys a mask has, with `rows` rows of the cache.
+int64_t keys_seen(CacheForm form, int64_t rows, int64_t tokens) {
+  switch (form) {
+    case CacheForm::none:
+      return tokens;
+    case CacheForm::append:
+      return rows + tokens;
+    case CacheForm::blend:
+      break;
+  }
+  return rows;
+}
+
+AttentionInputs declare_inputs(ShardScope& scope) {
+  const AttentionConfig& attention = scope.model().attention;
+  const CacheForm form = scope.options().cache;
+  const bool blend = form == CacheForm::blend;
+  const int64_t tokens = scope.tokens, pages = scope.options().cache_pages;
+  const int64_t rows = scope.options().context / pages, keys = keys_seen(form, rows, tokens);
+  const auto cache_of = [&](int64_t dims) {
+    return scope.type_of({pages, attention.kv_heads, rows, dims});
+  };
+  const Type k_cache = cache_of(attention.head_dim), v_cache = cache_of(attention.value_dim);
+  Builder& b = scope.b;
+
+  AttentionInputs in;
+  in.x = b.input("x", scope.token_type_of(scope.model().hidden));
+  if (rotates(scope.model(), scope.layer())) {
+    in.rope_cos = b.input("rope_cos", scope.type_of({tokens, attention.rope.dims / 2}));
+    in.rope_sin = b.input("rope_sin", scope.type_of({tokens, attention.rope.dims / 2}));
+  }
+  if (scales_queries(scope.model(), scope.layer()))
+    in.query_scale = b.input(kQueryScalePort, scope.token_type_of(1));
+  in.mask = b.input(kMaskPort, scope.type_of({pages, 1, tokens, keys}));
+  if (attention.convolved)
+    in.history = b.input(kHistoryPort,
+                         token_type(scope.options().dtype, scope.options().layout,
+                                    attention.history_channels(), attention.convolved->history()));
+  if (blend) {
+    in.write_mask = b.input("kv_write_mask", scope.type_of({pages, 1, rows, tokens}));
+    b.state(kKeyState, k_cache);
+    b.state(kValueState, v_cache);
+    in.k_cache = b.emit(StateRead{kKeyState}, {}, "k_cache");
+    in.v_cache = b.emit(StateRead{kValueState}, {}, "v_cache");
+  } else if (form == CacheForm::append) {
+    in.k_cache = b.input(kKeyState, k_cache);
+    in.v_cache = b.input(kValueState, v_cache);
+  }
+  return in;
+}
+
+ValueId clamp(ShardScope& scope, ValueId x, double limit, const std::string& name) {
+  Builder& b = scope.b;
+  ValueId below = b.binary(BinaryFn::min, x, b.scalar_like(x, limit), name + ".below");
+  return b.binary(BinaryFn::max, below, b.scalar_like(x, -limit), name);
+}
+
+// One of q, k, v: projection, the norm over all heads where the family has one, the clamp. The
+// clamp comes last: so do OLMoE (which norms first) and families without such a norm.
+ValueId project(ShardScope& scope, ValueId x, const std::string& role, bool normed) {
+  const AttentionConfig& attention = scope.model().attention;
+  ValueId value = scope.linear(x, role, attention.qkv_bias ? role + "_bias" : "", role);
+  if (normed && attention.qk_norm == QkNormWidth::full)
+    value = scope.rms_norm(value, role + "_norm", role + "_norm");
+  if (attention.clip_qkv) value = clamp(scope, value, *attention.clip_qkv, role + "_clipped");
+  return value;
+}
+
+QkNorm head_norm_of(QkNormWidth width, bool rotated) {
+  switch (width) {
+    case QkNormWidth::none:
+    case QkNormWidth::full:
+      return QkNorm::none;
+    case QkNormWidth::per_head:
+    case QkNormWidth::l2_tempered:
+      return QkNorm::per_head;
+    case QkNormWidth::per_head_rotated:
+      return QkNorm::per_head_rotated;
+    case QkNormWidth::l2:
+      break;
+  }
+  return rotated ? QkNorm::per_head_rotated : QkNorm::none;
+}
+
+Attention attributes(const ShardScope& scope) {
+  const AttentionConfig& config = scope.model().attention;
+  Attention op;
+  op.heads = config.heads;
+  op.kv_heads = config.kv_heads;
+  op.head_dim = config.head_dim;
+  op.scale = config.scale;
+  const bool rotated = rotates(scope.model(), scope.layer());
+  op.qk_norm = head_norm_of(config.qk_norm, rotated);
+  if (op.qk_norm != QkNorm::none)
+    op.eps = config.qk_norm == QkNormWidth::l2_tempered ? kTemperedNormEps : scope.model().norm_eps;
+  op.rope = rotated ? config.rope.style : RopeStyle::none;
+  op.rope_dims = rotated ? config.rope.dims : 0;
+  op.cache = scope.options().cache;
+  return op;
+}
+
+// q, k and v. With convolved attention the history of later tokens is an output.
+std::vector<ValueId> projections(ShardScope& scope, ValueId normed, const AttentionInputs& in) {
+  if (scope.model().attention.convolved) {
+    ConvolvedOperands mixed = convolved_operands(scope, normed, in.history);
+    scope.b.output(kNewHistory, mixed.new_history);
+    return {mixed.q, mixed.k, mixed.v};
+  }
+  if (!scope.model().attention.latent) {
+    ValueId q = project(scope, normed, "q", true);
+    if (in.query_scale.valid()) q = scope.b.mul(q, in.query_scale, "q_tempered");
+    return {q, project(scope, normed, "k", true), project(scope, normed, "v", false)};
+  }
+  LatentOperands latent = latent_operands(scope, normed);
+  return {latent.queries, latent.keys, latent.values};
+}
+
+// The weights of the norms of each head; those by the length alone have none, or one number a head.
+void append_norms(ShardScope& scope, std::vector<ValueId>& operands) {
+  const AttentionConfig& attention = scope.model().attention;
+  const bool tempered = attention.qk_norm == QkNormWidth::l2_tempered;
+  if (tempered || attention.qk_norm == QkNormWidth::l2) {
+    ValueId ones = scope.b.constant(scope.type_of({attention.head_dim}), {1}, "qk_norm.weight");
+    operands.insert(operands.end(), {ones, ones});
+    if (tempered)
+      operands.back() =
+          scope.weight(then(scope.stored("k_temperature"), ReshapeStep{{attention.kv_heads, 1}}),
+                       "k_temperature");
+    return;
+  }
+  for (std::string role : {"q_norm", "k_norm"})
+    operands.push_back(scope.weight(role, role + ".weight"));
+}
+
+// The operands of the attention op, in the order of ir/graph/ops.h.
+std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const AttentionInputs& in) {
+  ValueId normed = scope.norm(in.x, "attn_norm");
+  std::vector<ValueId> all = projections(scope, normed, in);
+  if (op.rope != RopeStyle::none) all.insert(all.end(), {in.rope_cos, in.rope_sin});
+  all.push_back(in.mask);
+  if (op.qk_norm != QkNorm::none) append_norms(scope, all);
+  if (op.cache != CacheForm::none) all.insert(all.end(), {in.k_cache, in.v_cache});
+  if (op.cache == CacheForm::blend) all.push_back(in.write_mask);
+  if (scope.model().attention.sinks) all.push_back(scope.weight("sinks", "sinks"));
+  return all;
+}
+
+// The cache with the new rows goes back to the device's states, or the new rows to the runtime.
+void keep_rows(Builder& b, CacheForm form, ValueId keys, ValueId values) {
+  if (form == CacheForm::blend) {
+    b.name_if_unnamed(keys, "k_blended");
+    b.name_if_unnamed(values, "v_blended");
+    b.emit_all(StateWrite{kKeyState}, {keys});
+    b.emit_all(StateWrite{kValueState}, {values});
+  } else {
+    b.name_if_unnamed(keys, kNewKeys);
+    b.name_if_unnamed(values, kNewValues);
+    b.output(kNewKeys, keys);
+    b.output(kNewValues, values);
+  }
+}
+
+}  // namespace
+
+void build_attention(ShardScope& scope) {
+  Builder& b = scope.b;
+  AttentionInputs in = declare_inputs(scope);
+  if (scope.model().residual == ResidualKind::affine && scope.decl.layer == 0)
+    in.x = affine_stream(scope, in.x);
+  Attention op = attributes(scope);
+  std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in), "attention");
+  ValueId attended = results[0];
+  if (scope.model().attention.latent) attended = latent_values(scope, attended);
+  ValueId out = scope.linear(attended, "o", scope.model().attention.o_bias ? "o_bias" : "", "o");
+  b.output("hidden", scope.add_residual(in.x, out, "attn", "hidden"));
+  if (op.cache != CacheForm::none) keep_rows(b, op.cache, results[1], results[2]);
+}
+
+}  // namespace moec

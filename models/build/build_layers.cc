@@ -1,0 +1,113 @@
+// A shard of several layers: the shards that their parts would be, one after the other.
+#include <map>
+
+#include "ir/base/invariant.h"
+#include "ir/graph/splice.h"
+#include "models/build/layer_ports.h"
+#include "models/build/shard_scope.h"
+
+namespace moec {
+namespace {
+
+class LayersBuilder {
+ public:
+  explicit LayersBuilder(ShardScope& scope) : scope_(scope), b_(scope.b) {}
+
+  void build() {
+    for (int64_t layer = first(); layer < end(); ++layer) {
+      const bool moe = config(layer).moe;
+      attention_.push_back(part(ShardKind::attention, layer));
+      feed_forward_.push_back(part(moe ? ShardKind::moe : ShardKind::mlp, layer));
+    }
+    declare_inputs();
+    hidden_ = inputs_.at("x");
+    if (const auto state = inputs_.find(kEarlierRouterState); state != inputs_.end())
+      router_state_ = state->second;
+    for (int64_t layer = first(); layer < end(); ++layer) append(layer);
+    b_.output("moe_out", hidden_);
+    if (hands_on_router_state(scope_.model(), end() - 1)) b_.output(kRouterState, router_state_);
+    for (const Output& rows : new_rows_) b_.output(rows.name, rows.value);
+  }
+
+ private:
+  int64_t first() const { return scope_.decl.layer; }
+  int64_t end() const { return first() + scope_.decl.layers; }
+  size_t place(int64_t layer) const { return static_cast<size_t>(layer - first()); }
+  const LayerConfig& config(int64_t layer) const {
+    return scope_.model().layers[static_cast<size_t>(layer)];
+  }
+  std::string port_of(const std::string& port, int64_t layer) const {
+    return port_among_layers(port, layer, config(layer));
+  }
+
+  Shard part(ShardKind kind, int64_t layer) const {
+    ShardDecl decl;
+    decl.name = scope_.decl.name;
+    decl.kind = kind;
+    decl.layer = layer;
+    if (kind == ShardKind::moe) decl.experts = scope_.model().moe.experts;
+    ShardScope inner(scope_.plan, decl, scope_.tokens);
+    build_body(inner);
+    return inner.b.finish();
+  }
+
+  // All before the first op: those of the first layer, and of each later one what it has alone.
+  void declare_inputs() {
+    if (config(first()).takes_router_state) {
+      const Shard& body = feed_forward_.front();
+      for (ValueId input : body.inputs)
+        if (const std::string& name = body.values[input].name; name == kEarlierRouterState)
+          inputs_[name] = b_.input(name, body.type(input));
+    }
+    for (int64_t layer = first(); layer < end(); ++layer) {
+      const Shard& body = attention_[place(layer)];
+      for (ValueId input : body.inputs) {
+        const std::string name = port_of(body.values[input].name, layer);
+        if (!inputs_.contains(name)) inputs_[name] = b_.input(name, body.type(input));
+      }
+    }
+  }
+
+  void append(int64_t layer) {
+    append_attention(layer);
+    append_feed_forward(layer);
+  }
+
+  void append_attention(int64_t layer) {
+    const Shard& body = attention_[place(layer)];
+    std::vector<ValueId> inputs;
+    for (ValueId input : body.inputs) {
+      const std::string& name = body.values[input].name;
+      inputs.push_back(name == "x" ? hidden_ : inputs_.at(port_of(name, layer)));
+    }
+    const std::vector<ValueId> outputs = splice(b_, body, inputs, layer_label(layer));
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (const std::string& name = body.outputs[i].name; name == "hidden")
+        hidden_ = outputs[i];
+      else
+        new_rows_.push_back({port_of(name, layer), outputs[i]});
+  }
+
+  void append_feed_forward(int64_t layer) {
+    const Shard& body = feed_forward_[place(layer)];
+    std::vector<ValueId> inputs;
+    for (ValueId input : body.inputs)
+      inputs.push_back(body.values[input].name == kEarlierRouterState ? router_state_ : hidden_);
+    const std::vector<ValueId> outputs = splice(b_, body, inputs, layer_label(layer));
+    for (size_t i = 0; i < outputs.size(); ++i)
+      (body.outputs[i].name == kRouterState ? router_state_ : hidden_) = outputs[i];
+  }
+
+  ShardScope& scope_;
+  Builder& b_;
+  std::vector<Shard> attention_, feed_forward_;  // by layer
+  std::map<std::string, ValueId> inputs_;
+  std::vector<Output> new_rows_;
+  ValueId hidden_, router_state_;
+};
+
+}  // namespace
+
+void build_layers(ShardScope& scope) { LayersBuilder(scope).build(); }
+
+}  // namespace moec

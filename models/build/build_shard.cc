@@ -1,0 +1,90 @@
+#include "models/build/build_shard.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ir/base/invariant.h"
+#include "models/build/affine_residual.h"
+#include "models/build/shard_scope.h"
+#include "models/tensors/stored_view.h"
+
+namespace moec {
+
+WeightView ShardScope::stored(std::string_view role, int64_t expert) const {
+  return stored_view(plan.weights, model().stored, model().names(role, decl.layer, expert));
+}
+
+ValueId ShardScope::weight(WeightView view, std::string name) {
+  return b.weight(then(std::move(view), CastStep{options().dtype}), std::move(name));
+}
+
+ValueId ShardScope::rms_norm(ValueId x, std::string_view role, const std::string& name,
+                             double eps) {
+  ValueId w = weight(role, name + ".weight");
+  return b.emit(RmsNorm{eps}, {x, w}, name);
+}
+
+ValueId ShardScope::norm(ValueId x, const std::string& role) {
+  if (model().norm == NormKind::rms) return rms_norm(x, role, role);
+  ValueId mean = b.reduce(ReduceFn::mean, x, kChannelAxis, role + ".mean");
+  ValueId scaled = rms_norm(b.sub(x, mean, role + ".centred"), role, role + ".scaled");
+  return b.add(scaled, channel_vector(x, role + "_bias", role + ".bias"), role);
+}
+
+ValueId ShardScope::channel_vector(ValueId like, std::string_view role, std::string name) {
+  const Type& type = b.type(like);
+  const Dims dims = channel_vector_dims(type.layout, channels_of(type));
+  return b.reshape(weight(role, std::move(name)), dims);
+}
+
+ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& branch,
+                                 const std::string& name) {
+  if (model().residual == ResidualKind::affine)
+    return affine_sum(*this, residual, part, branch, name);
+  const double scale = model().residual_scale;
+  if (scale != 1) part = b.mul(part, b.scalar_like(part, scale), name + ".scaled");
+  return b.add(residual, part, name);
+}
+
+ValueId ShardScope::linear(ValueId x, std::string_view role, std::string_view bias_role,
+                           const std::string& name) {
+  std::vector<ValueId> operands = {x, weight(role, name + ".weight")};
+  if (!bias_role.empty()) operands.push_back(weight(bias_role, name + ".bias"));
+  return b.emit(Linear{}, std::move(operands), name);
+}
+
+void build_body(ShardScope& scope) {
+  switch (scope.decl.kind) {
+    case ShardKind::attention:
+      return build_attention(scope);
+    case ShardKind::moe:
+      return build_moe(scope);
+    case ShardKind::mlp:
+      return build_mlp(scope);
+    case ShardKind::router:
+      return build_router(scope);
+    case ShardKind::experts:
+      return build_experts(scope);
+    case ShardKind::lm_head:
+      return build_head(scope);
+    case ShardKind::layers:
+      return build_layers(scope);
+  }
+}
+
+Result<Shard> build_shard(const Plan& plan, size_t index, int64_t tokens) {
+  MOEC_CHECK(index < plan.shards.size(), "shard {} of {}", index, plan.shards.size());
+  const std::vector<int64_t>& widths = plan.build.tokens;
+  if (std::find(widths.begin(), widths.end(), tokens) == widths.end())
+    return fail("plan.options",
+                fmt::format("the plan has no shards for {} tokens; it has them for {}", tokens,
+                            fmt::join(widths, ", ")),
+                "Choose one of these widths.", {.shard = plan.shards[index].name});
+  ShardScope scope(plan, plan.shards[index], tokens);
+  build_body(scope);
+  return scope.b.finish();
+}
+
+}  // namespace moec

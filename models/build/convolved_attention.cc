@@ -1,0 +1,125 @@
+#include "models/build/convolved_attention.h"
+
+namespace moec {
+namespace {
+
+class Mixer {
+ public:
+  Mixer(ShardScope& scope, ValueId normed, ValueId history)
+      : scope_(scope),
+        b_(scope.b),
+        config_(scope.model().attention),
+        normed_(normed),
+        history_(history),
+        earlier_(config_.convolved->history()),
+        layout_(scope.options().layout),
+        conv_layout_(layout_ == Layout::rows ? Layout::channels : layout_) {}
+
+  ConvolvedOperands run() {
+    ValueId fresh = b_.concat({projected("q", "q_projected"), projected("k", "k_projected"),
+                               scope_.linear(normed_, "v_delayed", "", "v_delayed")},
+                              kChannelAxis, kNewHistory);
+    ValueId all = laid_out(b_.concat({history_, fresh}, static_cast<int64_t>(token_axis(layout_))),
+                           conv_layout_);
+    ValueId qk = b_.slice(all, kChannelAxis, 0, q_channels() + k_channels());
+    ValueId mixed = convolved(qk, "channel_conv", q_channels() + k_channels());
+    mixed = convolved(mixed, "head_conv", config_.heads + config_.kv_heads);
+    const Means means = means_of(without_first(qk, earlier_));
+    ValueId q = b_.add(b_.slice(mixed, kChannelAxis, 0, q_channels()), means.q, "q_mixed");
+    ValueId k =
+        b_.add(b_.slice(mixed, kChannelAxis, q_channels(), k_channels()), means.k, "k_mixed");
+    return {laid_out(q, layout_), laid_out(k, layout_), values(all), fresh};
+  }
+
+ private:
+  struct Means {
+    ValueId q, k;
+  };
+
+  int64_t q_channels() const { return config_.heads * config_.head_dim; }
+  int64_t k_channels() const { return config_.kv_heads * config_.head_dim; }
+  int64_t conv_token_axis() const { return static_cast<int64_t>(token_axis(conv_layout_)); }
+
+  ValueId projected(const std::string& role, const std::string& name) {
+    return scope_.linear(normed_, role, config_.qkv_bias ? role + "_bias" : "", name);
+  }
+
+  ValueId without_first(ValueId x, int64_t tokens) {
+    return b_.slice(x, conv_token_axis(), tokens, tokens_of(b_.type(x)) - tokens);
+  }
+
+  ValueId laid_out(ValueId x, Layout layout) {
+    const Type from = b_.type(x);
+    if (from.layout == layout) return x;
+    const int64_t channels = channels_of(from), tokens = tokens_of(from);
+    if (layout == Layout::rows)
+      return b_.transpose(b_.reshape(x, {channels, tokens}), {1, 0}, layout);
+    const Dims dims = token_type(from.dtype, layout, channels, tokens).dims;
+    return b_.reshape(b_.transpose(x, {1, 0}), dims, layout);
+  }
+
+  Dims weight_dims(int64_t channels, int64_t of_group, int64_t taps) const {
+    Dims dims = {channels, of_group, 1, 1};
+    dims[token_axis(conv_layout_)] = taps;
+    return dims;
+  }
+
+  // The stored weight is [channels, channels of a group, taps].
+  ValueId convolved(ValueId x, const std::string& role, int64_t groups) {
+    const WeightView stored = scope_.stored(role);
+    const Dims& sizes = stored.source_type.dims;
+    ValueId weight = scope_.weight(
+        then(stored, ReshapeStep{weight_dims(sizes[0], sizes[1], sizes[2])}), role + ".weight");
+    return b_.emit(Conv{groups}, {x, weight, scope_.weight(role + "_bias", role + ".bias")}, role);
+  }
+
+  Means means_of(ValueId qk) {
+    const int64_t shared = config_.heads / config_.kv_heads, tokens = scope_.tokens;
+    const DType dtype = b_.type(qk).dtype;
+    ValueId q = b_.reshape(b_.slice(qk, kChannelAxis, 0, q_channels()),
+                           {config_.kv_heads, shared, config_.head_dim, tokens});
+    ValueId k = b_.reshape(b_.slice(qk, kChannelAxis, q_channels(), k_channels()),
+                           {config_.kv_heads, 1, config_.head_dim, tokens});
+    ValueId sum = b_.add(q, k);
+    ValueId of_q = b_.mul(sum, b_.scalar_like(sum, 0.5), "q_mean");
+    ValueId of_k = b_.reduce(ReduceFn::mean, of_q, 1, "k_mean");
+    auto as_tokens = [&](ValueId x, int64_t channels) {
+      return b_.reshape(x, token_type(dtype, conv_layout_, channels, tokens).dims, conv_layout_);
+    };
+    return {as_tokens(of_q, q_channels()), as_tokens(of_k, k_channels())};
+  }
+
+  // Each token's values of the token before. A convolution, since a slice without the last token
+  // would have another form for each width.
+  ValueId delayed_values(ValueId all) {
+    const int64_t channels = k_channels() / 2;
+    ValueId kept = b_.slice(all, kChannelAxis, q_channels() + k_channels(), channels);
+    std::vector<double> taps;
+    for (int64_t c = 0; c < channels; ++c) taps.insert(taps.end(), {1, 0});
+    ValueId weight =
+        b_.constant(scope_.type_of(weight_dims(channels, 1, 2)), std::move(taps), "delay.weight");
+    return b_.emit(Conv{channels}, {without_first(kept, earlier_ - 1), weight}, "v_before");
+  }
+
+  ValueId values(ValueId all) {
+    ValueId delayed = laid_out(delayed_values(all), layout_);
+    if (config_.qkv_bias)
+      delayed = b_.add(delayed, scope_.channel_vector(delayed, "v_delayed_bias", "v_delayed.bias"));
+    return b_.concat({projected("v_current", "v_current"), delayed}, kChannelAxis, "v");
+  }
+
+  ShardScope& scope_;
+  Builder& b_;
+  const AttentionConfig& config_;
+  const ValueId normed_, history_;
+  const int64_t earlier_;  // tokens of the history
+  const Layout layout_, conv_layout_;
+};
+
+}  // namespace
+
+ConvolvedOperands convolved_operands(ShardScope& scope, ValueId normed, ValueId history) {
+  return Mixer(scope, normed, history).run();
+}
+
+}  // namespace moec

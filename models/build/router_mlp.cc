@@ -1,0 +1,44 @@
+#include "models/build/router_mlp.h"
+
+#include <numbers>
+
+#include "models/build/layer_ports.h"
+
+namespace moec {
+namespace {
+
+ValueId gelu(Builder& b, ValueId x, const std::string& name) {
+  ValueId bent =
+      b.unary(UnaryFn::erf, b.mul(x, b.scalar_like(x, 1 / std::numbers::sqrt2)), name + ".erf");
+  ValueId share = b.mul(b.add(bent, b.scalar_like(x, 1)), b.scalar_like(x, 0.5), name + ".share");
+  return b.mul(x, share, name);
+}
+
+ValueId hidden_layer(ShardScope& scope, ValueId x, const std::string& role) {
+  return gelu(scope.b, scope.linear(x, role, role + "_bias", role), role + ".gelu");
+}
+
+}  // namespace
+
+ValueId earlier_router_state(ShardScope& scope) {
+  if (!scope.layer().takes_router_state) return {};
+  return scope.b.input(kEarlierRouterState, scope.token_type_of(scope.model().moe.router_hidden));
+}
+
+ValueId router_mlp(ShardScope& scope, ValueId x, ValueId earlier) {
+  Builder& b = scope.b;
+  ValueId state = scope.linear(x, "router_down", "router_down_bias", "router_down");
+  if (earlier.valid()) {
+    ValueId scale = scope.channel_vector(state, "router_state_scale", "router_state.scale");
+    state = b.add(state, b.mul(earlier, scale), kRouterState);
+  } else {
+    b.rename(state, kRouterState);
+  }
+  if (hands_on_router_state(scope.model(), scope.decl.layer)) b.output(kRouterState, state);
+  ValueId hidden = scope.rms_norm(state, "router_norm", "router_norm");
+  hidden = hidden_layer(scope, hidden, "router_fc1");
+  hidden = hidden_layer(scope, hidden, "router_fc2");
+  return scope.linear(hidden, "router", "", "router");
+}
+
+}  // namespace moec

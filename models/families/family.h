@@ -1,0 +1,106 @@
+// Family descriptors: JSON files that tell how a model family names its tensors, which config keys
+// it reads, and what it chooses along each axis of the architecture. There is no code per family.
+// The format is described in models/families/README.md.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/base/json.h"
+#include "ir/plan/model_config.h"
+#include "models/families/family_vocabulary.h"
+
+namespace moec {
+
+// "= hidden / heads": one concept, or two joined by * or /.
+struct ConceptExpression {
+  std::string left;
+  char op = 0;  // '*', '/', or 0 for `left` alone
+  std::string right;
+};
+
+// Where a concept's value comes from: the first of `keys` that the config has, else `fallback`,
+// else `expression`. With none of these the key is needed.
+struct ConceptRule {
+  std::vector<std::string> keys;
+  std::optional<JsonValue> fallback;  // null: the concept may stay unset
+  std::optional<ConceptExpression> expression;
+  std::vector<std::string> only;  // of a name: the values that the family takes; empty: all known
+};
+
+struct FamilyAxes {
+  Task task = Task::text_generation;
+  AttentionKind attention = AttentionKind::gqa;
+  Direction direction = Direction::causal;
+  BlockKind block = BlockKind::pre_norm;
+  NormKind norm = NormKind::rms;
+  ResidualKind residual = ResidualKind::plain;
+  QkNormWidth qk_norm = QkNormWidth::none;
+  RopeStyle rope = RopeStyle::half;
+  WindowRule window = WindowRule::none;
+  RouterKind router = RouterKind::linear;
+  Renorm renorm = Renorm::sum;
+  GroupScore group_score = GroupScore::max;
+  RoutedWeight routed_weight = RoutedWeight::output;
+  SharedExpert shared_expert = SharedExpert::none;
+  GateUpOrder gate_up_order = GateUpOrder::gate_first;
+};
+
+// Calls visit(name, value) for each axis, by the names of descriptors.
+template <class Axes, class Visit>
+void for_each_axis(Axes& axes, Visit&& visit) {
+  visit("task", axes.task);
+  visit("attention", axes.attention);
+  visit("direction", axes.direction);
+  visit("block", axes.block);
+  visit("norm", axes.norm);
+  visit("residual", axes.residual);
+  visit("qk_norm", axes.qk_norm);
+  visit("rope", axes.rope);
+  visit("window", axes.window);
+  visit("router", axes.router);
+  visit("renorm", axes.renorm);
+  visit("group_score", axes.group_score);
+  visit("routed_weight", axes.routed_weight);
+  visit("shared_expert", axes.shared_expert);
+  visit("gate_up_order", axes.gate_up_order);
+}
+
+// In a pattern of ignored tensors: the number of a layer behind the last, of which the concept
+// `mtp_layers` tells how many there are.
+inline constexpr std::string_view kMtpLayer = "{mtp}";
+
+struct Family {
+  std::string model_type;
+  std::vector<std::string> also;  // further model_types of the same structure
+  std::string summary;
+  FamilyAxes axes;
+  int64_t moe_offset = 0;  // layer i can be MoE only if (i + moe_offset) mod moe_step = 0
+  std::map<std::string, ConceptRule, std::less<>> concepts;
+  std::map<std::string, std::vector<JsonValue>, std::less<>> must;       // key → accepted values
+  std::map<std::string, std::string, std::less<>> harmless;              // key → why
+  std::map<std::string, std::vector<std::string>, std::less<>> tensors;  // role → templates
+  std::map<std::string, std::string, std::less<>> ignored_tensors;       // pattern → why
+};
+
+// Reads a descriptor. What all families share (families/common.json) is added to `must`, `harmless`
+// and `ignored_tensors`. Errors: json.*, family.* with the field's name.
+Result<Family> load_family(std::string_view text, const std::string& file = "<family>");
+
+// The families compiled into this binary, by model_type.
+std::span<const Family> known_families();
+
+bool describes(const Family& family, std::string_view model_type);
+
+// Why a model_type that is known by name cannot be described (families/common.json), if it cannot.
+std::optional<std::string> why_unsupported(std::string_view model_type);
+
+// Errors: hf.family.unsupported, with the reason; hf.family.unknown, with the list of known ones
+// and the nearest.
+Result<const Family*> find_family(std::string_view model_type);
+
+}  // namespace moec

@@ -1,0 +1,120 @@
+#include "models/families/family_concepts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moec {
+namespace {
+
+bool is_number(const Concept& item) {
+  return item.type == ConceptType::integer || item.type == ConceptType::number;
+}
+
+// "= a", "= a * b", "= a / b".
+std::optional<ConceptExpression> parse_expression(std::string_view text) {
+  std::vector<std::string> words;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = std::min(text.find(' ', at), text.size());
+    if (end > at) words.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  if (words.size() == 2 && words[0] == "=") return ConceptExpression{words[1], 0, {}};
+  if (words.size() == 4 && words[0] == "=" && (words[2] == "*" || words[2] == "/"))
+    return ConceptExpression{words[1], words[2][0], words[3]};
+  return std::nullopt;
+}
+
+bool fits(const Concept& item, const JsonValue& value) {
+  if (value.is_null()) return item.presence == Presence::optional;
+  switch (item.type) {
+    case ConceptType::integer:
+      return value.integer() != nullptr;
+    case ConceptType::number:
+      return value.number().has_value();
+    case ConceptType::boolean:
+      return value.boolean() != nullptr;
+    case ConceptType::name:
+      return value.string() != nullptr;
+    case ConceptType::integers:
+    case ConceptType::names:
+      return value.array() != nullptr;
+    case ConceptType::labels:
+      return value.object() != nullptr;
+  }
+  return false;
+}
+
+void read_default(FieldReader& reader, const Concept& item, const JsonValue& value,
+                  ConceptRule& rule) {
+  if (is_number(item) && value.string() != nullptr) {
+    rule.expression = parse_expression(*value.string());
+    if (!rule.expression)
+      reader.error("family.expression",
+                   fmt::format("the default of \"{}\" is no expression: \"{}\"", item.name,
+                               printable(*value.string())),
+                   value, "Write \"= a\", \"= a * b\" or \"= a / b\" with names of concepts.");
+    return;
+  }
+  if (!fits(item, value))
+    reader.error("family.type",
+                 fmt::format("the default of \"{}\" cannot be {}", item.name, kind_name(value)),
+                 value);
+  rule.fallback = value;
+}
+
+ConceptRule read_rule(FieldReader& reader, const Concept& item, const JsonValue& fields) {
+  ConceptRule rule;
+  static constexpr std::string_view kKnown[] = {"keys", "default", "only"};
+  std::string where = fmt::format("concept \"{}\"", item.name);
+  if (fields.object() == nullptr) {
+    reader.wrong_type(item.name, "an object", fields);
+    return rule;
+  }
+  reader.only_fields(fields, where, kKnown);
+  if (const JsonValue* keys = fields.find("keys")) rule.keys = reader.texts_of("keys", *keys);
+  if (const JsonValue* only = fields.find("only")) rule.only = reader.texts_of("only", *only);
+  if (const JsonValue* value = fields.find("default")) read_default(reader, item, *value, rule);
+  if (rule.keys.empty() && !rule.fallback && !rule.expression)
+    reader.error("family.missing_field", where + " has neither keys nor a default", fields);
+  return rule;
+}
+
+void check_term(FieldReader& reader, const Family& family, const std::string& name,
+                const JsonValue& at) {
+  auto found = family.concepts.find(name);
+  const Concept* item = find_concept(name);
+  if (found != family.concepts.end() && is_number(*item) && !found->second.expression) return;
+  reader.error("family.expression",
+               fmt::format("\"{}\" cannot stand in an expression", printable(name)), at,
+               "An expression names numeric concepts of this descriptor that are no expressions "
+               "themselves.");
+}
+
+void check_concepts(FieldReader& reader, const Family& family, const JsonValue& root) {
+  for (const Concept& item : all_concepts())
+    if (item.presence == Presence::needed && family.concepts.count(item.name) == 0)
+      reader.error("family.missing_concept",
+                   fmt::format("the concept \"{}\" is missing", item.name), root);
+  for (const auto& [name, rule] : family.concepts) {
+    if (!rule.expression) continue;
+    check_term(reader, family, rule.expression->left, root);
+    if (rule.expression->op != 0) check_term(reader, family, rule.expression->right, root);
+  }
+}
+
+}  // namespace
+
+void read_concepts(FieldReader& reader, const JsonValue& root, Family& family) {
+  const JsonValue::Object* concepts = reader.members(root, "concepts", true);
+  if (concepts == nullptr) return;
+  std::vector<std::string_view> known;
+  for (const Concept& item : all_concepts()) known.push_back(item.name);
+  reader.only_fields(*root.find("concepts"), "concepts", known);
+  for (const JsonMember& member : *concepts)
+    if (const Concept* item = find_concept(member.key))
+      family.concepts[member.key] = read_rule(reader, *item, member.value);
+  check_concepts(reader, family, root);
+}
+
+}  // namespace moec

@@ -1,0 +1,86 @@
+#include "models/plan/join_layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/tensors/needed_tensors.h"
+
+namespace moec {
+namespace {
+
+int64_t all_elements(const ModelConfig& model) {
+  int64_t elements = 0;
+  for (const NeededTensor& tensor : needed_tensors(model))
+    elements += Type{DType::f32, tensor.dims}.elements();
+  return elements;
+}
+
+// The most weights of one of the groups.
+int64_t largest_group(const std::vector<int64_t>& layers, const std::vector<int64_t>& groups) {
+  int64_t largest = 0;
+  auto begin = layers.begin();
+  for (const int64_t count : groups) {
+    largest = std::max(largest, std::accumulate(begin, begin + count, int64_t{0}));
+    begin += count;
+  }
+  return largest;
+}
+
+ShardCut fit_layers(const ModelConfig& model, const CutWishes& wishes, BuildOptions& build) {
+  const WeightStorage storage = wishes.count_as.value_or(storage_of(build.dtype));
+  const int64_t budget = budget_of(wishes.budgets, ShardKind::layers).bytes;
+  const std::vector<int64_t> elements = layer_elements(model);
+  const auto layers = static_cast<int64_t>(elements.size());
+  int64_t least = 0;
+  for (int64_t most = layers; most > 0; --most) {
+    build.layers_per_shard = most;
+    const std::vector<int64_t> groups = layer_groups(layers, build);
+    least = stored_bytes(largest_group(elements, groups), storage);
+    if (budget > 0 && least > budget) continue;
+    const std::string reason = budget == 0 ? "there is no budget"
+                                           : fmt::format("at most {} in a budget of {}",
+                                                         megabytes(least), megabytes(budget));
+    return {ShardKind::layers, static_cast<int64_t>(groups.size()), reason};
+  }
+  build.layers_per_shard = 0;
+  return {
+      ShardKind::layers, 0,
+      fmt::format("a layer of {} is above the budget of {}", megabytes(least), megabytes(budget))};
+}
+
+}  // namespace
+
+std::vector<int64_t> layer_groups(int64_t layers, const BuildOptions& options) {
+  const int64_t most = options.layers_per_shard;
+  return balanced_parts(layers, (layers + most - 1) / most);
+}
+
+std::vector<int64_t> layer_elements(const ModelConfig& model) {
+  ModelConfig one = model;
+  one.layers.clear();
+  const int64_t besides = all_elements(one);
+  std::vector<std::pair<LayerConfig, int64_t>> known;
+  std::vector<int64_t> elements;
+  for (const LayerConfig& layer : model.layers) {
+    auto found = std::find_if(known.begin(), known.end(),
+                              [&](const auto& entry) { return entry.first == layer; });
+    if (found == known.end()) {
+      one.layers = {layer};
+      found = known.insert(known.end(), {layer, all_elements(one) - besides});
+    }
+    elements.push_back(found->second);
+  }
+  return elements;
+}
+
+ShardCut join_layers(const ModelConfig& model, const CutWishes& wishes, BuildOptions& build) {
+  if (wishes.fit_layers) return fit_layers(model, wishes, build);
+  const auto layers = static_cast<int64_t>(model.layers.size());
+  build.layers_per_shard = std::min(wishes.layers_per_shard, layers);
+  return {ShardKind::layers, static_cast<int64_t>(layer_groups(layers, build).size()),
+          fmt::format("{} layers a shard were asked for", wishes.layers_per_shard)};
+}
+
+}  // namespace moec

@@ -1,0 +1,125 @@
+#include "models/plan/plan_devices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/print/plan_output.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t kTables = 0;  // the unit that is no shard
+
+DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, const PlanReport& report,
+                   size_t i) {
+  const ShardDecl& shard = plan.shards[i];
+  const int64_t weights = stored_bytes(sizes[i].weights, report.storage);
+  return {.name = shard.name,
+          .layer = shard.layer,
+          .bytes = weights + sizes[i].cache_bytes,
+          .peak_bytes = sizes[i].peak_activation_bytes,
+          .token_bytes = chance_to_run(plan, i) * static_cast<double>(weights)};
+}
+
+// The experts of a layer that is not cut, apart from the rest of their shard.
+void split_experts(const Plan& plan, const PlanReport& report, DeviceUnit shard,
+                   std::vector<DeviceUnit>& units) {
+  const MoeConfig& moe = plan.model.moe;
+  const double chosen = static_cast<double>(moe.routing.top_k) / static_cast<double>(moe.experts);
+  shard.bytes -= moe.experts * report.expert_bytes;
+  shard.token_bytes -= static_cast<double>(moe.experts * report.expert_bytes);
+  units.push_back(shard);
+  for (int64_t e = 0; e < moe.experts; ++e)
+    units.push_back({.name = fmt::format("{}.expert{}", shard.name, e),
+                     .layer = shard.layer,
+                     .group = e,
+                     .bytes = report.expert_bytes,
+                     .token_bytes = chosen * static_cast<double>(report.expert_bytes)});
+}
+
+std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>& sizes,
+                                 const PlanReport& report, bool each_expert) {
+  std::vector<DeviceUnit> units;
+  units.push_back({.name = "tables", .bytes = report.embedding_bytes + report.rope_bytes});
+  int64_t group = 0;
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    const ShardDecl& shard = plan.shards[i];
+    DeviceUnit unit = unit_of(plan, sizes, report, i);
+    if (shard.kind == ShardKind::experts) {
+      group = shard.first_expert == 0 ? 0 : group + 1;
+      unit.group = group;
+    }
+    if (shard.kind == ShardKind::moe && each_expert)
+      split_experts(plan, report, std::move(unit), units);
+    else
+      units.push_back(std::move(unit));
+  }
+  return units;
+}
+
+}  // namespace
+
+std::vector<std::string> DevicePlan::shards_of(size_t device) const {
+  std::vector<size_t> held = loads[device].units;
+  std::sort(held.begin(), held.end());
+  std::vector<std::string> names;
+  for (const size_t unit : held)
+    if (unit != kTables) names.push_back(units[unit].name);
+  return names;
+}
+
+Result<DevicePlan> plan_devices(const Plan& plan, const std::vector<ShardSize>& sizes,
+                                const PlanReport& report, DeviceWishes wishes) {
+  const bool balanced = !wishes.loads.empty();
+  DevicePlan result{
+      std::move(wishes.devices), wishes.trunk, units_of(plan, sizes, report, balanced), {}, {}};
+  if (!balanced) {
+    MOEC_ASSIGN(result.loads, assign_devices(result.units, result.devices, wishes.trunk));
+    return result;
+  }
+  result.trunk = TrunkPlacement::replicated;
+  const auto count = static_cast<int64_t>(result.devices.size());
+  MOEC_ASSIGN(result.replicas, plan_replicas(plan, count, wishes.loads, wishes.replicas));
+  MOEC_ASSIGN(result.loads,
+              assign_copies(result.units, result.devices, result.replicas->copies(count)));
+  return result;
+}
+
+void print_devices(const DevicePlan& plan) {
+  fmt::print("\n{:<12} {:>10} {:>14} {:>12} {:>10} {:>7}  trunk: {}\n", "devices", "memory",
+             "weights, cache", "activations", "free", "shards", enum_name(plan.trunk));
+  for (size_t d = 0; d < plan.devices.size(); ++d) {
+    const Device& device = plan.devices[d];
+    const DeviceLoad& load = plan.loads[d];
+    fmt::print("{:<12} {:>10} {:>14} {:>12} {:>10} {:>7}", device.name, decimal_bytes(device.bytes),
+               decimal_bytes(load.bytes), decimal_bytes(load.peak_bytes),
+               decimal_bytes(device.bytes - load.needed()), load.units.size());
+    if (device.bandwidth > 0)
+      fmt::print("  {:.2f} ms a token to read its weights",
+                 1e3 * load.token_bytes / device.bandwidth);
+    fmt::print("\n");
+  }
+  if (plan.replicas) print_replicas(*plan.replicas);
+}
+
+ordered_json devices_json(const DevicePlan& plan) {
+  auto list = ordered_json::array();
+  for (size_t d = 0; d < plan.devices.size(); ++d) {
+    const DeviceLoad& load = plan.loads[d];
+    auto shards = ordered_json::array();
+    for (const size_t unit : load.units) shards.push_back(plan.units[unit].name);
+    list.push_back({{"name", plan.devices[d].name},
+                    {"bytes", plan.devices[d].bytes},
+                    {"used_bytes", load.bytes},
+                    {"peak_activation_bytes", load.peak_bytes},
+                    {"token_bytes", load.token_bytes},
+                    {"shards", shards}});
+  }
+  return list;
+}
+
+}  // namespace moec

@@ -1,0 +1,323 @@
+#include "models/plan/plan_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/build/layer_ports.h"
+#include "models/plan/cut_shards.h"
+#include "models/plan/fit_target.h"
+#include "models/plan/join_layers.h"
+#include "models/tensors/check_model.h"
+#include "models/tensors/mla_form.h"
+#include "models/tensors/needed_tensors.h"
+#include "models/tensors/stored_view.h"
+
+namespace moec {
+namespace {
+
+Status bad_option(std::string cause, std::string next) {
+  return fail("plan.options", std::move(cause), std::move(next));
+}
+
+Status check_context(const ModelConfig& model, const BuildOptions& options) {
+  if (options.context < 1 || options.context > model.max_positions)
+    return fail("plan.context",
+                fmt::format("a context of {} tokens; the model takes 1 to {}", options.context,
+                            model.max_positions),
+                "Choose another context length.");
+  if (options.tokens.empty() || options.tokens.front() < 1)
+    return bad_option("the token widths must be positive", "Give for example 1,64.");
+  if (std::adjacent_find(options.tokens.begin(), options.tokens.end(), std::greater_equal<>()) !=
+      options.tokens.end())
+    return bad_option("the token widths must ascend", "Give each once, for example 1,64.");
+  if (options.tokens.back() > options.context)
+    return fail("plan.context",
+                fmt::format("{} tokens at once do not fit into a context of {}",
+                            options.tokens.back(), options.context),
+                "Choose a longer context or fewer tokens.");
+  return {};
+}
+
+Status check_joined_layers(const BuildOptions& options) {
+  if (options.layers_per_shard < 0)
+    return bad_option(fmt::format("{} layers a shard", options.layers_per_shard),
+                      "Choose at least one.");
+  if (options.layers_per_shard > 0 && options.host_routing)
+    return bad_option("layers whose routers or experts have shards of their own share no shard",
+                      "Leave out --layers-per-shard, or what cuts the experts: --routing host, "
+                      "--experts-per-shard and --max-shard-mb.");
+  if (options.layers_per_shard > 0 && options.cache == CacheForm::blend)
+    return bad_option(
+        "shards of whole layers take their caches as inputs, a model's states are of one layer",
+        "Give --kv io, or leave --layers-per-shard out.");
+  return {};
+}
+
+Status check_options(const ModelConfig& model, const BuildOptions& options) {
+  if (options.dtype != DType::f32 && options.dtype != DType::f16)
+    return bad_option(fmt::format("shards cannot be of type {}", dtype_name(options.dtype)),
+                      "Choose f32 or f16.");
+  if (options.layout == Layout::plain)
+    return bad_option("token tensors need a layout", "Choose channels or rows.");
+  if (options.cache == CacheForm::none && model.keeps_cache())
+    return bad_option("attention shards need a cache", "Choose append or blend.");
+  if (options.head_slices < 1 || options.head_slices > model.logits())
+    return bad_option(
+        fmt::format("{} slices of a head of {} rows", options.head_slices, model.logits()),
+        "Choose at least one slice and at most one for each row.");
+  if (options.experts_per_shard < 0 || (options.experts_per_shard > 0 && !options.host_routing))
+    return bad_option("experts are split over shards only with host routing",
+                      "Choose the routing form host, or leave the number of experts out.");
+  MOEC_TRY(check_joined_layers(options));
+  return check_context(model, options);
+}
+
+// The form of latent attention, where the model has it.
+Status choose_form(ModelConfig& model, const BuildOptions& options) {
+  if (model.attention.latent) {
+    choose_mla(model.attention, options.mla);
+    return {};
+  }
+  if (options.mla == MlaForm::latent) return {};
+  return bad_option(fmt::format("{} has no latent attention that could be expanded", model.family),
+                    "Leave --mla out.");
+}
+
+Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
+  const TensorRange* found = weights.find(tensor.name);
+  Place place{.tensor = tensor.name};
+  if (found == nullptr)
+    return fail("plan.missing_tensor",
+                fmt::format("there is no tensor \"{}\" ({})", tensor.name, tensor.role), {}, place);
+  if (found->type.dims != tensor.dims)
+    return fail("plan.tensor_shape",
+                fmt::format("\"{}\" is {}, expected {}", tensor.name, to_string(found->type.dims),
+                            to_string(tensor.dims)),
+                {}, place);
+  return {};
+}
+
+// Fills shards and schedule, in the order in which they run.
+class Planner {
+ public:
+  explicit Planner(Plan& plan) : plan_(plan), model_(plan.model), options_(plan.build) {}
+
+  void run() {
+    hidden_ = std::string(kEmbedEdge);
+    const auto layers = static_cast<int64_t>(model_.layers.size());
+    layer_ = 0;
+    if (options_.layers_per_shard == 0)
+      for (; layer_ < layers; ++layer_) parts_of_layer();
+    else
+      for (const int64_t count : layer_groups(layers, options_)) whole_layers(count);
+    head();
+  }
+
+ private:
+  const LayerConfig& config() const { return model_.layers[static_cast<size_t>(layer_)]; }
+  std::string label() const { return layer_label(layer_); }
+  std::string edge(std::string_view what) const { return fmt::format("{}.{}", label(), what); }
+  static InputBinding from_edge(std::string port, std::string edge) {
+    return {std::move(port), SourceKind::edge, std::move(edge)};
+  }
+  static OutputBinding to_edge(std::string port, std::string edge) {
+    return {std::move(port), SinkKind::edge, std::move(edge)};
+  }
+
+  // Declares a shard of this layer and its step.
+  Step& add(ShardDecl shard) {
+    shard.layer = layer_;
+    if (layer_ < 0) shard.layers = 0;
+    plan_.shards.push_back(std::move(shard));
+    plan_.schedule.push_back({static_cast<uint32_t>(plan_.shards.size() - 1), {}, {}, {}, {}});
+    return plan_.schedule.back();
+  }
+
+  void parts_of_layer() {
+    attention();
+    if (!config().moe)
+      feed_forward(ShardKind::mlp, 0);
+    else if (options_.host_routing)
+      routed_groups();
+    else
+      feed_forward(ShardKind::moe, model_.moe.experts);
+  }
+
+  // The next `count` layers in one shard.
+  void whole_layers(int64_t count) {
+    ShardDecl shard{edge("layers"), "layers/" + label(), ShardKind::layers};
+    shard.layers = count;
+    Step& step = add(std::move(shard));
+    ShardDecl& added = plan_.shards.back();
+    if (!moe_layers_of(model_, added).empty()) added.experts = model_.moe.experts;
+    step.inputs = {from_edge("x", hidden_)};
+    hidden_ = layer_label(layer_ + count - 1) + ".moe_out";
+    step.outputs = {to_edge("moe_out", hidden_)};
+    bind_router_state(step, layer_ + count - 1);
+    for (const int64_t end = layer_ + count; layer_ < end; ++layer_) {
+      Step own;
+      bind_attention(own);
+      add_ports(own.inputs, step.inputs);
+      add_ports(own.outputs, step.outputs);
+    }
+  }
+
+  // A layer's bindings, under the names that they have among several layers.
+  template <class Binding>
+  void add_ports(const std::vector<Binding>& own, std::vector<Binding>& all) const {
+    for (Binding binding : own) {
+      binding.port = port_among_layers(binding.port, layer_, config());
+      if (std::find(all.begin(), all.end(), binding) == all.end()) all.push_back(binding);
+    }
+  }
+
+  void attention() {
+    Step& step = add({edge("attn"), "attn/" + label(), ShardKind::attention});
+    step.inputs = {from_edge("x", hidden_)};
+    hidden_ = edge("hidden");
+    step.outputs = {to_edge("hidden", hidden_)};
+    bind_attention(step);
+  }
+
+  // What a layer's attention reads and stores besides the residual stream.
+  void bind_attention(Step& step) const {
+    if (rotates(model_, config())) {
+      step.inputs.push_back({"rope_cos", SourceKind::rope_cos});
+      step.inputs.push_back({"rope_sin", SourceKind::rope_sin});
+    }
+    if (scales_queries(model_, config()))
+      step.inputs.push_back({kQueryScalePort, SourceKind::query_scale});
+    step.inputs.push_back({kMaskPort,
+                           SourceKind::attn_mask,
+                           {},
+                           config().window,
+                           -1,
+                           config().chunk,
+                           config().ahead});
+    if (options_.cache == CacheForm::none) return;
+    if (model_.attention.convolved) {
+      step.inputs.push_back({kHistoryPort, SourceKind::history, {}, 0, layer_});
+      step.outputs.push_back({kNewHistory, SinkKind::history_rows, {}, layer_});
+    }
+    if (options_.cache == CacheForm::blend) {
+      step.inputs.push_back({"kv_write_mask", SourceKind::kv_write_mask});
+      return;
+    }
+    step.inputs.push_back({kKeyState, SourceKind::k_cache, {}, 0, layer_});
+    step.inputs.push_back({kValueState, SourceKind::v_cache, {}, 0, layer_});
+    step.outputs.push_back({kNewKeys, SinkKind::k_rows, {}, layer_});
+    step.outputs.push_back({kNewValues, SinkKind::v_rows, {}, layer_});
+  }
+
+  // The state that the routers of this layer to `last` take and hand on.
+  void bind_router_state(Step& step, int64_t last) const {
+    const auto state_of = [](int64_t layer) {
+      return fmt::format("{}.{}", layer_label(layer), kRouterState);
+    };
+    if (config().takes_router_state)
+      step.inputs.push_back(from_edge(kEarlierRouterState, state_of(layer_ - 1)));
+    if (hands_on_router_state(model_, last))
+      step.outputs.push_back(to_edge(kRouterState, state_of(last)));
+  }
+
+  // The whole feed-forward part of the layer in one shard.
+  void feed_forward(ShardKind kind, int64_t experts) {
+    std::string folder(enum_name(kind));
+    ShardDecl shard{edge(folder), folder + "/" + label(), kind};
+    shard.experts = experts;
+    Step& step = add(std::move(shard));
+    step.inputs = {from_edge("hidden", hidden_)};
+    hidden_ = edge("moe_out");
+    step.outputs = {to_edge("moe_out", hidden_)};
+    bind_router_state(step, layer_);
+  }
+
+  void routed_groups() {
+    Step& router = add({edge("router"), "router/" + label(), ShardKind::router});
+    router.inputs = {from_edge("hidden", hidden_)};
+    router.outputs = {to_edge("routing_weights", edge("routing_weights"))};
+    bind_router_state(router, layer_);
+    const std::string residual = hidden_;
+    int64_t number = 0, first = 0;
+    for (const int64_t experts : expert_groups(model_.moe.experts, options_)) {
+      expert_group(number++, first, experts, residual);
+      first += experts;
+    }
+  }
+
+  void expert_group(int64_t number, int64_t first, int64_t count, const std::string& residual) {
+    ShardDecl shard{fmt::format("{}.moe.g{}", label(), number),
+                    fmt::format("moe/{}.g{}", label(), number), ShardKind::experts};
+    shard.first_expert = first;
+    shard.experts = count;
+    Step& step = add(std::move(shard));
+    step.inputs = {from_edge("acc", hidden_), from_edge("hidden", residual),
+                   from_edge("routing_weights", edge("routing_weights"))};
+    hidden_ = edge(fmt::format("g{}.moe_out", number));
+    step.outputs = {to_edge("moe_out", hidden_)};
+    const bool adds_more =
+        first == 0 && (model_.moe.shared_ff > 0 || model_.residual == ResidualKind::affine);
+    if (!adds_more) {
+      step.skip_from = "acc";
+      step.skip_to = "moe_out";
+    }
+  }
+
+  void head() {
+    layer_ = -1;
+    int64_t number = 0, begin = 0;
+    for (const int64_t size : balanced_parts(model_.logits(), options_.head_slices)) {
+      ShardDecl shard{fmt::format("lm_head.{}", number), fmt::format("lm_head/{:02}", number),
+                      ShardKind::lm_head};
+      ++number;
+      shard.vocab_begin = begin;
+      shard.vocab_size = size;
+      begin += size;
+      Step& step = add(std::move(shard));
+      step.inputs = {from_edge("hidden", hidden_)};
+      step.outputs = {{"logits", SinkKind::logits, {}}};
+    }
+  }
+
+  Plan& plan_;
+  const ModelConfig& model_;
+  const BuildOptions& options_;
+  int64_t layer_ = -1;
+  std::string hidden_;  // the edge that holds the residual stream
+};
+
+void list_ignored(Plan& plan) {
+  for (const auto& [name, range] : plan.weights.tensors)
+    if (const std::string* pattern = ignoring_pattern(plan.model, name))
+      plan.ignored.push_back({name, fmt::format("not used by a text decoder ({})", *pattern)});
+}
+
+}  // namespace
+
+Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions options) {
+  MOEC_TRY(choose_form(model, options));
+  Diagnostics findings = check_model(model);
+  if (!findings.empty()) return fail(std::move(findings));
+  options.cache = cache_form(model, options.cache);
+  MOEC_TRY(check_options(model, options));
+  for (const NeededTensor& tensor : needed_tensors(model))
+    for (const StoredTensor& part : stored_tensors(weights, model.stored, tensor))
+      MOEC_TRY(check_tensor(weights, part.tensor));
+
+  Plan plan;
+  plan.model = std::move(model);
+  plan.weights = std::move(weights);
+  plan.build = std::move(options);
+  Planner(plan).run();
+  std::string embed = plan.model.names("embed");
+  WeightView rows = stored_view(plan.weights, plan.model.stored, embed);
+  // Scaled in f32: the stored type may be narrower than both the factor and the shards' type.
+  if (plan.model.embedding_scale != 1)
+    rows = then(then(std::move(rows), CastStep{DType::f32}), ScaleStep{plan.model.embedding_scale});
+  plan.embedding = then(std::move(rows), CastStep{plan.build.dtype});
+  list_ignored(plan);
+  return plan;
+}
+
+}  // namespace moec

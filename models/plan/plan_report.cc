@@ -1,0 +1,134 @@
+#include "models/plan/plan_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/tensors/needed_tensors.h"
+
+namespace moec {
+namespace {
+
+struct MeanCost {
+  double bytes = 0, macs = 0;
+};
+
+class Reporter {
+ public:
+  Reporter(const Plan& plan, const std::vector<ShardSize>& sizes, const CutWishes& wishes)
+      : plan_(plan), sizes_(sizes), wishes_(wishes), elements_(moe_elements(plan.model)) {
+    report_.storage = wishes.count_as.value_or(storage_of(plan.build.dtype));
+  }
+
+  PlanReport run() {
+    for (size_t i = 0; i < plan_.shards.size(); ++i) {
+      add_to_kind(i);
+      add_to_memory(i);
+      add_to_token(i);
+    }
+    std::sort(report_.kinds.begin(), report_.kinds.end(),
+              [](const KindReport& a, const KindReport& b) { return a.kind < b.kind; });
+    report_.host_routed = {std::llround(mean_.bytes), std::llround(mean_.macs)};
+    describe_model();
+    return std::move(report_);
+  }
+
+ private:
+  int64_t bytes(int64_t weights) const { return stored_bytes(weights, report_.storage); }
+  int64_t expert_weights(size_t i) const {
+    const auto layers = static_cast<int64_t>(moe_layers_of(plan_.model, plan_.shards[i]).size());
+    return layers * plan_.shards[i].experts * elements_.expert;
+  }
+  // A cache that is given as an input is among the activations.
+  int64_t resident(size_t i) const {
+    return bytes(sizes_[i].weights) + sizes_[i].peak_activation_bytes +
+           (plan_.build.cache == CacheForm::blend ? sizes_[i].cache_bytes : 0);
+  }
+
+  KindReport& kind_of(const ShardDecl& shard) {
+    for (KindReport& kind : report_.kinds)
+      if (kind.kind == shard.kind) return kind;
+    report_.kinds.push_back(
+        {.kind = shard.kind, .budget_bytes = budget_of(wishes_.budgets, shard.kind).bytes});
+    return report_.kinds.back();
+  }
+
+  void add_to_kind(size_t i) {
+    KindReport& kind = kind_of(plan_.shards[i]);
+    ++kind.shards;
+    kind.largest_bytes = std::max(kind.largest_bytes, bytes(sizes_[i].weights));
+    kind.total_bytes += bytes(sizes_[i].weights);
+    kind.peak_activation_bytes =
+        std::max(kind.peak_activation_bytes, sizes_[i].peak_activation_bytes);
+    kind.resident_bytes = std::max(kind.resident_bytes, resident(i));
+  }
+
+  void add_to_memory(size_t i) {
+    report_.expert_total_bytes += bytes(expert_weights(i));
+    report_.trunk_bytes += bytes(sizes_[i].weights) - bytes(expert_weights(i));
+    report_.cache_bytes += sizes_[i].cache_bytes;
+    if (plan_.shards[i].kind == ShardKind::lm_head) report_.head_bytes += bytes(sizes_[i].weights);
+  }
+
+  void add_to_token(size_t i) {
+    const ShardSize& size = sizes_[i];
+    const MoeConfig& moe = plan_.model.moe;
+    report_.dense.bytes += bytes(size.weights);
+    report_.dense.macs += size.macs;
+    mean_.bytes += chance_to_run(plan_, i) * static_cast<double>(bytes(size.weights));
+    mean_.macs += chance_to_run(plan_, i) * static_cast<double>(size.macs);
+    const int64_t experts = expert_weights(i);
+    const int64_t chosen = experts == 0 ? 0 : experts * moe.routing.top_k / moe.experts;
+    report_.sparse.bytes += bytes(size.weights - experts + chosen);
+    report_.sparse.macs += size.macs_active;
+  }
+
+  void describe_model() {
+    for (const NeededTensor& tensor : needed_tensors(plan_.model))
+      report_.parameters += Type{DType::f32, tensor.dims}.elements();
+    if (elements_.expert > 0) report_.groups = expert_groups(plan_.model.moe.experts, plan_.build);
+    report_.expert_bytes = bytes(elements_.expert);
+    const int64_t element = dtype_bytes(plan_.build.dtype);
+    report_.embedding_bytes = plan_.model.vocab * plan_.model.hidden * element;
+    const RopeConfig& rope = plan_.model.attention.rope;
+    if (rope.style != RopeStyle::none)
+      report_.rope_bytes =
+          plan_.build.context * element * (rope.dims + (plan_.model.attention.temperature ? 1 : 0));
+  }
+
+  const Plan& plan_;
+  const std::vector<ShardSize>& sizes_;
+  const CutWishes& wishes_;
+  MoeElements elements_;
+  MeanCost mean_;
+  PlanReport report_;
+};
+
+}  // namespace
+
+bool PlanReport::within_budgets() const {
+  return std::all_of(kinds.begin(), kinds.end(),
+                     [](const KindReport& kind) { return kind.within_budget(); });
+}
+
+PlanReport report_plan(const Plan& plan, const std::vector<ShardSize>& sizes,
+                       const CutWishes& wishes) {
+  return Reporter(plan, sizes, wishes).run();
+}
+
+double chance_to_run(const Plan& plan, size_t index) {
+  const ShardDecl& shard = plan.shards[index];
+  const MoeConfig& moe = plan.model.moe;
+  if (shard.kind != ShardKind::experts) return 1;
+  if (plan.schedule[index].skip_from.empty()) return 1;
+  return chance_of_any(shard.experts, moe.routing.top_k, moe.experts);
+}
+
+double chance_of_any(int64_t some, int64_t chosen, int64_t all) {
+  double none = 1;
+  for (int64_t i = 0; i < chosen; ++i)
+    none *=
+        static_cast<double>(std::max<int64_t>(all - some - i, 0)) / static_cast<double>(all - i);
+  return 1 - none;
+}
+
+}  // namespace moec

@@ -1,0 +1,76 @@
+#include "models/plan/shard_sizes.h"
+
+#include <algorithm>
+
+#include "ir/analysis/cost.h"
+#include "models/build/build_shard.h"
+
+namespace moec {
+namespace {
+
+// What a shard's size depends on.
+struct ShardShape {
+  ShardKind kind = ShardKind::attention;
+  std::vector<LayerConfig> layers;
+  int64_t experts = 0, vocab = 0;
+  bool first_group = false;  // holds the shared expert
+  bool operator==(const ShardShape&) const = default;
+};
+
+ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
+  ShardShape shape;
+  shape.kind = shard.kind;
+  for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
+    shape.layers.push_back(plan.model.layers[static_cast<size_t>(layer)]);
+  shape.experts = shard.experts;
+  shape.vocab = shard.vocab_size;
+  shape.first_group = shard.first_expert == 0;
+  return shape;
+}
+
+int64_t cache_bytes(const Shard& shard) {
+  int64_t bytes = 0;
+  for (const State& state : shard.states) bytes += state.type.bytes();
+  for (const ValueId input : shard.inputs) {
+    const std::string& name = shard.values[input].name;
+    if (name.starts_with(kKeyState) || name.starts_with(kValueState) ||
+        name.starts_with(kHistoryPort))
+      bytes += shard.type(input).bytes();
+  }
+  return bytes;
+}
+
+Result<ShardSize> measure(const Plan& plan, size_t index) {
+  const int64_t tokens = plan.build.tokens.front();
+  MOEC_ASSIGN(const Shard shard, build_shard(plan, index, tokens));
+  const MoeConfig& moe = plan.model.moe;
+  const ShardCost cost =
+      count_cost(shard, std::max<int64_t>(moe.routing.top_k, 1), std::max<int64_t>(moe.experts, 1));
+  ShardSize size;
+  size.weights = cost.bytes_dense / dtype_bytes(plan.build.dtype);
+  size.macs = cost.macs_dense / tokens;
+  size.macs_active = cost.macs_active / tokens;
+  size.cache_bytes = cache_bytes(shard);
+  return size;
+}
+
+}  // namespace
+
+Result<std::vector<ShardSize>> measure_shards(const Plan& plan, const MeasurePeak& peak) {
+  std::vector<std::pair<ShardShape, ShardSize>> known;
+  std::vector<ShardSize> sizes;
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    const ShardShape shape = shape_of(plan, plan.shards[i]);
+    auto found = std::find_if(known.begin(), known.end(),
+                              [&](const auto& entry) { return entry.first == shape; });
+    if (found == known.end()) {
+      MOEC_ASSIGN(ShardSize size, measure(plan, i));
+      MOEC_ASSIGN(size.peak_activation_bytes, peak(i));
+      found = known.insert(known.end(), {shape, size});
+    }
+    sizes.push_back(found->second);
+  }
+  return sizes;
+}
+
+}  // namespace moec

@@ -1,0 +1,73 @@
+#include "models/published/published.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "embedded/embedded_published.h"
+#include "ir/base/invariant.h"
+#include "ir/base/json.h"
+#include "ir/base/nearest.h"
+
+namespace moec {
+namespace {
+
+constexpr std::string_view kIndex = "index.json";
+
+std::string_view text_of(const std::string& file) {
+  const auto found = std::find_if(embedded_published.begin(), embedded_published.end(),
+                                  [&](const EmbeddedFile& entry) { return entry.name == file; });
+  MOEC_CHECK(found != embedded_published.end(), "models/published/{} is missing", file);
+  return found->text;
+}
+
+std::string text_field(const JsonMember& model, std::string_view field) {
+  const JsonValue* value = model.value.find(field);
+  MOEC_CHECK(value != nullptr && value->string() != nullptr, "models/published/index.json: {}: {}",
+             model.key, field);
+  return *value->string();
+}
+
+std::vector<PublishedModel> load_embedded() {
+  const std::string file(kIndex);
+  const Result<JsonValue> index = parse_json(text_of(file), {.file = file});
+  MOEC_CHECK(index.has_value(), "{}", render(index.error()));
+  const JsonValue* list = index->find("models");
+  MOEC_CHECK(list != nullptr && list->object() != nullptr, "models/published/index.json: models");
+  std::vector<PublishedModel> models;
+  for (const JsonMember& model : *list->object())
+    models.push_back({model.key, text_field(model, "checkpoint"), text_field(model, "parameters"),
+                      text_of(model.key + ".json")});
+  return models;
+}
+
+}  // namespace
+
+bool PublishedModel::agrees_with(int64_t count) const {
+  if (parameters.empty()) return true;
+  if (parameters.back() != 'B') return std::to_string(count) == parameters;
+  const std::string_view digits = std::string_view(parameters).substr(0, parameters.size() - 1);
+  const size_t point = std::min(digits.find('.'), digits.size() - 1);
+  const auto decimals = static_cast<int>(digits.size() - 1 - point);
+  return fmt::format("{:.{}f}", static_cast<double>(count) / 1e9, decimals) == digits;
+}
+
+std::span<const PublishedModel> published_models() {
+  static const std::vector<PublishedModel> models = load_embedded();
+  return models;
+}
+
+Result<const PublishedModel*> find_published(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const PublishedModel& model : published_models()) {
+    if (model.name == name) return &model;
+    names.push_back(model.name);
+  }
+  return fail("published.unknown",
+              fmt::format("there is no file, folder or published model \"{}\"{}", printable(name),
+                          did_you_mean(name, names)),
+              "moec plan --list names the published models");
+}
+
+}  // namespace moec

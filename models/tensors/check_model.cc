@@ -1,0 +1,247 @@
+#include "models/tensors/check_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/tensors/needed_tensors.h"
+#include "models/tensors/stored_view.h"
+
+namespace moec {
+namespace {
+
+class Checker {
+ public:
+  template <class... Args>
+  bool require(bool condition, std::string code, fmt::format_string<Args...> cause,
+               Args&&... args) {
+    if (!condition)
+      findings_.push_back({Severity::error,
+                           std::move(code),
+                           fmt::format(cause, std::forward<Args>(args)...),
+                           "mend the config, or fetch the checkpoint again",
+                           {}});
+    return condition;
+  }
+  void size(std::string_view name, int64_t value) {
+    require(value > 0 && value <= kLargest, "model.size", "{} is {}, it must be from 1 to {}", name,
+            value, kLargest);
+  }
+  void positive(std::string code, std::string_view name, double value) {
+    require(std::isfinite(value) && value > 0, std::move(code), "{} is {}, it must be above 0",
+            name, value);
+  }
+  Diagnostics take() { return std::move(findings_); }
+  bool good() const { return findings_.empty(); }
+
+ private:
+  static constexpr int64_t kLargest = int64_t{1} << 30;
+  Diagnostics findings_;
+};
+
+void check_temperature(Checker& check, const QueryTemperature& temperature,
+                       const AttentionConfig& attention) {
+  check.require(std::isfinite(temperature.scale) && temperature.scale >= 0, "model.number",
+                "the scale of the queries' temperature is {}", temperature.scale);
+  check.positive("model.number", "the step of the queries' temperature", temperature.step);
+  check.require(attention.rope.style != RopeStyle::none && !attention.latent, "model.attention",
+                "queries have a temperature only beside layers that rotate, and without a latent");
+}
+
+void check_convolved(Checker& check, const AttentionConfig& attention) {
+  const ConvolvedConfig& taps = *attention.convolved;
+  check.size("the taps over a channel", taps.channel_taps);
+  check.size("the taps over a head", taps.head_taps);
+  check.require(taps.history() >= 1, "model.attention",
+                "convolutions of {} and {} taps see no earlier token", taps.channel_taps,
+                taps.head_taps);
+  check.require(attention.kv_heads * attention.head_dim % 2 == 0, "model.attention",
+                "{} channels of values have no halves", attention.kv_heads * attention.head_dim);
+  check.require(!attention.latent && !attention.temperature && !attention.clip_qkv &&
+                    attention.qk_norm != QkNormWidth::full,
+                "model.attention",
+                "convolved attention has no latent, no temperature of queries, no clamp and no "
+                "norm over all heads");
+}
+
+void check_attention(Checker& check, const AttentionConfig& attention) {
+  check.size("heads", attention.heads);
+  check.size("kv_heads", attention.kv_heads);
+  check.size("head_dim", attention.head_dim);
+  check.size("value_dim", attention.value_dim);
+  if (!check.good()) return;
+  check.require(attention.heads % attention.kv_heads == 0, "model.heads",
+                "{} query heads cannot share {} key/value heads: the second must divide the first",
+                attention.heads, attention.kv_heads);
+  check.positive("model.number", "the attention scale", attention.scale);
+  if (attention.clip_qkv) check.positive("model.number", "clip_qkv", *attention.clip_qkv);
+  if (attention.temperature) check_temperature(check, *attention.temperature, attention);
+  if (attention.convolved) check_convolved(check, attention);
+  if (!attention.latent) return;
+  check.size("kv_rank", attention.latent->kv_rank);
+  check.size("key_dims", attention.latent->key_dims);
+  check.size("value_dims", attention.latent->value_dims);
+  check.require(attention.latent->q_rank >= 0, "model.size", "q_rank is {}",
+                attention.latent->q_rank);
+  check.require(std::isfinite(attention.latent->norm_eps) && attention.latent->norm_eps >= 0,
+                "model.number", "the latents' norm eps is {}", attention.latent->norm_eps);
+}
+
+void check_factors(Checker& check, const RopeFactors& factors, int64_t dims) {
+  auto positive = [](double f) { return std::isfinite(f) && f > 0; };
+  check.require(static_cast<int64_t>(factors.of.size()) == dims / 2 &&
+                    std::all_of(factors.of.begin(), factors.of.end(), positive),
+                "model.rope", "longrope needs {} factors above 0 in each list, one has {}",
+                dims / 2, factors.of.size());
+  check.positive("model.rope", "longrope's amplitude", factors.amplitude);
+}
+
+void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
+  if (rope.style == RopeStyle::none) return;
+  check.require(rope.dims > 0 && rope.dims % 2 == 0 && rope.dims <= head_dim, "model.rope",
+                "{} rotated dims of a head of {}: the number must be even and at most the head's",
+                rope.dims, head_dim);
+  check.require(std::isfinite(rope.theta) && rope.theta > 1, "model.rope",
+                "rope_theta is {}, it must be above 1", rope.theta);
+  if (rope.scaling == RopeScaling::none) return;
+  if (rope.scaling == RopeScaling::longrope) {
+    check_factors(check, rope.short_factors, rope.dims);
+    check_factors(check, rope.long_factors, rope.dims);
+  }
+  check.positive("model.rope", "the rope factor", rope.factor);
+  if (rope.scaling == RopeScaling::linear) return;
+  check.positive("model.rope", "original_max_position_embeddings", rope.original_max_positions);
+  if (rope.scaling == RopeScaling::llama3)
+    check.require(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor,
+                  "model.rope", "low_freq_factor {} must be above 0 and below high_freq_factor {}",
+                  rope.low_freq_factor, rope.high_freq_factor);
+  if (rope.scaling == RopeScaling::yarn)
+    check.require(rope.beta_slow > 0 && rope.beta_fast >= rope.beta_slow, "model.rope",
+                  "beta_slow {} must be above 0 and at most beta_fast {}", rope.beta_slow,
+                  rope.beta_fast);
+}
+
+void check_moe(Checker& check, const MoeConfig& moe) {
+  const Router& routing = moe.routing;
+  check.size("experts", moe.experts);
+  check.size("expert_ff", moe.expert_ff);
+  check.require(routing.top_k >= 1 && routing.top_k <= moe.experts, "model.top_k",
+                "each token chooses {} of {} experts; the number must be from 1 to {}",
+                routing.top_k, moe.experts, moe.experts);
+  if (!check.require(routing.groups >= 1 && moe.experts % routing.groups == 0 &&
+                         routing.groups_kept >= 1 && routing.groups_kept <= routing.groups,
+                     "model.groups", "{} experts cannot be chosen from {} of {} groups",
+                     moe.experts, routing.groups_kept, routing.groups))
+    return;
+  int64_t group = moe.experts / routing.groups;
+  check.require(routing.groups == 1 || routing.top_k <= group * routing.groups_kept, "model.top_k",
+                "each token chooses {} experts, but {} kept groups of {} have only {}",
+                routing.top_k, routing.groups_kept, group, group * routing.groups_kept);
+  check.require(routing.groups == 1 || routing.group_score == GroupScore::max || group >= 2,
+                "model.groups", "groups of one expert have no sum of their two best scores");
+  check.require(routing.score != Score::sparsemixer || routing.top_k == 2, "model.top_k",
+                "sparsemixer picks 2 experts, not {}", routing.top_k);
+  check.require(routing.groups == 1 || moe.null_slots == 0, "model.groups",
+                "there are null slots beside experts in {} groups", routing.groups);
+  check.require(moe.weight_on == RoutedWeight::output || !moe.expert_biases, "model.experts",
+                "experts whose inputs are weighed cannot have biases");
+  check.require(std::isfinite(routing.eps) && routing.eps >= 0, "model.number",
+                "the router's eps is {}", routing.eps);
+  check.require(std::isfinite(routing.scale), "model.number", "the routed scale is {}",
+                routing.scale);
+}
+
+void check_gating(Checker& check, const Gating& gating) {
+  if (gating.activation == Activation::silu) return;
+  check.positive("model.number", "the limit of clamped_swiglu", gating.limit);
+  check.require(std::isfinite(gating.alpha), "model.number", "the alpha of clamped_swiglu is {}",
+                gating.alpha);
+}
+
+// The state comes from the layer before, whose router makes one.
+void check_router_states(Checker& check, const ModelConfig& model) {
+  check.require(model.moe.router_hidden >= 0 && model.moe.null_slots >= 0, "model.size",
+                "a router's MLP of {} channels, {} null slots", model.moe.router_hidden,
+                model.moe.null_slots);
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    if (model.layers[i].takes_router_state)
+      check.require(
+          model.moe.router_hidden > 0 && model.layers[i].moe && i > 0 && model.layers[i - 1].moe,
+          "model.router", "layer {} takes a router's state, which layer {} does not have", i,
+          static_cast<int64_t>(i) - 1);
+}
+
+// Rows of experts that are not whole blocks cannot be stored so.
+void check_storage(Checker& check, const ModelConfig& model) {
+  const WeightCoding coding = model.stored.coding;
+  if (coding != WeightCoding::mxfp4 && coding != WeightCoding::int4_groups) return;
+  const int64_t block = coding == WeightCoding::mxfp4 ? kMxBlock : kInt4Packed;
+  for (const int64_t size : {model.hidden, model.moe.expert_ff})
+    check.require(size % block == 0, "model.storage",
+                  "rows of {} elements are no whole blocks of {}, as {} stores them", size, block,
+                  enum_name(coding));
+}
+
+// A text goes through a model whole where tokens see later ones, so through all layers alike.
+void check_sight(Checker& check, const ModelConfig& model) {
+  int64_t looking_ahead = 0;
+  for (const LayerConfig& layer : model.layers) {
+    looking_ahead += layer.ahead > 0;
+    check.require(layer.ahead >= 0, "model.number", "a query sees {} later keys", layer.ahead);
+    check.require(layer.ahead == 0 || layer.chunk == 0, "model.attention",
+                  "queries that see later keys do not see them in chunks");
+  }
+  const auto layers = static_cast<int64_t>(model.layers.size());
+  check.require(looking_ahead == 0 || looking_ahead == layers, "model.attention",
+                "{} of {} layers see later tokens; none or all must", looking_ahead, layers);
+}
+
+void check_task(Checker& check, const ModelConfig& model) {
+  if (model.task == Task::text_generation) {
+    check.require(model.labels.empty(), "model.labels", "a model that writes text has {} labels",
+                  model.labels.size());
+    return;
+  }
+  check.size("labels", static_cast<int64_t>(model.labels.size()));
+  check.require(!model.tied_head, "model.labels", "a head of labels cannot be the embedding");
+}
+
+void check_roles(Checker& check, const ModelConfig& model) {
+  for (const std::string& role : missing_roles(model))
+    check.require(false, "model.roles", "the family {} names no tensor for the role \"{}\"",
+                  model.family, role);
+}
+
+}  // namespace
+
+Diagnostics check_model(const ModelConfig& model) {
+  Checker check;
+  check.size("hidden", model.hidden);
+  check.size("vocab", model.vocab);
+  check.size("max_positions", model.max_positions);
+  check.size("layers", static_cast<int64_t>(model.layers.size()));
+  check.require(std::isfinite(model.norm_eps) && model.norm_eps >= 0, "model.number",
+                "the norm eps is {}", model.norm_eps);
+  check.positive("model.number", "the embedding scale", model.embedding_scale);
+  check.positive("model.number", "the residual scale", model.residual_scale);
+  check.positive("model.number", "the divisor of the logits", model.logits_divisor);
+  check_gating(check, model.gating);
+  check_attention(check, model.attention);
+  check_rope(check, model.attention.rope, model.attention.head_dim);
+  auto is_moe = [](const LayerConfig& layer) { return layer.moe; };
+  if (std::any_of(model.layers.begin(), model.layers.end(), is_moe)) check_moe(check, model.moe);
+  if (!std::all_of(model.layers.begin(), model.layers.end(), is_moe))
+    check.require(model.dense_ff > 0, "model.dense",
+                  "there are dense layers, but no width for them");
+  check.require(!model.attention.convolved || model.keeps_cache(), "model.attention",
+                "convolved attention goes on from earlier tokens, of which nothing is kept");
+  check_router_states(check, model);
+  check_storage(check, model);
+  check_sight(check, model);
+  check_task(check, model);
+  if (check.good()) check_roles(check, model);
+  return check.take();
+}
+
+}  // namespace moec

@@ -1,0 +1,30 @@
+#include "models/tensors/first_layers.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "models/tensors/needed_tensors.h"
+#include "models/tensors/stored_view.h"
+
+namespace moec {
+
+Status keep_first_layers(ModelConfig& model, WeightTable& weights, int64_t count) {
+  const auto layers = static_cast<int64_t>(model.layers.size());
+  if (count < 1 || count > layers)
+    return fail("model.layers_kept",
+                fmt::format("{} layers are asked for, the model has {}", count, layers),
+                fmt::format("ask for 1 to {}", layers));
+  const std::vector<NeededTensor> before = needed_tensors(model);
+  model.layers.resize(static_cast<size_t>(count));
+  model.left_out_layers += layers - count;
+  std::set<std::string> kept;
+  for (NeededTensor& tensor : needed_tensors(model)) kept.insert(std::move(tensor.name));
+  for (const NeededTensor& tensor : before)
+    if (!kept.contains(tensor.name))
+      for (const StoredTensor& stored : stored_tensors(weights, model.stored, tensor))
+        weights.tensors.erase(stored.tensor.name);
+  return {};
+}
+
+}  // namespace moec

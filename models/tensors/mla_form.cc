@@ -1,0 +1,13 @@
+#include "models/tensors/mla_form.h"
+
+namespace moec {
+
+void choose_mla(AttentionConfig& attention, MlaForm form) {
+  LatentConfig& latent = *attention.latent;
+  latent.expanded = form == MlaForm::expanded;
+  attention.kv_heads = latent.expanded ? attention.heads : 1;
+  attention.head_dim = attention.rope.dims + (latent.expanded ? latent.key_dims : latent.kv_rank);
+  attention.value_dim = latent.expanded ? latent.value_dims : latent.kv_rank;
+}
+
+}  // namespace moec

@@ -1,0 +1,143 @@
+#include "models/tensors/rope.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace moec {
+namespace {
+
+constexpr double kTwoPi = 2 * std::numbers::pi;
+
+double llama3_frequency(const RopeConfig& rope, double frequency) {
+  double turns = rope.original_max_positions * frequency / kTwoPi;
+  if (turns > rope.high_freq_factor) return frequency;
+  if (turns < rope.low_freq_factor) return frequency / rope.factor;
+  double span = rope.high_freq_factor - rope.low_freq_factor;
+  double keep = span > 0 ? (turns - rope.low_freq_factor) / span : 1;
+  return (1 - keep) * frequency / rope.factor + keep * frequency;
+}
+
+// The (fractional) dim whose angle turns `turns` times over the original positions.
+double yarn_dim(const RopeConfig& rope, double turns) {
+  return static_cast<double>(rope.dims) * std::log(rope.original_max_positions / (turns * kTwoPi)) /
+         (2 * std::log(rope.theta));
+}
+
+// 0 where the frequency stays, 1 where it is divided by the factor.
+class YarnRamp {
+ public:
+  explicit YarnRamp(const RopeConfig& rope)
+      : low_(yarn_dim(rope, rope.beta_fast)), high_(yarn_dim(rope, rope.beta_slow)) {
+    if (rope.truncate) {
+      low_ = std::floor(low_);
+      high_ = std::ceil(high_);
+    }
+    low_ = std::max(low_, 0.0);
+    high_ = std::min(high_, static_cast<double>(rope.dims - 1));
+    if (low_ == high_) high_ += 0.001;  // keeps the slope finite
+  }
+  double operator()(int64_t i) const {
+    return std::clamp((static_cast<double>(i) - low_) / (high_ - low_), 0.0, 1.0);
+  }
+
+ private:
+  double low_, high_;
+};
+
+double yarn_scale(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+}
+
+std::vector<double> plain_frequencies(const RopeConfig& rope) {
+  std::vector<double> frequencies;
+  for (int64_t i = 0; i < rope.dims / 2; ++i)
+    frequencies.push_back(
+        std::pow(rope.theta, -2 * static_cast<double>(i) / static_cast<double>(rope.dims)));
+  return frequencies;
+}
+
+const RopeFactors& factors_for(const RopeConfig& rope, int64_t context) {
+  return has_long_factors(rope, context) ? rope.long_factors : rope.short_factors;
+}
+
+}  // namespace
+
+bool has_long_factors(const RopeConfig& rope, int64_t context) {
+  return rope.scaling == RopeScaling::longrope &&
+         static_cast<double>(context) > rope.original_max_positions;
+}
+
+std::string describe_factors(const RopeConfig& rope, int64_t context) {
+  if (rope.scaling != RopeScaling::longrope) return {};
+  const bool far = has_long_factors(rope, context);
+  return fmt::format("{} factors (a context {} {} positions)", far ? "long" : "short",
+                     far ? "above" : "of at most", rope.original_max_positions);
+}
+
+std::vector<double> inverse_frequencies(const RopeConfig& rope, int64_t context) {
+  std::vector<double> frequencies = plain_frequencies(rope);
+  switch (rope.scaling) {
+    case RopeScaling::none:
+      break;
+    case RopeScaling::linear:
+      for (double& f : frequencies) f /= rope.factor;
+      break;
+    case RopeScaling::llama3:
+      for (double& f : frequencies) f = llama3_frequency(rope, f);
+      break;
+    case RopeScaling::yarn: {
+      YarnRamp ramp(rope);
+      for (size_t i = 0; i < frequencies.size(); ++i) {
+        double t = ramp(static_cast<int64_t>(i));
+        frequencies[i] *= t / rope.factor + (1 - t);
+      }
+      break;
+    }
+    case RopeScaling::longrope:
+      for (size_t i = 0; i < frequencies.size(); ++i)
+        frequencies[i] /= factors_for(rope, context).of[i];
+      break;
+  }
+  return frequencies;
+}
+
+double rope_amplitude(const RopeConfig& rope, int64_t context) {
+  if (rope.scaling == RopeScaling::longrope) return factors_for(rope, context).amplitude;
+  if (rope.scaling != RopeScaling::yarn) return 1;
+  if (rope.attention_factor) return *rope.attention_factor;
+  if (rope.mscale.value_or(0) != 0 && rope.mscale_all_dim.value_or(0) != 0)
+    return yarn_scale(rope.factor, *rope.mscale) / yarn_scale(rope.factor, *rope.mscale_all_dim);
+  return yarn_scale(rope.factor, 1);
+}
+
+double rope_score_scale(const RopeConfig& rope) {
+  if (rope.scaling != RopeScaling::yarn || rope.mscale_all_dim.value_or(0) == 0) return 1;
+  const double mscale = yarn_scale(rope.factor, *rope.mscale_all_dim);
+  return mscale * mscale;
+}
+
+double query_scale(const QueryTemperature& temperature, int64_t position) {
+  const double steps = std::floor(static_cast<double>(position + 1) / temperature.step);
+  return 1 + temperature.scale * std::log1p(steps);
+}
+
+RopeTable rope_table(const RopeConfig& rope, int64_t positions) {
+  std::vector<double> frequencies = inverse_frequencies(rope, positions);
+  double amplitude = rope_amplitude(rope, positions);
+  RopeTable table{positions, static_cast<int64_t>(frequencies.size()), {}, {}};
+  table.cos.reserve(static_cast<size_t>(positions) * frequencies.size());
+  table.sin.reserve(table.cos.capacity());
+  for (int64_t position = 0; position < positions; ++position) {
+    for (double frequency : frequencies) {
+      double angle = static_cast<double>(position) * frequency;
+      table.cos.push_back(static_cast<float>(std::cos(angle) * amplitude));
+      table.sin.push_back(static_cast<float>(std::sin(angle) * amplitude));
+    }
+  }
+  return table;
+}
+
+}  // namespace moec

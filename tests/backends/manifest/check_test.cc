@@ -1,0 +1,405 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+
+#include "backends/files/digest.h"
+#include "backends/manifest/manifest_check.h"
+#include "tests/backends/manifest/sample.h"
+
+namespace moec {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+constexpr int64_t kTiny = std::numeric_limits<int64_t>::min();
+
+manifest::Shard& shard(Manifest& manifest, std::string_view name) {
+  for (manifest::Shard& candidate : manifest.shards)
+    if (candidate.name == name) return candidate;
+  ADD_FAILURE() << "no shard " << name;
+  return manifest.shards.front();
+}
+
+manifest::Step& step(Manifest& manifest, std::string_view name) {
+  for (manifest::Step& candidate : manifest.schedule)
+    if (candidate.shard == name) return candidate;
+  ADD_FAILURE() << "no step " << name;
+  return manifest.schedule.front();
+}
+
+TEST(ManifestCheck, SampleIsFine) {
+  Diagnostics findings = check_manifest(SampleManifest::make());
+  EXPECT_TRUE(findings.empty()) << render(findings);
+}
+
+struct Fault {
+  std::string name;
+  std::function<void(Manifest&)> make;
+  std::string code, cause;  // cause: a part of it
+};
+
+class ManifestFault : public testing::TestWithParam<Fault> {};
+
+TEST_P(ManifestFault, IsFound) {
+  Manifest manifest = SampleManifest::make();
+  GetParam().make(manifest);
+  std::string findings = render(check_manifest(manifest));
+  EXPECT_THAT(findings, HasSubstr("error[" + GetParam().code + "]"));
+  EXPECT_THAT(findings, HasSubstr(GetParam().cause));
+}
+
+const Fault kFaults[] = {
+    {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
+     "the manifest has schema version 99, this moec reads version 11"},
+    {"carried_outside", [](Manifest& m) { m.carried[0].path = "../tokenizer.json"; },
+     "manifest.path", "the path \"../tokenizer.json\" is not one inside the folder"},
+    {"side_file_twice", [](Manifest& m) { m.side_files.push_back(m.side_files[0]); },
+     "manifest.path", "the path \"report.json\" is named twice"},
+    {"binary_elsewhere",
+     [](Manifest& m) {
+       m.binary = m.side_files[0];
+       m.binary->path = "other.bin";
+     },
+     "manifest.path", "the binary form is other.bin"},
+    {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
+    {"left_out", [](Manifest& m) { m.model.left_out_layers = -1; }, "manifest.number",
+     "model.left_out_layers is -1"},
+    {"context", [](Manifest& m) { m.build.context = kHuge; }, "manifest.number", "build.context"},
+    {"no_pages", [](Manifest& m) { m.build.cache_pages = 0; }, "manifest.number",
+     "build.cache_pages is 0"},
+    {"pages_of_appended", [](Manifest& m) { m.build.cache_pages = 2; }, "manifest.number",
+     "build.cache_pages is 2"},
+    {"ahead", [](Manifest& m) { m.schedule[0].inputs[3].ahead = 2; }, "manifest.number",
+     "the port attn_mask sees 2 keys ahead, with a cache of form append"},
+    {"caches_of_none", [](Manifest& m) { m.build.cache = CacheForm::none; }, "manifest.number",
+     "there are 2 caches of form none"},
+    {"no_labels", [](Manifest& m) { m.model.task = Task::token_classification; }, "manifest.task",
+     "a model of the task token_classification has no labels"},
+    {"labels", [](Manifest& m) { m.tagging = manifest::Tagging{}; }, "manifest.task",
+     "a model of the task text_generation has labels"},
+    {"labels_twice",
+     [](Manifest& m) {
+       m.tagging = manifest::Tagging{.labels = {{"O"}, {"O"}}};
+     },
+     "manifest.name", "the label \"O\" is there twice"},
+    {"labels_missing",
+     [](Manifest& m) {
+       m.tagging = manifest::Tagging{.labels = {{"O"}, {"S-a"}}};
+     },
+     "manifest.vocabulary", "10 logits for a list of labels of 2"},
+    {"mask", [](Manifest& m) { m.masked_value = 0; }, "manifest.number", "masked_value 0"},
+    {"no_widths", [](Manifest& m) { m.build.tokens.clear(); }, "manifest.number", "build.tokens"},
+    {"descending",
+     [](Manifest& m) {
+       m.build.tokens = {4, 1};
+     },
+     "manifest.number", "[4, 1]"},
+    {"exact", [](Manifest& m) { m.build.routing = "full_softmax"; }, "manifest.number",
+     "routing full_softmax is marked exact"},
+    {"cost", [](Manifest& m) { m.shards[2].cost.macs_dense = -1; }, "manifest.number", "cost"},
+    {"file_bytes", [](Manifest& m) { m.shards[0].data[0].bytes = -5; }, "manifest.number",
+     "L00.attn.data has -5 bytes"},
+    {"port_dims",
+     [](Manifest& m) {
+       m.shards[0].widths[0].inputs[0].dims = {kHuge, kHuge};
+     },
+     "manifest.number", "the port x"},
+    {"parent", [](Manifest& m) { m.shards[0].data[0].path = "a/../../x"; }, "manifest.path",
+     "the path \"a/../../x\" is not one inside the folder"},
+    {"absolute", [](Manifest& m) { m.shards[0].widths[1].file.path = "/etc/passwd"; },
+     "manifest.path", "/etc/passwd"},
+    {"backslash", [](Manifest& m) { m.embedding.file.path = "..\\x"; }, "manifest.path", "..\\x"},
+    {"drive", [](Manifest& m) { m.embedding.file.path = "c:x"; }, "manifest.path", "c:x"},
+    {"empty_path", [](Manifest& m) { m.rope->table.file.path = ""; }, "manifest.path", "\"\""},
+    {"dot", [](Manifest& m) { m.rope->table.file.path = "./rope.bin"; }, "manifest.path", "./rope"},
+    {"slash_end", [](Manifest& m) { m.rope->table.file.path = "rope/"; }, "manifest.path", "rope/"},
+    {"nul", [](Manifest& m) { m.rope->table.file.path.push_back('\0'); }, "manifest.path", "rope"},
+    {"same_path", [](Manifest& m) { m.shards[1].data[0].path = m.shards[0].data[0].path; },
+     "manifest.path", "the path \"L00.attn.data\" is named twice"},
+    {"digest", [](Manifest& m) { m.embedding.file.digest[3] = 'A'; }, "manifest.digest",
+     "of embed.bin is not 32 hex digits"},
+    {"sha256", [](Manifest& m) { m.embedding.file.sha256 = "0"; }, "manifest.digest",
+     "the SHA-256 \"0\" of "},
+    {"digest_short", [](Manifest& m) { m.embedding.file.digest.pop_back(); }, "manifest.digest",
+     "embed.bin"},
+    {"table_bytes", [](Manifest& m) { m.embedding.file.bytes -= 1; }, "manifest.table",
+     "embedding needs 160 bytes for 10 rows by 8 columns of f16, its file has 159"},
+    {"table_size", [](Manifest& m) { m.rope->table.rows = kHuge; }, "manifest.table", "rope is"},
+    {"table_vocab", [](Manifest& m) { m.model.vocab = 11; }, "manifest.table", "embedding is 10"},
+    {"rope_columns",
+     [](Manifest& m) {
+       m.rope->table.columns -= 1;
+       m.rope->table.file.bytes -= 64 * 2;
+     },
+     "manifest.table", "which are not halves of cosines and sines"},
+    {"rope_scale", [](Manifest& m) { m.rope->query_scale = true; }, "manifest.table",
+     "halves of cosines and sines and the queries' scale"},
+    {"rope_short", [](Manifest& m) { m.build.context = 65; }, "manifest.table",
+     "rope has 64 positions for a context of 65"},
+    {"shard_twice", [](Manifest& m) { m.shards[1].name = m.shards[0].name; }, "manifest.name",
+     "the shard is named twice"},
+    {"port_twice", [](Manifest& m) { m.shards[0].widths[0].inputs[1].name = "x"; }, "manifest.name",
+     "the port x is named twice"},
+    {"golden", [](Manifest& m) { m.golden[0].shard = "L09.attn"; }, "manifest.name", "L09.attn"},
+    {"cache_twice", [](Manifest& m) { m.caches[1].layer = 0; }, "manifest.name",
+     "layer 0 has two caches"},
+    {"width", [](Manifest& m) { m.shards[3].widths.pop_back(); }, "manifest.width",
+     "the shard has the widths [1], the build [1, 4]"},
+    {"no_attention", [](Manifest& m) { shard(m, "L01.attn").layer = 0; }, "manifest.layer",
+     "layer 1 has 0 attention shards"},
+    {"no_router", [](Manifest& m) { shard(m, "L01.router").kind = ShardKind::mlp; },
+     "manifest.layer", "it has 1 mlp, 0 moe, 0 router and 2 expert-group shards"},
+    {"layer_outside", [](Manifest& m) { shard(m, "L00.mlp").layer = 7; }, "manifest.layer",
+     "the shard's layer is 7"},
+    {"head_layer", [](Manifest& m) { shard(m, "lm_head.0").layer = 0; }, "manifest.layer",
+     "the shard's layer is 0"},
+    {"layers", [](Manifest& m) { m.model.layers = 1000000; }, "manifest.layer",
+     "1000000 layers have 2 caches"},
+    {"layers_of_a_part", [](Manifest& m) { shard(m, "L00.attn").layers = 2; }, "manifest.layer",
+     "the shard has 2 layers from 0 on"},
+    {"layers_twice",
+     [](Manifest& m) {
+       for (const char* name : {"L00.attn", "L00.mlp"}) {
+         shard(m, name).kind = ShardKind::layers;
+         shard(m, name).layers = 2;
+       }
+     },
+     "manifest.layer", "4 layers have shards of whole layers, the model has 2"},
+    {"moe_layer_lost", [](Manifest& m) { shard(m, "L01.moe.g0").moe_layers.clear(); },
+     "manifest.layer", "the shard's MoE layers are []"},
+    {"moe_layer_outside",
+     [](Manifest& m) {
+       shard(m, "L01.moe.g0").moe_layers = {kTiny, kHuge};
+     },
+     "manifest.layer", "the shard's MoE layers are"},
+    {"expert_gap", [](Manifest& m) { shard(m, "L01.moe.g0").experts = 2; }, "manifest.experts",
+     "experts of layer 1: a gap: covered up to 2, the next begins at 3"},
+    {"expert_overlap", [](Manifest& m) { shard(m, "L01.moe.g0").experts = 4; }, "manifest.experts",
+     "experts of layer 1: an overlap: covered up to 4, the next begins at 3"},
+    {"expert_last", [](Manifest& m) { shard(m, "L01.moe.g1").experts = 1; }, "manifest.experts",
+     "experts of layer 1: covered up to 4 of 5"},
+    {"expert_huge", [](Manifest& m) { shard(m, "L01.moe.g1").experts = kHuge; }, "manifest.experts",
+     "are not within 5"},
+    {"expert_total", [](Manifest& m) { shard(m, "L01.router").routing->experts = kTiny; },
+     "manifest.experts", "do not agree"},
+    {"top_k", [](Manifest& m) { shard(m, "L01.router").routing->router.top_k = 6; },
+     "manifest.routing", "each token chooses 6 of 5 experts"},
+    {"router_groups", [](Manifest& m) { shard(m, "L01.router").routing->router.groups = 2; },
+     "manifest.routing", "5 experts cannot be chosen from 1 of 2 groups"},
+    {"router_groups_kept",
+     [](Manifest& m) { shard(m, "L01.router").routing->router.groups_kept = 2; },
+     "manifest.routing", "5 experts cannot be chosen from 2 of 1 groups"},
+    {"group_too_small",
+     [](Manifest& m) {
+       Router& router = shard(m, "L01.router").routing->router;
+       router.groups = 5;
+       router.groups_kept = 1;
+     },
+     "manifest.routing", "each token chooses 2 experts, the kept groups have 1"},
+    {"op_without_unit", [](Manifest& m) { m.shards[0].placement[0].ops = 8; }, "manifest.placement",
+     "8 of 9 ops are placed on a unit"},
+    {"placement_huge", [](Manifest& m) { m.shards[0].placement[0].ops = kHuge; },
+     "manifest.placement", "of 9 ops are placed"},
+    {"graph_digest", [](Manifest& m) { m.shards[0].widths[1].graph = "?"; }, "manifest.digest",
+     "the digest \"?\" of a graph"},
+    {"weight_digest", [](Manifest& m) { m.shards[0].weights[0].digests += '0'; }, "manifest.digest",
+     "the digests of the weight norm.weight"},
+    {"weight_expert_lost", [](Manifest& m) { shard(m, "L01.moe.g0").weights.resize(4); },
+     "manifest.weights", "weights of 1 experts, not of 3"},
+    {"weight_part_lost", [](Manifest& m) { shard(m, "L01.moe.g1").weights.pop_back(); },
+     "manifest.weights", "expert 4 has 2 weights, expert 3 has 3"},
+    {"weight_of_another_group",
+     [](Manifest& m) { shard(m, "L01.moe.g1").weights.back().first_expert = 2; },
+     "manifest.weights", "has 1 blocks from 2 on, not from 3 to 4"},
+    {"weight_huge", [](Manifest& m) { shard(m, "L01.moe.g1").weights.back().first_expert = kHuge; },
+     "manifest.weights", "not from 3 to 4"},
+    {"weight_tiny", [](Manifest& m) { shard(m, "L01.moe.g1").weights.back().first_expert = kTiny; },
+     "manifest.weights", "not from 3 to 4"},
+    {"weight_of_another_layer",
+     [](Manifest& m) { shard(m, "L01.moe.g1").weights.back().moe_layer = 1; }, "manifest.weights",
+     "is of MoE layer 1 of 1"},
+    {"router_row_lost",
+     [](Manifest& m) { shard(m, "L01.router").weights.back().digests.resize(128); },
+     "manifest.weights", "has 4 blocks from 0 on, not from 0 to 4"},
+    {"plain_twice",
+     [](Manifest& m) { m.shards[0].weights[0].digests += m.shards[0].weights[0].digests; },
+     "manifest.weights", "the weight norm.weight of role plain has 2 blocks"},
+    {"device_twice", [](Manifest& m) { m.devices[1].name = "gpu0"; }, "manifest.devices",
+     "the device gpu0 is named twice"},
+    {"device_size", [](Manifest& m) { m.devices[0].bytes = 0; }, "manifest.number",
+     "device gpu0 has 0 bytes"},
+    {"device_shard", [](Manifest& m) { m.devices[0].shards[0].shard = "L09.mlp"; },
+     "manifest.devices", "device gpu0 holds a shard that does not exist"},
+    {"device_lists_twice",
+     [](Manifest& m) { m.devices[0].shards.push_back(m.devices[0].shards[0]); }, "manifest.devices",
+     "device gpu0 lists the shard twice"},
+    {"expert_group_without_device", [](Manifest& m) { m.devices[1].shards.pop_back(); },
+     "manifest.devices", "no device holds the shard"},
+    {"vocab_gap",
+     [](Manifest& m) {
+       shard(m, "lm_head.1").vocab_begin = m.logits.slices[1].begin = 7;
+       shard(m, "lm_head.1").vocab_size = m.logits.slices[1].size = 3;
+     },
+     "manifest.vocabulary", "logits: a gap: covered up to 6, the next begins at 7"},
+    {"vocab_order", [](Manifest& m) { std::swap(m.logits.slices[0], m.logits.slices[1]); },
+     "manifest.vocabulary", "not in vocabulary order"},
+    {"vocab_shard", [](Manifest& m) { m.logits.slices[0].shard = "L00.attn"; },
+     "manifest.vocabulary", "are not the slice of a head shard"},
+    {"vocab_port", [](Manifest& m) { m.logits.slices[0].port = "other"; }, "manifest.vocabulary",
+     "the schedule's logits are not those of the sampling inputs"},
+    {"vocab_total", [](Manifest& m) { m.logits.vocab = 9; }, "manifest.vocabulary",
+     "9 logits for a vocabulary of 10"},
+    {"not_run", [](Manifest& m) { m.schedule.pop_back(); }, "manifest.schedule",
+     "the schedule runs the shard 0 times"},
+    {"run_twice", [](Manifest& m) { m.schedule.push_back(m.schedule[1]); }, "manifest.schedule",
+     "the schedule runs the shard 2 times"},
+    {"unknown_shard", [](Manifest& m) { m.schedule[1].shard = "L00.mlq"; }, "manifest.schedule",
+     "a step runs a shard that does not exist"},
+    {"early_read", [](Manifest& m) { std::swap(m.schedule[0], m.schedule[1]); },
+     "manifest.schedule", "the port hidden reads the edge L00.hidden before any step writes it"},
+    {"written_twice", [](Manifest& m) { step(m, "L00.mlp").outputs[0].edge = "L00.hidden"; },
+     "manifest.schedule", "the edge L00.hidden is written twice"},
+    {"never_read", [](Manifest& m) { step(m, "L01.moe.g1").inputs[0].edge = "L01.hidden"; },
+     "manifest.schedule", "the edge L01.acc is never read"},
+    {"unbound", [](Manifest& m) { step(m, "L00.attn").inputs.pop_back(); }, "manifest.schedule",
+     "the port v_state is not bound"},
+    {"bound_twice", [](Manifest& m) { step(m, "L00.attn").outputs[1].port = "hidden"; },
+     "manifest.schedule", "the port hidden is bound twice"},
+    {"no_port", [](Manifest& m) { step(m, "L00.attn").inputs[0].port = "y"; }, "manifest.schedule",
+     "the step binds y, which is no port of the shard"},
+    {"skip", [](Manifest& m) { step(m, "L01.moe.g0").skip_from = "routing_weights"; },
+     "manifest.schedule",
+     "the step cannot be skipped by handing \"routing_weights\" on as \"moe_out\""},
+    {"edge_type", [](Manifest& m) { shard(m, "L00.mlp").widths[1].inputs[0].dtype = DType::f16; },
+     "manifest.type", "the port hidden f16[4,8]{rows} reads the edge L00.hidden f32[4,8]{rows}"},
+    {"embed_type",
+     [](Manifest& m) {
+       shard(m, "L00.attn").widths[0].inputs[0].dims = {1, 7};
+     },
+     "manifest.type", "the port x f32[1,7]{rows} reads the edge embed of embedding rows"},
+    {"rope_type",
+     [](Manifest& m) {
+       shard(m, "L00.attn").widths[0].inputs[1].dims = {1, 4};
+     },
+     "manifest.type", "the port rope_cos is [1,4], rope_cos is [1,2]"},
+    {"rope_absent", [](Manifest& m) { m.rope.reset(); }, "manifest.type",
+     "the port rope_cos reads rope_cos, which the manifest does not have"},
+    {"mask_type", [](Manifest& m) { m.build.cache = CacheForm::blend; }, "manifest.type",
+     "the port attn_mask is [1,1,1,17], attn_mask is [1,1,1,16]"},
+    {"states_missing", [](Manifest& m) { m.build.cache = CacheForm::blend; }, "manifest.type",
+     "the shard's 0 states are not the 2 that its cache asks for"},
+    {"states_unasked",
+     [](Manifest& m) { m.shards[0].states.push_back(m.shards[0].widths[0].inputs[0]); },
+     "manifest.type", "the shard's 1 states are not the 0 that its cache asks for"},
+    {"cache_of_another_layer", [](Manifest& m) { step(m, "L00.attn").inputs[4].layer = 1; },
+     "manifest.schedule", "the port k_state is bound to the cache of layer 1"},
+    {"rows_of_no_layer", [](Manifest& m) { step(m, "L00.attn").outputs[1].layer = -1; },
+     "manifest.schedule", "the port k_new is bound to the cache of layer -1"},
+    {"cache_type", [](Manifest& m) { m.caches[0].rows = 15; }, "manifest.type",
+     "the port k_state is [1,2,16,4], k_cache is [1,2,15,4]"},
+    {"half_a_history", [](Manifest& m) { m.caches[0].history_tokens = 2; }, "manifest.number",
+     "the history of layer 0 has 2 tokens of 0 channels"},
+    {"no_history", [](Manifest& m) { step(m, "L00.attn").inputs[4].source = SourceKind::history; },
+     "manifest.type", "the port k_state reads history, which the manifest does not have"},
+    {"history_type",
+     [](Manifest& m) {
+       m.caches[0].history_tokens = m.caches[0].history_channels = 3;
+       step(m, "L00.attn").outputs[1].sink = SinkKind::history_rows;
+     },
+     "manifest.type", "the port k_new f32[1,2,1,4] is not 1 tokens of the history's 3 channels"},
+    {"no_cache", [](Manifest& m) { m.caches.pop_back(); }, "manifest.type",
+     "the port k_new writes a cache that layer 1 does not have"},
+    {"logit_type",
+     [](Manifest& m) {
+       shard(m, "lm_head.1").widths[0].outputs[0].dims = {1, 5};
+     },
+     "manifest.type", "the port logits f32[1,5]{rows} is not 1 tokens of 4"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ManifestFault, testing::ValuesIn(kFaults),
+                         [](const auto& info) { return info.param.name; });
+
+// Files.
+
+std::string write_file(const std::string& path, const std::string& text) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+// Writes the files that the manifest names and puts their sizes and digests into it.
+std::string write_files(Manifest& manifest, const std::string& name) {
+  std::string folder = testing::TempDir() + "/manifest_files_" + name;
+  std::filesystem::remove_all(folder);
+  auto fill = [&](manifest::FileRef& file) {
+    std::string path = write_file(folder + "/" + file.path, "payload of " + file.path);
+    file.bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+    file.digest = digest_file(path).value();
+  };
+  for (manifest::FileRef& file : manifest.carried) fill(file);
+  for (manifest::FileRef& file : manifest.side_files) fill(file);
+  fill(manifest.embedding.file);
+  fill(manifest.rope->table.file);
+  for (manifest::Shard& each : manifest.shards) {
+    for (manifest::Width& width : each.widths) fill(width.file);
+    for (manifest::FileRef& file : each.data) fill(file);
+  }
+  return folder;
+}
+
+TEST(VerifyFiles, UntouchedFilesAreFine) {
+  Manifest manifest = SampleManifest::make();
+  std::string folder = write_files(manifest, "fine");
+  EXPECT_EQ(render(verify_files(manifest, folder, true)), "");
+}
+
+TEST(VerifyFiles, ChangedDigestIsNamed) {
+  Manifest manifest = SampleManifest::make();
+  std::string folder = write_files(manifest, "changed");
+  std::string path = folder + "/L00.mlp.data";
+  std::string before = shard(manifest, "L00.mlp").data[0].digest;
+  write_file(path, "payload of L00.mlp.dat@");
+  EXPECT_EQ(render(verify_files(manifest, folder, false)), "");
+  EXPECT_EQ(render(verify_files(manifest, folder, true)),
+            "error[manifest.digest_changed] " + path + ", shard L00.mlp: the file has the digest " +
+                digest_file(path).value() + ", the manifest says " + before +
+                "\n  next: export the model again");
+}
+
+TEST(VerifyFiles, Sha256IsComparedWhereItIsRecorded) {
+  Manifest manifest = SampleManifest::make();
+  const std::string folder = write_files(manifest, "sha256");
+  manifest::FileRef& file = shard(manifest, "L00.mlp").data[0];
+  file.sha256 = digest_file(folder + "/" + file.path, true).value().sha256;
+  EXPECT_EQ(render(verify_files(manifest, folder, true)), "");
+  file.sha256 = std::string(64, '0');
+  const Diagnostics findings = verify_files(manifest, folder, true);
+  ASSERT_EQ(findings.size(), 1u) << render(findings);
+  EXPECT_EQ(findings[0].code, "manifest.digest_changed");
+  EXPECT_EQ(findings[0].place.file, folder + "/L00.mlp.data");
+}
+
+TEST(VerifyFiles, AllMissingAndResizedFilesAreListed) {
+  Manifest manifest = SampleManifest::make();
+  std::string folder = write_files(manifest, "missing");
+  std::filesystem::remove(folder + "/embed.bin");
+  std::filesystem::remove(folder + "/L00.mlp.t1.onnx");
+  std::filesystem::create_directory(folder + "/L00.mlp.t1.onnx");
+  write_file(folder + "/rope.bin", "longer than before, by some");
+  Diagnostics findings = verify_files(manifest, folder, false);
+  ASSERT_EQ(findings.size(), 3u) << render(findings);
+  EXPECT_EQ(findings[0].code, "manifest.file_missing");
+  EXPECT_EQ(findings[0].place.file, folder + "/embed.bin");
+  EXPECT_EQ(findings[1].code, "manifest.size_changed");
+  EXPECT_EQ(findings[1].cause, "the file has 27 bytes, the manifest says 19");
+  EXPECT_EQ(findings[2].code, "manifest.file_missing");
+  EXPECT_EQ(findings[2].place.shard, "L00.mlp");
+}
+
+}  // namespace
+}  // namespace moec

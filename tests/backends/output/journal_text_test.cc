@@ -1,0 +1,96 @@
+#include "backends/output/journal_text.h"
+
+#include <gmock/gmock.h>
+
+namespace moec {
+namespace {
+
+JournalPart sample_part() {
+  JournalPart part{"L00.attn", {}};
+  part.emitted.graphs = {{1, {"attn/L00.mlpackage/m", 12, "d0", ""}, "t1"},
+                         {16, {"attn/L00.mlpackage/m", 12, "d0", ""}, "t16"}};
+  part.emitted.data = {{"attn/L00.data", 99, "d1", "s1"}};
+  EmittedTensor tensor;
+  tensor.name = "w \"q\"";
+  tensor.overflows = 3;
+  tensor.nans = 2;
+  part.emitted.tensors = {tensor};
+  part.emitted.weights = {{"norm.weight", WeightRole::plain, 0, 0, "d2"},
+                          {"L05.experts.3.up.weight", WeightRole::expert, 1, 3, "d3"}};
+  part.emitted.weight_bytes = 77;
+  return part;
+}
+
+const ExportFacts kFacts = {{"option --tokens", "1,16"}, {"file a \xff", "x"}};
+
+TEST(JournalText, ReadsWhatItWrites) {
+  const JournalPart part = sample_part();
+  const auto read = parse_journal(journal_line(ExportFacts{{"a", "b"}}) + journal_line(part), "j");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(read->facts, (ExportFacts{{"a", "b"}}));
+  ASSERT_EQ(read->parts.size(), 1u);
+  const JournalPart& found = read->parts.front();
+  EXPECT_EQ(found.name, part.name);
+  EXPECT_EQ(found.emitted.graphs, part.emitted.graphs);
+  EXPECT_EQ(found.emitted.data, part.emitted.data);
+  EXPECT_EQ(found.emitted.tensors, part.emitted.tensors);
+  EXPECT_EQ(found.emitted.weights, part.emitted.weights);
+  EXPECT_EQ(found.emitted.weight_bytes, part.emitted.weight_bytes);
+}
+
+TEST(JournalText, KeepsTheJournalsOfFinishedTargets) {
+  const std::string other = journal_line(kFacts) + journal_line(sample_part());
+  const FinishedTarget target{"onnx", "d4", other};
+  const auto read = parse_journal(journal_line(kFacts) + journal_line(target), "j");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_THAT(read->parts, testing::IsEmpty());
+  EXPECT_THAT(read->finished, testing::ElementsAre(target));
+}
+
+TEST(JournalText, LargeJournalsOfFinishedTargetsAreKept) {
+  const FinishedTarget target{"onnx", "d4", std::string(size_t{17} << 20, 'x')};
+  const auto read = parse_journal(journal_line(kFacts) + journal_line(target), "j");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(read->finished == std::vector{target}, true);
+}
+
+// Names of files are bytes, not always UTF-8: such a journal is still one line of JSON.
+TEST(JournalText, NamesThatAreNoUtf8) {
+  const auto read = parse_journal(journal_line(kFacts), "j");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(read->facts.size(), 2u);
+}
+
+TEST(JournalText, DamageInAnyByteCostsThatPartOnly) {
+  const std::string first = journal_line(kFacts), second = journal_line(sample_part());
+  for (size_t i = 0; i < second.size(); ++i) {
+    std::string damaged = second;
+    damaged[i] ^= 4;
+    const auto read = parse_journal(first + damaged + second, "j");
+    ASSERT_TRUE(read) << render(read.error());
+    EXPECT_LE(read->parts.size(), 1u) << "byte " << i;
+    // The line's end is the only byte that also hides the next line.
+    EXPECT_EQ(read->parts.size(), i + 1 == second.size() ? 0u : 1u) << "byte " << i;
+  }
+}
+
+TEST(JournalText, TornLinesArePassedOver) {
+  const std::string first = journal_line(kFacts), second = journal_line(sample_part());
+  for (size_t size = 0; size < second.size() - 1; ++size) {
+    const auto read = parse_journal(first + second.substr(0, size), "j");
+    ASSERT_TRUE(read) << render(read.error());
+    EXPECT_TRUE(read->parts.empty());
+  }
+}
+
+TEST(JournalText, FirstLineMustBeWhole) {
+  const std::string first = journal_line(kFacts);
+  for (size_t size = 0; size < first.size() - 1; ++size) {
+    const auto read = parse_journal(first.substr(0, size), "j");
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().front().code, "export.journal");
+  }
+}
+
+}  // namespace
+}  // namespace moec

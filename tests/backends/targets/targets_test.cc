@@ -1,0 +1,179 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backends/targets/load_target.h"
+#include "ir/graph/builder.h"
+#include "ir/target/target_rules.h"
+
+namespace moec {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::string_view kSmall = R"({
+  "name": "small", "unit": "cpu", "format": "onnx", "dtype": "f32", "projection": "matmul",
+  "sum": "tree", "attention": "per_head", "has_state": true, "min_coverage": 90,
+  "chips": [{"family": "c1", "chips": ["one"], "about": "the first"}],
+  "rules": [
+    {"id": "X1", "condition": "extent_above", "limit": 64, "axes": ["width"], "chips": ["c1"],
+     "severity": "warning", "unit": "host",
+     "reason": "too wide", "confidence": "folklore", "source": "a test"},
+    {"id": "X2", "condition": "dtype_is", "dtypes": ["f16"], "ops": ["binary"], "severity": "error",
+     "unit": "", "reason": "no f16", "confidence": "measured", "source": "a test"},
+    {"id": "X3", "condition": "weight_bytes_above", "limit": 9, "kinds": ["moe", "mlp"],
+     "severity": "error", "unit": "", "reason": "big", "confidence": "measured", "source": "a test"}
+  ]
+})";
+
+std::string with(std::string_view from, std::string_view to) {
+  std::string text(kSmall);
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+Diagnostic error_of(const std::string& text) {
+  auto target = load_target(text, "my.json");
+  if (target) return {};
+  EXPECT_EQ(target.error().size(), 1u);
+  EXPECT_EQ(target.error().front().place.file, "my.json");
+  return target.error().front();
+}
+
+TEST(LoadTarget, ReadsEveryField) {
+  auto target = load_target(kSmall);
+  ASSERT_TRUE(target) << render(target.error());
+  EXPECT_EQ(target->name, "small");
+  EXPECT_EQ(target->unit, "cpu");
+  EXPECT_EQ(target->projection, ProjectionForm::matmul);
+  EXPECT_EQ(target->sum, SumForm::tree);
+  EXPECT_EQ(target->attention, AttentionForm::per_head);
+  EXPECT_TRUE(target->has_state);
+  EXPECT_EQ(target->min_coverage, 90);
+  ASSERT_EQ(target->chips.size(), 1u);
+  EXPECT_EQ(target->chips[0].name, "c1");
+  EXPECT_EQ(target->chips[0].chips, std::vector<std::string>{"one"});
+  ASSERT_EQ(target->rules.size(), 3u);
+  EXPECT_EQ(target->rules[0].limit, 64);
+  EXPECT_EQ(target->rules[0].severity, Severity::warning);
+  EXPECT_EQ(target->rules[0].unit, "host");
+  EXPECT_EQ(target->rules[0].axes, std::vector<Axis>{Axis::width});
+  EXPECT_EQ(target->rules[0].chips, std::vector<std::string>{"c1"});
+  EXPECT_EQ(target->rules[1].dtypes, std::vector<DType>{DType::f16});
+  EXPECT_EQ(target->rules[1].ops, OpSet::named("binary"));
+  EXPECT_EQ(target->rules[2].kinds, (std::vector<ShardKind>{ShardKind::moe, ShardKind::mlp}));
+  EXPECT_EQ(target->rules[1].confidence, "measured");
+}
+
+TEST(LoadTarget, RefusesWhatItDoesNotUnderstand) {
+  EXPECT_EQ(error_of(with("\"unit\": \"cpu\"", "\"place\": \"cpu\"")).code, "target.missing_field");
+  EXPECT_EQ(error_of(with("\"sum\": \"tree\"", "\"sum\": \"tree\", \"colour\": 1")).code,
+            "target.unknown_field");
+  EXPECT_EQ(error_of(with("\"limit\": 64", "\"limit\": 64, \"dtypes\": [\"f16\"]")).code,
+            "target.unknown_field");
+  EXPECT_EQ(error_of(with("\"limit\": 64", "\"limit\": -1")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("\"f16\"", "\"f17\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("\"binary\"", "\"ad\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("\"width\"", "\"breadth\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("[\"c1\"]", "[\"c2\"]")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("\"mlp\"", "\"mpl\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("90", "101")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("\"limit\": 9", "\"ops\": [\"add\"], \"limit\": 9")).code,
+            "target.unknown_field");
+  EXPECT_EQ(error_of(with("X2", "X1")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("folklore", "certain")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("true", "\"yes\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(with("\"name\": \"small\"", "\"name\": \"small\", \"name\": \"big\"")).code,
+            "target.duplicate_key");
+  EXPECT_EQ(error_of("[]").code, "target.bad_value");
+  EXPECT_EQ(error_of("{\"a\": 1e999}").code, "target.syntax");
+}
+
+TEST(LoadTarget, NamesTheFieldAndTheChoices) {
+  const Diagnostic error = error_of(with("\"tree\"", "\"bush\""));
+  EXPECT_THAT(error.cause, HasSubstr("field \"sum\" is \"bush\", must be one of chain, tree"));
+}
+
+TEST(LoadTarget, PlacesASyntaxError) {
+  const Diagnostic error = error_of("{\n  \"name\": \"a\"\n  \"unit\": \"b\"\n}");
+  EXPECT_EQ(error.code, "target.syntax");
+  EXPECT_EQ(error.place.line, 3u);
+  EXPECT_EQ(error.place.column, 8u);
+}
+
+TEST(BuiltinTarget, UnknownNamesGetTheKnownOnes) {
+  auto target = builtin_target("onx");
+  ASSERT_FALSE(target);
+  EXPECT_EQ(target.error().front().code, "target.unknown");
+  EXPECT_THAT(target.error().front().cause, HasSubstr("did you mean 'onnx'"));
+  EXPECT_THAT(target.error().front().next_step, HasSubstr("onnx"));
+}
+
+TEST(BuiltinTarget, OnnxIsStatelessAndPrefersConvs) {
+  auto target = builtin_target("onnx");
+  ASSERT_TRUE(target) << render(target.error());
+  EXPECT_EQ(target->name, "onnx");
+  EXPECT_EQ(target->projection, ProjectionForm::conv);
+  EXPECT_EQ(target->sum, SumForm::chain);
+  EXPECT_FALSE(target->has_state);
+}
+
+// The rules that the first op of this mnemonic breaks.
+std::string broken(DType dtype, std::string_view op_name) {
+  Builder b("s", Form::static_ops);
+  ValueId x = b.input("x", token_type(dtype, Layout::channels, 4, 2));
+  ValueId w = b.weight(splat_view(1, {dtype, {3, 4, 1, 1}}));
+  ValueId y = b.emit(Conv{}, {x, w});
+  y = b.binary(BinaryFn::max, y, y);
+  y = b.slice(b.add(y, y), 1, 0, 2);
+  b.output("y", y);
+  const Shard shard = b.finish();
+  const Target target = builtin_target("onnx").value();
+  std::string rules;
+  for (const auto& [op, rule] : find_breaches(target, shard))
+    if (mnemonic(shard.ops[op].data) == op_name) rules += rule->id;
+  return rules;
+}
+
+TEST(BuiltinTarget, OnnxRulesConcernTheOpsTheySay) {
+  for (const char* op : {"weight", "conv", "max", "add", "slice"})
+    EXPECT_EQ(broken(DType::f32, op), "") << op;
+  EXPECT_EQ(broken(DType::f16, "conv"), "O5");
+  EXPECT_EQ(broken(DType::f16, "add"), "O5");
+  EXPECT_EQ(broken(DType::f16, "max"), "");
+  EXPECT_EQ(broken(DType::f16, "slice"), "");
+  EXPECT_EQ(broken(DType::f16, "weight"), "");
+  EXPECT_EQ(broken(DType::bf16, "conv"), "O3");
+  EXPECT_EQ(broken(DType::bf16, "add"), "O4");
+  EXPECT_EQ(broken(DType::bf16, "slice"), "");
+}
+
+TEST(BuiltinTarget, OnnxHasNoEightBitFloatsAndNoState) {
+  Builder b("s", Form::static_ops);
+  b.state("k", {DType::f32, {2}});
+  b.output("k_out", b.emit(StateRead{"k"}, {}));                             // op 0
+  b.output("eight", b.weight(tensor_view("eight", {DType::f8_e4m3, {2}})));  // op 1
+  const Shard shard = b.finish();
+  const Target target = builtin_target("onnx").value();
+  const auto breaches = find_breaches(target, shard);
+  ASSERT_EQ(breaches.size(), 2u);
+  EXPECT_EQ(breaches[0].rule->id, "O1");
+  EXPECT_EQ(breaches[1].rule->id, "O2");
+}
+
+TEST(BuiltinTarget, AneIsHalfPrecisionWithState) {
+  const auto target = builtin_target("ane");
+  ASSERT_TRUE(target) << render(target.error());
+  EXPECT_EQ(target->format, ShardFormat::coreml);
+  EXPECT_EQ(target->dtype, DType::f16);
+  EXPECT_EQ(target->attention, AttentionForm::per_head);
+  EXPECT_TRUE(target->has_state);
+  EXPECT_EQ(target->min_coverage, 100);
+  EXPECT_EQ(target->limits, (TargetLimits{.channels = 65536, .extent = 16384, .fan_in = 11}));
+  EXPECT_EQ(for_chip(*target, "m4").value().limits.extent, 65536);
+  for (const char* chip : {"m1", "m2", "m3", "m4", "m5", "a13", "a17"})
+    EXPECT_TRUE(for_chip(*target, chip)) << chip;
+}
+
+}  // namespace
+}  // namespace moec

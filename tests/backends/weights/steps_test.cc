@@ -1,0 +1,232 @@
+// Views of the kinds that the compiler makes, against the oracle, and their counts.
+#include "tests/backends/weights/testing.h"
+
+namespace moec {
+namespace {
+
+// One file of random bf16 values in [-4, 4), read as tensors of several shapes and types.
+class WeightsSteps : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::mt19937 random(7);
+    std::vector<uint16_t> values(1 << 15);
+    for (uint16_t& value : values)
+      value = bf16_from_f32(static_cast<float>(random() % 8000) / 1000.0f - 4);
+    file_ = bytes_of(values);
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    table_.files = {{write_file(std::string("steps_") + info->name(), file_), file_.size()}};
+  }
+
+  WeightView tensor(const std::string& name, uint64_t offset, Type type) {
+    table_.tensors[name] = {0, offset, type};
+    return tensor_view(name, std::move(type));
+  }
+
+  StreamReport expect_as_oracle(const WeightView& view, ReaderOptions options = {},
+                                size_t tile_bytes = 100) {
+    auto reader = WeightReader::open(table_, options);
+    StreamReport report;
+    if (!reader) return ADD_FAILURE() << render(reader.error()), report;
+    auto found = stream_all(*reader, view, tile_bytes, report);
+    if (!found) return ADD_FAILURE() << render(found.error()), report;
+    const Naive expected = Oracle(table_, file_)(view);
+    const auto width = static_cast<size_t>(dtype_bytes(expected.type.dtype));
+    EXPECT_EQ(found->size(), expected.bits.size() * width);
+    for (size_t i = 0; i < expected.bits.size() && !HasFailure(); ++i) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, found->data() + i * width, width);
+      EXPECT_EQ(bits, expected.bits[i]) << "element " << i;
+    }
+    return report;
+  }
+
+  WeightTable table_;
+  Bytes file_;
+};
+
+TEST_F(WeightsSteps, ConvWeightFromProjection) {
+  expect_as_oracle(then(then(tensor("w", 6, {DType::bf16, {24, 40}}), CastStep{DType::f16}),
+                        ReshapeStep{{24, 40, 1, 1}}));
+}
+
+TEST_F(WeightsSteps, TransposeReadsEachByteOnce) {
+  const auto report =
+      expect_as_oracle(then(tensor("w", 3, {DType::bf16, {100, 90}}), PermuteStep{{1, 0}}));
+  EXPECT_EQ(report.bytes_read, 100u * 90 * 2);
+}
+
+TEST_F(WeightsSteps, TransposeInSmallBlocks) {
+  expect_as_oracle(then(tensor("w", 3, {DType::bf16, {100, 90}}), PermuteStep{{1, 0}}),
+                   {.gather_bytes = 1500, .band_bytes = 64});
+}
+
+TEST_F(WeightsSteps, BankOfExpertsForMatmul) {
+  std::vector<WeightView> experts;
+  for (int e = 0; e < 5; ++e)
+    experts.push_back(then(
+        tensor("e" + std::to_string(e), static_cast<uint64_t>(e) * 900, {DType::bf16, {7, 40}}),
+        CastStep{DType::f32}));
+  expect_as_oracle(then(concat_view(0, experts), PermuteStep{{1, 0}}));
+  expect_as_oracle(then(concat_view(1, experts), ReshapeStep{{7, 200, 1, 1}}));
+}
+
+TEST_F(WeightsSteps, OneExpertOfAFusedTensor) {
+  const WeightView fused = tensor("w", 0, {DType::bf16, {4, 24, 32}});
+  const WeightView gate_up = then(then(fused, SliceStep{0, 2, 1}), ReshapeStep{{24, 32}});
+  expect_as_oracle(then(gate_up, SliceStep{0, 12, 12}));
+  expect_as_oracle(then(then(gate_up, PermuteStep{{1, 0}}), SliceStep{1, 0, 12}));
+}
+
+// Rows of pairs become rows of halves, for rotary embeddings; then the matmul form. The reshape
+// joins axes that do not lie evenly.
+TEST_F(WeightsSteps, ReshapeAfterPermute) {
+  const WeightView pairs =
+      then(tensor("w", 2, {DType::bf16, {32, 24}}), ReshapeStep{{2, 8, 2, 24}});
+  const WeightView halves = then(then(pairs, PermuteStep{{0, 2, 1, 3}}), ReshapeStep{{32, 24}});
+  expect_as_oracle(halves);
+  expect_as_oracle(then(halves, PermuteStep{{1, 0}}));
+  expect_as_oracle(then(then(halves, SliceStep{0, 5, 9}), CastStep{DType::f32}));
+  expect_as_oracle(then(halves, PermuteStep{{1, 0}}), {.gather_bytes = 300, .band_bytes = 16});
+}
+
+WeightView dequantised(WeightView view, Dims block, WeightView scale) {
+  return then(std::move(view), DequantStep{std::move(block), {std::move(scale)}});
+}
+
+// The last blocks are partial, and the slice begins inside a block.
+TEST_F(WeightsSteps, DequantInBlocksThenSliceAndReshape) {
+  const WeightView view = dequantised(tensor("w", 1, {DType::f8_e4m3, {20, 30}}), {8, 7},
+                                      tensor("s", 4000, {DType::bf16, {3, 5}}));
+  expect_as_oracle(view);
+  const WeightView part = then(then(view, SliceStep{0, 5, 12}), SliceStep{1, 3, 20});
+  expect_as_oracle(part);
+  expect_as_oracle(then(part, ReshapeStep{{12, 20, 1, 1}}));
+  expect_as_oracle(then(then(part, ReshapeStep{{12, 1, 20}}), PermuteStep{{2, 1, 0}}));
+  expect_as_oracle(then(then(part, ReshapeStep{{240}}), SliceStep{0, 7, 100}));
+}
+
+// gpt-oss in MXFP4: rows of gate and up in turn, of each expert; in blocks of 32 along a row.
+TEST_F(WeightsSteps, OneExpertOfMicroscaledBlocks) {
+  const int64_t experts = 3, width = 6, hidden = 96;
+  const WeightView codes = then(tensor("b", 1, {DType::u8, {experts, 2 * width, 3, 16}}),
+                                ReshapeStep{{experts, 2 * width, hidden / 2}});
+  const WeightView powers =
+      then(tensor("s", 5000, {DType::u8, {experts, 2 * width, 3}}), UnpackStep{Packing::f8_e8m0});
+  const WeightView rows =
+      dequantised(then(codes, UnpackStep{Packing::f4_e2m1}), {1, 1, 32}, powers);
+  expect_as_oracle(rows);
+  const WeightView stored = then(rows, PermuteStep{{0, 2, 1}});  // as the bf16 files have it
+  const WeightView pairs = then(then(stored, SliceStep{0, 1, 1}), ReshapeStep{{hidden, width, 2}});
+  const WeightView up = then(then(pairs, SliceStep{2, 1, 1}), ReshapeStep{{hidden, width}});
+  expect_as_oracle(up);
+  expect_as_oracle(then(then(up, PermuteStep{{1, 0}}), CastStep{DType::f16}));
+  expect_as_oracle(then(then(up, PermuteStep{{1, 0}}), ReshapeStep{{width, hidden, 1, 1}}));
+  expect_as_oracle(concat_view(1, {up, up}), {.gather_bytes = 500, .band_bytes = 64});
+}
+
+// A tile of a bank of experts reads its own rows: of the blocks and of the scales.
+TEST_F(WeightsSteps, MicroscaledBlocksReadEachByteOnce) {
+  const WeightView rows = dequantised(
+      then(tensor("b", 3, {DType::u8, {24, 48}}), UnpackStep{Packing::f4_e2m1}), {1, 32},
+      then(tensor("s", 5000, {DType::u8, {24, 3}}), UnpackStep{Packing::f8_e8m0}));
+  EXPECT_EQ(expect_as_oracle(then(rows, SliceStep{0, 8, 4}), {}, 4 * 96 * 4).bytes_read,
+            4u * (48 + 3));
+  EXPECT_EQ(expect_as_oracle(then(rows, PermuteStep{{1, 0}})).bytes_read, 24u * (48 + 3));
+}
+
+// Each byte with each scale: what a block can hold, and what it cannot exactly.
+TEST_F(WeightsSteps, EachMicroscaledValue) {
+  file_.clear();
+  for (int scale = 0; scale < 256; ++scale)
+    for (int pair = 0; pair < 256; ++pair) file_.push_back(static_cast<std::byte>(pair));
+  for (int scale = 0; scale < 256; ++scale) file_.push_back(static_cast<std::byte>(scale));
+  table_.files = {{write_file("steps_mxfp4.bin", file_), file_.size()}};
+  const WeightView view = dequantised(
+      then(tensor("b", 0, {DType::u8, {256, 256}}), UnpackStep{Packing::f4_e2m1}), {1, 512},
+      then(tensor("s", 65536, {DType::u8, {256, 1}}), UnpackStep{Packing::f8_e8m0}));
+  auto values = WeightReader::open(table_)->read_f32(view, 1 << 20);
+  ASSERT_TRUE(values);
+  const double magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (size_t i = 0; i < values->size(); ++i) {
+    const size_t code = i % 2 == 0 ? i / 2 % 16 : i / 2 % 256 / 16;
+    const int scale = static_cast<int>(i / 512);
+    const double exact =
+        std::ldexp(code < 8 ? magnitudes[code] : -magnitudes[code - 8], scale - 127);
+    if (scale == 255) {
+      ASSERT_TRUE(std::isnan((*values)[i])) << i;
+    } else {
+      ASSERT_EQ((*values)[i], static_cast<float>(exact)) << i;  // infinite from 2^128 on
+    }
+  }
+}
+
+TEST_F(WeightsSteps, IntegersOfFourBitsInGroups) {
+  const WeightView rows =
+      dequantised(then(tensor("p", 4, {DType::i32, {10, 9}}), UnpackStep{Packing::i4_excess8}),
+                  {1, 32}, tensor("s", 4000, {DType::bf16, {10, 3}}));
+  expect_as_oracle(rows);
+  expect_as_oracle(then(rows, PermuteStep{{1, 0}}));
+  expect_as_oracle(then(then(rows, SliceStep{1, 5, 41}), ReshapeStep{{10, 1, 41}}));
+}
+
+TEST_F(WeightsSteps, ScaleRoundsToTheElementType) {
+  expect_as_oracle(then(tensor("w", 0, {DType::bf16, {64}}), ScaleStep{1.0 / 3}));
+  expect_as_oracle(then(then(tensor("w", 0, {DType::bf16, {64}}), CastStep{DType::f16}),
+                        ScaleStep{std::sqrt(2.0)}));
+}
+
+TEST_F(WeightsSteps, SeededAndSplatNeedNoFile) {
+  table_ = {};
+  auto report = expect_as_oracle(
+      then(then(seeded_view(3, {DType::f32, {6, 9}}), ScaleStep{0.05}), PermuteStep{{1, 0}}));
+  EXPECT_EQ(report.bytes_read, 0u);
+  expect_as_oracle(then(splat_view(1.5, {DType::f16, {3, 4}}), SliceStep{0, 1, 2}));
+}
+
+TEST_F(WeightsSteps, OverflowsAndNansAreCounted) {
+  const std::vector<float> values = {1, 65519.9f, 65520, -70000, INFINITY, NAN, 1e-9f, 3e38f};
+  file_ = bytes_of(values);
+  table_.files = {{write_file("steps_overflow.bin", file_), file_.size()}};
+  const WeightView view = then(tensor("w", 0, {DType::f32, {2, 4}}), CastStep{DType::f16});
+  const StreamReport report = expect_as_oracle(view);
+  EXPECT_EQ(report.elements, 8u);
+  EXPECT_EQ(report.overflows, 3u);
+  EXPECT_EQ(report.nans, 1u);
+  EXPECT_EQ(report.bytes_read, 32u);
+  const StreamReport row = expect_as_oracle(then(view, SliceStep{0, 0, 1}));
+  EXPECT_EQ(row.overflows, 2u);
+  EXPECT_EQ(row.nans, 0u);
+}
+
+// Each of the 65,536 bit patterns of one half type, through the whole reader.
+TEST_F(WeightsSteps, EachBf16ToF16AndEachF16ToF32) {
+  std::vector<uint16_t> values(1 << 16);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint16_t>(i);
+  const std::string path = write_file("steps_all16.bin", bytes_of(values));
+  for (auto [from, to] : {std::pair{DType::bf16, DType::f16}, {DType::f16, DType::f32}}) {
+    auto reader = WeightReader::open(table_of(path, values.size() * 2, {from, {256, 256}}));
+    ASSERT_TRUE(reader);
+    StreamReport report;
+    auto found =
+        stream_all(*reader, then(tensor_view("w", {from, {256, 256}}), CastStep{to}), 1000, report);
+    ASSERT_TRUE(found);
+    uint64_t overflows = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float exact = naive_decode(from, i);
+      uint64_t bits = 0;
+      const auto width = static_cast<size_t>(dtype_bytes(to));
+      std::memcpy(&bits, found->data() + i * width, width);
+      const float rounded = naive_decode(to, bits);
+      ASSERT_EQ(std::isnan(rounded), std::isnan(exact)) << i;
+      if (!std::isnan(exact)) {
+        ASSERT_EQ(bits, naive_encode(to, exact)) << i;
+      }
+      if (std::isfinite(exact) && std::isinf(rounded)) ++overflows;
+    }
+    EXPECT_EQ(report.overflows, overflows);
+    EXPECT_EQ(report.nans, from == DType::bf16 ? 2u * 127 : 2u * 1023);
+  }
+}
+
+}  // namespace
+}  // namespace moec

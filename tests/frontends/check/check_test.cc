@@ -1,0 +1,147 @@
+// moec check: rules, coverage, SARIF and what it prints.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/frontends/cli/command.h"
+#include "tests/frontends/cli/read_json.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// An export for ONNX, of which the Neural Engine would refuse every op: it is f32.
+const std::string& onnx_export() {
+  static const std::string folder = [] {
+    std::string out = fresh_folder("out");
+    run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"});
+    return out;
+  }();
+  return folder;
+}
+
+TEST(Check, TargetIsTheExportsOwnAndOnnxAsksForNoCoverage) {
+  const Outcome outcome = run_command({"check", onnx_export(), "--json"});
+  EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.out;
+  const json report = json::parse(outcome.out);
+  EXPECT_EQ(report["target"], "onnx");
+  EXPECT_EQ(report["min_coverage"], 0);
+  EXPECT_EQ(report["predicted_coverage"]["ops"], 100.0);
+}
+
+TEST(Check, AnotherTargetRefusesWithItsRules) {
+  const Outcome outcome =
+      run_command({"check", onnx_export(), "--target", "ane", "--json", "--ops"});
+  EXPECT_EQ(outcome.exit_code, kExitFellShort);
+  const json report = json::parse(outcome.out);
+  EXPECT_EQ(report["predicted_coverage"]["ops"], 0.0);
+  const json& op = report["shards"][0]["widths"][0]["predicted_units"][0];
+  EXPECT_EQ(op["unit"], "CPU or GPU");
+  EXPECT_EQ(op["rule"], "S9");
+  std::set<std::string> codes;
+  for (const json& finding : report["diagnostics"]) codes.insert(finding["code"]);
+  EXPECT_EQ(codes, (std::set<std::string>{"target.P2", "target.S9", "check.coverage"}));
+  for (const json& limit : report["shards"][0]["byte_limits"])
+    EXPECT_EQ(limit["kept"], limit["rule"] != "W5") << limit;
+}
+
+TEST(Check, OpsElsewhereAreListedAsPredicted) {
+  const Outcome outcome = run_command({"check", onnx_export(), "--target", "ane", "--ops"});
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("predicted on CPU or GPU by rule S9"),
+                                 HasSubstr("warning [W5]"), HasSubstr("FELL SHORT")));
+}
+
+TEST(Check, CoverageMayBeAskedFor) {
+  const std::string out = fresh_folder("out");
+  run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet", "--dtype", "f16"});
+  EXPECT_EQ(run_command({"check", out}).exit_code, kExitFine);
+  const Outcome outcome = run_command({"check", out, "--min-coverage", "90"});
+  EXPECT_EQ(outcome.exit_code, kExitFellShort);
+  EXPECT_THAT(outcome.out, HasSubstr("error[check.coverage]"));
+  EXPECT_EQ(run_command({"check", out, "--min-coverage", "101"}).exit_code, kExitBadInput);
+}
+
+TEST(Check, UnknownNamesAreRefused) {
+  const Outcome chip = run_command({"check", onnx_export(), "--target", "ane", "--chip", "m9"});
+  EXPECT_EQ(chip.exit_code, kExitBadInput);
+  EXPECT_THAT(chip.err, AllOf(HasSubstr("error[target.unknown_chip]"), HasSubstr("a13 (m1)")));
+  const Outcome target = run_command({"check", onnx_export(), "--target", "anne"});
+  EXPECT_EQ(target.exit_code, kExitBadInput);
+  EXPECT_THAT(target.err, AllOf(HasSubstr("error[target.unknown]"), HasSubstr("'ane'")));
+  const Outcome rule = run_command({"check", "--explain", "X9"});
+  EXPECT_EQ(rule.exit_code, kExitBadInput);
+  EXPECT_THAT(rule.err, HasSubstr("error[check.unknown_rule]"));
+}
+
+TEST(Check, ATargetOfTheUsersOwnIsGivenAsItsFile) {
+  const std::string out = fresh_folder("out"), file = fresh_folder("target") + "/my.json";
+  json target = read_json(source_path("backends/targets/onnx.json"));
+  target["name"] = "mine";
+  std::ofstream(file) << target.dump();
+  ASSERT_EQ(
+      run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--target", file, "--quiet"})
+          .exit_code,
+      kExitFine);
+  const Outcome unnamed = run_command({"check", out});
+  EXPECT_EQ(unnamed.exit_code, kExitBadInput);
+  EXPECT_THAT(unnamed.err, AllOf(HasSubstr("error[check.target_file]"), HasSubstr("\"mine\""),
+                                 HasSubstr("--target FILE.json")));
+  EXPECT_EQ(run_command({"check", out, "--target", file}).exit_code, kExitFine);
+  EXPECT_THAT(run_command({"check", "--target", "mine", "--explain", "O1"}).err,
+              HasSubstr("a target of your own is named by its file, FILE.json"));
+}
+
+TEST(Check, ExplainsARuleWithItsEvidence) {
+  const Outcome one = run_command({"check", "--explain", "O1"});
+  EXPECT_EQ(one.exit_code, kExitFine);
+  EXPECT_THAT(one.out, AllOf(HasSubstr("confidence: documented"), HasSubstr("source: ")));
+  const Outcome both = run_command({"check", "--explain", "S2"});
+  EXPECT_THAT(both.out, AllOf(HasSubstr("limit: 16384"), HasSubstr("chips: a13, a14, a15"),
+                              HasSubstr("limit: 65536")));
+}
+
+TEST(Check, ExplainsARuleAsJson) {
+  const json report = json::parse(run_command({"check", "--explain", "S2", "--json"}).out);
+  EXPECT_EQ(report["ok"], true);
+  ASSERT_EQ(report["rules"].size(), 2u);
+  EXPECT_EQ(report["rules"][0]["target"], "ane");
+  EXPECT_EQ(report["rules"][0]["limit"], 16384);
+  EXPECT_EQ(report["rules"][0]["chips"], (json{"a13", "a14", "a15"}));
+  EXPECT_TRUE(report["rules"][1]["source"].is_string());
+}
+
+// What SARIF 2.1.0 requires: version and runs; tool.driver.name; each result's message; and here
+// that each result's rule is the one that its index names.
+TEST(Check, WritesSarif) {
+  const std::string file = fresh_folder("sarif") + "/check.sarif";
+  run_command({"check", onnx_export(), "--target", "ane", "--sarif", file});
+  const json log = read_json(file);
+  EXPECT_EQ(log["version"], "2.1.0");
+  ASSERT_EQ(log["runs"].size(), 1u);
+  const json& run = log["runs"][0];
+  EXPECT_EQ(run["tool"]["driver"]["name"], "moec");
+  const json& rules = run["tool"]["driver"]["rules"];
+  for (const json& rule : rules) {
+    EXPECT_THAT(rule["help"]["text"].get<std::string>(), HasSubstr("confidence: "));
+    EXPECT_TRUE(rule["shortDescription"]["text"].is_string());
+  }
+  ASSERT_FALSE(run["results"].empty());
+  for (const json& result : run["results"]) {
+    EXPECT_FALSE(result["message"]["text"].get<std::string>().empty());
+    EXPECT_EQ(rules.at(result["ruleIndex"].get<size_t>())["id"], result["ruleId"]);
+    const std::string level = result["level"];
+    EXPECT_TRUE(level == "note" || level == "warning" || level == "error") << level;
+    const json& location = result["locations"][0];
+    EXPECT_TRUE(std::filesystem::exists(
+        onnx_export() + "/" +
+        location["physicalLocation"]["artifactLocation"]["uri"].get<std::string>()));
+    EXPECT_EQ(location["logicalLocations"][0]["kind"], "module");
+  }
+}
+
+}  // namespace
+}  // namespace moec

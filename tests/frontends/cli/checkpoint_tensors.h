@@ -1,0 +1,133 @@
+// The tensors of a checkpoint as a test changes them, and exports of two checkpoints compared.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <random>
+
+#include "frontends/hf/config.h"
+#include "ir/graph/scalar.h"
+#include "models/tensors/needed_tensors.h"
+#include "tests/frontends/cli/checkpoint_copy.h"
+#include "tests/frontends/cli/golden_case.h"
+
+namespace moec {
+
+struct DiskTensor {
+  std::string dtype;  // as in the file: "BF16"
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+using DiskTensors = std::map<std::string, DiskTensor>;
+
+inline DiskTensors read_tensors(const CheckpointCopy& copy) {
+  const std::string file = copy.read("model.safetensors");
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  const CheckpointCopy::Json header = CheckpointCopy::Json::parse(file.substr(8, length));
+  DiskTensors tensors;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    const uint64_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+    tensors[name] = {entry["dtype"], entry["shape"], file.substr(8 + length + begin, end - begin)};
+  }
+  return tensors;
+}
+
+inline void write_tensors(const std::string& folder, const DiskTensors& tensors) {
+  CheckpointCopy::Json header = CheckpointCopy::Json::object();
+  std::string payload;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t begin = payload.size();
+    payload += tensor.bytes;
+    header[name] = {{"dtype", tensor.dtype},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {begin, payload.size()}}};
+  }
+  const std::string text = header.dump();
+  const uint64_t length = text.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, sizeof length);
+  std::ofstream(folder + "/model.safetensors", std::ios::binary) << bytes + text + payload;
+}
+
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+// Small random values in bf16 for all that a config needs.
+inline DiskTensors random_tensors(const std::string& config_text, const Family* family = nullptr) {
+  std::mt19937 random(11);
+  const auto config = read_config(config_text, "config.json", family);
+  if (!config) {
+    ADD_FAILURE() << render(config.error());
+    return {};
+  }
+  DiskTensors tensors;
+  for (const NeededTensor& needed : needed_tensors(config->model)) {
+    std::vector<uint16_t> values(static_cast<size_t>(*checked_elements(needed.dims)));
+    for (uint16_t& value : values)
+      value = bf16_from_f32((static_cast<float>(random() % 2001) - 1000) / 20000);
+    tensors[needed.name] = {"BF16", needed.dims, bytes_of(values)};
+  }
+  return tensors;
+}
+
+// A tensor as a checkpoint codes it, and the values that the codes stand for.
+struct CodedTensor {
+  DiskTensors parts;  // by what is behind the tensor's name
+  DiskTensor decoded;
+};
+using CodeTensor =
+    std::function<std::optional<CodedTensor>(const std::string& name, const DiskTensor& tensor)>;
+
+// The same checkpoint twice: each tensor that `code` has codes for is in `coded` as its parts, and
+// in `decoded` as its values.
+inline void write_coded_and_decoded(const CheckpointCopy& coded, const CheckpointCopy& decoded,
+                                    const DiskTensors& tensors, const CodeTensor& code) {
+  DiskTensors with_codes = tensors, with_values = tensors;
+  for (const auto& [name, tensor] : tensors) {
+    const std::optional<CodedTensor> found = code(name, tensor);
+    if (!found) continue;
+    with_codes.erase(name);
+    for (const auto& [suffix, part] : found->parts) with_codes[name + suffix] = part;
+    with_values[name] = found->decoded;
+  }
+  write_tensors(coded.folder(), with_codes);
+  write_tensors(decoded.folder(), with_values);
+}
+
+// Shards and tables; the manifest and the report tell of the checkpoint itself.
+inline std::map<std::string, std::string> payload_of(const std::string& folder) {
+  std::map<std::string, std::string> files = all_bytes(folder);
+  std::erase_if(files, [](const auto& file) { return file.first.ends_with(".json"); });
+  files.erase("manifest.bin");
+  return files;
+}
+
+inline std::vector<Variant> forms_of_exports() {
+  return {{"conv", {}},
+          {"matmul", {"--form", "matmul"}},
+          {"bank", {"--experts", "bank"}},
+          {"coreml", {"--target", "ane"}}};
+}
+
+// Two checkpoints of the same values give the same shards.
+inline void expect_equal_exports(const CheckpointCopy& coded, const CheckpointCopy& decoded,
+                                 const Words& flags) {
+  std::map<std::string, std::string> files[2];
+  for (const CheckpointCopy* copy : {&coded, &decoded}) {
+    const std::string out = fresh_folder(copy == &coded ? "out_coded" : "out_decoded");
+    Words words = {"export", copy->folder(), "--out", out, "--quiet", "--tokens", "1,8"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    expect_fine(run_command(words));
+    expect_fine(run_command({"check", out}));
+    files[copy == &coded ? 0 : 1] = payload_of(out);
+  }
+  EXPECT_GT(files[0].size(), 7u);
+  EXPECT_EQ(files[0], files[1]);
+}
+
+}  // namespace moec

@@ -1,0 +1,291 @@
+// The main job on real checkpoints: export, check, validate, run.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "backends/files/digest.h"
+#include "tests/frontends/cli/checkpoint_copy.h"
+#include "tests/frontends/cli/golden_case.h"
+#include "tests/frontends/cli/read_json.h"
+#include "tests/golden_cases.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class GoldenCase : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenCase, ExportsChecksAndValidates) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case(GetParam(), out, {"--tokens", "1,16"}));
+  expect_fine(run_command({"check", out}));
+  expect_fine(validate_case(GetParam(), out));
+  const Outcome half = validate_case(GetParam(), out, {"--precision", "f16", "--json"});
+  expect_fine(half);
+}
+
+INSTANTIATE_TEST_SUITE_P(EndToEnd, GoldenCase, testing::ValuesIn(kGoldenCases),
+                         [](const auto& info) { return std::string(info.param); });
+
+class FormVariant : public testing::TestWithParam<Variant> {};
+
+// Every exact form gives the reference's results, for a family with shared experts, a dense layer
+// and a tied head (qwen2_moe_b), one with full-width norms and clipping (olmoe_a), and one with
+// histories of tokens and states between routers (zaya_b).
+TEST_P(FormVariant, Validates) {
+  for (const char* golden_case : {"qwen2_moe_b", "olmoe_a", "zaya_b"}) {
+    const std::string out = fresh_folder(golden_case);
+    Words flags = GetParam().flags;
+    flags.insert(flags.end(), {"--tokens", "1,5,32"});
+    expect_fine(export_case(golden_case, out, flags));
+    expect_fine(run_command({"check", out}));
+    expect_fine(validate_case(golden_case, out));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EndToEnd, FormVariant,
+    testing::Values(Variant{"matmul", {"--form", "matmul"}}, Variant{"bank", {"--experts", "bank"}},
+                    Variant{"bank_matmul", {"--experts", "bank", "--form", "matmul"}},
+                    Variant{"bank_split", {"--experts", "bank", "--bank-channel-limit", "64"}},
+                    Variant{"iterate", {"--routing", "iterate"}},
+                    Variant{"topk", {"--routing", "topk"}},
+                    Variant{"host_groups", {"--routing", "host", "--experts-per-shard", "2"}},
+                    Variant{"host_matmul", {"--routing", "host", "--form", "matmul"}},
+                    Variant{"per_head", {"--attention", "per_head"}},
+                    Variant{"per_head_matmul", {"--attention", "per_head", "--form", "matmul"}},
+                    Variant{"tree", {"--sum", "tree"}}, Variant{"bc1s", {"--layout", "bc1s"}},
+                    Variant{"head_slices", {"--head-slices", "3"}},
+                    Variant{"whole_layers", {"--layers-per-shard", "2"}},
+                    Variant{"f16", {"--dtype", "f16"}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// The keys and values of each head instead of the latent, for both targets; queries with a latent
+// of their own (a) and without (b).
+TEST(EndToEnd, ExpandedLatentAttention) {
+  for (const char* golden_case : {"deepseek_v2_a", "deepseek_v3_b"})
+    for (const char* target : {"onnx", "ane"}) {
+      const std::string out = fresh_folder(std::string(golden_case) + "." + target);
+      expect_fine(export_case(golden_case, out,
+                              {"--mla", "expanded", "--target", target, "--tokens", "1,16"}));
+      expect_fine(run_command({"check", out}));
+      const bool half = std::string(target) == "ane";
+      expect_fine(validate_case(golden_case, out, {"--precision", half ? "f16" : "f32"}));
+    }
+}
+
+TEST(EndToEnd, OnlyLatentAttentionCanBeExpanded) {
+  const std::string out = fresh_folder("out");
+  const Outcome refused = export_case("mixtral_a", out, {"--mla", "expanded"});
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, HasSubstr("mixtral has no latent attention"));
+  EXPECT_FALSE(fs::exists(out + "/manifest.json"));
+}
+
+TEST(EndToEnd, FullSoftmaxIsMarkedInexactAndFallsShort) {
+  const std::string out = fresh_folder("out");
+  const Outcome exported = export_case("tinymoe", out, {"--routing", "full_softmax"});
+  expect_fine(exported);
+  EXPECT_THAT(exported.err, HasSubstr("routing.inexact"));
+  EXPECT_THAT(run_command({"check", out}).out, HasSubstr("INEXACT"));
+  const Outcome validated = validate_case("tinymoe", out);
+  EXPECT_EQ(validated.exit_code, kExitFellShort);
+  EXPECT_THAT(validated.out, HasSubstr("FELL SHORT"));
+}
+
+TEST(EndToEnd, LongFactorsAreSaid) {
+  const std::string out = fresh_folder("out");
+  const Outcome far = export_case("phimoe_a", out, {"--context", "13", "--tokens", "1"});
+  expect_fine(far);
+  EXPECT_THAT(far.err, HasSubstr("export.long_factors"));
+  const Outcome near =
+      export_case("phimoe_a", out, {"--context", "12", "--tokens", "1", "--force"});
+  expect_fine(near);
+  EXPECT_THAT(near.err, Not(HasSubstr("export.long_factors")));
+}
+
+TEST(EndToEnd, SameBytesForAnyNumberOfJobsAndRuns) {
+  const std::string one = fresh_folder("one"), four = fresh_folder("four");
+  expect_fine(export_case("qwen3_moe_a", one, {"--tokens", "1,8", "--jobs", "1"}));
+  expect_fine(export_case("qwen3_moe_a", four, {"--tokens", "1,8", "--jobs", "4"}));
+  const auto first = all_bytes(one);
+  EXPECT_GT(first.size(), 8u);
+  EXPECT_EQ(first, all_bytes(four));
+  expect_fine(export_case("qwen3_moe_a", four, {"--tokens", "1,8", "--force"}));
+  EXPECT_EQ(first, all_bytes(four));
+}
+
+TEST(EndToEnd, Sha256IsRecordedOnRequest) {
+  for (const char* target : {"onnx", "ane"}) {
+    const std::string out = fresh_folder(target);
+    expect_fine(export_case("tinymoe", out, {"--digest", "sha256", "--target", target}));
+    const nlohmann::json manifest = read_json(out + "/manifest.json").flatten();
+    size_t files = 0;
+    for (const auto& [key, value] : manifest.items()) {
+      const size_t end = key.rfind("/sha256");
+      if (end == std::string::npos) continue;
+      const std::string path = manifest.at(key.substr(0, end) + "/path");
+      EXPECT_EQ(value, digest_file(out + "/" + path, true).value().sha256) << path;
+      ++files;
+    }
+    EXPECT_GT(files, 8u);
+    expect_fine(run_command({"check", out}));
+  }
+}
+
+TEST(EndToEnd, RunWritesTheGoldenText) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out, {"--tokens", "1,16"}));
+  const nlohmann::json golden = read_json(source_path("tests/golden/tinymoe/golden.json"));
+  std::string prompt;
+  for (int byte : golden["greedy"]["prompt"]) prompt += static_cast<char>(byte);
+  const Outcome run = run_command({"run", out, "--prompt", prompt, "-n", "12", "--json"});
+  expect_fine(run);
+  const nlohmann::json tokens = nlohmann::json::parse(run.out)["tokens"];
+  for (size_t i = 0; i < 12; ++i) EXPECT_EQ(tokens[i], golden["greedy"]["tokens"][i]);
+}
+
+TEST(EndToEnd, RunSaysWhenTheContextIsFull) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out, {"--tokens", "1,16", "--context", "20"}));
+  const Outcome beyond = run_command({"run", out, "--prompt", std::string(21, 'a')});
+  EXPECT_EQ(beyond.exit_code, kExitBadInput);
+  EXPECT_THAT(beyond.err, HasSubstr("error[session.context_full]: the prompt of 21 tokens"));
+  EXPECT_EQ(beyond.out, "");
+  const auto written = [&](Words more) {
+    more.insert(more.begin(), {"run", out, "--prompt", std::string(18, 'a'), "--json"});
+    const auto json = nlohmann::json::parse(run_command(more).out);
+    return std::pair(json["tokens"].size(), json["end"].get<std::string>());
+  };
+  EXPECT_EQ(written({"-n", "9"}), std::pair(size_t{3}, std::string("context")));
+  EXPECT_EQ(written({"-n", "3"}), std::pair(size_t{3}, std::string("max_tokens")));
+  EXPECT_THAT(run_command({"run", out, "--prompt", "def ", "-n", "60"}).err,
+              HasSubstr("the context of 20 is full"));
+}
+
+TEST(EndToEnd, InfinitiesOfF16AndNansAreSaid) {
+  const CheckpointCopy copy;
+  const std::string expert = "model.layers.0.block_sparse_moe.experts.1.w1.weight";
+  copy.overwrite(expert, std::string("\x80\x7f\xff\x7e\xc0\x7f", 6));  // bf16: inf, 1.7e38, NaN
+  const std::string out = fresh_folder("out");
+  const Outcome exported =
+      run_command({"export", copy.folder(), "--out", out, "--dtype", "f16", "--quiet"});
+  expect_fine(exported);
+  EXPECT_THAT(exported.err,
+              AllOf(HasSubstr("warning[export.cast_overflow]"), HasSubstr(expert + ": 1 values"),
+                    HasSubstr("warning[export.nan_weight]"), HasSubstr(": 1 values are NaN")));
+  const Outcome checked = run_command({"check", out});
+  expect_fine(checked);
+  EXPECT_THAT(checked.out, HasSubstr("1 weights became infinite in f16"));
+}
+
+TEST(EndToEnd, HostRoutingSkipsGroupsThatNoTokenChose) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out, {"--routing", "host", "--experts-per-shard", "4"}));
+  const Outcome run = run_command({"run", out, "--prompt", "def f", "-n", "4", "--json"});
+  expect_fine(run);
+  EXPECT_GT(nlohmann::json::parse(run.out)["skipped_steps"].get<int>(), 0);
+}
+
+TEST(EndToEnd, TheFirstLayersAloneAreATrialThatSaysSo) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("qwen3_moe_a", out, {"--layers", "1"}));
+  const nlohmann::json model = read_json(out + "/manifest.json").at("model");
+  EXPECT_EQ(model.at("layers"), 1);
+  EXPECT_EQ(model.at("left_out_layers"), 1);
+  expect_fine(run_command({"check", out}));
+  for (const Outcome& refused :
+       {run_command({"run", out, "--prompt", "a"}), validate_case("qwen3_moe_a", out)}) {
+    EXPECT_EQ(refused.exit_code, kExitBadInput);
+    EXPECT_THAT(refused.err, HasSubstr("session.part_of_a_model"));
+    EXPECT_THAT(refused.err, HasSubstr("the first 1 of 2 layers"));
+  }
+  const Outcome many = export_case("qwen3_moe_a", out, {"--layers", "3", "--force"});
+  EXPECT_EQ(many.exit_code, kExitBadInput);
+  EXPECT_THAT(many.err, HasSubstr("model.layers_kept"));
+}
+
+// What stands for a matrix of a left-out layer there leaves with it.
+TEST(EndToEnd, TheFirstLayersOfQuantizedCheckpoints) {
+  for (const char* name : {"gpt_oss_c", "deepseek_v3_c", "deepseek_v3_d"}) {
+    const std::string out = fresh_folder("out");
+    expect_fine(export_case(name, out, {"--layers", "1"}));
+    expect_fine(run_command({"check", out}));
+  }
+}
+
+// Of a family with an untied head, the shards read every byte of the payload once, whatever the
+// number of widths, functions and targets. (Shards that a layer is cut into have a norm of their
+// own each.)
+TEST(EndToEnd, NothingIsReadTwice) {
+  const std::string file = checkpoint_of("mixtral_a") + "/model.safetensors";
+  uint64_t header = 0;
+  std::ifstream(file, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
+  const uint64_t payload = fs::file_size(file) - sizeof header - header;
+  for (const Words& flags : {Words{"--tokens", "1"}, Words{"--tokens", "1,4,16"},
+                             Words{"--target", "ane", "--tokens", "1,16"},
+                             Words{"--target", "ane", "--tokens", "1,16", "--multi-function"},
+                             Words{"--target", "onnx,ane", "--dtype", "f16", "--tokens", "1,16"}}) {
+    const std::string out = fresh_folder("out");
+    Words words = {"--json"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Outcome exported = export_case("mixtral_a", out, words);
+    expect_fine(exported);
+    EXPECT_EQ(nlohmann::json::parse(exported.out).at("bytes_read"), payload) << flags.back();
+  }
+}
+
+TEST(EndToEnd, RecordKeepsTheResultsInTheManifest) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("mixtral_a", out));
+  expect_fine(validate_case("mixtral_a", out, {"--record"}));
+  const nlohmann::json manifest = read_json(out + "/manifest.json");
+  ASSERT_EQ(manifest["golden"].size(), 5u);
+  EXPECT_EQ(manifest["golden"][0]["shard"], "L00.attn");
+  EXPECT_GE(manifest["golden"][0]["cosine"].get<double>(), 0.999999);
+  expect_fine(run_command({"check", out}));
+}
+
+TEST(EndToEnd, InspectCheckpointExportAndFile) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("mixtral_a", out));
+  const Outcome checkpoint = run_command({"inspect", checkpoint_of("mixtral_a"), "--json"});
+  expect_fine(checkpoint);
+  EXPECT_EQ(nlohmann::json::parse(checkpoint.out)["experts"], 5);
+  EXPECT_THAT(run_command({"inspect", out}).out, HasSubstr("L00.moe"));
+  EXPECT_THAT(run_command({"inspect", out + "/moe/L00.onnx"}).out,
+              HasSubstr("shard L00.moe placed {"));
+}
+
+TEST(EndToEnd, OptRunsTheRunLineOfATestFile) {
+  const std::string file = source_path("tests/passes/lower_router.ir");
+  const Outcome by_file = run_command({"opt", file});
+  expect_fine(by_file);
+  EXPECT_THAT(by_file.out, HasSubstr("%router.rank = "));
+  const Outcome by_flags =
+      run_command({"opt", file, "--passes", "lower_router", "--routing", "iterate", "--timing"});
+  expect_fine(by_flags);
+  EXPECT_THAT(by_flags.out, HasSubstr("round1"));
+  EXPECT_THAT(by_flags.err, HasSubstr("lower_router"));
+}
+
+TEST(EndToEnd, OptWritesDumps) {
+  const std::string dumps = fresh_folder("dumps");
+  expect_fine(run_command({"opt", source_path("tests/passes/lower_router.ir"), "--dump-after",
+                           "all", "--dump-dir", dumps}));
+  EXPECT_EQ(all_bytes(dumps).size(), 1u);
+}
+
+TEST(EndToEnd, HelpShowsAnExample) {
+  for (const char* command : {"inspect", "export", "check", "validate", "run", "opt"}) {
+    const Outcome help = run_command({command, "--help"});
+    EXPECT_EQ(help.exit_code, kExitFine);
+    EXPECT_THAT(help.out, HasSubstr(std::string("Example: moec ") + command));
+  }
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,165 @@
+// moec family check, and the worked example of models/families/README.md.
+#include <gmock/gmock.h>
+
+#include "models/families/family.h"
+#include "tests/files.h"
+#include "tests/frontends/cli/checkpoint_tensors.h"
+
+namespace moec {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::ordered_json;
+
+// The fenced block that follows the page's words.
+std::string block_after(const std::string& words) {
+  const std::string page = read_file(source_path("models/families/README.md"));
+  const size_t at = page.find(words);
+  EXPECT_NE(at, std::string::npos) << words;
+  const size_t begin = page.find('\n', page.find("```", at)) + 1;
+  return page.substr(begin, page.find("```", begin) - begin);
+}
+
+// The model of the page: its config, its descriptor, and random weights.
+class WorkedExample : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fresh_folder("petal");
+    descriptor_ = fresh_folder("family") + "/petal_moe.json";
+    config_ = block_after("comes with this `config.json`");
+    write(folder_ + "/config.json", config_);
+    write(descriptor_, block_after("is its descriptor, `petal_moe.json`"));
+    const auto family = read_family();
+    ASSERT_TRUE(family.has_value()) << render(family.error());
+    tensors_ = random_tensors(config_, &*family);
+  }
+
+  static void write(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+  Result<Family> read_family() const { return load_family(read_file(descriptor_), descriptor_); }
+
+  Outcome check(const Words& more = {}) const {
+    write_tensors(folder_, tensors_);
+    Words words = {"family", "check", descriptor_, "--checkpoint", folder_};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(words);
+  }
+
+  void edit(const std::string& path, const std::string& from, const std::string& to) const {
+    std::string text = read_file(path);
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    write(path, text.replace(at, from.size(), to));
+  }
+
+  std::string folder_, descriptor_, config_;
+  DiskTensors tensors_;
+};
+
+TEST_F(WorkedExample, PrintsWhatThePageShows) {
+  tensors_["h.1.attn.bias_mask"] = {"U8", {2, 2}, std::string(4, '\1')};
+  const Outcome outcome = check();
+  EXPECT_EQ(outcome.exit_code, kExitFellShort) << outcome.err;
+  EXPECT_EQ(outcome.out, block_after("--checkpoint petal` then prints"));
+  edit(descriptor_,
+       "\"must\":", R"("ignored_tensors": {"h.*.attn.bias_mask": "a constant"}, "must":)");
+  const Outcome mended = check();
+  expect_fine(mended);
+  EXPECT_THAT(mended.out, HasSubstr("each tensor of the checkpoint is accounted for"));
+}
+
+TEST_F(WorkedExample, IsExported) {
+  expect_fine(check());
+  const std::string out = fresh_folder("out");
+  expect_fine(run_command(
+      {"export", folder_, "--family-file", descriptor_, "--out", out, "--quiet", "--tokens", "1"}));
+  expect_fine(run_command({"check", out}));
+}
+
+TEST_F(WorkedExample, NamesWhatIsMissing) {
+  tensors_["h.1.moe.3.gating.weight"] = tensors_.at("h.1.moe.3.gate.weight");
+  tensors_.erase("h.1.moe.3.gate.weight");
+  tensors_.at("h.0.attn.k.weight").shape = {16, 8};
+  const Outcome outcome = check();
+  EXPECT_EQ(outcome.exit_code, kExitFellShort);
+  EXPECT_THAT(outcome.out, HasSubstr("expert_gate          11 of 12"));
+  EXPECT_THAT(outcome.out, HasSubstr("hf.tensor.missing"));
+  EXPECT_THAT(outcome.out, HasSubstr("the nearest name is \"h.1.moe.3.gating.weight\""));
+  EXPECT_THAT(outcome.out, HasSubstr("the k of this model must be [8,16], found [16,8]"));
+  EXPECT_THAT(outcome.out, HasSubstr("tensor h.1.moe.3.gating.weight: it has no role"));
+  const Json json = Json::parse(check({"--json"}).out);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_EQ(json["diagnostics"].size(), 3u);
+  EXPECT_EQ(json["roles"][3]["role"], "k");
+  EXPECT_EQ(json["roles"][3]["found"], 1);
+}
+
+TEST_F(WorkedExample, TellsWhereEachValueComesFrom) {
+  const Outcome outcome =
+      run_command({"family", "check", descriptor_, "--config", folder_ + "/config.json", "--json"});
+  expect_fine(outcome);
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["axes"]["renorm"], "sum");
+  EXPECT_EQ(json["concepts"]["layers"],
+            (Json{{"value", "2"}, {"from", "config"}, {"key", "n_layer"}}));
+  EXPECT_EQ(json["concepts"]["head_dim"],
+            (Json{{"value", "4"}, {"from", "default"}, {"expression", "= hidden / heads"}}));
+  EXPECT_EQ(json["other_keys"]["router_noise"]["use"], "harmless: training only");
+  EXPECT_EQ(json["roles"][0],
+            (Json{{"role", "embed"}, {"name", "wte.weight"}, {"shape", {40, 16}}, {"needed", 1}}));
+  EXPECT_FALSE(json.contains("diagnostics"));
+}
+
+// Who writes a descriptor meets keys that it does not know yet.
+TEST_F(WorkedExample, AConfigThatIsNotUnderstoodIsExplainedAllTheSame) {
+  edit(folder_ + "/config.json", "{", R"({"rotate_twice": true, "n_lair": 2,)");
+  const Outcome outcome = check();
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.out, HasSubstr("key n_layer"));
+  EXPECT_THAT(outcome.out, HasSubstr("rotate_twice       true               unknown"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("tensors")));
+  EXPECT_THAT(outcome.err, HasSubstr("the key \"rotate_twice\" (true) is not known"));
+  EXPECT_THAT(outcome.err, HasSubstr("did you mean 'n_layer'?"));
+  const Json json = Json::parse(check({"--json"}).out);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_EQ(json["diagnostics"].size(), 2u);
+  EXPECT_EQ(json["concepts"]["layers"]["value"], "2");
+}
+
+TEST_F(WorkedExample, BadInputIsNamedWithItsLine) {
+  edit(folder_ + "/config.json", "\"n_expert_used\"", "\"n_experts_used\"");
+  Outcome outcome = check();
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr(folder_ + "/config.json:11"));
+  EXPECT_THAT(outcome.err, HasSubstr("did you mean 'n_expert_used'?"));
+  edit(descriptor_, "\"= hidden / heads\"", "\"= hidden - heads\"");
+  outcome = check({"--json"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["diagnostics"][0]["code"], "family.expression");
+  EXPECT_EQ(json["diagnostics"][0]["place"]["file"], descriptor_);
+  EXPECT_EQ(json["diagnostics"][0]["place"]["line"], 16);
+}
+
+TEST(FamilyCheck, NeedsAConfig) {
+  const Words words = {"family", "check", source_path("models/families/mixtral.json")};
+  EXPECT_EQ(run_command(words).exit_code, kExitBadInput);
+  EXPECT_EQ(run_command({"family"}).exit_code, kExitBadInput);
+}
+
+TEST(FamilyCheck, GoldenCheckpointsAreAccountedFor) {
+  for (const auto& [family, golden] : {std::pair<std::string, std::string>{"qwen3_moe", "tinymoe"},
+                                       {"gpt_oss", "gpt_oss_b"},
+                                       {"deepseek_v2", "deepseek_v2_a"}}) {
+    const Outcome outcome =
+        run_command({"family", "check", source_path("models/families/" + family + ".json"),
+                     "--checkpoint", checkpoint_of(golden)});
+    expect_fine(outcome);
+    EXPECT_THAT(outcome.out, Not(HasSubstr("error[")));
+  }
+}
+
+}  // namespace
+}  // namespace moec

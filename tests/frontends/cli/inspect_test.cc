@@ -1,0 +1,48 @@
+// moec inspect: a shard's file as text and as JSON, and what is no shard's file.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/frontends/cli/golden_case.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Ports and text of one file; the file is named in the export of each target.
+void expect_shard_json(const Words& flags, const std::string& file) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("mixtral_a", out, flags));
+  const Outcome text = run_command({"inspect", out + "/" + file});
+  const Outcome as_json = run_command({"inspect", out + "/" + file, "--json"});
+  expect_fine(as_json);
+  const json shard = json::parse(as_json.out);
+  EXPECT_EQ(shard["kind"], "shard");
+  EXPECT_EQ(shard["name"], "L00.moe");
+  EXPECT_EQ(shard["inputs"][0]["name"], "hidden");
+  EXPECT_EQ(shard["outputs"][0]["name"], "moe_out");
+  EXPECT_GT(shard["weight_bytes"], 0);
+  EXPECT_EQ(shard["ir"], text.out);
+}
+
+TEST(Inspect, AShardAsJson) {
+  expect_shard_json({}, "moe/L00.onnx");
+  expect_shard_json({"--target", "ane"}, "moe/L00.mlpackage");
+}
+
+TEST(Inspect, WhatIsNoShard) {
+  const Outcome config =
+      run_command({"inspect", checkpoint_of("mixtral_a") + "/config.json", "--json"});
+  EXPECT_EQ(config.exit_code, kExitBadInput);
+  EXPECT_EQ(json::parse(config.out)["diagnostics"][0]["code"], "inspect.kind");
+  const Outcome absent = run_command({"inspect", "nowhere.onnx"});
+  EXPECT_EQ(absent.exit_code, kExitBadInput);
+  EXPECT_THAT(absent.err, AllOf(HasSubstr("nowhere.onnx: "),
+                                testing::Not(HasSubstr("nowhere.onnx/config.json"))));
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,301 @@
+// moec plan: published models, budgets, what is printed, and how bad input ends.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "backends/manifest/manifest_file.h"
+#include "tests/frontends/cli/golden_case.h"
+#include "tests/frontends/cli/manifest_forms.h"
+#include "tests/frontends/cli/read_json.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::json;
+using testing::_;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::SizeIs;
+
+Outcome plan(const std::string& source, Words more = {}) {
+  more.insert(more.begin(), {"plan", source});
+  return run_command(more);
+}
+
+json plan_json(const std::string& source, Words more, int exit_code = kExitFine) {
+  more.emplace_back("--json");
+  const Outcome outcome = plan(source, std::move(more));
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
+  return json::parse(outcome.out);
+}
+
+TEST(Plan, ListsThePublishedModels) {
+  const Outcome outcome = run_command({"plan", "--list"});
+  EXPECT_EQ(outcome.exit_code, kExitFine);
+  EXPECT_THAT(outcome.out, HasSubstr("qwen3-30b-a3b"));
+  EXPECT_THAT(outcome.out, HasSubstr("30532122624"));
+}
+
+// The group counts of Qwen3-30B-A3B with shards of 200 MB: 4 of 32 experts as int8.
+TEST(Plan, Qwen3InGroupsOf200Megabytes) {
+  const json int8 = plan_json("qwen3-30b-a3b", {"--max-shard-mb", "moe=200", "--count-as", "int8"});
+  EXPECT_EQ(int8["parameters"], 30532122624);
+  EXPECT_EQ(int8["expert_groups"], json({32, 32, 32, 32}));
+  EXPECT_EQ(int8["expert_bytes"], 3 * 2048 * 768);
+  EXPECT_EQ(int8["shards"][2]["kind"], "experts");
+  EXPECT_EQ(int8["shards"][2]["shards"], 4 * 48);
+  EXPECT_EQ(int8["shards"][2]["largest_bytes"], 32 * 3 * 2048 * 768 + 2048);
+  const json f16 = plan_json("qwen3-30b-a3b", {"--target", "ane"});
+  EXPECT_EQ(f16["expert_groups"], json({19, 19, 18, 18, 18, 18, 18}));
+  EXPECT_THAT(f16["cuts"][0]["reason"].get<std::string>(), HasSubstr("a budget of 200.0 MB"));
+}
+
+TEST(Plan, SaysWhichFactorsRotate) {
+  EXPECT_EQ(plan_json("phi-3.5-moe", {"--context", "4096"})["rope_factors"], "short");
+  EXPECT_EQ(plan_json("phi-3.5-moe", {"--context", "4097"})["rope_factors"], "long");
+  EXPECT_THAT(plan("phi-3.5-moe", {"--context", "8192"}).out,
+              HasSubstr("rotation: long factors (a context above 4096 positions)"));
+  EXPECT_FALSE(plan_json("olmoe-1b-7b", {}).contains("rope_factors"));
+}
+
+TEST(Plan, MemoryAndCostAddUp) {
+  const json report = plan_json("olmoe-1b-7b", {"--dtype", "f16", "--context", "1024"});
+  const json& memory = report["memory"];
+  // All weights but the embedding, two bytes each; the final norm is in the head.
+  EXPECT_EQ(memory["trunk_bytes"].get<int64_t>() + memory["expert_bytes"].get<int64_t>() +
+                memory["embedding_bytes"].get<int64_t>(),
+            2 * report["parameters"].get<int64_t>());
+  EXPECT_EQ(memory["kv_cache_bytes"], int64_t{16} * 2 * 2048 * 1024 * 2);
+  EXPECT_EQ(memory["rope_bytes"], 1024 * 128 * 2);
+  EXPECT_EQ(memory["expert_bytes"], int64_t{16} * 64 * 3 * 2048 * 1024 * 2);
+  const json& token = report["token"];
+  EXPECT_EQ(token["dense_static"]["bytes"],
+            memory["trunk_bytes"].get<int64_t>() + memory["expert_bytes"].get<int64_t>());
+  // One shard a layer: nothing can be skipped. A sparse runtime reads 8 of 64 experts.
+  EXPECT_EQ(token["host_routed"], token["dense_static"]);
+  EXPECT_EQ(token["ideal_sparse"]["bytes"],
+            memory["trunk_bytes"].get<int64_t>() + memory["expert_bytes"].get<int64_t>() / 8);
+}
+
+TEST(Plan, SkippedGroupsLieBetweenDenseAndSparse) {
+  const json token = plan_json("olmoe-1b-7b", {"--experts-per-shard", "4"})["token"];
+  const auto bytes = [&](const char* form) { return token[form]["bytes"].get<double>(); };
+  EXPECT_LT(bytes("ideal_sparse"), bytes("host_routed"));
+  EXPECT_LT(bytes("host_routed"), bytes("dense_static"));
+  const json single = plan_json("olmoe-1b-7b", {"--experts-per-shard", "1"})["token"];
+  EXPECT_NEAR(single["host_routed"]["macs"].get<double>(),
+              single["ideal_sparse"]["macs"].get<double>(), 16);
+}
+
+TEST(Plan, OfACheckpointFolderAndOfItsConfigAreTheSame) {
+  const json folder = plan_json(checkpoint_of("tinymoe"), {});
+  json config = plan_json(checkpoint_of("tinymoe") + "/config.json", {});
+  config["source"] = folder["source"];
+  EXPECT_EQ(folder, config);
+}
+
+TEST(Plan, TellsHowTheCheckpointStoresItsMatrices) {
+  EXPECT_EQ(plan_json("olmoe-1b-7b", {})["stored_as"], "plain");
+  EXPECT_EQ(plan_json("deepseek-v3", {})["stored_as"], "fp8_blocks");
+  EXPECT_THAT(plan("deepseek-v3").out, HasSubstr("stores matrices as fp8_blocks of 128 x 128"));
+  EXPECT_THAT(plan("gpt-oss-20b").out, HasSubstr("as mxfp4; an export decodes them"));
+}
+
+TEST(Plan, AShardAboveItsBudgetExitsWithOne) {
+  const Outcome outcome = plan("mixtral-8x22b", {"--target", "ane"});
+  EXPECT_EQ(outcome.exit_code, kExitFellShort) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("OVER"));
+  EXPECT_EQ(plan("mixtral-8x22b", {"--target", "ane", "--max-shard-mb", "none"}).exit_code,
+            kExitFine);
+}
+
+TEST(Plan, DevicesHoldEachShardOnce) {
+  const json devices = plan_json("olmoe-1b-7b", {"--dtype", "f16", "--device", "a=10GB", "--device",
+                                                 "b=10GB,100GB"})["devices"];
+  ASSERT_EQ(devices.size(), 2u);
+  std::set<std::string> shards;
+  size_t held = 0;
+  for (const json& device : devices) {
+    EXPECT_LE(device["used_bytes"].get<int64_t>() + device["peak_activation_bytes"].get<int64_t>(),
+              device["bytes"].get<int64_t>());
+    for (const json& shard : device["shards"]) shards.insert(shard.get<std::string>());
+    held += device["shards"].size();
+  }
+  EXPECT_EQ(held, 1u + 16 * 2 + 1);
+  EXPECT_EQ(shards.size(), held);
+}
+
+TEST(Plan, ResidentExpertsFitTheBudget) {
+  const json set = plan_json("olmoe-1b-7b", {"--count-as", "int4", "--dtype", "f16",
+                                             "--resident-budget", "3GB"})["resident"];
+  EXPECT_EQ(set["slot_bytes"], 3 * 2048 * 1024 * 36 / 64);
+  const int64_t capacity = set["capacity"], each = 16 * set["slot_bytes"].get<int64_t>();
+  EXPECT_LE(set["base_bytes"].get<int64_t>() + capacity * each, 3'000'000'000);
+  EXPECT_GT(set["base_bytes"].get<int64_t>() + (capacity + 1) * each, 3'000'000'000);
+  EXPECT_EQ(plan_json("olmoe-1b-7b", {"--working-set", "10GB"})["resident"]["budget_bytes"],
+            7'100'000'000);
+}
+
+// Each expert has load 1, expert 0 of each layer as much as all of OLMoE's others.
+std::string loads_of(int layers, int experts) {
+  std::string file = fresh_folder("loads") + "/loads.csv";
+  std::ofstream loads(file);
+  loads << "layer,expert,load\n";
+  for (int layer = 0; layer < layers; ++layer)
+    for (int e = 0; e < experts; ++e)
+      loads << layer << "," << e << "," << (e == 0 ? 64 : 1) << "\n";
+  return file;
+}
+
+TEST(Plan, CopiesOfBusyExpertsLevelTheDevices) {
+  const Words devices = {"--dtype",  "f16",   "--device", "a=9GB",
+                         "--device", "b=9GB", "--loads",  loads_of(16, 64)};
+  const json plain = plan_json("olmoe-1b-7b", devices)["replicas"];
+  EXPECT_EQ(plain["groups"], 64);
+  EXPECT_EQ(plain["replicas"], 64);
+  Words more = devices;
+  more.insert(more.end(), {"--replicas", "66"});
+  const json copied = plan_json("olmoe-1b-7b", more);
+  EXPECT_LT(copied["replicas"]["worst_imbalance"], plain["worst_imbalance"]);
+  EXPECT_EQ(copied["replicas"]["layers"].size(), 16u);
+  EXPECT_EQ(copied["replicas"]["layers"][3]["group_of_slot"].size(), 66u);
+  for (const json& device : copied["devices"])
+    EXPECT_THAT(device["shards"].dump(), HasSubstr("\"L03.moe.expert0\""));
+}
+
+TEST(Plan, WhereLayersAreCutTheGroupsHaveCopies) {
+  const json report = plan_json(
+      "olmoe-1b-7b", {"--dtype", "f16", "--experts-per-shard", "16", "--device", "a=12GB",
+                      "--device", "b=12GB", "--loads", loads_of(16, 64), "--replicas", "6"});
+  EXPECT_EQ(report["replicas"]["groups"], 4);
+  for (const json& device : report["devices"])
+    EXPECT_THAT(device["shards"].dump(), HasSubstr("\"L03.moe.g0\""));
+}
+
+// ---- Devices of an export ----------------------------------------------------------------------
+
+class ExportToDevices : public testing::Test {
+ protected:
+  Outcome run(Words more) {
+    more.insert(more.begin(), {"--device", "a=1GB", "--device", "b=1GB"});
+    return export_case("tinymoe", out_, more);
+  }
+  // How many devices hold each shard, by its name.
+  std::map<std::string, int> holders() const {
+    std::map<std::string, int> held;
+    const json manifest = read_json(out_ + "/manifest.json");
+    for (const json& device : manifest["devices"])
+      for (const json& shard : device["shards"]) ++held[shard["shard"]];
+    return held;
+  }
+  std::string out_ = fresh_folder("out") + "/out";
+};
+
+TEST_F(ExportToDevices, EachShardIsOnOne) {
+  expect_fine(run({}));
+  EXPECT_THAT(holders(), AllOf(SizeIs(4 * 2 + 1), Each(Pair(_, 1))));
+  expect_fine(run_command({"check", out_}));
+}
+
+TEST_F(ExportToDevices, BusyGroupsHaveDeclaredReplicas) {
+  expect_fine(run({"--experts-per-shard", "4", "--loads", loads_of(4, 16), "--replicas", "6"}));
+  const std::map<std::string, int> held = holders();
+  EXPECT_EQ(held.at("L02.attn"), 2);
+  EXPECT_EQ(held.at("L02.moe.g0"), 2);
+  EXPECT_EQ(held.at("L02.moe.g1") + held.at("L02.moe.g2") + held.at("L02.moe.g3"), 3);
+  expect_fine(run_command({"check", out_}));
+  expect_fine(validate_case("tinymoe", out_));
+}
+
+TEST_F(ExportToDevices, AShardThatNoDeviceHoldsIsFound) {
+  expect_fine(run({}));
+  Manifest manifest = read_manifest(out_).value();
+  manifest.devices[1].shards.pop_back();
+  write_both_forms(std::move(manifest), out_);
+  const Outcome outcome = run_command({"check", out_});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.out + outcome.err, HasSubstr("no device holds the shard"));
+}
+
+TEST_F(ExportToDevices, WholeLayersHaveNoCopies) {
+  const Outcome outcome = run({"--loads", loads_of(4, 16)});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("error[plan.replicas]"), HasSubstr("--experts-per-shard")));
+}
+
+TEST_F(ExportToDevices, DevicesThatAreTooSmallAreRefusedBeforeAnythingIsWritten) {
+  const Outcome outcome = export_case("tinymoe", out_, {"--device", "a=1MB"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("error[plan.devices]"));
+  EXPECT_FALSE(std::filesystem::exists(out_));
+}
+
+struct Refused {
+  const char* name;
+  Words words;
+  Words message;  // the code, then what else must be said
+};
+
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
+void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; }
+
+class BadPlan : public testing::TestWithParam<Refused> {};
+
+TEST_P(BadPlan, IsRefusedWithItsOwnCode) {
+  Words words = GetParam().words;
+  words.insert(words.begin(), "plan");
+  const Outcome outcome = run_command(words);
+  EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.out;
+  for (const std::string& part : GetParam().message) EXPECT_THAT(outcome.err, HasSubstr(part));
+  EXPECT_THAT(outcome.err, HasSubstr("next: "));
+}
+
+std::vector<Refused> refusals() {
+  const std::string model = "olmoe-1b-7b";
+  return {
+      {"no_source", {}, {"error[plan.source]", "--list"}},
+      {"unknown_model", {"olmoe-1b-8b"}, {"error[published.unknown]", model}},
+      {"budget_below_an_expert",
+       {model, "--max-shard-mb", "moe=5", "--dtype", "f16"},
+       {"error[plan.budget]", "one expert of 12.6 MB", "13 MB"}},
+      {"unknown_kind", {model, "--max-shard-mb", "mor=5"}, {"error[plan.budget_kind]", "moe"}},
+      {"kind_twice", {model, "--max-shard-mb", "moe=5,moe=6"}, {"error[plan.budget_kind]"}},
+      {"budget_zero", {model, "--max-shard-mb", "0"}, {"error[plan.budget_value]"}},
+      {"budget_infinite", {model, "--max-shard-mb", "moe=inf"}, {"error[plan.budget_value]"}},
+      {"budget_not_a_number", {model, "--max-shard-mb", "nan"}, {"error[plan.budget_value]"}},
+      {"budget_negative", {model, "--max-shard-mb=-3"}, {"error[plan.budget_value]"}},
+      {"unknown_target", {model, "--target", "anne"}, {"error[target.unknown]", "ane"}},
+      {"device_twice",
+       {model, "--device", "a=1GB", "--device", "a=2GB"},
+       {"error[plan.device_twice]", "\"a\""}},
+      {"device_without_bytes", {model, "--device", "a"}, {"error[plan.device_value]"}},
+      {"device_infinite", {model, "--device", "a=inf"}, {"error[plan.device_value]"}},
+      {"bandwidth_negative", {model, "--device", "a=1GB,-2"}, {"error[plan.device_value]"}},
+      {"devices_too_small",
+       {model, "--device", "a=1GB", "--device", "b=2GB"},
+       {"error[plan.devices]", "device b lacks", "would do"}},
+      {"trunk_too_large",
+       {model, "--trunk", "replicated", "--device", "a=100MB"},
+       {"error[plan.devices]", "device a lacks", "the trunk needs"}},
+      {"resident_budget_negative",
+       {model, "--resident-budget=-1GB"},
+       {"error[cli.bytes]", "--resident-budget"}},
+      {"loads_without_devices", {model, "--loads", "x.csv"}, {"error[plan.device_value]"}},
+      {"loads_file_missing",
+       {model, "--device", "a=99GB", "--loads", "none.csv"},
+       {"error[loads.file]", "none.csv"}},
+      {"context_too_long", {model, "--context", "9999"}, {"error[plan.context]", "4096"}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadPlan, testing::ValuesIn(refusals()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,88 @@
+// The checkpoint's files for text go along with an export, and are part of what is checked.
+#include "backends/output/carried_files.h"
+
+#include <gmock/gmock.h>
+
+#include "backends/manifest/manifest_file.h"
+#include "tests/files.h"
+#include "tests/frontends/cli/checkpoint_copy.h"
+#include "tests/frontends/cli/golden_case.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kTokenizer = R"({"model": {"type": "WordLevel", "vocab": {"a": 0}}})";
+
+std::vector<std::string> carried_by(const std::string& out) {
+  const Manifest manifest = read_manifest(out).value();
+  std::vector<std::string> names;
+  for (const manifest::FileRef& file : manifest.carried) names.push_back(file.path);
+  return names;
+}
+
+class CarriedFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    copy_.write("tokenizer.json", kTokenizer);
+    copy_.write("merges.txt", std::string(3 << 20, 'm'));  // of more than one piece
+    copy_.write("chat_template.jinja", "");
+    copy_.write("notes.txt", "mine");
+  }
+  Outcome export_it(std::vector<std::string> flags = {}) const {
+    std::vector<std::string> command = {"export", copy_.folder(), "--out", out_, "--quiet"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    return run_command(command);
+  }
+
+  const CheckpointCopy copy_;
+  const std::string out_ = fresh_folder("out");
+};
+
+TEST_F(CarriedFiles, AreCopiedByteForByteAndChecked) {
+  expect_fine(export_it({"--digest", "sha256"}));
+  EXPECT_THAT(carried_by(out_), ElementsAre("tokenizer.json", "merges.txt", "chat_template.jinja"));
+  for (const std::string& name : carried_by(out_))
+    EXPECT_EQ(read_file(out_ + "/" + name), copy_.read(name)) << name;
+  EXPECT_FALSE(fs::exists(out_ + "/notes.txt"));
+  expect_fine(run_command({"check", out_, "--digests"}));
+  std::ofstream(out_ + "/tokenizer.json")
+      << R"({"model": {"type": "WordLevel", "vocab": {"b": 0}}})";
+  EXPECT_THAT(run_command({"check", out_, "--digests"}).out,
+              AllOf(HasSubstr("error[manifest.digest_changed]"), HasSubstr("out/tokenizer.json")));
+  fs::remove(out_ + "/merges.txt");
+  EXPECT_THAT(run_command({"check", out_}).out,
+              AllOf(HasSubstr("error[manifest.file_missing]"), HasSubstr("out/merges.txt")));
+}
+
+TEST_F(CarriedFiles, AreReplacedWithTheExport) {
+  expect_fine(export_it());
+  fs::remove(copy_.path("merges.txt"));
+  copy_.write("chat_template.jinja", "{{ messages }}");
+  expect_fine(export_it({"--force"}));
+  EXPECT_THAT(carried_by(out_), ElementsAre("tokenizer.json", "chat_template.jinja"));
+  EXPECT_FALSE(fs::exists(out_ + "/merges.txt"));
+  EXPECT_EQ(read_file(out_ + "/chat_template.jinja"), "{{ messages }}");
+}
+
+TEST_F(CarriedFiles, LieBesideAConfigThatIsNamedItself) {
+  expect_fine(run_command(
+      {"export", copy_.path("config.json"), "--out", out_, "--quiet", "--seeded-weights", "1"}));
+  EXPECT_THAT(carried_by(out_), ElementsAre("tokenizer.json", "merges.txt", "chat_template.jinja"));
+}
+
+TEST_F(CarriedFiles, ALinkThatLeadsNowhereIsNamed) {
+  fs::remove(copy_.path("merges.txt"));
+  fs::create_symlink("../blobs/none", copy_.path("merges.txt"));
+  const Outcome outcome = export_it();
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[file.open]"), HasSubstr("merges.txt")));
+  EXPECT_FALSE(fs::exists(out_ + "/manifest.json"));
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,222 @@
+// The main job for the Neural Engine: export, check, validate the packages in f16.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/frontends/cli/golden_case.h"
+#include "tests/frontends/cli/read_json.h"
+#include "tests/golden_cases.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+Outcome export_ane(const std::string& golden_case, const std::string& out, Words more = {}) {
+  more.insert(more.end(), {"--target", "ane"});
+  return export_case(golden_case, out, more);
+}
+
+class AneGoldenCase : public testing::TestWithParam<const char*> {};
+
+TEST_P(AneGoldenCase, ExportsChecksAndValidatesInF16) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_ane(GetParam(), out, {"--tokens", "1,16"}));
+  for (const char* chip : {"m1", "m2", "m3", "m4"})
+    expect_fine(run_command({"check", out, "--chip", chip, "--no-digests"}));
+  expect_fine(validate_case(GetParam(), out, {"--precision", "f16"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(CoremlExport, AneGoldenCase, testing::ValuesIn(kGoldenCases),
+                         [](const auto& info) { return std::string(info.param); });
+
+class AneVariant : public testing::TestWithParam<Variant> {};
+
+TEST_P(AneVariant, Validates) {
+  for (const char* golden_case : {"qwen2_moe_b", "olmoe_a", "zaya_b"}) {
+    const std::string out = fresh_folder(golden_case);
+    Words flags = GetParam().flags;
+    flags.insert(flags.end(), {"--tokens", "1,5,32"});
+    expect_fine(export_ane(golden_case, out, flags));
+    expect_fine(run_command({"check", out}));
+    expect_fine(validate_case(golden_case, out, {"--precision", "f16"}));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    CoremlExport, AneVariant,
+    testing::Values(
+        Variant{"io", {"--kv", "io"}}, Variant{"bc1s", {"--layout", "bc1s"}},
+        Variant{"bank", {"--experts", "bank"}}, Variant{"iterate", {"--routing", "iterate"}},
+        Variant{"host_groups", {"--routing", "host", "--experts-per-shard", "2"}},
+        Variant{"functions", {"--multi-function"}}, Variant{"range", {"--widths", "range"}},
+        Variant{"range_io", {"--widths", "range", "--kv", "io"}},
+        Variant{"tree", {"--sum", "tree"}}, Variant{"head_slices", {"--head-slices", "3"}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// The Neural Engine's own rules, with another limit for the extents.
+std::string target_with_extents_up_to(int64_t limit) {
+  json target = read_json(source_path("backends/targets/ane.json"));
+  for (json& rule : target.at("rules"))
+    if (rule.at("id") == "S2.h13") rule.at("limit") = limit;
+  std::string path = fresh_folder("target") + "/ane.json";
+  std::ofstream(path) << target.dump();
+  return path;
+}
+
+TEST(CoremlExport, CacheBeyondTheExtentIsInPages) {
+  const std::string out = fresh_folder("out");
+  const std::string target = target_with_extents_up_to(64);
+  for (const char* golden_case : {"qwen3_moe_a", "olmoe_b"}) {
+    expect_fine(export_case(
+        golden_case, out, {"--force", "--target", target, "--context", "96", "--tokens", "1,16"}));
+    EXPECT_EQ(read_json(out + "/manifest.json").at("build").at("cache_pages"), 2);
+    expect_fine(run_command({"check", out, "--target", target, "--chip", "m1"}));
+    expect_fine(validate_case(golden_case, out, {"--precision", "f16"}));
+  }
+  const Outcome io = export_case("qwen3_moe_a", out,
+                                 {"--force", "--target", target, "--context", "96", "--kv", "io",
+                                  "--dump-dir", fresh_folder("dump")});
+  EXPECT_EQ(io.exit_code, kExitBadInput);
+  EXPECT_THAT(io.err, testing::AllOf(HasSubstr("limit.unsplittable"), HasSubstr("--kv state")));
+}
+
+TEST(CoremlExport, VocabularyIsCutForTheTarget) {
+  const std::string out = fresh_folder("out");
+  json target = read_json(source_path("backends/targets/ane.json"));
+  for (json& rule : target.at("rules"))
+    if (rule.at("id") == "S3") rule.at("limit") = 64;
+  const std::string path = fresh_folder("target") + "/ane.json";
+  std::ofstream(path) << target.dump();
+  expect_fine(export_case("mixtral_a", out, {"--target", path}));
+  const json manifest = read_json(out + "/manifest.json");
+  const int64_t vocab = manifest.at("model").at("vocab");
+  EXPECT_EQ(static_cast<int64_t>(manifest.at("logits").at("slices").size()), (vocab + 63) / 64);
+  expect_fine(run_command({"check", out, "--target", path}));
+  expect_fine(validate_case("mixtral_a", out, {"--precision", "f16"}));
+}
+
+TEST(CoremlExport, SameBytesForAnyNumberOfJobsAndRuns) {
+  const std::string one = fresh_folder("one"), four = fresh_folder("four");
+  expect_fine(export_ane("qwen3_moe_a", one, {"--tokens", "1,8"}));
+  expect_fine(export_ane("qwen3_moe_a", four, {"--tokens", "1,8", "--jobs", "4"}));
+  const auto first = all_bytes(one);
+  EXPECT_GT(first.size(), 8u);
+  EXPECT_EQ(first, all_bytes(four));
+}
+
+TEST(CoremlExport, RangesWarnThatTheyAreCompiledForEachWidth) {
+  const std::string out = fresh_folder("out");
+  const Outcome exported = export_ane("mixtral_a", out, {"--tokens", "1,8", "--widths", "range"});
+  expect_fine(exported);
+  EXPECT_THAT(exported.err, HasSubstr("export.range_widths"));
+}
+
+TEST(CoremlExport, AneBookNamesAndRuntimeMeta) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_ane("mixtral_a", out, {"--compat", "ane-book", "--head-slices", "2"}));
+  const json meta = read_json(out + "/mixtral_a_runtime_meta.json");
+  const json config = read_json(checkpoint_of("mixtral_a") + "/config.json");
+  EXPECT_EQ(meta.at("d_model"), config.at("hidden_size"));
+  EXPECT_EQ(meta.at("vocab_size"), config.at("vocab_size"));
+  EXPECT_EQ(meta.at("n_layers"), config.at("num_hidden_layers"));
+  EXPECT_EQ(meta.at("n_experts"), config.at("num_local_experts"));
+  EXPECT_EQ(meta.at("n_kv_heads"), config.at("num_key_value_heads"));
+  EXPECT_EQ(meta.at("embed_bin"), "mixtral_a_embed.bin");
+  EXPECT_EQ(fs::file_size(out + "/mixtral_a_embed.bin"),
+            meta.at("vocab_size").get<size_t>() * meta.at("d_model").get<size_t>() * 2);
+  ASSERT_EQ(meta.at("layers").size(), 2 * config.at("num_hidden_layers").get<size_t>());
+  EXPECT_EQ(meta["layers"][0]["kind"], "attn_stateful");
+  EXPECT_EQ(meta["layers"][1]["kind"], "moe");
+  EXPECT_EQ(meta["layers"][1]["layer"], 0);
+  EXPECT_EQ(meta["layers"][1]["mlmodelc"], "mixtral_a_ane/moe/L00.mlmodelc");
+  ASSERT_EQ(meta.at("lm_head_shards").size(), 2u);
+  EXPECT_EQ(meta["lm_head_shards"][0]["vocab_start"], 0);
+  EXPECT_EQ(meta["lm_head_shards"][0]["vocab_end"], meta["lm_head_shards"][1]["vocab_start"]);
+  EXPECT_EQ(meta["lm_head_shards"][1]["vocab_end"], meta["vocab_size"]);
+  for (const json& layer : meta["layers"])
+    EXPECT_TRUE(fs::is_directory(out + "/" + layer.at("mlpackage").get<std::string>()));
+  expect_fine(run_command({"check", out}));
+  expect_fine(validate_case("mixtral_a", out, {"--precision", "f16"}));
+  expect_fine(export_ane("mixtral_a", out, {"--compat", "ane-book", "--force"}));
+}
+
+struct Refusal {
+  const char* name;
+  const char* golden_case;
+  Words flags;
+  const char* code;
+};
+
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
+void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }
+
+class AneRefusal : public testing::TestWithParam<Refusal> {};
+
+TEST_P(AneRefusal, IsNamedAndNothingIsFinished) {
+  const std::string out = fresh_folder("out");
+  Words flags = GetParam().flags;
+  flags.insert(flags.end(), {"--dump-dir", fresh_folder("dumps")});  // for reproducers
+  const Outcome outcome = export_case(GetParam().golden_case, out, flags);
+  EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(GetParam().code));
+  EXPECT_FALSE(fs::exists(out + "/manifest.json"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    CoremlExport, AneRefusal,
+    testing::Values(
+        Refusal{"target", "mixtral_a", {"--target", "an"}, "target.unknown"},
+        Refusal{"chip", "mixtral_a", {"--target", "ane", "--chip", "m99"}, "target.unknown_chip"},
+        Refusal{"f32", "mixtral_a", {"--target", "ane", "--dtype", "f32"}, "place.rule"},
+        Refusal{"topk", "mixtral_a", {"--target", "ane", "--routing", "topk"}, "place.rule"},
+        Refusal{
+            "spec", "mixtral_a", {"--target", "ane", "--spec-version", "7"}, "coreml.spec_too_low"},
+        Refusal{"functions_of_onnx", "mixtral_a", {"--multi-function"}, "export.flags"},
+        Refusal{"checksum_of_coreml",
+                "mixtral_a",
+                {"--target", "ane", "--onnx-checksum"},
+                "export.flags"},
+        Refusal{"state_of_onnx", "mixtral_a", {"--kv", "state"}, "export.flags"},
+        Refusal{"range_of_one",
+                "mixtral_a",
+                {"--target", "ane", "--widths", "range", "--tokens", "4"},
+                "coreml.range"},
+        Refusal{"book_io",
+                "mixtral_a",
+                {"--target", "ane", "--compat", "ane-book", "--kv", "io"},
+                "compat.ane_book"},
+        Refusal{"book_onnx", "mixtral_a", {"--compat", "ane-book"}, "compat.ane_book"},
+        Refusal{"book_dense",
+                "qwen2_moe_b",
+                {"--target", "ane", "--compat", "ane-book"},
+                "compat.ane_book"},
+        Refusal{"book_chunks",
+                "llama4_text_b",
+                {"--target", "ane", "--compat", "ane-book"},
+                "compat.ane_book"},
+        Refusal{"book_history",
+                "zaya_a",
+                {"--target", "ane", "--compat", "ane-book"},
+                "compat.ane_book"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// A config alone, with noise for weights: what a model of that size would become.
+TEST(CoremlExport, SeededWeightsNeedNoCheckpoint) {
+  const std::string out = fresh_folder("out"), again = fresh_folder("again");
+  const std::string config = checkpoint_of("mixtral_a") + "/config.json";
+  for (const std::string& folder : {out, again})
+    expect_fine(run_command({"export", config, "--out", folder, "--target", "ane",
+                             "--seeded-weights", "7", "--quiet"}));
+  EXPECT_EQ(all_bytes(out), all_bytes(again));
+  expect_fine(run_command({"check", out}));
+  const json manifest = read_json(out + "/manifest.json");
+  EXPECT_EQ(manifest.at("build").at("seeded"), true);
+  const Outcome without = run_command({"export", config, "--out", again, "--force"});
+  EXPECT_EQ(without.exit_code, kExitBadInput);
+}
+
+}  // namespace
+}  // namespace moec

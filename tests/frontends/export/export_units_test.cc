@@ -1,0 +1,75 @@
+// Which shards of several targets are made side by side.
+#include <gmock/gmock.h>
+
+#include "frontends/export/export_units.h"
+
+namespace moec {
+namespace {
+
+using testing::ElementsAre;
+using testing::Field;
+using testing::IsEmpty;
+
+ShardDecl shard(ShardKind kind, int64_t layer, int64_t layers = 1) {
+  ShardDecl decl;
+  decl.kind = kind;
+  decl.layer = layer;
+  decl.layers = layers;
+  return decl;
+}
+
+Plan plan_of(std::vector<ShardDecl> shards, size_t layers = 2) {
+  Plan plan;
+  plan.model.layers.resize(layers);
+  plan.shards = std::move(shards);
+  return plan;
+}
+
+std::vector<ExportUnit> units_of(const Plan& a, const Plan& b) {
+  const std::vector<const Plan*> plans = {&a, &b};
+  return export_units(plans);
+}
+
+template <class... Lists>
+auto unit(Lists... lists) {
+  return Field(&ExportUnit::shards, ElementsAre(lists...));
+}
+
+const Plan kWhole = plan_of({shard(ShardKind::attention, 0), shard(ShardKind::moe, 0),
+                             shard(ShardKind::attention, 1), shard(ShardKind::mlp, 1),
+                             shard(ShardKind::lm_head, -1)});
+
+TEST(ExportUnits, OfOneTargetEachShardIsOne) {
+  const Plan groups = plan_of({shard(ShardKind::experts, 0), shard(ShardKind::experts, 0)}, 1);
+  const std::vector<const Plan*> plans = {&groups};
+  EXPECT_THAT(export_units(plans), ElementsAre(unit(ElementsAre(0)), unit(ElementsAre(1))));
+}
+
+TEST(ExportUnits, PartsOfALayerHoweverTheyAreCut) {
+  const Plan cut = plan_of({shard(ShardKind::attention, 0), shard(ShardKind::router, 0),
+                            shard(ShardKind::experts, 0), shard(ShardKind::experts, 0),
+                            shard(ShardKind::attention, 1), shard(ShardKind::mlp, 1),
+                            shard(ShardKind::lm_head, -1), shard(ShardKind::lm_head, -1)});
+  EXPECT_THAT(
+      units_of(kWhole, cut),
+      ElementsAre(unit(ElementsAre(0), ElementsAre(0)), unit(ElementsAre(1), ElementsAre(1, 2, 3)),
+                  unit(ElementsAre(2), ElementsAre(4)), unit(ElementsAre(3), ElementsAre(5)),
+                  unit(ElementsAre(4), ElementsAre(6, 7))));
+}
+
+TEST(ExportUnits, WholeLayersHoldThoseOfOtherTargets) {
+  const Plan joined = plan_of({shard(ShardKind::layers, 0, 2), shard(ShardKind::lm_head, -1)});
+  EXPECT_THAT(units_of(kWhole, joined), ElementsAre(unit(ElementsAre(0, 1, 2, 3), ElementsAre(0)),
+                                                    unit(ElementsAre(4), ElementsAre(1))));
+  const Plan pairs = plan_of({shard(ShardKind::layers, 0, 2), shard(ShardKind::layers, 2, 2)}, 4);
+  const Plan uneven = plan_of({shard(ShardKind::layers, 0, 3), shard(ShardKind::layers, 3)}, 4);
+  EXPECT_THAT(units_of(pairs, uneven), ElementsAre(unit(ElementsAre(0, 1), ElementsAre(0, 1))));
+}
+
+TEST(ExportUnits, WhatOneTargetLacks) {
+  const Plan headless = plan_of({shard(ShardKind::attention, 0)});
+  EXPECT_THAT(units_of(headless, kWhole).back(), unit(IsEmpty(), ElementsAre(4)));
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,123 @@
+// Experts as integers of four bits in groups, as Kimi-K2-Thinking is published: what is exported
+// are their values.
+#include <gmock/gmock.h>
+
+#include "tests/frontends/cli/checkpoint_tensors.h"
+
+namespace moec {
+namespace {
+
+using testing::HasSubstr;
+using Json = CheckpointCopy::Json;
+
+constexpr int64_t kGroup = 32;  // the last of a row is partial
+
+void widen_rows(const CheckpointCopy& copy) {
+  copy.edit_config([](Json& config) { config["moe_intermediate_size"] = 40; });
+}
+
+void declare_int4(const CheckpointCopy& copy) {
+  copy.edit_config([](Json& config) {
+    config["quantization_config"] = {{"quant_method", "compressed-tensors"},
+                                     {"format", "pack-quantized"},
+                                     {"ignore", {"lm_head", "re:.*self_attn.*"}},
+                                     {"config_groups",
+                                      {{"group_0",
+                                        {{"targets", {"Linear"}},
+                                         {"weights",
+                                          {{"num_bits", 4},
+                                           {"type", "int"},
+                                           {"strategy", "group"},
+                                           {"group_size", kGroup},
+                                           {"symmetric", true}}}}}}}};
+  });
+}
+
+// Random integers and factors for a matrix, and the products.
+CodedTensor code(const DiskTensor& tensor, std::mt19937& random) {
+  const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
+  std::vector<uint32_t> packed(static_cast<size_t>(rows * columns / 8));
+  std::vector<uint16_t> factors;
+  std::vector<float> decoded;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < columns; ++i) {
+      if (i % kGroup == 0)
+        factors.push_back(bf16_from_f32(static_cast<float>(1 + random() % 99) / 9000));
+      const auto integer = static_cast<int>(random() % 16) - 8;
+      packed[static_cast<size_t>((row * columns + i) / 8)] |= static_cast<uint32_t>(integer + 8)
+                                                              << (4 * (i % 8));
+      decoded.push_back(static_cast<float>(integer) * f32_from_bf16(factors.back()));
+    }
+  return {{{"_packed", {"I32", {rows, columns / 8}, bytes_of(packed)}},
+           {"_scale", {"BF16", {rows, (columns - 1) / kGroup + 1}, bytes_of(factors)}},
+           {"_shape", {"I64", {2}, bytes_of(std::vector<int64_t>{rows, columns})}}},
+          {"F32", tensor.shape, bytes_of(decoded)}};
+}
+
+// One checkpoint twice: with coded experts, and with the values that they stand for.
+void write_int4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
+  widen_rows(coded);
+  widen_rows(decoded);
+  std::mt19937 random(5);
+  write_coded_and_decoded(coded, decoded, random_tensors(coded.read("config.json")),
+                          [&](const std::string& name, const DiskTensor& tensor) {
+                            return name.find(".mlp.experts.") != std::string::npos
+                                       ? std::optional(code(tensor, random))
+                                       : std::nullopt;
+                          });
+  declare_int4(coded);
+}
+
+class Int4Checkpoint : public testing::TestWithParam<Variant> {};
+
+TEST_P(Int4Checkpoint, ExportsTheBytesOfItsValues) {
+  const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
+  write_int4_pair(coded, decoded);
+  expect_equal_exports(coded, decoded, GetParam().flags);
+}
+
+// Where each expert is a weight of its own, ONNX calls it after its tensor, which is another here.
+INSTANTIATE_TEST_SUITE_P(Forms, Int4Checkpoint,
+                         testing::Values(Variant{"bank", {"--experts", "bank"}},
+                                         Variant{"matmul_bank",
+                                                 {"--form", "matmul", "--experts", "bank"}},
+                                         Variant{"coreml", {"--target", "ane"}}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Int4Checkpoints, AreExportedExpertByExpert) {
+  const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
+  write_int4_pair(coded, decoded);
+  const std::string out = fresh_folder("out");
+  expect_fine(run_command({"export", coded.folder(), "--out", out, "--quiet", "--tokens", "1"}));
+  expect_fine(run_command({"check", out}));
+}
+
+TEST(Int4Checkpoints, IntegersAndFactorsAreChecked) {
+  const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
+  write_int4_pair(coded, decoded);
+  const std::string name = "model.layers.1.mlp.experts.2.down_proj.weight";
+  DiskTensors tensors = read_tensors(coded);
+  tensors.at(name + "_packed").shape = {10, 24};
+  write_tensors(coded.folder(), tensors);
+  Outcome outcome = run_command({"inspect", coded.folder()});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("the expert_down integers of this model must be [48,5], found "
+                                     "[10,24]"));
+  tensors.erase(name + "_scale");
+  write_tensors(coded.folder(), tensors);
+  outcome = run_command({"inspect", coded.folder()});
+  EXPECT_THAT(outcome.err, HasSubstr("(expert_down factors) is not in the checkpoint"));
+}
+
+TEST(Int4Checkpoints, RowsAreWholeIntegers) {
+  const CheckpointCopy copy("deepseek_v3_a");
+  declare_int4(copy);
+  const Outcome outcome = run_command({"plan", copy.folder()});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr("rows of 20 elements are no whole blocks of 8, as int4_groups stores them"));
+}
+
+}  // namespace
+}  // namespace moec

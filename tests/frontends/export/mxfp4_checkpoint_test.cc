@@ -1,0 +1,158 @@
+// gpt-oss as it is published: experts as MXFP4. What is exported are their values.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/frontends/cli/checkpoint_tensors.h"
+
+namespace moec {
+namespace {
+
+using testing::HasSubstr;
+using Json = CheckpointCopy::Json;
+
+constexpr int64_t kBlock = 32;
+
+// A golden case's config with rows of whole blocks, and all else as it was.
+void widen_rows(const CheckpointCopy& copy) {
+  copy.edit_config([](Json& config) {
+    config["hidden_size"] = 2 * kBlock;
+    config["intermediate_size"] = kBlock;
+  });
+}
+
+void declare_mxfp4(const CheckpointCopy& copy) {
+  copy.edit_config([](Json& config) {
+    config["quantization_config"] = {{"quant_method", "mxfp4"},
+                                     {"modules_to_not_convert", {"lm_head"}}};
+  });
+}
+
+// Blocks and scales for a tensor of all experts [E, in, out], and the values in that order.
+CodedTensor code(const DiskTensor& tensor, std::mt19937& random) {
+  const int64_t experts = tensor.shape[0], in = tensor.shape[1], out = tensor.shape[2];
+  const float magnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  std::string blocks, scales;
+  std::vector<float> decoded(static_cast<size_t>(experts * in * out));
+  for (int64_t row = 0; row < experts * out; ++row)
+    for (int64_t block = 0; block < in / kBlock; ++block) {
+      const auto scale = static_cast<int>(118 + random() % 8);
+      scales += static_cast<char>(scale);
+      for (int64_t i = block * kBlock; i < (block + 1) * kBlock; ++i) {
+        const auto code = static_cast<int>(random() % 16);
+        if (i % 2 == 0)
+          blocks += static_cast<char>(code);
+        else
+          blocks.back() = static_cast<char>(static_cast<uint8_t>(blocks.back()) | code << 4);
+        const float value = std::ldexp(magnitudes[code % 8], scale - 127);
+        decoded[static_cast<size_t>((row / out * in + i) * out + row % out)] =
+            code < 8 ? value : -value;
+      }
+    }
+  return {{{"_blocks", {"U8", {experts, out, in / kBlock, kBlock / 2}, blocks}},
+           {"_scales", {"U8", {experts, out, in / kBlock}, scales}}},
+          {"F32", tensor.shape, bytes_of(decoded)}};
+}
+
+// One checkpoint twice: with coded experts, and with the values that they stand for.
+void write_mxfp4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
+  widen_rows(coded);
+  widen_rows(decoded);
+  std::mt19937 random(5);
+  write_coded_and_decoded(coded, decoded, random_tensors(coded.read("config.json")),
+                          [&](const std::string& name, const DiskTensor& tensor) {
+                            const bool experts = name.ends_with("experts.gate_up_proj") ||
+                                                 name.ends_with("experts.down_proj");
+                            return experts ? std::optional(code(tensor, random)) : std::nullopt;
+                          });
+  declare_mxfp4(coded);
+}
+
+class Mxfp4Checkpoint : public testing::TestWithParam<std::tuple<const char*, Variant>> {};
+
+TEST_P(Mxfp4Checkpoint, ExportsTheBytesOfItsValues) {
+  const auto& [golden_case, form] = GetParam();
+  const CheckpointCopy coded(golden_case, "coded"), decoded(golden_case, "decoded");
+  write_mxfp4_pair(coded, decoded);
+  expect_equal_exports(coded, decoded, form.flags);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, Mxfp4Checkpoint,
+                         testing::Combine(testing::Values("gpt_oss_a", "gpt_oss_b"),
+                                          testing::ValuesIn(forms_of_exports())),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  std::get<1>(info.param).name;
+                         });
+
+// A coded checkpoint, with its tensors as `edit` leaves them: what moec inspect says.
+Outcome inspect_edited(const std::function<void(DiskTensors&)>& edit) {
+  const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
+  write_mxfp4_pair(coded, decoded);
+  DiskTensors tensors = read_tensors(coded);
+  edit(tensors);
+  write_tensors(coded.folder(), tensors);
+  return run_command({"inspect", coded.folder()});
+}
+
+std::string down(const std::string& part) { return "model.layers.1.mlp.experts.down_proj_" + part; }
+
+TEST(Mxfp4Checkpoints, AreWhole) {
+  expect_fine(inspect_edited([](DiskTensors&) {}));
+}
+
+TEST(Mxfp4Checkpoints, BlocksAndScalesMustBeThere) {
+  Outcome outcome = inspect_edited([](DiskTensors& all) { all.erase(down("scales")); });
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.missing"));
+  EXPECT_THAT(outcome.err, HasSubstr("(experts_down_in_out scales) is not in the checkpoint"));
+  outcome = inspect_edited([](DiskTensors& all) { all.erase(down("blocks")); });
+  EXPECT_THAT(outcome.err, HasSubstr("(experts_down_in_out blocks) is not in the checkpoint"));
+}
+
+TEST(Mxfp4Checkpoints, ShapesAndTypesAreChecked) {
+  Outcome outcome = inspect_edited([](DiskTensors& all) {
+    all.at(down("blocks")).shape = {5, 64, 16};
+  });
+  EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.shape"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("the experts_down_in_out blocks of this model must be [5,64,1,16], found "
+                        "[5,64,16]"));
+  outcome = inspect_edited([](DiskTensors& all) { all.at(down("scales")).dtype = "F8_E4M3"; });
+  EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.dtype"));
+  EXPECT_THAT(outcome.err, HasSubstr("it is stored as f8_e4m3; the experts_down_in_out scales must "
+                                     "be u8"));
+  outcome = inspect_edited([](DiskTensors& all) { all.at(down("blocks")).dtype = "I8"; });
+  EXPECT_THAT(outcome.err, HasSubstr("the experts_down_in_out blocks must be [5,64,1,16] in u8"));
+}
+
+TEST(Mxfp4Checkpoints, AreRefusedWhereTheConfigSaysNothing) {
+  const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
+  write_mxfp4_pair(coded, decoded);
+  coded.edit_config([](Json& config) { config.erase("quantization_config"); });
+  const Outcome outcome = run_command({"inspect", coded.folder()});
+  EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.missing"));
+  EXPECT_THAT(outcome.err, HasSubstr("(experts_gate_up_in_out) is not in the checkpoint"));
+}
+
+TEST(Mxfp4Checkpoints, RowsAreWholeBlocks) {
+  const CheckpointCopy copy("gpt_oss_a");
+  declare_mxfp4(copy);
+  const Outcome outcome = run_command({"plan", copy.folder()});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("model.storage"));
+  EXPECT_THAT(outcome.err, HasSubstr("rows of 48 elements are no whole blocks of 32"));
+}
+
+TEST(Mxfp4Checkpoints, ArePlannedWithAndWithoutWeights) {
+  const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
+  write_mxfp4_pair(coded, decoded);
+  for (const std::string& source : {coded.folder(), std::string("gpt-oss-20b")}) {
+    const Outcome planned = run_command({"plan", source});
+    expect_fine(planned);
+    EXPECT_THAT(planned.out, HasSubstr("stores its experts as mxfp4; an export decodes them"));
+  }
+}
+
+}  // namespace
+}  // namespace moec

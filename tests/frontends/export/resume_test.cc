@@ -1,0 +1,238 @@
+// An export that was stopped goes on where it stopped, and ends with the bytes of one that was not.
+#include <gmock/gmock.h>
+
+#include "backends/output/folder_lock.h"
+#include "backends/output/journal.h"
+#include "tests/files.h"
+#include "tests/frontends/cli/checkpoint_copy.h"
+#include "tests/frontends/cli/golden_case.h"
+#include "tests/frontends/export/testing.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kCase = "mixtral_a";
+
+ExportOptions options_of(const std::string& out, const std::string& target = "onnx", int jobs = 1) {
+  return export_options_of(checkpoint_of(kCase), target, out, jobs);
+}
+
+std::string error_of(const Result<ExportSummary>& result) {
+  return result ? "no error" : render(result.error());
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    names.push_back(fs::relative(entry.path(), folder).string());
+  return names;
+}
+
+struct Manner {
+  const char* name;
+  const char* target;
+  int jobs;
+};
+
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
+void PrintTo(const Manner& manner, std::ostream* out) { *out << manner.name; }
+
+class ResumeAnywhere : public testing::TestWithParam<Manner> {};
+
+TEST_P(ResumeAnywhere, GivesTheBytesOfAnUndisturbedExport) {
+  const std::string whole = fresh_folder("whole"), out = fresh_folder("out");
+  const size_t calls = count_stops(options_of(whole, GetParam().target));
+  const auto expected = all_bytes(whole);
+  const ExportOptions options = options_of(out, GetParam().target, GetParam().jobs);
+  size_t kept = 0;
+  for (size_t n = 1; n <= calls; n += (calls + 5) / 6) {
+    fs::remove_all(out);
+    const auto stopped = export_until(options, n);
+    ASSERT_THAT(error_of(stopped),
+                AllOf(HasSubstr("export.interrupted"), HasSubstr("export.unfinished")));
+    EXPECT_FALSE(fs::exists(out + "/manifest.json"));
+    EXPECT_THAT(names_in(out), Not(testing::Contains(testing::EndsWith(".part"))));
+    const auto resumed = export_model(options);
+    ASSERT_TRUE(resumed) << error_of(resumed);
+    kept += resumed->parts_kept;
+    EXPECT_EQ(all_bytes(out), expected) << "stopped at call " << n << " of " << calls;
+  }
+  EXPECT_GT(kept, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Resume, ResumeAnywhere,
+                         testing::Values(Manner{"onnx_1", "onnx", 1}, Manner{"onnx_2", "onnx", 2},
+                                         Manner{"onnx_8", "onnx", 8}, Manner{"ane_1", "ane", 1},
+                                         Manner{"ane_2", "ane", 2}, Manner{"ane_8", "ane", 8}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// An export that was stopped short of its last tile, and what it would have become.
+class Resume : public testing::Test {
+ protected:
+  void SetUp() override {
+    whole_ = fresh_folder("whole");
+    out_ = fresh_folder("out");
+    const size_t calls = count_stops(options_of(whole_));
+    const auto stopped = export_until(options_of(out_), calls);
+    ASSERT_THAT(error_of(stopped), HasSubstr("export.interrupted"));
+  }
+
+  // The number of parts that were not made again.
+  size_t finish() {
+    const auto resumed = export_model(options_of(out_));
+    EXPECT_TRUE(resumed) << error_of(resumed);
+    EXPECT_EQ(all_bytes(out_), all_bytes(whole_));
+    return resumed ? resumed->parts_kept : 0;
+  }
+  std::string journal() const { return out_ + "/" + kJournalFile; }
+  size_t finished_parts() const {
+    const std::string text = read_file(journal());
+    return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) - 1;
+  }
+
+  std::string whole_, out_;
+};
+
+TEST_F(Resume, TornLastLineIsPassedOver) {
+  const size_t parts = finished_parts();
+  ASSERT_GT(parts, 3u);
+  fs::resize_file(journal(), fs::file_size(journal()) - 5);
+  EXPECT_EQ(finish(), parts - 1);
+}
+
+TEST_F(Resume, DamagedOrMissingFilesAreMadeAgain) {
+  const size_t parts = finished_parts();
+  std::string bytes = read_file(out_ + "/attn/L00.data");
+  bytes[bytes.size() / 2] ^= 1;
+  write_file(out_ + "/attn/L00.data", bytes);
+  fs::remove(out_ + "/embed.bin");
+  EXPECT_EQ(finish(), parts - 2);
+}
+
+TEST_F(Resume, LeftoversOfAKilledRunAreRemoved) {
+  const size_t parts = finished_parts();
+  for (const char* file : {"attn/L01.data.part", "attn/L07.data", "embed.bin.part",
+                           "lm_head/00.mlpackage.part/Data/weight.bin", "export.journal.part"}) {
+    fs::create_directories(fs::path(out_ + "/" + file).parent_path());
+    write_file(out_ + "/" + file, "left over");
+  }
+  EXPECT_EQ(finish(), parts);
+}
+
+TEST_F(Resume, OtherOptionsAreNamedAndNothingIsTouched) {
+  ExportOptions options = options_of(out_);
+  options.build.tokens = {1};
+  options.passes.routing = RoutingForm::iterate;
+  const auto before = all_bytes(out_);
+  EXPECT_THAT(error_of(export_model(options)),
+              AllOf(HasSubstr("export.differs"), HasSubstr("--tokens was 1,8, now it is 1"),
+                    HasSubstr("--routing was rank, now it is iterate"), HasSubstr("--force")));
+  EXPECT_EQ(all_bytes(out_), before);
+}
+
+TEST_F(Resume, JobsAndMemoryMayDiffer) {
+  const size_t parts = finished_parts();
+  ExportOptions options = options_of(out_, "onnx", 4);
+  options.memory_bytes *= 2;
+  const auto resumed = export_model(options);
+  ASSERT_TRUE(resumed) << error_of(resumed);
+  EXPECT_EQ(resumed->parts_kept, parts);
+  EXPECT_EQ(all_bytes(out_), all_bytes(whole_));
+}
+
+TEST_F(Resume, ForceStartsAnew) {
+  ExportOptions options = options_of(out_);
+  options.build.tokens = {1};
+  options.force = true;
+  const auto forced = export_model(options);
+  ASSERT_TRUE(forced) << error_of(forced);
+  EXPECT_EQ(forced->parts_kept, 0u);
+  options.out = whole_;
+  ASSERT_TRUE(export_model(options));
+  EXPECT_EQ(all_bytes(out_), all_bytes(whole_));
+}
+
+TEST_F(Resume, JournalThatIsNoneAsksForForce) {
+  write_file(journal(), "{}\n");
+  EXPECT_THAT(error_of(export_model(options_of(out_))),
+              AllOf(HasSubstr("export.journal"), HasSubstr("--force")));
+  write_file(journal(), "");
+  EXPECT_THAT(error_of(export_model(options_of(out_))), HasSubstr("export.journal"));
+}
+
+TEST_F(Resume, FinishedExportIsNoUnfinishedOne) {
+  finish();
+  EXPECT_THAT(error_of(export_model(options_of(out_))), HasSubstr("export.out_not_empty"));
+}
+
+TEST(ResumeInputs, ChangedFilesAreNamed) {
+  const CheckpointCopy copy(kCase);
+  const std::string out = fresh_folder("out");
+  const ExportOptions options = export_options_of(copy.folder(), "onnx", out);
+  ASSERT_FALSE(export_until(options, 30));
+  copy.write("config.json", copy.read("config.json") + "\n");
+  const fs::path weights = copy.path("model.safetensors");
+  fs::last_write_time(weights, fs::last_write_time(weights) + std::chrono::seconds(1));
+  EXPECT_THAT(error_of(export_model(options)),
+              AllOf(HasSubstr("export.differs"), HasSubstr("file config.json was"),
+                    HasSubstr("file model.safetensors was"), Not(HasSubstr("option"))));
+}
+
+TEST(ResumeInputs, SeededWeightsGoOnToo) {
+  const std::string out = fresh_folder("out"), whole = fresh_folder("whole");
+  ExportOptions options = options_of(whole, "ane");
+  options.weight_seed = 7;
+  const size_t calls = count_stops(options);
+  options.out = out;
+  ASSERT_FALSE(export_until(options, calls / 2));
+  const auto resumed = export_model(options);
+  ASSERT_TRUE(resumed) << error_of(resumed);
+  EXPECT_GT(resumed->parts_kept, 0u);
+  EXPECT_EQ(all_bytes(out), all_bytes(whole));
+}
+
+TEST(ExportLock, TwoExportsExcludeEachOther) {
+  const std::string out = fresh_folder("out");
+  {
+    auto lock = FolderLock::take(out);
+    ASSERT_TRUE(lock);
+    EXPECT_THAT(error_of(export_model(options_of(out))),
+                AllOf(HasSubstr("export.locked"), HasSubstr(out)));
+  }
+  EXPECT_TRUE(fs::is_empty(out));
+  const auto exported = export_model(options_of(out));
+  EXPECT_TRUE(exported) << error_of(exported);
+}
+
+TEST(ExportLock, FileThatAKilledExportLeftLocksNothing) {
+  const std::string out = fresh_folder("out");
+  write_file(out + "/" + kLockFile, "");
+  const auto exported = export_model(options_of(out));
+  ASSERT_TRUE(exported) << error_of(exported);
+  EXPECT_FALSE(fs::exists(out + "/" + kLockFile));
+}
+
+// The folder goes away between two tiles, as when somebody tidies up too eagerly.
+TEST(ExportFaults, FolderThatVanishesIsNamed) {
+  for (const int jobs : {1, 4}) {
+    const std::string out = fresh_folder("out"), away = fresh_folder("away") + "/out";
+    ExportOptions options = options_of(out, "onnx", jobs);
+    auto calls = std::make_shared<std::atomic<int>>(0);
+    options.stop = [=] {
+      if (++*calls == 20) fs::rename(out, away);
+      return false;
+    };
+    // Nothing stays, so nothing is said to.
+    EXPECT_THAT(error_of(export_model(options)),
+                AllOf(HasSubstr("emit.folder_gone"), Not(HasSubstr("export.unfinished"))));
+    EXPECT_FALSE(fs::exists(out + "/manifest.json"));
+  }
+}
+
+}  // namespace
+}  // namespace moec

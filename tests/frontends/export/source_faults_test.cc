@@ -1,0 +1,83 @@
+// Checkpoints that change while they are exported: a named error, and once they are as they were,
+// the same command goes on.
+#include <gmock/gmock.h>
+
+#include "tests/frontends/cli/checkpoint_copy.h"
+#include "tests/frontends/cli/golden_case.h"
+#include "tests/frontends/export/testing.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+struct Damage {
+  const char* name;
+  void (*apply)(const fs::path& file);
+  const char* cause;
+};
+
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
+void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
+
+void shrink(const fs::path& file) { fs::resize_file(file, fs::file_size(file) / 2); }
+
+void vanish(const fs::path& file) { fs::rename(file, file.string() + ".away"); }
+
+void replace(const fs::path& file) {
+  const fs::path copy = file.string() + ".copy";
+  fs::copy_file(file, copy);
+  fs::last_write_time(copy, fs::last_write_time(file));
+  fs::rename(copy, file);
+}
+
+void overwrite(const fs::path& file) {
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary) << '\0';
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(2));
+}
+
+class SourceFault : public testing::TestWithParam<Damage> {};
+
+TEST_P(SourceFault, IsNamedAndTheExportGoesOnAfterIt) {
+  const CheckpointCopy copy("mixtral_a");
+  const std::string whole = fresh_folder("whole");
+  const fs::path file = copy.path("model.safetensors");
+  const std::string bytes = copy.read("model.safetensors");
+  const fs::file_time_type time = fs::last_write_time(file);
+  const size_t calls = count_stops(export_options_of(copy.folder(), "onnx", whole));
+  for (const int jobs : {1, 2, 8}) {
+    const std::string out = fresh_folder("out");
+    ExportOptions options = export_options_of(copy.folder(), "onnx", out, jobs);
+    auto count = std::make_shared<std::atomic<size_t>>(0);
+    options.stop = [=] {
+      if (++*count == calls / 2) GetParam().apply(file);
+      return false;
+    };
+    const auto failed = export_model(options);
+    ASSERT_FALSE(failed);
+    EXPECT_THAT(render(failed.error()),
+                AllOf(HasSubstr("weights.file_changed"), HasSubstr(file.string()),
+                      testing::ContainsRegex(GetParam().cause), HasSubstr("export.unfinished")));
+    EXPECT_FALSE(fs::exists(out + "/manifest.json"));
+    copy.write("model.safetensors", bytes);
+    fs::last_write_time(file, time);
+    options.stop = nullptr;
+    const auto resumed = export_model(options);
+    ASSERT_TRUE(resumed) << render(resumed.error());
+    EXPECT_GT(resumed->parts_kept, 0u);
+    EXPECT_EQ(all_bytes(out), all_bytes(whole));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, SourceFault,
+                         testing::Values(Damage{"shrinks", shrink,
+                                                "now it has|the file ends at byte"},
+                                         Damage{"vanishes", vanish, "was removed"},
+                                         Damage{"is_replaced", replace, "was replaced"},
+                                         Damage{"is_overwritten", overwrite, "was written to"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace moec

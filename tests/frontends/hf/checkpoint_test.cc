@@ -1,0 +1,184 @@
+#include "frontends/hf/checkpoint.h"
+
+#include "frontends/hf/safetensors.h"
+#include "tests/files.h"
+#include "tests/frontends/hf/folder.h"
+#include "tests/models/expect_error.h"
+#include "tests/source_dir.h"
+
+namespace moec {
+namespace {
+
+TEST(Checkpoint, ReadsPerExpertAndFusedLayouts) {
+  auto one_by_one = open_checkpoint(golden_folder("mixtral_a"));
+  ASSERT_TRUE(one_by_one.has_value()) << render(one_by_one.error());
+  EXPECT_FALSE(one_by_one->config.names.has("experts_gate_up"));
+  EXPECT_EQ(one_by_one->config.names("router", 1), "model.layers.1.block_sparse_moe.gate.weight");
+  auto fused = open_checkpoint(golden_folder("mixtral_b"));
+  ASSERT_TRUE(fused.has_value()) << render(fused.error());
+  EXPECT_FALSE(fused->config.names.has("expert_gate"));
+  EXPECT_EQ(fused->config.names("experts_gate_up", 1), "model.layers.1.mlp.experts.gate_up_proj");
+  EXPECT_EQ(fused->config.names("router", 1), "model.layers.1.mlp.gate.weight");
+}
+
+TEST(Checkpoint, ReadsSeveralFiles) {
+  auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_a"));
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_EQ(checkpoint->weights.files.size(), 2u);
+}
+
+TEST(Checkpoint, DenseLayersBesideFusedExperts) {
+  auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_b"));
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_FALSE(checkpoint->config.layers[1].moe);
+  EXPECT_TRUE(checkpoint->config.names.has("experts_gate_up"));
+}
+
+TEST(Checkpoint, MissingTensorNamesRoleAndNearest) {
+  std::string folder = copy_golden("mixtral_a", "missing_tensor");
+  change_file(folder + "/model.safetensors", "layers.1.self_attn.q_proj",
+              "layers.1.self_attn.q_porj");
+  auto checkpoint = open_checkpoint(folder);
+  expect_error(checkpoint, "hf.tensor.missing",
+               "the tensor \"model.layers.1.self_attn.q_proj.weight\" (q) is not in the "
+               "checkpoint; the nearest name is \"model.layers.1.self_attn.q_porj.weight\"");
+  EXPECT_EQ(checkpoint.error()[0].place.tensor, "model.layers.1.self_attn.q_proj.weight");
+}
+
+TEST(Checkpoint, MissingHeadTellsOfTying) {
+  std::string folder = copy_golden("mixtral_a", "missing_head");
+  change_file(folder + "/model.safetensors", "\"lm_head.weight\"", "\"lm_tail.weight\"");
+  expect_error(open_checkpoint(folder), "hf.tensor.missing",
+               "If the head shares the embedding, set tie_word_embeddings.");
+}
+
+TEST(Checkpoint, MissingExpertOfMany) {
+  std::string folder = copy_golden("mixtral_a", "missing_expert");
+  change_file(folder + "/model.safetensors", "layers.0.block_sparse_moe.experts.4.w2",
+              "layers.0.block_sparse_moe.experts.9.w2");
+  expect_error(open_checkpoint(folder), "hf.tensor.missing", "experts.4.w2.weight\" (expert_down)");
+}
+
+TEST(Checkpoint, WrongShape) {
+  std::string folder = copy_golden("mixtral_a", "wrong_shape");
+  change_file(folder + "/config.json", "\"num_local_experts\": 5", "\"num_local_experts\": 4");
+  auto checkpoint = open_checkpoint(folder);
+  expect_error(checkpoint, "hf.tensor.shape",
+               "the router of this model must be [4,48], found [5,48]");
+  EXPECT_EQ(checkpoint.error()[0].place.tensor, "model.layers.0.block_sparse_moe.gate.weight");
+  EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("model.safetensors"));
+}
+
+TEST(Checkpoint, WrongElementType) {
+  std::string folder = copy_golden("mixtral_a", "wrong_dtype");
+  change_file(folder + "/model.safetensors", "\"model.norm.weight\":{\"dtype\":\"BF16\"",
+              "\"model.norm.weight\":{\"dtype\":\"I16\" ");
+  expect_error(open_checkpoint(folder), "hf.tensor.dtype",
+               "I16[48] has no counterpart here; the final_norm must be [48] in F32, F16 or BF16");
+  folder = copy_golden("qwen2_moe_a", "wrong_dtype_32");
+  change_file(folder + "/model.safetensors", "\"model.norm.weight\":{\"dtype\":\"F32\"",
+              "\"model.norm.weight\":{\"dtype\":\"I32\"");
+  expect_error(open_checkpoint(folder), "hf.tensor.dtype",
+               "it is stored as i32; weights must be F32, F16 or BF16");
+}
+
+TEST(Checkpoint, ManyFindingsAreCounted) {
+  std::string folder = copy_golden("mixtral_a", "many");
+  change_file(folder + "/config.json", "\"hidden_size\": 48", "\"hidden_size\": 60");
+  auto checkpoint = open_checkpoint(folder);
+  expect_error(checkpoint, "hf.tensor.shape", "must be [96,60], found [96,48]");
+  expect_error(checkpoint, "hf.tensor.more", "more tensors are missing or not as expected");
+  EXPECT_EQ(checkpoint.error().size(), 9u);
+}
+
+TEST(Checkpoint, TruncatedWeights) {
+  std::string folder = copy_golden("olmoe_a", "truncated_weights");
+  std::filesystem::resize_file(folder + "/model.safetensors", 100'000);
+  expect_error(open_checkpoint(folder), "safetensors.truncated", "pass the end");
+}
+
+TEST(Checkpoint, IndexThatLeadsOut) {
+  std::string folder = copy_golden("qwen3_moe_a", "leads_out");
+  change_file(folder + "/model.safetensors.index.json", "\"model-00001-of-00002.safetensors\"",
+              "\"../model-00001.safetensors\"");
+  expect_error(open_checkpoint(folder), "index.file_name", "\"../model-00001.safetensors\"");
+}
+
+TEST(Checkpoint, AbsentWeightFile) {
+  std::string folder = copy_golden("qwen3_moe_a", "absent_weight_file");
+  std::filesystem::remove(folder + "/model-00002-of-00002.safetensors");
+  expect_error(open_checkpoint(folder), "index.absent_file",
+               "\"model-00002-of-00002.safetensors\", which is not there");
+}
+
+TEST(Checkpoint, AbsentConfigAndFolder) {
+  expect_error(open_checkpoint(empty_folder("no_config")), "file.open", "No such file");
+  expect_error(open_checkpoint(golden_folder("no_such_model")), "file.open", "No such file");
+}
+
+TEST(Checkpoint, UnknownFamily) {
+  std::string folder = copy_golden("mixtral_a", "unknown_family");
+  change_file(folder + "/config.json", "\"model_type\": \"mixtral\"",
+              "\"model_type\": \"mistral\"");
+  auto checkpoint = open_checkpoint(folder);
+  expect_error(checkpoint, "hf.family.unknown", "known families: ");
+  EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("config.json"));
+}
+
+// A tied head's own copy in the file is not used, and said to be ignored.
+TEST(Checkpoint, TiedHeadsWithACopyInTheFile) {
+  std::string folder = copy_golden("mixtral_a", "tied_copy");
+  change_file(folder + "/config.json", "\"tie_word_embeddings\": false",
+              "\"tie_word_embeddings\": true");
+  auto checkpoint = open_checkpoint(folder);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_THAT(checkpoint->config.names.ignored, testing::Contains("lm_head.weight"));
+}
+
+TEST(Checkpoint, LeftOutTensorsAreWarnedOf) {
+  std::string folder = copy_golden("mixtral_a", "left_out");
+  auto header = read_safetensors(folder + "/model.safetensors");
+  ASSERT_TRUE(header.has_value());
+  std::string bytes = read_file(folder + "/model.safetensors");
+  std::string json = bytes.substr(8, header->tensors.front().begin - 8);
+  size_t payload = bytes.size() - 8 - json.size();
+  json.resize(json.rfind('}'));
+  json += R"(,"extra.counter":{"dtype":"F64","shape":[1],"data_offsets":[)" +
+          std::to_string(payload) + "," + std::to_string(payload + 8) + "]}}";
+  std::string changed = safetensors_bytes(json, 0) + bytes.substr(header->tensors.front().begin) +
+                        std::string(8, '\0');
+  write_file(folder + "/model.safetensors", changed);
+  auto checkpoint = open_checkpoint(folder);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  ASSERT_EQ(checkpoint->warnings.size(), 1u);
+  EXPECT_EQ(checkpoint->warnings[0].code, "hf.tensor.left_out");
+  EXPECT_EQ(checkpoint->warnings[0].place.tensor, "extra.counter");
+}
+
+TEST(OpenConfig, NeedsNoWeights) {
+  std::string folder = copy_golden("qwen3_moe_a", "config_only");
+  for (const char* file : {"/model-00001-of-00002.safetensors", "/model-00002-of-00002.safetensors",
+                           "/model.safetensors.index.json"})
+    std::filesystem::remove(folder + file);
+  auto model = open_config(folder);
+  ASSERT_TRUE(model.has_value()) << render(model.error());
+  EXPECT_EQ(model->moe.experts, 6);
+  EXPECT_FALSE(model->names.has("experts_gate_up"));
+}
+
+TEST(FamilyFile, IsUsedInsteadOfTheBuiltInOne) {
+  std::string folder = copy_golden("olmoe_a", "family_file");
+  std::string text = read_file(source_dir() + "/models/families/olmoe.json");
+  write_file(folder + "/own.json", text);
+  change_file(folder + "/own.json", "\"model_type\": \"olmoe\"", "\"model_type\": \"my_olmoe\"");
+  change_file(folder + "/config.json", "\"model_type\": \"olmoe\"", "\"model_type\": \"my_olmoe\"");
+  expect_error(open_checkpoint(folder), "hf.family.unknown", "my_olmoe");
+  auto family = read_family_file(folder + "/own.json");
+  ASSERT_TRUE(family.has_value()) << render(family.error());
+  auto checkpoint = open_checkpoint(folder, &*family);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_EQ(checkpoint->config.family, "my_olmoe");
+}
+
+}  // namespace
+}  // namespace moec

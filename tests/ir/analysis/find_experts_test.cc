@@ -1,0 +1,220 @@
+// Whose each weight is, in every form that the passes give to experts.
+#include "ir/analysis/find_experts.h"
+
+#include "ir/graph/splice.h"
+#include "passes/pass_options.h"
+#include "tests/passes/golden_plans.h"
+#include "tests/passes/moe_shards.h"
+
+namespace moec {
+namespace {
+
+struct Owned {
+  std::string name;
+  WeightShare share;
+};
+
+std::vector<Owned> owned_weights(const Shard& shard, int64_t experts, WeightRole role) {
+  const IdMap<OpId, OpRole> roles = find_experts(shard, experts);
+  std::vector<Owned> owned;
+  for (OpId id : op_ids(shard))
+    if (std::holds_alternative<Weight>(shard.ops[id].data) && roles[id].share.role == role)
+      owned.push_back({shard.values[shard.ops[id].results[0]].name, roles[id].share});
+  return owned;
+}
+
+// Each expert of [first, first + count) has its `parts` weights, alone or as blocks of a bank's,
+// and the names that the passes gave agree.
+void expect_whole(const Shard& shard, int64_t experts, int64_t first, int64_t count, int parts) {
+  std::vector<int> weights(static_cast<size_t>(experts), 0);
+  for (const Owned& owned : owned_weights(shard, experts, WeightRole::expert)) {
+    for (int64_t e = owned.share.first; e < owned.share.first + owned.share.count; ++e)
+      ++weights.at(static_cast<size_t>(e));
+    ASSERT_TRUE(owned.name.starts_with("experts.")) << owned.name;
+    const std::string rest = owned.name.substr(std::string_view("experts.").size());
+    const bool numbered = rest.starts_with(std::to_string(owned.share.first) + ".");
+    const bool of_bank = rest.find_first_of("0123456789") != 0;  // which may be of one expert
+    EXPECT_TRUE(of_bank || numbered) << owned.name;
+  }
+  for (int64_t e = 0; e < experts; ++e)
+    EXPECT_EQ(weights[static_cast<size_t>(e)], first <= e && e < first + count ? parts : 0) << e;
+  for (const Owned& owned : owned_weights(shard, experts, WeightRole::plain))
+    EXPECT_FALSE(owned.name.starts_with("experts.")) << owned.name;
+}
+
+struct ExpertsCase {
+  RoutingForm routing;
+  ExpertForm experts;
+  ProjectionForm projection;
+  int64_t bank_channel_limit;
+};
+
+std::vector<ExpertsCase> all_cases() {
+  std::vector<ExpertsCase> cases;
+  for (RoutingForm routing : {RoutingForm::rank, RoutingForm::iterate, RoutingForm::topk,
+                              RoutingForm::full_softmax, RoutingForm::host})
+    for (ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul}) {
+      cases.push_back({routing, ExpertForm::unrolled, projection, 16384});
+      cases.push_back({routing, ExpertForm::bank, projection, 16384});
+      cases.push_back({routing, ExpertForm::bank, projection, 64});  // several banks
+    }
+  return cases;
+}
+
+class FindExperts : public testing::TestWithParam<const char*> {};
+
+void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int64_t tokens) {
+  const ShardDecl& decl = plan.shards[index];
+  SCOPED_TRACE(decl.name + " of " + std::to_string(tokens) + " tokens, " + to_string(passes));
+  const Shard shard = run_default(golden_shard(plan, index, tokens), passes);
+  const MoeConfig& moe = plan.model.moe;
+  expect_whole(shard, moe.experts, decl.first_expert, decl.experts, moe.expert_biases ? 6 : 3);
+  const bool routes = (decl.kind == ShardKind::moe || decl.kind == ShardKind::router) &&
+                      moe.null_slots == 0;  // else the router's rows are not those of the experts
+  const auto routing = owned_weights(shard, moe.experts, WeightRole::routing);
+  // What only biases the choice is not there where nothing is chosen.
+  const bool biased = moe.choice_bias && is_exact(passes.routing);
+  ASSERT_EQ(routing.size(), routes ? 1u + (biased ? 1u : 0u) + (moe.router_bias ? 1u : 0u) : 0u);
+  for (const Owned& owned : routing) {
+    EXPECT_TRUE(owned.name.starts_with("router")) << owned.name;
+    EXPECT_EQ(owned.share.count, moe.experts);
+  }
+}
+
+int64_t first_moe_layer(const Plan& plan) {
+  int64_t layer = 0;
+  while (!plan.model.layers[static_cast<size_t>(layer)].moe) ++layer;
+  return layer;
+}
+
+TEST_P(FindExperts, EachHasItsWeights) {
+  for (const ExpertsCase& c : all_cases())
+    for (const auto& [tokens, dtype] : {std::pair(int64_t{1}, DType::f32), {3, DType::f16}}) {
+      BuildOptions build{.dtype = dtype, .tokens = {tokens}, .context = 16};
+      const bool conv = c.projection == ProjectionForm::conv;
+      build.layout = conv ? Layout::channels : Layout::rows;
+      build.host_routing = c.routing == RoutingForm::host;
+      build.experts_per_shard = build.host_routing ? 2 : 0;
+      const Plan plan = golden_plan(GetParam(), build);
+      const PassOptions passes{.routing = c.routing,
+                               .experts = c.experts,
+                               .bank_channel_limit = c.bank_channel_limit,
+                               .target = {.projection = c.projection}};
+      for (size_t i = 0; i < plan.shards.size() && !HasFailure(); ++i)
+        if (plan.shards[i].layer == first_moe_layer(plan) &&
+            plan.shards[i].kind != ShardKind::attention)
+          expect_found(plan, i, passes, tokens);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, FindExperts, testing::ValuesIn(kGoldenCases), case_name);
+
+// The MoE layers of a plan, one after the other, with a dense map behind them that no expert has.
+Shard moe_layers_of(const Plan& plan, int64_t tokens) {
+  Builder b("layers", Form::model);
+  const Type type = token_type(plan.build.dtype, plan.build.layout, plan.model.hidden, tokens);
+  ValueId hidden = b.input("x", type);
+  for (size_t i = 0; i < plan.shards.size(); ++i)
+    if (plan.shards[i].kind == ShardKind::moe)
+      hidden = splice(b, golden_shard(plan, i, tokens), {hidden},
+                      "L" + std::to_string(plan.shards[i].layer))[0];
+  const Dims square{plan.model.hidden, plan.model.hidden};
+  ValueId dense = seeded_weight(b, 1, plan.build.dtype, square, 1, "dense.weight");
+  b.output("moe_out", b.linear(hidden, dense, "dense"));
+  return b.finish();
+}
+
+// Each weight of an expert or a router is of the layer that its name says, and none is missing.
+void expect_found_in_layers(const Shard& shard, int64_t experts, size_t layers) {
+  const IdMap<OpId, OpRole> roles = find_experts(shard, experts, layers);
+  std::map<std::pair<size_t, int64_t>, int> weights;  // by layer and expert, -1: the router
+  for (OpId id : op_ids(shard)) {
+    if (!std::holds_alternative<Weight>(shard.ops[id].data)) continue;
+    const std::string& name = shard.values[shard.ops[id].results[0]].name;
+    const WeightShare& share = roles[id].share;
+    const std::string layer = "L" + std::to_string(share.moe_layer) + ".";
+    if (share.role == WeightRole::plain) {
+      EXPECT_EQ(name.find(".experts."), std::string::npos) << name;
+      continue;
+    }
+    const bool router = share.role == WeightRole::routing;
+    EXPECT_TRUE(name.starts_with(layer + (router ? "router." : "experts."))) << name;
+    if (router)
+      ++weights[{share.moe_layer, -1}];
+    else
+      for (int64_t i = 0; i < share.count; ++i) ++weights[{share.moe_layer, share.first + i}];
+  }
+  for (size_t layer = 0; layer < layers; ++layer)
+    for (int64_t e = -1; e < experts; ++e)
+      EXPECT_EQ((weights[{layer, e}]), e < 0 ? 1 : 3) << "layer " << layer << " expert " << e;
+}
+
+TEST(FindExpertsOf, SeveralLayers) {
+  for (const ExpertsCase& c : all_cases()) {
+    if (c.routing == RoutingForm::host) continue;
+    const bool conv = c.projection == ProjectionForm::conv;
+    const Plan plan = golden_plan(
+        "mixtral_a",
+        {.layout = conv ? Layout::channels : Layout::rows, .tokens = {3}, .context = 16});
+    const PassOptions passes{.routing = c.routing,
+                             .experts = c.experts,
+                             .bank_channel_limit = c.bank_channel_limit,
+                             .target = {.projection = c.projection}};
+    SCOPED_TRACE(to_string(passes));
+    const Shard shard = run_default(moe_layers_of(plan, 3), passes);
+    expect_found_in_layers(shard, plan.model.moe.experts, plan.model.layers.size());
+  }
+}
+
+TEST(FindExpertsOf, AWeightOfTwoLayersIsNobodys) {
+  const Plan plan = golden_plan("mixtral_a", {.tokens = {1}, .context = 16});
+  Shard shard = run_default(moe_layers_of(plan, 1));
+  const auto weight = [&](const std::string& name) {
+    for (OpId id : op_ids(shard))
+      if (std::holds_alternative<Weight>(shard.ops[id].data) &&
+          shard.values[shard.ops[id].results[0]].name == name)
+        return shard.ops[id].results[0];
+    ADD_FAILURE() << "no weight " << name;
+    return ValueId{0};
+  };
+  const ValueId first = weight("L0.experts.1.up.weight"), second = weight("L1.experts.1.up.weight");
+  for (OpId id : op_ids(shard))
+    std::replace(shard.ops[id].operands.begin(), shard.ops[id].operands.end(), second, first);
+  const auto roles = find_experts(shard, plan.model.moe.experts, 2);
+  for (ValueId either : {first, second})
+    EXPECT_EQ(roles[shard.values[either].producer].share.role, WeightRole::plain);
+}
+
+TEST(FindExpertsOf, AWideExpertInParts) {
+  const MoeSizes sizes{.experts = 4, .width = 8, .inner = 30, .tokens = 2};
+  const Router top_two{.score = Score::softmax, .top_k = 2, .renorm = Renorm::sum};
+  const PassOptions passes{.target = {.limits = {.channels = 16}}};
+  const Shard shard = run_default(moe_shard(sizes, Layout::channels, top_two), passes);
+  std::vector<int> weights(4, 0);
+  for (const Owned& owned : owned_weights(shard, 4, WeightRole::expert)) {
+    EXPECT_EQ(owned.share.count, 1);
+    ++weights.at(static_cast<size_t>(owned.share.first));
+  }
+  EXPECT_EQ(weights, (std::vector<int>{6, 6, 6, 6}));
+}
+
+TEST(FindExpertsOf, AnExpertThatIsNotAddedIsNotThere) {
+  const MoeSizes sizes{.experts = 3, .width = 4, .inner = 5, .tokens = 2};
+  Shard shard = run_default(group_shard(sizes, Layout::channels, 0, 3));
+  // The last sum of terms takes the first of them twice instead of the third.
+  for (OpId id : op_ids(shard))
+    if (Op& op = shard.ops[id]; mnemonic(op.data) == "add")
+      if (shard.producer_as<Conv>(op.operands[1]) && shard.producer_as<Binary>(op.operands[0]))
+        op.operands[1] = op.operands[0];
+  for (const Owned& owned : owned_weights(shard, 3, WeightRole::expert))
+    EXPECT_NE(owned.share.first, 2) << owned.name;
+}
+
+TEST(FindExpertsOf, ADenseShardHasNone) {
+  const Shard shard = run_default(moe_shard({}, Layout::channels, {.top_k = 1}));
+  EXPECT_TRUE(owned_weights(shard, 0, WeightRole::expert).empty());
+  EXPECT_TRUE(owned_weights(shard, 0, WeightRole::routing).empty());
+}
+
+}  // namespace
+}  // namespace moec

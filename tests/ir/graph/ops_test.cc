@@ -1,0 +1,85 @@
+#include "ir/graph/ops.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ir/text/text.h"
+#include "tests/ir/random_shard.h"
+
+namespace moec {
+namespace {
+
+template <class Fn, class OpT>
+void expect_functions_are_mnemonics() {
+  for (std::string_view name : enum_names(Fn{})) {
+    auto data = parse_mnemonic(name);
+    ASSERT_TRUE(data && std::holds_alternative<OpT>(*data)) << name;
+    EXPECT_EQ(mnemonic(*data), name);
+  }
+}
+
+TEST(Ops, EachMnemonicNamesItsOp) {
+  expect_functions_are_mnemonics<UnaryFn, Unary>();
+  expect_functions_are_mnemonics<BinaryFn, Binary>();
+  expect_functions_are_mnemonics<CompareFn, Compare>();
+  expect_functions_are_mnemonics<ReduceFn, Reduce>();
+  size_t plain = 0;
+  for (size_t i = 0; i < kOpKinds; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    auto data = parse_mnemonic(op_kind_name(kind));
+    if (!data) continue;
+    ++plain;
+    EXPECT_EQ(kind_of(*data), kind);
+    EXPECT_EQ(mnemonic(*data), op_kind_name(kind));
+  }
+  EXPECT_EQ(plain, kOpKinds - 4);
+}
+
+TEST(Ops, KindsWithFunctionsAreNoMnemonics) {
+  for (const char* name : {"unary", "binary", "compare", "reduce", "", "Conv", "conv "})
+    EXPECT_FALSE(parse_mnemonic(name)) << name;
+}
+
+TEST(Ops, CompositesEndInTheirForm) {
+  for (OpKind kind :
+       {OpKind::Attention, OpKind::GatedMlp, OpKind::RmsNorm, OpKind::Router, OpKind::SoftMoe})
+    EXPECT_EQ(last_legal_form(kind), Form::model);
+  EXPECT_EQ(last_legal_form(OpKind::Linear), Form::lowered);
+  EXPECT_EQ(last_legal_form(OpKind::Conv), Form::placed);
+}
+
+TEST(Ops, EnumNamesReadBack) {
+  EXPECT_EQ(parse_enum<Score>("softmax_selected"), Score::softmax_selected);
+  EXPECT_EQ(enum_name(Renorm::max_eps), "max_eps");
+  EXPECT_EQ(parse_enum<Score>("Softmax"), std::nullopt);
+}
+
+// Ops hash alike exactly when mnemonic and attributes, which is their text, are alike.
+TEST(Ops, HashesTellAttributesApart) {
+  std::map<uint64_t, std::string> seen;
+  std::set<std::string> texts;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const Shard shard = RandomShard(seed).make();
+    for (const Op& op : shard.ops) {
+      Shard alone;
+      alone.ops.push({op.data, {}, {}});
+      const std::string text = print(alone);
+      auto [found, is_new] = seen.emplace(hash_attributes(op.data), text);
+      EXPECT_EQ(found->second, text);
+      texts.insert(text);
+    }
+  }
+  EXPECT_EQ(seen.size(), texts.size());
+  EXPECT_GT(texts.size(), 1000u);
+}
+
+// The hash is written into no file, but dumps and caches compare across runs and machines.
+TEST(Ops, HashesAreStable) {
+  EXPECT_EQ(hash_attributes(Conv{1}), hash_attributes(Conv{1}));
+  EXPECT_NE(hash_attributes(Conv{1}), hash_attributes(Conv{2}));
+  EXPECT_NE(hash_attributes(Unary{UnaryFn::exp}), hash_attributes(Unary{UnaryFn::log}));
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,141 @@
+// What the text form cannot express; the other constraints fail in tests/ir/*.ir.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/graph/builder.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
+
+namespace moec {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// x -> exp -> y, sound.
+Shard small_shard() {
+  Builder b("a", Form::static_ops);
+  ValueId x = b.input("x", {DType::f32, {2}});
+  b.output("y", b.unary(UnaryFn::exp, x, "e"));
+  return b.finish();
+}
+
+// "code label" of each finding.
+std::vector<std::string> found(const Shard& shard) {
+  std::vector<std::string> all;
+  for (const Diagnostic& finding : verify(shard)) {
+    EXPECT_EQ(finding.place.shard, shard.name);
+    EXPECT_EQ(finding.severity, Severity::error);
+    all.push_back(finding.code + " " + finding.place.op);
+  }
+  return all;
+}
+
+TEST(Verify, ASoundShardHasNoFindings) { EXPECT_THAT(found(small_shard()), IsEmpty()); }
+
+TEST(Verify, OperandOutOfRange) {
+  Shard shard = small_shard();
+  shard.ops[OpId{0}].operands = {ValueId{9}};
+  EXPECT_THAT(found(shard), ElementsAre("shard.s1 e"));
+  EXPECT_EQ(verify(shard)[0].cause, "value id 9 is out of range");
+}
+
+TEST(Verify, UseBeforeDefinition) {
+  Shard shard = small_shard();
+  shard.ops[OpId{0}].operands = {ValueId{1}};
+  EXPECT_THAT(found(shard), ElementsAre("shard.s1 e"));
+  EXPECT_EQ(verify(shard)[0].cause, "value %e is used before it is defined");
+}
+
+TEST(Verify, OutputOutOfRange) {
+  Shard shard = small_shard();
+  shard.outputs[0].value = ValueId{};
+  EXPECT_THAT(found(shard), ElementsAre("shard.s1 output y"));
+}
+
+TEST(Verify, ResultOutOfRange) {
+  Shard shard = small_shard();
+  shard.ops[OpId{0}].results = {ValueId{5}};
+  EXPECT_THAT(found(shard), ElementsAre("shard.s1 ?5", "shard.s1 output y", "shard.s2 ?5"));
+}
+
+TEST(Verify, WrongProducer) {
+  Shard shard = small_shard();
+  shard.values[ValueId{1}].producer = OpId{};
+  EXPECT_THAT(found(shard), ElementsAre("shard.s2 e"));
+  shard = small_shard();
+  shard.values[ValueId{0}].producer = OpId{0};
+  EXPECT_THAT(found(shard), ElementsAre("shard.s2 "));
+}
+
+TEST(Verify, AStoredValueThatNothingDefines) {
+  Shard shard = small_shard();
+  shard.values.push({{DType::f32, {2}}, "stray", OpId{}});
+  EXPECT_THAT(found(shard), ElementsAre("shard.s2 "));
+  EXPECT_EQ(verify(shard)[0].cause, "3 values are stored, 2 are defined");
+}
+
+TEST(Verify, ValueIdsOutOfOrder) {
+  Builder b("a", Form::static_ops);
+  ValueId x = b.input("x", {DType::f32, {2}});
+  ValueId e = b.unary(UnaryFn::exp, x);
+  ValueId f = b.unary(UnaryFn::neg, e);
+  Shard shard = b.finish();
+  std::swap(shard.ops[OpId{0}].results[0], shard.ops[OpId{1}].results[0]);
+  shard.ops[OpId{1}].operands = {x};
+  std::swap(shard.values[e].producer, shard.values[f].producer);
+  EXPECT_THAT(found(shard), ElementsAre("shard.s2 2", "shard.s2 1"));
+}
+
+TEST(Verify, NamesThatTextCannotHold) {
+  Shard shard = small_shard();
+  shard.name = "a b";
+  shard.values[ValueId{1}].name = "12";
+  shard.outputs[0].name = "";
+  EXPECT_THAT(found(shard), ElementsAre("shard.s3 ", "shard.s3 12", "shard.s3 output "));
+  shard = small_shard();
+  shard.values[ValueId{0}].name = "e";
+  EXPECT_THAT(found(shard), ElementsAre("shard.s3 e"));
+  EXPECT_EQ(verify(shard)[0].cause, "two values are named e");
+}
+
+TEST(Verify, AllFindingsAreCollected) {
+  Shard shard = small_shard();
+  shard.form = Form::placed;
+  shard.values[ValueId{1}].type.dims = {3};
+  shard.outputs.push_back(shard.outputs[0]);
+  shard.ops.push({StateWrite{"nowhere"}, {ValueId{0}}, {}});
+  EXPECT_THAT(found(shard), ElementsAre("shard.s3 output y", "shard.s5 e", "state_write.c2 #1"));
+  EXPECT_EQ(print_with_findings(shard, verify(shard)), R"(shard a placed {
+  input %x : f32[2]
+  %e = exp %x : f32[3]
+  // ^ error[shard.s5]: exp gives f32[2], f32[3] is stored
+  state_write %x {state = "nowhere"}
+  // ^ error[state_write.c2]: state_write: no state named "nowhere" is declared
+  output y = %e
+  // ^ error[shard.s3]: two outputs are named y
+  output y = %e
+}
+)");
+}
+
+TEST(Verify, AResultTooManyIsFound) {
+  Shard shard = small_shard();
+  ValueId extra = shard.values.push({{DType::f32, {2}}, "", OpId{0}});
+  shard.ops[OpId{0}].results.push_back(extra);
+  EXPECT_THAT(found(shard), ElementsAre("shard.s5 e"));
+}
+
+// NaN cannot be written in text, and would make two equal shards differ.
+TEST(Verify, NaNIsNoConstantAndNoSplat) {
+  Builder b("a", Form::static_ops);
+  b.output("y", b.constant({DType::f32, {1}}, {0}, "c"));
+  b.output("z", b.weight(splat_view(0, {DType::f32, {1}}), "w"));
+  Shard shard = b.finish();
+  std::get<Constant>(shard.ops[OpId{0}].data).values = {std::nan("")};
+  std::get<Weight>(shard.ops[OpId{1}].data).view = splat_view(std::nan(""), {DType::f32, {1}});
+  EXPECT_THAT(found(shard), ElementsAre("constant.c4 c", "weight.c2 w"));
+}
+
+}  // namespace
+}  // namespace moec

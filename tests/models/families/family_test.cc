@@ -1,0 +1,153 @@
+#include "models/families/family.h"
+
+#include "tests/models/expect_error.h"
+
+namespace moec {
+namespace {
+
+// A descriptor that loads; tests break one part of it.
+const char* const kMinimal = R"({
+  "format": "moec-family/1",
+  "model_type": "small",
+  "summary": "for tests",
+  "axes": {"qk_norm": "full"},
+  "concepts": {
+    "layers": {"keys": ["n_layers"]},
+    "hidden": {"keys": ["d"]},
+    "vocab": {"keys": ["v"]},
+    "max_positions": {"keys": ["p"]},
+    "norm_eps": {"default": 1e-6},
+    "activation": {"default": "silu"},
+    "tied_head": {"default": false},
+    "heads": {"keys": ["h"]},
+    "kv_heads": {"keys": ["kv"], "default": "= heads"},
+    "head_dim": {"default": "= hidden / heads"},
+    "experts": {"keys": ["e"]},
+    "top_k": {"keys": ["k"]},
+    "expert_ff": {"keys": ["f"]},
+    "score": {"default": "softmax"}
+  },
+  "tensors": {"embed": "embed.weight", "expert_up": ["l.{i}.{e}.up", "m.{i}.{e}.up"]}
+})";
+
+std::string with(const std::string& from, const std::string& to) {
+  std::string text = kMinimal;
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+void expect_refused(const std::string& from, const std::string& to, const std::string& code,
+                    const std::string& part) {
+  expect_error(load_family(with(from, to), "f.json"), code, part);
+}
+
+TEST(Family, LoadsADescriptor) {
+  Result<Family> family = load_family(kMinimal);
+  ASSERT_TRUE(family.has_value()) << render(family.error());
+  EXPECT_EQ(family->model_type, "small");
+  EXPECT_EQ(family->axes.qk_norm, QkNormWidth::full);
+  const ConceptRule& head_dim = family->concepts.at("head_dim");
+  ASSERT_TRUE(head_dim.expression.has_value());
+  EXPECT_EQ(head_dim.expression->left, "hidden");
+  EXPECT_EQ(head_dim.expression->op, '/');
+  EXPECT_EQ(head_dim.expression->right, "heads");
+  EXPECT_EQ(family->tensors.at("expert_up").size(), 2u);
+  EXPECT_EQ(family->harmless.count("transformers_version"), 1u) << "from common.json";
+  EXPECT_EQ(family->ignored_tensors.count("*.rotary_emb.inv_freq"), 1u) << "from common.json";
+}
+
+TEST(Family, TheFirstFamiliesAreBuiltIn) {
+  std::vector<std::string> names;
+  for (const Family& family : known_families()) names.push_back(family.model_type);
+  EXPECT_THAT(names, testing::IsSupersetOf({"mixtral", "olmoe", "qwen2_moe", "qwen3_moe"}));
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+}
+
+TEST(Family, AnUnknownOneIsAnErrorWithTheKnownAndTheNearest) {
+  expect_error(find_family("qwen3_mo"), "hf.family.unknown",
+               "unknown model_type \"qwen3_mo\" (did you mean 'qwen3_moe'?); known families: ");
+  expect_error(find_family("qwen3_mo"), "hf.family.unknown",
+               "mixtral, olmoe, openai_privacy_filter, phimoe, qwen2_moe, qwen3_moe");
+  expect_error(find_family("bert"), "hf.family.unknown", "--family-file");
+}
+
+TEST(Family, UnsupportedOnesSayWhy) {
+  expect_error(find_family("jamba"), "hf.family.unsupported",
+               "\"jamba\" is not supported: most of its layers are mamba");
+  expect_error(find_family("qwen3_next"), "hf.family.unsupported", "linear attention");
+  expect_error(find_family("llama4"), "hf.family.unsupported", "vision tower");
+  for (const Family& family : known_families())
+    EXPECT_EQ(why_unsupported(family.model_type), std::nullopt) << family.model_type;
+}
+
+TEST(Family, UnknownFieldsAreRefused) {
+  expect_refused("\"summary\"", "\"sumary\"", "family.unknown_field",
+                 "unknown field \"sumary\" in the file (did you mean 'summary'?)");
+  expect_refused("{\"qk_norm\"", "{\"qknorm\": \"full\", \"qk_norm\"", "family.unknown_field",
+                 "unknown field \"qknorm\" in axes");
+  expect_refused("\"layers\": {\"keys\"", "\"layers\": {\"aliases\": [], \"keys\"",
+                 "family.unknown_field", "unknown field \"aliases\" in concept \"layers\"");
+  expect_refused("\"hidden\": {", "\"widht\": {\"keys\": [\"w\"]}, \"hidden\": {",
+                 "family.unknown_field", "unknown field \"widht\" in concepts");
+  expect_refused("\"embed\"", "\"embd\"", "family.unknown_field",
+                 "unknown field \"embd\" in tensors (did you mean 'embed'?)");
+}
+
+TEST(Family, FindingsTellTheLine) {
+  auto family = load_family(with("\"summary\"", "\"sumary\""), "f.json");
+  ASSERT_FALSE(family.has_value());
+  EXPECT_EQ(family.error()[0].place.file, "f.json");
+  EXPECT_EQ(family.error()[0].place.line, 4u);
+}
+
+TEST(Family, MissingPartsAreNamed) {
+  expect_refused("\"summary\": \"for tests\",", "", "family.missing_field", "\"summary\"");
+  expect_refused("\"heads\": {\"keys\": [\"h\"]},", "", "family.missing_concept", "\"heads\"");
+  expect_refused("{\"keys\": [\"d\"]}", "{}", "family.missing_field",
+                 "concept \"hidden\" has neither keys nor a default");
+}
+
+TEST(Family, UnknownAxisValuesAreNamedWithTheKnownOnes) {
+  expect_refused(
+      "\"full\"", "\"wide\"", "family.unknown_value",
+      "the axis \"qk_norm\" has no value \"wide\"; known: none, per_head, per_head_rotated, full");
+}
+
+TEST(Family, TypesAreChecked) {
+  expect_refused("\"axes\": {\"qk_norm\": \"full\"}", "\"axes\": []", "family.type",
+                 "\"axes\" must be an object, found an array");
+  expect_refused("\"keys\": [\"d\"]", "\"keys\": [3]", "family.type", "\"keys\" must be a string");
+  expect_refused("\"tied_head\": {\"default\": false}", "\"tied_head\": {\"default\": 0}",
+                 "family.type", "the default of \"tied_head\" cannot be an integer");
+  expect_refused("\"keys\": [\"v\"]", "\"keys\": [\"v\"], \"default\": null", "family.type",
+                 "the default of \"vocab\" cannot be null");
+  expect_error(load_family("[]"), "family.type", "must be an object");
+  expect_error(load_family("{\"a\": 1, \"a\": 2}"), "json.duplicate_key", "\"a\"");
+}
+
+TEST(Family, OtherFormatsAreRefused) {
+  expect_refused("moec-family/1", "moec-family/9", "family.format",
+                 "the format is \"moec-family/9\", this version reads \"moec-family/1\"");
+}
+
+TEST(Family, ExpressionsAreChecked) {
+  expect_refused("= hidden / heads", "hidden / heads", "family.expression", "no expression");
+  expect_refused("= hidden / heads", "= hidden - heads", "family.expression", "no expression");
+  expect_refused("= hidden / heads", "= hidden / kv_heads", "family.expression",
+                 "\"kv_heads\" cannot stand in an expression");
+  expect_refused("= hidden / heads", "= hidden / score", "family.expression", "\"score\"");
+  expect_refused("= hidden / heads", "= head_dim", "family.expression", "\"head_dim\"");
+}
+
+TEST(Family, TemplatesMustNameLayerAndExpert) {
+  expect_refused("embed.weight", "embed.{i}", "family.template", "no {i} and no {e}");
+  expect_refused("m.{i}.{e}.up", "m.{i}.up", "family.template", "{i} and {e}");
+  for (const std::string pattern : {"m.{i}.mask", "m.{mtp}.{mtp}.mask"})
+    expect_refused("\"tensors\"",
+                   "\"ignored_tensors\": {\"" + pattern + "\": \"why\"}, \"tensors\"",
+                   "family.template", "can have {mtp} once");
+}
+
+}  // namespace
+}  // namespace moec

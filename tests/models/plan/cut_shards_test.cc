@@ -1,0 +1,179 @@
+#include "models/plan/cut_shards.h"
+
+#include "ir/analysis/cost.h"
+#include "models/build/build_shard.h"
+#include "models/plan/plan_model.h"
+#include "models/tensors/needed_tensors.h"
+#include "tests/models/expect_error.h"
+#include "tests/models/sample_model.h"
+
+namespace moec {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// A model with only what the cut looks at: experts of 3·d·f elements, and one tensor a role.
+ModelConfig model_of(int64_t d, int64_t f, int64_t experts, int64_t shared_ff = 0) {
+  ModelConfig model = sample_model();
+  model.hidden = d;
+  model.moe.expert_ff = f;
+  model.moe.experts = experts;
+  model.moe.shared_ff = shared_ff;
+  return model;
+}
+
+CutWishes budget(int64_t bytes, bool asked = true,
+                 std::optional<WeightStorage> count_as = std::nullopt) {
+  CutWishes wishes;
+  wishes.budgets.fill({bytes, asked});
+  wishes.count_as = count_as;
+  return wishes;
+}
+
+Sizes groups(const ModelConfig& model, const CutWishes& wishes, BuildOptions build = {}) {
+  const auto cuts = cut_shards(model, wishes, build);
+  EXPECT_TRUE(cuts.has_value()) << render(cuts.error());
+  Sizes sizes = expert_groups(model.moe.experts, build);
+  EXPECT_EQ(cuts->front().parts, static_cast<int64_t>(sizes.size()));
+  EXPECT_EQ(build.host_routing, cuts->front().kind == ShardKind::experts);
+  return sizes;
+}
+
+TEST(BalancedParts, DifferByAtMostOne) {
+  EXPECT_EQ(balanced_parts(11, 3), (Sizes{4, 4, 3}));
+  EXPECT_EQ(balanced_parts(6, 3), (Sizes{2, 2, 2}));
+  EXPECT_EQ(balanced_parts(5, 1), (Sizes{5}));
+}
+
+// 200 MB at a byte a weight: the group counts of facts that other exporters were measured with.
+TEST(CutShards, PublishedModelsAt200MegabytesOfInt8) {
+  struct Case {
+    const char* model;
+    int64_t d, f, experts;
+    Sizes sizes;
+  };
+  const Sizes eights(4, 8), thirty_twos(4, 32), ones(8, 1);
+  for (const Case& c :
+       {Case{"LFM2.5-8B-A1B", 2048, 1792, 32, {16, 16}},
+        Case{"OLMoE-1B-7B", 2048, 1024, 64, {22, 21, 21}},
+        Case{"Qwen1.5-MoE-A2.7B", 2048, 1408, 60, {20, 20, 20}},
+        Case{"Qwen3-30B-A3B", 2048, 768, 128, thirty_twos},
+        Case{"gpt-oss-20b", 2880, 2880, 32, eights}, Case{"Mixtral-8x7B", 4096, 14336, 8, ones}})
+    EXPECT_EQ(groups(model_of(c.d, c.f, c.experts), budget(200'000'000, true, WeightStorage::int8)),
+              c.sizes)
+        << c.model;
+}
+
+TEST(StoredBytes, CountScalesAndOffsetsOfInt4) {
+  EXPECT_EQ(stored_bytes(640, WeightStorage::f32), 2560);
+  EXPECT_EQ(stored_bytes(640, WeightStorage::f16), 1280);
+  EXPECT_EQ(stored_bytes(640, WeightStorage::int8), 640);
+  EXPECT_EQ(stored_bytes(640, WeightStorage::int4), 360);
+}
+
+TEST(CutShards, F16HasTwiceTheBytes) {
+  BuildOptions build;
+  build.dtype = DType::f16;
+  // An expert has 9,437,184 bytes and the norm 4096: 21 fit, so 7 groups and none above 19.
+  EXPECT_EQ(groups(model_of(2048, 768, 128), budget(200'000'000), build),
+            (Sizes{19, 19, 18, 18, 18, 18, 18}));
+}
+
+TEST(CutShards, ALayerWithinTheBudgetIsNotCut) {
+  const ModelConfig model = model_of(8, 3, 5);
+  const int64_t whole = 4 * (5 * 72 + 8 + 5 * 8);  // experts, norm, router
+  EXPECT_EQ(groups(model, budget(whole)), (Sizes{5}));
+  EXPECT_EQ(groups(model, budget(whole - 1)), (Sizes{5})) << "the router alone leaves";
+  EXPECT_EQ(groups(model, budget(whole - 161)), (Sizes{3, 2}));
+  EXPECT_EQ(groups(model, {}), (Sizes{5}));
+}
+
+TEST(CutShards, TheSharedExpertTakesRoomInTheFirstGroup) {
+  // 10 experts of 72 elements, a shared one of 144: room for five experts, or three and the shared.
+  const ModelConfig model = model_of(8, 3, 10, 6);
+  EXPECT_EQ(groups(model, budget(4 * (8 + 5 * 72))), (Sizes{3, 3, 2, 2}));
+  EXPECT_EQ(groups(model_of(8, 3, 10), budget(4 * (8 + 5 * 72))), (Sizes{5, 5}));
+  // A shared expert that no budget of the target holds does not make the other groups smaller.
+  EXPECT_EQ(groups(model_of(8, 3, 10, 60), budget(4 * (8 + 5 * 72), false)), (Sizes{5, 5}));
+}
+
+TEST(CutShards, BudgetsSmallerThanOneExpertNameTheLeastThatWorks) {
+  BuildOptions build;
+  expect_error(cut_shards(model_of(4096, 14336, 8), budget(200'000'000), build), "plan.budget",
+               "a budget of 200.0 MB is smaller than one expert of 704.7 MB");
+  const auto failed = cut_shards(model_of(4096, 14336, 8), budget(200'000'000), build);
+  EXPECT_EQ(failed.error()[0].next_step, "the smallest budget that works is 705 MB");
+  EXPECT_EQ(groups(model_of(4096, 14336, 8), budget(705'000'000)), Sizes(8, 1));
+  EXPECT_EQ(groups(model_of(4096, 14336, 8), budget(200'000'000, false)), Sizes(8, 1))
+      << "a budget of the target is only reported";
+  expect_error(cut_shards(model_of(8, 1, 2), budget(40), build), "plan.budget", "expert");
+}
+
+TEST(CutShards, TheHeadIsCutIntoTheFewestSlices) {
+  ModelConfig model = sample_model();  // 11 tokens of 8 elements, a norm of 8
+  BuildOptions build;
+  CutWishes wishes;
+  wishes.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8 * (1 + 4), true};
+  EXPECT_EQ(cut_shards(model, wishes, build)->back().parts, 3);
+  EXPECT_EQ(build.head_slices, 3);
+  build.head_slices = 5;  // the target's channels ask for more
+  EXPECT_EQ(cut_shards(model, wishes, build)->back().parts, 5);
+  wishes.head_slices = 2;
+  EXPECT_EQ(cut_shards(model, wishes, build)->back().parts, 2);
+  wishes = {};
+  wishes.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8, true};
+  expect_error(cut_shards(model, wishes, build), "plan.budget", "row of the head");
+}
+
+TEST(CutShards, LayersThatShareShardsAreNotCut) {
+  BuildOptions build;
+  CutWishes wishes = budget(4 * (8 + 4 * 72));  // holds half of the experts
+  wishes.layers_per_shard = 2;
+  const auto cuts = cut_shards(model_of(8, 3, 10), wishes, build);
+  ASSERT_TRUE(cuts.has_value());
+  ASSERT_EQ(cuts->size(), 2u);
+  EXPECT_EQ(cuts->front().kind, ShardKind::layers);
+  EXPECT_EQ(build.layers_per_shard, 2);
+  EXPECT_FALSE(build.host_routing);
+  wishes.layers_per_shard = 0;
+  wishes.fit_layers = true;
+  EXPECT_EQ(cut_shards(model_of(8, 3, 10), wishes, build)->size(), 3u);
+  EXPECT_EQ(build.layers_per_shard, 0);
+  EXPECT_TRUE(build.host_routing) << "a layer that no shard holds is cut";
+}
+
+TEST(CutShards, AskedGroupsAreBalanced) {
+  CutWishes wishes;
+  wishes.experts_per_shard = 3;
+  EXPECT_EQ(groups(model_of(8, 3, 7), wishes), (Sizes{3, 2, 2}));
+}
+
+// What the cut reckons is what the builders make.
+TEST(CutShards, ShardsHaveTheBytesThatTheCutReckonsWith) {
+  ModelConfig model = model_of(8, 3, 10, 6);
+  model.moe.shared_gated = true;
+  BuildOptions build = sample_options();
+  const int64_t limit = 4 * (8 + 8 + 4 * 72);
+  const auto cuts = cut_shards(model, budget(limit), build);
+  ASSERT_TRUE(cuts.has_value());
+  const auto plan = plan_model(model, declared_weights(model, DType::bf16), build);
+  ASSERT_TRUE(plan.has_value()) << render(plan.error());
+  const MoeElements sizes = moe_elements(model);
+  int64_t largest = 0;
+  for (size_t i = 0; i < plan->shards.size(); ++i) {
+    const ShardDecl& decl = plan->shards[i];
+    if (decl.kind != ShardKind::experts && decl.kind != ShardKind::router) continue;
+    const bool router = decl.kind == ShardKind::router;
+    const int64_t shared = decl.kind == ShardKind::experts && decl.first_expert == 0;
+    const int64_t bytes = weight_bytes(*build_shard(*plan, i, 1));
+    EXPECT_EQ(bytes, 4 * (sizes.norm + shared * sizes.shared + decl.experts * sizes.expert +
+                          (router ? sizes.router : 0)))
+        << decl.name;
+    largest = std::max(largest, bytes);
+  }
+  EXPECT_GT(largest, 0);
+  EXPECT_LE(largest, limit);
+}
+
+}  // namespace
+}  // namespace moec

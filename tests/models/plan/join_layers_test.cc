@@ -1,0 +1,91 @@
+#include "models/plan/join_layers.h"
+
+#include "ir/analysis/cost.h"
+#include "models/build/build_shard.h"
+#include "models/plan/plan_model.h"
+#include "models/tensors/needed_tensors.h"
+#include "tests/models/expect_error.h"
+#include "tests/models/sample_model.h"
+
+namespace moec {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// A dense layer, which is smaller, and six MoE layers.
+ModelConfig seven_layers() {
+  ModelConfig model = sample_model();
+  model.layers.resize(7, model.layers[1]);
+  return model;
+}
+
+struct Joined {
+  Sizes groups;
+  ShardCut cut;
+};
+
+Joined fitted(int64_t budget, WeightStorage count_as = WeightStorage::f32) {
+  CutWishes wishes;
+  wishes.fit_layers = true;
+  wishes.count_as = count_as;
+  wishes.budgets[static_cast<size_t>(ShardKind::layers)].bytes = budget;
+  BuildOptions build;
+  const ModelConfig model = seven_layers();
+  const ShardCut cut = join_layers(model, wishes, build);
+  if (build.layers_per_shard == 0) return {{}, cut};
+  return {layer_groups(7, build), cut};
+}
+
+TEST(JoinLayers, ACountIsSharedOutEvenly) {
+  CutWishes wishes;
+  wishes.layers_per_shard = 3;
+  BuildOptions build;
+  const ShardCut cut = join_layers(seven_layers(), wishes, build);
+  EXPECT_EQ(layer_groups(7, build), (Sizes{3, 2, 2}));
+  EXPECT_EQ(cut, (ShardCut{ShardKind::layers, 3, "3 layers a shard were asked for"}));
+  wishes.layers_per_shard = 100;
+  join_layers(seven_layers(), wishes, build);
+  EXPECT_EQ(layer_groups(7, build), Sizes{7});
+}
+
+TEST(JoinLayers, FitTakesAsManyAsTheBudgetHolds) {
+  const int64_t layer = 4 * layer_elements(seven_layers())[1];
+  EXPECT_EQ(fitted(0).groups, Sizes{7});
+  EXPECT_EQ(fitted(7 * layer).groups, Sizes{7});
+  EXPECT_EQ(fitted(4 * layer).groups, (Sizes{4, 3}));
+  EXPECT_EQ(fitted(2 * layer).groups, (Sizes{2, 2, 2, 1}));
+  EXPECT_EQ(fitted(2 * layer, WeightStorage::f16).groups, (Sizes{4, 3}));
+  EXPECT_EQ(fitted(layer).groups, Sizes(7, 1));
+  EXPECT_EQ(fitted(layer).cut.parts, 7);
+}
+
+TEST(JoinLayers, ALayerAboveTheBudgetKeepsShardsOfItsParts) {
+  const Joined none = fitted(4 * layer_elements(seven_layers())[1] - 1);
+  EXPECT_TRUE(none.groups.empty());
+  EXPECT_EQ(none.cut.parts, 0);
+  EXPECT_THAT(none.cut.reason, testing::HasSubstr("is above the budget"));
+}
+
+// What is reckoned is what the builders make.
+TEST(JoinLayers, ShardsHaveTheBytesThatAreReckonedWith) {
+  const ModelConfig model = seven_layers();
+  BuildOptions build = sample_options();
+  build.layers_per_shard = 3;
+  const auto plan = plan_model(model, declared_weights(model, DType::bf16), build);
+  ASSERT_TRUE(plan.has_value()) << render(plan.error());
+  const Sizes elements = layer_elements(model);
+  int64_t seen = 0;
+  for (size_t i = 0; i < plan->shards.size(); ++i) {
+    const ShardDecl& decl = plan->shards[i];
+    if (decl.kind != ShardKind::layers) continue;
+    int64_t wanted = 0;
+    for (int64_t layer = decl.layer; layer < decl.layer + decl.layers; ++layer)
+      wanted += 4 * elements[static_cast<size_t>(layer)];
+    EXPECT_EQ(weight_bytes(*build_shard(*plan, i, 1)), wanted) << decl.name;
+    seen += decl.layers;
+  }
+  EXPECT_EQ(seen, 7);
+}
+
+}  // namespace
+}  // namespace moec

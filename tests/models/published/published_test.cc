@@ -1,0 +1,80 @@
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <set>
+
+#include "frontends/hf/config.h"
+#include "models/build/build_shard.h"
+#include "models/plan/plan_model.h"
+#include "models/published/published.h"
+#include "models/tensors/needed_tensors.h"
+#include "tests/source_dir.h"
+
+namespace moec {
+namespace {
+
+Plan plan_of(const PublishedModel& published) {
+  Result<HfConfig> config = read_config(published.config, published.name);
+  EXPECT_TRUE(config.has_value()) << render(config.error());
+  WeightTable weights = declared_weights(config->model, DType::bf16);
+  BuildOptions options;
+  options.dtype = DType::f16;
+  options.context = 128;
+  Result<Plan> plan = plan_model(std::move(config->model), std::move(weights), options);
+  EXPECT_TRUE(plan.has_value()) << render(plan.error());
+  return std::move(*plan);
+}
+
+// Elements of all tensors that the plan's shards and its embedding read, each tensor once.
+int64_t count_parameters(const Plan& plan) {
+  std::set<std::string> tensors;
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    const Result<Shard> shard = build_shard(plan, i, 1);
+    EXPECT_TRUE(shard.has_value()) << render(shard.error());
+    for (std::string& tensor : interface_of(*shard).tensors) tensors.insert(std::move(tensor));
+  }
+  for_each_tensor(plan.embedding,
+                  [&](const TensorSource& tensor, const Type&) { tensors.insert(tensor.name); });
+  int64_t count = 0;
+  for (const std::string& tensor : tensors) count += plan.weights.find(tensor)->type.elements();
+  return count;
+}
+
+TEST(Published, TotalsOfThePlansAreThePublishedOnes) {
+  for (const PublishedModel& model : published_models()) {
+    SCOPED_TRACE(model.name);
+    const int64_t count = count_parameters(plan_of(model));
+    EXPECT_TRUE(model.agrees_with(count)) << count << " is not " << model.parameters;
+  }
+}
+
+TEST(Published, EachFileIsInTheIndex) {
+  std::set<std::string> files = {"index.json"}, found;
+  for (const PublishedModel& model : published_models()) files.insert(model.name + ".json");
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() + "/models/published"))
+    found.insert(entry.path().filename());
+  EXPECT_EQ(files, found);
+}
+
+TEST(Published, RoundedTotalsAgreeToTheirLastDigit) {
+  const PublishedModel rounded{"", "", "80.4B", ""}, whole{"", "", "80B", ""},
+      exact{"", "", "12", ""};
+  EXPECT_TRUE(rounded.agrees_with(80'350'000'001));
+  EXPECT_TRUE(rounded.agrees_with(80'449'999'999));
+  EXPECT_FALSE(rounded.agrees_with(80'450'000'001));
+  EXPECT_TRUE(whole.agrees_with(80'450'000'001));
+  EXPECT_FALSE(whole.agrees_with(79'000'000'000));
+  EXPECT_TRUE(exact.agrees_with(12));
+  EXPECT_FALSE(exact.agrees_with(13));
+}
+
+TEST(Published, AnUnknownNameTellsTheNearest) {
+  const auto found = find_published("qwen3-30b-a3");
+  ASSERT_FALSE(found.has_value());
+  EXPECT_EQ(found.error()[0].code, "published.unknown");
+  EXPECT_THAT(found.error()[0].cause, testing::HasSubstr("qwen3-30b-a3b"));
+  EXPECT_EQ((*find_published("olmoe-1b-7b"))->checkpoint, "allenai/OLMoE-1B-7B-0924");
+}
+
+}  // namespace
+}  // namespace moec

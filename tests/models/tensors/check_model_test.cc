@@ -1,0 +1,192 @@
+#include "models/tensors/check_model.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "tests/models/sample_model.h"
+
+namespace moec {
+namespace {
+
+using Change = std::function<void(ModelConfig&)>;
+
+void expect_finding(const Change& change, const std::string& code, const std::string& part) {
+  ModelConfig model = sample_model();
+  change(model);
+  Diagnostics findings = check_model(model);
+  ASSERT_FALSE(findings.empty()) << "expected " << code;
+  EXPECT_EQ(findings[0].code, code);
+  EXPECT_THAT(findings[0].cause, testing::HasSubstr(part));
+}
+
+TEST(CheckModel, AcceptsTheSample) { EXPECT_EQ(render(check_model(sample_model())), ""); }
+
+TEST(CheckModel, Sizes) {
+  expect_finding([](ModelConfig& m) { m.hidden = 0; }, "model.size", "hidden is 0");
+  expect_finding([](ModelConfig& m) { m.vocab = -1; }, "model.size", "vocab is -1");
+  expect_finding([](ModelConfig& m) { m.layers.clear(); }, "model.size", "layers is 0");
+  expect_finding([](ModelConfig& m) { m.moe.expert_ff = 0; }, "model.size", "expert_ff is 0");
+}
+
+TEST(CheckModel, Multipliers) {
+  expect_finding([](ModelConfig& m) { m.embedding_scale = 0; }, "model.number",
+                 "the embedding scale is 0");
+  expect_finding([](ModelConfig& m) { m.residual_scale = -1; }, "model.number",
+                 "the residual scale is -1");
+  expect_finding([](ModelConfig& m) { m.logits_divisor = INFINITY; }, "model.number",
+                 "the divisor of the logits is inf");
+}
+
+TEST(CheckModel, KeyValueHeadsMustDivideHeads) {
+  expect_finding([](ModelConfig& m) { m.attention.kv_heads = 3; }, "model.heads",
+                 "4 query heads cannot share 3 key/value heads");
+}
+
+TEST(CheckModel, LatentAttention) {
+  auto with = [](LatentConfig latent) {
+    return [latent](ModelConfig& m) { m.attention.latent = latent; };
+  };
+  expect_finding(with({4, 0, 5, 2, 1e-6}), "model.size", "kv_rank is 0");
+  expect_finding(with({4, 7, 0, 2, 1e-6}), "model.size", "key_dims is 0");
+  expect_finding(with({4, 7, 5, 0, 1e-6}), "model.size", "value_dims is 0");
+  expect_finding(with({-1, 7, 5, 2, 1e-6}), "model.size", "q_rank is -1");
+  expect_finding(with({4, 7, 5, 2, -1}), "model.number", "the latents' norm eps is -1");
+}
+
+TEST(CheckModel, Sight) {
+  expect_finding([](ModelConfig& m) { m.layers[1].ahead = -1; }, "model.number",
+                 "sees -1 later keys");
+  expect_finding([](ModelConfig& m) { m.layers[1].ahead = 3; }, "model.attention",
+                 "1 of 2 layers see later tokens");
+  expect_finding(
+      [](ModelConfig& m) {
+        for (LayerConfig& layer : m.layers) layer.ahead = 3;
+        m.layers[0].chunk = 4;
+      },
+      "model.attention", "not see them in chunks");
+}
+
+TEST(CheckModel, Labels) {
+  expect_finding([](ModelConfig& m) { m.labels = {"O"}; }, "model.labels", "has 1 labels");
+  expect_finding([](ModelConfig& m) { m.task = Task::token_classification; }, "model.size",
+                 "labels is 0");
+  expect_finding(
+      [](ModelConfig& m) {
+        m.task = Task::token_classification;
+        m.labels = {"O"};
+        m.tied_head = true;
+      },
+      "model.labels", "cannot be the embedding");
+}
+
+TEST(CheckModel, TopK) {
+  expect_finding([](ModelConfig& m) { m.moe.routing.top_k = 6; }, "model.top_k",
+                 "each token chooses 6 of 5 experts");
+  expect_finding([](ModelConfig& m) { m.moe.routing.top_k = 0; }, "model.top_k", "0 of 5");
+  auto grouped = [](ModelConfig& m) {
+    m.moe.experts = 8;
+    m.moe.routing.groups = 4;
+    m.moe.routing.groups_kept = 1;
+    m.moe.routing.top_k = 3;
+  };
+  expect_finding(grouped, "model.top_k", "1 kept groups of 2 have only 2");
+}
+
+TEST(CheckModel, Groups) {
+  expect_finding([](ModelConfig& m) { m.moe.routing.groups = 2; }, "model.groups",
+                 "5 experts cannot be chosen from 1 of 2 groups");
+  auto singles = [](ModelConfig& m) {
+    m.moe.routing.groups = 5;
+    m.moe.routing.groups_kept = 5;
+    m.moe.routing.group_score = GroupScore::top2_sum;
+  };
+  expect_finding(singles, "model.groups", "two best scores");
+}
+
+TEST(CheckModel, Rope) {
+  expect_finding([](ModelConfig& m) { m.attention.rope.dims = 5; }, "model.rope",
+                 "5 rotated dims of a head of 6");
+  expect_finding([](ModelConfig& m) { m.attention.rope.dims = 8; }, "model.rope", "8 rotated dims");
+  expect_finding([](ModelConfig& m) { m.attention.rope.theta = 0; }, "model.rope", "rope_theta");
+  auto scaled = [](RopeScaling scaling, auto change) {
+    return [=](ModelConfig& m) {
+      m.attention.rope.scaling = scaling;
+      m.attention.rope.original_max_positions = 32;
+      change(m.attention.rope);
+    };
+  };
+  expect_finding(scaled(RopeScaling::linear, [](RopeConfig& r) { r.factor = 0; }), "model.rope",
+                 "factor");
+  expect_finding(scaled(RopeScaling::llama3, [](RopeConfig& r) { r.high_freq_factor = 1; }),
+                 "model.rope", "low_freq_factor 1");
+  expect_finding(scaled(RopeScaling::yarn, [](RopeConfig& r) { r.beta_slow = 64; }), "model.rope",
+                 "beta_slow 64");
+  expect_finding(scaled(RopeScaling::yarn, [](RopeConfig& r) { r.original_max_positions = 0; }),
+                 "model.rope", "original_max_position_embeddings");
+}
+
+TEST(CheckModel, LongropeFactors) {
+  auto factors = [](const RopeFactors& long_factors) {
+    return [=](ModelConfig& m) {
+      m.attention.rope.scaling = RopeScaling::longrope;
+      m.attention.rope.original_max_positions = 32;
+      m.attention.rope.short_factors = {{1, 1, 1}, 1};
+      m.attention.rope.long_factors = long_factors;
+    };
+  };
+  expect_finding(factors({{1, 2}, 1}), "model.rope", "needs 3 factors above 0 in each list, one");
+  expect_finding(factors({{1, 2, 0}, 1}), "model.rope", "factors above 0");
+  expect_finding(factors({{1, 2, 3}, -1}), "model.rope", "longrope's amplitude is -1");
+}
+
+TEST(CheckModel, Temperature) {
+  expect_finding(
+      [](ModelConfig& m) {
+        m.attention.temperature = QueryTemperature{-0.1, 8};
+      },
+      "model.number", "the scale of the queries' temperature is -0.1");
+  expect_finding(
+      [](ModelConfig& m) {
+        m.attention.temperature = QueryTemperature{0.1, 0};
+      },
+      "model.number", "the step of the queries' temperature is 0");
+  auto without_rotation = [](ModelConfig& m) {
+    m.attention.temperature = QueryTemperature{0.1, 8};
+    m.attention.rope.style = RopeStyle::none;
+  };
+  expect_finding(without_rotation, "model.attention", "only beside layers that rotate");
+}
+
+TEST(CheckModel, RoutersThatDoNotFit) {
+  auto three_picks = [](ModelConfig& m) {
+    m.moe.routing.score = Score::sparsemixer;
+    m.moe.routing.renorm = Renorm::none;
+    m.moe.routing.top_k = 3;
+  };
+  expect_finding(three_picks, "model.top_k", "sparsemixer picks 2 experts, not 3");
+  auto biased = [](ModelConfig& m) {
+    m.moe.weight_on = RoutedWeight::input;
+    m.moe.expert_biases = true;
+  };
+  expect_finding(biased, "model.experts", "cannot have biases");
+}
+
+TEST(CheckModel, Numbers) {
+  expect_finding([](ModelConfig& m) { m.norm_eps = -1; }, "model.number", "norm eps is -1");
+  expect_finding([](ModelConfig& m) { m.attention.scale = 0; }, "model.number", "scale is 0");
+  expect_finding([](ModelConfig& m) { m.attention.clip_qkv = -2; }, "model.number", "clip_qkv");
+  expect_finding([](ModelConfig& m) { m.moe.routing.eps = -1; }, "model.number", "eps is -1");
+}
+
+TEST(CheckModel, DenseLayersNeedAWidth) {
+  expect_finding([](ModelConfig& m) { m.dense_ff = 0; }, "model.dense", "no width");
+}
+
+TEST(CheckModel, EachNeededRoleMustBeNamed) {
+  expect_finding([](ModelConfig& m) { m.names.by_role.erase("k_norm"); }, "model.roles",
+                 "the family sample names no tensor for the role \"k_norm\"");
+}
+
+}  // namespace
+}  // namespace moec
