@@ -4,12 +4,16 @@
     scripts/check_includes.py [ROOT]
 
 Prints `file:line: what is wrong` for each wrong #include and exits with 1, or prints how many includes
-it looked at and exits with 0. The arrows:
+it looked at and exits with 0. It checks that
 
-    ir <- passes, models, backends; ir, models <- frontends; all <- frontends/cli, tests
+- a folder includes only the folders that ARROWS gives it, all of which stand above it in the table, so
+  that no circle of folders is possible;
+- no file of a folder includes one that includes it, directly or through others, where a header and the
+  source of the same name count as one file;
+- a library's header is included only in the folder that adapts the library, and a header of ours that
+  includes one (directly or through another) only from its own folder.
 
-A library's header may be included only in the folder that adapts the library, and a header of ours that
-includes one (directly or through another) only from its own folder; tests may include anything.
+Tests may include anything.
 """
 
 import pathlib
@@ -18,24 +22,56 @@ import sys
 
 EVERYTHING = None
 
-# Folder -> folders of ours that it may include besides itself. A folder with C++ must stand here.
+IR = ["ir/base", "ir/graph", "ir/text", "ir/verify", "ir/plan", "ir/analysis", "ir/target"]
+MODELS = ["models/families", "models/published", "models/tensors", "models/build", "models/plan"]
+BACKENDS = [
+    "backends/weights", "backends/files", "backends/reference", "backends/targets", "backends/manifest",
+    "backends/onnx", "backends/coreml", "backends/output", "backends/coverage", "backends/runtime",
+]  # fmt: skip
+READERS = ["frontends/hf", "frontends/onnx", "frontends/coreml"]
+FORMATS = ["frontends/formats"]
+BELOW_JOBS = IR + BACKENDS + READERS + FORMATS
+
+# Folder -> folders of ours that it may include besides itself, the lowest folder first. A folder with
+# C++ must stand here.
 ARROWS = {
-    "ir": [],
-    "passes": ["ir"],
-    "models": ["ir"],
-    "backends/weights": ["ir"],
-    "backends/reference": ["ir", "backends/weights"],
-    "backends/targets": ["ir"],
-    "backends/files": ["ir", "backends/weights"],
-    "backends/manifest": ["ir", "backends/files"],
-    "backends/onnx": ["ir", "backends/weights", "backends/files"],
-    "backends/coreml": ["ir", "backends/weights", "backends/files"],
-    "frontends/hf": ["ir", "models"],
-    "frontends/onnx": ["ir", "models"],
-    "frontends/coreml": ["ir", "models"],
+    "ir/base": [],
+    "ir/graph": ["ir/base"],
+    "ir/text": ["ir/base", "ir/graph"],
+    "ir/verify": ["ir/base", "ir/graph", "ir/text"],
+    "ir/plan": ["ir/base", "ir/graph"],
+    "ir/analysis": ["ir/base", "ir/graph", "ir/text", "ir/verify"],
+    "ir/target": ["ir/base", "ir/graph", "ir/plan", "ir/analysis"],
+    "passes": IR,
+    "models/families": IR,
+    "models/published": IR,
+    "models/tensors": IR,
+    "models/build": [*IR, "models/tensors"],
+    "models/plan": [*IR, "models/tensors", "models/build"],
+    "backends/weights": IR,
+    "backends/files": [*IR, "backends/weights"],
+    "backends/reference": [*IR, "backends/weights"],
+    "backends/targets": IR,
+    "backends/manifest": [*IR, "backends/files"],
+    "backends/onnx": [*IR, "backends/weights", "backends/files"],
+    "backends/coreml": [*IR, "backends/weights", "backends/files"],
+    "backends/output": [*IR, "backends/files", "backends/manifest"],
+    "backends/coverage": [*IR, "backends/weights", "backends/files", "backends/manifest"],
+    "backends/runtime": [*IR, "backends/weights", "backends/manifest", "backends/reference"],
+    "frontends/hf": IR + MODELS,
+    "frontends/onnx": IR + MODELS,
+    "frontends/coreml": IR + MODELS,
+    "frontends/formats": IR + BACKENDS + READERS,
+    "frontends/export": ["passes", *MODELS, *BELOW_JOBS],
+    "frontends/check": BELOW_JOBS,
+    "frontends/validate": BELOW_JOBS,
+    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export"],
+    "frontends/cli/print": [
+        *MODELS, *BELOW_JOBS, "frontends/export", "frontends/check", "frontends/validate",
+    ],
     "frontends/cli": EVERYTHING,
     "tests": EVERYTHING,
-}
+}  # fmt: skip
 
 # Start of a library's include path -> folders that may use it.
 LIBRARIES = {
@@ -45,8 +81,11 @@ LIBRARIES = {
     "flatbuffers/": ["backends/manifest"],
     "manifest_generated.h": ["backends/manifest"],
     "Eigen/": ["backends/reference"],
-    "CLI/": ["frontends/cli"],
-    "nlohmann/": ["models", "frontends/hf", "frontends/cli", "backends/manifest", "backends/targets"],
+    "CLI/": ["frontends/cli/flags", "frontends/cli"],
+    "nlohmann/json.hpp": [
+        "ir/base", "backends/targets", "backends/manifest", "backends/output", "backends/runtime", "frontends/hf",
+        "frontends/export", "frontends/check", "frontends/validate", "frontends/cli/print", "frontends/cli",
+    ],
     "xxhash.h": ["backends/files"],
     "xxh_x86dispatch.h": ["backends/files"],
     "immintrin.h": ["backends/weights"],
@@ -56,11 +95,12 @@ LIBRARIES = {
     "gtest/": [],
     "gmock/": [],
     "benchmark/": [],
-}
+}  # fmt: skip
 
-# What every folder may use: the vocabulary of the whole tree, the system, what the build generates.
+# What every folder may use: the vocabulary of the whole tree, the system, what the build generates. Names
+# of JSON's types may stand in headers; the library itself may not.
 COMMON = re.compile(
-    r"fmt/.*|tl/expected\.hpp|embedded/.*|[a-z_]+|sys/.*"
+    r"fmt/.*|tl/expected\.hpp|nlohmann/json_fwd\.hpp|embedded/.*|[a-z_]+|sys/.*"
     r"|(fcntl|unistd|errno|signal|dirent)\.h"
 )
 
@@ -69,13 +109,11 @@ SOURCES = {".h", ".cc", ".def"}
 
 
 def folder_of(path):
-    """The entry of ARROWS that a path belongs to: the longest that it starts with."""
-    parts = path.split("/")
-    for length in (2, 1):
-        name = "/".join(parts[:length])
-        if len(parts) > length and name in ARROWS:
-            return name
-    return None
+    """The entry of ARROWS that a path belongs to; one folder below frontends/cli counts as cli's (main)."""
+    folder = path.rsplit("/", 1)[0]
+    if folder.startswith("tests/"):
+        return "tests"
+    return folder if folder in ARROWS else {"frontends/cli/main": "frontends/cli"}.get(folder)
 
 
 def includes_of(path):
@@ -85,8 +123,35 @@ def includes_of(path):
             yield number, found[1] == '"', found[2]
 
 
+def unit_of(path):
+    """A header and its source are one unit: what it includes is what either does."""
+    return path.rsplit(".", 1)[0]
+
+
 def library_of(header):
     return next((name for name in LIBRARIES if header.startswith(name)), None)
+
+
+def way_back(arrows, begin, end):
+    """The units from `begin` to `end` along the arrows; empty when there is no way."""
+    ways, seen = [[begin]], {begin}
+    for way in ways:
+        if way[-1] == end:
+            return way
+        following = [unit for unit in arrows.get(way[-1], {}) if unit not in seen]
+        seen.update(following)
+        ways += [[*way, unit] for unit in following]
+    return []
+
+
+def wrong_order():
+    """Folders of the table that may include one that does not stand above them."""
+    above = set()
+    for folder, included in ARROWS.items():
+        for other in [] if included is EVERYTHING else included:
+            if other not in above:
+                yield f"scripts/check_includes.py: {folder} stands above {other}, which it may include"
+        above.add(folder)
 
 
 class Tree:
@@ -117,6 +182,21 @@ class Tree:
             for line, quoted, path in includes:
                 if message := self.wrong(folder, quoted, path):
                     yield f"{file}:{line}: {message}"
+        yield from self.circles()
+
+    def circles(self):
+        """An error for each include that closes a circle within a folder."""
+        arrows = {}  # unit -> {included unit of the same folder: (file, line)}
+        for file, includes in self.includes.items():
+            for line, _, path in includes:
+                same = file.rsplit("/", 1)[0] == path.rsplit("/", 1)[0]
+                if same and path in self.includes and unit_of(path) != unit_of(file):
+                    arrows.setdefault(unit_of(file), {}).setdefault(unit_of(path), (file, line))
+        for unit, included in arrows.items():
+            for other, (file, line) in included.items():
+                if way := way_back(arrows, other, unit):
+                    names = " -> ".join(name.rsplit("/", 1)[1] for name in [unit, *way])
+                    yield f"{file}:{line}: a circle of includes: {names}"
 
     def wrong(self, folder, quoted, path):
         if path.endswith(".cc"):
@@ -147,7 +227,7 @@ class Tree:
 
 def main(root):
     tree = Tree(root)
-    errors = list(tree.errors())
+    errors = [*wrong_order(), *tree.errors()]
     print("\n".join(errors) or f"{sum(map(len, tree.includes.values()))} includes follow the arrows")
     return 1 if errors or not tree.includes else 0
 

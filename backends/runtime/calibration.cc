@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "frontends/hf/checkpoint.h"
-#include "frontends/hf/open_source.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
@@ -46,12 +44,12 @@ Status bad_calibration(const std::string& path, std::string cause) {
 
 }  // namespace
 
-std::string calibration_path(const std::string& source) {
-  return (std::filesystem::path(source_folder(source)) / kCalibrationFile).string();
+std::string calibration_path(const std::string& folder) {
+  return (std::filesystem::path(folder) / kCalibrationFile).string();
 }
 
-Status read_calibration(const std::string& source, manifest::Tagging& tagging) {
-  const std::string path = calibration_path(source);
+Status read_calibration(const std::string& folder, manifest::Tagging& tagging) {
+  const std::string path = calibration_path(folder);
   if (!file_exists(path)) return {};
   MOEC_ASSIGN(const std::string text, read_user_text(path, "calibration.malformed"));
   const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -5,9 +5,11 @@
 #include <numeric>
 #include <vector>
 
-#include "frontends/validate/metrics.h"
-
 namespace moec {
+
+size_t argmax(std::span<const float> values) {
+  return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+}
 
 int64_t Sampler::next(std::span<const float> logits) {
   if (options_.temperature <= 0) return static_cast<int64_t>(argmax(logits));

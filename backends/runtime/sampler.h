@@ -13,6 +13,9 @@ struct SamplerOptions {
   uint64_t seed = 0;
 };
 
+// The index of the largest element, the lowest among equals.
+size_t argmax(std::span<const float> values);
+
 class Sampler {
  public:
   explicit Sampler(const SamplerOptions& options) : options_(options), random_(options.seed) {}

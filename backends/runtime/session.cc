@@ -8,7 +8,6 @@
 #include "backends/reference/heads.h"
 #include "backends/runtime/step_inputs.h"
 #include "backends/weights/weight_reader.h"
-#include "frontends/formats/read_shard.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -39,6 +38,7 @@ const manifest::Port& find_port(const std::vector<manifest::Port>& ports, std::s
 
 struct Session::Impl {
   std::string folder;
+  ShardReader read_shard;
   SessionOptions options;
   Manifest manifest;
   std::optional<WeightReader> embedding, rope;
@@ -74,9 +74,11 @@ static Status refuse_part_of_a_model(const manifest::Model& model, const std::st
               "export the whole model, without --layers", {.file = folder});
 }
 
-Result<Session> Session::open(const std::string& folder, const SessionOptions& options) {
+Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
+                              const SessionOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->folder = folder;
+  impl->read_shard = std::move(read_shard);
   impl->options = options;
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));

@@ -11,6 +11,7 @@
 
 #include "backends/manifest/manifest.h"
 #include "backends/reference/reference.h"
+#include "ir/graph/loaded_shard.h"
 
 namespace moec {
 
@@ -52,6 +53,11 @@ struct Chunk {
 // Sees values inside the shards while a step runs.
 using StepProbe = std::function<void(const manifest::Shard&, std::string_view, const Tensor&)>;
 
+// Reads the graph of one token width of a shard in the folder back into the IR. The runtime knows
+// no formats: frontends/formats/read_shard.h is the reader of all that there are.
+using ShardReader = std::function<Result<LoadedShard>(
+    const Manifest& manifest, const std::string& folder, const manifest::Width& width)>;
+
 struct SessionOptions {
   Precision precision = Precision::f32;
   bool skip_idle_groups = true;  // host routing: do not run expert groups that no token chose
@@ -59,7 +65,9 @@ struct SessionOptions {
 
 class Session {
  public:
-  static Result<Session> open(const std::string& folder, const SessionOptions& options = {});
+  // Errors: those of read_manifest(); session.part_of_a_model for a trial export of some layers.
+  static Result<Session> open(const std::string& folder, ShardReader read_shard,
+                              const SessionOptions& options = {});
 
   Session(Session&&) noexcept;
   ~Session();

@@ -7,12 +7,12 @@
 #include <map>
 
 #include "backends/coverage/check_weights.h"
+#include "backends/manifest/from_shard.h"
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/onnx/check_onnx.h"
 #include "backends/targets/find_target.h"
 #include "backends/targets/load_target.h"
-#include "frontends/export/describe_export.h"
 #include "frontends/formats/read_shard.h"
 #include "ir/analysis/cost.h"
 #include "ir/verify/verify.h"

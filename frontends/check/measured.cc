@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "frontends/hf/open_source.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {

@@ -10,8 +10,8 @@
 #include "frontends/check/check_folder.h"
 #include "frontends/check/expected_placement.h"
 #include "frontends/check/measured.h"
-#include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_check.h"
 #include "frontends/cli/print/sarif.h"
 

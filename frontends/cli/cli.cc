@@ -5,59 +5,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "frontends/cli/commands.h"
-#include "ir/base/json_output.h"
+#include "frontends/cli/print/findings.h"
 #include "ir/base/nearest.h"
 
 namespace moec {
-
-nlohmann::ordered_json to_json(const Diagnostic& d) {
-  nlohmann::ordered_json place = nlohmann::ordered_json::object();
-  auto part = [&](const char* key, const std::string& value) {
-    if (!value.empty()) place[key] = value;
-  };
-  part("file", d.place.file);
-  part("shard", d.place.shard);
-  part("op", d.place.op);
-  part("tensor", d.place.tensor);
-  if (d.place.offset) place["offset"] = *d.place.offset;
-  if (d.place.line) place["line"] = *d.place.line;
-  if (d.place.column) place["column"] = *d.place.column;
-  return {{"severity", severity_name(d.severity)},
-          {"code", d.code},
-          {"cause", d.cause},
-          {"next_step", d.next_step},
-          {"place", place}};
-}
-
-nlohmann::ordered_json to_json(const Diagnostics& diagnostics) {
-  auto list = nlohmann::ordered_json::array();
-  for (const Diagnostic& diagnostic : diagnostics) list.push_back(to_json(diagnostic));
-  return list;
-}
-
-int report_failure(const Diagnostics& diagnostics, bool json) {
-  if (json) {
-    nlohmann::ordered_json report = {{"ok", false}, {"diagnostics", to_json(diagnostics)}};
-    fmt::print("{}\n", json_text(report));
-  } else {
-    fmt::print(stderr, "{}\n", render(diagnostics));
-  }
-  return kExitBadInput;
-}
-
-void print_notes(const Diagnostics& notes) {
-  constexpr size_t kShown = 3;
-  std::map<std::string, size_t> seen;
-  for (const Diagnostic& note : notes)
-    if (++seen[note.code] <= kShown) fmt::print(stderr, "{}\n", render(note));
-  for (const auto& [code, count] : seen)
-    if (count > kShown) fmt::print(stderr, "… and {} more [{}]\n", count - kShown, code);
-}
 
 // The library would only say that a subcommand is required.
 static Status check_command(const CLI::App& app, std::span<const char* const> words) {

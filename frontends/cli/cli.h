@@ -3,12 +3,7 @@
 
 namespace moec {
 
-// Exit codes of every command.
-inline constexpr int kExitFine = 0;
-inline constexpr int kExitFellShort = 1;  // a check or a threshold was not met
-inline constexpr int kExitBadInput = 2;   // bad input or usage
-                                          // 3: internal error (ir/base/invariant.h)
-
+// Returns the exit code: frontends/cli/print/findings.h.
 int run_cli(int argc, const char* const* argv);
 
 }  // namespace moec

@@ -2,12 +2,6 @@
 // on the app and leaves the exit code of its run in `exit_code`.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <vector>
-
-#include "ir/base/diagnostics.h"
-
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
@@ -22,14 +16,5 @@ void add_validate_command(CLI::App& app, int& exit_code);
 void add_run_command(CLI::App& app, int& exit_code);
 void add_opt_command(CLI::App& app, int& exit_code);
 void add_family_command(CLI::App& app, int& exit_code);
-
-nlohmann::ordered_json to_json(const Diagnostic& diagnostic);
-nlohmann::ordered_json to_json(const Diagnostics& diagnostics);
-
-// Prints the findings to stderr, or with `json` {"ok": false, "diagnostics": […]} to stdout.
-// Returns kExitBadInput.
-int report_failure(const Diagnostics& diagnostics, bool json);
-// Prints warnings and notes to stderr: the first of each code, and how many more there are.
-void print_notes(const Diagnostics& notes);
 
 }  // namespace moec

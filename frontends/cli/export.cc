@@ -4,10 +4,11 @@
 #include <chrono>
 #include <memory>
 
-#include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/export_flags.h"
+#include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_export.h"
+#include "frontends/cli/print/progress.h"
 #include "frontends/cli/stop_signals.h"
 
 namespace moec {
@@ -23,8 +24,15 @@ int run_export(const ExportFlags& flags) {
   auto targets = export_options(flags);
   if (!targets) return report_failure(targets.error(), flags.json);
   const StopSignals signals;
-  for (ExportOptions& options : *targets) options.stop = [] { return StopSignals::caught() != 0; };
+  Progress progress("export", flags.quiet || flags.json);
+  for (ExportOptions& options : *targets) {
+    options.stop = [] { return StopSignals::caught() != 0; };
+    options.progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
+      progress.advance(bytes, total, part);
+    };
+  }
   auto summaries = export_targets(*targets);
+  progress.finish();
   if (!summaries) {
     const int code = report_failure(summaries.error(), flags.json);
     return was_interrupted(summaries.error()) ? exit_code_of(StopSignals::caught()) : code;

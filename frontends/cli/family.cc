@@ -5,9 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/print/family_report.h"
+#include "frontends/cli/print/findings.h"
 #include "frontends/hf/checkpoint.h"
 #include "ir/base/json_output.h"
 

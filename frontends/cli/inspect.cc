@@ -10,15 +10,15 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "backends/manifest/from_shard.h"
 #include "backends/manifest/manifest_file.h"
-#include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
-#include "frontends/cli/print/progress.h"
+#include "frontends/cli/print/findings.h"
 #include "frontends/coreml/read_coreml.h"
-#include "frontends/export/describe_export.h"
 #include "frontends/hf/open_source.h"
 #include "frontends/onnx/read_onnx.h"
 #include "ir/analysis/cost.h"
+#include "ir/base/byte_text.h"
 #include "ir/base/json_output.h"
 #include "ir/text/text.h"
 #include "models/tensors/needed_tensors.h"
@@ -125,7 +125,7 @@ void print_checkpoint(const Checkpoint& checkpoint, const InspectFlags& flags) {
   fmt::print("parameters: {} ({} a token), head {}\n", counts.parameters, counts.active,
              c.tied_head ? "tied" : "untied");
   for (const auto& [dtype, bytes] : counts.bytes_by_dtype)
-    fmt::print("  {} of {}\n", human_bytes(static_cast<double>(bytes)), dtype);
+    fmt::print("  {} of {}\n", binary_bytes(static_cast<double>(bytes)), dtype);
   if (flags.tensors)
     for (const auto& [name, range] : checkpoint.weights.tensors)
       fmt::print("  {:<64} {}\n", name, to_string(range.type));
@@ -160,7 +160,7 @@ int inspect_export(const InspectFlags& flags) {
   if (manifest->tagging) print_labels(label_names(*manifest->tagging));
   for (const manifest::Shard& shard : manifest->shards)
     fmt::print("  {:<14} {:>10}  {:>12} macs a token ({} active)  {}\n", shard.name,
-               human_bytes(static_cast<double>(shard.weight_bytes)), shard.cost.macs_dense,
+               binary_bytes(static_cast<double>(shard.weight_bytes)), shard.cost.macs_dense,
                shard.cost.macs_active, shard.widths.front().file.path);
   return kExitFine;
 }

@@ -4,11 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/ir_file.h"
 #include "frontends/cli/flags/pass_flags.h"
-#include "frontends/hf/open_source.h"
+#include "frontends/cli/print/findings.h"
+#include "ir/base/regular_file.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 

@@ -6,19 +6,21 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/device_flags.h"
 #include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/cli/flags/pass_flags.h"
 #include "frontends/cli/flags/shard_flags.h"
+#include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/plan_output.h"
+#include "frontends/cli/print/print_devices.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/hf/open_source.h"
 #include "ir/base/json_output.h"
 #include "models/plan/plan_devices.h"
 #include "models/plan/plan_model.h"
 #include "models/plan/plan_report.h"
+#include "models/plan/resolve_build.h"
 #include "models/published/published.h"
 #include "passes/pipeline.h"
 
@@ -34,10 +36,10 @@ struct PlanFlags {
   PassFlags passes;
 };
 
-Result<CutWishes> wishes_of(const PlanFlags& flags, const Target& target) {
-  MOEC_ASSIGN(CutWishes wishes, cut_wishes(flags.shards, target));
-  if (!flags.count_as.empty()) wishes.count_as = parse_enum<WeightStorage>(flags.count_as);
-  return wishes;
+Result<CutOptions> cut_options_of(const PlanFlags& flags, const Target& target) {
+  MOEC_ASSIGN(CutOptions options, cut_options(flags.shards, target));
+  if (!flags.count_as.empty()) options.count_as = parse_enum<WeightStorage>(flags.count_as);
+  return options;
 }
 
 struct Planned {
@@ -68,10 +70,10 @@ Result<std::optional<ResidentSet>> resident_set(const PlanFlags& flags, const Pl
 
 Status add_devices(const PlanFlags& flags, const std::vector<ShardSize>& sizes, Planned& planned) {
   MOEC_ASSIGN(planned.resident, resident_set(flags, planned.plan, planned.report));
-  MOEC_ASSIGN(DeviceWishes wishes, device_wishes(flags.devices));
-  if (wishes.devices.empty()) return {};
+  MOEC_ASSIGN(DeviceOptions options, device_options(flags.devices));
+  if (options.devices.empty()) return {};
   MOEC_ASSIGN(planned.devices,
-              plan_devices(planned.plan, sizes, planned.report, std::move(wishes)));
+              plan_devices(planned.plan, sizes, planned.report, std::move(options)));
   return {};
 }
 
@@ -80,20 +82,20 @@ Result<Planned> make_plan(const PlanFlags& flags, const PassOptions& passes) {
   if (!flags.family_file.empty()) family_file = flags.family_file;
   MOEC_ASSIGN(const RunOptions run, run_options(flags.passes));
   MOEC_ASSIGN(BuildOptions build, build_options(flags.shards, passes));
-  MOEC_ASSIGN(const CutWishes wishes, wishes_of(flags, passes.target));
+  MOEC_ASSIGN(const CutOptions options, cut_options_of(flags, passes.target));
   MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file));
   Planned planned;
   planned.notes = std::move(checkpoint.warnings);
   MOEC_TRY(check_kv_flag(flags.shards.kv, checkpoint.config));
   MOEC_TRY(check_mla_flag(flags.shards.mla, checkpoint.config));
-  MOEC_ASSIGN(planned.cuts, resolve_build(checkpoint.config, passes.target, wishes, build));
+  MOEC_ASSIGN(planned.cuts, resolve_build(checkpoint.config, passes.target, options, build));
   MOEC_ASSIGN(planned.plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),
                                        std::move(build)));
   const Plan& plan = planned.plan;
   MOEC_ASSIGN(const std::vector<ShardSize> sizes, measure_shards(plan, [&](size_t index) {
                 return compiled_peak(plan, index, passes, run);
               }));
-  planned.report = report_plan(plan, sizes, wishes);
+  planned.report = report_plan(plan, sizes, options);
   MOEC_TRY(add_devices(flags, sizes, planned));
   return planned;
 }

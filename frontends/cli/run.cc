@@ -14,10 +14,11 @@
 #include "backends/runtime/session.h"
 #include "backends/runtime/tag_text.h"
 #include "backends/runtime/tokenizer.h"
-#include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_spans.h"
+#include "frontends/formats/read_shard.h"
 #include "ir/base/json_output.h"
 
 namespace moec {
@@ -158,7 +159,7 @@ Status find_spans(const RunFlags& flags, const Prompt& prompt, Session& session)
 
 Status run(const RunFlags& flags) {
   const Precision precision = flags.precision == "f16" ? Precision::f16 : Precision::f32;
-  MOEC_ASSIGN(Session session, Session::open(flags.folder, {.precision = precision}));
+  MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, {.precision = precision}));
   const bool tags = session.manifest().tagging.has_value();
   MOEC_TRY(check_flags(flags, tags));
   if (flags.stop_token)

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/manifest/manifest_file.h"
-#include "frontends/cli/cli.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/print/findings.h"
 #include "frontends/validate/validate_model.h"
 #include "ir/base/json_output.h"
 

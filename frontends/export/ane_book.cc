@@ -8,8 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/manifest/written_file.h"
-#include "frontends/hf/open_source.h"
+#include "frontends/hf/checkpoint.h"
 #include "ir/base/json_output.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {

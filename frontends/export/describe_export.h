@@ -15,13 +15,4 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options);
 manifest::Shard describe_shard(const Plan& plan, size_t index, const CompiledShard& compiled,
                                const EmitReport& emitted, const Target& target);
 
-// The labels' names, by id.
-std::vector<std::string> label_names(const manifest::Tagging& tagging);
-
-// A shard's inputs, or its outputs.
-std::vector<manifest::Port> ports_of(const Shard& shard, bool inputs);
-
-// Where each op of a placed shard is predicted to run, by unit.
-std::vector<manifest::Placement> predict_placement(const Shard& shard, const Target& target);
-
 }  // namespace moec

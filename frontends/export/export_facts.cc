@@ -62,7 +62,7 @@ Status add_outputs(const ExportOptions& options, ExportFacts& facts) {
   facts["option --layers"] = options.layers > 0 ? std::to_string(options.layers) : "all";
   facts["option --seeded-weights"] =
       options.weight_seed ? std::to_string(*options.weight_seed) : "none";
-  const DeviceWishes& devices = options.devices;
+  const DeviceOptions& devices = options.devices;
   std::string named;
   for (const Device& device : devices.devices)
     named += fmt::format("{}{}={}", named.empty() ? "" : " ", device.name, device.bytes);
@@ -103,7 +103,7 @@ Result<std::string> describe_safetensors(const std::string& path) {
 Status add_files(const ExportOptions& options, const Plan& plan, ExportFacts& facts) {
   MOEC_ASSIGN(facts["file config.json"], digest_file(config_path(options.source)));
   if (plan.model.task == Task::token_classification) {
-    const std::string calibration = calibration_path(options.source);
+    const std::string calibration = calibration_path(source_folder(options.source));
     MOEC_ASSIGN(
         facts[fmt::format("file {}", kCalibrationFile)],
         digest_or_none(file_exists(calibration) ? std::optional(calibration) : std::nullopt));

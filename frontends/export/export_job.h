@@ -2,6 +2,7 @@
 // from the journal where an earlier run finished it, else made and entered there.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -9,11 +10,13 @@
 #include "backends/output/journal.h"
 #include "backends/output/out_folder.h"
 #include "backends/weights/weight_reader.h"
-#include "frontends/cli/print/progress.h"
 #include "frontends/export/export_model.h"
 #include "passes/pipeline.h"
 
 namespace moec {
+
+// So many more bytes of the payload are written, those of a part. Called by several threads.
+using PayloadCallback = std::function<void(uint64_t bytes, const std::string& part)>;
 
 struct ExportJob {
   const ExportOptions& options;
@@ -21,7 +24,7 @@ struct ExportJob {
   const OutNames& names;
   const WeightReader& reader;
   Journal& journal;
-  Progress& progress;
+  const PayloadCallback& advance;
 
   // Asked between tiles. Errors: export.interrupted, emit.folder_gone.
   Status check_going_on() const;

@@ -73,15 +73,16 @@ Result<std::vector<ExportedParts>> export_parts(std::span<const ExportJob> jobs)
 }
 
 Result<std::vector<ExportedParts>> export_parts(const std::vector<TargetExport>& exports,
-                                                bool quiet) {
+                                                const ProgressCallback& progress) {
   uint64_t payload = 0;
   for (const TargetExport& target : exports) payload += target.payload_bytes();
-  Progress progress("export", payload, quiet);
+  const PayloadCallback advance = [&](uint64_t bytes, const std::string& part) {
+    if (progress) progress(bytes, payload, part);
+  };
+  advance(0, {});
   std::vector<ExportJob> jobs;
-  for (const TargetExport& target : exports) jobs.push_back(target.job(progress));
-  auto parts = export_parts(jobs);
-  progress.finish();
-  return parts;
+  for (const TargetExport& target : exports) jobs.push_back(target.job(advance));
+  return export_parts(jobs);
 }
 
 // When all targets are finished, the journals go, that of the last one behind those that it keeps:
@@ -97,9 +98,10 @@ Status remove_journals(std::vector<TargetExport>& exports) {
   return last.remove_journal();
 }
 
-Result<std::vector<ExportSummary>> fill_folders(std::vector<TargetExport>& exports, bool quiet) {
+Result<std::vector<ExportSummary>> fill_folders(std::vector<TargetExport>& exports,
+                                                const ProgressCallback& progress) {
   for (TargetExport& target : exports) MOEC_TRY(target.begin());
-  MOEC_ASSIGN(std::vector<ExportedParts> parts, export_parts(exports, quiet));
+  MOEC_ASSIGN(std::vector<ExportedParts> parts, export_parts(exports, progress));
   for (size_t i = 0; i < exports.size(); ++i) MOEC_TRY(exports[i].finish(std::move(parts[i])));
   MOEC_TRY(remove_journals(exports));
   std::vector<ExportSummary> summaries;
@@ -113,7 +115,7 @@ Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions>
   MOEC_ASSIGN(std::vector<TargetExport> exports, plan_targets(targets));
   MOEC_ASSIGN(const std::optional<FolderLock> lock, take_common_folder(targets));
   MOEC_TRY(take_folders(targets, exports));
-  auto summaries = fill_folders(exports, targets.front().quiet);
+  auto summaries = fill_folders(exports, targets.front().progress);
   if (!summaries)
     for (const TargetExport& target : exports) target.note_finished(summaries.error());
   return summaries;

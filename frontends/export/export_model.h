@@ -9,12 +9,17 @@
 
 #include "backends/coreml/emit_coreml.h"
 #include "backends/manifest/manifest.h"
-#include "frontends/cli/flags/device_flags.h"
 #include "ir/plan/plan.h"
 #include "models/plan/cut_shards.h"
+#include "models/plan/plan_devices.h"
 #include "passes/pipeline.h"
 
 namespace moec {
+
+// `bytes` more of a payload of `total` are written, those of `part` (a shard or a table). Told once
+// with 0 bytes and no part when writing begins.
+using ProgressCallback =
+    std::function<void(uint64_t bytes, uint64_t total, const std::string& part)>;
 
 struct ExportOptions {
   std::string source;                      // checkpoint folder; with a seed also a config file
@@ -24,8 +29,8 @@ struct ExportOptions {
   std::string chip;                        // that its rules were chosen for; empty: those of all
   BuildOptions build;   // as build_options gives it; what depends on the model is filled in
   std::string kv, mla;  // as they were asked for; empty: no form in particular
-  CutWishes cuts;
-  DeviceWishes devices;  // that the manifest assigns shards to, if any
+  CutOptions cuts;
+  DeviceOptions devices;  // that the manifest assigns shards to, if any
   PassOptions passes;
   CoremlOptions coreml;
   int64_t layers = 0;                   // only the first ones; 0: all
@@ -36,9 +41,9 @@ struct ExportOptions {
   RunOptions run;
   int jobs = 1;
   uint64_t memory_bytes = uint64_t{256} << 20;  // for the whole export, whatever the model's size
-  bool force = false;  // start anew, in place of what an earlier export left
-  bool quiet = false;
+  bool force = false;          // start anew, in place of what an earlier export left
   std::function<bool()> stop;  // asked between tiles, by several threads; may be empty
+  ProgressCallback progress;   // told by several threads; may be empty
 };
 
 // The error of an export that `stop` ended.
@@ -68,7 +73,7 @@ Result<ExportSummary> export_model(const ExportOptions& options);
 // export_model() gives there; summaries and errors in their order. The folders lie in one, which
 // holds no export itself (export.out_not_empty) and is locked as well. What is of the same bytes in
 // several is read from the checkpoint once, and counted where it was read. Source, layers, seed,
-// jobs, memory, force, quiet and stop must be the same for all; memory is for all together. One
+// jobs, memory, force, stop and progress must be the same for all; memory is for all together. One
 // failing target ends the export; no folder is finished before all are.
 Result<std::vector<ExportSummary>> export_targets(std::span<const ExportOptions> targets);
 

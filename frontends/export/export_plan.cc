@@ -8,7 +8,6 @@
 #include "backends/files/digest.h"
 #include "backends/runtime/calibration.h"
 #include "backends/runtime/tokenizer.h"
-#include "frontends/cli/flags/shard_flags.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/export/describe_export.h"
@@ -19,6 +18,7 @@
 #include "models/plan/plan_devices.h"
 #include "models/plan/plan_model.h"
 #include "models/plan/plan_report.h"
+#include "models/plan/resolve_build.h"
 #include "models/tensors/first_layers.h"
 #include "models/tensors/rope.h"
 
@@ -131,7 +131,8 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan) 
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(options)));
   MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source)));
   MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(source_folder(options.source)));
-  if (manifest.tagging) MOEC_TRY(read_calibration(options.source, *manifest.tagging));
+  if (manifest.tagging)
+    MOEC_TRY(read_calibration(source_folder(options.source), *manifest.tagging));
   return manifest;
 }
 

@@ -53,7 +53,7 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
     recorder.take(view, offset, bytes);
   };
   emit.on_progress = [&](uint64_t bytes) {
-    job.progress.advance(bytes, decl.name);
+    job.advance(bytes, decl.name);
     return job.check_going_on();
   };
   MOEC_ASSIGN(EmitReport emitted,
@@ -89,7 +89,7 @@ Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
 Result<EmitReport> emit_or_keep(const ExportJob& job, const PreparedShard& shard) {
   const ShardDecl& decl = job.plan.shards[shard.index];
   if (!shard.kept) return emit_new(job, decl, shard.compiled);
-  job.progress.advance(shard.kept->weight_bytes, decl.name);
+  job.advance(shard.kept->weight_bytes, decl.name);
   return *shard.kept;
 }
 

@@ -15,7 +15,7 @@ void work_side_by_side(std::span<const ExportJob> jobs, std::vector<std::vector<
   const auto run = [&](size_t target) {
     const ExportJob& job = jobs[target];
     work(target,
-         {job.options, job.plan, job.names, shared.reader(target), job.journal, job.progress});
+         {job.options, job.plan, job.names, shared.reader(target), job.journal, job.advance});
     shared.leave(target);
   };
   std::vector<std::thread> threads;

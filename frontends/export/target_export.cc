@@ -10,7 +10,6 @@
 #include "backends/output/carried_files.h"
 #include "backends/runtime/bioes_tags.h"
 #include "backends/runtime/text_windows.h"
-#include "frontends/cli/print/plan_output.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/hf/open_source.h"
 #include "ir/base/json_output.h"
@@ -19,6 +18,13 @@ namespace moec {
 namespace {
 
 constexpr const char* kReportFile = "report.json";
+
+nlohmann::ordered_json cuts_json(const std::vector<ShardCut>& cuts) {
+  auto list = nlohmann::ordered_json::array();
+  for (const ShardCut& cut : cuts)
+    list.push_back({{"kind", enum_name(cut.kind)}, {"parts", cut.parts}, {"reason", cut.reason}});
+  return list;
+}
 
 nlohmann::ordered_json shard_json(const ExportedShard& done) {
   auto passes = nlohmann::ordered_json::array();
@@ -93,8 +99,8 @@ Status TargetExport::begin() {
   return {};
 }
 
-ExportJob TargetExport::job(Progress& progress) const {
-  return {options_, planned_.plan, planned_.names, planned_.reader, *journal_, progress};
+ExportJob TargetExport::job(const PayloadCallback& advance) const {
+  return {options_, planned_.plan, planned_.names, planned_.reader, *journal_, advance};
 }
 
 void TargetExport::note_finished(Diagnostics& failure) const {

@@ -37,7 +37,7 @@ class TargetExport {
   Status begin();
 
   // For the parts. Must not outlive the export, which must not move from now on.
-  ExportJob job(Progress& progress) const;
+  ExportJob job(const PayloadCallback& advance) const;
 
   // What a failure from begin() on leaves in the folder, for the user who wonders what is lost.
   void note_finished(Diagnostics& failure) const;

@@ -1,23 +1,12 @@
 #include "frontends/hf/open_source.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "frontends/hf/config.h"
 #include "models/published/published.h"
 #include "models/tensors/needed_tensors.h"
 
 namespace moec {
-
-Result<std::string> read_user_text(const std::string& path, const std::string& code) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return fail(code, "the file cannot be read or is empty", "name an existing file",
-                {.file = path});
-  return text.str();
-}
 
 Result<Checkpoint> open_source(const std::string& folder,
                                const std::optional<std::string>& family_file) {

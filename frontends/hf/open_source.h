@@ -23,7 +23,4 @@ Result<Checkpoint> open_config_only(const std::string& source,
 Result<Checkpoint> open_for_plan(const std::string& source,
                                  const std::optional<std::string>& family_file);
 
-// The text of a file that the user named; `code` is the error's.
-Result<std::string> read_user_text(const std::string& path, const std::string& code);
-
 }  // namespace moec

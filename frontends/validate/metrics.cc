@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/runtime/sampler.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -86,10 +87,6 @@ RouterComparison RouterComparer::result() const {
   RouterComparison r = sum_;
   if (r.tokens) r.moved_weight /= static_cast<double>(r.tokens);
   return r;
-}
-
-size_t argmax(std::span<const float> values) {
-  return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
 static double log_sum_exp(std::span<const float> values) {

@@ -69,9 +69,6 @@ class LogitComparer {
   LogitComparison sum_;
 };
 
-// The index of the largest element, the lowest among equals.
-size_t argmax(std::span<const float> values);
-
 // What validate demands of each kind of tensor: the one place where thresholds stand.
 struct Thresholds {
   double cosine, relative_l2;  // of each shard's output, alone and chained

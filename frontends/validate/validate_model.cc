@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/runtime/step_inputs.h"
+#include "frontends/formats/read_shard.h"
 #include "frontends/validate/router_watch.h"
 
 namespace moec {
@@ -307,7 +308,7 @@ Status refuse_other_model(const Manifest& manifest, const Golden& golden) {
 
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
                                         Precision precision) {
-  MOEC_ASSIGN(Session session, Session::open(folder, {.precision = precision}));
+  MOEC_ASSIGN(Session session, Session::open(folder, read_shard, {.precision = precision}));
   MOEC_TRY(refuse_other_model(session.manifest(), golden));
   Validator validator(session, golden);
   MOEC_TRY(validator.alone());

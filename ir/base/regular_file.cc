@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 namespace moec {
@@ -79,6 +81,15 @@ Result<std::string> read_text_file(const std::string& path, uint64_t limit) {
                 fmt::format("the file has {} bytes, at most {} are read", file.size(), limit), {},
                 {.file = path});
   return file.read(0, file.size());
+}
+
+Result<std::string> read_user_text(const std::string& path, const std::string& code) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf()))
+    return fail(code, "the file cannot be read or is empty", "name an existing file",
+                {.file = path});
+  return text.str();
 }
 
 bool file_exists(const std::string& path) {

@@ -42,6 +42,9 @@ class RegularFile {
 // The whole text of a file of at most `limit` bytes. Errors: as above, and file.too_big.
 Result<std::string> read_text_file(const std::string& path, uint64_t limit);
 
+// The text of a file that the user named; `code` is the error's.
+Result<std::string> read_user_text(const std::string& path, const std::string& code);
+
 bool file_exists(const std::string& path);
 
 }  // namespace moec

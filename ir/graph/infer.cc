@@ -1,30 +1,8 @@
 #include "ir/graph/infer.h"
 
-#include <algorithm>
-
 #include "ir/graph/infer_op.h"
 
 namespace moec {
-namespace inference {
-
-Type with_channels(const Type& token, int64_t channels) {
-  return token_type(token.dtype, token.layout, channels, tokens_of(token));
-}
-
-std::optional<Dims> broadcast(const Dims& a, const Dims& b) {
-  if (a.empty()) return b;
-  if (b.empty()) return a;
-  if (a.size() != b.size()) return std::nullopt;
-  Dims joined(a.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i] != b[i] && a[i] != 1 && b[i] != 1) return std::nullopt;
-    joined[i] = std::max(a[i], b[i]);
-  }
-  return joined;
-}
-
-}  // namespace inference
-
 Inferred infer(const OpData& data, std::span<const Type> operands, const StateLookup& state_type) {
   inference::Check check(operands, state_type);
   return std::visit([&](const auto& op) { return inference::infer_op(op, check); }, data);

@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "ir/graph/infer.h"
+#include "ir/graph/inferred.h"
+#include "ir/graph/ops.h"
 
 namespace moec::inference {
 

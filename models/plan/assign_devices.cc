@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/base/byte_text.h"
 #include "ir/base/invariant.h"
 #include "models/plan/cut_shards.h"
 
@@ -66,8 +67,8 @@ Result<std::vector<DeviceLoad>> spread_layers(const Units& units,
                    fmt::format("{} and what follows it do not fit behind what the devices hold",
                                units[placed].name),
                    fmt::format("{} of memory there would do, or a further device of {}",
-                               megabytes(devices.back().bytes + lacking),
-                               megabytes(left + units[placed].peak_bytes)));
+                               decimal_bytes(devices.back().bytes + lacking),
+                               decimal_bytes(left + units[placed].peak_bytes)));
 }
 
 // The whole trunk on each device.
@@ -78,9 +79,10 @@ Result<std::vector<DeviceLoad>> replicate_trunk(const Units& units,
     if (!units[i].experts()) put(units[i], i, trunk);
   for (const Device& device : devices)
     if (trunk.needed() > device.bytes)
-      return too_small(device, trunk.needed() - device.bytes,
-                       fmt::format("the trunk needs {}", megabytes(trunk.needed())),
-                       fmt::format("{} would do, or --trunk layers", megabytes(trunk.needed())));
+      return too_small(
+          device, trunk.needed() - device.bytes,
+          fmt::format("the trunk needs {}", decimal_bytes(trunk.needed())),
+          fmt::format("{} would do, or --trunk layers", decimal_bytes(trunk.needed())));
   return std::vector<DeviceLoad>(devices.size(), trunk);
 }
 
@@ -104,7 +106,7 @@ Result<std::vector<DeviceLoad>> spread_experts(const Units& units,
       return too_small(
           devices[best], left,
           fmt::format("{} of {} groups of experts do not fit", groups.size() - n, groups.size()),
-          fmt::format("{} of memory there would do", megabytes(devices[best].bytes + left)));
+          fmt::format("{} of memory there would do", decimal_bytes(devices[best].bytes + left)));
     }
     put(unit, groups[n], loads[best]);
   }
@@ -136,11 +138,11 @@ Result<std::vector<DeviceLoad>> assign_copies(const Units& units,
   }
   for (size_t d = 0; d < devices.size(); ++d)
     if (loads[d].needed() > devices[d].bytes)
-      return too_small(
-          devices[d], loads[d].needed() - devices[d].bytes,
-          fmt::format("the trunk and its copies of experts need {}", megabytes(loads[d].needed())),
-          fmt::format("{} would do, or fewer --replicas, or further devices",
-                      megabytes(loads[d].needed())));
+      return too_small(devices[d], loads[d].needed() - devices[d].bytes,
+                       fmt::format("the trunk and its copies of experts need {}",
+                                   decimal_bytes(loads[d].needed())),
+                       fmt::format("{} would do, or fewer --replicas, or further devices",
+                                   decimal_bytes(loads[d].needed())));
   return loads;
 }
 

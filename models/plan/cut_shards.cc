@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/base/byte_text.h"
 #include "models/plan/join_layers.h"
 #include "models/tensors/needed_tensors.h"
 
@@ -11,22 +12,6 @@ namespace moec {
 namespace {
 
 constexpr int64_t kMega = 1'000'000;
-
-constexpr int64_t kGroup = 64;  // weights that share a scale and an offset
-
-int64_t group_bytes(WeightStorage storage) {
-  switch (storage) {
-    case WeightStorage::f32:
-      return kGroup * 4;
-    case WeightStorage::f16:
-      return kGroup * 2;
-    case WeightStorage::int8:
-      return kGroup;
-    case WeightStorage::int4:
-      return kGroup / 2 + 4;
-  }
-  return 0;
-}
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -44,16 +29,16 @@ int64_t moe_layers(const ModelConfig& model) {
 
 class Cutter {
  public:
-  Cutter(const ModelConfig& model, const CutWishes& wishes, BuildOptions& build)
+  Cutter(const ModelConfig& model, const CutOptions& options, BuildOptions& build)
       : model_(model),
-        wishes_(wishes),
+        options_(options),
         build_(build),
-        storage_(wishes.count_as.value_or(storage_of(build.dtype))) {}
+        storage_(options.count_as.value_or(storage_of(build.dtype))) {}
 
   Result<std::vector<ShardCut>> run() {
-    if (wishes_.fit_layers || wishes_.layers_per_shard > 0)
-      cuts_.push_back(join_layers(model_, wishes_, build_));
-    const bool joined = build_.layers_per_shard > 0 && wishes_.experts_per_shard == 0;
+    if (options_.fit_layers || options_.layers_per_shard > 0)
+      cuts_.push_back(join_layers(model_, options_, build_));
+    const bool joined = build_.layers_per_shard > 0 && options_.experts_per_shard == 0;
     if (moe_layers(model_) > 0 && !joined) MOEC_TRY(cut_experts());
     MOEC_TRY(cut_head());
     return std::move(cuts_);
@@ -61,7 +46,7 @@ class Cutter {
 
  private:
   int64_t bytes(int64_t weights) const { return stored_bytes(weights, storage_); }
-  const Budget& budget(ShardKind kind) const { return budget_of(wishes_.budgets, kind); }
+  const Budget& budget(ShardKind kind) const { return budget_of(options_.budgets, kind); }
 
   // How many items of `each` elements a budget holds beside `fixed` elements; at least one, for a
   // budget of the target that is too small is left for the report to find.
@@ -72,18 +57,18 @@ class Cutter {
     if (count >= 1 || !limit.asked) return std::max<int64_t>(count, 1);
     const int64_t least = bytes(fixed + each);
     return fail("plan.budget",
-                fmt::format("a budget of {} is smaller than one {} of {}", megabytes(limit.bytes),
-                            item, megabytes(least)),
+                fmt::format("a budget of {} is smaller than one {} of {}",
+                            decimal_bytes(limit.bytes), item, decimal_bytes(least)),
                 fmt::format("the smallest budget that works is {} MB", megabytes_from(least)));
   }
 
   Status cut_experts() {
     const MoeElements sizes = moe_elements(model_);
     const int64_t all = model_.moe.experts;
-    if (wishes_.experts_per_shard > 0) {
+    if (options_.experts_per_shard > 0) {
       build_.host_routing = true;
-      build_.experts_per_shard = std::min(wishes_.experts_per_shard, all);
-      return note(fmt::format("{} experts a shard were asked for", wishes_.experts_per_shard));
+      build_.experts_per_shard = std::min(options_.experts_per_shard, all);
+      return note(fmt::format("{} experts a shard were asked for", options_.experts_per_shard));
     }
     const ShardKind kind = build_.host_routing ? ShardKind::experts : ShardKind::moe;
     const int64_t whole =
@@ -91,7 +76,7 @@ class Cutter {
     if (budget(kind).bytes == 0) return note("there is no budget");
     if (bytes(whole) <= budget(kind).bytes)
       return note(fmt::format("all {} experts, {}, are within the budget of {}", all,
-                              megabytes(bytes(whole)), megabytes(budget(kind).bytes)));
+                              decimal_bytes(bytes(whole)), decimal_bytes(budget(kind).bytes)));
     return group_experts(sizes, all);
   }
 
@@ -106,10 +91,10 @@ class Cutter {
     build_.host_routing = true;
     build_.experts_per_shard = std::min(most, all);
     return note(
-        fmt::format("{} experts of {} in a budget of {}{}", all, megabytes(bytes(sizes.expert)),
-                    megabytes(budget(ShardKind::experts).bytes),
+        fmt::format("{} experts of {} in a budget of {}{}", all, decimal_bytes(bytes(sizes.expert)),
+                    decimal_bytes(budget(ShardKind::experts).bytes),
                     sizes.shared > 0 ? fmt::format(", the shared one of {} in the first group",
-                                                   megabytes(bytes(sizes.shared)))
+                                                   decimal_bytes(bytes(sizes.shared)))
                                      : ""));
   }
 
@@ -122,9 +107,9 @@ class Cutter {
 
   Status cut_head() {
     const int64_t for_channels = build_.head_slices;
-    if (wishes_.head_slices > 0) {
-      build_.head_slices = wishes_.head_slices;
-      return note_head(fmt::format("{} slices were asked for", wishes_.head_slices));
+    if (options_.head_slices > 0) {
+      build_.head_slices = options_.head_slices;
+      return note_head(fmt::format("{} slices were asked for", options_.head_slices));
     }
     if (budget(ShardKind::lm_head).bytes > 0) {
       MOEC_ASSIGN(const int64_t rows,
@@ -134,7 +119,7 @@ class Cutter {
     if (build_.head_slices > for_channels)
       return note_head(fmt::format("{} rows of {} bytes in a budget of {}", model_.logits(),
                                    bytes(model_.hidden),
-                                   megabytes(budget(ShardKind::lm_head).bytes)));
+                                   decimal_bytes(budget(ShardKind::lm_head).bytes)));
     return note_head(for_channels > 1 ? "the target takes no more channels in one" : "it fits");
   }
 
@@ -144,27 +129,13 @@ class Cutter {
   }
 
   const ModelConfig& model_;
-  const CutWishes& wishes_;
+  const CutOptions& options_;
   BuildOptions& build_;
   WeightStorage storage_;
   std::vector<ShardCut> cuts_;
 };
 
 }  // namespace
-
-WeightStorage storage_of(DType dtype) {
-  return dtype == DType::f16 ? WeightStorage::f16 : WeightStorage::f32;
-}
-
-int64_t stored_bytes(int64_t weights, WeightStorage storage) {
-  return ceil_div(weights * group_bytes(storage), kGroup);
-}
-
-std::vector<int64_t> balanced_parts(int64_t whole, int64_t parts) {
-  std::vector<int64_t> sizes;
-  for (int64_t i = 0; i < parts; ++i) sizes.push_back(whole / parts + (i < whole % parts ? 1 : 0));
-  return sizes;
-}
 
 std::vector<int64_t> expert_groups(int64_t experts, const BuildOptions& options) {
   if (options.experts_per_shard == 0) return {experts};
@@ -188,13 +159,9 @@ MoeElements moe_elements(const ModelConfig& model) {
   return sizes;
 }
 
-Result<std::vector<ShardCut>> cut_shards(const ModelConfig& model, const CutWishes& wishes,
+Result<std::vector<ShardCut>> cut_shards(const ModelConfig& model, const CutOptions& options,
                                          BuildOptions& build) {
-  return Cutter(model, wishes, build).run();
-}
-
-std::string megabytes(int64_t bytes) {
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / static_cast<double>(kMega));
+  return Cutter(model, options, build).run();
 }
 
 }  // namespace moec

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/base/byte_text.h"
 #include "models/tensors/needed_tensors.h"
 
 namespace moec {
@@ -28,9 +29,9 @@ int64_t largest_group(const std::vector<int64_t>& layers, const std::vector<int6
   return largest;
 }
 
-ShardCut fit_layers(const ModelConfig& model, const CutWishes& wishes, BuildOptions& build) {
-  const WeightStorage storage = wishes.count_as.value_or(storage_of(build.dtype));
-  const int64_t budget = budget_of(wishes.budgets, ShardKind::layers).bytes;
+ShardCut fit_layers(const ModelConfig& model, const CutOptions& options, BuildOptions& build) {
+  const WeightStorage storage = options.count_as.value_or(storage_of(build.dtype));
+  const int64_t budget = budget_of(options.budgets, ShardKind::layers).bytes;
   const std::vector<int64_t> elements = layer_elements(model);
   const auto layers = static_cast<int64_t>(elements.size());
   int64_t least = 0;
@@ -39,15 +40,16 @@ ShardCut fit_layers(const ModelConfig& model, const CutWishes& wishes, BuildOpti
     const std::vector<int64_t> groups = layer_groups(layers, build);
     least = stored_bytes(largest_group(elements, groups), storage);
     if (budget > 0 && least > budget) continue;
-    const std::string reason = budget == 0 ? "there is no budget"
-                                           : fmt::format("at most {} in a budget of {}",
-                                                         megabytes(least), megabytes(budget));
+    const std::string reason = budget == 0
+                                   ? "there is no budget"
+                                   : fmt::format("at most {} in a budget of {}",
+                                                 decimal_bytes(least), decimal_bytes(budget));
     return {ShardKind::layers, static_cast<int64_t>(groups.size()), reason};
   }
   build.layers_per_shard = 0;
-  return {
-      ShardKind::layers, 0,
-      fmt::format("a layer of {} is above the budget of {}", megabytes(least), megabytes(budget))};
+  return {ShardKind::layers, 0,
+          fmt::format("a layer of {} is above the budget of {}", decimal_bytes(least),
+                      decimal_bytes(budget))};
 }
 
 }  // namespace
@@ -75,12 +77,12 @@ std::vector<int64_t> layer_elements(const ModelConfig& model) {
   return elements;
 }
 
-ShardCut join_layers(const ModelConfig& model, const CutWishes& wishes, BuildOptions& build) {
-  if (wishes.fit_layers) return fit_layers(model, wishes, build);
+ShardCut join_layers(const ModelConfig& model, const CutOptions& options, BuildOptions& build) {
+  if (options.fit_layers) return fit_layers(model, options, build);
   const auto layers = static_cast<int64_t>(model.layers.size());
-  build.layers_per_shard = std::min(wishes.layers_per_shard, layers);
+  build.layers_per_shard = std::min(options.layers_per_shard, layers);
   return {ShardKind::layers, static_cast<int64_t>(layer_groups(layers, build).size()),
-          fmt::format("{} layers a shard were asked for", wishes.layers_per_shard)};
+          fmt::format("{} layers a shard were asked for", options.layers_per_shard)};
 }
 
 }  // namespace moec

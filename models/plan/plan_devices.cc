@@ -3,14 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-
-#include "frontends/cli/print/plan_output.h"
 
 namespace moec {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr size_t kTables = 0;  // the unit that is no shard
 
@@ -73,53 +68,20 @@ std::vector<std::string> DevicePlan::shards_of(size_t device) const {
 }
 
 Result<DevicePlan> plan_devices(const Plan& plan, const std::vector<ShardSize>& sizes,
-                                const PlanReport& report, DeviceWishes wishes) {
-  const bool balanced = !wishes.loads.empty();
+                                const PlanReport& report, DeviceOptions options) {
+  const bool balanced = !options.loads.empty();
   DevicePlan result{
-      std::move(wishes.devices), wishes.trunk, units_of(plan, sizes, report, balanced), {}, {}};
+      std::move(options.devices), options.trunk, units_of(plan, sizes, report, balanced), {}, {}};
   if (!balanced) {
-    MOEC_ASSIGN(result.loads, assign_devices(result.units, result.devices, wishes.trunk));
+    MOEC_ASSIGN(result.loads, assign_devices(result.units, result.devices, options.trunk));
     return result;
   }
   result.trunk = TrunkPlacement::replicated;
   const auto count = static_cast<int64_t>(result.devices.size());
-  MOEC_ASSIGN(result.replicas, plan_replicas(plan, count, wishes.loads, wishes.replicas));
+  MOEC_ASSIGN(result.replicas, plan_replicas(plan, count, options.loads, options.replicas));
   MOEC_ASSIGN(result.loads,
               assign_copies(result.units, result.devices, result.replicas->copies(count)));
   return result;
-}
-
-void print_devices(const DevicePlan& plan) {
-  fmt::print("\n{:<12} {:>10} {:>14} {:>12} {:>10} {:>7}  trunk: {}\n", "devices", "memory",
-             "weights, cache", "activations", "free", "shards", enum_name(plan.trunk));
-  for (size_t d = 0; d < plan.devices.size(); ++d) {
-    const Device& device = plan.devices[d];
-    const DeviceLoad& load = plan.loads[d];
-    fmt::print("{:<12} {:>10} {:>14} {:>12} {:>10} {:>7}", device.name, decimal_bytes(device.bytes),
-               decimal_bytes(load.bytes), decimal_bytes(load.peak_bytes),
-               decimal_bytes(device.bytes - load.needed()), load.units.size());
-    if (device.bandwidth > 0)
-      fmt::print("  {:.2f} ms a token to read its weights",
-                 1e3 * load.token_bytes / device.bandwidth);
-    fmt::print("\n");
-  }
-  if (plan.replicas) print_replicas(*plan.replicas);
-}
-
-ordered_json devices_json(const DevicePlan& plan) {
-  auto list = ordered_json::array();
-  for (size_t d = 0; d < plan.devices.size(); ++d) {
-    const DeviceLoad& load = plan.loads[d];
-    auto shards = ordered_json::array();
-    for (const size_t unit : load.units) shards.push_back(plan.units[unit].name);
-    list.push_back({{"name", plan.devices[d].name},
-                    {"bytes", plan.devices[d].bytes},
-                    {"used_bytes", load.bytes},
-                    {"peak_activation_bytes", load.peak_bytes},
-                    {"token_bytes", load.token_bytes},
-                    {"shards", shards}});
-  }
-  return list;
 }
 
 }  // namespace moec

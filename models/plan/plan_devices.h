@@ -1,17 +1,22 @@
 // Where the shards of a plan lie when there are several devices.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <vector>
 
-#include "frontends/cli/flags/device_flags.h"
 #include "ir/plan/plan.h"
 #include "models/plan/assign_devices.h"
 #include "models/plan/plan_replicas.h"
 #include "models/plan/plan_report.h"
 
 namespace moec {
+
+struct DeviceOptions {
+  std::vector<Device> devices;  // none: shards are not assigned to devices
+  TrunkPlacement trunk = TrunkPlacement::layers;
+  std::string loads;     // file of loads of experts, whose busy ones then have copies; or empty
+  int64_t replicas = 0;  // with loads; 0: plan_replicas() chooses
+};
 
 struct DevicePlan {
   std::vector<Device> devices;
@@ -28,10 +33,6 @@ struct DevicePlan {
 // its experts counts as a group, as a runtime would have it that pages single experts.
 // Errors: plan.devices; with loads those of plan_replicas().
 Result<DevicePlan> plan_devices(const Plan& plan, const std::vector<ShardSize>& sizes,
-                                const PlanReport& report, DeviceWishes wishes);
-
-void print_devices(const DevicePlan& plan);
-// For each device what it holds, and the names of its shards.
-nlohmann::ordered_json devices_json(const DevicePlan& plan);
+                                const PlanReport& report, DeviceOptions options);
 
 }  // namespace moec

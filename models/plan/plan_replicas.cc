@@ -3,17 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "frontends/hf/open_source.h"
+#include "ir/base/regular_file.h"
 #include "models/plan/cut_shards.h"
 #include "models/plan/expert_loads.h"
 
 namespace moec {
 namespace {
-
-using nlohmann::ordered_json;
 
 double imbalance_of(const std::vector<double>& loads) {
   const double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
@@ -73,25 +70,6 @@ Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::
     result.layers.push_back({layer, std::move(balance), imbalance});
   }
   return result;
-}
-
-void print_replicas(const ReplicaPlan& plan) {
-  fmt::print(
-      "replicas: {} of the {} groups of experts of a layer; the busiest device has at most {:.3f} "
-      "times the mean load\n",
-      plan.replicas, plan.groups, plan.worst_imbalance());
-}
-
-ordered_json replicas_json(const ReplicaPlan& plan) {
-  auto layers = ordered_json::array();
-  for (const LayerReplicas& layer : plan.layers)
-    layers.push_back({{"layer", layer.layer},
-                      {"group_of_slot", layer.balance.expert_of},
-                      {"imbalance", layer.imbalance}});
-  return {{"groups", plan.groups},
-          {"replicas", plan.replicas},
-          {"worst_imbalance", plan.worst_imbalance()},
-          {"layers", layers}};
 }
 
 }  // namespace moec

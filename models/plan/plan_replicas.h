@@ -1,7 +1,6 @@
 // Copies of busy experts on several devices, from measured loads.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -33,8 +32,5 @@ struct ReplicaPlan {
 // loads.*, balance.*, file errors.
 Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::string& load_file,
                                   int64_t replicas);
-
-void print_replicas(const ReplicaPlan& plan);
-nlohmann::ordered_json replicas_json(const ReplicaPlan& plan);
 
 }  // namespace moec

@@ -14,9 +14,9 @@ struct MeanCost {
 
 class Reporter {
  public:
-  Reporter(const Plan& plan, const std::vector<ShardSize>& sizes, const CutWishes& wishes)
-      : plan_(plan), sizes_(sizes), wishes_(wishes), elements_(moe_elements(plan.model)) {
-    report_.storage = wishes.count_as.value_or(storage_of(plan.build.dtype));
+  Reporter(const Plan& plan, const std::vector<ShardSize>& sizes, const CutOptions& options)
+      : plan_(plan), sizes_(sizes), options_(options), elements_(moe_elements(plan.model)) {
+    report_.storage = options.count_as.value_or(storage_of(plan.build.dtype));
   }
 
   PlanReport run() {
@@ -48,7 +48,7 @@ class Reporter {
     for (KindReport& kind : report_.kinds)
       if (kind.kind == shard.kind) return kind;
     report_.kinds.push_back(
-        {.kind = shard.kind, .budget_bytes = budget_of(wishes_.budgets, shard.kind).bytes});
+        {.kind = shard.kind, .budget_bytes = budget_of(options_.budgets, shard.kind).bytes});
     return report_.kinds.back();
   }
 
@@ -97,7 +97,7 @@ class Reporter {
 
   const Plan& plan_;
   const std::vector<ShardSize>& sizes_;
-  const CutWishes& wishes_;
+  const CutOptions& options_;
   MoeElements elements_;
   MeanCost mean_;
   PlanReport report_;
@@ -111,8 +111,8 @@ bool PlanReport::within_budgets() const {
 }
 
 PlanReport report_plan(const Plan& plan, const std::vector<ShardSize>& sizes,
-                       const CutWishes& wishes) {
-  return Reporter(plan, sizes, wishes).run();
+                       const CutOptions& options) {
+  return Reporter(plan, sizes, options).run();
 }
 
 double chance_to_run(const Plan& plan, size_t index) {

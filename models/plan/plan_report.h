@@ -51,7 +51,7 @@ struct PlanReport {
 // `sizes` by index of plan.shards. A table of a model is in the plan's element type however weights
 // are counted.
 PlanReport report_plan(const Plan& plan, const std::vector<ShardSize>& sizes,
-                       const CutWishes& wishes);
+                       const CutOptions& options);
 
 // The chance that a token runs a shard, when groups of experts are skipped and each choice of top_k
 // experts is as likely as the others. A group with the shared expert always runs.

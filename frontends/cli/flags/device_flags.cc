@@ -58,12 +58,12 @@ void add_device_flags(CLI::App& command, DeviceFlags& flags) {
       ->check(whole_from(1));
 }
 
-Result<DeviceWishes> device_wishes(const DeviceFlags& flags) {
+Result<DeviceOptions> device_options(const DeviceFlags& flags) {
   if (flags.devices.empty() && !flags.loads.empty())
     return fail("plan.device_value", "--loads without a --device", "name the devices");
-  DeviceWishes wishes{{}, *parse_enum<TrunkPlacement>(flags.trunk), flags.loads, flags.replicas};
-  MOEC_ASSIGN(wishes.devices, parse_devices(flags.devices));
-  return wishes;
+  DeviceOptions options{{}, *parse_enum<TrunkPlacement>(flags.trunk), flags.loads, flags.replicas};
+  MOEC_ASSIGN(options.devices, parse_devices(flags.devices));
+  return options;
 }
 
 Result<std::vector<Device>> parse_devices(const std::vector<std::string>& words) {

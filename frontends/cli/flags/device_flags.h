@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/plan/assign_devices.h"
+#include "models/plan/plan_devices.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
@@ -20,14 +20,8 @@ struct DeviceFlags {
 };
 void add_device_flags(CLI::App& command, DeviceFlags& flags);
 
-struct DeviceWishes {
-  std::vector<Device> devices;  // none: shards are not assigned to devices
-  TrunkPlacement trunk = TrunkPlacement::layers;
-  std::string loads;     // file of loads of experts, whose busy ones then have copies; or empty
-  int64_t replicas = 0;  // with loads; 0: plan_replicas() chooses
-};
 // Errors: those of parse_devices(); plan.device_value for loads without a device.
-Result<DeviceWishes> device_wishes(const DeviceFlags& flags);
+Result<DeviceOptions> device_options(const DeviceFlags& flags);
 
 // Errors plan.device_value (no name, or bytes or bandwidth that are no number above 0) and
 // plan.device_twice.

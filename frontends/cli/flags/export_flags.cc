@@ -94,7 +94,6 @@ Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
   options.memory_bytes = static_cast<uint64_t>(memory);
   options.jobs = flags.jobs ? *flags.jobs : default_jobs(options.memory_bytes, targets);
   options.force = flags.force;
-  options.quiet = flags.quiet || flags.json;
   return options;
 }
 
@@ -107,8 +106,8 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   MOEC_ASSIGN(options.run, run_options(passes));
   const Target& target = options.passes.target;
   MOEC_ASSIGN(options.build, build_options(flags.shards, options.passes));
-  MOEC_ASSIGN(options.cuts, cut_wishes(flags.shards, target));
-  MOEC_ASSIGN(options.devices, device_wishes(flags.devices));
+  MOEC_ASSIGN(options.cuts, cut_options(flags.shards, target));
+  MOEC_ASSIGN(options.devices, device_options(flags.devices));
   const bool coreml = target.format == ShardFormat::coreml;
   if (coreml) {
     options.coreml.packaging = flags.multi_function ? WidthPackaging::functions

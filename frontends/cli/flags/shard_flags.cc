@@ -8,12 +8,9 @@
 #include "frontends/cli/flags/budgets.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/parse_number.h"
-#include "models/plan/fit_target.h"
 
 namespace moec {
 namespace {
-
-constexpr int64_t kDefaultContext = 2048;
 
 Status check_flags(const ShardFlags& flags, const Target& target) {
   if (flags.kv == "state" && !target.has_state)
@@ -52,14 +49,14 @@ void add_cut_flags(CLI::App& command, ShardFlags& flags) {
       ->check(whole_from(1));
 }
 
-Status wish_for_layers(const std::string& text, CutWishes& wishes) {
-  wishes.fit_layers = text == "fit";
-  if (text.empty() || wishes.fit_layers) return {};
+Status parse_layers_per_shard(const std::string& text, CutOptions& cuts) {
+  cuts.fit_layers = text == "fit";
+  if (text.empty() || cuts.fit_layers) return {};
   const auto count = parse_count(text);
   if (!count)
     return fail("plan.layers_per_shard", fmt::format("\"{}\" layers a shard", text),
                 "give a count of at least 1, or fit");
-  wishes.layers_per_shard = *count;
+  cuts.layers_per_shard = *count;
   return {};
 }
 
@@ -114,35 +111,13 @@ Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& p
   return build;
 }
 
-Status check_kv_flag(const std::string& kv, const ModelConfig& model) {
-  if (kv.empty() || model.keeps_cache()) return {};
-  return fail("export.flags",
-              fmt::format("--kv {}: {} keeps no cache, a text goes through it as a whole", kv,
-                          model.family),
-              "leave --kv out");
-}
-
-Status check_mla_flag(const std::string& mla, const ModelConfig& model) {
-  if (mla.empty() || model.attention.latent) return {};
-  return fail("export.flags",
-              fmt::format("--mla {}: {} has no latent attention", mla, model.family),
-              "leave --mla out");
-}
-
-Result<CutWishes> cut_wishes(const ShardFlags& flags, const Target& target) {
-  CutWishes wishes;
-  wishes.experts_per_shard = flags.experts_per_shard;
-  wishes.head_slices = flags.head_slices;
-  MOEC_TRY(wish_for_layers(flags.layers_per_shard, wishes));
-  MOEC_ASSIGN(wishes.budgets, parse_budgets(flags.max_shard_mb, target));
-  return wishes;
-}
-
-Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,
-                                            const CutWishes& wishes, BuildOptions& build) {
-  if (build.context == 0) build.context = std::min(model.max_positions, kDefaultContext);
-  MOEC_TRY(fit_to_target(model, target, build));
-  return cut_shards(model, wishes, build);
+Result<CutOptions> cut_options(const ShardFlags& flags, const Target& target) {
+  CutOptions cuts;
+  cuts.experts_per_shard = flags.experts_per_shard;
+  cuts.head_slices = flags.head_slices;
+  MOEC_TRY(parse_layers_per_shard(flags.layers_per_shard, cuts));
+  MOEC_ASSIGN(cuts.budgets, parse_budgets(flags.max_shard_mb, target));
+  return cuts;
 }
 
 }  // namespace moec

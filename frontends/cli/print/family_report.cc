@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "frontends/cli/commands.h"
+#include "frontends/cli/print/findings.h"
 
 namespace moec {
 namespace {

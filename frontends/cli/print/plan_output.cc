@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "ir/base/byte_text.h"
 #include "models/plan/join_layers.h"
 #include "models/tensors/rope.h"
 
@@ -187,17 +188,6 @@ ordered_json plan_json(const PlanOutput& output) {
     json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";
   if (output.resident) json["resident"] = to_json(*output.resident);
   return json;
-}
-
-std::string decimal_bytes(int64_t bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1000 && unit + 1 < kUnits.size()) {
-    value /= 1000;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
 }  // namespace moec

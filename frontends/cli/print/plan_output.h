@@ -28,7 +28,4 @@ nlohmann::ordered_json plan_json(const PlanOutput& output);
 // How far the model is cut and why: also in report.json of an export.
 nlohmann::ordered_json cuts_json(const std::vector<ShardCut>& cuts);
 
-// "1.5 MB", "29.0 GB": decimal, as budgets and published sizes are.
-std::string decimal_bytes(int64_t bytes);
-
 }  // namespace moec

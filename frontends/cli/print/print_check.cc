@@ -5,8 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "frontends/cli/commands.h"
-#include "frontends/cli/print/progress.h"
+#include "frontends/cli/print/findings.h"
+#include "ir/base/byte_text.h"
 #include "ir/base/json_output.h"
 
 namespace moec {
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string bytes_text(int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+std::string bytes_text(int64_t bytes) { return binary_bytes(static_cast<double>(bytes)); }
 
 std::string describe(const manifest::Placement& placement) {
   std::string text = fmt::format("{} {}", placement.ops, placement.unit);

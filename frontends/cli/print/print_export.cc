@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "frontends/cli/cli.h"
-#include "frontends/cli/commands.h"
-#include "frontends/cli/print/progress.h"
+#include "frontends/cli/print/findings.h"
+#include "ir/base/byte_text.h"
 #include "ir/base/json_output.h"
 
 namespace moec {
@@ -33,9 +32,9 @@ void print_summary(const std::string& out, const ExportSummary& summary, double 
   const Manifest& manifest = summary.manifest;
   fmt::print("exported {} as {} shards to {}: {} of weights in {} of files, {:.1f} s ({}/s)\n",
              manifest.model.family, manifest.shards.size(), out,
-             human_bytes(static_cast<double>(summary.weight_bytes)),
-             human_bytes(static_cast<double>(summary.file_bytes)), seconds,
-             human_bytes(static_cast<double>(summary.file_bytes) / std::max(seconds, 1e-3)));
+             binary_bytes(static_cast<double>(summary.weight_bytes)),
+             binary_bytes(static_cast<double>(summary.file_bytes)), seconds,
+             binary_bytes(static_cast<double>(summary.file_bytes) / std::max(seconds, 1e-3)));
   if (summary.parts_kept > 0)
     fmt::print("{} tables and shards were finished by an earlier run and are as they were\n",
                summary.parts_kept);
@@ -84,7 +83,7 @@ void print_export(const FinishedExport& finished, bool quiet) {
   }
   if (!quiet && targets.size() > 1)
     fmt::print("{} of the checkpoint were read for {} targets\n",
-               human_bytes(static_cast<double>(bytes_read(summaries))), targets.size());
+               binary_bytes(static_cast<double>(bytes_read(summaries))), targets.size());
 }
 
 }  // namespace moec

@@ -4,32 +4,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+
+#include "ir/base/byte_text.h"
 
 namespace moec {
 
 using Clock = std::chrono::steady_clock;
 
-std::string human_bytes(double bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
-}
+Progress::Progress(std::string verb, bool quiet)
+    : verb_(std::move(verb)), quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
 
-Progress::Progress(std::string verb, uint64_t total_bytes, bool quiet)
-    : verb_(std::move(verb)),
-      total_(std::max<uint64_t>(total_bytes, 1)),
-      quiet_(quiet),
-      terminal_(isatty(STDERR_FILENO) == 1),
-      start_(Clock::now()),
-      last_print_(start_) {}
-
-void Progress::advance(uint64_t bytes, const std::string& what) {
+void Progress::advance(uint64_t bytes, uint64_t total, const std::string& what) {
   std::lock_guard lock(mutex_);
+  if (!start_) start_ = last_print_ = Clock::now();
+  total_ = std::max<uint64_t>(total, 1);
   done_ = std::min(done_ + bytes, total_);
   if (quiet_) return;
   const uint64_t tenth = done_ * 10 / total_;
@@ -44,12 +32,12 @@ void Progress::advance(uint64_t bytes, const std::string& what) {
 
 void Progress::print_line(const std::string& what) {
   const double seconds =
-      std::max(1e-3, std::chrono::duration<double>(Clock::now() - start_).count());
+      std::max(1e-3, std::chrono::duration<double>(Clock::now() - *start_).count());
   const double rate = static_cast<double>(done_) / seconds;
   const double left = rate > 0 ? static_cast<double>(total_ - done_) / rate : 0;
   fmt::print(stderr, "{}{} {:3d} % of {}, {}/s, {:.0f} s left: {}{}", terminal_ ? "\r\x1b[K" : "",
-             verb_, done_ * 100 / total_, human_bytes(static_cast<double>(total_)),
-             human_bytes(rate), left, what, terminal_ ? "" : "\n");
+             verb_, done_ * 100 / total_, binary_bytes(static_cast<double>(total_)),
+             binary_bytes(rate), left, what, terminal_ ? "" : "\n");
   std::fflush(stderr);
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace moec {
@@ -12,9 +13,11 @@ namespace moec {
 // Thread-safe.
 class Progress {
  public:
-  // `total_bytes` as known beforehand; quiet prints nothing.
-  Progress(std::string verb, uint64_t total_bytes, bool quiet);
-  void advance(uint64_t bytes, const std::string& what);
+  // quiet prints nothing.
+  Progress(std::string verb, bool quiet);
+  // `bytes` more are done, those of `what`. The clock starts with the first call.
+  void advance(uint64_t bytes, uint64_t total, const std::string& what);
+  // Wipes the live line.
   void finish();
 
  private:
@@ -22,11 +25,10 @@ class Progress {
 
   std::mutex mutex_;
   std::string verb_;
-  uint64_t total_, done_ = 0, last_tenth_ = 0;
+  uint64_t total_ = 1, done_ = 0, last_tenth_ = 0;
   bool quiet_, terminal_;
-  std::chrono::steady_clock::time_point start_, last_print_;
+  std::optional<std::chrono::steady_clock::time_point> start_;
+  std::chrono::steady_clock::time_point last_print_;
 };
-
-std::string human_bytes(double bytes);  // "1.5 MiB"
 
 }  // namespace moec

@@ -59,7 +59,7 @@ constexpr size_t kTile = 4096;
 const std::string kNames = "abcdefgh";
 
 // What a side asks for and how it takes it: a letter is a tensor, as f16.
-struct Wishes {
+struct Ask {
   std::string announced;
   std::vector<std::string> series;  // empty: all that it announced, in one
   int fails_at = 0;                 // at this tile its sink fails
@@ -95,16 +95,16 @@ class SharedDelivery : public testing::TestWithParam<uint64_t> {
   WeightReader open() const { return WeightReader::open(table_, {.readers = GetParam()}).value(); }
 
   // Ends with the first failure, as an export does.
-  static Got take(const WeightReader& reader, const Wishes& wishes) {
+  static Got take(const WeightReader& reader, const Ask& asks) {
     Got got;
     int tiles = 0;
     const auto collect = [&](std::span<const std::byte> tile) -> Status {
-      if (++tiles == wishes.fails_at) return fail("test.no_space", "no space");
+      if (++tiles == asks.fails_at) return fail("test.no_space", "no space");
       got.views.back().insert(got.views.back().end(), tile.begin(), tile.end());
       return {};
     };
     for (const std::string& names :
-         wishes.series.empty() ? std::vector{wishes.announced} : wishes.series) {
+         asks.series.empty() ? std::vector{asks.announced} : asks.series) {
       ViewSeries series = reader.series(views_of(names), kTile).value();
       for (size_t i = 0; i < names.size(); ++i) {
         got.views.emplace_back();
@@ -117,18 +117,18 @@ class SharedDelivery : public testing::TestWithParam<uint64_t> {
     return got;
   }
 
-  std::vector<Got> take_together(const std::vector<Wishes>& wishes) const {
+  std::vector<Got> take_together(const std::vector<Ask>& asks) const {
     std::vector<WeightReader> own;
-    for (size_t i = 0; i < wishes.size(); ++i) own.push_back(open());
+    for (size_t i = 0; i < asks.size(); ++i) own.push_back(open());
     std::vector<SharedViews::Side> sides;
-    for (size_t i = 0; i < wishes.size(); ++i)
-      sides.push_back({&own[i], views_of(wishes[i].announced)});
+    for (size_t i = 0; i < asks.size(); ++i)
+      sides.push_back({&own[i], views_of(asks[i].announced)});
     SharedViews shared(std::move(sides));
-    std::vector<Got> got(wishes.size());
+    std::vector<Got> got(asks.size());
     std::vector<std::thread> threads;
-    for (size_t i = 0; i < wishes.size(); ++i)
+    for (size_t i = 0; i < asks.size(); ++i)
       threads.emplace_back([&, i] {
-        got[i] = take(shared.reader(i), wishes[i]);
+        got[i] = take(shared.reader(i), asks[i]);
         shared.leave(i);
       });
     for (std::thread& thread : threads) thread.join();
@@ -136,11 +136,11 @@ class SharedDelivery : public testing::TestWithParam<uint64_t> {
   }
 
   // Tensors that were read, by side; each side got what it gets alone.
-  std::vector<uint64_t> tensors_read(const std::vector<Wishes>& wishes) const {
+  std::vector<uint64_t> tensors_read(const std::vector<Ask>& asks) const {
     std::vector<uint64_t> read;
-    const std::vector<Got> got = take_together(wishes);
-    for (size_t i = 0; i < wishes.size(); ++i) {
-      const Got alone = take(open(), wishes[i]);
+    const std::vector<Got> got = take_together(asks);
+    for (size_t i = 0; i < asks.size(); ++i) {
+      const Got alone = take(open(), asks[i]);
       EXPECT_EQ(got[i] == alone, true) << "side " << i;
       EXPECT_EQ(got[i].report.overflows, alone.report.overflows);
       EXPECT_EQ(got[i].report.nans, alone.report.nans);
@@ -182,7 +182,7 @@ TEST_P(SharedDelivery, WhatWasNotAnnouncedIsReadAlone) {
 }
 
 TEST_P(SharedDelivery, ASideThatLeavesIsNotWaitedFor) {
-  const Wishes all{"abcdef"}, some{"abcdef", {"ab"}}, none{"abcdef", {""}};
+  const Ask all{"abcdef"}, some{"abcdef", {"ab"}}, none{"abcdef", {""}};
   EXPECT_THAT(tensors_read({all, some}), ElementsAre(6, 0));
   EXPECT_THAT(tensors_read({some, all}), ElementsAre(2, 4));
   EXPECT_THAT(tensors_read({none, all}), ElementsAre(0, 6));
@@ -191,13 +191,13 @@ TEST_P(SharedDelivery, ASideThatLeavesIsNotWaitedFor) {
 }
 
 TEST_P(SharedDelivery, ASinkThatFailsEndsItsOwnSideOnly) {
-  const Wishes all{"abcdef"}, full{"abcdef", {}, 5};
-  for (const std::vector<Wishes>& wishes :
+  const Ask all{"abcdef"}, full{"abcdef", {}, 5};
+  for (const std::vector<Ask>& asks :
        {std::vector{all, full}, std::vector{full, all}, std::vector{full, all, all},
         std::vector{all, full, all}, std::vector{full, full}}) {
-    const std::vector<Got> got = take_together(wishes);
-    for (size_t i = 0; i < wishes.size(); ++i)
-      EXPECT_EQ(got[i] == take(open(), wishes[i]), true) << "side " << i << " " << got[i].error;
+    const std::vector<Got> got = take_together(asks);
+    for (size_t i = 0; i < asks.size(); ++i)
+      EXPECT_EQ(got[i] == take(open(), asks[i]), true) << "side " << i << " " << got[i].error;
   }
 }
 

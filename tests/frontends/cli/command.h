@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontends/cli/cli.h"
+#include "frontends/cli/print/findings.h"
 #include "tests/source_dir.h"
 
 namespace moec {

@@ -7,6 +7,7 @@
 #include "backends/runtime/session.h"
 #include "backends/runtime/tag_text.h"
 #include "backends/runtime/tokenizer.h"
+#include "frontends/formats/read_shard.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/cli/read_json.h"
 
@@ -103,7 +104,7 @@ TEST_F(TinyTagger, WindowsGiveTheLogitsOfOnePass) {
   const std::string start = text.substr(0, 480);
   expect_fine(run_command({"export", source_path("models/tinytagger"), "--out", whole, "--quiet",
                            "--tokens", "480", "--context", "1024"}));
-  auto wide = Session::open(whole), narrow = Session::open(folder_);
+  auto wide = Session::open(whole, read_shard), narrow = Session::open(folder_, read_shard);
   ASSERT_TRUE(wide && narrow);
   const auto in_one = tag_text(*wide, encode_bytes(start));
   const auto in_windows = tag_text(*narrow, encode_bytes(start));

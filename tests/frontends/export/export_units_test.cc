@@ -1,7 +1,7 @@
 // Which shards of several targets are made side by side.
-#include <gmock/gmock.h>
-
 #include "frontends/export/export_units.h"
+
+#include <gmock/gmock.h>
 
 namespace moec {
 namespace {

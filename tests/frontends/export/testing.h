@@ -25,7 +25,6 @@ inline ExportOptions export_options_of(const std::string& source, const std::str
   if (options.passes.target.format == ShardFormat::coreml)
     options.coreml.packaging = WidthPackaging::functions;
   options.jobs = jobs;
-  options.quiet = true;
   return options;
 }
 

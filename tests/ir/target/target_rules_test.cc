@@ -1,9 +1,10 @@
+#include "ir/target/target_rules.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "ir/graph/builder.h"
-#include "ir/target/target_rules.h"
 
 namespace moec {
 namespace {

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "ir/target/target.h"
+
+#include <gtest/gtest.h>
 
 namespace moec {
 namespace {

@@ -1,6 +1,7 @@
+#include "ir/text/text.h"
+
 #include <gtest/gtest.h>
 
-#include "ir/text/text.h"
 #include "ir/verify/verify.h"
 
 namespace moec {

@@ -1,10 +1,11 @@
 // What the text form cannot express; the other constraints fail in tests/ir/*.ir.
+#include "ir/verify/verify.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ir/graph/builder.h"
 #include "ir/text/text.h"
-#include "ir/verify/verify.h"
 
 namespace moec {
 namespace {

@@ -1,8 +1,9 @@
+#include "models/build/build_shard.h"
+
 #include <map>
 
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
-#include "models/build/build_shard.h"
 #include "models/plan/plan_model.h"
 #include "models/tensors/mla_form.h"
 #include "models/tensors/needed_tensors.h"

@@ -22,16 +22,16 @@ ModelConfig model_of(int64_t d, int64_t f, int64_t experts, int64_t shared_ff = 
   return model;
 }
 
-CutWishes budget(int64_t bytes, bool asked = true,
-                 std::optional<WeightStorage> count_as = std::nullopt) {
-  CutWishes wishes;
-  wishes.budgets.fill({bytes, asked});
-  wishes.count_as = count_as;
-  return wishes;
+CutOptions budget(int64_t bytes, bool asked = true,
+                  std::optional<WeightStorage> count_as = std::nullopt) {
+  CutOptions options;
+  options.budgets.fill({bytes, asked});
+  options.count_as = count_as;
+  return options;
 }
 
-Sizes groups(const ModelConfig& model, const CutWishes& wishes, BuildOptions build = {}) {
-  const auto cuts = cut_shards(model, wishes, build);
+Sizes groups(const ModelConfig& model, const CutOptions& options, BuildOptions build = {}) {
+  const auto cuts = cut_shards(model, options, build);
   EXPECT_TRUE(cuts.has_value()) << render(cuts.error());
   Sizes sizes = expert_groups(model.moe.experts, build);
   EXPECT_EQ(cuts->front().parts, static_cast<int64_t>(sizes.size()));
@@ -112,40 +112,40 @@ TEST(CutShards, BudgetsSmallerThanOneExpertNameTheLeastThatWorks) {
 TEST(CutShards, TheHeadIsCutIntoTheFewestSlices) {
   ModelConfig model = sample_model();  // 11 tokens of 8 elements, a norm of 8
   BuildOptions build;
-  CutWishes wishes;
-  wishes.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8 * (1 + 4), true};
-  EXPECT_EQ(cut_shards(model, wishes, build)->back().parts, 3);
+  CutOptions options;
+  options.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8 * (1 + 4), true};
+  EXPECT_EQ(cut_shards(model, options, build)->back().parts, 3);
   EXPECT_EQ(build.head_slices, 3);
   build.head_slices = 5;  // the target's channels ask for more
-  EXPECT_EQ(cut_shards(model, wishes, build)->back().parts, 5);
-  wishes.head_slices = 2;
-  EXPECT_EQ(cut_shards(model, wishes, build)->back().parts, 2);
-  wishes = {};
-  wishes.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8, true};
-  expect_error(cut_shards(model, wishes, build), "plan.budget", "row of the head");
+  EXPECT_EQ(cut_shards(model, options, build)->back().parts, 5);
+  options.head_slices = 2;
+  EXPECT_EQ(cut_shards(model, options, build)->back().parts, 2);
+  options = {};
+  options.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8, true};
+  expect_error(cut_shards(model, options, build), "plan.budget", "row of the head");
 }
 
 TEST(CutShards, LayersThatShareShardsAreNotCut) {
   BuildOptions build;
-  CutWishes wishes = budget(4 * (8 + 4 * 72));  // holds half of the experts
-  wishes.layers_per_shard = 2;
-  const auto cuts = cut_shards(model_of(8, 3, 10), wishes, build);
+  CutOptions options = budget(4 * (8 + 4 * 72));  // holds half of the experts
+  options.layers_per_shard = 2;
+  const auto cuts = cut_shards(model_of(8, 3, 10), options, build);
   ASSERT_TRUE(cuts.has_value());
   ASSERT_EQ(cuts->size(), 2u);
   EXPECT_EQ(cuts->front().kind, ShardKind::layers);
   EXPECT_EQ(build.layers_per_shard, 2);
   EXPECT_FALSE(build.host_routing);
-  wishes.layers_per_shard = 0;
-  wishes.fit_layers = true;
-  EXPECT_EQ(cut_shards(model_of(8, 3, 10), wishes, build)->size(), 3u);
+  options.layers_per_shard = 0;
+  options.fit_layers = true;
+  EXPECT_EQ(cut_shards(model_of(8, 3, 10), options, build)->size(), 3u);
   EXPECT_EQ(build.layers_per_shard, 0);
   EXPECT_TRUE(build.host_routing) << "a layer that no shard holds is cut";
 }
 
 TEST(CutShards, AskedGroupsAreBalanced) {
-  CutWishes wishes;
-  wishes.experts_per_shard = 3;
-  EXPECT_EQ(groups(model_of(8, 3, 7), wishes), (Sizes{3, 2, 2}));
+  CutOptions options;
+  options.experts_per_shard = 3;
+  EXPECT_EQ(groups(model_of(8, 3, 7), options), (Sizes{3, 2, 2}));
 }
 
 // What the cut reckons is what the builders make.

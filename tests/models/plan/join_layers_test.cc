@@ -25,26 +25,26 @@ struct Joined {
 };
 
 Joined fitted(int64_t budget, WeightStorage count_as = WeightStorage::f32) {
-  CutWishes wishes;
-  wishes.fit_layers = true;
-  wishes.count_as = count_as;
-  wishes.budgets[static_cast<size_t>(ShardKind::layers)].bytes = budget;
+  CutOptions options;
+  options.fit_layers = true;
+  options.count_as = count_as;
+  options.budgets[static_cast<size_t>(ShardKind::layers)].bytes = budget;
   BuildOptions build;
   const ModelConfig model = seven_layers();
-  const ShardCut cut = join_layers(model, wishes, build);
+  const ShardCut cut = join_layers(model, options, build);
   if (build.layers_per_shard == 0) return {{}, cut};
   return {layer_groups(7, build), cut};
 }
 
 TEST(JoinLayers, ACountIsSharedOutEvenly) {
-  CutWishes wishes;
-  wishes.layers_per_shard = 3;
+  CutOptions options;
+  options.layers_per_shard = 3;
   BuildOptions build;
-  const ShardCut cut = join_layers(seven_layers(), wishes, build);
+  const ShardCut cut = join_layers(seven_layers(), options, build);
   EXPECT_EQ(layer_groups(7, build), (Sizes{3, 2, 2}));
   EXPECT_EQ(cut, (ShardCut{ShardKind::layers, 3, "3 layers a shard were asked for"}));
-  wishes.layers_per_shard = 100;
-  join_layers(seven_layers(), wishes, build);
+  options.layers_per_shard = 100;
+  join_layers(seven_layers(), options, build);
   EXPECT_EQ(layer_groups(7, build), Sizes{7});
 }
 

@@ -1,4 +1,5 @@
 #include "models/plan/plan_model.h"
+
 #include "models/tensors/needed_tensors.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"

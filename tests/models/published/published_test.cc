@@ -1,3 +1,5 @@
+#include "models/published/published.h"
+
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -6,7 +8,6 @@
 #include "frontends/hf/config.h"
 #include "models/build/build_shard.h"
 #include "models/plan/plan_model.h"
-#include "models/published/published.h"
 #include "models/tensors/needed_tensors.h"
 #include "tests/source_dir.h"
 

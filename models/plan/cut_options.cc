@@ -1,0 +1,38 @@
+#include "models/plan/cut_options.h"
+
+namespace moec {
+namespace {
+
+constexpr int64_t kGroup = 64;  // weights that share a scale and an offset
+
+int64_t group_bytes(WeightStorage storage) {
+  switch (storage) {
+    case WeightStorage::f32:
+      return kGroup * 4;
+    case WeightStorage::f16:
+      return kGroup * 2;
+    case WeightStorage::int8:
+      return kGroup;
+    case WeightStorage::int4:
+      return kGroup / 2 + 4;
+  }
+  return 0;
+}
+
+}  // namespace
+
+WeightStorage storage_of(DType dtype) {
+  return dtype == DType::f16 ? WeightStorage::f16 : WeightStorage::f32;
+}
+
+int64_t stored_bytes(int64_t weights, WeightStorage storage) {
+  return (weights * group_bytes(storage) + kGroup - 1) / kGroup;
+}
+
+std::vector<int64_t> balanced_parts(int64_t whole, int64_t parts) {
+  std::vector<int64_t> sizes;
+  for (int64_t i = 0; i < parts; ++i) sizes.push_back(whole / parts + (i < whole % parts ? 1 : 0));
+  return sizes;
+}
+
+}  // namespace moec
