@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/base/at.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
@@ -122,24 +123,23 @@ std::optional<Constant> evaluate_op(const Transpose& op, const Operands& operand
                                     const Type& type) {
   const std::vector<int64_t> source = row_major_strides(operands[0]->type.dims);
   std::vector<int64_t> strides;
-  for (int64_t axis : op.perm) strides.push_back(source[static_cast<size_t>(axis)]);
+  for (int64_t axis : op.perm) strides.push_back(at(source, axis));
   return gather(type, *operands[0], strides, 0);
 }
 
 std::optional<Constant> evaluate_op(const Slice& op, const Operands& operands, const Type& type) {
   const std::vector<int64_t> strides = row_major_strides(operands[0]->type.dims);
-  return gather(type, *operands[0], strides, op.begin * strides[static_cast<size_t>(op.axis)]);
+  return gather(type, *operands[0], strides, op.begin * at(strides, op.axis));
 }
 
 std::optional<Constant> evaluate_op(const Concat& op, const Operands& operands, const Type& type) {
   int64_t inner = 1, outer = 1;
-  for (size_t axis = 0; axis < type.rank(); ++axis)
-    if (static_cast<int64_t>(axis) != op.axis)
-      (static_cast<int64_t>(axis) < op.axis ? outer : inner) *= type.dims[axis];
+  for (int64_t axis = 0; axis < type.rank(); ++axis)
+    if (axis != op.axis) (axis < op.axis ? outer : inner) *= type.dims.at(axis);
   Constant out{type, {}};
   for (int64_t i = 0; i < outer; ++i) {
     for (const Constant* part : operands) {
-      const int64_t run = part->type.dims[static_cast<size_t>(op.axis)] * inner;
+      const int64_t run = part->type.dims.at(op.axis) * inner;
       for (int64_t j = 0; j < run; ++j) out.values.push_back(element(*part, i * run + j));
     }
   }

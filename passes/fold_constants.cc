@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "ir/base/at.h"
 #include "ir/graph/rewriter.h"
 #include "passes/constant_math.h"
 #include "passes/passes.h"
@@ -34,7 +35,7 @@ bool is_identity(const std::vector<int64_t>& perm) {
 bool moves_only_ones(const std::vector<int64_t>& perm, const Dims& dims) {
   int64_t last = -1;
   for (int64_t axis : perm) {
-    if (dims[static_cast<size_t>(axis)] == 1) continue;
+    if (dims.at(axis) == 1) continue;
     if (axis < last) return false;
     last = axis;
   }
@@ -114,7 +115,7 @@ class Simplifier {
     ValueId source = operands[0];
     std::vector<int64_t> perm = op.perm;
     if (const auto* inner = b_.shard().producer_as<Transpose>(source)) {
-      for (int64_t& axis : perm) axis = inner->perm[static_cast<size_t>(axis)];
+      for (int64_t& axis : perm) axis = at(inner->perm, axis);
       source = b_.shard().ops[b_.shard().values[source].producer].operands[0];
     }
     if (is_identity(perm) && b_.type(source) == result) return source;

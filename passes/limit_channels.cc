@@ -119,13 +119,13 @@ class ChannelSplitter {
     const Type &type = shard_.type(operand), &whole = shard_.type(result);
     ValueId value = rewriter_(operand);
     const bool all =
-        type.rank() == whole.rank() && type.dims[kChannelAxis] == whole.dims[kChannelAxis];
+        type.rank() == whole.rank() && type.dims.at(kChannelAxis) == whole.dims.at(kChannelAxis);
     return all ? b_.slice(value, kChannelAxis, run.begin, run.size) : value;
   }
 
   Status split_slice(OpId id, const Slice& slice) {
     const Op& op = shard_.ops[id];
-    if (slice.axis != static_cast<int64_t>(kChannelAxis)) return unsplittable_op(id);
+    if (slice.axis != kChannelAxis) return unsplittable_op(id);
     std::vector<ValueId> results;
     for (const Run& run : runs_of(op.results[0]))
       results.push_back(range(op.operands[0], slice.begin + run.begin, run.size));
@@ -147,7 +147,7 @@ class ChannelSplitter {
   }
 
   ValueId cut(ValueId value, int64_t axis, const Run& run) {
-    const bool all = b_.type(value).dims[static_cast<size_t>(axis)] == run.size;
+    const bool all = b_.type(value).dims.at(axis) == run.size;
     return all ? value : b_.slice(value, axis, run.begin, run.size);
   }
 

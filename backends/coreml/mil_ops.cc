@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 
+#include "ir/base/at.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
@@ -14,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "floats are written as
 
 template <class E, size_t N>
 std::string_view pick(E value, const std::array<std::string_view, N>& names) {
-  return names[static_cast<size_t>(value)];
+  return at(names, value);
 }
 
 struct OpType {
@@ -52,7 +53,7 @@ void append(T value, std::string& bytes) {
 }
 
 double element(const std::vector<double>& values, int64_t i) {
-  return values.size() == 1 ? values.front() : values[static_cast<size_t>(i)];
+  return values.size() == 1 ? values.front() : at(values, i);
 }
 
 }  // namespace
@@ -82,7 +83,7 @@ std::string_view mil_dtype_name(DType dtype) {
 
 void fill_tensor_type(DType dtype, const Dims& dims, mlmodel::TensorType& tensor) {
   tensor.set_datatype(static_cast<mlmodel::DataType>(*mil_dtype(dtype)));
-  tensor.set_rank(static_cast<int64_t>(dims.size()));
+  tensor.set_rank(std::ssize(dims));
   for (int64_t size : dims) {
     mlmodel::Dimension& dimension = *tensor.add_dimensions();
     if (size < 0)

@@ -10,6 +10,7 @@
 #include "backends/coreml/spec_version.h"
 #include "backends/coreml/token_range.h"
 #include "backends/coreml/weight_blobs.h"
+#include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -177,7 +178,7 @@ void FunctionWriter::set(const std::string& parameter, const mlmodel::Value& val
 void FunctionWriter::set_ints(const std::string& parameter, const Dims& values,
                               mlmodel::Operation& mil) {
   mlmodel::Value value;
-  fill_immediate({DType::i32, {static_cast<int64_t>(values.size())}},
+  fill_immediate({DType::i32, {std::ssize(values)}},
                  std::vector<double>(values.begin(), values.end()), value);
   set(parameter, value, mil);
 }
@@ -259,7 +260,7 @@ void FunctionWriter::fill(const Softmax& data, const Op& op, mlmodel::Operation&
 void FunctionWriter::fill(const Slice& data, const Op& op, mlmodel::Operation& mil) {
   bind(op, {"x"}, mil);
   Dims begin(shard_.type(op.operands.front()).rank(), 0);
-  begin[static_cast<size_t>(data.axis)] = data.begin;
+  at(begin, data.axis) = data.begin;
   set_ints("begin", begin, mil);
   set_ints("size", dims(op.results.front()), mil);
 }

@@ -51,8 +51,7 @@ class OpRange {
     return fixed || both_end ? std::string() : "its size depends on the width";
   }
   static bool to_end(const Shard& shard, const Op& op, const Slice& slice) {
-    return slice.begin + slice.size ==
-           shard.type(op.operands.front()).dims[static_cast<size_t>(slice.axis)];
+    return slice.begin + slice.size == shard.type(op.operands.front()).dims.at(slice.axis);
   }
 
   const Shard& least_;

@@ -8,6 +8,7 @@
 #include "backends/files/block_digests.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/analysis/find_experts.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -64,7 +65,7 @@ void WeightCheck::record(const manifest::Shard& shard) {
 }
 
 void WeightCheck::record(const manifest::Shard& shard, const WeightRecord& weight) {
-  Layer& layer = layers_[shard.moe_layers[static_cast<size_t>(weight.moe_layer)]];
+  Layer& layer = layers_[at(shard.moe_layers, weight.moe_layer)];
   each_block(weight, [&](size_t e, std::string digest) {
     ExpertParts& expert = layer.recorded[e];
     if (weight.role == WeightRole::routing) {

@@ -9,8 +9,8 @@ namespace moec {
 BlockDigests::BlockDigests(const Type& type, size_t axis, int64_t count)
     : blocks_(static_cast<size_t>(count)), run_(static_cast<uint64_t>(type.bytes())) {
   if (count == 1) return;
-  MOEC_CHECK(axis < type.rank() && type.dims[axis] % count == 0, "{} blocks of {} along axis {}",
-             count, to_string(type), axis);
+  MOEC_CHECK(axis < type.dims.size() && type.dims[axis] % count == 0,
+             "{} blocks of {} along axis {}", count, to_string(type), axis);
   for (size_t i = 0; i < axis; ++i) run_ /= static_cast<uint64_t>(type.dims[i]);
   run_ /= static_cast<uint64_t>(count);
 }

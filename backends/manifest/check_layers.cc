@@ -133,7 +133,7 @@ void check_layer(int64_t layer, const LayerShards& found, Findings& findings) {
 
 void check_layers(const Manifest& manifest, Findings& findings) {
   // Each shard's layers must exist, and no number in the file may make these loops long.
-  const auto caches = static_cast<int64_t>(manifest.caches.size());
+  const auto caches = std::ssize(manifest.caches);
   const int64_t most = manifest.build.cache == CacheForm::none ? kMostLayers : caches;
   if (!findings.require(manifest.model.layers <= most, "manifest.layer", {},
                         "{} layers have {} caches", manifest.model.layers, caches))
@@ -169,8 +169,8 @@ void check_vocabulary(const Manifest& manifest, Findings& findings) {
   bool in_order = std::is_sorted(ranges.begin(), ranges.end(),
                                  [](const Range& a, const Range& b) { return a.begin < b.begin; });
   findings.require(in_order, "manifest.vocabulary", {}, "the logits are not in vocabulary order");
-  const int64_t scored = manifest.tagging ? static_cast<int64_t>(manifest.tagging->labels.size())
-                                          : manifest.model.vocab;
+  const int64_t scored =
+      manifest.tagging ? std::ssize(manifest.tagging->labels) : manifest.model.vocab;
   findings.require(manifest.logits.vocab == scored, "manifest.vocabulary", {},
                    "{} logits for a {} of {}", manifest.logits.vocab,
                    manifest.tagging ? "list of labels" : "vocabulary", scored);

@@ -1,6 +1,7 @@
 // Do the recorded weights make up the experts that the shards declare?
 #include "backends/files/digest.h"
 #include "backends/manifest/check_parts.h"
+#include "ir/base/at.h"
 
 namespace moec::manifest {
 namespace {
@@ -29,7 +30,7 @@ bool check_blocks(const Shard& shard, const WeightRecord& record, int64_t expert
     end = begin + shard.experts;
   }
   const int64_t blocks = blocks_of(record);
-  const auto layers = static_cast<int64_t>(shard.moe_layers.size());
+  const auto layers = std::ssize(shard.moe_layers);
   const bool layer =
       0 <= record.moe_layer && record.moe_layer < (record.role == WeightRole::plain ? 1 : layers);
   if (!findings.require(layer, "manifest.weights", shard.name,
@@ -47,7 +48,7 @@ bool check_blocks(const Shard& shard, const WeightRecord& record, int64_t expert
 // Each expert has as many weights as the others. One expert alone is told from nothing.
 void check_experts(const Shard& shard, const std::map<int64_t, int64_t>& weights,
                    Findings& findings) {
-  const auto recorded = static_cast<int64_t>(weights.size());
+  const auto recorded = std::ssize(weights);
   if (shard.experts < 2 ||
       !findings.require(recorded == shard.experts, "manifest.weights", shard.name,
                         "weights of {} experts, not of {}", recorded, shard.experts))
@@ -67,7 +68,7 @@ void check_records(const Shard& shard, int64_t experts, Findings& findings) {
       continue;
     if (record.role == WeightRole::expert)
       for (int64_t i = 0; i < blocks_of(record); ++i)
-        ++weights[static_cast<size_t>(record.moe_layer)][record.first_expert + i];
+        ++at(weights, record.moe_layer)[record.first_expert + i];
   }
   for (const auto& of_layer : weights) check_experts(shard, of_layer, findings);
 }

@@ -92,7 +92,7 @@ struct Port {
   std::string name;
   DType dtype = DType::f32;
   Layout layout = Layout::plain;
-  Dims dims;
+  std::vector<int64_t> dims;
   bool operator==(const Port&) const = default;
 
   Port() = default;

@@ -7,6 +7,7 @@
 
 #include "backends/onnx/initializers.h"
 #include "backends/onnx/onnx_types.h"
+#include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -18,15 +19,15 @@ constexpr int64_t kIrVersion = 8;
 std::string_view onnx_op(UnaryFn fn) {
   constexpr std::array<std::string_view, 9> names = {"Neg",        "Abs",     "Exp",  "Log", "Sqrt",
                                                      "Reciprocal", "Sigmoid", "Tanh", "Erf"};
-  return names[static_cast<size_t>(fn)];
+  return at(names, fn);
 }
 std::string_view onnx_op(BinaryFn fn) {
   constexpr std::array<std::string_view, 6> names = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
-  return names[static_cast<size_t>(fn)];
+  return at(names, fn);
 }
 std::string_view onnx_op(CompareFn fn) {
   constexpr std::array<std::string_view, 3> names = {"Greater", "Less", "Equal"};
-  return names[static_cast<size_t>(fn)];
+  return at(names, fn);
 }
 
 // A splat of several elements is a node; all other constants are plain initializers.
@@ -187,7 +188,7 @@ void GraphWriter::fill(const Conv& op, onnx::NodeProto& node) {
 
 void GraphWriter::fill(const Reduce& op, onnx::NodeProto& node) {
   constexpr std::array<std::string_view, 3> types = {"ReduceSum", "ReduceMean", "ReduceMax"};
-  set_type(node, types[static_cast<size_t>(op.fn)]);
+  set_type(node, at(types, op.fn));
   // Until opset 18 only ReduceSum takes its axes as an input.
   if (op.fn == ReduceFn::sum)
     node.add_input(integers({op.axis}));

@@ -61,7 +61,7 @@ void fill_inline(const Type& type, const std::vector<double>& values, onnx::Tens
 
 void fill_integers(const std::vector<int64_t>& values, onnx::TensorProto& tensor) {
   tensor.set_data_type(onnx::TensorProto::INT64);
-  tensor.add_dims(static_cast<int64_t>(values.size()));
+  tensor.add_dims(std::ssize(values));
   std::string bytes;
   for (int64_t value : values) append(value, bytes);
   tensor.set_raw_data(std::move(bytes));

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backends/reference/eval.h"
+#include "ir/base/at.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
@@ -28,7 +29,7 @@ float reduced(ReduceFn fn, const Line& line) {
 
 }  // namespace
 
-Lines::Lines(const Dims& dims, int64_t axis) : size(dims[static_cast<size_t>(axis)]) {
+Lines::Lines(const Dims& dims, int64_t axis) : size(dims.at(axis)) {
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i < static_cast<size_t>(axis)) outer *= dims[i];
     if (i > static_cast<size_t>(axis)) step *= dims[i];
@@ -51,14 +52,14 @@ void softmax(const Line& line, float* to) {
 std::vector<int64_t> largest(const Line& line, int64_t k) {
   std::vector<int64_t> chosen;
   std::vector<bool> taken(static_cast<size_t>(line.size), false);
-  while (static_cast<int64_t>(chosen.size()) < k) {
+  while (std::ssize(chosen) < k) {
     int64_t best = -1;
     for (int64_t i = 0; i < line.size; ++i) {
-      if (taken[static_cast<size_t>(i)]) continue;
+      if (at(taken, i)) continue;
       if (best < 0 || line[i] > line[best] || (std::isnan(line[best]) && !std::isnan(line[i])))
         best = i;
     }
-    taken[static_cast<size_t>(best)] = true;
+    at(taken, best) = true;
     chosen.push_back(best);
   }
   return chosen;
@@ -90,12 +91,12 @@ std::vector<Tensor> eval(const TopK& op, const Call& call) {
   std::vector<Tensor> results = {{call.types[0], std::vector<float>(count)},
                                  {call.types[1], std::vector<float>(count)}};
   const Lines lines(x.type.dims, op.axis);
-  lines.for_each([&](int64_t at) {
-    const Line line{x.data.data() + at, lines.size, lines.step};
-    int64_t to = at / (lines.size * lines.step) * (op.k * lines.step) + at % lines.step;
+  lines.for_each([&](int64_t start) {
+    const Line line{x.data.data() + start, lines.size, lines.step};
+    int64_t to = start / (lines.size * lines.step) * (op.k * lines.step) + start % lines.step;
     for (int64_t position : largest(line, op.k)) {
-      results[0].data[static_cast<size_t>(to)] = line[position];
-      results[1].data[static_cast<size_t>(to)] = static_cast<float>(position);
+      at(results[0].data, to) = line[position];
+      at(results[1].data, to) = static_cast<float>(position);
       to += lines.step;
     }
   });

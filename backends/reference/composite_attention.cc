@@ -4,6 +4,7 @@
 #include "backends/reference/heads.h"
 #include "backends/reference/norm.h"
 #include "backends/reference/tokens.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -43,7 +44,7 @@ void rotate(const Attention& op, const Named& in, int64_t token, std::span<float
 // The norm's weights for one head: those of all, or one number of its own.
 std::vector<float> head_weights(const Tensor& norm, int64_t head, int64_t head_dim) {
   if (norm.type.rank() == 1) return norm.data;
-  return std::vector<float>(static_cast<size_t>(head_dim), norm.data[static_cast<size_t>(head)]);
+  return std::vector<float>(static_cast<size_t>(head_dim), at(norm.data, head));
 }
 
 Heads normed_and_rotated(const Attention& op, const Named& in, const Tensor& tokens, int64_t heads,
@@ -108,15 +109,14 @@ void attend(const Attention& op, std::span<const float> q, Heads& k, Heads& v, i
             const std::vector<float>& mask, const float* sink, std::span<float> out) {
   std::vector<float> scores;
   for (int64_t s = 0; s < k.rows; ++s)
-    scores.push_back(
-        static_cast<float>(dot(q, k.at(kv_head, s)) * op.scale + mask[static_cast<size_t>(s)]));
+    scores.push_back(static_cast<float>(dot(q, k.at(kv_head, s)) * op.scale + at(mask, s)));
   if (sink != nullptr) scores.push_back(*sink);
   std::vector<float> probs(scores.size());
-  softmax({scores.data(), static_cast<int64_t>(scores.size())}, probs.data());
+  softmax({scores.data(), std::ssize(scores)}, probs.data());
   for (size_t i = 0; i < out.size(); ++i) {
     double sum = 0;
     for (int64_t s = 0; s < k.rows; ++s)
-      sum += static_cast<double>(probs[static_cast<size_t>(s)]) * v.at(kv_head, s)[i];
+      sum += static_cast<double>(at(probs, s)) * v.at(kv_head, s)[i];
     out[i] = static_cast<float>(sum);
   }
 }
@@ -136,7 +136,7 @@ std::vector<Tensor> eval(const Attention& op, const Call& call) {
     const std::vector<float> mask = mask_of_query(*in.mask, t);
     for (int64_t h = 0; h < op.heads; ++h)
       attend(op, q.at(h, t), k, v, h / (op.heads / op.kv_heads), mask,
-             in.sinks == nullptr ? nullptr : &in.sinks->data[static_cast<size_t>(h)],
+             in.sinks == nullptr ? nullptr : &at(in.sinks->data, h),
              out.row(t).subspan(static_cast<size_t>(h * v_dim), static_cast<size_t>(v_dim)));
   }
   std::vector<Tensor> results = {tensor_of(out, call.types[0])};

@@ -3,6 +3,7 @@
 
 #include "backends/reference/eval.h"
 #include "backends/reference/tokens.h"
+#include "ir/base/at.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
@@ -47,7 +48,7 @@ TokenRows gated_mlp(const Gating& gating, const TokenRows& x, Three weights, Thr
 void add_chosen(TokenRows& sum, const TokenRows& y, const TokenRows& routing, int64_t expert,
                 bool weigh) {
   for (int64_t t = 0; t < sum.tokens; ++t) {
-    const float weight = routing.row(t)[static_cast<size_t>(expert)];
+    const float weight = at(routing.row(t), expert);
     if (weight == 0) continue;
     for (size_t c = 0; c < static_cast<size_t>(sum.channels); ++c)
       sum.row(t)[c] += weigh ? weight * y.row(t)[c] : y.row(t)[c];
@@ -56,7 +57,7 @@ void add_chosen(TokenRows& sum, const TokenRows& y, const TokenRows& routing, in
 
 TokenRows weighted(TokenRows x, const TokenRows& routing, int64_t expert) {
   for (int64_t t = 0; t < x.tokens; ++t)
-    for (float& value : x.row(t)) value *= routing.row(t)[static_cast<size_t>(expert)];
+    for (float& value : x.row(t)) value *= at(routing.row(t), expert);
   return x;
 }
 

@@ -6,6 +6,7 @@
 #include "backends/reference/axis.h"
 #include "backends/reference/eval.h"
 #include "backends/reference/tokens.h"
+#include "ir/base/at.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
@@ -13,9 +14,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-Line line_of(std::span<const float> values) {
-  return {values.data(), static_cast<int64_t>(values.size())};
-}
+Line line_of(std::span<const float> values) { return {values.data(), std::ssize(values)}; }
 
 Floats scores_of(Score score, std::span<const float> logits) {
   Floats scores(logits.begin(), logits.end());
@@ -28,13 +27,13 @@ Floats scores_of(Score score, std::span<const float> logits) {
 float group_score(GroupScore kind, std::span<const float> choices) {
   const std::vector<int64_t> best = largest(line_of(choices), kind == GroupScore::max ? 1 : 2);
   float sum = 0;
-  for (int64_t e : best) sum += choices[static_cast<size_t>(e)];
+  for (int64_t e : best) sum += at(choices, e);
   return sum;
 }
 
 // The experts of the groups that are kept, in ascending order.
 std::vector<int64_t> candidates(const Router& op, const Floats& choices) {
-  const int64_t size = static_cast<int64_t>(choices.size()) / op.groups;
+  const int64_t size = std::ssize(choices) / op.groups;
   Floats scores;
   for (int64_t g = 0; g < op.groups; ++g)
     scores.push_back(group_score(
@@ -53,10 +52,9 @@ std::vector<int64_t> chosen_experts(const Router& op, const Floats& choices) {
   for (size_t e = 0; e < experts.size(); ++e) experts[e] = static_cast<int64_t>(e);
   if (op.groups > 1) experts = candidates(op, choices);
   Floats open;
-  for (int64_t e : experts) open.push_back(choices[static_cast<size_t>(e)]);
+  for (int64_t e : experts) open.push_back(at(choices, e));
   std::vector<int64_t> chosen;
-  for (int64_t i : largest(line_of(open), op.top_k))
-    chosen.push_back(experts[static_cast<size_t>(i)]);
+  for (int64_t i : largest(line_of(open), op.top_k)) chosen.push_back(at(experts, i));
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }
@@ -105,14 +103,14 @@ void route(const Router& op, std::span<float> logits, const Tensor* bias) {
   for (size_t e = 0; bias && e < choices.size(); ++e) choices[e] += bias->data[e];
   const std::vector<int64_t> chosen = chosen_experts(op, choices);
   Floats weights;
-  for (int64_t e : chosen) weights.push_back(scores[static_cast<size_t>(e)]);
+  for (int64_t e : chosen) weights.push_back(at(scores, e));
   if (op.score == Score::softmax_selected) softmax(line_of(weights), weights.data());
   if (op.score == Score::sigmoid_selected)
     for (float& weight : weights) weight = apply(UnaryFn::sigmoid, weight);
   const double by = divisor(op, weights);
   std::fill(logits.begin(), logits.end(), 0.0f);
   for (size_t i = 0; i < chosen.size(); ++i)
-    logits[static_cast<size_t>(chosen[i])] = static_cast<float>(weights[i] / by * op.scale);
+    at(logits, chosen[i]) = static_cast<float>(weights[i] / by * op.scale);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "backends/reference/broadcast.h"
 #include "backends/reference/eval.h"
 #include "backends/reference/tokens.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -47,8 +48,7 @@ Tensor eval(const Linear&, const Call& call) {
   TokenRows rows = project(call[1], rows_of(call[0]));
   if (call.operands.size() == 3)
     for (int64_t t = 0; t < rows.tokens; ++t)
-      for (int64_t c = 0; c < rows.channels; ++c)
-        rows.row(t)[static_cast<size_t>(c)] += call[2].data[static_cast<size_t>(c)];
+      for (int64_t c = 0; c < rows.channels; ++c) at(rows.row(t), c) += at(call[2].data, c);
   return tensor_of(rows, call.type());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/reference/tokens.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -24,7 +25,7 @@ Heads split_heads(const Tensor& tokens, int64_t heads, int64_t head_dim) {
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t t = 0; t < rows.tokens; ++t)
       for (int64_t i = 0; i < head_dim; ++i)
-        split.at(h, t)[static_cast<size_t>(i)] = rows.row(t)[static_cast<size_t>(h * head_dim + i)];
+        at(split.at(h, t), i) = at(rows.row(t), h * head_dim + i);
   return split;
 }
 

@@ -1,5 +1,6 @@
 #include "backends/reference/broadcast.h"
 #include "backends/reference/eval.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -19,13 +20,13 @@ Tensor gather(const Tensor& x, const Type& type, int64_t offset, const Dims& str
 
 Tensor eval(const Slice& op, const Call& call) {
   const Dims strides = row_strides(call[0].type.dims);
-  return gather(call[0], call.type(), op.begin * strides[static_cast<size_t>(op.axis)], strides);
+  return gather(call[0], call.type(), op.begin * at(strides, op.axis), strides);
 }
 
 Tensor eval(const Transpose& op, const Call& call) {
   const Dims strides = row_strides(call[0].type.dims);
   Dims permuted;
-  for (int64_t axis : op.perm) permuted.push_back(strides[static_cast<size_t>(axis)]);
+  for (int64_t axis : op.perm) permuted.push_back(at(strides, axis));
   return gather(call[0], call.type(), 0, permuted);
 }
 
@@ -36,8 +37,7 @@ Tensor eval(const Concat& op, const Call& call) {
   Tensor result{call.type(), {}};
   result.data.reserve(static_cast<size_t>(call.type().elements()));
   int64_t outer = 1;
-  for (int64_t axis = 0; axis < op.axis; ++axis)
-    outer *= call.type().dims[static_cast<size_t>(axis)];
+  for (int64_t axis = 0; axis < op.axis; ++axis) outer *= call.type().dims.at(axis);
   for (int64_t i = 0; i < outer; ++i) {
     for (const Tensor* part : call.operands) {
       const auto stretch = static_cast<std::ptrdiff_t>(part->data.size()) / outer;

@@ -1,5 +1,7 @@
 #include "backends/reference/tokens.h"
 
+#include "ir/base/at.h"
+
 namespace moec {
 namespace {
 
@@ -7,8 +9,7 @@ namespace {
 std::vector<float> transposed(const std::vector<float>& data, int64_t rows, int64_t columns) {
   std::vector<float> result(data.size());
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c)
-      result[static_cast<size_t>(c * rows + r)] = data[static_cast<size_t>(r * columns + c)];
+    for (int64_t c = 0; c < columns; ++c) at(result, c * rows + r) = at(data, r * columns + c);
   return result;
 }
 

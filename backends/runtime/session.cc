@@ -8,6 +8,7 @@
 #include "backends/reference/heads.h"
 #include "backends/runtime/step_inputs.h"
 #include "backends/weights/weight_reader.h"
+#include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -223,7 +224,7 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
   if (!routing || !passed_on) return false;
   for (int64_t t = 0; t < chunk.count; ++t)
     for (int64_t e = 0; e < shard.experts; ++e)
-      if (routing->row(t)[static_cast<size_t>(shard.first_expert + e)] != 0) return false;
+      if (at(routing->row(t), shard.first_expert + e) != 0) return false;
   for (const OutputBinding& binding : step.outputs)
     if (binding.port == step.skip_to) chunk.edges[binding.edge] = *passed_on;
   ++skipped;
@@ -239,7 +240,7 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
   const Manifest& manifest = impl_->manifest;
   Chunk chunk;
   chunk.position = position;
-  chunk.count = static_cast<int64_t>(tokens.size());
+  chunk.count = std::ssize(tokens);
   if (position + chunk.count > manifest.build.context)
     return fail("session.context_full",
                 fmt::format("{} tokens exceed the context of {} that was exported",
@@ -314,7 +315,7 @@ Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
 Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& probe) {
   Rows logits{impl_->manifest.logits.vocab, {}};
   while (!tokens.empty()) {
-    const auto count = static_cast<size_t>(chunk_size(static_cast<int64_t>(tokens.size())));
+    const auto count = static_cast<size_t>(chunk_size(std::ssize(tokens)));
     MOEC_ASSIGN(const Rows rows, pass(tokens.first(count), impl_->position, probe));
     logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
     impl_->position += static_cast<int64_t>(count);

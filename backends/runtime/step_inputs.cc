@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backends/reference/heads.h"
+#include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -45,11 +46,10 @@ Tensor pack_rows(const manifest::Port& port, const Rows& rows) {
     std::copy(rows.data.begin(), rows.data.end(), tensor.data.begin());
     return tensor;
   }
-  const int64_t count = static_cast<int64_t>(rows.data.size()) / rows.columns;
+  const int64_t count = std::ssize(rows.data) / rows.columns;
   for (int64_t t = 0; t < count; ++t)
     for (int64_t c = 0; c < rows.columns; ++c)
-      tensor.data[token_index(tensor.type, t, c)] =
-          rows.data[static_cast<size_t>(t * rows.columns + c)];
+      tensor.data[token_index(tensor.type, t, c)] = at(rows.data, t * rows.columns + c);
   return tensor;
 }
 
@@ -70,12 +70,12 @@ Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
   for (int64_t t = 0; t < tokens; ++t) {
     const int64_t query = scope.position + t;
     for (int64_t key = 0; key < pages * rows; ++key) {
-      const std::optional<int64_t> at = position_of(key, scope);
-      const bool seen = at && *at <= query + binding.ahead &&
-                        (window == 0 || *at > query - window) &&
-                        (chunk == 0 || *at / chunk == query / chunk);
+      const std::optional<int64_t> position = position_of(key, scope);
+      const bool seen = position && *position <= query + binding.ahead &&
+                        (window == 0 || *position > query - window) &&
+                        (chunk == 0 || *position / chunk == query / chunk);
       const int64_t index = (key / rows * tokens + t) * rows + key % rows;
-      if (!seen) mask.data[static_cast<size_t>(index)] = static_cast<float>(masked_value);
+      if (!seen) at(mask.data, index) = static_cast<float>(masked_value);
     }
   }
   return mask;
@@ -84,15 +84,14 @@ Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
 Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count) {
   Tensor mask = zeros(port);
   const int64_t tokens = port.dims[3];
-  for (int64_t t = 0; t < count; ++t)
-    mask.data[static_cast<size_t>((position + t) * tokens + t)] = 1;
+  for (int64_t t = 0; t < count; ++t) at(mask.data, (position + t) * tokens + t) = 1;
   return mask;
 }
 
 Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values) {
   const Type type = port.type();
-  MOEC_CHECK(type.elements() == static_cast<int64_t>(values.size()),
-             "cache of {} values for port {}", values.size(), port.name);
+  MOEC_CHECK(type.elements() == std::ssize(values), "cache of {} values for port {}", values.size(),
+             port.name);
   Heads heads{type.dims[0] * type.dims[2], type.dims[3], values};
   return in_pages(heads, type);
 }
@@ -110,8 +109,8 @@ std::vector<float> take_cache_rows(const Tensor& tensor, int64_t begin, int64_t 
 
 void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
                       const std::vector<float>& rows, int64_t position) {
-  const int64_t of_head = static_cast<int64_t>(rows.size()) / shape.kv_heads;
-  const int64_t dims = static_cast<int64_t>(cache.size()) / (shape.kv_heads * shape.rows);
+  const int64_t of_head = std::ssize(rows) / shape.kv_heads;
+  const int64_t dims = std::ssize(cache) / (shape.kv_heads * shape.rows);
   for (int64_t head = 0; head < shape.kv_heads; ++head)
     std::copy_n(rows.begin() + head * of_head, of_head,
                 cache.begin() + (head * shape.rows + position) * dims);

@@ -6,6 +6,7 @@
 
 #include "backends/runtime/text_windows.h"
 #include "backends/runtime/viterbi.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -53,20 +54,16 @@ Result<TaggedText> tag_text(Session& session, std::span<const int64_t> tokens) {
   const Manifest& manifest = session.manifest();
   MOEC_ASSIGN(const std::vector<Tag> tags, parse_tags(*manifest.tagging));
   MOEC_ASSIGN(const std::vector<TextWindow> windows,
-              cut_windows(static_cast<int64_t>(tokens.size()), manifest.build.tokens.back(),
-                          reach_of(manifest)));
+              cut_windows(std::ssize(tokens), manifest.build.tokens.back(), reach_of(manifest)));
   MOEC_ASSIGN(const Rows logits, read_windows(session, tokens, windows));
   const Rows log_probabilities = log_softmax(logits);
   const std::vector<size_t> labels = best_labels(log_probabilities, tags, *manifest.tagging);
-  return TaggedText{spans_of(labels, tags, log_probabilities),
-                    static_cast<int64_t>(windows.size())};
+  return TaggedText{spans_of(labels, tags, log_probabilities), std::ssize(windows)};
 }
 
 void widen_to_characters(std::string_view text, std::vector<TextSpan>& spans) {
-  const auto size = static_cast<int64_t>(text.size());
-  const auto inside = [&](int64_t at) {
-    return at > 0 && at < size && is_continuation(text[static_cast<size_t>(at)]);
-  };
+  const auto size = std::ssize(text);
+  const auto inside = [&](int64_t i) { return i > 0 && i < size && is_continuation(at(text, i)); };
   constexpr int kMostContinuations = 3;  // more of them in a row are no UTF-8
   int64_t taken = 0;
   for (TextSpan& span : spans) {

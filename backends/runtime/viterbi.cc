@@ -65,9 +65,7 @@ class Trellis {
   std::vector<std::vector<size_t>> before_;
 };
 
-int64_t row_count(const Rows& rows) {
-  return static_cast<int64_t>(rows.data.size()) / rows.columns;
-}
+int64_t row_count(const Rows& rows) { return std::ssize(rows.data) / rows.columns; }
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include "backends/targets/json_fields.h"
 #include "backends/targets/read_rule.h"
 #include "embedded/embedded_targets.h"
+#include "ir/base/at.h"
 #include "ir/base/nearest.h"
 
 namespace moec {
@@ -132,7 +133,7 @@ Result<Target> builtin_target(std::string_view name) {
         fmt::format("there is no target named \"{}\"{}", name, did_you_mean(name, names)),
         fmt::format("known targets: {}; a target of your own is named by its file, FILE.json",
                     fmt::join(names, ", ")));
-  const EmbeddedFile& file = embedded_targets[static_cast<size_t>(found - names.begin())];
+  const EmbeddedFile& file = at(embedded_targets, found - names.begin());
   return load_target(file.text, std::string(file.name));
 }
 

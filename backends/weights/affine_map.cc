@@ -1,6 +1,7 @@
 #include "backends/weights/affine_map.h"
 
 #include "backends/weights/strided.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -39,8 +40,8 @@ AffineMap sliced(AffineMap map, const SliceStep& step) {
 AffineMap permuted(const AffineMap& map, const PermuteStep& step) {
   AffineMap result{map.offset, {}, {}};
   for (int64_t axis : step.axes) {
-    result.dims.push_back(map.dims[static_cast<size_t>(axis)]);
-    result.strides.push_back(map.strides[static_cast<size_t>(axis)]);
+    result.dims.push_back(map.dims.at(axis));
+    result.strides.push_back(at(map.strides, axis));
   }
   return result;
 }

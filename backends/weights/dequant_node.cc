@@ -4,6 +4,7 @@
 
 #include "backends/weights/convert.h"
 #include "backends/weights/view_node.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -55,8 +56,8 @@ class DequantNode : public ViewNode {
   NodePtr permute(const PermuteStep& step) const override {
     Dims block, phase;
     for (int64_t axis : step.axes) {
-      block.push_back(block_[static_cast<size_t>(axis)]);
-      phase.push_back(phase_[static_cast<size_t>(axis)]);
+      block.push_back(at(block_, axis));
+      phase.push_back(at(phase_, axis));
     }
     return dequant_node(child_->permute(step), scale_->permute(step), std::move(block),
                         std::move(phase));

@@ -103,7 +103,7 @@ class Checker {
                                          shard, path));
     find_broken_rules(shard, width, body, checked.widths.empty());
     if (checked.widths.empty()) {
-      checked.ops = static_cast<int64_t>(body.ops.size());
+      checked.ops = std::ssize(body.ops);
       checked.weight_bytes = weight_bytes(body);
       checked.placement = predict_placement(body, report_.target);
     }

@@ -80,8 +80,7 @@ Result<Generated> generate(const RunFlags& flags, const Prompt& prompt, Session&
   generated.text = session.manifest().tokenizer == TokenizerKind::bytes;
   generated.prompt = prompt.tokens;
   // Of the last token no more is asked than what comes behind it.
-  const int64_t room =
-      session.manifest().build.context - static_cast<int64_t>(generated.prompt.size()) + 1;
+  const int64_t room = session.manifest().build.context - std::ssize(generated.prompt) + 1;
   if (room < 1)
     return fail("session.context_full",
                 fmt::format("the prompt of {} tokens exceeds the context of {} that was exported",
@@ -95,7 +94,7 @@ Result<Generated> generate(const RunFlags& flags, const Prompt& prompt, Session&
     const auto start = std::chrono::steady_clock::now();
     MOEC_ASSIGN(const Rows logits, session.feed(feed));
     (i == 0 ? generated.prefill_seconds : generated.decode_seconds) += seconds_since(start);
-    const auto rows = static_cast<int64_t>(logits.data.size()) / logits.columns;
+    const auto rows = std::ssize(logits.data) / logits.columns;
     const int64_t token = sampler.next(logits.row(rows - 1));
     if (token == flags.stop_token) {
       generated.end = "stop_token";

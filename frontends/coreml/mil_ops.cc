@@ -19,9 +19,7 @@ tl::unexpected<Diagnostics> wrong_operation(std::string cause) {
 }
 
 // Axes count from the end when negative; infer() refuses what is still out of range.
-int64_t from_front(int64_t axis, const Type& type) {
-  return axis < 0 ? axis + static_cast<int64_t>(type.rank()) : axis;
-}
+int64_t from_front(int64_t axis, const Type& type) { return axis < 0 ? axis + type.rank() : axis; }
 
 // ---- Elementwise -------------------------------------------------------------------------------
 
@@ -102,12 +100,12 @@ Result<OpData> slice(Arguments& arguments, const OperationContext& context) {
   MOEC_ASSIGN(const std::vector<int64_t> begin, arguments.integers("begin"));
   MOEC_ASSIGN(std::vector<int64_t> size, arguments.integers("size"));
   const Type& x = context.operands[0];
-  if (x.rank() == 0 || begin.size() != x.rank() || size.size() != x.rank())
+  if (x.rank() == 0 || std::ssize(begin) != x.rank() || std::ssize(size) != x.rank())
     return wrong_operation(
         fmt::format("begin and size do not hold one number for each axis of {}", to_string(x)));
   Slice slice{0, 0, x.dims[0]};
   int sliced_axes = 0;
-  for (size_t i = 0; i < x.rank(); ++i) {
+  for (size_t i = 0; i < x.dims.size(); ++i) {
     if (size[i] == -1) size[i] = x.dims[i] - begin[i];
     if (begin[i] == 0 && size[i] == x.dims[i]) continue;
     slice = {static_cast<int64_t>(i), begin[i], size[i]};

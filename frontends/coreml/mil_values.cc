@@ -126,8 +126,7 @@ Result<std::vector<double>> immediate_values(const mlmodel::Value& value, const 
                                              const std::string& name) {
   std::vector<double> values = elements_of(tensor_of(value), type.dtype);
   const bool whole = type.dtype != DType::f16 || tensor_of(value).bytes().values().size() % 2 == 0;
-  if (is_immediate(value) && whole && static_cast<int64_t>(values.size()) == type.elements())
-    return values;
+  if (is_immediate(value) && whole && std::ssize(values) == type.elements()) return values;
   return fail(
       "coreml.value",
       fmt::format("a value of {} elements does not fill {}", values.size(), to_string(type)),

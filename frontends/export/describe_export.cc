@@ -51,7 +51,7 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options) {
                     {},
                     model.hidden,
                     model.vocab,
-                    static_cast<int64_t>(model.layers.size()),
+                    std::ssize(model.layers),
                     model.max_positions,
                     model.norm_eps,
                     model.tied_head,

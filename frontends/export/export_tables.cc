@@ -5,6 +5,7 @@
 
 #include "backends/files/output_file.h"
 #include "frontends/export/side_by_side.h"
+#include "ir/base/at.h"
 #include "ir/graph/scalar.h"
 #include "models/tensors/rope.h"
 #include "models/tensors/seeded_weights.h"
@@ -95,7 +96,7 @@ Result<manifest::RopeTable> export_rope(const ExportJob& job) {
       std::vector<std::byte> row;
       for (const std::vector<float>* half : {&table.cos, &table.sin})
         for (int64_t i = 0; i < table.width; ++i)
-          append(row, (*half)[static_cast<size_t>(position * table.width + i)], dtype);
+          append(row, at((*half), position * table.width + i), dtype);
       if (temperature) append(row, static_cast<float>(query_scale(*temperature, position)), dtype);
       MOEC_TRY(file.write(row));
     }

@@ -24,7 +24,7 @@ Stretch stretch_of(const Plan& plan, const ShardDecl& shard) {
     default:
       return {place + 1, place + 2};
   }
-  const auto layers = static_cast<int64_t>(plan.model.layers.size());
+  const auto layers = std::ssize(plan.model.layers);
   return {2 * layers, 2 * layers + 1};
 }
 

@@ -303,7 +303,7 @@ ModelConfig read_model(ConfigReader& reader) {
   read_sights(reader, model.layers);
   look_both_ways(reader, model.max_positions, model.layers);
   model.stored = read_storage(reader);
-  model.names = first_names(reader, static_cast<int64_t>(model.layers.size()));
+  model.names = first_names(reader, std::ssize(model.layers));
   // The sizes of each matrix, which the config tells as well.
   if (model.stored.coding == WeightCoding::int4_groups)
     model.names.ignored.emplace_back("*.weight_shape");

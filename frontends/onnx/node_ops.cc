@@ -21,9 +21,7 @@ tl::unexpected<Diagnostics> fail_inputs(const NodeProto& node, std::string cause
 }
 
 // Axes count from the end when negative; infer() refuses what is still out of range.
-int64_t from_front(int64_t axis, const Type& type) {
-  return axis < 0 ? axis + static_cast<int64_t>(type.rank()) : axis;
-}
+int64_t from_front(int64_t axis, const Type& type) { return axis < 0 ? axis + type.rank() : axis; }
 
 Result<int64_t> single(const NodeProto& node, const NodeContext& context, int input) {
   MOEC_ASSIGN(const std::vector<int64_t> values, context.integers(input));
@@ -113,13 +111,13 @@ Result<OpData> slice(const NodeProto& node, const NodeContext& context, Attribut
   MOEC_ASSIGN(int64_t axis, single(node, context, 3));
   const Type& x = context.inputs[0];
   axis = from_front(axis, x);
-  if (axis < 0 || axis >= static_cast<int64_t>(x.rank()))
+  if (axis < 0 || axis >= x.rank())
     return fail_inputs(node, fmt::format("axis {} is outside {}", axis, to_string(x)));
   if (node.input_size() > 4) {
     MOEC_ASSIGN(const int64_t step, single(node, context, 4));
     if (step != 1) return fail_inputs(node, "a slice with steps is not read");
   }
-  const int64_t extent = x.dims[static_cast<size_t>(axis)];
+  const int64_t extent = x.dims.at(axis);
   auto clamped = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + extent : i, 0, extent); };
   begin = clamped(begin);
   end = clamped(end);

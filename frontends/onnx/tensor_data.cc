@@ -142,7 +142,7 @@ Result<std::vector<double>> inline_values(const TensorProto& tensor, const Type&
     values = typed_values(tensor, type.dtype);
   else if (whole_elements)
     values = raw_values(tensor.raw_data(), type.dtype);
-  if (!whole_elements || static_cast<int64_t>(values.size()) != type.elements())
+  if (!whole_elements || std::ssize(values) != type.elements())
     return fail_tensor(
         "onnx.tensor_data",
         fmt::format("data of {} elements does not fill {}", values.size(), to_string(type)),
@@ -166,7 +166,7 @@ Result<std::vector<int64_t>> inline_integers(const TensorProto& tensor) {
     for (size_t at = 0; at < raw.size(); at += sizeof(int64_t))
       values.push_back(load<int64_t>(raw.data() + at));
   const int64_t stated = tensor.dims_size() == 0 ? 1 : tensor.dims(0);
-  if (raw.size() % sizeof(int64_t) != 0 || static_cast<int64_t>(values.size()) != stated)
+  if (raw.size() % sizeof(int64_t) != 0 || std::ssize(values) != stated)
     return fail_tensor("onnx.constant_input",
                        fmt::format("{} integers stand where {} are stated", values.size(), stated),
                        tensor.name());

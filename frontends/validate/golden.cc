@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/hf/safetensors.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -128,17 +129,16 @@ Result<Rows> Golden::routing_weights(const std::string& step, int64_t layer,
   MOEC_ASSIGN(Rows chosen, rows(name(step, layer, "experts")));
   MOEC_ASSIGN(Rows weights, rows(name(step, layer, "weights")));
   MOEC_ASSIGN(const Rows logits, rows(name(step, layer, "router_logits")));
-  const int64_t tokens = static_cast<int64_t>(chosen.data.size()) / chosen.columns;
+  const int64_t tokens = std::ssize(chosen.data) / chosen.columns;
   Rows dense{experts, std::vector<float>(static_cast<size_t>(tokens * experts))};
   for (int64_t t = 0; t < tokens; ++t)
     for (int64_t i = 0; i < chosen.columns; ++i) {
-      const auto expert = static_cast<int64_t>(chosen.row(t)[static_cast<size_t>(i)]);
+      const auto expert = static_cast<int64_t>(at(chosen.row(t), i));
       if (expert >= experts && expert < logits.columns) continue;  // a null slot
       if (expert < 0 || expert >= experts)
         return bad_golden(folder_,
                           fmt::format("expert {} of step {} does not exist", expert, step));
-      dense.data[static_cast<size_t>(t * experts + expert)] =
-          weights.row(t)[static_cast<size_t>(i)];
+      at(dense.data, t * experts + expert) = at(weights.row(t), i);
     }
   return dense;
 }

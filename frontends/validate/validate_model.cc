@@ -109,7 +109,7 @@ Validator::Validator(Session& session, const Golden& golden) : session_(session)
 Status Validator::run(bool substitute) {
   session_.reset();
   for (const GoldenStep& step : golden_.steps()) {
-    const auto tokens = static_cast<int64_t>(step.tokens.size());
+    const auto tokens = std::ssize(step.tokens);
     for (int64_t begin = 0; begin < tokens;) {
       const int64_t count = session_.chunk_size(tokens - begin);
       MOEC_TRY(run_chunk(step, begin, count, substitute));
@@ -246,7 +246,7 @@ Status Validator::greedy() {
   bool equal = true;
   for (int64_t wanted : golden_.greedy()->tokens) {
     MOEC_ASSIGN(const Rows logits, session_.feed(feed));
-    const auto rows = static_cast<int64_t>(logits.data.size()) / logits.columns;
+    const auto rows = std::ssize(logits.data) / logits.columns;
     const auto token = static_cast<int64_t>(argmax(logits.row(rows - 1)));
     equal &= token == wanted;
     greedy_equal_ += equal;

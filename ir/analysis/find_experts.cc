@@ -117,7 +117,7 @@ class LayerFinder {
 
   bool cuts_channels(const Op& op) const {
     const auto* slice = std::get_if<Slice>(&op.data);
-    return slice && slice->axis == static_cast<int64_t>(kChannelAxis) && slice->size < experts_;
+    return slice && slice->axis == kChannelAxis && slice->size < experts_;
   }
   // [1, E, 1, T] or [T, E, 1]: each channel beside the inner channels of its expert.
   bool spreads_channels(const Op& op) const {

@@ -60,10 +60,10 @@ Inferred infer_op(const Concat& op, Check& check) {
         part.dtype == type.dtype && part.layout == type.layout && part.rank() == type.rank(),
         "concat.c3", "parts must agree in type, layout and rank: {} and {}", shown(type),
         shown(part));
-    for (size_t i = 0; good && i < part.rank(); ++i)
-      good = check.require(static_cast<int64_t>(i) == op.axis || part.dims[i] == type.dims[i],
-                           "concat.c4", "parts must agree off axis {}: {} and {}", op.axis,
-                           shown(type), shown(part));
+    for (int64_t i = 0; good && i < part.rank(); ++i)
+      good = check.require(i == op.axis || part.dims.at(i) == type.dims.at(i), "concat.c4",
+                           "parts must agree off axis {}: {} and {}", op.axis, shown(type),
+                           shown(part));
     if (!good) return check.failed();
     type.dims[op.axis] += part.dims[op.axis];
     if (!check.require(checked_elements(type.dims).has_value(), "concat.c5",
@@ -93,7 +93,7 @@ Inferred infer_op(const Transpose& op, Check& check) {
   const Type& x = check.operands[0];
   std::vector<int64_t> sorted = op.perm;
   std::sort(sorted.begin(), sorted.end());
-  bool good = sorted.size() == x.rank();
+  bool good = std::ssize(sorted) == x.rank();
   for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
   if (!check.require(good, "transpose.c2", "{} is no permutation of {} axes", shown(op.perm),
                      x.rank()))

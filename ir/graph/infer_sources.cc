@@ -27,7 +27,7 @@ Inferred infer_op(const Constant& op, Check& check) {
                      "sizes {} must be positive and at most {} of them", shown(op.type.dims),
                      kMaxRank))
     return check.failed();
-  const auto given = static_cast<int64_t>(op.values.size());
+  const auto given = std::ssize(op.values);
   if (!check.require(given == 1 || given == *elements, "constant.c3",
                      "needs 1 value or {} values, got {}", *elements, given))
     return check.failed();

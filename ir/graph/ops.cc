@@ -53,9 +53,9 @@ class Hasher {
 
 }  // namespace
 
-std::string_view op_kind_name(OpKind kind) { return kKinds[static_cast<size_t>(kind)].name; }
+std::string_view op_kind_name(OpKind kind) { return at(kKinds, kind).name; }
 
-Form last_legal_form(OpKind kind) { return kKinds[static_cast<size_t>(kind)].last_form; }
+Form last_legal_form(OpKind kind) { return at(kKinds, kind).last_form; }
 
 std::string_view mnemonic(const OpData& data) {
   return std::visit(

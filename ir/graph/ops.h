@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/base/at.h"
 #include "ir/graph/form.h"
 #include "ir/graph/type.h"
 #include "ir/graph/weight_view.h"
@@ -107,7 +108,7 @@ constexpr std::array<std::string_view, 3> enum_names(ReduceFn) {
 
 template <class E>
 std::string_view enum_name(E value) {
-  return enum_names(E{})[static_cast<size_t>(value)];
+  return at(enum_names(E{}), value);
 }
 
 template <class E>

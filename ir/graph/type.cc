@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -28,7 +29,7 @@ constexpr std::array<std::string_view, 4> kLayouts = {"plain", "rows", "channels
 
 }  // namespace
 
-std::string_view dtype_name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
+std::string_view dtype_name(DType dtype) { return at(kDTypes, dtype).name; }
 
 std::optional<DType> parse_dtype(std::string_view name) {
   for (size_t i = 0; i < kDTypes.size(); ++i)
@@ -36,13 +37,13 @@ std::optional<DType> parse_dtype(std::string_view name) {
   return std::nullopt;
 }
 
-int64_t dtype_bytes(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bytes; }
+int64_t dtype_bytes(DType dtype) { return at(kDTypes, dtype).bytes; }
 
 bool is_float(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
-std::string_view layout_name(Layout layout) { return kLayouts[static_cast<size_t>(layout)]; }
+std::string_view layout_name(Layout layout) { return at(kLayouts, layout); }
 
 std::optional<Layout> parse_layout(std::string_view name) {
   for (size_t i = 0; i < kLayouts.size(); ++i)
@@ -77,18 +78,18 @@ Type token_type(DType dtype, Layout layout, int64_t channels, int64_t tokens) {
   MOEC_CHECK(layout != Layout::plain, "a token type needs a token layout");
   if (layout == Layout::rows) return {dtype, {tokens, channels}, layout};
   Dims dims{1, channels, 1, 1};
-  dims[token_axis(layout)] = tokens;
+  dims.at(token_axis(layout)) = tokens;
   return {dtype, std::move(dims), layout};
 }
 
 int64_t channels_of(const Type& type) {
   MOEC_CHECK(type.layout != Layout::plain, "{} is no token type", to_string(type));
-  return type.dims[kChannelAxis];
+  return type.dims.at(kChannelAxis);
 }
 
 int64_t tokens_of(const Type& type) {
   MOEC_CHECK(type.layout != Layout::plain, "{} is no token type", to_string(type));
-  return type.dims[token_axis(type.layout)];
+  return type.dims.at(token_axis(type.layout));
 }
 
 Dims channel_vector_dims(Layout layout, int64_t channels) {

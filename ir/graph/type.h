@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace moec {
@@ -32,17 +34,28 @@ constexpr bool is_channel_major(Layout layout) {
 std::string_view layout_name(Layout layout);
 std::optional<Layout> parse_layout(std::string_view name);
 
-using Dims = std::vector<int64_t>;
+// The sizes of a tensor's axes, the outermost first. Empty: a scalar.
+class Dims : public std::vector<int64_t> {
+ public:
+  using std::vector<int64_t>::vector;
+  Dims(std::vector<int64_t> sizes)  // NOLINT(google-explicit-constructor): they are the same thing
+      : std::vector<int64_t>(std::move(sizes)) {}
 
-inline constexpr size_t kMaxRank = 5;
+  // The size along an axis, which must be one of these.
+  int64_t& at(int64_t axis) { return (*this)[static_cast<size_t>(axis)]; }
+  int64_t at(int64_t axis) const { return (*this)[static_cast<size_t>(axis)]; }
+  int64_t rank() const { return std::ssize(*this); }
+};
+
+inline constexpr int64_t kMaxRank = 5;
 inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 
 struct Type {
   DType dtype = DType::f32;
-  Dims dims;  // empty: a scalar
+  Dims dims;
   Layout layout = Layout::plain;
 
-  size_t rank() const { return dims.size(); }
+  int64_t rank() const { return dims.rank(); }
   int64_t elements() const;
   int64_t bytes() const { return elements() * dtype_bytes(dtype); }
   bool operator==(const Type&) const = default;
@@ -56,8 +69,8 @@ std::string to_string(const Type& type);  // "f32[1,64,8,1]{channels}", "f16[]"
 
 // Token tensors: `tokens` rows of `channels` values.
 Type token_type(DType dtype, Layout layout, int64_t channels, int64_t tokens);
-inline constexpr size_t kChannelAxis = 1;
-constexpr size_t token_axis(Layout layout) {
+inline constexpr int64_t kChannelAxis = 1;
+constexpr int64_t token_axis(Layout layout) {
   return layout == Layout::bc1s ? 3 : layout == Layout::channels ? 2 : 0;
 }
 int64_t channels_of(const Type& type);  // of a rows or channels type

@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/base/at.h"
+
 namespace moec {
 namespace {
 
-bool in_range(int64_t axis, const Dims& dims) {
-  return axis >= 0 && axis < static_cast<int64_t>(dims.size());
-}
+bool in_range(int64_t axis, const Dims& dims) { return axis >= 0 && axis < std::ssize(dims); }
 
 // The parts' type with the sizes along the axis added up; makes no claim that the parts agree.
 Type joined_type(int64_t axis, const std::vector<WeightView>& parts) {
   if (parts.empty()) return {};
   Type joined = view_type(parts.front()).value_or(parts.front().source_type);
   if (!in_range(axis, joined.dims)) return joined;
-  int64_t& size = joined.dims[static_cast<size_t>(axis)];
+  int64_t& size = joined.dims.at(axis);
   for (size_t i = 1; i < parts.size(); ++i) {
     auto part = view_type(parts[i]);
     if (!part || !in_range(axis, part->dims)) continue;
-    size = std::min(kMaxElements + 1, size) + part->dims[static_cast<size_t>(axis)];
+    size = std::min(kMaxElements + 1, size) + part->dims.at(axis);
   }
   return joined;
 }
@@ -41,11 +41,11 @@ struct ChangesNothing {
   const Type& type;
   bool operator()(const SliceStep& step) const {
     return in_range(step.axis, type.dims) && step.begin == 0 &&
-           step.size == type.dims[static_cast<size_t>(step.axis)];
+           step.size == type.dims.at(step.axis);
   }
   bool operator()(const ReshapeStep& step) const { return step.dims == type.dims; }
   bool operator()(const PermuteStep& step) const {
-    return step.axes.size() == type.rank() && is_identity(step.axes);
+    return std::ssize(step.axes) == type.rank() && is_identity(step.axes);
   }
   bool operator()(const CastStep& step) const { return step.dtype == type.dtype; }
   bool operator()(const ScaleStep& step) const { return step.factor == 1; }
@@ -65,7 +65,7 @@ std::optional<ViewStep> merged(const Type& type, const ViewStep& last, const Vie
   const auto* second = std::get_if<PermuteStep>(&next);
   if (!first || !second) return std::nullopt;
   PermuteStep both;
-  for (int64_t axis : second->axes) both.axes.push_back(first->axes[static_cast<size_t>(axis)]);
+  for (int64_t axis : second->axes) both.axes.push_back(at(first->axes, axis));
   return both;
 }
 

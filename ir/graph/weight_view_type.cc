@@ -22,8 +22,8 @@ Status require(bool condition, std::string_view code, fmt::format_string<Args...
 bool good_sizes(const Dims& dims) { return dims.size() <= kMaxRank && checked_elements(dims); }
 
 Status check_axis(std::string_view code, int64_t axis, const Type& type) {
-  return require(axis >= 0 && axis < static_cast<int64_t>(type.rank()), code,
-                 "axis {} is outside the rank of {}", axis, to_string(type));
+  return require(axis >= 0 && axis < type.rank(), code, "axis {} is outside the rank of {}", axis,
+                 to_string(type));
 }
 
 bool holds_reals(DType dtype) { return is_float(dtype) || dtype == DType::f8_e4m3; }
@@ -45,12 +45,12 @@ Status check_source(const SeededSource&, const Type& type, size_t) {
 
 Status add_part(Type& joined, const Type& part, int64_t axis) {
   bool agree = part.dtype == joined.dtype && part.rank() == joined.rank();
-  for (size_t i = 0; agree && i < part.rank(); ++i)
-    agree = static_cast<int64_t>(i) == axis || part.dims[i] == joined.dims[i];
+  for (int64_t i = 0; agree && i < part.rank(); ++i)
+    agree = i == axis || part.dims.at(i) == joined.dims.at(i);
   MOEC_TRY(require(agree, "view.c2", "parts of a concat along axis {} do not agree: {} and {}",
                    axis, to_string(joined), to_string(part)));
   // Each part has at most kMaxElements, so one addition cannot overflow.
-  joined.dims[static_cast<size_t>(axis)] += part.dims[static_cast<size_t>(axis)];
+  joined.dims.at(axis) += part.dims.at(axis);
   return require(good_sizes(joined.dims), "view.c1", "the joined type {} is too large",
                  to_string(joined));
 }
@@ -75,7 +75,7 @@ Status check_source(const ConcatSource& source, const Type& type, size_t depth) 
 
 Status apply_step(const SliceStep& step, Type& type, size_t) {
   MOEC_TRY(check_axis("view.c3", step.axis, type));
-  int64_t& extent = type.dims[static_cast<size_t>(step.axis)];
+  int64_t& extent = type.dims.at(step.axis);
   MOEC_TRY(require(step.begin >= 0 && step.size >= 1 && step.begin <= extent - step.size, "view.c3",
                    "slice [{}, {} + {}) is outside extent {}", step.begin, step.begin, step.size,
                    extent));
@@ -94,12 +94,12 @@ Status apply_step(const ReshapeStep& step, Type& type, size_t) {
 Status apply_step(const PermuteStep& step, Type& type, size_t) {
   std::vector<int64_t> sorted = step.axes;
   std::sort(sorted.begin(), sorted.end());
-  bool good = sorted.size() == type.rank();
+  bool good = std::ssize(sorted) == type.rank();
   for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
   MOEC_TRY(require(good, "view.c5", "{} is no permutation of the axes of {}", to_string(step.axes),
                    to_string(type)));
   Dims dims;
-  for (int64_t axis : step.axes) dims.push_back(type.dims[static_cast<size_t>(axis)]);
+  for (int64_t axis : step.axes) dims.push_back(type.dims.at(axis));
   type.dims = std::move(dims);
   return {};
 }
@@ -120,7 +120,7 @@ Status apply_step(const ScaleStep& step, Type& type, size_t) {
 }
 
 Status apply_step(const DequantStep& step, Type& type, size_t depth) {
-  bool good = step.scale.size() == 1 && step.block.size() == type.rank();
+  bool good = step.scale.size() == 1 && std::ssize(step.block) == type.rank();
   for (int64_t extent : step.block) good = good && extent >= 1;
   MOEC_TRY(require(good && holds_reals(type.dtype), "view.c8",
                    "dequant needs one scale and a positive block size for each axis of a float or "
@@ -128,7 +128,8 @@ Status apply_step(const DequantStep& step, Type& type, size_t depth) {
                    to_string(step.block), to_string(type)));
   MOEC_ASSIGN(Type scale, nested_type(step.scale.front(), depth + 1));
   Dims blocks;
-  for (size_t i = 0; i < type.rank(); ++i) blocks.push_back((type.dims[i] - 1) / step.block[i] + 1);
+  for (int64_t i = 0; i < type.rank(); ++i)
+    blocks.push_back((type.dims.at(i) - 1) / at(step.block, i) + 1);
   MOEC_TRY(require(is_float(scale.dtype) && scale.dims == blocks, "view.c8",
                    "{} in blocks of {} needs float scales of sizes {}, got {}", to_string(type),
                    to_string(step.block), to_string(blocks), to_string(scale)));

@@ -218,9 +218,7 @@ struct ModelConfig {
   TensorNames names;
 
   // How many scores the head has for a token.
-  int64_t logits() const {
-    return task == Task::text_generation ? vocab : static_cast<int64_t>(labels.size());
-  }
+  int64_t logits() const { return task == Task::text_generation ? vocab : std::ssize(labels); }
   // Whether keys and values of earlier tokens are kept for later ones. They are not where tokens
   // see later ones as well: a text goes through such a model as a whole.
   bool keeps_cache() const;

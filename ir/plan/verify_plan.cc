@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "ir/base/at.h"
 #include "ir/base/invariant.h"
 #include "ir/plan/plan.h"
 
@@ -141,9 +142,9 @@ class PlanVerifier {
       if (shard.kind != ShardKind::router)
         for (const int64_t layer : moe_layers_of(plan_.model, shard))
           holders[layer].push_back(&shard);
-    const auto layers = static_cast<int64_t>(plan_.model.layers.size());
+    const auto layers = std::ssize(plan_.model.layers);
     for (int64_t layer = 0; layer < layers; ++layer)
-      if (plan_.model.layers[static_cast<size_t>(layer)].moe) {
+      if (at(plan_.model.layers, layer).moe) {
         check_tiling(layer, holders[layer]);
         holders.erase(layer);
       }
@@ -225,7 +226,7 @@ std::vector<int64_t> moe_layers_of(const ModelConfig& model, const ShardDecl& sh
   }
   std::vector<int64_t> layers;
   for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
-    if (model.layers[static_cast<size_t>(layer)].moe) layers.push_back(layer);
+    if (at(model.layers, layer).moe) layers.push_back(layer);
   return layers;
 }
 

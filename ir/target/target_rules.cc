@@ -16,8 +16,8 @@ bool allowed(const std::vector<T>& items, const T& item) {
 }
 
 bool is_long(const TargetRule& rule, const Type& type) {
-  for (size_t i = 0; i < type.rank(); ++i)
-    if (type.dims[i] > rule.limit && allowed(rule.axes, axis_at(type.rank(), i))) return true;
+  for (int64_t i = 0; i < type.rank(); ++i)
+    if (type.dims.at(i) > rule.limit && allowed(rule.axes, axis_at(type.rank(), i))) return true;
   return false;
 }
 
@@ -51,12 +51,11 @@ class OpRule {
       case RuleCondition::dtype_is:
         return any_value([&](const Type& type) { return allowed(rule_.dtypes, type.dtype); });
       case RuleCondition::rank_above:
-        return any_value(
-            [&](const Type& type) { return static_cast<int64_t>(type.rank()) > rule_.limit; });
+        return any_value([&](const Type& type) { return type.rank() > rule_.limit; });
       case RuleCondition::extent_above:
         return any_value([&](const Type& type) { return is_long(rule_, type); });
       case RuleCondition::operands_above:
-        return static_cast<int64_t>(op_.operands.size()) > rule_.limit;
+        return std::ssize(op_.operands) > rule_.limit;
       case RuleCondition::constant_beyond:
         return is_beyond(op_.data, rule_.limit);
       case RuleCondition::axis_is:
@@ -153,7 +152,7 @@ const Type* unaligned_port(const Shard& shard, int64_t bytes) {
 
 // What breaks a rule about whole shards, in words; empty: nothing does.
 std::string shard_breach(const TargetRule& rule, const Shard& shard, const ShardFacts& facts) {
-  const auto states = static_cast<int64_t>(shard.states.size());
+  const auto states = std::ssize(shard.states);
   switch (rule.condition) {
     case RuleCondition::weight_bytes_above:
     case RuleCondition::weight_bytes_below: {

@@ -1,6 +1,7 @@
 // A shard of several layers: the shards that their parts would be, one after the other.
 #include <map>
 
+#include "ir/base/at.h"
 #include "ir/base/invariant.h"
 #include "ir/graph/splice.h"
 #include "models/build/layer_ports.h"
@@ -33,9 +34,7 @@ class LayersBuilder {
   int64_t first() const { return scope_.decl.layer; }
   int64_t end() const { return first() + scope_.decl.layers; }
   size_t place(int64_t layer) const { return static_cast<size_t>(layer - first()); }
-  const LayerConfig& config(int64_t layer) const {
-    return scope_.model().layers[static_cast<size_t>(layer)];
-  }
+  const LayerConfig& config(int64_t layer) const { return at(scope_.model().layers, layer); }
   std::string port_of(const std::string& port, int64_t layer) const {
     return port_among_layers(port, layer, config(layer));
   }

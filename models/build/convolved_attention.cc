@@ -38,7 +38,7 @@ class Mixer {
 
   int64_t q_channels() const { return config_.heads * config_.head_dim; }
   int64_t k_channels() const { return config_.kv_heads * config_.head_dim; }
-  int64_t conv_token_axis() const { return static_cast<int64_t>(token_axis(conv_layout_)); }
+  int64_t conv_token_axis() const { return token_axis(conv_layout_); }
 
   ValueId projected(const std::string& role, const std::string& name) {
     return scope_.linear(normed_, role, config_.qkv_bias ? role + "_bias" : "", name);

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "ir/base/at.h"
 #include "ir/graph/builder.h"
 #include "ir/plan/plan.h"
 
@@ -21,7 +22,7 @@ struct ShardScope {
   const ModelConfig& model() const { return plan.model; }
   const BuildOptions& options() const { return plan.build; }
 
-  const LayerConfig& layer() const { return model().layers[static_cast<size_t>(decl.layer)]; }
+  const LayerConfig& layer() const { return at(model().layers, decl.layer); }
 
   Type token_type_of(int64_t channels) const {
     return token_type(options().dtype, options().layout, channels, tokens);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "ir/base/at.h"
+
 namespace moec {
 namespace {
 
@@ -51,9 +53,8 @@ Packs pack_evenly(const std::vector<double>& weights, int64_t packs) {
   std::iota(order.begin(), order.end(), 0);
   Packs packed(static_cast<size_t>(packs));
   if (room > 1)  // one item a pack: any order is as even, and theirs needs no moves
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      return weights[static_cast<size_t>(a)] > weights[static_cast<size_t>(b)];
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return at(weights, a) > at(weights, b); });
   std::vector<double> sums(packed.size(), 0);
   for (int64_t item : order) {
     size_t lightest = packed.size();
@@ -62,7 +63,7 @@ Packs pack_evenly(const std::vector<double>& weights, int64_t packs) {
         lightest = pack;
     if (room == 1) lightest = static_cast<size_t>(item);
     packed[lightest].push_back(item);
-    sums[lightest] += weights[static_cast<size_t>(item)];
+    sums[lightest] += at(weights, item);
   }
   return packed;
 }
@@ -102,7 +103,7 @@ class Filler {
 
   void fill_node(const std::vector<int64_t>& experts, int64_t copies, int64_t devices) {
     std::vector<double> loads;
-    for (int64_t expert : experts) loads.push_back(loads_[static_cast<size_t>(expert)]);
+    for (int64_t expert : experts) loads.push_back(at(loads_, expert));
     const std::vector<size_t> copy_of = replicate(loads, static_cast<size_t>(copies));
     std::vector<double> count(loads.size(), 0), weights;
     std::vector<size_t> number;  // of a copy among those of its expert
@@ -119,9 +120,9 @@ class Filler {
 
  private:
   void add(int64_t expert, size_t number) {
-    std::vector<int64_t>& slots = balance_.slots_of[static_cast<size_t>(expert)];
+    std::vector<int64_t>& slots = at(balance_.slots_of, expert);
     if (slots.size() <= number) slots.resize(number + 1);
-    slots[number] = static_cast<int64_t>(balance_.expert_of.size());
+    slots[number] = std::ssize(balance_.expert_of);
     balance_.expert_of.push_back(expert);
   }
 
@@ -133,7 +134,7 @@ class Filler {
 
 Result<ExpertBalance> balance_experts(std::span<const double> loads,
                                       const BalanceOptions& options) {
-  const auto experts = static_cast<int64_t>(loads.size());
+  const auto experts = std::ssize(loads);
   MOEC_TRY(check_counts(experts, options));
   MOEC_TRY(check_loads(loads));
   const bool hierarchical = options.groups % options.nodes == 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/base/at.h"
 #include "ir/plan/plan.h"
 
 namespace moec {
@@ -17,9 +18,7 @@ struct Budget {
   bool operator==(const Budget&) const = default;
 };
 using Budgets = std::array<Budget, enum_names(ShardKind{}).size()>;  // by ShardKind
-inline const Budget& budget_of(const Budgets& budgets, ShardKind kind) {
-  return budgets[static_cast<size_t>(kind)];
-}
+inline const Budget& budget_of(const Budgets& budgets, ShardKind kind) { return at(budgets, kind); }
 
 // How weights are counted in bytes: as the shards hold them, or as if they were quantised. int4 has
 // a scale and an offset of two bytes each for 64 weights; int8 is the bare byte.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "ir/base/at.h"
+
 namespace moec {
 namespace {
 
@@ -84,7 +86,7 @@ class LoadReader {
     if (!std::isfinite(load) || load < 0)
       return error("loads.value", fmt::format("the load is {}", load),
                    "Loads are finite and not negative.");
-    double& known = found->second[static_cast<size_t>(expert)];
+    double& known = at(found->second, expert);
     if (known != kNoLoad)
       return error("loads.duplicate",
                    fmt::format("expert {} of layer {} has a load already", expert, layer),

@@ -33,7 +33,7 @@ ShardCut fit_layers(const ModelConfig& model, const CutOptions& options, BuildOp
   const WeightStorage storage = options.count_as.value_or(storage_of(build.dtype));
   const int64_t budget = budget_of(options.budgets, ShardKind::layers).bytes;
   const std::vector<int64_t> elements = layer_elements(model);
-  const auto layers = static_cast<int64_t>(elements.size());
+  const auto layers = std::ssize(elements);
   int64_t least = 0;
   for (int64_t most = layers; most > 0; --most) {
     build.layers_per_shard = most;
@@ -44,7 +44,7 @@ ShardCut fit_layers(const ModelConfig& model, const CutOptions& options, BuildOp
                                    ? "there is no budget"
                                    : fmt::format("at most {} in a budget of {}",
                                                  decimal_bytes(least), decimal_bytes(budget));
-    return {ShardKind::layers, static_cast<int64_t>(groups.size()), reason};
+    return {ShardKind::layers, std::ssize(groups), reason};
   }
   build.layers_per_shard = 0;
   return {ShardKind::layers, 0,
@@ -79,7 +79,7 @@ std::vector<int64_t> layer_elements(const ModelConfig& model) {
 
 ShardCut join_layers(const ModelConfig& model, const CutOptions& options, BuildOptions& build) {
   if (options.fit_layers) return fit_layers(model, options, build);
-  const auto layers = static_cast<int64_t>(model.layers.size());
+  const auto layers = std::ssize(model.layers);
   build.layers_per_shard = std::min(options.layers_per_shard, layers);
   return {ShardKind::layers, static_cast<int64_t>(layer_groups(layers, build).size()),
           fmt::format("{} layers a shard were asked for", options.layers_per_shard)};

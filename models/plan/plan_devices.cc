@@ -77,7 +77,7 @@ Result<DevicePlan> plan_devices(const Plan& plan, const std::vector<ShardSize>& 
     return result;
   }
   result.trunk = TrunkPlacement::replicated;
-  const auto count = static_cast<int64_t>(result.devices.size());
+  const auto count = std::ssize(result.devices);
   MOEC_ASSIGN(result.replicas, plan_replicas(plan, count, options.loads, options.replicas));
   MOEC_ASSIGN(result.loads,
               assign_copies(result.units, result.devices, result.replicas->copies(count)));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/base/at.h"
 #include "models/build/layer_ports.h"
 #include "models/plan/cut_shards.h"
 #include "models/plan/fit_target.h"
@@ -105,7 +106,7 @@ class Planner {
 
   void run() {
     hidden_ = std::string(kEmbedEdge);
-    const auto layers = static_cast<int64_t>(model_.layers.size());
+    const auto layers = std::ssize(model_.layers);
     layer_ = 0;
     if (options_.layers_per_shard == 0)
       for (; layer_ < layers; ++layer_) parts_of_layer();
@@ -115,7 +116,7 @@ class Planner {
   }
 
  private:
-  const LayerConfig& config() const { return model_.layers[static_cast<size_t>(layer_)]; }
+  const LayerConfig& config() const { return at(model_.layers, layer_); }
   std::string label() const { return layer_label(layer_); }
   std::string edge(std::string_view what) const { return fmt::format("{}.{}", label(), what); }
   static InputBinding from_edge(std::string port, std::string edge) {

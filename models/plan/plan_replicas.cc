@@ -60,7 +60,7 @@ Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::
   MOEC_ASSIGN(const ExpertLoads loads, parse_expert_loads(text, load_file, plan.model));
   const std::vector<int64_t> groups = copied_groups(plan);
   ReplicaPlan result;
-  result.groups = static_cast<int64_t>(groups.size());
+  result.groups = std::ssize(groups);
   result.replicas = replicas > 0 ? replicas : (result.groups + devices - 1) / devices * devices;
   for (const auto& [layer, experts] : loads) {
     const std::vector<double> by_group = sums(experts, groups);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/analysis/cost.h"
+#include "ir/base/at.h"
 #include "models/build/build_shard.h"
 
 namespace moec {
@@ -21,7 +22,7 @@ ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   ShardShape shape;
   shape.kind = shard.kind;
   for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
-    shape.layers.push_back(plan.model.layers[static_cast<size_t>(layer)]);
+    shape.layers.push_back(at(plan.model.layers, layer));
   shape.experts = shard.experts;
   shape.vocab = shard.vocab_size;
   shape.first_group = shard.first_expert == 0;

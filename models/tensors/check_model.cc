@@ -90,7 +90,7 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
 
 void check_factors(Checker& check, const RopeFactors& factors, int64_t dims) {
   auto positive = [](double f) { return std::isfinite(f) && f > 0; };
-  check.require(static_cast<int64_t>(factors.of.size()) == dims / 2 &&
+  check.require(std::ssize(factors.of) == dims / 2 &&
                     std::all_of(factors.of.begin(), factors.of.end(), positive),
                 "model.rope", "longrope needs {} factors above 0 in each list, one has {}",
                 dims / 2, factors.of.size());
@@ -192,7 +192,7 @@ void check_sight(Checker& check, const ModelConfig& model) {
     check.require(layer.ahead == 0 || layer.chunk == 0, "model.attention",
                   "queries that see later keys do not see them in chunks");
   }
-  const auto layers = static_cast<int64_t>(model.layers.size());
+  const auto layers = std::ssize(model.layers);
   check.require(looking_ahead == 0 || looking_ahead == layers, "model.attention",
                 "{} of {} layers see later tokens; none or all must", looking_ahead, layers);
 }
@@ -203,7 +203,7 @@ void check_task(Checker& check, const ModelConfig& model) {
                   model.labels.size());
     return;
   }
-  check.size("labels", static_cast<int64_t>(model.labels.size()));
+  check.size("labels", std::ssize(model.labels));
   check.require(!model.tied_head, "model.labels", "a head of labels cannot be the embedding");
 }
 
@@ -220,7 +220,7 @@ Diagnostics check_model(const ModelConfig& model) {
   check.size("hidden", model.hidden);
   check.size("vocab", model.vocab);
   check.size("max_positions", model.max_positions);
-  check.size("layers", static_cast<int64_t>(model.layers.size()));
+  check.size("layers", std::ssize(model.layers));
   check.require(std::isfinite(model.norm_eps) && model.norm_eps >= 0, "model.number",
                 "the norm eps is {}", model.norm_eps);
   check.positive("model.number", "the embedding scale", model.embedding_scale);

@@ -10,7 +10,7 @@
 namespace moec {
 
 Status keep_first_layers(ModelConfig& model, WeightTable& weights, int64_t count) {
-  const auto layers = static_cast<int64_t>(model.layers.size());
+  const auto layers = std::ssize(model.layers);
   if (count < 1 || count > layers)
     return fail("model.layers_kept",
                 fmt::format("{} layers are asked for, the model has {}", count, layers),

@@ -3,6 +3,7 @@
 #include <functional>
 #include <set>
 
+#include "ir/base/at.h"
 #include "models/tensors/wildcard.h"
 
 namespace moec {
@@ -154,8 +155,7 @@ class Walk {
   void router_mlp(int64_t width) {
     need("router_down", {width, model_.hidden});
     need("router_down_bias", {width});
-    if (model_.layers[static_cast<size_t>(layer_)].takes_router_state)
-      need("router_state_scale", {width});
+    if (at(model_.layers, layer_).takes_router_state) need("router_state_scale", {width});
     need("router_norm", {width});
     for (const std::string role : {"router_fc1", "router_fc2"}) {
       need(role, {width, width});

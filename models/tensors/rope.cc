@@ -127,7 +127,7 @@ double query_scale(const QueryTemperature& temperature, int64_t position) {
 RopeTable rope_table(const RopeConfig& rope, int64_t positions) {
   std::vector<double> frequencies = inverse_frequencies(rope, positions);
   double amplitude = rope_amplitude(rope, positions);
-  RopeTable table{positions, static_cast<int64_t>(frequencies.size()), {}, {}};
+  RopeTable table{positions, std::ssize(frequencies), {}, {}};
   table.cos.reserve(static_cast<size_t>(positions) * frequencies.size());
   table.sin.reserve(table.cos.capacity());
   for (int64_t position = 0; position < positions; ++position) {

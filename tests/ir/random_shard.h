@@ -124,7 +124,7 @@ class RandomShard {
 
   WeightView sliced(const Type& type, int depth) {
     if (type.rank() == 0) return source(type);
-    const int64_t axis = below(static_cast<int64_t>(type.rank())), begin = below(4);
+    const int64_t axis = below(type.rank()), begin = below(4);
     Type from = type;
     int64_t& extent = from.dims[static_cast<size_t>(axis)];
     extent += begin + below(3);
@@ -134,7 +134,7 @@ class RandomShard {
 
   WeightView joined(const Type& type, int depth) {
     if (type.rank() == 0) return source(type);
-    const int64_t axis = below(static_cast<int64_t>(type.rank()));
+    const int64_t axis = below(type.rank());
     std::vector<WeightView> parts;
     for (int64_t left = type.dims[static_cast<size_t>(axis)]; left > 0;) {
       Type part = type;
@@ -389,7 +389,7 @@ class RandomShard {
     const int64_t groups = size(), in = groups * size(), out = groups * size(), tokens = size();
     const Layout layout = any_channel_layout();
     Dims kernel{out, in / groups, 1, 1};
-    kernel[token_axis(layout)] = 1 + below(tokens);
+    kernel.at(token_axis(layout)) = 1 + below(tokens);
     std::vector<ValueId> operands = {token(dtype, layout, in, tokens), value(dtype, kernel)};
     if (coin()) operands.push_back(value(dtype, {out}));
     emit(Conv{groups}, std::move(operands));
@@ -450,7 +450,7 @@ class RandomShard {
 
   void add_concat() {
     Type type{any_dtype(), any_dims(1)};
-    const auto axis = below(static_cast<int64_t>(type.rank()));
+    const auto axis = below(type.rank());
     std::vector<ValueId> parts;
     for (int64_t i = 1 + below(4); i > 0; --i) {
       type.dims[static_cast<size_t>(axis)] = size();

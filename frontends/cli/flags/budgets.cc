@@ -8,6 +8,7 @@
 #include <set>
 
 #include "frontends/cli/flags/parse_number.h"
+#include "ir/base/at.h"
 #include "ir/base/nearest.h"
 
 namespace moec {
@@ -76,7 +77,7 @@ Result<Budgets> parse_budgets(const std::vector<std::string>& words, const Targe
       return budgets;
     }
     MOEC_TRY(check_kind(name, seen));
-    for (const ShardKind kind : kinds_named(name)) budgets[static_cast<size_t>(kind)] = budget;
+    for (const ShardKind kind : kinds_named(name)) at(budgets, kind) = budget;
   }
   return budgets;
 }

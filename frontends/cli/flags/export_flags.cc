@@ -11,6 +11,7 @@
 #include "backends/weights/weight_reader.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/parse_bytes.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -63,7 +64,7 @@ Status check_names(std::span<const Target> targets) {
 // The book's runtimes know only whole MoE layers, whatever their size.
 void keep_layers_whole(Budgets& budgets) {
   for (const ShardKind kind : {ShardKind::moe, ShardKind::experts})
-    if (Budget& budget = budgets[static_cast<size_t>(kind)]; !budget.asked) budget = {};
+    if (Budget& budget = at(budgets, kind); !budget.asked) budget = {};
 }
 
 // Several shards under way keep the disk busy while one is begun or flushed to it: of what a disk

@@ -53,7 +53,7 @@ std::string describe_storage(const StoredWeights& stored) {
 
 std::string describe_layers(const Plan& plan) {
   if (plan.build.layers_per_shard == 0) return "none";
-  const auto layers = static_cast<int64_t>(plan.model.layers.size());
+  const auto layers = std::ssize(plan.model.layers);
   return describe_groups(layer_groups(layers, plan.build));
 }
 

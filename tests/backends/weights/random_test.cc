@@ -73,7 +73,7 @@ class ViewMaker {
 
   WeightView sliced(const Type& type, int depth) {
     if (type.dims.empty()) return leaf(type);
-    const auto axis = static_cast<size_t>(pick(random_, 0, static_cast<int64_t>(type.rank()) - 1));
+    const auto axis = static_cast<size_t>(pick(random_, 0, type.rank() - 1));
     Type larger = type;
     larger.dims[axis] += pick(random_, 0, 5);
     if (larger.elements() > kMaxTestElements) return leaf(type);
@@ -125,7 +125,7 @@ class ViewMaker {
 
   WeightView concat(const Type& type, int depth) {
     if (type.dims.empty()) return leaf(type);
-    const auto axis = static_cast<size_t>(pick(random_, 0, static_cast<int64_t>(type.rank()) - 1));
+    const auto axis = static_cast<size_t>(pick(random_, 0, type.rank() - 1));
     std::vector<WeightView> parts;
     for (int64_t left = type.dims[axis]; left > 0;) {
       Type part = type;
@@ -170,8 +170,7 @@ class ViewMaker {
     held.dims.back() = (type.dims.back() - 1) / packed_count(packing) + 1;
     const int64_t spare = held.dims.back() * packed_count(packing) - type.dims.back();
     WeightView view = with(make(held, depth - 1), UnpackStep{packing});
-    const SliceStep wanted{static_cast<int64_t>(type.rank()) - 1, pick(random_, 0, spare),
-                           type.dims.back()};
+    const SliceStep wanted{type.rank() - 1, pick(random_, 0, spare), type.dims.back()};
     return spare == 0 ? view : with(std::move(view), wanted);
   }
 
