@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that each numbered constraint stands in ir/OPS.md, in the code, and in a failing test.
 
-  code   a quoted id ("conv.c3") in ir/*.cc
+  code   a quoted id ("conv.c3") in ir/**/*.cc
   doc    the first cell of a table row in ir/OPS.md
   test   `// error: conv.c3` in a .ir file under tests/, or the id at the start of a quoted string in a
          tests/**_test.cc, for what text cannot express
@@ -44,10 +44,10 @@ def number(constraint):
 
 def holes(root):
     """A line for each constraint that is missing somewhere."""
-    code = ids_in(root, IN_CODE, "ir/*.cc")
+    code = ids_in(root, IN_CODE, "ir/**/*.cc")
     doc = ids_in(root, IN_DOC, "ir/OPS.md")
     test = ids_in_ir_tests(root) | ids_in(root, IN_UNIT_TEST, "tests/**/*_test.cc")
-    places = {"ir/OPS.md": doc, "the code (ir/*.cc)": code, "a failing test": test}
+    places = {"ir/OPS.md": doc, "the code (ir/**/*.cc)": code, "a failing test": test}
     lines = []
     for constraint in sorted(code | doc | test, key=number):
         missing = [place for place, ids in places.items() if constraint not in ids]
@@ -57,7 +57,7 @@ def holes(root):
 
 
 def write_sample(root, code, doc, test):
-    for folder in ("ir", "tests/ir"):
+    for folder in ("ir/graph", "tests/ir"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     (root / "ir/graph/infer.cc").write_text(f'check("{code}");\n')
     (root / "ir/OPS.md").write_text(f"| id | constraint |\n|---|---|\n| {doc} | text |\n")
@@ -72,7 +72,7 @@ def self_test():
             ("conv.c1", "conv.c2", "conv.c1"),
             [
                 "conv.c1: not in ir/OPS.md",
-                "conv.c2: not in the code (ir/*.cc), not in a failing test",
+                "conv.c2: not in the code (ir/**/*.cc), not in a failing test",
             ],
         ),
     ]

@@ -114,11 +114,10 @@ class RandomShard {
 
   WeightView permuted(const Type& type, int depth) {
     PermuteStep permute;
-    for (size_t i = 0; i < type.rank(); ++i) permute.axes.push_back(static_cast<int64_t>(i));
+    for (int64_t i = 0; i < type.rank(); ++i) permute.axes.push_back(i);
     std::shuffle(permute.axes.begin(), permute.axes.end(), random_);
     Type from = type;
-    for (size_t i = 0; i < type.rank(); ++i)
-      from.dims[static_cast<size_t>(permute.axes[i])] = type.dims[i];
+    for (int64_t i = 0; i < type.rank(); ++i) from.dims.at(at(permute.axes, i)) = type.dims.at(i);
     return step(view(from, depth - 1), permute);
   }
 

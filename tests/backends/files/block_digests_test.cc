@@ -21,7 +21,7 @@ std::string digest_of(std::span<const std::byte> bytes) {
 std::vector<std::byte> block_bytes(std::span<const std::byte> data, const Type& type, size_t axis,
                                    int64_t count, int64_t block) {
   int64_t inner = dtype_bytes(type.dtype);
-  for (size_t i = axis + 1; i < type.rank(); ++i) inner *= type.dims[i];
+  for (size_t i = axis + 1; i < type.dims.size(); ++i) inner *= type.dims[i];
   const int64_t size = type.dims[axis] / count;
   std::vector<std::byte> bytes;
   for (int64_t i = 0; i < type.bytes(); ++i)

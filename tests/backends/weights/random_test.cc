@@ -118,8 +118,7 @@ class ViewMaker {
     std::iota(step.axes.begin(), step.axes.end(), 0);
     std::shuffle(step.axes.begin(), step.axes.end(), random_);
     Type other = type;
-    for (size_t i = 0; i < type.rank(); ++i)
-      other.dims[static_cast<size_t>(step.axes[i])] = type.dims[i];
+    for (int64_t i = 0; i < type.rank(); ++i) other.dims.at(at(step.axes, i)) = type.dims.at(i);
     return with(make(other, depth - 1), step);
   }
 

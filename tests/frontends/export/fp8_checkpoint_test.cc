@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using Json = CheckpointCopy::Json;
 
-constexpr int64_t kBlock[] = {16, 24};  // the last blocks of most matrices are partial
+constexpr int64_t kFp8Block[] = {16, 24};  // the last blocks of most matrices are partial
 
 uint8_t nearest_code(float value) {
   uint8_t best = 0;
@@ -28,15 +28,15 @@ bool is_matrix_of_a_projection(const std::string& name, const DiskTensor& tensor
 }
 
 // Factors that are no powers of two, so that the products are rounded.
-CodedTensor code(const DiskTensor& tensor) {
+CodedTensor fp8_code(const DiskTensor& tensor) {
   const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
-  const int64_t down = (rows - 1) / kBlock[0] + 1, across = (columns - 1) / kBlock[1] + 1;
+  const int64_t down = (rows - 1) / kFp8Block[0] + 1, across = (columns - 1) / kFp8Block[1] + 1;
   std::vector<float> factors, decoded;
   for (int64_t i = 0; i < down * across; ++i)
     factors.push_back(0.0123F * static_cast<float>(1 + i % 7));
   std::string codes;
   for (int64_t i = 0; i < rows * columns; ++i) {
-    const int64_t block = i / columns / kBlock[0] * across + i % columns / kBlock[1];
+    const int64_t block = i / columns / kFp8Block[0] * across + i % columns / kFp8Block[1];
     const float factor = factors[static_cast<size_t>(block)];
     uint16_t stored = 0;
     std::memcpy(&stored, tensor.bytes.data() + 2 * i, sizeof stored);
@@ -52,7 +52,7 @@ CodedTensor code(const DiskTensor& tensor) {
 void declare_blocks(const CheckpointCopy& copy) {
   copy.edit_config([](Json& config) {
     config["quantization_config"] = {
-        {"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", kBlock}};
+        {"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", kFp8Block}};
   });
 }
 
@@ -60,7 +60,8 @@ void declare_blocks(const CheckpointCopy& copy) {
 void write_fp8_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   write_coded_and_decoded(
       coded, decoded, read_tensors(coded), [](const std::string& name, const DiskTensor& tensor) {
-        return is_matrix_of_a_projection(name, tensor) ? std::optional(code(tensor)) : std::nullopt;
+        return is_matrix_of_a_projection(name, tensor) ? std::optional(fp8_code(tensor))
+                                                       : std::nullopt;
       });
   declare_blocks(coded);
 }

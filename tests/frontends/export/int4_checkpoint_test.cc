@@ -12,7 +12,7 @@ using Json = CheckpointCopy::Json;
 
 constexpr int64_t kGroup = 32;  // the last of a row is partial
 
-void widen_rows(const CheckpointCopy& copy) {
+void widen_to_ragged_groups(const CheckpointCopy& copy) {
   copy.edit_config([](Json& config) { config["moe_intermediate_size"] = 40; });
 }
 
@@ -34,7 +34,7 @@ void declare_int4(const CheckpointCopy& copy) {
 }
 
 // Random integers and factors for a matrix, and the products.
-CodedTensor code(const DiskTensor& tensor, std::mt19937& random) {
+CodedTensor int4_code(const DiskTensor& tensor, std::mt19937& random) {
   const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
   std::vector<uint32_t> packed(static_cast<size_t>(rows * columns / 8));
   std::vector<uint16_t> factors;
@@ -56,13 +56,13 @@ CodedTensor code(const DiskTensor& tensor, std::mt19937& random) {
 
 // One checkpoint twice: with coded experts, and with the values that they stand for.
 void write_int4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
-  widen_rows(coded);
-  widen_rows(decoded);
+  widen_to_ragged_groups(coded);
+  widen_to_ragged_groups(decoded);
   std::mt19937 random(5);
   write_coded_and_decoded(coded, decoded, random_tensors(coded.read("config.json")),
                           [&](const std::string& name, const DiskTensor& tensor) {
                             return name.find(".mlp.experts.") != std::string::npos
-                                       ? std::optional(code(tensor, random))
+                                       ? std::optional(int4_code(tensor, random))
                                        : std::nullopt;
                           });
   declare_int4(coded);

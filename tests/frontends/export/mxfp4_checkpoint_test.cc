@@ -11,13 +11,13 @@ namespace {
 using testing::HasSubstr;
 using Json = CheckpointCopy::Json;
 
-constexpr int64_t kBlock = 32;
+constexpr int64_t kMxfp4Block = 32;
 
 // A golden case's config with rows of whole blocks, and all else as it was.
-void widen_rows(const CheckpointCopy& copy) {
+void widen_to_whole_blocks(const CheckpointCopy& copy) {
   copy.edit_config([](Json& config) {
-    config["hidden_size"] = 2 * kBlock;
-    config["intermediate_size"] = kBlock;
+    config["hidden_size"] = 2 * kMxfp4Block;
+    config["intermediate_size"] = kMxfp4Block;
   });
 }
 
@@ -29,16 +29,16 @@ void declare_mxfp4(const CheckpointCopy& copy) {
 }
 
 // Blocks and scales for a tensor of all experts [E, in, out], and the values in that order.
-CodedTensor code(const DiskTensor& tensor, std::mt19937& random) {
+CodedTensor mxfp4_code(const DiskTensor& tensor, std::mt19937& random) {
   const int64_t experts = tensor.shape[0], in = tensor.shape[1], out = tensor.shape[2];
   const float magnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
   std::string blocks, scales;
   std::vector<float> decoded(static_cast<size_t>(experts * in * out));
   for (int64_t row = 0; row < experts * out; ++row)
-    for (int64_t block = 0; block < in / kBlock; ++block) {
+    for (int64_t block = 0; block < in / kMxfp4Block; ++block) {
       const auto scale = static_cast<int>(118 + random() % 8);
       scales += static_cast<char>(scale);
-      for (int64_t i = block * kBlock; i < (block + 1) * kBlock; ++i) {
+      for (int64_t i = block * kMxfp4Block; i < (block + 1) * kMxfp4Block; ++i) {
         const auto code = static_cast<int>(random() % 16);
         if (i % 2 == 0)
           blocks += static_cast<char>(code);
@@ -49,21 +49,22 @@ CodedTensor code(const DiskTensor& tensor, std::mt19937& random) {
             code < 8 ? value : -value;
       }
     }
-  return {{{"_blocks", {"U8", {experts, out, in / kBlock, kBlock / 2}, blocks}},
-           {"_scales", {"U8", {experts, out, in / kBlock}, scales}}},
+  return {{{"_blocks", {"U8", {experts, out, in / kMxfp4Block, kMxfp4Block / 2}, blocks}},
+           {"_scales", {"U8", {experts, out, in / kMxfp4Block}, scales}}},
           {"F32", tensor.shape, bytes_of(decoded)}};
 }
 
 // One checkpoint twice: with coded experts, and with the values that they stand for.
 void write_mxfp4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
-  widen_rows(coded);
-  widen_rows(decoded);
+  widen_to_whole_blocks(coded);
+  widen_to_whole_blocks(decoded);
   std::mt19937 random(5);
   write_coded_and_decoded(coded, decoded, random_tensors(coded.read("config.json")),
                           [&](const std::string& name, const DiskTensor& tensor) {
                             const bool experts = name.ends_with("experts.gate_up_proj") ||
                                                  name.ends_with("experts.down_proj");
-                            return experts ? std::optional(code(tensor, random)) : std::nullopt;
+                            return experts ? std::optional(mxfp4_code(tensor, random))
+                                           : std::nullopt;
                           });
   declare_mxfp4(coded);
 }

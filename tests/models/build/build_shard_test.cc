@@ -7,6 +7,7 @@
 #include "models/plan/plan_model.h"
 #include "models/tensors/mla_form.h"
 #include "models/tensors/needed_tensors.h"
+#include "tests/models/build/shard_text.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
 
@@ -28,14 +29,6 @@ Shard build(const ModelConfig& model, const BuildOptions& options, const std::st
   return {};
 }
 
-std::map<std::string, std::string> views(const Shard& shard) {
-  std::map<std::string, std::string> all;
-  for (OpId op : op_ids(shard))
-    if (const auto* weight = std::get_if<Weight>(&shard.ops[op].data))
-      all[shard.label(shard.ops[op].results[0])] = to_string(weight->view);
-  return all;
-}
-
 template <class OpT>
 std::vector<const Op*> ops_of(const Shard& shard) {
   std::vector<const Op*> found;
@@ -44,15 +37,9 @@ std::vector<const Op*> ops_of(const Shard& shard) {
   return found;
 }
 
-std::vector<std::string> input_types(const Shard& shard) {
-  std::vector<std::string> all;
-  for (ValueId id : shard.inputs) all.push_back(shard.label(id) + " " + to_string(shard.type(id)));
-  return all;
-}
-
 TEST(BuildAttention, AppendPorts) {
   Shard shard = build(sample_model(), sample_options(), "L00.attn");
-  EXPECT_THAT(input_types(shard),
+  EXPECT_THAT(input_texts(shard),
               testing::ElementsAre("x f32[1,8,4,1]{channels}", "rope_cos f32[4,3]",
                                    "rope_sin f32[4,3]", "attn_mask f32[1,1,4,20]",
                                    "k_state f32[1,2,16,6]", "v_state f32[1,2,16,6]"));
@@ -67,7 +54,7 @@ TEST(BuildAttention, BlendPorts) {
   options.layout = Layout::rows;
   options.dtype = DType::f16;
   Shard shard = build(sample_model(), options, "L00.attn");
-  EXPECT_THAT(input_types(shard),
+  EXPECT_THAT(input_texts(shard),
               testing::ElementsAre("x f16[4,8]{rows}", "rope_cos f16[4,3]", "rope_sin f16[4,3]",
                                    "attn_mask f16[1,1,4,16]", "kv_write_mask f16[1,1,16,4]"));
   EXPECT_EQ(shard.outputs.size(), 1u);
@@ -160,7 +147,7 @@ ModelConfig tempered_model() {
 
 TEST(BuildAttention, ALayerWithoutRotationScalesItsQueries) {
   const Shard shard = build(tempered_model(), sample_options(), "L00.attn");
-  EXPECT_THAT(input_types(shard),
+  EXPECT_THAT(input_texts(shard),
               testing::ElementsAre("x f32[1,8,4,1]{channels}", "query_scale f32[1,1,4,1]{channels}",
                                    "attn_mask f32[1,1,4,20]", "k_state f32[1,2,16,6]",
                                    "v_state f32[1,2,16,6]"));
@@ -185,7 +172,7 @@ TEST(BuildAttention, L2NormsHaveNoWeights) {
 TEST(BuildLayers, LayersThatSeeOtherKeysHaveMasksOfTheirOwn) {
   BuildOptions options = sample_options();
   options.layers_per_shard = 2;
-  EXPECT_THAT(input_types(build(tempered_model(), options, "L00.layers")),
+  EXPECT_THAT(input_texts(build(tempered_model(), options, "L00.layers")),
               testing::IsSupersetOf({"query_scale f32[1,1,4,1]{channels}", "rope_cos f32[4,3]",
                                      "attn_mask f32[1,1,4,20]", "attn_mask_c5 f32[1,1,4,20]"}));
 }
@@ -362,7 +349,7 @@ TEST(BuildMoe, GroupsHoldTheirExpertsAndTheFirstTheSharedOne) {
   const auto& op = std::get<SoftMoe>(ops_of<SoftMoe>(second)[0]->data);
   EXPECT_EQ(op.first_expert, 3);
   EXPECT_EQ(op.experts, 2);
-  EXPECT_THAT(input_types(second),
+  EXPECT_THAT(input_texts(second),
               testing::ElementsAre("acc f32[1,8,4,1]{channels}", "hidden f32[1,8,4,1]{channels}",
                                    "routing_weights f32[1,5,4,1]{channels}"));
   EXPECT_EQ(second.label(ops_of<Binary>(second)[0]->operands[0]), "acc");
@@ -372,7 +359,7 @@ TEST(BuildMoe, GroupsHoldTheirExpertsAndTheFirstTheSharedOne) {
 TEST(BuildMlp, DenseLayer) {
   Shard shard = build(sample_model(), sample_options(), "L00.mlp", 1);
   EXPECT_EQ(views(shard).at("mlp.up.weight"), "@0.up:bf16[12,8] | cast(f32)");
-  EXPECT_THAT(input_types(shard), testing::ElementsAre("hidden f32[1,8,1,1]{channels}"));
+  EXPECT_THAT(input_texts(shard), testing::ElementsAre("hidden f32[1,8,1,1]{channels}"));
   EXPECT_EQ(shard.outputs[0].name, "moe_out");
 }
 

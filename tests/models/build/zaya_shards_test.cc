@@ -7,6 +7,7 @@
 #include "models/plan/plan_report.h"
 #include "models/tensors/check_model.h"
 #include "models/tensors/needed_tensors.h"
+#include "tests/models/build/shard_text.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
 
@@ -59,24 +60,10 @@ Shard build(const std::string& name, const BuildOptions& options = sample_option
   return {};
 }
 
-std::vector<std::string> inputs(const Shard& shard) {
-  std::vector<std::string> all;
-  for (ValueId id : shard.inputs) all.push_back(shard.label(id) + " " + to_string(shard.type(id)));
-  return all;
-}
-
 std::vector<std::string> outputs(const Shard& shard) {
   std::vector<std::string> all;
   for (const Output& output : shard.outputs)
     all.push_back(output.name + " " + to_string(shard.type(output.value)));
-  return all;
-}
-
-std::map<std::string, std::string> views(const Shard& shard) {
-  std::map<std::string, std::string> all;
-  for (const Op& op : shard.ops)
-    if (const auto* weight = std::get_if<Weight>(&op.data))
-      all[shard.label(op.results[0])] = to_string(weight->view);
   return all;
 }
 
@@ -93,7 +80,7 @@ TEST(ConvolvedAttention, TheHistoryIsAnInputInEachFormOfTheCache) {
     BuildOptions options = sample_options();
     options.cache = cache;
     const Shard shard = build("L01.attn", options);
-    EXPECT_THAT(inputs(shard), testing::Contains("history f32[1,42,3,1]{channels}"));
+    EXPECT_THAT(input_texts(shard), testing::Contains("history f32[1,42,3,1]{channels}"));
     EXPECT_THAT(outputs(shard), testing::Contains("history_new f32[1,42,4,1]{channels}"));
     EXPECT_EQ(shard.states.size(), cache == CacheForm::blend ? 2u : 0u)
         << "devices take no third state";
@@ -132,11 +119,11 @@ TEST(ConvolvedAttention, BiasesOfTheProjections) {
 }
 
 TEST(CarriedRouter, TheStateGoesFromLayerToLayer) {
-  EXPECT_THAT(inputs(build("L00.moe")), testing::ElementsAre("hidden f32[1,8,4,1]{channels}"));
+  EXPECT_THAT(input_texts(build("L00.moe")), testing::ElementsAre("hidden f32[1,8,4,1]{channels}"));
   EXPECT_THAT(outputs(build("L00.moe")),
               testing::UnorderedElementsAre("moe_out f32[1,8,4,1]{channels}",
                                             "router_state f32[1,7,4,1]{channels}"));
-  EXPECT_THAT(inputs(build("L02.moe")),
+  EXPECT_THAT(input_texts(build("L02.moe")),
               testing::ElementsAre("hidden f32[1,8,4,1]{channels}",
                                    "earlier_router_state f32[1,7,4,1]{channels}"));
   EXPECT_THAT(outputs(build("L02.moe")), testing::ElementsAre("moe_out f32[1,8,4,1]{channels}"))
@@ -154,9 +141,9 @@ TEST(CarriedRouter, InShardsOfWholeLayersAndOfGroups) {
   options.layers_per_shard = 2;
   EXPECT_THAT(outputs(build("L00.layers", options)),
               testing::Contains("router_state f32[1,7,4,1]{channels}"));
-  EXPECT_THAT(inputs(build("L02.layers", options)),
+  EXPECT_THAT(input_texts(build("L02.layers", options)),
               testing::Contains("earlier_router_state f32[1,7,4,1]{channels}"));
-  EXPECT_THAT(inputs(build("L00.layers", options)),
+  EXPECT_THAT(input_texts(build("L00.layers", options)),
               testing::IsSupersetOf(
                   {"history_L00 f32[1,42,3,1]{channels}", "history_L01 f32[1,42,3,1]{channels}"}));
   options = sample_options();
