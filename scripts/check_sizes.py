@@ -5,7 +5,7 @@
 
 Prints the figures, and `file:line: what is too large` for each function and struct that is, and exits
 with 1 then. lizard (tests/peers/requirements.txt) measures the functions. Members of a struct are those
-that it declares itself; a sub-struct counts as one.
+that it declares itself; a sub-struct counts as one. The tables of the manifest are as its schema has them.
 """
 
 import pathlib
@@ -24,9 +24,15 @@ MOST_PARAMETERS = 6
 MOST_PATHS = 15  # cyclomatic complexity
 MOST_MEMBERS = 15
 
+# Structs that are the schema's tables field by field (backends/manifest/manifest.fbs): their members are
+# those of the files that they describe.
+SCHEMA = "backends/manifest/manifest.h"
+
 COMMENTS_AND_STRINGS = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'", re.S)
-STRUCT = re.compile(r"\b(?:struct|class)\s+(?:\[\[\w+\]\]\s*)?(\w+)\b[^;{}()=]*\{")
-NO_MEMBER = re.compile(r"\s*(using|friend|static|template|typedef|enum|struct|class|explicit|virtual|union)\b")
+STRUCT = re.compile(r"(?<!enum )\b(?:struct|class)\s+(?:\[\[\w+\]\]\s*)?(\w+)\b[^;{}()=]*\{")
+NO_MEMBER = re.compile(
+    r"\s*(using|friend|static|template|typedef|enum|struct|class|explicit|virtual|union)\b|.*\boperator\b", re.S
+)
 ACCESS = re.compile(r"\b(public|private|protected)\s*:")
 
 
@@ -112,7 +118,8 @@ def main(root):
         name, text = str(path.relative_to(root)), path.read_text(encoding="utf-8")
         functions = lizard.analyze_file.analyze_source_code(name, text).function_list
         lengths += [function.length for function in functions]
-        errors += [*large_functions(name, functions), *large_structs(name, text)]
+        errors += large_functions(name, functions)
+        errors += [] if name == SCHEMA else large_structs(name, text)
     if not lengths:
         print(f"there is no function below {root}")
         return 1

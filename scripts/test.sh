@@ -48,6 +48,7 @@ step packages scripts/install_packages.sh test
 after python packages && step python scripts/install_python.sh
 after format packages && step format scripts/format.sh --check
 after includes packages && step includes scripts/check_includes.py
+after sizes python && step sizes .venv/bin/python scripts/check_sizes.py
 after dev packages && step dev build dev
 after tidy dev python && step tidy scripts/tidy.py build/dev
 after release packages && step release build release --target moec
