@@ -8,7 +8,7 @@
 #include "backends/files/digest.h"
 #include "backends/files/sha.h"
 #include "backends/manifest/check_parts.h"
-#include "backends/manifest/manifest_file.h"
+#include "backends/manifest/file_names.h"
 
 namespace moec {
 namespace manifest {

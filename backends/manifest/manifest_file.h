@@ -7,17 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/manifest/file_names.h"
 #include "backends/manifest/manifest.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
-
-inline constexpr std::string_view kManifestJson = "manifest.json";
-inline constexpr std::string_view kManifestBin = "manifest.bin";
-// Stands in a folder as long as the export there is not finished: backends/output/journal.h.
-inline constexpr const char* kJournalFile = "export.journal";
-// A manifest larger than this is refused before it is read.
-inline constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 28;
 
 // Fails for text that is not UTF-8 ("manifest.not_utf8") and numbers that are not finite
 // ("manifest.not_finite"), naming the field.

@@ -6,25 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "frontends/hf/config_readings.h"
 #include "ir/base/diagnostics.h"
 #include "ir/plan/model_config.h"
 #include "models/families/family.h"
 
 namespace moec {
-
-// Where a concept that the descriptor names got its value.
-struct ConceptReading {
-  std::string name;
-  std::string value;       // as JSON, or "unset"
-  std::string key;         // of the config; empty: the descriptor's default
-  std::string expression;  // that the default is: "= hidden / heads"
-};
-
-// What a key of the config means that no concept reads.
-struct KeyReading {
-  std::string key, value;  // as JSON
-  std::string use;         // for people
-};
 
 struct HfConfig {
   const Family* family = nullptr;  // a built-in one, or the user's

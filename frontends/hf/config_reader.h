@@ -8,7 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "frontends/hf/config.h"
+#include "frontends/hf/config_readings.h"
+#include "ir/base/diagnostics.h"
 #include "ir/base/json.h"
 #include "models/families/family.h"
 

@@ -28,31 +28,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "frontends/hf/safetensors_header.h"
 #include "ir/base/diagnostics.h"
 #include "ir/graph/type.h"
 
 namespace moec {
-
-struct SafetensorsEntry {
-  std::string name;
-  std::string dtype;   // as written: "BF16"
-  Dims shape;          // may have no sizes, or a size of 0
-  uint64_t begin = 0;  // bytes from the start of the file
-  uint64_t end = 0;
-  bool operator==(const SafetensorsEntry&) const = default;
-};
-
-struct SafetensorsHeader {
-  uint64_t file_bytes = 0;
-  std::vector<SafetensorsEntry> tensors;  // by begin, then end, then name
-  std::map<std::string, std::string, std::less<>> metadata;
-};
 
 Result<SafetensorsHeader> read_safetensors(const std::string& path);
 

@@ -1,9 +1,31 @@
 // The JSON header of a safetensors file, once its length is known to be sane.
 #pragma once
 
-#include "frontends/hf/safetensors.h"
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/base/diagnostics.h"
+#include "ir/graph/type.h"
 
 namespace moec {
+
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;   // as written: "BF16"
+  Dims shape;          // may have no sizes, or a size of 0
+  uint64_t begin = 0;  // bytes from the start of the file
+  uint64_t end = 0;
+  bool operator==(const SafetensorsEntry&) const = default;
+};
+
+struct SafetensorsHeader {
+  uint64_t file_bytes = 0;
+  std::vector<SafetensorsEntry> tensors;  // by begin, then end, then name
+  std::map<std::string, std::string, std::less<>> metadata;
+};
 
 inline constexpr uint64_t kSafetensorsPrefix = 8;  // bytes before the JSON: its length
 inline constexpr uint64_t kSafetensorsMaxHeader = 100'000'000;
