@@ -1,22 +1,19 @@
 #include "backends/files/digest.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 #include <xxhash.h>
 #if defined(__x86_64__)
 #include <xxh_x86dispatch.h>  // the same functions, for the vectors that this CPU has
 #endif
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <vector>
 
 #include "backends/files/sha.h"
 #include "ir/base/invariant.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 
@@ -43,18 +40,17 @@ std::string Digest::hex() const {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-static Status feed(int fd, const std::string& path,
+static Status feed(const RegularFile& file,
                    const std::function<void(std::span<const std::byte>)>& take) {
-  std::vector<std::byte> piece(1 << 20);
-  for (;;) {
-    ssize_t got = ::read(fd, piece.data(), piece.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      return fail("digest.read", fmt::format("cannot read: {}", std::strerror(errno)),
-                  "check the disk and the file's permissions", {.file = path});
-    if (got == 0) return {};
-    take({piece.data(), static_cast<size_t>(got)});
+  constexpr uint64_t kPieceBytes = 1 << 20;
+  std::vector<char> buffer(std::min(kPieceBytes, file.size()));
+  for (uint64_t offset = 0; offset < file.size(); offset += buffer.size()) {
+    const auto piece =
+        std::span(buffer).first(std::min<uint64_t>(buffer.size(), file.size() - offset));
+    MOEC_TRY(file.read_into(offset, piece));
+    take(std::as_bytes(piece));
   }
+  return {};
 }
 
 Result<std::string> digest_file(const std::string& path) {
@@ -62,21 +58,26 @@ Result<std::string> digest_file(const std::string& path) {
   return std::move(digests.xxh3);
 }
 
-Result<FileDigests> digest_file(const std::string& path, bool sha256) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return fail("digest.open", fmt::format("cannot open: {}", std::strerror(errno)),
-                "check that the file exists and can be read", {.file = path});
+static Result<FileDigests> digest_regular_file(const std::string& path, bool sha256) {
+  MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
   Digest digest;
   std::optional<Sha> sha;
   if (sha256) sha.emplace(ShaKind::sha256);
-  Status fed = feed(fd, path, [&](std::span<const std::byte> bytes) {
+  MOEC_TRY(feed(file, [&](std::span<const std::byte> bytes) {
     digest.update(bytes);
     if (sha) sha->update(bytes);
-  });
-  ::close(fd);
-  if (!fed) return fail(std::move(fed.error()));
+  }));
   return FileDigests{digest.hex(), sha ? sha->finish_hex() : std::string()};
+}
+
+Result<FileDigests> digest_file(const std::string& path, bool sha256) {
+  return digest_regular_file(path, sha256).map_error([](Diagnostics errors) {
+    for (Diagnostic& error : errors) {
+      error.code = error.code == "file.open" ? "digest.open" : "digest.read";
+      error.next_step = "check the disk and the file's permissions";
+    }
+    return errors;
+  });
 }
 
 bool is_digest(std::string_view text) {

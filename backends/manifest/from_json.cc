@@ -1,69 +1,122 @@
-// JSON → Manifest. FlatBuffers' parser reads the text strictly by the schema into a FlatBuffer, and
-// from there it goes the way of manifest.bin.
+// JSON → Manifest: each struct from the object of the same fields, by the list that the writers use
+// (fields.h). Enums are names, never numbers, so that a manifest does not depend on their order.
 #include <fmt/format.h>
 
-#include <charconv>
-#include <nlohmann/json.hpp>
-
+#include "backends/manifest/fields.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/manifest/schema.h"
+#include "ir/base/json_fields.h"
 
 namespace moec {
 namespace manifest {
+
+using flatbuffers::FieldDef;
+using flatbuffers::StructDef;
+
 namespace {
 
-flatbuffers::IDLOptions strict_options() {
-  flatbuffers::IDLOptions options;
-  options.strict_json = true;
-  options.skip_unexpected_fields_in_json = false;
-  options.allow_non_utf8 = false;
-  return options;
+// A manifest nests nine deep: shards, widths, inputs, dims. Its largest member, `shards`, has some
+// five values for each weight.
+constexpr JsonLimits kJsonLimits{.bytes = kMaxManifestBytes, .depth = 16, .values = 16 << 20};
+
+JsonCodes codes() {
+  JsonCodes codes = JsonCodes::all_as(
+      "manifest.syntax",
+      "export the model again, or correct the text by backends/manifest/manifest.fbs");
+  codes.missing_field = "manifest.missing_field";
+  codes.unknown_field = "manifest.unknown_field";
+  return codes;
 }
 
-// Takes "12: " off the start of the text and gives the 12; nothing where it starts otherwise.
-std::optional<uint32_t> take_number(std::string_view& text) {
-  uint32_t number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string_view rest = text.substr(end - text.data());
-  if (error != std::errc() || !rest.starts_with(": ")) return std::nullopt;
-  text = rest.substr(2);
-  return number;
+Status read_number(JsonFields& from, const char* name, int64_t& into) {
+  return from.integer(name, into);
+}
+Status read_number(JsonFields& from, const char* name, double& into) {
+  return from.number(name, into);
+}
+Status read_number(JsonFields& from, const char* name, bool& into) {
+  return from.boolean(name, into);
 }
 
-// The parser says "12: 5: error: unknown field: x, originally at: …".
-tl::unexpected<Diagnostics> syntax_error(std::string_view message, const std::string& file) {
-  Place place{.file = file};
-  place.line = take_number(message);
-  place.column = take_number(message);
-  constexpr std::string_view error = "error: ";
-  if (message.starts_with(error)) message.remove_prefix(error.size());
-  message = message.substr(0, message.find(", originally at"));
-  bool unknown = message.starts_with("unknown field");
-  return fail(unknown ? "manifest.unknown_field" : "manifest.syntax", std::string(message),
-              "export the model again, or correct the text by backends/manifest/manifest.fbs",
-              std::move(place));
+template <class E>
+Status read_enum(JsonFields& from, const char* name, E& into) {
+  std::string text;
+  MOEC_TRY(from.text(name, text));
+  const std::optional<E> value = parse_text<E>(text);
+  if (!value)
+    return from.bad(name, fmt::format("has the unknown name \"{}\"", printable(text, 60)));
+  into = *value;
+  return {};
+}
+
+// The schema has an enum for some fields that are strings in C++.
+Status read_string(JsonFields& from, const FieldDef& field, std::string& into) {
+  const char* name = field.name.c_str();
+  MOEC_TRY(from.text(name, into));
+  const flatbuffers::EnumDef* names = field.value.type.enum_def;
+  if (names && !names->Lookup(into))
+    return from.bad(name, fmt::format("has the unknown name \"{}\"", printable(into, 60)));
+  return {};
+}
+
+template <class T>
+Status read_table(JsonFields from, const StructDef& def, T& into);
+
+Status read_list(JsonFields& from, const FieldDef& field, std::vector<int64_t>& into) {
+  return from.integers(field.name, into);
+}
+template <class T>
+Status read_list(JsonFields& from, const FieldDef& field, std::vector<T>& into) {
+  return from.each(field.name, [&](JsonFields& item) {
+    return read_table(std::move(item), *field.value.type.struct_def, into.emplace_back());
+  });
+}
+
+template <class T>
+struct IsList : std::false_type {};
+template <class T>
+struct IsList<std::vector<T>> : std::true_type {};
+
+template <class T>
+Status read_field(JsonFields& from, const FieldDef& field, T& into) {
+  const char* name = field.name.c_str();
+  if constexpr (std::is_enum_v<T>) {
+    return read_enum(from, name, into);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    return read_number(from, name, into);
+  } else if constexpr (std::same_as<T, std::string>) {
+    return read_string(from, field, into);
+  } else if constexpr (IsList<T>::value) {
+    return read_list(from, field, into);
+  } else {
+    MOEC_ASSIGN(JsonFields part, from.object(name));
+    return read_table(std::move(part), *field.value.type.struct_def, into);
+  }
+}
+template <class T>
+Status read_field(JsonFields& from, const FieldDef& field, std::optional<T>& into) {
+  return from.has(field.name) ? read_field(from, field, into.emplace()) : Status();
+}
+
+template <class T>
+Status read_table(JsonFields from, const StructDef& def, T& into) {
+  Status status;
+  each_field(into, [&](const char* name, auto& field) {
+    if (status) status = read_field(from, field_of(def, name), field);
+  });
+  return status ? from.finish() : status;
 }
 
 }  // namespace
 }  // namespace manifest
 
 Result<Manifest> from_json(std::string_view text, const std::string& file) {
-  if (text.size() > kMaxManifestBytes)
-    return fail("manifest.syntax", "the file is too large for a manifest", {}, {.file = file});
-  // The parser takes a NUL for the end of the text.
-  if (size_t nul = text.find('\0'); nul != std::string_view::npos)
-    return fail("manifest.syntax", "the text holds a NUL byte", {}, {.file = file, .offset = nul});
-  flatbuffers::Parser parser(manifest::strict_options());
-  manifest::load_schema(parser);
-  if (!parser.ParseJson(std::string(text).c_str()))
-    return manifest::syntax_error(parser.error_, file);
-  // That parser also takes comments, and numbers that begin with 0.
-  if (!nlohmann::json::accept(text))
-    return fail("manifest.syntax", "the text is not JSON: a comment, or a number like 012",
-                "export the model again", {.file = file});
-  std::string_view bytes(reinterpret_cast<const char*>(parser.builder_.GetBufferPointer()),
-                         parser.builder_.GetSize());
-  return from_bytes(bytes, file);
+  const JsonReport report(text, file, manifest::codes());
+  MOEC_ASSIGN(const JsonValue root, report.parse(manifest::kJsonLimits));
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, root));
+  Manifest manifest;
+  MOEC_TRY(manifest::read_table(std::move(fields), *manifest::schema().root_struct_def_, manifest));
+  return manifest;
 }
 
 }  // namespace moec

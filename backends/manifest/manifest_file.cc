@@ -2,13 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +13,7 @@
 #include "backends/files/output_file.h"
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/written_file.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
@@ -25,12 +22,12 @@ std::string join(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-bool stands_in(const std::string& folder, std::string_view name) {
+bool contains(const std::string& folder, std::string_view name) {
   std::error_code error;
   return std::filesystem::exists(join(folder, name), error);
 }
 
-// What a folder without a manifest may be instead of a finished export.
+// What to do about a folder without a manifest, which may hold an export that was interrupted.
 std::string next_step_without(const std::string& folder) {
   if (has_journal(folder))
     return "the export in this folder is not finished: the command that began it goes on";
@@ -40,22 +37,15 @@ std::string next_step_without(const std::string& folder) {
 }
 
 Result<std::string> read_file(const std::string& path) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) != 0) {
-    const std::string cause = fmt::format("cannot read: {}", std::strerror(errno));
-    return fail("manifest.read", cause,
-                next_step_without(std::filesystem::path(path).parent_path().string()),
-                {.file = path});
+  Result<std::string> text = read_text_file(path, kMaxManifestBytes);
+  if (text) return text;
+  for (Diagnostic& error : text.error()) {
+    error.code = "manifest.read";
+    error.next_step = file_exists(path)
+                          ? "give the folder that moec export wrote"
+                          : next_step_without(std::filesystem::path(path).parent_path().string());
   }
-  if (!S_ISREG(info.st_mode) || static_cast<uint64_t>(info.st_size) > kMaxManifestBytes)
-    return fail("manifest.read", "not a regular file of a manifest's size",
-                "give the folder that moec export wrote", {.file = path});
-  std::string bytes(static_cast<size_t>(info.st_size), '\0');
-  std::ifstream in(path, std::ios::binary);
-  if (!in.read(bytes.data(), info.st_size))
-    return fail("manifest.read", "cannot read the whole file", "check its permissions and the disk",
-                {.file = path});
-  return bytes;
+  return text;
 }
 
 std::string_view take_line(std::string_view& text) {
@@ -65,7 +55,7 @@ std::string_view take_line(std::string_view& text) {
   return line.substr(std::min(line.find_first_not_of(' '), line.size()));
 }
 
-// Both forms as canonical text, told apart by their first line that differs.
+// Names the first line in which the texts of the two forms differ.
 Status require_equal(const Manifest& json, const Manifest& bin, const std::string& folder) {
   if (json == bin) return {};
   MOEC_ASSIGN(std::string json_text, to_json(json));
@@ -97,9 +87,9 @@ Status write_manifest(Manifest& manifest, const std::string& folder) {
   return write_file(join(folder, kManifestJson), json);
 }
 
-bool has_manifest(const std::string& folder) { return stands_in(folder, kManifestJson); }
+bool has_manifest(const std::string& folder) { return contains(folder, kManifestJson); }
 
-bool has_journal(const std::string& folder) { return stands_in(folder, kJournalFile); }
+bool has_journal(const std::string& folder) { return contains(folder, kJournalFile); }
 
 bool holds_export(const std::string& folder) { return has_journal(folder) || has_manifest(folder); }
 

@@ -8,15 +8,11 @@
 
 namespace moec::manifest {
 
-void load_schema(flatbuffers::Parser& parser) {
-  std::string text(embedded_schema.front().text);
-  MOEC_CHECK(parser.Parse(text.c_str()), "manifest.fbs does not parse: {}", parser.error_);
-}
-
 const flatbuffers::Parser& schema() {
   static const auto parser = [] {
     auto made = std::make_unique<flatbuffers::Parser>();
-    load_schema(*made);
+    const std::string text(embedded_schema.front().text);
+    MOEC_CHECK(made->Parse(text.c_str()), "manifest.fbs does not parse: {}", made->error_);
     return made;
   }();
   return *parser;

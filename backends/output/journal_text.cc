@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "backends/files/digest.h"
-#include "ir/base/json.h"
+#include "ir/base/json_fields.h"
 #include "ir/base/json_output.h"
 
 namespace moec {
@@ -44,108 +44,92 @@ ordered_json to_json(const EmittedFile& file) {
       {"path", file.path}, {"bytes", file.bytes}, {"digest", file.digest}, {"sha256", file.sha256}};
 }
 
-// Fields of a part, read without a message: a line that is not as journal_line() writes it counts
-// as damaged.
-class Fields {
- public:
-  explicit Fields(const JsonValue& value) : value_(value) {}
+Status read_file_fields(JsonFields& fields, EmittedFile& file) {
+  MOEC_TRY(fields.text("path", file.path));
+  MOEC_TRY(fields.whole("bytes", file.bytes));
+  MOEC_TRY(fields.text("digest", file.digest));
+  return fields.text("sha256", file.sha256);
+}
 
-  std::string text(const char* key) {
-    const JsonValue* found = value_.find(key);
-    const std::string* text = found ? found->string() : nullptr;
-    ok_ = ok_ && text;
-    return text ? *text : std::string();
-  }
-  uint64_t count(const char* key) {
-    const JsonValue* found = value_.find(key);
-    const int64_t* number = found ? found->integer() : nullptr;
-    ok_ = ok_ && number && *number >= 0;
-    return ok_ ? static_cast<uint64_t>(*number) : 0;
-  }
-  template <class Read>
-  void each(const char* key, Read read) {
-    const JsonValue* found = value_.find(key);
-    const JsonValue::Array* items = found ? found->array() : nullptr;
-    ok_ = ok_ && items;
-    if (!items) return;
-    for (const JsonValue& item : *items) {
-      Fields fields(item);
-      read(fields);
-      ok_ = ok_ && fields.ok_;
-    }
-  }
-  EmittedFile file() { return {text("path"), count("bytes"), text("digest"), text("sha256")}; }
-  WeightRecord record() {
-    const auto role = parse_enum<WeightRole>(text("role"));
-    ok_ = ok_ && role;
-    return {text("name"), role.value_or(WeightRole::plain),
-            static_cast<int64_t>(count("moe_layer")), static_cast<int64_t>(count("first_expert")),
-            text("digests")};
-  }
-  bool ok() const { return ok_; }
+Status read_graph(JsonFields& fields, EmittedGraph& graph) {
+  MOEC_TRY(fields.whole("tokens", graph.tokens));
+  MOEC_TRY(read_file_fields(fields, graph.file));
+  return fields.text("function", graph.function);
+}
 
- private:
-  const JsonValue& value_;
-  bool ok_ = true;
-};
+Status read_tensor(JsonFields& fields, EmittedTensor& tensor) {
+  MOEC_TRY(fields.text("tensor", tensor.name));
+  MOEC_TRY(fields.whole("overflows", tensor.overflows));
+  return fields.whole("nans", tensor.nans);
+}
 
-std::optional<JournalPart> read_part(const JsonValue& value) {
+Status read_record(JsonFields& fields, WeightRecord& record) {
+  MOEC_TRY(fields.text("name", record.name));
+  MOEC_TRY(fields.choice("role", record.role));
+  MOEC_TRY(fields.whole("moe_layer", record.moe_layer));
+  MOEC_TRY(fields.whole("first_expert", record.first_expert));
+  return fields.text("digests", record.digests);
+}
+
+// Reads each object of a list into a new element of `out`.
+template <class T>
+Status read_list(JsonFields& fields, std::string_view name, std::vector<T>& out,
+                 Status (*read)(JsonFields&, T&)) {
+  return fields.each(name, [&](JsonFields& item) { return read(item, out.emplace_back()); });
+}
+
+Result<JournalPart> read_part(JsonFields fields) {
   JournalPart part;
-  Fields fields(value);
-  part.name = fields.text("name");
   EmitReport& emitted = part.emitted;
-  fields.each("graphs", [&](Fields& graph) {
-    emitted.graphs.push_back(
-        {static_cast<int64_t>(graph.count("tokens")), graph.file(), graph.text("function")});
-  });
-  fields.each("data", [&](Fields& data) { emitted.data.push_back(data.file()); });
-  fields.each("odd_tensors", [&](Fields& tensor) {
-    EmittedTensor& found = emitted.tensors.emplace_back();
-    found.name = tensor.text("tensor");
-    found.overflows = tensor.count("overflows");
-    found.nans = tensor.count("nans");
-  });
-  fields.each("weights", [&](Fields& weight) { emitted.weights.push_back(weight.record()); });
-  emitted.weight_bytes = fields.count("weight_bytes");
-  if (!fields.ok()) return std::nullopt;
+  MOEC_TRY(fields.text("name", part.name));
+  MOEC_TRY(read_list(fields, "graphs", emitted.graphs, read_graph));
+  MOEC_TRY(read_list(fields, "data", emitted.data, read_file_fields));
+  MOEC_TRY(read_list(fields, "odd_tensors", emitted.tensors, read_tensor));
+  MOEC_TRY(read_list(fields, "weights", emitted.weights, read_record));
+  MOEC_TRY(fields.whole("weight_bytes", emitted.weight_bytes));
   return part;
 }
 
-std::optional<ExportFacts> read_facts(const JsonValue& value) {
-  const JsonValue::Object* members = value.object();
-  if (!members) return std::nullopt;
+Result<ExportFacts> read_facts(JsonFields fields) {
   ExportFacts facts;
-  for (const JsonMember& member : *members) {
-    const std::string* text = member.value.string();
-    if (!text) return std::nullopt;
-    facts[member.key] = *text;
-  }
+  for (const JsonMember& member : fields.members())
+    MOEC_TRY(fields.text(member.key, facts[member.key]));
   return facts;
 }
 
-std::optional<FinishedTarget> read_finished(const JsonValue& value) {
-  Fields fields(value);
-  FinishedTarget target{fields.text("folder"), fields.text("manifest"), fields.text("journal")};
-  if (!fields.ok()) return std::nullopt;
+Result<FinishedTarget> read_finished(JsonFields fields) {
+  FinishedTarget target;
+  MOEC_TRY(fields.text("folder", target.folder));
+  MOEC_TRY(fields.text("manifest", target.manifest));
+  MOEC_TRY(fields.text("journal", target.journal));
   return target;
 }
 
-// The object of a whole line, which may hold the journal of another target.
-std::optional<JsonValue> read_line(std::string_view line, const std::string& file) {
-  if (!is_sealed(line)) return std::nullopt;
-  auto parsed = parse_json(line, {.file = file}, {.bytes = line.size()});
-  if (!parsed) return std::nullopt;
-  return std::move(*parsed);
-}
+// One line of a journal, which may hold the whole journal of another target. A line that is torn,
+// or that journal_line() would not write, has no members: it counts as damaged, without a message.
+class Line {
+ public:
+  Line(std::string_view text, const std::string& file)
+      : report_(text, file, JsonCodes::all_as("export.journal", {})) {
+    if (!is_sealed(text)) return;
+    if (auto parsed = report_.parse({.bytes = text.size()})) value_ = std::move(*parsed);
+  }
 
-// What stands under the key, as `read` understands it.
-template <class Read>
-auto read_member(const std::optional<JsonValue>& line, const char* key, Read read)
-    -> decltype(read(*line)) {
-  const JsonValue* value = line ? line->find(key) : nullptr;
-  if (!value) return std::nullopt;
-  return read(*value);
-}
+  // The member under the key, if `read` understands it.
+  template <class Read>
+  auto member(const char* key, Read read) const
+      -> std::optional<typename std::invoke_result_t<Read, JsonFields>::value_type> {
+    const JsonValue* value = value_.find(key);
+    if (!value) return std::nullopt;
+    auto result = JsonFields::of(report_, *value, key).and_then(read);
+    if (!result) return std::nullopt;
+    return std::move(*result);
+  }
+
+ private:
+  JsonReport report_;
+  JsonValue value_;
+};
 
 std::string_view take_line(std::string_view& text) {
   const size_t end = std::min(text.find('\n'), text.size());
@@ -209,15 +193,15 @@ std::string journal_text(const JournalText& journal) {
 
 Result<JournalText> parse_journal(std::string_view text, const std::string& file) {
   JournalText journal;
-  auto facts = read_member(read_line(take_line(text), file), "export", read_facts);
+  auto facts = Line(take_line(text), file).member("export", read_facts);
   if (!facts)
     return fail("export.journal", "the journal does not say what the export was made from",
                 "start anew with --force", {.file = file});
   journal.facts = std::move(*facts);
   while (!text.empty()) {
-    const auto line = read_line(take_line(text), file);
-    if (auto part = read_member(line, "part", read_part)) journal.parts.push_back(std::move(*part));
-    if (auto target = read_member(line, "finished", read_finished))
+    const Line line(take_line(text), file);
+    if (auto part = line.member("part", read_part)) journal.parts.push_back(std::move(*part));
+    if (auto target = line.member("finished", read_finished))
       journal.finished.push_back(std::move(*target));
   }
   return journal;

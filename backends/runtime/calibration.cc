@@ -1,18 +1,13 @@
 #include "backends/runtime/calibration.h"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
+#include "ir/base/json_fields.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
-
-using nlohmann::json;
 
 struct Bias {
   const char* key;
@@ -27,19 +22,12 @@ constexpr std::array kBiases = {
     Bias{"transition_bias_end_to_background", &manifest::Tagging::end_to_outside},
     Bias{"transition_bias_end_to_start", &manifest::Tagging::end_to_start}};
 
-// Null where one of the keys leads nowhere.
-const json* find_path(const json& root, std::initializer_list<const char*> keys) {
-  const json* at = &root;
-  for (const char* key : keys) {
-    if (!at->is_object() || !at->contains(key)) return nullptr;
-    at = &at->at(key);
-  }
-  return at;
-}
+constexpr const char* kMalformed = "calibration.malformed";
 
-Status bad_calibration(const std::string& path, std::string cause) {
-  return fail("calibration.malformed", std::move(cause),
-              "fetch the file again, or remove it to decode without biases", {.file = path});
+// One number for each bias, no more.
+Status read_biases(JsonFields& fields, manifest::Tagging& tagging) {
+  for (const Bias& bias : kBiases) MOEC_TRY(fields.number(bias.key, tagging.*bias.field));
+  return fields.finish();
 }
 
 }  // namespace
@@ -51,21 +39,16 @@ std::string calibration_path(const std::string& folder) {
 Status read_calibration(const std::string& folder, manifest::Tagging& tagging) {
   const std::string path = calibration_path(folder);
   if (!file_exists(path)) return {};
-  MOEC_ASSIGN(const std::string text, read_user_text(path, "calibration.malformed"));
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const json* biases = find_path(document, {"operating_points", "default", "biases"});
-  if (biases == nullptr || !biases->is_object())
-    return bad_calibration(path, "there is no object operating_points.default.biases");
-  for (const Bias& bias : kBiases) {
-    const json* value = find_path(*biases, {bias.key});
-    if (value == nullptr || !value->is_number() || !std::isfinite(value->get<double>()))
-      return bad_calibration(path, fmt::format("{} is not given, or is no number", bias.key));
-    tagging.*bias.field = value->get<double>();
-  }
-  if (biases->size() != kBiases.size())
-    return bad_calibration(
-        path, fmt::format("there are {} biases, {} are known", biases->size(), kBiases.size()));
-  return {};
+  MOEC_ASSIGN(const std::string text, read_user_text(path, kMalformed));
+  const JsonReport report(
+      text, path,
+      JsonCodes::all_as(kMalformed, "fetch the file again, or remove it to decode without biases"));
+  MOEC_ASSIGN(const JsonValue root, report.parse());
+  MOEC_ASSIGN(JsonFields document, JsonFields::of(report, root));
+  MOEC_ASSIGN(JsonFields points, document.object("operating_points"));
+  MOEC_ASSIGN(JsonFields point, points.object("default"));
+  MOEC_ASSIGN(JsonFields biases, point.object("biases"));
+  return read_biases(biases, tagging);
 }
 
 }  // namespace moec

@@ -15,7 +15,8 @@ namespace moec {
 using manifest::TokenizerKind;
 
 // Looks at `folder`/tokenizer.json: `bytes` when it is a byte-level BPE without merges whose token
-// ids are the byte values, `none` when it is absent or anything else.
+// ids are the byte values, `none` when it is absent, above 64 MiB or anything else. Errors:
+// tokenizer.malformed where it is not one JSON object, file.*.
 Result<TokenizerKind> detect_tokenizer(const std::string& folder);
 
 std::vector<int64_t> encode_bytes(std::string_view text);

@@ -6,7 +6,7 @@
 namespace moec {
 namespace {
 
-constexpr uint64_t kMostBytes = 1 << 20;
+constexpr uint64_t kMaxTargetBytes = 1 << 20;
 
 }  // namespace
 
@@ -14,7 +14,7 @@ bool is_target_file(const std::string& name) { return name.ends_with(".json"); }
 
 Result<Target> find_target(const std::string& name) {
   if (!is_target_file(name)) return builtin_target(name);
-  MOEC_ASSIGN(const std::string text, read_text_file(name, kMostBytes));
+  MOEC_ASSIGN(const std::string text, read_text_file(name, kMaxTargetBytes));
   return load_target(text, name);
 }
 

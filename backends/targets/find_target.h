@@ -1,4 +1,4 @@
-// The target that --target names.
+// Finds the target that the user names.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace moec {
 
-// The name is that of a file: it ends with ".json".
+// Whether the name is that of a file: it ends with ".json".
 bool is_target_file(const std::string& name);
 
-// A target that is compiled in, or one of the user's own: a file as backends/targets/load_target.h
-// describes. Errors: target.*, file.*.
+// A compiled-in target, or the user's own, read from a file of at most 1 MiB
+// (backends/targets/load_target.h). Errors: target.*, file.*.
 Result<Target> find_target(const std::string& name);
 
 }  // namespace moec

@@ -5,24 +5,18 @@
 #include <algorithm>
 #include <set>
 
-#include "backends/targets/json_fields.h"
 #include "backends/targets/read_rule.h"
 #include "embedded/embedded_targets.h"
 #include "ir/base/at.h"
+#include "ir/base/json_fields.h"
 #include "ir/base/nearest.h"
 
 namespace moec {
 namespace {
 
-using nlohmann::json;
+constexpr std::string_view kNextStep = "backends/targets/onnx.json shows every field";
 
-constexpr std::string_view kTheTarget = "the target";
-
-tl::unexpected<Diagnostics> bad_target(std::string_view field, std::string_view what) {
-  return fail_field("target.bad_value", std::string(kTheTarget), field, what);
-}
-
-Status read_dtype(Fields& fields, DType& dtype) {
+Status read_dtype(JsonFields& fields, DType& dtype) {
   std::string name;
   MOEC_TRY(fields.text("dtype", name));
   const auto parsed = parse_dtype(name);
@@ -31,66 +25,48 @@ Status read_dtype(Fields& fields, DType& dtype) {
   return {};
 }
 
-// The list under a key that must be there.
-Result<const json*> list_at(const json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end())
-    return fail_field("target.missing_field", std::string(kTheTarget), name, "is missing");
-  if (!found->is_array()) return bad_target(name, "must be a list");
-  return &*found;
+Status read_min_coverage(JsonFields& fields, int64_t& percent) {
+  MOEC_TRY(fields.whole("min_coverage", percent));
+  if (percent > 100) return fields.bad("min_coverage", "is a percentage, at most 100");
+  return {};
 }
 
-Status read_chips(const json& object, Target& target) {
-  MOEC_ASSIGN(const json* list, list_at(object, "chips"));
-  for (const json& item : *list) {
-    const std::string where = fmt::format("chip family {}", target.chips.size() + 1);
-    if (!item.is_object()) return fail_field("target.bad_value", where, "chips", "holds no object");
-    Fields fields(item, where);
+Status read_chips(JsonFields& fields, Target& target) {
+  return fields.each("chips", [&](JsonFields& chip) -> Status {
     ChipFamily family;
-    MOEC_TRY(fields.text("family", family.name));
-    MOEC_TRY(fields.texts("chips", family.chips));
-    MOEC_TRY(fields.text("about", family.about));
-    MOEC_TRY(fields.finish());
+    MOEC_TRY(chip.text("family", family.name));
+    MOEC_TRY(chip.texts("chips", family.chips));
+    MOEC_TRY(chip.text("about", family.about));
+    MOEC_TRY(chip.finish());
     target.chips.push_back(std::move(family));
-  }
-  return {};
+    return {};
+  });
 }
 
 // A rule may name only families that the target has.
-Status check_chips(const Target& target, const TargetRule& rule) {
+Status check_chips(const Target& target, const TargetRule& rule, const JsonFields& fields) {
   for (const std::string& chip : rule.chips)
     if (std::none_of(target.chips.begin(), target.chips.end(),
                      [&](const ChipFamily& family) { return family.name == chip; }))
-      return bad_target("rules",
-                        fmt::format("has rule {} for unknown chip family \"{}\"", rule.id, chip));
+      return fields.bad("chips", fmt::format("names the unknown chip family \"{}\" in rule {}",
+                                             printable(chip, 60), printable(rule.id, 60)));
   return {};
 }
 
-Status read_rules(const json& object, Target& target) {
-  MOEC_ASSIGN(const json* rules, list_at(object, "rules"));
+Status read_rules(JsonFields& fields, Target& target) {
   std::set<std::string> ids;
-  for (const json& item : *rules) {
-    MOEC_ASSIGN(TargetRule rule, read_rule(item, fmt::format("rule {}", target.rules.size() + 1)));
+  return fields.each("rules", [&](JsonFields& item) -> Status {
+    MOEC_ASSIGN(TargetRule rule, read_rule(item));
     if (!ids.insert(rule.id).second)
-      return bad_target("rules", fmt::format("has two rules with id \"{}\"", rule.id));
-    MOEC_TRY(check_chips(target, rule));
+      return item.bad("id", fmt::format("is \"{}\", which an earlier rule has already",
+                                        printable(rule.id, 60)));
+    MOEC_TRY(check_chips(target, rule, item));
     target.rules.push_back(std::move(rule));
-  }
-  return {};
+    return {};
+  });
 }
 
-Status read_min_coverage(Fields& fields, Target& target) {
-  MOEC_TRY(fields.whole("min_coverage", target.min_coverage));
-  if (target.min_coverage > 100) return fields.bad("min_coverage", "is a percentage, at most 100");
-  return {};
-}
-
-Result<Target> read_target(const json& object) {
-  if (!object.is_object())
-    return fail("target.bad_value", "the file does not hold one JSON object");
-  json scalars = object;
-  for (const char* list : {"chips", "rules"}) scalars.erase(list);
-  Fields fields(scalars, std::string(kTheTarget));
+Result<Target> read_target(JsonFields fields) {
   Target target;
   MOEC_TRY(fields.text("name", target.name));
   MOEC_TRY(fields.text("unit", target.unit));
@@ -100,10 +76,10 @@ Result<Target> read_target(const json& object) {
   MOEC_TRY(fields.choice("sum", target.sum));
   MOEC_TRY(fields.choice("attention", target.attention));
   MOEC_TRY(fields.boolean("has_state", target.has_state));
-  MOEC_TRY(read_min_coverage(fields, target));
+  MOEC_TRY(read_min_coverage(fields, target.min_coverage));
+  MOEC_TRY(read_chips(fields, target));
+  MOEC_TRY(read_rules(fields, target));
   MOEC_TRY(fields.finish());
-  MOEC_TRY(read_chips(object, target));
-  MOEC_TRY(read_rules(object, target));
   target.limits = derive_limits(target.rules);
   return target;
 }
@@ -111,10 +87,10 @@ Result<Target> read_target(const json& object) {
 }  // namespace
 
 Result<Target> load_target(std::string_view text, const std::string& file) {
-  Result<Target> target = parse_target_json(text).and_then(read_target);
-  if (!target)
-    for (Diagnostic& finding : target.error()) finding.place.file = file;
-  return target;
+  const JsonReport report(text, file, JsonCodes::by_prefix("target", std::string(kNextStep)));
+  MOEC_ASSIGN(const JsonValue root, report.parse());
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, root));
+  return read_target(std::move(fields));
 }
 
 std::vector<std::string_view> builtin_target_names() {

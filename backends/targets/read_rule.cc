@@ -1,15 +1,12 @@
 #include "backends/targets/read_rule.h"
 
+#include <algorithm>
 #include <array>
-
-#include "backends/targets/json_fields.h"
 
 namespace moec {
 namespace {
 
-using nlohmann::json;
-
-// How strong the evidence of a rule is.
+// The strength of the evidence for a rule, strongest first.
 constexpr std::array<std::string_view, 4> kConfidences = {"documented", "measured",
                                                           "reverse-engineered", "folklore"};
 
@@ -22,9 +19,19 @@ bool has_limit(RuleCondition condition) {
     case RuleCondition::widths_ranged:
     case RuleCondition::state_functions:
       return false;
-    default:
+    case RuleCondition::rank_above:
+    case RuleCondition::extent_above:
+    case RuleCondition::operands_above:
+    case RuleCondition::constant_beyond:
+    case RuleCondition::matmul_within:
+    case RuleCondition::payload_near_mib:
+    case RuleCondition::weight_bytes_above:
+    case RuleCondition::weight_bytes_below:
+    case RuleCondition::states_above:
+    case RuleCondition::ports_unaligned:
       return true;
   }
+  return true;
 }
 
 bool needs_axes(RuleCondition condition) {
@@ -35,18 +42,18 @@ bool takes_axes(RuleCondition condition) {
   return needs_axes(condition) || condition == RuleCondition::extent_above;
 }
 
-Status read_ops(Fields& fields, OpSet& ops) {
+Status read_ops(JsonFields& fields, OpSet& ops) {
   return fields.named("ops", OpSet::named, [&](const OpSet& named) { ops |= named; });
 }
 
 template <class E>
-Status read_names(Fields& fields, std::string_view name, std::vector<E>& out) {
+Status read_names(JsonFields& fields, std::string_view name, std::vector<E>& out) {
   return fields.named(
       name, [](const std::string& text) { return parse_enum<E>(text); },
       [&](E value) { out.push_back(value); });
 }
 
-Status read_condition(Fields& fields, TargetRule& rule) {
+Status read_condition(JsonFields& fields, TargetRule& rule) {
   MOEC_TRY(fields.choice("condition", rule.condition));
   const bool by_op = rule.condition == RuleCondition::op_is;
   if (has_limit(rule.condition)) MOEC_TRY(fields.positive("limit", rule.limit));
@@ -62,7 +69,7 @@ Status read_condition(Fields& fields, TargetRule& rule) {
   return {};
 }
 
-Status read_severity(Fields& fields, Severity& severity) {
+Status read_severity(JsonFields& fields, Severity& severity) {
   constexpr std::array<Severity, 3> kValues = {Severity::note, Severity::warning, Severity::error};
   std::array<std::string_view, 3> names;
   std::transform(kValues.begin(), kValues.end(), names.begin(), severity_name);
@@ -73,9 +80,7 @@ Status read_severity(Fields& fields, Severity& severity) {
 
 }  // namespace
 
-Result<TargetRule> read_rule(const json& object, const std::string& where) {
-  if (!object.is_object()) return fail_field("target.bad_value", where, "rules", "holds no object");
-  Fields fields(object, where);
+Result<TargetRule> read_rule(JsonFields& fields) {
   TargetRule rule;
   MOEC_TRY(fields.text("id", rule.id));
   if (rule.id.empty()) return fields.bad("id", "must not be empty");

@@ -1,14 +1,12 @@
-// One rule of a target from JSON.
+// Reads one rule of a target file.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-#include <string>
-
+#include "ir/base/json_fields.h"
 #include "ir/target/target.h"
 
 namespace moec {
 
-// `where` names the rule in messages. Errors: those of load_target.
-Result<TargetRule> read_rule(const nlohmann::json& object, const std::string& where);
+// Errors: those of load_target.
+Result<TargetRule> read_rule(JsonFields& fields);
 
 }  // namespace moec

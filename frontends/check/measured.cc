@@ -3,96 +3,72 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "ir/base/json_fields.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::string_view kMeasuredFormat = "moec-measured-placement";
 constexpr int64_t kVersion = 1;
 constexpr std::string_view kNeuralEngine = "neural_engine";
 constexpr std::string_view kNextStep = "write it again with scripts/confirm_on_mac.py";
 
-class Reader {
- public:
-  explicit Reader(std::string file) : file_(std::move(file)) {}
+JsonCodes codes() {
+  JsonCodes codes = JsonCodes::all_as("measured.field", std::string(kNextStep));
+  codes.syntax = codes.duplicate_key = "measured.syntax";
+  return codes;
+}
 
-  tl::unexpected<Diagnostics> bad(std::string_view field, std::string_view what) const {
-    return fail("measured.field", fmt::format("field \"{}\" {}", field, what),
-                std::string(kNextStep), {.file = file_});
-  }
+// A file may have up to this many ops, three values each.
+constexpr JsonLimits kJsonLimits{.bytes = kMaxUserTextBytes, .values = 8 << 20};
 
-  template <class T>
-  Status take(const json& object, const char* field, T& out) const {
-    const auto found = object.is_object() ? object.find(field) : object.end();
-    if (!object.is_object() || found == object.end()) return bad(field, "is missing");
-    if constexpr (std::is_same_v<T, std::string>) {
-      if (!found->is_string()) return bad(field, "must be a string");
-    } else if (!found->is_number_integer()) {
-      return bad(field, "must be a whole number");
-    }
-    out = found->get<T>();
-    return {};
-  }
-
-  Result<const json*> list(const json& object, const char* field) const {
-    const auto found = object.is_object() ? object.find(field) : object.end();
-    if (!object.is_object() || found == object.end() || !found->is_array())
-      return bad(field, "must be a list");
-    return &*found;
-  }
-
+Result<MeasuredOp> read_op(JsonFields& fields) {
+  MeasuredOp op;
+  MOEC_TRY(fields.text("name", op.name));
+  MOEC_TRY(fields.text("op", op.op));
   // Null where Core ML names no device.
-  Status take_device(const json& object, std::string& out) const {
-    if (object.is_object() && object.contains("preferred") && object["preferred"].is_null())
-      return {};
-    return take(object, "preferred", out);
-  }
+  if (!fields.is_null("preferred")) MOEC_TRY(fields.text("preferred", op.preferred));
+  return op;
+}
 
-  Result<MeasuredGraph> graph(const json& object) const {
-    MeasuredGraph graph;
-    MOEC_TRY(take(object, "shard", graph.shard));
-    MOEC_TRY(take(object, "digest", graph.digest));
-    MOEC_TRY(take(object, "tokens", graph.tokens));
-    MOEC_ASSIGN(const json* ops, list(object, "ops"));
-    for (const json& item : *ops) {
-      MeasuredOp op;
-      MOEC_TRY(take(item, "name", op.name));
-      MOEC_TRY(take(item, "op", op.op));
-      MOEC_TRY(take_device(item, op.preferred));
-      graph.ops.push_back(std::move(op));
-    }
-    return graph;
-  }
+Result<MeasuredGraph> read_graph(JsonFields& fields) {
+  MeasuredGraph graph;
+  MOEC_TRY(fields.text("shard", graph.shard));
+  MOEC_TRY(fields.text("digest", graph.digest));
+  MOEC_TRY(fields.integer("tokens", graph.tokens));
+  MOEC_TRY(fields.each("ops", [&](JsonFields& item) -> Status {
+    MOEC_ASSIGN(graph.ops.emplace_back(), read_op(item));
+    return {};
+  }));
+  return graph;
+}
 
-  Result<Measured> measured(const json& object) const {
-    std::string format;
-    int64_t version = 0;
-    MOEC_TRY(take(object, "format", format));
-    if (format != kMeasuredFormat)
-      return bad("format", fmt::format("is not \"{}\"", kMeasuredFormat));
-    MOEC_TRY(take(object, "version", version));
-    if (version != kVersion) return bad("version", fmt::format("is not {}", kVersion));
-    Measured measured;
-    const json machine = object.value("machine", json());
-    MOEC_TRY(take(machine, "chip", measured.chip));
-    MOEC_TRY(take(machine, "macos", measured.macos));
-    MOEC_TRY(take(machine, "coremltools", measured.coremltools));
-    MOEC_ASSIGN(const json* graphs, list(object, "graphs"));
-    for (const json& item : *graphs) {
-      MOEC_ASSIGN(MeasuredGraph read, graph(item));
-      measured.graphs.push_back(std::move(read));
-    }
-    return measured;
-  }
+Status check_format(JsonFields& fields) {
+  std::string format;
+  int64_t version = 0;
+  MOEC_TRY(fields.text("format", format));
+  if (format != kMeasuredFormat)
+    return fields.bad("format", fmt::format("must be \"{}\"", kMeasuredFormat));
+  MOEC_TRY(fields.integer("version", version));
+  if (version != kVersion) return fields.bad("version", fmt::format("must be {}", kVersion));
+  return {};
+}
 
- private:
-  std::string file_;
-};
+Result<Measured> read_fields(JsonFields fields) {
+  MOEC_TRY(check_format(fields));
+  Measured measured;
+  MOEC_ASSIGN(JsonFields machine, fields.object("machine"));
+  MOEC_TRY(machine.text("chip", measured.chip));
+  MOEC_TRY(machine.text("macos", measured.macos));
+  MOEC_TRY(machine.text("coremltools", measured.coremltools));
+  MOEC_TRY(fields.each("graphs", [&](JsonFields& item) -> Status {
+    MOEC_ASSIGN(measured.graphs.emplace_back(), read_graph(item));
+    return {};
+  }));
+  return measured;
+}
 
 // Ops of a package that no op of the shard stands for.
 bool is_added(const MeasuredOp& op) {
@@ -175,10 +151,10 @@ bool PlacementComparison::is_worse() const {
 }
 
 Result<Measured> parse_measured(std::string_view text, const std::string& file) {
-  const json object = json::parse(text, nullptr, false);
-  if (object.is_discarded())
-    return fail("measured.syntax", "this is not JSON", std::string(kNextStep), {.file = file});
-  return Reader(file).measured(object);
+  const JsonReport report(text, file, codes());
+  MOEC_ASSIGN(const JsonValue root, report.parse(kJsonLimits));
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, root));
+  return read_fields(std::move(fields));
 }
 
 Result<Measured> read_measured(const std::string& path) {

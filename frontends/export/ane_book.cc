@@ -9,6 +9,7 @@
 
 #include "backends/manifest/written_file.h"
 #include "frontends/hf/checkpoint.h"
+#include "ir/base/json.h"
 #include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
 
@@ -16,7 +17,6 @@ namespace moec {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 std::string model_name(const std::string& source) {
@@ -45,12 +45,11 @@ void add_paths(const manifest::Shard& shard, ordered_json& entry) {
   entry["mlpackage"] = package;
 }
 
-// A token id of config.json, which may also be a list of which the first counts.
-int64_t token_id(const json& config, const char* key) {
-  const auto found = config.find(key);
-  if (found == config.end()) return -1;
-  const json& value = found->is_array() && !found->empty() ? found->front() : *found;
-  return value.is_number_integer() ? value.get<int64_t>() : -1;
+// A token id of config.json, or the first of a list of them; -1 where there is none.
+int64_t token_id(const JsonValue& config, std::string_view key) {
+  const JsonValue* value = config.find(key);
+  if (value && value->array() && !value->array()->empty()) value = &value->array()->front();
+  return value && value->integer() ? *value->integer() : -1;
 }
 
 ordered_json describe_layers(const Manifest& manifest) {
@@ -117,8 +116,9 @@ Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_p
 
 Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,
                                              const OutNames& names, const Plan& plan) {
-  MOEC_ASSIGN(const std::string text, read_user_text(config_path(options.source), "compat.config"));
-  const json parsed = json::parse(text, nullptr, false);
+  const std::string path = config_path(options.source);
+  MOEC_ASSIGN(const std::string text, read_user_text(path, "compat.config"));
+  MOEC_ASSIGN(const JsonValue config, parse_json(text, {.file = path}));
   const manifest::Model& model = manifest.model;
   const AttentionConfig& attention = plan.model.attention;
   ordered_json meta = {{"model_family", model.family},
@@ -131,8 +131,8 @@ Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const Exp
                        {"d_head", attention.head_dim},
                        {"n_experts", plan.model.moe.experts},
                        {"embed_bin", manifest.embedding.file.path},
-                       {"bos_token_id", token_id(parsed, "bos_token_id")},
-                       {"eos_token_id", token_id(parsed, "eos_token_id")},
+                       {"bos_token_id", token_id(config, "bos_token_id")},
+                       {"eos_token_id", token_id(config, "eos_token_id")},
                        {"max_seq_len", manifest.build.context},
                        {"attn_implementation", "stateful"},
                        {"layers", describe_layers(manifest)},

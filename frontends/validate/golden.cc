@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "frontends/hf/safetensors.h"
 #include "ir/base/at.h"
+#include "ir/base/json_fields.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::string_view kGoldenFormat = "moec-golden/1";
 constexpr uint64_t kMaxTensorBytes = uint64_t{1} << 32;
@@ -22,16 +19,46 @@ tl::unexpected<Diagnostics> bad_golden(const std::string& path, const std::strin
   return fail("golden.malformed", why, std::string(kRemake), {.file = path});
 }
 
-Result<json> read_description(const std::string& path) {
-  std::ifstream file(path);
-  if (!file)
-    return fail("golden.unreadable", "there is no golden.json here",
-                "name a folder made by scripts/make_golden.py", {.file = path});
-  json description = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!description.is_object()) return bad_golden(path, "golden.json is not a JSON object");
-  if (description.value("format", "") != kGoldenFormat)
-    return bad_golden(path, fmt::format("the format is not {}", kGoldenFormat));
+// golden.json: which model, which steps.
+struct Description {
+  std::string config_digest;
+  std::vector<GoldenStep> steps;
+  std::optional<GreedyText> greedy;
+};
+
+Result<GreedyText> read_greedy(JsonFields fields) {
+  GreedyText greedy;
+  MOEC_TRY(fields.integers("prompt", greedy.prompt));
+  MOEC_TRY(fields.integers("tokens", greedy.tokens));
+  return greedy;
+}
+
+// Fields that only people read (versions, numbers of the run) are passed over.
+Result<Description> read_fields(JsonFields fields) {
+  std::string format;
+  MOEC_TRY(fields.text("format", format));
+  if (format != kGoldenFormat)
+    return fields.bad("format", fmt::format("must be \"{}\"", kGoldenFormat));
+  Description description;
+  MOEC_TRY(fields.text("config_digest", description.config_digest));
+  if (fields.has("greedy")) {
+    MOEC_ASSIGN(JsonFields greedy, fields.object("greedy"));
+    MOEC_ASSIGN(description.greedy, read_greedy(std::move(greedy)));
+  }
+  MOEC_TRY(fields.each("steps", [&](JsonFields& item) -> Status {
+    GoldenStep& step = description.steps.emplace_back();
+    MOEC_TRY(item.text("name", step.name));
+    return item.whole("position", step.position);
+  }));
   return description;
+}
+
+Result<Description> read_description(const std::string& path) {
+  MOEC_ASSIGN(const std::string text, read_user_text(path, "golden.unreadable"));
+  const JsonReport report(text, path, JsonCodes::all_as("golden.malformed", std::string(kRemake)));
+  MOEC_ASSIGN(const JsonValue root, report.parse());
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, root));
+  return read_fields(std::move(fields));
 }
 
 Result<WeightTable> tensor_table(const std::string& path) {
@@ -47,16 +74,6 @@ Result<WeightTable> tensor_table(const std::string& path) {
   return table;
 }
 
-// nlohmann throws on a wrong kind of value; the exception stays in this file.
-template <class F>
-auto guarded(const std::string& path, F&& read) -> Result<decltype(read())> {
-  try {
-    return read();
-  } catch (const json::exception& error) {
-    return bad_golden(path, error.what());
-  }
-}
-
 }  // namespace
 
 std::string Golden::name(const std::string& step, int64_t layer, const std::string& what) {
@@ -65,26 +82,15 @@ std::string Golden::name(const std::string& step, int64_t layer, const std::stri
 
 Result<Golden> Golden::open(const std::string& folder) {
   const std::string path = folder + "/golden.json";
-  MOEC_ASSIGN(json description, read_description(path));
+  MOEC_ASSIGN(Description description, read_description(path));
   Golden golden;
   golden.folder_ = folder;
+  golden.config_digest_ = std::move(description.config_digest);
+  golden.steps_ = std::move(description.steps);
+  golden.greedy_ = std::move(description.greedy);
   MOEC_ASSIGN(WeightTable table, tensor_table(folder + "/golden.safetensors"));
   MOEC_ASSIGN(WeightReader reader, WeightReader::open(std::move(table)));
   golden.reader_ = std::make_shared<WeightReader>(std::move(reader));
-  MOEC_ASSIGN(golden.config_digest_,
-              guarded(path, [&] { return description.at("config_digest").get<std::string>(); }));
-  MOEC_ASSIGN(golden.greedy_, guarded(path, [&]() -> std::optional<GreedyText> {
-                if (!description.contains("greedy")) return std::nullopt;
-                const json& greedy = description["greedy"];
-                return GreedyText{greedy.at("prompt").get<std::vector<int64_t>>(),
-                                  greedy.at("tokens").get<std::vector<int64_t>>()};
-              }));
-  MOEC_ASSIGN(golden.steps_, guarded(path, [&] {
-                std::vector<GoldenStep> steps;
-                for (const json& step : description.at("steps"))
-                  steps.push_back({step.at("name"), step.at("position"), {}});
-                return steps;
-              }));
   for (GoldenStep& step : golden.steps_) {
     MOEC_ASSIGN(Rows tokens, golden.rows(step.name + ".tokens"));
     step.tokens.assign(tokens.data.begin(), tokens.data.end());

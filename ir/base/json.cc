@@ -13,7 +13,7 @@ namespace {
 
 using Reader = nlohmann::json;
 
-// Tells through `position` how far the lexer has come.
+// Reports through `position` how far the lexer has read.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -46,7 +46,7 @@ std::string syntax_message(const std::string& message) {
   return printable(colon == std::string::npos ? message : message.substr(colon + 2));
 }
 
-// Takes the parser's events and builds values.
+// Builds values from the parser's events and enforces the limits.
 class Events {
  public:
   Events(std::string_view text, const JsonSource& source, const JsonLimits& limits,
@@ -59,6 +59,12 @@ class Events {
           "json.too_long",
           fmt::format("the text has {} bytes, the limit is {}", text_.size(), limits_.bytes), {},
           {.file = source_.file});
+    // The lexer takes a NUL for the end of the text, whatever follows it.
+    if (const size_t nul = text_.find('\0'); nul != std::string_view::npos) {
+      stop_at(nul, "json.syntax", "the text holds a NUL byte",
+              "Correct the file; it must be JSON.");
+      return fail(std::move(failure_));
+    }
     const char* begin = text_.data();
     const char* end = begin + text_.size();
     bool read = Reader::sax_parse(CountingIterator(begin, &position_),
@@ -118,11 +124,11 @@ class Events {
   }
   bool duplicate(const std::string& key, uint64_t at) {
     return stop_at(at, "json.duplicate_key",
-                   fmt::format("the key \"{}\" stands twice in one object", printable(key)),
-                   "Remove one of the two; which one is meant cannot be known.");
+                   fmt::format("the key \"{}\" occurs twice in one object", printable(key)),
+                   "Remove one of the two.");
   }
 
-  // Arrays and objects are counted when they are opened.
+  // Arrays and objects count when they are opened, so that the limit holds before they are filled.
   bool count() {
     if (++values_ <= limits_.values) return true;
     return stop("json.values", fmt::format("there are more than {} values", limits_.values));
@@ -130,7 +136,7 @@ class Events {
   bool open(JsonValue::Data data) {
     if (stack_.size() >= limits_.depth)
       return stop("json.depth", fmt::format("nesting is deeper than {}", limits_.depth),
-                  "No such file is nested like this: fetch it again from where it came.");
+                  "The file is probably damaged: fetch it again.");
     if (stack_.empty() && visit_ != nullptr && !std::holds_alternative<JsonValue::Object>(data))
       return not_object();
     stack_.push_back({std::move(data), {}});
@@ -177,7 +183,7 @@ class Events {
   const JsonVisitor* visit_;
   const char* position_;
   std::vector<Frame> stack_;
-  std::set<std::string> seen_;  // keys of the outermost object, when its members are visited
+  std::set<std::string> seen_;  // keys of the outermost object, whose members are only visited
   size_t values_ = 0;
   JsonValue root_;
   Diagnostics failure_;

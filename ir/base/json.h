@@ -1,6 +1,7 @@
-// JSON from untrusted files, read strictly: duplicate keys, numbers that do not fit, too much
-// nesting and too many values are errors; nothing is allocated from a number in the text.
-// nlohmann-json does the lexing; its types stay in json.cc.
+// The only reader of JSON, for untrusted files. It is strict: duplicate keys, numbers that do not
+// fit, deep nesting, too many values, NUL bytes and anything after the value are errors. No number
+// in the text sizes an allocation. json_fields.h reads the typed fields of objects. nlohmann-json
+// does the lexing; its types stay in json.cc.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace moec {
 
 struct JsonMember;
 
-// A value and where it ends in the text. Objects are sorted by key.
+// A value, and where it ends in the text. Members of objects are sorted by key.
 class JsonValue {
  public:
   using Array = std::vector<JsonValue>;
@@ -25,7 +26,7 @@ class JsonValue {
   using Data = std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object>;
 
   Data data;
-  uint64_t offset = 0;  // bytes into the text, just behind the value
+  uint64_t offset = 0;  // of the end of the value, in bytes from the start of the text
 
   bool is_null() const { return std::holds_alternative<std::monostate>(data); }
   const bool* boolean() const { return std::get_if<bool>(&data); }
@@ -35,10 +36,10 @@ class JsonValue {
   const Object* object() const { return std::get_if<Object>(&data); }
   // An integer or a fraction.
   std::optional<double> number() const;
-  // The member's value, null when this is no object or has no such key.
+  // The value of the member, or null when this is not an object or has no such key.
   const JsonValue* find(std::string_view key) const;
 
-  // By value; where it stands does not count.
+  // Compares values; offsets do not count.
   bool operator==(const JsonValue& other) const;
 };
 
@@ -52,7 +53,7 @@ inline bool JsonValue::operator==(const JsonValue& other) const { return data ==
 
 // "null", "a boolean", "an integer", …: for messages.
 std::string_view kind_name(const JsonValue& value);
-// One line of JSON, cut with "…" behind about `limit` bytes: for messages.
+// One line of JSON for messages, cut with "…" after about `limit` bytes.
 std::string to_string(const JsonValue& value, size_t limit = 120);
 
 struct JsonLimits {
@@ -61,30 +62,32 @@ struct JsonLimits {
   size_t values = 1 << 20;  // of the document; with parse_json_members: of each member
 };
 
-// What a text is called in diagnostics. Places get file and offset, and a line unless the text is a
-// part of a binary file.
+// The origin of a text, for diagnostics. Places have a file and an offset, and a line and column
+// unless the text is part of a binary file.
 struct JsonSource {
   std::string file;
-  uint64_t first_offset = 0;  // of the text in the file
+  uint64_t first_offset = 0;  // where the text starts in the file
   bool has_lines = true;
 };
 
-// Errors: json.too_long, json.syntax, json.duplicate_key, json.depth, json.values, json.number (an
-// integer that does not fit into 64 bits).
+// Parses one value, which must be the whole text. Errors: json.too_long, json.syntax,
+// json.duplicate_key, json.depth, json.values, json.number (an integer that does not fit into 64
+// bits).
 Result<JsonValue> parse_json(std::string_view text, const JsonSource& source,
                              const JsonLimits& limits = {});
 
-// The same for a text that must be one object (json.not_object): `visit` gets its members one after
-// the other, in the order of the text, and the whole is never in memory.
+// The same for a text that must be one object (error json.not_object). Calls `visit` for each
+// member in the order of the text, so that the whole object is never in memory. An error of `visit`
+// ends it.
 using JsonVisitor = std::function<Status(const std::string& key, const JsonValue& value)>;
 Status parse_json_members(std::string_view text, const JsonSource& source, const JsonLimits& limits,
                           const JsonVisitor& visit);
 
-// Text from a file as it may stand in a message: control characters replaced, cut behind `limit`
+// Makes text from a file safe for a message: replaces control characters and cuts it after `limit`
 // bytes.
 std::string printable(std::string_view text, size_t limit = 200);
 
-// The place that ends at `offset` of the text.
+// The place at `offset` of the text.
 Place json_place(std::string_view text, const JsonSource& source, uint64_t offset);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// JSON for the tools that read what moec prints or writes.
+// Writes JSON for the tools that read the output of moec.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,8 +6,8 @@
 
 namespace moec {
 
-// The text of a value, without a final newline; `indent` -1 gives one line. Paths, tensor names and
-// arguments may hold any bytes, JSON only UTF-8: what is not becomes U+FFFD.
+// The text of a value, without a final newline; `indent` -1 gives a single line. Paths, tensor
+// names and arguments may contain any bytes, but JSON is UTF-8: invalid bytes become U+FFFD.
 std::string json_text(const nlohmann::ordered_json& value, int indent = 2);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// JSON values in messages.
+// Formats JSON values for messages.
 #include <fmt/format.h>
 
 #include "ir/base/json.h"

@@ -7,8 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 namespace moec {
@@ -45,16 +43,26 @@ RegularFile& RegularFile::operator=(RegularFile&& other) noexcept {
   return *this;
 }
 
+Status RegularFile::check_range(uint64_t offset, uint64_t size) const {
+  if (offset <= size_ && size <= size_ - offset) return {};
+  return fail(
+      "file.truncated",
+      fmt::format("bytes {} to {} are wanted, the file has {}", offset, offset + size, size_),
+      "The file is incomplete: fetch it again.", {.file = path_, .offset = size_});
+}
+
 Result<std::string> RegularFile::read(uint64_t offset, uint64_t size) const {
-  if (offset > size_ || size > size_ - offset)
-    return fail(
-        "file.truncated",
-        fmt::format("bytes {} to {} are wanted, the file has {}", offset, offset + size, size_),
-        "The file is incomplete: fetch it again.", {.file = path_, .offset = size_});
+  MOEC_TRY(check_range(offset, size));  // before the bytes are allocated
   std::string bytes(size, '\0');
-  for (uint64_t done = 0; done < size;) {
-    ssize_t count =
-        ::pread(descriptor_, bytes.data() + done, size - done, static_cast<off_t>(offset + done));
+  MOEC_TRY(read_into(offset, bytes));
+  return bytes;
+}
+
+Status RegularFile::read_into(uint64_t offset, std::span<char> bytes) const {
+  MOEC_TRY(check_range(offset, bytes.size()));
+  for (uint64_t done = 0; done < bytes.size();) {
+    const ssize_t count = ::pread(descriptor_, bytes.data() + done, bytes.size() - done,
+                                  static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0)
       return fail("file.read",
@@ -63,7 +71,7 @@ Result<std::string> RegularFile::read(uint64_t offset, uint64_t size) const {
                   {}, {.file = path_, .offset = offset + done});
     done += static_cast<uint64_t>(count);
   }
-  return bytes;
+  return {};
 }
 
 Status RegularFile::check_unchanged() const {
@@ -84,12 +92,13 @@ Result<std::string> read_text_file(const std::string& path, uint64_t limit) {
 }
 
 Result<std::string> read_user_text(const std::string& path, const std::string& code) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return fail(code, "the file cannot be read or is empty", "name an existing file",
-                {.file = path});
-  return text.str();
+  Result<std::string> text = read_text_file(path, kMaxUserTextBytes);
+  if (!text) {
+    for (Diagnostic& error : text.error()) error.code = code;
+    return text;
+  }
+  if (text->empty()) return fail(code, "the file is empty", "Check the path.", {.file = path});
+  return text;
 }
 
 bool file_exists(const std::string& path) {

@@ -1,9 +1,11 @@
-// A regular file, opened for reading once and read through one descriptor. Symlinks are followed:
-// the folders of the Hugging Face cache are links into a store of blobs. What they lead to must be
-// a regular file; folders, devices and pipes are refused without being read.
+// The way every input file is opened: a regular file, opened once and read through one descriptor.
+// Symlinks are followed, because the folders of the Hugging Face cache are links into a store of
+// blobs. Folders, devices and pipes are refused without being read: a pipe that nobody writes to
+// would block forever, and a device may have no end.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "ir/base/diagnostics.h"
@@ -21,30 +23,38 @@ class RegularFile {
   RegularFile& operator=(const RegularFile&) = delete;
 
   const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }  // when it was opened
+  uint64_t size() const { return size_; }  // in bytes, when the file was opened
 
-  // `size` bytes from `offset`, which must lie inside the file (checked before anything is
-  // allocated). Errors: file.truncated, file.read.
+  // Reads `size` bytes from `offset`. The range must lie inside the file, which is checked before
+  // anything is allocated. Errors: file.truncated, file.read.
   Result<std::string> read(uint64_t offset, uint64_t size) const;
+  // The same into the caller's buffer, as many bytes as it has.
+  Status read_into(uint64_t offset, std::span<char> bytes) const;
 
-  // Error file.changed when the size is no longer the one at opening.
+  // Error file.changed when the size differs from the one at opening.
   Status check_unchanged() const;
 
  private:
   RegularFile(std::string path, int descriptor, uint64_t size)
       : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
 
+  Status check_range(uint64_t offset, uint64_t size) const;
+
   std::string path_;
   int descriptor_ = -1;
   uint64_t size_ = 0;
 };
 
-// The whole text of a file of at most `limit` bytes. Errors: as above, and file.too_big.
+// The whole text of a file of at most `limit` bytes. Errors: those of RegularFile, file.too_big.
 Result<std::string> read_text_file(const std::string& path, uint64_t limit);
 
-// The text of a file that the user named; `code` is the error's.
+inline constexpr uint64_t kMaxUserTextBytes = 256 << 20;
+
+// The text of a file that the user named: a regular file, not empty, of at most kMaxUserTextBytes.
+// Every error has the code `code`.
 Result<std::string> read_user_text(const std::string& path, const std::string& code);
 
+// Whether the path names anything: a file, a folder, a device.
 bool file_exists(const std::string& path);
 
 }  // namespace moec

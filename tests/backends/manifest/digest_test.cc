@@ -1,6 +1,7 @@
 #include "backends/files/digest.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -45,6 +46,8 @@ TEST(Digest, UnreadableFilesAreErrors) {
   std::filesystem::remove(path);
   EXPECT_EQ(digest_file(path).error()[0].code, "digest.open");
   EXPECT_EQ(digest_file(testing::TempDir()).error()[0].code, "digest.read");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);  // nobody ever writes to it
+  EXPECT_EQ(digest_file(path).error()[0].code, "digest.read");
 }
 
 TEST(Digest, KnowsItsForm) {

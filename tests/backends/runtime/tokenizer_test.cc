@@ -35,9 +35,14 @@ TEST(Tokenizer, AbsentFileIsNone) {
 }
 
 TEST(Tokenizer, BrokenFileIsNamed) {
-  auto kind = detect_tokenizer(folder_with("{"));
-  ASSERT_FALSE(kind);
-  EXPECT_EQ(kind.error()[0].code, "tokenizer.malformed");
+  for (const std::string& text :
+       {std::string("{"), std::string("{} x"), std::string("{}\0x", 4), std::string("[]"),
+        std::string(R"({"a": 1, "a": 2})"), std::string(R"({"a": 99999999999999999999})")}) {
+    auto kind = detect_tokenizer(folder_with(text));
+    ASSERT_FALSE(kind) << text;
+    EXPECT_EQ(kind.error()[0].code, "tokenizer.malformed");
+    EXPECT_TRUE(kind.error()[0].place.file.ends_with("/tokenizer.json"));
+  }
 }
 
 TEST(Tokenizer, RoundTrip) {

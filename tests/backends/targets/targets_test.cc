@@ -87,6 +87,11 @@ TEST(LoadTarget, RefusesWhatItDoesNotUnderstand) {
             "target.duplicate_key");
   EXPECT_EQ(error_of("[]").code, "target.bad_value");
   EXPECT_EQ(error_of("{\"a\": 1e999}").code, "target.syntax");
+  EXPECT_EQ(error_of(with("\"limit\": 64", "\"limit\": 99999999999999999999")).code,
+            "target.syntax");
+  EXPECT_EQ(error_of(std::string(kSmall) + "{}").code, "target.syntax");
+  EXPECT_EQ(error_of(std::string(kSmall) + '\0').code, "target.syntax");
+  EXPECT_EQ(error_of(std::string(100000, '[')).code, "target.syntax");
 }
 
 TEST(LoadTarget, NamesTheFieldAndTheChoices) {
@@ -94,11 +99,22 @@ TEST(LoadTarget, NamesTheFieldAndTheChoices) {
   EXPECT_THAT(error.cause, HasSubstr("field \"sum\" is \"bush\", must be one of chain, tree"));
 }
 
+TEST(LoadTarget, PlacesAWrongField) {
+  const Diagnostic error = error_of(with("\"folklore\"", "\"certain\""));
+  EXPECT_THAT(error.cause, HasSubstr("field \"rules[0].confidence\" is \"certain\""));
+  EXPECT_EQ(error.place.line, 8u);
+}
+
+TEST(LoadTarget, ProposesTheNearestField) {
+  const Diagnostic error = error_of(with("\"limit\": 64", "\"limit\": 64, \"reasons\": \"\""));
+  EXPECT_THAT(error.cause, HasSubstr("\"rules[0].reasons\" is unknown (did you mean 'reason'?)"));
+}
+
 TEST(LoadTarget, PlacesASyntaxError) {
   const Diagnostic error = error_of("{\n  \"name\": \"a\"\n  \"unit\": \"b\"\n}");
   EXPECT_EQ(error.code, "target.syntax");
   EXPECT_EQ(error.place.line, 3u);
-  EXPECT_EQ(error.place.column, 8u);
+  EXPECT_EQ(error.place.column, 9u);  // behind the string that follows the missing comma
 }
 
 TEST(BuiltinTarget, UnknownNamesGetTheKnownOnes) {

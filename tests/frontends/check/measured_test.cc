@@ -92,6 +92,9 @@ TEST_F(MeasuredPlacement, OfAnotherExportIsRefused) {
 
 TEST_F(MeasuredPlacement, MalformedFilesAreRefused) {
   EXPECT_EQ(error_of("{"), "measured.syntax");
+  EXPECT_EQ(error_of(std::string(kMeasured) + '\0'), "measured.syntax");
+  EXPECT_EQ(error_of(std::string(kMeasured) + "{}"), "measured.syntax");
+  EXPECT_EQ(error_of(with("\"version\": 1", "\"version\": 1, \"version\": 1")), "measured.syntax");
   EXPECT_EQ(error_of("[]"), "measured.field");
   EXPECT_EQ(error_of(with("moec-measured", "other-measured")), "measured.field");
   EXPECT_EQ(error_of(with("\"version\": 1", "\"version\": 2")), "measured.field");

@@ -108,7 +108,7 @@ TEST(Checkpoint, AbsentWeightFile) {
   std::string folder = copy_golden("qwen3_moe_a", "absent_weight_file");
   std::filesystem::remove(folder + "/model-00002-of-00002.safetensors");
   expect_error(open_checkpoint(folder), "index.absent_file",
-               "\"model-00002-of-00002.safetensors\", which is not there");
+               "\"model-00002-of-00002.safetensors\", which is missing");
 }
 
 TEST(Checkpoint, AbsentConfigAndFolder) {

@@ -342,6 +342,8 @@ TEST(Config, OtherDocumentsAreRefused) {
   expect_refused("[]", "hf.config.not_object", "no JSON object");
   expect_refused("{}", "hf.config.model_type", "\"model_type\"");
   expect_refused("{", "json.syntax", "");
+  expect_refused(std::string(kMixtral) + '\0', "json.syntax", "NUL");
+  expect_refused(std::string(kMixtral) + " x", "json.syntax", "");
   expect_refused(R"({"model_type": "qwen3_moee"})", "hf.family.unknown",
                  "(did you mean 'qwen3_moe'?); known families: ");
   expect_refused(R"({"model_type": "mixtral", "model_type": "olmoe"})", "json.duplicate_key", "");

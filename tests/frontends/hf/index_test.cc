@@ -89,7 +89,7 @@ TEST(FolderWeights, AbsentFile) {
   std::string folder = empty_folder("absent_file");
   write_file(folder + "/model.safetensors.index.json", R"({"weight_map": {"a": "m.safetensors"}})");
   expect_error(read_folder_weights(folder), "index.absent_file",
-               "the index names \"m.safetensors\", which is not there");
+               "the index names \"m.safetensors\", which is missing");
 }
 
 TEST(FolderWeights, AbsentTensor) {

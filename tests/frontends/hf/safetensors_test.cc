@@ -107,6 +107,8 @@ TEST(Safetensors, HeaderMustStartWithABrace) {
 
 TEST(Safetensors, HeaderMustBeJson) {
   expect_error(parse("{\"a\":", 0), "json.syntax", "");
+  expect_error(parse(std::string("{}\0 x", 5), 0), "json.syntax", "NUL");
+  expect_error(parse("{} x", 0), "json.syntax", "");
   expect_error(parse("{\"\xff\":1}", 0), "json.syntax", "UTF-8");
 }
 
@@ -162,7 +164,7 @@ TEST(Safetensors, UnknownElementType) {
 
 TEST(Safetensors, DuplicateNames) {
   expect_error(parse("{" + entry("a", 0, 1) + "," + entry("a", 1, 2) + "}", 2),
-               "json.duplicate_key", "the key \"a\" stands twice");
+               "json.duplicate_key", "the key \"a\" occurs twice");
   expect_error(parse(R"({"t":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
                "json.duplicate_key", "\"dtype\"");
 }

@@ -36,7 +36,7 @@ TEST(Json, IntegersThatDoNotFitAreErrors) {
 
 TEST(Json, DuplicateKeysAreErrorsAtAnyDepth) {
   auto value = parse("{\"a\": 1,\n \"b\": {\"x\": 1, \"x\": 2}}");
-  expect_error(value, "json.duplicate_key", "the key \"x\" stands twice");
+  expect_error(value, "json.duplicate_key", "the key \"x\" occurs twice");
   EXPECT_EQ(value.error()[0].place.file, "x.json");
   EXPECT_EQ(value.error()[0].place.line, 2u);
   expect_error(parse(R"({"a": 1, "a": 1})"), "json.duplicate_key", "\"a\"");
@@ -51,6 +51,22 @@ TEST(Json, SyntaxErrorsTellThePlace) {
   expect_error(parse("{} x"), "json.syntax", "");
   expect_error(parse("{\"a\": NaN}"), "json.syntax", "");
   expect_error(parse("\"\xff\""), "json.syntax", "UTF-8");
+}
+
+TEST(Json, NulBytesAreErrorsAnywhere) {
+  for (const std::string& text :
+       {std::string("{}\0", 3), std::string("{}\0x", 4), std::string("\0{}", 3),
+        std::string("[1,\0 2]", 7), std::string("\"a\0\"", 4), std::string(1, '\0')}) {
+    auto value = parse(text);
+    expect_error(value, "json.syntax", "NUL");
+    EXPECT_EQ(value.error()[0].place.offset, text.find('\0'));
+  }
+}
+
+TEST(Json, NumbersOutOfRangeAreErrors) {
+  expect_error(parse("[1e999]"), "json.syntax", "1e999");
+  expect_error(parse("[-1e999]"), "json.syntax", "");
+  expect_error(parse("[01]"), "json.syntax", "");
 }
 
 TEST(Json, LimitsHold) {

@@ -58,6 +58,19 @@ TEST(RegularFile, OtherThingsAreRefused) {
   expect_error(RegularFile::open(link), "file.not_regular", "");
 }
 
+TEST(RegularFile, FilesOfUsersHaveOneCodeForEveryError) {
+  EXPECT_EQ(read_user_text(write("text", "hello"), "x.file").value(), "hello");
+  expect_error(read_user_text(write("empty", ""), "x.file"), "x.file", "empty");
+  expect_error(read_user_text(fresh("absent"), "x.file"), "x.file", "No such file");
+  expect_error(read_user_text(testing::TempDir(), "x.file"), "x.file", "not a regular file");
+  const std::string pipe = fresh("users_pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  expect_error(read_user_text(pipe, "x.file"), "x.file", "not a regular file");
+  const std::string large = write("large", "x");
+  fs::resize_file(large, kMaxUserTextBytes + 1);  // a hole, which takes no space
+  expect_error(read_user_text(large, "x.file"), "x.file", "at most");
+}
+
 TEST(RegularFile, AChangedSizeIsSeen) {
   std::string path = write("changing", "hello");
   auto file = RegularFile::open(path);

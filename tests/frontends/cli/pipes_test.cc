@@ -1,0 +1,97 @@
+// A pipe that nobody writes to, given where an input file belongs, is an error and not a hang.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "tests/frontends/cli/golden_case.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kCase = "mixtral_a";
+constexpr const char* kTagger = "tinytagger";
+
+// Replaces the file, if there is one.
+std::string pipe_at(const std::string& path) {
+  fs::remove(path);
+  EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0) << path;
+  return path;
+}
+
+std::string pipe_named(const std::string& name) {
+  return pipe_at(fresh_folder("pipes") + "/" + name);
+}
+
+void expect_refused(const Words& words, const std::string& code, const std::string& file) {
+  EXPECT_THAT(run_command(words).err,
+              AllOf(HasSubstr("error[" + code + "] " + file), HasSubstr("not a regular file")));
+}
+
+TEST(Pipes, LoadsOfExperts) {
+  const std::string pipe = pipe_named("loads.csv");
+  expect_refused({"plan", checkpoint_of(kCase), "--device", "a=99GB", "--loads", pipe},
+                 "loads.file", pipe);
+}
+
+TEST(Pipes, MeasuredPlacement) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case(kCase, out));
+  const std::string pipe = pipe_named("measured.json");
+  expect_refused({"check", out, "--measured", pipe}, "measured.open", pipe);
+}
+
+TEST(Pipes, ShardInTextForm) {
+  const std::string pipe = pipe_named("shard.ir");
+  expect_refused({"opt", pipe}, "opt.unreadable", pipe);
+}
+
+TEST(Pipes, TargetFile) {
+  const std::string pipe = pipe_named("mine.json");
+  expect_refused({"plan", checkpoint_of(kCase), "--target", pipe}, "file.not_regular", pipe);
+}
+
+TEST(Pipes, GoldenResults) {
+  const std::string out = fresh_folder("out"), golden = fresh_folder("golden");
+  expect_fine(export_case(kCase, out));
+  const std::string pipe = pipe_at(golden + "/golden.json");
+  expect_refused({"validate", out, "--golden", golden}, "golden.unreadable", pipe);
+}
+
+TEST(Pipes, CalibrationOfATagger) {
+  const std::string copy = fresh_folder("copy");
+  fs::copy(checkpoint_of(kTagger), copy);
+  const std::string pipe = pipe_at(copy + "/viterbi_calibration.json");
+  expect_refused({"export", copy, "--out", fresh_folder("out")}, "calibration.malformed", pipe);
+}
+
+TEST(Pipes, Tokenizer) {
+  const std::string copy = fresh_folder("copy");
+  fs::copy(checkpoint_of("tinymoe"), copy);
+  const std::string pipe = pipe_at(copy + "/tokenizer.json");
+  expect_refused({"export", copy, "--out", fresh_folder("out")}, "file.not_regular", pipe);
+}
+
+TEST(Pipes, ConfigOfACheckpoint) {
+  const std::string copy = fresh_folder("copy");
+  fs::copy(checkpoint_of(kCase), copy);
+  const std::string pipe = pipe_at(copy + "/config.json");
+  expect_refused({"export", copy, "--out", fresh_folder("out")}, "file.not_regular", pipe);
+}
+
+TEST(Pipes, ManifestOfAnExport) {
+  const std::string out = fresh_folder("out");
+  const std::string pipe = pipe_at(out + "/manifest.json");
+  expect_refused({"check", out}, "manifest.read", pipe);
+}
+
+TEST(Pipes, JournalOfAnExport) {
+  const std::string out = fresh_folder("out");
+  const std::string pipe = pipe_at(out + "/export.journal");
+  EXPECT_THAT(export_case(kCase, out).err, HasSubstr(pipe));
+}
+
+}  // namespace
+}  // namespace moec
