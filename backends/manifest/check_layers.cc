@@ -1,4 +1,4 @@
-// Do the shards make up the model: each layer, each expert, each word of the vocabulary once?
+// Checks that the shards make up the model: each layer, each expert and each vocabulary entry once.
 #include <algorithm>
 #include <map>
 
@@ -13,14 +13,14 @@ struct Range {
   int64_t begin, size;
 };
 
-// Says where the ranges, in ascending order, fail to tile [0, total).
+// Adds a finding where the ranges leave a gap in [0, total), overlap or leave it.
 void check_tiling(std::vector<Range> ranges, int64_t total, const char* code, std::string_view what,
                   Findings& findings) {
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
   int64_t covered = 0;
   for (const Range& range : ranges) {
-    // In an order in which no number of a hostile file can overflow.
+    // The comparisons are ordered so that no number of a hostile file overflows.
     bool inside = range.begin >= 0 && range.begin < total && range.size > 0 &&
                   range.size <= total - range.begin;
     if (!findings.require(inside, code, {}, "{}: {} from {} are not within {}", what, range.size,
@@ -38,10 +38,10 @@ void check_tiling(std::vector<Range> ranges, int64_t total, const char* code, st
 struct LayerShards {
   int64_t attention = 0, mlp = 0, moe = 0, routers = 0, groups = 0;
   std::vector<Range> experts;
-  std::vector<int64_t> expert_totals;  // as each routing shard tells
+  std::vector<int64_t> expert_totals;  // as each routing shard declares
 };
 
-// What a shard is to one of its layers.
+// Counts the parts of `layer` that the shard holds.
 void add_shard(const Shard& shard, int64_t layer, LayerShards& found) {
   const std::vector<int64_t>& routed = shard.moe_layers;
   const bool whole = shard.kind == ShardKind::layers;
@@ -64,7 +64,7 @@ std::map<int64_t, LayerShards> shards_by_layer(const Manifest& manifest) {
   return layers;
 }
 
-// The layers of a shard are there, and as many as its kind has.
+// A shard's layers must exist, and be as many as its kind allows.
 bool check_held_layers(const Manifest& manifest, const Shard& shard, Findings& findings) {
   const bool head = shard.kind == ShardKind::lm_head;
   const int64_t first = head ? -1 : 0, end = head ? 0 : manifest.model.layers;
@@ -78,7 +78,7 @@ bool check_held_layers(const Manifest& manifest, const Shard& shard, Findings& f
                           shard.layer);
 }
 
-// The MoE layers of a shard ascend, and are those that its kind has.
+// The MoE layers of a shard must be ascending, among its layers, and allowed by its kind.
 void check_moe_layers(const Shard& shard, Findings& findings) {
   const std::vector<int64_t>& routed = shard.moe_layers;
   const bool whole = shard.kind == ShardKind::layers;
@@ -92,7 +92,7 @@ void check_moe_layers(const Shard& shard, Findings& findings) {
                    shard.name, "the shard's MoE layers are [{}]", fmt::join(routed, ", "));
 }
 
-// As many experts as each token chooses, in groups of equal size.
+// top-k must not exceed the experts, nor those of the kept groups; groups have equal sizes.
 void check_routing(const Shard& shard, Findings& findings) {
   const int64_t experts = shard.routing->experts;
   const Router& router = shard.routing->router;

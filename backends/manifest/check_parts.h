@@ -1,4 +1,4 @@
-// The parts of check_manifest that have a file of their own.
+// The parts of check_manifest that have their own files.
 #pragma once
 
 #include <map>
@@ -26,19 +26,20 @@ inline ShardIndex index_shards(const Manifest& manifest) {
   return index;
 }
 
-// Null where there is none of that name.
+// Null where no shard has that name.
 inline const Shard* find_shard(const ShardIndex& index, std::string_view name) {
   auto found = index.find(name);
   return found == index.end() ? nullptr : found->second;
 }
 
-// Whether the width lies in the file of the width before it: functions or a range in one package.
+// Whether the width shares its file with the width before it: one package holds several functions,
+// or a range of widths.
 inline bool shares_file(const Shard& shard, size_t width) {
   return width > 0 && shard.widths[width].file == shard.widths[width - 1].file;
 }
 
-// visit(FileRef, shard name) for each file that the manifest names; the name is empty for what is
-// no shard's.
+// Calls visit(FileRef, shard name) for each file that the manifest names. The name is empty for
+// files that belong to no shard.
 template <class Visit>
 void for_each_file(const Manifest& manifest, Visit&& visit) {
   for (const FileRef& file : manifest.carried) visit(file, std::string());

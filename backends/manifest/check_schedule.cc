@@ -1,5 +1,5 @@
-// Can the schedule be run as it stands: each shard once, each port bound, each edge written before
-// it is read, and both ends of one type?
+// Checks that the schedule can be run: each shard once, each port bound, each edge written before
+// it is read, and the types of both ends equal.
 #include <array>
 #include <map>
 #include <set>
@@ -23,7 +23,7 @@ bool holds(const Shard& shard, int64_t layer) {
   return shard.layer >= 0 && shard.layer <= layer && layer - shard.layer < shard.layers;
 }
 
-// Each port of each width is bound exactly once, and nothing else is.
+// Each port must be bound exactly once, and each binding must name a port.
 template <class Binding>
 void check_bound(const std::vector<Binding>& bindings, const std::vector<Port>& ports,
                  const std::string& shard, Findings& findings) {
@@ -39,7 +39,7 @@ void check_bound(const std::vector<Binding>& bindings, const std::vector<Port>& 
                      "the port {} is not bound", port.name);
 }
 
-// Walks the schedule for one width.
+// Follows the schedule for one width, edge by edge.
 class Walk {
  public:
   Walk(const Manifest& manifest, const ShardIndex& shards, size_t width, Findings& findings)
@@ -60,7 +60,7 @@ class Walk {
 
  private:
   struct Edge {
-    std::optional<Type> type;          // none for the embedding rows: the reader says
+    std::optional<Type> type;  // none for the embedding rows, whose reader chooses the layout
     std::array<int64_t, 2> rows = {};  // channels and tokens, with no type
     bool read = false;
   };
@@ -137,7 +137,7 @@ class Walk {
     return source == SourceKind::k_cache || source == SourceKind::v_cache ||
            source == SourceKind::history;
   }
-  // A cache is read, and written, by the shard that holds its layer, and once.
+  // A cache is read once and written once, by the shard that has its layer.
   void take_cache(std::string_view what, int64_t layer, const Port& port, const Shard& shard) {
     const bool own = holds(shard, layer);
     findings_.require(own, "manifest.schedule", shard.name,
@@ -211,10 +211,10 @@ class Walk {
   int64_t tokens_;
   Findings& findings_;
   std::map<std::string, Edge> edges_;
-  std::set<std::pair<std::string_view, int64_t>> caches_;  // what is bound to which
+  std::set<std::pair<std::string_view, int64_t>> caches_;  // source or sink and its layer
 };
 
-// Each shard stands in the schedule once. Tells whether every shard has all widths.
+// Each shard must run exactly once. Returns whether every shard has all widths.
 bool check_steps(const Manifest& manifest, const ShardIndex& shards, Findings& findings) {
   std::map<std::string_view, int64_t> runs;
   for (const Step& step : manifest.schedule) {
@@ -231,8 +231,8 @@ bool check_steps(const Manifest& manifest, const ShardIndex& shards, Findings& f
   return complete;
 }
 
-// With cache form blend an attention shard keeps the caches of its layer as states, else no shard
-// has any.
+// With cache form blend, an attention shard keeps the caches of its layer as states. No other shard
+// has states.
 void check_states(const Manifest& manifest, const Shard& shard, Findings& findings) {
   std::vector<Port> wanted;
   const Cache* cache = manifest.find_cache(shard.layer);

@@ -1,4 +1,4 @@
-// Do the recorded weights make up the experts that the shards declare?
+// Checks that the recorded weights make up the experts that the shards declare.
 #include "backends/files/digest.h"
 #include "backends/manifest/check_parts.h"
 #include "ir/base/at.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kDigestLength = 32;
 
-// At least one digest, and nothing else.
+// Whether the text is one or more digests.
 bool are_digests(std::string_view text) {
   if (text.empty() || text.size() % kDigestLength != 0) return false;
   for (size_t at = 0; at < text.size(); at += kDigestLength)
@@ -20,7 +20,7 @@ int64_t blocks_of(const WeightRecord& record) {
   return static_cast<int64_t>(record.digests.size() / kDigestLength);
 }
 
-// The record's blocks lie where those of its role may.
+// The record's blocks must be inside the range that its role allows.
 bool check_blocks(const Shard& shard, const WeightRecord& record, int64_t experts,
                   Findings& findings) {
   int64_t begin = 0, end = 1;  // plain: one block
@@ -45,7 +45,8 @@ bool check_blocks(const Shard& shard, const WeightRecord& record, int64_t expert
                           end - 1);
 }
 
-// Each expert has as many weights as the others. One expert alone is told from nothing.
+// Every expert must have the same number of weights. With a single expert there is nothing to
+// compare.
 void check_experts(const Shard& shard, const std::map<int64_t, int64_t>& weights,
                    Findings& findings) {
   const auto recorded = std::ssize(weights);
@@ -73,7 +74,8 @@ void check_records(const Shard& shard, int64_t experts, Findings& findings) {
   for (const auto& of_layer : weights) check_experts(shard, of_layer, findings);
 }
 
-// A number that the other checks find fault with, and no sum of two overflows.
+// Whether the number is a plausible count, so that no sum of two overflows. Other checks report
+// those that are not.
 bool is_count(int64_t number) { return number >= 0 && number <= kMaxElements; }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// each_field(struct, f): f(name, field) for each field in the schema's order. The one list that the
-// readers and writers of both forms share; a test compares it with manifest.fbs.
+// each_field(struct, f) calls f(name, field) for each field in the schema's order. The readers and
+// writers of both forms share this list; a test compares it with manifest.fbs.
 #pragma once
 
 #include <concepts>
@@ -241,7 +241,7 @@ void each_field(Is<Manifest> auto& self, auto&& f) {
   f("golden", self.golden);
 }
 
-// The text name of an enum's value, and back.
+// The name of an enum value, and its inverse.
 template <class E>
 std::string_view text_of(E value) {
   if constexpr (std::same_as<E, DType>)

@@ -1,4 +1,4 @@
-// Collects what the checks of this folder find.
+// Collects the findings of the checks in this folder.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace moec::manifest {
 
 class Findings {
  public:
-  // Place::shard is `shard` where that is not empty.
+  // `shard` may be empty. `code` is the whole code, "manifest.name".
   template <class... Args>
   void add(const char* code, const std::string& shard, fmt::format_string<Args...> cause,
            Args&&... args) {
@@ -21,7 +21,7 @@ class Findings {
                      .next_step = "export the model again",
                      .place = {.shard = shard}});
   }
-  // Adds the finding where `holds` is false; tells `holds`.
+  // Adds the finding where `holds` is false. Returns `holds`.
   template <class... Args>
   bool require(bool holds, const char* code, const std::string& shard,
                fmt::format_string<Args...> cause, Args&&... args) {

@@ -1,7 +1,6 @@
-// FlatBuffer → Manifest, for bytes that nobody vouches for. FlatBuffers' verifier proves that every
-// offset stays inside; what it lets pass is refused here: absent fields, numbers that are not
-// finite, names without a meaning, and parts that are shared, with which a small file could ask
-// for any amount of memory.
+// FlatBuffer → Manifest, for untrusted bytes. FlatBuffers' verifier proves that every offset stays
+// inside the buffer. This reader also refuses absent fields, numbers that are not finite, unknown
+// enum values, and shared parts, by which a small file could expand to any amount of memory.
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
@@ -23,7 +22,7 @@ using flatbuffers::Table;
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are read as they lie");
+static_assert(std::endian::native == std::endian::little, "numbers are read in place");
 
 class Reader {
  public:
@@ -101,7 +100,8 @@ class Reader {
     const auto* numbers = from.GetPointer<const flatbuffers::Vector<int64_t>*>(field.value.offset);
     const size_t bytes = numbers->size() * sizeof(int64_t);
     if (!spend(bytes)) return false;
-    // Copied as bytes, for the verifier asks for the alignment of the length before them alone.
+    // Copied as bytes: the verifier checks the alignment of the length, not of the numbers after
+    // it.
     into.resize(numbers->size());
     std::copy_n(numbers->Data(), bytes, reinterpret_cast<uint8_t*>(into.data()));
     return true;
@@ -124,7 +124,7 @@ class Reader {
     return table(*part, *field.value.type.struct_def, into);
   }
 
-  // A table's size in the file, which its vtable tells.
+  // A table's size in the file, from its vtable.
   static size_t size_of(const Table& table) {
     return flatbuffers::ReadScalar<flatbuffers::voffset_t>(table.GetVTable() +
                                                            sizeof(flatbuffers::voffset_t));
@@ -133,8 +133,8 @@ class Reader {
     return field.value.type.enum_def->name;
   }
 
-  // Each byte of the file can be read once. A writer never shares a part between two places; a file
-  // that does would grow in memory beyond its own size.
+  // Each byte of the file may be read once. Our writer never shares a part between two places; a
+  // file that does would take more memory than its size.
   bool spend(size_t bytes) {
     if (bytes > left_) return corrupt("parts of the file are shared");
     left_ -= bytes;
@@ -174,7 +174,7 @@ bool is_well_formed(std::string_view bytes) {
 }  // namespace manifest
 
 Result<Manifest> from_bytes(std::string_view bytes, const std::string& file) {
-  // A copy, so that numbers in it are aligned wherever `bytes` came from.
+  // The copy is aligned, wherever `bytes` came from.
   const std::vector<char> aligned(bytes.begin(), bytes.end());
   if (!manifest::is_well_formed({aligned.data(), aligned.size()}))
     return fail("manifest.corrupt", "the file is damaged or not a manifest",

@@ -1,10 +1,9 @@
-// The runtime manifest as plain structs: what a program needs to run a folder of shards step by
-// step, knowing nothing of the model. What the fields mean is written once, in manifest.fbs: each
-// struct here is the schema's table of the same name, field by field.
+// The runtime manifest as plain structs: everything that a program needs to run a folder of shards
+// step by step without knowing the model. manifest.fbs documents the fields; each struct here
+// mirrors the schema's table of the same name.
 //
-//   manifest_file.h   both forms, manifest.json and manifest.bin
-//   manifest_check.h  consistency of a manifest, and of the files that it names
-//   digest.h          the digests that it holds
+//   manifest_file.h   reads and writes both forms, manifest.json and manifest.bin
+//   manifest_check.h  checks a manifest, and the files that it names
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@
 
 namespace moec::manifest {
 
-// Raised when a field is added or removed, or changes its meaning.
+// Incremented when a field is added or removed, or changes its meaning.
 inline constexpr int64_t kSchemaVersion = 11;
 
 struct Tool {

@@ -14,7 +14,8 @@ namespace moec {
 namespace manifest {
 namespace {
 
-// Relative, "/" between parts, none of them empty, "." or "..", no control characters.
+// Whether the path is relative, with "/" between parts that are neither empty, "." nor "..", and
+// without control characters.
 bool stays_inside(std::string_view path) {
   for (char c : path)
     if (static_cast<unsigned char>(c) < 0x20 || c == '\\' || c == ':' || c == 0x7f) return false;
@@ -116,7 +117,7 @@ void check_ports(const std::vector<Port>& ports, const std::string& shard, Findi
   }
 }
 
-// Each op of the shard is predicted to run somewhere.
+// The prediction must count each op of the shard once.
 void check_placement(const Shard& shard, Findings& findings) {
   constexpr int64_t kMostOps = int64_t{1} << 30;  // so that no sum of a hostile file overflows
   int64_t ops = 0, placed = 0;
@@ -157,8 +158,8 @@ void check_task(const Manifest& manifest, Findings& findings) {
                      "the label \"{}\" is there twice, or has no name", label.name);
 }
 
-// Keys are kept between steps where tokens see earlier ones only.
-void check_sight(const Manifest& manifest, Findings& findings) {
+// Only causal models keep keys between steps; where tokens attend forwards, there are no caches.
+void check_spans(const Manifest& manifest, Findings& findings) {
   const bool none = manifest.build.cache == CacheForm::none;
   findings.require(!none || manifest.caches.empty(), "manifest.number", {},
                    "there are {} caches of form none", manifest.caches.size());
@@ -189,7 +190,7 @@ void check_names(const Manifest& manifest, Findings& findings) {
   }
 }
 
-// Each shard, so each expert, has a place: on one device, or on several as replicas.
+// Each shard, and so each expert, must be on one device, or on several as replicas.
 void check_devices(const Manifest& manifest, Findings& findings) {
   if (manifest.devices.empty()) return;
   const ShardIndex shards = index_shards(manifest);
@@ -223,13 +224,13 @@ Diagnostics check_manifest(const Manifest& manifest) {
                         manifest.schema_version, manifest::kSchemaVersion))
     return findings.take();
   manifest::check_numbers(manifest, findings);
-  // The other checks count with these numbers.
+  // The other checks calculate with these numbers and would overflow.
   if (!findings.empty()) return findings.take();
   manifest::check_files(manifest, findings);
   manifest::check_tables(manifest, findings);
   manifest::check_names(manifest, findings);
   manifest::check_task(manifest, findings);
-  manifest::check_sight(manifest, findings);
+  manifest::check_spans(manifest, findings);
   manifest::check_devices(manifest, findings);
   for (const manifest::Shard& shard : manifest.shards)
     manifest::check_shard(manifest, shard, findings);

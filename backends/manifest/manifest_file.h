@@ -1,6 +1,6 @@
-// The manifest's two forms, made from one object: manifest.json for readers, manifest.bin
-// (FlatBuffers, identifier "MOEC") for runtimes. Both say the same, to the last bit of a number;
-// manifest.json besides what the bytes of manifest.bin are, Manifest::binary.
+// Reads and writes the two forms of a manifest: manifest.json for people and tools, manifest.bin
+// (FlatBuffers, identifier "MOEC") for runtimes. Both hold the same values, numbers bit by bit;
+// only manifest.json has Manifest::binary, the digest of manifest.bin.
 #pragma once
 
 #include <string>
@@ -13,35 +13,36 @@
 
 namespace moec {
 
-// Fails for text that is not UTF-8 ("manifest.not_utf8") and numbers that are not finite
-// ("manifest.not_finite"), naming the field.
+// Errors, which name the field: manifest.not_utf8, manifest.not_finite.
 Result<std::string> to_json(const Manifest& manifest);
-// Fails for unknown enum names of Build::routing and Build::experts ("manifest.unknown_name").
+// Error manifest.unknown_name for an unknown name in Build::routing or Build::experts.
 Result<std::string> to_bytes(const Manifest& manifest);
 
-// Strict: "manifest.unknown_field", "manifest.missing_field", "manifest.syntax" for all else that
-// is wrong in the text, with line and column. `file` names the text in the errors.
+// Strict. Errors, with line and column: manifest.unknown_field, manifest.missing_field, and
+// manifest.syntax for everything else: malformed JSON, duplicate keys, values of another type,
+// enums that are not known names. `file` names the text in the errors.
 Result<Manifest> from_json(std::string_view text, const std::string& file = "manifest.json");
-// Safe on any bytes: "manifest.corrupt", "manifest.missing_field".
+// Safe on any bytes. Errors: manifest.corrupt, manifest.missing_field.
 Result<Manifest> from_bytes(std::string_view bytes, const std::string& file = "manifest.bin");
 
 // Checks the manifest (manifest_check.h), then writes both files, each under a temporary name that
-// is renamed when its bytes are on disk, and says in `binary` what manifest.bin has become, with
-// SHA-256 where the embedding has one. manifest.json comes last: where it stands, the folder is
-// complete. Fails with the errors of OutputFile.
+// is renamed when its bytes are on disk. Sets `binary` to the digest of manifest.bin, with SHA-256
+// where the embedding has one. manifest.json is written last: its presence means that the folder is
+// complete. Errors: those of check_manifest and OutputFile.
 Status write_manifest(Manifest& manifest, const std::string& folder);
 
-// Whether there is a manifest.json, sound or not.
+// Whether the folder has a manifest.json, valid or not.
 bool has_manifest(const std::string& folder);
-// Whether there is a journal, kJournalFile, sound or not.
+// Whether the folder has a journal, kJournalFile, valid or not.
 bool has_journal(const std::string& folder);
-// Whether an export stands in a folder, finished or not.
+// Whether the folder has an export, finished or not.
 bool holds_export(const std::string& folder);
-// The paths of the folders in a folder that hold an export, in order; none where it cannot be read.
+// The sorted paths of the subfolders that have an export; none where the folder cannot be read.
 std::vector<std::string> exports_in(const std::string& folder);
 
-// Reads manifest.json; manifest.bin, where there is one, must say the same ("manifest.disagree").
-// The result has passed check_manifest: its paths stay in the folder, its schedule is connected.
+// Reads manifest.json and compares it with manifest.bin, if that exists. The result has passed
+// check_manifest: its paths stay inside the folder, its schedule is connected. Errors:
+// manifest.read, manifest.disagree, those of from_json, from_bytes and check_manifest.
 Result<Manifest> read_manifest(const std::string& folder);
 
 }  // namespace moec

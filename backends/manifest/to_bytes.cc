@@ -1,4 +1,5 @@
-// Manifest → FlatBuffer: each struct becomes the schema's table of the same fields, found by name.
+// Manifest → FlatBuffer: each struct becomes the schema's table with the same fields, matched by
+// name.
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
@@ -22,7 +23,7 @@ concept Scalar = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
 class TableWriter {
  public:
-  // FlatBuffers are written inside out: a table's strings, vectors and tables come before it.
+  // FlatBuffers are written inside out: the strings, vectors and tables of a table come before it.
   template <class T>
   uoffset_t table(const T& value, const StructDef& def) {
     std::vector<uoffset_t> children;
@@ -45,7 +46,7 @@ class TableWriter {
   }
 
  private:
-  // The offset of what the field points at; 0 for what stands in the table itself, or is absent.
+  // The offset of a part that the field points to; 0 where the value is inline or absent.
   uoffset_t child(const std::string& text, const FieldDef& field) {
     return field.value.type.enum_def ? 0 : builder_.CreateString(text).o;
   }

@@ -1,5 +1,6 @@
-// Manifest → JSON. Written here and not by FlatBuffers' text generator, which keeps twelve digits
-// of a number: these numbers read back as what they were. What fits on a line stays on one.
+// Manifest → JSON. FlatBuffers' text generator is not used, because it keeps only twelve digits of
+// a number: numbers written here read back exactly. Objects and lists that fit on a line stay on
+// one.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -26,7 +26,7 @@ void verify_file(const manifest::FileRef& file, const std::string& shard, const 
   };
   struct stat info;
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
-    return report("manifest.file_missing", "the manifest names a file that is not there");
+    return report("manifest.file_missing", "the manifest names a missing file");
   if (info.st_size != file.bytes)
     return report(
         "manifest.size_changed",

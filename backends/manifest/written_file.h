@@ -1,4 +1,4 @@
-// What a written file is in a manifest.
+// Describes written files for a manifest.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace moec::manifest {
 
-// `path` is the file's, relative to the manifest's folder. After sync() or close().
+// `path` is relative to the manifest's folder. Call it after sync() or close().
 FileRef describe_file(std::string path, const OutputFile& file);
 
-// A small file in one go, as write_file() does; with `sha256` that digest as well. Errors: those of
-// OutputFile.
+// Writes a small file at once, as write_file() does, and returns its description, with a SHA-256 if
+// `sha256`. Errors: those of OutputFile.
 Result<FileRef> write_listed_file(const std::string& folder, const std::string& path,
                                   std::string_view bytes, bool sha256);
 

@@ -17,8 +17,8 @@ void append(Diagnostics& to, Diagnostics from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
-// Tensors that cannot stand in the table would otherwise vanish without a word.
-void warn_of_odd_tensors(const FolderWeights& weights, Checkpoint& checkpoint) {
+// Tensors that the table cannot represent would otherwise be dropped silently.
+void warn_of_unrepresentable_tensors(const FolderWeights& weights, Checkpoint& checkpoint) {
   for (const auto& [name, why] : weights.not_representable)
     if (ignoring_pattern(checkpoint.config, name) == nullptr)
       checkpoint.warnings.push_back({Severity::warning,
@@ -63,7 +63,7 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user
   }
   Checkpoint checkpoint{std::move(config.model), {}, std::move(config.warnings)};
   append(checkpoint.warnings, std::move(weights.warnings));
-  warn_of_odd_tensors(weights, checkpoint);
+  warn_of_unrepresentable_tensors(weights, checkpoint);
   checkpoint.weights = std::move(weights.table);
   return checkpoint;
 }

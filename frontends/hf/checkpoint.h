@@ -1,5 +1,5 @@
-// A Hugging Face checkpoint folder: config.json, and the weights that it needs, located and
-// checked.
+// Opens a Hugging Face checkpoint folder: reads config.json, locates the weights that the model
+// needs, and checks them.
 #pragma once
 
 #include <string>
@@ -18,32 +18,34 @@ struct Checkpoint {
   Diagnostics warnings;
 };
 
-// Reads metadata only: the config and the files' headers. `user_family` may be null.
+// Reads metadata only: the config and the headers of the files. `user_family` may be null.
 //
-// Where a descriptor gives several names for a role, the first that the files have is taken.
-// Experts may be stored one by one or fused; one by one is preferred when both are there.
+// Where a descriptor gives several names for a role, the first one that the files contain is used.
+// Experts may be stored one by one or fused; where both are present, one by one is used.
 //
-// Errors: those of read_config and read_folder_weights, and for the needed tensors, all at once:
+// Errors: those of read_config and read_folder_weights; for the needed tensors, all findings at
+// once:
 //   hf.tensor.missing   with role and the nearest existing name
 //   hf.tensor.shape     expected and found
-//   hf.tensor.dtype     stored as something else than F32, F16, BF16 or, where the config says so,
-//                       what models/tensors/stored_view.h decodes
+//   hf.tensor.dtype     neither F32, F16 nor BF16, nor, where the config has a quantization_config,
+//                       a type that models/tensors/stored_view.h decodes
 Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family = nullptr);
 
-// The config.json that a checkpoint folder or a path to a .json file stands for.
+// The config.json of a checkpoint folder; the path itself where it names a .json file.
 std::string config_path(const std::string& source);
-// The folder in which it lies; "" for the current one.
+// The folder of that config.json; "" for the current one.
 std::string source_folder(const std::string& source);
 
-// read_config() and explain_config() of it.
+// read_config() and explain_config() of that config.json, which has at most 16 MiB. Errors also
+// file.*.
 Result<HfConfig> read_config_of(const std::string& source, const Family* user_family = nullptr);
 Result<ExplainedConfig> explain_config_of(const std::string& source,
                                           const Family* user_family = nullptr);
 
-// The config alone, for planning without weights, of a folder or a .json file.
+// Only the config of a folder or a .json file, for planning without weights.
 Result<ModelConfig> open_config(const std::string& source, const Family* user_family = nullptr);
 
-// A user's family descriptor (models/families/README.md).
+// Reads a user's family descriptor (models/families/README.md) of at most 16 MiB.
 Result<Family> read_family_file(const std::string& path);
 
 }  // namespace moec

@@ -17,7 +17,7 @@
 namespace moec {
 namespace {
 
-// A name that must be one of an enum's and, where the descriptor says so, one of the family's.
+// Parses a name of an enum; where the descriptor restricts the names (`only`), others are errors.
 template <class E>
 E read_name(ConfigReader& reader, std::string_view concept_name, const std::string& value,
             std::string_view code, std::string_view what) {
@@ -56,7 +56,7 @@ void read_latent(ConfigReader& reader, AttentionConfig& attention) {
 std::optional<QueryTemperature> read_temperature(ConfigReader& reader) {
   const QueryTemperature temperature{reader.number("temperature_scale", 0),
                                      reader.number("temperature_step", 1)};
-  // Configs of 2025 say 4 where later ones say true.
+  // Configs of 2025 have the integer 4 where later ones have true.
   const JsonValue* said = reader.at("use_temperature");
   if (said != nullptr && said->integer() != nullptr) {
     reader.key(reader.key_of("use_temperature"));
@@ -86,7 +86,7 @@ AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   return attention;
 }
 
-// Whether the experts' groups are in use.
+// Whether the router selects groups of experts first; with the method "greedy" it does not.
 bool in_groups(ConfigReader& reader) {
   const std::string method = reader.name("choice_method");
   return method.empty() ||
@@ -137,7 +137,7 @@ bool lists(const std::vector<int64_t>& values, int64_t value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-// Which layers have experts, by the descriptor's rule or by the config's own list.
+// Sets which layers have experts: by the config's own list, else by the descriptor's rule.
 void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
   const int64_t step = reader.integer("moe_step", 1), first = reader.integer("first_moe_layer", 0);
   const int64_t last = reader.optional_integer("last_moe_layer").value_or(-1);
@@ -153,8 +153,8 @@ void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
   }
 }
 
-// Which layers the rotation acts in, by the descriptor's rule or by the config's own list of ones
-// and zeros.
+// Sets which layers apply rotary embeddings: by the config's own list of ones and zeros, else by
+// the descriptor's rule.
 void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const int64_t step = reader.integer("unrotated_step", 0);
   const std::vector<int64_t> listed = reader.integers("rotated_layers");
@@ -165,51 +165,54 @@ void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers)
   }
 }
 
-// Which earlier keys a layer sees.
-enum class Sight : uint8_t { all, window, chunk };
+// Which keys a layer attends to: all of them, a sliding window, or those of the same chunk.
+enum class Span : uint8_t { all, window, chunk };
 
-std::optional<Sight> parse_sight(const std::string& layer_type) {
-  if (layer_type == "full_attention" || layer_type == "hybrid") return Sight::all;
-  if (layer_type == "sliding_attention" || layer_type == "hybrid_sliding") return Sight::window;
-  if (layer_type == "chunked_attention") return Sight::chunk;
+std::optional<Span> parse_span(const std::string& layer_type) {
+  if (layer_type == "full_attention" || layer_type == "hybrid") return Span::all;
+  if (layer_type == "sliding_attention" || layer_type == "hybrid_sliding") return Span::window;
+  if (layer_type == "chunked_attention") return Span::chunk;
   return std::nullopt;
 }
 
-// By the descriptor's rule: chunks are those of layers that rotate.
-std::vector<Sight> usual_sights(ConfigReader& reader, const std::vector<LayerConfig>& layers,
+// Spans by the descriptor's rule. Layers without rotation attend to all keys even where the model
+// has chunks.
+std::vector<Span> default_spans(ConfigReader& reader, const std::vector<LayerConfig>& layers,
                                 bool window, bool chunk) {
   const WindowRule rule = reader.family().axes.window;
   const int64_t below = reader.integer("max_window_layers", 0);
-  std::vector<Sight> sights(layers.size(), Sight::all);
+  std::vector<Span> spans(layers.size(), Span::all);
   for (size_t i = 0; i < layers.size(); ++i) {
     const bool even_below = i % 2 == 0 && static_cast<int64_t>(i) < below;
     if (window && (rule == WindowRule::all_layers ||
                    (rule == WindowRule::even_layers_below_max && even_below)))
-      sights[i] = Sight::window;
+      spans[i] = Span::window;
     else if (chunk && layers[i].rotated)
-      sights[i] = Sight::chunk;
+      spans[i] = Span::chunk;
   }
-  return sights;
+  return spans;
 }
 
-// By the config's own list, where it has one.
-void read_layer_types(ConfigReader& reader, std::vector<Sight>& sights) {
+// Spans by the config's own list `layer_types`, which overrides the descriptor's rule.
+void read_layer_types(ConfigReader& reader, std::vector<Span>& spans) {
   std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
   if (!types || !reader.has_one_a_layer("layer_types", types->size())) return;
-  for (size_t i = 0; i < sights.size(); ++i) {
-    const std::optional<Sight> sight = parse_sight((*types)[i]);
-    if (!sight)
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const std::optional<Span> span = parse_span((*types)[i]);
+    if (!span)
       reader.error("hf.config.unknown_layer_type",
                    fmt::format("unknown layer type \"{}\"; known: full_attention, "
                                "sliding_attention, chunked_attention, hybrid, hybrid_sliding",
                                printable((*types)[i], 60)),
                    reader.at("layer_types"));
-    sights[i] = sight.value_or(Sight::all);
+    spans[i] = span.value_or(Span::all);
   }
 }
 
-// A bidirectional window is what a query sees on either side of itself.
-void look_both_ways(ConfigReader& reader, int64_t max_positions, std::vector<LayerConfig>& layers) {
+// A bidirectional model attends forwards as well, as far as backwards; `window` counts the query
+// itself, so it grows by one.
+void apply_direction(ConfigReader& reader, int64_t max_positions,
+                     std::vector<LayerConfig>& layers) {
   if (reader.family().axes.direction == Direction::causal) return;
   for (LayerConfig& layer : layers) {
     layer.ahead = layer.window > 0 ? layer.window : max_positions;
@@ -217,30 +220,30 @@ void look_both_ways(ConfigReader& reader, int64_t max_positions, std::vector<Lay
   }
 }
 
-void read_sights(ConfigReader& reader, std::vector<LayerConfig>& layers) {
+void read_spans(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const int64_t window = reader.optional_integer("window").value_or(0);
   const int64_t chunk = reader.optional_integer("chunk").value_or(0);
   const bool window_in_use = reader.boolean("use_window", true) && window > 0;
-  std::vector<Sight> sights = usual_sights(reader, layers, window_in_use, chunk > 0);
-  read_layer_types(reader, sights);
+  std::vector<Span> spans = default_spans(reader, layers, window_in_use, chunk > 0);
+  read_layer_types(reader, spans);
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (sights[i] == Sight::window) layers[i].window = window;
-    if (sights[i] == Sight::chunk) layers[i].chunk = chunk;
-    if (sights[i] == Sight::window && !window_in_use)
+    if (spans[i] == Span::window) layers[i].window = window;
+    if (spans[i] == Span::chunk) layers[i].chunk = chunk;
+    if (spans[i] == Span::window && !window_in_use)
       return reader.error("hf.config.window",
                           fmt::format("layer {} slides, but no window is in use", i),
                           reader.at("window"),
                           "Set sliding_window (and use_sliding_window), or make the layer "
                           "full_attention.");
-    if (sights[i] == Sight::chunk && chunk == 0)
+    if (spans[i] == Span::chunk && chunk == 0)
       return reader.error(
           "hf.config.window", fmt::format("layer {} sees chunks, but their size is not given", i),
           reader.at("chunk"), "Set attention_chunk_size, or make the layer full_attention.");
   }
 }
 
-// A pattern of the descriptor; one for each layer that guesses further tokens, where it names
-// these.
+// Expands a pattern of the descriptor: one copy for each multi-token-prediction layer where it has
+// the placeholder of these, else the pattern itself.
 std::vector<std::string> spell_out(const std::string& pattern, int64_t layers, int64_t mtp_layers) {
   const size_t at = pattern.find(kMtpLayer);
   if (at == std::string::npos) return {pattern};
@@ -254,7 +257,8 @@ TensorNames first_names(ConfigReader& reader, int64_t layers) {
   const Family& family = reader.family();
   TensorNames names;
   for (const auto& [role, templates] : family.tensors) names.by_role[role] = templates.front();
-  // Which way the experts are stored is seen in the files; until then: one by one.
+  // Only the files show whether experts are stored one by one or fused (resolve_names decides);
+  // until they are read, one by one is assumed.
   if (names.has("expert_gate")) {
     names.by_role.erase("experts_gate_up");
     names.by_role.erase("experts_down");
@@ -300,11 +304,11 @@ ModelConfig read_model(ConfigReader& reader) {
   model.layers.resize(static_cast<size_t>(reader.integer("layers")));
   read_moe_layers(reader, model);
   read_rotated_layers(reader, model.layers);
-  read_sights(reader, model.layers);
-  look_both_ways(reader, model.max_positions, model.layers);
+  read_spans(reader, model.layers);
+  apply_direction(reader, model.max_positions, model.layers);
   model.stored = read_storage(reader);
   model.names = first_names(reader, std::ssize(model.layers));
-  // The sizes of each matrix, which the config tells as well.
+  // Each packed matrix comes with a tensor of its sizes, which the config implies already.
   if (model.stored.coding == WeightCoding::int4_groups)
     model.names.ignored.emplace_back("*.weight_shape");
   if (model.tied_head && model.names.has("lm_head"))

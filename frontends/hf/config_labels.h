@@ -1,4 +1,4 @@
-// The labels of a token classifier, as a config names them: id2label.
+// Reads the labels of a token classifier from id2label.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace moec {
 
 // The concept `labels`, {"0": "O", "1": "B-name", …}, in the order of the ids. Findings:
-// hf.config.type; hf.config.labels where the ids are not 0, 1, 2, … or a label is there twice.
+// hf.config.type; hf.config.labels where the ids are not 0, 1, 2, … or two labels are equal.
 std::vector<std::string> read_labels(ConfigReader& reader);
 
 }  // namespace moec

@@ -12,7 +12,7 @@
 
 namespace moec {
 
-// A list that says the same for each layer says it once.
+// A list with the same value for each layer stands for that value.
 static const JsonValue& once(const JsonValue& value) {
   const JsonValue::Array* all = value.array();
   if (all == nullptr || all->empty()) return value;
@@ -31,7 +31,7 @@ void ConfigReader::error(std::string code, std::string cause, const JsonValue* a
                          std::string next) {
   Diagnostic finding{Severity::error, std::move(code), std::move(cause), std::move(next),
                      place(at)};
-  // Concepts that others build on are looked up more than once.
+  // A concept that expressions refer to is looked up more than once.
   if (std::find(errors_.begin(), errors_.end(), finding) == errors_.end())
     errors_.push_back(std::move(finding));
 }
@@ -80,7 +80,8 @@ bool ConfigReader::take_alias(const std::string& alias, Found& found, bool& is_n
   return true;
 }
 
-// transformers takes a null where it stands for false, and the default where there is no key.
+// transformers reads null as false, and uses the default where the key is absent; with the default
+// true, a null is ambiguous.
 std::optional<ConfigReader::Found> ConfigReader::refuse_null(const ConceptRule& rule) {
   for (const std::string& alias : rule.keys)
     if (const JsonValue* value = root_.find(alias))

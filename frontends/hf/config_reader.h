@@ -1,5 +1,5 @@
-// A config.json under a family's descriptor: concepts looked up by alias, default and expression,
-// with the findings of one file collected on the way.
+// Looks up concepts in a config.json as a family's descriptor defines them: by alias, by default or
+// by expression. Collects the findings of the file.
 #pragma once
 
 #include <map>
@@ -21,8 +21,8 @@ class ConfigReader {
                const Family& family)
       : text_(text), source_(source), root_(root), family_(family) {}
 
-  // The value of a concept, or the given one where neither config nor descriptor say anything.
-  // After a finding the result means nothing.
+  // The value of a concept, or `otherwise` where neither the config nor the descriptor gives one.
+  // After a finding the result is meaningless.
   int64_t integer(std::string_view concept_name, int64_t otherwise = 0);
   double number(std::string_view concept_name, double otherwise = 0);
   bool boolean(std::string_view concept_name, bool otherwise = false);
@@ -42,13 +42,13 @@ class ConfigReader {
   std::string key_of(std::string_view concept_name) const;
   // The config's value of a concept, for the place of a message; null when it is a default.
   const JsonValue* at(std::string_view concept_name) const;
-  // Whether a concept's list, from wherever it was read, has an entry for each layer; a finding
-  // where it has not.
+  // Whether a concept's list has an entry for each layer, whichever key or default it came from.
+  // Adds a finding where it has not.
   bool has_one_a_layer(std::string_view concept_name, size_t entries);
-  // Marks a top-level key as read; null when it is absent or null.
+  // Marks a top-level key as read. Returns null when it is absent or null.
   const JsonValue* key(std::string_view name);
 
-  // Findings for keys with a required value and for keys that nothing accounts for.
+  // Adds findings for keys whose value differs from the required one, and for unknown keys.
   void check_other_keys();
 
   void error(std::string code, std::string cause, const JsonValue* at = nullptr,
@@ -59,12 +59,12 @@ class ConfigReader {
   Diagnostics take_errors() { return std::move(errors_); }
   Diagnostics take_warnings() { return std::move(warnings_); }
 
-  // What was looked up so far, and after check_other_keys() the keys that no concept reads.
+  // The concepts looked up so far, and, after check_other_keys(), the keys that no concept reads.
   std::vector<ConceptReading> concepts() const;
   const std::vector<KeyReading>& other_keys() const { return other_keys_; }
 
  private:
-  // Where a concept's value was found. Nothing set: the concept is unset.
+  // Where a concept's value was found. With no member set, the concept is unset.
   struct Found {
     const JsonValue* value = nullptr;
     std::optional<double> computed;  // by the descriptor's expression

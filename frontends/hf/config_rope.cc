@@ -10,7 +10,7 @@
 namespace moec {
 namespace {
 
-// What a rope type is called in configs, and the keys that go with it.
+// The name of a rope type in configs, and the keys that belong to it.
 struct RopeType {
   std::string_view name;
   RopeScaling scaling;
@@ -85,8 +85,8 @@ class RopeReader {
                        [](const JsonMember& member) { return member.value.object() != nullptr; });
   }
 
-  // The object of the layers' types that there are, of which all must rotate alike. Without a list
-  // of types all layers see all keys.
+  // Chooses the object of the layer types in use, which must all have the same rotation: an export
+  // has one table for all layers. Without a list of types, all layers have full attention.
   void take_layer_type() {
     const JsonValue& by_type = *object_;
     for (const JsonMember& member : *by_type.object())
@@ -144,7 +144,7 @@ class RopeReader {
     return 1;
   }
 
-  // Both places may give the base; then they must agree.
+  // Where both places give the base, they must agree.
   double theta() {
     double outside = reader_.number("rope_theta", 10000);
     std::optional<double> inside = number("rope_theta");
@@ -172,7 +172,7 @@ class RopeReader {
     return outside;
   }
 
-  // A config may give the dims, the share of the head that they are, or both.
+  // A config may give the rotated dims, their share of the head, or both.
   int64_t rotary_dims(double head_dim) {
     const auto share = static_cast<int64_t>(std::floor(head_dim * rotary_factor()));
     const std::optional<int64_t> dims = reader_.optional_integer("rotary_dims");
@@ -230,7 +230,7 @@ class RopeReader {
     rope_.long_factors = {numbers("long_factor"), needed("long_mscale")};
   }
 
-  // Both places may give the length; then they must agree.
+  // Where both places give the length, they must agree.
   double original_positions() {
     const std::optional<double> inside = number("original_max_position_embeddings");
     const std::optional<int64_t> outside = reader_.optional_integer("original_positions");
@@ -255,8 +255,8 @@ class RopeReader {
     return values;
   }
 
-  // By a fixed alpha. Without one the base depends on the length of the text, which a static shard
-  // does not know.
+  // Scales the base by a fixed alpha. Without an alpha the base would depend on the length of the
+  // text, which a static shard does not know.
   void stretch_base() {
     const auto dims = static_cast<double>(rope_.dims);
     rope_.theta *= std::pow(needed("alpha"), dims / (dims - 2));
@@ -279,8 +279,8 @@ class RopeReader {
     }
   }
 
-  // A factor of null is the ratio of the two lengths. 0 and null betas are the defaults, as in
-  // transformers.
+  // As in transformers, a factor of null is the ratio of the two lengths, and betas of 0 or null
+  // are the defaults.
   void read_yarn() {
     double ratio = static_cast<double>(max_positions_) / rope_.original_max_positions;
     const bool has_ratio = field("original_max_position_embeddings") != nullptr;

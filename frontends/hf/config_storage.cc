@@ -11,9 +11,10 @@ namespace {
 
 constexpr std::string_view kKey = "quantization_config";
 
-// A method's name in configs, and the keys that go with it. modules_to_not_convert and ignore tell
-// nothing that the tensors themselves do not; activation_scheme is about a runtime's own
-// arithmetic, scale_fmt about how factors were rounded before they were stored.
+// The name of a quantization method in configs, and the keys that belong to it. Some keys are
+// accepted without being read: modules_to_not_convert and ignore repeat what the tensors themselves
+// show, activation_scheme concerns the arithmetic of a runtime, and scale_fmt how scales were
+// rounded before they were stored.
 struct Method {
   std::string_view name;
   WeightCoding coding;
@@ -94,7 +95,7 @@ bool is_empty(const JsonValue& value) {
   return value.is_null() || (value.object() != nullptr && value.object()->empty());
 }
 
-// A member that must have one value; absent and null are as good where `optional`.
+// A member that must have one value. Where `optional`, it may be absent or null.
 struct Wanted {
   std::string_view key;
   JsonValue::Data value;
@@ -114,7 +115,8 @@ void check_wanted(ConfigReader& reader, const JsonValue& object, std::string_vie
       "Of compressed-tensors, symmetric groups of four bits are read.");
 }
 
-// The only group's "weights". Activations in fewer bits would be another arithmetic.
+// The "weights" of the only group. Quantized activations are refused, because they would change the
+// arithmetic of the model.
 const JsonValue* read_group(ConfigReader& reader, const JsonValue& object) {
   const JsonValue* groups = object.find("config_groups");
   const JsonValue* weights = nullptr;
@@ -163,7 +165,7 @@ Dims read_int4_groups(ConfigReader& reader, const JsonValue& object) {
       "actorder",    "group_size", "block_structure", "observer",  "observer_kwargs",
       "scale_dtype", "zp_dtype"};
   check_keys(reader, *weights, path, kKnown, "compressed-tensors");
-  // The columns would stand in another order.
+  // With an activation order, the columns are stored permuted.
   if (const JsonValue* order = weights->find("actorder"); order != nullptr && !order->is_null())
     reader.error("hf.config.unsupported_value",
                  fmt::format("\"{}.actorder\" is {}; it must be null", path, to_string(*order, 60)),

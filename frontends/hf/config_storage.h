@@ -1,4 +1,4 @@
-// How a config says that its checkpoint stores matrices: quantization_config.
+// Reads how a checkpoint stores its matrices from quantization_config.
 #pragma once
 
 #include "frontends/hf/config_reader.h"
@@ -6,9 +6,9 @@
 
 namespace moec {
 
-// quant_method "fp8" with weight_block_size, "mxfp4", or "compressed-tensors" in the format
-// pack-quantized with symmetric groups of four bits; without quantization_config plain.
-// Findings: hf.config.unknown_storage, hf.config.type, hf.config.unsupported_value,
+// Supports quant_method "fp8" with weight_block_size, "mxfp4", and "compressed-tensors" in the
+// format pack-quantized with symmetric groups of four bits. Without quantization_config the weights
+// are plain. Findings: hf.config.unknown_storage, hf.config.type, hf.config.unsupported_value,
 // hf.config.unknown_key.
 StoredWeights read_storage(ConfigReader& reader);
 

@@ -84,7 +84,7 @@ void warn(FolderWeights& weights, std::string code, std::string cause, Place pla
       {Severity::warning, std::move(code), std::move(cause), {}, std::move(place)});
 }
 
-// Reads the files that an index names, and holds both against each other.
+// Reads the files that an index names and compares them with the index.
 class IndexedFolder {
  public:
   IndexedFolder(const std::string& folder, const WeightIndex& index)
@@ -104,7 +104,7 @@ class IndexedFolder {
   Status read(const std::string& name) {
     if (!file_exists(path(name)))
       return fail("index.absent_file",
-                  fmt::format("the index names \"{}\", which is not there", name),
+                  fmt::format("the index names \"{}\", which is missing", name),
                   "The checkpoint is incomplete: fetch this file.", {.file = path(name)});
     MOEC_ASSIGN(SafetensorsHeader header, read_safetensors(path(name)));
     uint32_t file = add_file(weights_, path(name), header.file_bytes);

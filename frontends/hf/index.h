@@ -1,6 +1,6 @@
 // Which files hold a checkpoint's tensors: model.safetensors, or else the files that
 // model.safetensors.index.json names. Other weight files in the folder (pytorch_model*.bin,
-// consolidated*.safetensors) are not looked at.
+// consolidated*.safetensors) are ignored.
 #pragma once
 
 #include <map>
@@ -18,22 +18,23 @@ struct WeightIndex {
   std::map<std::string, std::string, std::less<>> file_of;  // tensor → file name
 };
 
-// The text of an index.json. A file must be a bare name that ends in ".safetensors": names are
-// never taken as paths. Errors: json.*, index.not_object, index.weight_map, index.empty,
-// index.file_name.
+// Parses the text of an index.json. A file must be a bare name that ends in ".safetensors": names
+// with folders are refused, so that an index cannot lead outside its folder. Errors: json.*,
+// index.not_object, index.weight_map, index.empty, index.file_name.
 Result<WeightIndex> parse_index(std::string_view text, const std::string& file);
 
 struct FolderWeights {
   WeightTable table;
-  // Tensors that no IR type describes (F64, more than five sizes, a size of 0, …): why.
+  // Tensors that no IR type represents (F64, more than five sizes, a size of 0, …), with the
+  // reason.
   std::map<std::string, std::string, std::less<>> not_representable;
   Diagnostics warnings;
 };
 
-// Reads the headers of all files of a folder's checkpoint. A tensor that stands in two files is
-// taken from the one that the index names, with the warning index.twice; tensors that the index
-// does not name are left out, with the warning index.not_listed. Errors: hf.no_weights, file.*,
-// safetensors.*, those of parse_index, index.absent_file, index.absent_tensor.
+// Reads the headers of all files of a checkpoint. A tensor that occurs in two files is taken from
+// the one that the index names, with the warning index.twice. Tensors that the index does not name
+// are left out, with the warning index.not_listed. Errors: hf.no_weights, file.*, safetensors.*,
+// those of parse_index, index.absent_file, index.absent_tensor.
 Result<FolderWeights> read_folder_weights(const std::string& folder);
 
 }  // namespace moec

@@ -10,12 +10,12 @@
 namespace moec {
 
 struct DiskDType {
-  std::string_view name;
-  uint64_t bits;
-  std::optional<DType> ir;
+  std::string_view name;    // as in the header: "BF16"
+  uint64_t bits;            // of one element
+  std::optional<DType> ir;  // none: moec has no such type
 };
 
-// Null when the name is not known. The list of the format is open-ended.
+// Null when the name is unknown. The format may gain further types.
 const DiskDType* find_disk_dtype(std::string_view name);
 
 }  // namespace moec

@@ -181,7 +181,7 @@ class HeaderReader {
     return {};
   }
 
-  // The ranges follow each other from the end of the header to the end of the file.
+  // The ranges must be contiguous from the end of the header to the end of the file.
   Status check_ranges() const {
     uint64_t at = kSafetensorsPrefix + json_.size();
     const SafetensorsEntry* before = nullptr;

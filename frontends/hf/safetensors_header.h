@@ -1,4 +1,4 @@
-// The JSON header of a safetensors file, once its length is known to be sane.
+// Reads the JSON of a safetensors header, whose length safetensors.cc has checked.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ struct SafetensorsHeader {
 inline constexpr uint64_t kSafetensorsPrefix = 8;  // bytes before the JSON: its length
 inline constexpr uint64_t kSafetensorsMaxHeader = 100'000'000;
 
-// `json` lies behind the prefix of a file of `file_bytes`, and ends inside it.
+// `json` follows the prefix of a file of `file_bytes` and ends inside the file. Errors:
+// safetensors.*, json.*.
 Result<SafetensorsHeader> read_header(std::string_view json, uint64_t file_bytes,
                                       const std::string& file);
 

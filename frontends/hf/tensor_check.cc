@@ -49,7 +49,7 @@ const std::string* present(const Family& family, const FolderWeights& weights,
 
 using Names = std::set<std::string, std::less<>>;
 
-// Names around the missing one in the alphabet, without those of `taken`.
+// The alphabetical neighbours of the missing name, without those in `taken`.
 std::vector<std::string_view> neighbours(const FolderWeights& weights, const std::string& name,
                                          const Names& taken) {
   const auto& tensors = weights.table.tensors;
@@ -62,7 +62,7 @@ std::vector<std::string_view> neighbours(const FolderWeights& weights, const std
   return names;
 }
 
-// A name that the model has no other use for is the more likely slip.
+// A name that the model does not use otherwise is the more likely misspelling.
 std::string nearest_name(const FolderWeights& weights, const std::string& name,
                          const Names& needed) {
   std::string_view unused = nearest(name, neighbours(weights, name, needed));
@@ -79,7 +79,7 @@ class TensorChecker {
         needed_.insert(stored.tensor.name);
   }
 
-  // Whether all that holds the tensor is there, as it must be.
+  // Whether every stored part of the tensor is present with the right shape and type.
   bool check(const NeededTensor& tensor) {
     const size_t before = count_;
     for (const StoredTensor& stored : stored_tensors(weights_.table, model_.stored, tensor))

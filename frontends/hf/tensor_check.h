@@ -1,5 +1,5 @@
-// From the names that a descriptor offers to the names that a checkpoint has, and whether each
-// needed tensor is what it must be.
+// Resolves the tensor names of a descriptor against a checkpoint, and checks the shape and type of
+// each needed tensor.
 #pragma once
 
 #include <map>
@@ -11,13 +11,14 @@
 
 namespace moec {
 
-// Chooses among the descriptor's alternatives, and between the two ways to store experts.
+// Chooses among the alternative names of each role, and between experts stored one by one and
+// fused.
 void resolve_names(const Family& family, const FolderWeights& weights, ModelConfig& model);
 
-// Findings hf.tensor.*: at most a few in full, then how many more there are.
+// Findings hf.tensor.*: the first few in full, then one that counts the others.
 Diagnostics check_tensors(const ModelConfig& model, const FolderWeights& weights);
 
-// How the tensors of a role stand in a checkpoint.
+// The tensors of one role in a checkpoint.
 struct RoleAccount {
   std::string role, name;  // the name with {i} and {e}
   Dims dims;               // of the first of them
@@ -26,12 +27,12 @@ struct RoleAccount {
 
 struct TensorAccount {
   std::vector<RoleAccount> roles;         // in the order of the model
-  std::map<std::string, size_t> ignored;  // pattern → how many tensors; of patterns with any
+  std::map<std::string, size_t> ignored;  // pattern → number of tensors, if any
   // All of check_tensors(), and hf.tensor.unused for each tensor that nothing needs or ignores.
   Diagnostics findings;
 };
 
-// Each tensor that the model needs, and each that the checkpoint has.
+// Accounts for each tensor that the model needs and each that the checkpoint has.
 TensorAccount account_for_tensors(const ModelConfig& model, const FolderWeights& weights);
 
 }  // namespace moec
