@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ir/base/diagnostics.h"
+#include "ir/base/enum_table.h"
 #include "ir/graph/shard.h"
 #include "ir/target/target.h"
 
@@ -12,13 +13,13 @@ namespace moec {
 
 // How routers become tensor math (design §4). All but full_softmax are exact.
 enum class RoutingForm : uint8_t { rank, iterate, topk, host, full_softmax };
-constexpr std::array<std::string_view, 5> enum_names(RoutingForm) {
-  return {"rank", "iterate", "topk", "host", "full_softmax"};
+constexpr auto enum_names(RoutingForm) {
+  return name_table<RoutingForm>({"rank", "iterate", "topk", "host", "full_softmax"});
 }
 inline bool is_exact(RoutingForm form) { return form != RoutingForm::full_softmax; }
 
 enum class ExpertForm : uint8_t { unrolled, bank };
-constexpr std::array<std::string_view, 2> enum_names(ExpertForm) { return {"unrolled", "bank"}; }
+constexpr auto enum_names(ExpertForm) { return name_table<ExpertForm>({"unrolled", "bank"}); }
 
 struct PassOptions {
   RoutingForm routing = RoutingForm::rank;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/files/weight_record.h"
+#include "ir/base/enum_table.h"
 #include "ir/graph/ops.h"
 #include "ir/graph/type.h"
 #include "ir/plan/plan.h"
@@ -55,7 +56,7 @@ struct Build {
 };
 
 enum class TokenizerKind : uint8_t { none, bytes };
-constexpr std::array<std::string_view, 2> enum_names(TokenizerKind) { return {"none", "bytes"}; }
+constexpr auto enum_names(TokenizerKind) { return name_table<TokenizerKind>({"none", "bytes"}); }
 
 struct FileRef {
   std::string path;  // relative to the manifest's folder

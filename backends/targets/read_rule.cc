@@ -69,15 +69,6 @@ Status read_condition(JsonFields& fields, TargetRule& rule) {
   return {};
 }
 
-Status read_severity(JsonFields& fields, Severity& severity) {
-  constexpr std::array<Severity, 3> kValues = {Severity::note, Severity::warning, Severity::error};
-  std::array<std::string_view, 3> names;
-  std::transform(kValues.begin(), kValues.end(), names.begin(), severity_name);
-  MOEC_ASSIGN(const size_t index, fields.one_of("severity", names));
-  severity = kValues[index];
-  return {};
-}
-
 }  // namespace
 
 Result<TargetRule> read_rule(JsonFields& fields) {
@@ -86,7 +77,7 @@ Result<TargetRule> read_rule(JsonFields& fields) {
   if (rule.id.empty()) return fields.bad("id", "must not be empty");
   MOEC_TRY(read_condition(fields, rule));
   if (fields.has("chips")) MOEC_TRY(fields.texts("chips", rule.chips));
-  MOEC_TRY(read_severity(fields, rule.severity));
+  MOEC_TRY(fields.choice("severity", rule.severity));
   MOEC_TRY(fields.text("unit", rule.unit));
   MOEC_TRY(fields.text("reason", rule.reason));
   MOEC_ASSIGN(const size_t confidence, fields.one_of("confidence", kConfidences));

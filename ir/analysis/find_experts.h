@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "ir/base/enum_table.h"
 #include "ir/graph/shard.h"
 
 namespace moec {
@@ -22,8 +23,8 @@ enum class WeightRole : uint8_t {
   routing,  // of the router: block e makes channel e of the routing weights; plain where the
             // router has more blocks than there are experts
 };
-constexpr std::array<std::string_view, 3> enum_names(WeightRole) {
-  return {"plain", "expert", "routing"};
+constexpr auto enum_names(WeightRole) {
+  return name_table<WeightRole>({"plain", "expert", "routing"});
 }
 
 // Block i of `count` equal blocks along `axis` belongs to expert first + i of the shard's MoE layer

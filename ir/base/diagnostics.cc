@@ -6,18 +6,6 @@
 
 namespace moec {
 
-std::string_view severity_name(Severity severity) {
-  switch (severity) {
-    case Severity::note:
-      return "note";
-    case Severity::warning:
-      return "warning";
-    case Severity::error:
-      return "error";
-  }
-  return "error";
-}
-
 static std::string render_place(const Place& place) {
   std::string text = place.file;
   if (place.line) text += fmt::format(":{}", *place.line);

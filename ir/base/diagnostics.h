@@ -9,9 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "ir/base/enum_table.h"
+
 namespace moec {
 
 enum class Severity { note, warning, error };
+constexpr auto enum_names(Severity) { return name_table<Severity>({"note", "warning", "error"}); }
+constexpr std::string_view severity_name(Severity severity) { return enum_name(severity); }
 
 // Where a finding is. Any part may be empty; render() prints the parts that are set.
 struct Place {
@@ -41,8 +45,6 @@ using Diagnostics = std::vector<Diagnostic>;
 template <class T>
 using Result = tl::expected<T, Diagnostics>;
 using Status = Result<void>;
-
-std::string_view severity_name(Severity severity);
 
 // "error[code] file:3:7: cause\n  next: next_step"
 std::string render(const Diagnostic& diagnostic);

@@ -44,6 +44,7 @@ void append(std::string& out, const JsonValue& value, size_t limit) {
 std::string_view kind_name(const JsonValue& value) {
   static constexpr std::string_view kNames[] = {"null",     "a boolean", "an integer", "a number",
                                                 "a string", "an array",  "an object"};
+  static_assert(std::size(kNames) == std::variant_size_v<JsonValue::Data>);
   return kNames[value.data.index()];
 }
 

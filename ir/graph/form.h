@@ -9,11 +9,16 @@
 #include <optional>
 #include <string_view>
 
+#include "ir/base/enum_table.h"
+
 namespace moec {
 
 enum class Form : uint8_t { model, lowered, static_ops, placed };
 
-std::string_view form_name(Form form);  // "model", "lowered", "static", "placed"
-std::optional<Form> parse_form(std::string_view name);
+constexpr auto enum_names(Form) {
+  return name_table<Form>({"model", "lowered", "static", "placed"});
+}
+constexpr std::string_view form_name(Form form) { return enum_name(form); }
+constexpr std::optional<Form> parse_form(std::string_view name) { return parse_enum<Form>(name); }
 
 }  // namespace moec

@@ -6,7 +6,7 @@ namespace {
 template <class OpT>
 size_t function_of(const OpT& op) {
   if constexpr (requires { enum_names(op.fn); }) {
-    static_assert(enum_names(decltype(op.fn){}).size() <= OpSet::kFunctions);
+    static_assert(enum_count<decltype(op.fn)> <= OpSet::kFunctions);
     return static_cast<size_t>(op.fn);
   } else {
     return 0;

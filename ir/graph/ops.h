@@ -4,7 +4,6 @@
 // hashing.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "ir/base/at.h"
+#include "ir/base/enum_table.h"
 #include "ir/graph/form.h"
 #include "ir/graph/type.h"
 #include "ir/graph/weight_view.h"
@@ -21,13 +21,11 @@
 namespace moec {
 
 // ---- Attribute enums ---------------------------------------------------------------------------
-// Each has enum_names(E): the text names in the order of the enumerators.
+// Each has its text names, enum_names(E): see ir/base/enum_table.h.
 
 // How gate and up become one. ir/OPS.md has the formulas.
 enum class Activation : uint8_t { silu, clamped_swiglu };
-constexpr std::array<std::string_view, 2> enum_names(Activation) {
-  return {"silu", "clamped_swiglu"};
-}
+constexpr auto enum_names(Activation) { return name_table<Activation>({"silu", "clamped_swiglu"}); }
 
 // The activation with its numbers. Of clamped_swiglu: the bound of gate and up, and the factor
 // inside its sigmoid; 0 with silu, which has none.
@@ -46,14 +44,14 @@ struct Gating {
 
 // The norm of each head of q and k: none, before the rotation, after it.
 enum class QkNorm : uint8_t { none, per_head, per_head_rotated };
-constexpr std::array<std::string_view, 3> enum_names(QkNorm) {
-  return {"none", "per_head", "per_head_rotated"};
+constexpr auto enum_names(QkNorm) {
+  return name_table<QkNorm>({"none", "per_head", "per_head_rotated"});
 }
 
 // half: pairs (i, i + r/2). interleaved: pairs (2i, 2i + 1). none: no rotation.
 enum class RopeStyle : uint8_t { none, half, interleaved };
-constexpr std::array<std::string_view, 3> enum_names(RopeStyle) {
-  return {"none", "half", "interleaved"};
+constexpr auto enum_names(RopeStyle) {
+  return name_table<RopeStyle>({"none", "half", "interleaved"});
 }
 
 // Where attention finds the keys of earlier tokens.
@@ -61,62 +59,47 @@ constexpr std::array<std::string_view, 3> enum_names(RopeStyle) {
 //   append  keys are a read-only cache of S rows, then the T new rows
 //   blend   the new rows are written into the S rows by a one-hot write mask, keys are all S rows
 enum class CacheForm : uint8_t { none, append, blend };
-constexpr std::array<std::string_view, 3> enum_names(CacheForm) {
-  return {"none", "append", "blend"};
-}
+constexpr auto enum_names(CacheForm) { return name_table<CacheForm>({"none", "append", "blend"}); }
 
 // softmax, sigmoid: of all logits. softmax_selected, sigmoid_selected: of the k chosen logits only,
 // which are chosen as they are. sparsemixer: two picks, each weighed by a softmax over the logits
 // near it (ir/OPS.md).
 enum class Score : uint8_t { softmax, sigmoid, softmax_selected, sigmoid_selected, sparsemixer };
-constexpr std::array<std::string_view, 5> enum_names(Score) {
-  return {"softmax", "sigmoid", "softmax_selected", "sigmoid_selected", "sparsemixer"};
+constexpr auto enum_names(Score) {
+  return name_table<Score>(
+      {"softmax", "sigmoid", "softmax_selected", "sigmoid_selected", "sparsemixer"});
 }
 
 // What the chosen scores are divided by: nothing, their sum, sum + eps, max(sum, eps).
 enum class Renorm : uint8_t { none, sum, sum_plus_eps, max_eps };
-constexpr std::array<std::string_view, 4> enum_names(Renorm) {
-  return {"none", "sum", "sum_plus_eps", "max_eps"};
+constexpr auto enum_names(Renorm) {
+  return name_table<Renorm>({"none", "sum", "sum_plus_eps", "max_eps"});
 }
 
 enum class GroupScore : uint8_t { max, top2_sum };
-constexpr std::array<std::string_view, 2> enum_names(GroupScore) { return {"max", "top2_sum"}; }
+constexpr auto enum_names(GroupScore) { return name_table<GroupScore>({"max", "top2_sum"}); }
 
 // What an expert's routing weight multiplies: its output, or its input.
 enum class RoutedWeight : uint8_t { output, input };
-constexpr std::array<std::string_view, 2> enum_names(RoutedWeight) { return {"output", "input"}; }
+constexpr auto enum_names(RoutedWeight) { return name_table<RoutedWeight>({"output", "input"}); }
 
 enum class UnaryFn : uint8_t { neg, abs, exp, log, sqrt, reciprocal, sigmoid, tanh, erf };
-constexpr std::array<std::string_view, 9> enum_names(UnaryFn) {
-  return {"neg", "abs", "exp", "log", "sqrt", "reciprocal", "sigmoid", "tanh", "erf"};
+constexpr auto enum_names(UnaryFn) {
+  return name_table<UnaryFn>(
+      {"neg", "abs", "exp", "log", "sqrt", "reciprocal", "sigmoid", "tanh", "erf"});
 }
 
 enum class BinaryFn : uint8_t { add, sub, mul, div, max, min };
-constexpr std::array<std::string_view, 6> enum_names(BinaryFn) {
-  return {"add", "sub", "mul", "div", "max", "min"};
+constexpr auto enum_names(BinaryFn) {
+  return name_table<BinaryFn>({"add", "sub", "mul", "div", "max", "min"});
 }
 
 enum class CompareFn : uint8_t { greater, less, equal };
-constexpr std::array<std::string_view, 3> enum_names(CompareFn) {
-  return {"greater", "less", "equal"};
-}
+constexpr auto enum_names(CompareFn) { return name_table<CompareFn>({"greater", "less", "equal"}); }
 
 enum class ReduceFn : uint8_t { sum, mean, max };
-constexpr std::array<std::string_view, 3> enum_names(ReduceFn) {
-  return {"reduce_sum", "reduce_mean", "reduce_max"};
-}
-
-template <class E>
-std::string_view enum_name(E value) {
-  return at(enum_names(E{}), value);
-}
-
-template <class E>
-std::optional<E> parse_enum(std::string_view name) {
-  auto names = enum_names(E{});
-  for (size_t i = 0; i < names.size(); ++i)
-    if (names[i] == name) return static_cast<E>(i);
-  return std::nullopt;
+constexpr auto enum_names(ReduceFn) {
+  return name_table<ReduceFn>({"reduce_sum", "reduce_mean", "reduce_max"});
 }
 
 // ---- Composites --------------------------------------------------------------------------------

@@ -3,52 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
-
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
-namespace {
-
-struct DTypeInfo {
-  std::string_view name;
-  int64_t bytes;
-};
-
-constexpr std::array<DTypeInfo, 8> kDTypes = {{{"f32", 4},
-                                               {"f16", 2},
-                                               {"bf16", 2},
-                                               {"i64", 8},
-                                               {"i32", 4},
-                                               {"u8", 1},
-                                               {"bool", 1},
-                                               {"f8_e4m3", 1}}};
-
-constexpr std::array<std::string_view, 4> kLayouts = {"plain", "rows", "channels", "bc1s"};
-
-}  // namespace
-
-std::string_view dtype_name(DType dtype) { return at(kDTypes, dtype).name; }
-
-std::optional<DType> parse_dtype(std::string_view name) {
-  for (size_t i = 0; i < kDTypes.size(); ++i)
-    if (kDTypes[i].name == name) return static_cast<DType>(i);
-  return std::nullopt;
+int64_t dtype_bytes(DType dtype) {
+  static constexpr auto kBytes = enum_table<DType, int64_t>({4, 2, 2, 8, 4, 1, 1, 1});
+  return at(kBytes, dtype);
 }
-
-int64_t dtype_bytes(DType dtype) { return at(kDTypes, dtype).bytes; }
 
 bool is_float(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
-std::string_view layout_name(Layout layout) { return at(kLayouts, layout); }
-
-std::optional<Layout> parse_layout(std::string_view name) {
-  for (size_t i = 0; i < kLayouts.size(); ++i)
-    if (kLayouts[i] == name) return static_cast<Layout>(i);
-  return std::nullopt;
 }
 
 std::optional<int64_t> checked_elements(const Dims& dims) {

@@ -10,12 +10,19 @@
 #include <utility>
 #include <vector>
 
+#include "ir/base/enum_table.h"
+
 namespace moec {
 
 enum class DType : uint8_t { f32, f16, bf16, i64, i32, u8, boolean, f8_e4m3 };
 
-std::string_view dtype_name(DType dtype);  // "f32", …, "bool"
-std::optional<DType> parse_dtype(std::string_view name);
+constexpr auto enum_names(DType) {
+  return name_table<DType>({"f32", "f16", "bf16", "i64", "i32", "u8", "bool", "f8_e4m3"});
+}
+constexpr std::string_view dtype_name(DType dtype) { return enum_name(dtype); }
+constexpr std::optional<DType> parse_dtype(std::string_view name) {
+  return parse_enum<DType>(name);
+}
 int64_t dtype_bytes(DType dtype);
 bool is_float(DType dtype);  // f32, f16, bf16: the types that arithmetic takes
 
@@ -31,8 +38,13 @@ constexpr bool is_channel_major(Layout layout) {
   return layout == Layout::channels || layout == Layout::bc1s;
 }
 
-std::string_view layout_name(Layout layout);
-std::optional<Layout> parse_layout(std::string_view name);
+constexpr auto enum_names(Layout) {
+  return name_table<Layout>({"plain", "rows", "channels", "bc1s"});
+}
+constexpr std::string_view layout_name(Layout layout) { return enum_name(layout); }
+constexpr std::optional<Layout> parse_layout(std::string_view name) {
+  return parse_enum<Layout>(name);
+}
 
 // The sizes of a tensor's axes, the outermost first. Empty: a scalar.
 class Dims : public std::vector<int64_t> {

@@ -7,7 +7,6 @@
 //   @b:u8[8,16] | unpack(f4_e2m1) | dequant(1, 32; @s:u8[8,1] | unpack(f8_e8m0))
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "ir/base/diagnostics.h"
+#include "ir/base/enum_table.h"
 #include "ir/graph/type.h"
 
 namespace moec {
@@ -88,8 +88,8 @@ struct DequantStep {
 //   f8_e8m0     one in a u8: a power of two, or NaN
 // Sources: OCP Microscaling Formats (MX) 1.0; the format pack-quantized of compressed-tensors.
 enum class Packing : uint8_t { f4_e2m1, i4_excess8, f8_e8m0 };
-constexpr std::array<std::string_view, 3> enum_names(Packing) {
-  return {"f4_e2m1", "i4_excess8", "f8_e8m0"};
+constexpr auto enum_names(Packing) {
+  return name_table<Packing>({"f4_e2m1", "i4_excess8", "f8_e8m0"});
 }
 DType packed_dtype(Packing packing);    // of the elements that hold the numbers
 int64_t packed_count(Packing packing);  // how many numbers an element holds

@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "ir/base/enum_table.h"
 #include "ir/graph/ops.h"
 
 namespace moec {
 
 enum class RopeScaling : uint8_t { none, linear, llama3, yarn, longrope };
-constexpr std::array<std::string_view, 5> enum_names(RopeScaling) {
-  return {"none", "linear", "llama3", "yarn", "longrope"};
+constexpr auto enum_names(RopeScaling) {
+  return name_table<RopeScaling>({"none", "linear", "llama3", "yarn", "longrope"});
 }
 
 // With longrope: what divides each frequency, and what cos and sin are multiplied by.
@@ -45,8 +46,9 @@ struct RopeConfig {
 // only in layers that rotate. l2_tempered: before the rotation, without weights but for one number
 // that each head of keys is multiplied by.
 enum class QkNormWidth : uint8_t { none, per_head, per_head_rotated, full, l2, l2_tempered };
-constexpr std::array<std::string_view, 6> enum_names(QkNormWidth) {
-  return {"none", "per_head", "per_head_rotated", "full", "l2", "l2_tempered"};
+constexpr auto enum_names(QkNormWidth) {
+  return name_table<QkNormWidth>(
+      {"none", "per_head", "per_head_rotated", "full", "l2", "l2_tempered"});
 }
 
 // Of l2_tempered: it keeps the norm of a zero vector finite, also in f16, and is lost beside
@@ -102,8 +104,8 @@ struct AttentionConfig {
 
 // How one tensor holds gate and up: the rows of gate first, or a row of each in turn.
 enum class GateUpOrder : uint8_t { gate_first, interleaved };
-constexpr std::array<std::string_view, 2> enum_names(GateUpOrder) {
-  return {"gate_first", "interleaved"};
+constexpr auto enum_names(GateUpOrder) {
+  return name_table<GateUpOrder>({"gate_first", "interleaved"});
 }
 
 struct MoeConfig {
@@ -162,12 +164,12 @@ struct TensorNames {
 
 // rms: x / sqrt(mean x² + eps) ∘ w. layer: the same of x less its mean, plus a bias.
 enum class NormKind : uint8_t { rms, layer };
-constexpr std::array<std::string_view, 2> enum_names(NormKind) { return {"rms", "layer"}; }
+constexpr auto enum_names(NormKind) { return name_table<NormKind>({"rms", "layer"}); }
 
 // How a part is added to the residual stream. plain: r + residual_scale · y. affine: by vectors of
 // its own (models/build/affine_residual.h).
 enum class ResidualKind : uint8_t { plain, affine };
-constexpr std::array<std::string_view, 2> enum_names(ResidualKind) { return {"plain", "affine"}; }
+constexpr auto enum_names(ResidualKind) { return name_table<ResidualKind>({"plain", "affine"}); }
 
 // How a checkpoint stores the matrices of linear maps, as its config says it. Which tensors are
 // stored so, their own types tell.
@@ -176,8 +178,8 @@ constexpr std::array<std::string_view, 2> enum_names(ResidualKind) { return {"pl
 //   mxfp4       pairs of e2m1 in a byte, and one power of two for each 32 of them
 //   int4_groups integers of four bits, eight in an i32, and one factor for each group in a row
 enum class WeightCoding : uint8_t { plain, fp8_blocks, mxfp4, int4_groups };
-constexpr std::array<std::string_view, 4> enum_names(WeightCoding) {
-  return {"plain", "fp8_blocks", "mxfp4", "int4_groups"};
+constexpr auto enum_names(WeightCoding) {
+  return name_table<WeightCoding>({"plain", "fp8_blocks", "mxfp4", "int4_groups"});
 }
 
 struct StoredWeights {
@@ -189,8 +191,8 @@ struct StoredWeights {
 // What the head scores for each token: the words that may come next, or the labels that the token
 // may have.
 enum class Task : uint8_t { text_generation, token_classification };
-constexpr std::array<std::string_view, 2> enum_names(Task) {
-  return {"text_generation", "token_classification"};
+constexpr auto enum_names(Task) {
+  return name_table<Task>({"text_generation", "token_classification"});
 }
 
 struct ModelConfig {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/base/diagnostics.h"
+#include "ir/base/enum_table.h"
 #include "ir/graph/shard.h"
 #include "ir/graph/weight_table.h"
 #include "ir/plan/model_config.h"
@@ -18,7 +19,7 @@ namespace moec {
 // What latent attention caches of a token: the latent that all heads share, or the keys and values
 // of each head.
 enum class MlaForm : uint8_t { latent, expanded };
-constexpr std::array<std::string_view, 2> enum_names(MlaForm) { return {"latent", "expanded"}; }
+constexpr auto enum_names(MlaForm) { return name_table<MlaForm>({"latent", "expanded"}); }
 
 struct BuildOptions {
   DType dtype = DType::f32;           // of activations and weights in the shards: f32 or f16
@@ -37,8 +38,9 @@ struct BuildOptions {
 };
 
 enum class ShardKind : uint8_t { attention, moe, mlp, router, experts, lm_head, layers };
-constexpr std::array<std::string_view, 7> enum_names(ShardKind) {
-  return {"attention", "moe", "mlp", "router", "experts", "lm_head", "layers"};
+constexpr auto enum_names(ShardKind) {
+  return name_table<ShardKind>(
+      {"attention", "moe", "mlp", "router", "experts", "lm_head", "layers"});
 }
 
 struct ShardDecl {
@@ -74,17 +76,17 @@ enum class SourceKind : uint8_t {
   query_scale,
   history
 };
-constexpr std::array<std::string_view, 9> enum_names(SourceKind) {
-  return {"edge",    "rope_cos", "rope_sin",    "attn_mask", "kv_write_mask",
-          "k_cache", "v_cache",  "query_scale", "history"};
+constexpr auto enum_names(SourceKind) {
+  return name_table<SourceKind>({"edge", "rope_cos", "rope_sin", "attn_mask", "kv_write_mask",
+                                 "k_cache", "v_cache", "query_scale", "history"});
 }
 
 // Where a shard's output goes: an edge, new rows to store in the cache of `layer` at the tokens'
 // positions, a slice of the logits (columns from ShardDecl::vocab_begin), or the tokens that follow
 // those in the history of `layer`.
 enum class SinkKind : uint8_t { edge, k_rows, v_rows, logits, history_rows };
-constexpr std::array<std::string_view, 5> enum_names(SinkKind) {
-  return {"edge", "k_rows", "v_rows", "logits", "history_rows"};
+constexpr auto enum_names(SinkKind) {
+  return name_table<SinkKind>({"edge", "k_rows", "v_rows", "logits", "history_rows"});
 }
 
 struct InputBinding {

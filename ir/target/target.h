@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/base/diagnostics.h"
+#include "ir/base/enum_table.h"
 #include "ir/graph/op_set.h"
 #include "ir/graph/shard.h"
 #include "ir/plan/plan.h"
@@ -15,27 +16,27 @@
 namespace moec {
 
 enum class ProjectionForm : uint8_t { conv, matmul };
-constexpr std::array<std::string_view, 2> enum_names(ProjectionForm) { return {"conv", "matmul"}; }
+constexpr auto enum_names(ProjectionForm) { return name_table<ProjectionForm>({"conv", "matmul"}); }
 
 enum class SumForm : uint8_t { chain, tree };
-constexpr std::array<std::string_view, 2> enum_names(SumForm) { return {"chain", "tree"}; }
+constexpr auto enum_names(SumForm) { return name_table<SumForm>({"chain", "tree"}); }
 
 // All heads of an attention in one matmul, or a matmul for each head.
 enum class AttentionForm : uint8_t { batched, per_head };
-constexpr std::array<std::string_view, 2> enum_names(AttentionForm) {
-  return {"batched", "per_head"};
+constexpr auto enum_names(AttentionForm) {
+  return name_table<AttentionForm>({"batched", "per_head"});
 }
 
 // The files that a target's shards are emitted as.
 enum class ShardFormat : uint8_t { onnx, coreml };
-constexpr std::array<std::string_view, 2> enum_names(ShardFormat) { return {"onnx", "coreml"}; }
+constexpr auto enum_names(ShardFormat) { return name_table<ShardFormat>({"onnx", "coreml"}); }
 
 // Names of a tensor's axes, from the right: [batch, channels, height, width], of which a tensor of
 // lower rank lacks the first ones; with five axes [batch, channels, depth, height, width]. A
 // vector is one of channels: a bias, a norm's weight.
 enum class Axis : uint8_t { batch, channels, depth, height, width };
-constexpr std::array<std::string_view, 5> enum_names(Axis) {
-  return {"batch", "channels", "depth", "height", "width"};
+constexpr auto enum_names(Axis) {
+  return name_table<Axis>({"batch", "channels", "depth", "height", "width"});
 }
 Axis axis_at(size_t rank, size_t index);
 
@@ -75,23 +76,12 @@ enum class RuleCondition : uint8_t {
   widths_ranged,
   state_functions
 };
-constexpr std::array<std::string_view, 16> enum_names(RuleCondition) {
-  return {"op_is",
-          "dtype_is",
-          "rank_above",
-          "extent_above",
-          "operands_above",
-          "constant_beyond",
-          "axis_is",
-          "slice_offset",
-          "matmul_within",
-          "payload_near_mib",
-          "weight_bytes_above",
-          "weight_bytes_below",
-          "states_above",
-          "ports_unaligned",
-          "widths_ranged",
-          "state_functions"};
+constexpr auto enum_names(RuleCondition) {
+  return name_table<RuleCondition>({"op_is", "dtype_is", "rank_above", "extent_above",
+                                    "operands_above", "constant_beyond", "axis_is", "slice_offset",
+                                    "matmul_within", "payload_near_mib", "weight_bytes_above",
+                                    "weight_bytes_below", "states_above", "ports_unaligned",
+                                    "widths_ranged", "state_functions"});
 }
 constexpr bool concerns_shards(RuleCondition condition) {
   return condition >= RuleCondition::weight_bytes_above;

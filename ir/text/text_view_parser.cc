@@ -54,6 +54,7 @@ Result<WeightView> parse_source(TextCursor& cursor, size_t depth) {
   if (cursor.peek().kind == TokenKind::tensor)
     return typed(cursor, TensorSource{cursor.take().text});
   static constexpr std::array<std::string_view, 3> kSources = {"splat", "seeded", "concat"};
+  static_assert(kSources.size() + 1 == std::variant_size_v<ViewSource>);  // and the tensor above
   MOEC_ASSIGN(size_t source, cursor.one_of("a @tensor or a source", kSources));
   MOEC_TRY(cursor.expect('('));
   if (source == 0) return parse_splat(cursor);
@@ -105,6 +106,7 @@ Result<ViewStep> parse_unpack(TextCursor& cursor) {
 Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
   static constexpr std::array<std::string_view, 7> kSteps = {"slice", "reshape", "permute", "cast",
                                                              "scale", "dequant", "unpack"};
+  static_assert(kSteps.size() == std::variant_size_v<ViewStep>);
   MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
   MOEC_TRY(cursor.expect('('));
   if (step == 0) return parse_slice(cursor);
@@ -128,16 +130,14 @@ Result<T> parse_whole(std::string_view text, F&& parse) {
 }  // namespace
 
 Result<DType> parse_dtype_at(TextCursor& cursor) {
-  std::array<std::string_view, 8> names;
-  for (size_t i = 0; i < names.size(); ++i) names[i] = dtype_name(static_cast<DType>(i));
-  MOEC_ASSIGN(size_t index, cursor.one_of("an element type", names));
+  static constexpr auto kNames = enum_names(DType{});
+  MOEC_ASSIGN(size_t index, cursor.one_of("an element type", kNames));
   return static_cast<DType>(index);
 }
 
 Result<Layout> parse_layout_at(TextCursor& cursor) {
-  std::array<std::string_view, 4> names;
-  for (size_t i = 0; i < names.size(); ++i) names[i] = layout_name(static_cast<Layout>(i));
-  MOEC_ASSIGN(size_t index, cursor.one_of("a layout", names));
+  static constexpr auto kNames = enum_names(Layout{});
+  MOEC_ASSIGN(size_t index, cursor.one_of("a layout", kNames));
   return static_cast<Layout>(index);
 }
 

@@ -2,10 +2,11 @@
 // have no enum in ir/. A later family adds words here, and their meaning where they are read.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
+
+#include "ir/base/enum_table.h"
 
 namespace moec {
 
@@ -41,44 +42,40 @@ std::span<const Role> all_roles();
 const Role* find_role(std::string_view name);
 
 enum class AttentionKind : uint8_t { gqa, mla, cca };
-constexpr std::array<std::string_view, 3> enum_names(AttentionKind) {
-  return {"gqa", "mla", "cca"};
+constexpr auto enum_names(AttentionKind) {
+  return name_table<AttentionKind>({"gqa", "mla", "cca"});
 }
 
 // Whether a token sees earlier ones only, or later ones as well.
 enum class Direction : uint8_t { causal, bidirectional };
-constexpr std::array<std::string_view, 2> enum_names(Direction) {
-  return {"causal", "bidirectional"};
-}
+constexpr auto enum_names(Direction) { return name_table<Direction>({"causal", "bidirectional"}); }
 
 // How the k experts are chosen: among all, or among those of the best groups.
 enum class ChoiceMethod : uint8_t { greedy, group_limited_greedy, noaux_tc };
-constexpr std::array<std::string_view, 3> enum_names(ChoiceMethod) {
-  return {"greedy", "group_limited_greedy", "noaux_tc"};
+constexpr auto enum_names(ChoiceMethod) {
+  return name_table<ChoiceMethod>({"greedy", "group_limited_greedy", "noaux_tc"});
 }
 
 // Where a block's norms stand: before attention and MLP, inside the residual branch.
 enum class BlockKind : uint8_t { pre_norm };
-constexpr std::array<std::string_view, 1> enum_names(BlockKind) { return {"pre_norm"}; }
+constexpr auto enum_names(BlockKind) { return name_table<BlockKind>({"pre_norm"}); }
 
 // Which layers see only `window` keys, when a window is set and in use.
 //   all_layers              each one
 //   even_layers_below_max   0, 2, 4, … below the concept max_window_layers
 // The concept layer_types, where a config gives it, decides instead.
 enum class WindowRule : uint8_t { none, all_layers, even_layers_below_max };
-constexpr std::array<std::string_view, 3> enum_names(WindowRule) {
-  return {"none", "all_layers", "even_layers_below_max"};
+constexpr auto enum_names(WindowRule) {
+  return name_table<WindowRule>({"none", "all_layers", "even_layers_below_max"});
 }
 
 // What makes a router's logits: one linear map, or an MLP that goes on from the layer before.
 enum class RouterKind : uint8_t { linear, carried_mlp };
-constexpr std::array<std::string_view, 2> enum_names(RouterKind) {
-  return {"linear", "carried_mlp"};
-}
+constexpr auto enum_names(RouterKind) { return name_table<RouterKind>({"linear", "carried_mlp"}); }
 
 enum class SharedExpert : uint8_t { none, plain, sigmoid_gated };
-constexpr std::array<std::string_view, 3> enum_names(SharedExpert) {
-  return {"none", "plain", "sigmoid_gated"};
+constexpr auto enum_names(SharedExpert) {
+  return name_table<SharedExpert>({"none", "plain", "sigmoid_gated"});
 }
 
 }  // namespace moec

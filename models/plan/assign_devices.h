@@ -1,13 +1,13 @@
 // Which device holds which shard, so that weights, caches and activations fit into its memory.
 #pragma once
 
-#include <array>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/base/diagnostics.h"
+#include "ir/base/enum_table.h"
 
 namespace moec {
 
@@ -31,8 +31,8 @@ struct DeviceUnit {
 // layers       each device has a run of layers, trunk and experts, in the order of the devices
 // replicated   each device has the whole trunk, and the groups of experts are spread
 enum class TrunkPlacement : uint8_t { layers, replicated };
-constexpr std::array<std::string_view, 2> enum_names(TrunkPlacement) {
-  return {"layers", "replicated"};
+constexpr auto enum_names(TrunkPlacement) {
+  return name_table<TrunkPlacement>({"layers", "replicated"});
 }
 
 struct DeviceLoad {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/base/at.h"
+#include "ir/base/enum_table.h"
 #include "ir/plan/plan.h"
 
 namespace moec {
@@ -17,14 +18,14 @@ struct Budget {
   bool asked = false;  // by the user: one that no cut can meet is an error, not a finding
   bool operator==(const Budget&) const = default;
 };
-using Budgets = std::array<Budget, enum_names(ShardKind{}).size()>;  // by ShardKind
+using Budgets = std::array<Budget, enum_count<ShardKind>>;  // by ShardKind
 inline const Budget& budget_of(const Budgets& budgets, ShardKind kind) { return at(budgets, kind); }
 
 // How weights are counted in bytes: as the shards hold them, or as if they were quantised. int4 has
 // a scale and an offset of two bytes each for 64 weights; int8 is the bare byte.
 enum class WeightStorage : uint8_t { f32, f16, int8, int4 };
-constexpr std::array<std::string_view, 4> enum_names(WeightStorage) {
-  return {"f32", "f16", "int8", "int4"};
+constexpr auto enum_names(WeightStorage) {
+  return name_table<WeightStorage>({"f32", "f16", "int8", "int4"});
 }
 WeightStorage storage_of(DType dtype);  // f32 or f16
 int64_t stored_bytes(int64_t weights, WeightStorage storage);
