@@ -1,5 +1,5 @@
-// The table of passes, the default pipeline, and run_pipeline, which alone owns order, skip,
-// bisect, timing, dumps, the changed-check, verification and the reproducer.
+// The table of passes, the default pipeline, and run_pipeline(), which alone is responsible for
+// order, skipping, bisecting, timing, dumps, verification and reproducers.
 #pragma once
 
 #include <optional>
@@ -17,18 +17,21 @@ const Pass* find_pass(std::string_view name);
 // The passes that take a model-form shard to `placed` for these options, in order.
 std::vector<const Pass*> default_pipeline(const PassOptions& options);
 
-// Checked once at start-up: each pass starts in the form where the one before it ended.
+// Checks that each pass takes the form that the one before it returns; the first takes `start`.
 Status check_pipeline(std::span<const Pass* const> passes, Form start);
 
-// Named passes, "lower_router,linear_to_conv"; an unknown name is an error with the nearest known
-// one.
+// Passes by name, separated by commas: "lower_router,linear_to_conv". The error for an unknown name
+// suggests the nearest known one.
 Result<std::vector<const Pass*>> parse_pipeline(std::string_view names);
 
 struct RunOptions {
   std::vector<std::string> skip;        // names of passes to leave out
   std::optional<size_t> bisect;         // run only the first N passes
   std::vector<std::string> dump_after;  // names, or "all"
-  std::string dump_dir;                 // for dumps and reproducers; empty: the working directory
+  // For dumps and reproducers. Empty: dumps go into the working directory, a reproducer, which
+  // nobody asked for, into a fresh folder for temporary files.
+  std::string dump_dir;
+  std::string subfolder;  // of dump_dir; keeps the files of several runs apart
 };
 
 struct PassReport {
@@ -43,9 +46,10 @@ struct PipelineResult {
   std::vector<PassReport> passes;
 };
 
-// Dumps are named 0007.unroll_experts.changed.ir under dump_dir/<shard name>/. When a pass fails or
-// its result does not verify, its input is written as reproducer <shard>.<pass>.repro.ir, whose
-// first line runs that pass, and the error names the file.
+// Dumps are named 0007.unroll_experts.changed.ir under dump_dir/subfolder/<shard name>/. When a
+// pass fails or its result does not verify, its input is written as reproducer
+// <shard>.<pass>.repro.ir, whose first line runs that pass, and the last diagnostic, a note, names
+// the file.
 Result<PipelineResult> run_pipeline(const Shard& shard, std::span<const Pass* const> passes,
                                     PassContext& context, const RunOptions& options = {});
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -33,7 +34,7 @@ std::string path_name(const Shard& shard) {
 }
 
 Status write_text(const fs::path& path, const std::string& text) {
-  std::error_code ignored;  // the write below tells
+  std::error_code ignored;  // the write below fails where this did
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
   std::ofstream file(path, std::ios::binary);
   if (!file || !(file << text) || !file.flush())
@@ -42,7 +43,17 @@ Status write_text(const fs::path& path, const std::string& text) {
   return {};
 }
 
-// Whether a pass did more than to state another form.
+// A new folder below the system's one for temporary files, which only this user can read.
+Result<fs::path> make_temporary_folder() {
+  std::error_code failure;
+  const fs::path parent = fs::temp_directory_path(failure);
+  std::string name = (parent / "moec-XXXXXX").string();
+  if (failure || mkdtemp(name.data()) == nullptr)
+    return fail("passes.write", "no temporary folder can be made", "give a folder by --dump-dir");
+  return fs::path(name);
+}
+
+// Whether a pass changed nothing but the form.
 bool same_content(const Shard& a, const Shard& b) {
   return a.inputs == b.inputs && a.states == b.states && a.outputs == b.outputs &&
          a.values == b.values && a.ops == b.ops;
@@ -91,9 +102,17 @@ class PipelineRun {
     return findings;
   }
 
+  fs::path dump_folder() const { return fs::path(options_.dump_dir) / options_.subfolder; }
+
+  // Never the working directory: a user who asked for no files must not find any there.
+  Result<fs::path> reproducer_folder() const {
+    if (!options_.dump_dir.empty()) return dump_folder();
+    return make_temporary_folder();
+  }
+
   Result<std::string> write_reproducer(const Pass& pass, const Shard& shard) const {
-    const fs::path path =
-        fs::path(options_.dump_dir) / fmt::format("{}.{}.repro.ir", path_name(shard), pass.name);
+    MOEC_ASSIGN(const fs::path folder, reproducer_folder());
+    const fs::path path = folder / fmt::format("{}.{}.repro.ir", path_name(shard), pass.name);
     MOEC_TRY(write_text(path, fmt::format("// run: {} {}\n{}", pass.name,
                                           to_string(context_.options), print(shard))));
     return path.string();
@@ -104,8 +123,9 @@ class PipelineRun {
     auto path = write_reproducer(pass, shard);
     findings.push_back({Severity::note,
                         "passes.reproducer",
-                        path ? fmt::format("what {} was given is saved as {}", pass.name, *path)
-                             : fmt::format("what {} was given could not be saved", pass.name),
+                        path ? fmt::format("the input of {} is saved as {}", pass.name, *path)
+                             : fmt::format("the input of {} cannot be saved: {}", pass.name,
+                                           path.error().front().cause),
                         path ? fmt::format("moec opt {} --passes {}", *path, pass.name) : "",
                         {.shard = shard.name}});
     return fail(std::move(findings));
@@ -116,7 +136,7 @@ class PipelineRun {
       return {};
     const std::string file =
         fmt::format("{:04}.{}.{}.ir", number, pass.name, report_.changed ? "changed" : "unchanged");
-    return write_text(fs::path(options_.dump_dir) / path_name(shard) / file, print(shard));
+    return write_text(dump_folder() / path_name(shard) / file, print(shard));
   }
 
   PassContext& context_;

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -149,6 +150,8 @@ TEST(RunPipeline, UnknownNamesInSkipAndDumpAreErrors) {
   }
 }
 
+Result<Shard> refusing(const Shard&, PassContext&) { return fail("test.refused", "it will not"); }
+
 TEST(RunPipeline, DumpsAreNumberedAndSayWhatChanged) {
   const fs::path dir = fresh_dir("dumps");
   PassContext context;
@@ -161,6 +164,20 @@ TEST(RunPipeline, DumpsAreNumberedAndSayWhatChanged) {
       (std::vector<std::string>{"0001.lower_router.changed.ir", "0002.lower_attention.unchanged.ir",
                                 "0003.unroll_experts.changed.ir"}));
   EXPECT_EQ(read_file(dir / "L00.moe" / "0003.unroll_experts.changed.ir"), print(result->shard));
+}
+
+TEST(RunPipeline, DumpsAndReproducersOfARunCanHaveASubfolder) {
+  const fs::path dir = fresh_dir("subfolder");
+  const Pass pass{"refusing", refusing, Form::model, Form::model, ""};
+  const std::vector<const Pass*> passes = {find_pass("lower_router"), &pass};
+  PassContext context;
+  auto result =
+      run_pipeline(small_moe(), passes, context,
+                   {.dump_after = {"lower_router"}, .dump_dir = dir.string(), .subfolder = "ane"});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(files_in(dir), std::vector<std::string>{"ane"});
+  EXPECT_EQ(files_in(dir / "ane"),
+            (std::vector<std::string>{"L00.moe", "L00.moe.refusing.repro.ir"}));
 }
 
 TEST(RunPipeline, DumpsOnlyWhatIsAskedFor) {
@@ -185,8 +202,6 @@ TEST(RunPipeline, ADumpThatCannotBeWrittenIsAnError) {
 }
 
 // ---- Passes that go wrong ----------------------------------------------------------------------
-
-Result<Shard> refusing(const Shard&, PassContext&) { return fail("test.refused", "it will not"); }
 
 Result<Shard> breaking(const Shard& shard, PassContext&) {
   Shard broken = shard;
@@ -229,6 +244,71 @@ TEST(RunPipeline, AResultThatDoesNotVerifyLeavesAReproducer) {
 TEST(RunPipeline, AResultInAnotherFormThanPromisedLeavesAReproducer) {
   const Pass pass{"lying", lying, Form::model, Form::lowered, ""};
   expect_reproducer("lying", pass, "passes.form");
+}
+
+// The working directory and the folder for temporary files, until the end of the test.
+class OtherFolders {
+ public:
+  OtherFolders(const fs::path& working, const fs::path& temporary) : before_(fs::current_path()) {
+    fs::create_directories(working);
+    fs::create_directories(temporary);
+    if (const char* folder = std::getenv("TMPDIR")) temporary_before_ = folder;
+    fs::current_path(working);
+    setenv("TMPDIR", temporary.c_str(), 1);
+  }
+  ~OtherFolders() {
+    fs::current_path(before_);
+    if (temporary_before_)
+      setenv("TMPDIR", temporary_before_->c_str(), 1);
+    else
+      unsetenv("TMPDIR");
+  }
+  OtherFolders(const OtherFolders&) = delete;
+  OtherFolders& operator=(const OtherFolders&) = delete;
+
+ private:
+  fs::path before_;
+  std::optional<std::string> temporary_before_;
+};
+
+Diagnostics refuse_without_dump_dir(const std::string& subfolder = {}) {
+  const Pass pass{"refusing", refusing, Form::model, Form::model, ""};
+  const std::vector<const Pass*> passes = {&pass};
+  PassContext context;
+  auto result = run_pipeline(small_moe(), passes, context, {.subfolder = subfolder});
+  EXPECT_FALSE(result.has_value());
+  return result ? Diagnostics{} : result.error();
+}
+
+TEST(RunPipeline, AReproducerWithoutADumpFolderGoesIntoAFreshTemporaryFolder) {
+  const fs::path dir = fresh_dir("no_dump_dir");
+  const OtherFolders folders(dir / "working", dir / "temporary");
+  for (size_t failures : {size_t{1}, size_t{2}}) {
+    const Diagnostics findings = refuse_without_dump_dir("ane");
+    ASSERT_FALSE(findings.empty());
+    const std::vector<std::string> made = files_in(dir / "temporary");
+    ASSERT_EQ(made.size(), failures) << "each failure has a folder of its own";
+    bool named = false;
+    for (const std::string& folder : made) {
+      const fs::path file = dir / "temporary" / folder / "L00.moe.refusing.repro.ir";
+      EXPECT_TRUE(fs::exists(file)) << file;
+      named |= findings.back().cause.find(file.string()) != std::string::npos;
+    }
+    EXPECT_TRUE(named) << findings.back().cause;
+  }
+  EXPECT_TRUE(files_in(dir / "working").empty());
+}
+
+TEST(RunPipeline, AReproducerThatCannotBeSavedLeavesTheErrorOfThePass) {
+  const fs::path dir = fresh_dir("no_temporary_folder");
+  const OtherFolders folders(dir / "working", dir / "temporary");
+  fs::remove_all(dir / "temporary");
+  const Diagnostics findings = refuse_without_dump_dir();
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].code, "test.refused");
+  EXPECT_EQ(findings[1].cause,
+            "the input of refusing cannot be saved: no temporary folder can be made");
+  EXPECT_TRUE(files_in(dir / "working").empty());
 }
 
 Result<Shard> stopping(const Shard& shard, PassContext&) {

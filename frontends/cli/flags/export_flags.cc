@@ -178,7 +178,7 @@ Result<std::vector<ExportOptions>> export_options(const ExportFlags& flags) {
   for (size_t i = 0; i < targets.size(); ++i) {
     MOEC_ASSIGN(ExportOptions options, target_options(flags, passes[i], targets));
     if (several) options.out += "/" + targets[i].name;
-    if (several) options.run.dump_dir += (passes[i].dump_dir.empty() ? "" : "/") + targets[i].name;
+    if (several) options.run.subfolder = targets[i].name;
     all.push_back(std::move(options));
   }
   return all;

@@ -45,7 +45,10 @@ void add_pass_flags(CLI::App& command, PassFlags& flags) {
       ->group("Debugging");
   command.add_option("--dump-after", flags.dump_after, "Write the IR after this pass, or \"all\"")
       ->group("Debugging");
-  command.add_option("--dump-dir", flags.dump_dir, "Folder for dumps and reproducers")
+  command
+      .add_option("--dump-dir", flags.dump_dir,
+                  "Folder for dumps (default: the current one) and for reproducers of failing "
+                  "passes (default: a new folder for temporary files)")
       ->group("Debugging");
   command.add_option("--bisect", flags.bisect, "Run only the first N passes")
       ->check(whole_from(0))
@@ -76,7 +79,8 @@ Result<RunOptions> run_options(const PassFlags& flags) {
   RunOptions options{.skip = flags.skip,
                      .bisect = std::nullopt,
                      .dump_after = flags.dump_after,
-                     .dump_dir = flags.dump_dir};
+                     .dump_dir = flags.dump_dir,
+                     .subfolder = {}};
   if (flags.bisect >= 0) options.bisect = static_cast<size_t>(flags.bisect);
   return options;
 }

@@ -226,6 +226,28 @@ TEST_P(FlagsOfNoTarget, AreRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(fs::exists(out));
 }
 
+// Nobody asked for a file, so none may appear where the user works.
+TEST(BadInput, AFailingPassWritesNothingIntoTheCurrentFolder) {
+  const std::string out = fresh_folder("parent") + "/out", temporary = fresh_folder("temporary");
+  const fs::path before = fs::current_path(), working = fresh_folder("working");
+  const char* const tmpdir = std::getenv("TMPDIR");
+  const std::string tmpdir_before = tmpdir == nullptr ? "" : tmpdir;
+  fs::create_directories(temporary);
+  fs::create_directories(working);
+  fs::current_path(working);
+  setenv("TMPDIR", temporary.c_str(), 1);
+  const Outcome outcome = run_command({"export", checkpoint_of("mixtral_a"), "--out", out,
+                                       "--quiet", "--target", "onnx,ane", "--routing", "topk"});
+  fs::current_path(before);
+  if (tmpdir == nullptr)
+    unsetenv("TMPDIR");
+  else
+    setenv("TMPDIR", tmpdir_before.c_str(), 1);
+  EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("saved as " + temporary + "/moec-"));
+  EXPECT_TRUE(fs::is_empty(working));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     BadInput, FlagsOfNoTarget,
     testing::Values(std::vector<std::string>{"--target", "ane", "--routing", "topk"},
