@@ -1,3 +1,4 @@
+#include "ir/graph/attention_operands.h"
 #include "passes/attention_math.h"
 #include "passes/passes.h"
 #include "passes/rewrite_each.h"
@@ -5,26 +6,7 @@
 namespace moec {
 namespace {
 
-// The operands by name; ir/graph/ops.h gives their order. Those that the op does not have are
-// invalid.
-struct Operands {
-  ValueId q, k, v, rope_cos, rope_sin, mask, q_norm, k_norm, k_cache, v_cache, write_mask, sinks;
-
-  Operands(const Attention& op, const std::vector<ValueId>& values) {
-    size_t next = 0;
-    auto take = [&](bool present, std::initializer_list<ValueId*> names) {
-      if (present)
-        for (ValueId* name : names) *name = values[next++];
-    };
-    take(true, {&q, &k, &v});
-    take(op.rope != RopeStyle::none, {&rope_cos, &rope_sin});
-    take(true, {&mask});
-    take(op.qk_norm != QkNorm::none, {&q_norm, &k_norm});
-    take(op.cache != CacheForm::none, {&k_cache, &v_cache});
-    take(op.cache == CacheForm::blend, {&write_mask});
-    take(next < values.size(), {&sinks});
-  }
-};
+using Operands = AttentionOperands<ValueId>;  // absent ones are invalid
 
 ValueId normed_and_rotated(Builder& b, const Attention& op, const Operands& operands, ValueId heads,
                            ValueId norm) {
@@ -54,20 +36,24 @@ Keys with_cache(Builder& b, const Attention& op, const Operands& operands, Value
   return {blended, blended};
 }
 
-ValueId attend_per_head(Builder& b, const Attention& op, ValueId q, ValueId keys, ValueId values,
-                        ValueId mask, ValueId sinks) {
+// What attend() takes, for all heads.
+struct Heads {
+  ValueId q, keys, values, mask, sinks;
+};
+
+ValueId attend_per_head(Builder& b, const Attention& op, const Heads& heads) {
   const int64_t group = op.heads / op.kv_heads;
   std::vector<ValueId> outs;
   ValueId key, value;
   for (int64_t head = 0; head < op.heads; ++head) {
     if (head % group == 0) {
       Builder::NameScope scope(b, "kv_head." + std::to_string(head / group));
-      key = b.slice(keys, 1, head / group, 1, "k");
-      value = b.slice(values, 1, head / group, 1, "v");
+      key = b.slice(heads.keys, 1, head / group, 1, "k");
+      value = b.slice(heads.values, 1, head / group, 1, "v");
     }
     Builder::NameScope scope(b, "head." + std::to_string(head));
-    ValueId sink = sinks.valid() ? b.slice(sinks, 1, head, 1, "sink") : ValueId{};
-    outs.push_back(attend(b, b.slice(q, 1, head, 1, "q"), key, value, mask, sink));
+    ValueId sink = heads.sinks.valid() ? b.slice(heads.sinks, 1, head, 1, "sink") : ValueId{};
+    outs.push_back(attend(b, b.slice(heads.q, 1, head, 1, "q"), key, value, heads.mask, sink));
   }
   return b.concat(outs, 1);
 }
@@ -95,7 +81,7 @@ std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const Operands
   if (sinks.valid()) sinks = b.reshape(sinks, {1, op.heads, 1, 1}, Layout::plain, "sinks.heads");
   ValueId out = form == AttentionForm::batched
                     ? attend(b, q, keys_t, values.all, operands.mask, sinks)
-                    : attend_per_head(b, op, q, keys_t, values.all, operands.mask, sinks);
+                    : attend_per_head(b, op, {q, keys_t, values.all, operands.mask, sinks});
   out = from_heads(b, out, b.type(operands.q).layout);
   if (op.cache == CacheForm::none) return {out};
   return {out, keys.result, values.result};
@@ -105,7 +91,7 @@ std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const Operands
 
 Result<Shard> lower_attention(const Shard& shard, PassContext& context) {
   auto lower = [&](Builder& b, const Attention& op, const std::vector<ValueId>& operands) {
-    return lower_heads(b, op, Operands(op, operands), context.options.attention);
+    return lower_heads(b, op, attention_operands(op, operands), context.options.attention);
   };
   return rewrite_each<Attention>(shard, shard.form, outer_scope, lower);
 }

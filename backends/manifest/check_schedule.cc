@@ -5,6 +5,7 @@
 #include <set>
 
 #include "backends/manifest/check_parts.h"
+#include "ir/graph/port_names.h"
 
 namespace moec::manifest {
 namespace {

@@ -5,27 +5,12 @@
 #include "backends/reference/norm.h"
 #include "backends/reference/tokens.h"
 #include "ir/base/at.h"
+#include "ir/graph/attention_operands.h"
 
 namespace moec {
 namespace {
 
-// The operands by name, in the order that ir/graph/ops.h gives. Null where the form has none.
-struct Named {
-  const Tensor *q, *k, *v, *rope_cos = nullptr, *rope_sin = nullptr, *mask = nullptr;
-  const Tensor *q_norm = nullptr, *k_norm = nullptr, *k_cache = nullptr, *v_cache = nullptr;
-  const Tensor *write_mask = nullptr, *sinks = nullptr;
-
-  Named(const Attention& op, const Call& call) : q(&call[0]), k(&call[1]), v(&call[2]) {
-    size_t next = 3;
-    const auto take = [&] { return &call[next++]; };
-    if (op.rope != RopeStyle::none) rope_cos = take(), rope_sin = take();
-    mask = take();
-    if (op.qk_norm != QkNorm::none) q_norm = take(), k_norm = take();
-    if (op.cache != CacheForm::none) k_cache = take(), v_cache = take();
-    if (op.cache == CacheForm::blend) write_mask = take();
-    if (next < call.operands.size()) sinks = take();
-  }
-};
+using Named = AttentionOperands<const Tensor*>;  // absent ones are null
 
 // Pair i of token t turns by the angle whose cosine and sine are row t, column i of the tables.
 void rotate(const Attention& op, const Named& in, int64_t token, std::span<float> head) {
@@ -124,7 +109,7 @@ void attend(const Attention& op, std::span<const float> q, Heads& k, Heads& v, i
 }  // namespace
 
 std::vector<Tensor> eval(const Attention& op, const Call& call) {
-  const Named in(op, call);
+  const Named in = attention_operands(op, call.operands);
   Heads q = normed_and_rotated(op, in, *in.q, op.heads, in.q_norm);
   Heads new_k = normed_and_rotated(op, in, *in.k, op.kv_heads, in.k_norm);
   const int64_t v_dim = channels_of(in.v->type) / op.kv_heads;

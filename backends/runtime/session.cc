@@ -10,6 +10,7 @@
 #include "backends/weights/weight_reader.h"
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
+#include "ir/graph/port_names.h"
 
 namespace moec {
 namespace {
@@ -218,7 +219,7 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
   const Rows* routing = nullptr;
   const Rows* passed_on = nullptr;
   for (const InputBinding& binding : step.inputs) {
-    if (binding.port == "routing_weights") routing = &chunk.edges.at(binding.edge);
+    if (binding.port == kRoutingWeights) routing = &chunk.edges.at(binding.edge);
     if (binding.port == step.skip_from) passed_on = &chunk.edges.at(binding.edge);
   }
   if (!routing || !passed_on) return false;

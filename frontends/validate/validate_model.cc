@@ -7,6 +7,7 @@
 #include "backends/runtime/step_inputs.h"
 #include "frontends/formats/read_shard.h"
 #include "frontends/validate/router_watch.h"
+#include "ir/graph/port_names.h"
 
 namespace moec {
 namespace {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ir/base/enum_table.h"
+#include "ir/graph/port_names.h"
 #include "ir/graph/shard.h"
 
 namespace moec {
@@ -49,7 +50,5 @@ struct OpRole {
 // channels that are cut into channels, or spread for a bank. A weight of experts of two layers is
 // nobody's.
 IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe_layers = 1);
-
-inline constexpr std::string_view kRoutingWeights = "routing_weights";
 
 }  // namespace moec

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "ir/graph/attention_operands.h"
 #include "ir/graph/infer_op.h"
 
 namespace moec::inference {
@@ -12,25 +13,6 @@ static bool projection(Check& check, std::string_view code, size_t weight, int64
                        int64_t in) {
   return check.has_dims(code, weight, {out, in});
 }
-
-// The operands that follow q, k, v, in the order that ir/graph/ops.h gives.
-struct AttentionOperands {
-  size_t rope = 3, mask = 3, norms = 4, caches = 4, write_mask = 4, sinks = 4;
-
-  explicit AttentionOperands(const Attention& op) {
-    size_t next = 3;
-    rope = next;
-    if (op.rope != RopeStyle::none) next += 2;
-    mask = next++;
-    norms = next;
-    if (op.qk_norm != QkNorm::none) next += 2;
-    caches = next;
-    if (op.cache != CacheForm::none) next += 2;
-    write_mask = next;
-    if (op.cache == CacheForm::blend) next += 1;
-    sinks = next;
-  }
-};
 
 static bool head_norm(Check& check, size_t weight, int64_t head_dim, int64_t heads) {
   const bool by_head = check.operands[weight].rank() == 2;
@@ -56,54 +38,89 @@ static bool attention_attributes(Check& check, const Attention& op) {
   return good;
 }
 
-Inferred infer_op(const Attention& op, Check& check) {
-  if (!attention_attributes(check, op)) return check.failed();
-  const AttentionOperands at(op);
-  if (!check.count("attention.c1", at.sinks, at.sinks + 1) || !check.float_operands("attention.c5"))
-    return check.failed();
-  for (size_t i = 0; i < 3; ++i)
-    if (!check.token_operand("attention.c6", i)) return check.failed();
-  const Type& q = check.operands[0];
-  const int64_t tokens = tokens_of(q);
+using AttentionPositions = AttentionOperands<size_t>;
+
+// q, k and v; their sizes are read below.
+static bool attention_tokens(Check& check, const Attention& op, const AttentionPositions& at) {
+  for (size_t i : {at.q, at.k, at.v})
+    if (!check.token_operand("attention.c6", i)) return false;
   bool good = true;
-  for (size_t i = 0; i < 3; ++i) good &= check.same_token_shape("attention.c6", 0, i);
-  for (size_t i = 0; i < 2; ++i) {
-    const int64_t width = (i == 0 ? op.heads : op.kv_heads) * op.head_dim;
+  for (size_t i : {at.q, at.k, at.v}) good &= check.same_token_shape("attention.c6", at.q, i);
+  for (size_t i : {at.q, at.k}) {
+    const int64_t width = (i == at.q ? op.heads : op.kv_heads) * op.head_dim;
     good &= check.require(channels_of(check.operands[i]) == width, "attention.c7",
                           "operand {} must have {} channels, got {}", i, width,
                           shown(check.operands[i]));
   }
-  const int64_t v_channels = channels_of(check.operands[2]);
-  good &= check.require(v_channels % op.kv_heads == 0, "attention.c7",
-                        "{} channels of operand 2 are not {} heads", v_channels, op.kv_heads);
-  const int64_t v_dim = v_channels / op.kv_heads;
+  const int64_t v_channels = channels_of(check.operands[at.v]);
+  good &=
+      check.require(v_channels % op.kv_heads == 0, "attention.c7",
+                    "{} channels of operand {} are not {} heads", v_channels, at.v, op.kv_heads);
+  return good;
+}
+
+// The tables of the rotation and the weights of the norms.
+static bool attention_tables(Check& check, const Attention& op, const AttentionPositions& at) {
+  const int64_t tokens = tokens_of(check.operands[at.q]);
+  bool good = true;
   if (op.rope != RopeStyle::none)
-    for (size_t i : {at.rope, at.rope + 1})
+    for (size_t i : {at.rope_cos, at.rope_sin})
       good &= check.has_dims("attention.c8", i, {tokens, op.rope_dims / 2});
-  if (op.qk_norm != QkNorm::none)
-    for (size_t i : {size_t{0}, size_t{1}})
-      good &= head_norm(check, at.norms + i, op.head_dim, i == 0 ? op.heads : op.kv_heads);
-  int64_t pages = 1, cached = 0;  // pages, and rows of each
+  if (op.qk_norm != QkNorm::none) {
+    good &= head_norm(check, at.q_norm, op.head_dim, op.heads);
+    good &= head_norm(check, at.k_norm, op.head_dim, op.kv_heads);
+  }
+  return good;
+}
+
+// The cache as its operands give it.
+struct CacheSizes {
+  int64_t pages = 1, rows = 0;  // rows of each page
+};
+
+static CacheSizes cache_sizes(const Check& check, const Attention& op,
+                              const AttentionPositions& at) {
+  if (op.cache == CacheForm::none) return {};
+  const Dims& dims = check.operands[at.k_cache].dims;
+  return {op.cache == CacheForm::blend ? dims[0] : 1, dims[2]};
+}
+
+// The caches, the masks, whose sizes follow from the cache's, and the sinks.
+static bool attention_cache(Check& check, const Attention& op, const AttentionPositions& at) {
+  const int64_t tokens = tokens_of(check.operands[at.q]);
+  if (op.cache != CacheForm::none &&
+      !check.require(check.operands[at.k_cache].rank() == 4, "attention.c10",
+                     "a cache has rank 4, got {}", shown(check.operands[at.k_cache])))
+    return false;
+  const auto [pages, rows] = cache_sizes(check, op, at);
+  bool good = true;
   if (op.cache != CacheForm::none) {
-    const Type& k_cache = check.operands[at.caches];
-    if (!check.require(k_cache.rank() == 4, "attention.c10", "a cache has rank 4, got {}",
-                       shown(k_cache)))
-      return check.failed();
-    if (op.cache == CacheForm::blend) pages = k_cache.dims[0];
-    cached = k_cache.dims[2];
-    good &= check.has_dims("attention.c10", at.caches, {pages, op.kv_heads, cached, op.head_dim});
-    good &= check.has_dims("attention.c10", at.caches + 1, {pages, op.kv_heads, cached, v_dim});
+    const int64_t v_dim = channels_of(check.operands[at.v]) / op.kv_heads;
+    good &= check.has_dims("attention.c10", at.k_cache, {pages, op.kv_heads, rows, op.head_dim});
+    good &= check.has_dims("attention.c10", at.v_cache, {pages, op.kv_heads, rows, v_dim});
   }
   if (op.cache == CacheForm::blend)
-    good &= check.has_dims("attention.c11", at.write_mask, {pages, 1, cached, tokens});
-  const int64_t keys = op.cache == CacheForm::blend ? cached : cached + tokens;
+    good &= check.has_dims("attention.c11", at.write_mask, {pages, 1, rows, tokens});
+  const int64_t keys = op.cache == CacheForm::blend ? rows : rows + tokens;
   good &= check.has_dims("attention.c12", at.mask, {pages, 1, tokens, keys});
   if (check.operands.size() > at.sinks)
     good &= check.has_dims("attention.c13", at.sinks, {op.heads});
-  if (!good) return check.failed();
+  return good;
+}
+
+Inferred infer_op(const Attention& op, Check& check) {
+  if (!attention_attributes(check, op)) return check.failed();
+  const AttentionPositions at = attention_positions(op);
+  if (!check.count("attention.c1", at.sinks, at.sinks + 1) ||
+      !check.float_operands("attention.c5") || !attention_tokens(check, op, at) ||
+      !attention_tables(check, op, at) || !attention_cache(check, op, at))
+    return check.failed();
+  const Type& q = check.operands[at.q];
+  const int64_t v_dim = channels_of(check.operands[at.v]) / op.kv_heads;
   check.out.results.push_back(with_channels(q, op.heads * v_dim));
   if (op.cache != CacheForm::none) {
-    const int64_t rows = op.cache == CacheForm::blend ? cached : tokens;
+    const auto [pages, cached] = cache_sizes(check, op, at);
+    const int64_t rows = op.cache == CacheForm::blend ? cached : tokens_of(q);
     for (int64_t width : {op.head_dim, v_dim})
       check.out.results.push_back({q.dtype, {pages, op.kv_heads, rows, width}});
   }

@@ -1,5 +1,5 @@
-// The plan: the whole model, small, always in memory. Which shards there are, what each holds, and
-// in which order a runtime that knows nothing of the model runs them.
+// The plan describes the whole model and is always in memory: the shards, the contents of each, and
+// the schedule by which a runtime that knows nothing of the model runs them.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,25 @@
 
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
+#include "ir/graph/port_names.h"
 #include "ir/graph/shard.h"
 #include "ir/graph/weight_table.h"
 #include "ir/plan/model_config.h"
 
 namespace moec {
 
-// What the user chose about the shards' form, as far as it shapes their inputs and outputs.
 // What latent attention caches of a token: the latent that all heads share, or the keys and values
 // of each head.
 enum class MlaForm : uint8_t { latent, expanded };
 constexpr auto enum_names(MlaForm) { return name_table<MlaForm>({"latent", "expanded"}); }
 
+// The user's choices that shape the inputs and outputs of shards.
 struct BuildOptions {
   DType dtype = DType::f32;           // of activations and weights in the shards: f32 or f16
   Layout layout = Layout::channels;   // channels: conv form; rows: matmul form
   std::vector<int64_t> tokens = {1};  // static widths, ascending; each shard is built for each
   int64_t context = 0;                // S: rows of the KV cache, and positions of a text
-  // A model that keeps no cache has none, whatever is chosen.
+  // Ignored by models that keep no cache.
   CacheForm cache = CacheForm::append;  // append: explicit cache inputs; blend: device state
   int64_t cache_pages = 1;        // with blend: pages of the cache, as in ir/graph/ops.h Attention
   MlaForm mla = MlaForm::latent;  // of models with latent attention
@@ -54,7 +55,7 @@ struct ShardDecl {
   bool operator==(const ShardDecl&) const = default;
 };
 
-// Where a shard's input comes from.
+// The source of a shard's input.
 //   edge        an earlier step's output, or the embedding rows ("embed")
 //   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions
 //   query_scale          a number for each token, of its position (models/tensors/rope.h)
@@ -81,9 +82,9 @@ constexpr auto enum_names(SourceKind) {
                                  "k_cache", "v_cache", "query_scale", "history"});
 }
 
-// Where a shard's output goes: an edge, new rows to store in the cache of `layer` at the tokens'
-// positions, a slice of the logits (columns from ShardDecl::vocab_begin), or the tokens that follow
-// those in the history of `layer`.
+// The destination of a shard's output: an edge, new rows to store in the cache of `layer` at the
+// tokens' positions, a slice of the logits (columns from ShardDecl::vocab_begin), or the tokens
+// that follow those in the history of `layer`.
 enum class SinkKind : uint8_t { edge, k_rows, v_rows, logits, history_rows };
 constexpr auto enum_names(SinkKind) {
   return name_table<SinkKind>({"edge", "k_rows", "v_rows", "logits", "history_rows"});
@@ -119,19 +120,6 @@ struct Step {
 };
 
 inline constexpr std::string_view kEmbedEdge = "embed";
-// The cache of an attention shard, whether as states of the device or as inputs.
-inline constexpr const char* kKeyState = "k_state";
-inline constexpr const char* kValueState = "v_state";
-// Other ports of attention.
-inline constexpr const char* kMaskPort = "attn_mask";
-inline constexpr const char* kQueryScalePort = "query_scale";
-inline constexpr const char* kNewKeys = "k_new";
-inline constexpr const char* kNewValues = "v_new";
-inline constexpr const char* kHistoryPort = "history";
-inline constexpr const char* kNewHistory = "history_new";
-// What a router hands to that of the next layer, and that one's input.
-inline constexpr const char* kRouterState = "router_state";
-inline constexpr const char* kEarlierRouterState = "earlier_router_state";
 // Added to masked scores: below any real score, and finite in f16.
 inline constexpr double kMaskedScore = -1e4;
 

@@ -1,5 +1,7 @@
 #include <vector>
 
+#include "ir/graph/attention_operands.h"
+#include "ir/graph/port_names.h"
 #include "models/build/affine_residual.h"
 #include "models/build/convolved_attention.h"
 #include "models/build/latent_attention.h"
@@ -39,10 +41,10 @@ AttentionInputs declare_inputs(ShardScope& scope) {
   Builder& b = scope.b;
 
   AttentionInputs in;
-  in.x = b.input("x", scope.token_type_of(scope.model().hidden));
+  in.x = b.input(kResidualPort, scope.token_type_of(scope.model().hidden));
   if (rotates(scope.model(), scope.layer())) {
-    in.rope_cos = b.input("rope_cos", scope.type_of({tokens, attention.rope.dims / 2}));
-    in.rope_sin = b.input("rope_sin", scope.type_of({tokens, attention.rope.dims / 2}));
+    in.rope_cos = b.input(kRopeCosPort, scope.type_of({tokens, attention.rope.dims / 2}));
+    in.rope_sin = b.input(kRopeSinPort, scope.type_of({tokens, attention.rope.dims / 2}));
   }
   if (scales_queries(scope.model(), scope.layer()))
     in.query_scale = b.input(kQueryScalePort, scope.token_type_of(1));
@@ -52,7 +54,7 @@ AttentionInputs declare_inputs(ShardScope& scope) {
                          token_type(scope.options().dtype, scope.options().layout,
                                     attention.history_channels(), attention.convolved->history()));
   if (blend) {
-    in.write_mask = b.input("kv_write_mask", scope.type_of({pages, 1, rows, tokens}));
+    in.write_mask = b.input(kWriteMaskPort, scope.type_of({pages, 1, rows, tokens}));
     b.state(kKeyState, k_cache);
     b.state(kValueState, v_cache);
     in.k_cache = b.emit(StateRead{kKeyState}, {}, "k_cache");
@@ -115,7 +117,8 @@ Attention attributes(const ShardScope& scope) {
 }
 
 // q, k and v. With convolved attention the history of later tokens is an output.
-std::vector<ValueId> projections(ShardScope& scope, ValueId normed, const AttentionInputs& in) {
+AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
+                                       const AttentionInputs& in) {
   if (scope.model().attention.convolved) {
     ConvolvedOperands mixed = convolved_operands(scope, normed, in.history);
     scope.b.output(kNewHistory, mixed.new_history);
@@ -131,33 +134,34 @@ std::vector<ValueId> projections(ShardScope& scope, ValueId normed, const Attent
 }
 
 // The weights of the norms of each head; those by the length alone have none, or one number a head.
-void append_norms(ShardScope& scope, std::vector<ValueId>& operands) {
+void add_norms(ShardScope& scope, AttentionOperands<ValueId>& all) {
   const AttentionConfig& attention = scope.model().attention;
   const bool tempered = attention.qk_norm == QkNormWidth::l2_tempered;
-  if (tempered || attention.qk_norm == QkNormWidth::l2) {
-    ValueId ones = scope.b.constant(scope.type_of({attention.head_dim}), {1}, "qk_norm.weight");
-    operands.insert(operands.end(), {ones, ones});
-    if (tempered)
-      operands.back() =
-          scope.weight(then(scope.stored("k_temperature"), ReshapeStep{{attention.kv_heads, 1}}),
-                       "k_temperature");
+  if (!tempered && attention.qk_norm != QkNormWidth::l2) {
+    all.q_norm = scope.weight("q_norm", "q_norm.weight");
+    all.k_norm = scope.weight("k_norm", "k_norm.weight");
     return;
   }
-  for (std::string role : {"q_norm", "k_norm"})
-    operands.push_back(scope.weight(role, role + ".weight"));
+  all.q_norm = scope.b.constant(scope.type_of({attention.head_dim}), {1}, "qk_norm.weight");
+  all.k_norm = all.q_norm;
+  if (!tempered) return;
+  all.k_norm = scope.weight(
+      then(scope.stored("k_temperature"), ReshapeStep{{attention.kv_heads, 1}}), "k_temperature");
 }
 
-// The operands of the attention op, in the order of ir/graph/ops.h.
 std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const AttentionInputs& in) {
   ValueId normed = scope.norm(in.x, "attn_norm");
-  std::vector<ValueId> all = projections(scope, normed, in);
-  if (op.rope != RopeStyle::none) all.insert(all.end(), {in.rope_cos, in.rope_sin});
-  all.push_back(in.mask);
-  if (op.qk_norm != QkNorm::none) append_norms(scope, all);
-  if (op.cache != CacheForm::none) all.insert(all.end(), {in.k_cache, in.v_cache});
-  if (op.cache == CacheForm::blend) all.push_back(in.write_mask);
-  if (scope.model().attention.sinks) all.push_back(scope.weight("sinks", "sinks"));
-  return all;
+  AttentionOperands<ValueId> all = projections(scope, normed, in);
+  all.rope_cos = in.rope_cos;
+  all.rope_sin = in.rope_sin;
+  all.mask = in.mask;
+  if (op.qk_norm != QkNorm::none) add_norms(scope, all);
+  all.k_cache = in.k_cache;
+  all.v_cache = in.v_cache;
+  all.write_mask = in.write_mask;
+  const bool sinks = scope.model().attention.sinks;
+  if (sinks) all.sinks = scope.weight("sinks", "sinks");
+  return operand_list(op, all, sinks);
 }
 
 // The cache with the new rows goes back to the device's states, or the new rows to the runtime.
@@ -187,7 +191,7 @@ void build_attention(ShardScope& scope) {
   ValueId attended = results[0];
   if (scope.model().attention.latent) attended = latent_values(scope, attended);
   ValueId out = scope.linear(attended, "o", scope.model().attention.o_bias ? "o_bias" : "", "o");
-  b.output("hidden", scope.add_residual(in.x, out, "attn", "hidden"));
+  b.output(kHiddenPort, scope.add_residual(in.x, out, "attn", kHiddenPort));
   if (op.cache != CacheForm::none) keep_rows(b, op.cache, results[1], results[2]);
 }
 

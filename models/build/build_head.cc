@@ -1,11 +1,12 @@
 #include <vector>
 
+#include "ir/graph/port_names.h"
 #include "models/build/shard_scope.h"
 
 namespace moec {
 
 void build_head(ShardScope& scope) {
-  ValueId hidden = scope.b.input("hidden", scope.token_type_of(scope.model().hidden));
+  ValueId hidden = scope.b.input(kHiddenPort, scope.token_type_of(scope.model().hidden));
   ValueId x = scope.norm(hidden, "final_norm");
   const SliceStep own{0, scope.decl.vocab_begin, scope.decl.vocab_size};
   WeightView rows = then(scope.stored(scope.model().tied_head ? "embed" : "lm_head"), own);
@@ -14,9 +15,9 @@ void build_head(ShardScope& scope) {
     operands.push_back(scope.weight(then(scope.stored("lm_head_bias"), own), "lm_head.bias"));
   const double divisor = scope.model().logits_divisor;
   auto head = [&](const char* name) { return scope.b.emit(Linear{}, std::move(operands), name); };
-  if (divisor == 1) return scope.b.output("logits", head("logits"));
+  if (divisor == 1) return scope.b.output(kLogitsPort, head(kLogitsPort));
   ValueId raw = head("raw_logits");
-  scope.b.output("logits", scope.b.mul(raw, scope.b.scalar_like(raw, 1 / divisor), "logits"));
+  scope.b.output(kLogitsPort, scope.b.mul(raw, scope.b.scalar_like(raw, 1 / divisor), kLogitsPort));
 }
 
 }  // namespace moec

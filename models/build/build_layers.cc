@@ -3,6 +3,7 @@
 
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
+#include "ir/graph/port_names.h"
 #include "ir/graph/splice.h"
 #include "models/build/layer_ports.h"
 #include "models/build/shard_scope.h"
@@ -21,11 +22,11 @@ class LayersBuilder {
       feed_forward_.push_back(part(moe ? ShardKind::moe : ShardKind::mlp, layer));
     }
     declare_inputs();
-    hidden_ = inputs_.at("x");
+    hidden_ = inputs_.at(kResidualPort);
     if (const auto state = inputs_.find(kEarlierRouterState); state != inputs_.end())
       router_state_ = state->second;
     for (int64_t layer = first(); layer < end(); ++layer) append(layer);
-    b_.output("moe_out", hidden_);
+    b_.output(kMoeOutPort, hidden_);
     if (hands_on_router_state(scope_.model(), end() - 1)) b_.output(kRouterState, router_state_);
     for (const Output& rows : new_rows_) b_.output(rows.name, rows.value);
   }
@@ -77,11 +78,11 @@ class LayersBuilder {
     std::vector<ValueId> inputs;
     for (ValueId input : body.inputs) {
       const std::string& name = body.values[input].name;
-      inputs.push_back(name == "x" ? hidden_ : inputs_.at(port_of(name, layer)));
+      inputs.push_back(name == kResidualPort ? hidden_ : inputs_.at(port_of(name, layer)));
     }
     const std::vector<ValueId> outputs = splice(b_, body, inputs, layer_label(layer));
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (const std::string& name = body.outputs[i].name; name == "hidden")
+      if (const std::string& name = body.outputs[i].name; name == kHiddenPort)
         hidden_ = outputs[i];
       else
         new_rows_.push_back({port_of(name, layer), outputs[i]});

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "ir/graph/port_names.h"
 #include "models/build/affine_residual.h"
 #include "models/build/expert_views.h"
 #include "models/build/router_mlp.h"
@@ -26,9 +27,9 @@ ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
   if (moe.choice_bias) operands.push_back(scope.weight(choice_bias(scope), "router.choice_bias"));
-  if (moe.null_slots == 0) return scope.b.emit(moe.routing, std::move(operands), "routing_weights");
+  if (moe.null_slots == 0) return scope.b.emit(moe.routing, std::move(operands), kRoutingWeights);
   ValueId of_slots = scope.b.emit(moe.routing, std::move(operands), "slot_weights");
-  return scope.b.slice(of_slots, kChannelAxis, 0, moe.experts, "routing_weights");
+  return scope.b.slice(of_slots, kChannelAxis, 0, moe.experts, kRoutingWeights);
 }
 
 // Gate, up and down, named gate.NAME and so on.
@@ -106,13 +107,13 @@ ValueId experts_part(ShardScope& scope, ValueId x, ValueId routing) {
 }
 
 ValueId hidden_input(ShardScope& scope) {
-  return scope.b.input("hidden", scope.token_type_of(scope.model().hidden));
+  return scope.b.input(kHiddenPort, scope.token_type_of(scope.model().hidden));
 }
 
 ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.norm(hidden, "ffn_norm"); }
 
 void add_residual(ShardScope& scope, ValueId residual, ValueId part) {
-  scope.b.output("moe_out", scope.add_residual(residual, part, "ffn", "moe_out"));
+  scope.b.output(kMoeOutPort, scope.add_residual(residual, part, "ffn", kMoeOutPort));
 }
 
 }  // namespace
@@ -138,19 +139,18 @@ void build_router(ShardScope& scope) {
   ValueId hidden = hidden_input(scope);
   ValueId earlier = earlier_router_state(scope);
   ValueId x = ffn_norm(scope, hidden);
-  scope.b.output("routing_weights", router(scope, x, earlier));
+  scope.b.output(kRoutingWeights, router(scope, x, earlier));
 }
 
 void build_experts(ShardScope& scope) {
-  ValueId acc = scope.b.input("acc", scope.token_type_of(scope.model().hidden));
+  ValueId acc = scope.b.input(kPartialSumPort, scope.token_type_of(scope.model().hidden));
   ValueId hidden = hidden_input(scope);
-  ValueId routing =
-      scope.b.input("routing_weights", scope.token_type_of(scope.model().moe.experts));
+  ValueId routing = scope.b.input(kRoutingWeights, scope.token_type_of(scope.model().moe.experts));
   ValueId x = ffn_norm(scope, hidden);
   ValueId part = experts_part(scope, x, routing);
   if (scope.model().residual == ResidualKind::plain || scope.decl.first_expert == 0)
     return add_residual(scope, acc, part);
-  scope.b.output("moe_out", add_affine_part(scope, acc, part, "ffn", "moe_out"));
+  scope.b.output(kMoeOutPort, add_affine_part(scope, acc, part, "ffn", kMoeOutPort));
 }
 
 }  // namespace moec

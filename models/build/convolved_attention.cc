@@ -1,5 +1,7 @@
 #include "models/build/convolved_attention.h"
 
+#include "ir/graph/port_names.h"
+
 namespace moec {
 namespace {
 

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "ir/graph/port_names.h"
 #include "ir/plan/plan.h"
 
 namespace moec {

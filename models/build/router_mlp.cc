@@ -2,6 +2,7 @@
 
 #include <numbers>
 
+#include "ir/graph/port_names.h"
 #include "models/build/layer_ports.h"
 
 namespace moec {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/base/at.h"
+#include "ir/graph/port_names.h"
 #include "models/build/layer_ports.h"
 #include "models/plan/cut_shards.h"
 #include "models/plan/fit_target.h"
@@ -152,9 +153,9 @@ class Planner {
     Step& step = add(std::move(shard));
     ShardDecl& added = plan_.shards.back();
     if (!moe_layers_of(model_, added).empty()) added.experts = model_.moe.experts;
-    step.inputs = {from_edge("x", hidden_)};
-    hidden_ = layer_label(layer_ + count - 1) + ".moe_out";
-    step.outputs = {to_edge("moe_out", hidden_)};
+    step.inputs = {from_edge(kResidualPort, hidden_)};
+    hidden_ = fmt::format("{}.{}", layer_label(layer_ + count - 1), kMoeOutPort);
+    step.outputs = {to_edge(kMoeOutPort, hidden_)};
     bind_router_state(step, layer_ + count - 1);
     for (const int64_t end = layer_ + count; layer_ < end; ++layer_) {
       Step own;
@@ -175,17 +176,17 @@ class Planner {
 
   void attention() {
     Step& step = add({edge("attn"), "attn/" + label(), ShardKind::attention});
-    step.inputs = {from_edge("x", hidden_)};
-    hidden_ = edge("hidden");
-    step.outputs = {to_edge("hidden", hidden_)};
+    step.inputs = {from_edge(kResidualPort, hidden_)};
+    hidden_ = edge(kHiddenPort);
+    step.outputs = {to_edge(kHiddenPort, hidden_)};
     bind_attention(step);
   }
 
   // What a layer's attention reads and stores besides the residual stream.
   void bind_attention(Step& step) const {
     if (rotates(model_, config())) {
-      step.inputs.push_back({"rope_cos", SourceKind::rope_cos});
-      step.inputs.push_back({"rope_sin", SourceKind::rope_sin});
+      step.inputs.push_back({kRopeCosPort, SourceKind::rope_cos});
+      step.inputs.push_back({kRopeSinPort, SourceKind::rope_sin});
     }
     if (scales_queries(model_, config()))
       step.inputs.push_back({kQueryScalePort, SourceKind::query_scale});
@@ -202,7 +203,7 @@ class Planner {
       step.outputs.push_back({kNewHistory, SinkKind::history_rows, {}, layer_});
     }
     if (options_.cache == CacheForm::blend) {
-      step.inputs.push_back({"kv_write_mask", SourceKind::kv_write_mask});
+      step.inputs.push_back({kWriteMaskPort, SourceKind::kv_write_mask});
       return;
     }
     step.inputs.push_back({kKeyState, SourceKind::k_cache, {}, 0, layer_});
@@ -228,16 +229,16 @@ class Planner {
     ShardDecl shard{edge(folder), folder + "/" + label(), kind};
     shard.experts = experts;
     Step& step = add(std::move(shard));
-    step.inputs = {from_edge("hidden", hidden_)};
-    hidden_ = edge("moe_out");
-    step.outputs = {to_edge("moe_out", hidden_)};
+    step.inputs = {from_edge(kHiddenPort, hidden_)};
+    hidden_ = edge(kMoeOutPort);
+    step.outputs = {to_edge(kMoeOutPort, hidden_)};
     bind_router_state(step, layer_);
   }
 
   void routed_groups() {
     Step& router = add({edge("router"), "router/" + label(), ShardKind::router});
-    router.inputs = {from_edge("hidden", hidden_)};
-    router.outputs = {to_edge("routing_weights", edge("routing_weights"))};
+    router.inputs = {from_edge(kHiddenPort, hidden_)};
+    router.outputs = {to_edge(kRoutingWeights, edge(kRoutingWeights))};
     bind_router_state(router, layer_);
     const std::string residual = hidden_;
     int64_t number = 0, first = 0;
@@ -253,15 +254,15 @@ class Planner {
     shard.first_expert = first;
     shard.experts = count;
     Step& step = add(std::move(shard));
-    step.inputs = {from_edge("acc", hidden_), from_edge("hidden", residual),
-                   from_edge("routing_weights", edge("routing_weights"))};
-    hidden_ = edge(fmt::format("g{}.moe_out", number));
-    step.outputs = {to_edge("moe_out", hidden_)};
+    step.inputs = {from_edge(kPartialSumPort, hidden_), from_edge(kHiddenPort, residual),
+                   from_edge(kRoutingWeights, edge(kRoutingWeights))};
+    hidden_ = edge(fmt::format("g{}.{}", number, kMoeOutPort));
+    step.outputs = {to_edge(kMoeOutPort, hidden_)};
     const bool adds_more =
         first == 0 && (model_.moe.shared_ff > 0 || model_.residual == ResidualKind::affine);
     if (!adds_more) {
-      step.skip_from = "acc";
-      step.skip_to = "moe_out";
+      step.skip_from = kPartialSumPort;
+      step.skip_to = kMoeOutPort;
     }
   }
 
@@ -276,8 +277,8 @@ class Planner {
       shard.vocab_size = size;
       begin += size;
       Step& step = add(std::move(shard));
-      step.inputs = {from_edge("hidden", hidden_)};
-      step.outputs = {{"logits", SinkKind::logits, {}}};
+      step.inputs = {from_edge(kHiddenPort, hidden_)};
+      step.outputs = {{kLogitsPort, SinkKind::logits, {}}};
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include "ir/analysis/cost.h"
 #include "ir/base/at.h"
+#include "ir/graph/port_names.h"
 #include "models/build/build_shard.h"
 
 namespace moec {

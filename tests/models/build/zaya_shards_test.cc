@@ -1,5 +1,6 @@
 // Convolved attention, a router that goes on from the layer before, a null slot, affine residuals:
 // what shards have for them. That they compute the right thing, golden_values_test shows.
+#include "ir/graph/port_names.h"
 #include "ir/verify/verify.h"
 #include "models/build/build_shard.h"
 #include "models/build/layer_ports.h"

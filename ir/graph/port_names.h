@@ -1,0 +1,42 @@
+// Names of the ports of emitted shards. Builders declare the ports, the plan's schedule binds them,
+// emitters write them into files, and runtimes of others rely on them: a changed name is a changed
+// file format.
+#pragma once
+
+namespace moec {
+
+// The residual stream: into a shard with attention, out of attention and into the feed-forward
+// part, and out of that.
+inline constexpr const char* kResidualPort = "x";
+inline constexpr const char* kHiddenPort = "hidden";
+inline constexpr const char* kMoeOutPort = "moe_out";
+
+// Attention: rows of the rotation's tables and a factor for the queries, for each token of the
+// step.
+inline constexpr const char* kRopeCosPort = "rope_cos";
+inline constexpr const char* kRopeSinPort = "rope_sin";
+inline constexpr const char* kQueryScalePort = "query_scale";
+// Added to the scores; 1 where a new token is written to a row of the cache.
+inline constexpr const char* kMaskPort = "attn_mask";
+inline constexpr const char* kWriteMaskPort = "kv_write_mask";
+// The cache, whether as states of the device or as inputs.
+inline constexpr const char* kKeyState = "k_state";
+inline constexpr const char* kValueState = "v_state";
+// The new rows, where the runtime stores them.
+inline constexpr const char* kNewKeys = "k_new";
+inline constexpr const char* kNewValues = "v_new";
+// What convolved attention reads of earlier tokens, and hands to later ones.
+inline constexpr const char* kHistoryPort = "history";
+inline constexpr const char* kNewHistory = "history_new";
+
+// The routing weights of all experts, between a shard of the router and the expert groups.
+inline constexpr const char* kRoutingWeights = "routing_weights";
+// The sum of the residual stream and the expert groups that ran before, into an expert group.
+inline constexpr const char* kPartialSumPort = "acc";
+// What a router hands to that of the next layer, and that one's input.
+inline constexpr const char* kRouterState = "router_state";
+inline constexpr const char* kEarlierRouterState = "earlier_router_state";
+
+inline constexpr const char* kLogitsPort = "logits";
+
+}  // namespace moec
