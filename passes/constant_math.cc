@@ -80,8 +80,12 @@ std::vector<int64_t> row_major_strides(const Dims& dims) {
 
 float as_float(double value) { return static_cast<float>(value); }
 
-template <class OpT>
-std::optional<Constant> evaluate_op(const OpT&, const Operands&, const Type&) {
+// Not evaluated: composites, contractions and reductions, whose operands are seldom all constants,
+// and ops that have no constant operands or more than one result.
+std::optional<Constant> evaluate_op(
+    const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
+                MatMul, Reduce, Softmax, TopK, StateRead, StateWrite> auto&,
+    const Operands&, const Type&) {
   return std::nullopt;
 }
 

@@ -20,9 +20,11 @@ bool is_neutral(const Builder& b, BinaryFn fn, ValueId operand, bool is_right) {
       return is_splat_of(*constant, 1);
     case BinaryFn::div:
       return is_right && is_splat_of(*constant, 1);
-    default:
+    case BinaryFn::max:
+    case BinaryFn::min:
       return false;
   }
+  return false;
 }
 
 bool is_identity(const std::vector<int64_t>& perm) {
@@ -67,8 +69,12 @@ class Simplifier {
     return b_.emit(std::move(*folded), {});
   }
 
-  template <class OpT>
-  std::optional<ValueId> simplify(const OpT&, const std::vector<ValueId>&, const Type&) {
+  // Ops that are never the identity.
+  std::optional<ValueId> simplify(
+      const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
+                  MatMul, Unary, Compare, Select, Reduce, Softmax, TopK, StateRead,
+                  StateWrite> auto&,
+      const std::vector<ValueId>&, const Type&) {
     return std::nullopt;
   }
 

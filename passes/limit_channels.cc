@@ -59,18 +59,17 @@ class ChannelSplitter {
     return std::visit([&](const auto& data) { return split(id, data); }, op.data);
   }
 
-  template <class OpT>
-  Status split(OpId id, const OpT& data) {
-    if constexpr (std::is_same_v<OpT, Conv>)
-      return split_conv(id, data);
-    else if constexpr (std::is_same_v<OpT, Slice>)
-      return split_slice(id, data);
-    else if constexpr (std::is_same_v<OpT, Unary> || std::is_same_v<OpT, Binary> ||
-                       std::is_same_v<OpT, Compare> || std::is_same_v<OpT, Select> ||
-                       std::is_same_v<OpT, Cast>)
-      return split_elementwise(id, data);
-    else
-      return unsplittable_op(id);
+  Status split(OpId id, const Conv& conv) { return split_conv(id, conv); }
+  Status split(OpId id, const Slice& slice) { return split_slice(id, slice); }
+  Status split(OpId id, const OneOf<Unary, Binary, Compare, Select, Cast> auto& data) {
+    return split_elementwise(id, data);
+  }
+  // Ops that need the wide value as one.
+  Status split(
+      OpId id,
+      const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, MatMul,
+                  Reduce, Softmax, TopK, Concat, Reshape, Transpose, StateRead, StateWrite> auto&) {
+    return unsplittable_op(id);
   }
 
   // Weights are cut by slices, which fold into their views: no byte is moved.
@@ -173,11 +172,11 @@ class ChannelSplitter {
   }
 
   tl::unexpected<Diagnostics> fail_at(ValueId value, std::string_view what) const {
-    return unsplittable(
-        shard_, value, what, channels_of(shard_.type(value)), "channels", target_.limits.channels,
-        target_,
-        "more slices of the vocabulary (--head-slices) if these are logits, --mla expanded if "
-        "these are queries of latent attention");
+    const ExcessSize excess{what, channels_of(shard_.type(value)), "channels",
+                            target_.limits.channels};
+    return unsplittable(shard_, value, excess, target_,
+                        "more slices of the vocabulary (--head-slices) if these are logits, --mla "
+                        "expanded if these are queries of latent attention");
   }
 
   const Shard& shard_;

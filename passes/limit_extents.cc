@@ -1,19 +1,22 @@
+#include <algorithm>
+
 #include "passes/passes.h"
 #include "passes/unsplittable.h"
 
 namespace moec {
 namespace {
 
-// Where an input or a value that is computed passes the limit. Weights are not asked: a
-// convolution's weight has its sizes on the first axes, and they are the limit_channels' matter.
+// Checks the last two axes of an input or a computed value. Weights are exempt: those of
+// convolutions have their sizes on the first axes, and limit_channels splits them.
 Status check(const Shard& shard, ValueId value, std::string_view what, const Target& target) {
   const Dims& dims = shard.type(value).dims;
-  for (size_t axis = dims.size() < 2 ? 0 : dims.size() - 2; axis < dims.size(); ++axis)
-    if (dims[axis] > target.limits.extent)
-      return unsplittable(shard, value, what, dims[axis],
-                          fmt::format("elements along axis {}", axis), target.limits.extent, target,
-                          "fewer tokens (--tokens), a shorter context (--context), a cache in "
-                          "pages (--kv state), or --attention per_head");
+  for (int64_t axis = std::max<int64_t>(0, dims.rank() - 2); axis < dims.rank(); ++axis) {
+    if (dims.at(axis) <= target.limits.extent) continue;
+    const std::string unit = fmt::format("elements along axis {}", axis);
+    return unsplittable(shard, value, {what, dims.at(axis), unit, target.limits.extent}, target,
+                        "fewer tokens (--tokens), a shorter context (--context), a cache in pages "
+                        "(--kv state), or --attention per_head");
+  }
   return {};
 }
 

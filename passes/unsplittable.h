@@ -1,4 +1,4 @@
-// What the passes that hold a shard to its target's sizes say where they cannot.
+// The error of passes that cannot bring a size within a limit of the target.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,15 +10,21 @@
 
 namespace moec {
 
-// A size of `what`, the value itself or an op on it, that stays above a limit of the target.
-// `sizes` says what is counted ("channels"), `next_step` how the model can be built with less.
+// A size above a limit of the target.
+struct ExcessSize {
+  std::string_view what;  // has the size: the value itself, or an op on it
+  int64_t size = 0;
+  std::string_view unit;  // what is counted: "channels"
+  int64_t limit = 0;
+};
+
+// Error limit.unsplittable; `next_step` says how the model can be built with a smaller size.
 inline tl::unexpected<Diagnostics> unsplittable(const Shard& shard, ValueId value,
-                                                std::string_view what, int64_t size,
-                                                std::string_view sizes, int64_t limit,
-                                                const Target& target, std::string next_step) {
+                                                const ExcessSize& excess, const Target& target,
+                                                std::string next_step) {
   return fail("limit.unsplittable",
-              fmt::format("{} has {} {}, target {} takes {}, and it cannot be split", what, size,
-                          sizes, target.name, limit),
+              fmt::format("{} has {} {}, target {} takes {}, and it cannot be split", excess.what,
+                          excess.size, excess.unit, target.name, excess.limit),
               std::move(next_step), {.shard = shard.name, .op = shard.label(value)});
 }
 

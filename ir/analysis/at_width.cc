@@ -55,8 +55,12 @@ class Interpolation {
     if (!fits) cause_ = fmt::format("op {} differs in more than sizes", op_label(*a_.shard, id));
   }
 
-  // `data` is a's, and becomes the result's.
-  template <class OpT>
+  // `data` is a's, and becomes the result's. The attributes of these ops hold no sizes that grow
+  // with the number of tokens.
+  template <OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
+                  MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax, TopK, Concat,
+                  Transpose, StateRead, StateWrite>
+                OpT>
   bool fit_data(const Op& b, OpT& data) {
     return data == std::get<OpT>(b.data);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/graph/attention_operands.h"
+
 namespace moec {
 namespace {
 
@@ -36,13 +38,14 @@ struct OpMacs {
     return {expert * moe.experts, expert * moe.experts * top_k / all_experts};
   }
   Macs operator()(const Attention& attention) const {
-    const size_t rope = attention.rope == RopeStyle::none ? 0 : 2;
-    const Type& mask = operand(3 + rope);
-    const int64_t v_dim = channels_of(operand(2)) / attention.kv_heads;
-    return both(attention.heads * (attention.head_dim + v_dim) * mask.elements());
+    const auto at = attention_positions(attention);
+    const int64_t v_dim = channels_of(operand(at.v)) / attention.kv_heads;
+    return both(attention.heads * (attention.head_dim + v_dim) * operand(at.mask).elements());
   }
-  template <class Other>
-  Macs operator()(const Other&) const {
+  // No contractions: their work is elementwise, or the moving of values.
+  Macs operator()(const OneOf<RmsNorm, Router, Weight, Constant, Unary, Binary, Compare, Select,
+                              Cast, Reduce, Softmax, TopK, Slice, Concat, Reshape, Transpose,
+                              StateRead, StateWrite> auto&) const {
     return {};
   }
 };

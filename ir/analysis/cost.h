@@ -1,4 +1,4 @@
-// What a shard costs, from its ops and types alone.
+// The cost of a shard, computed from its ops and types alone.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace moec {
 
-// How many ops of each text name there are, weights and constants included.
+// The number of ops of each mnemonic, weights and constants included.
 std::map<std::string, int64_t> op_histogram(const Shard& shard);
 
-// A shard's price for one run. `active` is what a sparse runtime would pay, that touches only the
-// chosen experts; it differs from `dense` only in model form, where soft_moe is still one op.
+// The cost of one run of a shard. `active` is the cost for a sparse runtime, which computes only
+// the chosen experts. It differs from `dense` only in form `model`, where soft_moe is still one op.
 struct ShardCost {
   int64_t macs_dense = 0, macs_active = 0;    // multiply-adds of contractions
   int64_t bytes_dense = 0, bytes_active = 0;  // of weights read
@@ -26,7 +26,7 @@ ShardCost count_cost(const Shard& shard, int64_t top_k = 1, int64_t all_experts 
 // Multiply-adds of one contraction; 0 for other ops.
 int64_t count_macs(const Shard& shard, const Op& op);
 
-// Bytes of all weights as the shard holds them (after casts).
+// Bytes of all weights in the types that the shard holds (after casts).
 int64_t weight_bytes(const Shard& shard);
 
 // The most bytes that inputs, outputs and intermediate values (weights and constants not counted)

@@ -1,9 +1,9 @@
-// The ops: small plain structs with typed attributes, in one variant. Operands and results are held
-// by the Op record (ir/graph/shard.h); each struct's comment gives their order. Semantics and
-// numbered constraints: ir/OPS.md. `each_field` lists the attributes once, for printer, parser and
-// hashing.
+// The ops: plain structs with typed attributes, held in one variant. Operands and results belong to
+// the Op record (ir/graph/shard.h); each struct's comment gives their order. Semantics and numbered
+// constraints are in ir/OPS.md. `each_field` lists the attributes for printer, parser and hashing.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,12 +23,12 @@ namespace moec {
 // ---- Attribute enums ---------------------------------------------------------------------------
 // Each has its text names, enum_names(E): see ir/base/enum_table.h.
 
-// How gate and up become one. ir/OPS.md has the formulas.
+// How the gate and up projections are combined; ir/OPS.md has the formulas.
 enum class Activation : uint8_t { silu, clamped_swiglu };
 constexpr auto enum_names(Activation) { return name_table<Activation>({"silu", "clamped_swiglu"}); }
 
-// The activation with its numbers. Of clamped_swiglu: the bound of gate and up, and the factor
-// inside its sigmoid; 0 with silu, which has none.
+// An activation with its parameters. clamped_swiglu has the bound of gate and up (limit) and the
+// factor inside its sigmoid (alpha); both are 0 with silu.
 struct Gating {
   Activation activation = Activation::silu;
   double limit = 0, alpha = 0;
@@ -42,7 +42,7 @@ struct Gating {
   }
 };
 
-// The norm of each head of q and k: none, before the rotation, after it.
+// Whether each head of q and k is normalised: not at all, before the rotation, or after it.
 enum class QkNorm : uint8_t { none, per_head, per_head_rotated };
 constexpr auto enum_names(QkNorm) {
   return name_table<QkNorm>({"none", "per_head", "per_head_rotated"});
@@ -55,22 +55,22 @@ constexpr auto enum_names(RopeStyle) {
 }
 
 // Where attention finds the keys of earlier tokens.
-//   none    there are none: keys are the T new tokens
+//   none    nowhere: the keys are those of the T new tokens
 //   append  keys are a read-only cache of S rows, then the T new rows
 //   blend   the new rows are written into the S rows by a one-hot write mask, keys are all S rows
 enum class CacheForm : uint8_t { none, append, blend };
 constexpr auto enum_names(CacheForm) { return name_table<CacheForm>({"none", "append", "blend"}); }
 
-// softmax, sigmoid: of all logits. softmax_selected, sigmoid_selected: of the k chosen logits only,
-// which are chosen as they are. sparsemixer: two picks, each weighed by a softmax over the logits
-// near it (ir/OPS.md).
+// How logits become scores. softmax, sigmoid: over all logits. softmax_selected, sigmoid_selected:
+// over the k chosen logits only; the choice is by the logits themselves. sparsemixer: two picks,
+// each weighted by a softmax over the logits near it (ir/OPS.md).
 enum class Score : uint8_t { softmax, sigmoid, softmax_selected, sigmoid_selected, sparsemixer };
 constexpr auto enum_names(Score) {
   return name_table<Score>(
       {"softmax", "sigmoid", "softmax_selected", "sigmoid_selected", "sparsemixer"});
 }
 
-// What the chosen scores are divided by: nothing, their sum, sum + eps, max(sum, eps).
+// The divisor of the chosen scores: none, their sum, sum + eps, or max(sum, eps).
 enum class Renorm : uint8_t { none, sum, sum_plus_eps, max_eps };
 constexpr auto enum_names(Renorm) {
   return name_table<Renorm>({"none", "sum", "sum_plus_eps", "max_eps"});
@@ -79,7 +79,7 @@ constexpr auto enum_names(Renorm) {
 enum class GroupScore : uint8_t { max, top2_sum };
 constexpr auto enum_names(GroupScore) { return name_table<GroupScore>({"max", "top2_sum"}); }
 
-// What an expert's routing weight multiplies: its output, or its input.
+// Whether a routing weight multiplies its expert's output or its input.
 enum class RoutedWeight : uint8_t { output, input };
 constexpr auto enum_names(RoutedWeight) { return name_table<RoutedWeight>({"output", "input"}); }
 
@@ -108,7 +108,8 @@ constexpr auto enum_names(ReduceFn) {
   template <class Self, class F> \
   static void each_field(Self&, F&&) {}
 
-// Grouped-query attention between the projections.
+// Grouped-query attention between the projections. ir/graph/attention_operands.h names the
+// operands.
 //   operands: q [T, heads*head_dim], k [T, kv_heads*head_dim], v [T, kv_heads*v_dim] as token
 //             tensors; v_dim may be any;
 //             rope_cos, rope_sin [T, rope_dims/2] unless rope is none;
@@ -149,16 +150,16 @@ struct Attention {
   }
 };
 
-// down · act(gate · x, up · x), times sigmoid(shared_gate · x) if that operand is given.
+// down · act(gate · x, up · x), times sigmoid(shared_gate · x) if that operand is present.
 //   operands: x, gate [f, d], up [f, d], down [d, f]; if they have biases: gate_bias [f], up_bias
 //             [f], down_bias [d], added to the products; optional shared_gate [1, d].
 struct GatedMlp {
   Gating gating;
 
-  // Where the biases begin among the operands, if there are any.
+  // Position of the first bias among the operands, if there are biases.
   static constexpr size_t kBiases = 4;
   static bool has_biases(size_t operands) { return operands >= kBiases + 3; }
-  // Where the shared gate is, if there is one.
+  // Position of the shared gate, if there is one: the op has it if `operands` is larger.
   static size_t shared_gate_at(size_t operands) { return has_biases(operands) ? 7 : 4; }
 
   bool operator==(const GatedMlp&) const = default;
@@ -220,7 +221,8 @@ struct SoftMoe {
   Gating gating;
   RoutedWeight weight_on = RoutedWeight::output;
 
-  // Where an expert's weights and biases begin among the operands.
+  // Positions of the first weight and the first bias of an expert (counted from first_expert) among
+  // the operands.
   static size_t weights_at(int64_t expert) { return 2 + 3 * static_cast<size_t>(expert); }
   size_t biases_at(int64_t expert) const { return weights_at(experts + expert); }
   bool has_biases(size_t operands) const { return operands > biases_at(0); }
@@ -305,8 +307,8 @@ struct Compare {
   bool operator==(const Compare&) const = default;
 };
 
-// operands: condition (bool), a, b; broadcast as Binary. Where the condition is false, a is not
-// looked at: a NaN or infinity there does not pass.
+// operands: condition (bool), a, b; broadcast as Binary. The branch that is not taken has no
+// effect, even where it is NaN or infinite.
 struct Select {
   MOEC_NO_FIELDS
   bool operator==(const Select&) const = default;
@@ -382,7 +384,7 @@ struct Concat {
   }
 };
 
-// Row-major; also states the layout of the result.
+// The same elements in row-major order under other sizes. `layout` is the layout of the result.
 struct Reshape {
   Dims dims;
   Layout layout = Layout::plain;
@@ -395,7 +397,7 @@ struct Reshape {
   }
 };
 
-// Result axis i is operand axis perm[i]; also states the layout of the result.
+// Result axis i is operand axis perm[i]. `layout` is the layout of the result.
 struct Transpose {
   std::vector<int64_t> perm;
   Layout layout = Layout::plain;
@@ -408,7 +410,7 @@ struct Transpose {
   }
 };
 
-// The value that a declared state holds when the shard starts.   operands: none.
+// Reads the value that a declared state holds when the shard starts.   operands: none.
 struct StateRead {
   std::string state;
 
@@ -419,7 +421,7 @@ struct StateRead {
   }
 };
 
-// Sets what the state holds after the shard.   operands: the value.   results: none.
+// Sets the value that a declared state holds after the shard.   operands: value.   results: none.
 struct StateWrite {
   std::string state;
 
@@ -449,6 +451,13 @@ using OpData = internal::VariantOf<void
 #include "ir/graph/ops.def"
                                    >;
 
+// Ops that a visitor of OpData answers alike, listed by name:
+//   void operator()(const OneOf<Slice, Concat> auto& op);
+// A visitor that lists all its ops does not compile after an op was added to ops.def, until it
+// answers that one, too.
+template <class OpT, class... Listed>
+concept OneOf = (std::same_as<OpT, Listed> || ...);
+
 inline constexpr size_t kOpKinds = std::variant_size_v<OpData>;
 
 inline OpKind kind_of(const OpData& data) { return static_cast<OpKind>(data.index()); }
@@ -457,11 +466,11 @@ inline OpKind kind_of(const OpData& data) { return static_cast<OpKind>(data.inde
 std::string_view op_kind_name(OpKind kind);
 // The op's name in text: "conv", "exp", "reduce_sum".
 std::string_view mnemonic(const OpData& data);
-// The op with default attributes that a text name stands for.
+// The op that a name in text stands for, with default attributes; nothing for unknown names.
 std::optional<OpData> parse_mnemonic(std::string_view name);
 Form last_legal_form(OpKind kind);
 
-// Stable across runs and machines.
+// A hash of the op's mnemonic and attributes; the same in every run and on every machine.
 uint64_t hash_attributes(const OpData& data);
 
 }  // namespace moec

@@ -219,10 +219,12 @@ std::vector<int64_t> moe_layers_of(const ModelConfig& model, const ShardDecl& sh
     case ShardKind::router:
     case ShardKind::experts:
       return {shard.layer};
+    case ShardKind::attention:
+    case ShardKind::mlp:
+    case ShardKind::lm_head:
+      return {};
     case ShardKind::layers:
       break;
-    default:
-      return {};
   }
   std::vector<int64_t> layers;
   for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)

@@ -28,14 +28,15 @@ bool is_beyond(const OpData& data, int64_t limit) {
          });
 }
 
-// The axis attribute of an op that has one.
-std::optional<int64_t> axis_of(const OpData& data) {
-  return std::visit(
-      [](const auto& op) -> std::optional<int64_t> {
-        if constexpr (requires { op.axis; }) return op.axis;
-        return std::nullopt;
-      },
-      data);
+// The axis that an op works along, where it has one.
+std::optional<int64_t> axis_of(const OneOf<Reduce, Softmax, TopK, Slice, Concat> auto& op) {
+  return op.axis;
+}
+std::optional<int64_t> axis_of(
+    const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
+                MatMul, Unary, Binary, Compare, Select, Cast, Reshape, Transpose, StateRead,
+                StateWrite> auto&) {
+  return std::nullopt;
 }
 
 // A rule's conditions on one op.
@@ -87,7 +88,7 @@ class OpRule {
   }
 
   bool works_along_axis() const {
-    const auto axis = axis_of(op_.data);
+    const auto axis = std::visit([](const auto& op) { return axis_of(op); }, op_.data);
     const size_t rank = axis ? shard_.type(op_.operands[0]).rank() : 0;
     return axis && allowed(rule_.axes, axis_at(rank, static_cast<size_t>(*axis)));
   }
@@ -175,9 +176,19 @@ std::string shard_breach(const TargetRule& rule, const Shard& shard, const Shard
       if (facts.functions < 2 || states == 0 || facts.tokens < 2) return {};
       return fmt::format("{} functions share {} states, with up to {} tokens", facts.functions,
                          states, facts.tokens);
-    default:
+    case RuleCondition::op_is:
+    case RuleCondition::dtype_is:
+    case RuleCondition::rank_above:
+    case RuleCondition::extent_above:
+    case RuleCondition::operands_above:
+    case RuleCondition::constant_beyond:
+    case RuleCondition::axis_is:
+    case RuleCondition::slice_offset:
+    case RuleCondition::matmul_within:
+    case RuleCondition::payload_near_mib:
       return {};
   }
+  return {};
 }
 
 }  // namespace
