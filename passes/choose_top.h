@@ -23,7 +23,8 @@ ValueId first_largest(Builder& b, ValueId x, int64_t axis, ValueId countdown);
 ValueId count_down(Builder& b, DType dtype, const Dims& dims);
 ValueId count_up(Builder& b, DType dtype, const Dims& dims);
 
-// How far an element type counts exactly: the most channels that choose_top takes.
+// The largest n for which an element type represents every integer up to n: the largest number of
+// channels that choose_top() takes.
 int64_t exact_count(DType dtype);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// Ops on constants, evaluated with the same element functions as the reference executor.
+// Evaluates ops on constants with the element functions of the reference executor.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,9 @@ inline double element(const Constant& constant, int64_t i) {
 // Every element has this value.
 bool is_splat_of(const Constant& constant, double value);
 
-// What an op on constants yields; nothing for the kinds of op that are not evaluated (contractions,
-// reductions, softmax, top-k, casts to integers). Splats stay splats where that is cheap to see.
+// The result of an op on constants; nothing for ops that are not evaluated (contractions,
+// reductions, softmax, top-k, casts to integers) and for results that hold a NaN. Elementwise ops
+// on splats give splats.
 std::optional<Constant> evaluate(const OpData& data, const std::vector<const Constant*>& operands,
                                  const Type& result);
 

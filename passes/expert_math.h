@@ -1,4 +1,4 @@
-// What the expert forms and the gated MLP share.
+// Tensor math shared by the expert forms and the gated MLP.
 #pragma once
 
 #include <string>

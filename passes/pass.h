@@ -1,5 +1,5 @@
-// What a pass is: one snake_case free function in one file of the same name, that reads a const
-// shard and returns a new one. The table of all passes and the default order are in pipeline.h.
+// The interface of a pass: one snake_case free function in a file of the same name, which reads a
+// const shard and returns a new one. pipeline.h has the table of all passes and the default order.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace moec {
 
-// How routers become tensor math (design §4). All but full_softmax are exact.
+// How routers become tensor math (lower_router in passes.h). All but full_softmax are exact.
 enum class RoutingForm : uint8_t { rank, iterate, topk, host, full_softmax };
 constexpr auto enum_names(RoutingForm) {
   return name_table<RoutingForm>({"rank", "iterate", "topk", "host", "full_softmax"});
@@ -25,14 +25,15 @@ struct PassOptions {
   RoutingForm routing = RoutingForm::rank;
   ExpertForm experts = ExpertForm::unrolled;
   AttentionForm attention = AttentionForm::batched;
-  int64_t bank_channel_limit =
-      16384;  // widest conv of an expert bank, as far as the target takes it; wider banks are split
+  // Widest projection of an expert bank, in channels; the target's limit applies as well. Wider
+  // banks are split.
+  int64_t bank_channel_limit = 16384;
   Target target;  // projection and sum form, rules for `place`
 };
 
 struct PassContext {
   PassOptions options;
-  Diagnostics notes;  // warnings and notes that passes leave; errors are returned
+  Diagnostics notes;  // warnings and notes of passes; errors are returned
 };
 
 using PassFunction = Result<Shard> (*)(const Shard&, PassContext&);

@@ -1,5 +1,5 @@
-// Pass options as text: "routing=iterate", one `name=value` each, as `.ir` test files and
-// reproducers write them.
+// Pass options as text: one `name=value` each ("routing=iterate"), as in the run line of `.ir` test
+// files and reproducers.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace moec {
 // passes.option.
 Status set_pass_option(PassOptions& options, std::string_view name_and_value);
 
-// All options in a fixed order, separated by spaces; set_pass_option takes each word back.
+// All options in a fixed order, separated by spaces; set_pass_option() reads each word back.
 std::string to_string(const PassOptions& options);
 
 }  // namespace moec

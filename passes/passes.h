@@ -1,5 +1,5 @@
-// The passes, one function and one file each. Every summary shows the shard before and after; T is
-// the number of tokens. Order and table: pipeline.cc.
+// The passes, one function and one file each. Each comment shows the ops before and after the pass;
+// T is the number of tokens. pipeline.cc has the table of passes and their order.
 #pragma once
 
 #include "passes/pass.h"
@@ -8,8 +8,8 @@ namespace moec {
 
 // ---- model → model: composites become general ops ----------------------------------------------
 
-// Routing weights as tensor math, in the form PassOptions::routing (host lowers as rank: where the
-// router runs is decided when shards are built).
+// Routing weights as tensor math, in the form PassOptions::routing (host is lowered as rank: where
+// the router runs is decided when shards are built).
 //
 //   %routing = router %logits {score = softmax, top_k = 2, renorm = sum, …}
 //   ──▶ scores = softmax logits; mask = (the top_k largest of scores + bias); w = scores · mask;
@@ -25,7 +25,7 @@ Result<Shard> lower_router(const Shard& shard, PassContext& context);
 inline constexpr double kKnockOut = 32768;
 inline constexpr double kMaxSelectionScore = kKnockOut / 2;
 
-// Attention as matmuls and a softmax; with AttentionForm::per_head one pair of matmuls a head, else
+// Attention as matmuls and a softmax: with AttentionForm::per_head one pair of matmuls a head, else
 // one for all heads, where the query heads that share a key head lie along the row axis (keys and
 // values are never repeated).
 //
@@ -37,7 +37,7 @@ inline constexpr double kMaxSelectionScore = kKnockOut / 2;
 // (blend).
 Result<Shard> lower_attention(const Shard& shard, PassContext& context);
 
-// Each expert on its own, their sum as PassOptions::target.sum says.
+// Each expert on its own; PassOptions::target.sum selects how their outputs are added.
 //
 //   %moe = soft_moe %x, %routing, gate, up, down, …
 //   ──▶ for each expert e: gate = linear x; up = linear x; h = silu(gate) · up;
@@ -81,12 +81,12 @@ Result<Shard> linear_to_matmul(const Shard& shard, PassContext& context);
 
 // ---- static → static ---------------------------------------------------------------------------
 
-// For targets that convert no types: a truth value becomes a number by a choice.
+// For targets that cannot convert types: a bool becomes a number by a select.
 //   %y = cast %b {dtype = f16}  ──▶  y = select b, 1, 0
 // Casts between number types stay.
 Result<Shard> cast_to_select(const Shard& shard, PassContext& context);
 
-// Values of more channels than Target::limits.channels live in parts, as even as they can be. A
+// Splits values of more channels than Target::limits.channels into parts of nearly equal size. A
 // conv becomes one for each part of its outputs, the sum of one for each part of its inputs; its
 // weight is cut by slices, which fold_weight_views makes views. Elementwise ops act on each part,
 // slices of channels take from the parts.
@@ -100,38 +100,38 @@ Result<Shard> limit_channels(const Shard& shard, PassContext& context);
 // A concat of more parts than Target::limits.fan_in becomes a tree of concats.
 Result<Shard> limit_fan_in(const Shard& shard, PassContext& context);
 
-// Nothing changes: an input or result whose last two axes pass Target::limits.extent is the error
-// "limit.unsplittable". Both axes hold tokens or cached rows, so they come from the shard's ports
-// and no pass can cut them.
+// Checks only: an input or result with one of its last two axes above Target::limits.extent is the
+// error "limit.unsplittable". Both axes hold tokens or cached rows, so their sizes come from the
+// shard's ports and no pass can split them.
 Result<Shard> limit_extents(const Shard& shard, PassContext& context);
 
-// reshape, transpose, slice, cast and concat of weights go into the weights' views.
+// Moves reshape, transpose, slice, cast and concat of weights into the weights' views.
 //   %w = weight @a; %t = transpose %w {perm = [1,0]}  ──▶  %w = weight @a | permute(1,0)
 Result<Shard> fold_weight_views(const Shard& shard, PassContext& context);
 
-// Ops on constants become constants (of at most kMaxFoldedElements), ops that change nothing go:
-// x + 0, x · 1, casts, reshapes, transposes and slices that are identities; a reshape of a reshape
-// and a transpose of a transpose become one; a transpose that only moves axes of size 1 becomes a
+// Evaluates ops on constants (results of at most kMaxFoldedElements) and removes identities: x + 0,
+// x · 1, and casts, reshapes, transposes and slices that change nothing. Merges a reshape of a
+// reshape and a transpose of a transpose. A transpose that only moves axes of size 1 becomes a
 // reshape.
 Result<Shard> fold_constants(const Shard& shard, PassContext& context);
 
 inline constexpr int64_t kMaxFoldedElements = 4096;
 
-// Of ops with equal attributes and operands the first stays.
+// Common subexpression elimination: of ops with equal attributes and operands only the first stays.
 Result<Shard> eliminate_common(const Shard& shard, PassContext& context);
 
-// Each state_write right behind the op that makes its value and the reads of its state: a device's
-// compiler refused to plan writes far from their producers (CoreML-LLM).
+// Moves each state_write right behind the op that makes its value and the reads of its state: the
+// compiler of a device refused to plan writes far from their producers (CoreML-LLM).
 Result<Shard> hoist_state_writes(const Shard& shard, PassContext& context);
 
-// Ops that no output and no state depends on go. Inputs stay: they are the shard's interface.
+// Removes ops that no output and no state depends on. Inputs stay: they are the shard's interface.
 Result<Shard> eliminate_dead(const Shard& shard, PassContext& context);
 
 // ---- static → placed ---------------------------------------------------------------------------
 
-// Asks the target's rules for each op. Nothing changes but the form. A rule of severity error is an
-// error "place.rule", a warning is left as a note "place.rule"; state where the target has none is
-// "place.state".
+// Checks each op against the target's rules; only the form changes. A broken rule of severity error
+// is the error "place.rule", one of severity warning leaves a warning "place.rule". A state is the
+// error "place.state" if the target has no state.
 Result<Shard> place(const Shard& shard, PassContext& context);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// The frame of the passes that put other ops in the place of each op of one kind.
+// The common frame of passes that replace each op of one kind by other ops.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 namespace moec {
 
 // Copies the shard; for each op of kind OpT, lower(builder, op, operands) returns the values that
-// take the place of the op's results. Names that it gives stand in the scope `scope(rewriter, id)`,
+// replace the op's results. Names that it gives are put in the scope `scope(rewriter, id)`,
 // but those of the results: they keep the old names, by which users and goldens know them.
 template <class OpT, class Scope, class Lower>
 Shard rewrite_each(const Shard& shard, Form form, Scope&& scope, Lower&& lower) {

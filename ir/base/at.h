@@ -1,13 +1,13 @@
-// Elements by signed index. Sizes and axes of tensors, expert and layer numbers are int64_t all
-// over the tree; the standard containers want size_t.
+// Element access by a signed index or an enumerator. Tensor sizes, axes, expert and layer numbers
+// are int64_t throughout, while the standard containers index by size_t.
 #pragma once
 
 #include <cstddef>
 
 namespace moec {
 
-// The element of a vector, array or span at an index that is known to be inside; an enumerator is
-// the index of its entry in a table.
+// The element of a vector, array or span at `index`, which must be in range: nothing is checked. An
+// enumerator indexes its entry in a table (ir/base/enum_table.h).
 template <class Container, class Index>
 constexpr decltype(auto) at(Container&& container, Index index) {
   return container[static_cast<size_t>(index)];

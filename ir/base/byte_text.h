@@ -1,4 +1,4 @@
-// Numbers of bytes in messages and reports.
+// Formats numbers of bytes for messages and reports.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace moec {
 
-// "1.5 MB", "29.0 GB": in powers of 1000, as budgets and published sizes are given.
+// "1.5 MB", "29.0 GB": decimal units (powers of 1000), the units of budgets and published sizes.
 std::string decimal_bytes(int64_t bytes);
 
-// "1.5 MiB": in powers of 1024, as memory and files are counted.
+// "1.5 MiB": binary units (powers of 1024), for memory and files on disk.
 std::string binary_bytes(double bytes);
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// What moec tells its user when something is wrong: severity, a stable code, where, why, and what
-// to do next. Functions that input can make fail return Result<T>; they never throw across folders.
+// Diagnostics for the user: severity, a stable code, place, cause and next step. A function that
+// can fail because of its input returns Result<T> or Status; no exception crosses a folder.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ enum class Severity { note, warning, error };
 constexpr auto enum_names(Severity) { return name_table<Severity>({"note", "warning", "error"}); }
 constexpr std::string_view severity_name(Severity severity) { return enum_name(severity); }
 
-// Where a finding is. Any part may be empty; render() prints the parts that are set.
+// The place of a finding. Any part may be empty; render() prints the parts that are set.
 struct Place {
   std::string shard;               // "L03.moe"
   std::string op;                  // a value or op name inside the shard
@@ -34,7 +34,7 @@ struct Diagnostic {
   Severity severity = Severity::error;
   std::string code;       // stable, for tests and for --json: "safetensors.truncated", "conv.c3"
   std::string cause;      // one sentence, no final newline
-  std::string next_step;  // what the user can do; may be empty where the cause says it all
+  std::string next_step;  // what the user can do; may be empty where the cause already implies it
   Place place;
 
   bool operator==(const Diagnostic&) const = default;
@@ -52,7 +52,7 @@ std::string render(const Diagnostics& diagnostics);
 
 bool has_error(const Diagnostics& diagnostics);
 
-// The usual way to fail: return fail("hf.missing_key", "…", "…", {.file = path});
+// Returns a single error from a function: return fail("hf.missing_key", "…", "…", {.file = path});
 inline tl::unexpected<Diagnostics> fail(std::string code, std::string cause,
                                         std::string next_step = {}, Place place = {}) {
   return tl::unexpected<Diagnostics>(Diagnostics{Diagnostic{
@@ -66,14 +66,14 @@ inline tl::unexpected<Diagnostics> fail(Diagnostics diagnostics) {
 #define MOEC_CONCAT_INNER(a, b) a##b
 #define MOEC_CONCAT(a, b) MOEC_CONCAT_INNER(a, b)
 
-// Return the callee's failure from this function.
+// Evaluates a Result or Status; on failure returns its diagnostics from the calling function.
 #define MOEC_TRY(expression)                                                      \
   do {                                                                            \
     if (auto moec_status = (expression); !moec_status)                            \
       return tl::unexpected<::moec::Diagnostics>(std::move(moec_status.error())); \
   } while (false)
 
-// MOEC_ASSIGN(auto table, read_table(path)); gives the value or returns the failure.
+// MOEC_ASSIGN(auto table, read_table(path)); assigns the value, or returns the failure as MOEC_TRY.
 #define MOEC_ASSIGN(declaration, expression) \
   MOEC_ASSIGN_INNER(MOEC_CONCAT(moec_result_, __LINE__), declaration, expression)
 #define MOEC_ASSIGN_INNER(result, declaration, expression)                            \

@@ -1,5 +1,5 @@
-// Typed u32 ids and the tables that they index. An id means something only together with the table
-// it was made for; facts about an entity live in an IdMap beside the table, not inside the entity.
+// Typed u32 ids and the tables that they index. An id is valid only for the table that issued it.
+// Derived facts about an entity are kept in an IdMap beside the table, not inside the entity.
 #pragma once
 
 #include <compare>
@@ -25,7 +25,7 @@ struct Id {
 using ValueId = Id<struct ValueTag>;
 using OpId = Id<struct OpTag>;
 
-// A growable table whose push() hands out the ids.
+// A growable table; push() issues the ids, from 0 upwards.
 template <class IdT, class T>
 class IdVector {
  public:
@@ -45,7 +45,7 @@ class IdVector {
   std::vector<T> items_;
 };
 
-// A dense side table: a fact of type T for each id, default_value where none was set.
+// A dense side table: one T for each id, default_value where none was set.
 template <class IdT, class T>
 class IdMap {
  public:

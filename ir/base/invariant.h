@@ -1,5 +1,5 @@
-// Broken invariants: conditions that no input can cause. They stop the program at once, with exit
-// code 3 and, when a pass is running, with a reproducer file.
+// Invariants: conditions that no input can violate. A broken one is a bug of moec; it ends the
+// process at once with exit code 3 and, when a pass is running, saves a reproducer file.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,11 +12,13 @@ namespace moec {
 
 inline constexpr int kInternalErrorExitCode = 3;
 
-// Prints the message, runs the innermost reproducer hook of this thread, exits with code 3.
+// Prints the message, runs the innermost reproducer hook of this thread and ends the process with
+// code 3. Nothing is unwound: destructors do not run.
 [[noreturn]] void fail_invariant(std::string_view file, int line, const std::string& message);
 
-// While alive, a broken invariant on this thread calls `write`, which saves what reproduces it and
-// returns the file's path (or an empty string when it could not be written).
+// While it is alive, a broken invariant on this thread calls `write`, which saves a reproducer and
+// returns its path, or an empty string if it cannot be written. Scopes nest; only the innermost
+// hook is called.
 class ReproducerScope {
  public:
   explicit ReproducerScope(std::function<std::string()> write);

@@ -1,5 +1,5 @@
-// Builds a shard op by op. Result types are inferred; an ill-typed op is a broken invariant of the
-// caller (what input can cause must have been checked before).
+// Builds a shard op by op. Result types are inferred. An ill-typed op is a broken invariant of the
+// caller, who must have checked everything that input can cause.
 #pragma once
 
 #include <initializer_list>
@@ -20,7 +20,8 @@ class Builder {
   void output(std::string name, ValueId value);
   void state(std::string name, Type type);
 
-  // Appends an op. `name` names its first result (made unique by a suffix when taken).
+  // Appends an op and returns its results. `name` names the first result; if the name is taken, a
+  // suffix makes it unique.
   std::vector<ValueId> emit_all(OpData data, std::vector<ValueId> operands, std::string name = {});
   // The same for ops with exactly one result.
   ValueId emit(OpData data, std::vector<ValueId> operands, std::string name = {});
@@ -57,9 +58,9 @@ class Builder {
   ValueId matmul(ValueId a, ValueId b, std::string name = {});
   ValueId linear(ValueId x, ValueId w, std::string name = {});
 
-  // Names a value that has no name, outside any open scope; nothing happens when it has one.
+  // Names a value that has no name yet; ignores open scopes.
   void name_if_unnamed(ValueId id, const std::string& name);
-  // Gives a value another name, outside any open scope.
+  // Gives a value another name; ignores open scopes.
   void rename(ValueId id, const std::string& name);
 
   const Type& type(ValueId id) const { return shard_.type(id); }
@@ -80,6 +81,7 @@ class Builder {
     std::string outer_;
   };
 
+  // Hands over the shard; the builder must not be used afterwards.
   Shard finish();
 
  private:

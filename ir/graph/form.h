@@ -1,6 +1,8 @@
-// Forms make pass order checked data: model → lowered → static → placed.
-//   model    composites as a shard builder wrote them
-//   lowered  composites are gone; projections are still `linear`
+// The form of a shard states which ops it may hold. Each pass declares the form that it takes and
+// the one that it returns, so the order of passes can be checked: model → lowered → static →
+// placed.
+//   model    as a shard builder wrote it, with composites
+//   lowered  without composites; projections are still `linear`
 //   static   only conv, matmul, elementwise, reduce, softmax, top-k, weights and shape ops remain
 //   placed   static, and every op has been accepted by the target's rules
 #pragma once

@@ -1,6 +1,5 @@
-// The result types of an op, from its attributes and its operands' types. The numbered constraints
-// of ir/OPS.md are checked here and nowhere else: builder, parser and verifier all ask this
-// function.
+// Infers the result types of an op from its attributes and its operands' types. This is the only
+// place that checks the numbered constraints of ir/OPS.md; builder, parser and verifier call it.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// How infer() is put together: one infer_op for each op of ops.def, in the infer_*.cc file of its
-// kind, and what they share.
+// The parts of infer(): one infer_op() for each op of ops.def, defined in the infer_*.cc file of
+// its kind, and the helpers that they share.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 
 namespace moec::inference {
 
-// What a message shows by to_string(), which is called only when the message is made: nearly all
-// requirements are met.
+// Defers to_string() to the moment when a message is formatted. Nearly all requirements hold, so
+// most texts are never made.
 template <class T>
 struct Shown {
   const T& value;
@@ -38,7 +38,8 @@ struct fmt::formatter<moec::inference::Shown<T>> : fmt::formatter<std::string_vi
 
 namespace moec::inference {
 
-// Collects violations while one op is examined. Each requirement names its constraint of ir/OPS.md.
+// Collects violations while one op is examined. `code` is the constraint's id in ir/OPS.md. Each
+// check returns whether it holds.
 class Check {
  public:
   Check(std::span<const Type> operands, const StateLookup& state_type)
@@ -106,8 +107,8 @@ class Check {
 // The type of `token` with another number of channels.
 Type with_channels(const Type& token, int64_t channels);
 
-// The joined sizes: equal ranks with sizes equal or 1, or one side a scalar; nothing when they do
-// not fit.
+// The broadcast sizes: ranks are equal and each pair of sizes is equal or holds a 1, or one side is
+// a scalar. Nothing when the sizes do not broadcast.
 std::optional<Dims> broadcast(const Dims& a, const Dims& b);
 
 #define MOEC_OP(Struct, name, last_form) Inferred infer_op(const Struct& op, Check& check);

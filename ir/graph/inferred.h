@@ -1,4 +1,4 @@
-// What infer() takes and gives.
+// The parameter and result types of infer().
 #pragma once
 
 #include <functional>
@@ -17,10 +17,10 @@ struct Violation {
 
 struct Inferred {
   std::vector<Type> results;
-  std::vector<Violation> violations;  // when not empty, `results` means nothing
+  std::vector<Violation> violations;  // if not empty, `results` is meaningless
 };
 
-// `state_type` tells the type of a declared state, null if there is none of that name.
+// Returns the type of a declared state, or null if no state has this name.
 using StateLookup = std::function<const Type*(std::string_view name)>;
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// What a reader of emitted files gives back: a shard, and where its weights lie.
+// The result of a reader of emitted files: a shard and the location of its weights.
 #pragma once
 
 #include "ir/graph/shard.h"

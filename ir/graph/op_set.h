@@ -1,4 +1,4 @@
-// Sets of ops, by the ops' names in text.
+// Sets of ops, named as in the text form.
 #pragma once
 
 #include <bitset>
@@ -11,7 +11,7 @@ namespace moec {
 
 class OpSet {
  public:
-  // The one op of a mnemonic ("add"), or all ops of a kind ("binary"); nothing for other names.
+  // The op of a mnemonic ("add"), or all ops of a kind ("binary"); nothing for other names.
   static std::optional<OpSet> named(std::string_view name);
 
   OpSet& operator|=(const OpSet& other) { return bits_ |= other.bits_, *this; }
@@ -19,7 +19,7 @@ class OpSet {
   bool empty() const { return bits_.none(); }
   bool operator==(const OpSet&) const = default;
 
-  // A number for each mnemonic, below kPositions.
+  // The number of an op's mnemonic, below kPositions.
   static size_t position(const OpData& data);
   static constexpr size_t kFunctions = 16;  // enough for the functions of each kind
   static constexpr size_t kPositions = kOpKinds * kFunctions;

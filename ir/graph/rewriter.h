@@ -1,5 +1,5 @@
-// How a pass makes a new shard from a const one: walk the old ops in order, copy those that stay,
-// emit others in place of those that change.
+// Makes a new shard from a const one: a pass walks the old ops in order, copies those that stay and
+// emits new ops in place of those that change.
 //
 //   Rewriter rewriter(shard);
 //   for (OpId op : op_ids(shard)) {
@@ -25,16 +25,17 @@ class Rewriter {
 
   Builder& build() { return builder_; }
 
-  // The new value that stands for an old one. The old value must have been copied or replaced.
+  // The new value of an old one, which must have been copied or replaced before.
   ValueId operator()(ValueId old) const;
   std::vector<ValueId> operator()(const std::vector<ValueId>& olds) const;
 
-  // The old op with mapped operands; result names are kept.
+  // Emits the old op with mapped operands; its results keep their names.
   void copy(OpId op);
-  // The same with other attributes and/or new-shard operands; result types may change.
+  // The same with other attributes or operands, which are values of the new shard. Result types may
+  // change.
   void copy_as(OpId op, OpData data, std::vector<ValueId> new_operands);
-  // New values take the place of the op's results, in order. A replacement that has no name yet
-  // takes the old result's name.
+  // Replaces the op's results, in order, by new values. A new value without a name takes the name
+  // of the old result.
   void replace(OpId op, std::vector<ValueId> new_results);
   void replace_value(ValueId old, ValueId new_value);
 

@@ -1,5 +1,5 @@
-// Elementwise functions on one element, in f32: the single definition that constant folding and the
-// reference executor share. Half-precision rounding too.
+// Elementwise functions on one f32 element, and rounding to narrower float types. Constant folding
+// and the reference executor share these definitions, so that folding changes no value.
 #pragma once
 
 #include <cstdint>

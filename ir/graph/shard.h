@@ -62,7 +62,7 @@ struct Shard {
   std::string label(ValueId id) const;
 };
 
-// How often each value is an operand or an output.
+// The number of times that each value is an operand or an output.
 IdMap<ValueId, uint32_t> count_uses(const Shard& shard);
 
 // for (OpId op : op_ids(shard)) …

@@ -1,4 +1,4 @@
-// Several shards as one: the ops of a shard appended to another in the making.
+// Joins shards: appends the ops of one shard to another that is being built.
 #pragma once
 
 #include <string_view>

@@ -26,8 +26,8 @@ constexpr std::optional<DType> parse_dtype(std::string_view name) {
 int64_t dtype_bytes(DType dtype);
 bool is_float(DType dtype);  // f32, f16, bf16: the types that arithmetic takes
 
-// What the axes of a token tensor mean. In every token layout the channels are axis 1.
-//   plain     no meaning attached
+// The meaning of a token tensor's axes. In every token layout, axis 1 holds the channels.
+//   plain     the axes have no fixed meaning
 //   rows      [T, C]        the matmul form
 //   channels  [1, C, T, 1]  the 1x1-convolution form
 //   bc1s      [1, C, 1, T]  the same with the tokens last: the same elements in the same order

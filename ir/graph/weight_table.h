@@ -1,4 +1,4 @@
-// Where each tensor of a checkpoint lies: file, byte range, type. Metadata only.
+// The location of each tensor of a checkpoint: file, byte range and type. Metadata only.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct TensorRange {
 
 struct WeightFile {
   std::string path;
-  uint64_t bytes = 0;  // size when the headers were read; a reader refuses a file that has changed
+  uint64_t bytes = 0;  // size when the headers were read; readers refuse a file of another size
   bool operator==(const WeightFile&) const = default;
 };
 

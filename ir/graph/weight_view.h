@@ -1,5 +1,6 @@
-// Weights are views: a source and a list of steps, printable and closed. A view says which bytes a
-// weight is made of and how; no view touches a byte. Only backends/weights reads payload.
+// A weight is a view: a source and a list of steps from a closed set, with a text form. A view
+// describes which checkpoint bytes make up a weight and how they are transformed. It reads none of
+// them; only backends/weights reads payload.
 //
 //   @model.layers.0.mlp.gate.weight:bf16[16,128] | slice(0, 0, 8) | cast(f16)
 //   concat(0; @a:bf16[4,8], @b:bf16[4,8]) | permute(1, 0)
@@ -82,7 +83,7 @@ struct DequantStep {
   bool operator==(const DequantStep&) const = default;
 };
 
-// Small numbers in the elements of a view; of several the first lies in the lowest bits.
+// Numbers of a few bits packed into the elements of a view; the first one is in the lowest bits.
 //   f4_e2m1     two in a u8: a sign, two bits of exponent, one of mantissa
 //   i4_excess8  eight in an i32: each an integer from -8 to 7, with 8 added
 //   f8_e8m0     one in a u8: a power of two, or NaN
@@ -94,7 +95,7 @@ constexpr auto enum_names(Packing) {
 DType packed_dtype(Packing packing);    // of the elements that hold the numbers
 int64_t packed_count(Packing packing);  // how many numbers an element holds
 
-// Each element becomes its numbers, side by side along the last axis; the result is f32.
+// Unpacks each element into its numbers, side by side along the last axis; the result is f32.
 struct UnpackStep {
   Packing packing = Packing::f4_e2m1;
   bool operator==(const UnpackStep&) const = default;
@@ -122,7 +123,8 @@ WeightView then(WeightView view, ViewStep step);
 
 inline constexpr size_t kMaxViewNesting = 64;  // views within views
 
-// The type a view delivers, or why it is not well-formed: codes view.c1 … view.c10 of ir/OPS.md.
+// The type of the elements that a view delivers. Errors if it is ill-formed: codes view.c1 …
+// view.c10 of ir/OPS.md.
 Result<Type> view_type(const WeightView& view);
 
 std::string to_string(const WeightView& view);

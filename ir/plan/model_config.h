@@ -1,5 +1,5 @@
-// A model as its family descriptor and config.json say it, resolved to numbers: what the shard
-// builders need to know and nothing else. Frontends make it; models/ builds from it.
+// A model, resolved to numbers from its family descriptor and config.json: exactly what the shard
+// builders need. Frontends make it; models/ builds shards from it.
 #pragma once
 
 #include <cstdint>
@@ -166,13 +166,13 @@ struct TensorNames {
 enum class NormKind : uint8_t { rms, layer };
 constexpr auto enum_names(NormKind) { return name_table<NormKind>({"rms", "layer"}); }
 
-// How a part is added to the residual stream. plain: r + residual_scale · y. affine: by vectors of
-// its own (models/build/affine_residual.h).
+// How the output of attention or feed-forward is added to the residual stream. plain: r +
+// residual_scale · y. affine: by vectors of its own (models/build/affine_residual.h).
 enum class ResidualKind : uint8_t { plain, affine };
 constexpr auto enum_names(ResidualKind) { return name_table<ResidualKind>({"plain", "affine"}); }
 
-// How a checkpoint stores the matrices of linear maps, as its config says it. Which tensors are
-// stored so, their own types tell.
+// How a checkpoint stores the matrices of linear maps, according to its config. The types of the
+// individual tensors tell which of them are stored so.
 //   plain       f32, f16 or bf16
 //   fp8_blocks  f8_e4m3, and in NAME_scale_inv one factor for each block of the tensor NAME
 //   mxfp4       pairs of e2m1 in a byte, and one power of two for each 32 of them
@@ -188,8 +188,7 @@ struct StoredWeights {
   bool operator==(const StoredWeights&) const = default;
 };
 
-// What the head scores for each token: the words that may come next, or the labels that the token
-// may have.
+// What the head scores for each token: the words that may follow, or the labels of the token.
 enum class Task : uint8_t { text_generation, token_classification };
 constexpr auto enum_names(Task) {
   return name_table<Task>({"text_generation", "token_classification"});

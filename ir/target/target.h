@@ -1,6 +1,6 @@
-// Targets are data (backends/targets/*.json): what a target prefers, and rules that say which ops
-// and shards it does not take or takes badly, each with number, severity, confidence and source.
-// Which rules a shard breaks: ir/target/target_rules.h.
+// Targets are data (backends/targets/*.json): preferred forms, and rules about the ops and shards
+// that a target refuses or handles badly, each with an id, a severity, a confidence and a source.
+// ir/target/target_rules.h finds the rules that a shard breaks.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ constexpr auto enum_names(AttentionForm) {
   return name_table<AttentionForm>({"batched", "per_head"});
 }
 
-// The files that a target's shards are emitted as.
+// The file format of a target's shards.
 enum class ShardFormat : uint8_t { onnx, coreml };
 constexpr auto enum_names(ShardFormat) { return name_table<ShardFormat>({"onnx", "coreml"}); }
 
@@ -40,7 +40,7 @@ constexpr auto enum_names(Axis) {
 }
 Axis axis_at(size_t rank, size_t index);
 
-// What a rule looks at. "Its values" are an op's operands and results.
+// The condition of a rule. "Its values" are an op's operands and results.
 //   op_is              the op itself
 //   dtype_is           one of its values has one of `dtypes`
 //   rank_above         one of its values has more than `limit` axes
@@ -102,7 +102,7 @@ struct TargetRule {
   std::string reason, confidence, source;
 };
 
-// Sizes that passes split for; 0: no limit.
+// Sizes above which passes split values; 0: no limit.
 struct TargetLimits {
   int64_t channels = 0;  // of one convolution's inputs or outputs
   int64_t extent = 0;    // of the last two axes
@@ -132,7 +132,7 @@ struct Target {
   std::vector<TargetRule> rules;
 };
 
-// The least sizes that rules of the target name: channels and extent from errors about all ops,
+// The smallest sizes that rules of the target name: channels and extent from errors about all ops,
 // fan-in from operands_above of any severity.
 TargetLimits derive_limits(const std::vector<TargetRule>& rules);
 

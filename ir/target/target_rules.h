@@ -1,4 +1,4 @@
-// Which of a target's rules a shard breaks, and where its ops are predicted to run.
+// Finds the rules of a target that a shard breaks, and predicts where its ops run.
 #pragma once
 
 #include <string_view>
@@ -17,8 +17,9 @@ struct OpBreach {
 // The rules are those of `target`, which must outlive the result.
 std::vector<OpBreach> find_breaches(const Target& target, const Shard& shard);
 
-// Where an op is predicted to run. The rule that says so is the first error that the op breaks,
-// else the first of its rules that names another unit; null where the op runs on the target's own.
+// The unit on which an op is predicted to run. `rule` is the reason: the first error that the op
+// breaks, else the first broken rule that names another unit; null if the op stays on the target's
+// own unit.
 struct PredictedUnit {
   std::string_view unit;  // kNoUnit: nothing runs it
   const TargetRule* rule = nullptr;
@@ -28,10 +29,10 @@ inline constexpr std::string_view kNoUnit = "nothing";
 // For each op of the shard. The names are those of `target`, which must outlive the result.
 IdMap<OpId, PredictedUnit> predict_units(const Target& target, const Shard& shard);
 
-// What rules about shards ask for that the body does not say.
+// Facts that rules about whole shards use and that the shard's body does not hold.
 struct ShardFacts {
   ShardKind kind = ShardKind::attention;
-  int64_t tokens = 1;     // the most that one run takes
+  int64_t tokens = 1;     // the largest number that one run takes
   int64_t functions = 1;  // in the shard's file
   bool ranged = false;    // the file takes a range of widths
 };
@@ -41,7 +42,7 @@ bool concerns(const TargetRule& rule, ShardKind kind);
 
 struct ShardBreach {
   const TargetRule* rule = nullptr;
-  std::string what;  // what was found, in words: "weights of 300 bytes"
+  std::string what;  // what was found: "weights of 300 bytes are above 200"
 };
 
 // All breaches of rules about whole shards, in the order of the target's rules.

@@ -14,7 +14,8 @@
 //   plan.p2   each edge is produced once, before it is consumed, and both ends have one type
 //   plan.p3   expert ranges tile each MoE layer: no gap, no overlap
 //   plan.p4   each weight of the checkpoint is used by a shard or table, or listed as ignored
-// All findings are collected; types are looked at only where ids (s1, s2) are sound.
+// All findings are collected. Types are checked only if the ids are sound (s1, s2), because checks
+// of types follow ids.
 #pragma once
 
 #include "ir/base/diagnostics.h"
