@@ -1,113 +1,119 @@
 #!/usr/bin/env python3
-"""Make the golden results that the C++ tests compare with.
+"""Makes goldens: what PyTorch computes for a checkpoint, for `moec validate OUT --golden DIR` to compare with.
 
-The reference is the real transformers implementation, run in float32 with eager
-attention on exactly the weights that lie on disk. For each case the script writes
+For a checkpoint of your own:
 
-    tests/golden/<case>/golden.json          what was run, digests, greedy tokens
-    tests/golden/<case>/golden.safetensors   the intermediate values, F32 and I32
+    scripts/make_golden.py --checkpoint DIR --prompt TEXT --out GOLDEN
+    scripts/make_golden.py --checkpoint DIR --prompt-tokens 17,4,9 --decode 4 --out GOLDEN
+    moec export DIR --out OUT && moec validate OUT --golden GOLDEN
 
-and, except for tinymoe and tinytagger (whose models are in models/), a tiny random checkpoint next
-to them: config.json and *.safetensors. What these store in few bits ("stored" in golden.json: fp8, mxfp4 or
-compressed-tensors) transformers' own decoders read, to float32.
+DIR is a folder with config.json and *.safetensors in the layout of Hugging Face, of a family that moec takes. Weights
+are read one layer at a time from the mapped files, converted to float32, used and dropped: memory holds one layer in
+float32, up to as much again while its experts are merged, and the activations, whatever the size of the model. Each
+pass reads all weights once: one for the prompt, one for each decode step, one that compares these steps with a single
+pass over all tokens. Weights in FP8, MXFP4 and INT4 are decoded by transformers.
 
-Tensors are named <step>.<what>. Steps are `prefill` (T tokens at once) and `decode0` to
-`decode3` (one token each, on transformers' cache):
+    --prompt TEXT          text, by the checkpoint's tokenizer (transformers' AutoTokenizer)
+    --prompt-tokens LIST   token ids; a dozen or two are enough, and each comparison costs more with each token
+    --decode N             decode steps after the prompt, each fed with the reference's own choice (default: 4)
+    --decode-tokens LIST   decode steps fed with these tokens instead; the golden then has no greedy text
+    --whole                load the whole model at once, as a check of the layer-by-layer way
 
-    tokens I32 [T]            embed [T,d] (as layer 0 gets it;     logits [T,V]
-                              zaya: the rows of the embedding)
-    Lnn.attn_out [T,d]        hidden state after attention, residual included
-    Lnn.ffn_out [T,d]         layer output, residual included
-    Lnn.router_logits [T,E]   Lnn.router_scores [T,E] (softmax or sigmoid over all experts)
-    Lnn.experts I32 [T,k]     Lnn.weights [T,k] (as multiplied into the expert outputs)
-    Lnn.choice_scores [T,E]   what experts are chosen by, where these are not the logits: score
-                              and correction bias, -10000 in the groups that cannot be chosen
-    Lnn.router_state [T,r]    zaya: what the router hands to that of the next layer
+Without --checkpoint it makes the goldens that the tests compare with, tests/golden/<case>, and, except for tinymoe and
+tinytagger (whose models lie in models/), a tiny random checkpoint beside each: config.json and *.safetensors. Where
+these store matrices in few bits ("stored" in golden.json), transformers' own decoders read them to float32.
 
-A model that reads a text as a whole and labels its tokens has one step, of fewer tokens; its logits
-are those of the labels, and it has neither decode steps nor caches nor greedy text.
-
-The router tensors exist for the MoE layers only. `Lnn.k_cache` and `Lnn.v_cache`
-[K,S,h], without a step, hold every row that was handed to the cache (keys after norm and
-rotation), also those that a sliding layer has dropped by then. Latent attention has the latent
-there, and the keys and values of each head in `Lnn.k_heads` and `Lnn.v_heads`. zaya has E + 1 logits,
-of which the last is chosen with weight 0, and `Lnn.history` [S,C]: the projected queries, keys and
-delayed values (these without bias) of every token.
-
-    pip install torch==2.13.0        # first: this pin gives a CPU build
-    pip install transformers safetensors numpy xxhash
-    pip install accelerate compressed-tensors    # for FP8 and INT4 in files
     scripts/make_golden.py [--family mixtral] [--case mixtral_a] [--out tests/golden]
+
+The reference is transformers' own implementation, run in float32 with eager attention on exactly the weights that lie
+on disk. What golden.json and golden.safetensors hold is described in tests/golden/README.md. Needed packages:
+
+    pip install torch==2.13.0                    # first: this pin gives a CPU build
+    pip install transformers==5.23.0 safetensors numpy xxhash
+    pip install accelerate compressed-tensors    # for weights stored in FP8 and INT4
 """
 
 import argparse
-import json
+import sys
 from pathlib import Path
 
-import torch
-import transformers
+from golden.publish import REPO
+from golden.request import Refused, request_of
 
-from golden.cases import CASES, TAGGERS
-from golden.checkpoint import write_checkpoint
-from golden.publish import REPO, staged
-from golden.reference import load
-from golden.texts import run_random, run_random_labels, run_tinymoe, run_tinytagger
-from golden.write import write_golden
-
-MODELS = REPO / "models"
-CLEARED = (".safetensors", ".json")  # what a case's folder has of an earlier run is removed
+NEEDED = "pip install torch==2.13.0 && pip install transformers==5.23.0 safetensors numpy xxhash"
 
 
-def make_random(case, out):
-    with staged(out / case, CLEARED) as folder:
-        write_checkpoint(case, CASES[case], folder)
-        model = load(folder)
-        run = (run_random_labels if CASES[case]["family"] in TAGGERS else run_random)(case, model)
-        write_golden(case, folder, folder, model, run)
+def flags_of(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    own = parser.add_argument_group("a checkpoint of your own")
+    own.add_argument("--checkpoint", type=Path, metavar="DIR", help="folder with config.json and *.safetensors")
+    prompt = own.add_mutually_exclusive_group()
+    prompt.add_argument("--prompt", metavar="TEXT", help="the text to run")
+    prompt.add_argument("--prompt-tokens", metavar="LIST", help="the token ids to run, as 17,4,9")
+    decode = own.add_mutually_exclusive_group()
+    decode.add_argument("--decode", type=int, metavar="N", help="greedy decode steps (default: 4)")
+    decode.add_argument("--decode-tokens", metavar="LIST", help="token ids to feed in the decode steps")
+    own.add_argument("--whole", action="store_true", help="load the whole model at once")
+    cases = parser.add_argument_group("the goldens of the tests")
+    cases.add_argument("--family", help="only the random checkpoints of one family")
+    cases.add_argument("--case", help="only this case")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default without --checkpoint: tests/golden)")
+    flags = parser.parse_args(arguments)
+    check_flags(parser, flags)
+    return flags
 
 
-def make_tinymoe(out):
-    checkpoint = MODELS / "tinymoe"
-    model = load(checkpoint)
-    run = run_tinymoe(model)
-    with staged(out / "tinymoe", CLEARED) as folder:
-        write_golden("tinymoe", folder, checkpoint, model, run)
-    print("  prompt", repr(bytes(run.greedy.prompt)), "continues", repr(bytes(run.greedy.tokens)))
+def check_flags(parser, flags):
+    if flags.checkpoint is None:
+        given = [name for name in ("prompt", "prompt_tokens", "decode", "decode_tokens") if getattr(flags, name) is not None]
+        if given or flags.whole:
+            parser.error(f"--{(given or ['whole'])[0].replace('_', '-')} needs --checkpoint")
+        flags.out = flags.out or REPO / "tests" / "golden"
+        return
+    if flags.family or flags.case:
+        parser.error("--family and --case choose among the tests' own checkpoints; leave them out with --checkpoint")
+    if flags.prompt is None and flags.prompt_tokens is None:
+        parser.error("--checkpoint needs --prompt TEXT or --prompt-tokens LIST")
+    if flags.out is None:
+        parser.error("--checkpoint needs --out DIR")
 
 
-def make_tinytagger(out):
-    checkpoint = MODELS / "tinytagger"
-    model = load(checkpoint)
-    texts = json.loads((checkpoint / "heldout.json").read_text())["texts"]
-    run = run_tinytagger(model, [each["text"].encode() for each in texts])
-    with staged(out / "tinytagger", CLEARED) as folder:
-        write_golden("tinytagger", folder, checkpoint, model, run)
-    print("  text", repr(bytes(run.steps[0]["tokens"].tolist())))
+def quieten():
+    """Imports the reference's packages and silences their own bars and warnings."""
+    try:
+        import safetensors.torch  # noqa: F401
+        import torch  # noqa: F401
+        import transformers
+        import xxhash  # noqa: F401
+    except ImportError as error:
+        raise Refused(f"goldens are computed by PyTorch and transformers: {error}\n  {NEEDED}") from error
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
 
 
-TRAINED = {"tinymoe": make_tinymoe, "tinytagger": make_tinytagger}
+def make_own_golden(flags):
+    request = request_of(flags)
+    quieten()
+    from golden.own import make_own
+
+    make_own(request, flags.whole)
 
 
-def parse_flags():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("--family", help="only the random checkpoints of one family: "
-                    + ", ".join(sorted({spec["family"] for spec in CASES.values()})))
-    ap.add_argument("--case", choices=[*TRAINED, *CASES], help="only this case")
-    ap.add_argument("--out", type=Path, default=REPO / "tests" / "golden")
-    return ap.parse_args()
+def make_case_goldens(flags):
+    quieten()
+    import torch
+    from golden.bundled import make_cases
+
+    torch.set_num_threads(1)  # one order of summation
+    make_cases(flags.out, flags.family, flags.case)
 
 
 def main():
-    flags = parse_flags()
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    torch.set_num_threads(1)  # one order of summation
-    for case, spec in CASES.items():
-        if flags.case in (None, case) and flags.family in (None, spec["family"]):
-            make_random(case, flags.out)
-    for case, make in TRAINED.items():
-        if flags.case == case or (flags.case is None and flags.family is None):
-            make(flags.out)
+    flags = flags_of()
+    try:
+        make_own_golden(flags) if flags.checkpoint else make_case_goldens(flags)
+    except Refused as refusal:
+        sys.exit(f"make_golden.py: {refusal}")
 
 
 if __name__ == "__main__":

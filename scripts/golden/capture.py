@@ -1,16 +1,25 @@
-"""What a pass of the reference computes: hooks on the real modules, and the tensors that a step records."""
+"""Records what a pass of the reference computes, by hooks on transformers' own modules."""
 
 import torch
 
 from golden.checkpoint import biases_choice
 from golden.routing import check_routing, choice_scores, has_groups, router_scores
 
-MOE_BLOCKS = ("block_sparse_moe", "mlp", "feed_forward")  # what transformers calls the block behind attention
+MOE_BLOCKS = ("block_sparse_moe", "mlp", "feed_forward")  # transformers' names of the block after attention
+
+
+def choice_bias(block):
+    """The correction bias [E] of an MoE block, which changes the choice of experts alone; None where it has none."""
+    for name, tensor in [*block.named_parameters(), *block.named_buffers()]:
+        if biases_choice(name):
+            return tensor.detach().reshape(-1)
+    return None
 
 
 class Capture:
-    """Forward hooks on the modules of a model; `take` gives what the last pass produced. `histories` has,
-    by layer of zaya, the rows [T,C] of each pass until it is cleared."""
+    """Forward hooks on the modules of a model; `take` returns what the last pass produced. The weights of a layer are
+    read only while that layer runs, so a model may hold them just then. `histories` maps a layer of zaya to the rows
+    [T,C] of each pass since it was last cleared, `choice_biases` an MoE layer to its correction bias."""
 
     def __init__(self, model):
         self.seen, self.histories = {}, {}
@@ -37,10 +46,7 @@ class Capture:
         self.moe_layers.append(i)
         router = block.router if hasattr(block, "router") else block.gate
         router.register_forward_hook(self.keep_router(f"L{i:02}."))
-        for name, t in [*block.named_parameters(), *block.named_buffers()]:
-            if biases_choice(name):
-                assert t.abs().min() > 0, "a correction bias without effect"
-                self.choice_biases[i] = t.detach().reshape(-1)
+        router.register_forward_hook(self.keep_choice_bias(i, block))
 
     def keep(self, name, tensor):
         self.seen[name] = tensor.detach().clone()
@@ -63,26 +69,33 @@ class Capture:
             self.histories.setdefault(layer, []).append(rows)
         return hook
 
+    def keep_choice_bias(self, layer, block):
+        def hook(_module, _args, _out):
+            bias = choice_bias(block)
+            if bias is not None:
+                self.choice_biases[layer] = bias.clone()
+        return hook
+
     def keep_router(self, layer_prefix):
         def hook(_module, _args, out):
-            if len(out) == 2:  # llama4: 0 where not chosen
+            if len(out) == 2:  # llama4: weights of all experts, 0 for those that are not chosen
                 weights, logits = out
                 weights, experts = weights.topk(self.config.num_experts_per_tok, dim=-1)
-            elif len(out) == 4:  # zaya: where the null slot is chosen, weight 0 of expert 0
+            elif len(out) == 4:  # zaya: a choice of the null slot is reported as expert 0 with weight 0
                 logits, weights, experts, state = out
                 experts = experts.masked_fill(weights == 0, self.config.num_experts)
                 self.keep(layer_prefix + "router_state", state)
             else:
                 logits, weights, experts = out
             if self.config.model_type == "openai_privacy_filter":
-                weights = weights * self.config.num_experts_per_tok  # divided there, multiplied back behind the experts
+                weights = weights * self.config.num_experts_per_tok  # its experts multiply by k again
             self.keep(layer_prefix + "router_logits", logits)
             self.keep(layer_prefix + "weights", weights)
             self.keep(layer_prefix + "experts", experts)
         return hook
 
     def take(self, logits):
-        """The tensors of the last pass by name, without the batch; its routers did what ROUTING says."""
+        """The tensors of the last pass by name, without the batch axis. Checks its routers against ROUTING."""
         step = {name: t.squeeze(0) if t.dim() == 3 else t for name, t in self.seen.items()}
         self.seen = {}
         step["logits"] = logits[0].detach().clone()

@@ -26,8 +26,6 @@ INT4 = dict(
     quantization_status="compressed",
     ignore=["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"])
 
-TAGGERS = ("openai_privacy_filter",)  # families that label tokens
-
 
 def rope(theta=10000.0, kind="default", **rest):
     return {"rope_type": kind, "rope_theta": theta, **rest}

@@ -8,7 +8,8 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
-from golden.cases import F32, TAGGERS
+from golden.cases import F32
+from golden.labels import TAGGERS
 from golden.stored import hide_last_layer, store_quantised
 
 

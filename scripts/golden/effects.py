@@ -1,8 +1,19 @@
-"""That what a configuration switches on has an effect on the text that its case runs."""
+"""Checks that what a configuration switches on has an effect on the text that its case runs."""
 
 import torch
 
 from golden.reference import label_step
+
+
+def check_decode(run):
+    """Decode steps compute what one pass over everything computes."""
+    assert not run.apart, f"decode and full pass differ by {run.worst}: {run.apart}"
+
+
+def check_choice_biases(model):
+    """No element of a correction bias is zero."""
+    for layer, bias in model.moec_capture.choice_biases.items():
+        assert bias.abs().min() > 0, f"the correction bias of layer {layer} has elements without effect"
 
 
 def check_clip(config, run):
@@ -14,14 +25,14 @@ def check_clip(config, run):
 
 
 def check_null_slot(config, run):
-    """zaya chooses its null slot, and not most of the time."""
+    """zaya chooses its null slot, but for less than half of the tokens."""
     if config.model_type == "zaya":
         chosen = torch.cat([t for step in run.steps for name, t in step.items() if name.endswith("experts")])
         assert 0 < (chosen == config.num_experts).sum() < len(chosen) / 2, "null slot"
 
 
 def check_band(model, step):
-    """Tokens beyond the bands of all layers do not change a label, the last one within does."""
+    """A token beyond the bands of all layers does not change a label; the last one within them does."""
     tokens = step["tokens"].tolist()
     reach = model.config.sliding_window * model.config.num_hidden_layers
     assert reach + 1 < len(tokens), "the text is within the band"

@@ -1,4 +1,7 @@
-"""BIOES labels: outside (O), or begin, inside, end and single token of a span of a class."""
+"""Token classification: its families, and BIOES labels, which are outside (O), or begin, inside, end and single token
+of a span of a class."""
+
+TAGGERS = ("openai_privacy_filter",)  # families that label tokens instead of writing text
 
 
 def labels_of(classes):
@@ -6,5 +9,5 @@ def labels_of(classes):
 
 
 def label_maps(labels):
-    """As a configuration holds them."""
+    """id2label and label2id of a configuration."""
     return {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}

@@ -1,4 +1,4 @@
-"""How models and goldens get into their folders: all files of one run, or none."""
+"""Writes models and goldens into their folders: all files of a run, or none of them."""
 
 import contextlib
 import hashlib
@@ -12,11 +12,13 @@ REPO = Path(__file__).resolve().parents[2]
 
 
 def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """Read piece by piece: a weight file may be larger than memory."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def versions(*modules):
-    """What a result was made with: the modules' versions and Python's."""
+    """The versions of the modules and of Python, by name."""
     return {**{module.__name__: module.__version__ for module in modules}, "python": platform.python_version()}
 
 
@@ -26,8 +28,9 @@ def write_json(path, content):
 
 @contextlib.contextmanager
 def staged(folder, cleared=()):
-    """Gives an empty folder to write into. At the end its files go into `folder`, one by one; files there with
-    a suffix among `cleared` that were not written anew are removed. After an exception nothing has changed."""
+    """Yields an empty folder to write into. At the end its files are moved into `folder` one by one, and files there
+    that have a suffix among `cleared` and were not written again are removed. After an exception nothing has
+    changed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as name:
         staging = Path(name)

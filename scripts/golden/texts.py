@@ -1,15 +1,15 @@
-"""The text that a case runs: one on whose way no choice nearly ties."""
+"""Chooses the text that a case runs: one on whose way no choice nearly ties."""
 
 import numpy as np
 
-from golden.effects import check_band, check_clip, check_null_slot
+from golden.effects import check_band, check_choice_biases, check_clip, check_decode, check_null_slot
 from golden.gaps import label_gap, order_gap, router_gap, steps_gap
 from golden.reference import Run, label_step, run_greedy, run_steps
 
 PREFILL, DECODE = 24, 4
 LABELLED = 15       # tokens of a text that is labelled
-ATTEMPTS = 400      # random texts that are tried
-ROUTER_GAP = 0.02   # what the gaps of a random text should reach
+ATTEMPTS = 400      # random texts to try
+ROUTER_GAP = 0.02   # the gap that a random text should reach
 
 TINYMOE_PROMPTS = [  # 32 bytes each
     'def read(self, size=-1):\n    """',
@@ -54,7 +54,7 @@ def random_texts(case, vocab, count):
 
 
 def run_random(case, model):
-    """The first random text whose gaps reach ROUTER_GAP, or else the one with the largest."""
+    """Runs random texts until the gaps of one reach ROUTER_GAP; else takes the one with the largest gaps."""
     best = None
     for ids in random_texts(case, model.config.vocab_size, PREFILL + DECODE):
         prompt, decode = ids[:PREFILL], ids[PREFILL:]
@@ -68,13 +68,15 @@ def run_random(case, model):
             best = (gap, run)
         if gap >= ROUTER_GAP:
             break
+    check_decode(best[1])
+    check_choice_biases(model)
     check_clip(model.config, best[1])
     check_null_slot(model.config, best[1])
     return best[1]
 
 
 def run_random_labels(case, model):
-    """The same of a model that labels tokens."""
+    """The same for a model that labels tokens."""
     best = None
     for tokens in random_texts(case, model.config.vocab_size, LABELLED):
         step = label_step(model, tokens)
@@ -88,7 +90,7 @@ def run_random_labels(case, model):
 
 
 def run_tinymoe(model):
-    """No near-ties on the greedy path and in the routers; then the most varied continuation."""
+    """Of the prompts without near-ties in the greedy text and the routers, the one that continues most varied."""
     k, best = model.config.num_experts_per_tok, None
     for text in TINYMOE_PROMPTS:
         prompt = list(text.encode())
@@ -100,12 +102,13 @@ def run_tinymoe(model):
         merit = (clear, len(set(greedy.tokens)), greedy.gap)
         if best is None or merit > best[0]:
             best = (merit, run)
+    check_decode(best[1])
     greedy = best[1].greedy
     assert greedy.gap > 1e-2, f"every prompt's greedy path nearly ties: {greedy.gap}"
     return best[1]
 
 
 def run_tinytagger(model, texts):
-    """The part of the texts whose routers decide most clearly."""
+    """Of all parts of the texts, the one whose routers decide most clearly."""
     parts = [list(text[at:at + LABELLED]) for text in texts for at in range(0, len(text) - LABELLED, LABELLED)]
     return Run([max((label_step(model, part) for part in parts), key=lambda step: label_gap(step, model.config))])

@@ -1,4 +1,4 @@
-"""golden.json and golden.safetensors of a case."""
+"""Writes golden.json and golden.safetensors."""
 
 import importlib
 import json
@@ -12,10 +12,11 @@ import xxhash
 from safetensors.numpy import save_file
 
 from golden.gaps import order_gap, router_gap
-from golden.publish import REPO, sha256, versions
+from golden.publish import sha256, versions
+from golden.request import weight_files
 
 FORMAT = "moec-golden/1"
-DECODERS = {"compressed-tensors": "compressed_tensors"}  # packages to which transformers leaves a quant_method
+DECODERS = {"compressed-tensors": "compressed_tensors"}  # quant_method → the package that decodes it for transformers
 
 
 def step_names(steps):
@@ -44,34 +45,38 @@ def list_steps(steps):
 def digests(checkpoint, folder):
     config = checkpoint / "config.json"
     return {
-        "weights_sha256": {path.name: sha256(path) for path in sorted(checkpoint.glob("*.safetensors"))
-                           if path.name != "golden.safetensors"},
+        "weights_sha256": {path.name: sha256(path) for path in weight_files(checkpoint)},
         "config_sha256": sha256(config),
-        # as the manifest of an export names its source
+        # as in the manifest of an export: moec validate compares the two
         "config_digest": xxhash.xxh3_128_hexdigest(config.read_bytes()),
         "golden_sha256": sha256(folder / "golden.safetensors"),
     }
 
 
 def storage(checkpoint):
-    """What a checkpoint with matrices in few bits says of them, or nothing."""
+    """The quant_method of a checkpoint that stores matrices in few bits, else None."""
     return json.loads((checkpoint / "config.json").read_text()).get("quantization_config", {}).get("quant_method")
 
 
 def makers(stored):
-    """The libraries that a case's values come from."""
+    """The libraries that computed the values."""
     return [torch, transformers] + ([importlib.import_module(DECODERS[stored])] if stored in DECODERS else [])
 
 
-def describe(case, folder, checkpoint, model, run):
-    """What golden.json says."""
+def checkpoint_path(checkpoint, folder, home):
+    """Where golden.json says that the checkpoint lies: relative to `home`, the folder of the golden."""
+    return "." if checkpoint == folder else os.path.relpath(checkpoint.resolve(), home.resolve())
+
+
+def describe(home, folder, checkpoint, model, run):
+    """The content of golden.json."""
     k = model.config.num_experts_per_tok
     stored = storage(checkpoint)
     info = {
         "format": FORMAT,
-        "case": case,
+        "case": home.name,
         "family": model.config.model_type,
-        "checkpoint": "." if checkpoint == folder else os.path.relpath(checkpoint, REPO / "tests" / "golden" / case),
+        "checkpoint": checkpoint_path(checkpoint, folder, home),
         **({"stored": stored} if stored else {}),
         **digests(checkpoint, folder),
         "made_with": {**versions(*makers(stored)), "script": "scripts/make_golden.py"},
@@ -87,18 +92,19 @@ def describe(case, folder, checkpoint, model, run):
 
 
 def with_short_lists(text):
-    """JSON with each list of numbers on one line."""
+    """The JSON text with each list of numbers on one line."""
     return re.sub(r"\[[\d,\s]*\]",
                   lambda found: re.sub(r"\s+", " ", found.group()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
-def write_golden(case, folder, checkpoint, model, run):
-    """`checkpoint` may be `folder` itself. Prints a line about the case."""
+def write_golden(home, folder, checkpoint, model, run):
+    """Writes into `folder`, from which the files are then moved to `home`. The checkpoint may lie in `folder` itself.
+    Prints a line about the golden."""
     save_file(arrays_of(run), folder / "golden.safetensors", metadata={"format": FORMAT})
-    info = describe(case, folder, checkpoint, model, run)
+    info = describe(home, folder, checkpoint, model, run)
     (folder / "golden.json").write_text(with_short_lists(json.dumps(info, indent=1)) + "\n")
     size = sum(path.stat().st_size for path in folder.iterdir())
-    line = (f"{case}: {size / 1024:.0f} KiB, router gap {info['min_router_gap']}, "
+    line = (f"{home.name}: {size / 1024:.0f} KiB, router gap {info['min_router_gap']}, "
             f"order gap {info['min_router_order_gap']}")
     if run.greedy:
         line += f", greedy gap {info['greedy']['min_gap']}, decode vs full {run.worst:.2g}"

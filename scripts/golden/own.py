@@ -1,0 +1,71 @@
+"""Makes the golden of a user's checkpoint: whole, or with the weights of one part at a time."""
+
+import sys
+
+from golden.labels import TAGGERS
+from golden.progress import Progress
+from golden.publish import staged
+from golden.reference import TOLERANCE, Run, greedy_of, label_step, load, run_steps
+from golden.request import Refused
+from golden.streamed import open_streamed
+from golden.write import write_golden
+
+NEAR_TIE = 1e-3  # logits closer than this may come in another order from other sums
+
+
+class Reporter:
+    """Shows the passes of a run, each of which goes through all parts of the model."""
+
+    def __init__(self, request):
+        self.passes = 1 if request.family in TAGGERS else 2 + len(request.decode)
+        self.begun, self.bar = 0, None
+
+    def bar_of(self, parts):
+        self.bar = Progress(parts)
+        return self.bar
+
+    def begin(self, label):
+        self.finish()
+        self.begun += 1
+        if self.bar:
+            self.bar.begin(f"pass {self.begun} of {self.passes}, {label}")
+
+    def finish(self):
+        if self.bar and self.begun:
+            self.bar.end()
+
+
+def run_request(request, model, reporter):
+    if request.family in TAGGERS:
+        reporter.begin("labels")
+        run = Run([label_step(model, request.prompt)])
+    else:
+        run = run_steps(model, request.prompt, request.decode, reporter.begin)
+        if all(token is None for token in request.decode):
+            run.greedy = greedy_of(request.prompt, run.steps)
+    reporter.finish()
+    return run
+
+
+def warn(run):
+    """What a reader of the golden should know of it."""
+    if run.apart:
+        print(f"warning: decode steps and one pass over everything differ by more than {TOLERANCE} of the largest value, "
+              f"first in {run.apart[0]}: a router or an expert nearly ties there, and a comparison may find the other "
+              "choice; another prompt may avoid it", file=sys.stderr)
+    if run.greedy and run.greedy.gap < NEAR_TIE:
+        print(f"warning: two logits of the greedy text are only {run.greedy.gap:.1e} apart, so a comparison may find "
+              "the other token; another prompt may avoid it", file=sys.stderr)
+
+
+def make_own(request, whole=False):
+    """Writes golden.json and golden.safetensors into request.out, and nothing else there. Raises Refused."""
+    reporter = Reporter(request)
+    model = load(request.checkpoint) if whole else open_streamed(request.checkpoint, request.family, reporter.bar_of)
+    try:
+        run = run_request(request, model, reporter)
+        with staged(request.out) as folder:
+            write_golden(request.out, folder, request.checkpoint, model, run)
+    except AssertionError as error:
+        raise Refused(f"the reference does not do what moec knows of {request.family}: {error}") from error
+    warn(run)
