@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds release and measures, in one run: what the disk gives, what an export takes of it, the memory of plans and
-# exports of any size, and planner, passes and kernels.
+# Builds release and measures in one run: the speed of the disk, exports relative to it, the memory of plans and exports,
+# and planner, passes and kernels. scripts/bench/README.md describes the measurements and their results.
 #
 #   scripts/bench.sh [--gigabytes 4] [--rounds 3] [--folder DIR] [--out DIR] [--json] [--keep]
 #
-# The checkpoint and the exports lie under --folder (default: build/bench) and are removed at the end; it
-# takes about three times --gigabytes. With --out, what is written lies there: on a second disk, or in memory,
-# reading and writing do not share one. With --keep the result is added to scripts/bench/history/.
+# The checkpoint and the exports lie under --folder (default: build/bench), need about three times --gigabytes there, and
+# are removed at the end. --out puts the exports elsewhere: on a second disk or in memory, so that reading and writing do
+# not share one disk. --keep adds the result to scripts/bench/history/.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""One MoE layer to a Core ML package: moec against coremltools, in one run, on any machine.
+"""Compares moec and coremltools at writing one MoE layer as a Core ML package, in one run, on any machine.
 
     .venv/bin/python scripts/bench_peers.py [--hidden 2048 --experts 16 --ff 2048] [--json]
 
-Writes a checkpoint of one mixtral layer (bf16, seeded, as the Hugging Face lays it out; attention, vocabulary
-and heads are small, so that the experts are all but a few MB of it), then makes packages of it twice, each
-time in a process of its own:
+Writes a checkpoint of one mixtral layer (seeded bf16 in the layout of Hugging Face; attention, vocabulary and heads are
+small, so that all but a few MB are experts), then makes packages of it twice, each time in a process of its own:
 
     moec         moec export CHECKPOINT --target ane --tokens 1: the whole model, with attention and head
     coremltools  reads the same file with numpy, widens bf16 to f32, rounds to f16, builds the same layer op by
                  op with the MIL builder, converts it for iOS 18 without loading it, and saves the package
 
-Wall time is that of the whole process, with start and imports; memory is the peak resident set of the process
-(ru_maxrss). Both read the checkpoint from the page cache, which writing it has filled. The packages are compared
-before anything is printed: the peer's has the same convolutions and weights of the same size.
+Wall time is that of the whole process, start and imports included; memory is its peak resident set (ru_maxrss). Both
+read the checkpoint from the page cache, which writing it has filled. Before anything is printed, the packages are
+compared: they must have as many convolutions, and weights of the same size.
 """
 
 import argparse
@@ -66,7 +65,7 @@ def tensor_shapes(shape):
 
 
 def write_checkpoint(folder, shape):
-    """config.json and model.safetensors; gives the bytes of the latter."""
+    """Writes config.json and model.safetensors; returns the size of the latter in bytes."""
     (folder / "config.json").write_text(json.dumps(config_of(shape)))
     header, at = {}, 0
     for name, dims in tensor_shapes(shape).items():
@@ -87,7 +86,7 @@ def write_checkpoint(folder, shape):
 
 
 class Checkpoint:
-    """Tensors of model.safetensors as f16; the file is mapped."""
+    """The tensors of a mapped model.safetensors, as f16."""
 
     def __init__(self, folder):
         path = folder / "model.safetensors"
@@ -105,7 +104,7 @@ class Checkpoint:
 # ---- The peer ----------------------------------------------------------------------------------------------
 
 def build_layer(shape, weights):
-    """Norm, router with the exact top k by ranks, experts, residual: what moec's MoE shard does."""
+    """The same layer as moec's MoE shard: norm, router with the exact top k by ranks, experts, residual."""
     import coremltools as ct
     from coremltools.converters.mil import Builder as mb
     from coremltools.converters.mil.mil import types
@@ -164,7 +163,7 @@ def run_peer(folder, out, shape):
 # ---- Measuring ---------------------------------------------------------------------------------------------
 
 def package_facts(package):
-    """What both packages must have in common."""
+    """What must be equal in both packages."""
     from coremltools.proto import Model_pb2
 
     data = package / "Data/com.apple.CoreML"
@@ -191,7 +190,7 @@ def compare(shape, binary, folder):
     results |= {"moec": ours, "coremltools": theirs}
     same_weights = abs(ours["weight_bytes"] - theirs["weight_bytes"]) < 0.001 * ours["weight_bytes"]
     if ours["convs"] != theirs["convs"] or not same_weights:
-        sys.exit(f"the packages are not of one layer: {ours} and {theirs}")
+        sys.exit(f"the packages hold different layers: {ours} and {theirs}")
     results["ratio"] = {key: theirs[key] / ours[key] for key in ("seconds", "peak_bytes")}
     return results
 
@@ -216,7 +215,7 @@ def parse_arguments():
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--moec", type=pathlib.Path, default=REPO / "build/release/frontends/moec")
     parser.add_argument("--peer", nargs=2, type=pathlib.Path, metavar=("CHECKPOINT", "PACKAGE"),
-                        help="only make the peer's package: what the measured process runs")
+                        help="only make coremltools' package, as the measured process does")
     return parser.parse_args()
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The ane-book's variant of ZAYA in full, from its config with seeded weights: 28 attention, 28 MoE and 2
-# head shards, the embedding and the book's own manifest. Prints counts, bytes, time, peak memory, and the
-# predicted placement. Needs 15 GB of disk in FOLDER, which is removed at the end.
+# Exports the ane-book's variant of ZAYA in full from its config, with seeded weights: 28 attention, 28 MoE and 2 head
+# shards, the embedding and the book's own manifest. Prints counts, bytes, time, peak memory and the predicted placement.
+# Needs 15 GB of disk in FOLDER, which is removed at the end.
 #
 #   scripts/bench_zaya_book.sh [FOLDER]      default: a folder under ${TMPDIR:-/tmp}
 set -eu

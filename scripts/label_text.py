@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Finds spans in a text, or redacts it, with an export that labels tokens and carries a tokenizer.json.
 
-`moec run` finds the spans of token ids; the tokenizers package makes ids of the text and knows which characters
-each stands for. For models whose tokens are bytes, `moec run --prompt TEXT` does all of it.
+The tokenizers package turns the text into token ids and knows which characters each stands for; `moec run` finds the
+spans among the tokens. Where tokens are bytes, `moec run --prompt TEXT` does it without this script.
 
     pip install tokenizers
     moec export privacy-filter/ --out out/filter --tokens 512
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def token_spans(moec, folder, ids):
-    """[{"start", "end", "label", "score"}] in tokens."""
+    """The spans that moec run finds, [{"start", "end", "label", "score"}], counted in tokens."""
     command = [moec, "run", folder, "--json", "--prompt-tokens", ",".join(map(str, ids))]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
@@ -29,7 +29,7 @@ def token_spans(moec, folder, ids):
 
 
 def text_span(text, offsets, span):
-    """The same span in characters. A token may hold the white space before its word, which is none of the span."""
+    """The same span counted in characters, without the white space that a token may hold before its word."""
     start, end = offsets[span["start"]][0], offsets[span["end"] - 1][1]
     part = text[start:end]
     start += len(part) - len(part.lstrip())
@@ -37,11 +37,12 @@ def text_span(text, offsets, span):
 
 
 def find_spans(moec, folder, text):
+    """The spans of a text, counted in characters. Ends the program where the export has no tokenizer.json."""
     import tokenizers
 
     file = Path(folder) / "tokenizer.json"
     if not file.is_file():
-        sys.exit(f"{file} is missing: the checkpoint had none to carry along")
+        sys.exit(f"{file} is missing: the checkpoint had none, so the export carries none")
     encoded = tokenizers.Tokenizer.from_file(str(file)).encode(text, add_special_tokens=False)
     if not encoded.ids:
         return []
@@ -49,6 +50,7 @@ def find_spans(moec, folder, text):
 
 
 def redact(text, spans):
+    """The text with <LABEL> in place of each span."""
     parts, at = [], 0
     for span in spans:
         parts += [text[at : span["start"]], f"<{span['label'].upper()}>"]
@@ -58,11 +60,11 @@ def redact(text, spans):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", help="the export")
-    parser.add_argument("-p", "--prompt", help="the text (default: the standard input)")
-    parser.add_argument("--redact", action="store_true", help="print the text without the spans, labels instead")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--moec", default=str(ROOT / "build/release/frontends/moec"))
+    parser.add_argument("folder", help="an exported folder")
+    parser.add_argument("-p", "--prompt", help="the text (default: standard input)")
+    parser.add_argument("--redact", action="store_true", help="print the text with a label in place of each span")
+    parser.add_argument("--json", action="store_true", help="print the spans as JSON")
+    parser.add_argument("--moec", default=str(ROOT / "build/release/frontends/moec"), help="the moec program")
     options = parser.parse_args()
     text = sys.stdin.read() if options.prompt is None else options.prompt
     spans = find_spans(options.moec, options.folder, text)

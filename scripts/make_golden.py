@@ -81,9 +81,9 @@ def check_flags(parser, flags):
 def quieten():
     """Imports the reference's packages and silences their own bars and warnings."""
     try:
-        import safetensors.torch  # noqa: F401
         import torch  # noqa: F401
         import transformers
+        import safetensors.torch  # noqa: F401
         import xxhash  # noqa: F401
     except ImportError as error:
         raise Refused(f"goldens are computed by PyTorch and transformers: {error}\n  {NEEDED}") from error

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Run a folder of shards with onnxruntime and nothing else: what a runtime of your own has to do.
+"""Runs an exported folder with onnxruntime alone, as an example of what a runtime of your own has to do.
 
-It knows manifest.json, not the model; backends/manifest/manifest.fbs says what the fields mean. Text is
-encoded with the tokenizer.json that the export carries along, by the tokenizers package.
+It reads manifest.json and knows nothing of the model; backends/manifest/manifest.fbs documents the fields. The
+tokenizers package encodes text with the tokenizer.json that the export carries.
 
     pip install numpy onnxruntime tokenizers
     moec export models/tinymoe --out out/tinymoe --tokens 1,16
@@ -22,7 +22,7 @@ DTYPES = {"f32": np.float32, "f16": np.float16}
 
 
 def pack(rows, port):
-    """Rows [n, C] as the port takes them: with zeros up to its T tokens, in its layout and type."""
+    """Rows [n, C] as the port takes them: padded with zeros to its T tokens, in its layout and type."""
     channels = port["layout"] == "channels"  # [1, C, T, 1]; else [T, C]
     padded = np.zeros((port["dims"][2 if channels else 0], rows.shape[1]), DTYPES[port["dtype"]])
     padded[: len(rows)] = rows
@@ -30,13 +30,16 @@ def pack(rows, port):
 
 
 def unpack(tensor, port, count):
-    """The rows [count, C] of the real tokens in an output."""
+    """The rows [count, C] of the first `count` tokens of an output; the others are padding."""
     if port["layout"] == "channels":
         tensor = tensor.reshape(port["dims"][1], port["dims"][2]).T
     return tensor[:count]
 
 
 class Runner:
+    """The shards of a folder and the state of one sequence. `skip_idle_groups` leaves out groups of experts that no
+    token chose; `threads` are onnxruntime's for one shard, 0 for its default."""
+
     def __init__(self, folder, skip_idle_groups=True, threads=0):
         self.folder, self.skip_idle_groups = Path(folder), skip_idle_groups
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
@@ -52,6 +55,7 @@ class Runner:
         self.reset()
 
     def open_table(self, table):
+        """The rows of a table, mapped from its file."""
         shape = (table["rows"], table["columns"])
         return np.memmap(self.folder / table["file"]["path"], DTYPES[table["dtype"]], "r", 0, shape)
 
@@ -68,6 +72,7 @@ class Runner:
             self.histories[cache["layer"]] = np.zeros(shape, DTYPES[cache["dtype"]])
 
     def session(self, width):
+        """onnxruntime's session for a file, opened at its first use."""
         path = width["file"]["path"]
         if path not in self.sessions:
             self.sessions[path] = onnxruntime.InferenceSession(
@@ -75,8 +80,10 @@ class Runner:
         return self.sessions[path]
 
     def attention_mask(self, port, window, chunk, ahead, count):
-        """0 where a token may see a key. Keys: the S cache rows, if there are any, then the new tokens, of
-        which `count` are real."""
+        """The mask of a port: 0 where a token may see a key, else the manifest's masked_value. Keys are the S rows of
+        the cache, if there are any, then the new tokens, of which `count` are real. `window`: how many tokens back a
+        token sees, `chunk`: the size of chunks that do not see each other (0: no limit), `ahead`: how many tokens
+        forward."""
         tokens, keys = port["dims"][2:]
         context = keys - tokens
         slot = np.arange(keys)[None, :]
@@ -94,6 +101,7 @@ class Runner:
         return mask.astype(DTYPES[port["dtype"]]).reshape(port["dims"])
 
     def input(self, binding, port, edges, count):
+        """The tensor that a binding of the schedule feeds into a port."""
         source = binding["source"]
         if source == "edge":
             return pack(edges[binding["edge"]], port)
@@ -111,7 +119,7 @@ class Runner:
         raise ValueError(f"the manifest asks for an input from '{source}'")
 
     def may_skip(self, step, shard, edges):
-        """Host routing: whether no token chose an expert of this group."""
+        """Whether no token chose an expert of this group, which only --routing host makes known before it runs."""
         if not (self.skip_idle_groups and step["skip_from"]):
             return False
         edge = {binding["port"]: binding["edge"] for binding in step["inputs"]}
@@ -119,8 +127,8 @@ class Runner:
         return not edges[edge["routing_weights"]][:, first : first + shard["experts"]].any()
 
     def run_step(self, step, edges, count):
-        """One step for `count` tokens at the current position. Reads rows of `edges` and adds its
-        own; stores cache rows; returns the logits slice of a head shard, else None."""
+        """Runs one step of the schedule for `count` tokens at the current position. Reads its inputs from `edges` and
+        adds its outputs there; stores cache rows. Returns the logits of a head shard's slice, else None."""
         shard = self.shards[step["shard"]]
         if self.may_skip(step, shard, edges):
             given = next(b["edge"] for b in step["inputs"] if b["port"] == step["skip_from"])
@@ -150,7 +158,7 @@ class Runner:
         return logits
 
     def feed(self, tokens):
-        """Feeds tokens after those fed before; returns their logits [n, vocab]."""
+        """Feeds tokens behind those of earlier calls; returns their logits [n, vocab]."""
         logits = []
         most = self.manifest["build"]["tokens"][-1]
         if self.manifest["build"]["cache"] == "none" and len(tokens) > most:
@@ -168,7 +176,7 @@ class Runner:
         return np.concatenate(logits)
 
     def generate(self, prompt, count):
-        """Yields `count` tokens, each the likeliest one."""
+        """Yields `count` tokens, each the one with the largest logit."""
         tokens = list(prompt)
         for _ in range(count):
             token = int(self.feed(tokens)[-1].argmax())
@@ -177,7 +185,7 @@ class Runner:
 
 
 class Bytes:
-    """Tokens that are bytes, which the manifest tells."""
+    """Encodes for models whose tokens are bytes, as the manifest says."""
 
     def encode(self, text):
         return list(text.encode())
@@ -187,10 +195,10 @@ class Bytes:
 
 
 class Tokenizer:
-    """The tokenizer.json of an export."""
+    """Encodes with the tokenizer.json of an export."""
 
     def __init__(self, path):
-        import tokenizers  # Token ids are run without it.
+        import tokenizers  # not needed for token ids
 
         self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
         self.stream = tokenizers.decoders.DecodeStream(skip_special_tokens=False)
@@ -205,7 +213,7 @@ class Tokenizer:
 
 
 class Ids:
-    """Token ids as they are."""
+    """Takes and gives token ids."""
 
     def encode(self, text):
         return [int(token) for token in text.split(",")]
@@ -215,7 +223,7 @@ class Ids:
 
 
 def tokenizer_of(runner):
-    """For the texts of a folder; None where it has no tokenizer.json."""
+    """The tokenizer of a folder; None where it carries no tokenizer.json."""
     if runner.manifest["tokenizer"] == "bytes":
         return Bytes()
     if "tokenizer.json" in [file["path"] for file in runner.manifest["carried"]]:
@@ -224,10 +232,10 @@ def tokenizer_of(runner):
 
 
 def encode_prompt(tokenizer, text, manifest):
-    """The token ids of the text. At least one must be there, and the context must hold them."""
+    """The token ids of the text. Raises ValueError where there are none, or more than the context holds."""
     tokens = tokenizer.encode(text)
     if not tokens:
-        raise ValueError("the prompt is empty; give something to go on from")
+        raise ValueError("the prompt is empty; give at least one token")
     vocab, context = manifest["model"]["vocab"], manifest["build"]["context"]
     for token in tokens:
         if not 0 <= token < vocab:
@@ -240,7 +248,7 @@ def encode_prompt(tokenizer, text, manifest):
 def write_text(args, parser):
     runner = Runner(args.folder, threads=args.threads)
     if runner.manifest["model"]["task"] != "text_generation":
-        parser.error("this model labels tokens; `moec run` finds spans with it")
+        parser.error("this model labels tokens and writes no text; use `moec run`")
     tokenizer = Ids() if args.prompt is None else tokenizer_of(runner)
     if tokenizer is None:
         parser.error("the checkpoint had no tokenizer.json: give --prompt-tokens")
@@ -260,10 +268,10 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="a folder that `moec export` wrote")
     prompt = parser.add_mutually_exclusive_group(required=True)
-    prompt.add_argument("--prompt", help="text to go on from; what follows is text as well")
-    prompt.add_argument("--prompt-tokens", help="token ids to go on from, e.g. 17,4, and to get")
-    parser.add_argument("--max-tokens", type=int, default=60)
-    parser.add_argument("--threads", type=int, default=0, help="0: as onnxruntime likes")
+    prompt.add_argument("--prompt", help="the text to continue; prints text")
+    prompt.add_argument("--prompt-tokens", help="token ids to continue, as 17,4; prints token ids")
+    parser.add_argument("--max-tokens", type=int, default=60, help="how many tokens to write (default: 60)")
+    parser.add_argument("--threads", type=int, default=0, help="threads for one shard (default: onnxruntime's own number)")
     args = parser.parse_args()
     try:
         write_text(args, parser)

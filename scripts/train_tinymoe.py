@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Train tinymoe: a small but really trained Qwen3-MoE byte model for tests and demos.
+"""Trains tinymoe, a small Qwen3-MoE byte model for tests and demos.
 
-Every token is one byte. The text comes from the machine the script runs on (the
-Python library, its documentation, installed manuals) and from two generators in this
-file (arithmetic, JSON records), so no data set is downloaded and none is committed.
+Every token is one byte. The text comes from the machine that runs the script (the
+Python library, its documentation, installed manuals) and from two generators
+(arithmetic, JSON records), so no data set is downloaded or committed.
 
     pip install torch==2.13.0        # first: this pin gives a CPU build
     pip install transformers safetensors numpy
@@ -12,7 +12,7 @@ file (arithmetic, JSON records), so no data set is downloaded and none is commit
 Output (default models/tinymoe): config.json, generation_config.json,
 model.safetensors (bf16, one matrix per expert), tokenizer.json,
 tokenizer_config.json, metrics.json and README.md (the model card).
-All reported numbers are measured on the weights after rounding to bf16.
+All reported numbers are measured after rounding the weights to bf16.
 """
 
 import json
@@ -59,7 +59,7 @@ def make_config():
 def make_model(experts_implementation):
     model = Qwen3MoeForCausalLM(make_config())
     model.config._experts_implementation = experts_implementation
-    with torch.no_grad():  # start the residual branches small, as depth-scaled initialisation does
+    with torch.no_grad():  # start the residual branches small, as in depth-scaled initialisation
         for layer in model.model.layers:
             layer.self_attn.o_proj.weight.mul_(0.5)
             layer.mlp.experts.down_proj.mul_(0.5)
@@ -67,14 +67,14 @@ def make_model(experts_implementation):
 
 
 def parameter_counts(model):
-    """(all, those that one token uses)."""
+    """(all parameters, those that one token uses)."""
     total = sum(p.numel() for p in model.parameters())
     expert = sum(p.numel() for n, p in model.named_parameters() if ".experts." in n)
     return total, total - expert + expert * model.config.num_experts_per_tok // model.config.num_experts
 
 
 def export(model, data, folder, facts, batches):
-    """Round to bf16, measure that, and replace the files of the output folder one by one."""
+    """Rounds the weights to bf16, measures the rounded model, and replaces the files of the output folder."""
     rounded = Qwen3MoeForCausalLM(make_config())
     rounded.load_state_dict({k: v.to(torch.bfloat16).float() for k, v in model.state_dict().items()})
     rounded.config._experts_implementation = model.config._experts_implementation
@@ -101,7 +101,7 @@ def load_texts():
 
 
 def router_losses(router_logits, k):
-    """Two losses that keep the router healthy, each averaged over the layers: balance, and
+    """Two losses of the routers, each averaged over the layers: balance, which spreads tokens over experts, and
     z = mean of logsumexp(logits)^2, which keeps the logits small."""
     balance = z = 0.0
     for logits in router_logits:
@@ -111,7 +111,7 @@ def router_losses(router_logits, k):
 
 
 def make_optimiser(model, rate):
-    """Matrices decay, but for the embedding."""
+    """AdamW with weight decay on the matrices, except for the embedding."""
     named = [(p, p.dim() > 1 and "embed" not in n) for n, p in model.named_parameters()]
     groups = [{"params": [p for p, decays in named if decays], "weight_decay": 0.1},
               {"params": [p for p, decays in named if not decays], "weight_decay": 0.0}]
@@ -119,7 +119,7 @@ def make_optimiser(model, rate):
 
 
 class Clock:
-    """Seconds of training."""
+    """Counts the seconds of training."""
 
     def __init__(self):
         self.start = time.monotonic()
@@ -128,7 +128,7 @@ class Clock:
         return time.monotonic() - self.start
 
     def outside(self, function, *args):
-        """Calls it on time that does not count."""
+        """Calls the function without counting its time."""
         began = time.monotonic()
         result = function(*args)
         self.start += time.monotonic() - began
@@ -192,12 +192,12 @@ class Training:
         os.replace(work / "model.tmp", work / "model.pt")
 
     def run(self, work):
-        """Until the minutes are over; gives the seconds."""
+        """Trains until the minutes are over; returns the seconds."""
         flags, clock, last_save = self.flags, Clock(), 0.0
         provisional_due = flags.provisional > 0
         self.model.train()
         while (elapsed := clock.elapsed()) < flags.minutes * 60:
-            # the schedule follows the clock, so a slow machine still ends with a small rate
+            # the schedule follows the clock, so that a slow machine ends with a small rate too
             rate = set_rate(self.optimiser, flags.lr, self.steps, elapsed, flags.minutes * 60)
             self.step()
             if self.steps % REPORTED == 0:

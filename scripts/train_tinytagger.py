@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Train tinytagger: a tiny Privacy Filter that labels names, mails, phones, addresses and dates.
+"""Trains tinytagger, a tiny Privacy Filter that labels names, mails, phones, addresses and dates.
 
-Every token is one byte. Texts are made up here: sentences from templates, filled with generated
-names, mails, phones, addresses and dates, among numbers and words that look like them but are none.
+Every token is one byte. Texts are generated: sentences from templates, filled with generated names,
+mails, phones, addresses and dates, among numbers and words that look like them but are not.
 The templates and the words of the held-out texts do not occur in training.
 
     pip install torch==2.13.0        # first: this pin gives a CPU build
@@ -11,9 +11,9 @@ The templates and the words of the held-out texts do not occur in training.
 
 Output (default models/tinytagger): config.json, model.safetensors (bf16, sinks f32),
 tokenizer.json, tokenizer_config.json, metrics.json, README.md (the model card), and heldout.json: the
-first of the held-out texts with their true spans and with those that PyTorch finds, in bytes. Spans are decoded
-from the labels' log probabilities by the best legal sequence of BIOES tags, without biases. All
-numbers are measured on the weights after rounding to bf16, in f32.
+first held-out texts with their true spans and those that PyTorch finds, in bytes. Spans are decoded from
+the labels' log probabilities as the best legal sequence of BIOES tags, without biases. All numbers are
+measured after rounding the weights to bf16, in f32.
 """
 
 import json
@@ -53,12 +53,12 @@ def make_config():
 
 
 def stored(name, tensor):
-    """As the release stores it: all but the sinks in bf16."""
+    """The tensor in the type in which the release stores it: sinks in f32, all others in bf16."""
     return tensor if name.endswith("sinks") else tensor.to(torch.bfloat16)
 
 
 def make_model():
-    """With a spread of routers and experts that the library's own initialisation does not give."""
+    """A model whose routers and experts start with a larger spread than the library's initialisation gives."""
     config = make_config()
     model = OpenAIPrivacyFilterForTokenClassification(config)
     for layer in model.model.layers:
@@ -70,14 +70,14 @@ def make_model():
 
 
 def label_texts(model, side, seed, count):
-    """(text, true spans, found spans) of so many texts."""
+    """(text, true spans, found spans) of `count` texts."""
     words = Words(side, seed)
     documents = [words.document(500) for _ in range(count)]
     return [(text, spans, find_spans(model, text)) for text, spans in documents]
 
 
 def export(model, folder, facts):
-    """Round as the release does, measure that, and replace the files of the output folder one by one."""
+    """Rounds the weights as the release does, measures the rounded model, and replaces the files of the folder."""
     rounded = OpenAIPrivacyFilterForTokenClassification(make_config())
     tensors = {name: stored(name, t.detach().clone()).contiguous() for name, t in model.state_dict().items()}
     rounded.load_state_dict({name: t.float() for name, t in tensors.items()})
@@ -98,7 +98,7 @@ def export(model, folder, facts):
 # -------------------------------------------------------------- training ----
 
 def keep_router_logits(model):
-    """A list that each pass fills with the logits of its layers; the reader clears it."""
+    """Returns a list to which each pass adds the router logits of its layers. The caller clears it."""
     logits = []
     for layer in model.model.layers:
         layer.mlp.router.register_forward_hook(lambda _module, _args, out: logits.append(out[0]))
@@ -106,7 +106,7 @@ def keep_router_logits(model):
 
 
 def train(model, flags):
-    """Gives the seconds of CPU."""
+    """Trains the model; returns the seconds of CPU time."""
     words, k = Words(0, flags.seed), model.config.num_experts_per_tok
     routers = keep_router_logits(model)
     optimiser = torch.optim.AdamW(model.parameters(), lr=flags.lr, betas=BETAS, weight_decay=0.01)

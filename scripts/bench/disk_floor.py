@@ -1,6 +1,6 @@
-"""The fastest that a program can read, write and copy files of a folder: past the page cache, in aligned
-blocks, several at a time. Of the block sizes and depths, the best ones are found once, ahead: a disk's speed
-changes from minute to minute, and the best of several tries would be compared with one try of an export."""
+"""Measures how fast a program can read, write and copy the files of a folder: past the page cache, in aligned blocks,
+several at a time. The best block size and depth are chosen once ahead: a disk's speed changes from minute to minute,
+and taking the best of several tries in each round would compare it with a single try of an export."""
 
 import concurrent.futures
 import errno
@@ -20,7 +20,7 @@ def seconds_of(function, *args):
 
 
 def drop_from_cache(paths):
-    """So that the next reader reads the disk."""
+    """Makes the next reader read the disk."""
     for path in paths:
         with open(path, "rb") as file:
             os.fsync(file.fileno())
@@ -28,14 +28,14 @@ def drop_from_cache(paths):
 
 
 def settle(paths):
-    """The same, once the disk is done with what was written or removed before."""
+    """Waits until the disk has finished earlier writes and removals, then drops the files from the cache."""
     os.sync()
     time.sleep(SETTLE_SECONDS)
     drop_from_cache(paths)
 
 
 class Blocks:
-    """(file number, offset) of each block, handed out in order to several threads."""
+    """Hands out (file number, offset) of each block in order, to several threads."""
 
     def __init__(self, sizes, block):
         self.lock = threading.Lock()
@@ -51,7 +51,7 @@ class Blocks:
 
 
 def open_direct(path, flags):
-    """Past the page cache, where the file system has that: memory has not."""
+    """Opens past the page cache where the file system can do that; one in memory cannot."""
     try:
         return os.open(path, flags | os.O_DIRECT, 0o644)
     except OSError as error:
@@ -61,6 +61,7 @@ def open_direct(path, flags):
 
 
 def in_threads(depth, work):
+    """Runs work() in `depth` threads and raises what one of them raises."""
     with concurrent.futures.ThreadPoolExecutor(depth) as pool:
         for done in [pool.submit(work) for _ in range(depth)]:
             done.result()
@@ -98,7 +99,7 @@ def write_all(path, size, block, depth):
 
 
 def read_and_write(paths, path, size, block, depth):
-    """Both at once, as an export has to."""
+    """Reads and writes at the same time, as an export does."""
     reader = threading.Thread(target=read_all, args=(paths, block, depth))
     reader.start()
     write_all(path, size, block, depth)
@@ -110,12 +111,12 @@ def total_size(paths):
 
 
 def read_rate(paths, way):
-    """GB/s."""
+    """GB/s of reading."""
     return total_size(paths) / seconds_of(read_all, paths, *way) / 1e9
 
 
 def write_rate(path, size, way):
-    """GB/s; the file is removed."""
+    """GB/s of writing `size` bytes. Removes the file."""
     try:
         return size / seconds_of(write_all, path, size, *way) / 1e9
     finally:
@@ -123,7 +124,7 @@ def write_rate(path, size, way):
 
 
 def copy_rate(paths, path, way):
-    """GB/s read, with as many bytes written beside it; the file is removed."""
+    """GB/s of reading while as many bytes are written. Removes the file."""
     size = total_size(paths)
     try:
         return size / seconds_of(read_and_write, paths, path, size, *way) / 1e9
@@ -132,7 +133,7 @@ def copy_rate(paths, path, way):
 
 
 def fastest_ways(paths, path):
-    """What is being measured → the way that was the fastest in one try of each."""
+    """For each measurement the fastest of WAYS, (block size, depth), after one try of each."""
     size = total_size(paths)
     return {
         "read": max(WAYS, key=lambda way: read_rate(paths, way)),

@@ -4,8 +4,8 @@
     scripts/bench/make_checkpoint.py FOLDER --gigabytes 4 [--files 4] [--hidden 1024 --ff 3584]
     scripts/bench/make_checkpoint.py FOLDER --gigabytes 1000 --sparse --hidden 4096 --ff 14336
 
-Weights are random bf16 of magnitude 2^-8 … 2^-5: finite in f16, and not compressible. With --sparse the
-payload is a hole, so that a file of any nominal size takes no room. Needs nothing but Python.
+Weights are random bf16 of magnitude 2^-8 … 2^-5: finite in f16, and not compressible. With --sparse the payload is a
+hole in the file, which takes no room on the disk whatever its nominal size. Needs nothing but Python.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def random_bf16(count_bytes, seed):
 
 
 def layer_tensors(layer, hidden, ff, experts):
-    """(name, shape) of all weights of a layer."""
+    """Yields (name, shape) of each weight of a layer."""
     prefix = f"model.layers.{layer}."
     attention = HEADS * HEAD_DIM
     yield prefix + "input_layernorm.weight", [hidden]
@@ -70,7 +70,7 @@ def config(hidden, ff, experts, layers):
 
 
 def write_payload(file, size, piece):
-    """Random bytes over and over; a piece of odd length would repeat nothing, but costs time."""
+    """Repeats the piece until `size` bytes are written: random bytes for all of it would take much longer."""
     while size > 0:
         file.write(piece[:size] if size < len(piece) else piece)
         size -= len(piece)
@@ -92,7 +92,7 @@ def write_file(path, tensors, piece):
 
 
 def split(tensors, files):
-    """Consecutive tensors, about as many bytes in each part."""
+    """Cuts the list into consecutive parts of about equal bytes."""
     limit = sum(tensor_bytes(shape) for _, shape in tensors) / files
     parts, held = [[]], 0
     for tensor in tensors:
@@ -105,7 +105,8 @@ def split(tensors, files):
 
 
 def write_checkpoint(folder, gigabytes, files, hidden, ff, experts, sparse):
-    """Returns the bytes of all tensors."""
+    """Writes config, index and weight files, with as many layers as come closest to the size. Returns the bytes of
+    all tensors."""
     layer = sum(tensor_bytes(shape) for _, shape in layer_tensors(0, hidden, ff, experts))
     fixed = 2 * tensor_bytes([VOCABULARY, hidden])
     layers = max(1, round((gigabytes * 1e9 - fixed) / layer))
@@ -126,13 +127,13 @@ def write_checkpoint(folder, gigabytes, files, hidden, ff, experts, sparse):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("folder")
-    parser.add_argument("--gigabytes", type=float, default=4)
-    parser.add_argument("--files", type=int, default=4)
-    parser.add_argument("--hidden", type=int, default=1024)
-    parser.add_argument("--ff", type=int, default=3584)
-    parser.add_argument("--experts", type=int, default=8)
-    parser.add_argument("--sparse", action="store_true")
+    parser.add_argument("folder", help="where to write")
+    parser.add_argument("--gigabytes", type=float, default=4, help="size of the weights (default: 4)")
+    parser.add_argument("--files", type=int, default=4, help="number of weight files (default: 4)")
+    parser.add_argument("--hidden", type=int, default=1024, help="hidden size (default: 1024)")
+    parser.add_argument("--ff", type=int, default=3584, help="channels of an expert (default: 3584)")
+    parser.add_argument("--experts", type=int, default=8, help="experts of a layer (default: 8)")
+    parser.add_argument("--sparse", action="store_true", help="write holes instead of random weights")
     args = parser.parse_args()
     total = write_checkpoint(**vars(args))
     print(f"{total} bytes of weights in {args.folder}")

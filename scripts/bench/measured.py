@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Runs a command and prints its wall time and its largest resident set as JSON.
+"""Runs a command and prints its wall time and its peak resident memory as JSON.
 
-A child counts what its parent held when it was made, so that a large parent would be measured instead of
-the command. This script is a small parent; measure() runs it.
+    scripts/bench/measured.py COMMAND [ARGUMENT…]
+
+The system counts into the peak of a child what its parent held at the fork, so a large parent would be measured instead
+of the command. This script is a small parent; measure() runs it in a process of its own.
 """
 
 import json
@@ -13,7 +15,7 @@ import time
 
 
 def measure(command):
-    """{"seconds", "peak_bytes"}. What the command prints is shown only when it fails, which ends the program."""
+    """Returns {"seconds", "peak_bytes"}. Ends the program with the command's output where the command fails."""
     words = [sys.executable, "-S", __file__, *map(str, command)]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:

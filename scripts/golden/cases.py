@@ -1,10 +1,10 @@
-"""The random checkpoints that goldens are made of, by family: two of each, and those stored in few bits.
+"""The random checkpoints of the goldens: two of each family, and some that are stored in few bits.
 
-They have a few hundred kilobytes. Sizes are odd on purpose; between them the cases of a family cover what the
-family's configuration can switch. Of each case: "family" is the model_type, "config" and "args" make the
-configuration, "disk" is the number format of the files, "fused" keeps the experts [E,2f,d] on disk, "shards" is the
-number of weight files, "quantization" is the config's quantization_config and says how the files store matrices,
-"mtp" makes the last layer one that guesses a further token.
+They have a few hundred kilobytes. Sizes are odd on purpose, so that no two axes can be confused; between them the cases
+of a family cover what its configuration can switch. The entries of a case: "family" is the model_type, "config" and
+"args" make the configuration, "disk" is the number format of the files, "fused" stores the experts as [E,2f,d],
+"shards" is the number of weight files, "quantization" is the config's quantization_config, which says how the files
+store matrices, and "mtp" makes the last layer one that predicts a further token.
 """
 
 import torch
@@ -174,7 +174,7 @@ CASES = {
         n_routed_experts=6, num_experts_per_tok=2, n_group=1, topk_group=1, n_shared_experts=1, routed_scaling_factor=1.0,
         norm_topk_prob=False, first_k_dense_replace=0, attention_bias=True, rope_interleave=False, vocab_size=87,
         tie_word_embeddings=True, max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope())),
-    # FP8 as the release has it: partial blocks, a layer that guesses a further token; groups, dense layer 0, YaRN
+    # FP8 as the release has it: partial blocks, a layer that predicts a further token; groups, dense layer 0, YaRN
     "deepseek_v3_c": dict(
         family="deepseek_v3", disk=BF16, mtp=True, config=DeepseekV3Config,
         quantization=dict(activation_scheme="dynamic", fmt="e4m3", quant_method="fp8", weight_block_size=[8, 12]),

@@ -1,4 +1,4 @@
-"""Random checkpoints in the layout of Hugging Face: config.json and *.safetensors of a case."""
+"""Writes the random checkpoint of a case in the layout of Hugging Face: config.json and *.safetensors."""
 
 import hashlib
 import math
@@ -22,12 +22,12 @@ def biases_choice(name):
 
 
 def kept_wide(name, family):
-    """Tensors that stay F32 in the files, as in the releases."""
+    """Whether a tensor stays F32 in the files, as it does in the releases."""
     return biases_choice(name) or name.endswith("gate.wg.weight") or family in TAGGERS and name.endswith("sinks")
 
 
 def spread(name, noise, config):
-    """Normal noise, scaled and moved so that routers decide and outputs move."""
+    """Scales and shifts normal noise so that routers decide clearly and every weight changes the output."""
     if name.endswith(("e_score_correction_bias", "sinks")):
         return 0.2 * noise
     if name.endswith("bias"):
@@ -39,15 +39,15 @@ def spread(name, noise, config):
     if re.search(r"(mlp\.gate|gate\.wg|router)\.weight$", name):
         return noise * 1.6 / math.sqrt(noise.shape[-1])
     if name.endswith("router_mlp.out_proj.weight"):
-        # what it reads is positive in the mean: without their own mean rows do not choose by that
+        # Its input has a positive mean, which would favour rows with a large mean: subtract it from each row.
         return (noise - noise.mean(-1, keepdim=True)) * 4.0 / math.sqrt(noise.shape[-1])
     if "conv_qk" in name:
         return noise * 1.3 / math.sqrt(noise[0].numel())
     if hasattr(config, "swiglu_limit") and name.endswith("gate_up_proj"):
-        return noise * 5.0 / math.sqrt(noise.shape[-2])  # some beyond the limit; [E, in, out]
+        return noise * 5.0 / math.sqrt(noise.shape[-2])  # [E, in, out]; some values exceed the limit
     if config.model_type == "llama4_text" and ".experts." in name:
         return noise * 1.3 / math.sqrt(noise.shape[-2])  # [E, in, out]
-    return noise * 1.3 / math.sqrt(noise.shape[-1])  # a linear map, or all experts' maps: the last axis is the input
+    return noise * 1.3 / math.sqrt(noise.shape[-1])  # a linear map, or those of all experts: the last axis is the input
 
 
 @torch.no_grad()
@@ -71,7 +71,7 @@ def save_options(model, spec):
 
 
 def check_files(case, spec, folder):
-    """transformers wrote the files that the case asks for."""
+    """Asserts that transformers wrote the files that the case asks for."""
     family = spec["family"]
     files = sorted(folder.glob("*.safetensors"))
     assert len(files) == spec.get("shards", 1), files
@@ -89,7 +89,7 @@ def check_files(case, spec, folder):
 
 
 def write_checkpoint(case, spec, folder):
-    """`spec`: the case's entry in CASES. The weights are seeded by the name of the case."""
+    """`spec` has the form of an entry of CASES. The name of the case seeds the weights."""
     family = spec["family"]
     args = dict(bos_token_id=None, eos_token_id=None, pad_token_id=None, **spec["args"])
     model = auto_class(family).from_config(spec["config"](**args))

@@ -1,4 +1,4 @@
-"""How far the choices of a run are from changing: other sums' last bits must not decide a golden."""
+"""Measures how far the choices of a run are from changing. Rounding in another order of sums must not change them."""
 
 import math
 
@@ -6,7 +6,7 @@ from golden.routing import choice_of, mixer_reach, routing_of
 
 
 def routers(steps):
-    """(step, prefix of the layer) of each router in each step."""
+    """Yields (step, prefix of the layer) for each router in each step."""
     for step in steps:
         for name in step:
             if name.endswith("router_logits"):
@@ -14,7 +14,7 @@ def routers(steps):
 
 
 def router_gap(steps, k):
-    """Smallest gap between what the k-th and the next expert are chosen by."""
+    """The smallest gap between the k-th and the next expert, in what they are chosen by."""
     gap = math.inf
     for step, prefix in routers(steps):
         top = choice_of(step, prefix).topk(k + 1, dim=-1).values
@@ -23,7 +23,7 @@ def router_gap(steps, k):
 
 
 def order_gap(steps, k):
-    """Smallest gap between neighbours among the chosen experts."""
+    """The smallest gap between neighbours among the k chosen experts; infinite for k = 1."""
     gap = math.inf
     if k == 1:
         return gap
@@ -34,7 +34,7 @@ def order_gap(steps, k):
 
 
 def mixer_gap(steps, config):
-    """Smallest distance of a logit from where it begins to count in the mixer."""
+    """The smallest distance of a logit from the limit at which it counts in the mixer; infinite for other routers."""
     gap = math.inf
     if routing_of(config)["score"] != "mixer":
         return gap
@@ -45,17 +45,17 @@ def mixer_gap(steps, config):
 
 
 def token_gap(logits):
-    """Smallest gap between the largest and the next logit of a row."""
+    """The smallest gap between the two largest logits of a row."""
     top = logits.topk(2, dim=-1).values
     return (top[:, 0] - top[:, 1]).min().item()
 
 
 def steps_gap(steps, config):
-    """The smallest gap of the routers, and of the lesser choices by as much more as these may be closer."""
+    """The smallest gap of the routers. Gaps of order and of the mixer count four times: a change there moves less."""
     k = config.num_experts_per_tok
     return min(router_gap(steps, k), order_gap(steps, k) * 4, mixer_gap(steps, config) * 4)
 
 
 def label_gap(step, config):
-    """The smallest gap of its routers, and of its labels by twice as much."""
+    """The smallest gap of the routers and of the labels, where those of the labels count twice."""
     return min(steps_gap([step], config), token_gap(step["logits"]) * 2)

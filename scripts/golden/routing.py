@@ -1,13 +1,14 @@
-"""How the reference's routers choose and weigh experts, said a second time and compared with what they did."""
+"""Computes the choice and the weights of experts a second time, and compares them with what the reference did."""
 
 import math
 
 import torch
 
-# What the routers of a family must agree with: the score of each expert, whether the weights of
-# the chosen ones are divided by their sum (None: the config says it), what multiplies them.
-# "selected" is a softmax over the chosen logits alone, "sigmoid" of those chosen by the logits has
-# no other order, "mixer" is Phi's sparsemixer.
+# How the routers of a family work. score: of each expert; renorm: whether the weights of the chosen experts are divided
+# by their sum (None: the config's norm_topk_prob); scale: the config key of a factor on the weights; group_score: "max"
+# where groups are chosen by their best expert instead of the sum of their best two. Of the scores, "selected" is a
+# softmax over the chosen logits alone, and "mixer" is Phi's sparsemixer. llama4 chooses by the logits; their sigmoid has
+# the same order.
 ROUTING = {
     "mixtral": dict(score="softmax", renorm=True),
     "qwen2_moe": dict(score="softmax", renorm=None),
@@ -35,7 +36,7 @@ def routing_of(config):
 
 
 def router_scores(config, logits):
-    """Over all experts."""
+    """The scores [T,E] of all experts."""
     return logits.sigmoid() if routing_of(config)["score"] == "sigmoid" else logits.softmax(-1)
 
 
@@ -44,7 +45,7 @@ def has_groups(config):
 
 
 def choice_scores(config, scores, bias):
-    """The biased scores; far down in the groups that are not among the kept ones."""
+    """The biased scores [T,E], and NOT_CHOSEN for the experts of groups that are not kept."""
     choice = scores if bias is None else scores + bias
     groups, kept = getattr(config, "n_group", 1), getattr(config, "topk_group", 1)
     by_group = choice.unflatten(-1, (groups, -1))
@@ -55,13 +56,13 @@ def choice_scores(config, scores, bias):
 
 
 def choice_of(step, layer_prefix):
-    """What the experts of a layer are chosen by: biased scores, or else the logits."""
+    """What the experts of a layer are chosen by: choice scores where the step has them, else the logits."""
     return step.get(layer_prefix + "choice_scores", step[layer_prefix + "router_logits"])
 
 
 def mixer_reach(logits, experts, eps):
-    """For each pick [T,k,E]: how far each logit lies inside what counts as near it, in units of the
-    larger magnitude; experts picked before it are infinitely far outside."""
+    """For each pick [T,k,E], how far each logit lies inside the range that counts as near the picked one, relative to
+    the larger magnitude of the two. Negative outside; minus infinity for experts that were picked before."""
     reach = []
     left = logits.clone()
     for i in range(experts.shape[-1]):
@@ -79,7 +80,7 @@ def mixer_weights(logits, experts, eps):
 
 
 def score_weights(config, scores, experts):
-    """The chosen experts' scores, divided by their sum and multiplied as the family does it."""
+    """The scores of the chosen experts, divided by their sum and multiplied by a factor where the family does so."""
     routing = routing_of(config)
     weights = scores.gather(-1, experts)
     if config.norm_topk_prob if routing["renorm"] is None else routing["renorm"]:
@@ -91,7 +92,7 @@ def score_weights(config, scores, experts):
 
 
 def check_routing(config, step, layer_prefix):
-    """The reference's choice and weights are what ROUTING says."""
+    """Asserts that the reference chose and weighed experts as ROUTING says."""
     logits, experts = step[layer_prefix + "router_logits"], step[layer_prefix + "experts"]
     assert experts.shape[-1] == config.num_experts_per_tok
     wanted = choice_of(step, layer_prefix).topk(experts.shape[-1], dim=-1).indices

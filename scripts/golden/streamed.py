@@ -12,6 +12,7 @@ versions that tests/peers/test_own_goldens.py has passed with.
 
 import collections
 import contextlib
+import ctypes
 import os
 import re
 
@@ -27,8 +28,18 @@ TESTED = ("5.23.0",)
 LOADER = "convert_and_load_state_dict_in_model"
 EMBEDDING, HEAD = "embed_tokens", "lm_head"
 
+LARGE_BLOCK = 1 << 20  # bytes
+
 # One stored tensor after the other: with transformers' threads a whole layer would lie in memory twice.
 os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")
+
+
+def return_freed_memory():
+    """Makes glibc give large blocks back as soon as they are freed. By itself it raises the size from which it does so
+    with each such block, and would keep most of the tensors of a dropped layer."""
+    m_mmap_threshold = -3
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(m_mmap_threshold, LARGE_BLOCK)
 
 
 def part_of(name):
@@ -195,6 +206,7 @@ class Parts:
 def open_streamed(checkpoint, family, progress_of):
     """The model of a folder with its weights in files, and its hooks as `moec_capture`. `progress_of` makes a Progress
     of the number of parts that a pass runs."""
+    return_freed_memory()
     config = config_of(checkpoint, family)
     with deferred_parts(checkpoint) as kept:
         model = from_checkpoint(checkpoint, config)

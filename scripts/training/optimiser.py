@@ -1,4 +1,4 @@
-"""What every training does in a step: the rate, the routers' balance, the descent."""
+"""The parts of a training step: learning rate, balance loss, descent."""
 
 import math
 
@@ -7,11 +7,11 @@ import torch.nn.functional as F
 
 BETAS = (0.9, 0.98)  # of AdamW
 WARMUP = 60          # steps
-LEAST_RATE = 0.02    # of the largest one, at the end
+LEAST_RATE = 0.02    # the last rate, relative to the largest
 
 
 def set_rate(optimiser, peak, step, done, total):
-    """Linear warm-up, then half a cosine over `total`, of which `done` is behind; gives the rate."""
+    """Sets the rate of a step: linear warm-up times half a cosine over `total`, of which `done` is over. Returns it."""
     cosine = LEAST_RATE + (1 - LEAST_RATE) * 0.5 * (1 + math.cos(math.pi * done / total))
     rate = peak * min(1.0, (step + 1) / WARMUP) * cosine
     for group in optimiser.param_groups:
@@ -20,8 +20,8 @@ def set_rate(optimiser, peak, step, done, total):
 
 
 def balance_loss(logits, k):
-    """E * sum_e fraction_e * probability_e, where fraction_e is the share of (token, slot) pairs sent
-    to expert e and probability_e its mean softmax score; it is 1 when both are uniform."""
+    """E * sum_e fraction_e * probability_e, where fraction_e is the share of (token, slot) pairs that expert e gets and
+    probability_e its mean softmax score. It is 1 where both are uniform."""
     chosen = F.one_hot(logits.topk(k, dim=-1).indices, logits.shape[-1]).float().sum(1)
     return logits.shape[-1] * (chosen.mean(0) / k * logits.softmax(-1).mean(0)).sum()
 

@@ -1,8 +1,8 @@
-"""What the peers' tests share: the compiler, exports made once, and the figures at the end.
+"""Fixtures that the peers' tests share: the compiler, exports made once, and the figures at the end.
 
     MOEC_BIN=build/dev/frontends/moec .venv/bin/pytest tests/peers
 
-Without MOEC_BIN the release build is tested, or the dev build where there is no other.
+Without MOEC_BIN they test the release build, or the dev build if there is no other.
 """
 
 import collections
@@ -34,7 +34,7 @@ def find_binary():
 
 @pytest.fixture(scope="session")
 def moec():
-    """moec(*arguments) runs it, gives its standard output, and fails with all that it said."""
+    """moec(*arguments) runs the compiler and returns its standard output; fails with all its output where it fails."""
     binary = find_binary()
     assert binary.is_file(), f"{binary} is missing: cmake --build --preset release --target moec"
 
@@ -49,7 +49,7 @@ def moec():
 
 @pytest.fixture(scope="session")
 def export(moec, tmp_path_factory):
-    """export(checkpoint, *options) → the output folder; each combination is exported once."""
+    """export(checkpoint, *options) → the output folder. Each combination is exported once."""
 
     @functools.cache
     def run(checkpoint, *options):
@@ -89,7 +89,7 @@ def worst():
 
 
 def pytest_sessionfinish(session):
-    """A worker process hands its figures to the process that reports."""
+    """A worker process passes its figures to the process that reports them."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["worst"] = {
             kind: dataclasses.astuple(figures) for kind, figures in WORST.items()}

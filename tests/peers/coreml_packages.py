@@ -1,11 +1,11 @@
-"""Emitted Core ML packages, as coremltools on Linux reads them; it cannot run them there."""
+"""Reads emitted Core ML packages with coremltools, which cannot run them on Linux."""
 
 import json
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-logging.disable(logging.WARNING)  # at import it warns of a Mac's frameworks, which are not here
+logging.disable(logging.WARNING)  # its import warns that a Mac's frameworks are missing
 from coremltools.converters.mil.frontend.milproto.load import load as load_program  # noqa: E402
 from coremltools.proto import FeatureTypes_pb2  # noqa: E402
 from coremltools.models.utils import load_spec  # noqa: E402
@@ -16,7 +16,7 @@ logging.getLogger("coremltools").setLevel(logging.ERROR)
 DTYPES = {FeatureTypes_pb2.ArrayFeatureType.FLOAT16: "f16",
           FeatureTypes_pb2.ArrayFeatureType.FLOAT32: "f32"}
 
-# What our ops are called there; functions of one name are left out.
+# Our ops → their names there. Ops with the same name are left out.
 MIL_OPS = {"neg": "mul", "reciprocal": "inverse", "div": "real_div", "max": "maximum",
            "min": "minimum", "slice": "slice_by_size", "state_read": "read_state",
            "state_write": "write_state"}
@@ -42,7 +42,7 @@ class Package:
         return self.width["function"] or "main"
 
     def described(self, spec):
-        """What describes the function: the model or, with several functions, one of its parts."""
+        """The description of the function: that of the model or, with several functions, one of its parts."""
         description = spec.description
         if not self.width["function"]:
             return description
@@ -57,7 +57,7 @@ class Package:
         return function.block_specializations[function.opset].operations
 
     def typed(self, spec):
-        """The program after coremltools has inferred each operation's type and compared it."""
+        """The program. Loading it, coremltools infers each operation's type and compares it with the stored one."""
         weights = str(self.model.parent / "weights")
         return load_program(spec, spec.specificationVersion, file_weights_dir=weights)
 

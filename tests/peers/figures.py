@@ -1,4 +1,4 @@
-"""How near two tensors are, and the worst of many comparisons."""
+"""Measures how close two tensors are, and keeps the worst of many comparisons."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclass
 class Figures:
-    """Of one comparison, or the worst of several."""
+    """The figures of one comparison, or the worst of several."""
 
     cosine: float = 1.0
     relative_l2: float = 0.0

@@ -1,4 +1,4 @@
-"""The golden results under tests/golden (scripts/make_golden.py says what is in them)."""
+"""Reads the goldens under tests/golden; tests/golden/README.md describes their content."""
 
 import json
 from pathlib import Path
@@ -9,16 +9,16 @@ from safetensors_files import read_tensors
 
 REPO = Path(__file__).resolve().parents[2]
 CASES = sorted(path.parent.name for path in (REPO / "tests/golden").glob("*/golden.json"))
-# Those that write text; the others label tokens.
+# Cases that write text; the others label tokens.
 WRITERS = [case for case in CASES if not case.startswith(("openai_privacy_filter", "tinytagger"))]
-# Between them: shared experts, leading dense layers, groups, biases, sinks, a latent cache, fused tensors,
+# Between them they have shared experts, leading dense layers, groups, biases, sinks, a latent cache, fused tensors, and
 # histories of tokens.
 IN_EVERY_FORM = ("tinymoe", "mixtral_b", "qwen2_moe_a", "glm4_moe_b", "deepseek_v3_a", "gpt_oss_a", "zaya_b")
 
 
 def in_forms(forms):
-    """(case, form) pairs for a test of forms: some cases in every form, each other case in the first form
-    and in one more, which goes round."""
+    """(case, form) pairs for a test of forms: the cases of IN_EVERY_FORM in every form, each other case in the first
+    form and in one of the others in turn."""
     first, *others = forms
     pairs = []
     for index, case in enumerate(CASES):
@@ -49,8 +49,8 @@ class Golden:
         return self.tensors[f"L{layer:02}.history"]
 
     def cache(self, layer, kind, heads):
-        """Keys ("k") or values ("v") of every position, [heads, positions, dims]: with latent attention
-        the latent, one for all heads, or those of each head."""
+        """Keys ("k") or values ("v") of every position, [heads, positions, dims]. With latent attention: the latent, where
+        one head is asked for, else those of each head."""
         cached = self.tensors[f"L{layer:02}.{kind}_cache"]
         return cached if len(cached) == heads else self.tensors[f"L{layer:02}.{kind}_heads"]
 
@@ -60,3 +60,18 @@ class Golden:
         dense = np.zeros((len(chosen), self.rows(step, "router_logits", layer).shape[1]), np.float32)
         np.put_along_axis(dense, chosen, weights, axis=1)
         return dense[:, :experts]
+
+
+# Sums run in another order on another processor: relative to a value, and to the largest of its tensor.
+ABSOLUTE, RELATIVE, OF_LARGEST = 1e-5, 1e-4, 1e-6
+
+
+def compare_tensors(made, committed, file):
+    """Fails where tensors that were made again differ: at all in a weight file or an integer, else by more than
+    rounding."""
+    assert made.keys() == committed.keys()
+    for name, wanted in committed.items():
+        exact = not file.startswith("golden") or wanted.dtype.kind == "i"
+        largest = np.abs(wanted).max(initial=0)
+        tolerance = (0, 0) if exact else (RELATIVE, max(ABSOLUTE, OF_LARGEST * largest))
+        np.testing.assert_allclose(made[name], wanted, *tolerance, err_msg=f"{file}: {name}")

@@ -1,4 +1,4 @@
-"""Reads and writes safetensors with numpy alone, so that moec's reader is not its own judge."""
+"""Reads and writes safetensors with numpy alone, independently of moec's own reader."""
 
 import json
 
@@ -15,7 +15,7 @@ def bf16_to_f32(bits):
 
 
 def read_tensors(path):
-    """Name → array; bf16 becomes f32, which holds every bf16 exactly, and f8 the bytes that code it."""
+    """Name → array. bf16 becomes f32, which holds every bf16 exactly; of f8 it returns the bytes."""
     data = path.read_bytes()
     header_bytes = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + header_bytes])
@@ -31,8 +31,8 @@ def read_tensors(path):
 
 
 def read_checkpoint(folder):
-    """The tensors of all weight files of a checkpoint folder, without those of layers behind the last one, which guess
-    further tokens. Of what is stored in few bits, the values."""
+    """The tensors of all weight files of a checkpoint folder, decoded where they are stored in few bits. Leaves out the
+    layers behind the last one, which predict further tokens."""
     tensors = {}
     for path in sorted(folder.glob("*.safetensors")):
         if path.name != "golden.safetensors":
@@ -47,7 +47,7 @@ def read_checkpoint(folder):
 
 
 def write_tensors(path, tensors):
-    """f32 arrays, one after the other in the given order."""
+    """Writes f32 arrays one after the other in the given order."""
     header, at = {}, 0
     for name, values in tensors.items():
         assert values.dtype == np.float32, name

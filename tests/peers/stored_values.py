@@ -1,7 +1,7 @@
-"""What matrices that a checkpoint stores in few bits stand for, in numpy, so that moec's decoder is not its own judge.
+"""Decodes matrices that a checkpoint stores in few bits, in numpy, independently of moec's own decoder.
 
-Each decoder takes the raw tensors by name and the config's quantization_config; it puts the values, f32, under the
-weight's name in the place of its parts.
+Each decoder takes the raw tensors by name and the config's quantization_config. It replaces the parts of a weight by
+its values, f32, under the name of the weight.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ FP4 = np.concatenate([FP4, -FP4])
 
 
 def e4m3_values():
-    """Of each byte: a sign, four bits of an exponent with bias 7, three of a mantissa. No infinities."""
+    """The value of each byte: a sign, four bits of an exponent with bias 7, three of a mantissa. No infinities."""
     codes = np.arange(256)
     exponents, mantissas = codes >> 3 & 15, codes & 7
     values = np.where(exponents, np.ldexp(8 + mantissas, exponents - 10), np.ldexp(mantissas, -9))
@@ -23,7 +23,7 @@ E4M3 = e4m3_values()
 
 
 def in_rows_and_columns(factors, block, shape):
-    """One factor for each element, from one for each block; the last blocks may be partial."""
+    """Expands one factor for each block to one for each element. The last blocks may be partial."""
     rows, columns = shape
     return factors.repeat(block[0], 0).repeat(block[1], 1)[:rows, :columns]
 
@@ -39,7 +39,7 @@ def decode_fp8(tensors, quantization):
 
 
 def decode_mxfp4(tensors, _quantization):
-    """Rows of blocks are rows of a linear map; the weight is [E,in,out]."""
+    """A row of blocks is a row of a linear map; the weight is [E,in,out]."""
     for name in named_with("_blocks", tensors):
         blocks, scales = tensors.pop(name + "_blocks"), tensors.pop(name + "_scales")
         elements = FP4[np.stack([blocks & 15, blocks >> 4], -1).reshape(*scales.shape, 32)]

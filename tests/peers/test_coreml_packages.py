@@ -1,5 +1,5 @@
-"""coremltools loads each kind of emitted package, types each operation again, and reads the
-checkpoint's weights from it."""
+"""coremltools loads each kind of emitted package, infers each operation's type again, and reads the checkpoint's
+weights from it."""
 
 import collections
 import functools
@@ -36,7 +36,7 @@ def folder(export, golden):
     def load(case, name):
         checkpoint = golden(case).checkpoint
         flags = EXPORTS[name]
-        if "--kv" in flags and case not in WRITERS:  # there is no cache, whose form could be chosen
+        if "--kv" in flags and case not in WRITERS:  # models without a cache take no --kv
             at = flags.index("--kv")
             flags = flags[:at] + flags[at + 2:]
         return Folder(export(checkpoint, *flags), checkpoint)
@@ -45,14 +45,14 @@ def folder(export, golden):
 
 
 def layer_of(tensor):
-    """The layer that a checkpoint's tensor belongs to, -1 for those of the whole model."""
+    """The layer that a tensor of a checkpoint belongs to, -1 for those of the whole model."""
     parts = tensor.split(".")
     return int(parts[2]) if parts[1] == "layers" else -1
 
 
 @in_all_forms
 def test_every_operation_is_typed_again(case, name, folder):
-    """And there are as many of each as the manifest says, which counts the narrowest width."""
+    """There are also as many of each as the manifest says, which counts the narrowest width."""
     for package in folder(case, name).packages:
         spec = package.spec()
         program = package.typed(spec)
@@ -93,7 +93,7 @@ def test_descriptions_are_as_the_manifest_declares(case, name, folder):
 
 
 def fits(feature, dims, tokens):
-    """Whether the described shape is this one, or takes it: ranges go over 1 to 4 tokens."""
+    """Whether the described shape is this one or allows it: ranges cover 1 to 4 tokens."""
     array = feature.type.multiArrayType
     if array.WhichOneof("ShapeFlexibility") == "shapeRange":
         ranges = [(size.lowerBound, size.upperBound) for size in array.shapeRange.sizeRanges]

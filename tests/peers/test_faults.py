@@ -1,5 +1,5 @@
-"""Exports that are killed, meet full and failing disks, or are told to stop: the same command goes on,
-and the bytes are those of an export that nothing happened to.
+"""Exports that are killed, stopped, or meet full and failing disks: the same command resumes them, and the bytes are
+those of an undisturbed export.
 
     MOEC_KILLS=100 .venv/bin/pytest tests/peers/test_faults.py     the long mode: scripts/fault_test.sh
 """
@@ -81,14 +81,14 @@ def failing_disk(tmp_path_factory):
 
 
 def check_unfinished(out):
-    """Nothing that looks finished and nothing half-written is left."""
+    """Nothing is left that looks finished, and nothing half-written."""
     names = [path.name for path in out.rglob("*")]
     assert "manifest.json" not in names
     assert [name for name in names if name.endswith((".part", ".old"))] == []
 
 
 def finish(out, expected, target=MANNERS[0][0], jobs=1):
-    """Runs the command again; the number of tables and shards that it found finished."""
+    """Runs the command again; returns the number of tables and shards that it found finished."""
     done = run(out, target, jobs)
     assert done.returncode == 0, done.stdout
     files = files_of(out)
@@ -103,7 +103,7 @@ def is_finished(out):
 
 
 def kill_after(seconds, out, target, jobs):
-    """Whether the export was killed before it was finished; the process lives a little longer."""
+    """Whether the export was killed before it was finished. The process outlives its last file a little."""
     export = subprocess.Popen(export_command(out, target, jobs), stdout=subprocess.DEVNULL)
     time.sleep(seconds)
     export.kill()
@@ -135,13 +135,13 @@ def test_export_killed_again_and_again(whole, tmp_path):
     for _ in range(5):
         kill_after(chance.uniform(0.3, 0.6) * seconds, tmp_path / "out", target, jobs)
         if is_finished(tmp_path / "out"):
-            return  # in spite of it all
+            return  # it succeeded in spite of the fault
     finish(tmp_path / "out", expected, target, jobs)
 
 
 @pytest.fixture
 def between_removals(failing_disk, tmp_path):
-    """Both targets are finished and the first one's journal is removed, as a kill right then leaves them."""
+    """The state after a kill at that moment: both targets are finished, the journal of the first is removed."""
     out = tmp_path / "out"
     done = run(out, BOTH, env=failing_disk(CALL="unlink", PATH="export.journal", AFTER=2, ERRNO=errno.EIO))
     assert done.returncode == 2 and "emit.write_failed" in codes_of(done), done.stdout
@@ -188,7 +188,7 @@ def test_finished_target_that_was_replaced_stays(between_removals):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of its own, and resize(bytes); skips where mounting is not allowed."""
+    """A file system of its own and resize(bytes). Skips the test where mounting is not allowed."""
     folder = tmp_path / "disk"
     folder.mkdir()
 
@@ -252,14 +252,14 @@ def test_failing_calls(name, jobs, whole, failing_disk, tmp_path):
 
 
 def give_up_rights():
-    """Even root must ask for permission then."""
+    """Drops the privileges by which root ignores file permissions."""
     ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
 @pytest.mark.parametrize("file", ["tokenizer.json", "report.json", "manifest.bin", "manifest.json"])
 @pytest.mark.parametrize("target", [MANNERS[0][0], BOTH])
 def test_disk_that_is_full_for_the_small_files(file, target, whole, failing_disk, tmp_path):
-    """Also when all tables and shards are there: what stays is told, and that the same command goes on."""
+    """Also once all tables and shards are written: the message says what stays, and that the same command resumes."""
     expected, _ = whole(target)
     out = tmp_path / "out"
     manifests = [f"{folder}manifest.json" for folder in ("", "onnx/", "ane/")]
@@ -286,7 +286,7 @@ def test_full_disk_of_an_export_that_goes_on(whole, failing_disk, tmp_path):
     assert finish(out, expected) == count
 
 
-# With the journal, with a shard, and when all is written.
+# While the journal is written, while a shard is, and once everything is.
 @pytest.mark.parametrize("target,when", [("onnx", 0), ("onnx", 1), ("onnx", -1), ("ane", 1)])
 def test_folder_that_cannot_be_flushed(target, when, whole, failing_disk, tmp_path):
     expected, _ = whole(("--target", target))
@@ -311,7 +311,7 @@ def test_folder_that_may_not_be_written(whole, failing_disk, tmp_path):
 
 
 def take_sigint():
-    """A shell lets what it runs in the background ignore SIGINT."""
+    """A shell makes its background jobs ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -346,7 +346,7 @@ def test_second_signal_ends_at_once(whole, failing_disk, tmp_path):
     export = start_slow_export(out, failing_disk(CALL="write", PATH="/attn/", DELAY_MS=60_000))
     while not list(out.glob("attn/*.part")):
         time.sleep(0.002)
-    time.sleep(0.5)  # until a write of that file has begun, which takes its time
+    time.sleep(0.5)  # until a write of that file has begun; the disk is slow
     export.send_signal(signal.SIGINT)
     time.sleep(0.1)
     assert export.poll() is None

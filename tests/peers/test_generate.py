@@ -12,7 +12,7 @@ import tokenizers
 from figures import compare
 from goldens import CASES, REPO, WRITERS
 
-# Form, experts, routing, attention, slices and widths, so combined that each value occurs.
+# Form, experts, routing, attention, slices and widths, combined so that each value occurs.
 EXPORTS = {
     "one_width": (),
     "prefill": ("--tokens", "1,16"),
@@ -51,7 +51,7 @@ def test_skipping_idle_groups_changes_nothing_but_the_work(name, runner, golden)
     full_logits = [full.feed(prompt[:20]), full.feed(prompt[20:21])]
     full.skip_idle_groups = True
     assert full.skipped_steps == 0
-    # A token has two experts a layer: of the last token's groups at most two a layer ran.
+    # A token has two experts in each layer, so at most two groups of each layer ran for the last token.
     layers = full.manifest["model"]["layers"]
     groups = sum(shard["kind"] == "experts" for shard in full.manifest["shards"])
     assert skipped_steps >= groups - 2 * layers
@@ -148,7 +148,7 @@ def test_script_says_in_one_line_what_it_cannot_run(golden, export, tmp_path):
         assert done.stderr.count("\n") == 1 and not done.stdout
     command = [sys.executable, REPO / "scripts/run_with_onnxruntime.py", onnx, "--prompt", "a" * 30]
     done = subprocess.run(command, capture_output=True, check=True)
-    assert len(done.stdout.rstrip(b"\n")) == 3  # the last of them is not fed again
+    assert len(done.stdout.rstrip(b"\n")) == 3  # the last one is not fed again
 
 
 def test_tokens_that_see_each_other_go_through_at_once(runner, golden, export):

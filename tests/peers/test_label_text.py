@@ -17,7 +17,7 @@ TEXT = "Call Ms. Nora Lindqvist, 12 Harbor Road, Milbrook, at +49 171 5550123. T
 
 @pytest.fixture(scope="module")
 def exports(moec, tmp_path_factory):
-    """tinytagger as it is, and with a tokenizer.json of single characters whose ids are their bytes."""
+    """tinytagger as it is, and with a tokenizer.json whose tokens are single characters with their bytes as ids."""
     folder = tmp_path_factory.mktemp("tagger")
     source = folder / "checkpoint"
     shutil.copytree(REPO / "models/tinytagger", source)

@@ -1,8 +1,8 @@
 """onnxruntime's own MoE operator agrees with the static MoE shards.
 
-com.microsoft::MoE on the CPU takes raw router logits, chooses the top k itself, and does SwiGLU on
-gate and up rows that alternate (activation_type swiglu, swiglu_fusion 1). It shares nothing with
-the way in which moec routes and sums.
+com.microsoft::MoE on the CPU takes raw router logits, chooses the top k itself, and computes SwiGLU on
+alternating gate and up rows (activation_type swiglu, swiglu_fusion 1). It shares no code or method with
+moec's routing and sums.
 """
 
 import functools
@@ -91,7 +91,7 @@ def run_layer(runner, hidden):
 
 
 def hidden_rows(golden):
-    """What the layer really sees, and random rows of the same size that reach every expert."""
+    """The layer's golden inputs, and random rows of the same size that reach every expert."""
     real = golden.rows("prefill", "attn_out", LAYER)
     random = np.random.default_rng(7).standard_normal((96, HIDDEN), np.float32) * real.std()
     return np.concatenate([real, random])
@@ -141,7 +141,7 @@ def test_rows_reach_every_expert(runner, golden):
 
 @pytest.mark.parametrize("group", range(6))
 def test_each_expert_group_adds_its_own_experts(group, runner, golden, weights):
-    """A group alone, with random routing weights, against numpy."""
+    """Compares a single group with numpy, on random routing weights."""
     running = runner("tinymoe", *EXPORTS["host_groups"])
     entry = moe_steps(running)[1 + group]
     shard = running.shards[entry["shard"]]

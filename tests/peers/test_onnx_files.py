@@ -1,4 +1,4 @@
-"""The emitted files as ONNX's own tools and numpy see them: valid, static, and the checkpoint's."""
+"""Checks the emitted files with ONNX's own tools and numpy: they are valid and static and hold the checkpoint's weights."""
 
 import collections
 import functools
@@ -24,7 +24,7 @@ EXPORTS = {
     "topk": (*WIDTHS, "--routing", "topk"),
     "f16": (*WIDTHS, "--dtype", "f16"),
 }
-# Everything but TopK is elementwise, a sum, a product, or moves values by fixed positions.
+# All of them but TopK are elementwise, sums or products, or move values by fixed positions.
 STATIC_OPS = {
     "Abs", "Add", "Cast", "Concat", "Conv", "Div", "Equal", "Erf", "Exp", "Expand", "Greater",
     "Identity", "Less", "Log", "MatMul", "Max", "Min", "Mul", "Neg", "Reciprocal", "ReduceMax",
@@ -90,7 +90,7 @@ def test_every_shape_is_static(case, name, folder):
         stated = [*graph.input, *graph.output, *graph.value_info]
         for value in stated:
             dims = value.type.tensor_type.shape.dim
-            assert all(dim.dim_value > 0 for dim in dims), (path, value.name)  # 0: no number
+            assert all(dim.dim_value > 0 for dim in dims), (path, value.name)  # 0 where it is no number
         results = {result for node in graph.node for result in node.output}
         assert results <= {value.name for value in stated}, path
 
@@ -106,7 +106,7 @@ def test_no_op_depends_on_data(case, name, folder):
         assert not any(attribute.HasField("g") for node in model.graph.node
                        for attribute in node.attribute)
         constant = {tensor.name for tensor in model.graph.initializer}
-        for node in model.graph.node:  # what decides about shapes and positions is fixed
+        for node in model.graph.node:  # inputs that determine shapes and positions are constants
             if node.op_type in ("Slice", "Reshape", "Expand", "TopK", "ReduceSum"):
                 assert set(node.input[1:]) <= constant, (path, node.name)
 
@@ -126,7 +126,7 @@ def test_names_are_paths_and_unique(name, folder):
 
 @in_all_forms
 def test_external_data(case, name, folder):
-    """Offsets, lengths, checksums; token widths share one data file."""
+    """Checks offsets, lengths and checksums. Token widths share one data file."""
     exported = folder(case, name)
     for shard, path, model in exported.graphs:
         external = [tensor for tensor in model.graph.initializer
@@ -171,7 +171,7 @@ def test_manifest_names_every_file_and_its_digest(name, folder):
 
 
 def same_values(array, tensor):
-    """A weight keeps its tensor's values; a matmul wants it transposed, a conv as [N, C, 1, 1]."""
+    """A weight keeps its tensor's values; a matmul has it transposed, a conv as [N, C, 1, 1]."""
     tensor = tensor.astype(array.dtype)
     squeezed = array.reshape([size for size in array.shape if size != 1])
     tensor = tensor.reshape([size for size in tensor.shape if size != 1])
@@ -191,7 +191,7 @@ def fused_tensors(tensors):
 
 
 def tensor_of(shard, weight):
-    """What a weight is called after: its tensor, or, of a tensor in four bits, the expert's number and the role."""
+    """The name of a weight: that of its tensor or, for a tensor in four bits, the expert's number and role."""
     found = re.fullmatch(r"experts\.(\d+)\.(gate|up|down)\.weight", weight)
     return f"model.layers.{shard['layer']}.mlp.experts.{found[1]}.{found[2]}_proj.weight" if found else weight
 

@@ -1,4 +1,4 @@
-"""The same checkpoint and options give the same bytes, whatever the number of jobs."""
+"""The same checkpoint and options give the same bytes with any number of jobs."""
 
 import pytest
 

@@ -40,7 +40,7 @@ F16_LIMITS = Limits(cosine=0.9999, relative_l2=5e-3)
 
 @dataclass
 class Note:
-    """How near one output of one shard came in one golden step."""
+    """How close one output of one shard came in one golden step."""
 
     shard: str
     step: str
@@ -56,7 +56,7 @@ class ShardCheck:
         self.runner, self.golden = runner, golden
         self.notes = []
         runner.skip_idle_groups = False
-        runner.sessions.clear()  # so that afterwards it holds the files that this check ran
+        runner.sessions.clear()  # so that afterwards it lists the files that this check ran
         for step in golden.steps:
             self.run_step(*step)
         runner.skip_idle_groups = True
@@ -73,7 +73,7 @@ class ShardCheck:
                     self.check_output(entry, binding, step, chunk, edges, logits)
 
     def fill_caches(self, position):
-        """Golden rows before `position`; what a step stored itself is dropped."""
+        """Puts golden rows before `position` into the caches and drops what a step stored itself."""
         self.runner.position = position
         for (layer, kind), cache in self.runner.caches.items():
             cache[:] = 0
@@ -104,7 +104,7 @@ class ShardCheck:
         else:
             got = edges[binding["edge"]]
             wanted = edges[binding["edge"]] = self.wanted_edge(shard, binding, step)[chunk]
-        if binding["port"] == "routing_weights" and not wanted.any():  # null slots alone
+        if binding["port"] == "routing_weights" and not wanted.any():  # every token chose the null slot
             assert not got.any()
             return
         self.notes.append(Note(shard["name"], step, binding["port"], compare(got, wanted)))
@@ -165,7 +165,7 @@ def test_changed_weight_is_seen_in_its_shard_alone(export, golden, tmp_path):
     want = golden("mixtral_a")
     folder = shutil.copytree(export(want.checkpoint, *WIDTHS), tmp_path / "out")
     weights = np.memmap(folder / "moe/L01.data", np.float32, "r+")
-    weights[0] += 1  # of the norm before the router
+    weights[0] += 1  # a weight of the norm before the router
     weights.flush()
     far = ShardCheck(Runner(folder, threads=1), want).far(F32_LIMITS)
     assert {note.shard for note in far} == {"L01.moe"}
@@ -182,7 +182,7 @@ def test_routers_choose_the_golden_experts(case, runner, golden):
             hidden = want.rows(step, "attn_out", shard["layer"])
             for begin in range(0, len(hidden), 16):
                 edges = {entry["inputs"][0]["edge"]: hidden[begin : begin + 16]}
-                for binding in entry["inputs"][1:]:  # what a router hands to that of the next layer
+                for binding in entry["inputs"][1:]:  # the state that a router passes to that of the next layer
                     earlier = want.rows(step, "router_state", shard["layer"] - 1)
                     edges[binding["edge"]] = earlier[begin : begin + 16]
                 running.run_step(entry, edges, len(hidden[begin : begin + 16]))

@@ -1,6 +1,6 @@
-"""The ane-book's variant of ZAYA, from its config alone: two of its layers at full size, as packages.
+"""Exports two layers of the ane-book's variant of ZAYA as packages in full size, from the config alone.
 
-All 28 layers take about 14 GB: scripts/bench_zaya_book.sh exports them.
+All 28 layers take about 14 GB; scripts/bench_zaya_book.sh exports them.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What scripts/bench.sh computes and how it measures; not how fast anything is."""
+"""Tests what scripts/bench.sh computes and how it measures. No test depends on speed."""
 
 import pathlib
 import sys
@@ -29,7 +29,7 @@ def test_peak_memory_is_the_commands_and_not_its_parents():
     assert small["seconds"] > 0
 
 
-def test_a_command_that_fails_ends_the_benchmark_with_its_words():
+def test_a_command_that_fails_ends_the_benchmark_with_its_output():
     with pytest.raises(SystemExit, match="no such thing"):
         measured.measure([sys.executable, "-S", "-c", "import sys; sys.exit('no such thing')"])
 

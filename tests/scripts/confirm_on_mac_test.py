@@ -1,5 +1,5 @@
-"""scripts/confirm_on_mac.py reads compute plans and compares them with the prediction. The plan here
-is made by hand in the shape of coremltools.models.compute_plan: no Mac has said these things."""
+"""scripts/confirm_on_mac.py reads compute plans and compares them with the prediction. The plan here is made by hand in
+the shape of coremltools.models.compute_plan; it does not come from a Mac."""
 
 import importlib.util
 import json

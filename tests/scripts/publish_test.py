@@ -1,4 +1,4 @@
-"""How the commands that make models and goldens replace the files of a folder."""
+"""Models and goldens replace the files of a folder all at once, or not at all."""
 
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""tinymoe's model card, of the numbers in metrics.json."""
+"""Writes tinymoe's model card from the numbers in metrics.json."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What is measured on a tinymoe: bits per byte and expert use on held-out text, the largest activation, samples."""
+"""Measures a tinymoe: bits per byte and use of experts on held-out text, the largest activation, samples."""
 
 import itertools
 import math
@@ -15,8 +15,8 @@ PROMPTS = ["def __init__(self, ", "The file is opened ", "17 + 25 = ", '{"id": 4
 
 @torch.no_grad()
 def measure_domain(model, held_out, batches):
-    """Bits per byte, the share of each expert [layers, experts], and of each token's logits in each layer:
-    the gap between the k-th and the next, and the standard deviation."""
+    """Bits per byte; the share of tokens of each expert [layers, experts]; and for each token in each layer the gap
+    between the k-th and the next router logit, and the standard deviation of these logits."""
     cfg = model.config
     experts, k = cfg.num_experts, cfg.num_experts_per_tok
     rng = np.random.default_rng(11)  # the same windows every time
@@ -34,13 +34,13 @@ def measure_domain(model, held_out, batches):
 
 
 def gini(use):
-    """Of each layer [layers, experts]: 0 = even."""
+    """The Gini coefficient of each layer's shares [layers, experts]; 0 where all are equal."""
     ranked, n = np.sort(use, axis=1), use.shape[1]
     return ((2 * np.arange(1, n + 1) - n - 1) * ranked).sum(1) / (n * ranked.sum(1))
 
 
 def describe_use(use):
-    """How domains use the experts, each layer for itself."""
+    """Compares how the domains use the experts, layer by layer."""
     overall = np.mean([use[d] for d in DOMAINS], axis=0)
     tv = {f"{a}/{b}": (np.abs(use[a] - use[b]).sum(1) / 2) for a, b in itertools.combinations(DOMAINS, 2)}
     return {
@@ -54,7 +54,7 @@ def describe_use(use):
 
 
 def evaluate(model, data, batches):
-    """Bits per byte and expert use on held-out windows, the same windows every time."""
+    """Bits per byte and use of experts on held-out windows, which are the same every time."""
     model.eval()
     measured = {d: measure_domain(model, data[d][1], batches) for d in DOMAINS}
     model.train()
@@ -73,7 +73,7 @@ def evaluate(model, data, batches):
 
 @torch.no_grad()
 def headroom(model, data):
-    """Largest absolute value at any module output on held-out text: f16 ends at 65504."""
+    """The largest absolute value of any module output on held-out text. f16 ends at 65504."""
     peak = 0.0
 
     def look(_module, _args, out):

@@ -1,4 +1,4 @@
-"""The text that tinymoe learns from: what lies on the machine, and what two generators make."""
+"""Collects the text that tinymoe learns from: files of the machine, and the output of two generators."""
 
 import ast
 import gzip
@@ -18,7 +18,7 @@ SEQ = 256
 
 
 def held_out(name):
-    """Whole documents go to one side: about one in twenty is held out, by its name."""
+    """Whether a document is held out, by a hash of its name: about one in twenty. Documents are never split."""
     return hashlib.sha256(name.encode()).digest()[0] < 13
 
 
@@ -91,7 +91,7 @@ def english_files():
     for key, text in sorted(pydoc_data.topics.topics.items()):
         yield f"topic/{key}", text.encode()
     for name, raw in python_files():
-        # the same name as the source: a held-out source's docstrings are held out too
+        # the same name as the source, so that the docstrings of a held-out source are held out too
         text = docstrings(raw)
         if len(text) > 400:
             yield name, text.encode("utf-8", "replace")
@@ -100,7 +100,7 @@ def english_files():
 
 
 def collect(domains):
-    """({domain: documents} for training, the same held out, {domain: [files of each]}), without doubles."""
+    """({domain: documents} for training, the same held out, {domain: [number of files of each]}), without duplicates."""
     sides = {d: [] for d in domains}, {d: [] for d in domains}
     seen, files = set(), {d: [0, 0] for d in DOMAINS}
     for domain, source in domains.items():
@@ -116,7 +116,7 @@ def collect(domains):
 
 
 def load_data():
-    """{domain: (train, held-out)} as uint8 arrays, and a note of where it came from."""
+    """{domain: (training, held out)} as uint8 arrays, and the number of files that each came from."""
     train, held, files = collect({"python": python_files(), "english": english_files()})
     for documents in held.values():
         random.Random(3).shuffle(documents)  # so that a slice of it covers many files

@@ -1,4 +1,4 @@
-"""tinytagger's model card, of the numbers in metrics.json."""
+"""Writes tinytagger's model card from the numbers in metrics.json."""
 
 from training.run import provenance_lines
 from training.tinytagger.spans import CLASSES, LABELS

@@ -1,4 +1,4 @@
-"""Spans of a text in bytes: as the best legal sequence of BIOES tags decides, and how many are right."""
+"""Finds the spans of a text, in bytes, by the best legal sequence of BIOES tags, and counts how many are right."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ LABELS = labels_of(CLASSES)
 
 
 def legal(before, after):
-    """Whether a tag may follow another; None stands for the text's ends."""
+    """Whether a tag may follow another. None stands for the start and the end of the text."""
     inside = before is not None and before[0] in "BI"
     if after is None:
         return not inside
@@ -20,7 +20,7 @@ def legal(before, after):
 
 
 def best_labels(log_probabilities):
-    """The ids of the legal sequence with the largest sum."""
+    """The label ids of the legal sequence with the largest sum of log probabilities."""
     scores = log_probabilities.double().numpy()
     steps = np.array([[0.0 if legal(a, b) else -np.inf for b in LABELS] for a in LABELS])
     total = scores[0] + [0.0 if legal(None, b) else -np.inf for b in LABELS]
@@ -53,7 +53,7 @@ def find_spans(model, text):
 
 
 def f1_of(texts):
-    """Over (text, true spans, found spans); a span counts where both ends and the label are right."""
+    """The counts and F1 over (text, true spans, found spans). A span is right where both ends and the label are."""
     def key(span):
         return span["start"], span["end"], span["label"]
 

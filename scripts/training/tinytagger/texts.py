@@ -1,4 +1,4 @@
-"""The texts that tinytagger learns from: filled templates, with the spans that are to be found."""
+"""Generates the texts that tinytagger learns from: filled templates with their spans."""
 
 import random
 
@@ -10,12 +10,12 @@ from training.tinytagger.words import COMPANIES, ENDINGS, FIRST, HELD_OUT, HOSTS
 from training.tinytagger.words import THINGS, TOWNS, TRAINING
 
 SEQ = 144
-KEPT = 20       # held-out texts that are written down
+KEPT = 20       # held-out texts in heldout.json
 IGNORED = -100  # a label that the loss leaves out
 
 
 class Words:
-    """The made-up facts of one side of the split: 0 training, 1 held out."""
+    """Generates the facts of one side of the split: 0 for training, 1 for held-out texts."""
 
     def __init__(self, side, seed):
         self.side, self.r = side, random.Random(seed)
@@ -27,7 +27,7 @@ class Words:
         return "".join(self.r.choice("0123456789") for _ in range(n))
 
     def made_up(self):
-        """A name of syllables, so that the model learns where names stand, and not a list of them."""
+        """A name made of syllables, so that the model learns where names stand instead of a list of them."""
         syllables = [self.r.choice("b c d f g h j k l m n p r s t v w z br st tr".split())
                      + self.r.choice("a e i o u ai ea".split()) for _ in range(self.r.randint(1, 3))]
         return ("".join(syllables) + self.r.choice(["", "n", "r", "s", "l", "m"])).capitalize()
@@ -36,7 +36,7 @@ class Words:
         return self.made_up() if self.side == 0 and self.r.random() < 0.35 else self.of(lists)
 
     def person(self):
-        """Never one word: that alone could as well be a town."""
+        """A person's name. Never one word, which could as well be a town."""
         first, last = self.name(FIRST), self.name(LAST)
         return self.r.choice([f"{first} {last}"] * 5 + [f"{first} {last[0]}. {self.name(LAST)}",
                              f"{self.r.choice(['Dr.', 'Mr.', 'Ms.'])} {last}"])
@@ -79,7 +79,7 @@ class Words:
         }[what]()
 
     def sentence(self):
-        """(text, spans): a filled template."""
+        """Fills a template: (text, spans)."""
         template = self.r.choice(HELD_OUT if self.side else TRAINING)
         text, spans = "", []
         for i, part in enumerate(template.replace("}", "{").split("{")):
@@ -93,7 +93,7 @@ class Words:
         return text, spans
 
     def document(self, least):
-        """Sentences of at least so many bytes in all. Bytes are characters: everything is ASCII."""
+        """Sentences of at least that many bytes in all. Everything is ASCII, so bytes are characters."""
         text, spans = "", []
         while len(text) < least:
             sentence, found = self.sentence()
@@ -114,7 +114,7 @@ def label_ids(length, spans):
 
 
 def batch_of(words, size):
-    """Bytes and labels of random cuts from longer texts; spans that a cut goes through do not count."""
+    """Bytes and labels of random windows from longer texts. Spans that a window cuts do not count in the loss."""
     xs, ys = [], []
     for _ in range(size):
         text, spans = words.document(SEQ + 120)
