@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds release and measures in one run: the speed of the disk, exports relative to it, the memory of plans and exports,
-# and planner, passes and kernels. scripts/bench/README.md describes the measurements and their results.
+# Builds release and measures in one run: the speed of the disk, exports relative to it, the memory of plans and
+# exports, and planner, passes and kernels. scripts/bench/README.md describes the measurements and their results.
 #
 #   scripts/bench.sh [--gigabytes 4] [--rounds 3] [--folder DIR] [--out DIR] [--json] [--keep]
 #

@@ -155,7 +155,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path, help="an exported folder")
     parser.add_argument("--measured", type=pathlib.Path, default=pathlib.Path("measured.json"),
                         help="the file to write (default: measured.json)")
-    parser.add_argument("--units", default="CPU_AND_NE", help="the units that Core ML may use, a coremltools.ComputeUnit")
+    parser.add_argument("--units", default="CPU_AND_NE", help="the coremltools.ComputeUnit that Core ML may use")
     args = parser.parse_args()
     if sys.platform != "darwin":
         parser.error("this script needs macOS: only there Core ML makes compute plans")

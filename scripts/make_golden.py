@@ -57,7 +57,8 @@ def flags_of(arguments=None):
     cases = parser.add_argument_group("the goldens of the tests")
     cases.add_argument("--family", help="only the random checkpoints of one family")
     cases.add_argument("--case", help="only this case")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default without --checkpoint: tests/golden)")
+    parser.add_argument("--out", type=Path, metavar="DIR",
+                        help="where to write (default without --checkpoint: tests/golden)")
     flags = parser.parse_args(arguments)
     check_flags(parser, flags)
     return flags
@@ -65,9 +66,11 @@ def flags_of(arguments=None):
 
 def check_flags(parser, flags):
     if flags.checkpoint is None:
-        given = [name for name in ("prompt", "prompt_tokens", "decode", "decode_tokens") if getattr(flags, name) is not None]
-        if given or flags.whole:
-            parser.error(f"--{(given or ['whole'])[0].replace('_', '-')} needs --checkpoint")
+        for name in ("prompt", "prompt_tokens", "decode", "decode_tokens"):
+            if getattr(flags, name) is not None:
+                parser.error(f"--{name.replace('_', '-')} needs --checkpoint")
+        if flags.whole:
+            parser.error("--whole needs --checkpoint")
         flags.out = flags.out or REPO / "tests" / "golden"
         return
     if flags.family or flags.case:

@@ -271,7 +271,7 @@ def main():
     prompt.add_argument("--prompt", help="the text to continue; prints text")
     prompt.add_argument("--prompt-tokens", help="token ids to continue, as 17,4; prints token ids")
     parser.add_argument("--max-tokens", type=int, default=60, help="how many tokens to write (default: 60)")
-    parser.add_argument("--threads", type=int, default=0, help="threads for one shard (default: onnxruntime's own number)")
+    parser.add_argument("--threads", type=int, default=0, help="threads for one shard (default: onnxruntime's)")
     args = parser.parse_args()
     try:
         write_text(args, parser)

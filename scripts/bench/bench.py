@@ -183,7 +183,8 @@ def parse_flags():
     parser.add_argument("--rounds", type=int, default=3, help="how often all of it is measured (default: 3)")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/bench",
                         help="where the checkpoint is written (default: build/bench)")
-    parser.add_argument("--out", type=pathlib.Path, help="where exports are written, maybe on another disk (default: --folder)")
+    parser.add_argument("--out", type=pathlib.Path,
+                        help="where exports are written, maybe on another disk (default: --folder)")
     parser.add_argument("--json", action="store_true", help="print the record as JSON")
     parser.add_argument("--keep", action="store_true", help="add the record to scripts/bench/history/")
     return parser.parse_args()

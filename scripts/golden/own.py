@@ -50,8 +50,8 @@ def run_request(request, model, reporter):
 def warn(run):
     """What a reader of the golden should know of it."""
     if run.apart:
-        print(f"warning: decode steps and one pass over everything differ by more than {TOLERANCE} of the largest value, "
-              f"first in {run.apart[0]}: a router or an expert nearly ties there, and a comparison may find the other "
+        print(f"warning: decode steps and one pass over everything differ by more than {TOLERANCE} of the largest "
+              f"value, first in {run.apart[0]}: a router or an expert nearly ties there, and a comparison may find the other "
               "choice; another prompt may avoid it", file=sys.stderr)
     if run.greedy and run.greedy.gap < NEAR_TIE:
         print(f"warning: two logits of the greedy text are only {run.greedy.gap:.1e} apart, so a comparison may find "

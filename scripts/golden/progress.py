@@ -31,7 +31,8 @@ class Progress:
     def line(self):
         filled = WIDTH * min(self.done, self.parts) // self.parts
         seconds = time.monotonic() - self.began
-        return f"{self.label:<24} [{'#' * filled}{'.' * (WIDTH - filled)}] {self.done:3} of {self.parts} parts {seconds:6.0f} s"
+        bar = "#" * filled + "." * (WIDTH - filled)
+        return f"{self.label:<24} [{bar}] {self.done:3} of {self.parts} parts {seconds:6.0f} s"
 
     def draw(self):
         if self.stream.isatty():

@@ -192,7 +192,8 @@ class Parts:
             self.drop(part)
 
     def attach(self):
-        """From now on each part is loaded before its module runs and dropped after what other hooks read there. Call it last."""
+        """From now on each part is loaded before its module runs and dropped afterwards. Call it after all other hooks
+        are registered, so that these still find the weights."""
         for part, module in self.modules().items():
             self.drop(part)
             module.register_forward_pre_hook(lambda _module, _args, part=part: self.load(part), prepend=True)

@@ -13,7 +13,8 @@ from golden.publish import REPO, sha256, versions, write_json
 def flags_of(description, model, batch, lr):
     """A parser with the flags of all trainings."""
     ap = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("--out", type=Path, default=REPO / "models" / model, help=f"where to write (default: models/{model})")
+    ap.add_argument("--out", type=Path, default=REPO / "models" / model,
+                    help=f"where to write (default: models/{model})")
     ap.add_argument("--batch", type=int, default=batch, help=f"texts in a step (default: {batch})")
     ap.add_argument("--lr", type=float, default=lr, help=f"largest learning rate (default: {lr})")
     ap.add_argument("--seed", type=int, default=0, help="of weights and texts (default: 0)")

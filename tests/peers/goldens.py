@@ -49,8 +49,8 @@ class Golden:
         return self.tensors[f"L{layer:02}.history"]
 
     def cache(self, layer, kind, heads):
-        """Keys ("k") or values ("v") of every position, [heads, positions, dims]. With latent attention: the latent, where
-        one head is asked for, else those of each head."""
+        """Keys ("k") or values ("v") of every position, [heads, positions, dims]. With latent attention: the latent
+        where one head is asked for, else those of each head."""
         cached = self.tensors[f"L{layer:02}.{kind}_cache"]
         return cached if len(cached) == heads else self.tensors[f"L{layer:02}.{kind}_heads"]
 

@@ -1,4 +1,4 @@
-"""Checks the emitted files with ONNX's own tools and numpy: they are valid and static and hold the checkpoint's weights."""
+"""Checks with ONNX's own tools and numpy that the emitted files are valid and static and hold the checkpoint's weights."""
 
 import collections
 import functools
