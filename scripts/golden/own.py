@@ -61,7 +61,10 @@ def warn(run):
 def make_own(request, whole=False):
     """Writes golden.json and golden.safetensors into request.out, and nothing else there. Raises Refused."""
     reporter = Reporter(request)
-    model = load(request.checkpoint) if whole else open_streamed(request.checkpoint, request.family, reporter.bar_of)
+    if whole:
+        model = load(request.checkpoint, request.family)
+    else:
+        model = open_streamed(request.checkpoint, request.family, reporter.bar_of)
     try:
         run = run_request(request, model, reporter)
         with staged(request.out) as folder:

@@ -87,9 +87,9 @@ def adapt(model):
     model.moec_capture = Capture(model)
 
 
-def load(checkpoint):
+def load(checkpoint, family=None):
     """The model of a folder, with all its weights in memory."""
-    model = from_checkpoint(checkpoint, config_of(checkpoint))
+    model = from_checkpoint(checkpoint, config_of(checkpoint, family))
     if model.config.model_type == "zaya":
         load_balancing_biases(model, checkpoint)
     adapt(model)
