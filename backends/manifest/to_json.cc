@@ -3,6 +3,8 @@
 // one.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "backends/manifest/fields.h"
@@ -14,20 +16,38 @@ namespace {
 
 constexpr size_t kLineWidth = 100;
 
-// The length of the UTF-8 sequence at the start of `text`, or 0 where it is malformed: overlong,
-// a surrogate, beyond U+10FFFF, or cut short.
+// Well-formed UTF-8 by the range of the first byte (the Unicode Standard, table 3-7). The range of
+// the second byte excludes overlong forms, surrogates and code points above U+10FFFF.
+struct Utf8Form {
+  unsigned char first_low, first_high;
+  size_t length;
+  unsigned char second_low, second_high;
+};
+constexpr std::array kUtf8Forms = {
+    Utf8Form{0x00, 0x7f, 1, 0x00, 0x00}, Utf8Form{0xc2, 0xdf, 2, 0x80, 0xbf},
+    Utf8Form{0xe0, 0xe0, 3, 0xa0, 0xbf}, Utf8Form{0xe1, 0xec, 3, 0x80, 0xbf},
+    Utf8Form{0xed, 0xed, 3, 0x80, 0x9f}, Utf8Form{0xee, 0xef, 3, 0x80, 0xbf},
+    Utf8Form{0xf0, 0xf0, 4, 0x90, 0xbf}, Utf8Form{0xf1, 0xf3, 4, 0x80, 0xbf},
+    Utf8Form{0xf4, 0xf4, 4, 0x80, 0x8f}};
+
+bool is_within(char byte, unsigned char low, unsigned char high) {
+  return static_cast<unsigned char>(byte) >= low && static_cast<unsigned char>(byte) <= high;
+}
+
+// The length of the UTF-8 sequence at the start of `text`, which is not empty, or 0 where it is
+// malformed or cut short.
 size_t utf8_length(std::string_view text) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  unsigned char lead = byte(0);
-  size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  if (length == 0 || lead > 0xf4 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  if (length < 3) return length;
-  unsigned char next = byte(1);
-  bool malformed = (lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) ||
-                   (lead == 0xf0 && next < 0x90) || (lead == 0xf4 && next > 0x8f);
-  return malformed ? 0 : length;
+  const auto form =
+      std::find_if(kUtf8Forms.begin(), kUtf8Forms.end(), [&](const Utf8Form& candidate) {
+        return is_within(text[0], candidate.first_low, candidate.first_high);
+      });
+  if (form == kUtf8Forms.end() || form->length > text.size()) return 0;
+  if (form->length == 1) return 1;
+  if (!is_within(text[1], form->second_low, form->second_high)) return 0;
+  const std::string_view rest = text.substr(2, form->length - 2);
+  const bool continues =
+      std::all_of(rest.begin(), rest.end(), [](char byte) { return is_within(byte, 0x80, 0xbf); });
+  return continues ? form->length : 0;
 }
 
 class JsonWriter {

@@ -10,28 +10,13 @@ namespace {
 constexpr std::array<std::string_view, 4> kConfidences = {"documented", "measured",
                                                           "reverse-engineered", "folklore"};
 
+// These conditions compare with no number; all others have a `limit`.
+constexpr std::array kWithoutLimit = {RuleCondition::op_is,         RuleCondition::dtype_is,
+                                      RuleCondition::axis_is,       RuleCondition::slice_offset,
+                                      RuleCondition::widths_ranged, RuleCondition::state_functions};
+
 bool has_limit(RuleCondition condition) {
-  switch (condition) {
-    case RuleCondition::op_is:
-    case RuleCondition::dtype_is:
-    case RuleCondition::axis_is:
-    case RuleCondition::slice_offset:
-    case RuleCondition::widths_ranged:
-    case RuleCondition::state_functions:
-      return false;
-    case RuleCondition::rank_above:
-    case RuleCondition::extent_above:
-    case RuleCondition::operands_above:
-    case RuleCondition::constant_beyond:
-    case RuleCondition::matmul_within:
-    case RuleCondition::payload_near_mib:
-    case RuleCondition::weight_bytes_above:
-    case RuleCondition::weight_bytes_below:
-    case RuleCondition::states_above:
-    case RuleCondition::ports_unaligned:
-      return true;
-  }
-  return true;
+  return std::find(kWithoutLimit.begin(), kWithoutLimit.end(), condition) == kWithoutLimit.end();
 }
 
 bool needs_axes(RuleCondition condition) {

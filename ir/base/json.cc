@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -77,14 +78,14 @@ class Events {
 
   bool null() { return add({}); }
   bool boolean(bool value) { return add(value); }
-  bool number_integer(int64_t value) { return add(value); }
+  bool number_integer(int64_t value) { return add_number(value); }
   bool number_unsigned(uint64_t value) {
     if (value > static_cast<uint64_t>(INT64_MAX)) return integer_too_big(std::to_string(value));
-    return add(static_cast<int64_t>(value));
+    return add_number(static_cast<int64_t>(value));
   }
   bool number_float(double value, const std::string& text) {
     if (text.find_first_of(".eE") == std::string::npos) return integer_too_big(text);
-    return add(value);
+    return add_number(value);
   }
   bool string(std::string& value) { return add(std::move(value)); }
   bool binary(Reader::binary_t&) { return stop("json.syntax", "binary values are not JSON"); }
@@ -108,6 +109,11 @@ class Events {
   };
 
   uint64_t offset() const { return static_cast<uint64_t>(position_ - text_.data()); }
+  // The lexer finds the end of a number by the character after it, which may be on the next line.
+  uint64_t number_end() const {
+    const uint64_t end = offset();
+    return std::isdigit(static_cast<unsigned char>(text_[end - 1])) ? end : end - 1;
+  }
   JsonValue::Data& top() { return stack_.back().data; }
 
   bool stop_at(uint64_t offset, std::string code, std::string cause, std::string next = {}) {
@@ -119,8 +125,8 @@ class Events {
     return stop_at(offset(), std::move(code), std::move(cause), std::move(next));
   }
   bool integer_too_big(const std::string& text) {
-    return stop("json.number",
-                fmt::format("the integer {} does not fit into 64 bits", printable(text, 40)));
+    return stop_at(number_end(), "json.number",
+                   fmt::format("the integer {} does not fit into 64 bits", printable(text, 40)));
   }
   bool duplicate(const std::string& key, uint64_t at) {
     return stop_at(at, "json.duplicate_key",
@@ -144,6 +150,9 @@ class Events {
   }
   bool not_object() { return stop("json.not_object", "the text must be one JSON object"); }
   bool add(JsonValue::Data data) { return count() && place({std::move(data), offset()}); }
+  bool add_number(JsonValue::Data data) {
+    return count() && place({std::move(data), number_end()});
+  }
   bool close() {
     JsonValue value{std::move(top()), offset()};
     stack_.pop_back();

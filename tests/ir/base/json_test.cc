@@ -69,6 +69,18 @@ TEST(Json, NumbersOutOfRangeAreErrors) {
   expect_error(parse("[01]"), "json.syntax", "");
 }
 
+TEST(Json, OffsetsAreTheEndsOfValues) {
+  const std::string text = "{\"a\": 12\n, \"b\": [1.5, 7], \"c\": \"x\"}";
+  auto value = parse(text);
+  ASSERT_TRUE(value.has_value());
+  EXPECT_EQ(value->find("a")->offset, text.find('\n'));
+  EXPECT_EQ((*value->find("b")->array())[0].offset, text.find(", 7"));
+  EXPECT_EQ((*value->find("b")->array())[1].offset, text.find(']'));
+  EXPECT_EQ(value->find("b")->offset, text.find(']') + 1);
+  EXPECT_EQ(value->find("c")->offset, text.size() - 1);
+  EXPECT_EQ(parse("12")->offset, 2u);
+}
+
 TEST(Json, LimitsHold) {
   expect_error(parse("[[[[1]]]]", {.depth = 3}), "json.depth", "deeper than 3");
   EXPECT_TRUE(parse("[[[1]]]", {.depth = 3}).has_value());
