@@ -11,8 +11,8 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr const char* kCase = "mixtral_a";
-constexpr const char* kTagger = "tinytagger";
+constexpr const char* kPipedCheckpoint = "mixtral_a";
+constexpr const char* kPipedTagger = "tinytagger";
 
 // Replaces the file, if there is one.
 std::string pipe_at(const std::string& path) {
@@ -32,13 +32,13 @@ void expect_refused(const Words& words, const std::string& code, const std::stri
 
 TEST(Pipes, LoadsOfExperts) {
   const std::string pipe = pipe_named("loads.csv");
-  expect_refused({"plan", checkpoint_of(kCase), "--device", "a=99GB", "--loads", pipe},
+  expect_refused({"plan", checkpoint_of(kPipedCheckpoint), "--device", "a=99GB", "--loads", pipe},
                  "loads.file", pipe);
 }
 
 TEST(Pipes, MeasuredPlacement) {
   const std::string out = fresh_folder("out");
-  expect_fine(export_case(kCase, out));
+  expect_fine(export_case(kPipedCheckpoint, out));
   const std::string pipe = pipe_named("measured.json");
   expect_refused({"check", out, "--measured", pipe}, "measured.open", pipe);
 }
@@ -50,19 +50,20 @@ TEST(Pipes, ShardInTextForm) {
 
 TEST(Pipes, TargetFile) {
   const std::string pipe = pipe_named("mine.json");
-  expect_refused({"plan", checkpoint_of(kCase), "--target", pipe}, "file.not_regular", pipe);
+  expect_refused({"plan", checkpoint_of(kPipedCheckpoint), "--target", pipe}, "file.not_regular",
+                 pipe);
 }
 
 TEST(Pipes, GoldenResults) {
   const std::string out = fresh_folder("out"), golden = fresh_folder("golden");
-  expect_fine(export_case(kCase, out));
+  expect_fine(export_case(kPipedCheckpoint, out));
   const std::string pipe = pipe_at(golden + "/golden.json");
   expect_refused({"validate", out, "--golden", golden}, "golden.unreadable", pipe);
 }
 
 TEST(Pipes, CalibrationOfATagger) {
   const std::string copy = fresh_folder("copy");
-  fs::copy(checkpoint_of(kTagger), copy);
+  fs::copy(checkpoint_of(kPipedTagger), copy);
   const std::string pipe = pipe_at(copy + "/viterbi_calibration.json");
   expect_refused({"export", copy, "--out", fresh_folder("out")}, "calibration.malformed", pipe);
 }
@@ -76,7 +77,7 @@ TEST(Pipes, Tokenizer) {
 
 TEST(Pipes, ConfigOfACheckpoint) {
   const std::string copy = fresh_folder("copy");
-  fs::copy(checkpoint_of(kCase), copy);
+  fs::copy(checkpoint_of(kPipedCheckpoint), copy);
   const std::string pipe = pipe_at(copy + "/config.json");
   expect_refused({"export", copy, "--out", fresh_folder("out")}, "file.not_regular", pipe);
 }
@@ -90,7 +91,7 @@ TEST(Pipes, ManifestOfAnExport) {
 TEST(Pipes, JournalOfAnExport) {
   const std::string out = fresh_folder("out");
   const std::string pipe = pipe_at(out + "/export.journal");
-  EXPECT_THAT(export_case(kCase, out).err, HasSubstr(pipe));
+  EXPECT_THAT(export_case(kPipedCheckpoint, out).err, HasSubstr(pipe));
 }
 
 }  // namespace
