@@ -1,4 +1,5 @@
-// The kernels for x86 with AVX2 and F16C: eight elements at a time, the rest by the portable ones.
+// The kernels for x86 with AVX2 and F16C. They take eight elements at a time; the portable kernels
+// take the rest.
 // Only the functions marked for it use these instructions, so that the file may be part of a
 // program that also runs on older CPUs.
 #include "backends/weights/convert_kernels.h"

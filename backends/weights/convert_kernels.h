@@ -1,4 +1,4 @@
-// The loops behind convert.h, in one version for each kind of CPU. All versions give the same bits
+// The loops of convert.h, in one version for each kind of CPU. All versions return the same bits
 // and the same counts.
 #pragma once
 
@@ -11,7 +11,7 @@ struct ConvertKernels {
   const char* name;
   using Decode = void (*)(const std::byte* from, size_t count, float* to);
   Decode decode_f16, decode_bf16, decode_f8_e4m3;
-  // `values` are those of the 16 patterns of four bits; of a byte the low four come first.
+  // `values` holds the value of each pattern of four bits. The low four bits of a byte come first.
   void (*decode_nibbles)(const float* values, const std::byte* from, size_t bytes, float* to);
   // Return how many finite values became infinite.
   using Encode = uint64_t (*)(const float* from, size_t count, std::byte* to);
@@ -26,7 +26,7 @@ struct ConvertKernels {
 const ConvertKernels& portable_kernels();
 // Null where this CPU has no AVX2 and F16C, or no x86 at all.
 const ConvertKernels* avx2_kernels();
-// The fastest that this CPU can run.
+// The fastest version that this CPU can run.
 const ConvertKernels& best_kernels();
 
 }  // namespace moec

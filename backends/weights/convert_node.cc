@@ -1,4 +1,4 @@
-// The node that changes elements one by one: casts and scales.
+// The node for casts and scales, which change elements one by one.
 #include <algorithm>
 #include <array>
 
@@ -15,7 +15,8 @@ struct Rounding {
   DType dtype = DType::f32;
 };
 
-// Several roundings in a row, of elements of `from`. Returns the overflows.
+// Applies the roundings, one after the other, to elements of type `from`. Returns how many finite
+// values became infinite.
 uint64_t convert_chunk(DType from, const std::byte* in, size_t count,
                        const std::vector<Rounding>& roundings, std::byte* out) {
   std::array<float, kChunk> values;

@@ -1,4 +1,4 @@
-// The kernels for any CPU, in a form that a compiler vectorises with what each CPU of a kind has.
+// The kernels for any CPU, in a form that compilers vectorise.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -63,8 +63,8 @@ class DequantNode : public ViewNode {
                         std::move(phase));
   }
 
-  // Where each element has a scale of its own, axes may be cut and joined; blocks must stay whole,
-  // and only axes of size 1 come and go beside them.
+  // Axes along which each element has its own scale may be split and joined. An axis with blocks of
+  // several elements must stay as it is; only axes of size 1 may be added or dropped beside it.
   NodePtr reshape(const Dims& dims) const override {
     Dims block(dims.size(), 1), phase(dims.size(), 0), scale_dims = dims;
     for (const AxisGroup& group : axis_groups(type().dims, dims)) {
@@ -85,12 +85,12 @@ class DequantNode : public ViewNode {
   }
 
  private:
-  // Of an element, before it is decoded.
+  // The bytes of an element before it is decoded; 0 if it needs no decoding.
   static uint64_t raw_bytes(const ViewNode& node) {
     return node.type().dtype == DType::f32 ? 0 : node.width();
   }
 
-  // The group's axis on which several elements have one scale; nothing if there is none.
+  // The axis of the group along which several elements share a scale; nothing if there is none.
   std::optional<size_t> blocked_axis(const AxisGroup& group) const {
     for (size_t axis = group.old_begin; axis < group.old_end; ++axis)
       if (block_[axis] > 1 && type().dims[axis] > 1) return axis;
@@ -128,7 +128,7 @@ class DequantNode : public ViewNode {
     return blocks;
   }
 
-  // Along the last axis one block after the other, all elements of a block with one scale.
+  // Goes along the last axis block by block; all elements of a block have the same scale.
   void multiply(const Region& region, const Region& blocks, const float* scales, float* values,
                 StreamReport& report) const {
     const Dims steps = row_major_steps(blocks.size, 1);

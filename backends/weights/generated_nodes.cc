@@ -1,4 +1,4 @@
-// The leaves that need no file: splats and seeds.
+// The leaves that read no file: splats and seeded noise.
 #include "backends/weights/convert.h"
 #include "backends/weights/view_node.h"
 #include "ir/graph/scalar.h"

@@ -10,13 +10,14 @@ struct Pair {
   size_t step = 0, element = 0;
 };
 
-// A longest common subsequence as a longest chain of equal pairs that ascends in both (Hunt and
-// Szymanski, 1977): the lists are long, but few of their elements stand there twice.
+// The longest common subsequence, found as the longest chain of equal pairs that ascends in both
+// lists (Hunt and Szymanski, 1977). That is fast here: the lists are long, but few elements occur
+// twice.
 std::vector<Pair> common_subsequence(const std::vector<SharedStep>& steps,
                                      const std::vector<std::string>& list) {
   struct Link {
     Pair pair;
-    size_t before = SIZE_MAX;  // link of the chain's last pair but this one
+    size_t before = SIZE_MAX;  // link of the pair before this one in the chain
   };
   std::unordered_map<std::string_view, std::vector<size_t>> places;
   for (size_t i = list.size(); i-- > 0;) places[list[i]].push_back(i);
@@ -25,7 +26,8 @@ std::vector<Pair> common_subsequence(const std::vector<SharedStep>& steps,
   for (size_t step = 0; step < steps.size(); ++step) {
     const auto found = places.find(steps[step].view);
     if (found == places.end()) continue;
-    for (const size_t element : found->second) {  // the last first: a step is in a chain once
+    for (const size_t element :
+         found->second) {  // descending, so that a chain takes a step only once
       const auto end = std::partition_point(ends.begin(), ends.end(), [&](size_t link) {
         return links[link].pair.element < element;
       });

@@ -1,4 +1,4 @@
-// The views of several sides in one order.
+// Merges the views that several sides ask for into one order.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ struct SharedStep {
   std::vector<size_t> sides;  // ascending; the first one reads
 };
 
-// The lists of all sides as one: each element is in one step, in an order that agrees with each
-// list. Of two sides as many as possible share steps; a further side shares as many as possible
-// with the order of those before it.
+// Merges the lists of all sides: each element of a list belongs to one step, and the order of the
+// steps agrees with each list. Two sides share as many steps as possible; each further side shares
+// as many as possible with the merged order of those before it.
 std::vector<SharedStep> match_views(std::span<const std::vector<std::string>> lists);
 
 }  // namespace moec

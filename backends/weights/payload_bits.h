@@ -1,4 +1,4 @@
-// Elements as they lie in files: little-endian, unaligned.
+// Loads and stores elements as they lie in files: little-endian and unaligned.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace moec {
 
-static_assert(std::endian::native == std::endian::little, "payload is used as it lies in files");
+static_assert(std::endian::native == std::endian::little, "payload is read without swapping bytes");
 
 template <class T>
 T load(const std::byte* from, size_t index) {

@@ -1,4 +1,4 @@
-// A checkpoint file held open for reading. It must stay as it was when its headers were read.
+// A checkpoint file that is open for reading. Changes to it after its header was read are errors.
 #pragma once
 
 #include <sys/types.h>
@@ -16,28 +16,30 @@ namespace moec {
 
 class PayloadFile {
  public:
-  // Regular files only, of exactly the size that `file` tells.
+  // Opens a regular file of exactly `file.bytes` bytes. Errors: weights.open, weights.not_a_file,
+  // weights.file_changed.
   static Result<PayloadFile> open(const WeightFile& file);
 
   PayloadFile(PayloadFile&& other) noexcept;
   PayloadFile& operator=(PayloadFile&& other) noexcept;
   ~PayloadFile();
 
-  // Fails with weights.file_changed when the path no longer leads to the file that was opened, or
-  // size or time of change are others.
+  // Fails with weights.file_changed if the path no longer names the file that was opened, or if its
+  // size or modification time has changed.
   Status check_unchanged() const;
 
-  // Exactly `bytes` bytes from `offset`. The range must lie inside the file as it was opened.
+  // Reads exactly `bytes` bytes from `offset`. The range must lie inside the file as it was opened.
+  // Error: weights.read.
   Status read(uint64_t offset, std::byte* to, size_t bytes) const;
 
-  // The same, but what the page cache does not hold yet is read past it, by way of `bounce`, which
-  // has kBounceBytes and lies at a multiple of kBlockBytes. All goes through the cache where the
-  // file system does not offer that.
+  // The same, but bypasses the page cache for bytes that it does not hold yet. They go through
+  // `bounce`, a buffer of kBounceBytes aligned to kBlockBytes. If the file system has no such
+  // reads, everything goes through the cache.
   static constexpr size_t kBlockBytes = 4096;
   static constexpr size_t kBounceBytes = (size_t{1} << 20) + 2 * kBlockBytes;
   Status read_direct(uint64_t offset, std::byte* to, size_t bytes, std::byte* bounce) const;
 
-  // The same for at most kLentBytes, which are left in `bounce`: tells where.
+  // The same for at most kLentBytes, which stay in `bounce`; returns where they begin.
   static constexpr size_t kLentBytes = kBounceBytes - 2 * kBlockBytes;
   Result<const std::byte*> lend(uint64_t offset, size_t bytes, std::byte* bounce) const;
 
@@ -47,19 +49,19 @@ class PayloadFile {
  private:
   PayloadFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
 
-  // Whether the page cache holds these bytes; false where the system does not tell.
+  // Whether the page cache holds these bytes; false if the system cannot tell.
   bool is_cached(uint64_t offset, size_t bytes) const;
 
   static size_t lead_of(uint64_t offset) { return static_cast<size_t>(offset % kBlockBytes); }
 
-  // The blocks that hold these bytes, past the cache. `to` is where the bytes go: as far from the
-  // start of a block as `offset` is. How many of them are there; 0 where the read must go through
-  // the cache.
+  // Reads the blocks that hold these bytes, bypassing the cache. `to` is where the bytes go; it
+  // lies as far behind an aligned address as `offset` lies behind the start of a block. Returns how
+  // many of the bytes were read; 0 if the read must go through the cache.
   size_t read_blocks(uint64_t offset, size_t bytes, std::byte* to) const;
 
   std::string path_;
   int descriptor_ = -1;
-  int direct_ = -1;        // for reads past the page cache; -1 where the file system has none
+  int direct_ = -1;        // for reads that bypass the page cache; -1 if there are none
   void* pages_ = nullptr;  // the file mapped, only to ask which pages are cached; never touched
   uint64_t size_ = 0;
   timespec changed_{};

@@ -1,4 +1,4 @@
-// Buffers of one stream, with an account of how much is held.
+// The buffers of one stream. Counts how many bytes are held.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace moec {
 
 class Scratch {
  public:
-  // Uninitialised bytes, given back when it goes out of scope.
+  // Uninitialised bytes, freed when it goes out of scope.
   class Buffer {
    public:
     Buffer(Scratch& owner, size_t bytes)
@@ -36,7 +36,8 @@ class Scratch {
 
   Buffer take(size_t bytes) { return Buffer(*this, bytes); }
 
-  // The buffer for reads past the page cache: there from its first use on, for they come in rows.
+  // The aligned buffer for reads that bypass the page cache. It is kept after the first use, since
+  // such reads come in series.
   std::byte* bounce() {
     if (!bounce_) bounce_.emplace(*this, kBounceBytes);
     void* data = bounce_->data();

@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-// What one side wants of a view, and what it got.
+// One side at a view: where the tiles go, and how that ended.
 struct Taker {
   const TileSink& sink;
   StreamReport& report;
@@ -16,8 +16,8 @@ struct Taker {
   bool done = false;
 };
 
-// Reads a view for all takers, of whom the first one reads. A taker whose sink has failed gets no
-// further tile.
+// Reads a view for all takers; the first of them is the side that reads. A taker whose sink has
+// failed gets no further tile.
 void deliver(ViewSeries& from, std::span<Taker* const> takers) {
   const TileSink all = [&](std::span<const std::byte> tile) -> Status {
     bool wanted = false;
@@ -42,10 +42,10 @@ struct SharedViews::Impl {
   struct SideState {
     const WeightReader* own = nullptr;
     std::vector<std::string> views;
-    std::vector<size_t> steps;  // parallel to `views`: where each stands in the common order
-    size_t asked = 0;           // views for which there were series
-    size_t at = 0;              // the side asks for no step before this one any more
-    Taker* waits = nullptr;     // at step `at`
+    std::vector<size_t> steps;  // parallel to `views`: its index in the common order
+    size_t asked = 0;           // how many views were already put into a series
+    size_t at = 0;              // the side has passed all steps before this one
+    Taker* waits = nullptr;     // where it waits at step `at`; else null
   };
   class Series;
 
@@ -78,7 +78,7 @@ struct SharedViews::Impl {
 
   Result<ViewSeries> series(size_t index, std::vector<WeightView> views, size_t tile_bytes);
 
-  // All sides of the step but its reader that wait there, once none of them is on its way to it.
+  // Waits until each other side of the step is at it or past it, and returns those at it.
   std::vector<Taker*> gather(size_t step) {
     std::vector<Taker*> takers;
     std::unique_lock lock(mutex);
@@ -100,7 +100,7 @@ struct SharedViews::Impl {
     moved.notify_all();
   }
 
-  // False where the reading side has gone past the step without it.
+  // False if the reading side has passed the step without serving this one.
   bool wait_for_reader(size_t index, size_t step, Taker& taker) {
     SideState& side = sides[index];
     const SideState& reader = sides[steps[step].sides.front()];
@@ -120,8 +120,8 @@ struct SharedViews::Impl {
   std::condition_variable moved;
 };
 
-// The next `views.size()` views of a side. Those that it reads are a series of their own, so that
-// they are read ahead while others are waited for.
+// The next `views.size()` views of a side. The views that this side reads form a series of their
+// own, so that they are read ahead while the side waits for others.
 class SharedViews::Impl::Series : public ViewSeries::Source {
  public:
   Series(Impl& shared, size_t side, std::vector<WeightView> views, size_t tile_bytes,

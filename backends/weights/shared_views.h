@@ -1,14 +1,14 @@
-// What several exports of one checkpoint want is read once for all of them.
+// Reads views that several exports of one checkpoint ask for once for all of them.
 //
-// Each export is a side, on a thread of its own, that says beforehand which views it will ask for,
-// and in which order. Views of the same text are matched where that keeps every side's order. A
-// view of several sides is read by the first of them, which hands each tile to the sinks of all
-// while the others wait inside ViewSeries::next(): nothing is queued or copied. Every other view is
+// Each export is a side. It runs on its own thread and announces which views it will ask for, in
+// which order. Views with the same text are matched as far as the order of every side allows. A
+// view of several sides is read by the first of them, which gives each tile to the sinks of all
+// while the others wait inside ViewSeries::next(); nothing is queued or copied. Every other view is
 // read by its side alone.
 //
-// Sides cannot wait for each other in a circle: all views stand in one order that agrees with every
-// side's own, and a side waits at a view only for sides that are at earlier ones. So the side at
-// the earliest view never waits for one that waits, and one that fails or is finished leaves.
+// There is no deadlock: all views have one common order that agrees with the order of every side,
+// and a side at a view waits only for sides at earlier views. So the side at the earliest view
+// never waits for a side that waits. A side that fails or is finished must call leave().
 #pragma once
 
 #include "backends/weights/weight_reader.h"
@@ -18,21 +18,21 @@ namespace moec {
 class SharedViews {
  public:
   struct Side {
-    const WeightReader* reader = nullptr;  // that it would use alone; must outlive all of this
+    const WeightReader* reader = nullptr;  // of the side alone; must outlive the SharedViews
     std::vector<WeightView> views;
   };
   explicit SharedViews(std::vector<Side> sides);
   ~SharedViews();
 
-  // For one thread, which asks for the side's views, all of them or the first few. Series of other
-  // views are read alone. What is delivered, and its report, is as from the side's own reader, but
-  // `bytes_read` and `peak_scratch` are told to the side alone that reads. Tiles are as long as the
-  // reading side asked for. A sink that fails ends its own side only; a failed read ends all sides
-  // that wait for it.
+  // The reader of a side, for its thread. It delivers the announced views, all of them or the first
+  // few, in order; other views are read without sharing. Bytes and reports are the same as from the
+  // side's own reader, except that only the side that reads gets `bytes_read` and `peak_scratch`,
+  // and that tiles have the length that the reading side asked for. A failing sink ends its own
+  // side only; a failed read ends all sides that wait for the view.
   const WeightReader& reader(size_t side) const;
 
-  // The side asks for nothing further: who waits for it goes on without it, reading alone what it
-  // would have read for them. For the side's own thread, which calls it however it ends.
+  // Says that the side will ask for no further view. Sides that wait for it stop waiting, and read
+  // themselves what it would have read for them. The side's thread must call this however it ends.
   void leave(size_t side);
 
  private:

@@ -13,7 +13,7 @@
 namespace moec {
 namespace {
 
-// Smaller blocks would spend their time on calls instead of on bytes.
+// With smaller blocks the overhead of a call would exceed the time of its bytes.
 constexpr uint64_t kLeastBlockBytes = uint64_t{64} << 10;
 
 // A stretch of a view that is read at once.
@@ -91,7 +91,8 @@ Status stream_alone(const Cut& cut, const std::vector<PayloadFile>& files,
 
 }  // namespace
 
-// Block number n lies in slot n % slots until it is delivered. Readers take numbers in turn.
+// A ring of slots: block number n lies in slot n % slots from the time that a reader takes it until
+// it is delivered. Readers take the numbers in turn.
 class CutSeries::Readers {
  public:
   Readers(std::span<const Cut> cuts, const std::vector<PayloadFile>& files,
@@ -105,7 +106,8 @@ class CutSeries::Readers {
     for (std::thread& reader : readers_) reader.join();
   }
 
-  // The first failure in the order of the blocks ends the stream, as it would with one reader.
+  // The failure of the first block in order ends the stream, so that the error is the same for any
+  // number of readers.
   Status deliver_view(size_t view, const TileSink& sink, StreamReport& report) {
     while (Slot* slot = wait_for_next(view)) {
       report += slot->report;
@@ -140,7 +142,7 @@ class CutSeries::Readers {
     }
   }
 
-  // A free slot with the next block in it; null when there is no further one.
+  // Waits for a free slot and assigns the next block to it; null if there is no further block.
   Slot* wait_for_work() {
     std::unique_lock lock(mutex_);
     room_.wait(lock,
@@ -151,7 +153,7 @@ class CutSeries::Readers {
     return &slot;
   }
 
-  // The next slot in order, full; null after the view's last.
+  // Waits until the next slot in order is full; null after the last block of the view.
   Slot* wait_for_next(size_t view) {
     std::unique_lock lock(mutex_);
     if (blocks_.done() && delivered_ == taken_) return nullptr;
@@ -180,10 +182,10 @@ class CutSeries::Readers {
   const std::vector<PayloadFile>& files_;
   const ReaderOptions& options_;
   std::mutex mutex_;
-  std::condition_variable room_, full_;  // for the readers; for the one who delivers
+  std::condition_variable room_, full_;  // readers wait for room_, the delivering thread for full_
   Blocks blocks_;
   std::vector<Slot> slots_;
-  uint64_t taken_ = 0, delivered_ = 0;  // blocks
+  uint64_t taken_ = 0, delivered_ = 0;  // numbers of blocks
   bool stopped_ = false;
   std::vector<std::thread> readers_;
 };

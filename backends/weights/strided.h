@@ -1,4 +1,5 @@
-// Walks over elements of which source and destination lie apart by fixed steps along each axis.
+// Walks over elements that lie at fixed distances along each axis, in a source and in a
+// destination.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +18,15 @@ struct WalkAxis {
 };
 using Walk = std::vector<WalkAxis>;  // outermost first
 
-// The same walk, visited in the order of the source: axes of extent 1 dropped, sorted by `from`,
-// largest first, neighbours joined where both sides allow.
+// The same walk in the order of the source: axes of extent 1 are dropped, the others are sorted by
+// `from`, the largest first, and neighbours are joined where source and destination allow it.
 Walk in_source_order(Walk walk);
 
 // Elements of `width` bytes (1, 2, 4 or 8); the walk is in bytes.
 void copy_strided(const std::byte* from, std::byte* to, const Walk& walk, size_t width);
 
-// Calls visit(from_offset, to_offset) for each position of the axes [0, count) of the walk, in
-// order, until one returns a failure. Visit returns a Status.
+// Calls visit(from_offset, to_offset), which returns a Status, for each position along the first
+// `count` axes of the walk, in order. The first failure ends the walk and is returned.
 template <class Visit>
 auto for_each_offset(const Walk& walk, size_t count, Visit&& visit) {
   std::vector<int64_t> at(count, 0);
@@ -44,7 +45,8 @@ auto for_each_offset(const Walk& walk, size_t count, Visit&& visit) {
   }
 }
 
-// Row-major distances between neighbours along each axis, the last being `unit`.
+// The distances between neighbours along each axis of a row-major tensor; along the last it is
+// `unit`.
 Dims row_major_steps(const Dims& dims, int64_t unit);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// The leaf that reads a file.
+// The leaf that reads a tensor from its file.
 #include <algorithm>
 
 #include "backends/weights/view_node.h"
@@ -6,16 +6,16 @@
 namespace moec {
 namespace {
 
-// Unused bytes between two stretches that cost less to read than a further call would.
+// Reading this many unused bytes between two stretches costs less than a further call.
 constexpr int64_t kGapBytes = 2048;
-// From this size on a stretch goes straight to its destination.
+// Stretches of at least this size are read directly into the destination.
 constexpr int64_t kDirectBytes = 4096;
-// From this size on a read goes past the page cache, where the options allow it.
+// Reads of at least this size bypass the page cache, if the options allow it.
 constexpr size_t kPastCacheBytes = size_t{128} << 10;
 
-// What is read at a time where elements go elsewhere: a span, which is one read of the file and
-// covers the axes of the walk from `axis` on; and several spans side by side, along the axis
-// before, so that the copy can turn them a tile at a time.
+// What is read at a time when the elements must be rearranged. A span is one read of the file and
+// covers the axes of the walk from `axis` on. Several spans, along the axis before, are read side
+// by side, so that the copy can transpose them tile by tile.
 struct Band {
   size_t axis = 0;    // the span's outermost axis
   int64_t steps = 1;  // of the positions on that axis, how many a span covers
@@ -144,7 +144,7 @@ class TensorNode : public ViewNode {
     });
   }
 
-  // The walk's first axis leads from span to span.
+  // The first axis of the walk leads from span to span.
   Status read_spans(uint64_t offset, std::byte* to, Walk walk, const Band& band, std::byte* buffer,
                     ReadContext& context) const {
     const WalkAxis along = walk.front();
@@ -159,7 +159,7 @@ class TensorNode : public ViewNode {
     return {};
   }
 
-  // The walk's first axis is the span's own; the last span may be shorter.
+  // A span covers a part of the first axis of the walk; the last span may be shorter.
   Status read_long_spans(uint64_t offset, std::byte* to, Walk walk, const Band& band,
                          std::byte* buffer, ReadContext& context) const {
     if (walk.empty()) return fetch(offset, to, width(), context);

@@ -1,4 +1,4 @@
-// The node that takes small numbers out of the elements that hold them.
+// The node that unpacks numbers of a few bits from the elements that hold them.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -28,7 +28,7 @@ class UnpackNode : public ViewNode {
         phase_(phase),
         per_element_(packed_count(packing)) {}
 
-  // Each row along the axis is fetched as a stretch, whatever the order of the axes.
+  // The packed elements are read with the axis innermost, so that each row along it is contiguous.
   Status read(const Region& region, const Destination& to, ReadContext& context) const override {
     Region held = region;
     held.begin[axis_] = element_of(region.begin[axis_]);
@@ -46,7 +46,7 @@ class UnpackNode : public ViewNode {
     });
   }
 
-  // A number may be all that is wanted of its element.
+  // In the worst case each number is the only one that is wanted of its element.
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
     return elements * child_->width() + child_->scratch_bytes(elements, options);
   }

@@ -39,8 +39,8 @@ std::vector<AxisGroup> axis_groups(const Dims& old_dims, const Dims& new_dims) {
   return groups;
 }
 
-// The outermost axis on which the stretch can move by whole steps: `begin` lies at the start of
-// one, and one fits. All axes after it are taken whole.
+// Finds the outermost axis along which `begin` lies at the start of a step and at least one step
+// fits. The region takes as many steps along it as fit, and all of the axes after it.
 int64_t first_region(const Dims& dims, int64_t begin, int64_t end, Region& region) {
   const Dims steps = row_major_steps(dims, 1);
   region = {Dims(dims.size(), 0), Dims(dims.size(), 1)};

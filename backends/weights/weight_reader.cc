@@ -19,16 +19,15 @@ StreamReport& StreamReport::operator+=(const StreamReport& other) {
 
 namespace {
 
-// The program itself, its graphs, and the plan of a usual model. The README has peaks of whole
-// exports.
+// The memory of the program itself, its graphs, and the plan of a usual model.
 constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 constexpr uint64_t kLeastBytes = uint64_t{4} << 20;
-// Reads keep a disk busy beside the writes only when several are under way, while other readers
-// convert or wait for the writer. Fewer with fewer jobs would only be slower (README, Figures).
+// A disk is kept busy besides the writes only if several reads are in progress while other readers
+// convert or wait for the writer. Fewer readers for fewer jobs would only be slower.
 constexpr uint64_t kReaders = 8;
 
-// Findings about a view whose place has no tensor get the first that the view shows.
+// Findings that do not name a tensor get the first one of the view.
 Diagnostics naming_tensor(const WeightView& view, Diagnostics findings) {
   std::string tensor;
   for_each_tensor(view, [&](const TensorSource& source, const Type&) {
@@ -47,7 +46,7 @@ Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t pl
   if (memory_bytes < least)
     return fail(
         "weights.over_budget",
-        fmt::format("an export of {} at a time takes {} MiB at least{}, the budget is {} MiB",
+        fmt::format("an export of {} at a time takes at least {} MiB{}, the budget is {} MiB",
                     jobs == 1 ? "1 shard" : fmt::format("{} shards", jobs),
                     (least + kMebibyte - 1) / kMebibyte,
                     plan_bytes >> 20 == 0
@@ -113,7 +112,7 @@ Result<ViewCost> WeightReader::cost(const WeightView& view, size_t tile_bytes) c
 
 namespace {
 
-// Reads the views.
+// Delivers views by reading their files.
 class CutViews : public ViewSeries::Source {
  public:
   CutViews(std::vector<WeightView> views, std::vector<Cut> cuts,
