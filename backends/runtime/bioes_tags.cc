@@ -27,14 +27,15 @@ Result<std::vector<Tag>> parse_tags(const manifest::Tagging& tagging) {
   for (const manifest::Label& label : tagging.labels) {
     const std::optional<Tag> tag = parse_tag(label.name);
     if (!tag)
-      return fail("run.labels", fmt::format("the label \"{}\" is no BIOES tag", label.name),
-                  "spans are decoded from the labels O, B-…, I-…, E-… and S-…; a runtime of your "
-                  "own can read the logits of others");
+      return fail(
+          "run.labels", fmt::format("the label \"{}\" is not a BIOES tag", label.name),
+          "spans are decoded from labels O, B-…, I-…, E-… and S-…; for other labels, decode "
+          "the logits in your own runtime");
     tags.push_back(*tag);
   }
   if (std::find(tags.begin(), tags.end(), Tag{}) == tags.end())
     return fail("run.labels", "no label is O, so every token would be in a span",
-                "add it to id2label");
+                "add the label O to id2label in config.json");
   return tags;
 }
 

@@ -1,5 +1,5 @@
-// BIOES tags: O is outside of any span, B-c begins a span of class c, I-c is inside, E-c ends it,
-// S-c is a span of one token.
+// BIOES tags: O is outside of any span; B-c begins a span of class c, I-c continues it and E-c ends
+// it; S-c is a span of one token.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ struct Tag {
   bool operator==(const Tag&) const = default;
 };
 
-// The labels as tags, by id. Errors run.labels where one is no tag, or none is O.
+// The labels as tags, by id. Error run.labels: a label is not a tag, or none is O.
 Result<std::vector<Tag>> parse_tags(const manifest::Tagging& tagging);
 
-// Whether a text may begin with the tag, or end with it.
+// Whether a legal sequence may begin or end with the tag.
 bool may_begin(const Tag& tag);
 bool may_end(const Tag& tag);
 
-// The bias of the step from one tag to the next; nothing where that step is not legal.
+// The bias of the transition between two neighbouring tags; nothing if the transition is not legal.
 std::optional<double> step_bias(const Tag& from, const Tag& to, const manifest::Tagging& tagging);
 
 }  // namespace moec

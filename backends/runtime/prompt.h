@@ -1,4 +1,4 @@
-// The text that `moec run` is given, and its tokens.
+// What a model starts from: token ids, or a text whose bytes are its tokens.
 #pragma once
 
 #include <optional>
@@ -9,30 +9,27 @@
 #include "backends/manifest/manifest.h"
 #include "ir/base/diagnostics.h"
 
-namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
-class App;
-}
-
 namespace moec {
-
-struct PromptFlags {
-  std::optional<std::string> text;
-  std::string file;
-  std::vector<int64_t> tokens;
-};
-
-void add_prompt_flags(CLI::App& command, PromptFlags& flags);
 
 struct Prompt {
   std::vector<int64_t> tokens;
-  std::optional<std::string> text;  // whose bytes the tokens are
+  std::optional<std::string> text;  // set where the tokens are the bytes of a text
 };
 
-// Error run.token where the model has no token of this id, which `flag` gave.
-Status check_token(std::string_view flag, int64_t token, const Manifest& manifest);
+// Fails with run.token if the model's vocabulary has no token of this id. `argument` names where
+// the id came from, for the message: "--stop-token".
+Status check_token(std::string_view argument, int64_t token, const Manifest& manifest);
 
-// An empty text has no labels, but no text can be written from it. Errors: run.no_tokenizer,
-// run.no_prompt, run.prompt_file, run.token.
-Result<Prompt> read_prompt(const PromptFlags& flags, const Manifest& manifest);
+// A prompt of token ids, each of them checked. Error: run.token.
+Result<Prompt> prompt_of_tokens(std::string_view argument, std::vector<int64_t> tokens,
+                                const Manifest& manifest);
+
+// Fails with run.no_tokenizer if the model's tokens are not bytes, so that text cannot be encoded.
+Status check_takes_text(const Manifest& manifest);
+
+// A prompt of the bytes of `text`. No text at all, or an empty one for a model that writes text, is
+// run.no_prompt; a model that labels tokens takes an empty text and finds nothing in it. Further
+// error: run.no_tokenizer.
+Result<Prompt> prompt_of_text(std::optional<std::string> text, const Manifest& manifest);
 
 }  // namespace moec

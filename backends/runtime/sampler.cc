@@ -21,7 +21,8 @@ int64_t Sampler::next(std::span<const float> logits) {
   std::vector<double> weights;
   for (size_t token : order)
     weights.push_back(std::exp((logits[token] - logits[order[0]]) / options_.temperature));
-  // A uniform draw in [0, 1) from the generator's top bits: the same on every standard library.
+  // A uniform draw in [0, 1) from the top bits of the generator. std::uniform_real_distribution
+  // would give other numbers with another standard library.
   double left = static_cast<double>(random_() >> 11) * 0x1p-53 *
                 std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t i = 0; i < order.size(); ++i) {

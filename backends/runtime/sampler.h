@@ -1,4 +1,4 @@
-// Picks the next token from logits.
+// Chooses the next token from logits.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,19 @@
 namespace moec {
 
 struct SamplerOptions {
-  double temperature = 0;  // 0: greedy, the likeliest token, lowest id among equals
-  int64_t top_k = 0;       // consider only the k likeliest; 0: all
+  double temperature = 0;  // logits are divided by it; 0: always the likeliest token
+  int64_t top_k = 0;       // sample among the k likeliest; 0: among all
   uint64_t seed = 0;
 };
 
 // The index of the largest element, the lowest among equals.
 size_t argmax(std::span<const float> values);
 
+// The tokens depend on the options and the logits alone. Of equal logits the lower id comes first.
 class Sampler {
  public:
   explicit Sampler(const SamplerOptions& options) : options_(options), random_(options.seed) {}
+  // The id of the next token, an index into `logits`.
   int64_t next(std::span<const float> logits);
 
  private:

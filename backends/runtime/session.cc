@@ -15,7 +15,7 @@
 namespace moec {
 namespace {
 
-// A table file as a weight table of one tensor, so that rows are read as slices of it.
+// Opens a table file as a weight table with one tensor, so that a row can be read as a slice of it.
 Result<WeightReader> open_table(const manifest::TableFile& table, const std::string& folder) {
   WeightTable weights;
   weights.files.push_back(
@@ -71,8 +71,8 @@ LayerCache& Session::cache(int64_t layer) { return impl_->caches.at(layer); }
 static Status refuse_part_of_a_model(const manifest::Model& model, const std::string& folder) {
   if (model.left_out_layers == 0) return {};
   return fail("session.part_of_a_model",
-              fmt::format("the folder holds the first {} of {} layers: a trial export",
-                          model.layers, model.layers + model.left_out_layers),
+              fmt::format("the folder is a trial export of the first {} of {} layers", model.layers,
+                          model.layers + model.left_out_layers),
               "export the whole model, without --layers", {.file = folder});
 }
 
@@ -156,7 +156,7 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
     case SourceKind::history:
       return pack_rows(port, caches.at(binding.layer).history);
   }
-  MOEC_CHECK(false, "unknown source");
+  MOEC_CHECK(false, "the source of an input has no case here");
 }
 
 void Session::Impl::take_output(const OutputBinding& binding, const manifest::Shard& shard,
@@ -191,7 +191,8 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
   }
 }
 
-// The caches live here, not in the executors: every width of a shard goes on where another stopped.
+// The session keeps the caches, not the executors: a text may be fed by one width of a shard
+// (prefill) and continued by another one (decode).
 Status Session::Impl::put_states(const manifest::Shard& shard, Executor& executor) const {
   for (const manifest::Port& state : shard.states) {
     const LayerCache& cache = caches.at(shard.layer);
@@ -213,7 +214,8 @@ void Session::Impl::take_states(const manifest::Shard& shard, const Executor& ex
   }
 }
 
-// True, with the output edge in place, when no token of the chunk chose an expert of this group.
+// Whether the step can be skipped because no token of the chunk chose an expert of its group. Its
+// output edge is then what it would add its experts to.
 bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk) {
   if (!options.skip_idle_groups || step.skip_from.empty()) return false;
   const Rows* routing = nullptr;
@@ -244,15 +246,16 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
   chunk.count = std::ssize(tokens);
   if (position + chunk.count > manifest.build.context)
     return fail("session.context_full",
-                fmt::format("{} tokens exceed the context of {} that was exported",
-                            position + chunk.count, manifest.build.context),
+                fmt::format("{} tokens exceed the exported context of {}", position + chunk.count,
+                            manifest.build.context),
                 "export with a larger --context, or feed fewer tokens");
   const auto& widths = manifest.build.tokens;
   if (chunk.count > widths.back())
-    return fail("session.width",
-                fmt::format("{} tokens go through the model at once, the shards take at most {}",
-                            chunk.count, widths.back()),
-                fmt::format("export with --tokens {}", chunk.count));
+    return fail(
+        "session.width",
+        fmt::format("{} tokens must go through the model at once, the shards take at most {}",
+                    chunk.count, widths.back()),
+        fmt::format("export with --tokens {}", chunk.count));
   while (widths[chunk.width] < chunk.count) ++chunk.width;
   Rows rows{manifest.embedding.columns, {}};
   for (int64_t token : tokens) {
@@ -287,7 +290,7 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
     auto found = by_port.find(body.values[input].name);
     if (found == by_port.end())
       return fail("session.port",
-                  fmt::format("the file takes an input '{}' that the manifest does not bind",
+                  fmt::format("the file has an input '{}' that the manifest does not bind",
                               body.values[input].name),
                   "export the model again", {.shard = shard.name, .file = width.file.path});
     inputs.push_back(std::move(found->second));

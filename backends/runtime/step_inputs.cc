@@ -15,16 +15,16 @@ Tensor zeros(const manifest::Port& port) {
   return {type, std::vector<float>(static_cast<size_t>(type.elements()))};
 }
 
-// Where channel c of token t stands in a token tensor.
+// The index of a channel of a token in a tensor.
 size_t token_index(const Type& type, int64_t token, int64_t channel) {
   const int64_t index = is_channel_major(type.layout) ? channel * tokens_of(type) + token
                                                       : token * channels_of(type) + channel;
   return static_cast<size_t>(index);
 }
 
-// The position of a mask's key, where it holds one. Cache rows hold their own position; with
-// append, row r is empty from `position` on and the new tokens follow the cache; without a cache
-// they are all there is.
+// The position in the text of a key of the mask; nothing for a key that holds no token. Row r of
+// the cache holds position r. With append, the rows from `position` on are still empty, and the new
+// tokens come behind the cache. Without a cache the keys are the new tokens.
 std::optional<int64_t> position_of(int64_t key, const MaskScope& scope) {
   switch (scope.cache) {
     case CacheForm::none:
@@ -42,7 +42,7 @@ std::optional<int64_t> position_of(int64_t key, const MaskScope& scope) {
 
 Tensor pack_rows(const manifest::Port& port, const Rows& rows) {
   Tensor tensor = zeros(port);
-  if (tensor.type.layout == Layout::plain) {  // [T, columns], as the RoPE rows are
+  if (tensor.type.layout == Layout::plain) {  // the RoPE rows: [T, columns]
     std::copy(rows.data.begin(), rows.data.end(), tensor.data.begin());
     return tensor;
   }

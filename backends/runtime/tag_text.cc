@@ -25,7 +25,7 @@ Result<Rows> read_windows(Session& session, std::span<const int64_t> tokens,
   return all;
 }
 
-// Legal tags open and close spans in turn.
+// The sequence of tags is legal, so each span that begins also ends before the next one.
 std::vector<TextSpan> spans_of(const std::vector<size_t>& labels, const std::vector<Tag>& tags,
                                const Rows& log_probabilities) {
   std::vector<TextSpan> spans;
@@ -45,7 +45,7 @@ std::vector<TextSpan> spans_of(const std::vector<size_t>& labels, const std::vec
   return spans;
 }
 
-// Of a character of UTF-8: all of its bytes but the first.
+// Whether the byte is part of a UTF-8 character, but not its first byte.
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 }  // namespace
@@ -64,7 +64,7 @@ Result<TaggedText> tag_text(Session& session, std::span<const int64_t> tokens) {
 void widen_to_characters(std::string_view text, std::vector<TextSpan>& spans) {
   const auto size = std::ssize(text);
   const auto inside = [&](int64_t i) { return i > 0 && i < size && is_continuation(at(text, i)); };
-  constexpr int kMostContinuations = 3;  // more of them in a row are no UTF-8
+  constexpr int kMostContinuations = 3;  // more of them in a row are not valid UTF-8
   int64_t taken = 0;
   for (TextSpan& span : spans) {
     for (int i = 0; i < kMostContinuations && inside(span.begin); ++i) --span.begin;

@@ -1,4 +1,4 @@
-// Labelled spans of a text, from an export that classifies tokens.
+// Finds the labelled spans of a text with an export that classifies tokens.
 #pragma once
 
 #include <span>
@@ -10,28 +10,30 @@
 
 namespace moec {
 
-// Tokens begin … end - 1; where tokens are bytes these are bytes of the text.
+// Tokens begin … end - 1. If tokens are bytes, these are offsets into the text.
 struct TextSpan {
   int64_t begin = 0, end = 0;
   std::string label;  // the class: "private_person"
-  double score = 0;   // mean probability of its tokens' labels
+  double score = 0;   // the mean probability of the labels of its tokens
 };
 
 struct TaggedText {
-  std::vector<TextSpan> spans;  // in order, none overlaps another
-  int64_t windows = 0;          // that the text was read in
+  std::vector<TextSpan> spans;  // in order; they do not overlap
+  int64_t windows = 0;          // into which the text was cut
 };
 
-// The spans of a text, as if it went through the model in one pass. The session's export must have
-// `tagging`. Errors: run.labels, run.width, those of Session.
+// The spans of a text. They are the same as if it went through the model in one pass, however many
+// windows it takes. The manifest must have `tagging`. Errors: run.labels, run.width, those of
+// Session::pass().
 Result<TaggedText> tag_text(Session& session, std::span<const int64_t> tokens);
 
-// Makes spans of bytes begin and end between characters of UTF-8: one that cuts a character takes
-// all of it, the first where two cut the same one. A span of which nothing is left goes.
+// Makes spans of bytes begin and end at boundaries of UTF-8 characters. A span that cuts a
+// character is extended to all of it; if two spans cut the same one, the first span gets it. A span
+// that becomes empty is removed.
 void widen_to_characters(std::string_view text, std::vector<TextSpan>& spans);
 
-// The text with <PRIVATE_PERSON> in place of a span of private_person, as the release of Privacy
-// Filter writes it. Spans are in bytes.
+// The text with <PRIVATE_PERSON> in place of each span of private_person, in the form that the
+// release of Privacy Filter writes. Spans are in bytes.
 std::string redact(std::string_view text, const std::vector<TextSpan>& spans);
 
 }  // namespace moec

@@ -28,11 +28,12 @@ Result<std::vector<TextWindow>> cut_windows(int64_t tokens, int64_t width, Reach
   if (tokens <= width) return std::vector<TextWindow>{{0, tokens, 0, tokens}};
   const int64_t around = reach.back + reach.ahead;
   if (width <= around)
-    return fail("run.width",
-                fmt::format("a text of {} tokens goes through shards of {} in windows, but a label "
-                            "depends on {} tokens before and {} behind its own",
-                            tokens, width, reach.back, reach.ahead),
-                fmt::format("export with --tokens {}", std::min(tokens, 2 * around)));
+    return fail(
+        "run.width",
+        fmt::format("a text of {} tokens does not fit into shards of {}, and cannot be cut into "
+                    "windows: a label depends on {} tokens before and {} behind its own",
+                    tokens, width, reach.back, reach.ahead),
+        fmt::format("export with --tokens {}", std::min(tokens, 2 * around)));
   std::vector<TextWindow> windows;
   for (int64_t kept = 0; kept < tokens;) {
     const int64_t begin = std::clamp<int64_t>(kept - reach.back, 0, tokens - width);

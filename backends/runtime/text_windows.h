@@ -1,4 +1,4 @@
-// A text that is longer than a shard's width, read in overlapping windows.
+// Cuts a text that is longer than a shard's width into overlapping windows.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace moec {
 
-// How far the logits of a token depend on others, through all layers.
+// How many tokens before and behind its own the logits of a token depend on, through all layers.
 struct Reach {
   int64_t back = 0, ahead = 0;
   bool operator==(const Reach&) const = default;
@@ -18,18 +18,19 @@ struct Reach {
 
 Reach reach_of(const Manifest& manifest);
 
-// Tokens begin … end - 1 are read, and of these keep_begin … keep_end - 1 are kept.
+// Tokens begin … end - 1 are run; the logits of keep_begin … keep_end - 1 are kept.
 struct TextWindow {
   int64_t begin = 0, end = 0, keep_begin = 0, keep_end = 0;
   bool operator==(const TextWindow&) const = default;
 };
 
-// Windows of at most `width` tokens that keep each token of the text once, and with it all that its
-// logits depend on. Error run.width where the width is too small for that.
+// Windows of at most `width` tokens. Each token of the text is kept in exactly one window, which
+// also has all tokens that its logits depend on. Error run.width if the width is too small for
+// that.
 Result<std::vector<TextWindow>> cut_windows(int64_t tokens, int64_t width, Reach reach);
 
-// Warning export.short_texts, where an export labels tokens but its widths are too small to read
-// any text of its context in windows.
+// The warning export.short_texts for an export that labels tokens, but whose widths are too small
+// to cut longer texts into windows.
 std::optional<Diagnostic> warn_of_width(const Manifest& manifest);
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// Text to token ids and back, for models whose tokens are bytes. Other tokenizers are not built in:
-// `moec run` then takes and gives token ids.
+// Converts text to token ids and back for models whose tokens are bytes. There are no other
+// tokenizers: for other models `moec run` takes and prints token ids.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace moec {
 
 using manifest::TokenizerKind;
 
-// Looks at `folder`/tokenizer.json: `bytes` when it is a byte-level BPE without merges whose token
-// ids are the byte values, `none` when it is absent, above 64 MiB or anything else. Errors:
-// tokenizer.malformed where it is not one JSON object, file.*.
+// Reads `folder`/tokenizer.json. The result is `bytes` if it is a byte-level BPE without merges
+// whose token ids are the byte values, and `none` if the file is missing, above 64 MiB or describes
+// anything else. Errors: tokenizer.malformed where it is not one JSON object, file.*.
 Result<TokenizerKind> detect_tokenizer(const std::string& folder);
 
 std::vector<int64_t> encode_bytes(std::string_view text);
-// Ids outside [0, 256) become '?'.
+// The text of the tokens; ids outside [0, 256) become '?'.
 std::string decode_bytes(const std::vector<int64_t>& tokens);
 
 }  // namespace moec

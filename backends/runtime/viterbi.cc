@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-// Row after row: the best sum of a sequence that ends in each label, and the label before that one.
+// For each row and label: the best sum of a sequence that ends there, and the label before it.
 class Trellis {
  public:
   Trellis(const std::vector<Tag>& tags, const manifest::Tagging& tagging)
@@ -65,13 +65,11 @@ class Trellis {
   std::vector<std::vector<size_t>> before_;
 };
 
-int64_t row_count(const Rows& rows) { return std::ssize(rows.data) / rows.columns; }
-
 }  // namespace
 
 Rows log_softmax(const Rows& logits) {
   Rows result{logits.columns, {}};
-  for (int64_t t = 0; t < row_count(logits); ++t) {
+  for (int64_t t = 0; t < logits.count(); ++t) {
     const std::span<const float> row = logits.row(t);
     const double largest = *std::max_element(row.begin(), row.end());
     double sum = 0;
@@ -84,7 +82,7 @@ Rows log_softmax(const Rows& logits) {
 
 std::vector<size_t> best_labels(const Rows& log_probabilities, const std::vector<Tag>& tags,
                                 const manifest::Tagging& tagging) {
-  const int64_t rows = row_count(log_probabilities);
+  const int64_t rows = log_probabilities.count();
   if (rows == 0) return {};
   Trellis trellis(tags, tagging);
   trellis.begin(log_probabilities.row(0));

@@ -1,19 +1,20 @@
-// The best legal sequence of tags (Viterbi, IEEE Transactions on Information Theory 13, 1967).
+// Decodes the best legal sequence of tags (Viterbi, IEEE Transactions on Information Theory 13,
+// 1967).
 #pragma once
 
 #include <vector>
 
 #include "backends/runtime/bioes_tags.h"
-#include "backends/runtime/session.h"
+#include "backends/runtime/rows.h"
 
 namespace moec {
 
-// log softmax of each row.
+// The log softmax of each row.
 Rows log_softmax(const Rows& logits);
 
-// A label for each row of log probabilities, in columns by label: the sequence with the largest sum
-// of log probabilities and step biases among those that begin, step and end legally. One of the
-// tags is O, so there always is one. Of equal sums the lower label wins, from the last row on.
+// A label for each row of log probabilities [tokens, labels]: the sequence with the largest sum of
+// log probabilities and transition biases among the legal ones. One of the tags is O, so there
+// always is a legal sequence. Of equal sums the lower label wins, from the last row on.
 std::vector<size_t> best_labels(const Rows& log_probabilities, const std::vector<Tag>& tags,
                                 const manifest::Tagging& tagging);
 

@@ -1,4 +1,4 @@
-// What `moec run` prints of a tagged text.
+// What `moec run` prints for a model that labels tokens.
 #pragma once
 
 #include "backends/runtime/prompt.h"
@@ -6,12 +6,12 @@
 
 namespace moec {
 
-// A line for each span: where it begins and ends, its label, its score, its text where there is
-// one.
+// One line for each span: where it begins and ends, its score, its label, and its text if the
+// prompt was text.
 void print_spans(const Prompt& prompt, const TaggedText& tagged);
 
-// An object with `spans`, and with `redacted` where that is asked for, which needs a text. Bytes
-// that are not UTF-8 become U+FFFD.
+// An object with `spans`, and with the redacted text if `redacted`, which needs a prompt of text.
+// Bytes that are not UTF-8 become U+FFFD.
 void print_spans_json(const Prompt& prompt, const TaggedText& tagged, bool redacted);
 
 }  // namespace moec

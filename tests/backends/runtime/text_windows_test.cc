@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-TEST(TextWindows, EachTokenIsKeptOnceWithAllItDependsOn) {
+TEST(TextWindows, EachTokenIsKeptOnceTogetherWithItsDependencies) {
   for (const Reach reach : {Reach{0, 0}, Reach{2, 3}, Reach{4, 1}})
     for (int64_t width = reach.back + reach.ahead + 1; width < 14; ++width)
       for (int64_t tokens = 1; tokens < 40; ++tokens) {
@@ -24,7 +24,7 @@ TEST(TextWindows, EachTokenIsKeptOnceWithAllItDependsOn) {
       }
 }
 
-TEST(TextWindows, AWidthThatIsTooSmallIsAnErrorWithOneThatIsNot) {
+TEST(TextWindows, ATooSmallWidthIsAnErrorThatSuggestsALargerOne) {
   const auto refused = cut_windows(50, 16, {8, 8});
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error()[0].code, "run.width");
@@ -34,7 +34,7 @@ TEST(TextWindows, AWidthThatIsTooSmallIsAnErrorWithOneThatIsNot) {
   EXPECT_TRUE(cut_windows(50, 17, {8, 8}).has_value());
 }
 
-TEST(TextWindows, TheReachIsThatOfAllLayers) {
+TEST(TextWindows, TheReachIsTheSumOverAllLayers) {
   Manifest manifest;
   manifest.build.context = 100;
   auto add = [&](const std::string& name, int64_t layers, int64_t window, int64_t ahead) {
@@ -51,7 +51,7 @@ TEST(TextWindows, TheReachIsThatOfAllLayers) {
   EXPECT_EQ(reach_of(manifest), (Reach{112, 112}));
 }
 
-TEST(TextWindows, AnExportThatReadsShortTextsOnlyIsWarnedOf) {
+TEST(TextWindows, AnExportThatTakesOnlyShortTextsGetsAWarning) {
   Manifest manifest;
   manifest.shards.push_back({.name = "L00.attn", .layers = 1});
   InputBinding mask{"attn_mask", SourceKind::attn_mask};

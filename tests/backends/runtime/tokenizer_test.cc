@@ -23,18 +23,18 @@ TEST(Tokenizer, TinymoeTokensAreBytes) {
   EXPECT_EQ(*kind, TokenizerKind::bytes);
 }
 
-TEST(Tokenizer, AnyOtherVocabularyIsNotBytes) {
+TEST(Tokenizer, OtherVocabulariesAreNotBytes) {
   auto kind = detect_tokenizer(
       folder_with(R"({"model": {"type": "BPE", "merges": [], "vocab": {"a": 0}}})"));
   ASSERT_TRUE(kind);
   EXPECT_EQ(*kind, TokenizerKind::none);
 }
 
-TEST(Tokenizer, AbsentFileIsNone) {
+TEST(Tokenizer, AMissingFileIsNone) {
   EXPECT_EQ(*detect_tokenizer(testing::TempDir() + "/nowhere"), TokenizerKind::none);
 }
 
-TEST(Tokenizer, BrokenFileIsNamed) {
+TEST(Tokenizer, AMalformedFileIsAnErrorThatNamesIt) {
   for (const std::string& text :
        {std::string("{"), std::string("{} x"), std::string("{}\0x", 4), std::string("[]"),
         std::string(R"({"a": 1, "a": 2})"), std::string(R"({"a": 99999999999999999999})")}) {

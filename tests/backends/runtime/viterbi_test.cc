@@ -31,7 +31,7 @@ Rows random_rows(int64_t rows, int64_t columns, std::mt19937& random) {
   return log_softmax(logits);
 }
 
-// The sum of a whole sequence; nothing where it is not legal.
+// The sum of log probabilities and biases of a sequence; nothing if it is not legal.
 std::optional<double> sum_of(const std::vector<size_t>& labels, const Rows& rows,
                              const std::vector<Tag>& tags, const manifest::Tagging& tagging) {
   if (!may_begin(tags[labels.front()]) || !may_end(tags[labels.back()])) return std::nullopt;
@@ -60,7 +60,7 @@ double best_of_all(const Rows& rows, const std::vector<Tag>& tags,
   }
 }
 
-TEST(Viterbi, IsTheBestOfAllLegalSequences) {
+TEST(Viterbi, FindsTheBestOfAllLegalSequences) {
   std::mt19937 random(7);
   manifest::Tagging tagging = two_classes();
   const std::vector<Tag> tags = tags_of(tagging);
@@ -94,7 +94,7 @@ TEST(Viterbi, LongRandomTextsGetLegalTags) {
 TEST(Viterbi, BiasesMoveTheChoice) {
   manifest::Tagging tagging = tagging_of({"O", "B-a", "I-a", "E-a", "S-a"});
   const std::vector<Tag> tags = tags_of(tagging);
-  // O and S-a nearly alike, everywhere.
+  // In every row O and S-a are about equally likely.
   Rows rows{5, {}};
   for (int t = 0; t < 3; ++t) rows.data.insert(rows.data.end(), {-0.5F, -9, -9, -9, -0.6F});
   EXPECT_EQ(best_labels(rows, tags, tagging), (std::vector<size_t>{0, 0, 0}));
@@ -111,10 +111,10 @@ TEST(Viterbi, LogSoftmaxOfLargeLogits) {
   EXPECT_FLOAT_EQ(rows.data[3], 0);
 }
 
-TEST(BioesTags, Steps) {
+TEST(BioesTags, TransitionsAndTheirBiases) {
   const manifest::Tagging tagging = two_classes();
   const std::vector<Tag> tags = tags_of(tagging);
-  // By row: the label before; columns: O, B-a, I-a, E-a, S-a, B-b, I-b, E-b, S-b.
+  // Rows: the label before; columns: O, B-a, I-a, E-a, S-a, B-b, I-b, E-b, S-b.
   const char* const kLegal[] = {"110011001", "001100000", "001100000", "110011001", "110011001",
                                 "000000110", "000000110", "110011001", "110011001"};
   for (size_t from = 0; from < tags.size(); ++from)
@@ -123,7 +123,7 @@ TEST(BioesTags, Steps) {
           << tagging.labels[from].name << " to " << tagging.labels[to].name;
 }
 
-TEST(BioesTags, OtherLabelsAreRefused) {
+TEST(BioesTags, LabelsThatAreNotTagsAreErrors) {
   for (const char* label : {"LABEL_1", "B-", "X-a", "B_a", ""}) {
     const auto refused = parse_tags(tagging_of({"O", label}));
     ASSERT_FALSE(refused.has_value()) << label;

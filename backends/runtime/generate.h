@@ -1,0 +1,51 @@
+// Writes text with an export: feeds the prompt, samples a token, feeds it back, and so on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backends/runtime/sampler.h"
+#include "backends/runtime/session.h"
+
+namespace moec {
+
+struct GenerateOptions {
+  int64_t max_tokens = 64;
+  std::optional<int64_t> stop_token;  // ends the text when it is sampled; it is not part of it
+  SamplerOptions sampler;
+};
+
+// Why a text ended: max_tokens were written, the stop token was sampled, or the cache is full.
+enum class TextEnd : uint8_t { max_tokens, stop_token, context };
+constexpr std::string_view name_of(TextEnd end) {
+  constexpr std::string_view kNames[] = {"max_tokens", "stop_token", "context"};
+  return kNames[static_cast<size_t>(end)];
+}
+
+struct GeneratedText {
+  std::vector<int64_t> tokens;  // without the prompt
+  TextEnd end = TextEnd::max_tokens;
+  double prefill_seconds = 0;  // until the logits behind the prompt were known
+  double decode_seconds = 0;   // all steps after that
+  // 0 where fewer than two tokens were written.
+  double decode_tokens_per_second() const;
+};
+
+// Told each token of the text as soon as it is sampled.
+using TokenCallback = std::function<void(int64_t token)>;
+
+// Fails with session.context_full if the prompt is longer than the exported context. A prompt that
+// fills it gets one more token, which is sampled but never fed.
+Status check_prompt_length(std::span<const int64_t> prompt, const Manifest& manifest);
+
+// Continues the session's sequence with the prompt and what is sampled after it. The prompt is not
+// empty. Errors: those of check_prompt_length() and of Session::feed().
+Result<GeneratedText> generate_text(Session& session, std::span<const int64_t> prompt,
+                                    const GenerateOptions& options,
+                                    const TokenCallback& on_token = {});
+
+}  // namespace moec

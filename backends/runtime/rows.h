@@ -1,0 +1,50 @@
+// The values that a session keeps between the shards of a step and between steps. All are f32 and
+// row-major.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+// A matrix with one row per token.
+struct Rows {
+  int64_t columns = 0;
+  std::vector<float> data;
+
+  int64_t count() const { return columns == 0 ? 0 : std::ssize(data) / columns; }
+  std::span<const float> row(int64_t index) const {
+    return std::span(data).subspan(static_cast<size_t>(index * columns),
+                                   static_cast<size_t>(columns));
+  }
+};
+
+// The cache of one layer. Its sizes are fixed by the manifest; rows that no token has filled yet
+// are zero.
+struct LayerCache {
+  int64_t kv_heads = 0, rows = 0;
+  std::vector<float> k;  // [kv_heads, rows, head_dim]
+  std::vector<float> v;  // [kv_heads, rows, value_dim]
+  Rows history;          // of convolved attention: the latest tokens, the newest last
+};
+
+// The rows that one step added to the cache of a layer.
+struct NewRows {
+  std::vector<float> k, v;  // [kv_heads, count, head_dim or value_dim]
+  Rows history;
+};
+
+// Up to T tokens that pass through the schedule together.
+struct Chunk {
+  int64_t position = 0;               // of the first token in the sequence
+  int64_t count = 0;                  // tokens; a shard of a larger width gets padding behind them
+  size_t width = 0;                   // index into build.tokens
+  std::map<std::string, Rows> edges;  // values between shards that were computed so far
+  Rows logits;                        // [count, vocab], filled slice by slice
+  std::map<int64_t, NewRows> new_rows;  // by layer
+};
+
+}  // namespace moec
