@@ -9,6 +9,7 @@
 
 #include "backends/manifest/written_file.h"
 #include "frontends/hf/checkpoint.h"
+#include "ir/base/at.h"
 #include "ir/base/json.h"
 #include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
@@ -143,6 +144,11 @@ Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const Exp
   }
   return manifest::write_listed_file(options.out, names.runtime_meta, json_text(meta) + "\n",
                                      options.sha256);
+}
+
+void keep_layers_whole(Budgets& budgets) {
+  for (const ShardKind kind : {ShardKind::moe, ShardKind::experts})
+    if (Budget& budget = at(budgets, kind); !budget.asked) budget = {};
 }
 
 }  // namespace moec

@@ -29,6 +29,10 @@ OutNames ane_book_names(const std::string& source);
 // host routing, several packages a shard.
 Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard);
 
+// Drops the target's own budgets for MoE layers: these runtimes take only whole ones, whatever
+// their size. A budget that the user asked for stays, and leads to an error where it cuts a layer.
+void keep_layers_whole(Budgets& budgets);
+
 // The token ids that mark begin and end of a text are those of the source's config.json; -1 stands
 // for one that it does not tell.
 Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,

@@ -15,32 +15,26 @@
 #include "frontends/export/export_facts.h"
 #include "frontends/hf/open_source.h"
 #include "models/build/build_shard.h"
-#include "models/plan/plan_devices.h"
-#include "models/plan/plan_model.h"
-#include "models/plan/plan_report.h"
-#include "models/plan/resolve_build.h"
-#include "models/tensors/first_layers.h"
+#include "models/plan/make_plan.h"
+#include "models/plan/measure_plan.h"
 #include "models/tensors/rope.h"
 
 namespace moec {
 namespace {
 
-Result<Plan> make_plan(const ExportOptions& options, std::vector<ShardCut>& cuts,
-                       Diagnostics& notes) {
+Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cuts,
+                         Diagnostics& notes) {
   MOEC_ASSIGN(Checkpoint checkpoint, options.weight_seed
                                          ? open_config_only(options.source, options.family_file)
                                          : open_source(options.source, options.family_file));
   notes = std::move(checkpoint.warnings);
-  if (options.layers > 0)
-    MOEC_TRY(keep_first_layers(checkpoint.config, checkpoint.weights, options.layers));
-  MOEC_TRY(check_kv_flag(options.kv, checkpoint.config));
-  MOEC_TRY(check_mla_flag(options.mla, checkpoint.config));
-  BuildOptions build = options.build;
-  MOEC_ASSIGN(cuts, resolve_build(checkpoint.config, options.passes.target, options.cuts, build));
-  MOEC_ASSIGN(Plan plan, plan_model(std::move(checkpoint.config), std::move(checkpoint.weights),
-                                    std::move(build)));
-  plan.weight_seed = options.weight_seed;
-  return plan;
+  MOEC_ASSIGN(
+      MadePlan made,
+      make_plan(std::move(checkpoint.config), std::move(checkpoint.weights), options.passes.target,
+                {options.build, options.cuts, options.kv, options.mla, options.layers}));
+  cuts = std::move(made.cuts);
+  made.plan.weight_seed = options.weight_seed;
+  return std::move(made.plan);
 }
 
 // Where shards go when there are several devices. Copies of experts are copies of their shards.
@@ -52,11 +46,11 @@ Result<std::vector<manifest::Device>> assign_shards(const ExportOptions& options
     return fail("plan.replicas",
                 "the experts of a layer are in one shard; it is shards that have copies",
                 "give --experts-per-shard, 1 for copies of single experts");
-  MOEC_ASSIGN(const std::vector<ShardSize> sizes, measure_shards(plan, [&](size_t index) {
+  MOEC_ASSIGN(const MeasuredPlan measured,
+              measure_plan(plan, options.cuts, options.devices, [&](size_t index) {
                 return compiled_peak(plan, index, options.passes, options.run);
               }));
-  const PlanReport report = report_plan(plan, sizes, options.cuts);
-  MOEC_ASSIGN(const DevicePlan devices, plan_devices(plan, sizes, report, options.devices));
+  const DevicePlan& devices = *measured.devices;
   for (size_t d = 0; d < devices.devices.size(); ++d) {
     assigned.push_back({devices.devices[d].name, devices.devices[d].bytes, {}});
     for (const std::string& name : devices.shards_of(d)) assigned.back().shards.push_back({name});
@@ -159,7 +153,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   MOEC_TRY(refuse_source_as_out(options));
   std::vector<ShardCut> cuts;
   Diagnostics notes;
-  MOEC_ASSIGN(Plan plan, make_plan(options, cuts, notes));
+  MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
   MOEC_ASSIGN(WeightReader reader, open_reader(options, plan, targets));
   MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, finite, notes));
   MOEC_TRY(try_each_kind(plan, options));

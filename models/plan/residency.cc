@@ -6,6 +6,18 @@
 
 namespace moec {
 
+std::optional<ResidentSet> resident_set(const Plan& plan, const PlanReport& report,
+                                        int64_t budget_bytes) {
+  if (report.expert_bytes == 0) return std::nullopt;
+  ResidentSet set;
+  set.budget_bytes = budget_bytes;
+  set.base_bytes = report.total_bytes() - report.expert_total_bytes;
+  set.slot_bytes = report.expert_bytes;
+  for (const LayerConfig& layer : plan.model.layers) set.layers += layer.moe ? 1 : 0;
+  set.experts = plan.model.moe.experts;
+  return set;
+}
+
 int64_t resident_capacity(const ResidentSet& set) {
   MOEC_CHECK(set.layers > 0 && set.slot_bytes > 0, "{} layers with slots of {} bytes", set.layers,
              set.slot_bytes);

@@ -10,6 +10,7 @@
 #include "frontends/cli/flags/parse_number.h"
 #include "ir/base/at.h"
 #include "ir/base/nearest.h"
+#include "models/plan/target_budgets.h"
 
 namespace moec {
 namespace {
@@ -18,34 +19,18 @@ constexpr double kMega = 1e6;
 constexpr std::array<std::string_view, 6> kNames = {"attn",   "moe",     "mlp",
                                                     "router", "lm_head", "layers"};
 
-// A user sees groups of experts as parts of an MoE layer.
+// A group of experts is a part of an MoE layer, so the budget of that layer limits it, too.
 std::vector<ShardKind> kinds_named(std::string_view name) {
   if (name == "attn") return {ShardKind::attention};
   if (name == "moe") return {ShardKind::moe, ShardKind::experts};
   return {*parse_enum<ShardKind>(name)};
 }
 
-// The least that a rule of the target, warning or error, says of shards of a kind.
-Budgets budgets_of(const Target& target) {
-  Budgets budgets;
-  for (const TargetRule& rule : target.rules) {
-    if (rule.condition != RuleCondition::weight_bytes_above) continue;
-    for (size_t kind = 0; kind < budgets.size(); ++kind) {
-      const auto& kinds = rule.kinds;
-      if (!kinds.empty() &&
-          std::find(kinds.begin(), kinds.end(), static_cast<ShardKind>(kind)) == kinds.end())
-        continue;
-      int64_t& bytes = budgets[kind].bytes;
-      bytes = bytes == 0 ? rule.limit : std::min(bytes, rule.limit);
-    }
-  }
-  return budgets;
-}
-
 Result<Budget> parse_budget(const std::string& text) {
   const auto megabytes = parse_positive(text);
   if (!megabytes || *megabytes > 1e9)
-    return fail("plan.budget_value", fmt::format("a budget of \"{}\" MB", text),
+    return fail("plan.budget_value",
+                fmt::format("--max-shard-mb: \"{}\" is not a number of MB", text),
                 "give a number above 0, for example --max-shard-mb moe=200,attn=1000");
   return Budget{std::llround(*megabytes * kMega), true};
 }
@@ -53,8 +38,9 @@ Result<Budget> parse_budget(const std::string& text) {
 Status check_kind(const std::string& name, std::set<std::string>& seen) {
   if (std::find(kNames.begin(), kNames.end(), name) == kNames.end())
     return fail("plan.budget_kind",
-                fmt::format("no shards are of kind \"{}\"{}", name, did_you_mean(name, kNames)),
-                fmt::format("known kinds: {}", fmt::join(kNames, ", ")));
+                fmt::format("--max-shard-mb: there is no kind of shard \"{}\"{}", name,
+                            did_you_mean(name, kNames)),
+                fmt::format("the kinds are {}", fmt::join(kNames, ", ")));
   if (!seen.insert(name).second)
     return fail("plan.budget_kind", fmt::format("kind {} has two budgets", name),
                 "give each kind once");
@@ -65,7 +51,7 @@ Status check_kind(const std::string& name, std::set<std::string>& seen) {
 
 Result<Budgets> parse_budgets(const std::vector<std::string>& words, const Target& target) {
   if (words.size() == 1 && words[0] == "none") return Budgets{};
-  Budgets budgets = budgets_of(target);
+  Budgets budgets = target_budgets(target);
   std::set<std::string> seen;
   for (const std::string& word : words) {
     const size_t equals = word.find('=');

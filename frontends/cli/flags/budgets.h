@@ -9,14 +9,14 @@
 
 namespace moec {
 
-// The target's own budgets, from its rules about a shard's weight bytes, each replaced by what the
-// user gives:
-//   200                 of each kind, in MB of 10^6 bytes
-//   moe=200,attn=1000   of some kinds: attn, moe (also groups of experts), mlp, router, lm_head,
+// The budgets of the target's rules (models/plan/target_budgets.h), replaced by those in `words`,
+// in MB of 10^6 bytes:
+//   200                 for each kind of shard
+//   moe=200,attn=1000   for some kinds: attn, moe (also groups of experts), mlp, router, lm_head,
 //                       layers (shards of whole layers)
-//   none                no budgets
-// Errors plan.budget_kind (unknown, with the known ones, or given twice) and plan.budget_value (not
-// a number above 0).
+//   none                no budget for any kind
+// Errors: plan.budget_kind (an unknown kind, or one given twice), plan.budget_value (not a number
+// above 0).
 Result<Budgets> parse_budgets(const std::vector<std::string>& words, const Target& target);
 
 }  // namespace moec

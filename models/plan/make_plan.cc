@@ -1,0 +1,23 @@
+#include "models/plan/make_plan.h"
+
+#include "models/plan/plan_model.h"
+#include "models/plan/resolve_build.h"
+#include "models/tensors/first_layers.h"
+
+namespace moec {
+
+// Layers are dropped first: what is left decides whether a form that was asked for makes sense, and
+// how far the budgets cut.
+Result<MadePlan> make_plan(ModelConfig model, WeightTable weights, const Target& target,
+                           PlanRequest request) {
+  if (request.first_layers > 0) MOEC_TRY(keep_first_layers(model, weights, request.first_layers));
+  MOEC_TRY(check_kv_flag(request.kv, model));
+  MOEC_TRY(check_mla_flag(request.mla, model));
+  MadePlan made;
+  MOEC_ASSIGN(made.cuts, resolve_build(model, target, request.cuts, request.build));
+  MOEC_ASSIGN(made.plan,
+              plan_model(std::move(model), std::move(weights), std::move(request.build)));
+  return made;
+}
+
+}  // namespace moec
