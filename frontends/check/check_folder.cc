@@ -29,11 +29,11 @@ Diagnostic finding(std::string code, std::string cause, const manifest::Shard& s
   return {Severity::error,
           std::move(code),
           std::move(cause),
-          "the file is not the one that the manifest describes: export again",
+          "the file does not match the manifest: export the model again",
           {.shard = shard.name, .file = file}};
 }
 
-// The file's ports, one by one, against the manifest's.
+// Compares the ports of a file with those that the manifest lists.
 void check_ports(const manifest::Shard& shard, const std::vector<manifest::Port>& described,
                  const std::vector<manifest::Port>& found, const std::string& file,
                  Diagnostics& findings) {
@@ -82,7 +82,7 @@ class Checker {
   void finish() { append(report_.findings, weights_.finish()); }
 
  private:
-  // False when there is no graph to check.
+  // False if the file has no graph that can be read.
   bool check_width(const manifest::Shard& shard, size_t index, CheckedShard& checked) {
     const manifest::Width& width = shard.widths[index];
     const std::string path = folder_ + "/" + width.file.path;
@@ -116,7 +116,7 @@ class Checker {
     return true;
   }
 
-  // Rules about the shard as a whole say the same of all widths: they are asked once.
+  // Rules about the shard as a whole give the same answer for each width, so they run once.
   void find_broken_rules(const manifest::Shard& shard, const manifest::Width& width,
                          const Shard& body, bool first_width) {
     std::map<const TargetRule*, size_t> counted;
@@ -147,7 +147,8 @@ class Checker {
     report_.rules.push_back(std::move(found));
   }
 
-  // A sum over infinite weights is NaN or infinite, whatever the tokens.
+  // A warning: a result that an infinite weight takes part in is NaN or infinite, whatever the
+  // tokens.
   void note_overflows(const manifest::Shard& shard) {
     if (shard.cast_overflows == 0) return;
     report_.findings.push_back(
@@ -155,7 +156,7 @@ class Checker {
          "check.cast_overflow",
          fmt::format("{} weights became infinite in {}", shard.cast_overflows,
                      dtype_name(report_.manifest.build.dtype)),
-         "moec validate tells what it does to results; export with --dtype f32 to keep them",
+         "run moec validate to see what this does to the results, or export with --dtype f32",
          {.shard = shard.name}});
   }
 
@@ -165,10 +166,11 @@ class Checker {
     report_.findings.push_back(
         {Severity::error,
          "check.coverage",
-         fmt::format(
-             "{} of {} compute ops ({:.1f} %) are predicted to run on {}, {} % are asked for",
-             ops.on_unit, ops.whole, ops.percent(), report_.target.unit, report_.min_coverage),
-         "moec check --ops names the ops and the rules; --min-coverage asks for less",
+         fmt::format("{} of {} compute ops ({:.1f} %) are predicted to run on {}, at least {} % "
+                     "are required",
+                     ops.on_unit, ops.whole, ops.percent(), report_.target.unit,
+                     report_.min_coverage),
+         "moec check --ops lists the ops and the rules; --min-coverage sets another limit",
          {.shard = checked.name}});
   }
 
@@ -177,24 +179,24 @@ class Checker {
   WeightCheck weights_;
 };
 
-// Runtimes read manifest.bin; where manifest.json names it, verify_files() has looked at it.
+// Runtimes read manifest.bin. If manifest.json names it, verify_files() has checked it.
 void require_binary_form(const Manifest& manifest, const std::string& folder,
                          Diagnostics& findings) {
   if (manifest.binary) return;
   findings.push_back({Severity::error,
                       "manifest.no_binary",
-                      "the manifest does not say what its binary form is, which runtimes read",
+                      "the manifest does not name manifest.bin, which runtimes read",
                       "export the model again",
                       {.file = (std::filesystem::path(folder) / kManifestJson).string()}});
 }
 
-// A manifest names its target, but a target of the user's own is found only by its file.
+// The manifest names the target, but a target that is not built in is found only by its file.
 Status require_builtin(const std::string& target) {
   const auto names = builtin_target_names();
   if (std::find(names.begin(), names.end(), target) != names.end()) return {};
   return fail("check.target_file",
-              fmt::format("the export was made for target \"{}\", which a file describes", target),
-              "give the file that it was exported with: --target FILE.json");
+              fmt::format("the export was made for target \"{}\", which is not built in", target),
+              "give the target file that it was exported with: --target FILE.json");
 }
 
 Result<Target> target_of(const Manifest& manifest, const CheckOptions& options) {

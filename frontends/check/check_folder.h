@@ -1,5 +1,6 @@
-// The check of an exported folder before any device sees it: files, digests, ONNX's own checker,
-// the IR read back, ports, coverage, and where each op is predicted to run.
+// Checks an exported folder without a device: its files and digests, ONNX's own checker, the IR
+// read back from the files, ports, coverage of the model's weights, and where each op is predicted
+// to run.
 #pragma once
 
 #include <memory>
@@ -14,13 +15,13 @@
 
 namespace moec {
 
-// A rule that a shard's file breaks. An error is a finding for each op; a warning or note is one
-// for each file, at its first op.
+// A rule that a shard's file breaks. A rule of severity error gets a finding for each op; a warning
+// or note gets one for each file, at the first op that breaks it.
 struct RuleFinding {
   const TargetRule* rule = nullptr;
   std::string shard, file;
   std::string op;   // empty: the rule is about the shard as a whole
-  int64_t ops = 0;  // that break it; 0 likewise
+  int64_t ops = 0;  // that break it; 0 for a rule about the shard as a whole
   std::string what;
 };
 
@@ -54,10 +55,10 @@ struct CheckOptions {
   std::string target;                   // empty: the one that the manifest names
   std::string chip;                     // empty: rules of all chips hold
   std::optional<int64_t> min_coverage;  // percent; default: the target's
-  bool digests = true;                  // read every byte of every file
+  bool digests = true;                  // read every byte of every file and compare its digest
 };
 
-// A manifest that cannot be read, an unknown target or chip is a failure; all else is a finding.
+// A manifest that cannot be read or an unknown target or chip is an error; all else is a finding.
 // Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.coverage,
 // coverage.* (backends/coverage/check_weights.h), target.RULE for each error of a rule. The report
 // does not move: its rule findings point into it.

@@ -1,4 +1,5 @@
-// OUT/expected_placement.json: what scripts/confirm_on_mac.py compares a device's plan with.
+// OUT/expected_placement.json: the prediction that scripts/confirm_on_mac.py compares with a
+// device.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@ namespace moec {
 
 inline constexpr std::string_view kExpectedPlacement = "expected_placement.json";
 
-// For each graph of the export its shard, width and digest, and for each op that computes its name
-// in the package, what it is, its predicted unit, and the rule where that is not the target's.
+// The file's text: for each graph its shard, width and digest, and for each op that computes its
+// name in the package, its kind, its predicted unit, and the rule if that is not the target's unit.
 std::string expected_placement(const CheckReport& report);
 
 }  // namespace moec

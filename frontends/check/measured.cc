@@ -28,7 +28,7 @@ Result<MeasuredOp> read_op(JsonFields& fields) {
   MeasuredOp op;
   MOEC_TRY(fields.text("name", op.name));
   MOEC_TRY(fields.text("op", op.op));
-  // Null where Core ML names no device.
+  // `preferred` is null where Core ML names no device.
   if (!fields.is_null("preferred")) MOEC_TRY(fields.text("preferred", op.preferred));
   return op;
 }
@@ -70,7 +70,7 @@ Result<Measured> read_fields(JsonFields fields) {
   return measured;
 }
 
-// Ops of a package that no op of the shard stands for.
+// Ops of a package that have no counterpart in the shard.
 bool is_added(const MeasuredOp& op) {
   const std::string kind = op.op.substr(op.op.rfind('.') + 1);
   return kind == "const" || kind == "identity" || kind.starts_with("constexpr");

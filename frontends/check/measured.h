@@ -1,4 +1,4 @@
-// What scripts/confirm_on_mac.py measured, against what is predicted.
+// Compares the placement that scripts/confirm_on_mac.py measured with the predicted one.
 #pragma once
 
 #include <map>
@@ -30,7 +30,7 @@ struct Measured {
 Result<Measured> parse_measured(std::string_view text, const std::string& file);
 Result<Measured> read_measured(const std::string& path);
 
-// An op whose measured device is not where it is predicted.
+// An op that was measured on another device than predicted.
 struct Difference {
   std::string shard, op, kind;
   int64_t tokens = 0;
@@ -38,14 +38,15 @@ struct Difference {
   bool is_worse = false;  // predicted on the target's unit, measured elsewhere
 };
 
-// How often what a rule says of an op was measured.
+// How many ops a rule predicted rightly and wrongly.
 struct RuleScore {
   int64_t confirmed = 0, contradicted = 0;
 };
 
 struct PlacementComparison {
   int64_t agreed = 0;
-  int64_t unknown = 0;  // ops that Core ML names no device for, constants folded at load among them
+  int64_t unknown =
+      0;  // ops that Core ML names no device for, for example constants folded at load
   std::vector<Difference> differences;
   std::map<std::string, RuleScore> rules;
 
@@ -53,12 +54,9 @@ struct PlacementComparison {
   bool is_worse() const;
 };
 
-// Measured ops that have no counterpart are errors, but for what moec adds to a package: const,
-// constexpr and identity. Errors: measured.other_export (a digest differs), measured.unknown_shard,
-// measured.unknown_op.
+// Each measured op must have a counterpart in the shard, except those that moec adds to a package:
+// const, constexpr and identity. Errors: measured.other_export (a digest differs),
+// measured.unknown_shard, measured.unknown_op.
 Result<PlacementComparison> compare_placement(const CheckReport& report, const Measured& measured);
-
-void print_comparison(const PlacementComparison& comparison, const Measured& measured);
-void print_comparison_json(const PlacementComparison& comparison, const Measured& measured);
 
 }  // namespace moec

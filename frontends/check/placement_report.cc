@@ -6,7 +6,8 @@
 namespace moec {
 namespace {
 
-// The bytes of the weights among an op's operands that no earlier op reads.
+// The bytes of an op's weights, each weight counted at the first op that reads it. Marks them in
+// `taken`.
 int64_t take_weight_bytes(const Shard& shard, const Op& op, IdMap<ValueId, uint8_t>& taken) {
   int64_t bytes = 0;
   for (ValueId operand : op.operands) {

@@ -1,4 +1,5 @@
-// Where the ops of a shard file are predicted to run, and how much of the shard that covers.
+// Where the ops of a shard are predicted to run, and how much of the shard the target's unit
+// covers.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +10,19 @@
 
 namespace moec {
 
-// One op that computes: weights and constants are no part of a placement.
+// An op that computes. Weights and constants are not placed.
 struct PlacedOp {
   std::string name;  // its first result, or "state_write STATE"
-  // In a Core ML package: its output, or "write_state STATE"; empty in other formats.
+  // Its name in a Core ML package: its output, or "write_state STATE"; empty for other formats.
   std::string file_name;
   std::string op;    // mnemonic
   std::string unit;  // predicted
-  std::string rule;  // that says so; empty where the op runs on the target's unit
+  std::string rule;  // that predicts it; empty where the op runs on the target's unit
   int64_t macs = 0;
-  int64_t weight_bytes = 0;  // of weights that no earlier op reads
+  int64_t weight_bytes = 0;  // of its weights, except those that an earlier op reads, too
 };
 
-// Of one measure, the whole and the part that is predicted to run on the target's unit.
+// One measure: the whole, and the part that is predicted to run on the target's unit.
 struct Share {
   int64_t whole = 0, on_unit = 0;
   void add(int64_t amount, bool is_on_unit) {
@@ -33,11 +34,11 @@ struct Share {
     on_unit += other.on_unit;
     return *this;
   }
-  // 100 of nothing: nothing runs elsewhere.
+  // 100 if the whole is 0: nothing runs elsewhere.
   double percent() const {
     return whole == 0 ? 100.0 : 100.0 * static_cast<double>(on_unit) / static_cast<double>(whole);
   }
-  // Whether at least so many of a hundred are on the unit, without rounding.
+  // Whether at least this percentage is on the unit. Exact: percent() rounds.
   bool reaches(int64_t percentage) const { return on_unit * 100 >= whole * percentage; }
 };
 
@@ -54,7 +55,7 @@ struct PlacementReport {
 
 PlacementReport report_placement(const Target& target, const Shard& shard);
 
-// Fills in the names that the ops of the reported shard have in a Core ML package.
+// Fills in PlacedOp::file_name. `shard` is the one that was reported.
 void name_as_in_package(PlacementReport& report, const Shard& shard);
 
 }  // namespace moec

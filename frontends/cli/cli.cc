@@ -13,7 +13,8 @@
 
 namespace moec {
 
-// The library would only say that a subcommand is required.
+// Names the known commands, and the nearest one. The library would only say that a subcommand is
+// required.
 static Status check_command(const CLI::App& app, std::span<const char* const> words) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -23,19 +24,20 @@ static Status check_command(const CLI::App& app, std::span<const char* const> wo
   const std::vector<std::string_view> known(names.begin(), names.end());
   if (std::find(names.begin(), names.end(), word) == names.end())
     return fail("cli.unknown_command",
-                fmt::format("there is no command '{}'{}", word, did_you_mean(word, known)),
+                fmt::format("unknown command '{}'{}", word, did_you_mean(word, known)),
                 fmt::format("the commands are {}", fmt::join(names, ", ")));
   return check_command(*app.get_subcommand(word), words.subspan(1));
 }
 
-// Words that make no sense, found by the library; help and version requests arrive here too.
+// Reports what the library found wrong with the arguments. Requests for help and for the version
+// arrive here, too, as errors with exit code 0.
 static int report_usage(const CLI::App& app, const CLI::ParseError& error, bool json) {
   constexpr int kNoError = 0;
   if (json && error.get_exit_code() != kNoError)
     return report_failure({{Severity::error,
                             "cli.usage",
                             error.what(),
-                            "moec --help and moec COMMAND --help tell what there is",
+                            "see moec --help and moec COMMAND --help",
                             {}}},
                           true);
   return app.exit(error) == kNoError ? kExitFine : kExitBadInput;
@@ -44,8 +46,8 @@ static int report_usage(const CLI::App& app, const CLI::ParseError& error, bool 
 int run_cli(int argc, const char* const* argv) {
   CLI::App app{
       "moec compiles a Mixture-of-Experts checkpoint into static graph shards.\n"
-      "Exit codes: 0 fine, 1 a check fell short, 2 bad input or usage, 3 internal error,\n"
-      "130 and 143 stopped by SIGINT and SIGTERM."};
+      "Exit codes: 0 success, 1 a check or threshold was not met, 2 bad input or usage,\n"
+      "3 internal error, 130 and 143 stopped by SIGINT and SIGTERM."};
   app.set_version_flag("--version", MOEC_VERSION);
   app.require_subcommand(1);
   int exit_code = kExitFine;

@@ -1,9 +1,9 @@
-// The command line: moec inspect | export | check | validate | run | opt | family.
+// The command line: moec inspect | plan | export | check | validate | run | opt | family.
 #pragma once
 
 namespace moec {
 
-// Returns the exit code: frontends/cli/print/findings.h.
+// Runs the command that the arguments name. Returns the exit code (frontends/cli/print/findings.h).
 int run_cli(int argc, const char* const* argv);
 
 }  // namespace moec

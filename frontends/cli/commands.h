@@ -1,5 +1,5 @@
-// What the commands share. Each command is one file with one add_… function: it declares its flags
-// on the app and leaves the exit code of its run in `exit_code`.
+// The commands, one file each. An add_… function declares a command and its flags on the app; when
+// the app runs the command, it puts the exit code into `exit_code`.
 #pragma once
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name

@@ -1,4 +1,4 @@
-// moec export: a checkpoint becomes a folder of static shards.
+// moec export: compiles a checkpoint into a folder of static shards.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -49,7 +49,8 @@ int run_export(const ExportFlags& flags) {
 }  // namespace
 
 void add_export_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("export", "Compile a checkpoint into static shards");
+  CLI::App* command = app.add_subcommand(
+      "export", "Compile a checkpoint into a folder of static shards with a manifest");
   auto flags = std::make_shared<ExportFlags>();
   add_export_flags(*command, *flags);
   command->footer("Example: moec export models/tinymoe --out out/tinymoe --tokens 1,16");

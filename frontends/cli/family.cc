@@ -1,4 +1,4 @@
-// moec family: what a family descriptor makes of a model.
+// moec family: checks family descriptors.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -19,25 +19,10 @@ struct FamilyFlags {
   bool json = false;
 };
 
-Result<FamilyReport> check_family(const Family& family, const FamilyFlags& flags) {
-  MOEC_ASSIGN(ExplainedConfig explained,
-              explain_config_of(flags.config.empty() ? flags.checkpoint : flags.config, &family));
-  FamilyReport report{std::move(explained.config), std::move(explained.errors), {}};
-  if (!report.config_errors.empty()) return report;
-  FolderWeights weights;
-  report.has_checkpoint = !flags.checkpoint.empty();
-  if (report.has_checkpoint) {
-    MOEC_ASSIGN(weights, read_folder_weights(flags.checkpoint));
-    resolve_names(family, weights, report.config.model);
-  }
-  report.tensors = account_for_tensors(report.config.model, weights);
-  return report;
-}
-
 int run_family_check(const FamilyFlags& flags) {
   const Result<Family> family = read_family_file(flags.file);
   if (!family) return report_failure(family.error(), flags.json);
-  const Result<FamilyReport> report = check_family(*family, flags);
+  const Result<FamilyReport> report = check_family(*family, flags.config, flags.checkpoint);
   if (!report) return report_failure(report.error(), flags.json);
   if (flags.json)
     fmt::print("{}\n", json_text(family_report_json(*report)));
@@ -54,17 +39,17 @@ void add_check(CLI::App& family, int& exit_code) {
       "Explain how a descriptor resolves against a config, and which tensors of a "
       "checkpoint it accounts for");
   auto flags = std::make_shared<FamilyFlags>();
-  command->add_option("FILE", flags->file, "The descriptor (models/families/README.md)")
+  command->add_option("FILE", flags->file, "The family descriptor (models/families/README.md)")
       ->required();
-  CLI::Option* config =
-      command->add_option("--config", flags->config, "A config.json, or a folder that has one");
-  CLI::Option* checkpoint =
-      command->add_option("--checkpoint", flags->checkpoint,
-                          "A folder with weights; its config.json is read if --config names none");
-  command->add_flag("--json", flags->json, "Print as JSON");
+  CLI::Option* config = command->add_option(
+      "--config", flags->config,
+      "A config.json, or a folder that has one (default: that of --checkpoint)");
+  CLI::Option* checkpoint = command->add_option(
+      "--checkpoint", flags->checkpoint, "A checkpoint folder whose tensors are checked, too");
+  command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer(
-      "Exit codes: 0 all resolves, 1 tensors are missing, not as expected or unused, 2 the "
-      "descriptor or the config is not understood.\n"
+      "Exit codes: 0 success, 1 tensors are missing, unexpected or unused, 2 the descriptor or the "
+      "config cannot be read.\n"
       "Example: moec family check models/families/qwen3_moe.json --checkpoint models/tinymoe");
   command->callback([flags, config, checkpoint, &exit_code] {
     if (config->empty() && checkpoint->empty())
@@ -76,7 +61,7 @@ void add_check(CLI::App& family, int& exit_code) {
 }  // namespace
 
 void add_family_command(CLI::App& app, int& exit_code) {
-  CLI::App* family = app.add_subcommand("family", "Work on family descriptors");
+  CLI::App* family = app.add_subcommand("family", "Check a family descriptor");
   family->require_subcommand(1);
   add_check(*family, exit_code);
 }

@@ -1,4 +1,4 @@
-// moec opt: passes over `.ir` files.
+// moec opt: runs passes over a shard in text form.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -58,15 +58,17 @@ Status optimise(const OptFlags& flags) {
 }  // namespace
 
 void add_opt_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("opt", "Run passes over a shard in text form");
+  CLI::App* command =
+      app.add_subcommand("opt", "Run passes over a shard in text form and print the result");
   auto flags = std::make_shared<OptFlags>();
   command->add_option("FILE", flags->file, "A shard in text form, an .ir test or a reproducer");
   command->add_option(
       "--passes", flags->passes,
-      "Passes by name, comma separated (default: those of the file's run line, else the whole "
-      "pipeline)");
-  command->add_flag("--list-passes", flags->list, "Name all passes and end");
-  command->add_flag("--timing", flags->timing, "Print the time and op count of each pass");
+      "Names of the passes to run, comma-separated (default: those of the file's run line, or the "
+      "whole pipeline if it has none)");
+  command->add_flag("--list-passes", flags->list, "List all passes and exit");
+  command->add_flag("--timing", flags->timing,
+                    "Print the time of each pass and the number of ops before and after it");
   add_pass_flags(*command, flags->pass_flags);
   command->footer(
       "Example: moec opt tests/passes/unroll_experts.ir --passes unroll_experts,lower_gated_mlp");

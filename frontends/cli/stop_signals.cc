@@ -10,10 +10,12 @@ namespace {
 constexpr std::array kSignals = {SIGINT, SIGTERM};
 
 std::atomic<int> caught_signal{0};
-static_assert(std::atomic<int>::is_always_lock_free, "signal handlers may use nothing else");
+static_assert(std::atomic<int>::is_always_lock_free,
+              "a signal handler may use only lock-free atomics");
 
-// For the signals that whoever started the program does not want it to ignore. SA_RESTART: reads
-// and writes under way are not to fail for a signal.
+// Sets the handler of each signal that is not ignored: whoever started the program under nohup
+// wants it to go on ignoring the signal. SA_RESTART keeps reads and writes in progress from
+// failing.
 void handle_with(void (*handler)(int)) {
   for (const int signal : kSignals) {
     struct sigaction action {};

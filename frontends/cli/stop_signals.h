@@ -1,10 +1,11 @@
-// SIGINT and SIGTERM as a wish to stop, for commands that can stop cleanly.
+// Turns SIGINT and SIGTERM into a request to stop, for commands that can stop cleanly.
 #pragma once
 
 namespace moec {
 
-// While there is an object (one at a time), the first of these signals is noted and a second one
-// ends the process at once, as by default. A signal that the caller ignores stays ignored.
+// While an object of this class exists (one at a time), the first of these signals is recorded and
+// a second one ends the process at once, as it would by default. A signal that the process was
+// started to ignore stays ignored.
 class StopSignals {
  public:
   StopSignals();
@@ -12,11 +13,12 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // The signal's number, 0 when none has come. May be asked from any thread.
+  // The number of the signal that arrived, 0 if none did. Any thread may call it.
   static int caught();
 };
 
-// What a shell expects of a process that a signal ended: 130 for SIGINT, 143 for SIGTERM.
+// The exit code that shells expect of a process that a signal ended: 130 for SIGINT, 143 for
+// SIGTERM.
 constexpr int exit_code_of(int signal) { return 128 + signal; }
 
 }  // namespace moec

@@ -1,10 +1,10 @@
 // Golden results: what the reference implementation (PyTorch with transformers) computed for one
-// checkpoint, made by scripts/make_golden.py and committed.
+// checkpoint. scripts/make_golden.py makes them.
 //
-//   golden.json         which model, which steps, versions, greedy text
+//   golden.json         the model, the steps, the versions used, and greedy text
 //   golden.safetensors  tensors named <step>.<what>, and the final caches L00.k_cache, L00.v_cache;
-//                       with latent attention these hold the latent, and L00.k_heads, L00.v_heads
-//                       the keys and values of each head
+//                       with latent attention these hold the latent, and L00.k_heads and
+//                       L00.v_heads hold the keys and values of each head
 #pragma once
 
 #include <memory>
@@ -54,11 +54,11 @@ class Golden {
   bool has(const std::string& tensor) const;
   // A tensor [rows, columns] as rows; error golden.missing.
   Result<Rows> rows(const std::string& tensor) const;
-  // What the cache should hold after the last step. Error golden.missing, also where no tensor has
-  // the heads and dims of the cache.
+  // The keys or the values that the cache holds after the last step. Error golden.missing, also
+  // where no tensor has the heads and dims of the cache.
   Result<GoldenCache> cache(const manifest::Cache& cache, bool keys) const;
-  // Routing weights [T, E] of a layer, zero for experts that were not chosen. A router may have
-  // more logits than experts: those of null slots.
+  // Routing weights [T, E] of a layer, zero for experts that were not chosen. Null slots, which a
+  // router may choose instead of an expert, are left out.
   Result<Rows> routing_weights(const std::string& step, int64_t layer, int64_t experts) const;
 
   static std::string name(const std::string& step, int64_t layer, const std::string& what);

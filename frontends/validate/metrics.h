@@ -1,4 +1,5 @@
-// How far a computed tensor is from its golden. Accumulates over any number of rows, in double.
+// How far computed values are from golden ones. All sums are in double and run over any number of
+// rows.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct Comparison {
   double headroom = 0;     // max |x_i| / 65504: below 1 the tensor fits f16
 };
 
-// x is what was computed, y the golden. Not-finite x is counted and left out of the sums.
+// x is what was computed, y the golden. An x that is NaN or infinite is counted and left out of the
+// sums.
 class Comparer {
  public:
   void add(std::span<const float> x, std::span<const float> y);
@@ -40,10 +42,10 @@ struct RouterComparison {
 
 class RouterComparer {
  public:
-  // One token: routing weights as computed and as golden (E each), what the golden experts are
-  // chosen by (logits or biased scores, E or with those of null slots behind them), and the largest
-  // logit error of this token (0 where logits were not available). `chosen_golden` are expert
-  // indices, from E on those of null slots.
+  // Adds one token: its routing weights as computed and as golden (E each); the golden values that
+  // experts are chosen by (logits or biased scores, E of them, or more if the router has null
+  // slots); and its largest logit error (0 where logits are not known). `chosen_golden` are indices
+  // of experts; those from E on are null slots.
   void add(std::span<const float> weights, std::span<const float> golden_weights,
            std::span<const int32_t> chosen_golden, std::span<const float> golden_choice,
            double logit_error);
@@ -69,15 +71,15 @@ class LogitComparer {
   LogitComparison sum_;
 };
 
-// What validate demands of each kind of tensor: the one place where thresholds stand.
+// What a validation must reach. There are no other thresholds.
 struct Thresholds {
   double cosine, relative_l2;  // of each shard's output, alone and chained
   double expert_agreement;     // fraction of tokens whose chosen experts are the golden's
   double top1;                 // fraction of tokens whose likeliest next token is the golden's
 };
 inline constexpr Thresholds kF32Thresholds{0.999999, 1e-4, 1.0, 1.0};
-// f16 mode: expert sets and top-1 are reported; a near tie may flip, which is no fault of the
-// shard.
+// In f16, expert sets and top-1 are reported but have no threshold: rounding may flip a near tie,
+// which is not an error of the shard.
 inline constexpr Thresholds kF16Thresholds{0.9999, 2e-2, 0.0, 0.0};
 
 }  // namespace moec

@@ -29,21 +29,21 @@ static double largest_error(std::span<const float> x, std::span<const float> y) 
   return error;
 }
 
-Status RouterWatch::compare(const Golden& golden, const std::string& step,
-                            const manifest::Shard& shard, int64_t begin, int64_t count,
+Status RouterWatch::compare(const GoldenTokens& tokens, const manifest::Shard& shard,
                             RouterComparer& comparer) const {
   for (const int64_t layer : shard.moe_layers)
-    MOEC_TRY(compare_layer(golden, step, shard, layer, begin, count, comparer));
+    MOEC_TRY(compare_layer(tokens, shard, layer, comparer));
   return {};
 }
 
-Status RouterWatch::compare_layer(const Golden& golden, const std::string& step,
-                                  const manifest::Shard& shard, int64_t layer, int64_t begin,
-                                  int64_t count, RouterComparer& comparer) const {
+Status RouterWatch::compare_layer(const GoldenTokens& tokens, const manifest::Shard& shard,
+                                  int64_t layer, RouterComparer& comparer) const {
+  const auto& [golden, step, begin, count] = tokens;
   const auto seen_logits = seen_.find(name_of(shard, layer, kRouterLogits));
   const auto seen_weights = seen_.find(name_of(shard, layer, kRoutingWeights));
   if (seen_logits == seen_.end() || seen_weights == seen_.end())
-    return fail("validate.no_router", "the graph names no router logits and routing weights",
+    return fail("validate.no_router",
+                "the graph has no values named as a router's logits and weights",
                 "export again without --skip-pass", {.shard = shard.name});
   MOEC_ASSIGN(const Rows golden_weights,
               golden.routing_weights(step, layer, shard.routing->experts));

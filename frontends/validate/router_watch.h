@@ -1,4 +1,5 @@
-// Looks into a routing shard while it runs, and compares what it chose with the golden choice.
+// Records the values inside a router while its shard runs, and compares the experts that it chose
+// with the golden ones.
 #pragma once
 
 #include <functional>
@@ -12,23 +13,30 @@
 
 namespace moec {
 
-// The name that shard builders give to a router's logits; that of the weights which it makes is
-// kRoutingWeights. In a shard of several layers, "L03." stands in front.
+// The name that shard builders give to a router's logits; its weights are named kRoutingWeights. In
+// a shard of several layers the names begin with "L03.".
 inline constexpr std::string_view kRouterLogits = "router";
+
+// Tokens begin … begin + count - 1 of a golden step.
+struct GoldenTokens {
+  const Golden& golden;
+  const std::string& step;
+  int64_t begin = 0, count = 0;
+};
 
 class RouterWatch {
  public:
-  // Empty for a shard that routes nothing.
+  // The probe to run the shard with; empty for a shard without a router. It refers to this object.
   StepProbe probe(const manifest::Shard& shard);
 
-  // Tokens [begin, begin + count) of a golden step, for each MoE layer of the shard. Error
-  // validate.no_router when the shard's graph has no values of the names above.
-  Status compare(const Golden& golden, const std::string& step, const manifest::Shard& shard,
-                 int64_t begin, int64_t count, RouterComparer& comparer) const;
+  // Adds the tokens to `comparer`, for each MoE layer of the shard. Errors: validate.no_router
+  // where the shard's graph has no values of the names above; golden.missing.
+  Status compare(const GoldenTokens& tokens, const manifest::Shard& shard,
+                 RouterComparer& comparer) const;
 
  private:
-  Status compare_layer(const Golden& golden, const std::string& step, const manifest::Shard& shard,
-                       int64_t layer, int64_t begin, int64_t count, RouterComparer& comparer) const;
+  Status compare_layer(const GoldenTokens& tokens, const manifest::Shard& shard, int64_t layer,
+                       RouterComparer& comparer) const;
 
   std::map<std::string, Tensor, std::less<>> seen_;  // by name
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/runtime/sampler.h"
 #include "backends/runtime/step_inputs.h"
 #include "frontends/formats/read_shard.h"
 #include "frontends/validate/router_watch.h"
@@ -12,12 +13,13 @@
 namespace moec {
 namespace {
 
-// One step of the schedule, what its output is compared with, and what was seen.
+// A step of the schedule, the golden tensor of its output, and the comparisons so far.
 struct Watched {
   const manifest::Shard* shard = nullptr;
-  std::string edge;          // of the compared output; empty with logits
+  std::string edge;          // of the compared output; empty for logits
   std::string router_state;  // the edge of a router's state, where there is one
-  std::string golden;        // the tensor's name in a layer; empty: an expert group's partial sum
+  std::string golden;        // the tensor's name in a layer; empty for the partial sum of an expert
+                             // group, which has no golden
   Comparer alone, cache, chained;
   RouterComparer router;
 };
@@ -60,8 +62,8 @@ class Validator {
  public:
   Validator(Session& session, const Golden& golden);
 
-  // Each shard on golden inputs: once a step has been compared its output is replaced by the golden
-  // one, so that an error does not reach the next shard.
+  // Runs each shard on golden inputs: as soon as the output of a step has been compared, it is
+  // replaced by the golden one, so that an error does not reach the next shard.
   Status alone() { return run(true); }
   Status chained() { return run(false); }
   Status greedy();
@@ -167,7 +169,7 @@ Status Validator::compare_inside(Watched& watched, const RouterWatch& router,
                                  const GoldenStep& step, int64_t begin, const Chunk& chunk) {
   const manifest::Shard& shard = *watched.shard;
   if (shard.routing)
-    MOEC_TRY(router.compare(golden_, step.name, shard, begin, chunk.count, watched.router));
+    MOEC_TRY(router.compare({golden_, step.name, begin, chunk.count}, shard, watched.router));
   if (shard.kind != ShardKind::attention && shard.kind != ShardKind::layers) return {};
   for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
     if (const auto rows = chunk.new_rows.find(layer); rows != chunk.new_rows.end())
@@ -247,8 +249,7 @@ Status Validator::greedy() {
   bool equal = true;
   for (int64_t wanted : golden_.greedy()->tokens) {
     MOEC_ASSIGN(const Rows logits, session_.feed(feed));
-    const auto rows = std::ssize(logits.data) / logits.columns;
-    const auto token = static_cast<int64_t>(argmax(logits.row(rows - 1)));
+    const auto token = static_cast<int64_t>(argmax(logits.row(logits.count() - 1)));
     equal &= token == wanted;
     greedy_equal_ += equal;
     feed = {token};
@@ -299,10 +300,10 @@ Status refuse_other_model(const Manifest& manifest, const Golden& golden) {
   if (manifest.model.config_digest == golden.config_digest()) return {};
   return fail(
       "golden.other_model",
-      fmt::format("the golden is of a model whose config.json has the digest {}; the export "
-                  "is of one with {}",
+      fmt::format("the golden was made with a config.json of digest {}, the export with one of "
+                  "digest {}",
                   golden.config_digest(), manifest.model.config_digest),
-      "name the golden of this model, or export the golden's model", {.file = golden.folder()});
+      "give the golden of this model, or export the golden's model", {.file = golden.folder()});
 }
 
 }  // namespace

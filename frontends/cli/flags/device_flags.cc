@@ -14,23 +14,24 @@ namespace {
 
 tl::unexpected<Diagnostics> bad_device(const std::string& word, std::string cause) {
   return fail("plan.device_value", fmt::format("--device {}: {}", word, std::move(cause)),
-              "give NAME=BYTES or NAME=BYTES,BANDWIDTH, for example gpu0=24GB,936GB");
+              "give NAME=MEMORY or NAME=MEMORY,BANDWIDTH, for example gpu0=24GB,936GB");
 }
 
 Result<Device> parse_device(const std::string& word) {
   const size_t equals = word.find('=');
   if (equals == 0 || equals == std::string::npos)
-    return bad_device(word, "there is no name and no '='");
+    return bad_device(word, "it lacks a name or a '='");
   Device device;
   device.name = word.substr(0, equals);
   const std::string_view rest = std::string_view(word).substr(equals + 1);
   const size_t comma = rest.find(',');
   const auto bytes = parse_bytes(rest.substr(0, comma));
-  if (!bytes) return bad_device(word, "its memory is no number of bytes above 0");
+  if (!bytes) return bad_device(word, "the memory is not a number of bytes above 0");
   device.bytes = *bytes;
   if (comma == std::string_view::npos) return device;
   const auto bandwidth = parse_bytes(rest.substr(comma + 1));
-  if (!bandwidth) return bad_device(word, "its bandwidth is no number of bytes a second above 0");
+  if (!bandwidth)
+    return bad_device(word, "the bandwidth is not a number of bytes per second above 0");
   device.bandwidth = static_cast<double>(*bandwidth);
   return device;
 }
@@ -40,27 +41,30 @@ Result<Device> parse_device(const std::string& word) {
 void add_device_flags(CLI::App& command, DeviceFlags& flags) {
   command
       .add_option("--device", flags.devices,
-                  "A device to put shards on, NAME=BYTES or NAME=BYTES,BANDWIDTH, e.g. "
-                  "gpu0=24GB,936GB (repeatable)")
+                  "A device to assign shards to: NAME=MEMORY or NAME=MEMORY,BANDWIDTH, in bytes "
+                  "and bytes/s with an optional unit, e.g. gpu0=24GB,936GB (repeatable)")
       ->allow_extra_args(false);
   command
       .add_option("--trunk", flags.trunk,
-                  "With --device: attention, routers and head split by layers, or all on each")
+                  "With --device: where attention, routers and head go. layers: split by layers; "
+                  "replicated: a copy on each device")
       ->check(CLI::IsMember({"layers", "replicated"}))
       ->capture_default_str();
   command.add_option("--loads", flags.loads,
-                     "With --device: CSV layer,expert,load; places copies of busy groups of "
-                     "experts, the trunk on each device");
+                     "With --device: a CSV file with columns layer,expert,load. Groups of experts "
+                     "with a high load get copies, and each device gets a copy of the trunk");
   command
       .add_option("--replicas", flags.replicas,
-                  "With --loads: groups of a layer on all devices, copies included")
+                  "With --loads: how many groups of experts a layer has on all devices together, "
+                  "copies included (default: chosen by the load)")
       ->needs("--loads")
       ->check(whole_from(1));
 }
 
 Result<DeviceOptions> device_options(const DeviceFlags& flags) {
   if (flags.devices.empty() && !flags.loads.empty())
-    return fail("plan.device_value", "--loads without a --device", "name the devices");
+    return fail("plan.device_value", "--loads needs devices to place experts on",
+                "add --device NAME=MEMORY for each");
   DeviceOptions options{{}, *parse_enum<TrunkPlacement>(flags.trunk), flags.loads, flags.replicas};
   MOEC_ASSIGN(options.devices, parse_devices(flags.devices));
   return options;
@@ -73,7 +77,7 @@ Result<std::vector<Device>> parse_devices(const std::vector<std::string>& words)
     if (std::any_of(devices.begin(), devices.end(),
                     [&](const Device& other) { return other.name == device.name; }))
       return fail("plan.device_twice", fmt::format("two devices are named \"{}\"", device.name),
-                  "give each device a name of its own");
+                  "give each device a different name");
     devices.push_back(std::move(device));
   }
   return devices;

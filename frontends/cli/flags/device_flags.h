@@ -1,4 +1,4 @@
-// --device NAME=BYTES[,BANDWIDTH] and what goes with it.
+// --device NAME=MEMORY[,BANDWIDTH], and the flags that say how shards are spread over devices.
 #pragma once
 
 #include <string>
@@ -12,7 +12,6 @@ class App;
 
 namespace moec {
 
-// As the user gives them.
 struct DeviceFlags {
   std::vector<std::string> devices;
   std::string trunk = "layers", loads;
@@ -20,11 +19,11 @@ struct DeviceFlags {
 };
 void add_device_flags(CLI::App& command, DeviceFlags& flags);
 
-// Errors: those of parse_devices(); plan.device_value for loads without a device.
+// Errors: those of parse_devices(); plan.device_value where loads are given and no device is.
 Result<DeviceOptions> device_options(const DeviceFlags& flags);
 
-// Errors plan.device_value (no name, or bytes or bandwidth that are no number above 0) and
-// plan.device_twice.
+// Errors: plan.device_value (a missing name, or a memory or bandwidth that is not a number above
+// 0), plan.device_twice.
 Result<std::vector<Device>> parse_devices(const std::vector<std::string>& words);
 
 }  // namespace moec

@@ -8,10 +8,10 @@
 #include <span>
 
 #include "backends/targets/find_target.h"
-#include "backends/weights/weight_reader.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/parse_bytes.h"
-#include "ir/base/at.h"
+#include "frontends/export/ane_book.h"
+#include "frontends/export/default_jobs.h"
 
 namespace moec {
 namespace {
@@ -27,19 +27,20 @@ std::string names_of(std::span<const Target> targets) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Flags that only make sense with some target reach no other; where none of them has use for one,
-// it is refused, never passed over.
+// A flag for one format is given only to the targets of that format. If there is none, the flag is
+// an error: ignoring it would hide a mistake.
 Status check_flags(const ExportFlags& flags, std::span<const Target> targets) {
   if (!any_has(targets, ShardFormat::coreml) &&
-      (flags.multi_function || flags.widths != "separate" || flags.spec_version != 0))
+      (flags.coreml.multi_function || flags.coreml.widths != "separate" ||
+       flags.coreml.spec_version != 0))
     return fail("export.flags",
                 fmt::format("--multi-function, --widths and --spec-version are for Core ML "
                             "packages; target {} has none",
                             names_of(targets)),
                 "give --target ane, or leave them out");
-  if (!any_has(targets, ShardFormat::onnx) && flags.onnx_checksum)
+  if (!any_has(targets, ShardFormat::onnx) && flags.digests.onnx_checksum)
     return fail("export.flags", "--onnx-checksum is for ONNX files; Core ML packages have none",
-                "leave it out; --digest sha256 is for files of either kind");
+                "leave it out; --digest sha256 works for both formats");
   return {};
 }
 
@@ -47,13 +48,14 @@ bool is_folder_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
 }
 
-// Each of several targets has a folder of its name.
+// Several targets each get a folder of their name, so names must be distinct and usable.
 Status check_names(std::span<const Target> targets) {
   std::set<std::string> names;
   for (const Target& target : targets) {
     if (!is_folder_name(target.name))
-      return fail("export.flags", fmt::format("\"{}\" can be no folder's name", target.name),
-                  "rename the target in its file, or export for it alone");
+      return fail("export.flags",
+                  fmt::format("the target name \"{}\" cannot be the name of a folder", target.name),
+                  "rename the target in its file, or export for this target alone");
     if (!names.insert(target.name).second)
       return fail("export.flags", fmt::format("there are two targets named {}", target.name),
                   "rename one of them in its file, or export for each alone");
@@ -61,26 +63,7 @@ Status check_names(std::span<const Target> targets) {
   return {};
 }
 
-// The book's runtimes know only whole MoE layers, whatever their size.
-void keep_layers_whole(Budgets& budgets) {
-  for (const ShardKind kind : {ShardKind::moe, ShardKind::experts})
-    if (Budget& budget = at(budgets, kind); !budget.asked) budget = {};
-}
-
-// Several shards under way keep the disk busy while one is begun or flushed to it: of what a disk
-// gives when read and written at once, `--jobs 2` took 0.82, 3 took 0.92, 4 and 6 took 0.95 (4 GB
-// to ONNX, medians of four rounds). Fewer where each would get too little memory to read at speed.
-int default_jobs(uint64_t memory_bytes, size_t targets) {
-  constexpr int kMostJobs = 4;
-  constexpr uint64_t kEnoughBytes = uint64_t{16} << 20;
-  for (int jobs = kMostJobs; jobs > 1; --jobs)
-    if (const auto reading = export_reader(memory_bytes, jobs * static_cast<int>(targets));
-        reading && reading->memory_bytes >= kEnoughBytes)
-      return jobs;
-  return 1;
-}
-
-// What is the same for all targets.
+// The options that are the same for all targets.
 Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
   ExportOptions options;
   options.source = flags.source;
@@ -88,12 +71,13 @@ Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
   if (!flags.family_file.empty()) options.family_file = flags.family_file;
   options.kv = flags.shards.kv;
   options.mla = flags.shards.mla;
-  options.weight_seed = flags.seed;
-  options.layers = flags.layers;
-  options.sha256 = flags.digest == "sha256";
-  MOEC_ASSIGN(const int64_t memory, bytes_of_mebibyte_flag("--memory", flags.memory));
+  options.weight_seed = flags.trial.seed;
+  options.layers = flags.trial.layers;
+  options.sha256 = flags.digests.digest == "sha256";
+  MOEC_ASSIGN(const int64_t memory, bytes_of_mebibyte_flag("--memory", flags.resources.memory));
   options.memory_bytes = static_cast<uint64_t>(memory);
-  options.jobs = flags.jobs ? *flags.jobs : default_jobs(options.memory_bytes, targets);
+  options.jobs =
+      flags.resources.jobs ? *flags.resources.jobs : default_jobs(options.memory_bytes, targets);
   options.force = flags.force;
   return options;
 }
@@ -111,18 +95,19 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   MOEC_ASSIGN(options.devices, device_options(flags.devices));
   const bool coreml = target.format == ShardFormat::coreml;
   if (coreml) {
-    options.coreml.packaging = flags.multi_function ? WidthPackaging::functions
-                                                    : *parse_enum<WidthPackaging>(flags.widths);
-    options.coreml.spec_version = flags.spec_version;
+    options.coreml.packaging = flags.coreml.multi_function
+                                   ? WidthPackaging::functions
+                                   : *parse_enum<WidthPackaging>(flags.coreml.widths);
+    options.coreml.spec_version = flags.coreml.spec_version;
   }
-  options.onnx_checksum = !coreml && flags.onnx_checksum;
+  options.onnx_checksum = !coreml && flags.digests.onnx_checksum;
   options.ane_book =
-      flags.compat == "ane-book" && (coreml || !any_has(targets, ShardFormat::coreml));
+      flags.coreml.compat == "ane-book" && (coreml || !any_has(targets, ShardFormat::coreml));
   if (options.ane_book) keep_layers_whole(options.cuts.budgets);
   return options;
 }
 
-// The flags of each target that --target names.
+// The flags once for each of the comma-separated targets.
 std::vector<PassFlags> split_targets(const PassFlags& flags) {
   std::vector<PassFlags> split;
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
@@ -133,7 +118,7 @@ std::vector<PassFlags> split_targets(const PassFlags& flags) {
   return split;
 }
 
-// --chip is for those that have chips, if there is one.
+// --chip applies to the targets that have chips. If none has, it stays, and is refused later.
 void keep_chip(std::span<const Target> targets, std::span<PassFlags> passes) {
   const auto has_chips = [](const Target& target) { return !target.chips.empty(); };
   if (std::none_of(targets.begin(), targets.end(), has_chips)) return;
@@ -141,24 +126,69 @@ void keep_chip(std::span<const Target> targets, std::span<PassFlags> passes) {
     if (!has_chips(targets[i])) passes[i].chip.clear();
 }
 
-void add_coreml_flags(CLI::App& command, ExportFlags& flags) {
+void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
   command
       .add_option("--widths", flags.widths,
-                  "Core ML: a package for each token width, one with functions that share their "
-                  "weights, or one whose token dimension is a range")
+                  "Core ML: how several token widths are packaged. separate: a package for each; "
+                  "functions: one package with a function for each, which share the weights; "
+                  "range: one package whose token dimension is a range")
       ->check(CLI::IsMember({"separate", "functions", "range"}))
       ->capture_default_str();
   command.add_flag("--multi-function", flags.multi_function, "The same as --widths functions")
       ->excludes("--widths");
   command
       .add_option("--spec-version", flags.spec_version,
-                  "Core ML: specification version, 6 (iOS 15) to 9 (iOS 18); default: the lowest "
-                  "that suffices")
+                  "Core ML: specification version of the packages, 6 (iOS 15) to 9 (iOS 18) "
+                  "(default: the lowest that has what the shards need)")
       ->check(CLI::Range(6, 9));
   command
       .add_option("--compat", flags.compat,
-                  "Also write what another runtime reads, under its names")
+                  "Core ML: also write the file names and the metadata of another runtime")
       ->check(CLI::IsMember({"ane-book"}));
+}
+
+void add_digest_flags(CLI::App& command, DigestFlags& flags) {
+  command
+      .add_option("--digest", flags.digest,
+                  "Record this digest of each file in the manifest, besides XXH3")
+      ->check(CLI::IsMember({"sha256"}));
+  command.add_flag("--onnx-checksum", flags.onnx_checksum,
+                   "ONNX: write the SHA-1 of each data file into the graphs, as `checksum`");
+}
+
+void add_trial_flags(CLI::App& command, TrialFlags& flags) {
+  command
+      .add_option("--layers", flags.layers,
+                  "Export only the first N layers, to try out a large model. Such a folder can be "
+                  "checked, but neither validated nor run (default: all layers)")
+      ->check(whole_from(1));
+  command
+      .add_option("--seeded-weights", flags.seed,
+                  "Fill the shards with noise of this seed instead of the checkpoint's weights, "
+                  "to measure sizes and times. CHECKPOINT may then be a config.json")
+      ->check(whole_from(0));
+}
+
+void add_resource_flags(CLI::App& command, ResourceFlags& flags) {
+  command
+      .add_option("-j,--jobs", flags.jobs,
+                  "Shards compiled at the same time, 1 to 256. Each job has threads of its own "
+                  "that read, convert and write. The output does not depend on it (default: 4, "
+                  "or as many as --memory has room for)")
+      ->check(CLI::Range(1, 256));
+  command
+      .add_option("--memory", flags.memory,
+                  "The most memory that the whole export may use, in MiB or with a unit: 2GB, "
+                  "512MiB")
+      ->capture_default_str();
+}
+
+void describe_targets(CLI::App& command) {
+  command.get_option("--target")
+      ->description(
+          "Target to export for: a built-in name or the path of a target file NAME.json. With "
+          "several, onnx,ane, each gets a folder of its name in --out, and weights that have the "
+          "same bytes in several are read once (with --dtype f16 nearly all)");
 }
 
 }  // namespace
@@ -185,50 +215,30 @@ Result<std::vector<ExportOptions>> export_options(const ExportFlags& flags) {
 }
 
 void add_export_flags(CLI::App& command, ExportFlags& flags) {
-  command.add_option("CHECKPOINT", flags.source, "Folder with config.json and safetensors")
+  command
+      .add_option("CHECKPOINT", flags.source,
+                  "Checkpoint folder with config.json and .safetensors files")
       ->required();
-  command.add_option("-o,--out", flags.out, "Folder to write")->required();
+  command
+      .add_option("-o,--out", flags.out,
+                  "Folder to write. It is empty or missing, or holds an interrupted export of the "
+                  "same inputs and options, which is then resumed")
+      ->required();
   add_shard_flags(command, flags.shards);
   add_device_flags(command, flags.devices);
-  add_coreml_flags(command, flags);
-  command
-      .add_option("--layers", flags.layers,
-                  "Only the first N layers, to try out a large model: the folder can be checked, "
-                  "but neither validated nor run")
-      ->check(whole_from(1));
-  command
-      .add_option("--seeded-weights", flags.seed,
-                  "Noise of this seed instead of the checkpoint's weights: for sizes and "
-                  "timings. CHECKPOINT may be a config file then")
-      ->check(whole_from(0));
+  add_coreml_flags(command, flags.coreml);
+  add_trial_flags(command, flags.trial);
   command.add_option("--family-file", flags.family_file,
-                     "A family descriptor of your own (models/families/README.md)");
-  command
-      .add_option("--digest", flags.digest,
-                  "Beside XXH3, record this digest of each file in the manifest")
-      ->check(CLI::IsMember({"sha256"}));
-  command.add_flag("--onnx-checksum", flags.onnx_checksum,
-                   "Also write each data file's SHA-1 into ONNX graphs, as `checksum`");
-  command
-      .add_option(
-          "-j,--jobs", flags.jobs,
-          "Shards compiled at the same time, each with threads of its own that read, convert and "
-          "write its tiles; default: 4, or fewer if --memory asks for it")
-      ->check(CLI::Range(1, 256));
-  command
-      .add_option("--memory", flags.memory,
-                  "What the export may take, for all jobs, in MiB or with a unit: 2GB, 512MiB")
-      ->capture_default_str();
+                     "Read the config with this family descriptor instead of a built-in one "
+                     "(models/families/README.md)");
+  add_digest_flags(command, flags.digests);
+  add_resource_flags(command, flags.resources);
   command.add_flag("--force", flags.force,
-                   "Start anew, in place of what an earlier export left in the folder");
-  command.add_flag("-q,--quiet", flags.quiet, "Print errors and warnings only");
+                   "Start over, and replace what an earlier export left in --out");
+  command.add_flag("-q,--quiet", flags.quiet, "Print only errors and warnings");
   command.add_flag("--json", flags.json, "Print the summary as JSON");
   add_pass_flags(command, flags.passes);
-  command.get_option("--target")
-      ->description(
-          "Target whose rules and preferences apply: a name, or a file NAME.json of yours. Of "
-          "several, onnx,ane, each gets a folder of its name in --out; what has the same bytes in "
-          "several is read once: with --dtype f16 nearly all");
+  describe_targets(command);
 }
 
 }  // namespace moec

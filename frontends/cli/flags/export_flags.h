@@ -1,4 +1,4 @@
-// The flags of `moec export`, and what they ask for.
+// The flags of `moec export`, and the options that they stand for.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,38 @@
 
 namespace moec {
 
-struct ExportFlags {
-  std::string source, out, family_file, compat, digest, widths = "separate";
-  int64_t layers = 0;
-  std::optional<int> jobs;
-  int spec_version = 0;
+// Flags that only Core ML packages have a use for.
+struct CoremlFlags {
+  std::string widths = "separate", compat;
+  bool multi_function = false;
+  int spec_version = 0;  // 0: the lowest that suffices
+};
+
+// Flags that add digests to what is written.
+struct DigestFlags {
+  std::string digest;
+  bool onnx_checksum = false;
+};
+
+// Flags for trying out a model.
+struct TrialFlags {
+  int64_t layers = 0;  // 0: all
   std::optional<uint64_t> seed;
-  bool multi_function = false, onnx_checksum = false;
-  bool force = false, quiet = false, json = false;
+};
+
+// What the export may take of the machine.
+struct ResourceFlags {
+  std::optional<int> jobs;
   std::string memory = "256";
+};
+
+struct ExportFlags {
+  std::string source, out, family_file;
+  bool force = false, quiet = false, json = false;
+  CoremlFlags coreml;
+  DigestFlags digests;
+  TrialFlags trial;
+  ResourceFlags resources;
   DeviceFlags devices;
   ShardFlags shards;
   PassFlags passes;
@@ -28,7 +51,8 @@ struct ExportFlags {
 
 void add_export_flags(CLI::App& command, ExportFlags& flags);
 
-// For each target that --target names. Errors: export.flags, those of all readers of flags.
+// The options for each target that --target names, in that order. Errors: export.flags, and those
+// of the other readers of flags.
 Result<std::vector<ExportOptions>> export_options(const ExportFlags& flags);
 
 }  // namespace moec

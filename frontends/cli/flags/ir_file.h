@@ -1,9 +1,10 @@
-// A file for `moec opt`: a shard in text form, or an `.ir` test or reproducer, of which the first
-// case is taken. The run line of those names passes and options:
+// A file for `moec opt`: a shard in text form, an `.ir` test or a reproducer. Of a test with
+// several cases the first one is read. The run line of a test or reproducer names passes and
+// options:
 //
 //   // run: lower_router,linear_to_conv routing=iterate
 //   shard a model { … }
-//   // expect            (and all behind it is not read)
+//   // expect            (nothing after this line is read)
 #pragma once
 
 #include <string>
@@ -14,12 +15,12 @@
 namespace moec {
 
 struct IrFile {
-  std::string input;   // the text of the shard, as many lines down as in the file
-  std::string passes;  // empty: no run line, or one that names no pass
+  std::string input;   // the text of the shard, with the line numbers that it has in the file
+  std::string passes;  // empty if there is no run line, or one that names no pass
   PassOptions options;
 };
 
-// The options of the run line are set on top of `defaults`. Errors: passes.option.
+// The options of the run line replace those of `defaults`. Error: passes.option.
 Result<IrFile> split_ir_file(std::string_view text, const PassOptions& defaults);
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-// Limits of numbers on the command line, for CLI::Option::check().
+// Limits for numeric flags, for CLI::Option::check().
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@ class Validator;
 
 namespace moec {
 
-// A whole number in decimal notation that is not below `least`.
+// Accepts a whole number in decimal notation that is at least `least`.
 CLI::Validator whole_from(uint64_t least);
-// A finite number that is not below 0.
+// Accepts a finite number that is at least 0.
 CLI::Validator finite_from_zero();
 
 }  // namespace moec

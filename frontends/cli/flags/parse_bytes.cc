@@ -14,7 +14,7 @@ struct Unit {
   double bytes;
 };
 
-// Longer names first: "GB" ends with "B".
+// "B" comes last: the other names end with it.
 constexpr std::array<Unit, 9> kUnits = {{{"KiB", 1024.0},
                                          {"MiB", 1048576.0},
                                          {"GiB", 1073741824.0},
@@ -44,8 +44,8 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
 
 Result<int64_t> bytes_of_flag(std::string_view flag, const std::string& text) {
   if (const auto bytes = parse_bytes(text)) return *bytes;
-  return fail("cli.bytes", fmt::format("{} {}: no number of bytes above 0", flag, text),
-              "give for example 16GB or 24GiB");
+  return fail("cli.bytes", fmt::format("{} {}: not a number of bytes above 0", flag, text),
+              "give a number with or without a unit, for example 16GB or 24GiB");
 }
 
 Result<int64_t> bytes_of_mebibyte_flag(std::string_view flag, const std::string& text) {

@@ -1,4 +1,4 @@
-// Amounts of memory in words of the command line.
+// Amounts of memory as the command line gives them.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 
 namespace moec {
 
-// "17179869184", "16GiB", "25.8 GB": a finite number above 0, with a unit of 1000 (kB, MB, GB, TB)
-// or 1024 (KiB, MiB, GiB, TiB) or none.
+// Bytes of "17179869184", "16GiB" or "25.8 GB": a finite number above 0 with a decimal unit (kB,
+// MB, GB, TB), a binary unit (KiB, MiB, GiB, TiB) or none. Nothing if the text has another form, or
+// if the amount is below 1 byte or above 10^18 bytes.
 std::optional<int64_t> parse_bytes(std::string_view text);
 
-// The number of bytes that `flag` gives. Error cli.bytes.
+// The same for the value of a flag, which the error cli.bytes names.
 Result<int64_t> bytes_of_flag(std::string_view flag, const std::string& text);
 
-// The same for a flag whose numbers without a unit are MiB.
+// The same for a flag whose numbers are MiB if they have no unit.
 Result<int64_t> bytes_of_mebibyte_flag(std::string_view flag, const std::string& text);
 
 }  // namespace moec

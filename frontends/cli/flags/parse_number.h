@@ -1,4 +1,4 @@
-// Numbers in words of the command line.
+// Numbers as the command line gives them.
 #pragma once
 
 #include <charconv>
@@ -9,7 +9,7 @@
 
 namespace moec {
 
-// A finite number above 0, in decimal notation and nothing else around it.
+// The finite number above 0 that is all of the text, in decimal notation.
 inline std::optional<double> parse_positive(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -17,7 +17,7 @@ inline std::optional<double> parse_positive(std::string_view text) {
   return whole && std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
 }
 
-// A whole number above 0, likewise.
+// The whole number above 0 that is all of the text.
 inline std::optional<int64_t> parse_count(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -14,45 +14,66 @@ CLI::IsMember names_of() {
   return CLI::IsMember(std::vector<std::string>(names.begin(), names.end()));
 }
 
+void add_debugging_flags(CLI::App& command, PassFlags& flags) {
+  command.add_option("--skip-pass", flags.skip, "Do not run this pass (repeatable)")
+      ->group("Debugging");
+  command
+      .add_option(
+          "--dump-after", flags.dump_after,
+          "Write the IR after this pass to --dump-dir, or after each with \"all\" (repeatable)")
+      ->group("Debugging");
+  command
+      .add_option("--dump-dir", flags.dump_dir,
+                  "Folder for the IR of --dump-after (default: the current one) and for reproducers of "
+                  "failing passes (default: a new temporary folder)")
+      ->group("Debugging");
+  command.add_option("--bisect", flags.bisect, "Run only the first N passes of the pipeline")
+      ->check(whole_from(0))
+      ->group("Debugging");
+}
+
 }  // namespace
 
 void add_pass_flags(CLI::App& command, PassFlags& flags) {
   command
       .add_option("--target", flags.target,
-                  "Target whose rules and preferences apply: a name, or a file NAME.json of yours")
+                  "Target whose rules and preferences apply: a built-in name or the path of a "
+                  "target file NAME.json")
       ->capture_default_str();
   command.add_option("--chip", flags.chip,
-                     "Only the target's rules for this chip, e.g. m1 (default: those of all)");
-  command.add_option("--routing", flags.routing, "How routers become tensor math")
+                     "Apply only the target's rules for this chip, e.g. m1 (default: the rules of "
+                     "all chips)");
+  command
+      .add_option("--routing", flags.routing,
+                  "How routers become tensor operations. rank, iterate, topk and host are exact; "
+                  "full_softmax weighs all experts and is not")
       ->check(names_of<RoutingForm>())
       ->capture_default_str();
   command
-      .add_option("--experts", flags.experts, "Expert form: three projections an expert, or banks")
+      .add_option("--experts", flags.experts,
+                  "How experts become tensor operations. unrolled: three projections per expert; "
+                  "bank: one gate, one up and one down projection for all experts of a shard")
       ->check(names_of<ExpertForm>())
       ->capture_default_str();
-  command.add_option("--attention", flags.attention, "Attention form (default: the target's)")
+  command
+      .add_option("--attention", flags.attention,
+                  "Attention form (default: the one that the target prefers)")
       ->check(names_of<AttentionForm>());
-  command.add_option("--form", flags.form, "Projection form (default: the target's)")
+  command
+      .add_option("--form", flags.form,
+                  "Form of linear projections (default: the one that the target prefers)")
       ->check(names_of<ProjectionForm>());
-  command.add_option("--sum", flags.sum, "How expert outputs are added (default: the target's)")
+  command
+      .add_option("--sum", flags.sum,
+                  "How expert outputs are added (default: as the target prefers)")
       ->check(names_of<SumForm>());
   command
       .add_option("--bank-channel-limit", flags.bank_channel_limit,
-                  "Widest projection of an expert bank")
+                  "With --experts bank: the most output channels of one projection; wider "
+                  "banks are split")
       ->check(whole_from(1))
       ->capture_default_str();
-  command.add_option("--skip-pass", flags.skip, "Leave a pass out (repeatable)")
-      ->group("Debugging");
-  command.add_option("--dump-after", flags.dump_after, "Write the IR after this pass, or \"all\"")
-      ->group("Debugging");
-  command
-      .add_option("--dump-dir", flags.dump_dir,
-                  "Folder for dumps (default: the current one) and for reproducers of failing "
-                  "passes (default: a new folder for temporary files)")
-      ->group("Debugging");
-  command.add_option("--bisect", flags.bisect, "Run only the first N passes")
-      ->check(whole_from(0))
-      ->group("Debugging");
+  add_debugging_flags(command, flags);
 }
 
 Result<PassOptions> pass_options(const PassFlags& flags) {
@@ -75,7 +96,7 @@ Result<RunOptions> run_options(const PassFlags& flags) {
   for (const std::string& name : flags.skip)
     if (!find_pass(name))
       return fail("passes.unknown", "there is no pass named '" + name + "'",
-                  "moec opt --list-passes names them");
+                  "moec opt --list-passes lists them");
   RunOptions options{.skip = flags.skip,
                      .bisect = std::nullopt,
                      .dump_after = flags.dump_after,

@@ -17,7 +17,7 @@ Status check_flags(const ShardFlags& flags, const Target& target) {
     return fail("export.flags", fmt::format("target {} has no states", target.name),
                 "leave --kv out, or give --target ane");
   if (!flags.layout.empty() && target.projection == ProjectionForm::matmul)
-    return fail("export.flags", "--layout chooses among the layouts of --form conv",
+    return fail("export.flags", "--layout has no effect with --form matmul",
                 "leave one of the two out");
   return {};
 }
@@ -31,21 +31,24 @@ void add_cut_flags(CLI::App& command, ShardFlags& flags) {
   command
       .add_option(
           "--max-shard-mb", flags.max_shard_mb,
-          "Budget of a shard's weights in MB, for all kinds or for some, e.g. "
-          "moe=200,attn=1000,mlp=…,router=…,lm_head=…,layers=…; \"none\" (default: the target's)")
+          "The most weight bytes of a shard, in MB of 10^6 bytes: one number for all kinds of "
+          "shards, or KIND=MB for some, e.g. moe=200,attn=1000. Kinds: attn, moe, mlp, router, "
+          "lm_head, layers. \"none\" lifts all budgets (default: those of the target's rules)")
       ->delimiter(',')
       ->allow_extra_args(false);
   command
       .add_option("--experts-per-shard", flags.experts_per_shard,
-                  "The most experts of a group, a shard that a runtime may skip (default: as many "
-                  "as the budget takes)")
+                  "Cut the experts of a layer into groups of at most N, each a shard that a "
+                  "runtime may skip (default: as many as the budget allows)")
       ->check(whole_from(1));
   command.add_option("--layers-per-shard", flags.layers_per_shard,
-                     "Whole layers in one shard: at most so many, or \"fit\" for as many as the "
-                     "budget of kind layers takes; caches are inputs (--kv io)");
+                     "Put whole layers into one shard: at most N, or \"fit\" for as many as the "
+                     "budget of kind layers allows. Caches are then inputs, as with --kv io "
+                     "(default: shards of attention and of experts)");
   command
       .add_option("--head-slices", flags.head_slices,
-                  "Vocabulary slices of the head (default: as few as target and budget take)")
+                  "Cut the output head into N slices of the vocabulary (default: as few as target "
+                  "and budget allow)")
       ->check(whole_from(1));
 }
 
@@ -54,8 +57,9 @@ Status parse_layers_per_shard(const std::string& text, CutOptions& cuts) {
   if (text.empty() || cuts.fit_layers) return {};
   const auto count = parse_count(text);
   if (!count)
-    return fail("plan.layers_per_shard", fmt::format("\"{}\" layers a shard", text),
-                "give a count of at least 1, or fit");
+    return fail("plan.layers_per_shard",
+                fmt::format("--layers-per-shard {}: not a number of layers", text),
+                "give a number of at least 1, or fit");
   cuts.layers_per_shard = *count;
   return {};
 }
@@ -64,33 +68,37 @@ Status parse_layers_per_shard(const std::string& text, CutOptions& cuts) {
 
 void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command
-      .add_option("--tokens", flags.tokens, "Static token widths, e.g. 1,64: decode and prefill")
+      .add_option("--tokens", flags.tokens,
+                  "Numbers of tokens that a shard takes at once, e.g. 1,64 for decode and "
+                  "prefill; comma-separated")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(whole_from(1))
       ->capture_default_str();
   command
       .add_option("--context", flags.context,
-                  "Rows of the KV cache, and the longest text (default: the model's positions, at "
-                  "most 2048)")
+                  "Length of the KV cache in tokens, which is the longest text (default: the "
+                  "model's number of positions, at most 2048)")
       ->check(whole_from(1));
   command
-      .add_option("--dtype", flags.dtype,
-                  "Element type of weights and activations (default: the target's)")
+      .add_option(
+          "--dtype", flags.dtype,
+          "Element type of weights and activations (default: the one that the target prefers)")
       ->check(CLI::IsMember({"f32", "f16"}));
   command
       .add_option("--layout", flags.layout,
-                  "Token tensors as [1,C,T,1] (channels, the default) or [1,C,1,T] (bc1s)")
+                  "Shape of activations, with C channels and T tokens. channels: [1,C,T,1]; bc1s: "
+                  "[1,C,1,T] (default: channels)")
       ->check(CLI::IsMember({"channels", "bc1s"}));
   command
       .add_option("--kv", flags.kv,
-                  "KV cache as states of the device, or as inputs and new rows as outputs "
-                  "(default: state where the target has it)")
+                  "Where the KV cache lives. state: in states of the shard; io: the cache is an "
+                  "input and its new rows are an output (default: state if the target has states)")
       ->check(CLI::IsMember({"state", "io"}));
   command
       .add_option("--mla", flags.mla,
-                  "Latent attention: cache the latent that all heads share (default), or the keys "
-                  "and values of each head")
+                  "Models with latent attention: what is cached. latent: the latent that all heads "
+                  "share; expanded: the keys and values of each head (default: latent)")
       ->check(CLI::IsMember({"latent", "expanded"}));
   add_cut_flags(command, flags);
 }

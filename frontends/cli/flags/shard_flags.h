@@ -1,4 +1,5 @@
-// The flags that choose the shards' form and how far the model is cut, shared by export and plan.
+// The flags that choose the interface of shards and how far the model is cut into them. Shared by
+// export and plan.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ class App;
 namespace moec {
 
 struct ShardFlags {
-  std::string dtype, kv, layout, mla;  // empty: the target's own
+  std::string dtype, kv, layout, mla;  // empty: what the target prefers
   std::vector<int64_t> tokens = {1};
   int64_t context = 0, experts_per_shard = 0, head_slices = 0;
   std::string layers_per_shard;  // a number, or "fit"
@@ -23,12 +24,11 @@ struct ShardFlags {
 
 void add_shard_flags(CLI::App& command, ShardFlags& flags);
 
-// context 0 and head_slices 0: to be chosen when the model is known (resolve_build). Error
-// export.flags where the target does not have what a flag asks for.
+// context 0 and head_slices 0 are chosen later, when the model is known (resolve_build). Error
+// export.flags: a flag asks for something that the target does not have.
 Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& passes);
 
-// Errors: frontends/cli/flags/budgets.h; plan.layers_per_shard where it is neither a count nor
-// "fit".
+// Errors: those of parse_budgets(); plan.layers_per_shard where it is neither a number nor "fit".
 Result<CutOptions> cut_options(const ShardFlags& flags, const Target& target);
 
 }  // namespace moec

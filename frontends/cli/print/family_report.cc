@@ -89,8 +89,8 @@ void print_family_report(const FamilyReport& report) {
   print_tensors(report);
   if (!report.has_checkpoint) return;
   print_findings(report.tensors.findings);
-  fmt::print("{}\n", report.ok() ? "each tensor of the checkpoint is accounted for"
-                                 : "the descriptor and the checkpoint do not fit");
+  fmt::print("{}\n", report.ok() ? "every tensor of the checkpoint is accounted for"
+                                 : "the descriptor does not match the checkpoint");
 }
 
 ordered_json family_report_json(const FamilyReport& report) {

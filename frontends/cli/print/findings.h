@@ -1,4 +1,4 @@
-// Diagnostics in words and as JSON, and the exit codes that go with them.
+// Diagnostics as text and as JSON, and the exit codes of the commands.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,10 +16,10 @@ inline constexpr int kExitBadInput = 2;   // bad input or usage
 nlohmann::ordered_json to_json(const Diagnostic& diagnostic);
 nlohmann::ordered_json to_json(const Diagnostics& diagnostics);
 
-// Prints the findings to stderr, or with `json` {"ok": false, "diagnostics": […]} to stdout.
+// Prints the diagnostics to stderr, or with `json` {"ok": false, "diagnostics": […]} to stdout.
 // Returns kExitBadInput.
 int report_failure(const Diagnostics& diagnostics, bool json);
-// Prints warnings and notes to stderr: the first of each code, and how many more there are.
+// Prints warnings and notes to stderr: the first three of each code, and how many more there are.
 void print_notes(const Diagnostics& notes);
 
 }  // namespace moec

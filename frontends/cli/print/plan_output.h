@@ -1,4 +1,4 @@
-// What moec plan prints.
+// What `moec plan` prints, for people and as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,7 +14,7 @@
 namespace moec {
 
 struct PlanOutput {
-  std::string name;  // as the user gave it
+  std::string name;  // the SOURCE that the user gave
   std::string target;
   const Plan& plan;
   const std::vector<ShardCut>& cuts;
@@ -25,7 +25,7 @@ struct PlanOutput {
 void print_plan(const PlanOutput& output);
 nlohmann::ordered_json plan_json(const PlanOutput& output);
 
-// How far the model is cut and why: also in report.json of an export.
+// How far the model is cut, and why.
 nlohmann::ordered_json cuts_json(const std::vector<ShardCut>& cuts);
 
 }  // namespace moec

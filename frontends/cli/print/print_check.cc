@@ -53,7 +53,8 @@ void print_ops_elsewhere(const CheckReport& report) {
                      op.unit, op.rule);
 }
 
-// One line a rule: how many files and ops break it. Errors are among the findings.
+// One line for each broken rule, with the number of files and ops that break it. Rules that are
+// errors are left out: they are among the findings.
 void print_rules(const CheckReport& report) {
   struct Count {
     int64_t files = 0, ops = 0;
@@ -102,7 +103,7 @@ ordered_json to_json(const CheckedWidth& width, bool with_ops) {
   return json;
 }
 
-// The target's limits on a shard's bytes, as far as they look at shards of its kind.
+// The target's limits on the weight bytes of a shard of this kind, and whether it keeps them.
 ordered_json byte_limits(const CheckReport& report, const CheckedShard& shard) {
   auto limits = ordered_json::array();
   for (const TargetRule& rule : report.target.rules) {

@@ -1,26 +1,23 @@
-// What moec check prints.
+// What `moec check` prints, for people and as JSON.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "backends/targets/explain_rule.h"
 #include "frontends/check/check_folder.h"
 
 namespace moec {
 
-// A table of shards, the rules that are broken, the findings. `with_ops` also lists each op that is
-// predicted to run elsewhere than on the target's unit, with its rule.
+// A table of the shards, the rules that they break, and the findings. `with_ops` also lists each op
+// that is predicted to run on another unit than the target's, with the rule that says so.
 void print_check(const CheckReport& report, bool with_ops);
 // The same as one JSON object; here `with_ops` lists every op.
 void print_check_json(const CheckReport& report, bool with_ops);
 
-// What a rule says, with number, chips, confidence and source.
+// A rule as text: its reason, condition, limit, chips, confidence and source.
 std::string describe_rule(const TargetRule& rule);
 
-struct ExplainedRule {
-  std::string target;
-  TargetRule rule;
-};
 void print_rules_json(const std::vector<ExplainedRule>& rules);
 
 }  // namespace moec

@@ -7,12 +7,12 @@
 
 namespace moec {
 
-// A table of the devices; where experts have copies, also how even these make the load.
+// A table of the devices; where experts have copies, also how evenly the load is spread.
 void print_devices(const DevicePlan& plan);
-// For each device what it holds, and the names of its shards.
+// For each device its memory, what of it is used, and the names of its shards.
 nlohmann::ordered_json devices_json(const DevicePlan& plan);
 
-// By layer, which group of experts each slot holds.
+// For each layer, which group of experts each slot holds.
 nlohmann::ordered_json replicas_json(const ReplicaPlan& plan);
 
 }  // namespace moec

@@ -36,14 +36,13 @@ void print_summary(const std::string& out, const ExportSummary& summary, double 
              binary_bytes(static_cast<double>(summary.file_bytes)), seconds,
              binary_bytes(static_cast<double>(summary.file_bytes) / std::max(seconds, 1e-3)));
   if (summary.parts_kept > 0)
-    fmt::print("{} tables and shards were finished by an earlier run and are as they were\n",
-               summary.parts_kept);
-  if (manifest.build.seeded) fmt::print("the weights are noise (--seeded-weights)\n");
+    fmt::print("{} tables and shards were kept from an earlier run\n", summary.parts_kept);
+  if (manifest.build.seeded) fmt::print("the weights are seeded noise (--seeded-weights)\n");
   if (manifest.model.left_out_layers > 0)
     fmt::print("a trial: the last {} layers are left out (--layers)\n",
                manifest.model.left_out_layers);
   if (!manifest.build.exact)
-    fmt::print("routing form {} is INEXACT: all experts are weighed, none is left out\n",
+    fmt::print("routing form {} is INEXACT: every expert gets a weight, none is skipped\n",
                manifest.build.routing);
   fmt::print("next: moec check {}\n", out);
 }
@@ -56,7 +55,7 @@ uint64_t bytes_read(std::span<const ExportSummary> summaries) {
 
 }  // namespace
 
-// One target as if there were no others; several as a list, with what was read for all of them.
+// One target is an object of its own; several are a list, with the bytes that were read for all.
 void print_export_json(const FinishedExport& finished) {
   const auto& [out, targets, summaries, seconds] = finished;
   auto list = nlohmann::ordered_json::array();

@@ -1,4 +1,4 @@
-// What `moec export` says when it is done.
+// What `moec export` prints when it is done, for people and as JSON.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace moec {
 
-// Of one target or several; `out` is the --out of all, `seconds` the time that they took together.
+// A finished export for one target or several.
 struct FinishedExport {
-  const std::string& out;
+  const std::string& out;  // --out
   std::span<const ExportOptions> targets;
   std::span<const ExportSummary> summaries;  // parallel to `targets`
-  double seconds = 0;
+  double seconds = 0;                        // for all targets together
 };
 
 void print_export(const FinishedExport& finished, bool quiet);

@@ -1,8 +1,9 @@
+#include "frontends/cli/print/print_measured.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/check/measured.h"
 #include "ir/base/json_output.h"
 
 namespace moec {
@@ -19,8 +20,8 @@ void print_comparison(const PlacementComparison& comparison, const Measured& mea
   for (const auto& [rule, score] : comparison.rules)
     fmt::print("rule {}: confirmed by {} ops, contradicted by {}\n", rule, score.confirmed,
                score.contradicted);
-  fmt::print("{} ops as predicted, {} differ, of {} Core ML names no device\n", comparison.agreed,
-             comparison.differences.size(), comparison.unknown);
+  fmt::print("{} ops run as predicted, {} differ; for {} Core ML names no device\n",
+             comparison.agreed, comparison.differences.size(), comparison.unknown);
   fmt::print("{}\n", comparison.is_worse() ? "FELL SHORT" : "PASSED");
 }
 

@@ -1,5 +1,5 @@
-// Progress of a long command, on stderr: a live line with bytes/s and ETA on a terminal, a plain
-// line each time another tenth is done otherwise.
+// Progress of a long command, on stderr. On a terminal one line is rewritten, with bytes/s and the
+// time left; otherwise a line is printed each time another tenth is done.
 #pragma once
 
 #include <chrono>
@@ -13,11 +13,12 @@ namespace moec {
 // Thread-safe.
 class Progress {
  public:
-  // quiet prints nothing.
+  // `verb` begins each line: "export". With `quiet` nothing is printed.
   Progress(std::string verb, bool quiet);
-  // `bytes` more are done, those of `what`. The clock starts with the first call.
+  // Adds `bytes`, which belong to `what`, to the bytes done of `total`. The first call starts the
+  // clock.
   void advance(uint64_t bytes, uint64_t total, const std::string& what);
-  // Wipes the live line.
+  // Clears the line on a terminal.
   void finish();
 
  private:

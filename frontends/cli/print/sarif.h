@@ -1,4 +1,4 @@
-// The broken rules of a check as a SARIF 2.1.0 log (OASIS standard, 27 March 2020).
+// The rules that a check found broken, as a SARIF 2.1.0 log (OASIS standard, 27 March 2020).
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace moec {
 
-// One run. Its rules are those of the target, with help text; its results are the report's rule
-// findings, each with the shard's file as artifact and shard and op as logical location.
+// A log of one run. Its rules are all rules of the target, with help text. Its results are the rule
+// findings of the report; each has the shard's file as artifact, and shard and op as logical
+// location.
 std::string to_sarif(const CheckReport& report);
 
 }  // namespace moec

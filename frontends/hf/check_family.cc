@@ -1,0 +1,23 @@
+#include "frontends/hf/check_family.h"
+
+#include "frontends/hf/checkpoint.h"
+
+namespace moec {
+
+Result<FamilyReport> check_family(const Family& family, const std::string& config,
+                                  const std::string& checkpoint) {
+  MOEC_ASSIGN(ExplainedConfig explained,
+              explain_config_of(config.empty() ? checkpoint : config, &family));
+  FamilyReport report{std::move(explained.config), std::move(explained.errors), {}};
+  if (!report.config_errors.empty()) return report;
+  FolderWeights weights;
+  report.has_checkpoint = !checkpoint.empty();
+  if (report.has_checkpoint) {
+    MOEC_ASSIGN(weights, read_folder_weights(checkpoint));
+    resolve_names(family, weights, report.config.model);
+  }
+  report.tensors = account_for_tensors(report.config.model, weights);
+  return report;
+}
+
+}  // namespace moec
