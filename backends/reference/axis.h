@@ -1,4 +1,4 @@
-// What happens along one axis, for the ops and for the composites that use the same arithmetic.
+// Arithmetic along one axis, for ops and for the composites that use it, too.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct Line {
   float operator[](int64_t i) const { return data[i * step]; }
 };
 
-// Calls visit(offset of the line's first element, number of the line) for each line along `axis`,
-// in C order of the other axes. Lines have dims[axis] elements, `step` apart.
+// The lines along `axis` of a tensor: each has dims[axis] elements, `step` apart. for_each() calls
+// visit(offset of the first element) for each line, in C order of the other axes.
 struct Lines {
   int64_t outer = 1, size = 1, step = 1;
   Lines(const Dims& dims, int64_t axis);
@@ -35,8 +35,8 @@ double sum_of(const Line& line);
 // exp(x - max) / Σ exp(x - max); `to` has the same step.
 void softmax(const Line& line, float* to);
 
-// The positions of the k largest, in descending order, the lowest position first among equals. A
-// NaN is taken last.
+// The positions of the k largest elements, in descending order; of equal elements the lower
+// position comes first. NaNs come last.
 std::vector<int64_t> largest(const Line& line, int64_t k);
 
 }  // namespace moec

@@ -26,7 +26,8 @@ Dims broadcast_strides(const Dims& dims, const Dims& to) {
   return strides;
 }
 
-// From the innermost axis out; the axes that are kept gather at the back, from `front` on.
+// Goes from the innermost axis outwards; the axes that are kept collect at the back, from `front`
+// on.
 void join_axes(Dims& dims, Dims* strides, size_t operands) {
   size_t front = dims.size();
   for (size_t i = dims.size(); i-- > 0;) {

@@ -1,4 +1,5 @@
-// Walks over operands of different strides in step: broadcasting, slices, transposes.
+// Walks over several operands with different strides at the same time, as broadcasting, slices and
+// transposes need it.
 #pragma once
 
 #include <array>
@@ -9,19 +10,19 @@
 
 namespace moec {
 
-// Distances between neighbours along each axis of a row-major tensor.
+// The distances between neighbours along each axis of a row-major tensor.
 Dims row_strides(const Dims& dims);
 
-// The strides that stretch a tensor over `to`: 0 along axes where it has size 1; all 0 for a
+// The strides that broadcast a tensor to `to`: 0 along axes where it has size 1; all 0 for a
 // scalar.
 Dims broadcast_strides(const Dims& dims, const Dims& to);
 
-// Drops axes of size 1 and joins neighbours that every operand walks evenly, so that the innermost
-// loop is long. At least one axis is left.
+// Drops axes of size 1 and joins neighbouring axes that every operand walks with one stride, so
+// that the innermost loop is long. At least one axis is left.
 void join_axes(Dims& dims, Dims* strides, size_t operands);
 
-// `count` neighbours along the innermost axis: the place of the first one, and where each of the N
-// operands has it and goes from there.
+// `count` neighbours along the innermost axis: the C-order index of the first one, and for each of
+// the N operands its offset and the step to the next one.
 template <size_t N>
 struct Stretch {
   size_t index = 0;

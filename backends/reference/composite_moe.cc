@@ -22,7 +22,7 @@ float activate(const Gating& gating, float gate, float up) {
   return gate;
 }
 
-// Three operands in a row: of gate, up and down.
+// Three consecutive operands: those of gate, up and down.
 using Three = std::span<const Tensor* const>;
 
 TokenRows project(const Tensor& weight, const Tensor* bias, const TokenRows& x) {
@@ -43,8 +43,8 @@ TokenRows gated_mlp(const Gating& gating, const TokenRows& x, Three weights, Thr
   return project(*weights[2], bias(2), inner);
 }
 
-// An expert that was not chosen contributes nothing, whatever its output is. `weigh`: the output
-// is multiplied by the routing weight.
+// Adds the output of an expert to the tokens that chose it; an infinite output of an expert that
+// was not chosen must not become NaN. With `weigh` the output is multiplied by the routing weight.
 void add_chosen(TokenRows& sum, const TokenRows& y, const TokenRows& routing, int64_t expert,
                 bool weigh) {
   for (int64_t t = 0; t < sum.tokens; ++t) {

@@ -1,5 +1,5 @@
-// The router by its definition: scores, the experts that may be chosen, the chosen ones, their
-// weights; one token at a time.
+// The router by its definition, one token at a time: scores, the experts that may be chosen, the
+// chosen experts, and their weights.
 #include <algorithm>
 #include <cmath>
 
@@ -74,7 +74,7 @@ double divisor(const Router& op, const Floats& weights) {
   return 1;
 }
 
-// The share of logits[pick], the largest of those that are open, in the softmax over those near it.
+// The weight of logits[pick], the largest open logit, in the softmax over the open logits near it.
 double share(std::span<const float> logits, const std::vector<bool>& open, size_t pick,
              double eps) {
   const double top = logits[pick];

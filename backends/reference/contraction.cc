@@ -1,4 +1,4 @@
-// Matrix products, by Eigen.
+// Matrix products and convolutions, with Eigen.
 #include <Eigen/Core>
 
 #include "backends/reference/broadcast.h"
@@ -22,7 +22,7 @@ void add_bias(Tensor& result, const Tensor& bias, int64_t channels, int64_t step
     result.data[i] += bias.data[i / static_cast<size_t>(step) % static_cast<size_t>(channels)];
 }
 
-// out [N, T'] += w_k [N, C] · x [C, T' of T from k on], for one group and one kernel position.
+// out [N, T'] += w_k [N, C] · x[:, k : k + T'], for one group and one kernel position k.
 void add_position(const float* x, int64_t tokens, const float* w, int64_t kernel, int64_t channels,
                   Out<Matrix> out) {
   Eigen::Map<const Matrix, 0, Strides> wk(w, out.rows(), channels,
@@ -34,7 +34,8 @@ void add_position(const float* x, int64_t tokens, const float* w, int64_t kernel
 
 }  // namespace
 
-// The transposes have the tokens as columns, so that one token is a matrix-vector product.
+// Computed on the transposes, whose columns are tokens, so that one token is a matrix-vector
+// product.
 TokenRows project(const Tensor& w, const TokenRows& x) {
   const int64_t outputs = w.type.dims[0];
   TokenRows result = zero_rows(x.tokens, outputs);

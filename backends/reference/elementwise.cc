@@ -29,8 +29,8 @@ Tensor map_two(const Call& call, Fn fn) {
   return result;
 }
 
-// E4M3 has 3 fraction bits and 2^-6 as its smallest normal number; what lies beyond ±448 becomes
-// ±448, as in ONNX.
+// E4M3 has 3 fraction bits, and its smallest normal number is 2^-6. Values beyond ±448 become ±448,
+// as in ONNX.
 float round_to_f8(float value) {
   if (std::isnan(value) || value == 0) return value;
   const float quantum = std::ldexp(1.0f, std::max(std::ilogb(value), -6) - 3);
@@ -54,7 +54,7 @@ float truncated(float value, DType dtype) {
       std::clamp(std::trunc(static_cast<double>(value)), range.least, range.greatest));
 }
 
-// Rounding to f16 and bf16 is the executor's, as for any other op.
+// The executor rounds to f16 and bf16, as it does for any other op.
 float cast_element(float value, DType dtype) {
   if (is_float(dtype)) return value;
   if (dtype == DType::boolean) return value != 0 ? 1.0f : 0.0f;

@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-// Calls visit(head, row) in the order in which the vectors stand in a cache of these sizes.
+// Calls visit(head, row) for each vector of a cache of these sizes, in the order of its elements.
 template <class Visit>
 void each_vector(const Dims& cache, Visit visit) {
   const int64_t pages = cache[0], heads = cache[1], rows = cache[2];

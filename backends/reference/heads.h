@@ -1,4 +1,5 @@
-// The vectors of attention's heads, whatever pages (ir/graph/ops.h Attention) a cache is in.
+// The vectors of the heads of attention, from tensors of tokens and from caches in any number of
+// pages (ir/graph/ops.h, Attention).
 #pragma once
 
 #include <span>
@@ -19,14 +20,14 @@ struct Heads {
   }
 };
 
-// The heads of a token tensor of heads·head_dim channels.
+// The heads of a tensor of tokens with heads·head_dim channels.
 Heads split_heads(const Tensor& tokens, int64_t heads, int64_t head_dim);
 
-// A cache [P, heads, rows/P, head_dim], and back into one of type `type`.
+// The heads of a cache [P, heads, rows/P, head_dim], and a cache of type `type` from heads.
 Heads from_pages(const Tensor& cache);
 Tensor in_pages(Heads& heads, const Type& type);
 
-// What is added to the scores of query t for each key, of a mask [P, 1, T, keys/P].
+// The row of query t of a mask [P, 1, T, keys/P]: what is added to the score of each key.
 std::vector<float> mask_of_query(const Tensor& mask, int64_t t);
 
 }  // namespace moec

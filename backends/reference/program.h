@@ -1,5 +1,5 @@
-// A shard made ready for repeated runs: weights read, and everything computed once that is the same
-// in each run.
+// A shard prepared for repeated runs: its weights are read, and values that are the same in each
+// run are computed once.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ namespace moec {
 struct Program {
   Shard shard;
   ExecutorOptions options;
-  IdMap<ValueId, uint8_t> is_fixed;   // 1: made of weights and constants alone
-  IdVector<ValueId, Tensor> fixed;    // of the values that are
+  IdMap<ValueId, uint8_t> is_fixed;   // 1: depends on weights and constants alone
+  IdVector<ValueId, Tensor> fixed;    // the values that are fixed; the others are empty
   IdMap<ValueId, uint32_t> last_use;  // index of the last op that takes the value; 0: none does
   std::map<std::string, Tensor, std::less<>> states;
 };
@@ -24,11 +24,11 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
 
 void reset_states(Program& program);
 
-// The inputs have been checked.
+// The inputs must have the number and types that the shard declares.
 std::vector<Tensor> run_program(Program& program, const std::vector<Tensor>& inputs,
                                 const Probe& probe);
 
-// The results of an op, rounded. The op is no weight and touches no state.
+// The rounded results of an op that is neither a weight nor reads or writes a state.
 std::vector<Tensor> eval_op(const Shard& shard, const Op& op, std::vector<const Tensor*> operands,
                             Precision precision);
 

@@ -1,6 +1,6 @@
 // The reference executor: runs a shard on values in memory, each op by its definition in
-// ir/graph/ops.h. Obvious before fast. Composites are computed directly, never by lowering them:
-// this is the oracle for the passes.
+// ir/graph/ops.h. It prefers clear code to fast code. Composites are computed directly, not by
+// lowering them, so that it can test the passes that lower them.
 #pragma once
 
 #include <functional>
@@ -27,23 +27,23 @@ enum class Precision { f32, f16 };
 
 struct ExecutorOptions {
   Precision precision = Precision::f32;
-  // Weights, constants and the largest value of the shard together, as f32.
+  // The most bytes of weights, constants and the largest value of the shard together, as f32.
   uint64_t memory_limit = uint64_t{16} << 30;
 };
 
-// Sees each value once, by its label (Shard::label): the inputs, then the results of each op in
-// order, weights and constants among them.
+// Called once for each value, with its label (Shard::label): first the inputs, then the results of
+// each op in order, including weights and constants.
 using Probe = std::function<void(std::string_view label, const Tensor& value)>;
 
-// A shard with its weights loaded, for repeated runs. Declared states start as zeros and keep
-// their values from run to run.
+// A shard with its weights loaded, for repeated runs. Declared states start as zeros and keep their
+// values between runs.
 class Executor {
  public:
-  // The shard must verify. Weights, and what is computed from weights and constants alone, are
-  // evaluated here, once. Errors: those of WeightReader, reference.too_large.
+  // The shard must be valid (ir/verify). Weights, and values that depend on weights and constants
+  // alone, are computed here, once. Errors: those of WeightReader, reference.too_large.
   static Result<Executor> create(const Shard& shard, const WeightReader& weights,
                                  const ExecutorOptions& options = {});
-  // The same; opens the files of the table.
+  // The same for a table, whose files are opened.
   static Result<Executor> create(const Shard& shard, const WeightTable& weights,
                                  const ExecutorOptions& options = {});
 
@@ -55,11 +55,11 @@ class Executor {
   // reference.input_count, reference.input_type (element type or sizes differ; layouts may).
   Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs, const Probe& probe = {});
 
-  // All states to zero.
+  // Sets all states to zero.
   void reset();
-  // A declared state, by name; null if there is none of that name.
+  // The declared state of this name, or null.
   const Tensor* state(std::string_view name) const;
-  // Errors: reference.unknown_state, reference.state_type.
+  // Sets a declared state. Errors: reference.unknown_state, reference.state_type.
   Status set_state(std::string_view name, Tensor value);
 
   const Shard& shard() const;
@@ -70,12 +70,12 @@ class Executor {
   std::unique_ptr<Impl> impl_;
 };
 
-// One run of a shard whose weights need no files.
+// Runs a shard once. Its weights must need no files.
 Result<std::vector<Tensor>> evaluate(const Shard& shard, const std::vector<Tensor>& inputs,
                                      Precision precision = Precision::f32);
 
-// Random inputs for a shard, a pure function of shard interface and seed. Floats are uniform in
-// [-1, 1) and integers are 0 … 7, but by the input's name:
+// Random inputs for a shard: a pure function of the shard's interface and the seed. Floats are
+// uniform in [-1, 1) and integers are 0 … 7, except for inputs of these names:
 //   …write_mask  [1, 1, S, T]  one-hot: the T new tokens go to T rows in a row
 //   …mask        [1, 1, T, S]  causal: query t of T sees the keys up to S - T + t
 //   …routing…    about half of the elements are 0, the others in (0, 1)

@@ -4,7 +4,7 @@
 namespace moec {
 namespace {
 
-// The values of one run.
+// One run, and its values.
 class Run {
  public:
   Run(Program& program, const Probe& probe)
@@ -43,7 +43,7 @@ class Run {
       at_[op.results.front()] = &program_.states[read->state];
       return;
     }
-    // What is read later in this run is still the old value.
+    // Writes take effect after the run: a later read in this run still gets the old value.
     if (const auto* write = std::get_if<StateWrite>(&op.data)) {
       writes_[write->state] = *at_[op.operands.front()];
       return;
@@ -62,7 +62,7 @@ class Run {
     if (probe_) probe_(shard_.label(id), *at_[id]);
   }
 
-  // Frees the operands that no later op takes, and results that none takes at all.
+  // Frees operands that no later op uses, and results that no op uses.
   void drop_used(OpId op) {
     for (ValueId id : shard_.ops[op].operands)
       if (program_.last_use[id] == op.index) own_[id] = {};

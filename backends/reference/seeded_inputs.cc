@@ -8,7 +8,8 @@
 namespace moec {
 namespace {
 
-// Far enough apart that no two inputs of a test share elements.
+// The first element of an input's random stream. Streams lie so far apart that inputs of a test
+// share no elements.
 uint64_t stream_of(uint64_t seed, size_t input) {
   return (seed + 1) * 0x9e3779b97f4a7c15u + (static_cast<uint64_t>(input) << 40);
 }
@@ -20,7 +21,7 @@ float mask_element(const Dims& dims, size_t index) {
   return key <= keys - tokens + token ? 0.0f : static_cast<float>(kMaskedScore);
 }
 
-// Token t goes to row first + t.
+// One-hot: token t goes to row first + t, where `first` depends on the stream.
 float write_mask_element(const Dims& dims, size_t index, uint64_t stream) {
   const int64_t tokens = dims.back(), rows = dims[dims.size() - 2];
   const auto token = static_cast<int64_t>(index) % tokens;

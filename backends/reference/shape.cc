@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-// Element [i…] of the result is element offset + Σ i·stride of x.
+// A tensor whose element [i…] is element offset + Σ i·stride of x.
 Tensor gather(const Tensor& x, const Type& type, int64_t offset, const Dims& strides) {
   Tensor result{type, std::vector<float>(static_cast<size_t>(type.elements()))};
   walk<1>(type.dims, {strides}, [&](const Stretch<1>& stretch) {
@@ -32,7 +32,7 @@ Tensor eval(const Transpose& op, const Call& call) {
 
 Tensor eval(const Reshape&, const Call& call) { return {call.type(), call[0].data}; }
 
-// For each position of the axes before `axis`, a stretch of each part.
+// For each position of the axes before `axis`, copies one contiguous stretch of each part.
 Tensor eval(const Concat& op, const Call& call) {
   Tensor result{call.type(), {}};
   result.data.reserve(static_cast<size_t>(call.type().elements()));

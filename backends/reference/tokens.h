@@ -1,4 +1,4 @@
-// Token tensors in either layout as rows of channels, which is how the composites look at them.
+// Tensors of tokens, in either layout, as rows of channels. The composites work on these.
 #pragma once
 
 #include <span>
@@ -25,7 +25,7 @@ struct TokenRows {
 
 TokenRows zero_rows(int64_t tokens, int64_t channels);
 TokenRows rows_of(const Tensor& tensor);
-// Back to the layout of `type`.
+// A tensor of `type`, in its layout.
 Tensor tensor_of(const TokenRows& rows, const Type& type);
 
 // W · x for each row x.   w [out, in]

@@ -1,4 +1,5 @@
-// Conversion kernels: bytes a second of the source's elements, in pieces that stay in the cache.
+// Speed of the conversion kernels in bytes of the source per second, on pieces that fit into the
+// cache.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -43,7 +44,7 @@ BENCHMARK_CAPTURE(convert, f16_to_f32, DType::f16, DType::f32);
 BENCHMARK_CAPTURE(convert, f32_to_f16, DType::f32, DType::f16);
 BENCHMARK_CAPTURE(convert, f8_e4m3_to_f16, DType::f8_e4m3, DType::f16);
 
-// Bytes of a source that holds two numbers each, in blocks of 32 with a scale.
+// A source whose bytes hold two numbers each, in blocks of 32 numbers with a scale.
 void microscaled_to_f16(benchmark::State& state) {
   const std::vector<std::byte> codes = small_values(DType::f8_e4m3);
   std::vector<float> between(2 * codes.size());

@@ -1,5 +1,5 @@
-// What grows with the number of experts: plan, passes, and the IR's text and verifier. Sizes are
-// those of Qwen3-30B-A3B but for the experts; nothing is read.
+// How plan, passes, text form and verifier scale with the number of experts. All other sizes are
+// those of Qwen3-30B-A3B; no weights are read.
 #include <benchmark/benchmark.h>
 
 #include "backends/targets/load_target.h"

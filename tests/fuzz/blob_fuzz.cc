@@ -1,5 +1,6 @@
-// Any bytes as the weight.bin of a Core ML package. Each place where a blob may begin is asked for
-// what its own lead tells, and for eight halves. What is located lies in the file and can be read.
+// Takes any bytes as the weight.bin of a Core ML package. At each place where a blob may begin it
+// asks for the type that the header there describes, and for eight halves. A blob that is found
+// must lie in the file and be readable.
 #include <mlmodel.pb.h>
 
 #include <algorithm>
@@ -23,7 +24,8 @@ uint64_t number_at(const uint8_t* bytes) {
   return number;
 }
 
-// The type that a lead tells: element type above the sentinel, then the size in bytes.
+// The type that a blob's header describes: after the sentinel the element type, then the size in
+// bytes.
 moec::Type told_type(const uint8_t* lead) {
   const uint64_t number = number_at(lead) >> 32;
   const moec::DType dtype = number == 1   ? moec::DType::f16

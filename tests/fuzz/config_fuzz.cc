@@ -1,6 +1,6 @@
-// Any text as a config.json. An accepted one must plan: what the planner takes for granted has been
-// checked. A text that begins as no object does is the members of one, and its first byte chooses
-// the family, so that the model_type need not be found by chance.
+// Takes any text as a config.json. An accepted config must give a plan: everything that the planner
+// relies on has been checked. A text that does not begin like an object is taken as the members of
+// one, and its first byte chooses the family, so that the fuzzer need not guess a model_type.
 #include "frontends/hf/config.h"
 #include "ir/base/invariant.h"
 #include "models/tensors/check_model.h"

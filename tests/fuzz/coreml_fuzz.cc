@@ -1,6 +1,6 @@
-// The Core ML reader. What it accepts verifies, and prints as text that parses to the same shard.
-// The folder's weight.bin is made to fit what the model's consts ask of it, so that blobs can be
-// good; it has holes instead of data.
+// The Core ML reader. A shard that it accepts must be valid, and print as text that parses to the
+// same shard. The folder's weight.bin gets the blobs that the consts of the model ask for, so that
+// blobs can be valid; it is sparse.
 #include <fcntl.h>
 #include <mlmodel.pb.h>
 #include <unistd.h>

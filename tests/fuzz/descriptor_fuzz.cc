@@ -1,5 +1,6 @@
-// Any text as a family descriptor, and what it makes of a config: the text behind the first zero
-// byte, or else a plain one. An accepted config must make sense, whatever the descriptor says.
+// Takes any text as a family descriptor and reads a config with it: the text behind the first zero
+// byte, or a plain config if there is none. An accepted config must be consistent, whatever the
+// descriptor says.
 #include "frontends/hf/config.h"
 #include "ir/base/invariant.h"
 #include "models/families/family.h"
@@ -14,7 +15,7 @@ constexpr std::string_view kConfig =
     "max_position_embeddings":64,"rms_norm_eps":1e-5,"hidden_act":"silu","num_experts_per_tok":2,
     "tie_word_embeddings":false,)";
 
-// Families call the number of experts differently, and refuse each other's keys.
+// Families have different keys for the number of experts, and refuse the keys of other families.
 std::string plain_config(const moec::Family& family) {
   const bool local = family.model_type == "mixtral";
   return "{\"model_type\":\"" + family.model_type + "\"," + std::string(kConfig) +

@@ -1,4 +1,5 @@
-// Any text as a model.safetensors.index.json. No accepted file name may lead out of the folder.
+// Takes any text as a model.safetensors.index.json. No accepted file name may lead out of the
+// folder.
 #include "frontends/hf/index.h"
 #include "ir/base/invariant.h"
 

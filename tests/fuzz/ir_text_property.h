@@ -1,6 +1,6 @@
-// What holds for every text, checked by the fuzz target and by the tests; stops the program where
-// it does not. What parses prints as text that parses to the same shard; the verifier takes it, and
-// what verifies has an interface. Folding a view by then() does not change its type.
+// Properties of every text, checked by the fuzz target and by tests; aborts if one does not hold. A
+// text that parses prints as text that parses to the same shard; the verifier accepts any shard as
+// input, and a valid shard has an interface. Folding a view by then() does not change its type.
 #pragma once
 
 #include <cstdlib>

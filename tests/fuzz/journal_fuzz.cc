@@ -1,5 +1,6 @@
-// Any text as an export's journal. Digests are not to be found by chance: each line of the input is
-// sealed first. What is read is written as lines that read the same.
+// Takes any text as the journal of an export. The fuzzer could not guess digests, so each line of
+// the input gets its digest first. Entries that are read must be written as lines that read the
+// same.
 #include <algorithm>
 
 #include "backends/output/journal_text.h"

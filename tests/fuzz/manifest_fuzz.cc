@@ -1,5 +1,5 @@
-// Both readers of the manifest: what starts with a brace is JSON. What a reader accepts can be
-// checked, written and read again, and is then the same.
+// Both readers of the manifest; input that starts with a brace is JSON. A manifest that a reader
+// accepts can be checked, written and read again, and is the same then.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,6 @@
-// The ONNX reader. What it accepts verifies, and prints as text that parses to the same shard. The
-// folder holds the data files that the seeds name, so that external initializers can be good.
+// The ONNX reader. A shard that it accepts must be valid, and print as text that parses to the same
+// shard. The folder holds the data files that the seeds name, so that external initializers can be
+// valid.
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>

@@ -1,5 +1,6 @@
-// Any text as the Manifest.json of a Core ML package that has weights and of one that has none. It
-// cannot fit both, and what it fits is found from the folder and from the model in it alike.
+// Takes any text as the Manifest.json of a Core ML package with weights, and of one without. It
+// cannot match both. A package that it matches must be found by its folder and by the model in it
+// alike.
 #include <cstdint>
 #include <fstream>
 #include <string>

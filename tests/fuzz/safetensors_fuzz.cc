@@ -1,10 +1,10 @@
-// Any bytes as the start of a safetensors file. What is accepted must keep its promises.
+// Takes any bytes as the start of a safetensors file. An accepted header must be consistent.
 #include "frontends/hf/safetensors.h"
 #include "ir/base/invariant.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  // The header may describe a file longer than what is in memory: the last byte adds payload.
+  // The last byte adds payload, so that a header may describe a file longer than the input.
   uint64_t file_bytes = size + (size == 0 ? 0 : data[size - 1]);
   auto header = moec::parse_safetensors(bytes, file_bytes, "fuzz");
   if (!header) return 0;

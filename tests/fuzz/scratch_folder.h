@@ -1,4 +1,5 @@
-// A folder of its own for a fuzz target whose reader takes files; gone when the program ends.
+// A temporary folder for a fuzz target whose reader takes files. It is removed when the program
+// ends.
 #pragma once
 
 #include <unistd.h>
@@ -12,7 +13,7 @@ namespace moec {
 
 class ScratchFolder {
  public:
-  // `inner`: a folder in it, made as well.
+  // `inner` is a folder in it that is created, too.
   explicit ScratchFolder(const std::string& target, const std::string& inner = {})
       : path_(std::filesystem::temp_directory_path() / (target + "." + std::to_string(getpid()))) {
     std::filesystem::create_directories(path_ / inner);
@@ -23,8 +24,8 @@ class ScratchFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Replaces what is in a file of the folder. Some file systems wait for the disk where a file is
-  // cut to nothing first.
+  // Replaces the content of a file of the folder, without truncating it to 0 first: some file
+  // systems then wait for the disk.
   void write(const std::string& name, std::string_view bytes) const {
     const std::filesystem::path file = path_ / name;
     std::ofstream(file, std::ios::binary | std::ios::app).close();

@@ -1,4 +1,5 @@
-// Any text as a target of the user's own, narrowed to the first chip of each of its families.
+// Takes any text as a user's target file, and restricts it to the first chip of each of its
+// families.
 #include "backends/targets/load_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

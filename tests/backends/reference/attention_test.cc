@@ -1,4 +1,4 @@
-// Attention against a loop in double over (head, query, key), with every feature on and off.
+// Compares attention with a loop in double over (head, query, key), with every feature on and off.
 #include <cmath>
 
 #include "tests/backends/reference/testing.h"
@@ -16,7 +16,7 @@ struct Case {
 
 constexpr int64_t kTokens = 3, kCached = 4;
 
-// All operands, as [rows, columns] in double where that is simplest.
+// All operands, in the form that is simplest for the loop.
 struct Operands {
   std::vector<float> q, k, v, cosine, sine, mask, q_norm, k_norm, k_cache, v_cache, write_mask;
 };
@@ -71,7 +71,7 @@ std::vector<Tensor> tensors_of(const Case& test, const Operands& in) {
   return all;
 }
 
-// One head of one token, normed and turned.
+// One head of one token, normalised and rotated.
 Doubles prepared(const Attention& op, const Operands& in, const std::vector<float>& rows,
                  int64_t heads, int64_t t, int64_t h, const std::vector<float>* norm) {
   Doubles x;
@@ -101,7 +101,8 @@ Doubles cached_row(const Attention& op, const std::vector<float>& cache, int64_t
   return Doubles(begin, begin + op.head_dim);
 }
 
-// All keys or values of one head. In these tests blend writes new token t to row t + 1.
+// All keys or values of one head. In these tests the cache form blend writes new token t to row t
+// + 1.
 std::vector<Doubles> all_rows(const Attention& op, const std::vector<float>& cache, int64_t h,
                               const std::vector<Doubles>& fresh) {
   if (op.cache == CacheForm::none) return fresh;
@@ -210,8 +211,8 @@ std::vector<Case> cases() {
 INSTANTIATE_TEST_SUITE_P(Cases, ReferenceAttention, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-// The keys of a head are of one length and then multiplied by the head's own number.
-TEST(ReferenceAttentionByHand, ANumberAHead) {
+// The keys of a head are normalised to one length and then multiplied by a number of the head.
+TEST(ReferenceAttentionByHand, OneNumberPerHead) {
   const Attention op{.heads = 2,
                      .kv_heads = 2,
                      .head_dim = 2,

@@ -1,4 +1,4 @@
-// Composites against formulas written out here in double, in both layouts.
+// Compares composites with formulas written out here in double, in both layouts.
 #include <algorithm>
 #include <cmath>
 
@@ -107,7 +107,7 @@ TEST_P(ReferenceComposites, AnExpertThatWasNotChosenAddsNothing) {
   expect_near(rows_in(run_op(SoftMoe{2, 0}, operands)[0]), {sigmoid(1) * 2});
 }
 
-// Below the bounds, and beyond both of them: the gate has no lower one.
+// Values within the bounds and beyond both of them; the gate has only an upper bound.
 TEST_P(ReferenceComposites, ClampedSwiglu) {
   const Tensor one = plain({1, 1}, {1});
   for (const Gating& gating :
@@ -133,7 +133,7 @@ std::vector<Tensor> with_biases(std::vector<Tensor> operands) {
   return operands;
 }
 
-// What they make of 2.
+// The output for an input of 2.
 double biased_mlp_of_two() { return 0.5 * sigmoid(1) * 11 + 4; }
 
 TEST_P(ReferenceComposites, BiasesOfAGatedMlp) {
@@ -151,7 +151,7 @@ TEST_P(ReferenceComposites, BiasesOfExperts) {
 
 // ---- Router ------------------------------------------------------------------------------------
 
-// silu is not linear: the weight on the input is not that on the output.
+// silu is not linear, so a weight on the input gives another result than one on the output.
 TEST_P(ReferenceComposites, SoftMoeWithTheWeightOnTheInput) {
   const Tensor x = tokens(GetParam(), 1, 1, {4}), routing = tokens(GetParam(), 1, 2, {0.5f, 0});
   const Tensor one = plain({1, 1}, {1}), three = plain({1, 1}, {3});
@@ -213,7 +213,7 @@ TEST_P(ReferenceComposites, RouterSparsemixer) {
   expect_near(route(GetParam(), op, {0, -4, -8}), {1 / (1 + far), 1 / (1 + std::exp(-4)), 0});
 }
 
-// The bias chooses, but is not in the weight.
+// The bias takes part in the choice, but not in the weight.
 TEST_P(ReferenceComposites, RouterSigmoidWithChoiceBias) {
   const std::vector<float> logits = {2, 1, 0}, bias = {-1, 0, 0.5f};
   const Router op{.score = Score::sigmoid, .top_k = 2};
@@ -242,7 +242,7 @@ TEST_P(ReferenceComposites, RouterGroups) {
   expect_near(route(GetParam(), op, logits), {0.9, 0, 0.6, 0.5, 0, 0});
 }
 
-// A closed group stays closed even when its members beat negative choices.
+// An expert of a dropped group is never chosen, even if the others have negative scores.
 TEST_P(ReferenceComposites, RouterNeverChoosesFromAClosedGroup) {
   const Router op{.score = Score::sigmoid, .top_k = 2, .groups = 2, .groups_kept = 1};
   const std::vector<float> weights = route(GetParam(), op, {0, 0, 0, 0}, {-1, -9, -2, -2});

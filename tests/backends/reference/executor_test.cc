@@ -1,4 +1,4 @@
-// What the executor does around the ops: weights, rounding, states, probes, errors.
+// The executor around the ops: weights, rounding, states, probes, errors.
 #include <cmath>
 #include <map>
 
@@ -63,7 +63,7 @@ TEST(ReferenceExecutor, ChecksItsInputs) {
   EXPECT_EQ(out.error()[0].place.op, "x");
 }
 
-TEST(ReferenceExecutor, RefusesWhatDoesNotFitInMemory) {
+TEST(ReferenceExecutor, RefusesShardsAboveTheMemoryLimit) {
   const Shard shard = sum_with_weight(splat_view(1, {DType::f32, {3}}));
   auto reader = WeightReader::open({});
   ASSERT_TRUE(reader);
@@ -129,7 +129,7 @@ TEST(ReferenceExecutor, ProbeSeesEachValueOnceInOrder) {
   EXPECT_EQ(seen["doubled"], (*out)[0].data);
 }
 
-TEST(ReferenceExecutor, OutputsMayBeInputsWeightsAndTheSameValueTwice) {
+TEST(ReferenceExecutor, OutputsMayBeInputsWeightsOrTheSameValueTwice) {
   Builder build("test", Form::model);
   const ValueId x = build.input("x", {DType::f32, {1}});
   const ValueId w = build.weight(splat_view(7, {DType::f32, {1}}));
@@ -145,7 +145,7 @@ TEST(ReferenceExecutor, OutputsMayBeInputsWeightsAndTheSameValueTwice) {
   EXPECT_THAT(values, ElementsAre(1, 7, 8, 8));
 }
 
-// total' = total + x; the read after the write is not possible, the output is the old value too.
+// total' = total + x. The output is the old total: a write takes effect after the run.
 Shard accumulator() {
   Builder build("test", Form::model);
   const ValueId x = build.input("x", {DType::f32, {2}});
@@ -156,7 +156,7 @@ Shard accumulator() {
   return build.finish();
 }
 
-TEST(ReferenceExecutor, StatesLastFromRunToRun) {
+TEST(ReferenceExecutor, StatesKeepTheirValuesBetweenRuns) {
   auto executor = Executor::create(accumulator(), WeightTable{});
   ASSERT_TRUE(executor);
   const std::vector<Tensor> inputs = {plain({2}, {1, 10})};

@@ -1,4 +1,4 @@
-// Each general op on values written here.
+// Each general op on values given here.
 #include <cmath>
 
 #include "tests/backends/reference/testing.h"
@@ -46,7 +46,7 @@ TEST(ReferenceBinary, EachFunction) {
   EXPECT_THAT(binary(BinaryFn::min, a, b), ElementsAre(2, -4, 1));
 }
 
-TEST(ReferenceBinary, MaxAndMinHandANanOn) {
+TEST(ReferenceBinary, MaxAndMinPropagateNan) {
   const Tensor a = plain({2}, {kNan, 1}), b = plain({2}, {1, kNan});
   for (BinaryFn fn : {BinaryFn::max, BinaryFn::min})
     for (float value : binary(fn, a, b)) EXPECT_TRUE(std::isnan(value));
@@ -75,7 +75,7 @@ TEST(ReferenceCompare, EachFunction) {
   EXPECT_EQ(equal.type.dtype, DType::boolean);
 }
 
-TEST(ReferenceSelect, ABranchThatIsNotTakenIsNotLookedAt) {
+TEST(ReferenceSelect, TheOtherBranchDoesNotMatter) {
   const Tensor condition = plain({4}, {1, 0, 1, 0}, DType::boolean);
   EXPECT_THAT(run_op(Select{}, {condition, plain({4}, {1, kNan, 2, kInf}), plain({}, {0})})[0].data,
               ElementsAre(1, 0, 2, 0));
@@ -101,14 +101,15 @@ TEST(ReferenceCast, RoundsToHalves) {
               ElementsAre(1, 1.0f + 4.0f / 256));
 }
 
-TEST(ReferenceCast, IntegersAreCutTowardsZeroAndSaturate) {
+TEST(ReferenceCast, IntegersAreTruncatedAndSaturate) {
   EXPECT_THAT(cast({1.9f, -1.9f, kNan}, DType::i64), ElementsAre(1, -1, 0));
   EXPECT_THAT(cast({300, -3, 7.5f}, DType::u8), ElementsAre(255, 0, 7));
   EXPECT_THAT(cast({1e20f, -1e20f}, DType::i32), ElementsAre(2147483648.0f, -2147483648.0f));
   EXPECT_THAT(cast({0, -0.0f, 0.25f, kNan}, DType::boolean), ElementsAre(0, 0, 1, 1));
 }
 
-// Neighbours in E4M3: 17 and 18 are 16 and 18, halfway goes to the even fraction; 2^-9 is least.
+// 16 and 18 are neighbours in E4M3; 17 lies halfway and goes to the even fraction. 2^-9 is the
+// smallest value above 0.
 TEST(ReferenceCast, RoundsToF8) {
   EXPECT_THAT(cast({17, 19, 448, 460, 1000, -1000}, DType::f8_e4m3),
               ElementsAre(16, 20, 448, 448, 448, -448));

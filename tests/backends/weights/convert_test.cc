@@ -1,4 +1,4 @@
-// The bulk conversions against the definitions in ir/graph/scalar.h.
+// Compares the array conversions with the definitions in ir/graph/scalar.h.
 #include "backends/weights/convert.h"
 
 #include "backends/weights/convert_kernels.h"
@@ -25,7 +25,7 @@ void expect_decodes(ConvertKernels::Decode kernel, float (*definition)(T)) {
         << "of " << i;
 }
 
-// Each test of kernels runs with each version that this CPU can run.
+// Each of these tests runs with every version of the kernels that this CPU can run.
 class WeightsKernels : public testing::TestWithParam<const ConvertKernels*> {};
 
 std::vector<const ConvertKernels*> all_kernels() {
@@ -81,8 +81,8 @@ TEST(WeightsConvert, DecodesIntegersAndBools) {
   EXPECT_EQ(found, (std::vector<float>{0, 1, 1}));
 }
 
-// Each f16 value, the points halfway between neighbours and what lies next to those, and a spread
-// over all of f32.
+// Every f16 value, the points halfway between neighbours and the f32 values next to these, and
+// values spread over all of f32.
 std::vector<float> hard_to_round() {
   std::vector<float> values;
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -115,12 +115,12 @@ void expect_encodes(ConvertKernels::Encode kernel, uint16_t (*definition)(float)
   EXPECT_GT(overflows, 0u);
 }
 
-TEST_P(WeightsKernels, EncodeAsTheDefinitions) {
+TEST_P(WeightsKernels, EncodeEqualsTheDefinitions) {
   expect_encodes(GetParam()->encode_f16, f16_from_f32, 0x7c00);
   expect_encodes(GetParam()->encode_bf16, bf16_from_f32, 0x7f80);
 }
 
-TEST_P(WeightsKernels, ScaleCountsWhatBecomesInfinite) {
+TEST_P(WeightsKernels, ScaleCountsOverflows) {
   const std::vector<float> few = {1e30f, -1e30f, 1.0f, INFINITY, NAN};
   std::vector<float> values;
   for (int i = 0; i < 4; ++i) values.insert(values.end(), few.begin(), few.end());
@@ -143,7 +143,7 @@ TEST_P(WeightsKernels, MultiplyTakesAFactorForEach) {
   EXPECT_EQ(values, products);
 }
 
-TEST_P(WeightsKernels, CountAsEachOther) {
+TEST_P(WeightsKernels, AllVersionsCountTheSame) {
   const auto halves = bytes_of(all_values<uint16_t>());
   for (uint16_t least : {uint16_t{1}, uint16_t{0x7c00}, uint16_t{0x7c01}, uint16_t{0x7f81}})
     EXPECT_EQ(GetParam()->count_from_16(halves.data(), 0xffff, least),

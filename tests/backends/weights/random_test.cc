@@ -21,7 +21,8 @@ T pick(Random& random, std::initializer_list<T> from) {
 constexpr size_t kFileBytes = 1 << 16;
 constexpr int64_t kMaxTestElements = 1500;
 
-// Makes views backwards: to deliver a type, first a view that delivers another one, then a step.
+// Builds views backwards: to get a view of some type, it builds a view of another type and adds a
+// step that turns that into the wanted one.
 class ViewMaker {
  public:
   ViewMaker(Random& random, WeightTable& table) : random_(random), table_(table) {}
@@ -95,7 +96,7 @@ class ViewMaker {
     return dims;
   }
 
-  // The same axes but for those of size 1.
+  // The same axes with axes of size 1 added or dropped.
   Dims with_other_units(const Dims& dims) {
     Dims other;
     for (int64_t size : dims) {
@@ -145,8 +146,8 @@ class ViewMaker {
     return with(make(other, depth - 1), CastStep{type.dtype});
   }
 
-  // The scales are read more than once, so nothing in them may overflow: their number of overflows
-  // would depend on how the view is cut.
+  // Scales may be read more than once, so they must not overflow: the number of overflows would
+  // depend on how the view is cut.
   WeightView dequantised(const Type& type, int depth) {
     if (type.dtype != DType::f32) return leaf(type);
     Type child = type;
@@ -161,7 +162,7 @@ class ViewMaker {
     return with(make(child, depth - 1), step);
   }
 
-  // The last numbers of the last elements are left over where the sizes do not fit.
+  // If the size is not a multiple of the packing, the last numbers of the last element are unused.
   WeightView unpacked(const Type& type, int depth) {
     if (type.dtype != DType::f32 || type.rank() == 0) return leaf(type);
     const auto packing = pick(random_, {Packing::f4_e2m1, Packing::i4_excess8, Packing::f8_e8m0});
@@ -187,7 +188,7 @@ class ViewMaker {
     return pick(random_, 0, 1) ? tensor_view(name, type) : seeded_view(random_(), type);
   }
 
-  // Both as steps are written by hand and as passes add them.
+  // Steps may be appended as written, or by then(), which passes use and which folds them.
   WeightView with(WeightView view, ViewStep step) {
     if (pick(random_, 0, 1)) return then(std::move(view), std::move(step));
     view.steps.push_back(std::move(step));

@@ -1,4 +1,4 @@
-// What the reader refuses, how much memory it takes, and its small helpers.
+// Errors of the reader, its memory use, and its helpers.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ std::string stream_error(const WeightReader& reader, const WeightView& view,
   return status ? "" : code_of(status.error());
 }
 
-TEST(WeightsReader, RefusesWhatIsNoRegularFile) {
+TEST(WeightsReader, RefusesAnythingButARegularFile) {
   EXPECT_EQ(open_error(table_of(temp_path("absent.bin"), 16, kFour)), "weights.open");
   const std::string folder = temp_path("folder");
   fs::create_directories(folder);
@@ -51,7 +51,7 @@ TEST(WeightsReader, RefusesAFileOfAnotherSize) {
   EXPECT_EQ(open_error(table_of(path, 12, kFour)), "weights.file_changed");
 }
 
-TEST(WeightsReader, NamesTheFileAndWhatToDo) {
+TEST(WeightsReader, ErrorsNameTheFileAndTheNextStep) {
   auto reader = WeightReader::open(table_of(four_floats("named.bin"), 20, kFour));
   ASSERT_FALSE(reader);
   EXPECT_NE(reader.error()[0].place.file.find("named.bin"), std::string::npos);
@@ -59,7 +59,7 @@ TEST(WeightsReader, NamesTheFileAndWhatToDo) {
   EXPECT_FALSE(reader.error()[0].next_step.empty());
 }
 
-TEST(WeightsReader, NoticesAFileThatChangesAfterOpening) {
+TEST(WeightsReader, DetectsAFileThatChangesAfterOpening) {
   const std::string path = four_floats("changes.bin");
   auto reader = WeightReader::open(table_of(path, 16, kFour));
   ASSERT_TRUE(reader);
@@ -71,7 +71,7 @@ TEST(WeightsReader, NoticesAFileThatChangesAfterOpening) {
   EXPECT_EQ(stream_error(*reader, tensor_view("w", kFour)), "weights.file_changed");
 }
 
-TEST(WeightsReader, NoticesAFileThatIsReplacedOrRemoved) {
+TEST(WeightsReader, DetectsAFileThatIsReplacedOrRemoved) {
   const std::string path = four_floats("replaced.bin"), aside = four_floats("aside.bin");
   fs::last_write_time(aside, fs::last_write_time(path));
   auto reader = WeightReader::open(table_of(path, 16, kFour));
@@ -90,7 +90,7 @@ TEST(WeightsReader, NoticesAFileThatIsReplacedOrRemoved) {
   EXPECT_EQ(status.error()[0].place.file, path);
 }
 
-TEST(WeightsReader, NoticesAFileThatShrinksWhileItIsRead) {
+TEST(WeightsReader, DetectsAFileThatShrinksWhileItIsRead) {
   const std::string path = write_file("shrinks.bin", Bytes(1 << 16));
   const Type type{DType::u8, {1 << 16}};
   auto reader = WeightReader::open(table_of(path, 1 << 16, type));
@@ -122,7 +122,7 @@ TEST(WeightsReader, RefusesTensorsThatTheTableDoesNotHold) {
   EXPECT_EQ(code_of(cost.error()), "weights.unknown_tensor");
 }
 
-TEST(WeightsReader, ASinkThatFailsEndsTheStream) {
+TEST(WeightsReader, AFailingSinkEndsTheStream) {
   auto reader = WeightReader::open({});
   ASSERT_TRUE(reader);
   int calls = 0;
@@ -133,7 +133,7 @@ TEST(WeightsReader, ASinkThatFailsEndsTheStream) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(WeightsReader, ReadF32KeepsToTheLimit) {
+TEST(WeightsReader, ReadF32RespectsTheLimit) {
   auto reader = WeightReader::open({});
   ASSERT_TRUE(reader);
   auto values = reader->read_f32(splat_view(0.5, {DType::bf16, {2, 3}}), 24);
@@ -177,7 +177,7 @@ TEST(WeightsReader, StreamsFromSeveralThreads) {
 
 // ---- Size --------------------------------------------------------------------------------------
 
-// A file of 5 GiB that takes no disk: all zeros but for `marks` at given offsets.
+// A sparse file of 5 GiB: zeros, except for `marks` at given offsets.
 std::string sparse_file(const std::string& name,
                         const std::vector<std::pair<uint64_t, uint16_t>>& marks) {
   std::string path = write_file(name, {});
@@ -231,7 +231,7 @@ TEST_F(SparseFile, OffsetsBeyondFourGiB) {
       (std::vector<float>{0, 2, 0, 0, 0, 0}));
 }
 
-// Known before reading, and the same however large the tensor is.
+// The cost is known before reading and does not grow with the tensor.
 TEST_F(SparseFile, CostOfTheWholeIsBounded) {
   auto in_order = reader_->cost(then(whole_, CastStep{DType::f16}));
   auto transposed = reader_->cost(then(then(whole_, PermuteStep{{1, 0}}), CastStep{DType::f32}));

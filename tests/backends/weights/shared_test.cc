@@ -1,4 +1,4 @@
-// One pass over the payload for several sides.
+// Reading views once for several sides.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ size_t common_length(const List& a, const List& b) {
   return best[a.size()][b.size()];
 }
 
-// The list that the steps hold for a side.
+// The views of one side, in the order of the steps.
 List list_of(const std::vector<SharedStep>& steps, size_t side) {
   List list;
   for (const SharedStep& step : steps)
@@ -58,7 +58,8 @@ constexpr uint64_t kTensorBytes = 2 * kElements;
 constexpr size_t kTile = 4096;
 const std::string kNames = "abcdefgh";
 
-// What a side asks for and how it takes it: a letter is a tensor, as f16.
+// The views that a side asks for, one letter for each tensor, and how its sink takes them. Views
+// are cast to f16.
 struct Ask {
   std::string announced;
   std::vector<std::string> series;  // empty: all that it announced, in one
@@ -94,7 +95,7 @@ class SharedDelivery : public testing::TestWithParam<uint64_t> {
   }
   WeightReader open() const { return WeightReader::open(table_, {.readers = GetParam()}).value(); }
 
-  // Ends with the first failure, as an export does.
+  // Stops at the first failure, as an export does.
   static Got take(const WeightReader& reader, const Ask& asks) {
     Got got;
     int tiles = 0;
@@ -135,7 +136,8 @@ class SharedDelivery : public testing::TestWithParam<uint64_t> {
     return got;
   }
 
-  // Tensors that were read, by side; each side got what it gets alone.
+  // Returns the tensors that each side read, and checks that each got the same bytes as it gets
+  // alone.
   std::vector<uint64_t> tensors_read(const std::vector<Ask>& asks) const {
     std::vector<uint64_t> read;
     const std::vector<Got> got = take_together(asks);
@@ -159,7 +161,7 @@ TEST_P(SharedDelivery, TheSameViewsAreReadOnce) {
   EXPECT_THAT(tensors_read({{"abcdefgh"}, {"abcdefgh"}}), ElementsAre(8, 0));
 }
 
-TEST_P(SharedDelivery, WhatStandsInAnotherOrderIsReadAlone) {
+TEST_P(SharedDelivery, ViewsInAnotherOrderAreReadAlone) {
   EXPECT_THAT(tensors_read({{"abcd"}, {"dabc"}}), ElementsAre(4, 1));
   EXPECT_THAT(tensors_read({{"abc"}, {"defgh"}}), ElementsAre(3, 5));
   EXPECT_THAT(tensors_read({{"cdefgh"}, {"ahbcf"}}), ElementsAre(6, 3));
@@ -177,11 +179,11 @@ TEST_P(SharedDelivery, ThreeSides) {
   EXPECT_THAT(tensors_read({{"ab"}, {"cdef"}, {"cdef"}}), ElementsAre(2, 4, 0));
 }
 
-TEST_P(SharedDelivery, WhatWasNotAnnouncedIsReadAlone) {
+TEST_P(SharedDelivery, ViewsThatWereNotAnnouncedAreReadAlone) {
   EXPECT_THAT(tensors_read({{"abc"}, {"abc", {"gh", "abc"}}}), ElementsAre(3, 2));
 }
 
-TEST_P(SharedDelivery, ASideThatLeavesIsNotWaitedFor) {
+TEST_P(SharedDelivery, NobodyWaitsForASideThatLeft) {
   const Ask all{"abcdef"}, some{"abcdef", {"ab"}}, none{"abcdef", {""}};
   EXPECT_THAT(tensors_read({all, some}), ElementsAre(6, 0));
   EXPECT_THAT(tensors_read({some, all}), ElementsAre(2, 4));
@@ -190,7 +192,7 @@ TEST_P(SharedDelivery, ASideThatLeavesIsNotWaitedFor) {
   EXPECT_THAT(tensors_read({some, all, all}), ElementsAre(2, 4, 4));
 }
 
-TEST_P(SharedDelivery, ASinkThatFailsEndsItsOwnSideOnly) {
+TEST_P(SharedDelivery, AFailingSinkEndsItsOwnSideOnly) {
   const Ask all{"abcdef"}, full{"abcdef", {}, 5};
   for (const std::vector<Ask>& asks :
        {std::vector{all, full}, std::vector{full, all}, std::vector{full, all, all},
@@ -201,7 +203,7 @@ TEST_P(SharedDelivery, ASinkThatFailsEndsItsOwnSideOnly) {
   }
 }
 
-TEST_P(SharedDelivery, AReadThatFailsIsToldToAllSides) {
+TEST_P(SharedDelivery, AFailedReadEndsAllSides) {
   const WeightReader one = open(), two = open();
   SharedViews shared({{&one, views_of("ab")}, {&two, views_of("ab")}});
   std::filesystem::resize_file(path_, 1000);

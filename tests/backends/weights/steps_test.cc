@@ -1,4 +1,5 @@
-// Views of the kinds that the compiler makes, against the oracle, and their counts.
+// Views of the kinds that the compiler makes, compared with the oracle, and what is counted for
+// them.
 #include "tests/backends/weights/testing.h"
 
 namespace moec {
@@ -77,8 +78,8 @@ TEST_F(WeightsSteps, OneExpertOfAFusedTensor) {
   expect_as_oracle(then(then(gate_up, PermuteStep{{1, 0}}), SliceStep{1, 0, 12}));
 }
 
-// Rows of pairs become rows of halves, for rotary embeddings; then the matmul form. The reshape
-// joins axes that do not lie evenly.
+// For rotary embeddings, rows in pairs are reordered into halves; then the weight gets its matmul
+// form. The reshape joins axes whose elements do not lie at equal distances.
 TEST_F(WeightsSteps, ReshapeAfterPermute) {
   const WeightView pairs =
       then(tensor("w", 2, {DType::bf16, {32, 24}}), ReshapeStep{{2, 8, 2, 24}});
@@ -93,7 +94,7 @@ WeightView dequantised(WeightView view, Dims block, WeightView scale) {
   return then(std::move(view), DequantStep{std::move(block), {std::move(scale)}});
 }
 
-// The last blocks are partial, and the slice begins inside a block.
+// The last blocks are partial, and the slice begins in the middle of a block.
 TEST_F(WeightsSteps, DequantInBlocksThenSliceAndReshape) {
   const WeightView view = dequantised(tensor("w", 1, {DType::f8_e4m3, {20, 30}}), {8, 7},
                                       tensor("s", 4000, {DType::bf16, {3, 5}}));
@@ -105,7 +106,8 @@ TEST_F(WeightsSteps, DequantInBlocksThenSliceAndReshape) {
   expect_as_oracle(then(then(part, ReshapeStep{{240}}), SliceStep{0, 7, 100}));
 }
 
-// gpt-oss in MXFP4: rows of gate and up in turn, of each expert; in blocks of 32 along a row.
+// The MXFP4 tensors of gpt-oss: in each expert, rows of gate and up alternate; each row has blocks
+// of 32.
 TEST_F(WeightsSteps, OneExpertOfMicroscaledBlocks) {
   const int64_t experts = 3, width = 6, hidden = 96;
   const WeightView codes = then(tensor("b", 1, {DType::u8, {experts, 2 * width, 3, 16}}),
@@ -124,7 +126,7 @@ TEST_F(WeightsSteps, OneExpertOfMicroscaledBlocks) {
   expect_as_oracle(concat_view(1, {up, up}), {.gather_bytes = 500, .band_bytes = 64});
 }
 
-// A tile of a bank of experts reads its own rows: of the blocks and of the scales.
+// A tile of a bank of experts reads only its own rows of blocks and of scales.
 TEST_F(WeightsSteps, MicroscaledBlocksReadEachByteOnce) {
   const WeightView rows = dequantised(
       then(tensor("b", 3, {DType::u8, {24, 48}}), UnpackStep{Packing::f4_e2m1}), {1, 32},
@@ -198,7 +200,7 @@ TEST_F(WeightsSteps, OverflowsAndNansAreCounted) {
   EXPECT_EQ(row.nans, 0u);
 }
 
-// Each of the 65,536 bit patterns of one half type, through the whole reader.
+// All 65,536 bit patterns of a 16-bit type, through the whole reader.
 TEST_F(WeightsSteps, EachBf16ToF16AndEachF16ToF32) {
   std::vector<uint16_t> values(1 << 16);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint16_t>(i);

@@ -1,4 +1,4 @@
-// Streams with several readers, past the page cache, and in a budget.
+// Streams with several readers, with reads that bypass the page cache, and within a budget.
 #include <fcntl.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ constexpr int64_t kStreamRows = 1500, kStreamColumns = 1001;
 const Type kMatrix{DType::bf16, {kStreamRows, kStreamColumns}};
 constexpr uint64_t kHead = 1234;  // a tensor does not begin where a block of the disk does
 
-// Payload of every kind: overflows on the way to f16, and NaNs.
+// Payload with values that overflow in f16, and with NaNs.
 Bytes payload() {
   std::vector<uint16_t> values(static_cast<size_t>(kStreamRows * kStreamColumns) + kHead / 2);
   std::mt19937 random(7);
@@ -49,7 +49,7 @@ class WeightsStream : public testing::Test {
   const WeightView as_f16_ = then(tensor_view("w", kMatrix), CastStep{DType::f16});
 };
 
-// Takes `bytes` bytes of the file from the page cache, so that they are read from the disk again.
+// Drops `bytes` bytes of the file from the page cache, so that they are read from the disk again.
 void forget(const std::string& path, off_t bytes) {
   const int file = ::open(path.c_str(), O_RDWR);
   ASSERT_GE(file, 0);
@@ -67,7 +67,7 @@ void expect_same(const Streamed& one, const Streamed& other) {
   EXPECT_EQ(one.report.bytes_read, other.report.bytes_read);
 }
 
-TEST_F(WeightsStream, AnyNumberOfReadersGivesTheSame) {
+TEST_F(WeightsStream, AnyNumberOfReadersGivesTheSameBytes) {
   const Streamed one = stream(as_f16_, {}, 64 << 10);
   EXPECT_GT(one.report.overflows, 0u);
   EXPECT_GT(one.report.nans, 0u);
@@ -78,7 +78,7 @@ TEST_F(WeightsStream, AnyNumberOfReadersGivesTheSame) {
               stream(turned, {.gather_bytes = 200000}, 1000));
 }
 
-TEST_F(WeightsStream, PastThePageCacheTheSameBytesArrive) {
+TEST_F(WeightsStream, ReadsThatBypassThePageCacheGiveTheSameBytes) {
   const Streamed through = stream(as_f16_, {}, 300 << 10);
   for (size_t tile : {size_t{300} << 10, size_t{1} << 20, size_t{64} << 20})
     for (uint64_t readers : {1, 4})
@@ -100,7 +100,7 @@ TEST_F(WeightsStream, AFileSystemInMemory) {
 
 // ---- Series ------------------------------------------------------------------------------------
 
-TEST_F(WeightsStream, ASeriesGivesWhatItsViewsGiveAlone) {
+TEST_F(WeightsStream, ASeriesGivesTheSameBytesAsItsViewsAlone) {
   std::vector<WeightView> views = {
       as_f16_, then(as_f16_, PermuteStep{{1, 0}}), then(as_f16_, SliceStep{0, 700, 1}),
       splat_view(0.5, {DType::f32, {3}}), then(tensor_view("w", kMatrix), SliceStep{1, 3, 900})};
@@ -119,7 +119,7 @@ TEST_F(WeightsStream, ASeriesGivesWhatItsViewsGiveAlone) {
   }
 }
 
-TEST_F(WeightsStream, AFailureNamesTheTensorThatItIsIn) {
+TEST_F(WeightsStream, AFailureNamesItsTensor) {
   table_.tensors["cut"] = {0, table_.files[0].bytes - 4, kMatrix};
   for (uint64_t number_of_readers : {1, 4}) {
     const WeightReader weights = reader({.readers = number_of_readers});
@@ -131,7 +131,7 @@ TEST_F(WeightsStream, AFailureNamesTheTensorThatItIsIn) {
   }
 }
 
-TEST_F(WeightsStream, ASinkThatFailsEndsAllReaders) {
+TEST_F(WeightsStream, AFailingSinkEndsAllReaders) {
   StreamReport report;
   int calls = 0;
   const auto full = [&](std::span<const std::byte>) -> Status {
@@ -176,7 +176,7 @@ TEST_F(WeightsStream, ASmallBudgetMakesSmallerBlocksAndTheSameBytes) {
   EXPECT_LE(reader(tight).cost(turned, 1 << 20)->scratch_bytes, uint64_t{1} << 20);
 }
 
-TEST_F(WeightsStream, WhatNoBudgetHoldsIsRefusedBeforeReading) {
+TEST_F(WeightsStream, AViewThatExceedsTheBudgetIsRefusedBeforeReading) {
   const ReaderOptions tiny{.memory_bytes = 100 << 10};
   const auto cost = reader(tiny).cost(as_f16_);
   ASSERT_FALSE(cost);

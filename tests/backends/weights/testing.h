@@ -1,4 +1,4 @@
-// Files, tables and an element-by-element oracle for the tests of the weight reader.
+// Files, tables and an element-by-element oracle for tests of the weight reader.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ namespace moec {
 
 using Bytes = std::vector<std::byte>;
 
-// A path for this test alone: tests run side by side, each in a process of its own. What is there
-// when the process ends is removed.
+// A path that only this process uses, since tests run in parallel, each in its own process. What is
+// there when the process ends is removed.
 inline std::string temp_path(const std::string& name) {
   struct Paths : std::vector<std::string> {
     ~Paths() {
@@ -48,7 +48,7 @@ Bytes bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
-// A table of one file that holds one tensor, "w", from byte 0 on.
+// A table of one file with one tensor, "w", that begins at byte 0.
 inline WeightTable table_of(const std::string& path, uint64_t bytes, Type type) {
   WeightTable table;
   table.files = {{path, bytes}};
@@ -75,7 +75,7 @@ inline std::string code_of(const Diagnostics& findings) {
 
 // ---- The oracle --------------------------------------------------------------------------------
 
-// Elements as their bits, and how often each of them overflowed on its way.
+// Elements as bits, and how often each of them overflowed in the steps so far.
 struct Naive {
   Type type;
   std::vector<uint64_t> bits;
@@ -107,7 +107,7 @@ inline Dims naive_position(const Dims& dims, int64_t index) {
   return at;
 }
 
-// New dims, and for each new position the old one.
+// An index step: the new dims, and for each new position the old one.
 template <class OldPosition>
 void naive_gather(Naive& data, Dims dims, OldPosition old_position) {
   Naive result{{data.type.dtype, std::move(dims)}, {}, {}};
@@ -219,7 +219,7 @@ class Oracle {
       return value * naive_decode(scale.type.dtype, scale.bits[naive_index(scale.type.dims, at)]);
     });
   }
-  // Number j of an element lies in bits [4j, 4j + 4), but the numbers of 8 bits are alone.
+  // Number j of an element lies in bits [4j, 4j + 4); a number of 8 bits fills its element.
   void apply_step(const UnpackStep& step, Naive& data) const {
     const auto count = static_cast<size_t>(packed_count(step.packing));
     Naive result{{DType::f32, data.type.dims}, {}, {}};

@@ -1,4 +1,4 @@
-// moec check: rules, coverage, SARIF and what it prints.
+// moec check: rules, coverage, SARIF and output.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -14,7 +14,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// An export for ONNX, of which the Neural Engine would refuse every op: it is f32.
+// An export for ONNX. The Neural Engine would refuse every op of it, because it is f32.
 const std::string& onnx_export() {
   static const std::string folder = [] {
     std::string out = fresh_folder("out");
@@ -24,7 +24,7 @@ const std::string& onnx_export() {
   return folder;
 }
 
-TEST(Check, TargetIsTheExportsOwnAndOnnxAsksForNoCoverage) {
+TEST(Check, UsesTheTargetOfTheExportAndOnnxRequiresNoCoverage) {
   const Outcome outcome = run_command({"check", onnx_export(), "--json"});
   EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.out;
   const json report = json::parse(outcome.out);
@@ -33,7 +33,7 @@ TEST(Check, TargetIsTheExportsOwnAndOnnxAsksForNoCoverage) {
   EXPECT_EQ(report["predicted_coverage"]["ops"], 100.0);
 }
 
-TEST(Check, AnotherTargetRefusesWithItsRules) {
+TEST(Check, AnotherTargetAppliesItsRules) {
   const Outcome outcome =
       run_command({"check", onnx_export(), "--target", "ane", "--json", "--ops"});
   EXPECT_EQ(outcome.exit_code, kExitFellShort);
@@ -49,13 +49,13 @@ TEST(Check, AnotherTargetRefusesWithItsRules) {
     EXPECT_EQ(limit["kept"], limit["rule"] != "W5") << limit;
 }
 
-TEST(Check, OpsElsewhereAreListedAsPredicted) {
+TEST(Check, OpsOnOtherUnitsAreListed) {
   const Outcome outcome = run_command({"check", onnx_export(), "--target", "ane", "--ops"});
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("predicted on CPU or GPU by rule S9"),
                                  HasSubstr("warning [W5]"), HasSubstr("FELL SHORT")));
 }
 
-TEST(Check, CoverageMayBeAskedFor) {
+TEST(Check, AMinimumCoverageCanBeRequired) {
   const std::string out = fresh_folder("out");
   run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet", "--dtype", "f16"});
   EXPECT_EQ(run_command({"check", out}).exit_code, kExitFine);
@@ -65,7 +65,7 @@ TEST(Check, CoverageMayBeAskedFor) {
   EXPECT_EQ(run_command({"check", out, "--min-coverage", "101"}).exit_code, kExitBadInput);
 }
 
-TEST(Check, UnknownNamesAreRefused) {
+TEST(Check, UnknownNamesAreErrors) {
   const Outcome chip = run_command({"check", onnx_export(), "--target", "ane", "--chip", "m9"});
   EXPECT_EQ(chip.exit_code, kExitBadInput);
   EXPECT_THAT(chip.err, AllOf(HasSubstr("error[target.unknown_chip]"), HasSubstr("a13 (m1)")));
@@ -77,7 +77,7 @@ TEST(Check, UnknownNamesAreRefused) {
   EXPECT_THAT(rule.err, HasSubstr("error[check.unknown_rule]"));
 }
 
-TEST(Check, ATargetOfTheUsersOwnIsGivenAsItsFile) {
+TEST(Check, AUsersTargetIsGivenAsAFile) {
   const std::string out = fresh_folder("out"), file = fresh_folder("target") + "/my.json";
   json target = read_json(source_path("backends/targets/onnx.json"));
   target["name"] = "mine";
@@ -114,8 +114,8 @@ TEST(Check, ExplainsARuleAsJson) {
   EXPECT_TRUE(report["rules"][1]["source"].is_string());
 }
 
-// What SARIF 2.1.0 requires: version and runs; tool.driver.name; each result's message; and here
-// that each result's rule is the one that its index names.
+// Checks what SARIF 2.1.0 requires (version, runs, tool.driver.name, a message for each result),
+// and that the rule index of each result points at its rule.
 TEST(Check, WritesSarif) {
   const std::string file = fresh_folder("sarif") + "/check.sarif";
   run_command({"check", onnx_export(), "--target", "ane", "--sarif", file});

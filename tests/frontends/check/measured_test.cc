@@ -1,4 +1,5 @@
-// measured.json in the shape that scripts/confirm_on_mac.py writes, made by hand: no Mac wrote it.
+// Uses a measured.json in the form that scripts/confirm_on_mac.py writes, made by hand and not
+// measured on a Mac.
 #include "frontends/check/measured.h"
 
 #include <gmock/gmock.h>
@@ -78,19 +79,19 @@ TEST_F(MeasuredPlacement, IsComparedOpByOp) {
   EXPECT_TRUE(comparison.is_worse());
 }
 
-TEST_F(MeasuredPlacement, FallsShortOnlyWhereAnOpLeavesTheUnit) {
+TEST_F(MeasuredPlacement, FailsOnlyIfAnOpLeavesTheUnit) {
   const auto measured = parse_measured(with("\"gpu\"", "\"neural_engine\""), "m").value();
   EXPECT_FALSE(compare_placement(report_, measured).value().is_worse());
 }
 
-TEST_F(MeasuredPlacement, OfAnotherExportIsRefused) {
+TEST_F(MeasuredPlacement, OfAnotherExportIsAnError) {
   EXPECT_EQ(error_of(with("\"d1\"", "\"d2\"")), "measured.other_export");
   EXPECT_EQ(error_of(with("\"tokens\": 1", "\"tokens\": 2")), "measured.other_export");
   EXPECT_EQ(error_of(with("L00.moe", "L01.moe")), "measured.unknown_shard");
   EXPECT_EQ(error_of(with("\"gate\"", "\"gait\"")), "measured.unknown_op");
 }
 
-TEST_F(MeasuredPlacement, MalformedFilesAreRefused) {
+TEST_F(MeasuredPlacement, MalformedFilesAreErrors) {
   EXPECT_EQ(error_of("{"), "measured.syntax");
   EXPECT_EQ(error_of(std::string(kMeasured) + '\0'), "measured.syntax");
   EXPECT_EQ(error_of(std::string(kMeasured) + "{}"), "measured.syntax");

@@ -1,5 +1,5 @@
-// Paths, files and arguments may hold any bytes. JSON may not: with --json a command still ends
-// with its own error, or its report, and what it prints can be parsed.
+// Paths, files and arguments may hold bytes that are not UTF-8, which JSON cannot hold. With --json
+// a command still reports its result or its error, as valid JSON.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/cli/checkpoint_copy.h"

@@ -1,4 +1,4 @@
-// Bad input: each kind ends with exit code 2 (or 1 where a check fell short), a stable code, and a
+// Bad input: each kind ends with exit code 2 (or 1 if a check fails), a stable error code, and a
 // message that names the file or tensor.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -53,7 +53,8 @@ void rename_tensor(Json& header, const std::string& from, const std::string& to)
   header.erase(from);
 }
 
-std::vector<Damage> damages() {
+// Damage to a tensor: its entry in the header, or its values.
+std::vector<Damage> tensor_damages() {
   return {
       {"missing_tensor",
        [](const CheckpointCopy& c) {
@@ -68,6 +69,20 @@ std::vector<Damage> damages() {
       {"wrong_dtype",
        [](const CheckpointCopy& c) { c.edit_header([](Json& h) { h[kGate0]["dtype"] = "I16"; }); },
        {"error[hf.tensor.dtype]", kGate0, "I16"}},
+      {"nan_in_router",
+       [](const CheckpointCopy& c) { c.overwrite(kGate0, std::string("\xc0\x7f", 2)); },
+       {"error[export.nonfinite_weight]", kGate0}},
+      {"infinity_in_norm",
+       [](const CheckpointCopy& c) {
+         c.overwrite("model.norm.weight", std::string("\x80\x7f", 2));
+       },
+       {"error[export.nonfinite_weight]", "model.norm.weight"}},
+  };
+}
+
+// Damage to the files of the weights and to their headers.
+std::vector<Damage> file_damages() {
+  return {
       {"truncated_file",
        [](const CheckpointCopy& c) {
          fs::resize_file(c.path("model.safetensors"),
@@ -104,6 +119,20 @@ std::vector<Damage> damages() {
          });
        },
        {"error[json.duplicate_key]", kGate0}},
+      {"no_weights",
+       [](const CheckpointCopy& c) { fs::remove(c.path("model.safetensors")); },
+       {"error[hf.no_weights]"}},
+      {"index_without_files",
+       [](const CheckpointCopy& c) {
+         fs::remove(c.path("model.safetensors"));
+         c.write("model.safetensors.index.json", "{}");
+       },
+       {"error[index.weight_map]", "model.safetensors.index.json"}},
+  };
+}
+
+std::vector<Damage> config_damages() {
+  return {
       {"config_without_key",
        [](const CheckpointCopy& c) { c.edit_config([](Json& j) { j.erase("hidden_size"); }); },
        {"error[hf.config.missing_key]", "hidden_size"}},
@@ -112,6 +141,18 @@ std::vector<Damage> damages() {
          c.edit_config([](Json& j) { j["residual_multiplier"] = 0.5; });
        },
        {"error[hf.config.unknown_key]", "residual_multiplier"}},
+      {"config_absent",
+       [](const CheckpointCopy& c) { fs::remove(c.path("config.json")); },
+       {"config.json"}},
+      {"config_is_a_list",
+       [](const CheckpointCopy& c) { c.write("config.json", "[]"); },
+       {"error[hf.config.not_object]", "config.json"}},
+      {"config_nested_too_deeply",
+       [](const CheckpointCopy& c) { c.write("config.json", std::string(100'000, '[')); },
+       {"error[json.depth]", "config.json"}},
+      {"config_not_json",
+       [](const CheckpointCopy& c) { c.write("config.json", "{\"model_type\": "); },
+       {"error[json.", "config.json"}},
       {"unknown_family",
        [](const CheckpointCopy& c) { c.edit_config([](Json& j) { j["model_type"] = "mixtrel"; }); },
        {"error[hf.family.unknown]", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe"}},
@@ -125,36 +166,14 @@ std::vector<Damage> damages() {
          c.edit_config([](Json& j) { j["num_experts_per_tok"] = 6; });
        },
        {"error[model.top_k]"}},
-      {"nan_in_router",
-       [](const CheckpointCopy& c) { c.overwrite(kGate0, std::string("\xc0\x7f", 2)); },
-       {"error[export.nonfinite_weight]", kGate0}},
-      {"infinity_in_norm",
-       [](const CheckpointCopy& c) {
-         c.overwrite("model.norm.weight", std::string("\x80\x7f", 2));
-       },
-       {"error[export.nonfinite_weight]", "model.norm.weight"}},
-      {"no_weights",
-       [](const CheckpointCopy& c) { fs::remove(c.path("model.safetensors")); },
-       {"error[hf.no_weights]"}},
-      {"config_absent",
-       [](const CheckpointCopy& c) { fs::remove(c.path("config.json")); },
-       {"config.json"}},
-      {"config_is_a_list",
-       [](const CheckpointCopy& c) { c.write("config.json", "[]"); },
-       {"error[hf.config.not_object]", "config.json"}},
-      {"config_nested_too_deeply",
-       [](const CheckpointCopy& c) { c.write("config.json", std::string(100'000, '[')); },
-       {"error[json.depth]", "config.json"}},
-      {"index_without_files",
-       [](const CheckpointCopy& c) {
-         fs::remove(c.path("model.safetensors"));
-         c.write("model.safetensors.index.json", "{}");
-       },
-       {"error[index.weight_map]", "model.safetensors.index.json"}},
-      {"config_not_json",
-       [](const CheckpointCopy& c) { c.write("config.json", "{\"model_type\": "); },
-       {"error[json.", "config.json"}},
   };
+}
+
+std::vector<Damage> damages() {
+  std::vector<Damage> all = tensor_damages();
+  for (const auto& more : {file_damages(), config_damages()})
+    all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(BadInput, BadCheckpoint, testing::ValuesIn(damages()),
@@ -171,7 +190,7 @@ TEST(BadInput, IndexThatLeavesTheFolder) {
               AllOf(HasSubstr("error[index.file_name]"), HasSubstr("../x.safetensors")));
 }
 
-TEST(BadInput, IndexThatNamesAnAbsentFile) {
+TEST(BadInput, IndexThatNamesAMissingFile) {
   const CheckpointCopy copy("qwen3_moe_a");
   fs::remove(copy.path("model-00002-of-00002.safetensors"));
   const Outcome outcome = export_folder(copy.folder());
@@ -195,7 +214,7 @@ TEST(BadInput, OutFolderNotEmptyKeepsItsFiles) {
   for (const std::string& name : mine) EXPECT_TRUE(fs::exists(out + "/" + name)) << name;
 }
 
-TEST(BadInput, ForcedExportLeavesNothingOfTheEarlierOne) {
+TEST(BadInput, ForcedExportReplacesTheEarlierOne) {
   const std::string out = fresh_folder("out"), alone = fresh_folder("alone");
   const std::string source = checkpoint_of("mixtral_a");
   expect_fine(run_command(
@@ -211,10 +230,10 @@ TEST(BadInput, ForcedExportLeavesNothingOfTheEarlierOne) {
   EXPECT_EQ(names(out), names(alone));
 }
 
-// Whatever of the flags fails in the passes or in the emitter, it does so before there is a folder.
+// Flags that the passes or the emitter refuse are refused before the folder is created.
 class FlagsOfNoTarget : public testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(FlagsOfNoTarget, AreRefusedBeforeAnythingIsWritten) {
+TEST_P(FlagsOfNoTarget, AreRefusedBeforeTheFolderIsCreated) {
   const std::string out = fresh_folder("parent") + "/out";
   const std::string reproducers = fresh_folder("reproducers");
   std::vector<std::string> command = {
@@ -268,7 +287,7 @@ TEST(BadInput, OutFolderIsTheCheckpoint) {
   EXPECT_TRUE(fs::exists(copy.path("model.safetensors")));
 }
 
-TEST(BadInput, OutFolderThatCannotBeMade) {
+TEST(BadInput, OutFolderThatCannotBeCreated) {
   const std::string file = fresh_folder("parent") + "/file";
   std::ofstream(file) << "x";
   const Outcome outcome =
@@ -277,7 +296,7 @@ TEST(BadInput, OutFolderThatCannotBeMade) {
   EXPECT_THAT(outcome.err, HasSubstr("error[export."));
 }
 
-// Runs an export of mixtral_a in a child process and ends it with the command's exit code.
+// Runs an export of mixtral_a in a child process, whose exit code is that of the command.
 [[noreturn]] void export_and_exit(const std::string& out) {
   const std::string source = checkpoint_of("mixtral_a");
   const std::vector<const char*> argv = {"moec",  "export",    source.c_str(),
@@ -285,13 +304,13 @@ TEST(BadInput, OutFolderThatCannotBeMade) {
   std::_Exit(run_cli(static_cast<int>(argv.size()), argv.data()));
 }
 
-// Root may write everywhere, so the child gives that up first.
+// Root may write everywhere, so the child drops that privilege first.
 [[noreturn]] void export_without_rights(const std::string& out) {
   if (geteuid() == 0 && setuid(65534) != 0) std::_Exit(99);
   export_and_exit(out);
 }
 
-// A file size limit stands in for a full disk: both make writes fail half way.
+// A limit on the size of files stands in for a full disk: both make a write fail half way.
 [[noreturn]] void export_with_little_room(const std::string& out) {
   signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{16384, 16384};
@@ -337,7 +356,7 @@ TEST(BadInput, ChangedShardFailsTheCheck) {
                                  HasSubstr("moe/L01.data"), HasSubstr("FELL SHORT")));
 }
 
-// Also in those that no shard needs. What manifest.json says is compared with manifest.bin.
+// The check reads files that no shard needs, too, and compares manifest.json with manifest.bin.
 TEST(BadInput, AChangedBitInAnyFileFailsTheCheck) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, {"--target", "ane", "--compat", "ane-book"}));
@@ -423,12 +442,12 @@ TEST(BadInput, MalformedIr) {
                                  HasSubstr("expp"), HasSubstr("exp")));
 }
 
-TEST(BadInput, PromptsThatCannotBe) {
+TEST(BadInput, PromptsThatAreErrors) {
   const std::string out = fresh_folder("out");
   ASSERT_EQ(run_command({"export", checkpoint_of("tinymoe"), "--out", out, "--quiet"}).exit_code,
             kExitFine);
   EXPECT_THAT(run_command({"run", out, "--prompt-file", testing::TempDir()}).err,
-              HasSubstr("this is a folder"));
+              HasSubstr("the path is a folder"));
   const Outcome token = run_command({"run", out, "--prompt-tokens", "7,300"});
   EXPECT_EQ(token.out, "");
   EXPECT_THAT(token.err,
@@ -437,7 +456,7 @@ TEST(BadInput, PromptsThatCannotBe) {
               HasSubstr("error[run.token]: --stop-token 256"));
 }
 
-TEST(BadInput, AFolderIsNoMeasurement) {
+TEST(BadInput, AFolderIsNotAMeasurement) {
   const std::string out = fresh_folder("out");
   ASSERT_EQ(run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"}).exit_code,
             kExitFine);
@@ -468,7 +487,7 @@ TEST(BadInput, AmountsOfMemory) {
     EXPECT_THAT(export_with(none).err, HasSubstr("error[cli.bytes]")) << none;
 }
 
-// The budget that is named works, and it is not rounded up to many times of it.
+// The budget that the error names is enough, and it is not far above what is needed.
 TEST(BadInput, TheSmallestBudgetThatWorks) {
   const std::string source = checkpoint_of("tinymoe");
   const Outcome refused = run_command({"plan", source, "--max-shard-mb", "moe=0.01"});

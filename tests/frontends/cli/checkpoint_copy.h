@@ -16,7 +16,7 @@ class CheckpointCopy {
  public:
   using Json = nlohmann::ordered_json;
 
-  // A test with several copies gives each a name.
+  // A test that makes several copies must give each a name.
   explicit CheckpointCopy(const std::string& golden_case = "mixtral_a",
                           const std::string& name = "checkpoint")
       : folder_(fresh_folder(name)) {
@@ -39,7 +39,7 @@ class CheckpointCopy {
     write("config.json", config.dump());
   }
 
-  // Edits the header's text, keeping the payload; offsets stay as they are unless edited.
+  // Edits the text of the header and keeps the payload. Offsets stay as they are unless edited.
   void edit_header_text(const std::function<std::string(const std::string&)>& edit) const {
     const std::string file = read("model.safetensors");
     uint64_t length = 0;

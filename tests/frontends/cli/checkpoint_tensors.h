@@ -1,4 +1,4 @@
-// The tensors of a checkpoint as a test changes them, and exports of two checkpoints compared.
+// Edits the tensors of a checkpoint, and compares the exports of two checkpoints.
 #pragma once
 
 #include <cstring>
@@ -57,7 +57,7 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// Small random values in bf16 for all that a config needs.
+// Small random values in bf16 for all tensors that a config needs.
 inline DiskTensors random_tensors(const std::string& config_text, const Family* family = nullptr) {
   std::mt19937 random(11);
   const auto config = read_config(config_text, "config.json", family);
@@ -75,7 +75,7 @@ inline DiskTensors random_tensors(const std::string& config_text, const Family* 
   return tensors;
 }
 
-// A tensor as a checkpoint codes it, and the values that the codes stand for.
+// A tensor as a checkpoint encodes it, and the decoded values.
 struct CodedTensor {
   DiskTensors parts;  // by what is behind the tensor's name
   DiskTensor decoded;
@@ -83,8 +83,8 @@ struct CodedTensor {
 using CodeTensor =
     std::function<std::optional<CodedTensor>(const std::string& name, const DiskTensor& tensor)>;
 
-// The same checkpoint twice: each tensor that `code` has codes for is in `coded` as its parts, and
-// in `decoded` as its values.
+// The same checkpoint twice: each tensor that `code` encodes is in `coded` as its parts, and in
+// `decoded` as its values.
 inline void write_coded_and_decoded(const CheckpointCopy& coded, const CheckpointCopy& decoded,
                                     const DiskTensors& tensors, const CodeTensor& code) {
   DiskTensors with_codes = tensors, with_values = tensors;
@@ -99,7 +99,7 @@ inline void write_coded_and_decoded(const CheckpointCopy& coded, const Checkpoin
   write_tensors(decoded.folder(), with_values);
 }
 
-// Shards and tables; the manifest and the report tell of the checkpoint itself.
+// The shards and tables. The manifest and the report describe the checkpoint, so they differ.
 inline std::map<std::string, std::string> payload_of(const std::string& folder) {
   std::map<std::string, std::string> files = all_bytes(folder);
   std::erase_if(files, [](const auto& file) { return file.first.ends_with(".json"); });
@@ -114,7 +114,7 @@ inline std::vector<Variant> forms_of_exports() {
           {"coreml", {"--target", "ane"}}};
 }
 
-// Two checkpoints of the same values give the same shards.
+// Expects that two checkpoints with the same values give the same shards.
 inline void expect_equal_exports(const CheckpointCopy& coded, const CheckpointCopy& decoded,
                                  const Words& flags) {
   std::map<std::string, std::string> files[2];

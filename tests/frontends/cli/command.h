@@ -1,4 +1,4 @@
-// Runs a command line in this process and keeps what it printed.
+// Runs a command line in this process and returns its exit code and output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ inline Outcome run_command(std::vector<std::string> words) {
   return outcome;
 }
 
-// An empty folder of the running test, removed first when a former run left it.
+// An empty folder for the running test. What an earlier run left there is removed.
 inline std::string fresh_folder(const std::string& name) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   std::string unique = std::string(test->test_suite_name()) + "." + test->name() + "." + name;

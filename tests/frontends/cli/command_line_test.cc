@@ -1,4 +1,4 @@
-// What the command line makes of its words, before any command looks at its input.
+// Parsing of the command line, before a command reads its input.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -12,8 +12,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// A list ends with its word: what follows is the next argument.
-TEST(CommandLine, ListsLeaveThePositionalAlone) {
+// A comma-separated list is one argument; the word behind it is the next one.
+TEST(CommandLine, AListDoesNotTakeTheNextArgument) {
   const std::string out = fresh_folder("out");
   expect_fine(run_command(
       {"export", "--tokens", "1,2", checkpoint_of("tinymoe"), "--out", out, "--quiet"}));
@@ -23,7 +23,7 @@ TEST(CommandLine, ListsLeaveThePositionalAlone) {
               HasSubstr("kind moe has two budgets"));
 }
 
-TEST(CommandLine, LimitsOfNumbersAreClear) {
+TEST(CommandLine, NumbersOutsideTheirLimitsAreErrors) {
   const std::string source = checkpoint_of("mixtral_a"), out = fresh_folder("out");
   for (const auto& [words, said] : std::vector<std::pair<Words, std::string>>{
            {{"export", source, "--out", out, "--tokens", "1,0"},
@@ -41,7 +41,7 @@ TEST(CommandLine, LimitsOfNumbersAreClear) {
   }
 }
 
-TEST(CommandLine, FlagsThatContradictOrMissEachOther) {
+TEST(CommandLine, FlagsThatExcludeOrRequireEachOther) {
   for (const auto& [words, said] : std::vector<std::pair<Words, std::string>>{
            {{"export", "x", "--out", "y", "--multi-function", "--widths", "separate"}, "excludes"},
            {{"export", "x", "--out", "y", "--multi-function", "--widths", "range"}, "excludes"},
@@ -54,20 +54,20 @@ TEST(CommandLine, FlagsThatContradictOrMissEachOther) {
   }
 }
 
-TEST(CommandLine, AnUnknownCommandIsNamed) {
+TEST(CommandLine, AnUnknownCommandGetsASuggestion) {
   const Outcome typo = run_command({"exprot", "x"});
   EXPECT_EQ(typo.exit_code, kExitBadInput);
   EXPECT_THAT(typo.err, AllOf(HasSubstr("error[cli.unknown_command]"),
-                              HasSubstr("no command 'exprot' (did you mean 'export'?)"),
+                              HasSubstr("unknown command 'exprot' (did you mean 'export'?)"),
                               HasSubstr("next: the commands are inspect, plan, export")));
   EXPECT_THAT(run_command({"bogus"}).err,
-              AllOf(HasSubstr("there is no command 'bogus'\n"), Not(HasSubstr("did you mean"))));
+              AllOf(HasSubstr("unknown command 'bogus'\n"), Not(HasSubstr("did you mean"))));
   EXPECT_THAT(run_command({"family", "chek"}).err, HasSubstr("(did you mean 'check'?)"));
   EXPECT_EQ(run_command({"--version"}).exit_code, kExitFine);
 }
 
-// Who reads reports with a program reads those of mistyped words with it too.
-TEST(CommandLine, JsonIsWrittenOfWrongWordsAsWell) {
+// A program that reads reports as JSON must be able to read usage errors, too.
+TEST(CommandLine, UsageErrorsAreWrittenAsJson) {
   for (const auto& [words, code] : std::vector<std::pair<Words, std::string>>{
            {{"exprot", "x", "--json"}, "cli.unknown_command"},
            {{"export", "x", "--json"}, "cli.usage"},

@@ -1,4 +1,4 @@
-// The main job on real checkpoints: export, check, validate, run.
+// export, check, validate and run on real checkpoints.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -32,9 +32,9 @@ INSTANTIATE_TEST_SUITE_P(EndToEnd, GoldenCase, testing::ValuesIn(kGoldenCases),
 
 class FormVariant : public testing::TestWithParam<Variant> {};
 
-// Every exact form gives the reference's results, for a family with shared experts, a dense layer
-// and a tied head (qwen2_moe_b), one with full-width norms and clipping (olmoe_a), and one with
-// histories of tokens and states between routers (zaya_b).
+// Every exact form gives the results of the reference, for a family with shared experts, a dense
+// layer and a tied head (qwen2_moe_b), one with full-width norms and clipping (olmoe_a), and one
+// with histories of tokens and states between routers (zaya_b).
 TEST_P(FormVariant, Validates) {
   for (const char* golden_case : {"qwen2_moe_b", "olmoe_a", "zaya_b"}) {
     const std::string out = fresh_folder(golden_case);
@@ -63,8 +63,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"f16", {"--dtype", "f16"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// The keys and values of each head instead of the latent, for both targets; queries with a latent
-// of their own (a) and without (b).
+// Caches the keys and values of each head instead of the latent, for both targets; queries with a
+// latent of their own (a) and without (b).
 TEST(EndToEnd, ExpandedLatentAttention) {
   for (const char* golden_case : {"deepseek_v2_a", "deepseek_v3_b"})
     for (const char* target : {"onnx", "ane"}) {
@@ -85,7 +85,7 @@ TEST(EndToEnd, OnlyLatentAttentionCanBeExpanded) {
   EXPECT_FALSE(fs::exists(out + "/manifest.json"));
 }
 
-TEST(EndToEnd, FullSoftmaxIsMarkedInexactAndFallsShort) {
+TEST(EndToEnd, FullSoftmaxIsMarkedInexactAndFailsValidation) {
   const std::string out = fresh_folder("out");
   const Outcome exported = export_case("tinymoe", out, {"--routing", "full_softmax"});
   expect_fine(exported);
@@ -96,7 +96,7 @@ TEST(EndToEnd, FullSoftmaxIsMarkedInexactAndFallsShort) {
   EXPECT_THAT(validated.out, HasSubstr("FELL SHORT"));
 }
 
-TEST(EndToEnd, LongFactorsAreSaid) {
+TEST(EndToEnd, LongFactorsAreReported) {
   const std::string out = fresh_folder("out");
   const Outcome far = export_case("phimoe_a", out, {"--context", "13", "--tokens", "1"});
   expect_fine(far);
@@ -148,7 +148,7 @@ TEST(EndToEnd, RunWritesTheGoldenText) {
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(tokens[i], golden["greedy"]["tokens"][i]);
 }
 
-TEST(EndToEnd, RunSaysWhenTheContextIsFull) {
+TEST(EndToEnd, RunReportsAFullContext) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out, {"--tokens", "1,16", "--context", "20"}));
   const Outcome beyond = run_command({"run", out, "--prompt", std::string(21, 'a')});
@@ -166,7 +166,7 @@ TEST(EndToEnd, RunSaysWhenTheContextIsFull) {
               HasSubstr("the context of 20 is full"));
 }
 
-TEST(EndToEnd, InfinitiesOfF16AndNansAreSaid) {
+TEST(EndToEnd, OverflowsInF16AndNansAreReported) {
   const CheckpointCopy copy;
   const std::string expert = "model.layers.0.block_sparse_moe.experts.1.w1.weight";
   copy.overwrite(expert, std::string("\x80\x7f\xff\x7e\xc0\x7f", 6));  // bf16: inf, 1.7e38, NaN
@@ -190,7 +190,7 @@ TEST(EndToEnd, HostRoutingSkipsGroupsThatNoTokenChose) {
   EXPECT_GT(nlohmann::json::parse(run.out)["skipped_steps"].get<int>(), 0);
 }
 
-TEST(EndToEnd, TheFirstLayersAloneAreATrialThatSaysSo) {
+TEST(EndToEnd, AnExportOfTheFirstLayersIsATrialThatCannotRun) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("qwen3_moe_a", out, {"--layers", "1"}));
   const nlohmann::json model = read_json(out + "/manifest.json").at("model");
@@ -208,7 +208,7 @@ TEST(EndToEnd, TheFirstLayersAloneAreATrialThatSaysSo) {
   EXPECT_THAT(many.err, HasSubstr("model.layers_kept"));
 }
 
-// What stands for a matrix of a left-out layer there leaves with it.
+// The tensors that encode a matrix of a dropped layer are dropped with it.
 TEST(EndToEnd, TheFirstLayersOfQuantizedCheckpoints) {
   for (const char* name : {"gpt_oss_c", "deepseek_v3_c", "deepseek_v3_d"}) {
     const std::string out = fresh_folder("out");
@@ -217,9 +217,8 @@ TEST(EndToEnd, TheFirstLayersOfQuantizedCheckpoints) {
   }
 }
 
-// Of a family with an untied head, the shards read every byte of the payload once, whatever the
-// number of widths, functions and targets. (Shards that a layer is cut into have a norm of their
-// own each.)
+// For a family with an untied head, the shards read every byte of the payload once, whatever the
+// number of widths, functions and targets. (Of a layer that is cut, each shard has its own norm.)
 TEST(EndToEnd, NothingIsReadTwice) {
   const std::string file = checkpoint_of("mixtral_a") + "/model.safetensors";
   uint64_t header = 0;

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::ordered_json;
 
-// The fenced block that follows the page's words.
+// The fenced block behind the given words of the page.
 std::string block_after(const std::string& words) {
   const std::string page = read_file(source_path("models/families/README.md"));
   const size_t at = page.find(words);
@@ -67,7 +67,7 @@ TEST_F(WorkedExample, PrintsWhatThePageShows) {
        "\"must\":", R"("ignored_tensors": {"h.*.attn.bias_mask": "a constant"}, "must":)");
   const Outcome mended = check();
   expect_fine(mended);
-  EXPECT_THAT(mended.out, HasSubstr("each tensor of the checkpoint is accounted for"));
+  EXPECT_THAT(mended.out, HasSubstr("every tensor of the checkpoint is accounted for"));
 }
 
 TEST_F(WorkedExample, IsExported) {
@@ -78,7 +78,7 @@ TEST_F(WorkedExample, IsExported) {
   expect_fine(run_command({"check", out}));
 }
 
-TEST_F(WorkedExample, NamesWhatIsMissing) {
+TEST_F(WorkedExample, NamesMissingTensors) {
   tensors_["h.1.moe.3.gating.weight"] = tensors_.at("h.1.moe.3.gate.weight");
   tensors_.erase("h.1.moe.3.gate.weight");
   tensors_.at("h.0.attn.k.weight").shape = {16, 8};
@@ -96,7 +96,7 @@ TEST_F(WorkedExample, NamesWhatIsMissing) {
   EXPECT_EQ(json["roles"][3]["found"], 1);
 }
 
-TEST_F(WorkedExample, TellsWhereEachValueComesFrom) {
+TEST_F(WorkedExample, ShowsWhereEachValueComesFrom) {
   const Outcome outcome =
       run_command({"family", "check", descriptor_, "--config", folder_ + "/config.json", "--json"});
   expect_fine(outcome);
@@ -112,8 +112,8 @@ TEST_F(WorkedExample, TellsWhereEachValueComesFrom) {
   EXPECT_FALSE(json.contains("diagnostics"));
 }
 
-// Who writes a descriptor meets keys that it does not know yet.
-TEST_F(WorkedExample, AConfigThatIsNotUnderstoodIsExplainedAllTheSame) {
+// Whoever writes a descriptor meets keys that it does not handle yet.
+TEST_F(WorkedExample, AConfigWithErrorsIsStillExplained) {
   edit(folder_ + "/config.json", "{", R"({"rotate_twice": true, "n_lair": 2,)");
   const Outcome outcome = check();
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
@@ -128,7 +128,7 @@ TEST_F(WorkedExample, AConfigThatIsNotUnderstoodIsExplainedAllTheSame) {
   EXPECT_EQ(json["concepts"]["layers"]["value"], "2");
 }
 
-TEST_F(WorkedExample, BadInputIsNamedWithItsLine) {
+TEST_F(WorkedExample, ErrorsNameTheLine) {
   edit(folder_ + "/config.json", "\"n_expert_used\"", "\"n_experts_used\"");
   Outcome outcome = check();
   EXPECT_EQ(outcome.exit_code, kExitBadInput);

@@ -1,4 +1,4 @@
-// Exports and validations of the golden cases, as command lines.
+// Exports and validates the golden cases through command lines.
 #pragma once
 
 #include <filesystem>
@@ -29,7 +29,7 @@ inline void expect_fine(const Outcome& outcome) {
   EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.out << outcome.err;
 }
 
-// Every regular file of a folder, by its path in it.
+// Every regular file of a folder, by its path relative to the folder.
 inline std::map<std::string, std::string> all_bytes(const std::string& folder) {
   namespace fs = std::filesystem;
   std::map<std::string, std::string> files;
@@ -40,7 +40,7 @@ inline std::map<std::string, std::string> all_bytes(const std::string& folder) {
   return files;
 }
 
-// An export in several forms: a name for the test, and the flags.
+// A form of an export: a name for the test, and the flags.
 struct Variant {
   const char* name;
   Words flags;

@@ -1,4 +1,4 @@
-// moec inspect: a shard's file as text and as JSON, and what is no shard's file.
+// moec inspect: shard files as text and as JSON, and files that are not shards.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Ports and text of one file; the file is named in the export of each target.
+// The ports and the IR of a shard file, for each target.
 void expect_shard_json(const Words& flags, const std::string& file) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("mixtral_a", out, flags));
@@ -33,7 +33,7 @@ TEST(Inspect, AShardAsJson) {
   expect_shard_json({"--target", "ane"}, "moe/L00.mlpackage");
 }
 
-TEST(Inspect, WhatIsNoShard) {
+TEST(Inspect, FilesThatAreNotShardsAreErrors) {
   const Outcome config =
       run_command({"inspect", checkpoint_of("mixtral_a") + "/config.json", "--json"});
   EXPECT_EQ(config.exit_code, kExitBadInput);

@@ -9,7 +9,7 @@
 
 namespace moec {
 
-// As write_manifest() does it, but also of a manifest that does not hold together.
+// Writes what write_manifest() writes, but also for a manifest that is inconsistent.
 inline void write_both_forms(Manifest manifest, const std::string& folder) {
   const std::string bin = folder + "/manifest.bin";
   manifest.binary.reset();

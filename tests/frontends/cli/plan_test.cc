@@ -55,7 +55,7 @@ TEST(Plan, Qwen3InGroupsOf200Megabytes) {
   EXPECT_THAT(f16["cuts"][0]["reason"].get<std::string>(), HasSubstr("a budget of 200.0 MB"));
 }
 
-TEST(Plan, SaysWhichFactorsRotate) {
+TEST(Plan, ReportsWhichRotaryFactorsAreUsed) {
   EXPECT_EQ(plan_json("phi-3.5-moe", {"--context", "4096"})["rope_factors"], "short");
   EXPECT_EQ(plan_json("phi-3.5-moe", {"--context", "4097"})["rope_factors"], "long");
   EXPECT_THAT(plan("phi-3.5-moe", {"--context", "8192"}).out,
@@ -99,7 +99,7 @@ TEST(Plan, OfACheckpointFolderAndOfItsConfigAreTheSame) {
   EXPECT_EQ(folder, config);
 }
 
-TEST(Plan, TellsHowTheCheckpointStoresItsMatrices) {
+TEST(Plan, ReportsHowTheCheckpointStoresItsMatrices) {
   EXPECT_EQ(plan_json("olmoe-1b-7b", {})["stored_as"], "plain");
   EXPECT_EQ(plan_json("deepseek-v3", {})["stored_as"], "fp8_blocks");
   EXPECT_THAT(plan("deepseek-v3").out, HasSubstr("stores matrices as fp8_blocks of 128 x 128"));
@@ -141,7 +141,7 @@ TEST(Plan, ResidentExpertsFitTheBudget) {
             7'100'000'000);
 }
 
-// Each expert has load 1, expert 0 of each layer as much as all of OLMoE's others.
+// Each expert has load 1, except expert 0 of each layer, which has as much as all others of OLMoE.
 std::string loads_of(int layers, int experts) {
   std::string file = fresh_folder("loads") + "/loads.csv";
   std::ofstream loads(file);
@@ -212,7 +212,7 @@ TEST_F(ExportToDevices, BusyGroupsHaveDeclaredReplicas) {
   expect_fine(validate_case("tinymoe", out_));
 }
 
-TEST_F(ExportToDevices, AShardThatNoDeviceHoldsIsFound) {
+TEST_F(ExportToDevices, AShardOnNoDeviceIsAFinding) {
   expect_fine(run({}));
   Manifest manifest = read_manifest(out_).value();
   manifest.devices[1].shards.pop_back();

@@ -1,4 +1,4 @@
-// The JSON files that exports and targets consist of, for tests that look into them.
+// Reads the JSON files of exports and targets.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Exports that label tokens: what holds for them beside what holds for all goldens.
+// What is special about exports that label tokens.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -35,7 +35,7 @@ TEST(Tagging, TheManifestTellsTaskAndLabelsAndNoCache) {
               HasSubstr("labels of tokens: O"));
 }
 
-TEST(Tagging, CalibrationBesideTheWeightsIsTakenAlong) {
+TEST(Tagging, TheCalibrationFileIsReadIntoTheManifest) {
   const std::string copy = fresh_folder("copy"), out = fresh_folder("out");
   std::filesystem::copy(checkpoint_of(kTagger), copy);
   json biases = {{"transition_bias_background_stay", 0.5},
@@ -66,7 +66,7 @@ TEST(Tagging, CalibrationBesideTheWeightsIsTakenAlong) {
               HasSubstr("transition_bias_end_to_end\" is unknown"));
 }
 
-TEST(Tagging, WhatMakesNoSenseIsRefusedByName) {
+TEST(Tagging, FlagsThatDoNotApplyAreErrors) {
   const std::string out = fresh_folder("out");
   for (const char* command : {"export", "plan"}) {
     Words words = {command, checkpoint_of(kTagger), "--kv", "io"};

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 class TinyTagger : public testing::Test {
  protected:
-  // A folder for each test: they may run side by side, each in a process of its own.
+  // A folder for each test: tests may run in parallel, each in its own process.
   void SetUp() override {
     folder_ = fresh_folder("out");
     expect_fine(run_command({"export", source_path("models/tinytagger"), "--out", folder_,
@@ -47,7 +47,7 @@ std::set<Span> spans_of(const json& spans) {
   return all;
 }
 
-TEST_F(TinyTagger, FindsWhatPyTorchFindsAndWhatIsThere) {
+TEST_F(TinyTagger, FindsTheSpansOfPyTorchAndOfTheLabels) {
   size_t right = 0, found = 0, wanted = 0;
   for (const json& each : texts_) {
     const std::string text = each["text"];

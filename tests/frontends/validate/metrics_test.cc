@@ -39,20 +39,20 @@ TEST(Comparer, ScaleErrorThatCosineHidesShowsInRelativeL2) {
   EXPECT_NEAR(comparer.result().relative_l2, 1, 1e-12);
 }
 
-TEST(Comparer, ZeroAgainstSomethingIsNoAgreement) {
+TEST(Comparer, ZerosDoNotAgreeWithNonzeroValues) {
   Comparer comparer;
   comparer.add(std::vector<float>{0, 0}, std::vector<float>{1, 2});
   EXPECT_EQ(comparer.result().cosine, 0);
 }
 
-TEST(Comparer, CountsWhatIsNotFinite) {
+TEST(Comparer, CountsNonfiniteValues) {
   Comparer comparer;
   const float inf = std::numeric_limits<float>::infinity();
   comparer.add(std::vector<float>{inf, std::nanf(""), 1}, std::vector<float>{1, 1, 1});
   EXPECT_EQ(comparer.result().nonfinite, 2u);
 }
 
-// Two experts and a null slot, which is chosen.
+// A router of two experts and a null slot, which is chosen.
 TEST(RouterComparer, ANullSlotIsAChoiceWithoutAnExpert) {
   RouterComparer comparer;
   const std::vector<float> none = {0, 0}, choice = {0.3f, 0.2f, 0.5f};
