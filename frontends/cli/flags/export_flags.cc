@@ -184,11 +184,11 @@ void add_resource_flags(CLI::App& command, ResourceFlags& flags) {
 }
 
 void describe_targets(CLI::App& command) {
-  command.get_option("--target")
-      ->description(
-          "Target to export for: a built-in name or the path of a target file NAME.json. With "
-          "several, onnx,ane, each gets a folder of its name in --out, and weights that have the "
-          "same bytes in several are read once (with --dtype f16 nearly all)");
+  CLI::Option* target = command.get_option("--target");
+  target->description(target->get_description() +
+                      ". With several, onnx,ane, each gets a folder of its name in --out, and "
+                      "weights that have the same bytes in several are read once (with --dtype f16 "
+                      "nearly all)");
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 #include "frontends/cli/flags/pass_flags.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 
 #include "backends/targets/find_target.h"
+#include "backends/targets/load_target.h"
 #include "frontends/cli/flags/number_check.h"
 
 namespace moec {
@@ -36,17 +40,22 @@ void add_debugging_flags(CLI::App& command, PassFlags& flags) {
 
 void add_pass_flags(CLI::App& command, PassFlags& flags) {
   command
-      .add_option("--target", flags.target,
-                  "Target whose rules and preferences apply: a built-in name or the path of a "
-                  "target file NAME.json")
+      .add_option(
+          "--target", flags.target,
+          fmt::format("Target whose rules and preferences apply: {}, or the path of a target "
+                      "file NAME.json",
+                      fmt::join(builtin_target_names(), ", ")))
       ->capture_default_str();
   command.add_option("--chip", flags.chip,
                      "Apply only the target's rules for this chip, e.g. m1 (default: the rules of "
                      "all chips)");
   command
-      .add_option("--routing", flags.routing,
-                  "How routers become tensor operations. rank, iterate, topk and host are exact; "
-                  "full_softmax weighs all experts and is not")
+      .add_option(
+          "--routing", flags.routing,
+          "How a router chooses experts. rank: compares each score with all others; iterate: "
+          "takes the maximum top-k times; topk: uses the TopK op; host: is a shard of its "
+          "own, whose weights are inputs of the experts; full_softmax: gives every expert "
+          "its softmax weight, which is inexact")
       ->check(names_of<RoutingForm>())
       ->capture_default_str();
   command
@@ -56,16 +65,20 @@ void add_pass_flags(CLI::App& command, PassFlags& flags) {
       ->check(names_of<ExpertForm>())
       ->capture_default_str();
   command
-      .add_option("--attention", flags.attention,
-                  "Attention form (default: the one that the target prefers)")
+      .add_option(
+          "--attention", flags.attention,
+          "Attention. batched: one matmul for all heads; per_head: one for each head (default: as "
+          "the target prefers)")
       ->check(names_of<AttentionForm>());
   command
       .add_option("--form", flags.form,
                   "Form of linear projections (default: the one that the target prefers)")
       ->check(names_of<ProjectionForm>());
   command
-      .add_option("--sum", flags.sum,
-                  "How expert outputs are added (default: as the target prefers)")
+      .add_option(
+          "--sum", flags.sum,
+          "How the outputs of experts are added. chain: one after the other; tree: in pairs "
+          "(default: as the target prefers)")
       ->check(names_of<SumForm>());
   command
       .add_option("--bank-channel-limit", flags.bank_channel_limit,
