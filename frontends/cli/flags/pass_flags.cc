@@ -27,9 +27,10 @@ void add_debugging_flags(CLI::App& command, PassFlags& flags) {
           "Write the IR after this pass to --dump-dir, or after each with \"all\" (repeatable)")
       ->group("Debugging");
   command
-      .add_option("--dump-dir", flags.dump_dir,
-                  "Folder for the IR of --dump-after (default: the current one) and for reproducers of "
-                  "failing passes (default: a new temporary folder)")
+      .add_option(
+          "--dump-dir", flags.dump_dir,
+          "Folder for the IR of --dump-after (default: the current one) and for reproducers of "
+          "failing passes (default: a new temporary folder)")
       ->group("Debugging");
   command.add_option("--bisect", flags.bisect, "Run only the first N passes of the pipeline")
       ->check(whole_from(0))
