@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "backends/coreml/emit_coreml.h"
+#include "backends/files/emit.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {

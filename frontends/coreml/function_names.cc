@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <mlmodel.pb.h>
 
-#include "frontends/coreml/mil_ops.h"
+#include "frontends/coreml/read_mil_ops.h"
 
 namespace moec {
 namespace {

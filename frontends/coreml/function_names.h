@@ -6,7 +6,7 @@
 #include <string>
 
 #include "frontends/coreml/arguments.h"
-#include "frontends/coreml/metadata.h"
+#include "frontends/coreml/coreml_metadata.h"
 
 namespace moec {
 

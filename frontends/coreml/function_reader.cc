@@ -8,8 +8,8 @@
 
 #include "frontends/coreml/blob_file.h"
 #include "frontends/coreml/function_names.h"
-#include "frontends/coreml/mil_ops.h"
 #include "frontends/coreml/mil_values.h"
+#include "frontends/coreml/read_mil_ops.h"
 #include "frontends/coreml/source_reader.h"
 #include "ir/graph/infer.h"
 #include "ir/verify/verify.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "frontends/coreml/metadata.h"
+#include "frontends/coreml/coreml_metadata.h"
 #include "frontends/coreml/ports.h"
 #include "ir/graph/loaded_shard.h"
 

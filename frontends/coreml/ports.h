@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "frontends/coreml/metadata.h"
+#include "frontends/coreml/coreml_metadata.h"
 
 namespace moec {
 

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "frontends/coreml/function_reader.h"
-#include "frontends/coreml/package.h"
+#include "frontends/coreml/open_package.h"
 #include "frontends/coreml/unknown_fields.h"
 
 namespace moec {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "frontends/onnx/metadata.h"
-#include "frontends/onnx/read_onnx.h"
+#include "frontends/onnx/onnx_metadata.h"
+#include "ir/graph/loaded_shard.h"
 
 namespace onnx {
 class GraphProto;

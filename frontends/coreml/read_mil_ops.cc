@@ -1,4 +1,4 @@
-#include "frontends/coreml/mil_ops.h"
+#include "frontends/coreml/read_mil_ops.h"
 
 #include <fmt/format.h>
 #include <mlmodel.pb.h>

@@ -1,4 +1,4 @@
-#include "frontends/onnx/metadata.h"
+#include "frontends/onnx/onnx_metadata.h"
 
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>

@@ -1,4 +1,4 @@
-#include "frontends/coreml/package.h"
+#include "frontends/coreml/open_package.h"
 
 #include <fmt/format.h>
 

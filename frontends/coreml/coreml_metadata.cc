@@ -1,4 +1,4 @@
-#include "frontends/coreml/metadata.h"
+#include "frontends/coreml/coreml_metadata.h"
 
 #include <fmt/format.h>
 #include <mlmodel.pb.h>
