@@ -67,7 +67,6 @@ const Pass* find_pass(std::string_view name) {
 std::vector<const Pass*> default_pipeline(const PassOptions& options) {
   const bool bank = options.experts == ExpertForm::bank;
   const bool conv = options.target.projection == ProjectionForm::conv;
-  const bool coreml = options.target.format == ShardFormat::coreml;
   const TargetLimits& limits = options.target.limits;
   std::vector<const Pass*> pipeline;
   for (std::string_view name : {
@@ -80,8 +79,8 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            std::string_view("lower_gated_mlp"),
            // After every lowering that makes projections.
            std::string_view(conv ? "linear_to_conv" : "linear_to_matmul"),
-           // Core ML runs casts on the CPU. Before constants are folded, which its choices may be.
-           std::string_view(coreml ? "cast_to_select" : ""),
+           // Before constants are folded, because its choices may be constant.
+           std::string_view(limits.no_casts ? "cast_to_select" : ""),
            // After the convolutions are there; before weight views, for it slices weights.
            std::string_view(limits.channels > 0 ? "limit_channels" : ""),
            // After the projections have asked for their weights' shape, and before equal ops are

@@ -76,7 +76,9 @@ ARROWS = {
 # Start of a library's include path -> folders that may use it.
 LIBRARIES = {
     "onnx/": ["backends/onnx", "frontends/onnx"],
-    "google/protobuf/": ["backends/onnx", "frontends/onnx", "backends/coreml", "frontends/coreml"],
+    "google/protobuf/": [
+        "backends/files", "backends/onnx", "frontends/onnx", "backends/coreml", "frontends/coreml",
+    ],
     "mlmodel.pb.h": ["backends/coreml", "frontends/coreml"],
     "flatbuffers/": ["backends/manifest"],
     "manifest_generated.h": ["backends/manifest"],

@@ -5,13 +5,13 @@
 #include "backends/coreml/mil_names.h"
 #include "backends/coreml/mil_ops.h"
 #include "backends/coreml/mil_writer.h"
+#include "backends/files/shard_facts.h"
 #include "ir/text/text.h"
-#include "ir/verify/verify.h"
 
 namespace moec {
 namespace {
 
-// "predict" fails on devices from the third state on (ane.md: CoreML-LLM, error 0x1d).
+// On devices "predict" fails with error 0x1d from the third state on (reported by CoreML-LLM).
 constexpr size_t kMaxStates = 2;
 
 tl::unexpected<Diagnostics> refuse_dtype(const Shard& shard, std::string cause, std::string op) {
@@ -109,12 +109,7 @@ Status check_op(const Shard& shard, OpId id) {
 }  // namespace
 
 Status check_mil(const Shard& shard) {
-  if (shard.form != Form::placed)
-    return fail("emit.form",
-                fmt::format("the shard is in form {}, only placed shards are emitted",
-                            form_name(shard.form)),
-                "run the pass `place` last", {.shard = shard.name});
-  if (Diagnostics findings = verify(shard); has_error(findings)) return fail(std::move(findings));
+  MOEC_TRY(check_placed(shard));
   MOEC_TRY(check_states(shard));
   for (ValueId input : shard.inputs)
     if (!mil_dtype(shard.type(input).dtype))

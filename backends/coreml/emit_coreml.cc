@@ -1,8 +1,6 @@
 #include "backends/coreml/emit_coreml.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <mlmodel.pb.h>
 
 #include <algorithm>
@@ -14,7 +12,9 @@
 #include "backends/coreml/spec_version.h"
 #include "backends/coreml/token_range.h"
 #include "backends/coreml/weight_blobs.h"
+#include "backends/files/message_bytes.h"
 #include "backends/files/output_file.h"
+#include "backends/files/write_weights.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A package before a byte of payload is read: so everything that can be wrong with the shard itself
-// is found first.
+// A package, made before a byte of payload is read, so that a fault of the shard itself is reported
+// before any work is done.
 struct Prepared {
   std::string name;  // relative to the folder
   std::vector<MilFunction> functions;
@@ -46,7 +46,7 @@ Status check_widths(std::span<const ShardWidth> widths, WidthPackaging packaging
 
 std::string function_name(int64_t tokens) { return fmt::format("t{}", tokens); }
 
-// Which functions lie in which package; the narrowest first.
+// The packages with the functions that each holds, the narrowest first.
 std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
                               std::span<const std::string> names, WidthPackaging packaging) {
   std::vector<Prepared> packages(names.size());
@@ -73,7 +73,8 @@ void lay_out(Prepared& package) {
     collect_blobs(*function.shard, package.layout);
 }
 
-// What tells all bytes of a weight file.
+// The keys of all entries, in their order. Two layouts with equal keys give weight files of the
+// same bytes.
 std::vector<std::string> content_of(const DataLayout& layout) {
   std::vector<std::string> keys;
   for (const DataLayout::Entry& entry : layout.entries()) keys.push_back(entry.key);
@@ -86,8 +87,9 @@ std::vector<int64_t> tokens_of(std::span<const ShardWidth> widths) {
   return tokens;
 }
 
-Status check_blobs(const Prepared& package, const WeightReader& weights, const EmitOptions& options,
-                   uint64_t limit) {
+Status check_blobs(const Prepared& package, const WeightReader& weights,
+                   const EmitOptions& options) {
+  const uint64_t limit = options.limits.weight_file_bytes;
   MOEC_TRY(check_layout(package.layout, weights, options.tile_bytes));
   if (package.layout.file_bytes() < limit) return {};
   return fail("coreml.blob_too_large",
@@ -114,8 +116,10 @@ Result<std::vector<Prepared>> prepare(std::span<const ShardWidth> widths,
   const bool several = packages.front().functions.size() > 1;
   MOEC_ASSIGN(const int version, choose_spec_version(widths, several, coreml.spec_version));
   for (Prepared& package : packages) {
+    if (options.moe_layers)
+      for (MilFunction& function : package.functions) function.moe_layers = &*options.moe_layers;
     lay_out(package);
-    MOEC_TRY(check_blobs(package, weights, options, coreml.blob_byte_limit));
+    MOEC_TRY(check_blobs(package, weights, options));
     write_model(package.functions, package.layout, version, options.family, package.model);
     if (coreml.packaging == WidthPackaging::range) {
       const auto [least, largest] = std::minmax_element(widths.begin(), widths.end(), by_tokens);
@@ -123,20 +127,9 @@ Result<std::vector<Prepared>> prepare(std::span<const ShardWidth> widths,
       (*metadata.mutable_userdefined())["moec.range"] =
           fmt::format("{} {}", least->tokens, largest->tokens);
     }
-    MOEC_TRY(check_size(package, options.graph_byte_limit));
+    MOEC_TRY(check_size(package, options.limits.graph_bytes));
   }
   return packages;
-}
-
-// Protobuf promises the same bytes for the same message only when asked.
-std::string serialize(const mlmodel::Model& model) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  MOEC_CHECK(model.SerializeToCodedStream(&coded), "the model does not serialise");
-  coded.Trim();
-  return bytes;
 }
 
 Result<EmittedFile> write_text(const Package& package, const std::string& name, const char* path,
@@ -148,8 +141,8 @@ Result<EmittedFile> write_text(const Package& package, const std::string& name, 
   return EmittedFile{name + "/" + path, file.bytes(), file.digest(), file.sha256()};
 }
 
-// The weight files of a shard's packages. Those of the same content are one file under several
-// names, so that the payload is read and written once: hard links, where the file system has them.
+// Writes the weight files of a shard's packages. Files of the same content become hard links of one
+// file where the file system has them, so that the payload is read and written once.
 class WeightFiles {
  public:
   WeightFiles(const WeightReader& weights, const EmitOptions& options, EmitReport& report)
@@ -197,7 +190,8 @@ Result<EmittedFile> write_package(const Prepared& prepared, const Package& packa
   MOEC_ASSIGN(EmittedFile manifest, write_text(package, prepared.name, kManifestPath,
                                                package_manifest(has_weights), options.sha256));
   report.data.push_back(std::move(manifest));
-  return write_text(package, prepared.name, kModelPath, serialize(prepared.model), options.sha256);
+  return write_text(package, prepared.name, kModelPath, message_bytes(prepared.model),
+                    options.sha256);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "backends/files/emit.h"
+#include "ir/base/enum_table.h"
 
 namespace moec {
 
@@ -26,14 +27,13 @@ namespace moec {
 //              states and more than one token)
 //   functions  one package with the functions "t1", "t16", …; the narrowest is the default one.
 //              Needs spec 9
-//   range      one package whose token dimension ranges from the least to the largest width. Core
-//   ML
-//              compiles it anew for each width that it meets (minutes on a device); every width in
-//              the range can be run, so there must be at least two. The shards of the two widths
-//              must differ in sizes only
+//   range      one package whose token dimension ranges from the least to the largest width, of
+//              which there must be two. It runs every width in the range; Core ML compiles it anew
+//              for each width that it meets (minutes on a device). The shards of the widths must
+//              differ in sizes only
 enum class WidthPackaging : uint8_t { separate, functions, range };
-constexpr std::array<std::string_view, 3> enum_names(WidthPackaging) {
-  return {"separate", "functions", "range"};
+constexpr auto enum_names(WidthPackaging) {
+  return name_table<WidthPackaging>({"separate", "functions", "range"});
 }
 
 struct CoremlOptions {
@@ -41,9 +41,11 @@ struct CoremlOptions {
   // Core ML specification version: 6 iOS 15, 7 iOS 16, 8 iOS 17, 9 iOS 18. 0: the lowest that has
   // all that the shard uses. Error coreml.spec_too_low names what asks for more.
   int spec_version = 0;
-  // A single weight file may not reach this size ("Error in declaring network": coremltools 1807).
-  uint64_t blob_byte_limit = uint64_t{1} << 31;
 };
+
+// Core ML refuses a weight file that reaches 2 GiB ("Error in declaring network": coremltools
+// 1807).
+inline constexpr FileLimits kCoremlLimits = {.weight_file_bytes = uint64_t{1} << 31};
 
 // The paths, relative to the folder, of the packages that emit_coreml writes for these widths.
 std::vector<std::string> coreml_package_names(const std::string& stem,

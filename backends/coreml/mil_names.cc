@@ -4,6 +4,7 @@
 #include <array>
 
 #include "backends/coreml/mil_ops.h"
+#include "backends/files/shard_facts.h"
 
 namespace moec {
 namespace {
@@ -25,10 +26,6 @@ std::string spelled(std::string_view label) {
   return name;
 }
 
-bool is_source(const Shard& shard, ValueId value) {
-  return shard.producer_as<Weight>(value) || shard.producer_as<Constant>(value);
-}
-
 std::string wanted_name(const Shard& shard, ValueId value) {
   const Value& data = shard.values[value];
   if (!data.name.empty()) return spelled(data.name);
@@ -42,6 +39,19 @@ bool is_mil_name(std::string_view name) {
   return !name.empty() && !is_digit(name.front()) &&
          std::all_of(name.begin(), name.end(), is_word) &&
          std::find(kReserved.begin(), kReserved.end(), name) == kReserved.end();
+}
+
+IdMap<OpId, std::string> mil_op_names(const Shard& shard) {
+  const MilNames names(shard);
+  IdMap<OpId, std::string> found(shard.ops.size());
+  for (OpId id : op_ids(shard)) {
+    const Op& op = shard.ops[id];
+    if (const auto* write = std::get_if<StateWrite>(&op.data))
+      found[id] = "write_state " + write->state;
+    else if (!is_source(shard, op.results[0]))
+      found[id] = names.value(op.results[0]);
+  }
+  return found;
 }
 
 MilNames::MilNames(const Shard& shard) : shard_(shard), values_(shard.values.size()) {

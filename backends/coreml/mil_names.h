@@ -10,9 +10,13 @@
 
 namespace moec {
 
-// Whether MIL takes the name: [A-Za-z_][A-Za-z0-9_]* and no word of MIL's text form (coremltools,
+// Whether MIL accepts the name: [A-Za-z_][A-Za-z0-9_]* and no word of MIL's text form (coremltools,
 // NameSanitizer in mil/passes/defs/preprocess.py).
 bool is_mil_name(std::string_view name);
+
+// The name that each op that computes has in a package: its output, or "write_state STATE"; empty
+// for weights and constants. As Core ML's compute plan names them.
+IdMap<OpId, std::string> mil_op_names(const Shard& shard);
 
 class MilNames {
  public:
@@ -22,8 +26,8 @@ class MilNames {
   const std::string& value(ValueId id) const { return values_[id]; }
   // A fresh name, `wanted` if it is free.
   std::string fresh(const std::string& wanted);
-  // Outputs whose port name is not the name of the value that they show: an input, a source, or a
-  // value that is an output already.
+  // Outputs that need an op of their own to have their port name: they pass on an input, a source,
+  // or a value that another output has already.
   const std::vector<Output>& copies() const { return copies_; }
 
  private:

@@ -2,7 +2,6 @@
 
 #include <mlmodel.pb.h>
 
-#include <array>
 #include <bit>
 
 #include "ir/base/at.h"
@@ -13,27 +12,25 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "floats are written as they lie");
 
-template <class E, size_t N>
-std::string_view pick(E value, const std::array<std::string_view, N>& names) {
-  return at(names, value);
-}
+// `neg` is a product with −1, and MIL's `inverse` is the reciprocal.
+constexpr auto kUnaryTypes =
+    name_table<UnaryFn>({"mul", "abs", "exp", "log", "sqrt", "inverse", "sigmoid", "tanh", "erf"});
+constexpr auto kBinaryTypes =
+    name_table<BinaryFn>({"add", "sub", "mul", "real_div", "maximum", "minimum"});
+constexpr auto kCompareTypes = name_table<CompareFn>({"greater", "less", "equal"});
+constexpr auto kReduceTypes = name_table<ReduceFn>({"reduce_sum", "reduce_mean", "reduce_max"});
 
 struct OpType {
   std::string_view operator()(const Weight&) const { return "const"; }
   std::string_view operator()(const Constant&) const { return "const"; }
   std::string_view operator()(const Conv&) const { return "conv"; }
   std::string_view operator()(const MatMul&) const { return "matmul"; }
-  std::string_view operator()(const Unary& op) const {
-    return pick<UnaryFn, 9>(
-        op.fn, {"mul", "abs", "exp", "log", "sqrt", "inverse", "sigmoid", "tanh", "erf"});
-  }
-  std::string_view operator()(const Binary& op) const {
-    return pick<BinaryFn, 6>(op.fn, {"add", "sub", "mul", "real_div", "maximum", "minimum"});
-  }
-  std::string_view operator()(const Compare& op) const { return enum_name(op.fn); }
+  std::string_view operator()(const Unary& op) const { return at(kUnaryTypes, op.fn); }
+  std::string_view operator()(const Binary& op) const { return at(kBinaryTypes, op.fn); }
+  std::string_view operator()(const Compare& op) const { return at(kCompareTypes, op.fn); }
   std::string_view operator()(const Select&) const { return "select"; }
   std::string_view operator()(const Cast&) const { return "cast"; }
-  std::string_view operator()(const Reduce& op) const { return enum_name(op.fn); }
+  std::string_view operator()(const Reduce& op) const { return at(kReduceTypes, op.fn); }
   std::string_view operator()(const Softmax&) const { return "softmax"; }
   std::string_view operator()(const Slice&) const { return "slice_by_size"; }
   std::string_view operator()(const Concat&) const { return "concat"; }
@@ -41,7 +38,7 @@ struct OpType {
   std::string_view operator()(const Transpose&) const { return "transpose"; }
   std::string_view operator()(const StateRead&) const { return "read_state"; }
   std::string_view operator()(const StateWrite&) const { return "write_state"; }
-  template <class OpT>
+  template <WithoutMilOp OpT>
   std::string_view operator()(const OpT&) const {
     return {};
   }
@@ -70,9 +67,13 @@ std::optional<int> mil_dtype(DType dtype) {
       return mlmodel::INT32;
     case DType::boolean:
       return mlmodel::BOOL;
-    default:
+    case DType::bf16:
+    case DType::i64:
+    case DType::u8:
+    case DType::f8_e4m3:
       return std::nullopt;
   }
+  return std::nullopt;
 }
 
 std::string_view mil_dtype_name(DType dtype) {

@@ -1,4 +1,4 @@
-// How the IR's ops, element types and literal values are said in MIL.
+// The MIL forms of the IR's ops, element types and literal values.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/graph/ops.h"
+#include "backends/files/op_tables.h"
 
 namespace moec::mlmodel {
 class TensorType;
@@ -15,11 +15,15 @@ class Value;
 
 namespace moec {
 
+// Ops without a MIL form. check_mil() refuses topk: no MIL op says which of equal scores wins.
+template <class OpT>
+concept WithoutMilOp = LoweredOp<OpT> || OneOf<OpT, TopK>;
+
 // The type of MIL op: "real_div". Empty for an op without a MIL form.
 std::string_view mil_op_type(const OpData& data);
 
-// MIL's DataType and the name that `cast` takes; nothing for an element type that shards for Core
-// ML do not have.
+// MIL's DataType, and the name of it that `cast` takes. Nothing for an element type that emitted
+// programs do not use.
 std::optional<int> mil_dtype(DType dtype);
 std::string_view mil_dtype_name(DType dtype);
 
@@ -30,7 +34,7 @@ void fill_tensor_type(DType dtype, const Dims& dims, mlmodel::TensorType& tensor
 // all.
 std::string float_bytes(const Type& type, const std::vector<double>& values);
 
-// Values that stand in the program itself, with their type.
+// Fills in a value that is stored in the program itself, with its type.
 void fill_immediate(const Type& type, const std::vector<double>& values, mlmodel::Value& value);
 void fill_string(const std::string& text, mlmodel::Value& value);
 

@@ -10,13 +10,14 @@
 #include "backends/coreml/spec_version.h"
 #include "backends/coreml/token_range.h"
 #include "backends/coreml/weight_blobs.h"
+#include "backends/files/shard_facts.h"
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
 namespace {
 
-// coremltools keeps constants of fewer elements in the program, and so do its readers expect it.
+// coremltools keeps constants of fewer elements in the program, and readers expect them there.
 constexpr int64_t kBlobElements = 10;
 
 bool lies_in_blob(const Constant& constant) {
@@ -40,14 +41,17 @@ class FunctionWriter {
   }
 
   std::map<std::string, std::string> metadata() const;
+  std::string owners(const MoeLayers& moe) const {
+    return to_text(owners_of(shard_, moe, [&](ValueId value) { return names_.value(value); }));
+  }
 
  private:
   void write_inputs(mlmodel::Function& function);
   void write_op(OpId id);
   void write_copy(const Output& output);
 
-  // One a kind of op: its arguments. `op.operands` are bound to parameters here too, by their
-  // names.
+  // One overload for each kind of op binds the operands to parameters by name and adds the other
+  // arguments.
   void fill(const Weight& data, const Op& op, mlmodel::Operation& mil);
   void fill(const Constant& data, const Op& op, mlmodel::Operation& mil);
   void fill(const Unary& data, const Op& op, mlmodel::Operation& mil);
@@ -67,9 +71,9 @@ class FunctionWriter {
   void fill(const Transpose& data, const Op& op, mlmodel::Operation& mil);
   void fill(const StateRead& data, const Op& op, mlmodel::Operation& mil);
   void fill(const StateWrite& data, const Op& op, mlmodel::Operation& mil);
-  template <class OpT>
-  void fill(const OpT&, const Op&, mlmodel::Operation&) {
-    MOEC_CHECK(false, "shard {} holds an op that has no MIL form", shard_.name);
+  template <WithoutMilOp OpT>
+  void fill(const OpT& data, const Op&, mlmodel::Operation&) {
+    MOEC_CHECK(false, "shard {} holds a {}, which has no MIL form", shard_.name, mnemonic(data));
   }
 
   static void bind_name(const std::string& parameter, const std::string& name,
@@ -293,11 +297,6 @@ void FunctionWriter::fill(const StateWrite& data, const Op& op, mlmodel::Operati
 
 // ---- Metadata ----------------------------------------------------------------------------------
 
-bool states_layout(const Shard& shard, ValueId value) {
-  return !shard.values[value].producer.valid() || shard.producer_as<Constant>(value) ||
-         shard.producer_as<Reshape>(value) || shard.producer_as<Transpose>(value);
-}
-
 void add_line(std::string& lines, std::string_view first, std::string_view second) {
   lines += fmt::format("{} {}\n", first, second);
 }
@@ -345,6 +344,9 @@ void write_function(const MilFunction& function, const DataLayout& layout, int s
   FunctionWriter writer(function, layout, (*written.mutable_block_specializations())[opset]);
   writer.write(written);
   metadata = writer.metadata();
+  if (function.moe_layers)
+    if (std::string owners = writer.owners(*function.moe_layers); !owners.empty())
+      metadata["weights"] = std::move(owners);
 }
 
 }  // namespace moec

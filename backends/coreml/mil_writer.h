@@ -20,20 +20,20 @@
 //   state_write           write_state
 //   topk                  emit.op: no MIL op says which of equal scores wins
 //   i64, u8, bf16, f8     emit.dtype
-// An output that shows an input, a source, or a value that another output shows already is an
+// An output that passes on an input, a source, or a value that another output has already is an
 // `identity` op.
 //
-// Weights and constants stand where the shard has them. Names are the shard's labels with each
-// character outside [A-Za-z0-9_] as '_' ("experts.3.h" is experts_3_h); a value that is known by
-// its number gets the MIL op before it ("mul_12"), a reserved or taken name a suffix. An op is
-// named after its output. Port and state names must stand as they are. A single function is called
+// Weights and constants keep their places among the ops. Names are the shard's labels, with '_' for
+// each character outside [A-Za-z0-9_] ("experts.3.h" is experts_3_h). An unnamed value is called
+// after its MIL op and its number ("mul_12"); a reserved or taken name gets a suffix. An op is
+// named after its output. Port and state names are kept unchanged. A single function is called
 // "main".
 //
 // In a range package the shard of the least width is written. Sizes that differ in the shard of the
-// largest width are unknown, and so is their number in the arguments of reshape (at most one, −1)
-// and of slice_by_size (−1: to the end).
+// largest width are unknown, and are −1 in the arguments of reshape (at most one) and of
+// slice_by_size (where it means: to the end).
 //
-// What MIL cannot say stands in the model's userDefined metadata, for readers that rebuild the
+// The model's userDefined metadata hold what MIL cannot express, for readers that rebuild the
 // shard. KEY is "moec", with several functions "moec.FUNCTION". Entries without lines are left out.
 //   KEY.shard     the shard's name
 //   KEY.layouts   lines "channels NAME" for inputs, states, constants, reshapes and transposes that
@@ -41,6 +41,8 @@
 //   KEY.names     lines "LABEL NAME" for values whose label in the IR is not their MIL name
 //   KEY.constants names of the consts in weight.bin that are constants, one a line
 //   KEY.negations names of the muls that are neg, one a line
+//   KEY.weights   the layer and the experts of each weight, by the name of its const, as
+//                 ir/graph/weight_owner.h has them
 //   KEY.range     "LEAST LARGEST": token widths of a range package
 #pragma once
 
@@ -48,6 +50,7 @@
 #include <string>
 
 #include "backends/files/data_layout.h"
+#include "backends/files/moe_layers.h"
 #include "ir/base/diagnostics.h"
 #include "ir/graph/shard.h"
 
@@ -57,8 +60,8 @@ class Function;
 
 namespace moec {
 
-// Whether the shard can be an ML Program function: emit.form, emit.op, emit.dtype, emit.constant,
-// emit.port_name, coreml.reserved_name, coreml.states.
+// Fails when the shard cannot be an ML Program function: emit.form, emit.op, emit.dtype,
+// emit.constant, emit.port_name, coreml.reserved_name, coreml.states.
 Status check_mil(const Shard& shard);
 
 // Adds the shard's weights and large constants to the layout.
@@ -66,13 +69,14 @@ void collect_blobs(const Shard& shard, DataLayout& layout);
 
 // One function of a package: a width, or a range of widths.
 struct MilFunction {
-  std::string name;               // "main", "t16"
-  const Shard* shard = nullptr;   // of the only or the least width
-  const Shard* widest = nullptr;  // of a range; null when the function has one width
+  std::string name;                       // "main", "t16"
+  const Shard* shard = nullptr;           // of the only or the least width
+  const Shard* widest = nullptr;          // of a range; null when the function has one width
+  const MoeLayers* moe_layers = nullptr;  // without them no owners are stated
 };
 
 // The shard must pass check_mil and its blobs must be collected; the shards of a range must pass
-// check_range. The metadata's keys are without KEY: "layouts".
+// check_range. The keys of `metadata` are without KEY: "layouts".
 void write_function(const MilFunction& function, const DataLayout& layout, int spec_version,
                     mlmodel::Function& written, std::map<std::string, std::string>& metadata);
 

@@ -7,6 +7,7 @@
 
 #include "backends/coreml/mil_names.h"
 #include "backends/coreml/token_range.h"
+#include "backends/files/shard_facts.h"
 
 namespace moec {
 namespace {
@@ -62,11 +63,6 @@ void describe_ports(const MilFunction& function, Description& description) {
   }
 }
 
-std::string summary(const Shard& shard, const std::string& family) {
-  return family.empty() ? "Static shard " + shard.name
-                        : "Static shard " + shard.name + " of a " + family + " model";
-}
-
 }  // namespace
 
 void write_model(std::span<const MilFunction> functions, const DataLayout& layout, int spec_version,
@@ -76,7 +72,7 @@ void write_model(std::span<const MilFunction> functions, const DataLayout& layou
   model.mutable_mlprogram()->set_version(1);
   mlmodel::ModelDescription& description = *model.mutable_description();
   mlmodel::Metadata& metadata = *description.mutable_metadata();
-  metadata.set_shortdescription(summary(*functions.front().shard, family));
+  metadata.set_shortdescription(describe_file(*functions.front().shard, family));
   metadata.set_versionstring(MOEC_VERSION);
   metadata.set_author("moec");
   if (several) description.set_defaultfunctionname(functions.front().name);

@@ -40,7 +40,7 @@ std::string item(std::string_view identifier, std::string_view path, std::string
       identifier, description, name, path);
 }
 
-// Renaming does not replace a folder that holds something: the older one makes way first.
+// rename() does not replace a folder that is not empty, so the older package is moved aside first.
 std::error_code replace(const std::string& from, const std::string& to) {
   const std::string older = to + ".old";
   std::error_code error, ignored;

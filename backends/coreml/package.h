@@ -1,7 +1,7 @@
-// A .mlpackage folder that appears under its final name only when it is whole: written beside it as
-// NAME.part, then renamed. An older package of the name is replaced.
+// A .mlpackage folder that appears under its final name only when it is complete: it is written
+// beside it as NAME.part, then renamed. An older package of that name is replaced.
 //
-//   Manifest.json                          the items below, by identifiers made from their paths
+//   Manifest.json                              lists the items below, by identifiers
 //   Data/com.apple.CoreML/model.mlmodel
 //   Data/com.apple.CoreML/weights/weight.bin   only where there are weights
 #pragma once
@@ -16,13 +16,14 @@ inline constexpr const char* kModelPath = "Data/com.apple.CoreML/model.mlmodel";
 inline constexpr const char* kWeightPath = "Data/com.apple.CoreML/weights/weight.bin";
 inline constexpr const char* kManifestPath = "Manifest.json";
 
-// Manifest.json of a package. Identifiers are UUIDs of version 8 (RFC 9562), the xxh3-128 digest of
-// the item's path: the same in every package.
+// Manifest.json of a package. Identifiers are UUIDs of version 8 (RFC 9562) made from the xxh3-128
+// digest of the item's path, so that they are the same in every package.
 std::string package_manifest(bool has_weights);
 
 class Package {
  public:
-  // Removes what an interrupted export left of this package. Errors: those of write_error.h.
+  // Removes the temporary folders that an interrupted export left of this package. Errors: those of
+  // write_error.h.
   static Result<Package> create(std::string final_path);
 
   Package(Package&& other) noexcept : final_path_(std::move(other.final_path_)) {
@@ -32,7 +33,7 @@ class Package {
   // Removes the temporary folder unless it was published.
   ~Package();
 
-  // Where a file of the package is to be written now.
+  // The temporary path of a file of the package.
   std::string operator/(const char* path) const { return temporary() + "/" + path; }
 
   // Flushes the folder and renames it; its files must be complete. Errors as above.

@@ -1,4 +1,4 @@
-// Core ML specification versions, and what asks for which: 6 (iOS 15, CoreML5) ML Programs,
+// Core ML specification versions and what needs them: 6 (iOS 15, CoreML5) ML Programs,
 // 7 (iOS 16, CoreML6) ports of f16, 8 (iOS 17, CoreML7) nothing that moec writes, 9 (iOS 18,
 // CoreML8) states and several functions. Source: coremltools, release notes and Model.proto.
 #pragma once

@@ -10,7 +10,8 @@
 namespace moec {
 namespace {
 
-// Why one op cannot stand for both; empty when it can.
+// Why one op cannot serve both widths; empty when it can. Ops of any kind serve both when their
+// attributes are equal; reshape and slice may depend on the width in part.
 class OpRange {
  public:
   OpRange(const Shard& least, const Shard& larger, OpId op)

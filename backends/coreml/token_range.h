@@ -6,12 +6,13 @@
 
 namespace moec {
 
-// The sizes, -1 where they differ. Of equal rank.
+// The sizes that both have, -1 where they differ. The ranks must be equal.
 Dims range_dims(const Dims& least, const Dims& largest);
 
-// Whether a program made from `least` runs `larger` too: both are equal but for sizes of values,
-// sources and states are the same, a reshape has at most one size that differs, and a slice begins
-// at the same place and has the same size, or leads to the end. Error coreml.range names the op.
+// Fails unless a program made from `least` also runs `larger`: they differ in sizes of values only,
+// sources and states are equal, a reshape has at most one size that differs, and a slice begins at
+// the same place and either has the same size or extends to the end. Error coreml.range names the
+// op.
 Status check_range(const Shard& least, const Shard& larger);
 
 }  // namespace moec

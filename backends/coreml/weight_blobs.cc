@@ -1,11 +1,10 @@
 #include "backends/coreml/weight_blobs.h"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
-#include "ir/base/invariant.h"
+#include "backends/files/write_weights.h"
 
 namespace moec {
 namespace {
@@ -25,17 +24,6 @@ uint64_t round_up(uint64_t position) {
 }
 
 BlobDType blob_dtype(DType dtype) { return dtype == DType::f16 ? BlobDType::f16 : BlobDType::f32; }
-
-void add_tensor(const DataLayout::Entry& entry, const StreamReport& stream, EmitReport& report) {
-  report.bytes_read += stream.bytes_read;
-  const bool known =
-      std::any_of(report.tensors.begin(), report.tensors.end(),
-                  [&](const EmittedTensor& tensor) { return tensor.view == entry.key; });
-  if (known) return;
-  report.tensors.push_back(
-      {entry.name, entry.key, entry.offset, entry.bytes, stream.overflows, stream.nans});
-  report.weight_bytes += entry.bytes;
-}
 
 }  // namespace
 
@@ -89,30 +77,11 @@ Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& we
   const auto count = static_cast<uint32_t>(layout.entries().size());
   MOEC_ASSIGN(BlobWriter blobs,
               BlobWriter::create(path, count, layout.file_bytes(), options.sha256));
-  const DataLayout::Entry* writing = nullptr;
-  auto sink = [&](std::span<const std::byte> tile) -> Status {
-    if (options.on_weight)
-      options.on_weight(writing->key, blobs.file().bytes() - writing->offset, tile);
-    MOEC_TRY(blobs.write(tile));
-    return options.on_progress ? options.on_progress(tile.size()) : Status();
+  auto begin = [&](const DataLayout::Entry& entry) {
+    const auto element_bytes = static_cast<uint64_t>(dtype_bytes(entry.dtype));
+    return blobs.begin(blob_dtype(entry.dtype), entry.bytes / element_bytes);
   };
-  MOEC_ASSIGN(ViewSeries views, weights.series(layout.views(), options.tile_bytes));
-  for (const auto& entry : layout.entries()) {
-    writing = &entry;
-    const auto size = static_cast<uint64_t>(dtype_bytes(entry.dtype));
-    MOEC_TRY(blobs.begin(blob_dtype(entry.dtype), entry.bytes / size));
-    MOEC_CHECK(blobs.file().bytes() == entry.offset, "{} begins at {}, not {}", entry.key,
-               blobs.file().bytes(), entry.offset);
-    if (!entry.literal.empty()) {
-      MOEC_TRY(blobs.write(std::as_bytes(std::span(entry.literal))));
-      continue;
-    }
-    StreamReport stream;
-    MOEC_TRY(views.next(sink, stream));
-    MOEC_CHECK(blobs.file().bytes() == entry.offset + entry.bytes, "{} delivered {} bytes, not {}",
-               entry.key, blobs.file().bytes() - entry.offset, entry.bytes);
-    add_tensor(entry, stream, report);
-  }
+  MOEC_TRY(write_weights(layout, weights, options, begin, blobs.file(), report));
   MOEC_TRY(blobs.publish());
   return EmittedFile{{}, blobs.file().bytes(), blobs.file().digest(), blobs.file().sha256()};
 }

@@ -31,13 +31,13 @@ class BlobWriter {
   static Result<BlobWriter> create(std::string path, uint32_t blobs, uint64_t file_bytes,
                                    bool sha256 = false);
 
-  // Starts the next blob. Exactly its data must be written before the next one.
+  // Starts the next blob. Exactly its data must be written before the next call.
   Status begin(BlobDType dtype, uint64_t elements);
   Status write(std::span<const std::byte> bytes) { return file_.write(bytes); }
 
-  // Gives the file its name; its package is flushed as a whole.
+  // Renames the file to its final name, without a flush: its package is flushed as a whole.
   Status publish();
-  const OutputFile& file() const { return file_; }
+  OutputFile& file() { return file_; }
 
  private:
   explicit BlobWriter(OutputFile file) : file_(std::move(file)) {}
@@ -45,8 +45,8 @@ class BlobWriter {
   OutputFile file_;
 };
 
-// Writes all entries of a layout in kBlobFormat, f16 or f32, views tile by tile. Adds to `report`
-// what is not there yet: the tensors, their bytes, what was read.
+// Writes all entries of a layout in kBlobFormat, of f16 or f32, and fills in `report` as
+// write_weights() does. The path of the result is empty.
 Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& weights,
                                 const EmitOptions& options, const std::string& path,
                                 EmitReport& report);

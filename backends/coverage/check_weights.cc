@@ -6,6 +6,7 @@
 
 #include "backends/coverage/graph_digest.h"
 #include "backends/files/block_digests.h"
+#include "backends/files/moe_layers.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/analysis/find_experts.h"
 #include "ir/base/at.h"
@@ -95,6 +96,7 @@ class WeightCheck::Taking {
     if (digest_graph(body_, roles_) != shard_.widths[width_].graph)
       report("coverage.changed_graph",
              "the ops do not compute what they did when they were written");
+    check_owners();
     for (OpId id : op_ids(body_))
       if (std::holds_alternative<Weight>(body_.ops[id].data) && roles_[id].live) MOEC_TRY(take(id));
     return {};
@@ -103,6 +105,37 @@ class WeightCheck::Taking {
  private:
   void report(std::string code, std::string cause) {
     check_.findings_.push_back(finding(std::move(code), std::move(cause), shard_.name, path_));
+  }
+
+  void report_owner(std::string cause) { report("coverage.ownership", std::move(cause)); }
+
+  // What the file states of its weights against what the graph does with them.
+  void check_owners() {
+    std::set<std::string> weights;
+    for (OpId id : op_ids(body_))
+      if (const auto* weight = std::get_if<Weight>(&body_.ops[id].data)) {
+        const std::string& name = std::get<TensorSource>(weight->view.source).name;
+        weights.insert(name);
+        if (file_.owners) check_owner(name, owner_of(roles_[id].share, shard_.moe_layers));
+      }
+    if (!file_.owners && !weights.empty())
+      return report_owner("the file does not state which weights belong to which expert");
+    if (!file_.owners) return;
+    for (const auto& [name, owner] : *file_.owners)
+      if (!weights.contains(name))
+        report_owner(fmt::format("the file states that {} belongs to {}, but has no such weight",
+                                 name, describe(owner)));
+  }
+
+  void check_owner(const std::string& name, const WeightOwner& computed) {
+    const auto stated = file_.owners->find(name);
+    if (stated == file_.owners->end())
+      report_owner(fmt::format("the file does not state the owner of {}, which belongs to {}", name,
+                               describe(computed)));
+    else if (stated->second != computed)
+      report_owner(
+          fmt::format("the file states that {} belongs to {}, but its graph uses it for {}", name,
+                      describe(stated->second), describe(computed)));
   }
 
   Status take(OpId id) {
@@ -130,7 +163,7 @@ class WeightCheck::Taking {
     return {};
   }
 
-  // The same bytes are read once, however many widths use them.
+  // Reads the same bytes once, however many widths use them.
   Result<const Digests*> read(OpId id, const WeightShare& share) {
     const auto& weight = std::get<Weight>(body_.ops[id].data);
     const TensorRange& range = *file_.weights.find(std::get<TensorSource>(weight.view.source).name);
@@ -235,10 +268,10 @@ Diagnostics WeightCheck::finish() {
   return std::move(findings_);
 }
 
-// Widths share their weights: what is wrong with one is told once.
+// Widths share their weights, so a fault is reported for the first width that shows it.
 void WeightCheck::compare(int64_t number, const Layer& layer) {
   LayerExperts recorded = layer.recorded;
-  if (!content_)  // then only the presence of weights can be compared
+  if (!content_)  // only the presence of weights can be compared
     for (ExpertParts& expert : recorded)
       for (auto* parts : {&expert.weights, &expert.router})
         for (ExpertPart& part : *parts) part.digest = kUnread;

@@ -1,10 +1,10 @@
-// The weights of an exported folder against what the manifest recorded when they were written: each
-// expert of each layer present once, and each other weight what it was. Told from the graphs and
-// the bytes, whatever digests of whole files say.
+// Compares the weights of an exported folder with the manifest's records of them: each expert of
+// each layer must be present once, and each other weight must be unchanged. The check reads graphs
+// and bytes and does not rely on the digests of whole files.
 //
-// A weight is an expert's by what the graph computes (ir/analysis/find_experts.h). Accepted are
-// experts that changed places together with their rows of the router: see
-// backends/coverage/compare_experts.h.
+// What the graph computes decides whose a weight is (ir/analysis/find_experts.h); the file's
+// metadata must state the same. Experts that changed places together with their rows of the router
+// are accepted: see backends/coverage/compare_experts.h.
 #pragma once
 
 #include <map>
@@ -23,16 +23,20 @@ class WeightCheck {
   // read, and only graphs and the presence of experts are checked.
   WeightCheck(const Manifest& manifest, std::string folder, bool content);
 
-  // A shard's graph for one width. Errors of reading are findings, and so are
+  // Takes a shard's graph for one width. Errors of reading are findings, and so are
   //   coverage.changed_graph     the ops do not compute what they did
+  //   coverage.ownership         the file's metadata states another owner of a weight than the
+  //   graph
+  //                              has, no owner, or the owner of a weight that the file lacks
   //   coverage.changed_weight, coverage.unknown_weight   a weight that is no expert's
   //   coverage.misplaced_expert  an expert outside the range that the manifest gives the shard
   //   coverage.duplicate_expert  an expert that another shard of the layer holds as well
   void take(const manifest::Shard& shard, size_t width, const LoadedShard& file);
-  // The graph could not be read: coverage.unreadable_experts.
+  // Notes that the graph could not be read: coverage.unreadable_experts.
   void cannot_read(const manifest::Shard& shard, size_t width);
 
-  // After all shards: the codes of compare_experts(), and coverage.missing_weight.
+  // Call after all shards. Returns the findings of take() and cannot_read(), those of
+  // compare_experts(), and coverage.missing_weight.
   Diagnostics finish();
 
  private:

@@ -21,7 +21,7 @@ std::vector<std::string> joined_rows(const LayerExperts& experts) {
   return joined;
 }
 
-// Pairs of rows and weights, the order in groups and that of groups taken away.
+// Pairs of rows and weights, sorted within each group of the router; the groups are sorted as well.
 std::vector<std::vector<std::string>> without_order(const LayerExperts& experts, size_t groups) {
   std::vector<std::vector<std::string>> sorted(groups);
   const size_t size = experts.size() / groups;
@@ -33,7 +33,7 @@ std::vector<std::vector<std::string>> without_order(const LayerExperts& experts,
   return sorted;
 }
 
-// Where a text stands in a list: here if it can be, else the first place.
+// The position of a text in a list: `here` if it stands there, else the first one.
 std::optional<size_t> place_of(const std::string& text, const std::vector<std::string>& list,
                                size_t here) {
   if (list[here] == text) return here;
@@ -74,7 +74,8 @@ class LayerComparison {
          {.shard = found_[at].shard, .file = found_[at].file}});
   }
 
-  // The expert that each channel's row of the router chooses; its own where the row is wrong.
+  // Finds the expert that each channel's row of the router chooses; the channel's own where the row
+  // is wrong.
   void find_wanted() {
     const std::vector<std::string> recorded = joined_rows(recorded_), found = joined_rows(found_);
     std::set<size_t> chosen;
@@ -91,7 +92,7 @@ class LayerComparison {
     }
   }
 
-  // The recorded expert whose weights a channel has. Experts may be equal.
+  // The recorded expert whose weights a channel has. Two experts may have equal weights.
   std::optional<size_t> source_of(size_t e) const {
     return place_of(found_weights_[e], recorded_weights_, wanted_[e]);
   }
@@ -113,7 +114,7 @@ class LayerComparison {
     report_cycle(e);
   }
 
-  // Experts that stand in each other's places, from expert to expert; once for all of them.
+  // Follows experts that stand in each other's places until the cycle closes, and reports it once.
   void report_cycle(size_t e) {
     std::vector<size_t> cycle;
     std::optional<size_t> at = e;
@@ -165,7 +166,7 @@ class LayerComparison {
     return fmt::format("{} is not what was exported", weight.name);
   }
 
-  // Fewer zeros may be the last element's own.
+  // A shorter run of zero bytes may belong to the last element.
   static constexpr uint64_t kZeroTail = 8;
 
   const int64_t layer_;

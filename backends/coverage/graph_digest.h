@@ -1,7 +1,7 @@
 // A digest of what a shard computes, for whatever weights: of its ops, constants and ports as they
-// depend on each other. Op order and value names do not count, but for the names of plain weights,
-// which tell one from another. Experts stand for each other: neither which channel of the routing
-// weights an expert takes nor which of the weights of the same type it has is part of it.
+// depend on each other. Op order and value names do not count, except the names of plain weights,
+// which distinguish these. Experts are interchangeable: the digest contains neither which channel
+// of the routing weights an expert takes nor which of the weights of the same type it has.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What a shard's weights are, by digest: recorded while they are written, so that `moec check` can
-// tell from the files alone whether each expert is still there.
+// Records the digests of a shard's weights while they are written, so that `moec check` can prove
+// from the files alone that each expert is still there.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ class WeightRecorder {
   // As EmitOptions::on_weight.
   void take(const std::string& view, uint64_t offset, std::span<const std::byte> bytes);
 
-  // After all have been written: each weight of the graphs once.
+  // Call after all weights have been written. Returns each weight of the graphs once.
   std::vector<WeightRecord> records() const;
 
  private:

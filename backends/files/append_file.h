@@ -1,4 +1,5 @@
-// A file that grows by whole records, each on disk before the next: a journal.
+// A file that grows by whole records, such as a journal. Each record is on disk before the next one
+// is written.
 #pragma once
 
 #include <string>
@@ -17,11 +18,11 @@ class AppendFile {
   AppendFile& operator=(AppendFile&& other) noexcept;
   ~AppendFile();
 
-  // On disk when it returns. What a failure leaves behind the last whole record is cut off again,
-  // where the disk still lets it.
+  // The record is on disk when this returns. After a failure, a partial record is cut off again if
+  // the disk still permits it.
   Status append(std::string_view record);
 
-  // The path still leads to this file: emit.folder_gone where it does not.
+  // Error emit.folder_gone when the path no longer leads to this file.
   Status check_present() const;
 
  private:

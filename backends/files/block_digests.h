@@ -1,5 +1,6 @@
-// Digests of the equal blocks of a tensor along one axis, from its bytes in C order as they come:
-// of one expert's part of a bank, say. One block is the whole tensor.
+// Digests of the equal blocks of a tensor along one axis, such as the parts of the experts in a
+// bank. The tensor's bytes are passed in C order, in pieces of any size. With one block, that of
+// the whole tensor.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ class BlockDigests {
   // `count` divides dims[axis]; a scalar is one block.
   BlockDigests(const Type& type, size_t axis, int64_t count);
 
-  // The next bytes of the tensor.
+  // Adds the next bytes of the tensor.
   void update(std::span<const std::byte> bytes);
 
   size_t count() const { return blocks_.size(); }

@@ -23,7 +23,8 @@ static_assert(BulkWriter::kHeldBytes == kWriterBytes);
 
 namespace {
 
-// What direct writes ask of addresses, positions and sizes: the block size of a disk or less.
+// Direct writes need addresses, positions and sizes that are multiples of the disk's block size,
+// which is this or less.
 constexpr size_t kBlockBytes = 4096;
 
 struct Free {
@@ -37,15 +38,17 @@ Piece new_piece() {
   return piece;
 }
 
-// Writes past the page cache as long as it may, by several threads at once.
+// Writes past the page cache as long as the file system allows it; called by several threads at
+// once.
 class DirectFile {
  public:
   explicit DirectFile(int fd) : fd_(fd), begin_(std::max<off_t>(0, ::lseek(fd, 0, SEEK_CUR))) {}
 
-  // From here on blocks go past the cache, where the file system allows it.
+  // From now on blocks bypass the cache, where the file system allows it.
   void begin_direct() { direct_ = set_direct(true); }
 
-  // Whole blocks, unless it goes through the cache; `position` bytes behind where the file stood.
+  // `bytes` are whole blocks, unless they go through the cache. `position` counts from where the
+  // file stood at first.
   int write(std::span<const std::byte> bytes, uint64_t position) {
     off_t at = begin_ + static_cast<off_t>(position);
     while (!bytes.empty()) {
@@ -63,7 +66,7 @@ class DirectFile {
     return 0;
   }
 
-  // The end of the file, when nothing else is being written.
+  // Writes the end of the file; no other write may be in flight.
   int write_tail(std::span<const std::byte> bytes, uint64_t position) {
     const size_t blocks = bytes.size() / kBlockBytes * kBlockBytes;
     if (const int error = write(bytes.first(blocks), position)) return error;
@@ -85,7 +88,8 @@ class DirectFile {
 
 }  // namespace
 
-// Pieces are used in turn: number n lies in slot n % kPieces until it was written and observed.
+// Slots of memory are used in turn: piece n occupies slot n % kPieces until it is written and
+// observed.
 struct BulkWriter::Impl {
   DirectFile file;
   std::vector<Observer> observers;
@@ -120,8 +124,8 @@ struct BulkWriter::Impl {
     if (threads.empty()) start();
   }
 
-  // With the first full piece: most files are smaller. They go through the cache, from where they
-  // will soon be read.
+  // Called with the first full piece. Most files are smaller than a piece: they go through the
+  // cache, because they are read again soon.
   void start() {
     file.begin_direct();
     for (size_t i = 0; i < kWriters; ++i)
@@ -132,7 +136,7 @@ struct BulkWriter::Impl {
       });
   }
 
-  // Does full pieces, `next` being the number of the next one, until no more will come.
+  // Processes full pieces until no more will come; `next` is the number of the next one.
   template <class Work>
   void follow(std::condition_variable& more, uint64_t& next, Work work) {
     std::unique_lock lock(mutex);
@@ -147,7 +151,7 @@ struct BulkWriter::Impl {
     }
   }
 
-  // After a failure the rest is let go; the caller hears of it with its next piece.
+  // After a failure the remaining pieces are dropped; the caller learns of it with its next piece.
   void write(uint64_t number) {
     {
       const std::lock_guard lock(mutex);
@@ -158,7 +162,8 @@ struct BulkWriter::Impl {
     if (error == 0) error = failed;
   }
 
-  // Until the piece to be filled is free. Returns the failure so far.
+  // Waits until the piece to be filled is free. Returns the errno of the first failure so far, or
+  // 0.
   int wait_for_room() {
     std::unique_lock lock(mutex);
     const size_t slot = filled % kPieces;

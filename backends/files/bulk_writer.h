@@ -1,9 +1,9 @@
-// Appends to a file at the speed of the disk: the caller fills one piece of memory while threads
-// write earlier ones, and further threads may look at each (a checksum of its own, say). What is
-// written goes past the page cache where the file system allows it: through the cache, the machine
-// that this was written on takes 0.3–0.4 GB/s, past it 1.2 GB/s and more. Several writes are under
-// way at a time, so that a disk that is also read gets its share of them; file systems let them
-// run side by side only inside the file's size, which the caller may set ahead.
+// Appends to a file at the speed of the disk. The caller fills one piece of memory while threads
+// write the pieces before it, and further threads may observe each piece, for example to compute a
+// checksum. Writes bypass the page cache where the file system allows it: when this was measured,
+// writes through the cache reached 0.3–0.4 GB/s, those past it 1.2 GB/s and more. Several writes
+// are in flight at a time, so that they get their share of a disk that is being read as well. File
+// systems run writes in parallel only inside the file's size, so the caller may set that ahead.
 #pragma once
 
 #include <cstddef>
@@ -20,22 +20,23 @@ class BulkWriter {
   static constexpr size_t kPieceBytes = size_t{2} << 20;
   static constexpr size_t kPieces = 6;
   static constexpr size_t kWriters = 4;
-  // What a file in the making holds; less where it is smaller than a piece.
+  // Memory of a file that is being written; less for a file that is smaller than a piece.
   static constexpr size_t kHeldBytes = kPieceBytes * kPieces;
 
   using Observer = std::function<void(std::span<const std::byte> bytes)>;
 
-  // Writes from the position on at which `fd` stands; `fd` stays the caller's. Each observer gets
+  // Writes from the current position of `fd`, which the caller keeps and closes. Each observer gets
   // all bytes in order, on a thread of its own, until finish() returns.
   BulkWriter(int fd, std::vector<Observer> observers);
-  // Waits for the threads. What finish() has not put into the file may be missing there.
+  // Waits for the threads. Without finish(), bytes may be missing in the file.
   ~BulkWriter();
   BulkWriter(const BulkWriter&) = delete;
   BulkWriter& operator=(const BulkWriter&) = delete;
 
-  // 0, or the errno of a write: of this call or of an earlier one whose failure came later.
+  // Returns 0, or the errno of a failed write, which may be one that an earlier call began.
   int append(std::span<const std::byte> bytes);
-  // Everything is in the file and was seen by the observers. The errno of the first failure, or 0.
+  // Waits until all bytes are in the file and all observers have seen them. Returns 0, or the errno
+  // of the first failure.
   int finish();
 
  private:

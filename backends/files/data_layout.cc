@@ -10,7 +10,7 @@ namespace moec {
 
 namespace {
 
-// No view's text begins like this.
+// Keys of literals cannot equal those of views: no view's text begins like this.
 std::string literal_key(const std::string& bytes, DType dtype) {
   return fmt::format("literal {} {}", dtype_name(dtype), bytes);
 }

@@ -1,4 +1,4 @@
-// Which weights a data file holds, and where. Each distinct view (by its text) is stored once,
+// The weights of a data file and their offsets. Each distinct view (by its text) is stored once,
 // however many ops and token widths use it.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace moec {
 
-// How a data file is laid out.
+// How a format lays out its data files.
 struct DataFormat {
   uint64_t alignment = 1;   // of each entry: of its lead-in, where there is one
   uint64_t file_head = 0;   // bytes before the first entry
@@ -31,11 +31,11 @@ class DataLayout {
 
   explicit DataLayout(DataFormat format) : format_(format) {}
 
-  // Adds the view, which delivers this type, unless it is there. `name` is used only then.
+  // Adds a view that delivers this type. A view that has been added before keeps its first name.
   void add(const WeightView& view, const Type& type, const std::string& name);
-  // The same for elements that come from no checkpoint, in the file's bytes.
+  // The same for elements that come from no checkpoint, as the bytes that the file shall hold.
   void add_literal(std::string bytes, DType dtype, const std::string& name);
-  // What is looked for must have been added.
+  // The view or literal must have been added.
   const Entry& find(const WeightView& view) const;
   const Entry& find_literal(const std::string& bytes, DType dtype) const;
 

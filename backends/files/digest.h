@@ -1,5 +1,5 @@
 // The digest of emitted files: xxh3-128 as 32 lower-case hex digits, most significant first (the
-// form that `xxhsum -H2` prints). It finds damage and mix-ups; it is no defence against forgery.
+// form that `xxhsum -H2` prints). It detects damage and mix-ups, not forgery.
 #pragma once
 
 #include <memory>

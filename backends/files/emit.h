@@ -1,12 +1,14 @@
-// What the emitters of all shard formats have in common: what they are given, and what they tell.
+// What the emitters of all shard formats take and return.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "backends/files/moe_layers.h"
 #include "backends/files/weight_record.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/graph/shard.h"
@@ -19,20 +21,30 @@ struct ShardWidth {
   const Shard* shard = nullptr;  // in form `placed`
 };
 
+// How large the files of a format may become.
+struct FileLimits {
+  // Of a graph file, at most: protobuf cannot hold a message of 2 GiB.
+  uint64_t graph_bytes = (uint64_t{1} << 31) - 1;
+  uint64_t weight_file_bytes = UINT64_MAX;  // a file of weights must stay below
+  bool operator==(const FileLimits&) const = default;
+};
+
 struct EmitOptions {
   std::string folder;  // created when missing
   std::string stem;    // relative path without extension: "moe/L00.g1"
   std::string family;  // for the model's description; may be empty
   size_t tile_bytes = kDefaultTileBytes;
-  // Protobuf cannot hold a message of 2 GiB.
-  uint64_t graph_byte_limit = (uint64_t{1} << 31) - 1;
-  bool sha256 = false;         // of each file, besides its xxh3
-  bool onnx_checksum = false;  // the SHA-1 of the data file, in ONNX graphs
-  // Told the number of payload bytes each time some were written. A failure ends the emission and
-  // is handed on.
+  // The files' metadata state the owners of all weights (ir/graph/weight_owner.h), which follow
+  // from these layers. Without them, they state none.
+  std::optional<MoeLayers> moe_layers;
+  FileLimits limits;
+  bool sha256 = false;  // of each file, besides its xxh3
+  // Called with the number of payload bytes each time some were written. Its error ends the
+  // emission and is returned.
   std::function<Status(uint64_t bytes)> on_progress;
-  // Told the bytes of each weight as they are written, tile by tile from offset 0 on, with the text
-  // of its view. A further package of a shard that must be written as well begins anew.
+  // Called with the bytes of each weight before they are written, tile by tile from offset 0 on,
+  // and with the text of its view. A weight that a further package of the shard holds as well
+  // begins again at offset 0.
   std::function<void(const std::string& view, uint64_t offset, std::span<const std::byte> bytes)>
       on_weight;
 };
@@ -68,14 +80,10 @@ struct EmitReport {
   std::vector<EmittedGraph> graphs;  // in the order of the widths
   std::vector<EmittedFile> data;     // all other files
   std::vector<EmittedTensor> tensors;
-  std::vector<WeightRecord> weights;  // as far as whoever listened to on_weight recorded them
+  std::vector<WeightRecord> weights;  // filled in by the caller, which records them in on_weight
   uint64_t weight_bytes = 0;          // without the gaps
   uint64_t bytes_read = 0;            // of the checkpoint
   uint64_t overflows() const;
 };
-
-// The weights of a layout can be delivered, and each has as many bytes as its type says.
-class DataLayout;
-Status check_layout(const DataLayout& layout, const WeightReader& weights, size_t tile_bytes);
 
 }  // namespace moec

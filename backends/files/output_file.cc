@@ -29,8 +29,8 @@ Status create_folders(const std::string& path) {
   return {};
 }
 
-// Gives the file its size ahead, which lets its writes run side by side. File systems that cannot
-// reserve say so; only a lack of space is a finding.
+// Sets the file's size ahead, which lets its writes run in parallel. Only a lack of space is an
+// error: some file systems cannot reserve space.
 Status reserve(int fd, uint64_t bytes, const std::string& path) {
   if (bytes == 0) return {};
   int failed = 0;

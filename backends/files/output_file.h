@@ -1,6 +1,6 @@
-// A file that appears under its final name only when it is whole: written beside it under a
-// temporary name, synced, then renamed. Its digest is computed on the way, and bytes are written
-// while the next ones are made (bulk_writer.h).
+// A file that appears under its final name only when it is complete: it is written under a
+// temporary name beside it, synced, then renamed. Its digest is computed meanwhile, and bytes are
+// written while the caller makes the next ones (bulk_writer.h).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace moec {
 
-// The name under which a file is written before it gets its own.
+// The temporary name under which a file is written.
 std::string temporary_of(const std::string& path);
 
 class OutputFile {
@@ -32,7 +32,7 @@ class OutputFile {
   // Removes the temporary file unless it was published.
   ~OutputFile();
 
-  // A failure of the disk may come with a later call: at the latest with sync().
+  // A failure of the disk may be reported by a later call, at the latest by sync().
   Status write(std::span<const std::byte> bytes);
   // Writes zero bytes up to this position.
   Status pad_to(uint64_t position);
@@ -58,7 +58,8 @@ class OutputFile {
   std::unique_ptr<Impl> impl_;
 };
 
-// A small file in one go: complete and synced under its temporary name, or published as well.
+// Writes a small file at once: write_synced() leaves it complete and synced under its temporary
+// name, write_file() publishes it as well.
 Result<OutputFile> write_synced(std::string final_path, std::string_view bytes,
                                 bool sha256 = false);
 Status write_file(const std::string& final_path, std::string_view bytes);

@@ -1,5 +1,5 @@
-// Two digests that others know: SHA-1, the checksum that ONNX defines for external data files,
-// which guards against accidents, not against attackers; and SHA-256 (both FIPS 180-4).
+// Two digests that other programs compute as well (FIPS 180-4): SHA-1, which ONNX defines as the
+// checksum of external data files and which detects accidents, not attacks; and SHA-256.
 #pragma once
 
 #include <cstddef>

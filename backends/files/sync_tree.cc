@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// File systems that cannot flush a folder say EINVAL.
+// File systems that cannot flush a folder return EINVAL.
 int sync_path(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
   if (fd < 0) return errno;

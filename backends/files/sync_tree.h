@@ -1,5 +1,5 @@
-// Brings a finished folder to the disk. Errors: those of write_error.h; a file system that cannot
-// flush folders does what it can.
+// Flushes a finished folder to the disk. Errors: those of write_error.h. A file system that cannot
+// flush folders is not an error.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace moec {
 
-// Flushes each file and folder in `folder`, and itself, to the device: side by side, for a file
-// system with a journal brings them there in one go.
+// Flushes each file and folder in `folder`, and the folder itself, to the device. In parallel,
+// because a file system with a journal then commits them together.
 Status sync_tree(const std::string& folder);
 
-// The names in the folder alone: what was renamed or removed there stays so through a power cut.
+// Flushes only the names in the folder, so that renames and removals survive a power cut.
 Status sync_folder(const std::string& folder);
 
 }  // namespace moec

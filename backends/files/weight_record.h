@@ -1,4 +1,4 @@
-// What a weight of an emitted shard was when it was written: see manifest.fbs, WeightRecord.
+// Role and digests of a weight, recorded when it was written: see manifest.fbs, WeightRecord.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a failed system call on an output file becomes.
+// The diagnostic of a failed system call on an output file.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The judgement of ONNX's own tools on a file.
+// Checks a file with ONNX's own checker and shape inference.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace moec {
 
-// onnx::checker on the file (external data must be there), then strict shape inference with data
-// propagation, which must come to the shapes that the file states. Errors: onnx.unreadable,
+// Runs onnx::checker on the file (external data must exist), then strict shape inference with data
+// propagation, which must agree with the shapes that the file states. Errors: onnx.unreadable,
 // onnx.checker, onnx.shape_inference, each with the library's words.
 Status check_onnx_file(const std::string& path);
 

@@ -1,8 +1,6 @@
 #include "backends/onnx/emit_onnx.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
@@ -10,9 +8,11 @@
 #include <optional>
 
 #include "backends/files/data_layout.h"
+#include "backends/files/message_bytes.h"
 #include "backends/files/output_file.h"
 #include "backends/files/sha.h"
 #include "backends/files/sync_tree.h"
+#include "backends/files/write_weights.h"
 #include "backends/onnx/graph_writer.h"
 #include "ir/base/invariant.h"
 
@@ -25,8 +25,8 @@ EmittedFile describe(const OutputFile& file, std::string path) {
   return {std::move(path), file.bytes(), file.digest(), file.sha256()};
 }
 
-// What is known before a byte of payload is read: so everything that can be wrong with the shard
-// itself is found first.
+// Made before a byte of payload is read, so that a fault of the shard itself is reported before any
+// work is done.
 struct Prepared {
   DataLayout layout{{.alignment = kOnnxDataAlignment}};
   std::vector<onnx::ModelProto> models;  // without a checksum
@@ -60,58 +60,29 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
   const std::string location = fs::path(paths.back()).filename().string();
   for (size_t i = 0; i < widths.size(); ++i) {
     onnx::ModelProto& model = prepared.models.emplace_back();
-    write_model(*widths[i].shard, prepared.layout, location, {MOEC_VERSION, options.family}, model);
-    MOEC_TRY(check_size(model, paths[i], options.graph_byte_limit));
+    write_model(*widths[i].shard, prepared.layout, location,
+                {MOEC_VERSION, options.family, options.moe_layers}, model);
+    MOEC_TRY(check_size(model, paths[i], options.limits.graph_bytes));
   }
   return prepared;
 }
 
+// With `sha1`, adds all bytes of the file to it; it is complete on return.
 Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weights,
-                              const EmitOptions& options, const std::string& path,
-                              EmitReport& report, std::string& checksum) {
-  Sha sha1(ShaKind::sha1);
+                              const EmitOptions& options, const std::string& path, Sha* sha1,
+                              EmitReport& report) {
   std::function<void(std::span<const std::byte>)> observer;
-  if (options.onnx_checksum) observer = [&](auto bytes) { sha1.update(bytes); };
+  if (sha1) observer = [sha1](auto bytes) { sha1->update(bytes); };
   MOEC_ASSIGN(OutputFile file,
               OutputFile::create(path, layout.file_bytes(), options.sha256, std::move(observer)));
-  const DataLayout::Entry* writing = nullptr;
-  auto sink = [&](std::span<const std::byte> tile) -> Status {
-    if (options.on_weight) options.on_weight(writing->key, file.bytes() - writing->offset, tile);
-    MOEC_TRY(file.write(tile));
-    return options.on_progress ? options.on_progress(tile.size()) : Status();
-  };
-  MOEC_ASSIGN(ViewSeries views, weights.series(layout.views(), options.tile_bytes));
-  for (const auto& entry : layout.entries()) {
-    writing = &entry;
-    MOEC_TRY(file.pad_to(entry.offset));
-    StreamReport stream;
-    MOEC_TRY(views.next(sink, stream));
-    MOEC_CHECK(file.bytes() == entry.offset + entry.bytes, "{} delivered {} bytes, not {}",
-               entry.key, file.bytes() - entry.offset, entry.bytes);
-    report.tensors.push_back(
-        {entry.name, entry.key, entry.offset, entry.bytes, stream.overflows, stream.nans});
-    report.bytes_read += stream.bytes_read;
-  }
+  auto begin = [&](const DataLayout::Entry& entry) { return file.pad_to(entry.offset); };
+  MOEC_TRY(write_weights(layout, weights, options, begin, file, report));
   MOEC_TRY(file.sync());
-  if (options.onnx_checksum) checksum = sha1.finish_hex();
-  report.weight_bytes = layout.weight_bytes();
   return file;
 }
 
-// Protobuf promises the same bytes for the same message only when asked.
-std::string serialize(const onnx::ModelProto& model) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  MOEC_CHECK(model.SerializeToCodedStream(&coded), "the model {} does not serialise",
-             model.graph().name());
-  coded.Trim();
-  return bytes;
-}
-
-// The data file first, so that a graph under its final name always finds its data. Graphs of an
-// earlier export would name other offsets: they go before the new data comes.
+// The data file is published first, so that a graph under its final name always finds its data.
+// Graphs of an earlier export name other offsets, so they are removed before the new data appears.
 Status publish(std::optional<OutputFile>& data, std::vector<OutputFile>& graphs) {
   std::error_code ignored;
   for (const OutputFile& graph : graphs) fs::remove(graph.path(), ignored);
@@ -136,7 +107,7 @@ Result<std::vector<WeightView>> onnx_weight_views(std::span<const ShardWidth> wi
 }
 
 Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightReader& weights,
-                             const EmitOptions& options) {
+                             const EmitOptions& options, const OnnxOptions& onnx) {
   MOEC_CHECK(!widths.empty(), "{} is emitted for no token width", options.stem);
   std::vector<int64_t> tokens;
   for (const ShardWidth& width : widths) tokens.push_back(width.tokens);
@@ -146,17 +117,17 @@ Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightRea
   const fs::path folder = options.folder;
   EmitReport report;
   std::optional<OutputFile> data;
-  std::string checksum;
   if (!prepared.layout.empty()) {
-    MOEC_ASSIGN(data, write_data(prepared.layout, weights, options, folder / names.back(), report,
-                                 checksum));
+    Sha sha1(ShaKind::sha1);
+    MOEC_ASSIGN(data, write_data(prepared.layout, weights, options, folder / names.back(),
+                                 onnx.checksum ? &sha1 : nullptr, report));
     report.data.push_back(describe(*data, names.back()));
+    if (onnx.checksum) set_checksum(sha1.finish_hex(), prepared.models);
   }
   std::vector<OutputFile> graphs;
   for (size_t i = 0; i < widths.size(); ++i) {
-    if (!checksum.empty()) set_checksum(checksum, prepared.models[i]);
     MOEC_ASSIGN(OutputFile graph,
-                write_synced(folder / names[i], serialize(prepared.models[i]), options.sha256));
+                write_synced(folder / names[i], message_bytes(prepared.models[i]), options.sha256));
     report.graphs.push_back({tokens[i], describe(graph, names[i]), {}});
     graphs.push_back(std::move(graph));
   }

@@ -7,9 +7,9 @@
 //
 // Every weight lies in the data file, however small, at an offset that is a multiple of 64 KiB, in
 // the order in which the ops first use it. Constants lie in the graph. The graphs name each
-// weight's offset and length in the data file, and with EmitOptions::onnx_checksum the file's SHA-1
-// (`checksum`, which ONNX leaves to choice). Opset 17, IR version 8; how ops and names map is said
-// in graph_writer.h. Same shard, same bytes.
+// weight's offset and length in the data file, and with OnnxOptions::checksum the file's SHA-1
+// (`checksum`, an optional key of ONNX). Opset 17, IR version 8. graph_writer.h documents how ops
+// and names map. The same shard gives the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,20 @@ namespace moec {
 // 4 KiB is enough). See onnxruntime issue 21195.
 inline constexpr uint64_t kOnnxDataAlignment = 64 * 1024;
 
+struct OnnxOptions {
+  bool checksum = false;  // write the data file's SHA-1 into the graphs
+};
+
 // The paths, relative to the folder, that emit_onnx writes for these widths; the data file last.
 std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const int64_t> tokens);
 
 // The views that emit_onnx() asks its reader for, in that order. Errors: those about the shard.
 Result<std::vector<WeightView>> onnx_weight_views(std::span<const ShardWidth> widths);
 
-// All files are complete under temporary names before the first one gets its final name; on failure
-// none of them stays. Errors: emit.form, emit.state, emit.dtype, emit.constant, emit.port_name,
-// emit.graph_too_large, and those of OutputFile and WeightReader.
+// All files are complete under temporary names before the first one gets its final name; after a
+// failure none of them remains. Errors: emit.form, emit.state, emit.dtype, emit.constant,
+// emit.port_name, emit.graph_too_large, and those of OutputFile and WeightReader.
 Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightReader& weights,
-                             const EmitOptions& options);
+                             const EmitOptions& options, const OnnxOptions& onnx = {});
 
 }  // namespace moec

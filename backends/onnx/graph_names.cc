@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/files/shard_facts.h"
+
 namespace moec {
 namespace {
 
@@ -12,18 +14,14 @@ bool has_control(std::string_view text) {
                      [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; });
 }
 
-// The checkpoint tensor that a view is a whole copy of, however cast or rearranged. One that holds
-// packed numbers is called after them.
+// The checkpoint tensor that a view copies as a whole, however cast or rearranged; null when there
+// is none. A view of packed numbers is not named after their tensor.
 const std::string* whole_tensor(const WeightView& view) {
   const auto* tensor = std::get_if<TensorSource>(&view.source);
   const bool part = std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
     return std::holds_alternative<SliceStep>(step) || std::holds_alternative<UnpackStep>(step);
   });
   return tensor && !part ? &tensor->name : nullptr;
-}
-
-bool is_source(const Shard& shard, ValueId value) {
-  return shard.producer_as<Weight>(value) || shard.producer_as<Constant>(value);
 }
 
 }  // namespace

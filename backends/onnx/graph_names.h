@@ -1,5 +1,5 @@
-// The names that a shard's values and ops get in an ONNX graph, where values, inputs, outputs and
-// initializers share one name space. They are chosen for a reader of the graph:
+// The names of a shard's values and ops in an ONNX graph, where values, inputs, outputs and
+// initializers share one name space. They are chosen for people who look at the graph:
 //   inputs, outputs   their port names
 //   weights           the checkpoint tensor where the view is that whole tensor
 //   other values      their label in the IR ("experts.3.h", "12")
@@ -27,8 +27,8 @@ class GraphNames {
   // A fresh node name under the shard's path.
   std::string fresh_node(std::string_view last);
 
-  // Outputs whose port name is not the name of the tensor that they show: an input, a source, or a
-  // value that is an output already.
+  // Outputs that need a node of their own to have their port name: they pass on an input, a source,
+  // or a value that another output has already.
   const std::vector<Output>& copies() const { return copies_; }
 
  private:

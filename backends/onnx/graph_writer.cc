@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "backends/files/op_tables.h"
+#include "backends/files/shard_facts.h"
 #include "backends/onnx/initializers.h"
 #include "backends/onnx/onnx_types.h"
 #include "ir/base/at.h"
@@ -16,19 +18,15 @@ namespace {
 constexpr int64_t kOpset = 17;
 constexpr int64_t kIrVersion = 8;
 
-std::string_view onnx_op(UnaryFn fn) {
-  constexpr std::array<std::string_view, 9> names = {"Neg",        "Abs",     "Exp",  "Log", "Sqrt",
-                                                     "Reciprocal", "Sigmoid", "Tanh", "Erf"};
-  return at(names, fn);
-}
-std::string_view onnx_op(BinaryFn fn) {
-  constexpr std::array<std::string_view, 6> names = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
-  return at(names, fn);
-}
-std::string_view onnx_op(CompareFn fn) {
-  constexpr std::array<std::string_view, 3> names = {"Greater", "Less", "Equal"};
-  return at(names, fn);
-}
+constexpr auto kUnaryTypes = name_table<UnaryFn>(
+    {"Neg", "Abs", "Exp", "Log", "Sqrt", "Reciprocal", "Sigmoid", "Tanh", "Erf"});
+constexpr auto kBinaryTypes = name_table<BinaryFn>({"Add", "Sub", "Mul", "Div", "Max", "Min"});
+constexpr auto kCompareTypes = name_table<CompareFn>({"Greater", "Less", "Equal"});
+constexpr auto kReduceTypes = name_table<ReduceFn>({"ReduceSum", "ReduceMean", "ReduceMax"});
+
+// Ops that never become a node: weights are initializers, check_emittable() refuses states.
+template <class OpT>
+concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight, StateRead, StateWrite>;
 
 // A splat of several elements is a node; all other constants are plain initializers.
 bool is_splat(const Constant& constant) {
@@ -59,6 +57,7 @@ class GraphWriter {
   std::string sources() const;
   std::string layouts() const;
   std::string value_names() const;
+  std::string owners(const MoeLayers& moe) const;
 
  private:
   void write_ports();
@@ -67,11 +66,12 @@ class GraphWriter {
   void write_copy(const Output& output);
   const std::string& integers(const std::vector<int64_t>& values);
 
-  // One a kind of op: type and attributes, and inputs beyond the operands.
+  // One overload for each kind of op sets the node's type and attributes, and adds the inputs
+  // beyond the operands.
   void fill(const Constant& op, onnx::NodeProto& node);
-  void fill(const Unary& op, onnx::NodeProto& node) { set_type(node, onnx_op(op.fn)); }
-  void fill(const Binary& op, onnx::NodeProto& node) { set_type(node, onnx_op(op.fn)); }
-  void fill(const Compare& op, onnx::NodeProto& node) { set_type(node, onnx_op(op.fn)); }
+  void fill(const Unary& op, onnx::NodeProto& node) { set_type(node, at(kUnaryTypes, op.fn)); }
+  void fill(const Binary& op, onnx::NodeProto& node) { set_type(node, at(kBinaryTypes, op.fn)); }
+  void fill(const Compare& op, onnx::NodeProto& node) { set_type(node, at(kCompareTypes, op.fn)); }
   void fill(const Select&, onnx::NodeProto& node) { set_type(node, "Where"); }
   void fill(const MatMul&, onnx::NodeProto& node) { set_type(node, "MatMul"); }
   void fill(const Cast& op, onnx::NodeProto& node);
@@ -83,9 +83,9 @@ class GraphWriter {
   void fill(const Concat& op, onnx::NodeProto& node);
   void fill(const Reshape& op, onnx::NodeProto& node);
   void fill(const Transpose& op, onnx::NodeProto& node);
-  template <class OpT>
-  void fill(const OpT&, onnx::NodeProto&) {
-    MOEC_CHECK(false, "shard {} holds an op that has no ONNX form", shard_.name);
+  template <WithoutNode OpT>
+  void fill(const OpT& op, onnx::NodeProto&) {
+    MOEC_CHECK(false, "shard {} holds a {}, which is no ONNX node", shard_.name, mnemonic(op));
   }
 
   static void set_type(onnx::NodeProto& node, std::string_view type) {
@@ -138,7 +138,7 @@ void GraphWriter::write_node(OpId id) {
   for (ValueId operand : op.operands) node.add_input(names_.tensor(operand));
   for (ValueId result : op.results) {
     node.add_output(names_.tensor(result));
-    // A port is described already, and ONNX wants each description once.
+    // Ports have been described already; ONNX does not allow a second description.
     bool is_port = false;
     for (const Output& output : shard_.outputs) is_port |= output.name == names_.tensor(result);
     if (!is_port)
@@ -187,8 +187,7 @@ void GraphWriter::fill(const Conv& op, onnx::NodeProto& node) {
 }
 
 void GraphWriter::fill(const Reduce& op, onnx::NodeProto& node) {
-  constexpr std::array<std::string_view, 3> types = {"ReduceSum", "ReduceMean", "ReduceMax"};
-  set_type(node, at(types, op.fn));
+  set_type(node, at(kReduceTypes, op.fn));
   // Until opset 18 only ReduceSum takes its axes as an input.
   if (op.fn == ReduceFn::sum)
     node.add_input(integers({op.axis}));
@@ -242,11 +241,6 @@ std::string GraphWriter::sources() const {
   return positions;
 }
 
-bool states_layout(const Shard& shard, ValueId value) {
-  return !shard.values[value].producer.valid() || shard.producer_as<Constant>(value) ||
-         shard.producer_as<Reshape>(value) || shard.producer_as<Transpose>(value);
-}
-
 std::string GraphWriter::layouts() const {
   std::string lines;
   for (uint32_t i = 0; i < shard_.values.size(); ++i) {
@@ -263,6 +257,10 @@ std::string GraphWriter::value_names() const {
     if (const std::string label = shard_.label(ValueId{i}); label != names_.tensor(ValueId{i}))
       lines += fmt::format("{} {}\n", label, names_.tensor(ValueId{i}));
   return lines;
+}
+
+std::string GraphWriter::owners(const MoeLayers& moe) const {
+  return to_text(owners_of(shard_, moe, [&](ValueId value) { return names_.tensor(value); }));
 }
 
 void add_metadata(onnx::ModelProto& model, std::string key, std::string value) {
@@ -291,9 +289,7 @@ void write_model(const Shard& shard, const DataLayout& layout, const std::string
   auto& opset = *model.add_opset_import();
   opset.set_domain("");
   opset.set_version(kOpset);
-  model.set_doc_string(texts.family.empty()
-                           ? "Static shard " + shard.name
-                           : "Static shard " + shard.name + " of a " + texts.family + " model");
+  model.set_doc_string(describe_file(shard, texts.family));
   GraphWriter writer(shard, layout, location, *model.mutable_graph());
   writer.write();
   add_metadata(model, "moec.shard", shard.name);
@@ -301,15 +297,17 @@ void write_model(const Shard& shard, const DataLayout& layout, const std::string
   add_metadata(model, "moec.sources", writer.sources());
   add_metadata(model, "moec.layouts", writer.layouts());
   add_metadata(model, "moec.names", writer.value_names());
+  if (texts.moe_layers) add_metadata(model, "moec.weights", writer.owners(*texts.moe_layers));
 }
 
-void set_checksum(const std::string& sha1, onnx::ModelProto& model) {
-  for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
-    if (tensor.data_location() != onnx::TensorProto::EXTERNAL) continue;
-    auto& entry = *tensor.add_external_data();
-    entry.set_key("checksum");
-    entry.set_value(sha1);
-  }
+void set_checksum(const std::string& sha1, std::span<onnx::ModelProto> models) {
+  for (onnx::ModelProto& model : models)
+    for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
+      if (tensor.data_location() != onnx::TensorProto::EXTERNAL) continue;
+      auto& entry = *tensor.add_external_data();
+      entry.set_key("checksum");
+      entry.set_value(sha1);
+    }
 }
 
 }  // namespace moec

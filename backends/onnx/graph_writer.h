@@ -8,20 +8,26 @@
 //   select, cast           Where, Cast
 //   reduce, softmax, topk  ReduceSum ReduceMean ReduceMax, Softmax, TopK
 //   shape ops, conv, matmul  Slice Concat Reshape Transpose, Conv, MatMul
-// Sizes and axes that ONNX takes as inputs are i64 initializers, shared by equal value. A port that
-// shows an input, a weight, or a value that another port shows already is an Identity node.
+// Sizes and axes that ONNX takes as inputs are i64 initializers; equal ones share an initializer.
+// An output that passes on an input, a weight, or a value that another output has already is an
+// Identity node.
 //
-// What ONNX cannot say stands in the model's metadata, for readers that rebuild the shard:
+// The model's metadata_props hold what ONNX cannot express, for readers that rebuild the shard:
 //   moec.shard    the shard's name
 //   moec.sources  positions in the shard's op list of the ops that are the first initializers
 //   moec.layouts  lines "channels NAME" for inputs, constants, reshapes and transposes that are not
 //                 plain; the layouts of all other values follow from these
 //   moec.names    lines "LABEL NAME" for values whose label in the IR is not their tensor's name
+//   moec.weights  the layer and the experts of each external initializer, in the lines of
+//                 ir/graph/weight_owner.h
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 
 #include "backends/files/data_layout.h"
+#include "backends/files/moe_layers.h"
 #include "backends/onnx/graph_names.h"
 #include "ir/base/diagnostics.h"
 #include "ir/graph/shard.h"
@@ -32,11 +38,14 @@ class ModelProto;
 
 namespace moec {
 
+// What the model states besides the graph.
 struct ModelTexts {
-  std::string tool_version, family;
+  std::string tool_version;
+  std::string family;                          // may be empty
+  const std::optional<MoeLayers>& moe_layers;  // without them no owners are stated
 };
 
-// Whether the shard can be an ONNX graph: emit.form, emit.state, emit.dtype, emit.constant,
+// Fails when the shard cannot be an ONNX graph: emit.form, emit.state, emit.dtype, emit.constant,
 // emit.port_name.
 Status check_emittable(const Shard& shard);
 
@@ -47,7 +56,7 @@ void collect_weights(const Shard& shard, DataLayout& layout);
 void write_model(const Shard& shard, const DataLayout& layout, const std::string& location,
                  const ModelTexts& texts, onnx::ModelProto& model);
 
-// Adds the data file's checksum to all external initializers.
-void set_checksum(const std::string& sha1, onnx::ModelProto& model);
+// Adds the data file's checksum to all external initializers of the models.
+void set_checksum(const std::string& sha1, std::span<onnx::ModelProto> models);
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// Tensors of an ONNX graph: data in the file or in the external data file. Little-endian, as ONNX
-// wants raw data.
+// Tensors of an ONNX graph, whose data lie in the graph or in the external data file. Raw data are
+// little-endian, as ONNX requires.
 #pragma once
 
 #include <cstdint>

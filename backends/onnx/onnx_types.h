@@ -1,4 +1,4 @@
-// IR types as ONNX says them. libonnx 1.12 has no 8-bit floats.
+// IR types in ONNX terms. libonnx 1.12 has no 8-bit floats.
 #pragma once
 
 #include <optional>

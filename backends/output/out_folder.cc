@@ -13,6 +13,7 @@
 #include "backends/output/carried_files.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/journal.h"
+#include "ir/plan/plan.h"
 
 namespace moec {
 
@@ -23,10 +24,6 @@ namespace fs = std::filesystem;
 static constexpr std::array kFiles = {"manifest.json", "manifest.bin", "report.json", "embed.bin",
                                       "rope.bin"};
 
-// Where shards lie, under names that begin with the layer or, of a head's slice, its number.
-static constexpr std::array kShardFolders = {"attn", "moe", "mlp", "router", "layers", "lm_head"};
-static constexpr std::array kShardEndings = {".onnx", ".data", ".mlpackage"};
-
 static tl::unexpected<Diagnostics> refused(const std::string& folder,
                                            const std::error_code& error) {
   return fail("export.no_permission",
@@ -35,14 +32,14 @@ static tl::unexpected<Diagnostics> refused(const std::string& folder,
 }
 
 // Whether an export gives a file or a package this name: "L03.g2.t16.onnx", "00.mlpackage.part".
-static bool is_shard_name(std::string name) {
+static bool is_shard_name(std::string name, std::span<const std::string_view> suffixes) {
   if (const std::string part = temporary_of(""); name.ends_with(part))
     name.resize(name.size() - part.size());
   const size_t number = name.starts_with('L') ? 1 : 0;
   if (number >= name.size() || std::isdigit(static_cast<unsigned char>(name[number])) == 0)
     return false;
-  return std::any_of(kShardEndings.begin(), kShardEndings.end(),
-                     [&](const char* ending) { return name.ends_with(ending); });
+  return std::any_of(suffixes.begin(), suffixes.end(),
+                     [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
 static std::vector<fs::path> names_in(const fs::path& folder, std::error_code& error) {
@@ -68,12 +65,19 @@ static void sweep(const fs::path& folder, const fs::path& name, const std::set<s
   if (!error) fs::remove(path, error);
 }
 
+// What a shard's file may be called, and which ones are kept.
+struct ShardFiles {
+  std::span<const std::string_view> suffixes;
+  const std::set<std::string>& kept;
+};
+
 // The same for the shards in a folder of shards; other files in it stay.
-static void sweep_shards(const fs::path& folder, const fs::path& name,
-                         const std::set<std::string>& kept, std::error_code& error) {
+static void sweep_shards(const fs::path& folder, const fs::path& name, const ShardFiles& files,
+                         std::error_code& error) {
   if (!fs::is_directory(fs::symlink_status(folder / name, error))) return error.clear();
   for (const fs::path& entry : names_in(folder / name, error))
-    if (!error && is_shard_name(entry.string())) sweep(folder, name / entry, kept, error);
+    if (!error && is_shard_name(entry.string(), files.suffixes))
+      sweep(folder, name / entry, files.kept, error);
   if (!error && fs::is_empty(folder / name, error)) fs::remove(folder / name, error);
 }
 
@@ -118,6 +122,7 @@ Result<bool> holds_files(const std::string& folder) {
 }
 
 Status remove_exports(const std::string& folder, const OutNames& names,
+                      std::span<const std::string_view> suffixes,
                       const std::set<std::string>& kept) {
   std::vector<std::string> files(kFiles.begin(), kFiles.end());
   for (const auto& more : {names.top_level(), carried_before(folder)})
@@ -127,8 +132,8 @@ Status remove_exports(const std::string& folder, const OutNames& names,
     for (const std::string& path : {name, temporary_of(name)})
       if (!error) sweep(folder, path, kept, error);
   for (const std::string& prefix : {std::string(), names.stem_prefix})
-    for (const char* name : kShardFolders)
-      if (!error) sweep_shards(folder, prefix + name, kept, error);
+    for (const std::string_view name : kShardFolders)
+      if (!error) sweep_shards(folder, prefix + std::string(name), {suffixes, kept}, error);
   if (error) return refused(folder, error);
   return {};
 }

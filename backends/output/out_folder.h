@@ -2,7 +2,9 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/base/diagnostics.h"
@@ -27,8 +29,10 @@ Result<bool> holds_files(const std::string& folder);
 // Removes what exports wrote there and did not finish or what is to be replaced, the manifest
 // first: files and packages under the names that exports give, and what the manifest there says was
 // carried along, but not what is in `kept` (paths relative to the folder). All other files stay, in
-// folders of shards too. Error export.no_permission.
+// folders of shards too. `suffixes` are the endings that any format gives to a shard's files and
+// packages (".onnx"). Error export.no_permission.
 Status remove_exports(const std::string& folder, const OutNames& names,
+                      std::span<const std::string_view> suffixes,
                       const std::set<std::string>& kept);
 
 }  // namespace moec

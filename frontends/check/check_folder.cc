@@ -10,9 +10,9 @@
 #include "backends/manifest/from_shard.h"
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
-#include "backends/onnx/check_onnx.h"
 #include "backends/targets/find_target.h"
 #include "backends/targets/load_target.h"
+#include "frontends/formats/format.h"
 #include "frontends/formats/read_shard.h"
 #include "ir/analysis/cost.h"
 #include "ir/verify/verify.h"
@@ -86,8 +86,9 @@ class Checker {
   bool check_width(const manifest::Shard& shard, size_t index, CheckedShard& checked) {
     const manifest::Width& width = shard.widths[index];
     const std::string path = folder_ + "/" + width.file.path;
-    if (report_.manifest.build.format == ShardFormat::onnx)
-      if (Status status = check_onnx_file(path); !status)
+    const Format& format = format_of(report_.manifest.build.format);
+    if (format.check)
+      if (Status status = format.check(path); !status)
         return append(report_.findings, std::move(status.error())), false;
     auto file = read_shard(report_.manifest, folder_, width);
     if (!file) return append(report_.findings, std::move(file.error())), false;
@@ -109,7 +110,7 @@ class Checker {
     }
     checked.peak_activation_bytes = peak_activation_bytes(body);
     PlacementReport placement = report_placement(report_.target, body);
-    if (report_.manifest.build.format == ShardFormat::coreml) name_as_in_package(placement, body);
+    if (format.op_names) name_as_in_file(placement, body, format.op_names(body));
     checked.coverage += placement.coverage;
     checked.widths.push_back({width.tokens, width.file.path, std::move(placement)});
     weights_.take(shard, index, *file);

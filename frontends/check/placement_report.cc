@@ -1,6 +1,5 @@
 #include "frontends/check/placement_report.h"
 
-#include "backends/coreml/mil_names.h"
 #include "ir/analysis/cost.h"
 
 namespace moec {
@@ -55,15 +54,11 @@ PlacementReport report_placement(const Target& target, const Shard& shard) {
   return report;
 }
 
-void name_as_in_package(PlacementReport& report, const Shard& shard) {
-  const MilNames names(shard);
+void name_as_in_file(PlacementReport& report, const Shard& shard,
+                     const IdMap<OpId, std::string>& names) {
   auto placed = report.ops.begin();
-  for (const Op& op : shard.ops) {
-    if (!is_compute_op(op.data)) continue;
-    const auto* write = std::get_if<StateWrite>(&op.data);
-    placed->file_name = write ? "write_state " + write->state : names.value(op.results[0]);
-    ++placed;
-  }
+  for (OpId id : op_ids(shard))
+    if (is_compute_op(shard.ops[id].data)) (placed++)->file_name = names[id];
 }
 
 }  // namespace moec

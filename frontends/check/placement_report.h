@@ -55,7 +55,9 @@ struct PlacementReport {
 
 PlacementReport report_placement(const Target& target, const Shard& shard);
 
-// Fills in PlacedOp::file_name. `shard` is the one that was reported.
-void name_as_in_package(PlacementReport& report, const Shard& shard);
+// Fills in PlacedOp::file_name. `shard` is the one that was reported; `names` has a name for each
+// of its ops.
+void name_as_in_file(PlacementReport& report, const Shard& shard,
+                     const IdMap<OpId, std::string>& names);
 
 }  // namespace moec

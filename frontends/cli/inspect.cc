@@ -10,9 +10,8 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_inspect.h"
-#include "frontends/coreml/read_coreml.h"
+#include "frontends/formats/format.h"
 #include "frontends/hf/open_source.h"
-#include "frontends/onnx/read_onnx.h"
 #include "ir/text/text.h"
 
 namespace moec {
@@ -46,16 +45,8 @@ int inspect_export(const InspectFlags& flags) {
   return kExitFine;
 }
 
-bool has_extension(const std::string& path, std::initializer_list<std::string_view> extensions) {
-  const std::string extension = std::filesystem::path(path).extension().string();
-  return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
-}
-
-bool is_package(const std::string& path) { return has_extension(path, {".mlpackage", ".mlmodel"}); }
-
-int inspect_file(const InspectFlags& flags) {
-  auto file = is_package(flags.source) ? read_coreml(flags.source, {flags.function})
-                                       : read_onnx(flags.source);
+int inspect_file(const Format& format, const InspectFlags& flags) {
+  auto file = format.read(flags.source, {.function = flags.function});
   if (!file) return report_failure(file.error(), flags.json);
   if (flags.json)
     print_shard_json(file->shard);
@@ -65,7 +56,9 @@ int inspect_file(const InspectFlags& flags) {
 }
 
 Diagnostics no_shard_file(const std::string& path) {
-  return fail("inspect.kind", "the file is neither an .onnx file nor an .mlpackage",
+  std::vector<std::string_view> kinds;
+  for (const Format& format : all_formats()) kinds.push_back(format.about);
+  return fail("inspect.kind", fmt::format("the file is neither {}", fmt::join(kinds, " nor ")),
               "give one of these, or the folder of a checkpoint or an export", {.file = path})
       .value();
 }
@@ -75,9 +68,9 @@ int run_inspect(const InspectFlags& flags) {
   std::error_code error;
   const bool is_file = fs::is_regular_file(flags.source, error);
   const bool is_absent = !fs::exists(flags.source, error);
-  if (is_package(flags.source) ||
-      (has_extension(flags.source, {".onnx"}) && (is_file || is_absent)))
-    return inspect_file(flags);
+  const Format* format = format_of_path(flags.source);
+  if (format && (format->graph_is_folder || is_file || is_absent))
+    return inspect_file(*format, flags);
   if (is_file) return report_failure(no_shard_file(flags.source), flags.json);
   if (fs::exists(fs::path(flags.source) / kManifestJson, error)) return inspect_export(flags);
   return inspect_checkpoint(flags);

@@ -1,5 +1,6 @@
-// The arguments of an ML Program operation, each of which must be asked for: what nobody
-// understands must not be ignored. Every argument must be stated, also those that have defaults.
+// The arguments of an ML Program operation. Each one must be asked for, so that an argument that
+// the reader does not know is an error and is not ignored. Arguments that have defaults must be
+// stated, too.
 #pragma once
 
 #include <map>
@@ -29,14 +30,14 @@ class Arguments {
       : operation_(operation), consts_(consts) {}
 
   bool has(const std::string& name) const;
-  // The argument is understood elsewhere.
+  // Marks an argument that is read elsewhere.
   void expect(std::string name) { known_.insert(std::move(name)); }
 
   // Names of values. Error of these and of all below: coreml.argument.
   Result<std::string> operand(const std::string& name);
   Result<std::vector<std::string>> operands(const std::string& name);
 
-  // What a const operation, or the argument itself, holds.
+  // The value of a const operation, or of the argument itself.
   Result<int64_t> integer(const std::string& name);
   Result<std::vector<int64_t>> integers(const std::string& name);
   Result<bool> boolean(const std::string& name);
@@ -49,7 +50,7 @@ class Arguments {
   Status must_be(const std::string& name, double value);
   Status must_all_be(const std::string& name, int64_t value);
 
-  // After all were asked for: there is no other one.
+  // Call after all have been asked for: fails when there is another one.
   Status finish() const;
 
  private:

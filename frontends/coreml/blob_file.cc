@@ -82,7 +82,7 @@ BlobFile::BlobFile(const std::string& folder)
 Status BlobFile::open(const std::string& name) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(path_, error)))
-    return fail_blob(fmt::format("{} is not there as a regular file", path_), name);
+    return fail_blob(fmt::format("{} is missing or is no regular file", path_), name);
   const uint64_t bytes = fs::file_size(path_, error);
   if (error || bytes < sizeof(Header))
     return fail_blob(fmt::format("{} holds no header", path_), name);
@@ -123,9 +123,10 @@ Result<uint64_t> BlobFile::locate(const mlmodel::Value& value, const Type& type,
 Result<std::vector<double>> BlobFile::values(uint64_t offset, const Type& type,
                                              const std::string& name) const {
   if (type.elements() > kMostConstants)
-    return fail("coreml.value",
-                fmt::format("a constant of {} elements is none: at most 2^24", type.elements()),
-                "leave it out of the metadata's constants", {.tensor = name});
+    return fail(
+        "coreml.value",
+        fmt::format("a constant of {} elements is too large: at most 2^24", type.elements()),
+        "leave it out of the metadata's constants", {.tensor = name});
   std::string bytes(static_cast<size_t>(type.bytes()), '\0');
   if (!read_at(path_, offset, bytes.data(), bytes.size()))
     return fail_blob(fmt::format("{} cannot be read at byte {}", path_, offset), name);

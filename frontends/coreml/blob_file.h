@@ -1,5 +1,5 @@
-// weight.bin, blob format v2 (apple/coremltools, MILBlob): a 64-byte header, and before each blob's
-// data 64 bytes that tell its element type, size and place.
+// weight.bin in blob format v2 (apple/coremltools, MILBlob): a 64-byte header, and before each
+// blob's data 64 bytes with its element type, size and offset.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,18 @@ inline constexpr std::string_view kBlobFileName = "@model_path/weights/weight.bi
 
 class BlobFile {
  public:
-  // `folder` is where the model.mlmodel lies. The file is looked at when a value asks for it.
+  // `folder` contains the model.mlmodel. The file is opened when the first value needs it.
   explicit BlobFile(const std::string& folder);
 
   const std::string& path() const { return path_; }
   uint64_t bytes() const { return bytes_; }  // 0 before the first blob
 
-  // Where the data of a value of this type begin: they lie wholly in the file. Error: coreml.blob.
+  // The offset of the data of a value of this type, which lie in the file completely. Error:
+  // coreml.blob.
   Result<uint64_t> locate(const mlmodel::Value& value, const Type& type, const std::string& name);
 
-  // The elements of the blob whose data begin there. Errors: coreml.blob, coreml.value (a constant
-  // above 2^24 elements is none).
+  // The elements of the blob whose data begin at `offset`. Errors: coreml.blob; coreml.value for a
+  // constant of more than 2^24 elements.
   Result<std::vector<double>> values(uint64_t offset, const Type& type,
                                      const std::string& name) const;
 

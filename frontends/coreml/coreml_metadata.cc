@@ -76,6 +76,10 @@ Result<CoremlMetadata> read_metadata(const mlmodel::Metadata& stored, const std:
   for (std::string_view line : lines_of(text("names"))) MOEC_TRY(read_label(line, metadata));
   for (std::string_view line : lines_of(text("constants"))) metadata.constants.emplace(line);
   for (std::string_view line : lines_of(text("negations"))) metadata.negations.emplace(line);
+  if (!text("weights").empty()) {
+    metadata.owners = parse_weight_owners(text("weights"));
+    if (!metadata.owners) return fail_metadata("weights is not a list of weights and owners");
+  }
   if (!text("range").empty()) {
     MOEC_ASSIGN(metadata.range, read_range(text("range")));
   }

@@ -1,4 +1,4 @@
-// What a model's userDefined metadata says about the shard beyond the program: see
+// The entries of a model's userDefined metadata that describe the shard beyond its program: see
 // backends/coreml/mil_writer.h.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "ir/base/diagnostics.h"
 #include "ir/graph/type.h"
+#include "ir/graph/weight_owner.h"
 
 namespace moec {
 
@@ -30,9 +31,11 @@ struct CoremlMetadata {
   std::set<std::string, std::less<>> constants;            // MIL names
   std::set<std::string, std::less<>> negations;            // MIL names
   std::optional<WidthRange> range;
+  std::optional<WeightOwners> owners;  // by MIL name
 };
 
-// Of the function with this name, or with an empty name of the only one. Error: coreml.metadata.
+// Reads the entries of the function with this name; an empty name stands for the only function.
+// Error: coreml.metadata.
 Result<CoremlMetadata> read_metadata(const mlmodel::Metadata& stored, const std::string& function);
 
 }  // namespace moec

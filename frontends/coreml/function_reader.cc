@@ -53,6 +53,7 @@ class FunctionReader {
     MOEC_TRY(read_outputs());
     MOEC_TRY(check_metadata());
     if (Diagnostics findings = verify(shard); has_error(findings)) return fail(std::move(findings));
+    out_.owners = metadata_.owners;
     return std::move(out_);
   }
 
@@ -248,8 +249,8 @@ Status FunctionReader::read_operation(const Operation& operation) {
   return append_named(std::move(data), std::move(operands), operation);
 }
 
-// Without metadata all is plain but what a convolution is about: it stands between two reshapes
-// that only state layouts.
+// Without metadata every value is plain, except around a convolution: it stands between two
+// reshapes that only state layouts.
 Status FunctionReader::read_plain_conv(const Operation& operation, OpData conv,
                                        std::vector<ValueId> operands) {
   const Dims dims = out_.shard.type(operands[0]).dims;
@@ -295,7 +296,8 @@ Result<std::string> FunctionReader::state_of(const Operation& operation) const {
               "export the model again");
 }
 
-// The IR reads what a state held at the start; after a write the value itself is at hand.
+// In the IR a read gives what a state held at the start. After a write, a read in MIL stands for
+// the value that was written.
 Status FunctionReader::read_read_state(const Operation& operation) {
   MOEC_ASSIGN(const std::string state, state_of(operation));
   const auto written = written_.find(state);
@@ -316,7 +318,8 @@ Status FunctionReader::read_write_state(const Operation& operation) {
 
 // ---- Metadata ----------------------------------------------------------------------------------
 
-// Each name that the metadata speaks of is one of the kind that it can speak of.
+// Every name in the metadata is defined by the program, as a value of the kind that the entry is
+// about. Owners are compared with the graph by `moec check`, which reports all that differ.
 Status FunctionReader::check_metadata() const {
   auto absent = [](std::string_view what, const std::string& name) {
     return fail("coreml.metadata", fmt::format("{} names \"{}\", which is none", what, name),

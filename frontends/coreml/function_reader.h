@@ -1,5 +1,5 @@
-// A function of an ML Program as a shard: its consts, operations and ports in order, types inferred
-// and compared with those that the program and the description state.
+// Reads a function of an ML Program as a shard: consts, operations and ports in order. Types are
+// inferred and compared with those that the program and the description state.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class Block;
 class Function;
 }  // namespace mlmodel
 
-// What a function's meaning depends on besides itself.
+// The context that a function's meaning depends on.
 struct FunctionContext {
   std::string name;
   Ports ports;
@@ -23,7 +23,7 @@ struct FunctionContext {
   std::string folder;  // of the model.mlmodel
 };
 
-// `block` is the body of `function`. Places name no file yet.
+// `block` is the body of `function`. The places of errors do not name the file.
 Result<LoadedShard> read_function(const mlmodel::Function& function, const mlmodel::Block& block,
                                   const FunctionContext& context);
 

@@ -76,7 +76,7 @@ Status check_package(const std::string& folder) {
   return {};
 }
 
-// The package that a model.mlmodel lies in, or nothing.
+// The package that contains a model.mlmodel, or nothing.
 std::string package_of(const fs::path& model) {
   const fs::path data = model.parent_path().parent_path();
   const bool inside = (data.filename() / model.parent_path().filename() / model.filename()) ==
@@ -93,7 +93,7 @@ Result<std::string> find_model(const std::string& path) {
     return (fs::path(path) / "Data" / kModelItem).string();
   }
   if (!fs::is_regular_file(path, error))
-    return fail("coreml.open", fmt::format("{} is not there", path),
+    return fail("coreml.open", fmt::format("{} does not exist", path),
                 "give the path of a .mlpackage or of the model.mlmodel in it", {.file = path});
   if (const std::string package = package_of(path); !package.empty())
     MOEC_TRY(check_package(package));

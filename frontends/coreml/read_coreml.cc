@@ -36,7 +36,7 @@ Result<std::string> choose_function(const mlmodel::Model& model, const std::stri
               "name one that the package has");
 }
 
-// A description of functions is complete, and then has no ports of its own.
+// A description of functions names all of them, and then has no ports of its own.
 Status check_functions(const mlmodel::Model& model) {
   const mlmodel::ModelDescription& description = model.description();
   const auto& functions = model.mlprogram().functions();
@@ -83,7 +83,7 @@ Result<const mlmodel::Block*> body_of(const mlmodel::Function& function, int spe
   return &block;
 }
 
-// What asks for more than the specification version that the model states.
+// Fails when the model uses what its specification version does not have.
 Status check_spec(const mlmodel::Model& model, const Ports& ports) {
   const int spec = model.specificationversion();
   bool half = false;
@@ -143,7 +143,7 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   return read_function(function, *block, context);
 }
 
-// The readers below know no path; every finding gets it here.
+// Adds the file to findings: the readers below do not know its path.
 Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
   if (!result)
     for (Diagnostic& finding : result.error())

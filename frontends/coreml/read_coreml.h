@@ -1,7 +1,7 @@
 // Reads a Core ML package back into the IR: the inverse of backends/coreml for the packages that it
 // writes, and a reader for other static ML Programs of the same ops.
 //
-// How ops, names and metadata map is said in backends/coreml/mil_writer.h. Constants that only
+// backends/coreml/mil_writer.h documents how ops, names and metadata map. Constants that only
 // state an argument (axis, shape, booleans) become attributes; consts in weight.bin that ops take
 // as values become weights unless the metadata says constant; immediate ones become constants, of
 // one value where all elements are equal. `identity` only renames; a product with the scalar −1 is
@@ -39,8 +39,8 @@ struct CoremlReadOptions {
 // and the constraints of ir/OPS.md.
 Result<LoadedShard> read_coreml(const std::string& path, const CoremlReadOptions& options = {});
 
-// The same for the bytes of a model.mlmodel; `path` is for messages and tells the folder in which
-// weights/weight.bin lies.
+// The same for the bytes of a model.mlmodel; `path` is used in messages and to find
+// weights/weight.bin beside it.
 Result<LoadedShard> parse_coreml(std::span<const std::byte> bytes, const std::string& path,
                                  const CoremlReadOptions& options = {});
 

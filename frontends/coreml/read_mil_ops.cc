@@ -42,7 +42,7 @@ Result<OpData> compare(Arguments&, const OperationContext&) {
 }
 Result<OpData> select(Arguments&, const OperationContext&) { return Select{}; }
 
-// MIL has no negation: the metadata tells which products with the scalar −1 are one.
+// MIL has no negation. The metadata names the products with the scalar −1 that stand for one.
 Result<OpData> mul(Arguments& arguments, const OperationContext& context) {
   if (context.operands.size() == 2) return Binary{BinaryFn::mul};
   MOEC_TRY(arguments.must_be("y", -1.0));
@@ -94,8 +94,8 @@ Result<OpData> softmax(Arguments& arguments, const OperationContext& context) {
 
 // ---- Shape -------------------------------------------------------------------------------------
 
-// MIL slices all axes at once, and −1 is the size up to the end. A slice that leaves everything is
-// one along axis 0.
+// MIL slices all axes at once, and a size of −1 means: up to the end. A slice of the whole value
+// becomes one along axis 0.
 Result<OpData> slice(Arguments& arguments, const OperationContext& context) {
   MOEC_ASSIGN(const std::vector<int64_t> begin, arguments.integers("begin"));
   MOEC_ASSIGN(std::vector<int64_t> size, arguments.integers("size"));
@@ -122,7 +122,7 @@ Result<OpData> concat(Arguments& arguments, const OperationContext& context) {
   return Concat{from_front(axis, context.operands[0])};
 }
 
-// One size may be −1: the one that makes the elements fit.
+// One size may be −1; it follows from the number of elements.
 Result<OpData> reshape(Arguments& arguments, const OperationContext& context) {
   MOEC_ASSIGN(Dims dims, arguments.integers("shape"));
   const auto open = std::find(dims.begin(), dims.end(), -1);
@@ -187,7 +187,7 @@ const std::map<std::string_view, OperationKind>& operation_kinds() {
   return kinds;
 }
 
-// Besides its arguments, an operation has a name and nothing more.
+// Fails when an operation has attributes other than its name, or blocks.
 Status check_attributes(const Operation& operation) {
   for (const auto& [key, value] : operation.attributes()) {
     if (key != "name")

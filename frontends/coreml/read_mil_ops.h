@@ -1,4 +1,4 @@
-// One ML Program operation as one op of the IR.
+// Reads one ML Program operation as one op of the IR.
 #pragma once
 
 #include <span>
@@ -11,19 +11,19 @@
 namespace moec {
 
 // The names of the values that the operation takes, in the order of the op's operands; all other
-// arguments state attributes. A mul that is a negation takes one value. Errors: coreml.op, for an
-// operation that is not read, coreml.argument.
+// arguments are attributes. A mul that is a negation takes one value. Errors: coreml.op for an
+// operation that the reader does not know, coreml.argument.
 Result<std::vector<std::string>> operand_names(const mlmodel::Operation& operation, bool negation);
 
-// What an operation's meaning depends on besides itself.
+// The context that an operation's meaning depends on.
 struct OperationContext {
   const Consts& consts;
   std::span<const Type> operands;  // as operand_names() has them
   Layout layout = Layout::plain;   // that the metadata gives the result
 };
 
-// The op, not yet checked against its operands. Error: coreml.argument. An argument or attribute
-// that is missing, or not understood, is an error.
+// Returns the op without checking it against its operands. Error coreml.argument, also for an
+// argument or attribute that is missing or that the reader does not know.
 Result<OpData> read_op(const mlmodel::Operation& operation, const OperationContext& context);
 
 }  // namespace moec

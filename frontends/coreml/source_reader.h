@@ -1,4 +1,4 @@
-// A const that is a value, as a source of the IR.
+// Reads a const that ops use as a value.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct SourceContext {
   WeightTable& weights;  // gets the range of a weight, and the file
 };
 
-// A weight, or a constant of layout plain; of one value where all elements are equal, because the
-// file holds each of them. Errors: coreml.dtype, coreml.shape, coreml.dynamic_shape, coreml.blob,
-// coreml.value.
+// Returns a weight, or a constant of layout plain. A constant whose elements are all equal gets a
+// single value, because files store every element. Errors: coreml.dtype, coreml.shape,
+// coreml.dynamic_shape, coreml.blob, coreml.value.
 Result<OpData> read_source(const mlmodel::Value& value, const std::string& name,
                            const SourceContext& context);
 

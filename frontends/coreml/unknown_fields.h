@@ -1,4 +1,5 @@
-// What is not understood must not be ignored: parts of the format that mlmodel.proto leaves out.
+// Finds parts of the format that mlmodel.proto leaves out, so that they are refused and not
+// ignored.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ class Model;
 }
 
 // "field 21 of ArrayFeatureType" for one field of the model that mlmodel.proto does not have; empty
-// when there is none. The program's own attributes, which say how it was made, are not looked at.
+// when there is none. The program's own attributes, which say how it was made, are skipped.
 std::string unknown_field(const mlmodel::Model& model);
 
 }  // namespace moec

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/manifest/written_file.h"
+#include "frontends/formats/format.h"
 #include "frontends/hf/checkpoint.h"
 #include "ir/base/at.h"
 #include "ir/base/json.h"
@@ -90,7 +91,7 @@ OutNames ane_book_names(const std::string& source) {
 }
 
 Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard) {
-  if (build.format != ShardFormat::coreml)
+  if (!format_of(build.format).has(FormatOption::ane_book))
     return refuse("other than Core ML packages", "--target ane");
   if (build.dtype != DType::f16) return refuse("f32 tables", "--dtype f16");
   if (build.layout != Layout::channels)

@@ -24,7 +24,8 @@ Status try_each_kind(const Plan& plan, const ExportOptions& options) {
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     if (!tried.insert(plan.shards[i].kind).second) continue;
     MOEC_ASSIGN(const CompiledShard compiled, compile_for_export(plan, i, options));
-    MOEC_TRY(weight_views(options.passes.target.format, widths_of(plan, compiled), options.coreml));
+    MOEC_TRY(weight_views(options.passes.target.format, widths_of(plan, compiled),
+                          {{}, options.coreml}));
   }
   return {};
 }

@@ -37,7 +37,7 @@ struct ExportOptions {
   std::optional<uint64_t> weight_seed;  // noise instead of the checkpoint's weights
   bool ane_book = false;                // frontends/export/ane_book.h
   bool sha256 = false;                  // of each file as well, in the manifest
-  bool onnx_checksum = false;           // EmitOptions::onnx_checksum
+  bool onnx_checksum = false;           // OnnxOptions::checksum
   RunOptions run;
   int jobs = 1;
   uint64_t memory_bytes = uint64_t{256} << 20;  // for the whole export, whatever the model's size

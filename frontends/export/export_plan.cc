@@ -82,9 +82,7 @@ bool has_one_package_a_shard(const ExportOptions& options) {
 
 // What the user should know of the chosen packaging, once for all shards.
 void note_packaging(const ExportOptions& options, Diagnostics& notes) {
-  if (options.passes.target.format != ShardFormat::coreml ||
-      options.coreml.packaging != WidthPackaging::range)
-    return;
+  if (options.coreml.packaging != WidthPackaging::range) return;
   notes.push_back(
       {Severity::warning,
        "export.range_widths",

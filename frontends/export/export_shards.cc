@@ -46,9 +46,9 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
   emit.stem = job.names.stem_prefix + decl.stem;
   emit.family = job.plan.model.family;
   emit.sha256 = job.options.sha256;
-  emit.onnx_checksum = job.options.onnx_checksum;
   const ModelConfig& model = job.plan.model;
-  WeightRecorder recorder(compiled.widths, model.moe.experts, moe_layers_of(model, decl).size());
+  emit.moe_layers = {model.moe.experts, moe_layers_of(model, decl)};
+  WeightRecorder recorder(compiled.widths, model.moe.experts, emit.moe_layers->layers.size());
   emit.on_weight = [&](const std::string& view, uint64_t offset, std::span<const std::byte> bytes) {
     recorder.take(view, offset, bytes);
   };
@@ -58,7 +58,7 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
   };
   MOEC_ASSIGN(EmitReport emitted,
               emit_shard(job.options.passes.target.format, widths_of(job.plan, compiled),
-                         job.reader, emit, job.options.coreml));
+                         job.reader, emit, {{job.options.onnx_checksum}, job.options.coreml}));
   emitted.weights = recorder.records();
   MOEC_TRY(job.finish_part({decl.name, emitted}));
   return emitted;
@@ -82,7 +82,7 @@ Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
   if (kept && has_widths(*kept, job.plan.build.tokens)) shard.kept = kept;
   if (shard.kept) return shard;
   MOEC_ASSIGN(shard.views, weight_views(options.passes.target.format,
-                                        widths_of(job.plan, shard.compiled), options.coreml));
+                                        widths_of(job.plan, shard.compiled), {{}, options.coreml}));
   return shard;
 }
 

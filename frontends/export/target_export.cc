@@ -11,6 +11,7 @@
 #include "backends/runtime/bioes_tags.h"
 #include "backends/runtime/text_windows.h"
 #include "frontends/export/ane_book.h"
+#include "frontends/formats/format.h"
 #include "frontends/hf/open_source.h"
 #include "ir/base/json_output.h"
 
@@ -93,7 +94,7 @@ Status TargetExport::open_journal() {
 }
 
 Status TargetExport::begin() {
-  MOEC_TRY(remove_exports(options_.out, planned_.names, journal_->files()));
+  MOEC_TRY(remove_exports(options_.out, planned_.names, shard_suffixes(), journal_->files()));
   MOEC_ASSIGN(planned_.manifest.carried,
               carry_files(source_folder(options_.source), options_.out, options_.sha256));
   return {};

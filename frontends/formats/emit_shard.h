@@ -1,23 +1,18 @@
-// A compiled shard to files, in the format of the target.
+// Emits a compiled shard in the format of its target.
 #pragma once
 
-#include <span>
-#include <vector>
-
-#include "backends/coreml/emit_coreml.h"
-#include "backends/files/emit.h"
-#include "ir/target/target.h"
+#include "frontends/formats/format.h"
 
 namespace moec {
 
-// `coreml` counts with format coreml only. Errors: those of emit_onnx or emit_coreml.
+// The format's own limits take the place of emit.limits. Errors: those of the format's emitter.
 Result<EmitReport> emit_shard(ShardFormat format, std::span<const ShardWidth> widths,
-                              const WeightReader& weights, const EmitOptions& options,
-                              const CoremlOptions& coreml);
+                              const WeightReader& weights, const EmitOptions& emit,
+                              const FormatOptions& options);
 
-// The views that emit_shard() will ask the reader for, in that order. Errors: those of the emitters
+// The views that emit_shard() will ask its reader for, in that order. Errors: those of the emitter
 // about the shard.
 Result<std::vector<WeightView>> weight_views(ShardFormat format, std::span<const ShardWidth> widths,
-                                             const CoremlOptions& coreml);
+                                             const FormatOptions& options);
 
 }  // namespace moec

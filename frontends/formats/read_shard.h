@@ -1,4 +1,4 @@
-// Reads an exported shard's file back into the IR, whatever format the export has.
+// Reads an exported shard's file back into the IR, in whatever format the export is.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace moec {
 
-// The graph of one token width of a shard in the exported folder. Errors: those of the format's
-// reader (read_onnx, read_coreml).
+// The graph of one token width of a shard in the exported folder. Errors: format.weights_only,
+// those of the format's reader.
 Result<LoadedShard> read_shard(const Manifest& manifest, const std::string& folder,
                                const manifest::Width& width);
 

@@ -1,5 +1,5 @@
-// The attributes of an ONNX node, each of which must be asked for: what nobody understands must not
-// be ignored.
+// The attributes of an ONNX node. Each one must be asked for, so that an attribute that the reader
+// does not know is an error and is not ignored.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class Attributes {
   Status must_be(const std::string& name, int64_t value);
   Status must_all_be(const std::string& name, int64_t value);
   Status must_be(const std::string& name, const std::string& value);
-  // After all were asked for: there is no other one.
+  // Call after all have been asked for: fails when there is another one.
   Status finish() const;
 
  private:

@@ -53,7 +53,7 @@ Result<uint64_t> number(std::optional<std::string_view> text, uint64_t otherwise
   return fail_external(fmt::format("{} is not a number of bytes", shown(*text)), tensor);
 }
 
-// The index of the file in the table; adds it when it is not there.
+// The index of the file in the table, to which it is added if it is new.
 Result<uint32_t> file_index(const std::string& path, const onnx::TensorProto& tensor,
                             WeightTable& table) {
   for (uint32_t i = 0; i < table.files.size(); ++i)
@@ -61,7 +61,7 @@ Result<uint32_t> file_index(const std::string& path, const onnx::TensorProto& te
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
   if (error || !fs::is_regular_file(status))
-    return fail_external(fmt::format("{} is not there as a regular file", shown(path)), tensor);
+    return fail_external(fmt::format("{} is missing or is no regular file", shown(path)), tensor);
   const uint64_t bytes = fs::file_size(path, error);
   if (error) return fail_external(fmt::format("{} cannot be examined", shown(path)), tensor);
   table.files.push_back({path, bytes});

@@ -51,6 +51,7 @@ class GraphReader {
     MOEC_TRY(read_outputs());
     if (Diagnostics findings = verify(out_.shard); has_error(findings))
       return fail(std::move(findings));
+    out_.owners = metadata_.owners;
     return std::move(out_);
   }
 
@@ -137,7 +138,7 @@ Status GraphReader::check_stated(const ValueInfoProto& info, ValueId value) cons
       "export the model again", {.tensor = info.name()});
 }
 
-// A source is read when it is first asked for, unless the metadata has placed it earlier.
+// A source is read when it is first used, unless the metadata has placed it earlier.
 Result<ValueId> GraphReader::value_of(const std::string& tensor) {
   if (const auto found = values_.find(tensor); found != values_.end()) return found->second;
   const auto initializer = initializers_.find(tensor);
@@ -236,8 +237,8 @@ Status GraphReader::read_node(const NodeProto& node) {
   return append(std::move(data), std::move(operands), {node.output().begin(), node.output().end()});
 }
 
-// The metadata says at which positions of the op list the first initializers stand; nodes fill the
-// others. Identity nodes take no position.
+// The metadata states at which positions of the op list the first initializers stand; nodes fill
+// the other positions. Identity nodes take none.
 Status GraphReader::read_ops() {
   const auto& positions = metadata_.sources;
   if (positions.size() > static_cast<size_t>(graph_.initializer_size()))

@@ -1,5 +1,5 @@
-// An ONNX graph as a shard: sources, nodes and ports in order, types inferred and compared with
-// those that the graph states.
+// Reads an ONNX graph as a shard: sources, nodes and ports in order. Types are inferred and
+// compared with those that the graph states.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ class GraphProto;
 
 namespace moec {
 
-// `folder` is where external data lies. Places name no file yet.
+// `folder` holds the external data. The places of errors do not name the file.
 Result<LoadedShard> read_graph(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
                                const std::string& folder);
 

@@ -14,7 +14,7 @@ class NodeProto;
 
 namespace moec {
 
-// What a node's meaning depends on besides itself.
+// The context that a node's meaning depends on.
 struct NodeContext {
   std::span<const Type> inputs;   // types of the inputs before the constant ones, at least one
   Layout layout = Layout::plain;  // that the metadata gives the result
@@ -22,12 +22,12 @@ struct NodeContext {
   std::function<Result<std::vector<int64_t>>(int)> integers;
 };
 
-// How many of the node's leading inputs are operands of the op; the others are sizes and axes.
-// Error: onnx.op, for a node that is not read.
+// The number of the node's leading inputs that are operands of the op; the others are sizes and
+// axes. Error onnx.op for a node that the reader does not know.
 Result<int> operand_count(const onnx::NodeProto& node);
 
-// The op, not yet checked against its operands. Errors: onnx.attribute, onnx.constant_input. An
-// attribute that would change the meaning and is not understood is an error.
+// Returns the op without checking it against its operands. Errors: onnx.attribute, also for an
+// attribute that the reader does not know; onnx.constant_input.
 Result<OpData> read_op(const onnx::NodeProto& node, const NodeContext& context);
 
 }  // namespace moec

@@ -58,6 +58,12 @@ Status read_labels(std::string_view text, OnnxMetadata& metadata) {
   });
 }
 
+Status read_owners(std::string_view text, OnnxMetadata& metadata) {
+  metadata.owners = parse_weight_owners(text);
+  if (!metadata.owners) return fail_metadata("moec.weights is not a list of weights and owners");
+  return {};
+}
+
 }  // namespace
 
 Result<OnnxMetadata> read_metadata(const onnx::ModelProto& model) {
@@ -66,6 +72,7 @@ Result<OnnxMetadata> read_metadata(const onnx::ModelProto& model) {
     if (entry.key() == "moec.shard") metadata.shard = entry.value();
     if (entry.key() == "moec.layouts") MOEC_TRY(read_layouts(entry.value(), metadata));
     if (entry.key() == "moec.names") MOEC_TRY(read_labels(entry.value(), metadata));
+    if (entry.key() == "moec.weights") MOEC_TRY(read_owners(entry.value(), metadata));
     if (entry.key() == "moec.sources") {
       MOEC_ASSIGN(metadata.sources, read_positions(entry.value()));
     }

@@ -1,12 +1,15 @@
-// What a model's metadata says about the shard beyond the graph: see backends/onnx/graph_writer.h.
+// The entries of a model's metadata that describe the shard beyond its graph: see
+// backends/onnx/graph_writer.h.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/base/diagnostics.h"
 #include "ir/graph/type.h"
+#include "ir/graph/weight_owner.h"
 
 namespace onnx {
 class ModelProto;
@@ -19,6 +22,7 @@ struct OnnxMetadata {
   std::vector<uint32_t> sources;                           // ascending op positions
   std::map<std::string, Layout, std::less<>> layouts;      // by tensor name
   std::map<std::string, std::string, std::less<>> labels;  // IR label by tensor name
+  std::optional<WeightOwners> owners;                      // of the external initializers
 };
 
 // Error: onnx.metadata.

@@ -1,9 +1,9 @@
 // Reads an ONNX file back into the IR: the inverse of backends/onnx for the files that it writes,
 // and a reader for other static opset-17 graphs of the same ops.
 //
-// Each node becomes one op, external initializers become weights, inline ones constants; Identity
-// only renames. Layouts, op order and IR names come from the model's metadata (moec.*, see
-// backends/onnx/graph_writer.h) where it is there; without it everything is plain, a source stands
+// Each node becomes one op; external initializers become weights, inline ones constants; Identity
+// only renames. Layouts, op order, IR names and owners of weights come from the model's metadata
+// (moec.*, see backends/onnx/graph_writer.h). Without metadata everything is plain, a source stands
 // before its first use, and names are the tensors' with characters outside [A-Za-z0-9_.] replaced.
 //
 // Safe on any bytes: nothing is allocated from a number in the file before that number is checked.
@@ -30,7 +30,7 @@ namespace moec {
 // and the constraints of ir/OPS.md.
 Result<LoadedShard> read_onnx(const std::string& path);
 
-// The same for a file's bytes; `path` is for messages and tells the folder of external data.
+// The same for a file's bytes; `path` is used in messages and to find external data.
 Result<LoadedShard> parse_onnx(std::span<const std::byte> bytes, const std::string& path);
 
 }  // namespace moec

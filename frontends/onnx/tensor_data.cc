@@ -51,9 +51,11 @@ double element(DType dtype, const char* bytes) {
       return load<int32_t>(bytes);
     case DType::boolean:
       return load<uint8_t>(bytes) != 0;
-    default:
+    case DType::u8:
+    case DType::f8_e4m3:  // no ONNX type is read as one
       return load<uint8_t>(bytes);
   }
+  return 0;
 }
 
 std::vector<double> raw_values(const std::string& raw, DType dtype) {

@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-// The experts whose routing weights a value depends on, behind the routing weights.
+// The experts on whose routing weights a value depends.
 struct Channels {
   int64_t first = 0, count = 0;  // 0: of none; kMixed: of several, added up
   static constexpr int64_t kMixed = -1;
@@ -29,7 +29,8 @@ void each_op_backwards(const Shard& shard, Visit visit) {
   for (uint32_t i = static_cast<uint32_t>(shard.ops.size()); i-- > 0;) visit(OpId{i});
 }
 
-// The ops that these values depend on, and with `writes` what is written to states.
+// Marks the ops that these values depend on, and with `writes` those that writes to states depend
+// on.
 MarkedOps needed_for(const Shard& shard, const std::vector<ValueId>& ends, bool writes) {
   MarkedOps needed(shard.ops.size());
   auto keep = [&](ValueId value) {
@@ -44,7 +45,7 @@ MarkedOps needed_for(const Shard& shard, const std::vector<ValueId>& ends, bool 
   return needed;
 }
 
-// One MoE layer, the last of those in scope.
+// Finds one MoE layer, the last one in scope.
 class LayerFinder {
  public:
   LayerFinder(const Shard& shard, int64_t experts, const MarkedOps& scope)
@@ -62,7 +63,7 @@ class LayerFinder {
   }
 
   const std::vector<std::pair<OpId, WeightShare>>& shares() const { return shares_; }
-  // What the projections that make the router's logits are applied to.
+  // The inputs of the projections that make the router's logits.
   const std::vector<ValueId>& router_inputs() const { return router_inputs_; }
 
  private:
@@ -103,7 +104,8 @@ class LayerFinder {
     return last;
   }
 
-  // Given, or made from a softmax or a sigmoid: not the heads of a query.
+  // Whether the value is an input, or made from a softmax or a sigmoid. The heads of a query, which
+  // may have as many channels, are neither.
   bool are_scores(ValueId value) const {
     if (!shard_.values[value].producer.valid()) return true;
     bool found = false;
@@ -119,7 +121,8 @@ class LayerFinder {
     const auto* slice = std::get_if<Slice>(&op.data);
     return slice && slice->axis == kChannelAxis && slice->size < experts_;
   }
-  // [1, E, 1, T] or [T, E, 1]: each channel beside the inner channels of its expert.
+  // A reshape to [1, E, 1, T] or [T, E, 1] puts each channel beside the inner channels of its
+  // expert.
   bool spreads_channels(const Op& op) const {
     const auto* reshape = std::get_if<Reshape>(&op.data);
     return reshape && reshape->layout == Layout::plain && reshape->dims.size() >= 3 &&
@@ -128,7 +131,7 @@ class LayerFinder {
 
   // ---- Experts ---------------------------------------------------------------------------------
 
-  // Forwards: what depends on which channels.
+  // Forwards: finds the channels that each value depends on.
   void follow_channels(IdMap<OpId, OpRole>& ops) {
     for (ValueId input : shard_.inputs) values_[input].varies = true;
     values_[routing_].channels = {0, experts_};
@@ -153,8 +156,8 @@ class LayerFinder {
     }
   }
 
-  // Whether what is routed is added to what is not: to the residual, behind which no weight is an
-  // expert's.
+  // Whether a routed value is added to one that is not routed, the residual. No weight behind that
+  // sum belongs to an expert.
   bool leaves_experts(const Op& op) const {
     const auto* binary = std::get_if<Binary>(&op.data);
     return binary && binary->fn == BinaryFn::add &&
@@ -163,7 +166,7 @@ class LayerFinder {
            });
   }
 
-  // Which channels each value without any meets later on.
+  // Backwards: finds the channels that each value without channels is combined with later on.
   void find_meetings() {
     each_op_backwards(shard_, [&](OpId id) {
       if (!scope_[id]) return;
@@ -178,9 +181,10 @@ class LayerFinder {
     });
   }
 
-  // Whether what the op's result meets is met by the operand: not by what several experts read, the
-  // data of a projection, and not by what is added to an expert's result, unless it is a bias,
-  // which is made of weights alone; nor by a vector of weights that scales what is routed.
+  // Whether the operand meets the channels that the op's result meets. The data of a projection do
+  // not, because several experts read them; nor does what is added to an expert's result, unless it
+  // is a bias, which is made of weights alone; nor does a vector of weights that scales a routed
+  // value.
   bool hands_back(const Op& op, size_t operand) const {
     const ValueId value = op.operands[operand];
     if (values_[value].channels.any() || (is_projection(op) && operand == 0)) return false;
@@ -201,8 +205,9 @@ class LayerFinder {
     }
   }
 
-  // A contraction of what is routed already sums over experts: they lie along its inputs. Others
-  // make the channels of each expert: they lie along its outputs.
+  // The axis of a bank along which its experts lie. A contraction of a routed value sums over
+  // experts, which lie along its inputs. Any other makes the channels of each expert, which lie
+  // along its outputs.
   std::optional<size_t> expert_axis(ValueId weight, int64_t count) const {
     const Dims& dims = shard_.type(weight).dims;
     std::optional<size_t> axis = only_axis(dims);
@@ -216,7 +221,7 @@ class LayerFinder {
     return axis && dims[*axis] % count == 0 ? axis : std::nullopt;
   }
 
-  // The axis of a vector, whatever its rank.
+  // The only axis that is longer than 1, if there is one.
   static std::optional<size_t> only_axis(const Dims& dims) {
     size_t found = 0, axis = 0;
     for (size_t i = 0; i < dims.size(); ++i) {
@@ -243,8 +248,8 @@ class LayerFinder {
     });
   }
 
-  // visit(value, producer) backwards to the projections that a value is made from, and no further;
-  // of a projection, only what is added to its products.
+  // Calls visit(value, producer) backwards up to the projections that a value is made from. Of a
+  // projection's operands, only the bias is followed.
   template <class Visit>
   void each_up_to_projections(ValueId value, Visit visit) const {
     std::set<ValueId> seen;
@@ -283,7 +288,7 @@ class LayerFinder {
 
 constexpr size_t kFree = std::numeric_limits<size_t>::max(), kSeveral = kFree - 1;
 
-// A weight that another layer has as well is nobody's.
+// A weight that experts of two layers use belongs to no expert.
 void take_shares(const LayerFinder& finder, size_t layer, IdMap<OpId, size_t>& owners,
                  IdMap<OpId, OpRole>& ops) {
   for (auto [id, share] : finder.shares()) {

@@ -1,7 +1,10 @@
-// The result of a reader of emitted files: a shard and the location of its weights.
+// The result of a reader of emitted files: a shard, the location of its weights, and their owners.
 #pragma once
 
+#include <optional>
+
 #include "ir/graph/shard.h"
+#include "ir/graph/weight_owner.h"
 #include "ir/graph/weight_table.h"
 
 namespace moec {
@@ -9,6 +12,8 @@ namespace moec {
 struct LoadedShard {
   Shard shard;          // in form `placed`; verifies
   WeightTable weights;  // byte ranges of the data files
+  // As the file's metadata states them, by the names in `weights`; nothing where it states none.
+  std::optional<WeightOwners> owners;
 };
 
 }  // namespace moec

@@ -44,6 +44,10 @@ constexpr auto enum_names(ShardKind) {
       {"attention", "moe", "mlp", "router", "experts", "lm_head", "layers"});
 }
 
+// The folder of an export in which the shards of each kind lie, by kind. Two kinds share one.
+inline constexpr auto kShardFolders =
+    name_table<ShardKind>({"attn", "moe", "mlp", "router", "moe", "lm_head", "layers"});
+
 struct ShardDecl {
   std::string name;  // "L03.attn", "L03.moe", "L03.moe.g2", "lm_head.0", "L03.layers"
   std::string stem;  // path in the output folder without extension: "attn/L03", "moe/L03.g2"

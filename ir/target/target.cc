@@ -42,6 +42,8 @@ TargetLimits derive_limits(const std::vector<TargetRule>& rules) {
   TargetLimits limits;
   for (const TargetRule& rule : rules) {
     if (rule.condition == RuleCondition::operands_above) lower(limits.fan_in, rule.limit);
+    if (rule.condition == RuleCondition::op_is && rule.severity == Severity::error)
+      limits.no_casts |= rule.ops.contains(Cast{});
     if (rule.condition != RuleCondition::extent_above || rule.severity != Severity::error ||
         !rule.ops.empty())
       continue;

@@ -102,11 +102,12 @@ struct TargetRule {
   std::string reason, confidence, source;
 };
 
-// Sizes above which passes split values; 0: no limit.
+// Sizes above which passes split values, 0: no limit; and ops that passes replace.
 struct TargetLimits {
   int64_t channels = 0;  // of one convolution's inputs or outputs
   int64_t extent = 0;    // of the last two axes
   int64_t fan_in = 0;    // branches that one op may join
+  bool no_casts = false;
   bool operator==(const TargetLimits&) const = default;
 };
 
@@ -133,7 +134,8 @@ struct Target {
 };
 
 // The smallest sizes that rules of the target name: channels and extent from errors about all ops,
-// fan-in from operands_above of any severity.
+// fan-in from operands_above of any severity; no_casts from an error
+// about casts.
 TargetLimits derive_limits(const std::vector<TargetRule>& rules);
 
 // The target with the rules that hold for one chip, given as a family's name or as one of its

@@ -119,6 +119,9 @@ class Planner {
  private:
   const LayerConfig& config() const { return at(model_.layers, layer_); }
   std::string label() const { return layer_label(layer_); }
+  std::string stem_of(ShardKind kind) const {
+    return fmt::format("{}/{}", at(kShardFolders, kind), label());
+  }
   std::string edge(std::string_view what) const { return fmt::format("{}.{}", label(), what); }
   static InputBinding from_edge(std::string port, std::string edge) {
     return {std::move(port), SourceKind::edge, std::move(edge)};
@@ -148,7 +151,7 @@ class Planner {
 
   // The next `count` layers in one shard.
   void whole_layers(int64_t count) {
-    ShardDecl shard{edge("layers"), "layers/" + label(), ShardKind::layers};
+    ShardDecl shard{edge("layers"), stem_of(ShardKind::layers), ShardKind::layers};
     shard.layers = count;
     Step& step = add(std::move(shard));
     ShardDecl& added = plan_.shards.back();
@@ -175,7 +178,7 @@ class Planner {
   }
 
   void attention() {
-    Step& step = add({edge("attn"), "attn/" + label(), ShardKind::attention});
+    Step& step = add({edge("attn"), stem_of(ShardKind::attention), ShardKind::attention});
     step.inputs = {from_edge(kResidualPort, hidden_)};
     hidden_ = edge(kHiddenPort);
     step.outputs = {to_edge(kHiddenPort, hidden_)};
@@ -225,8 +228,7 @@ class Planner {
 
   // The whole feed-forward part of the layer in one shard.
   void feed_forward(ShardKind kind, int64_t experts) {
-    std::string folder(enum_name(kind));
-    ShardDecl shard{edge(folder), folder + "/" + label(), kind};
+    ShardDecl shard{edge(enum_name(kind)), stem_of(kind), kind};
     shard.experts = experts;
     Step& step = add(std::move(shard));
     step.inputs = {from_edge(kHiddenPort, hidden_)};
@@ -236,7 +238,7 @@ class Planner {
   }
 
   void routed_groups() {
-    Step& router = add({edge("router"), "router/" + label(), ShardKind::router});
+    Step& router = add({edge("router"), stem_of(ShardKind::router), ShardKind::router});
     router.inputs = {from_edge(kHiddenPort, hidden_)};
     router.outputs = {to_edge(kRoutingWeights, edge(kRoutingWeights))};
     bind_router_state(router, layer_);
@@ -250,7 +252,7 @@ class Planner {
 
   void expert_group(int64_t number, int64_t first, int64_t count, const std::string& residual) {
     ShardDecl shard{fmt::format("{}.moe.g{}", label(), number),
-                    fmt::format("moe/{}.g{}", label(), number), ShardKind::experts};
+                    fmt::format("{}.g{}", stem_of(ShardKind::experts), number), ShardKind::experts};
     shard.first_expert = first;
     shard.experts = count;
     Step& step = add(std::move(shard));
@@ -270,7 +272,8 @@ class Planner {
     layer_ = -1;
     int64_t number = 0, begin = 0;
     for (const int64_t size : balanced_parts(model_.logits(), options_.head_slices)) {
-      ShardDecl shard{fmt::format("lm_head.{}", number), fmt::format("lm_head/{:02}", number),
+      ShardDecl shard{fmt::format("lm_head.{}", number),
+                      fmt::format("{}/{:02}", at(kShardFolders, ShardKind::lm_head), number),
                       ShardKind::lm_head};
       ++number;
       shard.vocab_begin = begin;

@@ -154,9 +154,9 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 TEST(DefaultPipeline, HasThePassesThatTheTargetNeeds) {
   const char* const needed[] = {"cast_to_select", "limit_channels", "limit_fan_in",
                                 "hoist_state_writes", "limit_extents"};
-  const PassOptions all{.target = {.format = ShardFormat::coreml,
-                                   .has_state = true,
-                                   .limits = {.channels = 9, .extent = 9, .fan_in = 9}}};
+  const PassOptions all{
+      .target = {.has_state = true,
+                 .limits = {.channels = 9, .extent = 9, .fan_in = 9, .no_casts = true}}};
   EXPECT_TRUE(check_pipeline(default_pipeline(all), Form::model).has_value());
   for (const char* name : needed) {
     EXPECT_TRUE(contains(pass_names(all), name)) << name;

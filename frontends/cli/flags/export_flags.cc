@@ -12,13 +12,14 @@
 #include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/default_jobs.h"
+#include "frontends/formats/format.h"
 
 namespace moec {
 namespace {
 
-bool any_has(std::span<const Target> targets, ShardFormat format) {
+bool any_has(std::span<const Target> targets, FormatOption option) {
   return std::any_of(targets.begin(), targets.end(),
-                     [&](const Target& target) { return target.format == format; });
+                     [&](const Target& target) { return format_of(target.format).has(option); });
 }
 
 std::string names_of(std::span<const Target> targets) {
@@ -30,7 +31,7 @@ std::string names_of(std::span<const Target> targets) {
 // A flag for one format is given only to the targets of that format. If there is none, the flag is
 // an error: ignoring it would hide a mistake.
 Status check_flags(const ExportFlags& flags, std::span<const Target> targets) {
-  if (!any_has(targets, ShardFormat::coreml) &&
+  if (!any_has(targets, FormatOption::width_packaging) &&
       (flags.coreml.multi_function || flags.coreml.widths != "separate" ||
        flags.coreml.spec_version != 0))
     return fail("export.flags",
@@ -38,7 +39,7 @@ Status check_flags(const ExportFlags& flags, std::span<const Target> targets) {
                             "packages; target {} has none",
                             names_of(targets)),
                 "give --target ane, or leave them out");
-  if (!any_has(targets, ShardFormat::onnx) && flags.digests.onnx_checksum)
+  if (!any_has(targets, FormatOption::data_checksum) && flags.digests.onnx_checksum)
     return fail("export.flags", "--onnx-checksum is for ONNX files; Core ML packages have none",
                 "leave it out; --digest sha256 works for both formats");
   return {};
@@ -93,16 +94,17 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   MOEC_ASSIGN(options.build, build_options(flags.shards, options.passes));
   MOEC_ASSIGN(options.cuts, cut_options(flags.shards, target));
   MOEC_ASSIGN(options.devices, device_options(flags.devices));
-  const bool coreml = target.format == ShardFormat::coreml;
-  if (coreml) {
+  const Format& format = format_of(target.format);
+  if (format.has(FormatOption::width_packaging))
     options.coreml.packaging = flags.coreml.multi_function
                                    ? WidthPackaging::functions
                                    : *parse_enum<WidthPackaging>(flags.coreml.widths);
+  if (format.has(FormatOption::spec_version))
     options.coreml.spec_version = flags.coreml.spec_version;
-  }
-  options.onnx_checksum = !coreml && flags.digests.onnx_checksum;
+  options.onnx_checksum = format.has(FormatOption::data_checksum) && flags.digests.onnx_checksum;
   options.ane_book =
-      flags.coreml.compat == "ane-book" && (coreml || !any_has(targets, ShardFormat::coreml));
+      flags.coreml.compat == "ane-book" &&
+      (format.has(FormatOption::ane_book) || !any_has(targets, FormatOption::ane_book));
   if (options.ane_book) keep_layers_whole(options.cuts.budgets);
   return options;
 }

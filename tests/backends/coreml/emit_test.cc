@@ -421,10 +421,9 @@ TEST(EmitCoreml, TheModelSaysWhatItIs) {
 // ---- What cannot be emitted --------------------------------------------------------------------
 
 Diagnostic refusal(const std::vector<ShardWidth>& widths, const CoremlOptions& coreml = {},
-                   uint64_t graph_byte_limit = 1 << 30) {
+                   const FileLimits& limits = kCoremlLimits) {
   TestFolder folder;
-  EmitOptions options{.folder = folder.string(), .stem = "s"};
-  options.graph_byte_limit = graph_byte_limit;
+  const EmitOptions options{.folder = folder.string(), .stem = "s", .limits = limits};
   auto report = emit_coreml(widths, no_files(), options, coreml);
   EXPECT_TRUE(fs::is_empty(folder.string()));
   return report ? Diagnostic{} : report.error().front();
@@ -532,16 +531,20 @@ TEST(EmitCoremlRefuses, AVersionTooLowForAFeature) {
 
 // The file would have 3 heads of 64 bytes, weights of 18 bytes each and a gap of 46 between them.
 TEST(EmitCoremlRefuses, WeightFilesThatReachTheLimit) {
-  const Diagnostic error = refusal(gate_shard(1), {.blob_byte_limit = 274});
+  const Shard shard = gate_shard(1);
+  const ShardWidth width{1, &shard};
+  const Diagnostic error = refusal({width}, {}, {.weight_file_bytes = 274});
   EXPECT_EQ(error.code, "coreml.blob_too_large");
   EXPECT_THAT(error.cause, HasSubstr("274 bytes"));
   TestFolder folder;
-  EXPECT_TRUE(emit_package(gate_shard(1), folder, {.blob_byte_limit = 275}));
+  EXPECT_TRUE(
+      emit_coreml({&width, 1}, no_files(),
+                  {.folder = folder.string(), .stem = "s", .limits = {.weight_file_bytes = 275}}));
 }
 
 TEST(EmitCoremlRefuses, GraphsBeyondTheLimit) {
   const Shard shard = gate_shard(1);
-  EXPECT_EQ(refusal({{1, &shard}}, {}, 100).code, "emit.graph_too_large");
+  EXPECT_EQ(refusal({{1, &shard}}, {}, {.graph_bytes = 100}).code, "emit.graph_too_large");
 }
 
 TEST(EmitCoremlRefuses, WeightsThatTheTableLacks) {

@@ -159,8 +159,8 @@ TEST(EmitOnnx, GraphsTellTheDataFilesSha1OnRequest) {
   TestFolder folder;
   const Shard shard = two_weights(2);
   const ShardWidth width{1, &shard};
-  ASSERT_TRUE(emit_onnx({&width, 1}, no_files(),
-                        {.folder = folder.string(), .stem = "shard", .onnx_checksum = true}));
+  ASSERT_TRUE(emit_onnx({&width, 1}, no_files(), {.folder = folder.string(), .stem = "shard"},
+                        {.checksum = true}));
   const std::string data = read_file(folder / "shard.data");
   Sha sha1(ShaKind::sha1);
   sha1.update(std::as_bytes(std::span(data)));
@@ -358,7 +358,7 @@ Diagnostic refusal(const Shard& shard, uint64_t graph_byte_limit = 1 << 30) {
   TestFolder folder;
   const ShardWidth width{1, &shard};
   EmitOptions options{.folder = folder.string(), .stem = "s"};
-  options.graph_byte_limit = graph_byte_limit;
+  options.limits.graph_bytes = graph_byte_limit;
   auto report = emit_onnx({&width, 1}, no_files(), options);
   EXPECT_THAT(files_in(folder), testing::IsEmpty());
   return report ? Diagnostic{} : report.error().front();

@@ -132,6 +132,7 @@ TEST(BuiltinTarget, OnnxIsStatelessAndPrefersConvs) {
   EXPECT_EQ(target->projection, ProjectionForm::conv);
   EXPECT_EQ(target->sum, SumForm::chain);
   EXPECT_FALSE(target->has_state);
+  EXPECT_FALSE(target->limits.no_casts);
 }
 
 // The rules that the first op of this mnemonic breaks.
@@ -185,7 +186,8 @@ TEST(BuiltinTarget, AneIsHalfPrecisionWithState) {
   EXPECT_EQ(target->attention, AttentionForm::per_head);
   EXPECT_TRUE(target->has_state);
   EXPECT_EQ(target->min_coverage, 100);
-  EXPECT_EQ(target->limits, (TargetLimits{.channels = 65536, .extent = 16384, .fan_in = 11}));
+  EXPECT_EQ(target->limits,
+            (TargetLimits{.channels = 65536, .extent = 16384, .fan_in = 11, .no_casts = true}));
   EXPECT_EQ(for_chip(*target, "m4").value().limits.extent, 65536);
   for (const char* chip : {"m1", "m2", "m3", "m4", "m5", "a13", "a17"})
     EXPECT_TRUE(for_chip(*target, chip)) << chip;

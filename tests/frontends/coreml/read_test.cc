@@ -620,7 +620,7 @@ TEST_F(CoremlBlobs, FilesThatAreShortOrMissing) {
   fs::create_symlink(folder_ / "elsewhere", blobs_);
   auto result = read_coreml(model_);
   ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().front().cause, HasSubstr("is not there as a regular file"));
+  EXPECT_THAT(result.error().front().cause, HasSubstr("is missing or is no regular file"));
 }
 
 TEST_F(CoremlBlobs, ConstantsThatAreTooLarge) {

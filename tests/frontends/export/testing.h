@@ -6,6 +6,7 @@
 
 #include "backends/targets/find_target.h"
 #include "frontends/export/export_model.h"
+#include "frontends/formats/format.h"
 #include "tests/frontends/cli/command.h"
 
 namespace moec {
@@ -22,7 +23,7 @@ inline ExportOptions export_options_of(const std::string& source, const std::str
   options.build.tokens = {1, 8};
   options.build.cache = options.passes.target.has_state ? CacheForm::blend : CacheForm::append;
   options.build.head_slices = 0;
-  if (options.passes.target.format == ShardFormat::coreml)
+  if (format_of(options.passes.target.format).has(FormatOption::width_packaging))
     options.coreml.packaging = WidthPackaging::functions;
   options.jobs = jobs;
   return options;

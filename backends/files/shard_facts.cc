@@ -1,0 +1,33 @@
+#include "backends/files/shard_facts.h"
+
+#include <fmt/format.h>
+
+#include "ir/verify/verify.h"
+
+namespace moec {
+
+Status check_placed(const Shard& shard) {
+  if (shard.form != Form::placed)
+    return fail("emit.form",
+                fmt::format("the shard is in form {}, only placed shards are emitted",
+                            form_name(shard.form)),
+                "run the pass `place` last", {.shard = shard.name});
+  if (Diagnostics findings = verify(shard); has_error(findings)) return fail(std::move(findings));
+  return {};
+}
+
+bool is_source(const Shard& shard, ValueId value) {
+  return shard.producer_as<Weight>(value) || shard.producer_as<Constant>(value);
+}
+
+bool states_layout(const Shard& shard, ValueId value) {
+  return !shard.values[value].producer.valid() || shard.producer_as<Constant>(value) ||
+         shard.producer_as<Reshape>(value) || shard.producer_as<Transpose>(value);
+}
+
+std::string describe_file(const Shard& shard, const std::string& family) {
+  return family.empty() ? "Static shard " + shard.name
+                        : "Static shard " + shard.name + " of a " + family + " model";
+}
+
+}  // namespace moec

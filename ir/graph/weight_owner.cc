@@ -1,0 +1,74 @@
+#include "ir/graph/weight_owner.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "ir/graph/ops.h"
+
+namespace moec {
+namespace {
+
+// The text up to the next space, which it takes away; nothing when there is no space.
+std::optional<std::string_view> take_word(std::string_view& line) {
+  const size_t space = line.find(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  const std::string_view word = line.substr(0, space);
+  line.remove_prefix(space + 1);
+  return word;
+}
+
+bool take_number(std::string_view& line, int64_t& number) {
+  const auto word = take_word(line);
+  if (!word) return false;
+  const auto [end, error] = std::from_chars(word->data(), word->data() + word->size(), number);
+  return error == std::errc() && end == word->data() + word->size() && number >= 0;
+}
+
+// Leaves the name in `line`.
+std::optional<WeightOwner> take_owner(std::string_view& line) {
+  const auto word = take_word(line);
+  const auto role = word ? parse_enum<WeightRole>(*word) : std::nullopt;
+  if (!role) return std::nullopt;
+  WeightOwner owner{*role};
+  if (owner.role == WeightRole::plain) return owner;
+  const bool good = take_number(line, owner.layer) && take_number(line, owner.first) &&
+                    take_number(line, owner.count) && take_number(line, owner.axis);
+  return good && owner.count > 0 ? std::optional(owner) : std::nullopt;
+}
+
+}  // namespace
+
+std::string describe(const WeightOwner& owner) {
+  if (owner.role == WeightRole::plain) return "no expert";
+  if (owner.role == WeightRole::routing) return fmt::format("the router of layer {}", owner.layer);
+  if (owner.count == 1) return fmt::format("expert {} of layer {}", owner.first, owner.layer);
+  return fmt::format("experts {} to {} of layer {}, along axis {}", owner.first,
+                     owner.first + owner.count - 1, owner.layer, owner.axis);
+}
+
+std::string to_text(const WeightOwners& owners) {
+  std::string text;
+  for (const auto& [name, owner] : owners)
+    if (owner.role == WeightRole::plain)
+      text += fmt::format("plain {}\n", name);
+    else
+      text += fmt::format("{} {} {} {} {} {}\n", enum_name(owner.role), owner.layer, owner.first,
+                          owner.count, owner.axis, name);
+  return text;
+}
+
+std::optional<WeightOwners> parse_weight_owners(std::string_view text) {
+  WeightOwners owners;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) return std::nullopt;
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    const auto owner = take_owner(line);
+    if (!owner || line.empty() || !owners.emplace(line, *owner).second) return std::nullopt;
+  }
+  return owners;
+}
+
+}  // namespace moec
