@@ -90,7 +90,7 @@ class Ownership : public testing::TestWithParam<bool> {
 TEST_P(Ownership, MapAsItWasWrittenIsFine) {
   const Outcome outcome = check_edited(GetParam(), [](std::string text) {
     EXPECT_THAT(text, HasSubstr("expert 0 3 1 0 "));
-    EXPECT_THAT(text, HasSubstr("routing 0 0 4 "));
+    EXPECT_THAT(text, HasSubstr("routing 0 0 5 "));
     EXPECT_THAT(text, HasSubstr("plain "));
     return text;
   });
@@ -113,7 +113,7 @@ TEST_P(Ownership, ExpertThatIsCalledPlain) {
 }
 
 TEST_P(Ownership, RowsOfTheRouterAlongAnotherAxis) {
-  expect_found(replace("routing 0 0 4 0 ", "routing 0 0 4 1 "), "the router of layer 0");
+  expect_found(replace("routing 0 0 5 0 ", "routing 0 0 5 1 "), "the router of layer 0");
 }
 
 TEST_P(Ownership, WeightThatIsNotThere) {
@@ -157,11 +157,11 @@ TEST(OwnershipForms, AreConfirmed) {
 
 TEST(OwnershipForms, BlocksOfABank) {
   const EditedExport edited("mixtral_a", {"--experts", "bank"});
-  edit_onnx(edited.path(kOnnxFile), replace("expert 0 0 4 0 ", "expert 0 0 4 1 "));
+  edit_onnx(edited.path(kOnnxFile), replace("expert 0 0 5 0 ", "expert 0 0 5 1 "));
   edited.bring_manifest_in_line();
   EXPECT_THAT(edited.check().out,
-              HasSubstr("belongs to experts 0 to 3 of layer 0, along axis 1, but its graph uses it "
-                        "for experts 0 to 3 of layer 0, along axis 0"));
+              HasSubstr("belongs to experts 0 to 4 of layer 0, along axis 1, but its graph uses it "
+                        "for experts 0 to 4 of layer 0, along axis 0"));
 }
 
 }  // namespace
