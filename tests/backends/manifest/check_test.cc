@@ -55,7 +55,7 @@ TEST_P(ManifestFault, IsFound) {
 
 const Fault kFaults[] = {
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 11"},
+     "the manifest has schema version 99, this moec reads version 12"},
     {"carried_outside", [](Manifest& m) { m.carried[0].path = "../tokenizer.json"; },
      "manifest.path", "the path \"../tokenizer.json\" is not one inside the folder"},
     {"side_file_twice", [](Manifest& m) { m.side_files.push_back(m.side_files[0]); },
