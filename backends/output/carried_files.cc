@@ -14,12 +14,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 
 Status copy_bytes(const RegularFile& from, OutputFile& to) {
-  for (uint64_t at = 0; at < from.size(); at += kPieceBytes) {
-    MOEC_ASSIGN(const std::string piece, from.read(at, std::min(kPieceBytes, from.size() - at)));
-    MOEC_TRY(to.write(std::as_bytes(std::span(piece))));
+  for (uint64_t at = 0; at < from.size(); at += kChunkBytes) {
+    MOEC_ASSIGN(const std::string chunk, from.read(at, std::min(kChunkBytes, from.size() - at)));
+    MOEC_TRY(to.write(std::as_bytes(std::span(chunk))));
   }
   return from.check_unchanged();
 }
@@ -41,7 +41,8 @@ Result<std::vector<manifest::FileRef>> carry_files(const std::string& source,
   std::vector<manifest::FileRef> carried;
   for (const char* name : kCarriedFiles) {
     std::error_code error;
-    // A link that leads nowhere, as a broken download leaves them, is an error of its own.
+    // symlink_status(), so that a dangling link of an incomplete download is an error and not
+    // passed over as a missing file.
     if (!fs::exists(fs::symlink_status(fs::path(source) / name, error))) continue;
     MOEC_ASSIGN(carried.emplace_back(), carry_file(source, out, name, sha256));
   }

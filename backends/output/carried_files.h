@@ -1,5 +1,5 @@
-// Files of a checkpoint that go into its export as they are, so that a program which runs the
-// shards can turn text into token ids and back: tokenizer, chat template, and how to sample.
+// Copies a checkpoint's tokenizer, chat template and sampling parameters into its export, so that a
+// program that runs the shards can convert text to token ids and back.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace moec {
 
-// The names under which the Hugging Face hub keeps them, and SentencePiece and tiktoken models.
+// The names of these files on the Hugging Face hub, among them SentencePiece and tiktoken models.
 inline constexpr std::array kCarriedFiles = {"tokenizer.json",
                                              "tokenizer_config.json",
                                              "special_tokens_map.json",
@@ -26,8 +26,9 @@ inline constexpr std::array kCarriedFiles = {"tokenizer.json",
                                              "chat_template.json",
                                              "generation_config.json"};
 
-// Copies those that the folder `source` has to the folder `out`, byte for byte, in the order above.
-// Errors: those of RegularFile for a source, those of OutputFile for a copy.
+// Copies those of the files that exist in the folder `source` to the folder `out`, byte for byte.
+// The result is in the order above. Errors: those of RegularFile for a source (a dangling symbolic
+// link included), those of OutputFile for a copy.
 Result<std::vector<manifest::FileRef>> carry_files(const std::string& source,
                                                    const std::string& out, bool sha256);
 

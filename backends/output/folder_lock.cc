@@ -13,9 +13,10 @@
 namespace moec {
 namespace {
 
-// A holder removes the file before it lets go, so the file that was opened may be gone by the time
-// that it is locked.
-bool is_named(int descriptor, const std::string& path) {
+// Whether the opened file is still the one at `path`. A holder removes the lock file before it
+// releases the lock, so the file that was opened may be removed by the time it is locked; then
+// another process may have created and locked a new one.
+bool is_still_at(int descriptor, const std::string& path) {
   struct stat opened {};
   struct stat named {};
   return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
@@ -33,9 +34,9 @@ Result<FolderLock> FolderLock::take(const std::string& folder) {
       if (errno == EINTR) continue;
       if (errno != EWOULDBLOCK) return write_error(errno, "lock", path);
       return fail("export.locked", "another export is writing to this folder",
-                  "wait until it is finished, or choose another --out", {.file = folder});
+                  "wait until it has finished, or choose another --out", {.file = folder});
     }
-    if (!is_named(lock.descriptor_, path)) continue;
+    if (!is_still_at(lock.descriptor_, path)) continue;
     lock.path_ = path;
     return lock;
   }

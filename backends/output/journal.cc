@@ -32,7 +32,7 @@ std::vector<EmittedFile> files_of(const EmitReport& emitted) {
   return files;
 }
 
-bool is_whole(const EmittedFile& file, const std::string& folder) {
+bool is_intact(const EmittedFile& file, const std::string& folder) {
   const std::string path = folder + "/" + file.path;
   std::error_code error;
   const uintmax_t bytes = std::filesystem::file_size(path, error);
@@ -41,13 +41,14 @@ bool is_whole(const EmittedFile& file, const std::string& folder) {
   return digest && *digest == file.digest;
 }
 
-// "option --tokens was 1,16, now it is 1", for each name in either.
-Diagnostics differences(const ExportFacts& was, const ExportFacts& now, const std::string& folder) {
-  ExportFacts names = was;
+// An error for each input that differs: "option --tokens was 1,16, now it is 1".
+Diagnostics differences(const ExportInputs& was, const ExportInputs& now,
+                        const std::string& folder) {
+  ExportInputs names = was;
   names.insert(now.begin(), now.end());
-  const auto value = [](const ExportFacts& facts, const std::string& name) {
-    const auto found = facts.find(name);
-    return found == facts.end() ? std::string("absent") : found->second;
+  const auto value = [](const ExportInputs& inputs, const std::string& name) {
+    const auto found = inputs.find(name);
+    return found == inputs.end() ? std::string("absent") : found->second;
   };
   Diagnostics found;
   for (const auto& [name, unused] : names)
@@ -55,10 +56,9 @@ Diagnostics differences(const ExportFacts& was, const ExportFacts& now, const st
       found.push_back(
           {Severity::error,
            "export.differs",
-           fmt::format("the folder holds an export that is not finished, and {} was {}, "
-                       "now it is {}",
+           fmt::format("the folder holds an unfinished export, for which {} was {}, now it is {}",
                        name, value(was, name), value(now, name)),
-           "give what was given before, or start anew with --force",
+           "give the same inputs as before, or start over with --force",
            {.file = folder}});
   return found;
 }
@@ -74,7 +74,7 @@ Result<FinishedTarget> describe_finished(const std::string& folder) {
   FinishedTarget target{.folder = name_of(folder)};
   MOEC_ASSIGN(target.manifest, digest_file(manifest_path(folder)));
   MOEC_ASSIGN(JournalText journal, read_journal(folder));
-  journal.finished.clear();  // what it keeps of others is no more needed
+  journal.finished.clear();  // every target enters its siblings itself
   target.journal = journal_text(journal);
   return target;
 }
@@ -95,36 +95,37 @@ Result<Journal> Journal::write(const std::string& folder, const JournalText& tex
   MOEC_TRY(sync_folder(folder));
   Journal journal(folder, std::move(file));
   for (const JournalPart& part : text.parts) {
-    journal.found_[part.name] = part.emitted;
-    journal.whole_.insert(part.name);
+    journal.earlier_[part.name] = part.emitted;
+    journal.complete_.insert(part.name);
   }
   journal.finished_ = text.finished;
   return journal;
 }
 
-Result<Journal> Journal::begin(const std::string& folder, const ExportFacts& facts) {
-  return write(folder, {facts, {}, {}});
+Result<Journal> Journal::begin(const std::string& folder, const ExportInputs& inputs) {
+  return write(folder, {inputs, {}, {}});
 }
 
-// Written anew without the lines that were torn, so that new ones do not follow half a line. What
-// holds no part yet says nothing that has to stay.
-Result<Journal> Journal::resume(const std::string& folder, const ExportFacts& facts,
+// Rewrites the file without torn lines, so that no new entry is appended to half a line. A journal
+// without parts has nothing to keep, so its inputs may differ.
+Result<Journal> Journal::resume(const std::string& folder, const ExportInputs& inputs,
                                 const JournalText& earlier) {
-  if (earlier.parts.empty()) return begin(folder, facts);
-  if (Diagnostics found = differences(earlier.facts, facts, folder); !found.empty())
+  if (earlier.parts.empty()) return begin(folder, inputs);
+  if (Diagnostics found = differences(earlier.inputs, inputs, folder); !found.empty())
     return fail(std::move(found));
   return write(folder, earlier);
 }
 
-const EmitReport* Journal::find_whole(const std::string& part) {
-  const auto found = found_.find(part);
-  if (found == found_.end()) return nullptr;
+const EmitReport* Journal::find_complete(const std::string& part) {
+  const auto found = earlier_.find(part);
+  if (found == earlier_.end()) return nullptr;
   const std::vector<EmittedFile> files = files_of(found->second);
-  const bool whole = std::all_of(files.begin(), files.end(),
-                                 [&](const EmittedFile& file) { return is_whole(file, folder_); });
+  const bool intact = std::all_of(files.begin(), files.end(), [&](const EmittedFile& file) {
+    return is_intact(file, folder_);
+  });
   const std::lock_guard lock(*mutex_);
-  if (!whole) {
-    whole_.erase(part);
+  if (!intact) {
+    complete_.erase(part);
     return nullptr;
   }
   ++kept_;
@@ -135,7 +136,7 @@ Status Journal::add(const JournalPart& part) {
   const std::lock_guard lock(*mutex_);
   MOEC_TRY(check_present());
   MOEC_TRY(file_.append(journal_line(part)));
-  whole_.insert(part.name);
+  complete_.insert(part.name);
   return {};
 }
 
@@ -150,14 +151,14 @@ size_t Journal::kept() const {
   return kept_;
 }
 
-size_t Journal::whole() const {
+size_t Journal::complete() const {
   const std::lock_guard lock(*mutex_);
-  return whole_.size();
+  return complete_.size();
 }
 
 std::set<std::string> Journal::files() const {
   std::set<std::string> files;
-  for (const auto& [name, emitted] : found_)
+  for (const auto& [name, emitted] : earlier_)
     for (EmittedFile& file : files_of(emitted)) files.insert(std::move(file.path));
   return files;
 }

@@ -1,7 +1,7 @@
-// The journal of an export in its output folder, kJournalFile: which parts are complete, so that
-// the same command goes on where it stopped. It is there as long as the export is not finished; the
-// last step of an export removes it. Of several targets' journals one goes last: it keeps what the
-// others said.
+// The journal of an export, a file (kJournalFile) in its output folder that lists the complete
+// parts, so that the same command resumes an interrupted export. It exists as long as the export is
+// not finished, and is removed in its last step. With several targets, the journal that is removed
+// last holds copies of the others.
 #pragma once
 
 #include <map>
@@ -16,50 +16,53 @@
 
 namespace moec {
 
-// What the journal that is there says. Errors: export.journal, those of RegularFile.
+// Reads the journal in `folder`, which must exist. Errors: export.journal, those of RegularFile.
 Result<JournalText> read_journal(const std::string& folder);
 
-// What the folder holds, for the journal of another target. Errors: those of digest_file() and of
-// RegularFile.
+// Describes a folder whose manifest is written, for the journal of another target. Errors: those of
+// digest_file() and of read_journal().
 Result<FinishedTarget> describe_finished(const std::string& folder);
 
-// What `finished` says of this folder, whose journal is gone: null where it says nothing, or the
-// folder holds another export by now.
+// Finds the entry for `folder` in another target's journal. Null where there is none, or where the
+// folder's manifest is not the one that the entry describes, because another export replaced it.
 const FinishedTarget* find_finished(const std::vector<FinishedTarget>& finished,
                                     const std::string& folder);
 
-// May be used from several threads at once, except remove().
+// May be used by several threads at once, except for remove() and the entries of finished targets.
 class Journal {
  public:
-  // A new journal, in place of any that is there. Errors, here and below: those of write_error.h.
-  static Result<Journal> begin(const std::string& folder, const ExportFacts& facts);
+  // Starts a new journal and replaces any that exists. Errors, here and below: those of
+  // backends/files/write_error.h.
+  static Result<Journal> begin(const std::string& folder, const ExportInputs& inputs);
 
-  // Goes on from what an earlier run's journal says, which was made for the same facts. Further
-  // errors: export.differs for each fact that differs.
-  static Result<Journal> resume(const std::string& folder, const ExportFacts& facts,
+  // Continues the journal of an earlier run, which must have been made for the same inputs. Further
+  // errors: export.differs, one for each input that differs.
+  static Result<Journal> resume(const std::string& folder, const ExportInputs& inputs,
                                 const JournalText& earlier);
 
-  // What the part was emitted as when all its files have the size and the digest that the journal
-  // says; else null, and the part must be made. Reads the files.
-  const EmitReport* find_whole(const std::string& part);
+  // Returns how an earlier run emitted the part, after all its files were read and found to have
+  // the size and the digest of the journal's entry. Null otherwise: the part must be made.
+  const EmitReport* find_complete(const std::string& part);
 
-  // The part's files are complete under their final names.
+  // Enters a part, all files of which are on disk under their final names.
   Status add(const JournalPart& part);
-  // This journal is to be removed after that of the target. Once for each.
+  // Enters another target whose journal is removed before this one. An entry that exists already is
+  // not repeated.
   Status add(const FinishedTarget& target);
 
-  // Parts that were found whole; and all that are, those among them that an earlier run finished
-  // and nobody has looked for yet.
+  // The number of parts that find_complete() returned, and that of all complete parts: those that
+  // were added, and those of an earlier run unless find_complete() has found them damaged.
   size_t kept() const;
-  size_t whole() const;
+  size_t complete() const;
 
-  // Paths of all parts' files, relative to the folder.
+  // Paths of the files of an earlier run's parts, relative to the folder.
   std::set<std::string> files() const;
 
-  // Error emit.folder_gone when the journal was removed, and with it maybe finished parts.
+  // Error emit.folder_gone when the journal file is gone: complete parts may be gone as well.
   Status check_present() const { return file_.check_present(); }
 
-  // A power cut may bring it back; then the same command finds all that it names.
+  // Removes the file, without a flush. If a power cut undoes that, the same command finds every
+  // part complete and removes the journal again.
   Status remove();
 
  private:
@@ -69,9 +72,9 @@ class Journal {
 
   std::string folder_;
   AppendFile file_;
-  std::map<std::string, EmitReport> found_;  // by part: what was there at the start
+  std::map<std::string, EmitReport> earlier_;  // by part: entries of an earlier run
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
-  std::set<std::string> whole_;  // by part
+  std::set<std::string> complete_;  // names of parts
   std::vector<FinishedTarget> finished_;
   size_t kept_ = 0;
 };

@@ -29,7 +29,7 @@ std::string line_of(const char* key, const ordered_json& value) {
   return seal_line(fmt::format("{{\"{}\":{}", key, json_text(value, -1)));
 }
 
-// The line is whole: its end is the digest of its beginning.
+// Whether the line is undamaged: it ends with the digest of what is before the digest.
 bool is_sealed(std::string_view line) {
   const size_t end = kDigestKey.size() + kDigestDigits + 2;
   if (line.size() < end || !line.ends_with("\"}")) return false;
@@ -84,17 +84,17 @@ Result<JournalPart> read_part(JsonFields fields) {
   MOEC_TRY(fields.text("name", part.name));
   MOEC_TRY(read_list(fields, "graphs", emitted.graphs, read_graph));
   MOEC_TRY(read_list(fields, "data", emitted.data, read_file_fields));
-  MOEC_TRY(read_list(fields, "odd_tensors", emitted.tensors, read_tensor));
+  MOEC_TRY(read_list(fields, "nonfinite", emitted.tensors, read_tensor));
   MOEC_TRY(read_list(fields, "weights", emitted.weights, read_record));
   MOEC_TRY(fields.whole("weight_bytes", emitted.weight_bytes));
   return part;
 }
 
-Result<ExportFacts> read_facts(JsonFields fields) {
-  ExportFacts facts;
+Result<ExportInputs> read_inputs(JsonFields fields) {
+  ExportInputs inputs;
   for (const JsonMember& member : fields.members())
-    MOEC_TRY(fields.text(member.key, facts[member.key]));
-  return facts;
+    MOEC_TRY(fields.text(member.key, inputs[member.key]));
+  return inputs;
 }
 
 Result<FinishedTarget> read_finished(JsonFields fields) {
@@ -144,15 +144,15 @@ std::string seal_line(std::string_view object) {
   return fmt::format("{}{}{}\"}}\n", object, kDigestKey, digest_of(object));
 }
 
-std::string journal_line(const ExportFacts& facts) {
+std::string journal_line(const ExportInputs& inputs) {
   auto object = ordered_json::object();
-  for (const auto& [name, value] : facts) object[name] = value;
+  for (const auto& [name, value] : inputs) object[name] = value;
   return line_of("export", object);
 }
 
 std::string journal_line(const JournalPart& part) {
   auto graphs = ordered_json::array(), data = ordered_json::array(),
-       odd_tensors = ordered_json::array(), weights = ordered_json::array();
+       nonfinite = ordered_json::array(), weights = ordered_json::array();
   for (const EmittedGraph& graph : part.emitted.graphs) {
     ordered_json entry = {{"tokens", graph.tokens}};
     entry.update(to_json(graph.file));
@@ -162,7 +162,7 @@ std::string journal_line(const JournalPart& part) {
   for (const EmittedFile& file : part.emitted.data) data.push_back(to_json(file));
   for (const EmittedTensor& tensor : part.emitted.tensors)
     if (tensor.overflows > 0 || tensor.nans > 0)
-      odd_tensors.push_back(
+      nonfinite.push_back(
           {{"tensor", tensor.name}, {"overflows", tensor.overflows}, {"nans", tensor.nans}});
   for (const WeightRecord& weight : part.emitted.weights)
     weights.push_back({{"name", weight.name},
@@ -175,7 +175,7 @@ std::string journal_line(const JournalPart& part) {
                           {"data", std::move(data)},
                           {"weights", std::move(weights)},
                           {"weight_bytes", part.emitted.weight_bytes},
-                          {"odd_tensors", std::move(odd_tensors)}});
+                          {"nonfinite", std::move(nonfinite)}});
 }
 
 std::string journal_line(const FinishedTarget& target) {
@@ -185,7 +185,7 @@ std::string journal_line(const FinishedTarget& target) {
 }
 
 std::string journal_text(const JournalText& journal) {
-  std::string lines = journal_line(journal.facts);
+  std::string lines = journal_line(journal.inputs);
   for (const JournalPart& part : journal.parts) lines += journal_line(part);
   for (const FinishedTarget& target : journal.finished) lines += journal_line(target);
   return lines;
@@ -193,11 +193,12 @@ std::string journal_text(const JournalText& journal) {
 
 Result<JournalText> parse_journal(std::string_view text, const std::string& file) {
   JournalText journal;
-  auto facts = Line(take_line(text), file).member("export", read_facts);
-  if (!facts)
-    return fail("export.journal", "the journal does not say what the export was made from",
-                "start anew with --force", {.file = file});
-  journal.facts = std::move(*facts);
+  auto inputs = Line(take_line(text), file).member("export", read_inputs);
+  if (!inputs)
+    return fail("export.journal",
+                "the first line of the journal is damaged: it names the inputs of the export",
+                "start over with --force", {.file = file});
+  journal.inputs = std::move(*inputs);
   while (!text.empty()) {
     const Line line(take_line(text), file);
     if (auto part = line.member("part", read_part)) journal.parts.push_back(std::move(*part));

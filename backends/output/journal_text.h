@@ -1,8 +1,8 @@
-// The text of an export's journal. Each line is one JSON object that ends with the digest of what
-// stands before it, so that a torn or damaged line is known:
+// The text of an export's journal. Each line is one JSON object that ends with the digest of the
+// text before the digest's key, so that torn and damaged lines are detected:
 //
 //   {"export":{"option --tokens":"1,16","file config.json":"…",…},"digest":"…"}
-//   {"part":{"name":"L00.attn","files":[…],…},"digest":"…"}
+//   {"part":{"name":"L00.attn","graphs":[…],"data":[…],…},"digest":"…"}
 //   {"finished":{"folder":"onnx","manifest":"…","journal":"…"},"digest":"…"}
 #pragma once
 
@@ -16,42 +16,44 @@
 
 namespace moec {
 
-// What an export is made from: each option that its bytes depend on and each file that it reads, by
-// name, as text that says enough to tell two of them apart.
-using ExportFacts = std::map<std::string, std::string>;
+// Everything that the bytes of an export depend on: each option and each input file, by name. The
+// values are readable where they are short, and digests otherwise.
+using ExportInputs = std::map<std::string, std::string>;
 
-// A table or a shard whose files are complete.
+// A table or a shard all files of which are complete.
 struct JournalPart {
   std::string name;
-  // All files and graphs. Of the tensors those with overflows or NaNs, by name and count; nothing
-  // was read.
+  // Files, graphs and weights. Of the tensors only those with overflows or NaNs, by name and count;
+  // bytes_read is 0.
   EmitReport emitted;
 };
 
-// Another target of the same export, finished in a folder beside this one's.
+// Another target of the same export that is finished, in a folder beside this one's.
 struct FinishedTarget {
   std::string folder;    // its name, without a path
   std::string manifest;  // digest of its manifest.json
-  std::string journal;   // the text of its journal, which is there no more
+  std::string journal;   // text of its journal, which no longer exists as a file
   bool operator==(const FinishedTarget&) const = default;
 };
 
 struct JournalText {
-  ExportFacts facts;
+  ExportInputs inputs;
   std::vector<JournalPart> parts;  // in the order of their lines
   std::vector<FinishedTarget> finished;
 };
 
-// The line of a JSON object whose last brace is left out: the digest and the brace follow.
+// Completes a line: appends digest, closing brace and newline to a JSON object that lacks its last
+// brace.
 std::string seal_line(std::string_view object);
 
-std::string journal_line(const ExportFacts& facts);
+// Lines of the journal, each with its newline.
+std::string journal_line(const ExportInputs& inputs);
 std::string journal_line(const JournalPart& part);
 std::string journal_line(const FinishedTarget& target);
 std::string journal_text(const JournalText& journal);
 
-// Lines after the first that are torn or damaged are passed over: their parts are made again.
-// Error "export.journal" when the first line is.
+// Reads a journal; `file` is its path, for errors. Skips lines after the first that are torn or
+// damaged: their parts are made again. Error export.journal where the first line is.
 Result<JournalText> parse_journal(std::string_view text, const std::string& file);
 
 }  // namespace moec

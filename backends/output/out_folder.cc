@@ -19,8 +19,8 @@ namespace moec {
 
 namespace fs = std::filesystem;
 
-// Files that an export makes at the top of its folder, besides what it carries along. The manifests
-// come first: without them what is left of an interrupted removal is no finished export.
+// Files at the top of an export's folder, besides carried files. The manifests come first: a folder
+// without them does not count as finished, so an interrupted removal leaves no broken export.
 static constexpr std::array kFiles = {"manifest.json", "manifest.bin", "report.json", "embed.bin",
                                       "rope.bin"};
 
@@ -28,10 +28,10 @@ static tl::unexpected<Diagnostics> refused(const std::string& folder,
                                            const std::error_code& error) {
   return fail("export.no_permission",
               fmt::format("the output folder cannot be prepared: {}", error.message()),
-              "choose a folder that you may write", {.file = folder});
+              "choose a folder that you may write to", {.file = folder});
 }
 
-// Whether an export gives a file or a package this name: "L03.g2.t16.onnx", "00.mlpackage.part".
+// Whether a file or package has the name of a shard: "L03.g2.t16.onnx", "00.mlpackage.part".
 static bool is_shard_name(std::string name, std::span<const std::string_view> suffixes) {
   if (const std::string part = temporary_of(""); name.ends_with(part))
     name.resize(name.size() - part.size());
@@ -49,39 +49,40 @@ static std::vector<fs::path> names_in(const fs::path& folder, std::error_code& e
   return names;
 }
 
-// Removes the files of a folder, or a file, unless they are kept, and folders that have become
-// empty.
-static void sweep(const fs::path& folder, const fs::path& name, const std::set<std::string>& kept,
-                  std::error_code& error) {
+// Removes a file, or all files below a folder, except those in `kept`; then removes the folders
+// that have become empty. A missing path is no error.
+static void remove_tree(const fs::path& folder, const fs::path& name,
+                        const std::set<std::string>& kept, std::error_code& error) {
   const fs::path path = folder / name;
   const fs::file_type type = fs::symlink_status(path, error).type();
   if (type == fs::file_type::not_found) return error.clear();
   if (error || (type != fs::file_type::directory && kept.contains(name.string()))) return;
   if (type == fs::file_type::directory) {
     for (const fs::path& entry : names_in(path, error))
-      if (!error) sweep(folder, name / entry, kept, error);
+      if (!error) remove_tree(folder, name / entry, kept, error);
     if (error || !fs::is_empty(path, error)) return;
   }
   if (!error) fs::remove(path, error);
 }
 
-// What a shard's file may be called, and which ones are kept.
+// How shards' files are recognised, and which of them stay.
 struct ShardFiles {
   std::span<const std::string_view> suffixes;
   const std::set<std::string>& kept;
 };
 
-// The same for the shards in a folder of shards; other files in it stay.
-static void sweep_shards(const fs::path& folder, const fs::path& name, const ShardFiles& files,
-                         std::error_code& error) {
+// Does the same for the shards in a folder of shards. Other files in it stay.
+static void remove_shards(const fs::path& folder, const fs::path& name, const ShardFiles& files,
+                          std::error_code& error) {
   if (!fs::is_directory(fs::symlink_status(folder / name, error))) return error.clear();
   for (const fs::path& entry : names_in(folder / name, error))
     if (!error && is_shard_name(entry.string(), files.suffixes))
-      sweep(folder, name / entry, files.kept, error);
+      remove_tree(folder, name / entry, files.kept, error);
   if (!error && fs::is_empty(folder / name, error)) fs::remove(folder / name, error);
 }
 
-// What the finished export in a folder carried along.
+// The carried files that the manifest in a folder lists. The manifest comes from the user's disk,
+// so other names in it are not trusted.
 static std::vector<std::string> carried_before(const std::string& folder) {
   std::vector<std::string> carried;
   if (const auto manifest = read_manifest(folder))
@@ -104,7 +105,7 @@ Status create_folder(const std::string& folder) {
     fs::create_directories(folder, error);
     if (error) return refused(folder, error);
   } else if (status.type() != fs::file_type::directory) {
-    return fail("export.out_not_folder", "the output path exists and is no folder",
+    return fail("export.out_not_folder", "the output path exists but is not a folder",
                 "choose another --out", {.file = folder});
   }
   return {};
@@ -130,10 +131,10 @@ Status remove_exports(const std::string& folder, const OutNames& names,
   std::error_code error;
   for (const std::string& name : files)
     for (const std::string& path : {name, temporary_of(name)})
-      if (!error) sweep(folder, path, kept, error);
+      if (!error) remove_tree(folder, path, kept, error);
   for (const std::string& prefix : {std::string(), names.stem_prefix})
     for (const std::string_view name : kShardFolders)
-      if (!error) sweep_shards(folder, prefix + std::string(name), {suffixes, kept}, error);
+      if (!error) remove_shards(folder, prefix + std::string(name), {suffixes, kept}, error);
   if (error) return refused(folder, error);
   return {};
 }

@@ -10,6 +10,7 @@
 #include "frontends/cli/print/print_export.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/cli/stop_signals.h"
+#include "frontends/export/export_model.h"
 
 namespace moec {
 namespace {
@@ -26,8 +27,8 @@ int run_export(const ExportFlags& flags) {
   const StopSignals signals;
   Progress progress("export", flags.quiet || flags.json);
   for (ExportOptions& options : *targets) {
-    options.stop = [] { return StopSignals::caught() != 0; };
-    options.progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
+    options.callbacks.stop = [] { return StopSignals::caught() != 0; };
+    options.callbacks.progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
       progress.advance(bytes, total, part);
     };
   }

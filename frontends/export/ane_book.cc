@@ -31,7 +31,7 @@ std::string model_name(const std::string& source) {
 }
 
 tl::unexpected<Diagnostics> refuse(const std::string& what, const std::string& instead) {
-  return fail("compat.ane_book", "the ane-book's runtimes cannot take " + what, instead);
+  return fail("compat.ane_book", "the runtimes of the ane-book do not support " + what, instead);
 }
 
 // The package that a graph file lies in: the folder above Data/com.apple.CoreML/model.mlmodel.
@@ -54,6 +54,7 @@ int64_t token_id(const JsonValue& config, std::string_view key) {
   return value && value->integer() ? *value->integer() : -1;
 }
 
+// One entry for each package in the order of execution, without the head.
 ordered_json describe_layers(const Manifest& manifest) {
   auto layers = ordered_json::array();
   for (const manifest::Step& step : manifest.schedule) {
@@ -79,6 +80,40 @@ ordered_json describe_head(const Manifest& manifest) {
   return slices;
 }
 
+// What the options of an export decide.
+Status check_form(const Plan& plan, const manifest::Build& build, bool one_package_a_shard) {
+  if (!format_of(build.format).has(FormatOption::ane_book))
+    return refuse("formats other than Core ML", "--target ane");
+  if (build.dtype != DType::f16) return refuse("f32 tables", "--dtype f16");
+  if (build.layout != Layout::channels)
+    return refuse("layouts with the tokens on the last axis", "--layout channels");
+  if (plan.build.layers_per_shard > 0)
+    return refuse("whole layers in one shard", "leave --layers-per-shard out");
+  if (build.cache == CacheForm::none)
+    return refuse("models without a KV cache", "leave --compat out");
+  if (build.cache != CacheForm::blend) return refuse("a KV cache as inputs", "--kv state");
+  if (plan.build.host_routing)
+    return refuse("routers in shards of their own",
+                  "--routing rank or iterate, without --experts-per-shard and --max-shard-mb");
+  if (!one_package_a_shard)
+    return refuse("a package for each token width", "--tokens 1, or --widths range");
+  return {};
+}
+
+// What the model decides.
+Status check_architecture(const Plan& plan) {
+  for (const ShardDecl& shard : plan.shards)
+    if (shard.kind == ShardKind::mlp)
+      return refuse(fmt::format("dense layers ({})", shard.name), "leave --compat out");
+  for (const LayerConfig& layer : plan.model.layers)
+    if (layer.chunk > 0 || !layer.rotated)
+      return refuse("attention in chunks or layers without rotary embeddings",
+                    "leave --compat out");
+  if (plan.model.attention.convolved || plan.model.moe.router_hidden > 0)
+    return refuse("convolved attention or routers that carry a state", "leave --compat out");
+  return {};
+}
+
 }  // namespace
 
 OutNames ane_book_names(const std::string& source) {
@@ -91,34 +126,13 @@ OutNames ane_book_names(const std::string& source) {
 }
 
 Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard) {
-  if (!format_of(build.format).has(FormatOption::ane_book))
-    return refuse("other than Core ML packages", "--target ane");
-  if (build.dtype != DType::f16) return refuse("f32 tables", "--dtype f16");
-  if (build.layout != Layout::channels)
-    return refuse("tokens on the last axis", "--layout channels");
-  if (plan.build.layers_per_shard > 0)
-    return refuse("whole layers in one shard", "leave --layers-per-shard out");
-  if (build.cache == CacheForm::none) return refuse("models without a cache", "leave --compat out");
-  if (build.cache != CacheForm::blend) return refuse("the cache as inputs", "--kv state");
-  if (plan.build.host_routing)
-    return refuse("routers of their own",
-                  "--routing rank or iterate, without --experts-per-shard and --max-shard-mb");
-  if (!one_package_a_shard)
-    return refuse("a package for each width", "--tokens 1, or --widths range");
-  for (const ShardDecl& shard : plan.shards)
-    if (shard.kind == ShardKind::mlp)
-      return refuse(fmt::format("dense layers ({})", shard.name), "leave --compat out");
-  for (const LayerConfig& layer : plan.model.layers)
-    if (layer.chunk > 0 || !layer.rotated)
-      return refuse("attention in chunks and layers without rotation", "leave --compat out");
-  if (plan.model.attention.convolved || plan.model.moe.router_hidden > 0)
-    return refuse("histories of tokens and states between routers", "leave --compat out");
-  return {};
+  MOEC_TRY(check_form(plan, build, one_package_a_shard));
+  return check_architecture(plan);
 }
 
 Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,
                                              const OutNames& names, const Plan& plan) {
-  const std::string path = config_path(options.source);
+  const std::string path = config_path(options.source.path);
   MOEC_ASSIGN(const std::string text, read_user_text(path, "compat.config"));
   MOEC_ASSIGN(const JsonValue config, parse_json(text, {.file = path}));
   const manifest::Model& model = manifest.model;
@@ -143,8 +157,8 @@ Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const Exp
     meta["rangedim_t_max"] = manifest.build.tokens.back();
     meta["moe_rangedim"] = true;
   }
-  return manifest::write_listed_file(options.out, names.runtime_meta, json_text(meta) + "\n",
-                                     options.sha256);
+  return manifest::write_listed_file(options.output.folder, names.runtime_meta,
+                                     json_text(meta) + "\n", options.output.sha256);
 }
 
 void keep_layers_whole(Budgets& budgets) {

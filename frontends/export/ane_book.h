@@ -1,40 +1,39 @@
-// Compatibility with the ane-book's Swift runtimes (`--compat ane-book`): their names and their
-// manifest, beside ours.
+// Compatibility with the Swift runtimes of videlalvaro/ane-book (`--compat ane-book`): an export
+// that has their file names and their manifest besides ours.
 //
 //   OUT/MODEL_ane/{attn,moe,lm_head}/…   the packages
 //   OUT/MODEL_embed.bin                  embedding rows, f16
-//   OUT/MODEL_runtime_meta.json          the keys that runtime/zaya_ane.swift of
-//   videlalvaro/ane-book
-//                                        decodes, and `mlpackage` beside each `mlmodelc`
+//   OUT/MODEL_runtime_meta.json          the keys that runtime/zaya_ane.swift decodes, and
+//                                        `mlpackage` beside each `mlmodelc`
 //
 // The runtimes load compiled models: `xcrun coremlcompiler compile X.mlpackage FOLDER` puts
-// X.mlmodelc where the keys name it. They take one package a layer, with the cache as states.
+// X.mlmodelc where the keys name it. They take one package a shard, with the cache as states.
 #pragma once
 
 #include <string>
 
 #include "backends/manifest/manifest.h"
 #include "backends/output/out_folder.h"
-#include "frontends/export/export_model.h"
+#include "frontends/export/export_options.h"
 #include "ir/plan/plan.h"
 
 namespace moec {
 
-// Names with MODEL as the source's last path component, with each character outside [A-Za-z0-9] as
-// '_'.
+// The names above. MODEL is the last component of the source's path, with '_' for each character
+// outside [A-Za-z0-9].
 OutNames ane_book_names(const std::string& source);
 
-// What the runtimes cannot take is an error "compat.ane_book", which says what to choose instead:
-// another format than coreml, other layouts than [1, C, T, 1], the cache as inputs, dense layers,
-// host routing, several packages a shard.
+// Error compat.ane_book, which says what to choose instead, for what the runtimes do not support:
+// other formats than Core ML, f32 tables, other layouts than [1, C, T, 1], the cache as inputs,
+// dense layers, host routing, several packages a shard, several layers a shard.
 Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard);
 
 // Drops the target's own budgets for MoE layers: these runtimes take only whole ones, whatever
 // their size. A budget that the user asked for stays, and leads to an error where it cuts a layer.
 void keep_layers_whole(Budgets& budgets);
 
-// The token ids that mark begin and end of a text are those of the source's config.json; -1 stands
-// for one that it does not tell.
+// Writes OUT/MODEL_runtime_meta.json. The token ids for the begin and the end of a text come from
+// the source's config.json; -1 where it has none. Errors: those of reading and writing.
 Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,
                                              const OutNames& names, const Plan& plan);
 

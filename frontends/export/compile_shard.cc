@@ -23,7 +23,8 @@ ShardCost per_token(ShardCost cost, int64_t tokens) {
   return cost;
 }
 
-// Operands whose weights must be finite: every norm's, and what a router's logits are made from.
+// The operands of `op` whose weights must be finite: those of norms, and what the logits of a
+// router are computed from.
 std::vector<ValueId> sensitive_operands(const Shard& shard, const Op& op) {
   if (std::holds_alternative<RmsNorm>(op.data)) return {op.operands[1]};
   if (std::holds_alternative<Router>(op.data)) {
@@ -40,11 +41,7 @@ std::vector<ValueId> sensitive_operands(const Shard& shard, const Op& op) {
   return {};
 }
 
-}  // namespace
-
-namespace {
-
-// The shard for one width through the pipeline; adds to the reports in `compiled`.
+// Runs the pipeline for one width after the other and collects the reports in `compiled`.
 class Compiler {
  public:
   Compiler(const Plan& plan, size_t index, const PassOptions& options, const RunOptions& run,
@@ -96,7 +93,8 @@ Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOp
 
 Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const PassOptions& options,
                                         const RunOptions& run) {
-  // Not one token: its shard is simplified further than those of all other widths.
+  // Two samples tell which sizes depend on the width. One token is no sample: its shard is
+  // simplified further than those of all other widths.
   const int64_t largest = std::max<int64_t>(plan.build.tokens.back(), 2);
   Plan samples = plan;
   samples.build.tokens = {largest, largest + 1};
@@ -133,7 +131,7 @@ Status check_finite_weights(const Shard& shard, const WeightReader& reader,
                       [&](const TensorSource& source, const Type&) { tensor = source.name; });
       return fail("export.nonfinite_weight",
                   fmt::format("{} of its values are NaN or infinite", bad),
-                  "the checkpoint is damaged: fetch the file again",
+                  "the checkpoint is damaged: download the file again",
                   {.shard = shard.name, .tensor = tensor});
     }
   return {};

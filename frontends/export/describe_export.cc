@@ -41,46 +41,59 @@ manifest::Tagging describe_labels(const ModelConfig& model) {
   return tagging;
 }
 
+manifest::Model describe_model(const ModelConfig& model) {
+  return {model.family,
+          {},
+          model.hidden,
+          model.vocab,
+          std::ssize(model.layers),
+          model.max_positions,
+          model.norm_eps,
+          model.tied_head,
+          model.left_out_layers,
+          model.task};
+}
+
+manifest::Build describe_build(const Plan& plan, const PassOptions& options) {
+  const BuildOptions& build = plan.build;
+  return {options.target.name,
+          options.target.format,
+          build.dtype,
+          build.layout,
+          build.tokens,
+          build.context,
+          build.cache,
+          build.cache_pages,
+          std::string(enum_name(options.routing)),
+          is_exact(options.routing),
+          std::string(enum_name(options.experts)),
+          plan.weight_seed.has_value()};
+}
+
+// One cache a layer; none for models that read a text as a whole.
+void add_caches(const Plan& plan, Manifest& manifest) {
+  const ModelConfig& model = plan.model;
+  const AttentionConfig& attention = model.attention;
+  for (size_t layer = 0; layer < model.layers.size() && model.keeps_cache(); ++layer)
+    manifest.caches.push_back({static_cast<int64_t>(layer), attention.kv_heads, plan.build.context,
+                               attention.head_dim, attention.value_dim, plan.build.dtype,
+                               attention.convolved ? attention.convolved->history() : 0,
+                               attention.convolved ? attention.history_channels() : 0});
+}
+
 }  // namespace
 
 Manifest describe_plan(const Plan& plan, const PassOptions& options) {
   Manifest manifest;
-  const ModelConfig& model = plan.model;
   manifest.tool = {"moec", MOEC_VERSION};
-  manifest.model = {model.family,
-                    {},
-                    model.hidden,
-                    model.vocab,
-                    std::ssize(model.layers),
-                    model.max_positions,
-                    model.norm_eps,
-                    model.tied_head,
-                    model.left_out_layers,
-                    model.task};
-  const BuildOptions& build = plan.build;
-  manifest.build = {options.target.name,
-                    options.target.format,
-                    build.dtype,
-                    build.layout,
-                    build.tokens,
-                    build.context,
-                    build.cache,
-                    build.cache_pages,
-                    std::string(enum_name(options.routing)),
-                    is_exact(options.routing),
-                    std::string(enum_name(options.experts)),
-                    plan.weight_seed.has_value()};
-  const AttentionConfig& attention = model.attention;
-  for (size_t layer = 0; layer < model.layers.size() && model.keeps_cache(); ++layer)
-    manifest.caches.push_back({static_cast<int64_t>(layer), attention.kv_heads, build.context,
-                               attention.head_dim, attention.value_dim, build.dtype,
-                               attention.convolved ? attention.convolved->history() : 0,
-                               attention.convolved ? attention.history_channels() : 0});
+  manifest.model = describe_model(plan.model);
+  manifest.build = describe_build(plan, options);
+  add_caches(plan, manifest);
   for (const Step& step : plan.schedule)
     manifest.schedule.push_back(
         {plan.shards[step.shard].name, step.inputs, step.outputs, step.skip_from, step.skip_to});
   manifest.logits = describe_logits(plan);
-  if (model.task == Task::token_classification) manifest.tagging = describe_labels(model);
+  if (plan.model.task == Task::token_classification) manifest.tagging = describe_labels(plan.model);
   manifest.ignored = plan.ignored;
   return manifest;
 }

@@ -1,4 +1,4 @@
-// From plan and compiled shards to the manifest and report.json.
+// Describes a plan and its compiled shards in the terms of the manifest.
 #pragma once
 
 #include <string>
@@ -9,9 +9,11 @@
 
 namespace moec {
 
-// Everything of the manifest that the plan knows; shards and tables are filled in by the export.
+// The manifest without what becomes known later: tables, shards, files, devices.
 Manifest describe_plan(const Plan& plan, const PassOptions& options);
 
+// The entry of shard `index`; `emitted` tells its files and weights, `target` the rules that
+// predict the placement of its ops.
 manifest::Shard describe_shard(const Plan& plan, size_t index, const CompiledShard& compiled,
                                const EmitReport& emitted, const Target& target);
 

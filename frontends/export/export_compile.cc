@@ -7,7 +7,7 @@
 namespace moec {
 
 Result<CompiledShard> compile_for_export(const Plan& plan, size_t index,
-                                         const ExportOptions& options) {
+                                         const CompileOptions& options) {
   const bool range = options.coreml.packaging == WidthPackaging::range;
   return (range ? compile_for_range : compile_shard)(plan, index, options.passes, options.run);
 }
@@ -19,7 +19,7 @@ std::vector<ShardWidth> widths_of(const Plan& plan, const CompiledShard& compile
   return widths;
 }
 
-Status try_each_kind(const Plan& plan, const ExportOptions& options) {
+Status try_each_kind(const Plan& plan, const CompileOptions& options) {
   std::set<ShardKind> tried;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     if (!tried.insert(plan.shards[i].kind).second) continue;

@@ -12,7 +12,7 @@
 #include "frontends/export/compile_shard.h"
 #include "frontends/export/describe_export.h"
 #include "frontends/export/export_compile.h"
-#include "frontends/export/export_facts.h"
+#include "frontends/export/export_inputs.h"
 #include "frontends/hf/open_source.h"
 #include "models/build/build_shard.h"
 #include "models/plan/make_plan.h"
@@ -22,30 +22,36 @@
 namespace moec {
 namespace {
 
+Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
+  return source.weight_seed ? open_config_only(source.path, source.family_file)
+                            : open_source(source.path, source.family_file);
+}
+
 Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cuts,
                          Diagnostics& notes) {
-  MOEC_ASSIGN(Checkpoint checkpoint, options.weight_seed
-                                         ? open_config_only(options.source, options.family_file)
-                                         : open_source(options.source, options.family_file));
+  const CompileOptions& compile = options.compile;
+  MOEC_ASSIGN(Checkpoint checkpoint, open_checkpoint(options.source));
   notes = std::move(checkpoint.warnings);
   MOEC_ASSIGN(
       MadePlan made,
-      make_plan(std::move(checkpoint.config), std::move(checkpoint.weights), options.passes.target,
-                {options.build, options.cuts, options.kv, options.mla, options.layers}));
+      make_plan(std::move(checkpoint.config), std::move(checkpoint.weights), compile.passes.target,
+                {compile.build, compile.cuts, compile.kv, compile.mla, options.source.layers}));
   cuts = std::move(made.cuts);
-  made.plan.weight_seed = options.weight_seed;
+  made.plan.weight_seed = options.source.weight_seed;
   return std::move(made.plan);
 }
 
-// Where shards go when there are several devices. Copies of experts are copies of their shards.
-Result<std::vector<manifest::Device>> assign_shards(const ExportOptions& options,
-                                                    const Plan& plan) {
+// The devices that the manifest assigns shards to; none where the user named none. A copy of an
+// expert is a copy of its shard, so experts are replicated only where they have shards of their
+// own.
+Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& options,
+                                                     const Plan& plan) {
   std::vector<manifest::Device> assigned;
   if (options.devices.devices.empty()) return assigned;
   if (!options.devices.loads.empty() && !plan.build.host_routing)
     return fail("plan.replicas",
-                "the experts of a layer are in one shard; it is shards that have copies",
-                "give --experts-per-shard, 1 for copies of single experts");
+                "the experts of a layer share one shard, and only whole shards are replicated",
+                "give --experts-per-shard; 1 replicates single experts");
   MOEC_ASSIGN(const MeasuredPlan measured,
               measure_plan(plan, options.cuts, options.devices, [&](size_t index) {
                 return compiled_peak(plan, index, options.passes, options.run);
@@ -58,8 +64,8 @@ Result<std::vector<manifest::Device>> assign_shards(const ExportOptions& options
   return assigned;
 }
 
-// Everything that can be found wrong before the first byte is written. Returns the payload bytes
-// that the shards will hold.
+// Builds every shard to verify the plan, and reads the weights that must be finite. Returns the
+// bytes of weights that the shards will hold.
 Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader,
                             std::set<std::string>& finite, Diagnostics& notes) {
   std::vector<ShardInterface> interfaces;
@@ -76,12 +82,12 @@ Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader,
   return bytes;
 }
 
-bool has_one_package_a_shard(const ExportOptions& options) {
+bool has_one_package_a_shard(const CompileOptions& options) {
   return options.build.tokens.size() == 1 || options.coreml.packaging == WidthPackaging::range;
 }
 
-// What the user should know of the chosen packaging, once for all shards.
-void note_packaging(const ExportOptions& options, Diagnostics& notes) {
+// Warns once for all shards of what the chosen packaging costs on a device.
+void note_packaging(const CompileOptions& options, Diagnostics& notes) {
   if (options.coreml.packaging != WidthPackaging::range) return;
   notes.push_back(
       {Severity::warning,
@@ -92,54 +98,59 @@ void note_packaging(const ExportOptions& options, Diagnostics& notes) {
        {}});
 }
 
-// The reference turns from short to long factors when a text grows; shards have those of one
-// length.
+// The reference implementation changes from the short rotary factors to the long ones when a text
+// grows beyond the original length. A static table holds one set of factors: those of its context.
 void note_rotation(const Plan& plan, Diagnostics& notes) {
   const RopeConfig& rope = plan.model.attention.rope;
   if (!has_long_factors(rope, plan.build.context)) return;
   notes.push_back(
       {Severity::note,
        "export.long_factors",
-       fmt::format("the rotation has {}: texts that stay below are rotated by them too, "
-                   "other than in the reference",
+       fmt::format("the rotary table has {}; unlike in the reference, shorter texts are rotated by "
+                   "them as well",
                    describe_factors(rope, plan.build.context)),
        fmt::format("export with --context {} for such texts", rope.original_max_positions),
        {}});
 }
 
-Status refuse_source_as_out(const ExportOptions& options) {
+Status check_out_is_not_source(const ExportOptions& options) {
   std::error_code error;
-  if (std::filesystem::equivalent(options.source, options.out, error))
+  if (std::filesystem::equivalent(options.source.path, options.output.folder, error))
     return fail("export.out_is_source", "the output folder is the checkpoint's own folder",
-                "choose another --out", {.file = options.out});
+                "choose another --out", {.file = options.output.folder});
   return {};
 }
 
-// The manifest as far as the plan, the text files of the checkpoint and the flags tell it.
+// What the manifest says of the plan, the options and the checkpoint's text files.
 Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan) {
-  Manifest manifest = describe_plan(plan, options.passes);
-  MOEC_ASSIGN(manifest.devices, assign_shards(options, plan));
-  if (options.ane_book)
-    MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(options)));
-  MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source)));
-  MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(source_folder(options.source)));
-  if (manifest.tagging)
-    MOEC_TRY(read_calibration(source_folder(options.source), *manifest.tagging));
+  const CompileOptions& compile = options.compile;
+  const std::string folder = source_folder(options.source.path);
+  Manifest manifest = describe_plan(plan, compile.passes);
+  MOEC_ASSIGN(manifest.devices, assign_devices(compile, plan));
+  if (options.output.ane_book)
+    MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(compile)));
+  MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source.path)));
+  MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(folder));
+  if (manifest.tagging) MOEC_TRY(read_calibration(folder, *manifest.tagging));
   return manifest;
 }
 
-// What is remembered of each tensor, and of each shard until the manifest is written: seen of
-// Kimi-K2's plan, and of 7,800 shards for Core ML against 3,100.
+// Estimates of what the process keeps in memory for each tensor of the checkpoint, and for each
+// shard until the manifest is written. Measured with the plan of Kimi-K2, and with 7,800 shards for
+// Core ML against 3,100.
 constexpr uint64_t kTensorBytes = uint64_t{1} << 10;
 constexpr uint64_t kShardBytes = uint64_t{32} << 10;
-constexpr uint64_t kUsualBytes = uint64_t{8} << 20;  // which export_reader() counts in any case
+// What export_reader() sets aside for a plan in any case.
+constexpr uint64_t kUsualBytes = uint64_t{8} << 20;
 
-// Other targets have about as many shards.
+// Opens the reader with this target's share of the memory. The other targets are not all planned
+// yet: they are taken to have as many shards as this one.
 Result<WeightReader> open_reader(const ExportOptions& options, const Plan& plan, size_t targets) {
   const uint64_t plan_bytes =
       targets * (plan.weights.tensors.size() * kTensorBytes + plan.shards.size() * kShardBytes);
+  const ExportResources& resources = options.resources;
   MOEC_ASSIGN(const ReaderOptions reading,
-              export_reader(options.memory_bytes, options.jobs * static_cast<int>(targets),
+              export_reader(resources.memory_bytes, resources.jobs * static_cast<int>(targets),
                             plan_bytes - std::min(plan_bytes, kUsualBytes)));
   return WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights, reading);
 }
@@ -148,22 +159,21 @@ Result<WeightReader> open_reader(const ExportOptions& options, const Plan& plan,
 
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
                                   std::set<std::string>& finite) {
-  MOEC_TRY(refuse_source_as_out(options));
+  MOEC_TRY(check_out_is_not_source(options));
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
   MOEC_ASSIGN(WeightReader reader, open_reader(options, plan, targets));
   MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, finite, notes));
-  MOEC_TRY(try_each_kind(plan, options));
-  note_packaging(options, notes);
+  MOEC_TRY(try_each_kind(plan, options.compile));
+  note_packaging(options.compile, notes);
   note_rotation(plan, notes);
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan));
-  MOEC_ASSIGN(ExportFacts facts, export_facts(options, plan));
-  return PlannedExport{
-      std::move(plan),     std::move(cuts),
-      std::move(reader),   options.ane_book ? ane_book_names(options.source) : OutNames(),
-      std::move(manifest), payload,
-      std::move(facts),    std::move(notes)};
+  MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
+  OutNames names = options.output.ane_book ? ane_book_names(options.source.path) : OutNames();
+  return PlannedExport{options,           std::move(plan),   std::move(cuts),
+                       std::move(reader), std::move(names),  std::move(manifest),
+                       payload,           std::move(inputs), std::move(notes)};
 }
 
 }  // namespace moec

@@ -1,32 +1,38 @@
-// What an export is before its first byte is written.
+// Plans and checks the export of one target before anything is written.
 #pragma once
 
 #include <set>
 #include <string>
 #include <vector>
 
+#include "backends/manifest/manifest.h"
 #include "backends/output/journal_text.h"
 #include "backends/output/out_folder.h"
 #include "backends/weights/weight_reader.h"
-#include "frontends/export/export_model.h"
+#include "frontends/export/export_options.h"
+#include "ir/plan/plan.h"
+#include "models/plan/cut_options.h"
 
 namespace moec {
 
+// The first phase of an export (export_phases.h).
 struct PlannedExport {
+  const ExportOptions& options;
   Plan plan;
   std::vector<ShardCut> cuts;
   WeightReader reader;
   OutNames names;
-  Manifest manifest;           // without what is known when files are written
-  uint64_t payload_bytes = 0;  // in the shards
-  ExportFacts facts;
+  Manifest manifest;           // as far as it is known before files are written
+  uint64_t payload_bytes = 0;  // of weights in all shards
+  ExportInputs inputs;
   Diagnostics notes;
 };
 
-// Everything that can be found wrong before the first byte is written is found here; of the payload
-// only the weights are read that check_finite_weights() looks at, with `finite`. The memory is
-// shared with the other ones of `targets`. Errors: export.out_is_source, those of the plan, of its
-// checks, of the checkpoint's files and of the budget.
+// Makes the plan and runs every check that needs no output file. Of the payload it reads only the
+// weights that check_finite_weights() looks at; `finite` holds those that were found fine, and is
+// shared by the targets of an export, as is the memory (`targets`: their number). `options` must
+// outlive the result. Errors: export.out_is_source, those of the plan, of its checks, of the
+// checkpoint's files and of the memory budget.
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
                                   std::set<std::string>& finite);
 

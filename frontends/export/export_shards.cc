@@ -1,22 +1,25 @@
+#include "frontends/export/export_shards.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <optional>
 #include <thread>
 
 #include "backends/coverage/weight_recorder.h"
 #include "frontends/export/describe_export.h"
 #include "frontends/export/export_compile.h"
-#include "frontends/export/export_job.h"
 #include "frontends/export/export_units.h"
-#include "frontends/export/side_by_side.h"
+#include "frontends/export/parallel_targets.h"
 #include "frontends/formats/emit_shard.h"
 
 namespace moec {
 namespace {
 
-void note_odd_values(const ShardDecl& decl, const EmitReport& emitted, Diagnostics& notes) {
+// Warns of values that are not finite in the emitted weights.
+void note_nonfinite(const ShardDecl& decl, const EmitReport& emitted, Diagnostics& notes) {
   for (const EmittedTensor& tensor : emitted.tensors) {
     const auto warn = [&](uint64_t values, const char* code, const char* what, const char* next) {
       if (values > 0)
@@ -29,11 +32,12 @@ void note_odd_values(const ShardDecl& decl, const EmitReport& emitted, Diagnosti
     warn(tensor.overflows, "export.cast_overflow", "became infinite in f16",
          "export with --dtype f32 to keep them");
     warn(tensor.nans, "export.nan_weight", "are NaN",
-         "fetch the checkpoint again, if it should have none");
+         "if the checkpoint should have none, download it again");
   }
 }
 
-// The journal was made for the same options, so only one made by hand can differ here.
+// Whether a kept shard has a graph for each token width. The journal was made for the same options,
+// so this fails only for a journal that was edited by hand.
 bool has_widths(const EmitReport& emitted, const std::vector<int64_t>& tokens) {
   return std::equal(emitted.graphs.begin(), emitted.graphs.end(), tokens.begin(), tokens.end(),
                     [](const EmittedGraph& graph, int64_t width) { return graph.tokens == width; });
@@ -41,11 +45,13 @@ bool has_widths(const EmitReport& emitted, const std::vector<int64_t>& tokens) {
 
 Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
                             const CompiledShard& compiled) {
+  const OutputOptions& output = job.options.output;
+  const CompileOptions& compile = job.options.compile;
   EmitOptions emit;
-  emit.folder = job.options.out;
+  emit.folder = output.folder;
   emit.stem = job.names.stem_prefix + decl.stem;
   emit.family = job.plan.model.family;
-  emit.sha256 = job.options.sha256;
+  emit.sha256 = output.sha256;
   const ModelConfig& model = job.plan.model;
   emit.moe_layers = {model.moe.experts, moe_layers_of(model, decl)};
   WeightRecorder recorder(compiled.widths, model.moe.experts, emit.moe_layers->layers.size());
@@ -54,13 +60,13 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
   };
   emit.on_progress = [&](uint64_t bytes) {
     job.advance(bytes, decl.name);
-    return job.check_going_on();
+    return job.check_not_stopped();
   };
   MOEC_ASSIGN(EmitReport emitted,
-              emit_shard(job.options.passes.target.format, widths_of(job.plan, compiled),
-                         job.reader, emit, {{job.options.onnx_checksum}, job.options.coreml}));
+              emit_shard(compile.passes.target.format, widths_of(job.plan, compiled), job.reader,
+                         emit, {{output.onnx_checksum}, compile.coreml}));
   emitted.weights = recorder.records();
-  MOEC_TRY(job.finish_part({decl.name, emitted}));
+  MOEC_TRY(job.complete_part({decl.name, emitted}));
   return emitted;
 }
 
@@ -68,21 +74,22 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
 struct PreparedShard {
   size_t index = 0;  // in the plan
   CompiledShard compiled;
-  const EmitReport* kept = nullptr;  // as an earlier run finished it
-  std::vector<WeightView> views;     // that are to be read
+  const EmitReport* kept = nullptr;  // from an earlier run; null: the shard must be written
+  std::vector<WeightView> views;     // to be read; none for a kept shard
 };
 
+// Kept shards are compiled as well: the manifest describes their graphs.
 Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
-  MOEC_TRY(job.check_going_on());
-  const ExportOptions& options = job.options;
+  MOEC_TRY(job.check_not_stopped());
+  const CompileOptions& compile = job.options.compile;
   PreparedShard shard;
   shard.index = index;
-  MOEC_ASSIGN(shard.compiled, compile_for_export(job.plan, index, options));
-  const EmitReport* kept = job.journal.find_whole(job.plan.shards[index].name);
+  MOEC_ASSIGN(shard.compiled, compile_for_export(job.plan, index, compile));
+  const EmitReport* kept = job.journal.find_complete(job.plan.shards[index].name);
   if (kept && has_widths(*kept, job.plan.build.tokens)) shard.kept = kept;
   if (shard.kept) return shard;
-  MOEC_ASSIGN(shard.views, weight_views(options.passes.target.format,
-                                        widths_of(job.plan, shard.compiled), {{}, options.coreml}));
+  MOEC_ASSIGN(shard.views, weight_views(compile.passes.target.format,
+                                        widths_of(job.plan, shard.compiled), {{}, compile.coreml}));
   return shard;
 }
 
@@ -95,26 +102,28 @@ Result<EmitReport> emit_or_keep(const ExportJob& job, const PreparedShard& shard
 
 Result<ExportedShard> export_shard(const ExportJob& job, PreparedShard& shard) {
   MOEC_ASSIGN(const EmitReport emitted, emit_or_keep(job, shard));
-  ExportedShard done;
-  done.shard =
-      describe_shard(job.plan, shard.index, shard.compiled, emitted, job.options.passes.target);
-  done.passes = std::move(shard.compiled.passes);
-  done.notes = std::move(shard.compiled.notes);
-  done.bytes_read = emitted.bytes_read;
-  note_odd_values(job.plan.shards[shard.index], emitted, done.notes);
-  return done;
+  ExportedShard exported;
+  exported.shard = describe_shard(job.plan, shard.index, shard.compiled, emitted,
+                                  job.options.compile.passes.target);
+  exported.passes = std::move(shard.compiled.passes);
+  exported.notes = std::move(shard.compiled.notes);
+  exported.bytes_read = emitted.bytes_read;
+  note_nonfinite(job.plan.shards[shard.index], emitted, exported.notes);
+  return exported;
 }
 
-// By target and by index in its plan; none: not started.
+// By target and by index in its plan; empty: the shard was not started. Several threads write to
+// it, each to the elements of its own unit.
 using ShardResults = std::vector<std::vector<std::optional<Result<ExportedShard>>>>;
 
-// Units are worked at by several threads, each result by one.
+// The export of one unit: the shards of all targets for the same part of the model.
 class UnitExport {
  public:
   UnitExport(std::span<const ExportJob> jobs, const ExportUnit& unit, ShardResults& results)
       : jobs_(jobs), unit_(unit), results_(results), prepared_(jobs.size()) {}
 
-  // Ends with the first failure of each target, which is among the results. False: there is one.
+  // Stores the result of every shard, up to the first failure of each target. Returns whether all
+  // shards of the unit were exported.
   bool run() {
     for (size_t target = 0; target < jobs_.size(); ++target)
       if (!prepare(target)) return false;
@@ -122,11 +131,11 @@ class UnitExport {
     for (size_t target = 0; target < jobs_.size(); ++target)
       for (PreparedShard& shard : prepared_[target])
         std::move(shard.views.begin(), shard.views.end(), std::back_inserter(views[target]));
-    work_side_by_side(jobs_, std::move(views), [&](size_t target, const ExportJob& job) {
+    run_targets_in_parallel(jobs_, std::move(views), [&](size_t target, const ExportJob& job) {
       for (PreparedShard& shard : prepared_[target])
         if (!(results_[target][shard.index] = export_shard(job, shard))->has_value()) return;
     });
-    return all_done();
+    return all_exported();
   }
 
  private:
@@ -142,7 +151,7 @@ class UnitExport {
     return true;
   }
 
-  bool all_done() const {
+  bool all_exported() const {
     for (size_t target = 0; target < jobs_.size(); ++target)
       for (const size_t index : unit_.shards[target]) {
         const auto& result = results_[target][index];
@@ -157,7 +166,7 @@ class UnitExport {
   std::vector<std::vector<PreparedShard>> prepared_;  // by target
 };
 
-// What is there when all is done, else the first error in the order of the units.
+// All shards, or the first error in the order of the units.
 Result<std::vector<std::vector<ExportedShard>>> collect(const std::vector<ExportUnit>& units,
                                                         ShardResults results) {
   for (const ExportUnit& unit : units)
@@ -165,36 +174,18 @@ Result<std::vector<std::vector<ExportedShard>>> collect(const std::vector<Export
       for (const size_t index : unit.shards[target])
         if (auto& result = results[target][index]; result && !*result)
           return fail(std::move(result->error()));
-  std::vector<std::vector<ExportedShard>> done(results.size());
+  std::vector<std::vector<ExportedShard>> exported(results.size());
   for (size_t target = 0; target < results.size(); ++target)
-    for (auto& result : results[target]) done[target].push_back(std::move(**result));
-  return done;
+    for (auto& result : results[target]) exported[target].push_back(std::move(**result));
+  return exported;
 }
 
-}  // namespace
-
-Status ExportJob::check_going_on() const {
-  if (options.stop && options.stop())
-    return fail(kExportInterrupted, "the export was told to stop", {}, {.file = options.out});
-  return journal.check_present();
-}
-
-Status ExportJob::finish_part(const JournalPart& part) const {
-  MOEC_TRY(reader.check_unchanged());
-  return journal.add(part);
-}
-
-// Workers take the next unit until there is none left or one has failed. Units before a failing one
-// are finished, so the error that is reported is the first in their order for any number of
+// Exports the units on `workers` threads, each of which takes the next unit until none is left or
+// one has failed. Units are taken in order and always run to their end, so every unit before a
+// failing one has a result: the error that collect() finds first is the same for any number of
 // workers.
-Result<std::vector<std::vector<ExportedShard>>> export_shards(std::span<const ExportJob> jobs) {
-  std::vector<const Plan*> plans;
-  ShardResults results;
-  for (const ExportJob& job : jobs) {
-    plans.push_back(&job.plan);
-    results.emplace_back(job.plan.shards.size());
-  }
-  const std::vector<ExportUnit> units = export_units(plans);
+void run_units(std::span<const ExportJob> jobs, const std::vector<ExportUnit>& units, int workers,
+               ShardResults& results) {
   std::atomic<size_t> next{0};
   std::atomic<bool> failed{false};
   auto work = [&] {
@@ -204,10 +195,23 @@ Result<std::vector<std::vector<ExportedShard>>> export_shards(std::span<const Ex
       if (!UnitExport(jobs, units[i], results).run()) failed = true;
     }
   };
-  std::vector<std::thread> workers;
-  for (int i = 1; i < jobs.front().options.jobs; ++i) workers.emplace_back(work);
+  std::vector<std::thread> threads;
+  for (int i = 1; i < workers; ++i) threads.emplace_back(work);
   work();
-  for (std::thread& worker : workers) worker.join();
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
+Result<std::vector<std::vector<ExportedShard>>> export_shards(std::span<const ExportJob> jobs) {
+  std::vector<const Plan*> plans;
+  ShardResults results;
+  for (const ExportJob& job : jobs) {
+    plans.push_back(&job.plan);
+    results.emplace_back(job.plan.shards.size());
+  }
+  const std::vector<ExportUnit> units = export_units(plans);
+  run_units(jobs, units, jobs.front().options.resources.jobs, results);
   return collect(units, std::move(results));
 }
 

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "backends/files/output_file.h"
-#include "frontends/export/side_by_side.h"
+#include "frontends/export/parallel_targets.h"
 #include "ir/base/at.h"
 #include "ir/graph/scalar.h"
 #include "models/tensors/rope.h"
@@ -13,21 +13,23 @@
 namespace moec {
 namespace {
 
-// The file of a table, which is one part: as an earlier run finished it, or as `write` fills it.
+// Takes over a table that an earlier run completed, or writes it by `write`. A table is one part
+// of one file.
 Result<manifest::FileRef> export_table(const ExportJob& job, const std::string& name,
                                        uint64_t expected_bytes,
                                        const std::function<Status(OutputFile&)>& write) {
-  MOEC_TRY(job.check_going_on());
-  const EmitReport* kept = job.journal.find_whole(name);
+  MOEC_TRY(job.check_not_stopped());
+  const EmitReport* kept = job.journal.find_complete(name);
   EmitReport emitted = kept ? *kept : EmitReport();
   if (emitted.data.size() != 1) {
-    MOEC_ASSIGN(OutputFile file, OutputFile::create(job.options.out + "/" + name, expected_bytes,
-                                                    job.options.sha256));
+    const OutputOptions& output = job.options.output;
+    MOEC_ASSIGN(OutputFile file,
+                OutputFile::create(output.folder + "/" + name, expected_bytes, output.sha256));
     MOEC_TRY(write(file));
     MOEC_TRY(file.sync());
     MOEC_TRY(file.publish());
     emitted.data = {{name, file.bytes(), file.digest(), file.sha256()}};
-    MOEC_TRY(job.finish_part({name, emitted}));
+    MOEC_TRY(job.complete_part({name, emitted}));
   }
   const EmittedFile& file = emitted.data.front();
   return manifest::FileRef{name, static_cast<int64_t>(file.bytes), file.digest, file.sha256};
@@ -58,7 +60,7 @@ Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& byt
         embedding_view(plan), kDefaultTileBytes,
         [&](std::span<const std::byte> tile) -> Status {
           MOEC_TRY(file.write(tile));
-          return job.check_going_on();
+          return job.check_not_stopped();
         },
         report));
     bytes_read += report.bytes_read;
@@ -69,23 +71,24 @@ Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& byt
   return manifest::TableFile{std::move(ref), type.dtype, type.dims[0], type.dims[1]};
 }
 
-}  // namespace
-
-Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedParts>& parts) {
+// Streams the embeddings of all targets, each on a thread of its own that shares what it reads.
+Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedTables>& tables) {
   std::vector<std::vector<WeightView>> views;
   for (const ExportJob& job : jobs) views.push_back({embedding_view(job.plan)});
-  std::vector<Status> made(jobs.size());
-  work_side_by_side(jobs, std::move(views), [&](size_t target, const ExportJob& job) {
-    auto table = export_embedding(job, parts[target].table_bytes_read);
+  std::vector<Status> written(jobs.size());
+  run_targets_in_parallel(jobs, std::move(views), [&](size_t target, const ExportJob& job) {
+    auto table = export_embedding(job, tables[target].bytes_read);
     if (table)
-      parts[target].embedding = std::move(*table);
+      tables[target].embedding = std::move(*table);
     else
-      made[target] = fail(std::move(table.error()));
+      written[target] = fail(std::move(table.error()));
   });
-  for (Status& status : made) MOEC_TRY(std::move(status));
+  for (Status& status : written) MOEC_TRY(std::move(status));
   return {};
 }
 
+// One row for each position 0 … context-1: r/2 cosines, r/2 sines, and with a query temperature the
+// factor of the queries at that position.
 Result<manifest::RopeTable> export_rope(const ExportJob& job) {
   const RopeConfig& rope = job.plan.model.attention.rope;
   const std::optional<QueryTemperature>& temperature = job.plan.model.attention.temperature;
@@ -106,6 +109,18 @@ Result<manifest::RopeTable> export_rope(const ExportJob& job) {
   const int64_t columns = 2 * table.width + (temperature ? 1 : 0);
   return manifest::RopeTable{
       {std::move(ref), dtype, table.positions, columns}, rope.style, temperature.has_value()};
+}
+
+}  // namespace
+
+Result<std::vector<ExportedTables>> export_tables(std::span<const ExportJob> jobs) {
+  std::vector<ExportedTables> tables(jobs.size());
+  MOEC_TRY(export_embeddings(jobs, tables));
+  for (size_t target = 0; target < jobs.size(); ++target)
+    if (jobs[target].plan.model.attention.rope.style != RopeStyle::none) {
+      MOEC_ASSIGN(tables[target].rope, export_rope(jobs[target]));
+    }
+  return tables;
 }
 
 }  // namespace moec

@@ -1,16 +1,27 @@
-// The tables of an export: embedding rows and RoPE rows, streamed to files of their own.
+// The tables of an export, each in a file of its own: embedding rows, and the rows of rotary
+// position embeddings, so that a runtime needs no formula.
 #pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "backends/manifest/manifest.h"
 #include "frontends/export/export_job.h"
 
 namespace moec {
 
-// Streams each target's embedding to OUT/NAME, those of the same bytes in one pass. `parts` is
-// parallel to `jobs`.
-Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedParts>& parts);
+// The tables of one target.
+struct ExportedTables {
+  manifest::TableFile embedding;            // [vocabulary, hidden]
+  std::optional<manifest::RopeTable> rope;  // absent where the model does not rotate
+  uint64_t bytes_read = 0;                  // of the checkpoint's payload
+};
 
-// Rows for positions 0 … context-1: r/2 cosines, then r/2 sines.
-Result<manifest::RopeTable> export_rope(const ExportJob& job);
+// Writes the tables of every target to OUT/NAME. Embeddings of the same bytes are read in one pass
+// over the checkpoint. The result is parallel to `jobs`. Errors: those of writing and of the
+// reader, export.interrupted, emit.folder_gone.
+Result<std::vector<ExportedTables>> export_tables(std::span<const ExportJob> jobs);
 
 }  // namespace moec

@@ -7,37 +7,39 @@
 namespace moec {
 namespace {
 
-// Places in the model: layer n has its attention at 2n and the rest at 2n + 1, then comes the head.
-struct Stretch {
+// A range of positions in the model: the attention of layer n has position 2n, its feed-forward
+// part 2n + 1, and the head follows the last layer. `end` is exclusive.
+struct PositionRange {
   int64_t begin = 0, end = 0;
 };
 
-Stretch stretch_of(const Plan& plan, const ShardDecl& shard) {
-  const int64_t place = 2 * shard.layer;
+PositionRange positions_of(const Plan& plan, const ShardDecl& shard) {
+  const int64_t first = 2 * shard.layer;
   switch (shard.kind) {
     case ShardKind::attention:
-      return {place, place + 1};
+      return {first, first + 1};
     case ShardKind::layers:
-      return {place, place + 2 * shard.layers};
+      return {first, first + 2 * shard.layers};
     case ShardKind::lm_head:
       break;
     default:
-      return {place + 1, place + 2};
+      return {first + 1, first + 2};
   }
   const auto layers = std::ssize(plan.model.layers);
   return {2 * layers, 2 * layers + 1};
 }
 
-// Places where a unit begins: no shard of any plan goes across.
+// The positions at which units begin: those at which some shard begins and that lie inside no shard
+// of any plan.
 std::set<int64_t> unit_begins(std::span<const Plan* const> plans) {
   std::set<int64_t> begins, inside;
   for (const Plan* plan : plans)
     for (const ShardDecl& shard : plan->shards) {
-      const Stretch stretch = stretch_of(*plan, shard);
-      begins.insert(stretch.begin);
-      for (int64_t place = stretch.begin + 1; place < stretch.end; ++place) inside.insert(place);
+      const PositionRange range = positions_of(*plan, shard);
+      begins.insert(range.begin);
+      for (int64_t i = range.begin + 1; i < range.end; ++i) inside.insert(i);
     }
-  std::erase_if(begins, [&](int64_t place) { return inside.contains(place); });
+  std::erase_if(begins, [&](int64_t position) { return inside.contains(position); });
   return begins;
 }
 
@@ -56,8 +58,8 @@ std::vector<ExportUnit> export_units(std::span<const Plan* const> plans) {
   for (size_t target = 0; target < plans.size(); ++target) {
     const Plan& plan = *plans[target];
     for (size_t shard = 0; shard < plan.shards.size(); ++shard) {
-      const int64_t place = stretch_of(plan, plan.shards[shard]).begin;
-      std::prev(units.upper_bound(place))->second.shards[target].push_back(shard);
+      const int64_t begin = positions_of(plan, plan.shards[shard]).begin;
+      std::prev(units.upper_bound(begin))->second.shards[target].push_back(shard);
     }
   }
   std::vector<ExportUnit> ordered;

@@ -271,7 +271,7 @@ def test_disk_that_is_full_for_the_small_files(file, target, whole, failing_disk
         assert [note["code"] for note in notes] == ["export.unfinished"] * len(wholes)
         stay = [0 for _ in wholes] if file == "tokenizer.json" else wholes
         assert [note["cause"] for note in notes] == [
-            f"{count} of {all_of} tables and shards are finished and stay"
+            f"{count} of {all_of} tables and shards are complete and kept"
             for count, all_of in zip(stay, wholes, strict=True)]
     finish(out, expected, target)
 
@@ -282,7 +282,7 @@ def test_full_disk_of_an_export_that_goes_on(whole, failing_disk, tmp_path):
     for file in ("report.json", "tokenizer.json"):
         done = run(out, env=failing_disk(CALL="write", PATH=file, ERRNO=errno.ENOSPC))
     count = len(json.loads(expected["manifest.json"])["shards"]) + 2
-    assert f"{count} of {count} tables and shards are finished and stay" in done.stdout
+    assert f"{count} of {count} tables and shards are complete and kept" in done.stdout
     assert finish(out, expected) == count
 
 

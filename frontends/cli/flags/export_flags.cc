@@ -67,45 +67,49 @@ Status check_names(std::span<const Target> targets) {
 // The options that are the same for all targets.
 Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
   ExportOptions options;
-  options.source = flags.source;
-  options.out = flags.out;
-  if (!flags.family_file.empty()) options.family_file = flags.family_file;
-  options.kv = flags.shards.kv;
-  options.mla = flags.shards.mla;
-  options.weight_seed = flags.trial.seed;
-  options.layers = flags.trial.layers;
-  options.sha256 = flags.digests.digest == "sha256";
+  SourceOptions& source = options.source;
+  source.path = flags.source;
+  if (!flags.family_file.empty()) source.family_file = flags.family_file;
+  source.weight_seed = flags.trial.seed;
+  source.layers = flags.trial.layers;
+  options.compile.kv = flags.shards.kv;
+  options.compile.mla = flags.shards.mla;
+  options.output.folder = flags.out;
+  options.output.sha256 = flags.digests.digest == "sha256";
+  options.output.force = flags.force;
+  ExportResources& resources = options.resources;
   MOEC_ASSIGN(const int64_t memory, bytes_of_mebibyte_flag("--memory", flags.resources.memory));
-  options.memory_bytes = static_cast<uint64_t>(memory);
-  options.jobs =
-      flags.resources.jobs ? *flags.resources.jobs : default_jobs(options.memory_bytes, targets);
-  options.force = flags.force;
+  resources.memory_bytes = static_cast<uint64_t>(memory);
+  resources.jobs =
+      flags.resources.jobs ? *flags.resources.jobs : default_jobs(resources.memory_bytes, targets);
   return options;
 }
 
 Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& passes,
                                      std::span<const Target> targets) {
   MOEC_ASSIGN(ExportOptions options, common_options(flags, targets.size()));
-  if (is_target_file(passes.target)) options.target_file = passes.target;
-  options.chip = passes.chip;
-  MOEC_ASSIGN(options.passes, pass_options(passes));
-  MOEC_ASSIGN(options.run, run_options(passes));
-  const Target& target = options.passes.target;
-  MOEC_ASSIGN(options.build, build_options(flags.shards, options.passes));
-  MOEC_ASSIGN(options.cuts, cut_options(flags.shards, target));
-  MOEC_ASSIGN(options.devices, device_options(flags.devices));
+  CompileOptions& compile = options.compile;
+  if (is_target_file(passes.target)) compile.target_file = passes.target;
+  compile.chip = passes.chip;
+  MOEC_ASSIGN(compile.passes, pass_options(passes));
+  MOEC_ASSIGN(compile.run, run_options(passes));
+  const Target& target = compile.passes.target;
+  MOEC_ASSIGN(compile.build, build_options(flags.shards, compile.passes));
+  MOEC_ASSIGN(compile.cuts, cut_options(flags.shards, target));
+  MOEC_ASSIGN(compile.devices, device_options(flags.devices));
   const Format& format = format_of(target.format);
   if (format.has(FormatOption::width_packaging))
-    options.coreml.packaging = flags.coreml.multi_function
+    compile.coreml.packaging = flags.coreml.multi_function
                                    ? WidthPackaging::functions
                                    : *parse_enum<WidthPackaging>(flags.coreml.widths);
   if (format.has(FormatOption::spec_version))
-    options.coreml.spec_version = flags.coreml.spec_version;
-  options.onnx_checksum = format.has(FormatOption::data_checksum) && flags.digests.onnx_checksum;
-  options.ane_book =
+    compile.coreml.spec_version = flags.coreml.spec_version;
+  OutputOptions& output = options.output;
+  output.onnx_checksum = format.has(FormatOption::data_checksum) && flags.digests.onnx_checksum;
+  output.ane_book =
       flags.coreml.compat == "ane-book" &&
       (format.has(FormatOption::ane_book) || !any_has(targets, FormatOption::ane_book));
-  if (options.ane_book) keep_layers_whole(options.cuts.budgets);
+  if (output.ane_book) keep_layers_whole(compile.cuts.budgets);
   return options;
 }
 
@@ -209,8 +213,8 @@ Result<std::vector<ExportOptions>> export_options(const ExportFlags& flags) {
   std::vector<ExportOptions> all;
   for (size_t i = 0; i < targets.size(); ++i) {
     MOEC_ASSIGN(ExportOptions options, target_options(flags, passes[i], targets));
-    if (several) options.out += "/" + targets[i].name;
-    if (several) options.run.subfolder = targets[i].name;
+    if (several) options.output.folder += "/" + targets[i].name;
+    if (several) options.compile.run.subfolder = targets[i].name;
     all.push_back(std::move(options));
   }
   return all;

@@ -8,7 +8,7 @@
 #include "frontends/cli/flags/device_flags.h"
 #include "frontends/cli/flags/pass_flags.h"
 #include "frontends/cli/flags/shard_flags.h"
-#include "frontends/export/export_model.h"
+#include "frontends/export/export_options.h"
 
 namespace moec {
 

@@ -60,12 +60,13 @@ void print_export_json(const FinishedExport& finished) {
   const auto& [out, targets, summaries, seconds] = finished;
   auto list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < targets.size(); ++i)
-    list.push_back(summary_json(targets[i].out, summaries[i], seconds));
+    list.push_back(summary_json(targets[i].output.folder, summaries[i], seconds));
   if (targets.size() == 1) {
     fmt::print("{}\n", json_text(list.front()));
     return;
   }
-  for (size_t i = 0; i < targets.size(); ++i) list[i]["target"] = targets[i].passes.target.name;
+  for (size_t i = 0; i < targets.size(); ++i)
+    list[i]["target"] = targets[i].compile.passes.target.name;
   const nlohmann::ordered_json whole = {{"ok", true},
                                         {"out", out},
                                         {"bytes_read", bytes_read(summaries)},
@@ -78,7 +79,7 @@ void print_export(const FinishedExport& finished, bool quiet) {
   const auto& [out, targets, summaries, seconds] = finished;
   for (size_t i = 0; i < targets.size(); ++i) {
     print_notes(summaries[i].notes);
-    if (!quiet) print_summary(targets[i].out, summaries[i], seconds);
+    if (!quiet) print_summary(targets[i].output.folder, summaries[i], seconds);
   }
   if (!quiet && targets.size() > 1)
     fmt::print("{} of the checkpoint were read for {} targets\n",

@@ -4,7 +4,8 @@
 #include <span>
 #include <string>
 
-#include "frontends/export/export_model.h"
+#include "frontends/export/export_options.h"
+#include "frontends/export/export_summary.h"
 
 namespace moec {
 

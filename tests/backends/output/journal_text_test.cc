@@ -21,13 +21,13 @@ JournalPart sample_part() {
   return part;
 }
 
-const ExportFacts kFacts = {{"option --tokens", "1,16"}, {"file a \xff", "x"}};
+const ExportInputs kInputs = {{"option --tokens", "1,16"}, {"file a \xff", "x"}};
 
-TEST(JournalText, ReadsWhatItWrites) {
+TEST(JournalText, RoundTrips) {
   const JournalPart part = sample_part();
-  const auto read = parse_journal(journal_line(ExportFacts{{"a", "b"}}) + journal_line(part), "j");
+  const auto read = parse_journal(journal_line(ExportInputs{{"a", "b"}}) + journal_line(part), "j");
   ASSERT_TRUE(read) << render(read.error());
-  EXPECT_EQ(read->facts, (ExportFacts{{"a", "b"}}));
+  EXPECT_EQ(read->inputs, (ExportInputs{{"a", "b"}}));
   ASSERT_EQ(read->parts.size(), 1u);
   const JournalPart& found = read->parts.front();
   EXPECT_EQ(found.name, part.name);
@@ -39,43 +39,43 @@ TEST(JournalText, ReadsWhatItWrites) {
 }
 
 TEST(JournalText, KeepsTheJournalsOfFinishedTargets) {
-  const std::string other = journal_line(kFacts) + journal_line(sample_part());
+  const std::string other = journal_line(kInputs) + journal_line(sample_part());
   const FinishedTarget target{"onnx", "d4", other};
-  const auto read = parse_journal(journal_line(kFacts) + journal_line(target), "j");
+  const auto read = parse_journal(journal_line(kInputs) + journal_line(target), "j");
   ASSERT_TRUE(read) << render(read.error());
   EXPECT_THAT(read->parts, testing::IsEmpty());
   EXPECT_THAT(read->finished, testing::ElementsAre(target));
 }
 
-TEST(JournalText, LargeJournalsOfFinishedTargetsAreKept) {
+TEST(JournalText, KeepsLargeJournalsOfFinishedTargets) {
   const FinishedTarget target{"onnx", "d4", std::string(size_t{17} << 20, 'x')};
-  const auto read = parse_journal(journal_line(kFacts) + journal_line(target), "j");
+  const auto read = parse_journal(journal_line(kInputs) + journal_line(target), "j");
   ASSERT_TRUE(read) << render(read.error());
   EXPECT_EQ(read->finished == std::vector{target}, true);
 }
 
-// Names of files are bytes, not always UTF-8: such a journal is still one line of JSON.
-TEST(JournalText, NamesThatAreNoUtf8) {
-  const auto read = parse_journal(journal_line(kFacts), "j");
+// File names are bytes and not always UTF-8.
+TEST(JournalText, AcceptsNamesThatAreNotUtf8) {
+  const auto read = parse_journal(journal_line(kInputs), "j");
   ASSERT_TRUE(read) << render(read.error());
-  EXPECT_EQ(read->facts.size(), 2u);
+  EXPECT_EQ(read->inputs.size(), 2u);
 }
 
-TEST(JournalText, DamageInAnyByteCostsThatPartOnly) {
-  const std::string first = journal_line(kFacts), second = journal_line(sample_part());
+TEST(JournalText, DamagedByteLosesOnlyItsPart) {
+  const std::string first = journal_line(kInputs), second = journal_line(sample_part());
   for (size_t i = 0; i < second.size(); ++i) {
     std::string damaged = second;
     damaged[i] ^= 4;
     const auto read = parse_journal(first + damaged + second, "j");
     ASSERT_TRUE(read) << render(read.error());
     EXPECT_LE(read->parts.size(), 1u) << "byte " << i;
-    // The line's end is the only byte that also hides the next line.
+    // Only the newline, when damaged, takes the next line with it.
     EXPECT_EQ(read->parts.size(), i + 1 == second.size() ? 0u : 1u) << "byte " << i;
   }
 }
 
-TEST(JournalText, TornLinesArePassedOver) {
-  const std::string first = journal_line(kFacts), second = journal_line(sample_part());
+TEST(JournalText, SkipsTornLines) {
+  const std::string first = journal_line(kInputs), second = journal_line(sample_part());
   for (size_t size = 0; size < second.size() - 1; ++size) {
     const auto read = parse_journal(first + second.substr(0, size), "j");
     ASSERT_TRUE(read) << render(read.error());
@@ -83,8 +83,8 @@ TEST(JournalText, TornLinesArePassedOver) {
   }
 }
 
-TEST(JournalText, FirstLineMustBeWhole) {
-  const std::string first = journal_line(kFacts);
+TEST(JournalText, FirstLineMustBeUndamaged) {
+  const std::string first = journal_line(kInputs);
   for (size_t size = 0; size < first.size() - 1; ++size) {
     const auto read = parse_journal(first.substr(0, size), "j");
     ASSERT_FALSE(read);

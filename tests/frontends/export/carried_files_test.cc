@@ -1,4 +1,5 @@
-// The checkpoint's files for text go along with an export, and are part of what is checked.
+// A checkpoint's tokenizer and chat template are copied into its export, and `moec check` checks
+// them.
 #include "backends/output/carried_files.h"
 
 #include <gmock/gmock.h>
@@ -29,11 +30,11 @@ class CarriedFiles : public testing::Test {
  protected:
   void SetUp() override {
     copy_.write("tokenizer.json", kTokenizer);
-    copy_.write("merges.txt", std::string(3 << 20, 'm'));  // of more than one piece
+    copy_.write("merges.txt", std::string(3 << 20, 'm'));  // more than one chunk
     copy_.write("chat_template.jinja", "");
-    copy_.write("notes.txt", "mine");
+    copy_.write("notes.txt", "not carried");
   }
-  Outcome export_it(std::vector<std::string> flags = {}) const {
+  Outcome export_copy(std::vector<std::string> flags = {}) const {
     std::vector<std::string> command = {"export", copy_.folder(), "--out", out_, "--quiet"};
     command.insert(command.end(), flags.begin(), flags.end());
     return run_command(command);
@@ -44,7 +45,7 @@ class CarriedFiles : public testing::Test {
 };
 
 TEST_F(CarriedFiles, AreCopiedByteForByteAndChecked) {
-  expect_fine(export_it({"--digest", "sha256"}));
+  expect_fine(export_copy({"--digest", "sha256"}));
   EXPECT_THAT(carried_by(out_), ElementsAre("tokenizer.json", "merges.txt", "chat_template.jinja"));
   for (const std::string& name : carried_by(out_))
     EXPECT_EQ(read_file(out_ + "/" + name), copy_.read(name)) << name;
@@ -60,25 +61,25 @@ TEST_F(CarriedFiles, AreCopiedByteForByteAndChecked) {
 }
 
 TEST_F(CarriedFiles, AreReplacedWithTheExport) {
-  expect_fine(export_it());
+  expect_fine(export_copy());
   fs::remove(copy_.path("merges.txt"));
   copy_.write("chat_template.jinja", "{{ messages }}");
-  expect_fine(export_it({"--force"}));
+  expect_fine(export_copy({"--force"}));
   EXPECT_THAT(carried_by(out_), ElementsAre("tokenizer.json", "chat_template.jinja"));
   EXPECT_FALSE(fs::exists(out_ + "/merges.txt"));
   EXPECT_EQ(read_file(out_ + "/chat_template.jinja"), "{{ messages }}");
 }
 
-TEST_F(CarriedFiles, LieBesideAConfigThatIsNamedItself) {
+TEST_F(CarriedFiles, AreFoundBesideASingleConfigFile) {
   expect_fine(run_command(
       {"export", copy_.path("config.json"), "--out", out_, "--quiet", "--seeded-weights", "1"}));
   EXPECT_THAT(carried_by(out_), ElementsAre("tokenizer.json", "merges.txt", "chat_template.jinja"));
 }
 
-TEST_F(CarriedFiles, ALinkThatLeadsNowhereIsNamed) {
+TEST_F(CarriedFiles, DanglingLinkIsAnError) {
   fs::remove(copy_.path("merges.txt"));
   fs::create_symlink("../blobs/none", copy_.path("merges.txt"));
-  const Outcome outcome = export_it();
+  const Outcome outcome = export_copy();
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[file.open]"), HasSubstr("merges.txt")));
   EXPECT_FALSE(fs::exists(out_ + "/manifest.json"));

@@ -1,4 +1,4 @@
-// The main job for the Neural Engine: export, check, validate the packages in f16.
+// Exports for the Neural Engine: they pass their checks and validate in f16.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"tree", {"--sum", "tree"}}, Variant{"head_slices", {"--head-slices", "3"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// The Neural Engine's own rules, with another limit for the extents.
+// A target file with the Neural Engine's rules and another limit for the extent of an axis.
 std::string target_with_extents_up_to(int64_t limit) {
   json target = read_json(source_path("backends/targets/ane.json"));
   for (json& rule : target.at("rules"))
@@ -66,7 +66,7 @@ std::string target_with_extents_up_to(int64_t limit) {
   return path;
 }
 
-TEST(CoremlExport, CacheBeyondTheExtentIsInPages) {
+TEST(CoremlExport, CachesLongerThanAnAxisAreKeptInPages) {
   const std::string out = fresh_folder("out");
   const std::string target = target_with_extents_up_to(64);
   for (const char* golden_case : {"qwen3_moe_a", "olmoe_b"}) {
@@ -83,7 +83,7 @@ TEST(CoremlExport, CacheBeyondTheExtentIsInPages) {
   EXPECT_THAT(io.err, testing::AllOf(HasSubstr("limit.unsplittable"), HasSubstr("--kv state")));
 }
 
-TEST(CoremlExport, VocabularyIsCutForTheTarget) {
+TEST(CoremlExport, VocabularyIsSlicedToTheLimitOfTheTarget) {
   const std::string out = fresh_folder("out");
   json target = read_json(source_path("backends/targets/ane.json"));
   for (json& rule : target.at("rules"))
@@ -98,7 +98,7 @@ TEST(CoremlExport, VocabularyIsCutForTheTarget) {
   expect_fine(validate_case("mixtral_a", out, {"--precision", "f16"}));
 }
 
-TEST(CoremlExport, SameBytesForAnyNumberOfJobsAndRuns) {
+TEST(CoremlExport, SameBytesForAnyNumberOfJobs) {
   const std::string one = fresh_folder("one"), four = fresh_folder("four");
   expect_fine(export_ane("qwen3_moe_a", one, {"--tokens", "1,8"}));
   expect_fine(export_ane("qwen3_moe_a", four, {"--tokens", "1,8", "--jobs", "4"}));
@@ -107,7 +107,7 @@ TEST(CoremlExport, SameBytesForAnyNumberOfJobsAndRuns) {
   EXPECT_EQ(first, all_bytes(four));
 }
 
-TEST(CoremlExport, RangesWarnThatTheyAreCompiledForEachWidth) {
+TEST(CoremlExport, RangeOfWidthsWarnsOfCompileTime) {
   const std::string out = fresh_folder("out");
   const Outcome exported = export_ane("mixtral_a", out, {"--tokens", "1,8", "--widths", "range"});
   expect_fine(exported);
@@ -158,7 +158,8 @@ class AneRefusal : public testing::TestWithParam<Refusal> {};
 TEST_P(AneRefusal, IsNamedAndNothingIsFinished) {
   const std::string out = fresh_folder("out");
   Words flags = GetParam().flags;
-  flags.insert(flags.end(), {"--dump-dir", fresh_folder("dumps")});  // for reproducers
+  flags.insert(flags.end(),
+               {"--dump-dir", fresh_folder("dumps")});  // takes the reproducers of failing passes
   const Outcome outcome = export_case(GetParam().golden_case, out, flags);
   EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr(GetParam().code));
@@ -203,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "compat.ane_book"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// A config alone, with noise for weights: what a model of that size would become.
+// With --seeded-weights a config file is enough.
 TEST(CoremlExport, SeededWeightsNeedNoCheckpoint) {
   const std::string out = fresh_folder("out"), again = fresh_folder("again");
   const std::string config = checkpoint_of("mixtral_a") + "/config.json";

@@ -1,4 +1,5 @@
-// Checkpoints that store matrices as FP8 with block factors: what is exported are their values.
+// Checkpoints that store matrices as FP8 with a factor for each block: exports hold the decoded
+// values.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -27,7 +28,7 @@ bool is_matrix_of_a_projection(const std::string& name, const DiskTensor& tensor
          (name.ends_with("_proj.weight") || name.ends_with("_with_mqa.weight"));
 }
 
-// Factors that are no powers of two, so that the products are rounded.
+// Encodes a matrix with factors that are not powers of two, so that products are rounded.
 CodedTensor fp8_code(const DiskTensor& tensor) {
   const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
   const int64_t down = (rows - 1) / kFp8Block[0] + 1, across = (columns - 1) / kFp8Block[1] + 1;
@@ -56,7 +57,8 @@ void declare_blocks(const CheckpointCopy& copy) {
   });
 }
 
-// The golden checkpoint twice: with coded matrices, and with the values that they stand for.
+// Writes two versions of a golden checkpoint: one with encoded matrices, one with the decoded
+// values.
 void write_fp8_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   write_coded_and_decoded(
       coded, decoded, read_tensors(coded), [](const std::string& name, const DiskTensor& tensor) {
@@ -68,7 +70,7 @@ void write_fp8_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) 
 
 class Fp8Checkpoint : public testing::TestWithParam<Variant> {};
 
-TEST_P(Fp8Checkpoint, ExportsTheBytesOfItsValues) {
+TEST_P(Fp8Checkpoint, ExportHasTheBytesOfTheDecodedOne) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_fp8_pair(coded, decoded);
   expect_equal_exports(coded, decoded, GetParam().flags);
@@ -77,7 +79,7 @@ TEST_P(Fp8Checkpoint, ExportsTheBytesOfItsValues) {
 INSTANTIATE_TEST_SUITE_P(Forms, Fp8Checkpoint, testing::ValuesIn(forms_of_exports()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Fp8Checkpoints, FactorsMustBeThere) {
+TEST(Fp8Checkpoints, MissingOrMisshapenFactorsAreErrors) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_fp8_pair(coded, decoded);
   DiskTensors tensors = read_tensors(coded);
@@ -95,7 +97,7 @@ TEST(Fp8Checkpoints, FactorsMustBeThere) {
   EXPECT_THAT(outcome.err, HasSubstr("(expert_down factors) is not in the checkpoint"));
 }
 
-TEST(Fp8Checkpoints, AreRefusedWhereTheConfigSaysNothing) {
+TEST(Fp8Checkpoints, AreRefusedWithoutAQuantizationConfig) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_fp8_pair(coded, decoded);
   coded.edit_config([](Json& config) { config.erase("quantization_config"); });

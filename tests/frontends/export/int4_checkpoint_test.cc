@@ -1,5 +1,5 @@
-// Experts as integers of four bits in groups, as Kimi-K2-Thinking is published: what is exported
-// are their values.
+// Experts as 4-bit integers with a factor for each group, the format of Kimi-K2-Thinking: exports
+// hold the decoded values.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/cli/checkpoint_tensors.h"
@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 using Json = CheckpointCopy::Json;
 
-constexpr int64_t kGroup = 32;  // the last of a row is partial
+constexpr int64_t kGroup = 32;  // the last group of a row is partial
 
 void widen_to_ragged_groups(const CheckpointCopy& copy) {
   copy.edit_config([](Json& config) { config["moe_intermediate_size"] = 40; });
@@ -33,7 +33,7 @@ void declare_int4(const CheckpointCopy& copy) {
   });
 }
 
-// Random integers and factors for a matrix, and the products.
+// Encodes a matrix as random integers and factors; the decoded values are their products.
 CodedTensor int4_code(const DiskTensor& tensor, std::mt19937& random) {
   const int64_t rows = tensor.shape[0], columns = tensor.shape[1];
   std::vector<uint32_t> packed(static_cast<size_t>(rows * columns / 8));
@@ -54,7 +54,7 @@ CodedTensor int4_code(const DiskTensor& tensor, std::mt19937& random) {
           {"F32", tensor.shape, bytes_of(decoded)}};
 }
 
-// One checkpoint twice: with coded experts, and with the values that they stand for.
+// Writes two versions of a checkpoint: one with encoded experts, one with the decoded values.
 void write_int4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   widen_to_ragged_groups(coded);
   widen_to_ragged_groups(decoded);
@@ -70,13 +70,14 @@ void write_int4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded)
 
 class Int4Checkpoint : public testing::TestWithParam<Variant> {};
 
-TEST_P(Int4Checkpoint, ExportsTheBytesOfItsValues) {
+TEST_P(Int4Checkpoint, ExportHasTheBytesOfTheDecodedOne) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_int4_pair(coded, decoded);
   expect_equal_exports(coded, decoded, GetParam().flags);
 }
 
-// Where each expert is a weight of its own, ONNX calls it after its tensor, which is another here.
+// Unrolled experts in ONNX are left out: each is named after its tensor, and the tensors of the two
+// checkpoints have different names.
 INSTANTIATE_TEST_SUITE_P(Forms, Int4Checkpoint,
                          testing::Values(Variant{"bank", {"--experts", "bank"}},
                                          Variant{"matmul_bank",
@@ -84,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Int4Checkpoint,
                                          Variant{"coreml", {"--target", "ane"}}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Int4Checkpoints, AreExportedExpertByExpert) {
+TEST(Int4Checkpoints, AreExportedUnrolled) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_int4_pair(coded, decoded);
   const std::string out = fresh_folder("out");
@@ -109,7 +110,7 @@ TEST(Int4Checkpoints, IntegersAndFactorsAreChecked) {
   EXPECT_THAT(outcome.err, HasSubstr("(expert_down factors) is not in the checkpoint"));
 }
 
-TEST(Int4Checkpoints, RowsAreWholeIntegers) {
+TEST(Int4Checkpoints, RowsMustFillWholeWords) {
   const CheckpointCopy copy("deepseek_v3_a");
   declare_int4(copy);
   const Outcome outcome = run_command({"plan", copy.folder()});

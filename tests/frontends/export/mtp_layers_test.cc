@@ -1,5 +1,5 @@
-// Layers behind the last one, which guess further tokens: the releases of DeepSeek-V3 and GLM-4.5
-// store them, and the config tells how many there are.
+// Multi-token prediction layers, which DeepSeek-V3 and GLM-4.5 store behind the last layer. The
+// config says how many there are, and exports leave them out.
 #include <gmock/gmock.h>
 
 #include "backends/manifest/manifest_file.h"
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 class MtpLayers : public testing::TestWithParam<const char*> {
  protected:
-  // The last of three layers is declared to be `mtp` such layers.
+  // Exports a checkpoint of three layers whose config declares two, and `mtp` prediction layers.
   Outcome export_with(int mtp, std::vector<std::string> flags = {}) const {
     copy_.edit_config([&](CheckpointCopy::Json& config) {
       config["num_hidden_layers"] = 2;
@@ -41,7 +41,7 @@ TEST_P(MtpLayers, AreIgnoredAndListed) {
   expect_fine(export_with(1, {"--layers", "1", "--force"}));
 }
 
-TEST_P(MtpLayers, LayersThatTheConfigDoesNotTellOfAreAnError) {
+TEST_P(MtpLayers, UndeclaredLayersAreAnError) {
   EXPECT_THAT(export_with(0).err,
               AllOf(HasSubstr("error[plan.p4]"), HasSubstr("tensor model.layers.2."),
                     HasSubstr("model.safetensors"), HasSubstr("ignored_tensors")));

@@ -1,4 +1,4 @@
-// gpt-oss as it is published: experts as MXFP4. What is exported are their values.
+// Experts as MXFP4, the format of gpt-oss: exports hold the decoded values.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ using Json = CheckpointCopy::Json;
 
 constexpr int64_t kMxfp4Block = 32;
 
-// A golden case's config with rows of whole blocks, and all else as it was.
+// Changes a golden case's config so that rows are whole blocks.
 void widen_to_whole_blocks(const CheckpointCopy& copy) {
   copy.edit_config([](Json& config) {
     config["hidden_size"] = 2 * kMxfp4Block;
@@ -28,7 +28,8 @@ void declare_mxfp4(const CheckpointCopy& copy) {
   });
 }
 
-// Blocks and scales for a tensor of all experts [E, in, out], and the values in that order.
+// Encodes a tensor of all experts [E, in, out] as random blocks and scales. The decoded values are
+// in the order of the tensor.
 CodedTensor mxfp4_code(const DiskTensor& tensor, std::mt19937& random) {
   const int64_t experts = tensor.shape[0], in = tensor.shape[1], out = tensor.shape[2];
   const float magnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
@@ -54,7 +55,7 @@ CodedTensor mxfp4_code(const DiskTensor& tensor, std::mt19937& random) {
           {"F32", tensor.shape, bytes_of(decoded)}};
 }
 
-// One checkpoint twice: with coded experts, and with the values that they stand for.
+// Writes two versions of a checkpoint: one with encoded experts, one with the decoded values.
 void write_mxfp4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded) {
   widen_to_whole_blocks(coded);
   widen_to_whole_blocks(decoded);
@@ -71,7 +72,7 @@ void write_mxfp4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded
 
 class Mxfp4Checkpoint : public testing::TestWithParam<std::tuple<const char*, Variant>> {};
 
-TEST_P(Mxfp4Checkpoint, ExportsTheBytesOfItsValues) {
+TEST_P(Mxfp4Checkpoint, ExportHasTheBytesOfTheDecodedOne) {
   const auto& [golden_case, form] = GetParam();
   const CheckpointCopy coded(golden_case, "coded"), decoded(golden_case, "decoded");
   write_mxfp4_pair(coded, decoded);
@@ -86,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, Mxfp4Checkpoint,
                                   std::get<1>(info.param).name;
                          });
 
-// A coded checkpoint, with its tensors as `edit` leaves them: what moec inspect says.
+// The outcome of moec inspect for an encoded checkpoint whose tensors `edit` has changed.
 Outcome inspect_edited(const std::function<void(DiskTensors&)>& edit) {
   const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
   write_mxfp4_pair(coded, decoded);
@@ -98,11 +99,11 @@ Outcome inspect_edited(const std::function<void(DiskTensors&)>& edit) {
 
 std::string down(const std::string& part) { return "model.layers.1.mlp.experts.down_proj_" + part; }
 
-TEST(Mxfp4Checkpoints, AreWhole) {
+TEST(Mxfp4Checkpoints, PassInspect) {
   expect_fine(inspect_edited([](DiskTensors&) {}));
 }
 
-TEST(Mxfp4Checkpoints, BlocksAndScalesMustBeThere) {
+TEST(Mxfp4Checkpoints, MissingBlocksOrScalesAreErrors) {
   Outcome outcome = inspect_edited([](DiskTensors& all) { all.erase(down("scales")); });
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err, HasSubstr("hf.tensor.missing"));
@@ -127,7 +128,7 @@ TEST(Mxfp4Checkpoints, ShapesAndTypesAreChecked) {
   EXPECT_THAT(outcome.err, HasSubstr("the experts_down_in_out blocks must be [5,64,1,16] in u8"));
 }
 
-TEST(Mxfp4Checkpoints, AreRefusedWhereTheConfigSaysNothing) {
+TEST(Mxfp4Checkpoints, AreRefusedWithoutAQuantizationConfig) {
   const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
   write_mxfp4_pair(coded, decoded);
   coded.edit_config([](Json& config) { config.erase("quantization_config"); });
@@ -136,7 +137,7 @@ TEST(Mxfp4Checkpoints, AreRefusedWhereTheConfigSaysNothing) {
   EXPECT_THAT(outcome.err, HasSubstr("(experts_gate_up_in_out) is not in the checkpoint"));
 }
 
-TEST(Mxfp4Checkpoints, RowsAreWholeBlocks) {
+TEST(Mxfp4Checkpoints, RowsMustBeWholeBlocks) {
   const CheckpointCopy copy("gpt_oss_a");
   declare_mxfp4(copy);
   const Outcome outcome = run_command({"plan", copy.folder()});
@@ -145,7 +146,7 @@ TEST(Mxfp4Checkpoints, RowsAreWholeBlocks) {
   EXPECT_THAT(outcome.err, HasSubstr("rows of 48 elements are no whole blocks of 32"));
 }
 
-TEST(Mxfp4Checkpoints, ArePlannedWithAndWithoutWeights) {
+TEST(Mxfp4Checkpoints, CanBePlannedWithAndWithoutWeights) {
   const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
   write_mxfp4_pair(coded, decoded);
   for (const std::string& source : {coded.folder(), std::string("gpt-oss-20b")}) {

@@ -1,4 +1,4 @@
-// An export that was stopped goes on where it stopped, and ends with the bytes of one that was not.
+// Interrupted exports resume, and end with the bytes of an undisturbed export.
 #include <gmock/gmock.h>
 
 #include "backends/output/folder_lock.h"
@@ -33,20 +33,20 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-struct Manner {
+struct Setup {
   const char* name;
   const char* target;
   int jobs;
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
-void PrintTo(const Manner& manner, std::ostream* out) { *out << manner.name; }
+void PrintTo(const Setup& setup, std::ostream* out) { *out << setup.name; }
 
-class ResumeAnywhere : public testing::TestWithParam<Manner> {};
+class ResumeAnywhere : public testing::TestWithParam<Setup> {};
 
 TEST_P(ResumeAnywhere, GivesTheBytesOfAnUndisturbedExport) {
   const std::string whole = fresh_folder("whole"), out = fresh_folder("out");
-  const size_t calls = count_stops(options_of(whole, GetParam().target));
+  const size_t calls = count_polls(options_of(whole, GetParam().target));
   const auto expected = all_bytes(whole);
   const ExportOptions options = options_of(out, GetParam().target, GetParam().jobs);
   size_t kept = 0;
@@ -66,31 +66,31 @@ TEST_P(ResumeAnywhere, GivesTheBytesOfAnUndisturbedExport) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Resume, ResumeAnywhere,
-                         testing::Values(Manner{"onnx_1", "onnx", 1}, Manner{"onnx_2", "onnx", 2},
-                                         Manner{"onnx_8", "onnx", 8}, Manner{"ane_1", "ane", 1},
-                                         Manner{"ane_2", "ane", 2}, Manner{"ane_8", "ane", 8}),
+                         testing::Values(Setup{"onnx_1", "onnx", 1}, Setup{"onnx_2", "onnx", 2},
+                                         Setup{"onnx_8", "onnx", 8}, Setup{"ane_1", "ane", 1},
+                                         Setup{"ane_2", "ane", 2}, Setup{"ane_8", "ane", 8}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// An export that was stopped short of its last tile, and what it would have become.
+// An export that was stopped before its last tile, and an undisturbed one to compare it with.
 class Resume : public testing::Test {
  protected:
   void SetUp() override {
     whole_ = fresh_folder("whole");
     out_ = fresh_folder("out");
-    const size_t calls = count_stops(options_of(whole_));
+    const size_t calls = count_polls(options_of(whole_));
     const auto stopped = export_until(options_of(out_), calls);
     ASSERT_THAT(error_of(stopped), HasSubstr("export.interrupted"));
   }
 
-  // The number of parts that were not made again.
-  size_t finish() {
+  // Resumes the export, and returns how many parts it kept.
+  size_t resume() {
     const auto resumed = export_model(options_of(out_));
     EXPECT_TRUE(resumed) << error_of(resumed);
     EXPECT_EQ(all_bytes(out_), all_bytes(whole_));
     return resumed ? resumed->parts_kept : 0;
   }
   std::string journal() const { return out_ + "/" + kJournalFile; }
-  size_t finished_parts() const {
+  size_t complete_parts() const {
     const std::string text = read_file(journal());
     return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) - 1;
   }
@@ -98,36 +98,36 @@ class Resume : public testing::Test {
   std::string whole_, out_;
 };
 
-TEST_F(Resume, TornLastLineIsPassedOver) {
-  const size_t parts = finished_parts();
+TEST_F(Resume, SkipsATornLastLineOfTheJournal) {
+  const size_t parts = complete_parts();
   ASSERT_GT(parts, 3u);
   fs::resize_file(journal(), fs::file_size(journal()) - 5);
-  EXPECT_EQ(finish(), parts - 1);
+  EXPECT_EQ(resume(), parts - 1);
 }
 
-TEST_F(Resume, DamagedOrMissingFilesAreMadeAgain) {
-  const size_t parts = finished_parts();
+TEST_F(Resume, RewritesDamagedAndMissingFiles) {
+  const size_t parts = complete_parts();
   std::string bytes = read_file(out_ + "/attn/L00.data");
   bytes[bytes.size() / 2] ^= 1;
   write_file(out_ + "/attn/L00.data", bytes);
   fs::remove(out_ + "/embed.bin");
-  EXPECT_EQ(finish(), parts - 2);
+  EXPECT_EQ(resume(), parts - 2);
 }
 
-TEST_F(Resume, LeftoversOfAKilledRunAreRemoved) {
-  const size_t parts = finished_parts();
+TEST_F(Resume, RemovesLeftoversOfAKilledRun) {
+  const size_t parts = complete_parts();
   for (const char* file : {"attn/L01.data.part", "attn/L07.data", "embed.bin.part",
                            "lm_head/00.mlpackage.part/Data/weight.bin", "export.journal.part"}) {
     fs::create_directories(fs::path(out_ + "/" + file).parent_path());
-    write_file(out_ + "/" + file, "left over");
+    write_file(out_ + "/" + file, "leftover");
   }
-  EXPECT_EQ(finish(), parts);
+  EXPECT_EQ(resume(), parts);
 }
 
-TEST_F(Resume, OtherOptionsAreNamedAndNothingIsTouched) {
+TEST_F(Resume, RefusesOtherOptionsAndChangesNothing) {
   ExportOptions options = options_of(out_);
-  options.build.tokens = {1};
-  options.passes.routing = RoutingForm::iterate;
+  options.compile.build.tokens = {1};
+  options.compile.passes.routing = RoutingForm::iterate;
   const auto before = all_bytes(out_);
   EXPECT_THAT(error_of(export_model(options)),
               AllOf(HasSubstr("export.differs"), HasSubstr("--tokens was 1,8, now it is 1"),
@@ -135,29 +135,29 @@ TEST_F(Resume, OtherOptionsAreNamedAndNothingIsTouched) {
   EXPECT_EQ(all_bytes(out_), before);
 }
 
-TEST_F(Resume, JobsAndMemoryMayDiffer) {
-  const size_t parts = finished_parts();
+TEST_F(Resume, AllowsOtherJobsAndMemory) {
+  const size_t parts = complete_parts();
   ExportOptions options = options_of(out_, "onnx", 4);
-  options.memory_bytes *= 2;
+  options.resources.memory_bytes *= 2;
   const auto resumed = export_model(options);
   ASSERT_TRUE(resumed) << error_of(resumed);
   EXPECT_EQ(resumed->parts_kept, parts);
   EXPECT_EQ(all_bytes(out_), all_bytes(whole_));
 }
 
-TEST_F(Resume, ForceStartsAnew) {
+TEST_F(Resume, ForceStartsOver) {
   ExportOptions options = options_of(out_);
-  options.build.tokens = {1};
-  options.force = true;
+  options.compile.build.tokens = {1};
+  options.output.force = true;
   const auto forced = export_model(options);
   ASSERT_TRUE(forced) << error_of(forced);
   EXPECT_EQ(forced->parts_kept, 0u);
-  options.out = whole_;
+  options.output.folder = whole_;
   ASSERT_TRUE(export_model(options));
   EXPECT_EQ(all_bytes(out_), all_bytes(whole_));
 }
 
-TEST_F(Resume, JournalThatIsNoneAsksForForce) {
+TEST_F(Resume, UnreadableJournalAsksForForce) {
   write_file(journal(), "{}\n");
   EXPECT_THAT(error_of(export_model(options_of(out_))),
               AllOf(HasSubstr("export.journal"), HasSubstr("--force")));
@@ -165,8 +165,8 @@ TEST_F(Resume, JournalThatIsNoneAsksForForce) {
   EXPECT_THAT(error_of(export_model(options_of(out_))), HasSubstr("export.journal"));
 }
 
-TEST_F(Resume, FinishedExportIsNoUnfinishedOne) {
-  finish();
+TEST_F(Resume, FinishedExportIsNotResumed) {
+  resume();
   EXPECT_THAT(error_of(export_model(options_of(out_))), HasSubstr("export.out_not_empty"));
 }
 
@@ -183,12 +183,12 @@ TEST(ResumeInputs, ChangedFilesAreNamed) {
                     HasSubstr("file model.safetensors was"), Not(HasSubstr("option"))));
 }
 
-TEST(ResumeInputs, SeededWeightsGoOnToo) {
+TEST(ResumeInputs, SeededWeightsResumeAsWell) {
   const std::string out = fresh_folder("out"), whole = fresh_folder("whole");
   ExportOptions options = options_of(whole, "ane");
-  options.weight_seed = 7;
-  const size_t calls = count_stops(options);
-  options.out = out;
+  options.source.weight_seed = 7;
+  const size_t calls = count_polls(options);
+  options.output.folder = out;
   ASSERT_FALSE(export_until(options, calls / 2));
   const auto resumed = export_model(options);
   ASSERT_TRUE(resumed) << error_of(resumed);
@@ -196,7 +196,7 @@ TEST(ResumeInputs, SeededWeightsGoOnToo) {
   EXPECT_EQ(all_bytes(out), all_bytes(whole));
 }
 
-TEST(ExportLock, TwoExportsExcludeEachOther) {
+TEST(ExportLock, SecondExportIntoAFolderIsRefused) {
   const std::string out = fresh_folder("out");
   {
     auto lock = FolderLock::take(out);
@@ -209,7 +209,7 @@ TEST(ExportLock, TwoExportsExcludeEachOther) {
   EXPECT_TRUE(exported) << error_of(exported);
 }
 
-TEST(ExportLock, FileThatAKilledExportLeftLocksNothing) {
+TEST(ExportLock, LockFileOfAKilledExportLocksNothing) {
   const std::string out = fresh_folder("out");
   write_file(out + "/" + kLockFile, "");
   const auto exported = export_model(options_of(out));
@@ -217,17 +217,17 @@ TEST(ExportLock, FileThatAKilledExportLeftLocksNothing) {
   EXPECT_FALSE(fs::exists(out + "/" + kLockFile));
 }
 
-// The folder goes away between two tiles, as when somebody tidies up too eagerly.
-TEST(ExportFaults, FolderThatVanishesIsNamed) {
+// The output folder is moved away between two tiles.
+TEST(ExportFaults, VanishedFolderIsNamed) {
   for (const int jobs : {1, 4}) {
     const std::string out = fresh_folder("out"), away = fresh_folder("away") + "/out";
     ExportOptions options = options_of(out, "onnx", jobs);
     auto calls = std::make_shared<std::atomic<int>>(0);
-    options.stop = [=] {
+    options.callbacks.stop = [=] {
       if (++*calls == 20) fs::rename(out, away);
       return false;
     };
-    // Nothing stays, so nothing is said to.
+    // Nothing is kept, so there is no note that says so.
     EXPECT_THAT(error_of(export_model(options)),
                 AllOf(HasSubstr("emit.folder_gone"), Not(HasSubstr("export.unfinished"))));
     EXPECT_FALSE(fs::exists(out + "/manifest.json"));

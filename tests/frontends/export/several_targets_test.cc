@@ -1,4 +1,5 @@
-// One export for several targets: the bytes of an export for each, and one pass over the payload.
+// Exports for several targets: each has the bytes of an export for it alone, and the checkpoint is
+// read once.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -20,18 +21,19 @@ using testing::HasSubstr;
 
 constexpr const char* kCheckpoint = "mixtral_a";
 
-// ONNX and Core ML in f16, in OUT/onnx and OUT/ane. In groups, ONNX cuts the experts further.
+// Options for ONNX in OUT/onnx and Core ML in OUT/ane, both in f16. With `groups`, both cut the
+// experts of a layer into groups, ONNX into smaller ones.
 std::vector<ExportOptions> both_targets(const std::string& out, int jobs, bool groups = false) {
   std::vector<ExportOptions> targets;
   for (const char* target : {"onnx", "ane"}) {
     ExportOptions options =
         export_options_of(checkpoint_of(kCheckpoint), target, out + "/" + target, jobs);
-    options.build.dtype = DType::f16;
-    options.memory_bytes = uint64_t{512} << 20;  // enough for 8 jobs
+    options.compile.build.dtype = DType::f16;
+    options.resources.memory_bytes = uint64_t{512} << 20;  // enough for 8 jobs
     if (groups) {
-      options.passes.routing = RoutingForm::host;
-      options.build.host_routing = true;
-      options.cuts.experts_per_shard = targets.empty() ? 1 : 3;
+      options.compile.passes.routing = RoutingForm::host;
+      options.compile.build.host_routing = true;
+      options.compile.cuts.experts_per_shard = targets.empty() ? 1 : 3;
     }
     targets.push_back(std::move(options));
   }
@@ -48,7 +50,7 @@ std::string error_of(const Result<std::vector<ExportSummary>>& result) {
   return result ? "no error" : render(result.error());
 }
 
-// What exports for each target alone leave, and read.
+// The files and summaries of separate exports for each target.
 struct Alone {
   std::map<std::string, std::string> bytes;
   std::vector<ExportSummary> summaries;
@@ -65,20 +67,20 @@ Alone export_alone(bool groups) {
 
 class SeveralTargets : public testing::TestWithParam<bool> {};
 
-TEST_P(SeveralTargets, BytesAreThoseOfEachAloneAndReadOnce) {
+TEST_P(SeveralTargets, HaveTheBytesOfSeparateExportsAndReadOnce) {
   const Alone alone = export_alone(GetParam());
   for (const int jobs : {1, 2, 8}) {
     const std::string out = fresh_folder("together");
     const auto together = export_targets(both_targets(out, jobs, GetParam()));
     ASSERT_TRUE(together) << error_of(together);
     EXPECT_EQ(all_bytes(out) == alone.bytes, true) << jobs << " jobs";
-    // Groups have a norm of their own each: the target with more of them reads more.
+    // Each group has its own copy of the norm, so the target with more groups reads more.
     EXPECT_EQ(bytes_read(*together),
               std::max(alone.summaries[0].bytes_read, alone.summaries[1].bytes_read));
   }
 }
 
-TEST_P(SeveralTargets, AStoppedExportGoesOn) {
+TEST_P(SeveralTargets, StoppedExportResumes) {
   const Alone alone = export_alone(GetParam());
   const std::string out = fresh_folder("out");
   std::vector<ExportOptions> targets = both_targets(out, 2, GetParam());
@@ -87,12 +89,12 @@ TEST_P(SeveralTargets, AStoppedExportGoesOn) {
     fs::remove_all(out);
     std::vector<ExportOptions> stopping = targets;
     const StopAfter stop(calls);
-    for (ExportOptions& options : stopping) options.stop = stop;
+    for (ExportOptions& options : stopping) options.callbacks.stop = stop;
     EXPECT_THAT(error_of(export_targets(stopping)),
                 AllOf(HasSubstr("export.interrupted"), HasSubstr("export.unfinished")));
     for (const ExportOptions& options : targets) {
-      EXPECT_TRUE(has_journal(options.out));
-      EXPECT_FALSE(fs::exists(options.out + "/manifest.json"));
+      EXPECT_TRUE(has_journal(options.output.folder));
+      EXPECT_FALSE(fs::exists(options.output.folder + "/manifest.json"));
     }
     const auto resumed = export_targets(targets);
     ASSERT_TRUE(resumed) << error_of(resumed);
@@ -102,8 +104,8 @@ TEST_P(SeveralTargets, AStoppedExportGoesOn) {
   EXPECT_GT(kept, 0u);
 }
 
-// The folder of both is locked as that of one target alone is.
-TEST(SeveralTargetsLock, AnExportForOneTargetWritesThereFirst) {
+// The common folder is locked in the same way as the folder of a single target.
+TEST(SeveralTargetsLock, RefusedWhileAnExportForOneTargetRuns) {
   const std::string out = fresh_folder("out");
   {
     auto lock = FolderLock::take(out);
@@ -114,13 +116,13 @@ TEST(SeveralTargetsLock, AnExportForOneTargetWritesThereFirst) {
   EXPECT_TRUE(fs::is_empty(out));
 }
 
-TEST(SeveralTargetsLock, AnExportForOneTargetComesSecond) {
+TEST(SeveralTargetsLock, ExportForOneTargetIsRefusedMeanwhile) {
   const std::string out = fresh_folder("out");
   std::vector<ExportOptions> targets = both_targets(out, 1);
   ExportOptions second = export_options_of(checkpoint_of(kCheckpoint), "onnx", out);
-  second.force = true;
+  second.output.force = true;
   bool tried = false;
-  targets.front().stop = [&] {
+  targets.front().callbacks.stop = [&] {
     if (!std::exchange(tried, true)) {
       const auto refused = export_targets({&second, 1});
       EXPECT_THAT(error_of(refused), AllOf(HasSubstr("export.locked"), HasSubstr(out)));
@@ -133,13 +135,13 @@ TEST(SeveralTargetsLock, AnExportForOneTargetComesSecond) {
   EXPECT_FALSE(fs::exists(out + "/" + kLockFile));
 }
 
-// Finished or not.
-TEST(SeveralTargetsLock, AnExportForOneTargetIsThere) {
+// Whether that export is finished or not.
+TEST(SeveralTargetsLock, RefusedWhereAnExportForOneTargetExists) {
   const std::string out = fresh_folder("out");
   const ExportOptions first = export_options_of(checkpoint_of(kCheckpoint), "onnx", out);
   const auto refused = [&] {
     std::vector<ExportOptions> targets = both_targets(out, 1);
-    for (ExportOptions& options : targets) options.force = true;
+    for (ExportOptions& options : targets) options.output.force = true;
     const auto before = all_bytes(out);
     EXPECT_THAT(error_of(export_targets(targets)),
                 AllOf(HasSubstr("export.out_not_empty"), HasSubstr("an export for one target")));
@@ -151,10 +153,10 @@ TEST(SeveralTargetsLock, AnExportForOneTargetIsThere) {
   refused();
 }
 
-TEST(SeveralTargetsLock, ExportsForSeveralTargetsAreThere) {
+TEST(SeveralTargetsLock, ExportForOneTargetIsRefusedWhereSeveralExist) {
   const std::string out = fresh_folder("out");
   ExportOptions one = export_options_of(checkpoint_of(kCheckpoint), "onnx", out);
-  one.force = true;
+  one.output.force = true;
   const auto refused = [&] {
     const auto before = all_bytes(out);
     EXPECT_THAT(error_of(export_targets({&one, 1})),
@@ -162,7 +164,7 @@ TEST(SeveralTargetsLock, ExportsForSeveralTargetsAreThere) {
     EXPECT_EQ(all_bytes(out) == before, true);
   };
   std::vector<ExportOptions> stopped = both_targets(out, 1);
-  stopped.front().stop = StopAfter(20);
+  stopped.front().callbacks.stop = StopAfter(20);
   ASSERT_FALSE(export_targets(stopped));
   refused();
   ASSERT_TRUE(export_targets(both_targets(out, 1)));
@@ -174,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(Cut, SeveralTargets, testing::Values(false, true),
 
 // ---- The command -------------------------------------------------------------------------------
 
-TEST(SeveralTargetsCommand, EachHasAFolderThatPassesItsChecks) {
+TEST(SeveralTargetsCommand, EachFolderPassesItsChecks) {
   const std::string out = fresh_folder("out");
   const Outcome exported = export_case(
       kCheckpoint, out, {"--target", "onnx,ane", "--dtype", "f16", "--tokens", "1,16", "--json"});
@@ -193,21 +195,21 @@ TEST(SeveralTargetsCommand, EachHasAFolderThatPassesItsChecks) {
   EXPECT_EQ(report["bytes_read"], read);
 }
 
-TEST(SeveralTargetsCommand, TheFolderOfAllNamesThem) {
+TEST(SeveralTargetsCommand, CommonFolderIsNotAnExport) {
   const std::string out = fresh_folder("out");
   EXPECT_THAT(run_command({"check", out}).err, HasSubstr("give the folder that moec export wrote"));
   expect_fine(export_case(kCheckpoint, out, {"--target", "onnx,ane", "--tokens", "1"}));
   const std::string both =
       "give one of the exports in this folder: " + out + "/ane, " + out + "/onnx";
   EXPECT_THAT(run_command({"check", out}).err, HasSubstr(both));
-  fs::rename(out + "/ane/manifest.json", out + "/ane/" + kJournalFile);  // as one not finished
+  fs::rename(out + "/ane/manifest.json", out + "/ane/" + kJournalFile);  // as if unfinished
   EXPECT_THAT(run_command({"check", out}).err, HasSubstr(both));
   std::ofstream(out + "/" + kJournalFile).put('x');
   EXPECT_THAT(run_command({"run", out, "--prompt-tokens", "1"}).err,
               HasSubstr("not finished: the command that began it goes on"));
 }
 
-TEST(SeveralTargetsCommand, FlagsReachTheTargetsThatHaveUseForThem) {
+TEST(SeveralTargetsCommand, FlagsApplyToTheTargetsThatSupportThem) {
   const std::string out = fresh_folder("out"), alone = fresh_folder("alone");
   expect_fine(export_case(kCheckpoint, out,
                           {"--target", "onnx,ane", "--tokens", "1,4", "--onnx-checksum", "--widths",
@@ -219,7 +221,7 @@ TEST(SeveralTargetsCommand, FlagsReachTheTargetsThatHaveUseForThem) {
   EXPECT_EQ(all_bytes(out) == all_bytes(alone), true);
 }
 
-// A target file like that of a compiled-in one, under another name.
+// A target file with the content of a built-in one and another name.
 std::string target_file(const std::string& like, const std::string& name) {
   nlohmann::json target = read_json(source_path("backends/targets/" + like + ".json"));
   target["name"] = name;
@@ -228,7 +230,7 @@ std::string target_file(const std::string& like, const std::string& name) {
   return path;
 }
 
-TEST(SeveralTargetsCommand, AFileOfYourOwnGoesByItsName) {
+TEST(SeveralTargetsCommand, FolderOfATargetFileHasTheTargetsName) {
   const std::string out = fresh_folder("out"), alone = fresh_folder("alone");
   const std::string file = target_file("onnx", "mine");
   const Outcome exported = export_case(kCheckpoint, out, {"--target", "onnx," + file, "--json"});
@@ -237,7 +239,7 @@ TEST(SeveralTargetsCommand, AFileOfYourOwnGoesByItsName) {
   EXPECT_EQ(all_bytes(out + "/mine") == all_bytes(alone), true);
 }
 
-TEST(SeveralTargetsCommand, WhatCannotBeIsRefusedBeforeAnythingIsWritten) {
+TEST(SeveralTargetsCommand, InvalidTargetsAreRefusedBeforeAnythingIsWritten) {
   const std::string out = fresh_folder("out");
   const auto refused = [&](Words flags) {
     const Outcome outcome = export_case(kCheckpoint, out, std::move(flags));
@@ -254,7 +256,7 @@ TEST(SeveralTargetsCommand, WhatCannotBeIsRefusedBeforeAnythingIsWritten) {
               AllOf(HasSubstr("export.flags"), HasSubstr("target onnx, mine has none")));
 }
 
-TEST(SeveralTargetsCommand, AnExportInOneOfTheFoldersIsNotReplaced) {
+TEST(SeveralTargetsCommand, ExportInOneOfTheFoldersIsNotReplaced) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case(kCheckpoint, out + "/ane", {"--target", "ane"}));
   const auto before = all_bytes(out);
@@ -265,8 +267,8 @@ TEST(SeveralTargetsCommand, AnExportInOneOfTheFoldersIsNotReplaced) {
   expect_fine(run_command({"check", out + "/onnx"}));
 }
 
-// Core ML of iOS 15 has no states; that is seen when the first shard is emitted.
-TEST(SeveralTargetsCommand, OneThatCannotBeMadeEndsAllBeforeAnythingIsWritten) {
+// Core ML for iOS 15 has no states. The trial of each kind of shard finds that out.
+TEST(SeveralTargetsCommand, ImpossibleTargetEndsAllBeforeAnythingIsWritten) {
   const std::string out = fresh_folder("parent") + "/out";
   const Outcome failed =
       export_case(kCheckpoint, out, {"--target", "onnx,ane", "--spec-version", "6"});

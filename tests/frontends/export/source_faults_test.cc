@@ -1,5 +1,5 @@
-// Checkpoints that change while they are exported: a named error, and once they are as they were,
-// the same command goes on.
+// Checkpoints that change while they are exported: the error names the change, and once the file is
+// restored, the same command resumes.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/cli/checkpoint_copy.h"
@@ -40,18 +40,18 @@ void overwrite(const fs::path& file) {
 
 class SourceFault : public testing::TestWithParam<Damage> {};
 
-TEST_P(SourceFault, IsNamedAndTheExportGoesOnAfterIt) {
+TEST_P(SourceFault, IsNamedAndTheExportResumesAfterIt) {
   const CheckpointCopy copy("mixtral_a");
   const std::string whole = fresh_folder("whole");
   const fs::path file = copy.path("model.safetensors");
   const std::string bytes = copy.read("model.safetensors");
   const fs::file_time_type time = fs::last_write_time(file);
-  const size_t calls = count_stops(export_options_of(copy.folder(), "onnx", whole));
+  const size_t calls = count_polls(export_options_of(copy.folder(), "onnx", whole));
   for (const int jobs : {1, 2, 8}) {
     const std::string out = fresh_folder("out");
     ExportOptions options = export_options_of(copy.folder(), "onnx", out, jobs);
     auto count = std::make_shared<std::atomic<size_t>>(0);
-    options.stop = [=] {
+    options.callbacks.stop = [=] {
       if (++*count == calls / 2) GetParam().apply(file);
       return false;
     };
@@ -63,7 +63,7 @@ TEST_P(SourceFault, IsNamedAndTheExportGoesOnAfterIt) {
     EXPECT_FALSE(fs::exists(out + "/manifest.json"));
     copy.write("model.safetensors", bytes);
     fs::last_write_time(file, time);
-    options.stop = nullptr;
+    options.callbacks.stop = nullptr;
     const auto resumed = export_model(options);
     ASSERT_TRUE(resumed) << render(resumed.error());
     EXPECT_GT(resumed->parts_kept, 0u);

@@ -1,4 +1,4 @@
-// Exports through export_model(), for tests that stop them half way.
+// Exports through export_model(), for tests that interrupt them.
 #pragma once
 
 #include <atomic>
@@ -11,25 +11,26 @@
 
 namespace moec {
 
-// Widths 1 and 8 of a golden case; Core ML packages hold both as functions.
+// Options for a golden case with the token widths 1 and 8. Core ML packages hold both as functions.
 inline ExportOptions export_options_of(const std::string& source, const std::string& target,
                                        const std::string& out, int jobs = 1) {
   ExportOptions options;
-  options.source = source;
-  options.out = out;
-  options.passes.target = find_target(target).value();
-  options.passes.attention = options.passes.target.attention;
-  options.build.dtype = options.passes.target.dtype;
-  options.build.tokens = {1, 8};
-  options.build.cache = options.passes.target.has_state ? CacheForm::blend : CacheForm::append;
-  options.build.head_slices = 0;
-  if (format_of(options.passes.target.format).has(FormatOption::width_packaging))
-    options.coreml.packaging = WidthPackaging::functions;
-  options.jobs = jobs;
+  options.source.path = source;
+  options.output.folder = out;
+  options.compile.passes.target = find_target(target).value();
+  options.compile.passes.attention = options.compile.passes.target.attention;
+  options.compile.build.dtype = options.compile.passes.target.dtype;
+  options.compile.build.tokens = {1, 8};
+  options.compile.build.cache =
+      options.compile.passes.target.has_state ? CacheForm::blend : CacheForm::append;
+  options.compile.build.head_slices = 0;
+  if (format_of(options.compile.passes.target.format).has(FormatOption::width_packaging))
+    options.compile.coreml.packaging = WidthPackaging::functions;
+  options.resources.jobs = jobs;
   return options;
 }
 
-// Says stop from the n-th time on that it is asked, and counts how often that was.
+// A stop callback that returns true from its n-th call on, and counts its calls.
 struct StopAfter {
   explicit StopAfter(size_t n) : calls(std::make_shared<std::atomic<size_t>>(0)), limit(n) {}
   bool operator()() const { return ++*calls >= limit; }
@@ -39,14 +40,14 @@ struct StopAfter {
 };
 
 inline Result<ExportSummary> export_until(ExportOptions options, size_t n) {
-  options.stop = StopAfter(n);
+  options.callbacks.stop = StopAfter(n);
   return export_model(options);
 }
 
-// How often an undisturbed export asks whether to stop.
-inline size_t count_stops(ExportOptions options) {
+// Runs an undisturbed export and returns how often it polls its stop callback.
+inline size_t count_polls(ExportOptions options) {
   const StopAfter never(SIZE_MAX);
-  options.stop = never;
+  options.callbacks.stop = never;
   EXPECT_TRUE(export_model(options));
   return *never.calls;
 }

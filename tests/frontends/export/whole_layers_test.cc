@@ -1,5 +1,6 @@
-// Several layers in one shard (--layers-per-shard): exports that validate, experts that were lost
-// or moved between the layers of a shard, and what is refused.
+// Several layers in one shard (--layers-per-shard): such exports validate, `moec check` finds
+// experts that were lost or moved between the layers of a shard, and unsupported combinations are
+// refused.
 #include <gmock/gmock.h>
 
 #include "tests/frontends/check/edited_export.h"
@@ -21,7 +22,7 @@ void PrintTo(const Exported& given, std::ostream* out) { *out << given.golden_ca
 
 class WholeLayers : public testing::TestWithParam<Exported> {};
 
-TEST_P(WholeLayers, ValidateAndCheck) {
+TEST_P(WholeLayers, PassCheckAndValidate) {
   const std::string out = fresh_folder("whole_layers");
   Words flags = GetParam().flags;
   flags.insert(flags.end(), {"--tokens", "1,16"});
@@ -42,7 +43,7 @@ const Words kOneShard = {"--layers-per-shard", "fit", "--max-shard-mb", "none"};
 const Words kOneCoremlShard = {"--layers-per-shard", "fit", "--max-shard-mb", "none",
                                "--target",           "ane", "--kv",           "io"};
 
-// mixtral_a has a window, glm4_moe_a a dense layer and a correction bias.
+// mixtral_a has a sliding window, glm4_moe_a a dense layer and a correction bias.
 INSTANTIATE_TEST_SUITE_P(All, WholeLayers,
                          testing::Values(Exported{"mixtral_a", {"--layers-per-shard", "1"}, 2},
                                          Exported{"mixtral_b", kOneShard, 1},
@@ -62,6 +63,7 @@ struct Edit {
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
 void PrintTo(const Edit& edit, std::ostream* out) { *out << edit.name; }
 
+// Gives expert `place` of `to` the weights of expert `name` of `from`.
 void copy_expert(Shard& to, const std::string& place, const Shard& from, const std::string& name) {
   for (const char* part : {"gate", "up", "down"}) {
     const std::string weight = std::string(".") + part + ".weight";
@@ -70,7 +72,7 @@ void copy_expert(Shard& to, const std::string& place, const Shard& from, const s
   }
 }
 
-// The sum takes the term before once more in the place of this expert's.
+// Drops the expert from the sum of experts: the sum takes the term before it twice.
 void drop_term(Shard& shard, const std::string& expert) {
   const ValueId down = shard.ops[weight_named(shard, expert + ".down.weight")].results[0];
   for (OpId id : op_ids(shard))
@@ -114,18 +116,18 @@ std::vector<Edit> edits() {
        [](Shard& s) { drop_term(s, "L01.experts.4"); },
        {"error[coverage.missing_expert]", "layer 1: expert 4 has 0 of its 3 weights",
         "error[coverage.changed_graph]"}},
-      {"rows_of_the_router",
+      {"router_rows_swapped",
        [](Shard& s) {
          reorder(s, order_with(5, {{0, 1}, {1, 0}}), false, true, {2, 1});
        },
        {"error[coverage.swapped_experts]", "layer 1: experts 0 and 1 stand in each other's place"}},
-      {"a_norm",
+      {"norm_scaled",
        [](Shard& s) {
          WeightView& view = view_named(s, "L01.attn_norm.weight");
          view = then(view, ScaleStep{2});
        },
        {"error[coverage.changed_weight]", "L01.attn_norm.weight is not what was exported"}},
-      {"permuted_with_the_rows",
+      {"experts_permuted_with_router_rows",
        [](Shard& s) {
          reorder(s, order_with(5, {{0, 1}, {1, 0}}), true, true, {2, 1});
        },
@@ -135,7 +137,7 @@ std::vector<Edit> edits() {
 
 class EditedLayers : public testing::TestWithParam<Edit> {
  protected:
-  static void expect_as_said(Words flags) {
+  static void expect_message(Words flags) {
     const EditedExport edited("mixtral_a", std::move(flags));
     edited.edit_experts(GetParam().apply);
     const Outcome outcome = edited.check();
@@ -145,9 +147,9 @@ class EditedLayers : public testing::TestWithParam<Edit> {
   }
 };
 
-TEST_P(EditedLayers, OfOnnx) { expect_as_said({"--layers-per-shard", "2"}); }
-TEST_P(EditedLayers, OfCoreml) {
-  expect_as_said({"--layers-per-shard", "2", "--target", "ane", "--kv", "io"});
+TEST_P(EditedLayers, AreFoundInOnnx) { expect_message({"--layers-per-shard", "2"}); }
+TEST_P(EditedLayers, AreFoundInCoreml) {
+  expect_message({"--layers-per-shard", "2", "--target", "ane", "--kv", "io"});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EditedLayers, testing::ValuesIn(edits()),
@@ -161,8 +163,8 @@ json plan_json(Words words) {
   return json::parse(run_command(words).out);
 }
 
-TEST(PlanOfWholeLayers, FitGoesByTheBudgetOfTheTarget) {
-  // A layer of Granite 3.0 1B-A400M has some 53 million weights, 24 of them.
+TEST(PlanOfWholeLayers, FitUsesTheBudgetOfTheTarget) {
+  // Granite 3.0 1B-A400M has 24 layers of about 53 million weights.
   const Words granite = {"granite-3.0-1b-a400m", "--target", "ane",        "--kv", "io",
                          "--layers-per-shard",   "fit",      "--count-as", "int8"};
   const json report = plan_json(granite);
@@ -177,14 +179,14 @@ TEST(PlanOfWholeLayers, FitGoesByTheBudgetOfTheTarget) {
   EXPECT_EQ(report["memory"]["kv_cache_bytes"], apart["memory"]["kv_cache_bytes"]);
 }
 
-TEST(PlanOfWholeLayers, LargeLayersStayApart) {
+TEST(PlanOfWholeLayers, LayersAboveTheBudgetAreNotJoined) {
   const json report = plan_json({"olmoe-1b-7b", "--target", "ane", "--layers-per-shard", "fit"});
   EXPECT_EQ(report["layers_per_shard"], 0);
   EXPECT_EQ(report["cuts"][0]["kind"], "layers");
   EXPECT_THAT(report["cuts"][0]["reason"].get<std::string>(), HasSubstr("is above the budget"));
 }
 
-TEST(PlanOfWholeLayers, ThePlanSaysHowLayersAreShared) {
+TEST(PlanOfWholeLayers, PlanPrintsTheGroupsOfLayers) {
   const Outcome outcome = run_command({"plan", "granite-3.0-1b-a400m", "--layers-per-shard", "5"});
   EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.err;
   EXPECT_THAT(outcome.out,
@@ -202,7 +204,7 @@ void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; 
 
 class RefusedLayers : public testing::TestWithParam<Refused> {};
 
-TEST_P(RefusedLayers, NameTheFlagThatHelps) {
+TEST_P(RefusedLayers, NameTheFlagToChange) {
   const std::string out = fresh_folder("refused");
   const Outcome outcome = export_case("mixtral_a", out, GetParam().flags);
   EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.out;

@@ -1,4 +1,4 @@
-#include "frontends/export/side_by_side.h"
+#include "frontends/export/parallel_targets.h"
 
 #include <thread>
 
@@ -6,8 +6,9 @@
 
 namespace moec {
 
-void work_side_by_side(std::span<const ExportJob> jobs, std::vector<std::vector<WeightView>> views,
-                       const std::function<void(size_t target, const ExportJob& job)>& work) {
+void run_targets_in_parallel(std::span<const ExportJob> jobs,
+                             std::vector<std::vector<WeightView>> views,
+                             const std::function<void(size_t target, const ExportJob& job)>& work) {
   std::vector<SharedViews::Side> sides;
   for (size_t target = 0; target < jobs.size(); ++target)
     sides.push_back({&jobs[target].reader, std::move(views[target])});
@@ -16,6 +17,7 @@ void work_side_by_side(std::span<const ExportJob> jobs, std::vector<std::vector<
     const ExportJob& job = jobs[target];
     work(target,
          {job.options, job.plan, job.names, shared.reader(target), job.journal, job.advance});
+    // Whether it failed or not: the others must not wait for a target that reads no more.
     shared.leave(target);
   };
   std::vector<std::thread> threads;

@@ -1,0 +1,147 @@
+#include "frontends/export/export_inputs.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <span>
+
+#include "backends/files/digest.h"
+#include "backends/runtime/calibration.h"
+#include "frontends/hf/checkpoint.h"
+#include "frontends/hf/index.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+namespace {
+
+// A safetensors file begins with the length of its header, a little-endian 64-bit integer.
+constexpr size_t kLengthBytes = 8;
+
+std::string_view kv_name(CacheForm cache) {
+  if (cache == CacheForm::none) return "none";
+  return cache == CacheForm::blend ? "state" : "io";
+}
+
+void add_build(const BuildOptions& build, ExportInputs& inputs) {
+  inputs["option --dtype"] = dtype_name(build.dtype);
+  inputs["option --layout"] = layout_name(build.layout);
+  inputs["option --tokens"] = fmt::format("{}", fmt::join(build.tokens, ","));
+  inputs["option --context"] = std::to_string(build.context);
+  inputs["option --kv"] = kv_name(build.cache);
+  inputs["option --mla"] = enum_name(build.mla);
+  inputs["option --experts-per-shard"] = std::to_string(build.experts_per_shard);
+  inputs["option --head-slices"] = std::to_string(build.head_slices);
+  inputs["option --layers-per-shard"] = std::to_string(build.layers_per_shard);
+}
+
+void add_passes(const PassOptions& passes, const RunOptions& run, ExportInputs& inputs) {
+  inputs["option --target"] = passes.target.name;
+  inputs["option --routing"] = enum_name(passes.routing);
+  inputs["option --experts"] = enum_name(passes.experts);
+  inputs["option --attention"] = enum_name(passes.attention);
+  inputs["option --form"] = enum_name(passes.target.projection);
+  inputs["option --sum"] = enum_name(passes.target.sum);
+  inputs["option --bank-channel-limit"] = std::to_string(passes.bank_channel_limit);
+  inputs["option --skip-pass"] = fmt::format("[{}]", fmt::join(run.skip, ","));
+  inputs["option --bisect"] = run.bisect ? std::to_string(*run.bisect) : "all";
+}
+
+Result<std::string> digest_or_none(const std::optional<std::string>& path) {
+  return path ? digest_file(*path) : Result<std::string>("none");
+}
+
+void add_outputs(const ExportOptions& options, ExportInputs& inputs) {
+  const CompileOptions& compile = options.compile;
+  const OutputOptions& output = options.output;
+  const SourceOptions& source = options.source;
+  inputs["option --chip"] = compile.chip.empty() ? "all" : compile.chip;
+  inputs["option --widths"] = enum_name(compile.coreml.packaging);
+  inputs["option --spec-version"] = std::to_string(compile.coreml.spec_version);
+  inputs["option --compat"] = output.ane_book ? "ane-book" : "none";
+  inputs["option --digest"] = output.sha256 ? "sha256" : "none";
+  inputs["option --onnx-checksum"] = output.onnx_checksum ? "sha1" : "none";
+  inputs["option --layers"] = source.layers > 0 ? std::to_string(source.layers) : "all";
+  inputs["option --seeded-weights"] =
+      source.weight_seed ? std::to_string(*source.weight_seed) : "none";
+}
+
+void add_devices(const DeviceOptions& devices, ExportInputs& inputs) {
+  std::string named;
+  for (const Device& device : devices.devices)
+    named += fmt::format("{}{}={}", named.empty() ? "" : " ", device.name, device.bytes);
+  inputs["option --device"] = named.empty() ? "none" : named;
+  inputs["option --trunk"] = enum_name(devices.trunk);
+  inputs["option --replicas"] = std::to_string(devices.replicas);
+}
+
+// The files that options name.
+Status add_option_files(const ExportOptions& options, ExportInputs& inputs) {
+  const std::string& loads = options.compile.devices.loads;
+  MOEC_ASSIGN(inputs["file of --loads"],
+              digest_or_none(loads.empty() ? std::nullopt : std::optional(loads)));
+  MOEC_ASSIGN(inputs["file of --family-file"], digest_or_none(options.source.family_file));
+  MOEC_ASSIGN(inputs["file of --target"], digest_or_none(options.compile.target_file));
+  return {};
+}
+
+Result<std::string> header_digest(const std::string& path) {
+  MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
+  MOEC_ASSIGN(const std::string start, file.read(0, kLengthBytes));
+  uint64_t length = 0;
+  std::memcpy(&length, start.data(), kLengthBytes);
+  MOEC_ASSIGN(const std::string header, file.read(kLengthBytes, length));
+  Digest digest;
+  digest.update(std::as_bytes(std::span(start)));
+  digest.update(std::as_bytes(std::span(header)));
+  return digest.hex();
+}
+
+// Does not read the payload, which would take as long as the export itself: a payload that was
+// changed under an unchanged time of change goes unnoticed.
+Result<std::string> describe_safetensors(const std::string& path) {
+  MOEC_ASSIGN(const std::string header, header_digest(path));
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0)
+    return fail("file.open", fmt::format("cannot examine the file: {}", std::strerror(errno)),
+                "check the path and its permissions", {.file = path});
+  return fmt::format("{} bytes changed at {}.{:09} with header {}", info.st_size,
+                     info.st_mtim.tv_sec, info.st_mtim.tv_nsec, header);
+}
+
+Status add_checkpoint_files(const SourceOptions& source, const Plan& plan, ExportInputs& inputs) {
+  MOEC_ASSIGN(inputs["file config.json"], digest_file(config_path(source.path)));
+  if (plan.model.task == Task::token_classification) {
+    const std::string calibration = calibration_path(source_folder(source.path));
+    MOEC_ASSIGN(
+        inputs[fmt::format("file {}", kCalibrationFile)],
+        digest_or_none(file_exists(calibration) ? std::optional(calibration) : std::nullopt));
+  }
+  if (source.weight_seed) return {};
+  const std::string index = source.path + "/" + kIndexFile;
+  if (file_exists(index)) {
+    MOEC_ASSIGN(inputs[fmt::format("file {}", kIndexFile)], digest_file(index));
+  }
+  for (const WeightFile& file : plan.weights.files) {
+    const std::string name = std::filesystem::path(file.path).filename().string();
+    MOEC_ASSIGN(inputs["file " + name], describe_safetensors(file.path));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ExportInputs> export_inputs(const ExportOptions& options, const Plan& plan) {
+  ExportInputs inputs = {{"moec", MOEC_VERSION}};
+  add_build(plan.build, inputs);
+  add_passes(options.compile.passes, options.compile.run, inputs);
+  add_outputs(options, inputs);
+  add_devices(options.compile.devices, inputs);
+  MOEC_TRY(add_option_files(options, inputs));
+  MOEC_TRY(add_checkpoint_files(options.source, plan, inputs));
+  return inputs;
+}
+
+}  // namespace moec

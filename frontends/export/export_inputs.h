@@ -1,0 +1,19 @@
+// Lists everything that the bytes of an export depend on, for its journal.
+#pragma once
+
+#include "backends/output/journal_text.h"
+#include "frontends/export/export_options.h"
+#include "ir/plan/plan.h"
+
+namespace moec {
+
+// Names and values of the inputs:
+//   "moec"                  the version
+//   "option --tokens", …    each option that shapes the output, with defaults filled in
+//   "file of --loads", …    digests of the files that options name
+//   "file config.json", …   the checkpoint's text files by digest; each safetensors file by size,
+//                           time of change and digest of its header
+// Jobs and memory are not among them. Errors: those of RegularFile and digest_file().
+Result<ExportInputs> export_inputs(const ExportOptions& options, const Plan& plan);
+
+}  // namespace moec

@@ -1,0 +1,74 @@
+// What `moec export` is asked to do, as a program without a command line would say it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "backends/coreml/emit_coreml.h"
+#include "ir/plan/plan.h"
+#include "models/plan/cut_options.h"
+#include "models/plan/plan_devices.h"
+#include "passes/pipeline.h"
+
+namespace moec {
+
+// Reports that `bytes` more of a payload of `total` bytes are written; `part` names the shard or
+// table that they belong to. The first call has 0 bytes and no part: it announces the total.
+using ProgressCallback =
+    std::function<void(uint64_t bytes, uint64_t total, const std::string& part)>;
+
+// The code of the error that ends an export when ExportCallbacks::stop returns true.
+inline constexpr const char* kExportInterrupted = "export.interrupted";
+
+// The model to export, or the part of it.
+struct SourceOptions {
+  std::string path;  // checkpoint folder; with a weight seed also a single config file
+  std::optional<std::string> family_file;  // family descriptor to use instead of a built-in one
+  int64_t layers = 0;                      // export only the first N layers; 0: all
+  std::optional<uint64_t> weight_seed;     // random weights instead of the checkpoint's
+};
+
+// How the model is cut into shards and compiled for one target.
+struct CompileOptions {
+  BuildOptions build;   // from build_options(); resolve_build() fills in what depends on the model
+  std::string kv, mla;  // values of --kv and --mla; empty: not given
+  CutOptions cuts;
+  DeviceOptions devices;  // devices that the manifest assigns shards to; may be empty
+  PassOptions passes;     // with the target
+  std::optional<std::string> target_file;  // where passes.target was read from; none: built in
+  std::string chip;                        // chip whose rules apply; empty: those of every chip
+  CoremlOptions coreml;
+  RunOptions run;
+};
+
+struct OutputOptions {
+  std::string folder;
+  bool ane_book = false;       // names and manifest of frontends/export/ane_book.h as well
+  bool sha256 = false;         // record the SHA-256 of each file in the manifest
+  bool onnx_checksum = false;  // EmitOptions::onnx_checksum
+  bool force = false;          // discard what an earlier export left in the folder and start over
+};
+
+struct ExportResources {
+  int jobs = 1;  // shards compiled and written at the same time
+  // Upper bound for the memory of the whole process, whatever the size of the model.
+  uint64_t memory_bytes = uint64_t{256} << 20;
+};
+
+// Each may be empty. They are called by several threads at once.
+struct ExportCallbacks {
+  std::function<bool()> stop;  // polled between tiles; true ends the export with an error
+  ProgressCallback progress;
+};
+
+struct ExportOptions {
+  SourceOptions source;
+  CompileOptions compile;
+  OutputOptions output;
+  ExportResources resources;
+  ExportCallbacks callbacks;
+};
+
+}  // namespace moec

@@ -1,0 +1,180 @@
+#include "frontends/export/export_phases.h"
+
+#include <fmt/format.h>
+
+#include "backends/files/sync_tree.h"
+#include "backends/manifest/manifest_file.h"
+#include "backends/output/carried_files.h"
+#include "backends/runtime/bioes_tags.h"
+#include "backends/runtime/text_windows.h"
+#include "frontends/export/ane_book.h"
+#include "frontends/export/report.h"
+#include "frontends/formats/format.h"
+#include "frontends/hf/open_source.h"
+
+namespace moec {
+namespace {
+
+size_t count_parts(const Plan& plan) {
+  const size_t tables = plan.model.attention.rope.style == RopeStyle::none ? 1 : 2;
+  return tables + plan.shards.size();
+}
+
+uint64_t file_bytes(const manifest::Shard& shard) {
+  int64_t bytes = 0;
+  for (const manifest::FileRef& data : shard.data) bytes += data.bytes;
+  for (const manifest::Width& width : shard.widths) bytes += width.file.bytes;
+  return static_cast<uint64_t>(bytes);
+}
+
+// Warns of what will keep `moec run` from finding spans with this export.
+void note_tagging(const Manifest& manifest, Diagnostics& notes) {
+  if (!manifest.tagging) return;
+  if (const auto warning = warn_of_width(manifest)) notes.push_back(*warning);
+  if (auto tags = parse_tags(*manifest.tagging); !tags)
+    for (Diagnostic& finding : tags.error()) {
+      finding.severity = Severity::warning;
+      notes.push_back(std::move(finding));
+    }
+}
+
+}  // namespace
+
+void OpenFolder::note_unfinished(Diagnostics& failure) const {
+  if (!has_journal(path)) return;
+  failure.push_back(
+      {Severity::note,
+       "export.unfinished",
+       fmt::format("{} of {} tables and shards are complete and kept", journal.complete(), parts),
+       "run the same command again to resume the export",
+       {.file = path}});
+}
+
+Result<LockedExport> LockedExport::lock(PlannedExport planned) {
+  const OutputOptions& output = planned.options.output;
+  MOEC_TRY(create_folder(output.folder));
+  MOEC_ASSIGN(FolderLock lock, FolderLock::take(output.folder));
+  LockedExport locked(std::move(planned), std::move(lock));
+  if (output.force || !has_journal(output.folder)) return locked;
+  MOEC_ASSIGN(locked.earlier_, read_journal(output.folder));
+  return locked;
+}
+
+// A run that ended while it removed the journals of several targets leaves finished folders without
+// a journal. The last journal holds copies of theirs.
+Status LockedExport::resume_from(const LockedExport& sibling) {
+  if (output().force || earlier_ || !sibling.earlier_) return {};
+  const FinishedTarget* found = find_finished(sibling.earlier_->finished, output().folder);
+  if (!found) return {};
+  MOEC_ASSIGN(earlier_, parse_journal(found->journal, sibling.output().folder));
+  return {};
+}
+
+Status LockedExport::check_free() const {
+  if (output().force || earlier_) return {};
+  MOEC_ASSIGN(const bool occupied, holds_files(output().folder));
+  if (!occupied) return {};
+  return fail("export.out_not_empty", "the output folder is not empty",
+              "choose another --out, or give --force to replace an earlier export in it",
+              {.file = output().folder});
+}
+
+Result<OpenExport> LockedExport::open() && {
+  const std::string& path = output().folder;
+  MOEC_ASSIGN(Journal journal, earlier_ ? Journal::resume(path, planned_.inputs, *earlier_)
+                                        : Journal::begin(path, planned_.inputs));
+  auto folder = std::make_shared<OpenFolder>(
+      OpenFolder{path, count_parts(planned_.plan), std::move(lock_), std::move(journal)});
+  return OpenExport(std::move(planned_), std::move(folder));
+}
+
+Result<std::vector<OpenExport>> open_exports(std::vector<LockedExport> exports) {
+  for (LockedExport& locked : exports)
+    for (const LockedExport& sibling : exports) MOEC_TRY(locked.resume_from(sibling));
+  for (const LockedExport& locked : exports) MOEC_TRY(locked.check_free());
+  std::vector<OpenExport> open;
+  for (LockedExport& locked : exports) {
+    MOEC_ASSIGN(OpenExport next, std::move(locked).open());
+    open.push_back(std::move(next));
+  }
+  return open;
+}
+
+Result<PreparedExport> OpenExport::prepare() && {
+  const ExportOptions& options = planned_.options;
+  MOEC_TRY(
+      remove_exports(folder_->path, planned_.names, shard_suffixes(), folder_->journal.files()));
+  MOEC_ASSIGN(planned_.manifest.carried, carry_files(source_folder(options.source.path),
+                                                     folder_->path, options.output.sha256));
+  return PreparedExport(std::move(planned_), std::move(folder_));
+}
+
+ExportJob PreparedExport::job(const PayloadCallback& advance) const {
+  return {planned_.options, planned_.plan,    planned_.names,
+          planned_.reader,  folder_->journal, advance};
+}
+
+ExportSummary PreparedExport::summarize(ExportedParts parts) {
+  ExportSummary summary;
+  summary.manifest = std::move(planned_.manifest);
+  summary.notes = std::move(planned_.notes);
+  summary.parts_kept = folder_->journal.kept();
+  summary.bytes_read = parts.tables.bytes_read;
+  summary.file_bytes = static_cast<uint64_t>(parts.tables.embedding.file.bytes);
+  summary.manifest.embedding = std::move(parts.tables.embedding);
+  summary.manifest.rope = std::move(parts.tables.rope);
+  for (ExportedShard& shard : parts.shards) {
+    summary.bytes_read += shard.bytes_read;
+    summary.notes.insert(summary.notes.end(), shard.notes.begin(), shard.notes.end());
+    summary.weight_bytes += static_cast<uint64_t>(shard.shard.weight_bytes);
+    summary.file_bytes += file_bytes(shard.shard);
+    summary.manifest.shards.push_back(std::move(shard.shard));
+  }
+  note_tagging(summary.manifest, summary.notes);
+  return summary;
+}
+
+Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
+  const OutputOptions& output = planned_.options.output;
+  MOEC_ASSIGN(manifest::FileRef report,
+              write_report(output.folder, planned_.cuts, parts.shards, output.sha256));
+  ExportSummary summary = summarize(std::move(parts));
+  Manifest& manifest = summary.manifest;
+  manifest.side_files.push_back(std::move(report));
+  if (output.ane_book) {
+    MOEC_ASSIGN(manifest.side_files.emplace_back(),
+                write_runtime_meta(manifest, planned_.options, planned_.names, planned_.plan));
+  }
+  // Where the folder was removed and made anew meanwhile, a manifest would name missing files.
+  MOEC_TRY(folder_->journal.check_present());
+  MOEC_TRY(write_manifest(manifest, output.folder));
+  MOEC_TRY(sync_folder(output.folder));
+  return WrittenExport(std::move(summary), std::move(folder_));
+}
+
+Status WrittenExport::keep_journal_of(const WrittenExport& sibling) {
+  MOEC_ASSIGN(const FinishedTarget finished, describe_finished(sibling.folder_->path));
+  return folder_->journal.add(finished);
+}
+
+Result<ExportSummary> WrittenExport::remove_journal() && {
+  MOEC_TRY(folder_->journal.remove());
+  return std::move(summary_);
+}
+
+// Each removal but the last is flushed: if a power cut could undo it after the last journal is
+// gone, the folder would look unfinished again, beside siblings that are finished.
+Result<std::vector<ExportSummary>> remove_journals(std::vector<WrittenExport> exports) {
+  for (size_t i = 0; i + 1 < exports.size(); ++i)
+    MOEC_TRY(exports.back().keep_journal_of(exports[i]));
+  std::vector<ExportSummary> summaries;
+  for (WrittenExport& finished : exports) {
+    const std::string path = finished.path();
+    MOEC_ASSIGN(ExportSummary summary, std::move(finished).remove_journal());
+    summaries.push_back(std::move(summary));
+    if (&finished != &exports.back()) MOEC_TRY(sync_folder(path));
+  }
+  return summaries;
+}
+
+}  // namespace moec

@@ -1,0 +1,44 @@
+#include "frontends/export/report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "backends/manifest/written_file.h"
+#include "ir/base/json_output.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kReportFile = "report.json";
+
+ordered_json cuts_json(std::span<const ShardCut> cuts) {
+  auto list = ordered_json::array();
+  for (const ShardCut& cut : cuts)
+    list.push_back({{"kind", enum_name(cut.kind)}, {"parts", cut.parts}, {"reason", cut.reason}});
+  return list;
+}
+
+ordered_json shard_json(const ExportedShard& exported) {
+  auto passes = ordered_json::array();
+  for (const PassReport& pass : exported.passes)
+    passes.push_back({{"pass", pass.pass},
+                      {"changed", pass.changed},
+                      {"ops_before", pass.ops_before},
+                      {"ops_after", pass.ops_after}});
+  auto notes = ordered_json::array();
+  for (const Diagnostic& note : exported.notes) notes.push_back(render(note));
+  return {{"shard", exported.shard.name}, {"passes", passes}, {"notes", notes}};
+}
+
+}  // namespace
+
+Result<manifest::FileRef> write_report(const std::string& folder, std::span<const ShardCut> cuts,
+                                       std::span<const ExportedShard> shards, bool sha256) {
+  auto list = ordered_json::array();
+  for (const ExportedShard& exported : shards) list.push_back(shard_json(exported));
+  const ordered_json whole = {{"cuts", cuts_json(cuts)}, {"shards", list}};
+  return manifest::write_listed_file(folder, kReportFile, json_text(whole, 1) + "\n", sha256);
+}
+
+}  // namespace moec

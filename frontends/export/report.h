@@ -1,0 +1,20 @@
+// report.json: for people who want to know why the shards are what they are.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/manifest/manifest.h"
+#include "frontends/export/export_shards.h"
+#include "models/plan/cut_options.h"
+
+namespace moec {
+
+// Writes FOLDER/report.json: how the model was cut and why, then for each shard what every pass
+// changed and which notes it gave. There are no times in it: the same input gives the same bytes.
+// Errors: those of write_listed_file().
+Result<manifest::FileRef> write_report(const std::string& folder, std::span<const ShardCut> cuts,
+                                       std::span<const ExportedShard> shards, bool sha256);
+
+}  // namespace moec
