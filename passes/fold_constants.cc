@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "ir/base/at.h"
+#include "ir/graph/permutation.h"
 #include "ir/graph/rewriter.h"
 #include "passes/constant_math.h"
 #include "passes/passes.h"
@@ -25,12 +26,6 @@ bool is_neutral(const Builder& b, BinaryFn fn, ValueId operand, bool is_right) {
       return false;
   }
   return false;
-}
-
-bool is_identity(const std::vector<int64_t>& perm) {
-  for (size_t i = 0; i < perm.size(); ++i)
-    if (perm[i] != static_cast<int64_t>(i)) return false;
-  return true;
 }
 
 // Whether the axes of a size other than 1 keep their order.

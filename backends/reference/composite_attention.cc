@@ -89,19 +89,33 @@ double dot(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-// Σ softmax(scale · q·k + mask) · v for one query of one head. `sink` may be null.
-void attend(const Attention& op, std::span<const float> q, Heads& k, Heads& v, int64_t kv_head,
-            const std::vector<float>& mask, const float* sink, std::span<float> out) {
+// One query of one head.
+struct Query {
+  std::span<const float> q;
+  const std::vector<float>& mask;  // added to the scores, one number for each key
+  const float* sink;               // may be null
+};
+
+// The keys and values of one head.
+struct KeyHead {
+  Heads& k;
+  Heads& v;
+  int64_t head;
+};
+
+// out = Σ softmax(scale · q·k + mask) · v
+void attend(double scale, const Query& query, const KeyHead& keys, std::span<float> out) {
   std::vector<float> scores;
-  for (int64_t s = 0; s < k.rows; ++s)
-    scores.push_back(static_cast<float>(dot(q, k.at(kv_head, s)) * op.scale + at(mask, s)));
-  if (sink != nullptr) scores.push_back(*sink);
+  for (int64_t s = 0; s < keys.k.rows; ++s)
+    scores.push_back(
+        static_cast<float>(dot(query.q, keys.k.at(keys.head, s)) * scale + at(query.mask, s)));
+  if (query.sink != nullptr) scores.push_back(*query.sink);
   std::vector<float> probs(scores.size());
   softmax({scores.data(), std::ssize(scores)}, probs.data());
   for (size_t i = 0; i < out.size(); ++i) {
     double sum = 0;
-    for (int64_t s = 0; s < k.rows; ++s)
-      sum += static_cast<double>(at(probs, s)) * v.at(kv_head, s)[i];
+    for (int64_t s = 0; s < keys.k.rows; ++s)
+      sum += static_cast<double>(at(probs, s)) * keys.v.at(keys.head, s)[i];
     out[i] = static_cast<float>(sum);
   }
 }
@@ -120,8 +134,8 @@ std::vector<Tensor> eval(const Attention& op, const Call& call) {
   for (int64_t t = 0; t < q.rows; ++t) {
     const std::vector<float> mask = mask_of_query(*in.mask, t);
     for (int64_t h = 0; h < op.heads; ++h)
-      attend(op, q.at(h, t), k, v, h / (op.heads / op.kv_heads), mask,
-             in.sinks == nullptr ? nullptr : &at(in.sinks->data, h),
+      attend(op.scale, {q.at(h, t), mask, in.sinks == nullptr ? nullptr : &at(in.sinks->data, h)},
+             {k, v, h / (op.heads / op.kv_heads)},
              out.row(t).subspan(static_cast<size_t>(h * v_dim), static_cast<size_t>(v_dim)));
   }
   std::vector<Tensor> results = {tensor_of(out, call.types[0])};

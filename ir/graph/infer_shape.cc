@@ -1,6 +1,5 @@
-#include <algorithm>
-
 #include "ir/graph/infer_op.h"
+#include "ir/graph/permutation.h"
 
 namespace moec::inference {
 // ---- Along one axis ----------------------------------------------------------------------------
@@ -10,7 +9,7 @@ Inferred infer_op(const Reduce& op, Check& check) {
       !check.axis("reduce.c3", op.axis, check.operands[0].rank()))
     return check.failed();
   Type type = check.operands[0];
-  type.dims[op.axis] = 1;
+  type.dims.at(op.axis) = 1;
   return check.result(std::move(type));
 }
 
@@ -26,10 +25,10 @@ Inferred infer_op(const TopK& op, Check& check) {
       !check.axis("topk.c3", op.axis, check.operands[0].rank()))
     return check.failed();
   Type values = check.operands[0];
-  if (!check.require(op.k >= 1 && op.k <= values.dims[op.axis], "topk.c4",
-                     "k {} must be in [1, {}]", op.k, values.dims[op.axis]))
+  if (!check.require(op.k >= 1 && op.k <= values.dims.at(op.axis), "topk.c4",
+                     "k {} must be in [1, {}]", op.k, values.dims.at(op.axis)))
     return check.failed();
-  values.dims[op.axis] = op.k;
+  values.dims.at(op.axis) = op.k;
   Type indices = values;
   indices.dtype = DType::i64;
   check.out.results.push_back(values);
@@ -42,11 +41,11 @@ Inferred infer_op(const Slice& op, Check& check) {
   if (!check.count("slice.c1", 1) || !check.axis("slice.c2", op.axis, check.operands[0].rank()))
     return check.failed();
   Type type = check.operands[0];
-  const int64_t extent = type.dims[op.axis];
+  const int64_t extent = type.dims.at(op.axis);
   if (!check.require(op.begin >= 0 && op.size >= 1 && op.begin <= extent - op.size, "slice.c3",
                      "[{}, {} + {}) is outside extent {}", op.begin, op.begin, op.size, extent))
     return check.failed();
-  type.dims[op.axis] = op.size;
+  type.dims.at(op.axis) = op.size;
   return check.result(std::move(type));
 }
 
@@ -65,7 +64,7 @@ Inferred infer_op(const Concat& op, Check& check) {
                            "parts must agree off axis {}: {} and {}", op.axis, shown(type),
                            shown(part));
     if (!good) return check.failed();
-    type.dims[op.axis] += part.dims[op.axis];
+    type.dims.at(op.axis) += part.dims.at(op.axis);
     if (!check.require(checked_elements(type.dims).has_value(), "concat.c5",
                        "{} would hold more than {} elements", shown(type), kMaxElements))
       return check.failed();
@@ -91,15 +90,11 @@ Inferred infer_op(const Reshape& op, Check& check) {
 Inferred infer_op(const Transpose& op, Check& check) {
   if (!check.count("transpose.c1", 1)) return check.failed();
   const Type& x = check.operands[0];
-  std::vector<int64_t> sorted = op.perm;
-  std::sort(sorted.begin(), sorted.end());
-  bool good = std::ssize(sorted) == x.rank();
-  for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
-  if (!check.require(good, "transpose.c2", "{} is no permutation of {} axes", shown(op.perm),
-                     x.rank()))
+  if (!check.require(is_permutation(op.perm, x.rank()), "transpose.c2",
+                     "{} is no permutation of {} axes", shown(op.perm), x.rank()))
     return check.failed();
   Type type{x.dtype, {}, op.layout};
-  for (int64_t axis : op.perm) type.dims.push_back(x.dims[axis]);
+  for (int64_t axis : op.perm) type.dims.push_back(x.dims.at(axis));
   if (!check.require(fits_layout(type.dims, op.layout), "transpose.c3", "{} does not fit layout {}",
                      shown(type.dims), layout_name(op.layout)))
     return check.failed();

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ir/base/at.h"
+#include "ir/graph/permutation.h"
 
 namespace moec {
 namespace {
@@ -22,12 +23,6 @@ Type joined_type(int64_t axis, const std::vector<WeightView>& parts) {
     size = std::min(kMaxElements + 1, size) + part->dims.at(axis);
   }
   return joined;
-}
-
-bool is_identity(const std::vector<int64_t>& axes) {
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i] != static_cast<int64_t>(i)) return false;
-  return true;
 }
 
 bool widens_exactly(DType from, DType to) {

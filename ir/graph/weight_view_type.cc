@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ir/graph/ops.h"
+#include "ir/graph/permutation.h"
 #include "ir/graph/weight_view.h"
 
 namespace moec {
@@ -92,11 +93,8 @@ Status apply_step(const ReshapeStep& step, Type& type, size_t) {
 }
 
 Status apply_step(const PermuteStep& step, Type& type, size_t) {
-  std::vector<int64_t> sorted = step.axes;
-  std::sort(sorted.begin(), sorted.end());
-  bool good = std::ssize(sorted) == type.rank();
-  for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
-  MOEC_TRY(require(good, "view.c5", "{} is no permutation of the axes of {}", to_string(step.axes),
+  MOEC_TRY(require(is_permutation(step.axes, type.rank()), "view.c5",
+                   "{} is no permutation of the axes of {}", to_string(step.axes),
                    to_string(type)));
   Dims dims;
   for (int64_t axis : step.axes) dims.push_back(type.dims.at(axis));

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "ir/analysis/cost.h"
+#include "ir/base/at.h"
+#include "ir/base/enum_table.h"
 
 namespace moec {
 namespace {
@@ -46,37 +48,27 @@ class OpRule {
       : rule_(rule), shard_(shard), op_(op) {}
 
   bool is_broken() const {
-    switch (rule_.condition) {
-      case RuleCondition::op_is:
-        return true;
-      case RuleCondition::dtype_is:
-        return any_value([&](const Type& type) { return allowed(rule_.dtypes, type.dtype); });
-      case RuleCondition::rank_above:
-        return any_value([&](const Type& type) { return type.rank() > rule_.limit; });
-      case RuleCondition::extent_above:
-        return any_value([&](const Type& type) { return is_long(rule_, type); });
-      case RuleCondition::operands_above:
-        return std::ssize(op_.operands) > rule_.limit;
-      case RuleCondition::constant_beyond:
-        return is_beyond(op_.data, rule_.limit);
-      case RuleCondition::axis_is:
-        return works_along_axis();
-      case RuleCondition::slice_offset:
-        return std::holds_alternative<Slice>(op_.data) && std::get<Slice>(op_.data).begin > 0 &&
-               works_along_axis();
-      case RuleCondition::matmul_within:
-        return is_small_matmul();
-      case RuleCondition::payload_near_mib:
-        return has_payload_near_mib();
-      case RuleCondition::weight_bytes_above:
-      case RuleCondition::weight_bytes_below:
-      case RuleCondition::states_above:
-      case RuleCondition::ports_unaligned:
-      case RuleCondition::widths_ranged:
-      case RuleCondition::state_functions:
-        return false;
-    }
-    return false;
+    // By condition; those of whole shards, which find_shard_breaches() checks, have none.
+    static constexpr auto kChecks = enum_table<RuleCondition, bool (OpRule::*)() const>({
+        &OpRule::always,                // op_is: RulesByOp has chosen the op
+        &OpRule::has_dtype,             // dtype_is
+        &OpRule::has_rank_above,        // rank_above
+        &OpRule::has_extent_above,      // extent_above
+        &OpRule::has_operands_above,    // operands_above
+        &OpRule::is_constant_beyond,    // constant_beyond
+        &OpRule::works_along_axis,      // axis_is
+        &OpRule::slices_at_offset,      // slice_offset
+        &OpRule::is_small_matmul,       // matmul_within
+        &OpRule::has_payload_near_mib,  // payload_near_mib
+        nullptr,                        // weight_bytes_above
+        nullptr,                        // weight_bytes_below
+        nullptr,                        // states_above
+        nullptr,                        // ports_unaligned
+        nullptr,                        // widths_ranged
+        nullptr,                        // state_functions
+    });
+    const auto check = at(kChecks, rule_.condition);
+    return check != nullptr && (this->*check)();
   }
 
  private:
@@ -85,6 +77,23 @@ class OpRule {
     auto of = [&](ValueId id) { return holds(shard_.type(id)); };
     return std::any_of(op_.results.begin(), op_.results.end(), of) ||
            std::any_of(op_.operands.begin(), op_.operands.end(), of);
+  }
+
+  bool always() const { return true; }
+  bool has_dtype() const {
+    return any_value([&](const Type& type) { return allowed(rule_.dtypes, type.dtype); });
+  }
+  bool has_rank_above() const {
+    return any_value([&](const Type& type) { return type.rank() > rule_.limit; });
+  }
+  bool has_extent_above() const {
+    return any_value([&](const Type& type) { return is_long(rule_, type); });
+  }
+  bool has_operands_above() const { return std::ssize(op_.operands) > rule_.limit; }
+  bool is_constant_beyond() const { return is_beyond(op_.data, rule_.limit); }
+  bool slices_at_offset() const {
+    const auto* slice = std::get_if<Slice>(&op_.data);
+    return slice != nullptr && slice->begin > 0 && works_along_axis();
   }
 
   bool works_along_axis() const {
@@ -151,44 +160,66 @@ const Type* unaligned_port(const Shard& shard, int64_t bytes) {
   return nullptr;
 }
 
-// What breaks a rule about whole shards, in words; empty: nothing does.
-std::string shard_breach(const TargetRule& rule, const Shard& shard, const ShardFacts& facts) {
+// ---- Conditions on whole shards: what breaks the rule, in words; empty if nothing does ----------
+
+std::string weight_bytes_above(const TargetRule& rule, const Shard& shard, const ShardFacts&) {
+  const int64_t bytes = weight_bytes(shard);
+  if (bytes <= rule.limit) return {};
+  return fmt::format("weights of {} bytes are above {}", bytes, rule.limit);
+}
+
+std::string weight_bytes_below(const TargetRule& rule, const Shard& shard, const ShardFacts&) {
+  const int64_t bytes = weight_bytes(shard);
+  if (bytes >= rule.limit) return {};
+  return fmt::format("weights of {} bytes are below {}", bytes, rule.limit);
+}
+
+std::string states_above(const TargetRule& rule, const Shard& shard, const ShardFacts&) {
   const auto states = std::ssize(shard.states);
-  switch (rule.condition) {
-    case RuleCondition::weight_bytes_above:
-    case RuleCondition::weight_bytes_below: {
-      const int64_t bytes = weight_bytes(shard);
-      const bool above = rule.condition == RuleCondition::weight_bytes_above;
-      if (above ? bytes <= rule.limit : bytes >= rule.limit) return {};
-      return fmt::format("weights of {} bytes are {} {}", bytes, above ? "above" : "below",
-                         rule.limit);
-    }
-    case RuleCondition::states_above:
-      return states > rule.limit ? fmt::format("{} states are above {}", states, rule.limit) : "";
-    case RuleCondition::ports_unaligned:
-      if (const Type* type = unaligned_port(shard, rule.limit))
-        return fmt::format("the last axis of port type {} is no multiple of {} bytes",
-                           to_string(*type), rule.limit);
-      return {};
-    case RuleCondition::widths_ranged:
-      return facts.ranged ? "the file takes a range of token widths" : "";
-    case RuleCondition::state_functions:
-      if (facts.functions < 2 || states == 0 || facts.tokens < 2) return {};
-      return fmt::format("{} functions share {} states, with up to {} tokens", facts.functions,
-                         states, facts.tokens);
-    case RuleCondition::op_is:
-    case RuleCondition::dtype_is:
-    case RuleCondition::rank_above:
-    case RuleCondition::extent_above:
-    case RuleCondition::operands_above:
-    case RuleCondition::constant_beyond:
-    case RuleCondition::axis_is:
-    case RuleCondition::slice_offset:
-    case RuleCondition::matmul_within:
-    case RuleCondition::payload_near_mib:
-      return {};
-  }
-  return {};
+  return states > rule.limit ? fmt::format("{} states are above {}", states, rule.limit) : "";
+}
+
+std::string ports_unaligned(const TargetRule& rule, const Shard& shard, const ShardFacts&) {
+  const Type* type = unaligned_port(shard, rule.limit);
+  if (type == nullptr) return {};
+  return fmt::format("the last axis of port type {} is no multiple of {} bytes", to_string(*type),
+                     rule.limit);
+}
+
+std::string widths_ranged(const TargetRule&, const Shard&, const ShardFacts& facts) {
+  return facts.ranged ? "the file takes a range of token widths" : "";
+}
+
+std::string state_functions(const TargetRule&, const Shard& shard, const ShardFacts& facts) {
+  const auto states = std::ssize(shard.states);
+  if (facts.functions < 2 || states == 0 || facts.tokens < 2) return {};
+  return fmt::format("{} functions share {} states, with up to {} tokens", facts.functions, states,
+                     facts.tokens);
+}
+
+std::string shard_breach(const TargetRule& rule, const Shard& shard, const ShardFacts& facts) {
+  using Check = std::string (*)(const TargetRule&, const Shard&, const ShardFacts&);
+  // By condition; those of single ops, which OpRule checks, have none.
+  static constexpr auto kChecks = enum_table<RuleCondition, Check>({
+      nullptr,  // op_is
+      nullptr,  // dtype_is
+      nullptr,  // rank_above
+      nullptr,  // extent_above
+      nullptr,  // operands_above
+      nullptr,  // constant_beyond
+      nullptr,  // axis_is
+      nullptr,  // slice_offset
+      nullptr,  // matmul_within
+      nullptr,  // payload_near_mib
+      weight_bytes_above,
+      weight_bytes_below,
+      states_above,
+      ports_unaligned,
+      widths_ranged,
+      state_functions,
+  });
+  const Check check = at(kChecks, rule.condition);
+  return check == nullptr ? "" : check(rule, shard, facts);
 }
 
 }  // namespace
