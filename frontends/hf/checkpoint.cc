@@ -5,8 +5,8 @@
 #include "frontends/hf/config.h"
 #include "frontends/hf/tensor_check.h"
 #include "ir/base/regular_file.h"
-#include "models/tensors/check_model.h"
-#include "models/tensors/needed_tensors.h"
+#include "models/build/check_model.h"
+#include "models/tensors/ignored_tensors.h"
 
 namespace moec {
 namespace {

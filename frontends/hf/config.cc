@@ -10,7 +10,7 @@
 #include "frontends/hf/config_reader.h"
 #include "frontends/hf/config_rope.h"
 #include "frontends/hf/config_storage.h"
-#include "models/tensors/check_model.h"
+#include "models/build/check_model.h"
 #include "models/tensors/mla_form.h"
 #include "models/tensors/rope.h"
 

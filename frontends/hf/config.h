@@ -30,7 +30,7 @@ struct ExplainedConfig {
 
 // Reads the text of a config.json. `user_family` (may be null) replaces the built-in families; it
 // must outlive the result. All findings are collected. Errors: json.*, model.*
-// (models/tensors/check_model.h), and
+// (models/build/check_model.h), and
 //   hf.config.not_object, hf.config.model_type, hf.family.unknown, hf.family.unsupported,
 //   hf.family.mismatch
 //   hf.config.missing_key        with the key's aliases

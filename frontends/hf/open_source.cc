@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "frontends/hf/config.h"
+#include "models/build/needed_tensors.h"
 #include "models/published/published.h"
-#include "models/tensors/needed_tensors.h"
 
 namespace moec {
 

@@ -7,7 +7,8 @@
 
 #include "ir/base/json.h"
 #include "ir/base/nearest.h"
-#include "models/tensors/needed_tensors.h"
+#include "models/build/needed_tensors.h"
+#include "models/tensors/ignored_tensors.h"
 #include "models/tensors/stored_view.h"
 
 namespace moec {

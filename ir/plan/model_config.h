@@ -215,7 +215,7 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;
   StoredWeights stored;
   int64_t left_out_layers =
-      0;  // that follow `layers` in the checkpoint (models/tensors/first_layers.h)
+      0;  // that follow `layers` in the checkpoint (models/plan/first_layers.h)
   TensorNames names;
 
   // How many scores the head has for a token.

@@ -15,7 +15,7 @@ struct AttentionInputs {
   ValueId x, rope_cos, rope_sin, query_scale, mask, write_mask, k_cache, v_cache, history;
 };
 
-// How many keys a mask has, with `rows` rows of the cache.
+// The number of keys that the mask covers, for a cache of `rows` rows.
 int64_t keys_seen(CacheForm form, int64_t rows, int64_t tokens) {
   switch (form) {
     case CacheForm::none:
@@ -72,13 +72,14 @@ ValueId clamp(ShardScope& scope, ValueId x, double limit, const std::string& nam
   return b.binary(BinaryFn::max, below, b.scalar_like(x, -limit), name);
 }
 
-// One of q, k, v: projection, the norm over all heads where the family has one, the clamp. The
-// clamp comes last: so do OLMoE (which norms first) and families without such a norm.
-ValueId project(ShardScope& scope, ValueId x, const std::string& role, bool normed) {
+// Computes q, k or v: projection, then the norm over all heads and the clamp, where the model has
+// them. The norm comes before the clamp because OLMoE, which has both, does so.
+ValueId project(ShardScope& scope, ValueId x, const std::string& role, int64_t channels,
+                bool normed) {
   const AttentionConfig& attention = scope.model().attention;
-  ValueId value = scope.linear(x, role, attention.qkv_bias ? role + "_bias" : "", role);
+  ValueId value = scope.linear(x, {role, channels, attention.qkv_bias}, role);
   if (normed && attention.qk_norm == QkNormWidth::full)
-    value = scope.rms_norm(value, role + "_norm", role + "_norm");
+    value = scope.rms_norm(value, role + "_norm", scope.model().norm_eps);
   if (attention.clip_qkv) value = clamp(scope, value, *attention.clip_qkv, role + "_clipped");
   return value;
 }
@@ -116,37 +117,42 @@ Attention attributes(const ShardScope& scope) {
   return op;
 }
 
-// q, k and v. With convolved attention the history of later tokens is an output.
+// Computes q, k and v. Convolved attention also gets its history as an output here.
 AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
                                        const AttentionInputs& in) {
-  if (scope.model().attention.convolved) {
+  const AttentionConfig& attention = scope.model().attention;
+  if (attention.convolved) {
     ConvolvedOperands mixed = convolved_operands(scope, normed, in.history);
     scope.b.output(kNewHistory, mixed.new_history);
     return {mixed.q, mixed.k, mixed.v};
   }
-  if (!scope.model().attention.latent) {
-    ValueId q = project(scope, normed, "q", true);
+  if (!attention.latent) {
+    const int64_t shared = attention.kv_heads * attention.head_dim;
+    ValueId q = project(scope, normed, "q", attention.heads * attention.head_dim, true);
     if (in.query_scale.valid()) q = scope.b.mul(q, in.query_scale, "q_tempered");
-    return {q, project(scope, normed, "k", true), project(scope, normed, "v", false)};
+    return {q, project(scope, normed, "k", shared, true),
+            project(scope, normed, "v", shared, false)};
   }
   LatentOperands latent = latent_operands(scope, normed);
   return {latent.queries, latent.keys, latent.values};
 }
 
-// The weights of the norms of each head; those by the length alone have none, or one number a head.
+// Adds the weights of the norms of each head. Norms by the length alone have no stored weights, so
+// ones take their place, or for tempered keys one number for each head.
 void add_norms(ShardScope& scope, AttentionOperands<ValueId>& all) {
   const AttentionConfig& attention = scope.model().attention;
   const bool tempered = attention.qk_norm == QkNormWidth::l2_tempered;
   if (!tempered && attention.qk_norm != QkNormWidth::l2) {
-    all.q_norm = scope.weight("q_norm", "q_norm.weight");
-    all.k_norm = scope.weight("k_norm", "k_norm.weight");
+    all.q_norm = scope.weight("q_norm", {attention.head_dim}, "q_norm.weight");
+    all.k_norm = scope.weight("k_norm", {attention.head_dim}, "k_norm.weight");
     return;
   }
   all.q_norm = scope.b.constant(scope.type_of({attention.head_dim}), {1}, "qk_norm.weight");
   all.k_norm = all.q_norm;
   if (!tempered) return;
-  all.k_norm = scope.weight(
-      then(scope.stored("k_temperature"), ReshapeStep{{attention.kv_heads, 1}}), "k_temperature");
+  all.k_norm = scope.weight(then(scope.stored("k_temperature", {attention.kv_heads}),
+                                 ReshapeStep{{attention.kv_heads, 1}}),
+                            "k_temperature");
 }
 
 std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const AttentionInputs& in) {
@@ -160,11 +166,11 @@ std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const Atte
   all.v_cache = in.v_cache;
   all.write_mask = in.write_mask;
   const bool sinks = scope.model().attention.sinks;
-  if (sinks) all.sinks = scope.weight("sinks", "sinks");
+  if (sinks) all.sinks = scope.weight("sinks", {op.heads}, "sinks");
   return operand_list(op, all, sinks);
 }
 
-// The cache with the new rows goes back to the device's states, or the new rows to the runtime.
+// Writes the blended cache to the device states, or returns the new rows to the runtime.
 void keep_rows(Builder& b, CacheForm form, ValueId keys, ValueId values) {
   if (form == CacheForm::blend) {
     b.name_if_unnamed(keys, "k_blended");
@@ -190,7 +196,8 @@ void build_attention(ShardScope& scope) {
   std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in), "attention");
   ValueId attended = results[0];
   if (scope.model().attention.latent) attended = latent_values(scope, attended);
-  ValueId out = scope.linear(attended, "o", scope.model().attention.o_bias ? "o_bias" : "", "o");
+  ValueId out =
+      scope.linear(attended, {"o", scope.model().hidden, scope.model().attention.o_bias}, "o");
   b.output(kHiddenPort, scope.add_residual(in.x, out, "attn", kHiddenPort));
   if (op.cache != CacheForm::none) keep_rows(b, op.cache, results[1], results[2]);
 }

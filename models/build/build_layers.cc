@@ -1,4 +1,4 @@
-// A shard of several layers: the shards that their parts would be, one after the other.
+// Builds a shard of several layers by joining the shards that their parts would be.
 #include <map>
 
 #include "ir/base/at.h"
@@ -46,12 +46,12 @@ class LayersBuilder {
     decl.kind = kind;
     decl.layer = layer;
     if (kind == ShardKind::moe) decl.experts = scope_.model().moe.experts;
-    ShardScope inner(scope_.plan, decl, scope_.tokens);
+    ShardScope inner(scope_.plan, decl, scope_.tokens, scope_.source);
     build_body(inner);
     return inner.b.finish();
   }
 
-  // All before the first op: those of the first layer, and of each later one what it has alone.
+  // Declares the inputs of all layers before the first op. Layers share an input of the same name.
   void declare_inputs() {
     if (config(first()).takes_router_state) {
       const Shard& body = feed_forward_.front();

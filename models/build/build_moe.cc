@@ -12,17 +12,20 @@ namespace moec {
 namespace {
 
 WeightView choice_bias(const ShardScope& scope) {
-  if (!scope.model().names.has("router_choice_bias_row")) return scope.stored("router_choice_bias");
-  return then(scope.stored("router_choice_bias_row"), ReshapeStep{{scope.model().moe.slots()}});
+  const int64_t slots = scope.model().moe.slots();
+  if (!scope.model().names.has("router_choice_bias_row"))
+    return scope.stored("router_choice_bias", {slots});
+  return then(scope.stored("router_choice_bias_row", {1, slots}), ReshapeStep{{slots}});
 }
 
 ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   if (moe.router_hidden > 0) return router_mlp(scope, x, earlier);
-  return scope.linear(x, "router", moe.router_bias ? "router_bias" : "", "router");
+  return scope.linear(x, {"router", moe.slots(), moe.router_bias}, "router");
 }
 
-// The weights of the experts: those of null slots are left out.
+// The routing weights of the experts. Null slots take part in the choice only, so their weights are
+// cut off.
 ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
@@ -32,7 +35,7 @@ ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   return scope.b.slice(of_slots, kChannelAxis, 0, moe.experts, kRoutingWeights);
 }
 
-// Gate, up and down, named gate.NAME and so on.
+// Appends gate, up and down as weights named gate.NAME, up.NAME and down.NAME.
 void append_parts(ShardScope& scope, ExpertViews of, const std::string& name,
                   std::vector<ValueId>& operands) {
   operands.push_back(scope.weight(std::move(of.gate), "gate." + name));
@@ -40,7 +43,7 @@ void append_parts(ShardScope& scope, ExpertViews of, const std::string& name,
   operands.push_back(scope.weight(std::move(of.down), "down." + name));
 }
 
-// Of each of the shard's own experts: what `views` gives, named so.
+// Appends the weights that `views` gives for each of the shard's own experts.
 void append_experts(ShardScope& scope, ExpertViews (*views)(const ShardScope&, int64_t),
                     const std::string& name, std::vector<ValueId>& operands) {
   const ShardDecl& decl = scope.decl;
@@ -50,7 +53,7 @@ void append_experts(ShardScope& scope, ExpertViews (*views)(const ShardScope&, i
   }
 }
 
-// The shard's own experts, weighted and summed.
+// The weighted sum of the shard's own experts.
 ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   const ShardDecl& decl = scope.decl;
   std::vector<ValueId> operands = {x, routing};
@@ -60,46 +63,65 @@ ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   return scope.b.emit(op, std::move(operands), "experts");
 }
 
-// Biases are those of the roles named as the matrices' with _bias behind.
+// The roles of a gated MLP's matrices. The role of a bias is that of its matrix with _bias
+// appended.
 struct MlpRoles {
   std::string gate, up, down;
 };
 
-ValueId gated_mlp(ShardScope& scope, ValueId x, ExpertViews matrices, const MlpRoles& roles,
-                  std::optional<WeightView> sigmoid_gate, const std::string& name) {
+// gate and up [width, d], down [d, width]
+ExpertViews mlp_matrices(const ShardScope& scope, const MlpRoles& roles, int64_t width) {
+  const int64_t d = scope.model().hidden;
+  return {scope.stored(roles.gate, {width, d}), scope.stored(roles.up, {width, d}),
+          scope.stored(roles.down, {d, width})};
+}
+
+// gate and up [width], down [d]
+ExpertViews mlp_biases(const ShardScope& scope, const MlpRoles& roles, int64_t width) {
+  return {scope.stored(roles.gate + "_bias", {width}), scope.stored(roles.up + "_bias", {width}),
+          scope.stored(roles.down + "_bias", {scope.model().hidden})};
+}
+
+// A gated MLP; `biases` and `sigmoid_gate` where the model has them.
+struct MlpViews {
+  ExpertViews matrices;
+  std::optional<ExpertViews> biases;
+  std::optional<WeightView> sigmoid_gate;
+};
+
+ValueId gated_mlp(ShardScope& scope, ValueId x, MlpViews views, const std::string& name) {
   std::vector<ValueId> operands = {x};
   {
     Builder::NameScope names(scope.b, name);
-    append_parts(scope, std::move(matrices), "weight", operands);
-    auto bias = [&](const std::string& role) { return scope.stored(role + "_bias"); };
-    if (scope.model().mlp_bias)
-      append_parts(scope, {bias(roles.gate), bias(roles.up), bias(roles.down)}, "bias", operands);
-    if (sigmoid_gate)
-      operands.push_back(scope.weight(std::move(*sigmoid_gate), "sigmoid_gate.weight"));
+    append_parts(scope, std::move(views.matrices), "weight", operands);
+    if (views.biases) append_parts(scope, std::move(*views.biases), "bias", operands);
+    if (views.sigmoid_gate)
+      operands.push_back(scope.weight(std::move(*views.sigmoid_gate), "sigmoid_gate.weight"));
   }
   return scope.b.emit(GatedMlp{scope.model().gating}, std::move(operands), name);
 }
 
-// Gate and up are two matrices or the halves of one.
-ExpertViews shared_matrices(const ShardScope& scope) {
-  const int64_t width = scope.model().moe.shared_ff;
-  WeightView down = scope.stored("shared_down");
-  if (!scope.model().names.has("shared_gate_up"))
-    return {scope.stored("shared_gate_proj"), scope.stored("shared_up"), std::move(down)};
-  WeightView both = scope.stored("shared_gate_up");
+// A checkpoint stores gate and up as two matrices or as the halves of one.
+ExpertViews shared_matrices(const ShardScope& scope, const MlpRoles& roles) {
+  const int64_t width = scope.model().moe.shared_ff, d = scope.model().hidden;
+  if (!scope.model().names.has("shared_gate_up")) return mlp_matrices(scope, roles, width);
+  WeightView both = scope.stored("shared_gate_up", {2 * width, d});
   return {then(both, SliceStep{0, 0, width}), then(both, SliceStep{0, width, width}),
-          std::move(down)};
+          scope.stored(roles.down, {d, width})};
 }
 
 ValueId shared_expert(ShardScope& scope, ValueId x) {
-  std::optional<WeightView> gate;
-  if (scope.model().moe.shared_gated) gate = scope.stored("shared_sigmoid_gate");
-  return gated_mlp(scope, x, shared_matrices(scope),
-                   {"shared_gate_proj", "shared_up", "shared_down"}, std::move(gate),
-                   "shared_expert");
+  const MlpRoles roles = {"shared_gate_proj", "shared_up", "shared_down"};
+  const ModelConfig& model = scope.model();
+  MlpViews views{shared_matrices(scope, roles), std::nullopt, std::nullopt};
+  if (model.mlp_bias) views.biases = mlp_biases(scope, roles, model.moe.shared_ff);
+  if (model.moe.shared_gated)
+    views.sigmoid_gate = scope.stored("shared_sigmoid_gate", {1, model.hidden});
+  return gated_mlp(scope, x, std::move(views), "shared_expert");
 }
 
-// The experts' sum, and with the first of them the shared expert.
+// The sum of the shard's experts. The shared expert is added once a layer: by the shard that has
+// expert 0.
 ValueId experts_part(ShardScope& scope, ValueId x, ValueId routing) {
   ValueId sum = experts(scope, x, routing);
   if (scope.model().moe.shared_ff == 0 || scope.decl.first_expert != 0) return sum;
@@ -129,10 +151,11 @@ void build_moe(ShardScope& scope) {
 void build_mlp(ShardScope& scope) {
   ValueId hidden = hidden_input(scope);
   ValueId x = ffn_norm(scope, hidden);
-  ExpertViews matrices = {scope.stored("gate"), scope.stored("up"), scope.stored("down")};
-  ValueId part =
-      gated_mlp(scope, x, std::move(matrices), {"gate", "up", "down"}, std::nullopt, "mlp");
-  add_residual(scope, hidden, part);
+  const MlpRoles roles = {"gate", "up", "down"};
+  const int64_t width = scope.model().dense_ff;
+  MlpViews views{mlp_matrices(scope, roles, width), std::nullopt, std::nullopt};
+  if (scope.model().mlp_bias) views.biases = mlp_biases(scope, roles, width);
+  add_residual(scope, hidden, gated_mlp(scope, x, std::move(views), "mlp"));
 }
 
 void build_router(ShardScope& scope) {

@@ -12,31 +12,37 @@
 
 namespace moec {
 
-WeightView ShardScope::stored(std::string_view role, int64_t expert) const {
-  return stored_view(plan.weights, model().stored, model().names(role, decl.layer, expert));
+WeightSource weights_of(const Plan& plan) {
+  return [&plan](const WeightRequest& request) {
+    // plan_model has checked that the tensor exists and has the requested shape.
+    return stored_view(plan.weights, plan.model.stored,
+                       plan.model.names(request.role, request.layer, request.expert));
+  };
 }
 
 ValueId ShardScope::weight(WeightView view, std::string name) {
   return b.weight(then(std::move(view), CastStep{options().dtype}), std::move(name));
 }
 
-ValueId ShardScope::rms_norm(ValueId x, std::string_view role, const std::string& name,
+ValueId ShardScope::rms_norm(ValueId x, const std::string& role, const std::string& name,
                              double eps) {
-  ValueId w = weight(role, name + ".weight");
+  ValueId w = weight(role, {channels_of(b.type(x))}, name + ".weight");
   return b.emit(RmsNorm{eps}, {x, w}, name);
 }
 
 ValueId ShardScope::norm(ValueId x, const std::string& role) {
-  if (model().norm == NormKind::rms) return rms_norm(x, role, role);
+  if (model().norm == NormKind::rms) return rms_norm(x, role, model().norm_eps);
   ValueId mean = b.reduce(ReduceFn::mean, x, kChannelAxis, role + ".mean");
-  ValueId scaled = rms_norm(b.sub(x, mean, role + ".centred"), role, role + ".scaled");
+  ValueId scaled =
+      rms_norm(b.sub(x, mean, role + ".centred"), role, role + ".scaled", model().norm_eps);
   return b.add(scaled, channel_vector(x, role + "_bias", role + ".bias"), role);
 }
 
-ValueId ShardScope::channel_vector(ValueId like, std::string_view role, std::string name) {
-  const Type& type = b.type(like);
-  const Dims dims = channel_vector_dims(type.layout, channels_of(type));
-  return b.reshape(weight(role, std::move(name)), dims);
+ValueId ShardScope::channel_vector(ValueId like, const std::string& role, std::string name) {
+  const Type type = b.type(like);  // a copy: the builder's types move when an op is added
+  const int64_t channels = channels_of(type);
+  return b.reshape(weight(role, {channels}, std::move(name)),
+                   channel_vector_dims(type.layout, channels));
 }
 
 ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& branch,
@@ -48,11 +54,24 @@ ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::stri
   return b.add(residual, part, name);
 }
 
-ValueId ShardScope::linear(ValueId x, std::string_view role, std::string_view bias_role,
-                           const std::string& name) {
-  std::vector<ValueId> operands = {x, weight(role, name + ".weight")};
-  if (!bias_role.empty()) operands.push_back(weight(bias_role, name + ".bias"));
+ValueId ShardScope::linear(ValueId x, const LinearWeights& weights, const std::string& name) {
+  const auto& [role, out, bias] = weights;
+  std::vector<ValueId> operands = {x,
+                                   weight(role, {out, channels_of(b.type(x))}, name + ".weight")};
+  if (bias) operands.push_back(weight(role + "_bias", {out}, name + ".bias"));
   return b.emit(Linear{}, std::move(operands), name);
+}
+
+WeightView embedding_rows(const ModelConfig& model, DType dtype, const WeightSource& source) {
+  WeightView rows = source({"embed", -1, -1, {model.vocab, model.hidden}});
+  // Scaled in f32: the stored type may be narrower than both the factor and the shards' type.
+  if (model.embedding_scale != 1)
+    rows = then(then(std::move(rows), CastStep{DType::f32}), ScaleStep{model.embedding_scale});
+  return then(std::move(rows), CastStep{dtype});
+}
+
+WeightView build_embedding(const Plan& plan) {
+  return embedding_rows(plan.model, plan.build.dtype, weights_of(plan));
 }
 
 void build_body(ShardScope& scope) {
@@ -82,7 +101,7 @@ Result<Shard> build_shard(const Plan& plan, size_t index, int64_t tokens) {
                 fmt::format("the plan has no shards for {} tokens; it has them for {}", tokens,
                             fmt::join(widths, ", ")),
                 "Choose one of these widths.", {.shard = plan.shards[index].name});
-  ShardScope scope(plan, plan.shards[index], tokens);
+  ShardScope scope(plan, plan.shards[index], tokens, weights_of(plan));
   build_body(scope);
   return scope.b.finish();
 }

@@ -18,14 +18,15 @@ class Mixer {
         conv_layout_(layout_ == Layout::rows ? Layout::channels : layout_) {}
 
   ConvolvedOperands run() {
-    ValueId fresh = b_.concat({projected("q", "q_projected"), projected("k", "k_projected"),
-                               scope_.linear(normed_, "v_delayed", "", "v_delayed")},
-                              kChannelAxis, kNewHistory);
+    ValueId fresh = b_.concat(
+        {projected("q", q_channels(), "q_projected"), projected("k", k_channels(), "k_projected"),
+         scope_.linear(normed_, {"v_delayed", v_channels()}, "v_delayed")},
+        kChannelAxis, kNewHistory);
     ValueId all = laid_out(b_.concat({history_, fresh}, static_cast<int64_t>(token_axis(layout_))),
                            conv_layout_);
     ValueId qk = b_.slice(all, kChannelAxis, 0, q_channels() + k_channels());
-    ValueId mixed = convolved(qk, "channel_conv", q_channels() + k_channels());
-    mixed = convolved(mixed, "head_conv", config_.heads + config_.kv_heads);
+    ValueId mixed = convolved(qk, "channel_conv", 1, config_.convolved->channel_taps);
+    mixed = convolved(mixed, "head_conv", config_.head_dim, config_.convolved->head_taps);
     const Means means = means_of(without_first(qk, earlier_));
     ValueId q = b_.add(b_.slice(mixed, kChannelAxis, 0, q_channels()), means.q, "q_mixed");
     ValueId k =
@@ -40,10 +41,11 @@ class Mixer {
 
   int64_t q_channels() const { return config_.heads * config_.head_dim; }
   int64_t k_channels() const { return config_.kv_heads * config_.head_dim; }
+  int64_t v_channels() const { return k_channels() / 2; }  // of each half of the values
   int64_t conv_token_axis() const { return token_axis(conv_layout_); }
 
-  ValueId projected(const std::string& role, const std::string& name) {
-    return scope_.linear(normed_, role, config_.qkv_bias ? role + "_bias" : "", name);
+  ValueId projected(const std::string& role, int64_t channels, const std::string& name) {
+    return scope_.linear(normed_, {role, channels, config_.qkv_bias}, name);
   }
 
   ValueId without_first(ValueId x, int64_t tokens) {
@@ -66,13 +68,15 @@ class Mixer {
     return dims;
   }
 
-  // The stored weight is [channels, channels of a group, taps].
-  ValueId convolved(ValueId x, const std::string& role, int64_t groups) {
-    const WeightView stored = scope_.stored(role);
-    const Dims& sizes = stored.source_type.dims;
-    ValueId weight = scope_.weight(
-        then(stored, ReshapeStep{weight_dims(sizes[0], sizes[1], sizes[2])}), role + ".weight");
-    return b_.emit(Conv{groups}, {x, weight, scope_.weight(role + "_bias", role + ".bias")}, role);
+  // A convolution of all channels of q and k within groups of `of_group` channels.
+  ValueId convolved(ValueId x, const std::string& role, int64_t of_group, int64_t taps) {
+    const int64_t channels = q_channels() + k_channels();
+    WeightView stored = scope_.stored(role, {channels, of_group, taps});
+    ValueId weight =
+        scope_.weight(then(std::move(stored), ReshapeStep{weight_dims(channels, of_group, taps)}),
+                      role + ".weight");
+    ValueId bias = scope_.weight(role + "_bias", {channels}, role + ".bias");
+    return b_.emit(Conv{channels / of_group}, {x, weight, bias}, role);
   }
 
   Means means_of(ValueId qk) {
@@ -91,10 +95,10 @@ class Mixer {
     return {as_tokens(of_q, q_channels()), as_tokens(of_k, k_channels())};
   }
 
-  // Each token's values of the token before. A convolution, since a slice without the last token
-  // would have another form for each width.
+  // The values of the token before each token. This is a convolution with the taps 1 and 0, because
+  // a slice that drops the last token would have a different form for each width.
   ValueId delayed_values(ValueId all) {
-    const int64_t channels = k_channels() / 2;
+    const int64_t channels = v_channels();
     ValueId kept = b_.slice(all, kChannelAxis, q_channels() + k_channels(), channels);
     std::vector<double> taps;
     for (int64_t c = 0; c < channels; ++c) taps.insert(taps.end(), {1, 0});
@@ -107,7 +111,8 @@ class Mixer {
     ValueId delayed = laid_out(delayed_values(all), layout_);
     if (config_.qkv_bias)
       delayed = b_.add(delayed, scope_.channel_vector(delayed, "v_delayed_bias", "v_delayed.bias"));
-    return b_.concat({projected("v_current", "v_current"), delayed}, kChannelAxis, "v");
+    return b_.concat({projected("v_current", v_channels(), "v_current"), delayed}, kChannelAxis,
+                     "v");
   }
 
   ShardScope& scope_;

@@ -1,10 +1,13 @@
-// Compressed convolutional attention (arXiv 2510.04476), as ZAYA1 has it. Of a token x_t, with H
-// and K heads of h channels: q = Wq x, k = Wk x, and two halves of the values, Vc x_t and Vd
-// x_(t-1), in front of each other and then cut into K heads. q and k together pass two convolutions
-// over time, one over each channel and one over the channels of each head, both with biases. To
-// what comes out is added, for each head j of q, (q_j + k_g(j)) / 2 with g(j) its head of k, and
-// for each head of k the mean of that over its heads of q. Before the first token all is zero, but
-// for the bias of Vd.
+// Compressed convolutional attention (arXiv 2510.04476), as in ZAYA1, with H query heads and K key
+// heads of h channels. For a token x_t:
+// - Queries and keys start as q = Wq x_t and k = Wk x_t.
+// - Values are the concatenation of Vc x_t and Vd x_(t-1), then cut into K heads.
+// - q and k together pass two convolutions over time with biases: the first within each channel,
+// the
+//   second within the channels of each head.
+// - Each head j of q then gets (q_j + k_g(j)) / 2 added, where g(j) is the key head that it shares;
+//   each head of k gets the mean of that over its query heads.
+// Tokens before the first one count as zeros; the bias of Vd is added for them as well.
 #pragma once
 
 #include "models/build/shard_scope.h"
@@ -13,13 +16,13 @@ namespace moec {
 
 struct ConvolvedOperands {
   ValueId q, k, v;  // token tensors of H · h, K · h and K · h channels
-  // Token tensor of history_channels(): what the convolutions and the delayed values of later
-  // tokens need of these, q, k and Vd x.
+  // Token tensor of history_channels(): q, k and Vd x of these tokens before the convolutions.
+  // Later tokens need them for their convolutions and delayed values.
   ValueId new_history;
 };
 
-// Of the layer's input after its norm and of the history of the tokens before, a token tensor of
-// history() tokens.
+// `normed` is the layer's input after its norm; `history` is the same as new_history for the last
+// history() tokens before these.
 ConvolvedOperands convolved_operands(ShardScope& scope, ValueId normed, ValueId history);
 
 }  // namespace moec

@@ -5,13 +5,14 @@ namespace {
 
 enum Part { kGate, kUp };
 
-// Expert `expert` of a tensor of all experts [E, …] as [1, …].
-WeightView expert_of(const ShardScope& scope, std::string_view role, int64_t expert) {
-  return then(scope.stored(role), SliceStep{0, expert, 1});
+// One expert of the tensor that holds all experts of a layer, [experts, each…], as [1, each…].
+WeightView expert_of(const ShardScope& scope, const std::string& role, Dims each, int64_t expert) {
+  each.insert(each.begin(), scope.model().moe.experts);
+  return then(scope.stored(role, std::move(each)), SliceStep{0, expert, 1});
 }
 
-// Gate or up of the 2f along an axis of `both`, as sizes `dims`. `split` are the sizes of `both`
-// with 2f as [f, 2], for the interleaved order.
+// Cuts gate or up out of `both`, which has 2f of them along `axis`, and gives it the shape `dims`.
+// `split` is the shape of `both` with 2f as [f, 2], which the interleaved order needs.
 WeightView part_of(const ShardScope& scope, WeightView both, Part part, int64_t axis, Dims split,
                    Dims dims) {
   const MoeConfig& moe = scope.model().moe;
@@ -25,16 +26,17 @@ WeightView part_of(const ShardScope& scope, WeightView both, Part part, int64_t 
 WeightView gate_or_up(const ShardScope& scope, int64_t expert, Part part) {
   const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
   if (!scope.model().names.has("experts_gate_up_in_out"))
-    return part_of(scope, expert_of(scope, "experts_gate_up", expert), part, 1, {f, 2, d}, {f, d});
-  WeightView both = expert_of(scope, "experts_gate_up_in_out", expert);
+    return part_of(scope, expert_of(scope, "experts_gate_up", {2 * f, d}, expert), part, 1,
+                   {f, 2, d}, {f, d});
+  WeightView both = expert_of(scope, "experts_gate_up_in_out", {d, 2 * f}, expert);
   return then(part_of(scope, std::move(both), part, 2, {d, f, 2}, {d, f}), PermuteStep{{1, 0}});
 }
 
 WeightView down(const ShardScope& scope, int64_t expert) {
   const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
   if (!scope.model().names.has("experts_down_in_out"))
-    return then(expert_of(scope, "experts_down", expert), ReshapeStep{{d, f}});
-  WeightView transposed = expert_of(scope, "experts_down_in_out", expert);
+    return then(expert_of(scope, "experts_down", {d, f}, expert), ReshapeStep{{d, f}});
+  WeightView transposed = expert_of(scope, "experts_down_in_out", {f, d}, expert);
   return then(then(std::move(transposed), ReshapeStep{{f, d}}), PermuteStep{{1, 0}});
 }
 
@@ -42,19 +44,21 @@ WeightView down(const ShardScope& scope, int64_t expert) {
 
 ExpertViews expert_matrices(const ShardScope& scope, int64_t expert) {
   const TensorNames& names = scope.model().names;
+  const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
   if (!names.has("experts_gate_up") && !names.has("experts_gate_up_in_out"))
-    return {scope.stored("expert_gate", expert), scope.stored("expert_up", expert),
-            scope.stored("expert_down", expert)};
+    return {scope.stored("expert_gate", {f, d}, expert), scope.stored("expert_up", {f, d}, expert),
+            scope.stored("expert_down", {d, f}, expert)};
   return {gate_or_up(scope, expert, kGate), gate_or_up(scope, expert, kUp), down(scope, expert)};
 }
 
 ExpertViews expert_biases(const ShardScope& scope, int64_t expert) {
   const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
   auto of_part = [&](Part part) {
-    return part_of(scope, expert_of(scope, "experts_gate_up_bias", expert), part, 1, {f, 2}, {f});
+    return part_of(scope, expert_of(scope, "experts_gate_up_bias", {2 * f}, expert), part, 1,
+                   {f, 2}, {f});
   };
   return {of_part(kGate), of_part(kUp),
-          then(expert_of(scope, "experts_down_bias", expert), ReshapeStep{{d}})};
+          then(expert_of(scope, "experts_down_bias", {d}, expert), ReshapeStep{{d}})};
 }
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// One expert's matrices and biases as views, whichever way a checkpoint stores them: expert by
-// expert, or all experts of a layer in one tensor.
+// One expert's matrices and biases as views. A checkpoint may store a tensor for each expert, or
+// one tensor for all experts of a layer; the views have the same shapes in both cases.
 #pragma once
 
 #include "models/build/shard_scope.h"
@@ -13,7 +13,7 @@ struct ExpertViews {
 // gate and up [f, d], down [d, f]
 ExpertViews expert_matrices(const ShardScope& scope, int64_t expert);
 
-// gate and up [f], down [d]; the model has them (MoeConfig::expert_biases).
+// gate and up [f], down [d]. Only for models with MoeConfig::expert_biases.
 ExpertViews expert_biases(const ShardScope& scope, int64_t expert);
 
 }  // namespace moec

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kHeadChannels = 2;  // axis of a grid
 
-// Token channels as a plain grid [1, heads, channels of each, T], and back.
+// Reshapes a token tensor to the plain grid [1, heads, channels of each head, T].
 ValueId to_grid(Builder& b, ValueId x, int64_t heads) {
   const Type& type = b.type(x);
   const int64_t tokens = tokens_of(type), each = channels_of(type) / heads;
@@ -22,11 +22,28 @@ ValueId from_grid(Builder& b, ValueId grid, const Type& like, std::string name) 
   return b.reshape(grid, to.dims, to.layout, std::move(name));
 }
 
-// Rows [begin, begin + size) of each head's `all` rows of a matrix, as [heads, size, columns].
-WeightView rows_of_heads(WeightView matrix, int64_t heads, int64_t begin, int64_t size) {
-  const Dims sizes = matrix.source_type.dims;
-  WeightView by_head = then(std::move(matrix), ReshapeStep{{heads, sizes[0] / heads, sizes[1]}});
-  return then(std::move(by_head), SliceStep{1, begin, size});
+// A stored matrix of `each` rows for every head, as [heads, each, columns].
+struct HeadMatrix {
+  WeightView view;
+  int64_t heads, columns;
+};
+
+HeadMatrix head_matrix(const ShardScope& scope, std::string role, int64_t each, int64_t columns) {
+  const int64_t heads = scope.model().attention.heads;
+  WeightView stored = scope.stored(std::move(role), {heads * each, columns});
+  return {then(std::move(stored), ReshapeStep{{heads, each, columns}}), heads, columns};
+}
+
+// Of each head, the rows that make its keys from the latent and behind them those that make its
+// values.
+HeadMatrix keys_and_values(const ShardScope& scope) {
+  const LatentConfig& latent = *scope.model().attention.latent;
+  return head_matrix(scope, "kv_b", latent.key_dims + latent.value_dims, latent.kv_rank);
+}
+
+// Rows [begin, begin + size) of each head, as [heads, size, columns].
+WeightView rows_of_heads(HeadMatrix matrix, int64_t begin, int64_t size) {
+  return then(std::move(matrix.view), SliceStep{1, begin, size});
 }
 
 ValueId projected(ShardScope& scope, ValueId x, WeightView rows, const std::string& name,
@@ -36,30 +53,29 @@ ValueId projected(ShardScope& scope, ValueId x, WeightView rows, const std::stri
   return scope.b.emit(Linear{}, std::move(operands), name);
 }
 
-// The queries of all heads before their own maps: what the query matrix is applied to.
+// What the query matrix is applied to: the latent of the queries, or the normed input.
 ValueId query_input(ShardScope& scope, ValueId normed) {
   const AttentionConfig& attention = scope.model().attention;
   const LatentConfig& latent = *attention.latent;
   if (latent.q_rank == 0) return normed;
-  ValueId low = scope.linear(normed, "q_a", attention.qkv_bias ? "q_a_bias" : "", "q_a");
-  return scope.rms_norm(low, "q_a_norm", "q_a_norm", latent.norm_eps);
+  ValueId low = scope.linear(normed, {"q_a", latent.q_rank, attention.qkv_bias}, "q_a");
+  return scope.rms_norm(low, "q_a_norm", latent.norm_eps);
 }
 
-// One part of each head's rows of `all`, applied to x: [1, heads, size, T].
-ValueId part_of_heads(ShardScope& scope, ValueId x, const WeightView& all, int64_t begin,
+// Rows [begin, begin + size) of each head, applied to x: [1, heads, size, T].
+ValueId part_of_heads(ShardScope& scope, ValueId x, const HeadMatrix& all, int64_t begin,
                       int64_t size, const std::string& name) {
-  const int64_t heads = scope.model().attention.heads;
-  WeightView rows = then(rows_of_heads(all, heads, begin, size),
-                         ReshapeStep{{heads * size, all.source_type.dims[1]}});
-  return to_grid(scope.b, projected(scope, x, std::move(rows), name), heads);
+  WeightView rows =
+      then(rows_of_heads(all, begin, size), ReshapeStep{{all.heads * size, all.columns}});
+  return to_grid(scope.b, projected(scope, x, std::move(rows), name), all.heads);
 }
 
 // Kᵀ of each head: [1, heads, c, key_dims].
 ValueId key_maps(ShardScope& scope) {
   const AttentionConfig& attention = scope.model().attention;
   const LatentConfig& latent = *attention.latent;
-  WeightView keys = then(rows_of_heads(scope.stored("kv_b"), attention.heads, 0, latent.key_dims),
-                         PermuteStep{{0, 2, 1}});
+  WeightView keys =
+      then(rows_of_heads(keys_and_values(scope), 0, latent.key_dims), PermuteStep{{0, 2, 1}});
   keys = then(std::move(keys), ReshapeStep{{1, attention.heads, latent.kv_rank, latent.key_dims}});
   return scope.weight(std::move(keys), "k_b.weight");
 }
@@ -69,7 +85,8 @@ ValueId queries(ShardScope& scope, ValueId normed) {
   const LatentConfig& latent = *attention.latent;
   Builder& b = scope.b;
   ValueId x = query_input(scope, normed);
-  const WeightView all = scope.stored(latent.q_rank == 0 ? "q" : "q_b");
+  const HeadMatrix all = head_matrix(scope, latent.q_rank == 0 ? "q" : "q_b",
+                                     latent.key_dims + attention.rope.dims, channels_of(b.type(x)));
   ValueId position =
       part_of_heads(scope, x, all, latent.key_dims, attention.rope.dims, "q_position");
   ValueId content = part_of_heads(scope, x, all, 0, latent.key_dims, "q_content");
@@ -78,7 +95,7 @@ ValueId queries(ShardScope& scope, ValueId normed) {
   return from_grid(b, b.concat({position, content}, kHeadChannels), like, "q");
 }
 
-// What is stored of a token, or computed from: its position dims and its latent.
+// What a token's keys and values are made of: its position dims and its latent.
 struct LatentRow {
   ValueId position, latent;
 };
@@ -86,22 +103,24 @@ struct LatentRow {
 LatentRow latent_row(ShardScope& scope, ValueId normed) {
   const AttentionConfig& attention = scope.model().attention;
   const LatentConfig& latent = *attention.latent;
+  const int64_t all = latent.kv_rank + attention.rope.dims;
   auto rows = [&](int64_t begin, int64_t size, const std::string& name) {
     const SliceStep cut{0, begin, size};
     std::optional<WeightView> bias;
-    if (attention.qkv_bias) bias = then(scope.stored("kv_a_bias"), cut);
-    return projected(scope, normed, then(scope.stored("kv_a"), cut), name, std::move(bias));
+    if (attention.qkv_bias) bias = then(scope.stored("kv_a_bias", {all}), cut);
+    WeightView matrix = scope.stored("kv_a", {all, scope.model().hidden});
+    return projected(scope, normed, then(std::move(matrix), cut), name, std::move(bias));
   };
   ValueId position = rows(latent.kv_rank, attention.rope.dims, "k_position");
   ValueId low = rows(0, latent.kv_rank, "kv_a");
-  return {position, scope.rms_norm(low, "kv_a_norm", "kv_a_norm", latent.norm_eps)};
+  return {position, scope.rms_norm(low, "kv_a_norm", latent.norm_eps)};
 }
 
-// The keys of all heads: the shared position in front of each head's own content.
+// The keys of all heads: the shared position dims, then the head's own content dims.
 ValueId expanded_keys(ShardScope& scope, const LatentRow& row) {
   const AttentionConfig& attention = scope.model().attention;
   Builder& b = scope.b;
-  ValueId content = part_of_heads(scope, row.latent, scope.stored("kv_b"), 0,
+  ValueId content = part_of_heads(scope, row.latent, keys_and_values(scope), 0,
                                   attention.latent->key_dims, "k_content");
   const Type like = b.type(row.latent);
   ValueId each = b.constant(scope.type_of({1, attention.heads, 1, 1}), {1}, "each_head");
@@ -112,9 +131,8 @@ ValueId expanded_keys(ShardScope& scope, const LatentRow& row) {
 ValueId expanded_values(ShardScope& scope, const LatentRow& row) {
   const AttentionConfig& attention = scope.model().attention;
   const LatentConfig& latent = *attention.latent;
-  WeightView rows =
-      then(rows_of_heads(scope.stored("kv_b"), attention.heads, latent.key_dims, latent.value_dims),
-           ReshapeStep{{attention.heads * latent.value_dims, latent.kv_rank}});
+  WeightView rows = then(rows_of_heads(keys_and_values(scope), latent.key_dims, latent.value_dims),
+                         ReshapeStep{{attention.heads * latent.value_dims, latent.kv_rank}});
   return projected(scope, row.latent, std::move(rows), "v");
 }
 
@@ -134,7 +152,7 @@ ValueId latent_values(ShardScope& scope, ValueId attended) {
   if (latent.expanded) return attended;
   Builder& b = scope.b;
   WeightView values =
-      then(rows_of_heads(scope.stored("kv_b"), attention.heads, latent.key_dims, latent.value_dims),
+      then(rows_of_heads(keys_and_values(scope), latent.key_dims, latent.value_dims),
            ReshapeStep{{1, attention.heads, latent.value_dims, latent.kv_rank}});
   ValueId out = b.matmul(scope.weight(std::move(values), "v_b.weight"),
                          to_grid(b, attended, attention.heads));

@@ -1,4 +1,4 @@
-// Which tables a layer's attention reads, and what its ports are called among several layers.
+// Which tables a layer's attention reads, and how ports are named in a shard of several layers.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,27 +10,28 @@
 
 namespace moec {
 
-// Whether the layer's attention reads the rotation's table, or a factor for its queries.
+// Whether the layer's attention reads the rotary table.
 inline bool rotates(const ModelConfig& model, const LayerConfig& layer) {
   return layer.rotated && model.attention.rope.style != RopeStyle::none;
 }
+// Whether its queries are multiplied by a factor for each position.
 inline bool scales_queries(const ModelConfig& model, const LayerConfig& layer) {
   return !layer.rotated && model.attention.temperature.has_value();
 }
 
-// Whether the next layer's router goes on from this one's.
+// Whether the next layer's router takes this router's state.
 inline bool hands_on_router_state(const ModelConfig& model, int64_t layer) {
   const auto next = static_cast<size_t>(layer) + 1;
   return next < model.layers.size() && model.layers[next].takes_router_state;
 }
 
-// "L03": in front of the names of a layer's values.
+// "L03": the prefix of the names of a layer's values.
 inline std::string layer_label(int64_t layer) { return fmt::format("L{:02}", layer); }
 
-// What a port of an attention shard is called where several layers share a shard: each layer has
-// caches, histories and new rows of its own (k_state_L03), layers that see the same keys share a
-// mask (attn_mask_w128 with a window, attn_mask_c8192 with chunks, else attn_mask; a window tells
-// how far ahead they see), and all share rope_cos, rope_sin and query_scale.
+// The name that a port of an attention shard has in a shard of several layers. Caches, histories
+// and new rows belong to one layer and get its label (k_state_L03). Layers that see the same keys
+// share a mask: attn_mask_w128 with a window, attn_mask_c8192 with chunks, otherwise attn_mask. All
+// layers share rope_cos, rope_sin and query_scale.
 inline std::string port_among_layers(const std::string& port, int64_t layer,
                                      const LayerConfig& config) {
   if (port == kMaskPort)

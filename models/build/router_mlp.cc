@@ -16,7 +16,8 @@ ValueId gelu(Builder& b, ValueId x, const std::string& name) {
 }
 
 ValueId hidden_layer(ShardScope& scope, ValueId x, const std::string& role) {
-  return gelu(scope.b, scope.linear(x, role, role + "_bias", role), role + ".gelu");
+  const int64_t width = scope.model().moe.router_hidden;
+  return gelu(scope.b, scope.linear(x, {role, width, true}, role), role + ".gelu");
 }
 
 }  // namespace
@@ -28,7 +29,8 @@ ValueId earlier_router_state(ShardScope& scope) {
 
 ValueId router_mlp(ShardScope& scope, ValueId x, ValueId earlier) {
   Builder& b = scope.b;
-  ValueId state = scope.linear(x, "router_down", "router_down_bias", "router_down");
+  const MoeConfig& moe = scope.model().moe;
+  ValueId state = scope.linear(x, {"router_down", moe.router_hidden, true}, "router_down");
   if (earlier.valid()) {
     ValueId scale = scope.channel_vector(state, "router_state_scale", "router_state.scale");
     state = b.add(state, b.mul(earlier, scale), kRouterState);
@@ -36,10 +38,10 @@ ValueId router_mlp(ShardScope& scope, ValueId x, ValueId earlier) {
     b.rename(state, kRouterState);
   }
   if (hands_on_router_state(scope.model(), scope.decl.layer)) b.output(kRouterState, state);
-  ValueId hidden = scope.rms_norm(state, "router_norm", "router_norm");
+  ValueId hidden = scope.rms_norm(state, "router_norm", scope.model().norm_eps);
   hidden = hidden_layer(scope, hidden, "router_fc1");
   hidden = hidden_layer(scope, hidden, "router_fc2");
-  return scope.linear(hidden, "router", "", "router");
+  return scope.linear(hidden, {"router", moe.slots()}, "router");
 }
 
 }  // namespace moec

@@ -1,6 +1,7 @@
-// What the shard builders share: the shard in the making, its sizes, and weights by role.
+// What the shard builders share: the shard under construction, its sizes, and its weights by role.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -10,14 +11,44 @@
 
 namespace moec {
 
+// A checkpoint tensor as a builder asks for it: by its role (ir/plan/model_config.h, TensorNames)
+// and with the shape that the model's sizes give it. `layer` and `expert` are -1 where they do not
+// apply.
+struct WeightRequest {
+  std::string role;
+  int64_t layer = -1, expert = -1;
+  Dims dims;
+};
+
+// Answers a request with a view of exactly the requested shape. Builders get weights from nowhere
+// else, so a source that only records the requests learns every tensor that a shard reads
+// (models/build/needed_tensors.h).
+using WeightSource = std::function<WeightView(const WeightRequest&)>;
+
+// The source that reads the plan's weight table. The plan must outlive it.
+WeightSource weights_of(const Plan& plan);
+
+// A linear map to `out` channels: the matrix [out, channels of x] of a role and, with `bias`, the
+// vector [out] of the role ROLE_bias.
+struct LinearWeights {
+  std::string role;
+  int64_t out = 0;
+  bool bias = false;
+};
+
 struct ShardScope {
   const Plan& plan;
   const ShardDecl& decl;
   int64_t tokens;
+  WeightSource source;
   Builder b;
 
-  ShardScope(const Plan& from, const ShardDecl& shard, int64_t width)
-      : plan(from), decl(shard), tokens(width), b(shard.name, Form::model) {}
+  ShardScope(const Plan& from, const ShardDecl& shard, int64_t width, WeightSource weights)
+      : plan(from),
+        decl(shard),
+        tokens(width),
+        source(std::move(weights)),
+        b(shard.name, Form::model) {}
 
   const ModelConfig& model() const { return plan.model; }
   const BuildOptions& options() const { return plan.build; }
@@ -29,38 +60,44 @@ struct ShardScope {
   }
   Type type_of(Dims dims) const { return {options().dtype, std::move(dims)}; }
 
-  // The stored tensor of a role in this shard's layer.
-  WeightView stored(std::string_view role, int64_t expert = -1) const;
+  // The tensor of a role in this shard's layer, in the shape `dims`.
+  WeightView stored(std::string role, Dims dims, int64_t expert = -1) const {
+    return source({std::move(role), decl.layer, expert, std::move(dims)});
+  }
   // A weight op on the view, cast to the shard's element type. `name` is the value's name.
   ValueId weight(WeightView view, std::string name);
-  ValueId weight(std::string_view role, std::string name) {
-    return weight(stored(role), std::move(name));
+  ValueId weight(std::string role, Dims dims, std::string name) {
+    return weight(stored(std::move(role), std::move(dims)), std::move(name));
   }
-  ValueId rms_norm(ValueId x, std::string_view role, const std::string& name, double eps);
-  ValueId rms_norm(ValueId x, std::string_view role, const std::string& name) {
-    return rms_norm(x, role, name, model().norm_eps);
+  // The RMS norm over the channels of x; the role's vector has one weight for each channel.
+  ValueId rms_norm(ValueId x, const std::string& role, const std::string& name, double eps);
+  ValueId rms_norm(ValueId x, const std::string& role, double eps) {
+    return rms_norm(x, role, role, eps);
   }
-  // The norm of the model's kind, whose bias where it has one is that of the role ROLE_bias.
+  // The norm of the model's kind. With NormKind::layer its bias has the role ROLE_bias.
   ValueId norm(ValueId x, const std::string& role);
-  // The vector of a role, of as many values as `like` has channels, shaped to broadcast over it.
-  ValueId channel_vector(ValueId like, std::string_view role, std::string name);
-  // residual + residual_scale · part, or affine_sum(); `branch` is "attn" or "ffn".
+  // The role's vector with one value for each channel of `like`, shaped to broadcast over `like`.
+  ValueId channel_vector(ValueId like, const std::string& role, std::string name);
+  // residual + residual_scale · part, or affine_sum() where the model's residuals are affine.
+  // `branch` is "attn" or "ffn".
   ValueId add_residual(ValueId residual, ValueId part, const std::string& branch,
                        const std::string& name);
-  // `bias_role` may be empty: no bias.
-  ValueId linear(ValueId x, std::string_view role, std::string_view bias_role,
-                 const std::string& name);
+  ValueId linear(ValueId x, const LinearWeights& weights, const std::string& name);
 };
 
-// The builder of the shard's kind.
+// The rows of the embedding [vocab, hidden], scaled as the model scales them, in the plan's element
+// type.
+WeightView embedding_rows(const ModelConfig& model, DType dtype, const WeightSource& source);
+
+// Calls the builder below that builds the shard's kind.
 void build_body(ShardScope& scope);
-// Each adds inputs, ops and outputs of one kind of shard.
+// Each adds the inputs, ops and outputs of one kind of shard.
 void build_attention(ShardScope& scope);
 void build_moe(ShardScope& scope);      // router, experts, shared expert, residual
 void build_mlp(ShardScope& scope);      // a dense layer with its residual
 void build_router(ShardScope& scope);   // host routing: the router alone
 void build_experts(ShardScope& scope);  // host routing: one group of experts
-void build_layers(ShardScope& scope);   // whole layers, of which each part is built as above
+void build_layers(ShardScope& scope);   // whole layers, each part built by the builders above
 void build_head(ShardScope& scope);     // final norm and a slice of the vocabulary
 
 }  // namespace moec

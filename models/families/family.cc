@@ -46,12 +46,12 @@ Result<const Family*> find_family(std::string_view model_type) {
   if (const auto why = why_unsupported(model_type))
     return fail("hf.family.unsupported",
                 fmt::format("the family \"{}\" is not supported: {}", model_type, *why),
-                "The README lists the families that are.");
-  return fail("hf.family.unknown",
-              fmt::format("unknown model_type \"{}\"{}; known families: {}", printable(model_type),
-                          did_you_mean(model_type, names), fmt::join(names, ", ")),
-              "Describe the family in a JSON file as models/families/README.md says, and give it "
-              "with --family-file.");
+                "The README lists the supported families.");
+  return fail(
+      "hf.family.unknown",
+      fmt::format("unknown model_type \"{}\"{}; known families: {}", printable(model_type),
+                  did_you_mean(model_type, names), fmt::join(names, ", ")),
+      "Write a descriptor as in models/families/README.md, and pass it with --family-file.");
 }
 
 }  // namespace moec

@@ -1,6 +1,6 @@
-// Family descriptors: JSON files that tell how a model family names its tensors, which config keys
-// it reads, and what it chooses along each axis of the architecture. There is no code per family.
-// The format is described in models/families/README.md.
+// Family descriptors: JSON files that say how a model family names its tensors, which config keys
+// it reads, and which value it has on each axis of the architecture. No family has code of its own.
+// models/families/README.md describes the format.
 #pragma once
 
 #include <map>
@@ -24,12 +24,12 @@ struct ConceptExpression {
 };
 
 // Where a concept's value comes from: the first of `keys` that the config has, else `fallback`,
-// else `expression`. With none of these the key is needed.
+// else `expression`. Without any of these the config must have one of the keys.
 struct ConceptRule {
   std::vector<std::string> keys;
-  std::optional<JsonValue> fallback;  // null: the concept may stay unset
+  std::optional<JsonValue> fallback;  // JSON null: the concept stays unset
   std::optional<ConceptExpression> expression;
-  std::vector<std::string> only;  // of a name: the values that the family takes; empty: all known
+  std::vector<std::string> only;  // of a name: the accepted values; empty: all known ones
 };
 
 struct FamilyAxes {
@@ -50,7 +50,7 @@ struct FamilyAxes {
   GateUpOrder gate_up_order = GateUpOrder::gate_first;
 };
 
-// Calls visit(name, value) for each axis, by the names of descriptors.
+// Calls visit(name, value) for each axis; `name` is its name in descriptors.
 template <class Axes, class Visit>
 void for_each_axis(Axes& axes, Visit&& visit) {
   visit("task", axes.task);
@@ -70,8 +70,8 @@ void for_each_axis(Axes& axes, Visit&& visit) {
   visit("gate_up_order", axes.gate_up_order);
 }
 
-// In a pattern of ignored tensors: the number of a layer behind the last, of which the concept
-// `mtp_layers` tells how many there are.
+// A placeholder in patterns of ignored tensors. It stands for the number of a layer stored after
+// the last one; the concept `mtp_layers` says how many there are.
 inline constexpr std::string_view kMtpLayer = "{mtp}";
 
 struct Family {
@@ -87,20 +87,21 @@ struct Family {
   std::map<std::string, std::string, std::less<>> ignored_tensors;       // pattern → why
 };
 
-// Reads a descriptor. What all families share (families/common.json) is added to `must`, `harmless`
-// and `ignored_tensors`. Errors: json.*, family.* with the field's name.
+// Reads a descriptor, and adds the entries that all families share (families/common.json) to
+// `must`, `harmless` and `ignored_tensors`. Errors: json.*, family.* with the field's name.
 Result<Family> load_family(std::string_view text, const std::string& file = "<family>");
 
-// The families compiled into this binary, by model_type.
+// The families compiled into the binary, sorted by model_type.
 std::span<const Family> known_families();
 
+// Whether the descriptor is for configs of this model_type.
 bool describes(const Family& family, std::string_view model_type);
 
-// Why a model_type that is known by name cannot be described (families/common.json), if it cannot.
+// The reason why no descriptor can express a model_type, for those in families/common.json.
 std::optional<std::string> why_unsupported(std::string_view model_type);
 
-// Errors: hf.family.unsupported, with the reason; hf.family.unknown, with the list of known ones
-// and the nearest.
+// Errors: hf.family.unsupported, with the reason; hf.family.unknown, with the known model_types and
+// the nearest of them.
 Result<const Family*> find_family(std::string_view model_type);
 
 }  // namespace moec

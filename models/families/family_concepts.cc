@@ -51,7 +51,7 @@ void read_default(FieldReader& reader, const Concept& item, const JsonValue& val
     rule.expression = parse_expression(*value.string());
     if (!rule.expression)
       reader.error("family.expression",
-                   fmt::format("the default of \"{}\" is no expression: \"{}\"", item.name,
+                   fmt::format("the default of \"{}\" is not an expression: \"{}\"", item.name,
                                printable(*value.string())),
                    value, "Write \"= a\", \"= a * b\" or \"= a / b\" with names of concepts.");
     return;
@@ -86,8 +86,8 @@ void check_term(FieldReader& reader, const Family& family, const std::string& na
   const Concept* item = find_concept(name);
   if (found != family.concepts.end() && is_number(*item) && !found->second.expression) return;
   reader.error("family.expression",
-               fmt::format("\"{}\" cannot stand in an expression", printable(name)), at,
-               "An expression names numeric concepts of this descriptor that are no expressions "
+               fmt::format("\"{}\" cannot be part of an expression", printable(name)), at,
+               "An expression may use numeric concepts of this descriptor that are not expressions "
                "themselves.");
 }
 

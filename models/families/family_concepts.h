@@ -1,4 +1,4 @@
-// The "concepts" of a family descriptor.
+// Reads the "concepts" of a family descriptor.
 #pragma once
 
 #include "models/families/family.h"

@@ -43,7 +43,7 @@ std::string FieldReader::text_field(const JsonValue& object, std::string_view na
 
 std::string FieldReader::text_of(std::string_view name, const JsonValue& value) {
   if (value.string() != nullptr && !value.string()->empty()) return *value.string();
-  wrong_type(name, "a string that is not empty", value);
+  wrong_type(name, "a non-empty string", value);
   return {};
 }
 
@@ -51,7 +51,7 @@ std::vector<std::string> FieldReader::texts_of(std::string_view name, const Json
   if (value.array() == nullptr) return {text_of(name, value)};
   std::vector<std::string> texts;
   for (const JsonValue& item : *value.array()) texts.push_back(text_of(name, item));
-  if (texts.empty()) wrong_type(name, "a list that is not empty", value);
+  if (texts.empty()) wrong_type(name, "a non-empty list", value);
   return texts;
 }
 

@@ -10,7 +10,7 @@
 
 namespace moec {
 
-// Collects the findings of one descriptor, each with its place in the text.
+// Reads fields and collects the findings of one descriptor, each with its place in the text.
 class FieldReader {
  public:
   FieldReader(std::string_view text, const std::string& file)
@@ -19,13 +19,14 @@ class FieldReader {
   void error(std::string code, std::string cause, const JsonValue& at, std::string next = {});
   void wrong_type(std::string_view name, std::string_view wanted, const JsonValue& value);
 
-  // An object's members, or null with a finding. A missing field is a finding when needed.
+  // The members of the object in field `name`, or null. It is a finding if the field is not an
+  // object, or if it is needed and missing.
   const JsonValue::Object* members(const JsonValue& object, std::string_view name, bool needed);
   std::string text_field(const JsonValue& object, std::string_view name);
   std::string text_of(std::string_view name, const JsonValue& value);
   // One string or a list of strings.
   std::vector<std::string> texts_of(std::string_view name, const JsonValue& value);
-  // A finding for each member that is not known; `where` names the object.
+  // Adds a finding for each member that is not in `known`; `where` names the object.
   void only_fields(const JsonValue& object, std::string_view where,
                    std::span<const std::string_view> known);
 

@@ -1,4 +1,4 @@
-// Reads the JSON of a family descriptor, strictly: a field that is not known is an error.
+// Reads the JSON of a family descriptor. It is strict: unknown fields are errors.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

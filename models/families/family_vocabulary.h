@@ -1,5 +1,6 @@
-// The words of family descriptors: concepts (what a config says), tensor roles, and the axes that
-// have no enum in ir/. A later family adds words here, and their meaning where they are read.
+// The vocabulary of family descriptors: concepts (values of a config), tensor roles, and the axes
+// that have no enum in ir/. A family that needs a new word adds it here and gives it a meaning in
+// frontends/hf/config.cc and in the builders.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,16 @@
 
 namespace moec {
 
-// A config gives labels as an object, {"0": "O", …}.
+// The type of a concept's value. `labels` is an object such as {"0": "O", …}.
 enum class ConceptType : uint8_t { integer, number, boolean, name, integers, names, labels };
 
-// What a descriptor must say about a concept.
-//   needed     a descriptor must name it
-//   defaulted  a descriptor may leave it out; models/families/README.md tells the value
-//   optional   the same, and the value may be "unset": so says null in a config
+// Whether a descriptor must have a concept.
+//   needed     it must
+//   defaulted  it may leave the concept out; models/families/README.md lists the default
+//   optional   the same, and the value may be unset; null in a config means unset
 enum class Presence : uint8_t { needed, defaulted, optional };
 
-// A value that a model's config gives.
+// A value that a config may have, independent of the key that holds it.
 struct Concept {
   std::string_view name;
   ConceptType type;
@@ -30,7 +31,7 @@ struct Concept {
 std::span<const Concept> all_concepts();
 const Concept* find_concept(std::string_view name);
 
-// Whether a role's template must have {i} for the layer and {e} for the expert.
+// Which placeholders a role's template has: none, {i} for the layer, or {i} and {e} for the expert.
 enum class RoleScope : uint8_t { model, layer, expert };
 
 struct Role {
@@ -46,30 +47,31 @@ constexpr auto enum_names(AttentionKind) {
   return name_table<AttentionKind>({"gqa", "mla", "cca"});
 }
 
-// Whether a token sees earlier ones only, or later ones as well.
+// Whether a token attends to earlier tokens only, or to later ones as well.
 enum class Direction : uint8_t { causal, bidirectional };
 constexpr auto enum_names(Direction) { return name_table<Direction>({"causal", "bidirectional"}); }
 
-// How the k experts are chosen: among all, or among those of the best groups.
+// How the k experts are chosen: from all experts, or from those of the best groups.
 enum class ChoiceMethod : uint8_t { greedy, group_limited_greedy, noaux_tc };
 constexpr auto enum_names(ChoiceMethod) {
   return name_table<ChoiceMethod>({"greedy", "group_limited_greedy", "noaux_tc"});
 }
 
-// Where a block's norms stand: before attention and MLP, inside the residual branch.
+// Where a block has its norms. pre_norm: before attention and MLP, inside the residual branch.
 enum class BlockKind : uint8_t { pre_norm };
 constexpr auto enum_names(BlockKind) { return name_table<BlockKind>({"pre_norm"}); }
 
-// Which layers see only `window` keys, when a window is set and in use.
-//   all_layers              each one
+// Which layers attend to `window` keys only, if a window is set and in use.
+//   all_layers              every layer
 //   even_layers_below_max   0, 2, 4, … below the concept max_window_layers
-// The concept layer_types, where a config gives it, decides instead.
+// The concept layer_types overrides this rule where a config has it.
 enum class WindowRule : uint8_t { none, all_layers, even_layers_below_max };
 constexpr auto enum_names(WindowRule) {
   return name_table<WindowRule>({"none", "all_layers", "even_layers_below_max"});
 }
 
-// What makes a router's logits: one linear map, or an MLP that goes on from the layer before.
+// What computes a router's logits: a linear map, or an MLP that takes the state of the router in
+// the layer before.
 enum class RouterKind : uint8_t { linear, carried_mlp };
 constexpr auto enum_names(RouterKind) { return name_table<RouterKind>({"linear", "carried_mlp"}); }
 

@@ -20,7 +20,7 @@ void put(const DeviceUnit& unit, size_t index, DeviceLoad& load) {
   load.token_bytes += unit.token_bytes;
 }
 
-// What a device would need with one more unit.
+// The memory that a device needs with one more unit.
 int64_t needed_with(const DeviceLoad& load, const DeviceUnit& unit) {
   return load.bytes + unit.bytes + std::max(load.peak_bytes, unit.peak_bytes);
 }
@@ -32,8 +32,8 @@ tl::unexpected<Diagnostics> too_small(const Device& device, int64_t lacking, std
               std::move(next));
 }
 
-// Runs of units in order: each device takes units until it has `share` of its own memory full, and
-// beyond that none. True when the last device has taken all that was left.
+// Assigns units in order: each device takes units until `share` of its memory is full. Returns
+// whether all units were assigned.
 bool fill_in_order(const Units& units, const std::vector<Device>& devices, double share,
                    std::vector<DeviceLoad>& loads) {
   loads.assign(devices.size(), {});
@@ -48,8 +48,8 @@ bool fill_in_order(const Units& units, const std::vector<Device>& devices, doubl
   return next == units.size();
 }
 
-// Of all shares of their memory, in steps of a thousandth, the least with which the devices hold
-// everything: so they are about equally full.
+// Finds, in steps of a thousandth, the smallest share of their memory with which the devices hold
+// all units. A common share keeps devices of different sizes about equally full.
 Result<std::vector<DeviceLoad>> spread_layers(const Units& units,
                                               const std::vector<Device>& devices) {
   constexpr int kSteps = 1000;
@@ -64,9 +64,8 @@ Result<std::vector<DeviceLoad>> spread_layers(const Units& units,
   const int64_t lacking =
       needed_with(last, units[placed]) - units[placed].bytes + left - devices.back().bytes;
   return too_small(devices.back(), lacking,
-                   fmt::format("{} and what follows it do not fit behind what the devices hold",
-                               units[placed].name),
-                   fmt::format("{} of memory there would do, or a further device of {}",
+                   fmt::format("{} and the units after it do not fit", units[placed].name),
+                   fmt::format("{} of memory would be enough there, or another device of {}",
                                decimal_bytes(devices.back().bytes + lacking),
                                decimal_bytes(left + units[placed].peak_bytes)));
 }
@@ -82,7 +81,7 @@ Result<std::vector<DeviceLoad>> replicate_trunk(const Units& units,
       return too_small(
           device, trunk.needed() - device.bytes,
           fmt::format("the trunk needs {}", decimal_bytes(trunk.needed())),
-          fmt::format("{} would do, or --trunk layers", decimal_bytes(trunk.needed())));
+          fmt::format("{} would be enough, or use --trunk layers", decimal_bytes(trunk.needed())));
   return std::vector<DeviceLoad>(devices.size(), trunk);
 }
 
@@ -106,7 +105,8 @@ Result<std::vector<DeviceLoad>> spread_experts(const Units& units,
       return too_small(
           devices[best], left,
           fmt::format("{} of {} groups of experts do not fit", groups.size() - n, groups.size()),
-          fmt::format("{} of memory there would do", decimal_bytes(devices[best].bytes + left)));
+          fmt::format("{} of memory would be enough there",
+                      decimal_bytes(devices[best].bytes + left)));
     }
     put(unit, groups[n], loads[best]);
   }
@@ -141,7 +141,7 @@ Result<std::vector<DeviceLoad>> assign_copies(const Units& units,
       return too_small(devices[d], loads[d].needed() - devices[d].bytes,
                        fmt::format("the trunk and its copies of experts need {}",
                                    decimal_bytes(loads[d].needed())),
-                       fmt::format("{} would do, or fewer --replicas, or further devices",
+                       fmt::format("{} would be enough, or use fewer --replicas or more devices",
                                    decimal_bytes(loads[d].needed())));
   return loads;
 }

@@ -1,4 +1,4 @@
-// Which device holds which shard, so that weights, caches and activations fit into its memory.
+// Assigns shards to devices so that weights, caches and activations fit into their memory.
 #pragma once
 
 #include <map>
@@ -14,17 +14,17 @@ namespace moec {
 struct Device {
   std::string name;
   int64_t bytes = 0;     // of memory
-  double bandwidth = 0;  // bytes/s that it reads its memory with; 0: not known
+  double bandwidth = 0;  // of its memory, in bytes/s; 0: unknown
 };
 
-// A shard, or what else takes memory beside it.
+// A shard, or anything else that takes memory on a device, such as the tables.
 struct DeviceUnit {
   std::string name;        // of the shard
   int64_t layer = -1;      // -1: head, tables
-  int64_t group = -1;      // of its layer's experts, from 0 on; -1: part of the trunk
-  int64_t bytes = 0;       // weights and cache: there all the time
-  int64_t peak_bytes = 0;  // activations while it runs: shards of a device run one by one
-  double token_bytes = 0;  // weights that a token reads of it, in the mean
+  int64_t group = -1;      // number of a group of experts within its layer; -1: part of the trunk
+  int64_t bytes = 0;       // weights and cache: allocated all the time
+  int64_t peak_bytes = 0;  // activations while it runs; a device runs one shard at a time
+  double token_bytes = 0;  // mean bytes of its weights that a token reads
   bool experts() const { return group >= 0; }
 };
 
@@ -37,27 +37,27 @@ constexpr auto enum_names(TrunkPlacement) {
 
 struct DeviceLoad {
   std::vector<size_t> units;  // indices, each once
-  int64_t bytes = 0;          // of its units, all the time
-  int64_t peak_bytes = 0;     // the most activations of one of them
+  int64_t bytes = 0;          // sum over its units
+  int64_t peak_bytes = 0;     // maximum over its units
   double token_bytes = 0;
   int64_t needed() const { return bytes + peak_bytes; }
 };
 
-// By device. With `layers` the run of each device is about as long as its share of all memory, and
-// longer only where the rest would not fit otherwise. With `replicated` each group goes, the
-// largest first, to the device with the most room left. Error plan.devices where the devices are
-// too small: which one lacks how many bytes, and what would do. `units` are in the order in which
-// they run; `devices` is not empty.
+// Returns one load for each device. With `layers`, every device is filled to about the same share
+// of its memory. With `replicated`, groups are assigned in descending order of size, each to the
+// device with the most room left. `units` are in the order in which they run; `devices` is not
+// empty. Error plan.devices: a device is too small; the message says by how many bytes, and what
+// would fit.
 Result<std::vector<DeviceLoad>> assign_devices(const std::vector<DeviceUnit>& units,
                                                const std::vector<Device>& devices,
                                                TrunkPlacement trunk);
 
-// Layer → device → the groups of that layer which the device has a copy of.
+// Layer → device → the groups of that layer of which the device has a copy.
 using GroupCopies = std::map<int64_t, std::vector<std::vector<int64_t>>>;
 
-// By device: the whole trunk, and the copies that it is given; a token runs one copy of a group,
-// each as often as the others. Error plan.devices where a device is too small. Each group of each
-// layer has a copy somewhere.
+// Returns one load for each device: the whole trunk and the copies that `copies` gives it. Copies
+// of a group share its tokens equally. Every group of every layer must have at least one copy.
+// Error plan.devices: a device is too small.
 Result<std::vector<DeviceLoad>> assign_copies(const std::vector<DeviceUnit>& units,
                                               const std::vector<Device>& devices,
                                               const GroupCopies& copies);

@@ -39,20 +39,21 @@ Status check_loads(std::span<const double> loads) {
   for (size_t expert = 0; expert < loads.size(); ++expert)
     if (!std::isfinite(loads[expert]) || loads[expert] < 0)
       return fail("balance.load", fmt::format("the load of expert {} is {}", expert, loads[expert]),
-                  "Loads are finite and not negative.");
+                  "Give finite loads that are not negative.");
   return {};
 }
 
 using Packs = std::vector<std::vector<int64_t>>;
 
-// Puts items into packs of equal number, the heaviest first, each into the lightest that has room.
-// Gives the items of each pack in the order in which they came.
+// Distributes items over packs that take the same number of items: in descending order of weight,
+// each goes into the lightest pack that has room. Returns the items of each pack in that order.
 Packs pack_evenly(const std::vector<double>& weights, int64_t packs) {
   const size_t room = weights.size() / static_cast<size_t>(packs);
   std::vector<int64_t> order(weights.size());
   std::iota(order.begin(), order.end(), 0);
   Packs packed(static_cast<size_t>(packs));
-  if (room > 1)  // one item a pack: any order is as even, and theirs needs no moves
+  // With one item a pack every order is equally even, and the given one moves no expert.
+  if (room > 1)
     std::stable_sort(order.begin(), order.end(),
                      [&](int64_t a, int64_t b) { return at(weights, a) > at(weights, b); });
   std::vector<double> sums(packed.size(), 0);
@@ -68,8 +69,8 @@ Packs pack_evenly(const std::vector<double>& weights, int64_t packs) {
   return packed;
 }
 
-// Which of the experts each copy is of: all of them once, then the copies that lower the largest
-// load a copy.
+// Returns the expert of each copy: first every expert once, then copies of whichever expert has the
+// highest load per copy at that point.
 std::vector<size_t> replicate(const std::vector<double>& loads, size_t copies) {
   std::vector<size_t> copy_of(loads.size());
   std::iota(copy_of.begin(), copy_of.end(), size_t{0});
@@ -94,7 +95,7 @@ std::vector<double> group_loads(std::span<const double> loads, int64_t groups) {
   return sums;
 }
 
-// Fills the slots node by node.
+// Assigns the slots of all devices, node by node.
 class Filler {
  public:
   explicit Filler(std::span<const double> loads) : loads_(loads) {

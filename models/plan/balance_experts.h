@@ -18,9 +18,9 @@
 namespace moec {
 
 struct BalanceOptions {
-  int64_t replicas = 0;  // copies of experts in all, those that each expert has anyway included
-  int64_t groups = 1;    // consecutive experts of equal number that routing chooses together
-  int64_t nodes = 1;     // of devices with a fast network between them
+  int64_t replicas = 0;  // all copies of experts; the one that each expert has anyway counts
+  int64_t groups = 1;    // of consecutive experts, equal in size, that routing chooses together
+  int64_t nodes = 1;     // sets of devices with a fast network between them
   int64_t devices = 1;   // in all nodes
   bool operator==(const BalanceOptions&) const = default;
 };
@@ -37,7 +37,9 @@ struct ExpertBalance {
 
 inline constexpr int64_t kMostReplicas = int64_t{1} << 16;
 
-// `loads` has one number an expert, of any unit: its share of a layer's work.
+// Chooses how many copies each expert gets and which device holds each of them, so that the devices
+// do about the same work. `loads` has one number for each expert, in any unit: its share of a
+// layer's work.
 // Errors:
 //   balance.load     a load is negative or not finite
 //   balance.counts   the experts do not divide into the groups, the devices into the nodes, or the
@@ -45,7 +47,7 @@ inline constexpr int64_t kMostReplicas = int64_t{1} << 16;
 //                    each expert on each device
 Result<ExpertBalance> balance_experts(std::span<const double> loads, const BalanceOptions& options);
 
-// The work of each device when an expert's load is shared by its copies equally: [devices].
+// The work of each device, [devices], when the copies of an expert share its load equally.
 std::vector<double> device_loads(std::span<const double> loads, const ExpertBalance& balance,
                                  int64_t devices);
 

@@ -3,7 +3,7 @@
 namespace moec {
 namespace {
 
-constexpr int64_t kGroup = 64;  // weights that share a scale and an offset
+constexpr int64_t kGroup = 64;  // int4 weights that share a scale and an offset
 
 int64_t group_bytes(WeightStorage storage) {
   switch (storage) {
@@ -27,6 +27,10 @@ WeightStorage storage_of(DType dtype) {
 
 int64_t stored_bytes(int64_t weights, WeightStorage storage) {
   return (weights * group_bytes(storage) + kGroup - 1) / kGroup;
+}
+
+int64_t weights_within(int64_t bytes, WeightStorage storage) {
+  return bytes * kGroup / group_bytes(storage);
 }
 
 std::vector<int64_t> balanced_parts(int64_t whole, int64_t parts) {

@@ -1,4 +1,4 @@
-// What a cut of the model into shards is asked for, and how its bytes are counted.
+// Options for cutting a model into shards, and how bytes are counted for budgets.
 #pragma once
 
 #include <array>
@@ -15,30 +15,34 @@ namespace moec {
 // The most weight bytes of a shard of one kind; 0: no budget.
 struct Budget {
   int64_t bytes = 0;
-  bool asked = false;  // by the user: one that no cut can meet is an error, not a finding
+  // Given by the user: that no cut can meet it is an error then, not a finding of the report.
+  bool asked = false;
   bool operator==(const Budget&) const = default;
 };
 using Budgets = std::array<Budget, enum_count<ShardKind>>;  // by ShardKind
 inline const Budget& budget_of(const Budgets& budgets, ShardKind kind) { return at(budgets, kind); }
 
-// How weights are counted in bytes: as the shards hold them, or as if they were quantised. int4 has
-// a scale and an offset of two bytes each for 64 weights; int8 is the bare byte.
+// How weights are counted in bytes: as the shards hold them, or as if they were quantised. int4
+// counts a scale and an offset of two bytes each for every 64 weights; int8 counts one byte a
+// weight.
 enum class WeightStorage : uint8_t { f32, f16, int8, int4 };
 constexpr auto enum_names(WeightStorage) {
   return name_table<WeightStorage>({"f32", "f16", "int8", "int4"});
 }
 WeightStorage storage_of(DType dtype);  // f32 or f16
 int64_t stored_bytes(int64_t weights, WeightStorage storage);
+// The most weights that fit into so many bytes.
+int64_t weights_within(int64_t bytes, WeightStorage storage);
 
 struct CutOptions {
-  int64_t experts_per_shard = 0, head_slices = 0;  // as the user asks; 0: as the budgets do
-  int64_t layers_per_shard = 0;  // whole layers; 0: their parts have shards of their own
+  int64_t experts_per_shard = 0, head_slices = 0;  // 0: as the budgets demand
+  int64_t layers_per_shard = 0;  // whole layers; 0: the parts of a layer get shards of their own
   bool fit_layers = false;       // as many whole layers as the budget of kind layers holds
   Budgets budgets = {};
-  std::optional<WeightStorage> count_as;  // for the budgets; none: BuildOptions::dtype
+  std::optional<WeightStorage> count_as;  // for budgets; none: as BuildOptions::dtype
 };
 
-// Why the experts of a layer, the head, or all layers are in that many shards.
+// Into how many shards the experts of a layer, the head, or all layers were cut, and why.
 struct ShardCut {
   ShardKind kind = ShardKind::moe;
   int64_t parts = 1;
@@ -46,7 +50,7 @@ struct ShardCut {
   bool operator==(const ShardCut&) const = default;
 };
 
-// `parts` sizes that sum to `whole` and differ by at most one, the larger ones first.
+// Splits `whole` into `parts` sizes that differ by at most one, in descending order.
 std::vector<int64_t> balanced_parts(int64_t whole, int64_t parts);
 
 }  // namespace moec

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "ir/base/byte_text.h"
+#include "models/build/needed_tensors.h"
 #include "models/plan/join_layers.h"
-#include "models/tensors/needed_tensors.h"
 
 namespace moec {
 namespace {
@@ -15,7 +15,8 @@ constexpr int64_t kMega = 1'000'000;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The number of MB for a flag, rounded up: whole ones, or thousandths where one would be too much.
+// The value of a flag in MB that allows so many bytes, rounded up: to whole MB, or to thousandths
+// for small budgets, where a whole MB would be far more than needed.
 std::string megabytes_from(int64_t bytes) {
   constexpr int64_t kKilo = 1000;
   if (bytes > 10 * kMega) return std::to_string(ceil_div(bytes, kMega));
@@ -48,18 +49,17 @@ class Cutter {
   int64_t bytes(int64_t weights) const { return stored_bytes(weights, storage_); }
   const Budget& budget(ShardKind kind) const { return budget_of(options_.budgets, kind); }
 
-  // How many items of `each` elements a budget holds beside `fixed` elements; at least one, for a
-  // budget of the target that is too small is left for the report to find.
+  // How many items of `each` elements a budget holds beside `fixed` elements. It is at least one
+  // for a budget of the target, since the report shows shards above such a budget.
   Result<int64_t> room(ShardKind kind, std::string_view item, int64_t fixed, int64_t each) const {
     const Budget& limit = budget(kind);
-    const int64_t weights = limit.bytes * kGroup / group_bytes(storage_);
-    const int64_t count = (weights - fixed) / each;
+    const int64_t count = (weights_within(limit.bytes, storage_) - fixed) / each;
     if (count >= 1 || !limit.asked) return std::max<int64_t>(count, 1);
     const int64_t least = bytes(fixed + each);
     return fail("plan.budget",
                 fmt::format("a budget of {} is smaller than one {} of {}",
                             decimal_bytes(limit.bytes), item, decimal_bytes(least)),
-                fmt::format("the smallest budget that works is {} MB", megabytes_from(least)));
+                fmt::format("The smallest budget that works is {} MB.", megabytes_from(least)));
   }
 
   Status cut_experts() {
@@ -68,7 +68,7 @@ class Cutter {
     if (options_.experts_per_shard > 0) {
       build_.host_routing = true;
       build_.experts_per_shard = std::min(options_.experts_per_shard, all);
-      return note(fmt::format("{} experts a shard were asked for", options_.experts_per_shard));
+      return note(fmt::format("{} experts a shard were requested", options_.experts_per_shard));
     }
     const ShardKind kind = build_.host_routing ? ShardKind::experts : ShardKind::moe;
     const int64_t whole =
@@ -83,7 +83,8 @@ class Cutter {
   Status group_experts(const MoeElements& sizes, int64_t all) {
     const Budget& limit = budget(ShardKind::experts);
     const int64_t alone = sizes.norm + sizes.expert;
-    // A shared expert above a budget of the target is reported; the others are cut all the same.
+    // A shared expert alone above the target's budget cannot be cut and is left to the report; the
+    // groups are then sized without it.
     const bool beside = limit.asked || bytes(alone + sizes.shared) <= limit.bytes;
     MOEC_ASSIGN(const int64_t most,
                 room(ShardKind::experts, sizes.shared > 0 ? "expert with the shared one" : "expert",
@@ -109,7 +110,7 @@ class Cutter {
     const int64_t for_channels = build_.head_slices;
     if (options_.head_slices > 0) {
       build_.head_slices = options_.head_slices;
-      return note_head(fmt::format("{} slices were asked for", options_.head_slices));
+      return note_head(fmt::format("{} slices were requested", options_.head_slices));
     }
     if (budget(ShardKind::lm_head).bytes > 0) {
       MOEC_ASSIGN(const int64_t rows,
@@ -147,11 +148,10 @@ MoeElements moe_elements(const ModelConfig& model) {
   if (layers == 0) return {};
   MoeElements sizes;
   sizes.norm = model.hidden;
-  for (const NeededTensor& tensor : needed_tensors(model)) {
-    const int64_t elements = Type{DType::f32, tensor.dims}.elements();
-    if (tensor.role.starts_with("expert")) sizes.expert += elements;
-    if (tensor.role.starts_with("shared_")) sizes.shared += elements;
-    if (tensor.role.starts_with("router")) sizes.router += elements;
+  for (const NeededRole& needed : needed_roles(model)) {
+    if (needed.role.starts_with("expert")) sizes.expert += needed.elements();
+    if (needed.role.starts_with("shared_")) sizes.shared += needed.elements();
+    if (needed.role.starts_with("router")) sizes.router += needed.elements();
   }
   sizes.expert /= layers * model.moe.experts;
   sizes.shared /= layers;

@@ -30,7 +30,7 @@ class LoadReader {
     declare_layers();
     if (next_line() != kHeader)
       return error("loads.header", "the table has other columns",
-                   fmt::format("Its first line is {}.", kHeader));
+                   fmt::format("The first line must be {}.", kHeader));
     while (!rest_.empty()) MOEC_TRY(read_line(next_line()));
     MOEC_TRY(check_complete());
     return std::move(loads_);
@@ -70,7 +70,7 @@ class LoadReader {
     }
     if (!layer || !expert || !load)
       return error("loads.line", "the line is not two integers and a number",
-                   "A line is for example 0,17,132.5");
+                   "Write lines such as 0,17,132.5");
     return add(*layer, *expert, *load);
   }
 
@@ -85,11 +85,11 @@ class LoadReader {
                    fmt::format("Its experts are 0 to {}.", model_.moe.experts - 1));
     if (!std::isfinite(load) || load < 0)
       return error("loads.value", fmt::format("the load is {}", load),
-                   "Loads are finite and not negative.");
+                   "Give a finite load that is not negative.");
     double& known = at(found->second, expert);
     if (known != kNoLoad)
       return error("loads.duplicate",
-                   fmt::format("expert {} of layer {} has a load already", expert, layer),
+                   fmt::format("expert {} of layer {} already has a load", expert, layer),
                    "Give one line for each expert.");
     known = load;
     return {};

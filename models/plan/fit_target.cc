@@ -19,9 +19,9 @@ Status choose_pages(const Target& target, BuildOptions& build) {
   const int64_t rounded = (build.context + least - 1) / least * least;
   return fail("plan.context",
               fmt::format("a cache of {} rows cannot be cut into equal pages of at most {} rows, "
-                          "which target {} takes",
+                          "the most that target {} takes",
                           build.context, target.limits.extent, target.name),
-              fmt::format("--context {} can, as {} pages", rounded, least));
+              fmt::format("Use --context {}, which makes {} pages.", rounded, least));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a target's limits ask of the shards' form where the user leaves it open.
+// Derives build options that the user leaves open from a target's limits.
 #pragma once
 
 #include "ir/plan/plan.h"
@@ -6,19 +6,21 @@
 
 namespace moec {
 
-// Fills in what follows from the model's sizes and target.limits:
-//   head_slices   where it is 0: the fewest slices of the head's rows that have no more channels
-//                 than the target takes
-//   cache         none where the model keeps none
-//   cache_pages   with cache blend: the fewest pages of equal size whose rows are no longer than
-//                 the target takes. With append the cache stays whole, for its rows and the new
-//                 ones are one axis of the keys.
-// Error: plan.context where no number of pages up to kMostPages divides the context so.
-inline constexpr int64_t kMostPages = 256;
+inline constexpr int64_t kMostPages = 256;  // of a cache
 
-// The form that a model's shards have where `wanted` is asked for models that keep a cache.
+// `wanted`, or none for a model that keeps no cache.
 CacheForm cache_form(const ModelConfig& model, CacheForm wanted);
 
+// Sets, from the model's sizes and target.limits:
+//   head_slices   where it is 0: the fewest slices of the head whose rows are at most as many as
+//   the
+//                 target takes channels
+//   cache         cache_form()
+//   cache_pages   with cache blend: the fewest pages of equal size that have at most as many rows
+//   as
+//                 the target takes along an axis. With append the cache has one page, because its
+//                 rows and the new rows form one axis of the keys.
+// Error plan.context: no number of pages up to kMostPages divides the context that way.
 Status fit_to_target(const ModelConfig& model, const Target& target, BuildOptions& build);
 
 }  // namespace moec

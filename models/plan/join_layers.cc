@@ -6,19 +6,12 @@
 #include <numeric>
 
 #include "ir/base/byte_text.h"
-#include "models/tensors/needed_tensors.h"
+#include "models/build/needed_tensors.h"
 
 namespace moec {
 namespace {
 
-int64_t all_elements(const ModelConfig& model) {
-  int64_t elements = 0;
-  for (const NeededTensor& tensor : needed_tensors(model))
-    elements += Type{DType::f32, tensor.dims}.elements();
-  return elements;
-}
-
-// The most weights of one of the groups.
+// The number of weights of the largest group.
 int64_t largest_group(const std::vector<int64_t>& layers, const std::vector<int64_t>& groups) {
   int64_t largest = 0;
   auto begin = layers.begin();
@@ -60,17 +53,18 @@ std::vector<int64_t> layer_groups(int64_t layers, const BuildOptions& options) {
 }
 
 std::vector<int64_t> layer_elements(const ModelConfig& model) {
-  ModelConfig one = model;
-  one.layers.clear();
-  const int64_t besides = all_elements(one);
+  ModelConfig few = model;
   std::vector<std::pair<LayerConfig, int64_t>> known;
   std::vector<int64_t> elements;
   for (const LayerConfig& layer : model.layers) {
     auto found = std::find_if(known.begin(), known.end(),
                               [&](const auto& entry) { return entry.first == layer; });
     if (found == known.end()) {
-      one.layers = {layer};
-      found = known.insert(known.end(), {layer, all_elements(one) - besides});
+      // What a second layer adds: the first may also hold what the model has once.
+      few.layers = {layer};
+      const int64_t with_one = parameter_count(few);
+      few.layers.push_back(layer);
+      found = known.insert(known.end(), {layer, parameter_count(few) - with_one});
     }
     elements.push_back(found->second);
   }
@@ -82,7 +76,7 @@ ShardCut join_layers(const ModelConfig& model, const CutOptions& options, BuildO
   const auto layers = std::ssize(model.layers);
   build.layers_per_shard = std::min(options.layers_per_shard, layers);
   return {ShardKind::layers, static_cast<int64_t>(layer_groups(layers, build).size()),
-          fmt::format("{} layers a shard were asked for", options.layers_per_shard)};
+          fmt::format("{} layers a shard were requested", options.layers_per_shard)};
 }
 
 }  // namespace moec

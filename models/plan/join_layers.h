@@ -1,4 +1,4 @@
-// How many small layers share a shard.
+// Puts several whole layers into one shard.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace moec {
 
-// The layers of each shard: the fewest balanced groups of at most options.layers_per_shard, which
-// is not 0.
+// The number of layers in each shard: the fewest balanced groups of at most
+// options.layers_per_shard layers, which must not be 0.
 std::vector<int64_t> layer_groups(int64_t layers, const BuildOptions& options);
 
-// Weights of each layer, in elements.
+// The number of weights of each layer.
 std::vector<int64_t> layer_elements(const ModelConfig& model);
 
-// Sets build.layers_per_shard as `options` asks; with fit_layers to the largest number with which
-// every shard stays within the budget of `layers`, or to 0 where one layer alone does not: its
-// parts then have shards of their own. `parts` of the result is the number of shards of several
+// Sets build.layers_per_shard as `options` says. With fit_layers that is the largest number that
+// keeps every shard within the budget of kind `layers`, or 0 where one layer alone exceeds it: its
+// parts then get shards of their own. `parts` of the result is the number of shards of whole
 // layers.
 ShardCut join_layers(const ModelConfig& model, const CutOptions& options, BuildOptions& build);
 

@@ -1,8 +1,8 @@
 #include "models/plan/make_plan.h"
 
+#include "models/plan/first_layers.h"
 #include "models/plan/plan_model.h"
 #include "models/plan/resolve_build.h"
-#include "models/tensors/first_layers.h"
 
 namespace moec {
 

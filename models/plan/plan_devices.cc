@@ -7,7 +7,7 @@
 namespace moec {
 namespace {
 
-constexpr size_t kTables = 0;  // the unit that is no shard
+constexpr size_t kTables = 0;  // index of the unit that stands for the tables
 
 DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, const PlanReport& report,
                    size_t i) {
@@ -20,7 +20,7 @@ DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, const 
           .token_bytes = chance_to_run(plan, i) * static_cast<double>(weights)};
 }
 
-// The experts of a layer that is not cut, apart from the rest of their shard.
+// Appends a whole MoE layer as several units: each expert, and the rest of the shard.
 void split_experts(const Plan& plan, const PlanReport& report, DeviceUnit shard,
                    std::vector<DeviceUnit>& units) {
   const MoeConfig& moe = plan.model.moe;

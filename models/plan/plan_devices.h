@@ -1,4 +1,4 @@
-// Where the shards of a plan lie when there are several devices.
+// Places the shards of a plan on several devices.
 #pragma once
 
 #include <optional>
@@ -12,26 +12,26 @@
 namespace moec {
 
 struct DeviceOptions {
-  std::vector<Device> devices;  // none: shards are not assigned to devices
+  std::vector<Device> devices;  // empty: shards are not assigned
   TrunkPlacement trunk = TrunkPlacement::layers;
-  std::string loads;     // file of loads of experts, whose busy ones then have copies; or empty
-  int64_t replicas = 0;  // with loads; 0: plan_replicas() chooses
+  std::string loads;     // file with loads of experts: busy experts get copies; empty: no copies
+  int64_t replicas = 0;  // with loads: copies of a layer's groups; 0: plan_replicas() chooses
 };
 
 struct DevicePlan {
   std::vector<Device> devices;
   TrunkPlacement trunk = TrunkPlacement::layers;
-  std::vector<DeviceUnit> units;        // the tables, then the shards of the plan
+  std::vector<DeviceUnit> units;        // the tables, then the shards in the plan's order
   std::vector<DeviceLoad> loads;        // by device
-  std::optional<ReplicaPlan> replicas;  // where loads of experts were given
-  // The names of the shards that a device holds, in the order of the plan.
+  std::optional<ReplicaPlan> replicas;  // only with loads
+  // The names of the shards that a device holds, in the plan's order.
   std::vector<std::string> shards_of(size_t device) const;
 };
 
-// `sizes` by index of plan.shards; weights are counted as in `report`. With loads each device has
-// the trunk, and each MoE layer's groups of experts have copies; where a layer is not cut, each of
-// its experts counts as a group, as a runtime would have it that pages single experts.
-// Errors: plan.devices; with loads those of plan_replicas().
+// `sizes[i]` is the size of plan.shards[i]; weights are counted as in `report`. With loads, every
+// device has the trunk, and the groups of experts of each MoE layer have copies. Where a layer is
+// not cut, each of its experts counts as a group, because a runtime may page single experts.
+// Errors: plan.devices; with loads also those of plan_replicas().
 Result<DevicePlan> plan_devices(const Plan& plan, const std::vector<ShardSize>& sizes,
                                 const PlanReport& report, DeviceOptions options);
 

@@ -6,13 +6,15 @@
 
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"
+#include "models/build/build_shard.h"
+#include "models/build/check_model.h"
 #include "models/build/layer_ports.h"
+#include "models/build/needed_tensors.h"
 #include "models/plan/cut_shards.h"
 #include "models/plan/fit_target.h"
 #include "models/plan/join_layers.h"
-#include "models/tensors/check_model.h"
+#include "models/tensors/ignored_tensors.h"
 #include "models/tensors/mla_form.h"
-#include "models/tensors/needed_tensors.h"
 #include "models/tensors/stored_view.h"
 
 namespace moec {
@@ -29,13 +31,14 @@ Status check_context(const ModelConfig& model, const BuildOptions& options) {
                             model.max_positions),
                 "Choose another context length.");
   if (options.tokens.empty() || options.tokens.front() < 1)
-    return bad_option("the token widths must be positive", "Give for example 1,64.");
+    return bad_option("the token widths must be positive", "Give widths such as 1,64.");
   if (std::adjacent_find(options.tokens.begin(), options.tokens.end(), std::greater_equal<>()) !=
       options.tokens.end())
-    return bad_option("the token widths must ascend", "Give each once, for example 1,64.");
+    return bad_option("the token widths must ascend",
+                      "Give each width once, in ascending order, such as 1,64.");
   if (options.tokens.back() > options.context)
     return fail("plan.context",
-                fmt::format("{} tokens at once do not fit into a context of {}",
+                fmt::format("a step of {} tokens does not fit into a context of {}",
                             options.tokens.back(), options.context),
                 "Choose a longer context or fewer tokens.");
   return {};
@@ -43,16 +46,17 @@ Status check_context(const ModelConfig& model, const BuildOptions& options) {
 
 Status check_joined_layers(const BuildOptions& options) {
   if (options.layers_per_shard < 0)
-    return bad_option(fmt::format("{} layers a shard", options.layers_per_shard),
-                      "Choose at least one.");
+    return bad_option(fmt::format("shards of {} layers are not possible", options.layers_per_shard),
+                      "Choose at least one layer.");
   if (options.layers_per_shard > 0 && options.host_routing)
-    return bad_option("layers whose routers or experts have shards of their own share no shard",
-                      "Leave out --layers-per-shard, or what cuts the experts: --routing host, "
-                      "--experts-per-shard and --max-shard-mb.");
+    return bad_option(
+        "a layer whose router or experts have shards of their own cannot share a shard",
+        "Leave out --layers-per-shard, or the flags that cut the experts: --routing host, "
+        "--experts-per-shard and --max-shard-mb.");
   if (options.layers_per_shard > 0 && options.cache == CacheForm::blend)
     return bad_option(
-        "shards of whole layers take their caches as inputs, a model's states are of one layer",
-        "Give --kv io, or leave --layers-per-shard out.");
+        "shards of whole layers take their caches as inputs; device states hold one layer only",
+        "Use --kv io, or leave --layers-per-shard out.");
   return {};
 }
 
@@ -67,22 +71,22 @@ Status check_options(const ModelConfig& model, const BuildOptions& options) {
   if (options.head_slices < 1 || options.head_slices > model.logits())
     return bad_option(
         fmt::format("{} slices of a head of {} rows", options.head_slices, model.logits()),
-        "Choose at least one slice and at most one for each row.");
+        "Choose from one slice to one slice for each row.");
   if (options.experts_per_shard < 0 || (options.experts_per_shard > 0 && !options.host_routing))
     return bad_option("experts are split over shards only with host routing",
-                      "Choose the routing form host, or leave the number of experts out.");
+                      "Use --routing host, or leave --experts-per-shard out.");
   MOEC_TRY(check_joined_layers(options));
   return check_context(model, options);
 }
 
-// The form of latent attention, where the model has it.
+// Applies the chosen form of latent attention. Models without it have no expanded form.
 Status choose_form(ModelConfig& model, const BuildOptions& options) {
   if (model.attention.latent) {
     choose_mla(model.attention, options.mla);
     return {};
   }
   if (options.mla == MlaForm::latent) return {};
-  return bad_option(fmt::format("{} has no latent attention that could be expanded", model.family),
+  return bad_option(fmt::format("{} has no latent attention to expand", model.family),
                     "Leave --mla out.");
 }
 
@@ -100,7 +104,7 @@ Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
   return {};
 }
 
-// Fills shards and schedule, in the order in which they run.
+// Declares the shards and the schedule in the order in which the shards run.
 class Planner {
  public:
   explicit Planner(Plan& plan) : plan_(plan), model_(plan.model), options_(plan.build) {}
@@ -168,7 +172,7 @@ class Planner {
     }
   }
 
-  // A layer's bindings, under the names that they have among several layers.
+  // Adds a layer's bindings under the port names that it has among several layers.
   template <class Binding>
   void add_ports(const std::vector<Binding>& own, std::vector<Binding>& all) const {
     for (Binding binding : own) {
@@ -185,7 +189,7 @@ class Planner {
     bind_attention(step);
   }
 
-  // What a layer's attention reads and stores besides the residual stream.
+  // Binds what a layer's attention reads and stores besides the residual stream.
   void bind_attention(Step& step) const {
     if (rotates(model_, config())) {
       step.inputs.push_back({kRopeCosPort, SourceKind::rope_cos});
@@ -215,7 +219,7 @@ class Planner {
     step.outputs.push_back({kNewValues, SinkKind::v_rows, {}, layer_});
   }
 
-  // The state that the routers of this layer to `last` take and hand on.
+  // Binds the router state that this layer takes and the one that layer `last` hands on.
   void bind_router_state(Step& step, int64_t last) const {
     const auto state_of = [](int64_t layer) {
       return fmt::format("{}.{}", layer_label(layer), kRouterState);
@@ -315,12 +319,7 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
   plan.weights = std::move(weights);
   plan.build = std::move(options);
   Planner(plan).run();
-  std::string embed = plan.model.names("embed");
-  WeightView rows = stored_view(plan.weights, plan.model.stored, embed);
-  // Scaled in f32: the stored type may be narrower than both the factor and the shards' type.
-  if (plan.model.embedding_scale != 1)
-    rows = then(then(std::move(rows), CastStep{DType::f32}), ScaleStep{plan.model.embedding_scale});
-  plan.embedding = then(std::move(rows), CastStep{plan.build.dtype});
+  plan.embedding = build_embedding(plan);
   list_ignored(plan);
   return plan;
 }

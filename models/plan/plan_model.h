@@ -1,30 +1,32 @@
-// The plan of a model: its shards, their ports, and the schedule (design §5, ir/plan/plan.h).
+// Plans a model: its shards, their ports, and the schedule (ir/plan/plan.h).
 //
 //   L00.attn     attn/L00      x, rope_cos, rope_sin, attn_mask → hidden
 //     cache append: + k_state, v_state (the cache as it was) → + k_new, v_new (rows to store)
 //     cache blend:  + kv_write_mask; k_state and v_state are states of the device
-//     no cache:     nothing more (a model that reads a text as a whole)
+//     no cache:     no further ports (a model that reads a text as a whole)
 //   L00.moe      moe/L00       hidden → moe_out
 //   L00.mlp      mlp/L00       hidden → moe_out                      (a dense layer)
 //   L00.router   router/L00    hidden → routing_weights              (host routing)
-//   L00.moe.g0   moe/L00.g0    acc, hidden, routing_weights → moe_out = acc + its experts' part
+//   L00.moe.g0   moe/L00.g0    acc, hidden, routing_weights → moe_out = acc + the weighted sum of
+//                              its experts
 //   L02.layers   layers/L02    x, rope_cos, rope_sin, attn_mask, k_state_L02, v_state_L02,
 //                              k_state_L03, … → moe_out of its last layer, k_new_L02, …
 //                              (layers_per_shard: whole layers from L02 on,
 //                              models/build/layer_ports.h)
 //   lm_head.0    lm_head/00    hidden → logits of its slice of the vocabulary, or of the labels
 //
-// The first expert group's acc is the residual; a shared expert is part of the first group, which
-// then cannot be skipped. Where experts are cut into groups the router is a shard of its own, in
-// whatever form it is compiled: its weights are exact zeros for the experts that it leaves out.
+// The acc of the first group of experts is the residual stream. A shared expert is part of the
+// first group, which then cannot be skipped. Where experts are cut into groups, the router is a
+// shard of its own; in every routing form its weights are exact zeros for the experts that it does
+// not choose.
 #pragma once
 
 #include "ir/plan/plan.h"
 
 namespace moec {
 
-// Errors: model.* (check_model), plan.options, plan.context, plan.missing_tensor (with the role),
-// plan.tensor_shape.
+// Errors: model.* (models/build/check_model.h), plan.options, plan.context, plan.missing_tensor
+// (with the role), plan.tensor_shape.
 Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions options);
 
 }  // namespace moec

@@ -18,7 +18,7 @@ double imbalance_of(const std::vector<double>& loads) {
   return *std::max_element(loads.begin(), loads.end()) * static_cast<double>(loads.size()) / sum;
 }
 
-// The experts of each group of a layer; single experts where it is not cut.
+// The number of experts in each group of a layer: 1 where the layer is not cut.
 std::vector<int64_t> copied_groups(const Plan& plan) {
   const int64_t experts = plan.model.moe.experts;
   return plan.build.host_routing ? expert_groups(experts, plan.build)

@@ -1,4 +1,4 @@
-// Copies of busy experts on several devices, from measured loads.
+// Plans copies of busy experts on several devices from measured loads.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace moec {
 
-// What is copied: a group of experts, numbered within its layer; a group of one where the experts
-// of a layer are not cut.
+// The copies of one layer's groups of experts. Groups are numbered within the layer; where the
+// layer is not cut, each expert is a group. `balance` speaks of groups where it says experts.
 struct LayerReplicas {
   int64_t layer = 0;
   ExpertBalance balance;
@@ -27,9 +27,9 @@ struct ReplicaPlan {
 };
 
 // Places the groups of each MoE layer on `devices` devices by the loads in the file
-// (models/plan/expert_loads.h, models/plan/balance_experts.h); the load of a group is that of its
-// experts together. `replicas` 0: as few as give each device the same number of slots. Errors:
-// loads.*, balance.*, file errors.
+// (models/plan/expert_loads.h, models/plan/balance_experts.h). The load of a group is the sum of
+// its experts' loads. With `replicas` 0 it uses the fewest that give each device the same number of
+// slots. Errors: loads.*, balance.*, file errors.
 Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::string& load_file,
                                   int64_t replicas);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/tensors/needed_tensors.h"
+#include "models/build/needed_tensors.h"
 
 namespace moec {
 namespace {
@@ -83,8 +83,7 @@ class Reporter {
   }
 
   void describe_model() {
-    for (const NeededTensor& tensor : needed_tensors(plan_.model))
-      report_.parameters += Type{DType::f32, tensor.dims}.elements();
+    report_.parameters = parameter_count(plan_.model);
     if (elements_.expert > 0) report_.groups = expert_groups(plan_.model.moe.experts, plan_.build);
     report_.expert_bytes = bytes(elements_.expert);
     const int64_t element = dtype_bytes(plan_.build.dtype);

@@ -1,4 +1,4 @@
-// What a plan means in bytes and multiply-adds, before anything is exported.
+// Reports a plan in bytes and multiply-adds, before anything is exported.
 #pragma once
 
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace moec {
 
-// The shards of one kind. Bytes are of weights, as they are counted.
+// The shards of one kind. Bytes are bytes of weights, counted as in PlanReport::storage.
 struct KindReport {
   ShardKind kind = ShardKind::attention;
   int64_t shards = 0;
   int64_t largest_bytes = 0, total_bytes = 0;
   int64_t budget_bytes = 0;           // 0: none
-  int64_t peak_activation_bytes = 0;  // the most of one shard
-  int64_t resident_bytes = 0;         // the most of one: weights, peak and its cache
+  int64_t peak_activation_bytes = 0;  // maximum over the shards
+  int64_t resident_bytes = 0;         // maximum of weights + peak activations + cache
   bool within_budget() const { return budget_bytes == 0 || largest_bytes <= budget_bytes; }
 };
 
@@ -27,18 +27,18 @@ struct TokenCost {
 
 struct PlanReport {
   int64_t parameters = 0;  // of the model: elements of the tensors that it needs
-  WeightStorage storage = WeightStorage::f32;  // that weights are counted as
-  std::vector<KindReport> kinds;               // that the plan has, in the order of ShardKind
+  WeightStorage storage = WeightStorage::f32;  // how weights are counted
+  std::vector<KindReport> kinds;               // the kinds in the plan, in the order of ShardKind
   std::vector<int64_t> groups;                 // experts of each shard of an MoE layer
   int64_t expert_bytes = 0;                    // of one expert
 
-  TokenCost dense;        // every shard runs with all its experts
+  TokenCost dense;        // every shard runs, with all its experts
   TokenCost host_routed;  // groups without a chosen expert are skipped: the mean over all choices
                           // of top_k experts, each as likely as the others
   TokenCost sparse;       // the chosen experts alone
 
-  // Memory. Tables are the embedding's rows and the rotary table; the cache is that of one sequence
-  // of the plan's context, all layers.
+  // Memory. The tables are the embedding's rows and the rotary table. The cache is that of all
+  // layers for one sequence of the plan's context.
   int64_t trunk_bytes = 0, expert_total_bytes = 0;
   int64_t embedding_bytes = 0, rope_bytes = 0, head_bytes = 0;  // the head is part of the trunk
   int64_t cache_bytes = 0;
@@ -48,17 +48,17 @@ struct PlanReport {
   bool within_budgets() const;
 };
 
-// `sizes` by index of plan.shards. A table of a model is in the plan's element type however weights
-// are counted.
+// `sizes[i]` is the size of plan.shards[i]. Tables are counted in the plan's element type, whatever
+// `options` says about weights.
 PlanReport report_plan(const Plan& plan, const std::vector<ShardSize>& sizes,
                        const CutOptions& options);
 
-// The chance that a token runs a shard, when groups of experts are skipped and each choice of top_k
-// experts is as likely as the others. A group with the shared expert always runs.
+// The probability that a token runs a shard when groups without a chosen expert are skipped and all
+// choices of top_k experts are equally likely. A group with the shared expert always runs.
 double chance_to_run(const Plan& plan, size_t index);
 
-// The chance that at least one of `chosen` experts, drawn from `all` with equal chance, is among
-// `some` of them: 1 - C(all - some, chosen) / C(all, chosen).
+// The probability that at least one of `chosen` experts, drawn uniformly from `all`, is among
+// `some` given ones: 1 - C(all - some, chosen) / C(all, chosen).
 double chance_of_any(int64_t some, int64_t chosen, int64_t all);
 
 }  // namespace moec

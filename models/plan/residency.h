@@ -1,4 +1,4 @@
-// How many experts of each layer can stay in memory, when the others are read once they are chosen.
+// How many experts of each layer can stay in memory when a runtime reads the others on demand.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace moec {
 
-// The part of a device's recommended working set that is planned with: the published figure of
-// mlx-moe (its architecture document). A Mac recommends three quarters of its memory.
+// The share of a device's recommended working set that a plan uses. Source: the architecture
+// document of mlx-moe. A Mac recommends three quarters of its memory as the working set.
 inline constexpr double kResidentShare = 0.71;
 
 struct ResidentSet {
   int64_t budget_bytes = 0;  // for everything
-  int64_t base_bytes = 0;    // everything but the experts: trunk, tables, cache
-  int64_t slot_bytes = 0;    // of one expert, its scales, offsets and biases included
-  int64_t layers = 0;        // that have experts
-  int64_t experts = 0;       // of each of them
+  int64_t base_bytes = 0;    // everything besides experts: trunk, tables, cache
+  int64_t slot_bytes = 0;    // one expert, including its scales, offsets and biases
+  int64_t layers = 0;        // number of MoE layers
+  int64_t experts = 0;       // of each such layer
 };
 
 // What a memory of `budget_bytes` leaves for the experts of a plan. Nothing if it has no experts.
 std::optional<ResidentSet> resident_set(const Plan& plan, const PlanReport& report,
                                         int64_t budget_bytes);
 
-// Experts of each layer that fit: floor((budget - base) / (layers · slot)), at most all of them and
-// at least 0. `layers` and `slot_bytes` are above 0.
+// The experts of each layer that fit: floor((budget - base) / (layers · slot)), between 0 and all
+// of them. `layers` and `slot_bytes` must be above 0.
 int64_t resident_capacity(const ResidentSet& set);
 
 }  // namespace moec

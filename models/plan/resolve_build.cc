@@ -13,16 +13,16 @@ static constexpr int64_t kDefaultContext = 2048;
 Status check_kv_flag(const std::string& kv, const ModelConfig& model) {
   if (kv.empty() || model.keeps_cache()) return {};
   return fail("export.flags",
-              fmt::format("--kv {}: {} keeps no cache, a text goes through it as a whole", kv,
+              fmt::format("--kv {}: {} keeps no cache, because it reads a text as a whole", kv,
                           model.family),
-              "leave --kv out");
+              "Leave --kv out.");
 }
 
 Status check_mla_flag(const std::string& mla, const ModelConfig& model) {
   if (mla.empty() || model.attention.latent) return {};
   return fail("export.flags",
               fmt::format("--mla {}: {} has no latent attention", mla, model.family),
-              "leave --mla out");
+              "Leave --mla out.");
 }
 
 Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,

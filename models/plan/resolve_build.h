@@ -1,4 +1,4 @@
-// Fills in what the options of a build leave to the model.
+// Completes the build options that depend on the model.
 #pragma once
 
 #include <string>
@@ -9,13 +9,15 @@
 
 namespace moec {
 
-// Error export.flags where --kv, empty without the flag, is given for a model that keeps no cache.
+// `kv` is the value of --kv, empty without the flag. Error export.flags: the flag is given, and the
+// model keeps no cache.
 Status check_kv_flag(const std::string& kv, const ModelConfig& model);
 // The same for --mla and models without latent attention.
 Status check_mla_flag(const std::string& mla, const ModelConfig& model);
 
-// Fills in what depends on the model: the context (its positions, at most 2048), form and pages of
-// the cache, slices and groups. Errors: models/plan/fit_target.h, models/plan/cut_shards.h.
+// Sets the context where it is 0 (the model's positions, at most 2048), the form and pages of the
+// cache, the slices of the head and the groups of experts. Returns the reasons for the cuts.
+// Errors: those of fit_to_target() and cut_shards().
 Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,
                                             const CutOptions& cuts, BuildOptions& build);
 

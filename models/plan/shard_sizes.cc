@@ -10,7 +10,7 @@
 namespace moec {
 namespace {
 
-// What a shard's size depends on.
+// Everything that a shard's size depends on.
 struct ShardShape {
   ShardKind kind = ShardKind::attention;
   std::vector<LayerConfig> layers;

@@ -1,4 +1,4 @@
-// What each shard of a plan weighs and costs.
+// Measures the weights, the work and the memory of each shard of a plan.
 #pragma once
 
 #include <functional>
@@ -10,19 +10,20 @@ namespace moec {
 
 struct ShardSize {
   int64_t weights = 0;                // elements
-  int64_t macs = 0;                   // multiply-adds a token, model form, at the narrowest width
-  int64_t macs_active = 0;            // of these with the chosen experts only
-  int64_t cache_bytes = 0;            // the KV cache that it holds or is given
-  int64_t peak_activation_bytes = 0;  // ir/analysis/cost.h, of the compiled shard at its widest
+  int64_t macs = 0;                   // multiply-adds per token: model form, narrowest width
+  int64_t macs_active = 0;            // the same with the chosen experts only
+  int64_t cache_bytes = 0;            // the KV cache that it holds or takes as inputs
+  int64_t peak_activation_bytes = 0;  // ir/analysis/cost.h: compiled form, widest width
   bool operator==(const ShardSize&) const = default;
 };
 
-// The peak of one shard, by its index: what compiles a shard is not known here.
+// Returns the peak activation bytes of plan.shards[index]. The caller supplies it because compiling
+// a shard takes passes, which this folder may not include.
 using MeasurePeak = std::function<Result<int64_t>(size_t)>;
 
-// By index of plan.shards. Shards that differ in nothing but the layer and the numbers of their
-// experts or tokens have the same size; one of each such set is built and measured. Errors: those
-// of build_shard and `peak`.
+// Returns one size for each of plan.shards. Shards that differ only in the numbers of their layer,
+// experts or vocabulary rows have the same size, so one of each such set is built and measured.
+// Errors: those of build_shard and `peak`.
 Result<std::vector<ShardSize>> measure_shards(const Plan& plan, const MeasurePeak& peak);
 
 }  // namespace moec

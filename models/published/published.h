@@ -1,6 +1,6 @@
-// Published models: the config.json of each, as it was published, compiled into this binary so that
-// a model can be planned by its name alone. Files: models/published/NAME.json; index.json names
-// each with its checkpoint and its number of parameters.
+// The config.json files of published models, compiled into the binary so that a model can be
+// planned by name. Each is models/published/NAME.json, as it was published; index.json lists the
+// models with their checkpoints and numbers of parameters.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace moec {
 struct PublishedModel {
   std::string name;        // "qwen3-30b-a3b"
   std::string checkpoint;  // "Qwen/Qwen3-30B-A3B"
-  // All weights of the text decoder, the embedding and an untied head included: digits, or rounded
-  // as in "80.4B". Empty: not known but from the config itself.
+  // The number of weights of the text decoder, including the embedding and an untied head: exact
+  // ("15706484224") or rounded ("80.4B"). Empty: no figure besides the config is known.
   std::string parameters;
   std::string_view config;  // text of the config.json
 
-  // Whether a count rounds to `parameters`; true where that is empty.
+  // Whether `count` rounds to `parameters`; true if that is empty.
   bool agrees_with(int64_t count) const;
 };
 

@@ -1,5 +1,4 @@
-// Which form of latent attention a model is built in (models/build/latent_attention.h has the
-// math).
+// The form in which latent attention is built (models/build/latent_attention.h has the formulas).
 #pragma once
 
 #include "ir/plan/model_config.h"
@@ -7,8 +6,8 @@
 
 namespace moec {
 
-// Of an attention with a latent: kv_heads, head_dim and value_dim become those that the form
-// caches.
+// Sets the form, and with it kv_heads, head_dim and value_dim: the sizes of what the form caches.
+// `attention` must have a latent.
 void choose_mla(AttentionConfig& attention, MlaForm form);
 
 }  // namespace moec

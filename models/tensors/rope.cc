@@ -20,7 +20,7 @@ double llama3_frequency(const RopeConfig& rope, double frequency) {
   return (1 - keep) * frequency / rope.factor + keep * frequency;
 }
 
-// The (fractional) dim whose angle turns `turns` times over the original positions.
+// The dim, as a fraction, whose angle makes `turns` full turns over the original positions.
 double yarn_dim(const RopeConfig& rope, double turns) {
   return static_cast<double>(rope.dims) * std::log(rope.original_max_positions / (turns * kTwoPi)) /
          (2 * std::log(rope.theta));

@@ -6,12 +6,11 @@
 //   yarn     a ramp over i from f_i to f_i/factor, between the dims that turn beta_fast and
 //            beta_slow times over the original positions; cos and sin are multiplied by an
 //            amplitude
-//   longrope f_i / factor_i, by one list for contexts of up to the original positions and by
-//   another
-//            for longer ones; cos and sin are multiplied by that list's amplitude
+//   longrope f_i / factor_i, with one list of factors for contexts up to the original positions and
+//            another for longer ones; cos and sin are multiplied by that list's amplitude
 // Sources: arXiv 2309.00071 (YaRN, sections 3.2 to 3.4), arXiv 2402.13753 (LongRoPE), the Llama 3.1
 // release (llama3).
-// Everything is computed in double and rounded once.
+// Everything is computed in double and rounded once, at the end.
 #pragma once
 
 #include <cstdint>
@@ -22,29 +21,28 @@
 
 namespace moec {
 
-// Whether longrope rotates by its long factors. The reference decides by the length of the text in
-// each step; shards are made for one context, and the factors are those of its length.
+// Whether longrope uses its long factors. The reference decides by the length of the text at each
+// step; a shard has one table for its whole context, so the length of the context decides here.
 bool has_long_factors(const RopeConfig& rope, int64_t context);
 
-// "long factors (a context above 4096 positions)", for longrope alone; else empty.
+// "long factors (a context above 4096 positions)" with longrope, otherwise empty.
 std::string describe_factors(const RopeConfig& rope, int64_t context);
 
-// r/2 angles per position. `context` counts with longrope alone.
+// The r/2 frequencies: angles in radians per position. Only longrope uses `context`.
 std::vector<double> inverse_frequencies(const RopeConfig& rope, int64_t context = 0);
 
-// What cos and sin are multiplied by: 1 unless scaling is yarn or longrope.
+// The factor on cos and sin: 1 unless the scaling is yarn or longrope.
 double rope_amplitude(const RopeConfig& rope, int64_t context = 0);
 
-// What a yarn configuration with mscale_all_dim asks the scores to be multiplied by, beside their
-// own scale: the square of 0.1 · mscale_all_dim · ln(factor) + 1; 1 for all others. Source: the
-// DeepSeek-V2 release.
+// A further factor on the attention scores: with yarn and mscale_all_dim the square of
+// 0.1 · mscale_all_dim · ln(factor) + 1, otherwise 1. Source: the DeepSeek-V2 release.
 double rope_score_scale(const RopeConfig& rope);
 
-// What the queries at a position are multiplied by where nothing is rotated: the formula is that of
-// QueryTemperature. Source: arXiv 2501.19399 (the idea), the Llama 4 release (the numbers).
+// The factor on the queries at a position in layers without rotation, by the formula of
+// QueryTemperature. Sources: arXiv 2501.19399 (the idea), the Llama 4 release (the numbers).
 double query_scale(const QueryTemperature& temperature, int64_t position);
 
-// cos and sin of positions 0 … positions-1, the whole context, row-major [positions, r/2].
+// cos and sin of the positions 0 … positions-1 of a context, row-major [positions, r/2].
 struct RopeTable {
   int64_t positions = 0, width = 0;
   std::vector<float> cos, sin;

@@ -1,4 +1,5 @@
-// Weights without a checkpoint: every tensor becomes noise, a pure function of seed and name.
+// Replaces weights by noise, for exports without a checkpoint. The noise of a tensor depends only
+// on the seed and the tensor's name.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +8,11 @@
 
 namespace moec {
 
-// The view with each tensor replaced by values uniform in ±0.02 of the same type. Small enough for
-// activations to stay finite in f16 through any number of layers.
+// Replaces each tensor of the view by values of the same type, uniform in ±0.02. They are small
+// enough for activations to stay finite in f16 through any number of layers.
 WeightView seeded_weights(const WeightView& view, uint64_t seed);
 
-// The same for every weight of a shard.
+// Does the same for every weight of a shard.
 Shard with_seeded_weights(Shard shard, uint64_t seed);
 
 }  // namespace moec

@@ -20,7 +20,7 @@ std::string scales_of(const std::string& name) { return name + "_scales"; }
 std::string packed_of(const std::string& name) { return name + "_packed"; }
 std::string group_factors_of(const std::string& name) { return name + "_scale"; }
 
-// Whether parts of this coding stand for the tensor.
+// Whether the table has the parts of this format instead of the tensor itself.
 bool is_in_parts(const WeightTable& weights, const StoredWeights& stored, WeightCoding coding,
                  const std::string& name) {
   if (stored.coding != coding) return false;
@@ -42,7 +42,7 @@ NeededTensor part_of(const NeededTensor& tensor, std::string_view part, std::str
   return {fmt::format("{} {}", tensor.role, part), std::move(name), std::move(dims)};
 }
 
-// One for each block of a matrix, the last may be partial.
+// The factors of a matrix, one for each block; the last block of a row or column may be partial.
 StoredTensor block_factors(const StoredWeights& stored, const NeededTensor& tensor,
                            std::string name) {
   Dims dims = tensor.dims;
@@ -67,7 +67,7 @@ std::vector<StoredTensor> int4_parts(const StoredWeights& stored, const NeededTe
 
 WeightView stored_tensor(const WeightTable& weights, const std::string& name) {
   const TensorRange* range = weights.find(name);
-  MOEC_CHECK(range != nullptr, "the plan has no tensor {}", name);
+  MOEC_CHECK(range != nullptr, "the weight table has no tensor {}", name);
   return tensor_view(name, range->type);
 }
 

@@ -1,4 +1,4 @@
-// The tensors of a checkpoint as views that decode what it stores (WeightCoding).
+// Views of checkpoint tensors that decode the format in which they are stored (WeightCoding).
 #pragma once
 
 #include <optional>
@@ -7,38 +7,39 @@
 
 #include "ir/graph/weight_table.h"
 #include "ir/plan/model_config.h"
-#include "models/tensors/needed_tensors.h"
+#include "models/tensors/needed_tensor.h"
 
 namespace moec {
 
-inline constexpr int64_t kMxBlock = 32;  // elements with one scale: OCP Microscaling Formats 1.0
+inline constexpr int64_t kMxBlock = 32;  // elements per scale: OCP Microscaling Formats 1.0
 
-inline constexpr int64_t kInt4Packed = 8;  // integers in an i32
+inline constexpr int64_t kInt4Packed = 8;  // integers per i32
 
-// A tensor of a checkpoint that holds a needed one, or a part of it.
+// A checkpoint tensor that stores a needed tensor or a part of it.
 struct StoredTensor {
   NeededTensor tensor;
-  std::optional<DType> dtype;  // that it must have; nothing: f32, f16 or bf16
+  std::optional<DType> dtype;  // the type that it must have; none: f32, f16 or bf16
   bool operator==(const StoredTensor&) const = default;
 };
 
-// What the table must hold for a needed tensor NAME: NAME itself, but
-//   fp8_blocks  where it is f8_e4m3 of [rows, columns]: also NAME_scale_inv, the block factors
-//               [⌈rows/b0⌉, ⌈columns/b1⌉] with block [b0, b1], by which blocks are multiplied.
-//               Source: the DeepSeek-V3 release.
-//   mxfp4       where there is no NAME but one of these, and NAME is of all experts [E, in, out]:
-//               NAME_blocks u8 [E, out, in/32, 16], a byte two numbers along the inputs, and
+// The tensors that must be in the table for a needed tensor NAME. In general that is NAME itself;
+// the exceptions are:
+//   fp8_blocks  NAME is f8_e4m3 [rows, columns]: also NAME_scale_inv [⌈rows/b0⌉, ⌈columns/b1⌉], the
+//               factors of its blocks of shape [b0, b1]. Source: the DeepSeek-V3 release.
+//   mxfp4       NAME holds all experts [E, in, out] and is absent, but one of these is present:
+//               NAME_blocks u8 [E, out, in/32, 16], two numbers a byte along the inputs, and
 //               NAME_scales u8 [E, out, in/32]. Source: the gpt-oss release.
-//   int4_groups where there is no NAME but one of these, and NAME is a matrix [out, in]:
-//               NAME_packed i32 [out, in/8], and NAME_scale [out, ⌈in/group⌉], by which groups are
-//               multiplied. Source: the format pack-quantized of compressed-tensors.
+//   int4_groups NAME is a matrix [out, in] and is absent, but one of these is present:
+//               NAME_packed i32 [out, in/8] and NAME_scale [out, ⌈in/group⌉], the factors of its
+//               groups. Source: the format pack-quantized of compressed-tensors.
 std::vector<StoredTensor> stored_tensors(const WeightTable& weights, const StoredWeights& stored,
                                          const NeededTensor& tensor);
 
-// The names of which a checkpoint has at least one if it stores the tensor `name`.
+// The possible names of tensors that store `name`. A checkpoint that stores it has at least one.
 std::vector<std::string> stored_names(const StoredWeights& stored, const std::string& name);
 
-// The values of a tensor that the table stores, in the needed tensor's shape; decoded they are f32.
+// A view of a stored tensor in the shape of the needed one. Decoded values are f32; others keep the
+// stored type. The tensor must be in the table.
 WeightView stored_view(const WeightTable& weights, const StoredWeights& stored,
                        const std::string& name);
 

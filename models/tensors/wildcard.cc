@@ -4,7 +4,7 @@ namespace moec {
 
 bool matches_wildcard(std::string_view text, std::string_view pattern) {
   size_t at = 0, p = 0;
-  size_t star = std::string_view::npos, retry = 0;  // the last * and where its run may grow
+  size_t star = std::string_view::npos, retry = 0;  // the last * and where its run ends next
   while (at < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;

@@ -5,8 +5,8 @@
 #include "backends/targets/load_target.h"
 #include "frontends/hf/config.h"
 #include "ir/base/invariant.h"
+#include "models/build/needed_tensors.h"
 #include "models/published/published.h"
-#include "models/tensors/needed_tensors.h"
 #include "passes/pipeline.h"
 
 namespace moec {

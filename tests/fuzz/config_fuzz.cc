@@ -3,7 +3,7 @@
 // one, and its first byte chooses the family, so that the fuzzer need not guess a model_type.
 #include "frontends/hf/config.h"
 #include "ir/base/invariant.h"
-#include "models/tensors/check_model.h"
+#include "models/build/check_model.h"
 #include "models/tensors/rope.h"
 
 namespace {

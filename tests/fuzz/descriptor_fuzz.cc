@@ -3,9 +3,9 @@
 // descriptor says.
 #include "frontends/hf/config.h"
 #include "ir/base/invariant.h"
+#include "models/build/check_model.h"
+#include "models/build/needed_tensors.h"
 #include "models/families/family.h"
-#include "models/tensors/check_model.h"
-#include "models/tensors/needed_tensors.h"
 
 namespace {
 

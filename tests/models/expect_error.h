@@ -1,4 +1,4 @@
-// Pins the code and the message of a failure.
+// Checks the code and the message of an expected failure.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -10,8 +10,8 @@
 
 namespace moec {
 
-// The result must have failed, with a finding of this code whose text (cause and next step) has the
-// given part.
+// Expects that the result has failed with a finding of this code whose text (cause and next step)
+// contains `part`.
 template <class T>
 void expect_error(const Result<T>& result, const std::string& code, const std::string& part) {
   ASSERT_FALSE(result.has_value()) << "no error, expected " << code;

@@ -1,5 +1,5 @@
-// Runs a plan's schedule on the reference executor, shard by shard, as a runtime does that knows
-// only the plan. For tests: slow, and everything stays in memory.
+// Runs a plan's schedule on the reference executor, shard by shard, knowing nothing but the plan.
+// For tests only: it is slow and keeps everything in memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class ScheduleRunner {
                                                              attention.history_channels())));
   }
 
-  // One pass over rows [T, hidden] of the embedding, for positions from `position` on. Returns each
+  // Runs one step on embedding rows [T, hidden] for the positions from `position` on. Returns every
   // edge, and "logits", as rows [T, C] in C order.
   std::map<std::string, std::vector<float>> run(const std::vector<float>& embedded, int64_t tokens,
                                                 int64_t position) {

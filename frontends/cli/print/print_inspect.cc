@@ -11,7 +11,7 @@
 #include "ir/base/byte_text.h"
 #include "ir/base/json_output.h"
 #include "ir/text/text.h"
-#include "models/tensors/count_parameters.h"
+#include "models/build/count_parameters.h"
 
 namespace moec {
 namespace {

@@ -492,7 +492,7 @@ TEST(BadInput, TheSmallestBudgetThatWorks) {
   const std::string source = checkpoint_of("tinymoe");
   const Outcome refused = run_command({"plan", source, "--max-shard-mb", "moe=0.01"});
   EXPECT_EQ(refused.exit_code, kExitBadInput);
-  const std::string said = "the smallest budget that works is ";
+  const std::string said = "The smallest budget that works is ";
   ASSERT_THAT(refused.err, HasSubstr(said));
   const double least = std::stod(refused.err.substr(refused.err.find(said) + said.size()));
   EXPECT_LT(least, 1);

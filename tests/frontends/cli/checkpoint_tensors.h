@@ -8,7 +8,7 @@
 
 #include "frontends/hf/config.h"
 #include "ir/graph/scalar.h"
-#include "models/tensors/needed_tensors.h"
+#include "models/build/needed_tensors.h"
 #include "tests/frontends/cli/checkpoint_copy.h"
 #include "tests/frontends/cli/golden_case.h"
 

@@ -279,7 +279,7 @@ std::vector<Refused> refusals() {
       {"bandwidth_negative", {model, "--device", "a=1GB,-2"}, {"error[plan.device_value]"}},
       {"devices_too_small",
        {model, "--device", "a=1GB", "--device", "b=2GB"},
-       {"error[plan.devices]", "device b lacks", "would do"}},
+       {"error[plan.devices]", "device b lacks", "would be enough"}},
       {"trunk_too_large",
        {model, "--trunk", "replicated", "--device", "a=100MB"},
        {"error[plan.devices]", "device a lacks", "the trunk needs"}},

@@ -115,9 +115,8 @@ TEST(Int4Checkpoints, RowsMustFillWholeWords) {
   declare_int4(copy);
   const Outcome outcome = run_command({"plan", copy.folder()});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
-  EXPECT_THAT(
-      outcome.err,
-      HasSubstr("rows of 20 elements are no whole blocks of 8, as int4_groups stores them"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("rows of 20 elements are not a multiple of 8, the block of int4_groups"));
 }
 
 }  // namespace

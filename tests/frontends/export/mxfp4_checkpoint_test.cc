@@ -143,7 +143,7 @@ TEST(Mxfp4Checkpoints, RowsMustBeWholeBlocks) {
   const Outcome outcome = run_command({"plan", copy.folder()});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
   EXPECT_THAT(outcome.err, HasSubstr("model.storage"));
-  EXPECT_THAT(outcome.err, HasSubstr("rows of 48 elements are no whole blocks of 32"));
+  EXPECT_THAT(outcome.err, HasSubstr("rows of 48 elements are not a multiple of 32"));
 }
 
 TEST(Mxfp4Checkpoints, CanBePlannedWithAndWithoutWeights) {

@@ -190,7 +190,7 @@ TEST(PlanOfWholeLayers, PlanPrintsTheGroupsOfLayers) {
   const Outcome outcome = run_command({"plan", "granite-3.0-1b-a400m", "--layers-per-shard", "5"});
   EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.err;
   EXPECT_THAT(outcome.out,
-              HasSubstr("whole layers a shard: 4 x 5 + 1 x 4: 5 layers a shard were asked for"));
+              HasSubstr("whole layers a shard: 4 x 5 + 1 x 4: 5 layers a shard were requested"));
 }
 
 struct Refused {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "frontends/hf/config.h"
-#include "models/tensors/needed_tensors.h"
+#include "models/build/needed_tensors.h"
 #include "tests/files.h"
 #include "tests/frontends/hf/moe_layers.h"
 #include "tests/models/expect_error.h"

@@ -4,9 +4,9 @@
 
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
+#include "models/build/needed_tensors.h"
 #include "models/plan/plan_model.h"
 #include "models/tensors/mla_form.h"
-#include "models/tensors/needed_tensors.h"
 #include "tests/models/build/shard_text.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
@@ -77,7 +77,7 @@ TEST(BuildAttention, AttributesComeFromTheModel) {
   EXPECT_EQ(op.cache, CacheForm::append);
 }
 
-// Full-width norms are ops of their own, before the clamp: clamping first gives other numbers.
+// The norm over all heads is a separate op before the clamp; the other order gives other results.
 TEST(BuildAttention, FullNormThenClamp) {
   ModelConfig model = sample_model();
   model.attention.qk_norm = QkNormWidth::full;
@@ -113,7 +113,7 @@ TEST(BuildAttention, Biases) {
   EXPECT_EQ(biases(), 4u);
 }
 
-TEST(BuildAttention, LayerNormsLessTheMean) {
+TEST(BuildAttention, LayerNormSubtractsTheMean) {
   ModelConfig model = sample_model();
   model.norm = NormKind::layer;
   model.names.by_role["final_norm_bias"] = "final_norm.b";
@@ -145,7 +145,7 @@ ModelConfig tempered_model() {
   return model;
 }
 
-TEST(BuildAttention, ALayerWithoutRotationScalesItsQueries) {
+TEST(BuildAttention, LayersWithoutRotationScaleTheirQueries) {
   const Shard shard = build(tempered_model(), sample_options(), "L00.attn");
   EXPECT_THAT(input_texts(shard),
               testing::ElementsAre("x f32[1,8,4,1]{channels}", "query_scale f32[1,1,4,1]{channels}",
@@ -169,7 +169,7 @@ TEST(BuildAttention, L2NormsHaveNoWeights) {
   EXPECT_EQ(ones->values, std::vector<double>{1});
 }
 
-TEST(BuildLayers, LayersThatSeeOtherKeysHaveMasksOfTheirOwn) {
+TEST(BuildLayers, LayersWithDifferentWindowsHaveSeparateMasks) {
   BuildOptions options = sample_options();
   options.layers_per_shard = 2;
   EXPECT_THAT(input_texts(build(tempered_model(), options, "L00.layers")),
@@ -177,7 +177,7 @@ TEST(BuildLayers, LayersThatSeeOtherKeysHaveMasksOfTheirOwn) {
                                      "attn_mask f32[1,1,4,20]", "attn_mask_c5 f32[1,1,4,20]"}));
 }
 
-TEST(BuildHead, ABiasIsSlicedAsTheRowsAre) {
+TEST(BuildHead, BiasIsSlicedLikeTheRows) {
   ModelConfig model = sample_model();
   model.head_bias = true;
   model.tied_head = true;
@@ -189,7 +189,7 @@ TEST(BuildHead, ABiasIsSlicedAsTheRowsAre) {
   EXPECT_EQ(all.at("lm_head.bias"), "@bias:bf16[11] | slice(0, 6, 5) | cast(f32)");
 }
 
-TEST(BuildMoe, ExpertsOneByOne) {
+TEST(BuildMoe, ReadsExpertsStoredOneByOne) {
   Shard shard = build(sample_model(), sample_options(), "L01.moe");
   auto all = views(shard);
   EXPECT_EQ(all.at("experts.3.gate.weight"), "@1.3.expert_gate:bf16[3,8] | cast(f32)");
@@ -199,7 +199,7 @@ TEST(BuildMoe, ExpertsOneByOne) {
   EXPECT_EQ(shard.label(shard.outputs[0].value), "moe_out");
 }
 
-TEST(BuildMoe, FusedExpertsAreSlices) {
+TEST(BuildMoe, ReadsFusedExpertsAsSlices) {
   ModelConfig model = sample_model();
   model.names.by_role["experts_gate_up"] = "{i}.gate_up";
   model.names.by_role["experts_down"] = "{i}.down_all";
@@ -238,7 +238,7 @@ ModelConfig latent_model() {
   return model;
 }
 
-TEST(BuildLatentAttention, OneHeadOfKeysIsCached) {
+TEST(BuildLatentAttention, CachesOneKeyHeadInLatentForm) {
   for (Layout layout : {Layout::channels, Layout::rows}) {
     BuildOptions options = sample_options();
     options.layout = layout;
@@ -253,7 +253,7 @@ TEST(BuildLatentAttention, OneHeadOfKeysIsCached) {
   }
 }
 
-TEST(BuildLatentAttention, ExpandedKeysAndValuesAreCachedOfEachHead) {
+TEST(BuildLatentAttention, CachesEveryHeadInExpandedForm) {
   for (Layout layout : {Layout::channels, Layout::rows}) {
     BuildOptions options = sample_options();
     options.layout = layout;
@@ -274,7 +274,7 @@ TEST(BuildLatentAttention, ExpandedKeysAndValuesAreCachedOfEachHead) {
   }
 }
 
-TEST(BuildLatentAttention, EachHeadsRowsAreCutFromTheStoredMatrices) {
+TEST(BuildLatentAttention, CutsEachHeadsRowsFromTheStoredMatrices) {
   auto all = views(build(latent_model(), sample_options(), "L00.attn"));
   EXPECT_EQ(all.at("q_position.weight"),
             "@0.q_b:bf16[36,3] | reshape(4, 9, 3) | slice(1, 5, 4) | reshape(16, 3) | cast(f32)");
@@ -290,7 +290,7 @@ TEST(BuildLatentAttention, EachHeadsRowsAreCutFromTheStoredMatrices) {
             "cast(f32)");
 }
 
-TEST(BuildMoe, ExpertsStoredTransposedAndInterleaved) {
+TEST(BuildMoe, ReadsExpertsStoredTransposedAndInterleaved) {
   ModelConfig model = sample_model();
   model.moe.expert_biases = true;
   model.moe.gate_up_order = GateUpOrder::interleaved;
@@ -315,7 +315,7 @@ TEST(BuildMoe, ExpertsStoredTransposedAndInterleaved) {
             "@1.experts_down_bias:bf16[5,8] | slice(0, 2, 1) | reshape(8) | cast(f32)");
 }
 
-TEST(BuildMoe, ChoiceBiasStoredAsARow) {
+TEST(BuildMoe, ReadsAChoiceBiasStoredAsARow) {
   ModelConfig model = sample_model();
   model.moe.choice_bias = true;
   model.names.by_role["router_choice_bias_row"] = "{i}.bias_row";
@@ -323,7 +323,7 @@ TEST(BuildMoe, ChoiceBiasStoredAsARow) {
             "@1.bias_row:bf16[1,5] | reshape(5) | cast(f32)");
 }
 
-TEST(BuildMoe, SharedExpertWithGateAndUpInOneTensor) {
+TEST(BuildMoe, ReadsASharedExpertWithGateAndUpInOneTensor) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
   model.names.by_role["shared_gate_up"] = "{i}.shared_gate_up";
@@ -335,7 +335,7 @@ TEST(BuildMoe, SharedExpertWithGateAndUpInOneTensor) {
   EXPECT_EQ(all.at("shared_expert.down.weight"), "@1.shared_down:bf16[8,4] | cast(f32)");
 }
 
-TEST(BuildMoe, GroupsHoldTheirExpertsAndTheFirstTheSharedOne) {
+TEST(BuildMoe, GroupsHoldTheirExpertsAndOnlyTheFirstTheSharedOne) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
   BuildOptions options = sample_options();
@@ -363,7 +363,7 @@ TEST(BuildMlp, DenseLayer) {
   EXPECT_EQ(shard.outputs[0].name, "moe_out");
 }
 
-TEST(BuildHead, SlicesAndTies) {
+TEST(BuildHead, SlicesTheVocabularyAndTiesTheEmbedding) {
   ModelConfig model = sample_model();
   BuildOptions options = sample_options();
   options.head_slices = 2;
@@ -376,7 +376,7 @@ TEST(BuildHead, SlicesAndTies) {
             "@embed:bf16[11,8] | cast(f32)");
 }
 
-// The constant that `product` is something times.
+// The constant factor of the multiplication that produces `product`.
 double factor_of(const Shard& shard, const std::string& product) {
   for (const Op* op : ops_of<Binary>(shard)) {
     if (shard.label(op->results[0]) != product) continue;
@@ -399,7 +399,7 @@ TEST(BuildShard, MultipliersOfResidualAndLogits) {
   EXPECT_EQ(factor_of(build(model, options, "lm_head.0"), "logits"), 0.125);
 }
 
-TEST(BuildShard, OnlyPlannedWidths) {
+TEST(BuildShard, RefusesWidthsThatAreNotPlanned) {
   auto plan =
       plan_model(sample_model(), declared_weights(sample_model(), DType::f32), sample_options());
   ASSERT_TRUE(plan.has_value());

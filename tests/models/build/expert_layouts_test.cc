@@ -1,4 +1,4 @@
-// The same experts stored fused and one by one give the same weights, value for value.
+// Experts stored fused and stored one by one give exactly the same weights.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace moec {
 namespace {
 
-// A safetensors file in the making; all tensors are F16.
+// Writes a safetensors file of F16 tensors.
 class FileBuilder {
  public:
   void add(const std::string& name, const Dims& dims, const std::string& bytes) {
@@ -92,7 +92,7 @@ std::map<std::string, std::vector<float>> all_weights(const std::string& folder,
   return all;
 }
 
-TEST(ExpertLayouts, GiveTheSameWeights) {
+TEST(ExpertLayouts, FusedAndSeparateExpertsHaveTheSameValues) {
   auto fused = all_weights(golden_folder("mixtral_b"), true);
   auto one_by_one = all_weights(write_one_by_one(), false);
   EXPECT_EQ(fused.size(), one_by_one.size());

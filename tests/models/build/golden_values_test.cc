@@ -1,6 +1,7 @@
-// Model-form shards, run in schedule order by the reference executor, against transformers' results
-// for the same checkpoint: each layer's attention and feed-forward output, the logits, prefill and
-// decode on the cache; of a model without one, the only step.
+// Runs model-form shards in schedule order on the reference executor and compares them with the
+// results of transformers for the same checkpoint: the attention and feed-forward output of each
+// layer and the logits, for prefill and for decode steps on the cache. A model without a cache has
+// a single step.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ namespace {
 constexpr int64_t kDecodeSteps = 4;
 constexpr double kTolerance = 1e-5;  // relative L2; the most seen is 2.4e-6
 
-// golden.safetensors as a table of tensors.
+// Reads golden.safetensors.
 class Golden {
  public:
   static Golden open(const std::string& name) {
@@ -70,7 +71,7 @@ bool is_last_of_its_shard(const Plan& plan, size_t layer) {
   });
 }
 
-// The edge that holds a layer's output: that of its last shard.
+// The edge that holds a layer's output: the first output of its last shard.
 std::string layer_output(const Plan& plan, size_t layer) {
   std::string edge;
   for (const Step& step : plan.schedule)
@@ -85,7 +86,7 @@ void expect_step(const Golden& golden, const Plan& plan, ScheduleRunner& runner,
   auto edges = runner.run(golden.read(step + ".embed"), tokens, position);
   for (size_t i = 0; i < plan.model.layers.size(); ++i) {
     std::string layer = fmt::format("L{:02}", i);
-    // Inside a shard of several layers there is no edge.
+    // Layers inside a shard of several layers have no edge.
     if (!is_last_of_its_shard(plan, i)) continue;
     if (plan.build.layers_per_shard == 0) {
       EXPECT_LE(

@@ -1,13 +1,14 @@
-// Convolved attention, a router that goes on from the layer before, a null slot, affine residuals:
-// what shards have for them. That they compute the right thing, golden_values_test shows.
+// The ports and weights of shards with convolved attention, a router that takes the state of the
+// layer before, a null slot, and affine residuals. golden_values_test shows that they compute the
+// right values.
 #include "ir/graph/port_names.h"
 #include "ir/verify/verify.h"
 #include "models/build/build_shard.h"
+#include "models/build/check_model.h"
 #include "models/build/layer_ports.h"
+#include "models/build/needed_tensors.h"
 #include "models/plan/plan_model.h"
 #include "models/plan/plan_report.h"
-#include "models/tensors/check_model.h"
-#include "models/tensors/needed_tensors.h"
 #include "tests/models/build/shard_text.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
@@ -76,7 +77,7 @@ const Step& step_of(const Plan& plan, const std::string& shard) {
 }
 
 // 36 channels of queries and keys, 6 of delayed values; three earlier tokens.
-TEST(ConvolvedAttention, TheHistoryIsAnInputInEachFormOfTheCache) {
+TEST(ConvolvedAttention, HistoryIsAnInputWithEveryCacheForm) {
   for (CacheForm cache : {CacheForm::append, CacheForm::blend}) {
     BuildOptions options = sample_options();
     options.cache = cache;
@@ -93,7 +94,7 @@ TEST(ConvolvedAttention, TheHistoryIsAnInputInEachFormOfTheCache) {
   }
 }
 
-TEST(ConvolvedAttention, ConvolutionsRunOverTheTokensInEachLayout) {
+TEST(ConvolvedAttention, ConvolutionsRunOverTokensInEveryLayout) {
   for (Layout layout : {Layout::channels, Layout::rows, Layout::bc1s}) {
     BuildOptions options = sample_options();
     options.layout = layout;
@@ -119,7 +120,7 @@ TEST(ConvolvedAttention, BiasesOfTheProjections) {
   EXPECT_TRUE(weights.contains("v_current.bias"));
 }
 
-TEST(CarriedRouter, TheStateGoesFromLayerToLayer) {
+TEST(CarriedRouter, StateIsPassedFromLayerToLayer) {
   EXPECT_THAT(input_texts(build("L00.moe")), testing::ElementsAre("hidden f32[1,8,4,1]{channels}"));
   EXPECT_THAT(outputs(build("L00.moe")),
               testing::UnorderedElementsAre("moe_out f32[1,8,4,1]{channels}",
@@ -137,7 +138,7 @@ TEST(CarriedRouter, TheStateGoesFromLayerToLayer) {
               testing::Contains(OutputBinding{kRouterState, SinkKind::edge, "L01.router_state"}));
 }
 
-TEST(CarriedRouter, InShardsOfWholeLayersAndOfGroups) {
+TEST(CarriedRouter, WorksInShardsOfWholeLayersAndOfGroups) {
   BuildOptions options = sample_options();
   options.layers_per_shard = 2;
   EXPECT_THAT(outputs(build("L00.layers", options)),
@@ -156,7 +157,7 @@ TEST(CarriedRouter, InShardsOfWholeLayersAndOfGroups) {
       << "without the null slot";
 }
 
-TEST(CarriedRouter, WeightsHaveARowForTheNullSlot) {
+TEST(CarriedRouter, RouterHasARowForTheNullSlot) {
   const auto weights = views(build("L01.moe"));
   EXPECT_EQ(weights.at("router.weight"), "@1.router:bf16[6,7] | cast(f32)");
   EXPECT_EQ(weights.at("router.choice_bias"), "@1.router_choice_bias:bf16[6] | cast(f32)");
@@ -164,8 +165,8 @@ TEST(CarriedRouter, WeightsHaveARowForTheNullSlot) {
   EXPECT_FALSE(views(build("L00.moe")).contains("router_state.scale"));
 }
 
-// The residual and the part's bias are added once, however many groups the experts are in.
-TEST(AffineResidual, TheFirstGroupAddsTheResidualAndMustRun) {
+// The residual and the bias of the part are added once, for any number of groups of experts.
+TEST(AffineResidual, FirstGroupAddsTheResidualAndIsNeverSkipped) {
   BuildOptions options = sample_options();
   options.host_routing = true;
   options.experts_per_shard = 3;
@@ -183,13 +184,13 @@ TEST(AffineResidual, TheFirstGroupAddsTheResidualAndMustRun) {
   EXPECT_LT(chance_to_run(plan, step_of(plan, "L01.moe.g1").shard), 1);
 }
 
-TEST(AffineResidual, TheStreamBeginsInTheFirstLayer) {
+TEST(AffineResidual, FirstLayerScalesTheEmbedding) {
   EXPECT_EQ(views(build("L00.attn")).at("embed.scale"), "@embed_scale:bf16[8] | cast(f32)");
   EXPECT_FALSE(views(build("L01.attn")).contains("embed.scale"));
 }
 
-void expect_finding(const std::function<void(ModelConfig&)>& change, const std::string& code,
-                    const std::string& part) {
+void expect_zaya_finding(const std::function<void(ModelConfig&)>& change, const std::string& code,
+                         const std::string& part) {
   ModelConfig model = zaya_like();
   change(model);
   const Diagnostics findings = check_model(model);
@@ -200,25 +201,27 @@ void expect_finding(const std::function<void(ModelConfig&)>& change, const std::
 
 TEST(CheckModel, ConvolutionsAndCarriedStates) {
   EXPECT_EQ(render(check_model(zaya_like())), "");
-  expect_finding(
+  expect_zaya_finding(
       [](ModelConfig& m) {
         m.attention.convolved = ConvolvedConfig{1, 1};
       },
-      "model.attention", "see no earlier token");
-  expect_finding(
+      "model.attention", "do not see any earlier token");
+  expect_zaya_finding(
       [](ModelConfig& m) {
         m.attention.convolved = ConvolvedConfig{0, 2};
       },
       "model.size", "the taps over a channel is 0");
-  expect_finding([](ModelConfig& m) { m.attention.kv_heads = 1, m.attention.head_dim = 7; },
-                 "model.attention", "7 channels of values have no halves");
-  expect_finding([](ModelConfig& m) { m.attention.clip_qkv = 2; }, "model.attention", "no clamp");
-  expect_finding([](ModelConfig& m) { m.layers[0].takes_router_state = true; }, "model.router",
-                 "layer 0 takes a router's state, which layer -1 does not have");
-  expect_finding([](ModelConfig& m) { m.moe.router_hidden = 0; }, "model.router", "layer 1 takes");
-  expect_finding([](ModelConfig& m) { m.moe.null_slots = -1; }, "model.size", "-1 null slots");
-  expect_finding([](ModelConfig& m) { m.moe.experts = 6, m.moe.routing.groups = 2; },
-                 "model.groups", "null slots beside experts in 2 groups");
+  expect_zaya_finding([](ModelConfig& m) { m.attention.kv_heads = 1, m.attention.head_dim = 7; },
+                      "model.attention", "7 channels of values cannot be halved");
+  expect_zaya_finding([](ModelConfig& m) { m.attention.clip_qkv = 2; }, "model.attention",
+                      "a clamp");
+  expect_zaya_finding([](ModelConfig& m) { m.layers[0].takes_router_state = true; }, "model.router",
+                      "layer 0 takes a router state that layer -1 does not have");
+  expect_zaya_finding([](ModelConfig& m) { m.moe.router_hidden = 0; }, "model.router",
+                      "layer 1 takes");
+  expect_zaya_finding([](ModelConfig& m) { m.moe.null_slots = -1; }, "model.size", "-1 null slots");
+  expect_zaya_finding([](ModelConfig& m) { m.moe.experts = 6, m.moe.routing.groups = 2; },
+                      "model.groups", "null slots cannot be combined with 2 groups");
 }
 
 }  // namespace

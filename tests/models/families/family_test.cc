@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-// A descriptor that loads; tests break one part of it.
+// A valid descriptor. Each test breaks one part of it.
 const char* const kMinimal = R"({
   "format": "moec-family/1",
   "model_type": "small",
@@ -57,14 +57,14 @@ TEST(Family, LoadsADescriptor) {
   EXPECT_EQ(family->ignored_tensors.count("*.rotary_emb.inv_freq"), 1u) << "from common.json";
 }
 
-TEST(Family, TheFirstFamiliesAreBuiltIn) {
+TEST(Family, BuiltInFamiliesAreSorted) {
   std::vector<std::string> names;
   for (const Family& family : known_families()) names.push_back(family.model_type);
   EXPECT_THAT(names, testing::IsSupersetOf({"mixtral", "olmoe", "qwen2_moe", "qwen3_moe"}));
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
 }
 
-TEST(Family, AnUnknownOneIsAnErrorWithTheKnownAndTheNearest) {
+TEST(Family, UnknownModelTypeNamesTheNearestAndTheKnown) {
   expect_error(find_family("qwen3_mo"), "hf.family.unknown",
                "unknown model_type \"qwen3_mo\" (did you mean 'qwen3_moe'?); known families: ");
   expect_error(find_family("qwen3_mo"), "hf.family.unknown",
@@ -72,7 +72,7 @@ TEST(Family, AnUnknownOneIsAnErrorWithTheKnownAndTheNearest) {
   expect_error(find_family("bert"), "hf.family.unknown", "--family-file");
 }
 
-TEST(Family, UnsupportedOnesSayWhy) {
+TEST(Family, UnsupportedModelTypesGiveTheReason) {
   expect_error(find_family("jamba"), "hf.family.unsupported",
                "\"jamba\" is not supported: most of its layers are mamba");
   expect_error(find_family("qwen3_next"), "hf.family.unsupported", "linear attention");
@@ -94,7 +94,7 @@ TEST(Family, UnknownFieldsAreRefused) {
                  "unknown field \"embd\" in tensors (did you mean 'embed'?)");
 }
 
-TEST(Family, FindingsTellTheLine) {
+TEST(Family, FindingsHaveTheLine) {
   auto family = load_family(with("\"summary\"", "\"sumary\""), "f.json");
   ASSERT_FALSE(family.has_value());
   EXPECT_EQ(family.error()[0].place.file, "f.json");
@@ -108,7 +108,7 @@ TEST(Family, MissingPartsAreNamed) {
                  "concept \"hidden\" has neither keys nor a default");
 }
 
-TEST(Family, UnknownAxisValuesAreNamedWithTheKnownOnes) {
+TEST(Family, UnknownAxisValuesListTheKnownOnes) {
   expect_refused(
       "\"full\"", "\"wide\"", "family.unknown_value",
       "the axis \"qk_norm\" has no value \"wide\"; known: none, per_head, per_head_rotated, full");
@@ -135,7 +135,7 @@ TEST(Family, ExpressionsAreChecked) {
   expect_refused("= hidden / heads", "hidden / heads", "family.expression", "no expression");
   expect_refused("= hidden / heads", "= hidden - heads", "family.expression", "no expression");
   expect_refused("= hidden / heads", "= hidden / kv_heads", "family.expression",
-                 "\"kv_heads\" cannot stand in an expression");
+                 "\"kv_heads\" cannot be part of an expression");
   expect_refused("= hidden / heads", "= hidden / score", "family.expression", "\"score\"");
   expect_refused("= hidden / heads", "= head_dim", "family.expression", "\"head_dim\"");
 }

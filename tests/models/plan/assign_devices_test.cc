@@ -19,7 +19,7 @@ std::vector<DeviceUnit> units() {
   return all;
 }
 
-TEST(AssignDevices, LayersGoInOrderAndFillDevicesAlike) {
+TEST(AssignDevices, AssignsLayersInOrderAndFillsDevicesEqually) {
   const auto loads = assign_devices(units(), {{"a", 100}, {"b", 100}}, TrunkPlacement::layers);
   ASSERT_TRUE(loads.has_value()) << render(loads.error());
   EXPECT_EQ((*loads)[0].units, (Indices{0, 1, 2}));
@@ -28,7 +28,7 @@ TEST(AssignDevices, LayersGoInOrderAndFillDevicesAlike) {
   EXPECT_EQ((*loads)[0].token_bytes, 40);
 }
 
-TEST(AssignDevices, EveryUnitIsOnExactlyOneDevice) {
+TEST(AssignDevices, PutsEveryUnitOnExactlyOneDevice) {
   for (const TrunkPlacement trunk : {TrunkPlacement::layers, TrunkPlacement::replicated}) {
     const auto loads = assign_devices(units(), {{"a", 150}, {"b", 60}, {"c", 90}}, trunk);
     ASSERT_TRUE(loads.has_value()) << render(loads.error());
@@ -40,7 +40,7 @@ TEST(AssignDevices, EveryUnitIsOnExactlyOneDevice) {
   }
 }
 
-TEST(AssignDevices, ReplicatedTrunksLeaveTheGroupsToWhoeverHasRoom) {
+TEST(AssignDevices, WithReplicatedTrunkGroupsGoWhereTheMostRoomIs) {
   const auto loads = assign_devices(units(), {{"a", 118}, {"b", 57}}, TrunkPlacement::replicated);
   ASSERT_TRUE(loads.has_value()) << render(loads.error());
   EXPECT_EQ((*loads)[0].units, (Indices{0, 3, 1, 2, 4}));
@@ -48,7 +48,7 @@ TEST(AssignDevices, ReplicatedTrunksLeaveTheGroupsToWhoeverHasRoom) {
   EXPECT_EQ((*loads)[0].needed(), 114);
 }
 
-TEST(AssignDevices, TooFewBytesNameTheDeviceAndWhatWouldDo) {
+TEST(AssignDevices, ErrorNamesTheDeviceThatIsTooSmallAndWhatFits) {
   // 140 bytes and 4 of activations: 70 + 4 on the first, so the second needs 74.
   const auto missing = assign_devices(units(), {{"a", 74}, {"b", 73}}, TrunkPlacement::layers);
   expect_error(missing, "plan.devices", "device b lacks 1 bytes");
@@ -61,7 +61,8 @@ TEST(AssignDevices, TooFewBytesNameTheDeviceAndWhatWouldDo) {
       assign_devices(units(), {{"a", 54}, {"b", 114}}, TrunkPlacement::replicated).has_value());
 }
 
-// g0 of both layers is on both devices, g1 of layer 0 on the first, of layer 1 on the second.
+// g0 of both layers is on both devices; g1 of layer 0 is on the first device, g1 of layer 1 on the
+// second.
 const GroupCopies kCopies = {{0, {{0, 1}, {0}}}, {1, {{0}, {1, 0}}}};
 
 TEST(AssignCopies, EachDeviceHasTheTrunkAndItsCopies) {
@@ -70,7 +71,7 @@ TEST(AssignCopies, EachDeviceHasTheTrunkAndItsCopies) {
   EXPECT_EQ((*loads)[0].units, (Indices{0, 3, 1, 2, 4}));
   EXPECT_EQ((*loads)[1].units, (Indices{0, 3, 1, 4, 5}));
   EXPECT_EQ((*loads)[0].needed(), 2 * 10 + 3 * 30 + 4);
-  // The trunk, a whole group, and half of each of the two that the other device has as well.
+  // The trunk, one whole group, and half of each of the two groups that both devices have.
   EXPECT_EQ((*loads)[0].token_bytes, 2 * 10 + 15 + 2 * 7.5);
 }
 
@@ -81,7 +82,7 @@ TEST(AssignCopies, TwoCopiesOnOneDeviceTakeTheRoomOfOne) {
   EXPECT_EQ((*loads)[0].units, (Indices{0, 3, 1, 4}));
 }
 
-TEST(AssignCopies, ADeviceThatIsTooSmallIsNamed) {
+TEST(AssignCopies, ErrorNamesTheDeviceThatIsTooSmall) {
   expect_error(assign_copies(units(), {{"a", 114}, {"b", 113}}, kCopies), "plan.devices",
                "device b lacks 1 bytes: the trunk and its copies of experts need");
   EXPECT_TRUE(assign_copies(units(), {{"a", 114}, {"b", 114}}, kCopies).has_value());

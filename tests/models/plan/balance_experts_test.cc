@@ -33,7 +33,7 @@ TEST(BalanceExperts, PublishedExampleIsReproduced) {
             (std::vector<int64_t>{7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1}));
 }
 
-// Largest load of a device over the mean, as an independent re-implementation found them.
+// The largest load of a device divided by the mean, from an independent implementation.
 TEST(BalanceExperts, LoadsOfThePublishedExample) {
   const BalanceOptions global{.replicas = 16, .groups = 1, .nodes = 2, .devices = 8};
   auto ratio = [](const std::vector<double>& loads, const BalanceOptions& options) {
@@ -45,12 +45,12 @@ TEST(BalanceExperts, LoadsOfThePublishedExample) {
   EXPECT_NEAR(ratio(kLayer1, global), 1.190, 5e-4);
 }
 
-TEST(BalanceExperts, OneExpertADeviceStaysWhereItIs) {
+TEST(BalanceExperts, WithOneExpertPerDeviceNothingMoves) {
   const BalanceOptions options{.replicas = 4, .devices = 4};
   EXPECT_EQ(balance({1, 5, 2, 9}, options).expert_of, (std::vector<int64_t>{0, 1, 2, 3}));
 }
 
-// The options of a random case that can be.
+// Random options that are valid.
 BalanceOptions random_options(std::mt19937& random, int64_t experts) {
   auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
   BalanceOptions options;
@@ -63,7 +63,7 @@ BalanceOptions random_options(std::mt19937& random, int64_t experts) {
   return options;
 }
 
-// Each slot's expert lists the slot, and each listed slot holds the expert.
+// expert_of and slots_of must be inverse to each other.
 void expect_inverse(const ExpertBalance& balance) {
   size_t listed = 0;
   for (size_t expert = 0; expert < balance.slots_of.size(); ++expert) {
@@ -75,7 +75,7 @@ void expect_inverse(const ExpertBalance& balance) {
   EXPECT_EQ(listed, balance.expert_of.size());
 }
 
-// With the hierarchical policy, a group's copies are all on one node.
+// With the hierarchical policy all copies of a group's experts are on one node.
 void expect_groups_together(const ExpertBalance& balance, const BalanceOptions& options) {
   const auto experts = static_cast<int64_t>(balance.slots_of.size());
   std::vector<int64_t> node_of(static_cast<size_t>(options.groups), -1);
@@ -88,7 +88,7 @@ void expect_groups_together(const ExpertBalance& balance, const BalanceOptions& 
   }
 }
 
-TEST(BalanceExperts, PropertiesOfRandomLoads) {
+TEST(BalanceExperts, InvariantsHoldForRandomLoads) {
   std::mt19937 random(7);
   for (int i = 0; i < 300; ++i) {
     SCOPED_TRACE(i);
@@ -113,7 +113,7 @@ double largest_load_of_a_copy(const std::vector<double>& loads, const ExpertBala
   return largest;
 }
 
-// The smallest that any distribution of the copies reaches, by trying all.
+// The smallest largest load of any distribution of the copies, found by trying all.
 double least_possible(const std::vector<double>& loads, size_t expert, int64_t copies) {
   const auto behind = static_cast<int64_t>(loads.size() - expert) - 1;
   if (behind == 0) return loads[expert] / static_cast<double>(copies);
@@ -124,7 +124,7 @@ double least_possible(const std::vector<double>& loads, size_t expert, int64_t c
   return least;
 }
 
-TEST(BalanceExperts, NoOtherChoiceOfCopiesHasASmallerLargestLoad) {
+TEST(BalanceExperts, ChoiceOfCopiesHasTheSmallestLargestLoad) {
   std::mt19937 random(11);
   for (int i = 0; i < 50; ++i) {
     std::vector<double> loads(2 + random() % 4);
@@ -140,7 +140,7 @@ TEST(BalanceExperts, NoOtherChoiceOfCopiesHasASmallerLargestLoad) {
   }
 }
 
-TEST(BalanceExperts, CountsThatCannotBe) {
+TEST(BalanceExperts, RejectsImpossibleCounts) {
   auto refuse = [](const BalanceOptions& options, const std::string& part) {
     expect_error(balance_experts(kLayer0, options), "balance.counts", part);
   };
@@ -156,7 +156,7 @@ TEST(BalanceExperts, CountsThatCannotBe) {
   expect_error(balance_experts({}, {.replicas = 1}), "balance.counts", "0 experts");
 }
 
-TEST(BalanceExperts, LoadsThatCannotBe) {
+TEST(BalanceExperts, RejectsImpossibleLoads) {
   const BalanceOptions options{.replicas = 2, .devices = 2};
   for (double bad :
        {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})

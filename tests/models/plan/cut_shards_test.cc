@@ -2,8 +2,8 @@
 
 #include "ir/analysis/cost.h"
 #include "models/build/build_shard.h"
+#include "models/build/needed_tensors.h"
 #include "models/plan/plan_model.h"
-#include "models/tensors/needed_tensors.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// A model with only what the cut looks at: experts of 3·d·f elements, and one tensor a role.
+// A model whose experts have 3·d·f elements each.
 ModelConfig model_of(int64_t d, int64_t f, int64_t experts, int64_t shared_ff = 0) {
   ModelConfig model = sample_model();
   model.hidden = d;
@@ -45,7 +45,8 @@ TEST(BalancedParts, DifferByAtMostOne) {
   EXPECT_EQ(balanced_parts(5, 1), (Sizes{5}));
 }
 
-// 200 MB at a byte a weight: the group counts of facts that other exporters were measured with.
+// 200 MB at one byte a weight. The numbers of groups are those that other exporters were measured
+// with.
 TEST(CutShards, PublishedModelsAt200MegabytesOfInt8) {
   struct Case {
     const char* model;
@@ -89,11 +90,12 @@ TEST(CutShards, ALayerWithinTheBudgetIsNotCut) {
 }
 
 TEST(CutShards, TheSharedExpertTakesRoomInTheFirstGroup) {
-  // 10 experts of 72 elements, a shared one of 144: room for five experts, or three and the shared.
+  // 10 experts of 72 elements and a shared one of 144: the budget holds five experts, or three and
+  // the shared one.
   const ModelConfig model = model_of(8, 3, 10, 6);
   EXPECT_EQ(groups(model, budget(4 * (8 + 5 * 72))), (Sizes{3, 3, 2, 2}));
   EXPECT_EQ(groups(model_of(8, 3, 10), budget(4 * (8 + 5 * 72))), (Sizes{5, 5}));
-  // A shared expert that no budget of the target holds does not make the other groups smaller.
+  // A shared expert above the target's budget does not make the groups smaller.
   EXPECT_EQ(groups(model_of(8, 3, 10, 60), budget(4 * (8 + 5 * 72), false)), (Sizes{5, 5}));
 }
 
@@ -102,7 +104,7 @@ TEST(CutShards, BudgetsSmallerThanOneExpertNameTheLeastThatWorks) {
   expect_error(cut_shards(model_of(4096, 14336, 8), budget(200'000'000), build), "plan.budget",
                "a budget of 200.0 MB is smaller than one expert of 704.7 MB");
   const auto failed = cut_shards(model_of(4096, 14336, 8), budget(200'000'000), build);
-  EXPECT_EQ(failed.error()[0].next_step, "the smallest budget that works is 705 MB");
+  EXPECT_EQ(failed.error()[0].next_step, "The smallest budget that works is 705 MB.");
   EXPECT_EQ(groups(model_of(4096, 14336, 8), budget(705'000'000)), Sizes(8, 1));
   EXPECT_EQ(groups(model_of(4096, 14336, 8), budget(200'000'000, false)), Sizes(8, 1))
       << "a budget of the target is only reported";
@@ -125,7 +127,7 @@ TEST(CutShards, TheHeadIsCutIntoTheFewestSlices) {
   expect_error(cut_shards(model, options, build), "plan.budget", "row of the head");
 }
 
-TEST(CutShards, LayersThatShareShardsAreNotCut) {
+TEST(CutShards, LayersInSharedShardsAreNotCut) {
   BuildOptions build;
   CutOptions options = budget(4 * (8 + 4 * 72));  // holds half of the experts
   options.layers_per_shard = 2;
@@ -142,14 +144,14 @@ TEST(CutShards, LayersThatShareShardsAreNotCut) {
   EXPECT_TRUE(build.host_routing) << "a layer that no shard holds is cut";
 }
 
-TEST(CutShards, AskedGroupsAreBalanced) {
+TEST(CutShards, RequestedGroupsAreBalanced) {
   CutOptions options;
   options.experts_per_shard = 3;
   EXPECT_EQ(groups(model_of(8, 3, 7), options), (Sizes{3, 2, 2}));
 }
 
-// What the cut reckons is what the builders make.
-TEST(CutShards, ShardsHaveTheBytesThatTheCutReckonsWith) {
+// The sizes that the cut assumes are those of the shards that the builders make.
+TEST(CutShards, BuiltShardsHaveTheBytesThatTheCutAssumes) {
   ModelConfig model = model_of(8, 3, 10, 6);
   model.moe.shared_gated = true;
   BuildOptions build = sample_options();

@@ -30,7 +30,7 @@ void refuse(const std::string& text, const std::string& code, const std::string&
   EXPECT_EQ(loads.error()[0].place.line, line);
 }
 
-TEST(ExpertLoads, LinesThatCannotBe) {
+TEST(ExpertLoads, RejectsBadLines) {
   refuse(kComplete + "2,0,1\n", "loads.layer", "no MoE layer 2", 7);
   refuse(kComplete + "0,0,1\n", "loads.layer", "no MoE layer 0", 7);
   refuse(kComplete + "-1,0,1\n", "loads.layer", "no MoE layer -1", 7);

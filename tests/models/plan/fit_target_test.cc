@@ -14,7 +14,7 @@ Target target_of(int64_t channels, int64_t extent) {
   return target;
 }
 
-TEST(FitTarget, VocabularyIsCutAsFarAsTheChannelsAsk) {
+TEST(FitTarget, CutsTheVocabularyToTheTargetsChannels) {
   ModelConfig model;
   model.vocab = 151936;  // that of Qwen3
   for (const auto& [limit, slices] :
@@ -28,7 +28,7 @@ TEST(FitTarget, VocabularyIsCutAsFarAsTheChannelsAsk) {
   EXPECT_EQ(asked.head_slices, 7);
 }
 
-TEST(FitTarget, CacheIsInTheFewestEqualPagesThatTheExtentsAllow) {
+TEST(FitTarget, UsesTheFewestEqualPagesThatTheTargetTakes) {
   struct Case {
     int64_t context, limit, pages;
   };
@@ -44,7 +44,7 @@ TEST(FitTarget, CacheIsInTheFewestEqualPagesThatTheExtentsAllow) {
   }
 }
 
-TEST(FitTarget, ContextThatNoPagesDivideNamesOneThatTheyDo) {
+TEST(FitTarget, ErrorNamesAContextThatPagesDivide) {
   BuildOptions build{.context = 16411, .cache = CacheForm::blend};  // a prime
   const Status status = fit_to_target({}, target_of(0, 16384), build);
   ASSERT_FALSE(status.has_value());

@@ -1,4 +1,4 @@
-// Every golden checkpoint opens, plans and builds, in each form of shard, and all of it verifies.
+// Opens, plans and builds every golden checkpoint in each form of shard, and verifies the results.
 #include <gtest/gtest.h>
 
 #include <algorithm>

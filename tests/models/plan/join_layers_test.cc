@@ -2,8 +2,8 @@
 
 #include "ir/analysis/cost.h"
 #include "models/build/build_shard.h"
+#include "models/build/needed_tensors.h"
 #include "models/plan/plan_model.h"
-#include "models/tensors/needed_tensors.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// A dense layer, which is smaller, and six MoE layers.
+// One dense layer and six larger MoE layers.
 ModelConfig seven_layers() {
   ModelConfig model = sample_model();
   model.layers.resize(7, model.layers[1]);
@@ -36,13 +36,13 @@ Joined fitted(int64_t budget, WeightStorage count_as = WeightStorage::f32) {
   return {layer_groups(7, build), cut};
 }
 
-TEST(JoinLayers, ACountIsSharedOutEvenly) {
+TEST(JoinLayers, GroupsAreBalanced) {
   CutOptions options;
   options.layers_per_shard = 3;
   BuildOptions build;
   const ShardCut cut = join_layers(seven_layers(), options, build);
   EXPECT_EQ(layer_groups(7, build), (Sizes{3, 2, 2}));
-  EXPECT_EQ(cut, (ShardCut{ShardKind::layers, 3, "3 layers a shard were asked for"}));
+  EXPECT_EQ(cut, (ShardCut{ShardKind::layers, 3, "3 layers a shard were requested"}));
   options.layers_per_shard = 100;
   join_layers(seven_layers(), options, build);
   EXPECT_EQ(layer_groups(7, build), Sizes{7});
@@ -66,8 +66,8 @@ TEST(JoinLayers, ALayerAboveTheBudgetKeepsShardsOfItsParts) {
   EXPECT_THAT(none.cut.reason, testing::HasSubstr("is above the budget"));
 }
 
-// What is reckoned is what the builders make.
-TEST(JoinLayers, ShardsHaveTheBytesThatAreReckonedWith) {
+// The sizes that fitting assumes are those of the shards that the builders make.
+TEST(JoinLayers, BuiltShardsHaveTheBytesThatFittingAssumes) {
   const ModelConfig model = seven_layers();
   BuildOptions build = sample_options();
   build.layers_per_shard = 3;

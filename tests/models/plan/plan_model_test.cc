@@ -1,6 +1,6 @@
 #include "models/plan/plan_model.h"
 
-#include "models/tensors/needed_tensors.h"
+#include "models/build/needed_tensors.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
 
@@ -60,7 +60,7 @@ TEST(PlanModel, TheEmbeddingIsScaledInF32) {
             "@embed:bf16[11,8] | cast(f32) | scale(12) | cast(f16)");
 }
 
-TEST(PlanModel, TheScheduleWiresEachPort) {
+TEST(PlanModel, ScheduleBindsEveryPort) {
   Plan plan = good_plan(sample_options());
   ASSERT_EQ(plan.schedule.size(), 5u);
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(plan.schedule[i].shard, i);
@@ -167,7 +167,7 @@ TEST(PlanModel, WholeLayersShareAShard) {
               testing::Not(testing::HasSubstr("attn_mask=")));
 }
 
-TEST(PlanModel, LayersAreSharedOutEvenly) {
+TEST(PlanModel, GroupsOfLayersAreBalanced) {
   ModelConfig model = sample_model();
   model.layers.resize(5, model.layers[1]);
   BuildOptions options = sample_options();
@@ -226,7 +226,7 @@ TEST(PlanModel, BadOptionsAreErrors) {
                  o.layers_per_shard = 2;
                  o.host_routing = true;
                }),
-               "plan.options", "share no shard");
+               "plan.options", "cannot share a shard");
   expect_error(with([](auto& o) {
                  o.layers_per_shard = 2;
                  o.cache = CacheForm::blend;
@@ -237,10 +237,10 @@ TEST(PlanModel, BadOptionsAreErrors) {
   expect_error(with([](auto& o) { o.context = 65; }), "plan.context",
                "a context of 65 tokens; the model takes 1 to 64");
   expect_error(with([](auto& o) { o.tokens = {17}; }), "plan.context",
-               "17 tokens at once do not fit into a context of 16");
+               "a step of 17 tokens does not fit into a context of 16");
 }
 
-TEST(PlanModel, TensorsMustBeThereWithTheirShape) {
+TEST(PlanModel, MissingAndMisshapenTensorsAreErrors) {
   ModelConfig model = sample_model();
   WeightTable weights = declared_weights(model, DType::f32);
   weights.tensors.at("1.router").type.dims = {5, 9};
@@ -257,7 +257,7 @@ TEST(PlanModel, ABadModelIsAnError) {
   expect_error(plan(sample_options(), model), "model.top_k", "9 of 5");
 }
 
-TEST(DeclaredWeights, LieOneAfterTheOther) {
+TEST(DeclaredWeights, AreContiguous) {
   WeightTable table = declared_weights(sample_model(), DType::f16);
   uint64_t bytes = 0;
   for (const auto& [name, range] : table.tensors)

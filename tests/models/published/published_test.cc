@@ -7,8 +7,8 @@
 
 #include "frontends/hf/config.h"
 #include "models/build/build_shard.h"
+#include "models/build/needed_tensors.h"
 #include "models/plan/plan_model.h"
-#include "models/tensors/needed_tensors.h"
 #include "tests/source_dir.h"
 
 namespace moec {
@@ -26,7 +26,7 @@ Plan plan_of(const PublishedModel& published) {
   return std::move(*plan);
 }
 
-// Elements of all tensors that the plan's shards and its embedding read, each tensor once.
+// The number of elements of all tensors that the shards and the embedding read, each counted once.
 int64_t count_parameters(const Plan& plan) {
   std::set<std::string> tensors;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
@@ -41,7 +41,7 @@ int64_t count_parameters(const Plan& plan) {
   return count;
 }
 
-TEST(Published, TotalsOfThePlansAreThePublishedOnes) {
+TEST(Published, PlansHaveThePublishedNumberOfParameters) {
   for (const PublishedModel& model : published_models()) {
     SCOPED_TRACE(model.name);
     const int64_t count = count_parameters(plan_of(model));
@@ -69,7 +69,7 @@ TEST(Published, RoundedTotalsAgreeToTheirLastDigit) {
   EXPECT_FALSE(exact.agrees_with(13));
 }
 
-TEST(Published, AnUnknownNameTellsTheNearest) {
+TEST(Published, UnknownNameErrorSuggestsTheNearest) {
   const auto found = find_published("qwen3-30b-a3");
   ASSERT_FALSE(found.has_value());
   EXPECT_EQ(found.error()[0].code, "published.unknown");

@@ -1,4 +1,4 @@
-// Each formula against a direct calculation, written in another way than the code under test.
+// Compares each formula with a direct calculation that is written differently from the code.
 #include "models/tensors/rope.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(Rope, Linear) {
   for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(f[i], frequency(rope, i) / 8, 1e-15);
 }
 
-// With these numbers the dims fall into all three bands.
+// With these numbers there are dims in all three bands.
 TEST(Rope, Llama3) {
   RopeConfig rope = plain(128, 500000);
   rope.scaling = RopeScaling::llama3;
@@ -67,8 +67,8 @@ TEST(Rope, Llama3) {
   EXPECT_GT(blended, 0);
 }
 
-// The frequency of dim i by the YaRN paper: the share of interpolation is the ramp between the dims
-// whose wavelengths fit beta_fast and beta_slow times into the original positions.
+// The frequency of dim i as in the YaRN paper: the share of interpolation is a ramp between the
+// dims whose wavelengths fit beta_fast and beta_slow times into the original positions.
 double yarn_frequency(const RopeConfig& rope, size_t i, double low, double high) {
   double ramp = (static_cast<double>(i) - low) / (high - low);
   ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
@@ -156,7 +156,7 @@ TEST(Rope, TableHoldsCosAndSinTimesAmplitude) {
     }
 }
 
-TEST(Rope, LongropeByTheContext) {
+TEST(Rope, LongropeDependsOnTheContext) {
   RopeConfig rope = plain(6, 1000);
   rope.scaling = RopeScaling::longrope;
   rope.original_max_positions = 16;

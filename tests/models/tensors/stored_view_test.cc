@@ -1,8 +1,8 @@
-// Tensors stored in codes, as views that decode them.
+// Views that decode tensors stored in few bits.
 #include "models/tensors/stored_view.h"
 
+#include "models/build/check_model.h"
 #include "models/plan/plan_model.h"
-#include "models/tensors/check_model.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
 
@@ -59,7 +59,7 @@ TEST(StoredView, DecodesInt4ByItsGroups) {
   EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kInt4, "w")), "@w:bf16[7,4]");
 }
 
-TEST(StoredTensors, OfInt4AreIntegersAndFactors) {
+TEST(StoredTensors, Int4HasIntegersAndFactors) {
   EXPECT_EQ(stored_tensors(int4_table(), kInt4, {"expert_up", "w", {4, 48}}),
             (std::vector<StoredTensor>{{{"expert_up integers", "w_packed", {4, 6}}, DType::i32},
                                        {{"expert_up factors", "w_scale", {4, 2}}}}));
@@ -67,19 +67,19 @@ TEST(StoredTensors, OfInt4AreIntegersAndFactors) {
   EXPECT_EQ(stored_tensors(int4_table(), kInt4, odd), (std::vector<StoredTensor>{{odd}}));
 }
 
-TEST(StoredView, OtherTypesAreAsTheyStand) {
+TEST(StoredView, OtherTypesAreNotDecoded) {
   EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kBlocks, "w")), "@w:bf16[7,4]");
   EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kMxfp4, "w")), "@w:bf16[7,4]");
 }
 
-TEST(StoredTensors, OfFp8AreTheMatrixAndItsFactors) {
+TEST(StoredTensors, Fp8HasTheMatrixAndItsFactors) {
   const NeededTensor matrix{"q", "w", {7, 4}};
   EXPECT_EQ(stored_tensors(table_with(DType::f8_e4m3), kBlocks, matrix),
             (std::vector<StoredTensor>{{matrix, DType::f8_e4m3},
                                        {{"q factors", "w_scale_inv", {3, 2}}}}));
 }
 
-TEST(StoredTensors, OfMxfp4AreBlocksAndScales) {
+TEST(StoredTensors, Mxfp4HasBlocksAndScales) {
   const NeededTensor experts{"experts_down_in_out", "w", {5, 64, 6}};
   const std::vector<StoredTensor> parts = {
       {{"experts_down_in_out blocks", "w_blocks", {5, 6, 2, 16}}, DType::u8},
@@ -97,17 +97,17 @@ TEST(StoredTensors, OtherTensorsStandAlone) {
   EXPECT_EQ(stored_tensors(table_with(DType::f8_e4m3), {}, matrix), alone);
   EXPECT_EQ(stored_tensors(table_with(DType::bf16), kMxfp4, matrix), alone);
   EXPECT_EQ(stored_tensors(microscaled_table(), {}, matrix), alone);
-  // Which axis is cut into blocks is known of the transposed tensors alone.
+  // Only for transposed tensors is it known which axis is cut into blocks.
   EXPECT_EQ(stored_tensors(microscaled_table(), kMxfp4, experts),
             (std::vector<StoredTensor>{{experts}}));
 }
 
-TEST(StoredNames, TellWhereATensorMayStand) {
+TEST(StoredNames, ListAllPossibleNames) {
   EXPECT_EQ(stored_names(kBlocks, "w"), (std::vector<std::string>{"w"}));
   EXPECT_EQ(stored_names(kMxfp4, "w"), (std::vector<std::string>{"w", "w_blocks", "w_scales"}));
 }
 
-TEST(PlanModel, FactorsOfFp8MustBeThere) {
+TEST(PlanModel, MissingFp8FactorsAreErrors) {
   ModelConfig model = sample_model();
   model.stored = kBlocks;
   WeightTable weights = declared_weights(model, DType::bf16);
@@ -126,8 +126,7 @@ TEST(CheckModel, RowsOfMxfp4AreWholeBlocks) {
   const Diagnostics findings = check_model(model);
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[0].code, "model.storage");
-  EXPECT_EQ(findings[0].cause,
-            "rows of 8 elements are no whole blocks of 32, as mxfp4 stores them");
+  EXPECT_EQ(findings[0].cause, "rows of 8 elements are not a multiple of 32, the block of mxfp4");
   model.hidden = model.moe.expert_ff = 64;
   EXPECT_TRUE(check_model(model).empty());
 }

@@ -1,6 +1,6 @@
-#include "models/tensors/count_parameters.h"
+#include "models/build/count_parameters.h"
 
-#include "models/tensors/needed_tensors.h"
+#include "models/build/needed_tensors.h"
 #include "models/tensors/stored_view.h"
 
 namespace moec {

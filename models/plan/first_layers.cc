@@ -1,10 +1,10 @@
-#include "models/tensors/first_layers.h"
+#include "models/plan/first_layers.h"
 
 #include <fmt/format.h>
 
 #include <set>
 
-#include "models/tensors/needed_tensors.h"
+#include "models/build/needed_tensors.h"
 #include "models/tensors/stored_view.h"
 
 namespace moec {
@@ -13,8 +13,8 @@ Status keep_first_layers(ModelConfig& model, WeightTable& weights, int64_t count
   const auto layers = std::ssize(model.layers);
   if (count < 1 || count > layers)
     return fail("model.layers_kept",
-                fmt::format("{} layers are asked for, the model has {}", count, layers),
-                fmt::format("ask for 1 to {}", layers));
+                fmt::format("{} layers were requested; the model has {}", count, layers),
+                fmt::format("Choose 1 to {}.", layers));
   const std::vector<NeededTensor> before = needed_tensors(model);
   model.layers.resize(static_cast<size_t>(count));
   model.left_out_layers += layers - count;

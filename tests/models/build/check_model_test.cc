@@ -1,4 +1,4 @@
-#include "models/tensors/check_model.h"
+#include "models/build/check_model.h"
 
 #include <gmock/gmock.h>
 
@@ -29,6 +29,20 @@ TEST(CheckModel, Sizes) {
   expect_finding([](ModelConfig& m) { m.moe.expert_ff = 0; }, "model.size", "expert_ff is 0");
 }
 
+TEST(CheckModel, RejectsSizesThatTheOpsDoNotTake) {
+  expect_finding([](ModelConfig& m) { m.attention.heads = m.attention.kv_heads = 1 << 21; },
+                 "model.size", "heads is 2097152");
+  expect_finding([](ModelConfig& m) { m.moe.experts = 1 << 21; }, "model.size",
+                 "experts is 2097152");
+}
+
+TEST(CheckModel, RejectsMatricesOfTooManyElements) {
+  expect_finding([](ModelConfig& m) { m.hidden = m.vocab = 1 << 25; }, "model.size",
+                 "the embedding has the shape [33554432,33554432]");
+  expect_finding([](ModelConfig& m) { m.moe.expert_ff = 1 << 30, m.hidden = 1 << 20; },
+                 "model.size", "the experts' matrix has the shape [5,2,1073741824,1048576]");
+}
+
 TEST(CheckModel, Multipliers) {
   expect_finding([](ModelConfig& m) { m.embedding_scale = 0; }, "model.number",
                  "the embedding scale is 0");
@@ -54,7 +68,7 @@ TEST(CheckModel, LatentAttention) {
   expect_finding(with({4, 7, 5, 2, -1}), "model.number", "the latents' norm eps is -1");
 }
 
-TEST(CheckModel, Sight) {
+TEST(CheckModel, LaterKeysMustBeSeenByAllLayersOrNone) {
   expect_finding([](ModelConfig& m) { m.layers[1].ahead = -1; }, "model.number",
                  "sees -1 later keys");
   expect_finding([](ModelConfig& m) { m.layers[1].ahead = 3; }, "model.attention",
@@ -64,7 +78,7 @@ TEST(CheckModel, Sight) {
         for (LayerConfig& layer : m.layers) layer.ahead = 3;
         m.layers[0].chunk = 4;
       },
-      "model.attention", "not see them in chunks");
+      "model.attention", "cannot attend in chunks");
 }
 
 TEST(CheckModel, Labels) {
@@ -77,7 +91,7 @@ TEST(CheckModel, Labels) {
         m.labels = {"O"};
         m.tied_head = true;
       },
-      "model.labels", "cannot be the embedding");
+      "model.labels", "cannot be tied to the embedding");
 }
 
 TEST(CheckModel, TopK) {
@@ -155,16 +169,16 @@ TEST(CheckModel, Temperature) {
     m.attention.temperature = QueryTemperature{0.1, 8};
     m.attention.rope.style = RopeStyle::none;
   };
-  expect_finding(without_rotation, "model.attention", "only beside layers that rotate");
+  expect_finding(without_rotation, "model.attention", "only in a model with rotation");
 }
 
-TEST(CheckModel, RoutersThatDoNotFit) {
+TEST(CheckModel, RejectsRoutersThatDoNotFitTheExperts) {
   auto three_picks = [](ModelConfig& m) {
     m.moe.routing.score = Score::sparsemixer;
     m.moe.routing.renorm = Renorm::none;
     m.moe.routing.top_k = 3;
   };
-  expect_finding(three_picks, "model.top_k", "sparsemixer picks 2 experts, not 3");
+  expect_finding(three_picks, "model.top_k", "sparsemixer chooses 2 experts, not 3");
   auto biased = [](ModelConfig& m) {
     m.moe.weight_on = RoutedWeight::input;
     m.moe.expert_biases = true;

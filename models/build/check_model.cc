@@ -1,11 +1,11 @@
-#include "models/tensors/check_model.h"
+#include "models/build/check_model.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "models/tensors/needed_tensors.h"
+#include "models/build/needed_tensors.h"
 #include "models/tensors/stored_view.h"
 
 namespace moec {
@@ -20,13 +20,23 @@ class Checker {
       findings_.push_back({Severity::error,
                            std::move(code),
                            fmt::format(cause, std::forward<Args>(args)...),
-                           "mend the config, or fetch the checkpoint again",
+                           "Correct the config, or download the checkpoint again.",
                            {}});
     return condition;
   }
   void size(std::string_view name, int64_t value) {
     require(value > 0 && value <= kLargest, "model.size", "{} is {}, it must be from 1 to {}", name,
             value, kLargest);
+  }
+  // A size that the attention and expert ops limit further (ir/graph/infer_composites.cc).
+  void count(std::string_view name, int64_t value) {
+    require(value > 0 && value <= kLargestCount, "model.size", "{} is {}, it must be from 1 to {}",
+            name, value, kLargestCount);
+  }
+  void matrix(std::string_view name, const Dims& dims) {
+    require(checked_elements(dims).has_value(), "model.size",
+            "{} has the shape {}, which is empty or has more than {} elements", name,
+            to_string(dims), kMaxElements);
   }
   void positive(std::string code, std::string_view name, double value) {
     require(std::isfinite(value) && value > 0, std::move(code), "{} is {}, it must be above 0",
@@ -37,16 +47,24 @@ class Checker {
 
  private:
   static constexpr int64_t kLargest = int64_t{1} << 30;
+  static constexpr int64_t kLargestCount = int64_t{1} << 20;
   Diagnostics findings_;
 };
+
+bool is_moe(const LayerConfig& layer) { return layer.moe; }
+bool has_moe_layer(const ModelConfig& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), is_moe);
+}
 
 void check_temperature(Checker& check, const QueryTemperature& temperature,
                        const AttentionConfig& attention) {
   check.require(std::isfinite(temperature.scale) && temperature.scale >= 0, "model.number",
-                "the scale of the queries' temperature is {}", temperature.scale);
+                "the scale of the queries' temperature is {}; it must be finite and at least 0",
+                temperature.scale);
   check.positive("model.number", "the step of the queries' temperature", temperature.step);
-  check.require(attention.rope.style != RopeStyle::none && !attention.latent, "model.attention",
-                "queries have a temperature only beside layers that rotate, and without a latent");
+  check.require(
+      attention.rope.style != RopeStyle::none && !attention.latent, "model.attention",
+      "queries can have a temperature only in a model with rotation and without a latent");
 }
 
 void check_convolved(Checker& check, const AttentionConfig& attention) {
@@ -54,22 +72,22 @@ void check_convolved(Checker& check, const AttentionConfig& attention) {
   check.size("the taps over a channel", taps.channel_taps);
   check.size("the taps over a head", taps.head_taps);
   check.require(taps.history() >= 1, "model.attention",
-                "convolutions of {} and {} taps see no earlier token", taps.channel_taps,
+                "convolutions of {} and {} taps do not see any earlier token", taps.channel_taps,
                 taps.head_taps);
   check.require(attention.kv_heads * attention.head_dim % 2 == 0, "model.attention",
-                "{} channels of values have no halves", attention.kv_heads * attention.head_dim);
+                "{} channels of values cannot be halved", attention.kv_heads * attention.head_dim);
   check.require(!attention.latent && !attention.temperature && !attention.clip_qkv &&
                     attention.qk_norm != QkNormWidth::full,
                 "model.attention",
-                "convolved attention has no latent, no temperature of queries, no clamp and no "
+                "convolved attention cannot have a latent, a temperature of queries, a clamp or a "
                 "norm over all heads");
 }
 
 void check_attention(Checker& check, const AttentionConfig& attention) {
-  check.size("heads", attention.heads);
-  check.size("kv_heads", attention.kv_heads);
-  check.size("head_dim", attention.head_dim);
-  check.size("value_dim", attention.value_dim);
+  check.count("heads", attention.heads);
+  check.count("kv_heads", attention.kv_heads);
+  check.count("head_dim", attention.head_dim);
+  check.count("value_dim", attention.value_dim);
   if (!check.good()) return;
   check.require(attention.heads % attention.kv_heads == 0, "model.heads",
                 "{} query heads cannot share {} key/value heads: the second must divide the first",
@@ -82,7 +100,7 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
   check.size("kv_rank", attention.latent->kv_rank);
   check.size("key_dims", attention.latent->key_dims);
   check.size("value_dims", attention.latent->value_dims);
-  check.require(attention.latent->q_rank >= 0, "model.size", "q_rank is {}",
+  check.require(attention.latent->q_rank >= 0, "model.size", "q_rank is {}; it must be at least 0",
                 attention.latent->q_rank);
   check.require(std::isfinite(attention.latent->norm_eps) && attention.latent->norm_eps >= 0,
                 "model.number", "the latents' norm eps is {}", attention.latent->norm_eps);
@@ -92,7 +110,7 @@ void check_factors(Checker& check, const RopeFactors& factors, int64_t dims) {
   auto positive = [](double f) { return std::isfinite(f) && f > 0; };
   check.require(std::ssize(factors.of) == dims / 2 &&
                     std::all_of(factors.of.begin(), factors.of.end(), positive),
-                "model.rope", "longrope needs {} factors above 0 in each list, one has {}",
+                "model.rope", "longrope needs {} factors above 0 in each list; one list has {}",
                 dims / 2, factors.of.size());
   check.positive("model.rope", "longrope's amplitude", factors.amplitude);
 }
@@ -124,7 +142,7 @@ void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
 
 void check_moe(Checker& check, const MoeConfig& moe) {
   const Router& routing = moe.routing;
-  check.size("experts", moe.experts);
+  check.count("experts", moe.experts);
   check.size("expert_ff", moe.expert_ff);
   check.require(routing.top_k >= 1 && routing.top_k <= moe.experts, "model.top_k",
                 "each token chooses {} of {} experts; the number must be from 1 to {}",
@@ -139,13 +157,14 @@ void check_moe(Checker& check, const MoeConfig& moe) {
                 "each token chooses {} experts, but {} kept groups of {} have only {}",
                 routing.top_k, routing.groups_kept, group, group * routing.groups_kept);
   check.require(routing.groups == 1 || routing.group_score == GroupScore::max || group >= 2,
-                "model.groups", "groups of one expert have no sum of their two best scores");
+                "model.groups",
+                "groups of one expert cannot be scored by the sum of their two best scores");
   check.require(routing.score != Score::sparsemixer || routing.top_k == 2, "model.top_k",
-                "sparsemixer picks 2 experts, not {}", routing.top_k);
+                "sparsemixer chooses 2 experts, not {}", routing.top_k);
   check.require(routing.groups == 1 || moe.null_slots == 0, "model.groups",
-                "there are null slots beside experts in {} groups", routing.groups);
+                "null slots cannot be combined with {} groups of experts", routing.groups);
   check.require(moe.weight_on == RoutedWeight::output || !moe.expert_biases, "model.experts",
-                "experts whose inputs are weighed cannot have biases");
+                "experts whose inputs the routing weight multiplies cannot have biases");
   check.require(std::isfinite(routing.eps) && routing.eps >= 0, "model.number",
                 "the router's eps is {}", routing.eps);
   check.require(std::isfinite(routing.scale), "model.number", "the routed scale is {}",
@@ -159,7 +178,7 @@ void check_gating(Checker& check, const Gating& gating) {
                 gating.alpha);
 }
 
-// The state comes from the layer before, whose router makes one.
+// A router state comes from the layer before, so that layer needs a router that has one.
 void check_router_states(Checker& check, const ModelConfig& model) {
   check.require(model.moe.router_hidden >= 0 && model.moe.null_slots >= 0, "model.size",
                 "a router's MLP of {} channels, {} null slots", model.moe.router_hidden,
@@ -168,29 +187,29 @@ void check_router_states(Checker& check, const ModelConfig& model) {
     if (model.layers[i].takes_router_state)
       check.require(
           model.moe.router_hidden > 0 && model.layers[i].moe && i > 0 && model.layers[i - 1].moe,
-          "model.router", "layer {} takes a router's state, which layer {} does not have", i,
+          "model.router", "layer {} takes a router state that layer {} does not have", i,
           static_cast<int64_t>(i) - 1);
 }
 
-// Rows of experts that are not whole blocks cannot be stored so.
+// The formats in blocks cannot store a partial block, and experts are the tensors stored in them.
 void check_storage(Checker& check, const ModelConfig& model) {
   const WeightCoding coding = model.stored.coding;
   if (coding != WeightCoding::mxfp4 && coding != WeightCoding::int4_groups) return;
   const int64_t block = coding == WeightCoding::mxfp4 ? kMxBlock : kInt4Packed;
   for (const int64_t size : {model.hidden, model.moe.expert_ff})
     check.require(size % block == 0, "model.storage",
-                  "rows of {} elements are no whole blocks of {}, as {} stores them", size, block,
+                  "rows of {} elements are not a multiple of {}, the block of {}", size, block,
                   enum_name(coding));
 }
 
-// A text goes through a model whole where tokens see later ones, so through all layers alike.
+// A model in which tokens see later ones reads a text as a whole, so all layers must do so.
 void check_sight(Checker& check, const ModelConfig& model) {
   int64_t looking_ahead = 0;
   for (const LayerConfig& layer : model.layers) {
     looking_ahead += layer.ahead > 0;
     check.require(layer.ahead >= 0, "model.number", "a query sees {} later keys", layer.ahead);
     check.require(layer.ahead == 0 || layer.chunk == 0, "model.attention",
-                  "queries that see later keys do not see them in chunks");
+                  "queries that see later keys cannot attend in chunks");
   }
   const auto layers = std::ssize(model.layers);
   check.require(looking_ahead == 0 || looking_ahead == layers, "model.attention",
@@ -199,12 +218,35 @@ void check_sight(Checker& check, const ModelConfig& model) {
 
 void check_task(Checker& check, const ModelConfig& model) {
   if (model.task == Task::text_generation) {
-    check.require(model.labels.empty(), "model.labels", "a model that writes text has {} labels",
+    check.require(model.labels.empty(), "model.labels", "a model that generates text has {} labels",
                   model.labels.size());
     return;
   }
   check.size("labels", std::ssize(model.labels));
-  check.require(!model.tied_head, "model.labels", "a head of labels cannot be the embedding");
+  check.require(!model.tied_head, "model.labels",
+                "a head that scores labels cannot be tied to the embedding");
+}
+
+// Checks the largest matrices. Sizes can be valid one by one and their product too large, and the
+// builders rely on every tensor having at most kMaxElements elements.
+void check_matrices(Checker& check, const ModelConfig& model) {
+  const AttentionConfig& attention = model.attention;
+  const int64_t d = model.hidden, q = attention.heads * attention.head_dim;
+  check.matrix("the embedding", {model.vocab, d});
+  check.matrix("the query matrix", {q, d});
+  if (attention.convolved)
+    check.matrix("the convolution over heads",
+                 {2 * q, attention.head_dim, attention.convolved->head_taps});
+  if (attention.latent)
+    check.matrix("the matrix of keys and values",
+                 {attention.heads, attention.latent->key_dims + attention.latent->value_dims,
+                  attention.latent->kv_rank});
+  if (model.dense_ff > 0) check.matrix("the matrix of a dense layer", {model.dense_ff, d});
+  const MoeConfig& moe = model.moe;
+  if (!has_moe_layer(model)) return;
+  check.matrix("the experts' matrix", {moe.experts, 2, moe.expert_ff, d});
+  check.matrix("the router's matrix", {moe.slots(), std::max(moe.router_hidden, d)});
+  if (moe.shared_ff > 0) check.matrix("the shared expert's matrix", {2, moe.shared_ff, d});
 }
 
 void check_roles(Checker& check, const ModelConfig& model) {
@@ -229,18 +271,18 @@ Diagnostics check_model(const ModelConfig& model) {
   check_gating(check, model.gating);
   check_attention(check, model.attention);
   check_rope(check, model.attention.rope, model.attention.head_dim);
-  auto is_moe = [](const LayerConfig& layer) { return layer.moe; };
-  if (std::any_of(model.layers.begin(), model.layers.end(), is_moe)) check_moe(check, model.moe);
+  if (has_moe_layer(model)) check_moe(check, model.moe);
   if (!std::all_of(model.layers.begin(), model.layers.end(), is_moe))
     check.require(model.dense_ff > 0, "model.dense",
-                  "there are dense layers, but no width for them");
+                  "there are dense layers, but the config gives no width for them");
   check.require(!model.attention.convolved || model.keeps_cache(), "model.attention",
-                "convolved attention goes on from earlier tokens, of which nothing is kept");
+                "convolved attention needs earlier tokens, but this model keeps no cache");
   check_router_states(check, model);
   check_storage(check, model);
   check_sight(check, model);
   check_task(check, model);
-  if (check.good()) check_roles(check, model);
+  if (check.good()) check_matrices(check, model);
+  if (check.good()) check_roles(check, model);  // runs the builders, which need a valid model
   return check.take();
 }
 

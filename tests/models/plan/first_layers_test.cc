@@ -1,8 +1,8 @@
-#include "models/tensors/first_layers.h"
+#include "models/plan/first_layers.h"
 
 #include <gtest/gtest.h>
 
-#include "models/tensors/needed_tensors.h"
+#include "models/build/needed_tensors.h"
 
 namespace moec {
 namespace {
@@ -23,7 +23,7 @@ ModelConfig three_layers() {
   return model;
 }
 
-TEST(FirstLayers, TensorsOfTheOthersLeaveTheTable) {
+TEST(FirstLayers, RemovesTensorsOfTheOtherLayers) {
   ModelConfig model = three_layers();
   WeightTable weights = declared_weights(model, DType::bf16);
   weights.tensors["something.else"] = weights.tensors.at("lm_head");
@@ -36,7 +36,7 @@ TEST(FirstLayers, TensorsOfTheOthersLeaveTheTable) {
   EXPECT_TRUE(weights.find("something.else"));  // not ours to drop: it is reported as unused
 }
 
-TEST(FirstLayers, AllOfThemIsTheWholeModel) {
+TEST(FirstLayers, KeepingAllLayersChangesNothing) {
   ModelConfig model = three_layers();
   WeightTable weights = declared_weights(model, DType::bf16);
   const size_t tensors = weights.tensors.size();
@@ -45,7 +45,7 @@ TEST(FirstLayers, AllOfThemIsTheWholeModel) {
   EXPECT_EQ(weights.tensors.size(), tensors);
 }
 
-TEST(FirstLayers, AsManyAsThereAre) {
+TEST(FirstLayers, RejectsCountsOutOfRange) {
   for (int64_t count : {-1, 0, 4}) {
     ModelConfig model = three_layers();
     WeightTable weights = declared_weights(model, DType::bf16);
