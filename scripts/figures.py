@@ -1,10 +1,18 @@
 #!/usr/bin/env python3
-"""Prints the README's table of figures: every golden case exported, then validated in f32 and f16.
+"""Exports and validates every golden case, and prints the results as two tables in Markdown.
 
-    scripts/figures.py [--moec build/release/frontends/moec] [EXPORT FLAGS…]
+    scripts/figures.py [--moec BINARY] [--case NAME]…       prints the tables
+    scripts/figures.py [--moec BINARY] --write [FILE]       replaces them in FILE
 
-Each row is the worst over all shards of a case, on golden inputs; agreement counts tokens over all
-routers. The figures are those of `moec validate --json`; nothing is computed here but the worst of them.
+FILE is tests/golden/README.md unless another is named. The text between its lines
+
+    <!-- figures:begin -->
+    <!-- figures:end -->
+
+is replaced and everything else stays as it is. The first table holds ONNX exports, validated in f32
+and in f16; the second holds Core ML exports, validated in f16. Each row is the worst result over all
+shards of a case. The numbers are those of `moec validate --json`; this script only takes the minimum
+or maximum over the shards. Exits with 1, after writing, when a case fails validation.
 """
 
 import argparse
@@ -15,16 +23,27 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests/golden"
+BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
+HEADS = ["case", "mode", "least cosine", "most rel. L2", "same experts", "least margin",
+         "top-1", "KL", "greedy", "passed"]  # fmt: skip
+# Title of a table, the target that is exported for, the precisions that it is validated in.
+TABLES = [
+    ("ONNX (`--target onnx`)", "onnx", ["f32", "f16"]),
+    ("Core ML packages (`--target ane`)", "ane", ["f16"]),
+]
 
 
 def moec(binary, *words):
+    """Runs moec; exit code 1, a result below the thresholds, is a result and no reason to stop."""
     run = subprocess.run([binary, *map(str, words)], capture_output=True, text=True, check=False)
-    if run.returncode > 1:
+    if run.returncode not in (0, 1):
         sys.exit(f"moec {' '.join(map(str, words))}\n{run.stderr}")
     return run
 
 
 def row(case, precision, report):
+    """The cells of one case: the worst over the shards of one report of `moec validate --json`."""
     alone = [shard["alone"] for shard in report["shards"]]
     alone += [shard["cache"] for shard in report["shards"] if "cache" in shard]
     routers = [shard["router"] for shard in report["shards"] if "router" in shard]
@@ -40,29 +59,66 @@ def row(case, precision, report):
         f"{min(router['least_margin'] for router in routers):.1e}",
         f"{logits['same_top1']} of {logits['tokens']}",
         f"{logits['mean_kl']:.0e}",
-        f"{greedy['equal']} of {greedy['wanted']}",
+        f"{greedy['equal']} of {greedy['wanted']}" if greedy["wanted"] else "–",
         "yes" if report["ok"] else "NO",
     ]
+
+
+def table(title, rows):
+    lines = [HEADS, ["---"] * len(HEADS), *rows]
+    return f"{title}:\n\n" + "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+
+def rows_of(binary, golden, target, precisions):
+    """One row for each precision of one golden case, exported once for the target."""
+    checkpoint = golden / json.loads((golden / "golden.json").read_text())["checkpoint"]
+    with tempfile.TemporaryDirectory() as folder:
+        moec(binary, "export", checkpoint, "--out", f"{folder}/out", "--target", target,
+             "--tokens", "1,16", "-q")  # fmt: skip
+        for precision in precisions:
+            run = moec(binary, "validate", f"{folder}/out", "--golden", golden,
+                       "--precision", precision, "--json")  # fmt: skip
+            yield row(golden.name, precision, json.loads(run.stdout))
+
+
+def measured(binary, goldens):
+    """All tables, measured: [(title, rows)]."""
+    return [
+        (title, [cells for golden in goldens for cells in rows_of(binary, golden, target, precisions)])
+        for title, target, precisions in TABLES
+    ]
+
+
+def replaced(page, tables):
+    """The page with the tables between its markers; None where it lacks the markers."""
+    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(END) < page.index(BEGIN):
+        return None
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{tables}\n{END}{rest.split(END)[1]}"
+
+
+def write(file, tables):
+    page = replaced(file.read_text(encoding="utf-8"), tables)
+    if page is None:
+        sys.exit(f"{file}: the lines {BEGIN} and {END} must stand there once each, in this order")
+    file.write_text(page, encoding="utf-8")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--moec", default=str(ROOT / "build/release/frontends/moec"))
-    options, flags = parser.parse_known_args()
-    heads = ["case", "mode", "least cosine", "most rel. L2", "same experts", "least margin",
-             "top-1", "KL", "greedy", "passed"]
-    print("| " + " | ".join(heads) + " |")
-    print("|" + "---|" * len(heads))
-    for golden in sorted((ROOT / "tests/golden").glob("*/golden.json")):
-        case = golden.parent.name
-        checkpoint = golden.parent / json.loads(golden.read_text())["checkpoint"]
-        with tempfile.TemporaryDirectory() as out:
-            moec(options.moec, "export", checkpoint, "--out", f"{out}/x", "--tokens", "1,16", "-q", *flags)
-            for precision in ("f32", "f16"):
-                run = moec(options.moec, "validate", f"{out}/x", "--golden", golden.parent,
-                           "--precision", precision, "--json")
-                print("| " + " | ".join(row(case, precision, json.loads(run.stdout))) + " |", flush=True)
+    parser.add_argument("--case", action="append", help="only this case (repeatable); default: all")
+    parser.add_argument("--write", nargs="?", const=GOLDEN / "README.md", type=pathlib.Path, metavar="FILE")
+    options = parser.parse_args()
+    goldens = [path.parent for path in sorted(GOLDEN.glob("*/golden.json"))]
+    results = measured(options.moec, [g for g in goldens if not options.case or g.name in options.case])
+    tables = "\n".join(table(title, rows) for title, rows in results)
+    if options.write:
+        write(options.write, tables)
+    else:
+        print(tables, end="")
+    return 0 if all(cells[-1] == "yes" for _, rows in results for cells in rows) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

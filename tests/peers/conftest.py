@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from figures import Figures
+from comparison import Comparison
 from goldens import REPO, Golden
 
 sys.path.insert(0, str(REPO / "scripts"))
 
 from run_with_onnxruntime import Runner  # noqa: E402
 
-WORST = collections.defaultdict(Figures)
+WORST = collections.defaultdict(Comparison)
 
 
 def find_binary():
@@ -98,7 +98,7 @@ def pytest_sessionfinish(session):
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
     for kind, figures in getattr(node, "workeroutput", {}).get("worst", {}).items():
-        WORST[kind].add(Figures(*figures))
+        WORST[kind].add(Comparison(*figures))
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tokenizers
 
-from figures import compare
+from comparison import compare
 from goldens import CASES, REPO, WRITERS
 
 # Form, experts, routing, attention, slices and widths, combined so that each value occurs.

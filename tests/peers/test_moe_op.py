@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from figures import compare
+from comparison import compare
 from safetensors_files import read_checkpoint
 
 LAYER, TOP_K, EPS = 0, 2, 1e-6

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from figures import Figures, compare
+from comparison import Comparison, compare
 from goldens import CASES, in_forms
 from run_with_onnxruntime import Runner
 
@@ -45,7 +45,7 @@ class Note:
     shard: str
     step: str
     output: str
-    figures: Figures
+    figures: Comparison
 
 
 class ShardCheck:

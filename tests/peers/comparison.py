@@ -1,4 +1,4 @@
-"""Measures how close two tensors are, and keeps the worst of many comparisons."""
+"""Compares two tensors, and keeps the worst result of several comparisons."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ import numpy as np
 
 
 @dataclass
-class Figures:
-    """The figures of one comparison, or the worst of several."""
+class Comparison:
+    """The result of one comparison, or the worst of each number over several."""
 
     cosine: float = 1.0
     relative_l2: float = 0.0
@@ -27,11 +27,11 @@ class Figures:
 
 
 def compare(got, wanted):
-    """The figures of one tensor against another, computed in f64."""
+    """Compares one tensor with another of the same shape, in f64. `wanted` must not be all zeros."""
     got, wanted = (np.asarray(values, np.float64).ravel() for values in (got, wanted))
     assert got.shape == wanted.shape and wanted.any()
     norm, difference = np.linalg.norm(wanted), got - wanted
-    return Figures(
+    return Comparison(
         cosine=float(got @ wanted / max(np.linalg.norm(got) * norm, 1e-300)),
         relative_l2=float(np.linalg.norm(difference) / norm),
         largest_difference=float(np.abs(difference).max()),

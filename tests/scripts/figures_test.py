@@ -1,0 +1,51 @@
+"""scripts/figures.py writes its tables between the markers of a page and nowhere else."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "scripts"))
+
+import figures  # noqa: E402
+
+REPORT = {
+    "ok": True,
+    "shards": [
+        {"alone": {"cosine": 0.9, "relative_l2": 1e-3}, "cache": {"cosine": 0.8, "relative_l2": 1e-4}},
+        {
+            "alone": {"cosine": 1.0, "relative_l2": 2e-3},
+            "router": {"tokens": 4, "same_experts": 3, "least_margin": 0.5},
+        },
+    ],
+    "logits": {"same_top1": 4, "tokens": 4, "mean_kl": 2e-6},
+    "greedy": {"equal": 8, "wanted": 8},
+}
+
+
+def test_a_row_is_the_worst_over_all_shards():
+    assert figures.row("case", "f16", REPORT) == [
+        "case", "f16", "0.800000000", "2.0e-03", "3 of 4", "5.0e-01", "4 of 4", "2e-06", "8 of 8", "yes",
+    ]  # fmt: skip
+
+
+def test_a_model_that_writes_no_text_has_no_greedy_tokens():
+    report = {**REPORT, "greedy": {"equal": 0, "wanted": 0}, "ok": False}
+    assert figures.row("case", "f16", report)[-2:] == ["–", "NO"]
+
+
+def test_only_what_stands_between_the_markers_is_replaced(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text(f"before\n\n{figures.BEGIN}\n\nold\n{figures.END}\n\nbehind\n")
+    for _ in range(2):  # a second time changes nothing
+        figures.write(page, "| new |\n")
+        assert page.read_text() == f"before\n\n{figures.BEGIN}\n\n| new |\n\n{figures.END}\n\nbehind\n"
+
+
+@pytest.mark.parametrize("text", ["", figures.BEGIN, f"{figures.END}{figures.BEGIN}"])
+def test_a_page_without_its_markers_is_an_error(tmp_path, text):
+    page = tmp_path / "README.md"
+    page.write_text(text)
+    with pytest.raises(SystemExit, match="must stand there once"):
+        figures.write(page, "new")
+    assert page.read_text() == text
