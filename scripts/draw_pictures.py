@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Draws the pictures of the documents from the sources and from what moec prints.
+
+    scripts/draw_pictures.py [--moec BINARY] [NAME…]   draws them (all, or those of these names)
+    scripts/draw_pictures.py --check                   compares, writes nothing, needs no binary
+
+| name      | file                          | drawn from                                        |
+|-----------|-------------------------------|---------------------------------------------------|
+| pipeline  | scripts/pictures/pipeline.svg | ir/graph/ops.def, passes/pipeline.cc              |
+| folders   | scripts/pictures/folders.svg  | the table of scripts/check_includes.py            |
+| moe_layer | passes/moe_layer.svg          | moec opt over scripts/pictures/moe_layer.ir       |
+| budget    | models/plan/budget.svg        | moec plan --json of a published model             |
+
+The same input gives the same bytes. --check looks at the first two, which change with the sources
+alone, and exits with 1 where a file is not what would be drawn now.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+import check_includes
+from pictures import budget, folders, moe_layer, pipeline
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LARGEST = 60_000  # bytes of a file that is checked in
+
+
+class Moec:
+    """Runs the binary and gives what it prints."""
+
+    def __init__(self, binary):
+        self.binary = binary
+
+    def __call__(self, *words):
+        run = subprocess.run([self.binary, *map(str, words)], capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            sys.exit(f"moec {' '.join(map(str, words))}\n{run.stderr}")
+        return run.stdout
+
+
+def text_of(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def draw_pipeline(_):
+    return pipeline.draw(text_of("ir/graph/ops.def"), text_of("passes/pipeline.cc"))
+
+
+def draw_folders(_):
+    return folders.draw(check_includes.ARROWS)
+
+
+def draw_moe_layer(moec):
+    return moe_layer.draw(lambda shard, passes: moec("opt", shard, "--passes", passes))
+
+
+def draw_budget(moec):
+    return budget.draw(lambda words: json.loads(moec(*words, "--json")))
+
+
+# Name -> file, how it is drawn, whether --check draws it.
+PICTURES = {
+    "pipeline": ("scripts/pictures/pipeline.svg", draw_pipeline, True),
+    "folders": ("scripts/pictures/folders.svg", draw_folders, True),
+    "moe_layer": ("passes/moe_layer.svg", draw_moe_layer, False),
+    "budget": ("models/plan/budget.svg", draw_budget, False),
+}
+
+
+def check():
+    """The files that are not what would be drawn now."""
+    for name, (file, draw, checked) in PICTURES.items():
+        if checked and (not (ROOT / file).is_file() or text_of(file) != str(draw(None))):
+            yield f"{file}: not what its sources give now; scripts/draw_pictures.py {name} draws it"
+
+
+def write(names, moec):
+    for name in names:
+        file, draw, _ = PICTURES[name]
+        text = str(draw(moec))
+        if len(text.encode()) > LARGEST:
+            sys.exit(f"{file}: {len(text.encode())} bytes, more than the {LARGEST} that are checked in")
+        (ROOT / file).write_text(text, encoding="utf-8")
+        print(file)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--moec", default=str(ROOT / "build/release/frontends/moec"))
+    parser.add_argument("--check", action="store_true", help="compare only; exit with 1 on a difference")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PICTURES)}; default: all")
+    options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in PICTURES]:
+        parser.error(f"no picture is named {unknown[0]}; there are {', '.join(PICTURES)}")
+    if options.check:
+        errors = list(check())
+        print("\n".join(errors) or "The checked pictures are what their sources give")
+        return 1 if errors else 0
+    write(options.names or list(PICTURES), Moec(options.moec))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""The checked-in pictures are what scripts/draw_pictures.py draws, and stay small."""
+
+import pathlib
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import draw_pictures  # noqa: E402
+from pictures import folders, layers, pipeline  # noqa: E402
+
+
+def test_the_checked_pictures_are_what_their_sources_give():
+    assert list(draw_pictures.check()) == []
+
+
+def test_a_changed_table_of_folders_is_found(monkeypatch):
+    arrows = {**draw_pictures.check_includes.ARROWS, "ir/extra": ["ir/base"]}
+    monkeypatch.setattr(draw_pictures.check_includes, "ARROWS", arrows)
+    assert [error.split(":")[0] for error in draw_pictures.check()] == ["scripts/pictures/folders.svg"]
+
+
+@pytest.mark.parametrize("file", [file for file, _, _ in draw_pictures.PICTURES.values()])
+def test_every_picture_is_small_and_brings_its_own_background(file):
+    text = (ROOT / file).read_text(encoding="utf-8")
+    picture = xml.etree.ElementTree.fromstring(text)
+    background = picture.find("{http://www.w3.org/2000/svg}rect")
+    assert len(text.encode()) <= draw_pictures.LARGEST
+    assert (background.get("width"), background.get("fill")) == ("100%", "#fbfcfd")
+
+
+def test_every_op_and_pass_has_its_place_in_the_pipeline():
+    ops = pipeline.ops_by_form(draw_pictures.text_of("ir/graph/ops.def"))
+    passes = pipeline.passes_by_form(draw_pictures.text_of("passes/pipeline.cc"))
+    assert sum(map(len, ops.values())) == draw_pictures.text_of("ir/graph/ops.def").count("\nMOEC_OP(")
+    assert passes["model"][0] == "lower_router" and passes["static"][-1] == "place"
+    assert ops["lowered"] == ["linear"]
+
+
+def test_implied_arrows_are_left_out():
+    arrows = {"a": [], "b": ["a"], "c": ["a", "b"]}
+    assert folders.shortest(arrows) == {"a": [], "b": ["a"], "c": ["b"]}
+
+
+def test_boxes_of_a_row_do_not_overlap_and_edges_point_down():
+    edges = [("a", name) for name in "bcdef"] + [("b", "g"), ("f", "g"), ("a", "g")]
+    layout = layers.Layout(list("abcdefg"), edges, lambda node: 40, gap=10)
+    for row in layout.rows:
+        places = sorted((layout.x[node], layout.width[node]) for node in row)
+        for (left, wide), (right, width) in zip(places, places[1:]):
+            assert right - left >= (wide + width) / 2 + 10 - 1e-6
+    assert all(layout.row[source] < layout.row[target] for source, target in edges)
