@@ -24,10 +24,10 @@ def ops_by_form(source):
 
 
 def passes_by_form(source):
-    """Form that a pass takes -> passes in their order, from passes/pipeline.cc."""
-    return {
-        form: [name for name, begin, _ in PASS.findall(source) if begin.lower() == form] for form in FORMS
-    }
+    """Form that a pass takes -> passes, from passes/pipeline.cc. They are in the order of the pipeline, which
+    names each pass after the table of all passes does."""
+    passes = sorted(PASS.findall(source), key=lambda found: source.rindex(f'"{found[0]}"'))
+    return {form: [name for name, begin, _ in passes if begin.lower() == form] for form in FORMS}
 
 
 def column(index):
