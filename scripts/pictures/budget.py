@@ -37,16 +37,16 @@ def draw_groups(picture, plan, budget, left):
     """One panel: a bar for each group of experts, and the budget as a line."""
     groups, each = plan["expert_groups"], plan["expert_bytes"]
     scale = PANEL / (max(BUDGETS) * 1e6)
+    limit = left + budget * 1e6 * scale
     picture.text(left, PANELS_Y - 28, f"--max-shard-mb moe={budget}", 12.5, anchor="start", mono=True, bold=True)
-    picture.text(left, PANELS_Y - 11, f"{len(groups)} groups, the largest {megabytes(row_of(plan, 'experts')['largest_bytes'])}",
-                 12, svg.FAINT, "start")  # fmt: skip
+    largest = megabytes(row_of(plan, "experts")["largest_bytes"])
+    picture.text(left, PANELS_Y - 11, f"{len(groups)} groups, the largest {largest}", 12, svg.FAINT, "start")
     for index, experts in enumerate(groups):
         y = PANELS_Y + PITCH * index
         picture.bar(left, y, BAR, experts, each * scale, svg.BLUE)
-        picture.text(left + experts * each * scale + 8 + (budget * 1e6 - experts * each) * scale, y + 12,
-                     f"g{index}: {experts}", 11, svg.FAINT, "start", mono=True)  # fmt: skip
-    x, bottom = left + budget * 1e6 * scale, PANELS_Y + PITCH * len(groups)
-    picture.path([(x, PANELS_Y - 6), (x, bottom)], svg.RED[1], 1.6, arrow=False, dashed=True)
+        picture.text(limit + 8, y + 12, f"g{index}: {experts}", 11, svg.FAINT, "start", mono=True)
+    bottom = PANELS_Y + PITCH * len(groups)
+    picture.path([(limit, PANELS_Y - 6), (limit, bottom)], svg.RED[1], 1.6, arrow=False, dashed=True)
 
 
 def draw(plan_of):
@@ -59,8 +59,8 @@ def draw(plan_of):
     width = lefts[-1] + PANEL + 80 + MARGIN
     picture = svg.Picture(width, PANELS_Y + PITCH * rows + 20, "How a budget cuts a layer")
     picture.text(MARGIN, 34, f"How a budget cuts one layer of {MODEL}", 16, anchor="start", bold=True)
-    picture.text(MARGIN, 55, "Each small box is one expert, counted as f16. The red line is the budget of a shard; "
-                 "groups are of equal size or one expert apart.", 12, svg.FAINT, "start")  # fmt: skip
+    picture.text(MARGIN, 55, "Each small box is one expert, counted as f16. The red line is the budget of a "
+                 "shard; groups are of equal size or one expert apart.", 12, svg.FAINT, "start")  # fmt: skip
     draw_layer(picture, plans[0], width - 2 * MARGIN)
     for plan, budget, left in zip(plans, BUDGETS, lefts):
         draw_groups(picture, plan, budget, left)

@@ -121,8 +121,8 @@ def draw(opt):
     picture = svg.Picture(
         sum(widths) + GAP * (len(widths) - 1) + 2 * MARGIN, height + 40, "A MoE layer before and after two passes")
     picture.text(MARGIN, 32, "One MoE layer, two ways to make its experts static", 16, anchor="start", bold=True)
-    picture.text(MARGIN, 52, "3 experts, each token takes 2. Shards as moec opt prints them; weights are left out.",
-                 12, svg.FAINT, "start")  # fmt: skip
+    picture.text(MARGIN, 52, "3 experts, each token takes 2. Shards as moec opt prints them; weights are left "
+                 "out.", 12, svg.FAINT, "start")  # fmt: skip
     draw_legend(picture, height + 4)
     left = MARGIN
     for (title, more, _), shard, width in zip(PANELS, shards, widths):

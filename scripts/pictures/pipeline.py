@@ -47,7 +47,8 @@ def draw_inputs(picture):
     card(picture, column(1), PLAN_Y, COLUMN, 72, svg.GREY, "Model",
          ["a family descriptor reads", "config and tensor names"])  # fmt: skip
     card(picture, column(2), PLAN_Y, 2 * COLUMN + GAP, 72, svg.GREY, "Plan",
-         ["layers and groups of experts, cut into shards by budget;", "schedule, devices, sizes. No weights needed."])
+         ["layers and groups of experts, cut into shards by budget;",
+          "schedule, devices, sizes. No weights needed."])  # fmt: skip
     for index in (0, 1):
         picture.path([(column(index) + COLUMN, PLAN_Y + 36), (column(index + 1) - 2, PLAN_Y + 36)])
 
@@ -57,7 +58,8 @@ def draw_names(picture, x, y, heading, names, columns):
     picture.text(x, y, heading, 11, svg.FAINT, "start")
     high = rows(names, columns)
     for index, name in enumerate(names):
-        picture.text(x + 8 + 84 * (index // high), y + LINE * (index % high + 1), name, 12, anchor="start", mono=True)
+        at = x + 8 + 84 * (index // high), y + LINE * (index % high + 1)
+        picture.text(*at, name, 12, anchor="start", mono=True)
     return y + LINE * high + 24
 
 
@@ -96,9 +98,11 @@ def form_height(lists_by_form):
 def draw_outputs(picture, y):
     wide = 2 * COLUMN + GAP
     card(picture, column(2), y, wide, 72, svg.PURPLE, "Shards and manifest",
-         ["ONNX graphs or Core ML packages, weights streamed in tiles;", "manifest: schedule, digests, expert ranges"])
+         ["ONNX graphs or Core ML packages, weights streamed in tiles;",
+          "manifest: schedule, digests, expert ranges"])  # fmt: skip
     card(picture, column(0), y, wide, 72, svg.GREEN, "Proof",
-         ["moec check: digests, each expert exactly once, target rules", "moec validate: the files, read back and run, against PyTorch"])
+         ["moec check: digests, each expert exactly once, target rules",
+          "moec validate: the files, read back and run, against PyTorch"])  # fmt: skip
     picture.path([(column(2), y + 36), (column(0) + wide + 2, y + 36)])
 
 
@@ -113,8 +117,8 @@ def draw(ops_source, pipeline_source):
     picture.text(MARGIN, 56, "Each shard goes through four forms. The verifier holds it to its form after every pass.",
                  12.5, svg.FAINT, "start")  # fmt: skip
     draw_inputs(picture)
-    picture.path([(column(2) + COLUMN + GAP / 2, PLAN_Y + 72), (column(2) + COLUMN + GAP / 2, PLAN_Y + 90),
-                  (column(0) + COLUMN / 2, PLAN_Y + 90), (column(0) + COLUMN / 2, FORMS_Y - 2)])  # fmt: skip
+    begin, end_x, between = column(2) + COLUMN + GAP / 2, column(0) + COLUMN / 2, PLAN_Y + 90
+    picture.path([(begin, PLAN_Y + 72), (begin, between), (end_x, between), (end_x, FORMS_Y - 2)])
     for index in range(len(FORMS)):
         draw_form(picture, index, height, lists[index])
     picture.path([(column(3) + COLUMN / 2, FORMS_Y + height), (column(3) + COLUMN / 2, end - 2)])

@@ -1,0 +1,32 @@
+"""The documents agree with the tree: length, families, flags."""
+
+import json
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DESCRIPTORS = [json.loads(file.read_text()) for file in sorted((ROOT / "models/families").glob("*.json"))]
+FAMILIES = [descriptor["model_type"] for descriptor in DESCRIPTORS if "model_type" in descriptor]
+
+
+def test_the_readme_has_at_most_200_lines():
+    assert len(README.splitlines()) <= 200
+
+
+@pytest.mark.parametrize("page", ["README.md", "models/families/SUPPORTED.md"])
+def test_every_family_is_listed(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert len(FAMILIES) > 10
+    assert [family for family in FAMILIES if f"`{family}`" not in text] == []
+
+
+def test_every_flag_of_the_readme_exists():
+    scripts = [ROOT / "scripts" / name for name in ("make_golden.py", "run_with_onnxruntime.py")]
+    files = [*sorted((ROOT / "frontends/cli").rglob("*.cc")), *scripts]
+    sources = "".join(file.read_text(encoding="utf-8") for file in files)
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
+    others = {"--build", "--preset", "--local-dir", "--help"}  # of cmake and hf, and of every command
+    assert {flag for flag in flags - others if f'{flag}"' not in sources and f"{flag}," not in sources} == set()
