@@ -1,4 +1,4 @@
-"""The documents agree with the tree: length, families, flags."""
+"""The documents agree with the tree: length, families, flags, links."""
 
 import json
 import pathlib
@@ -10,6 +10,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DESCRIPTORS = [json.loads(file.read_text()) for file in sorted((ROOT / "models/families").glob("*.json"))]
 FAMILIES = [descriptor["model_type"] for descriptor in DESCRIPTORS if "model_type" in descriptor]
+DOCUMENTS = [
+    file for top in ["", "ir", "passes", "models", "backends", "frontends", "tests", "scripts"]
+    for file in sorted((ROOT / top).glob("**/*.md" if top else "*.md"))
+]  # fmt: skip
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def test_the_readme_has_at_most_200_lines():
@@ -30,3 +35,9 @@ def test_every_flag_of_the_readme_exists():
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
     others = {"--build", "--preset", "--local-dir", "--help"}  # of cmake and hf, and of every command
     assert {flag for flag in flags - others if f'{flag}"' not in sources and f"{flag}," not in sources} == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_link_leads_to_a_file(document):
+    links = [link for link in LINK.findall(document.read_text(encoding="utf-8")) if "://" not in link]
+    assert [link for link in links if not (document.parent / link).exists()] == []
