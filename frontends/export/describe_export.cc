@@ -37,7 +37,7 @@ manifest::Logits describe_logits(const Plan& plan) {
 
 manifest::Tagging describe_labels(const ModelConfig& model) {
   manifest::Tagging tagging;
-  for (const std::string& label : model.labels) tagging.labels.push_back({label});
+  for (const std::string& label : model.head.labels) tagging.labels.push_back({label});
   return tagging;
 }
 
@@ -48,10 +48,10 @@ manifest::Model describe_model(const ModelConfig& model) {
           model.vocab,
           std::ssize(model.layers),
           model.max_positions,
-          model.norm_eps,
-          model.tied_head,
+          model.norm.eps,
+          model.head.tied,
           model.left_out_layers,
-          model.task};
+          model.head.task};
 }
 
 manifest::Build describe_build(const Plan& plan, const PassOptions& options) {
@@ -93,7 +93,8 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options) {
     manifest.schedule.push_back(
         {plan.shards[step.shard].name, step.inputs, step.outputs, step.skip_from, step.skip_to});
   manifest.logits = describe_logits(plan);
-  if (plan.model.task == Task::token_classification) manifest.tagging = describe_labels(plan.model);
+  if (plan.model.head.task == Task::token_classification)
+    manifest.tagging = describe_labels(plan.model);
   manifest.ignored = plan.ignored;
   return manifest;
 }

@@ -113,7 +113,7 @@ Result<std::string> describe_safetensors(const std::string& path) {
 
 Status add_checkpoint_files(const SourceOptions& source, const Plan& plan, ExportInputs& inputs) {
   MOEC_ASSIGN(inputs["file config.json"], digest_file(config_path(source.path)));
-  if (plan.model.task == Task::token_classification) {
+  if (plan.model.head.task == Task::token_classification) {
     const std::string calibration = calibration_path(source_folder(source.path));
     MOEC_ASSIGN(
         inputs[fmt::format("file {}", kCalibrationFile)],

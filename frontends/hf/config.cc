@@ -283,22 +283,22 @@ Gating read_gating(ConfigReader& reader) {
 ModelConfig read_model(ConfigReader& reader) {
   ModelConfig model;
   model.family = reader.family().model_type;
-  model.task = reader.family().axes.task;
-  if (model.task == Task::token_classification) model.labels = read_labels(reader);
+  model.head.task = reader.family().axes.task;
+  if (model.head.task == Task::token_classification) model.head.labels = read_labels(reader);
   model.hidden = reader.integer("hidden");
   model.vocab = reader.integer("vocab");
   model.max_positions = reader.integer("max_positions");
-  model.norm = reader.family().axes.norm;
-  model.norm_eps = reader.number("norm_eps");
+  model.norm.kind = reader.family().axes.norm;
+  model.norm.eps = reader.number("norm_eps");
   model.residual = reader.family().axes.residual;
-  model.embedding_scale = reader.number("embedding_scale", 1);
-  model.residual_scale = reader.number("residual_scale", 1);
-  model.logits_divisor = reader.number("logits_divisor", 1);
-  model.gating = read_gating(reader);
-  model.mlp_bias = reader.boolean("mlp_bias");
-  model.dense_ff = reader.optional_integer("dense_ff").value_or(0);
-  model.tied_head = reader.boolean("tied_head");
-  model.head_bias = reader.boolean("head_bias");
+  model.scales.embedding = reader.number("embedding_scale", 1);
+  model.scales.residual = reader.number("residual_scale", 1);
+  model.head.divisor = reader.number("logits_divisor", 1);
+  model.mlp.gating = read_gating(reader);
+  model.mlp.bias = reader.boolean("mlp_bias");
+  model.mlp.ff = reader.optional_integer("dense_ff").value_or(0);
+  model.head.tied = reader.boolean("tied_head");
+  model.head.bias = reader.boolean("head_bias");
   model.attention = read_attention(reader, model.max_positions);
   model.moe = read_moe(reader);
   model.layers.resize(static_cast<size_t>(reader.integer("layers")));
@@ -311,7 +311,7 @@ ModelConfig read_model(ConfigReader& reader) {
   // Each packed matrix comes with a tensor of its sizes, which the config implies already.
   if (model.stored.coding == WeightCoding::int4_groups)
     model.names.ignored.emplace_back("*.weight_shape");
-  if (model.tied_head && model.names.has("lm_head"))
+  if (model.head.tied && model.names.has("lm_head"))
     model.names.ignored.push_back(model.names("lm_head"));
   return model;
 }

@@ -294,15 +294,15 @@ class RopeReader {
     auto or_default = [](std::optional<double> value, double otherwise) {
       return value.value_or(0) != 0 ? *value : otherwise;
     };
-    rope_.beta_fast = or_default(number("beta_fast"), 32);
-    rope_.beta_slow = or_default(number("beta_slow"), 1);
+    rope_.yarn.fast = or_default(number("beta_fast"), 32);
+    rope_.yarn.slow = or_default(number("beta_slow"), 1);
     rope_.attention_factor = number("attention_factor");
     rope_.mscale = number("mscale");
     rope_.mscale_all_dim = number("mscale_all_dim");
     const JsonValue* truncate = field("truncate");
     if (truncate == nullptr) return;
     if (truncate->boolean() != nullptr)
-      rope_.truncate = *truncate->boolean();
+      rope_.yarn.truncate = *truncate->boolean();
     else
       reader_.error("hf.config.type", fmt::format("\"{}.truncate\" must be true or false", name_),
                     truncate);

@@ -25,6 +25,14 @@ struct RopeFactors {
   bool operator==(const RopeFactors&) const = default;
 };
 
+// With yarn: frequencies that turn more than `fast` times within the original positions are kept,
+// those that turn less than `slow` times are divided by the factor, the others lie between.
+struct YarnRange {
+  double fast = 32, slow = 1;
+  bool truncate = true;  // the ends of the range are rounded outwards to whole dims
+  bool operator==(const YarnRange&) const = default;
+};
+
 // Rotary embedding. The formulas are in models/tensors/rope.h.
 struct RopeConfig {
   RopeStyle style = RopeStyle::half;
@@ -34,8 +42,7 @@ struct RopeConfig {
   double factor = 1;
   double original_max_positions = 0;
   double low_freq_factor = 1, high_freq_factor = 4;  // llama3
-  double beta_fast = 32, beta_slow = 1;              // yarn
-  bool truncate = true;                              // yarn
+  YarnRange yarn;
   std::optional<double> attention_factor, mscale, mscale_all_dim;
   RopeFactors short_factors, long_factors;  // longrope: up to original_max_positions, and beyond
   bool operator==(const RopeConfig&) const = default;
@@ -194,22 +201,44 @@ constexpr auto enum_names(Task) {
   return name_table<Task>({"text_generation", "token_classification"});
 }
 
-struct ModelConfig {
-  std::string family;  // model_type
+struct NormConfig {
+  NormKind kind = NormKind::rms;
+  double eps = 0;
+  bool operator==(const NormConfig&) const = default;
+};
+
+// Constants that a family multiplies its activations by.
+struct ScaleConfig {
+  double embedding = 1;  // the embedding rows
+  double residual = 1;   // what attention and MLP add to the residual stream
+  bool operator==(const ScaleConfig&) const = default;
+};
+
+// The gated MLPs: dense layers, experts and the shared expert.
+struct MlpConfig {
+  Gating gating;
+  int64_t ff = 0;     // intermediate width of dense layers; 0: there are none
+  bool bias = false;  // of the projections of dense layers and of the shared expert
+  bool operator==(const MlpConfig&) const = default;
+};
+
+struct HeadConfig {
   Task task = Task::text_generation;
   std::vector<std::string> labels;  // by id; with token_classification
+  bool tied = false;                // the head is the embedding
+  bool bias = false;
+  double divisor = 1;  // of the head's results
+  bool operator==(const HeadConfig&) const = default;
+};
+
+struct ModelConfig {
+  std::string family;  // model_type
   int64_t hidden = 0, vocab = 0, max_positions = 0;
-  NormKind norm = NormKind::rms;  // in front of attention, feed-forward and head
-  double norm_eps = 0;
+  NormConfig norm;  // in front of attention, feed-forward and head
   ResidualKind residual = ResidualKind::plain;
-  double embedding_scale = 1;  // multiplies the embedding rows
-  double residual_scale = 1;   // multiplies what attention and MLP add to the residual stream
-  double logits_divisor = 1;   // of the head's results
-  Gating gating;
-  int64_t dense_ff = 0;
-  bool mlp_bias = false;  // of the projections of dense layers and of the shared expert
-  bool tied_head = false;
-  bool head_bias = false;
+  ScaleConfig scales;
+  MlpConfig mlp;
+  HeadConfig head;
   AttentionConfig attention;
   MoeConfig moe;  // experts = 0: no MoE layer
   std::vector<LayerConfig> layers;
@@ -219,7 +248,9 @@ struct ModelConfig {
   TensorNames names;
 
   // How many scores the head has for a token.
-  int64_t logits() const { return task == Task::text_generation ? vocab : std::ssize(labels); }
+  int64_t logits() const {
+    return head.task == Task::text_generation ? vocab : std::ssize(head.labels);
+  }
   // Whether keys and values of earlier tokens are kept for later ones. They are not where tokens
   // see later ones as well: a text goes through such a model as a whole.
   bool keeps_cache() const;

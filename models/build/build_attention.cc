@@ -79,7 +79,7 @@ ValueId project(ShardScope& scope, ValueId x, const std::string& role, int64_t c
   const AttentionConfig& attention = scope.model().attention;
   ValueId value = scope.linear(x, {role, channels, attention.qkv_bias}, role);
   if (normed && attention.qk_norm == QkNormWidth::full)
-    value = scope.rms_norm(value, role + "_norm", scope.model().norm_eps);
+    value = scope.rms_norm(value, role + "_norm", scope.model().norm.eps);
   if (attention.clip_qkv) value = clamp(scope, value, *attention.clip_qkv, role + "_clipped");
   return value;
 }
@@ -110,7 +110,7 @@ Attention attributes(const ShardScope& scope) {
   const bool rotated = rotates(scope.model(), scope.layer());
   op.qk_norm = head_norm_of(config.qk_norm, rotated);
   if (op.qk_norm != QkNorm::none)
-    op.eps = config.qk_norm == QkNormWidth::l2_tempered ? kTemperedNormEps : scope.model().norm_eps;
+    op.eps = config.qk_norm == QkNormWidth::l2_tempered ? kTemperedNormEps : scope.model().norm.eps;
   op.rope = rotated ? config.rope.style : RopeStyle::none;
   op.rope_dims = rotated ? config.rope.dims : 0;
   op.cache = scope.options().cache;

@@ -59,7 +59,8 @@ ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   std::vector<ValueId> operands = {x, routing};
   append_experts(scope, expert_matrices, "weight", operands);
   if (scope.model().moe.expert_biases) append_experts(scope, expert_biases, "bias", operands);
-  SoftMoe op{decl.experts, decl.first_expert, scope.model().gating, scope.model().moe.weight_on};
+  SoftMoe op{decl.experts, decl.first_expert, scope.model().mlp.gating,
+             scope.model().moe.weight_on};
   return scope.b.emit(op, std::move(operands), "experts");
 }
 
@@ -98,7 +99,7 @@ ValueId gated_mlp(ShardScope& scope, ValueId x, MlpViews views, const std::strin
     if (views.sigmoid_gate)
       operands.push_back(scope.weight(std::move(*views.sigmoid_gate), "sigmoid_gate.weight"));
   }
-  return scope.b.emit(GatedMlp{scope.model().gating}, std::move(operands), name);
+  return scope.b.emit(GatedMlp{scope.model().mlp.gating}, std::move(operands), name);
 }
 
 // A checkpoint stores gate and up as two matrices or as the halves of one.
@@ -114,7 +115,7 @@ ValueId shared_expert(ShardScope& scope, ValueId x) {
   const MlpRoles roles = {"shared_gate_proj", "shared_up", "shared_down"};
   const ModelConfig& model = scope.model();
   MlpViews views{shared_matrices(scope, roles), std::nullopt, std::nullopt};
-  if (model.mlp_bias) views.biases = mlp_biases(scope, roles, model.moe.shared_ff);
+  if (model.mlp.bias) views.biases = mlp_biases(scope, roles, model.moe.shared_ff);
   if (model.moe.shared_gated)
     views.sigmoid_gate = scope.stored("shared_sigmoid_gate", {1, model.hidden});
   return gated_mlp(scope, x, std::move(views), "shared_expert");
@@ -152,9 +153,9 @@ void build_mlp(ShardScope& scope) {
   ValueId hidden = hidden_input(scope);
   ValueId x = ffn_norm(scope, hidden);
   const MlpRoles roles = {"gate", "up", "down"};
-  const int64_t width = scope.model().dense_ff;
+  const int64_t width = scope.model().mlp.ff;
   MlpViews views{mlp_matrices(scope, roles, width), std::nullopt, std::nullopt};
-  if (scope.model().mlp_bias) views.biases = mlp_biases(scope, roles, width);
+  if (scope.model().mlp.bias) views.biases = mlp_biases(scope, roles, width);
   add_residual(scope, hidden, gated_mlp(scope, x, std::move(views), "mlp"));
 }
 

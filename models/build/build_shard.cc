@@ -31,10 +31,10 @@ ValueId ShardScope::rms_norm(ValueId x, const std::string& role, const std::stri
 }
 
 ValueId ShardScope::norm(ValueId x, const std::string& role) {
-  if (model().norm == NormKind::rms) return rms_norm(x, role, model().norm_eps);
+  if (model().norm.kind == NormKind::rms) return rms_norm(x, role, model().norm.eps);
   ValueId mean = b.reduce(ReduceFn::mean, x, kChannelAxis, role + ".mean");
   ValueId scaled =
-      rms_norm(b.sub(x, mean, role + ".centred"), role, role + ".scaled", model().norm_eps);
+      rms_norm(b.sub(x, mean, role + ".centred"), role, role + ".scaled", model().norm.eps);
   return b.add(scaled, channel_vector(x, role + "_bias", role + ".bias"), role);
 }
 
@@ -49,7 +49,7 @@ ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::stri
                                  const std::string& name) {
   if (model().residual == ResidualKind::affine)
     return affine_sum(*this, residual, part, branch, name);
-  const double scale = model().residual_scale;
+  const double scale = model().scales.residual;
   if (scale != 1) part = b.mul(part, b.scalar_like(part, scale), name + ".scaled");
   return b.add(residual, part, name);
 }
@@ -65,8 +65,8 @@ ValueId ShardScope::linear(ValueId x, const LinearWeights& weights, const std::s
 WeightView embedding_rows(const ModelConfig& model, DType dtype, const WeightSource& source) {
   WeightView rows = source({"embed", -1, -1, {model.vocab, model.hidden}});
   // Scaled in f32: the stored type may be narrower than both the factor and the shards' type.
-  if (model.embedding_scale != 1)
-    rows = then(then(std::move(rows), CastStep{DType::f32}), ScaleStep{model.embedding_scale});
+  if (model.scales.embedding != 1)
+    rows = then(then(std::move(rows), CastStep{DType::f32}), ScaleStep{model.scales.embedding});
   return then(std::move(rows), CastStep{dtype});
 }
 

@@ -135,9 +135,9 @@ void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
                   "model.rope", "low_freq_factor {} must be above 0 and below high_freq_factor {}",
                   rope.low_freq_factor, rope.high_freq_factor);
   if (rope.scaling == RopeScaling::yarn)
-    check.require(rope.beta_slow > 0 && rope.beta_fast >= rope.beta_slow, "model.rope",
-                  "beta_slow {} must be above 0 and at most beta_fast {}", rope.beta_slow,
-                  rope.beta_fast);
+    check.require(rope.yarn.slow > 0 && rope.yarn.fast >= rope.yarn.slow, "model.rope",
+                  "beta_slow {} must be above 0 and at most beta_fast {}", rope.yarn.slow,
+                  rope.yarn.fast);
 }
 
 void check_moe(Checker& check, const MoeConfig& moe) {
@@ -217,13 +217,13 @@ void check_sight(Checker& check, const ModelConfig& model) {
 }
 
 void check_task(Checker& check, const ModelConfig& model) {
-  if (model.task == Task::text_generation) {
-    check.require(model.labels.empty(), "model.labels", "a model that generates text has {} labels",
-                  model.labels.size());
+  if (model.head.task == Task::text_generation) {
+    check.require(model.head.labels.empty(), "model.labels",
+                  "a model that generates text has {} labels", model.head.labels.size());
     return;
   }
-  check.size("labels", std::ssize(model.labels));
-  check.require(!model.tied_head, "model.labels",
+  check.size("labels", std::ssize(model.head.labels));
+  check.require(!model.head.tied, "model.labels",
                 "a head that scores labels cannot be tied to the embedding");
 }
 
@@ -241,7 +241,7 @@ void check_matrices(Checker& check, const ModelConfig& model) {
     check.matrix("the matrix of keys and values",
                  {attention.heads, attention.latent->key_dims + attention.latent->value_dims,
                   attention.latent->kv_rank});
-  if (model.dense_ff > 0) check.matrix("the matrix of a dense layer", {model.dense_ff, d});
+  if (model.mlp.ff > 0) check.matrix("the matrix of a dense layer", {model.mlp.ff, d});
   const MoeConfig& moe = model.moe;
   if (!has_moe_layer(model)) return;
   check.matrix("the experts' matrix", {moe.experts, 2, moe.expert_ff, d});
@@ -263,17 +263,17 @@ Diagnostics check_model(const ModelConfig& model) {
   check.size("vocab", model.vocab);
   check.size("max_positions", model.max_positions);
   check.size("layers", std::ssize(model.layers));
-  check.require(std::isfinite(model.norm_eps) && model.norm_eps >= 0, "model.number",
-                "the norm eps is {}", model.norm_eps);
-  check.positive("model.number", "the embedding scale", model.embedding_scale);
-  check.positive("model.number", "the residual scale", model.residual_scale);
-  check.positive("model.number", "the divisor of the logits", model.logits_divisor);
-  check_gating(check, model.gating);
+  check.require(std::isfinite(model.norm.eps) && model.norm.eps >= 0, "model.number",
+                "the norm eps is {}", model.norm.eps);
+  check.positive("model.number", "the embedding scale", model.scales.embedding);
+  check.positive("model.number", "the residual scale", model.scales.residual);
+  check.positive("model.number", "the divisor of the logits", model.head.divisor);
+  check_gating(check, model.mlp.gating);
   check_attention(check, model.attention);
   check_rope(check, model.attention.rope, model.attention.head_dim);
   if (has_moe_layer(model)) check_moe(check, model.moe);
   if (!std::all_of(model.layers.begin(), model.layers.end(), is_moe))
-    check.require(model.dense_ff > 0, "model.dense",
+    check.require(model.mlp.ff > 0, "model.dense",
                   "there are dense layers, but the config gives no width for them");
   check.require(!model.attention.convolved || model.keeps_cache(), "model.attention",
                 "convolved attention needs earlier tokens, but this model keeps no cache");

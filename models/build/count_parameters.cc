@@ -20,7 +20,7 @@ ParameterCounts count_parameters(const ModelConfig& model, const WeightTable& we
     }
     if (is_routed_expert(tensor))
       counts.active += elements * model.moe.routing.top_k / model.moe.experts;
-    else if (tensor.role != "embed" || model.tied_head)
+    else if (tensor.role != "embed" || model.head.tied)
       counts.active += elements;
   }
   return counts;

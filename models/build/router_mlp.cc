@@ -38,7 +38,7 @@ ValueId router_mlp(ShardScope& scope, ValueId x, ValueId earlier) {
     b.rename(state, kRouterState);
   }
   if (hands_on_router_state(scope.model(), scope.decl.layer)) b.output(kRouterState, state);
-  ValueId hidden = scope.rms_norm(state, "router_norm", scope.model().norm_eps);
+  ValueId hidden = scope.rms_norm(state, "router_norm", scope.model().norm.eps);
   hidden = hidden_layer(scope, hidden, "router_fc1");
   hidden = hidden_layer(scope, hidden, "router_fc2");
   return scope.linear(hidden, {"router", moe.slots()}, "router");

@@ -30,8 +30,8 @@ double yarn_dim(const RopeConfig& rope, double turns) {
 class YarnRamp {
  public:
   explicit YarnRamp(const RopeConfig& rope)
-      : low_(yarn_dim(rope, rope.beta_fast)), high_(yarn_dim(rope, rope.beta_slow)) {
-    if (rope.truncate) {
+      : low_(yarn_dim(rope, rope.yarn.fast)), high_(yarn_dim(rope, rope.yarn.slow)) {
+    if (rope.yarn.truncate) {
       low_ = std::floor(low_);
       high_ = std::ceil(high_);
     }

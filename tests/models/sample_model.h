@@ -12,8 +12,8 @@ inline ModelConfig sample_model() {
   model.hidden = 8;
   model.vocab = 11;
   model.max_positions = 64;
-  model.norm_eps = 1e-6;
-  model.dense_ff = 12;
+  model.norm.eps = 1e-6;
+  model.mlp.ff = 12;
   AttentionConfig& attention = model.attention;
   attention.heads = 4;
   attention.kv_heads = 2;

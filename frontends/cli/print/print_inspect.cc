@@ -30,7 +30,7 @@ ordered_json checkpoint_json(const Checkpoint& checkpoint, bool with_tensors) {
   ordered_json json = {{"ok", true},
                        {"kind", "checkpoint"},
                        {"family", config.family},
-                       {"task", enum_name(config.task)},
+                       {"task", enum_name(config.head.task)},
                        {"layers", config.layers.size()},
                        {"moe_layers", moe_layers(config)},
                        {"hidden", config.hidden},
@@ -43,8 +43,8 @@ ordered_json checkpoint_json(const Checkpoint& checkpoint, bool with_tensors) {
                        {"top_k", config.moe.routing.top_k},
                        {"expert_ff", config.moe.expert_ff},
                        {"shared_ff", config.moe.shared_ff},
-                       {"dense_ff", config.dense_ff},
-                       {"tied_head", config.tied_head},
+                       {"dense_ff", config.mlp.ff},
+                       {"tied_head", config.head.tied},
                        {"parameters", counts.parameters},
                        {"active_parameters", counts.active},
                        {"bytes_by_dtype", counts.bytes_by_dtype},
@@ -84,7 +84,7 @@ void print_checkpoint(const Checkpoint& checkpoint, bool with_tensors) {
   const ModelConfig& c = checkpoint.config;
   const ParameterCounts counts = count_parameters(c, checkpoint.weights);
   print_notes(checkpoint.warnings);
-  print_labels(c.labels);
+  print_labels(c.head.labels);
   fmt::print("{}: {} layers ({} MoE), hidden {}, vocabulary {}, {} positions\n", c.family,
              c.layers.size(), moe_layers(c), c.hidden, c.vocab, c.max_positions);
   fmt::print("attention: {} heads, {} kv heads of {}; qk norm {}; rope {} of {} dims, theta {}\n",
@@ -99,7 +99,7 @@ void print_checkpoint(const Checkpoint& checkpoint, bool with_tensors) {
                                                  c.moe.shared_gated ? ", sigmoid gate" : "")
                                    : "");
   fmt::print("parameters: {} ({} a token), head {}\n", counts.parameters, counts.active,
-             c.tied_head ? "tied" : "untied");
+             c.head.tied ? "tied" : "untied");
   for (const auto& [dtype, bytes] : counts.bytes_by_dtype)
     fmt::print("  {} of {}\n", binary_bytes(static_cast<double>(bytes)), dtype);
   if (with_tensors)

@@ -170,7 +170,7 @@ TEST(Config, Qwen3WithTheStrayKeysOfTheCoderFiles) {
   EXPECT_EQ(model.attention.qk_norm, QkNormWidth::per_head);
   EXPECT_EQ(model.attention.head_dim, 128);
   EXPECT_EQ(model.moe.routing.renorm, Renorm::sum);
-  EXPECT_EQ(model.dense_ff, 5472);
+  EXPECT_EQ(model.mlp.ff, 5472);
   EXPECT_FALSE(model.attention.qkv_bias);
   EXPECT_EQ(moe_layers(model), std::vector<bool>(48, true));
   expect_refused(with(kQwen3, "\"qkv_bias\": false", "\"qkv_bias\": true"),
@@ -236,7 +236,7 @@ TEST(Config, Olmoe) {
   ModelConfig model = good(kOlmoe);
   EXPECT_EQ(model.attention.kv_heads, 16) << "all heads when the file does not say";
   EXPECT_EQ(model.attention.qk_norm, QkNormWidth::full);
-  EXPECT_EQ(model.norm_eps, 1e-5);
+  EXPECT_EQ(model.norm.eps, 1e-5);
   EXPECT_EQ(model.attention.clip_qkv, std::nullopt);
   EXPECT_EQ(model.moe.expert_ff, 1024);
   EXPECT_EQ(model.moe.routing.renorm, Renorm::none);
@@ -396,9 +396,9 @@ TEST(ConfigRope, Yarn) {
       "mscale": 1.0, "mscale_all_dim": 0.5, "attention_factor": null})");
   EXPECT_EQ(rope.scaling, RopeScaling::yarn);
   EXPECT_EQ(rope.factor, 4);
-  EXPECT_EQ(rope.beta_fast, 16);
-  EXPECT_EQ(rope.beta_slow, 1);
-  EXPECT_FALSE(rope.truncate);
+  EXPECT_EQ(rope.yarn.fast, 16);
+  EXPECT_EQ(rope.yarn.slow, 1);
+  EXPECT_FALSE(rope.yarn.truncate);
   EXPECT_EQ(rope.mscale_all_dim, 0.5);
   EXPECT_EQ(rope.attention_factor, std::nullopt);
 }
@@ -513,7 +513,7 @@ TEST(ConfigOwnFamily, AxesOfLaterFamilies) {
   EXPECT_EQ(model.attention.scale, 0.25);
   EXPECT_EQ(model.attention.rope.style, RopeStyle::interleaved);
   EXPECT_EQ(model.attention.rope.dims, 4);
-  EXPECT_TRUE(model.tied_head);
+  EXPECT_TRUE(model.head.tied);
 }
 
 TEST(ConfigOwnFamily, ScoringFunctionOfTheConfig) {

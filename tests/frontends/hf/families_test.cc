@@ -42,14 +42,14 @@ const char* const kGranite = R"("num_local_experts": 4, "num_experts_per_tok": 2
 TEST(FamilyConfig, GraniteMultipliers) {
   ModelConfig model = good("granitemoe", std::string(kGranite) + R"(, "embedding_multiplier": 12,
       "attention_multiplier": 0.25, "residual_multiplier": 0.22, "logits_scaling": 6)");
-  EXPECT_EQ(model.embedding_scale, 12);
+  EXPECT_EQ(model.scales.embedding, 12);
   EXPECT_EQ(model.attention.scale, 0.25);
-  EXPECT_EQ(model.residual_scale, 0.22);
-  EXPECT_EQ(model.logits_divisor, 6);
+  EXPECT_EQ(model.scales.residual, 0.22);
+  EXPECT_EQ(model.head.divisor, 6);
   EXPECT_EQ(model.moe.routing.score, Score::softmax_selected);
   EXPECT_EQ(model.moe.routing.renorm, Renorm::none);
   model = good("granitemoe", kGranite);
-  EXPECT_EQ(model.embedding_scale, 1);
+  EXPECT_EQ(model.scales.embedding, 1);
   EXPECT_EQ(model.attention.scale, 1) << "not head_dim^-1/2";
 }
 
@@ -149,7 +149,7 @@ TEST(FamilyConfig, ErnieLayersWithExperts) {
 
 TEST(FamilyConfig, ErnieBiases) {
   const ModelConfig model = good("ernie4_5_moe", std::string(kErnie) + R"(, "use_bias": true)");
-  EXPECT_TRUE(model.mlp_bias);
+  EXPECT_TRUE(model.mlp.bias);
   EXPECT_FALSE(model.moe.expert_biases);
   EXPECT_EQ(dims_of(model, "lm_head.bias"), (Dims{model.vocab}));
   for (const char* name :
@@ -236,7 +236,7 @@ TEST(FamilyConfig, DeepseekBiases) {
               (Dims{model.attention.latent->kv_rank + model.attention.rope.dims}));
     EXPECT_EQ(dims_of(model, layer + "o_proj.bias"), (Dims{model.hidden}));
   }
-  EXPECT_TRUE(good("deepseek_v2", std::string(kDeepseek) + R"(, "mlp_bias": true)").mlp_bias);
+  EXPECT_TRUE(good("deepseek_v2", std::string(kDeepseek) + R"(, "mlp_bias": true)").mlp.bias);
 }
 
 TEST(FamilyConfig, DeepseekRotatesHalvesIfToldSo) {
@@ -261,7 +261,7 @@ const char* const kGptOss = R"("num_local_experts": 4, "num_experts_per_tok": 2,
 
 TEST(FamilyConfig, GptOss) {
   ModelConfig model = good("gpt_oss", kGptOss);
-  EXPECT_EQ(model.gating, (Gating{Activation::clamped_swiglu, 7, 1.702}));
+  EXPECT_EQ(model.mlp.gating, (Gating{Activation::clamped_swiglu, 7, 1.702}));
   EXPECT_TRUE(model.attention.sinks);
   EXPECT_TRUE(model.attention.qkv_bias);
   EXPECT_TRUE(model.attention.o_bias);
@@ -276,7 +276,7 @@ TEST(FamilyConfig, GptOss) {
 
 TEST(FamilyConfig, GptOssActivationOfTheConfig) {
   const std::string config(kGptOss);
-  EXPECT_EQ(good("gpt_oss", config + R"(, "swiglu_limit": 10.0, "swiglu_alpha": 1.5)").gating,
+  EXPECT_EQ(good("gpt_oss", config + R"(, "swiglu_limit": 10.0, "swiglu_alpha": 1.5)").mlp.gating,
             (Gating{Activation::clamped_swiglu, 10, 1.5}));
   expect_refused("gpt_oss", config + R"(, "swiglu_limit": 0)", "model.number",
                  "the limit of clamped_swiglu is 0");
@@ -303,8 +303,8 @@ std::string with_labels(const std::string& labels) {
 
 TEST(FamilyConfig, PrivacyFilterLabelsTokensAndSeesBothWays) {
   ModelConfig model = good("openai_privacy_filter", with_labels(R"({"1": "S-a", "0": "O"})"));
-  EXPECT_EQ(model.task, Task::token_classification);
-  EXPECT_EQ(model.labels, (std::vector<std::string>{"O", "S-a"}));
+  EXPECT_EQ(model.head.task, Task::token_classification);
+  EXPECT_EQ(model.head.labels, (std::vector<std::string>{"O", "S-a"}));
   EXPECT_FALSE(model.keeps_cache());
   for (const LayerConfig& layer : model.layers) {
     EXPECT_EQ(layer.window, 4);
@@ -381,8 +381,8 @@ TEST(FamilyConfig, PhimoeMixesTwoPicks) {
   ModelConfig model = good("phimoe", kPhi);
   const Router wanted{.score = Score::sparsemixer, .top_k = 2, .eps = 0.01};
   EXPECT_EQ(model.moe.routing, wanted);
-  EXPECT_EQ(model.norm, NormKind::layer);
-  EXPECT_FALSE(model.head_bias);
+  EXPECT_EQ(model.norm.kind, NormKind::layer);
+  EXPECT_FALSE(model.head.bias);
   EXPECT_EQ(dims_of(model, "model.layers.3.input_layernorm.bias"), (Dims{32}));
   EXPECT_EQ(dims_of(model, "model.norm.bias"), (Dims{32}));
   EXPECT_EQ(good("phimoe", std::string(kPhi) + R"(, "router_jitter_noise": 0.25)").moe.routing.eps,
@@ -512,7 +512,7 @@ TEST(FamilyConfig, Zaya) {
   EXPECT_EQ(model.attention.rope.dims, 4) << "half of each head";
   EXPECT_EQ(model.moe.routing, (Router{.top_k = 1}));
   EXPECT_EQ(model.moe.slots(), 5);
-  EXPECT_TRUE(model.tied_head);
+  EXPECT_TRUE(model.head.tied);
   std::vector<bool> taking;
   for (const LayerConfig& layer : model.layers) taking.push_back(layer.takes_router_state);
   EXPECT_EQ(taking, (std::vector<bool>{false, true, true, true}));

@@ -115,7 +115,7 @@ TEST(BuildAttention, Biases) {
 
 TEST(BuildAttention, LayerNormSubtractsTheMean) {
   ModelConfig model = sample_model();
-  model.norm = NormKind::layer;
+  model.norm.kind = NormKind::layer;
   model.names.by_role["final_norm_bias"] = "final_norm.b";
   for (const char* role : {"attn_norm", "ffn_norm"})
     model.names.by_role[role + std::string("_bias")] = std::string("{i}.b.") + role;
@@ -179,8 +179,8 @@ TEST(BuildLayers, LayersWithDifferentWindowsHaveSeparateMasks) {
 
 TEST(BuildHead, BiasIsSlicedLikeTheRows) {
   ModelConfig model = sample_model();
-  model.head_bias = true;
-  model.tied_head = true;
+  model.head.bias = true;
+  model.head.tied = true;
   model.names.by_role["lm_head_bias"] = "bias";
   BuildOptions options = sample_options();
   options.head_slices = 2;
@@ -370,7 +370,7 @@ TEST(BuildHead, SlicesTheVocabularyAndTiesTheEmbedding) {
   Shard shard = build(model, options, "lm_head.1");
   EXPECT_EQ(views(shard).at("lm_head.weight"), "@lm_head:bf16[11,8] | slice(0, 6, 5) | cast(f32)");
   EXPECT_EQ(to_string(shard.type(shard.outputs[0].value)), "f32[1,5,4,1]{channels}");
-  model.tied_head = true;
+  model.head.tied = true;
   options.head_slices = 1;
   EXPECT_EQ(views(build(model, options, "lm_head.0")).at("lm_head.weight"),
             "@embed:bf16[11,8] | cast(f32)");
@@ -390,8 +390,8 @@ double factor_of(const Shard& shard, const std::string& product) {
 
 TEST(BuildShard, MultipliersOfResidualAndLogits) {
   ModelConfig model = sample_model();
-  model.residual_scale = 0.25;
-  model.logits_divisor = 8;
+  model.scales.residual = 0.25;
+  model.head.divisor = 8;
   const BuildOptions options = sample_options();
   EXPECT_EQ(factor_of(build(model, options, "L00.attn"), "hidden.scaled"), 0.25);
   EXPECT_EQ(factor_of(build(model, options, "L00.mlp"), "moe_out.scaled"), 0.25);

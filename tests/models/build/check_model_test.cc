@@ -44,11 +44,11 @@ TEST(CheckModel, RejectsMatricesOfTooManyElements) {
 }
 
 TEST(CheckModel, Multipliers) {
-  expect_finding([](ModelConfig& m) { m.embedding_scale = 0; }, "model.number",
+  expect_finding([](ModelConfig& m) { m.scales.embedding = 0; }, "model.number",
                  "the embedding scale is 0");
-  expect_finding([](ModelConfig& m) { m.residual_scale = -1; }, "model.number",
+  expect_finding([](ModelConfig& m) { m.scales.residual = -1; }, "model.number",
                  "the residual scale is -1");
-  expect_finding([](ModelConfig& m) { m.logits_divisor = INFINITY; }, "model.number",
+  expect_finding([](ModelConfig& m) { m.head.divisor = INFINITY; }, "model.number",
                  "the divisor of the logits is inf");
 }
 
@@ -82,14 +82,14 @@ TEST(CheckModel, LaterKeysMustBeSeenByAllLayersOrNone) {
 }
 
 TEST(CheckModel, Labels) {
-  expect_finding([](ModelConfig& m) { m.labels = {"O"}; }, "model.labels", "has 1 labels");
-  expect_finding([](ModelConfig& m) { m.task = Task::token_classification; }, "model.size",
+  expect_finding([](ModelConfig& m) { m.head.labels = {"O"}; }, "model.labels", "has 1 labels");
+  expect_finding([](ModelConfig& m) { m.head.task = Task::token_classification; }, "model.size",
                  "labels is 0");
   expect_finding(
       [](ModelConfig& m) {
-        m.task = Task::token_classification;
-        m.labels = {"O"};
-        m.tied_head = true;
+        m.head.task = Task::token_classification;
+        m.head.labels = {"O"};
+        m.head.tied = true;
       },
       "model.labels", "cannot be tied to the embedding");
 }
@@ -134,7 +134,7 @@ TEST(CheckModel, Rope) {
                  "factor");
   expect_finding(scaled(RopeScaling::llama3, [](RopeConfig& r) { r.high_freq_factor = 1; }),
                  "model.rope", "low_freq_factor 1");
-  expect_finding(scaled(RopeScaling::yarn, [](RopeConfig& r) { r.beta_slow = 64; }), "model.rope",
+  expect_finding(scaled(RopeScaling::yarn, [](RopeConfig& r) { r.yarn.slow = 64; }), "model.rope",
                  "beta_slow 64");
   expect_finding(scaled(RopeScaling::yarn, [](RopeConfig& r) { r.original_max_positions = 0; }),
                  "model.rope", "original_max_position_embeddings");
@@ -187,14 +187,14 @@ TEST(CheckModel, RejectsRoutersThatDoNotFitTheExperts) {
 }
 
 TEST(CheckModel, Numbers) {
-  expect_finding([](ModelConfig& m) { m.norm_eps = -1; }, "model.number", "norm eps is -1");
+  expect_finding([](ModelConfig& m) { m.norm.eps = -1; }, "model.number", "norm eps is -1");
   expect_finding([](ModelConfig& m) { m.attention.scale = 0; }, "model.number", "scale is 0");
   expect_finding([](ModelConfig& m) { m.attention.clip_qkv = -2; }, "model.number", "clip_qkv");
   expect_finding([](ModelConfig& m) { m.moe.routing.eps = -1; }, "model.number", "eps is -1");
 }
 
 TEST(CheckModel, DenseLayersNeedAWidth) {
-  expect_finding([](ModelConfig& m) { m.dense_ff = 0; }, "model.dense", "no width");
+  expect_finding([](ModelConfig& m) { m.mlp.ff = 0; }, "model.dense", "no width");
 }
 
 TEST(CheckModel, EachNeededRoleMustBeNamed) {

@@ -82,7 +82,7 @@ TEST(NeededTensors, ListsZayaLayerByLayer) {
 
 TEST(NeededTensors, SharesTheEmbeddingWithATiedHead) {
   ModelConfig model = sample_model();
-  model.tied_head = true;
+  model.head.tied = true;
   EXPECT_THAT(roles_of(model, -1), ElementsAre("embed [11,8]", "final_norm [8]"));
 }
 

@@ -100,7 +100,7 @@ TEST(Rope, YarnWithoutTruncation) {
   rope.scaling = RopeScaling::yarn;
   rope.factor = 32;
   rope.original_max_positions = 4096;
-  rope.truncate = false;
+  rope.yarn.truncate = false;
   std::vector<double> f = inverse_frequencies(rope);
   double low = yarn_bound(rope, 32), high = yarn_bound(rope, 1);
   for (size_t i = 0; i < 32; ++i)
