@@ -251,7 +251,7 @@ TEST(SeveralTargetsCommand, InvalidTargetsAreRefusedBeforeAnythingIsWritten) {
   EXPECT_THAT(refused({"--target", "onnx,"}), HasSubstr("target.unknown"));
   EXPECT_THAT(refused({"--target", "onnx,tpu"}), HasSubstr("target.unknown"));
   EXPECT_THAT(refused({"--target", "onnx," + target_file("onnx", "../up")}),
-              HasSubstr("no folder's name"));
+              HasSubstr("cannot be the name of a folder"));
   EXPECT_THAT(refused({"--target", "onnx," + target_file("onnx", "mine"), "--spec-version", "9"}),
               AllOf(HasSubstr("export.flags"), HasSubstr("target onnx, mine has none")));
 }

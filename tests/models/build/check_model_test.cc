@@ -149,7 +149,8 @@ TEST(CheckModel, LongropeFactors) {
       m.attention.rope.long_factors = long_factors;
     };
   };
-  expect_finding(factors({{1, 2}, 1}), "model.rope", "needs 3 factors above 0 in each list, one");
+  expect_finding(factors({{1, 2}, 1}), "model.rope",
+                 "needs 3 factors above 0 in each list; one list has 2");
   expect_finding(factors({{1, 2, 0}, 1}), "model.rope", "factors above 0");
   expect_finding(factors({{1, 2, 3}, -1}), "model.rope", "longrope's amplitude is -1");
 }

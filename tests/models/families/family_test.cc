@@ -117,7 +117,8 @@ TEST(Family, UnknownAxisValuesListTheKnownOnes) {
 TEST(Family, TypesAreChecked) {
   expect_refused("\"axes\": {\"qk_norm\": \"full\"}", "\"axes\": []", "family.type",
                  "\"axes\" must be an object, found an array");
-  expect_refused("\"keys\": [\"d\"]", "\"keys\": [3]", "family.type", "\"keys\" must be a string");
+  expect_refused("\"keys\": [\"d\"]", "\"keys\": [3]", "family.type",
+                 "\"keys\" must be a non-empty string");
   expect_refused("\"tied_head\": {\"default\": false}", "\"tied_head\": {\"default\": 0}",
                  "family.type", "the default of \"tied_head\" cannot be an integer");
   expect_refused("\"keys\": [\"v\"]", "\"keys\": [\"v\"], \"default\": null", "family.type",
@@ -132,8 +133,9 @@ TEST(Family, OtherFormatsAreRefused) {
 }
 
 TEST(Family, ExpressionsAreChecked) {
-  expect_refused("= hidden / heads", "hidden / heads", "family.expression", "no expression");
-  expect_refused("= hidden / heads", "= hidden - heads", "family.expression", "no expression");
+  expect_refused("= hidden / heads", "hidden / heads", "family.expression", "is not an expression");
+  expect_refused("= hidden / heads", "= hidden - heads", "family.expression",
+                 "is not an expression");
   expect_refused("= hidden / heads", "= hidden / kv_heads", "family.expression",
                  "\"kv_heads\" cannot be part of an expression");
   expect_refused("= hidden / heads", "= hidden / score", "family.expression", "\"score\"");

@@ -12,6 +12,8 @@ ModelConfig three_layers() {
   model.hidden = 8;
   model.vocab = 32;
   model.attention = {.heads = 2, .kv_heads = 1, .head_dim = 4, .value_dim = 4};
+  model.attention.rope.dims = 4;
+  model.moe.routing.top_k = 1;
   model.moe.experts = 2;
   model.moe.expert_ff = 16;
   model.layers = {{.moe = true}, {.moe = true}, {.moe = true}};

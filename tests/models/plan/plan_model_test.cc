@@ -254,7 +254,8 @@ TEST(PlanModel, MissingAndMisshapenTensorsAreErrors) {
 TEST(PlanModel, ABadModelIsAnError) {
   ModelConfig model = sample_model();
   model.moe.routing.top_k = 9;
-  expect_error(plan(sample_options(), model), "model.top_k", "9 of 5");
+  expect_error(plan_model(model, declared_weights(sample_model(), DType::bf16), sample_options()),
+               "model.top_k", "9 of 5");
 }
 
 TEST(DeclaredWeights, AreContiguous) {
