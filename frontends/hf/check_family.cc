@@ -16,7 +16,7 @@ Result<FamilyReport> check_family(const Family& family, const std::string& confi
     MOEC_ASSIGN(weights, read_folder_weights(checkpoint));
     resolve_names(family, weights, report.config.model);
   }
-  report.tensors = account_for_tensors(report.config.model, weights);
+  report.tensors = account_for_tensors(report.config, weights);
   return report;
 }
 

@@ -55,7 +55,7 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user
   MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));
   resolve_names(*config.family, weights, config.model);
   Diagnostics findings = check_model(config.model);
-  if (findings.empty()) findings = check_tensors(config.model, weights);
+  if (findings.empty()) findings = check_tensors(config, weights);
   if (!findings.empty()) {
     for (Diagnostic& finding : findings)
       if (finding.place.file.empty()) finding.place.file = folder;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontends/hf/absent_keys.h"
 #include "frontends/hf/config_labels.h"
 #include "frontends/hf/config_reader.h"
 #include "frontends/hf/config_rope.h"
@@ -94,6 +95,18 @@ bool in_groups(ConfigReader& reader) {
                                  "choice method") != ChoiceMethod::greedy;
 }
 
+// A number of groups where they are in use. Some classes have no default: a model that needs the
+// number cannot be built without it.
+int64_t group_count(ConfigReader& reader, std::string_view concept_name, bool in_use) {
+  const std::optional<int64_t> count = reader.optional_integer(concept_name);
+  if (!count && in_use && reader.family().concepts.count(concept_name) > 0)
+    reader.error("hf.config.missing_key",
+                 fmt::format("experts are chosen in groups, and \"{}\" is not given",
+                             reader.key_of(concept_name)),
+                 reader.at(concept_name), "Add the key with its number.");
+  return in_use ? count.value_or(1) : 1;
+}
+
 Router read_routing(ConfigReader& reader) {
   const FamilyAxes& axes = reader.family().axes;
   Router routing;
@@ -105,11 +118,9 @@ Router read_routing(ConfigReader& reader) {
   routing.eps = renorm ? reader.number("renorm_eps", 0) : 0;
   if (routing.score == Score::sparsemixer) routing.eps = reader.number("mixer_eps", 0);
   routing.scale = reader.number("routed_scale", 1);
-  const int64_t groups = reader.integer("groups", 1), kept = reader.integer("groups_kept", 1);
-  if (in_groups(reader)) {
-    routing.groups = groups;
-    routing.groups_kept = kept;
-  }
+  const bool grouped = in_groups(reader);
+  routing.groups = group_count(reader, "groups", grouped);
+  routing.groups_kept = group_count(reader, "groups_kept", grouped);
   routing.group_score = axes.group_score;
   return routing;
 }
@@ -176,16 +187,18 @@ std::optional<Span> parse_span(const std::string& layer_type) {
 }
 
 // Spans by the descriptor's rule. Layers without rotation attend to all keys even where the model
-// has chunks.
+// has chunks. Where even layers slide they do so with or without a window: a missing one is an
+// error.
 std::vector<Span> default_spans(ConfigReader& reader, const std::vector<LayerConfig>& layers,
                                 bool window, bool chunk) {
+  const bool slides = reader.boolean("use_window", true);
   const WindowRule rule = reader.family().axes.window;
   const int64_t below = reader.integer("max_window_layers", 0);
   std::vector<Span> spans(layers.size(), Span::all);
   for (size_t i = 0; i < layers.size(); ++i) {
     const bool even_below = i % 2 == 0 && static_cast<int64_t>(i) < below;
-    if (window && (rule == WindowRule::all_layers ||
-                   (rule == WindowRule::even_layers_below_max && even_below)))
+    if ((window && rule == WindowRule::all_layers) ||
+        (slides && rule == WindowRule::even_layers_below_max && even_below))
       spans[i] = Span::window;
     else if (chunk && layers[i].rotated)
       spans[i] = Span::chunk;
@@ -335,6 +348,15 @@ Result<const Family*> choose_family(const JsonValue& root, const JsonSource& sou
   return family;
 }
 
+// A model that contradicts itself may do so because of a key that the config leaves out.
+Diagnostics check_with_defaults(const HfConfig& config) {
+  Diagnostics findings = check_model(config.model);
+  for (Diagnostic& finding : findings)
+    finding.next_step.insert(
+        0, absent_keys_of_finding({*config.family, config.concepts}, finding.code));
+  return findings;
+}
+
 }  // namespace
 
 Result<ExplainedConfig> explain_config(std::string_view text, const std::string& file,
@@ -351,12 +373,12 @@ Result<ExplainedConfig> explain_config(std::string_view text, const std::string&
   config.model = read_model(reader);
   reader.check_other_keys();
   explained.errors = reader.take_errors();
-  if (explained.errors.empty()) explained.errors = check_model(config.model);
-  for (Diagnostic& error : explained.errors)
-    if (error.place.file.empty()) error.place.file = file;
   config.warnings = reader.take_warnings();
   config.concepts = reader.concepts();
   config.other_keys = reader.other_keys();
+  if (explained.errors.empty()) explained.errors = check_with_defaults(config);
+  for (Diagnostic& error : explained.errors)
+    if (error.place.file.empty()) error.place.file = file;
   return explained;
 }
 

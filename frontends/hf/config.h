@@ -42,8 +42,10 @@ struct ExplainedConfig {
 //   hf.config.unknown_layer_type, hf.config.unknown_choice, hf.config.unknown_storage
 //                                each lists the known names
 //   hf.config.layer_types, hf.config.window, hf.config.labels
-// Warning: hf.config.rope_factor, when a YaRN factor differs from the ratio of the context lengths
-// beside it (the factor is used).
+// Warnings:
+//   hf.config.rope_factor        a YaRN factor differs from the ratio of the context lengths beside
+//                                it (the factor is used)
+//   hf.config.rope_outside       a top-level key of the rotation that the family does not read
 Result<HfConfig> read_config(std::string_view text, const std::string& file,
                              const Family* user_family = nullptr);
 

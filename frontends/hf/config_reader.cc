@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "frontends/hf/absent_keys.h"
 #include "ir/base/invariant.h"
 #include "ir/base/nearest.h"
 
@@ -42,6 +43,10 @@ void ConfigReader::warning(std::string code, std::string cause, const JsonValue*
 
 const JsonValue* ConfigReader::key(std::string_view name) {
   read_.emplace(name);
+  return peek(name);
+}
+
+const JsonValue* ConfigReader::peek(std::string_view name) const {
   const JsonValue* value = root_.find(name);
   return value == nullptr || value->is_null() ? nullptr : value;
 }
@@ -80,14 +85,22 @@ bool ConfigReader::take_alias(const std::string& alias, Found& found, bool& is_n
   return true;
 }
 
-// transformers reads null as false, and uses the default where the key is absent; with the default
-// true, a null is ambiguous.
+// The default holds where there is no key. A null that could as well mean "none" or "false" is
+// refused, as transformers refuses it; where the default is null, false or empty both are the same.
+static bool refuses_null(const ConceptRule& rule) {
+  if (rule.refuses_null) return true;
+  if (!rule.fallback || rule.fallback->is_null()) return false;
+  if (const bool* usual = rule.fallback->boolean()) return *usual;
+  return rule.fallback->array() == nullptr && rule.fallback->object() == nullptr;
+}
+
 std::optional<ConfigReader::Found> ConfigReader::refuse_null(const ConceptRule& rule) {
   for (const std::string& alias : rule.keys)
     if (const JsonValue* value = root_.find(alias))
       error("hf.config.type",
-            fmt::format("\"{}\" is null, which could mean false or the default, true", alias),
-            value, "Write true or false.");
+            fmt::format("\"{}\" is null; the default, {}, holds only where the key is absent",
+                        alias, rule.fallback ? to_string(*rule.fallback, 40) : "unset"),
+            value, "Write the value, or remove the key.");
   return std::nullopt;
 }
 
@@ -97,9 +110,9 @@ std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rul
   bool is_null = false;
   for (const std::string& alias : rule.keys)
     if (!take_alias(alias, found, is_null)) return std::nullopt;
-  if (found.value != nullptr || (is_null && item.presence == Presence::optional)) return found;
-  const bool* usual = rule.fallback ? rule.fallback->boolean() : nullptr;
-  if (is_null && usual != nullptr && *usual) return refuse_null(rule);
+  if (found.value != nullptr) return found;
+  if (is_null && item.presence == Presence::optional && !rule.refuses_null) return found;
+  if (is_null && refuses_null(rule)) return refuse_null(rule);
   if (rule.expression) {
     found.computed = evaluate(*rule.expression);
     return found.computed ? std::optional(found) : std::nullopt;
@@ -123,6 +136,13 @@ std::optional<ConfigReader::Found> ConfigReader::lookup(std::string_view concept
   std::optional<Found> found = look_for(rule->second, *item);
   if (found) note(concept_name, rule->second, *found);
   return found;
+}
+
+const JsonValue* ConfigReader::fallback(std::string_view concept_name) {
+  auto rule = family_.concepts.find(concept_name);
+  if (rule == family_.concepts.end() || !rule->second.fallback) return nullptr;
+  note(concept_name, rule->second, {&*rule->second.fallback, {}, {}});
+  return &*rule->second.fallback;
 }
 
 std::optional<double> ConfigReader::evaluate(const ConceptExpression& expression) {
@@ -177,6 +197,14 @@ void ConfigReader::wrong_type(std::string_view concept_name, const Found& found,
         found.value);
 }
 
+// A number by an expression may be wrong because a key of its terms is absent.
+std::string ConfigReader::absent_terms(const Concept& item) const {
+  auto rule = family_.concepts.find(item.name);
+  if (rule == family_.concepts.end() || !rule->second.expression) return {};
+  const std::string_view terms[] = {rule->second.expression->left, rule->second.expression->right};
+  return absent_keys_of_concepts({family_, concepts()}, terms);
+}
+
 std::optional<int64_t> ConfigReader::in_range(const Concept& item, const Found& found,
                                               double value) {
   std::string name = found.key.empty() ? std::string(item.name) : found.key;
@@ -186,7 +214,8 @@ std::optional<int64_t> ConfigReader::in_range(const Concept& item, const Found& 
   error("hf.config.range",
         fmt::format("\"{}\" is {}, it must be a whole number from {} to {}", name, value,
                     item.minimum, item.maximum),
-        found.computed ? nullptr : found.value);
+        found.key.empty() ? nullptr : found.value,
+        (found.computed ? absent_terms(item) : "") + kMendConfig);
   return std::nullopt;
 }
 

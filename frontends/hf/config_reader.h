@@ -15,6 +15,10 @@
 
 namespace moec {
 
+// The next step of most findings.
+inline constexpr const char* kMendConfig =
+    "mend the config, or describe the model with --family-file";
+
 class ConfigReader {
  public:
   ConfigReader(std::string_view text, const JsonSource& source, const JsonValue& root,
@@ -45,14 +49,19 @@ class ConfigReader {
   // Whether a concept's list has an entry for each layer, whichever key or default it came from.
   // Adds a finding where it has not.
   bool has_one_a_layer(std::string_view concept_name, size_t entries);
+  // The default that the descriptor gives a concept without keys, noted as its value. Returns null
+  // when it gives none.
+  const JsonValue* fallback(std::string_view concept_name);
   // Marks a top-level key as read. Returns null when it is absent or null.
   const JsonValue* key(std::string_view name);
+  // The same without marking it.
+  const JsonValue* peek(std::string_view name) const;
 
   // Adds findings for keys whose value differs from the required one, and for unknown keys.
   void check_other_keys();
 
   void error(std::string code, std::string cause, const JsonValue* at = nullptr,
-             std::string next = "mend the config, or describe the model with --family-file");
+             std::string next = kMendConfig);
   void warning(std::string code, std::string cause, const JsonValue* at = nullptr);
   const std::string& file() const { return source_.file; }
   const Family& family() const { return family_; }
@@ -79,6 +88,7 @@ class ConfigReader {
   bool check_length(const std::string& key, size_t entries, const JsonValue* at);
   void check_length(const std::string& key, const JsonValue& value);
   std::optional<int64_t> integer_of(const Concept& item, const Found& found);
+  std::string absent_terms(const Concept& item) const;
   std::optional<int64_t> in_range(const Concept& item, const Found& found, double value);
   void wrong_type(std::string_view concept_name, const Found& found, std::string_view wanted);
   void note(std::string_view concept_name, const ConceptRule& rule, const Found& found);

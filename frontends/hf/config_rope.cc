@@ -46,12 +46,17 @@ class RopeReader {
       : reader_(reader), max_positions_(max_positions) {}
 
   RopeConfig run(int64_t head_dim) {
+    reader_.optional_integer("original_positions");  // a known key, also where nothing is scaled
     find_object();
-    if (is_by_layer_type()) take_layer_type();
+    if (is_by_layer_type(object_))
+      take_layer_type();
+    else if (always_by_layer_type_)
+      refuse_one_rotation();
     rope_.style = style();
     rope_.theta = theta();
     rope_.dims = rotary_dims(static_cast<double>(head_dim));
     if (object_ != nullptr) read_object();
+    if (always_by_layer_type_) warn_of_outside();
     return rope_;
   }
 
@@ -69,18 +74,36 @@ class RopeReader {
       reader_.error("hf.config.conflict",
                     "\"rope_parameters\" and \"rope_scaling\" differ: both name the same thing",
                     version4, "Remove the wrong one.");
-    name_ = version5 != nullptr ? "rope_parameters" : "rope_scaling";
+    // An empty rope_scaling counts as none, an empty rope_parameters as a plain rotation.
+    if (version4 != nullptr && version4->object() != nullptr && version4->object()->empty())
+      version4 = nullptr;
+    name_ = version4 != nullptr && version5 == nullptr ? "rope_scaling" : "rope_parameters";
     object_ = version5 != nullptr ? version5 : version4;
-    if (object_ == nullptr || object_->object() != nullptr) return;
+    if (object_ == nullptr) return take_default();
+    if (object_->object() != nullptr) return;
     reader_.error("hf.config.type",
                   fmt::format("\"{}\" must be an object, found {}", name_, kind_name(*object_)),
                   object_);
     object_ = nullptr;
   }
 
-  bool is_by_layer_type() const {
-    if (object_ == nullptr) return false;
-    const JsonValue::Object& members = *object_->object();
+  void take_default() {
+    object_ = reader_.fallback("rotation");
+    by_default_ = object_ != nullptr;
+  }
+
+  // For the place of a message: a default does not stand in the config.
+  const JsonValue* at(const JsonValue* value) const { return by_default_ ? nullptr : value; }
+
+  static bool rotates_by_layer_type(const Family& family) {
+    auto rotation = family.concepts.find("rotation");
+    return rotation != family.concepts.end() && rotation->second.fallback &&
+           is_by_layer_type(&*rotation->second.fallback);
+  }
+
+  static bool is_by_layer_type(const JsonValue* object) {
+    if (object == nullptr || object->object() == nullptr) return false;
+    const JsonValue::Object& members = *object->object();
     return std::any_of(members.begin(), members.end(),
                        [](const JsonMember& member) { return member.value.object() != nullptr; });
   }
@@ -102,17 +125,38 @@ class RopeReader {
         reader_.error("hf.config.missing_key",
                       fmt::format("\"{}\" has no rotation for layers of the type \"{}\"", name_,
                                   printable(type, 60)),
-                      &by_type);
+                      at(&by_type));
       else if (chosen != nullptr && !(*chosen == *rotation))
         reader_.error("hf.config.rope_by_layer",
                       fmt::format("layers of the type \"{}\" rotate otherwise than others; an "
                                   "export has one rotation for all layers",
                                   printable(type, 60)),
-                      rotation, "This model is not supported.");
+                      at(rotation), "This model is not supported.");
       else
         chosen = rotation;
     }
     object_ = chosen;
+  }
+
+  void refuse_one_rotation() {
+    reader_.error(
+        "hf.config.missing_key",
+        fmt::format("\"{}\" has no object for each type of layers; the family {} rotates by "
+                    "layer type",
+                    name_, reader_.family().model_type),
+        object_);
+    object_ = nullptr;
+  }
+
+  // The class reads base and share of such a family in the object of the layers' type alone.
+  void warn_of_outside() {
+    for (const char* key : {"rope_theta", "partial_rotary_factor"})
+      if (const JsonValue* outside = reader_.peek(key))
+        reader_.warning("hf.config.rope_outside",
+                        fmt::format("\"{}\" ({}) is not read by the family {}: \"rope_parameters\" "
+                                    "gives the rotation of each type of layers",
+                                    key, to_string(*outside, 40), reader_.family().model_type),
+                        outside);
   }
 
   std::vector<std::string> types_in_use(const JsonValue& by_type) {
@@ -140,12 +184,13 @@ class RopeReader {
     if (field(name) == nullptr)
       reader_.error("hf.config.missing_key",
                     fmt::format("\"{}\" has no \"{}\", which its type needs", name_, name),
-                    object_);
+                    at(object_));
     return 1;
   }
 
   // Where both places give the base, they must agree.
   double theta() {
+    if (always_by_layer_type_) return object_ == nullptr ? 0 : needed("rope_theta");
     double outside = reader_.number("rope_theta", 10000);
     std::optional<double> inside = number("rope_theta");
     const JsonValue* top = reader_.key("rope_theta");
@@ -158,6 +203,7 @@ class RopeReader {
   }
 
   double rotary_factor() {
+    if (always_by_layer_type_) return number("partial_rotary_factor").value_or(1);
     double outside = reader_.number("rotary_factor", 1);
     const JsonValue* inside = field("partial_rotary_factor");
     std::optional<double> factor = number("partial_rotary_factor");
@@ -290,7 +336,7 @@ class RopeReader {
                       fmt::format("the YaRN factor is {}, the lengths beside it have the ratio {}; "
                                   "the factor is used",
                                   rope_.factor, ratio),
-                      object_);
+                      at(object_));
     auto or_default = [](std::optional<double> value, double otherwise) {
       return value.value_or(0) != 0 ? *value : otherwise;
     };
@@ -312,6 +358,8 @@ class RopeReader {
   int64_t max_positions_;
   std::string_view name_;
   const JsonValue* object_ = nullptr;
+  bool by_default_ = false;  // object_ is the descriptor's default
+  const bool always_by_layer_type_ = rotates_by_layer_type(reader_.family());
   RopeConfig rope_;
 };
 

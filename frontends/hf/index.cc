@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr uint64_t kMaxIndexBytes = 200'000'000;
-constexpr JsonLimits kJsonLimits{.bytes = kMaxIndexBytes, .depth = 8, .values = 10'000'000};
+constexpr JsonLimits kIndexLimits{.bytes = kMaxIndexBytes, .depth = 8, .values = 10'000'000};
 
 bool is_bare_name(std::string_view name) {
   if (name.size() <= kSuffix.size() || name.size() > 255 || name.front() == '.') return false;
@@ -30,7 +30,7 @@ class IndexReader {
       : text_(text), source_{.file = file} {}
 
   Result<WeightIndex> run() {
-    MOEC_ASSIGN(JsonValue root, parse_json(text_, source_, kJsonLimits));
+    MOEC_ASSIGN(JsonValue root, parse_json(text_, source_, kIndexLimits));
     if (root.object() == nullptr) return error("index.not_object", "the index is no object", root);
     const JsonValue* map = root.find("weight_map");
     if (map == nullptr || map->object() == nullptr)

@@ -15,7 +15,7 @@ constexpr size_t kMaxNameBytes = 1024;
 constexpr size_t kMaxRankOnDisk = 8;
 constexpr size_t kMaxTensors = 4'000'000;
 constexpr int64_t kMaxNumber = int64_t{1} << 48;
-constexpr JsonLimits kJsonLimits{.bytes = kSafetensorsMaxHeader, .depth = 3, .values = 1 << 20};
+constexpr JsonLimits kHeaderLimits{.bytes = kSafetensorsMaxHeader, .depth = 3, .values = 1 << 20};
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::string_view kFields[] = {"dtype", "shape", "data_offsets"};
 
@@ -31,7 +31,7 @@ class HeaderReader {
   Result<SafetensorsHeader> run() {
     if (json_.empty() || json_.front() != '{')
       return error("header_start", "the header does not start with {", 0);
-    MOEC_TRY(parse_json_members(json_, source_, kJsonLimits,
+    MOEC_TRY(parse_json_members(json_, source_, kHeaderLimits,
                                 [&](const std::string& name, const JsonValue& value) -> Status {
                                   return name == kMetadata ? metadata(value) : entry(name, value);
                                 }));

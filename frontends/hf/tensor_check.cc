@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 
+#include "frontends/hf/absent_keys.h"
 #include "ir/base/json.h"
 #include "ir/base/nearest.h"
 #include "models/build/needed_tensors.h"
@@ -73,10 +74,10 @@ std::string nearest_name(const FolderWeights& weights, const std::string& name,
 class TensorChecker {
  public:
   // At most `limit` findings in full.
-  TensorChecker(const ModelConfig& model, const FolderWeights& weights, size_t limit)
-      : model_(model), weights_(weights), limit_(limit) {
-    for (const NeededTensor& tensor : needed_tensors(model))
-      for (const StoredTensor& stored : stored_tensors(weights.table, model.stored, tensor))
+  TensorChecker(const HfConfig& config, const FolderWeights& weights, size_t limit)
+      : config_(config), model_(config.model), weights_(weights), limit_(limit) {
+    for (const NeededTensor& tensor : needed_tensors(model_))
+      for (const StoredTensor& stored : stored_tensors(weights.table, model_.stored, tensor))
         needed_.insert(stored.tensor.name);
   }
 
@@ -113,7 +114,9 @@ class TensorChecker {
       add("hf.tensor.shape",
           fmt::format("the {} of this model must be {}, found {}", tensor.role,
                       to_string(tensor.dims), to_string(found->type.dims)),
-          "config.json and the weights do not belong together.", place);
+          absent_keys_of_role({*config_.family, config_.concepts}, tensor.role) +
+              "config.json and the weights do not belong together.",
+          place);
     const DType dtype = found->type.dtype;
     if (stored.dtype ? dtype == *stored.dtype : is_float(dtype)) return;
     add("hf.tensor.dtype",
@@ -141,8 +144,10 @@ class TensorChecker {
          "hf.tensor.missing",
          fmt::format("the tensor \"{}\" ({}) is not in the checkpoint{}", tensor.name, tensor.role,
                      near.empty() ? "" : fmt::format("; the nearest name is \"{}\"", near)),
-         tensor.role == "lm_head" ? "If the head shares the embedding, set tie_word_embeddings."
-                                  : "The checkpoint is incomplete, or of another family.",
+         absent_keys_of_role({*config_.family, config_.concepts}, tensor.role) +
+             (tensor.role == "lm_head"
+                  ? "If the head shares the embedding, set tie_word_embeddings."
+                  : "The checkpoint is incomplete, or of another family."),
          {.tensor = tensor.name}});
   }
 
@@ -152,6 +157,7 @@ class TensorChecker {
         {Severity::error, std::move(code), std::move(cause), std::move(next), std::move(place)});
   }
 
+  const HfConfig& config_;
   const ModelConfig& model_;
   const FolderWeights& weights_;
   size_t limit_;
@@ -190,15 +196,16 @@ void resolve_names(const Family& family, const FolderWeights& weights, ModelConf
       down != nullptr ? *down : family.tensors.at("experts_down").front();
 }
 
-Diagnostics check_tensors(const ModelConfig& model, const FolderWeights& weights) {
-  TensorChecker checker(model, weights, kFindingsInFull);
-  for (const NeededTensor& tensor : needed_tensors(model)) checker.check(tensor);
+Diagnostics check_tensors(const HfConfig& config, const FolderWeights& weights) {
+  TensorChecker checker(config, weights, kFindingsInFull);
+  for (const NeededTensor& tensor : needed_tensors(config.model)) checker.check(tensor);
   return checker.take_findings();
 }
 
-TensorAccount account_for_tensors(const ModelConfig& model, const FolderWeights& weights) {
+TensorAccount account_for_tensors(const HfConfig& config, const FolderWeights& weights) {
+  const ModelConfig& model = config.model;
   TensorAccount account;
-  TensorChecker checker(model, weights, SIZE_MAX);
+  TensorChecker checker(config, weights, SIZE_MAX);
   std::map<std::string, size_t> place;  // of a role
   for (const NeededTensor& tensor : needed_tensors(model)) {
     const auto [at, is_new] = place.try_emplace(tensor.role, account.roles.size());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/hf/config.h"
 #include "frontends/hf/index.h"
 #include "models/families/family.h"
 
@@ -15,8 +16,9 @@ namespace moec {
 // fused.
 void resolve_names(const Family& family, const FolderWeights& weights, ModelConfig& model);
 
-// Findings hf.tensor.*: the first few in full, then one that counts the others.
-Diagnostics check_tensors(const ModelConfig& model, const FolderWeights& weights);
+// Findings hf.tensor.*: the first few in full, then one that counts the others. A finding that a
+// default may explain names the key that the config leaves out.
+Diagnostics check_tensors(const HfConfig& config, const FolderWeights& weights);
 
 // The tensors of one role in a checkpoint.
 struct RoleAccount {
@@ -33,6 +35,6 @@ struct TensorAccount {
 };
 
 // Accounts for each tensor that the model needs and each that the checkpoint has.
-TensorAccount account_for_tensors(const ModelConfig& model, const FolderWeights& weights);
+TensorAccount account_for_tensors(const HfConfig& config, const FolderWeights& weights);
 
 }  // namespace moec

@@ -30,6 +30,7 @@ struct ConceptRule {
   std::optional<JsonValue> fallback;  // JSON null: the concept stays unset
   std::optional<ConceptExpression> expression;
   std::vector<std::string> only;  // of a name: the accepted values; empty: all known ones
+  bool refuses_null = false;  // a key that is null is an error, although the concept is optional
 };
 
 struct FamilyAxes {

@@ -39,7 +39,7 @@ bool fits(const Concept& item, const JsonValue& value) {
     case ConceptType::integers:
     case ConceptType::names:
       return value.array() != nullptr;
-    case ConceptType::labels:
+    case ConceptType::object:
       return value.object() != nullptr;
   }
   return false;
@@ -65,7 +65,7 @@ void read_default(FieldReader& reader, const Concept& item, const JsonValue& val
 
 ConceptRule read_rule(FieldReader& reader, const Concept& item, const JsonValue& fields) {
   ConceptRule rule;
-  static constexpr std::string_view kKnown[] = {"keys", "default", "only"};
+  static constexpr std::string_view kKnown[] = {"keys", "default", "only", "null"};
   std::string where = fmt::format("concept \"{}\"", item.name);
   if (fields.object() == nullptr) {
     reader.wrong_type(item.name, "an object", fields);
@@ -74,6 +74,12 @@ ConceptRule read_rule(FieldReader& reader, const Concept& item, const JsonValue&
   reader.only_fields(fields, where, kKnown);
   if (const JsonValue* keys = fields.find("keys")) rule.keys = reader.texts_of("keys", *keys);
   if (const JsonValue* only = fields.find("only")) rule.only = reader.texts_of("only", *only);
+  if (const JsonValue* null = fields.find("null")) {
+    rule.refuses_null = reader.text_of("null", *null) == "refused";
+    if (!rule.refuses_null)
+      reader.error("family.unknown_value",
+                   fmt::format("\"null\" in {} can only be \"refused\"", where), *null);
+  }
   if (const JsonValue* value = fields.find("default")) read_default(reader, item, *value, rule);
   if (rule.keys.empty() && !rule.fallback && !rule.expression)
     reader.error("family.missing_field", where + " has neither keys nor a default", fields);

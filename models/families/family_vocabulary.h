@@ -11,8 +11,8 @@
 
 namespace moec {
 
-// The type of a concept's value. `labels` is an object such as {"0": "O", …}.
-enum class ConceptType : uint8_t { integer, number, boolean, name, integers, names, labels };
+// The type of a concept's value. An object is that of `labels`, {"0": "O", …}, or of `rotation`.
+enum class ConceptType : uint8_t { integer, number, boolean, name, integers, names, object };
 
 // Whether a descriptor must have a concept.
 //   needed     it must

@@ -135,7 +135,8 @@ std::vector<Damage> config_damages() {
   return {
       {"config_without_key",
        [](const CheckpointCopy& c) { c.edit_config([](Json& j) { j.erase("hidden_size"); }); },
-       {"error[hf.config.missing_key]", "hidden_size"}},
+       {"error[hf.config.range]",
+        "The config has no \"hidden_size\"; the default, 4096, is taken."}},
       {"config_with_unknown_key",
        [](const CheckpointCopy& c) {
          c.edit_config([](Json& j) { j["residual_multiplier"] = 0.5; });

@@ -69,6 +69,21 @@ TEST(Checkpoint, WrongShape) {
   EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("model.safetensors"));
 }
 
+TEST(Checkpoint, ADefaultThatDoesNotFitTheWeightsIsNamedWithItsKey) {
+  std::string folder = copy_golden("mixtral_a", "absent_expert_width");
+  change_file(folder + "/config.json", "\"intermediate_size\": 40,", "");
+  expect_error(open_checkpoint(folder), "hf.tensor.shape",
+               "The config has no \"intermediate_size\"; the default, 14336, is taken.");
+  folder = copy_golden("gpt_oss_a", "absent_head_dim");
+  change_file(folder + "/config.json", "\"head_dim\": 12,", "");
+  expect_error(open_checkpoint(folder), "hf.tensor.shape",
+               "The config has no \"head_dim\"; the default, 64, is taken.");
+  folder = copy_golden("deepseek_v3_a", "absent_dense_layers");
+  change_file(folder + "/config.json", "\"first_k_dense_replace\": 1,", "");
+  expect_error(open_checkpoint(folder), "hf.tensor.missing",
+               "The config has no \"first_k_dense_replace\"; the default, 3, is taken.");
+}
+
 TEST(Checkpoint, WrongElementType) {
   std::string folder = copy_golden("mixtral_a", "wrong_dtype");
   change_file(folder + "/model.safetensors", "\"model.norm.weight\":{\"dtype\":\"BF16\"",
