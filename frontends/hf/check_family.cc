@@ -1,6 +1,7 @@
 #include "frontends/hf/check_family.h"
 
 #include "frontends/hf/checkpoint.h"
+#include "frontends/hf/own_head.h"
 
 namespace moec {
 
@@ -15,6 +16,7 @@ Result<FamilyReport> check_family(const Family& family, const std::string& confi
   if (report.has_checkpoint) {
     MOEC_ASSIGN(weights, read_folder_weights(checkpoint));
     resolve_names(family, weights, report.config.model);
+    MOEC_TRY(untie_own_head(report.config.model, weights.table, report.config.warnings));
   }
   report.tensors = account_for_tensors(report.config, weights);
   return report;

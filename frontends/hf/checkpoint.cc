@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "frontends/hf/config.h"
+#include "frontends/hf/own_head.h"
 #include "frontends/hf/tensor_check.h"
 #include "ir/base/regular_file.h"
 #include "models/build/check_model.h"
@@ -54,6 +55,7 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user
   MOEC_ASSIGN(HfConfig config, read_config_of(folder, user_family));
   MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));
   resolve_names(*config.family, weights, config.model);
+  MOEC_TRY(untie_own_head(config.model, weights.table, config.warnings));
   Diagnostics findings = check_model(config.model);
   if (findings.empty()) findings = check_tensors(config, weights);
   if (!findings.empty()) {

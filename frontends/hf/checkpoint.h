@@ -18,7 +18,8 @@ struct Checkpoint {
   Diagnostics warnings;
 };
 
-// Reads metadata only: the config and the headers of the files. `user_family` may be null.
+// Reads metadata only: the config and the headers of the files, and of the payload only a head and
+// an embedding that may be equal (own_head.h). `user_family` may be null.
 //
 // Where a descriptor gives several names for a role, the first one that the files contain is used.
 // Experts may be stored one by one or fused; where both are present, one by one is used.

@@ -296,9 +296,16 @@ class Planner {
   std::string hidden_;  // the edge that holds the residual stream
 };
 
+// A tied head that is stored equals the embedding: frontends/hf/own_head.h unties any other.
+bool is_tied_head(const ModelConfig& model, const std::string& tensor) {
+  return model.head.tied && model.names.has("lm_head") && tensor == model.names("lm_head");
+}
+
 void list_ignored(Plan& plan) {
   for (const auto& [name, range] : plan.weights.tensors)
-    if (const std::string* pattern = ignoring_pattern(plan.model, name))
+    if (is_tied_head(plan.model, name))
+      plan.ignored.push_back({name, "equal to the embedding, which is the head"});
+    else if (const std::string* pattern = ignoring_pattern(plan.model, name))
       plan.ignored.push_back({name, fmt::format("not used by a text decoder ({})", *pattern)});
 }
 

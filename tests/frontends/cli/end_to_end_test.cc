@@ -182,6 +182,17 @@ TEST(EndToEnd, OverflowsInF16AndNansAreReported) {
   EXPECT_THAT(checked.out, HasSubstr("1 weights became infinite in f16"));
 }
 
+// The golden comes from transformers with the stored head; a config that ties it changes nothing.
+TEST(EndToEnd, AStoredHeadIsUsedWhateverTheConfigSays) {
+  const CheckpointCopy copy;
+  copy.edit_config([](CheckpointCopy::Json& config) { config["tie_word_embeddings"] = true; });
+  const std::string out = fresh_folder("out");
+  const Outcome exported = run_command({"export", copy.folder(), "--out", out, "--tokens", "1,8"});
+  expect_fine(exported);
+  EXPECT_THAT(exported.err, HasSubstr("hf.head.own"));
+  expect_fine(run_command({"validate", out, "--golden", source_path("tests/golden/mixtral_a")}));
+}
+
 TEST(EndToEnd, HostRoutingSkipsGroupsThatNoTokenChose) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out, {"--routing", "host", "--experts-per-shard", "4"}));

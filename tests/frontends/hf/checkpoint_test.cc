@@ -140,14 +140,58 @@ TEST(Checkpoint, UnknownFamily) {
   EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("config.json"));
 }
 
-// A tied head's own copy in the file is not used, and said to be ignored.
-TEST(Checkpoint, TiedHeadsWithACopyInTheFile) {
-  std::string folder = copy_golden("mixtral_a", "tied_copy");
+std::string tied_mixtral(const std::string& name) {
+  std::string folder = copy_golden("mixtral_a", name);
   change_file(folder + "/config.json", "\"tie_word_embeddings\": false",
               "\"tie_word_embeddings\": true");
+  return folder;
+}
+
+// transformers 5.23 does not tie such a head either, whatever the config says.
+TEST(Checkpoint, AStoredHeadThatDiffersFromTheEmbeddingIsUsed) {
+  auto checkpoint = open_checkpoint(tied_mixtral("own_head"));
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_FALSE(checkpoint->config.head.tied);
+  EXPECT_THAT(checkpoint->config.names.ignored, testing::Not(testing::Contains("lm_head.weight")));
+  ASSERT_EQ(checkpoint->warnings.size(), 1u);
+  EXPECT_EQ(checkpoint->warnings[0].code, "hf.head.own");
+  EXPECT_EQ(checkpoint->warnings[0].severity, Severity::note);
+  EXPECT_EQ(checkpoint->warnings[0].place.tensor, "lm_head.weight");
+}
+
+// Copies the bytes of the embedding over those of the head, all of them or all but the last.
+void copy_embedding_to_head(const std::string& folder, size_t left_out = 0) {
+  const std::string path = folder + "/model.safetensors";
+  auto header = read_safetensors(path);
+  ASSERT_TRUE(header.has_value());
+  std::string bytes = read_file(path);
+  const auto find = [&](const std::string& name) {
+    return *std::find_if(header->tensors.begin(), header->tensors.end(),
+                         [&](const auto& tensor) { return tensor.name == name; });
+  };
+  const auto embedding = find("model.embed_tokens.weight"), head = find("lm_head.weight");
+  const size_t size = embedding.end - embedding.begin - left_out;
+  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(embedding.begin), size,
+              bytes.begin() + static_cast<std::ptrdiff_t>(head.begin));
+  write_file(path, bytes);
+}
+
+TEST(Checkpoint, AStoredHeadThatEqualsTheEmbeddingStaysTied) {
+  const std::string folder = tied_mixtral("tied_copy");
+  copy_embedding_to_head(folder);
   auto checkpoint = open_checkpoint(folder);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_TRUE(checkpoint->config.head.tied);
   EXPECT_THAT(checkpoint->config.names.ignored, testing::Contains("lm_head.weight"));
+  EXPECT_TRUE(checkpoint->warnings.empty());
+}
+
+TEST(Checkpoint, AStoredHeadThatDiffersInItsLastBytesIsUsed) {
+  const std::string folder = tied_mixtral("nearly_tied_copy");
+  copy_embedding_to_head(folder, 2);
+  auto checkpoint = open_checkpoint(folder);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_FALSE(checkpoint->config.head.tied);
 }
 
 TEST(Checkpoint, LeftOutTensorsAreWarnedOf) {

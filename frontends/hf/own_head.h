@@ -1,0 +1,18 @@
+// Whether a head that the config ties to the embedding is stored with weights of its own.
+#pragma once
+
+#include "ir/base/diagnostics.h"
+#include "ir/graph/weight_table.h"
+#include "ir/plan/model_config.h"
+
+namespace moec {
+
+// transformers 5.23 ties the head only where the checkpoint stores none, or one that equals the
+// embedding; a head that differs is used, whatever `tie_word_embeddings` says. Does the same:
+// where the names of `model` are resolved and the table has tensors for both roles, compares their
+// types and bytes. If they differ, unties the head, so that its tensor is needed and no longer
+// ignored, and adds the note hf.head.own. Reads both tensors up to the first difference. Errors:
+// those of RegularFile.
+Status untie_own_head(ModelConfig& model, const WeightTable& weights, Diagnostics& notes);
+
+}  // namespace moec
