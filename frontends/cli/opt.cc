@@ -8,6 +8,7 @@
 #include "frontends/cli/flags/ir_file.h"
 #include "frontends/cli/flags/pass_flags.h"
 #include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
 #include "ir/base/regular_file.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
@@ -34,7 +35,7 @@ Status optimise(const OptFlags& flags) {
   MOEC_ASSIGN(const IrFile file, split_ir_file(text, context.options));
   MOEC_ASSIGN(const Shard shard, parse_shard(file.input, {.file = flags.file}));
   if (Diagnostics findings = verify(shard); has_error(findings)) {
-    fmt::print(stderr, "{}", print_with_findings(shard, findings));
+    say("{}", print_with_findings(shard, findings));
     return fail(std::move(findings));
   }
   const std::string& names = flags.passes.empty() ? file.passes : flags.passes;
@@ -48,9 +49,8 @@ Status optimise(const OptFlags& flags) {
   print_notes(context.notes);
   if (flags.timing)
     for (const PassReport& report : result.passes)
-      fmt::print(stderr, "{:<24} {:9.3f} ms  {:>5} -> {:>5} ops{}\n", report.pass,
-                 report.seconds * 1e3, report.ops_before, report.ops_after,
-                 report.changed ? "" : "  (unchanged)");
+      say("{:<24} {:9.3f} ms  {:>5} -> {:>5} ops{}\n", report.pass, report.seconds * 1e3,
+          report.ops_before, report.ops_after, report.changed ? "" : "  (unchanged)");
   fmt::print("{}", print(result.shard));
   return {};
 }

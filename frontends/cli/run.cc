@@ -15,6 +15,7 @@
 #include "frontends/cli/flags/prompt_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_spans.h"
+#include "frontends/cli/print/say.h"
 #include "frontends/formats/read_shard.h"
 #include "ir/base/json_output.h"
 
@@ -73,12 +74,11 @@ void print_json(const Prompt& prompt, const GeneratedText& text, const Session& 
 
 void print_times(const Prompt& prompt, const GeneratedText& text, const Session& session) {
   fmt::print("\n");
-  fmt::print(stderr, "[{} prompt tokens in {:.2f} s, {} tokens at {:.1f} tokens/s]\n",
-             prompt.tokens.size(), text.prefill_seconds, text.tokens.size(),
-             text.decode_tokens_per_second());
+  say("[{} prompt tokens in {:.2f} s, {} tokens at {:.1f} tokens/s]\n", prompt.tokens.size(),
+      text.prefill_seconds, text.tokens.size(), text.decode_tokens_per_second());
   if (text.end == TextEnd::context)
-    fmt::print(stderr, "[the context of {} is full: export with a larger --context for more]\n",
-               session.manifest().build.context);
+    say("[the context of {} is full: export with a larger --context for more]\n",
+        session.manifest().build.context);
 }
 
 // The length of the prompt is checked before the first token of it is shown.

@@ -1,3 +1,6 @@
-#include "frontends/cli/cli.h"
+#include "frontends/cli/standard_streams.h"
 
-int main(int argc, char** argv) { return moec::run_cli(argc, argv); }
+int main(int argc, char** argv) {
+  moec::open_standard_descriptors();
+  return moec::run_and_flush(argc, argv);
+}

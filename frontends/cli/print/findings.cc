@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "frontends/cli/print/say.h"
 #include "ir/base/json_output.h"
 
 namespace moec {
@@ -40,7 +41,7 @@ int report_failure(const Diagnostics& diagnostics, bool json) {
     nlohmann::ordered_json report = {{"ok", false}, {"diagnostics", to_json(diagnostics)}};
     fmt::print("{}\n", json_text(report));
   } else {
-    fmt::print(stderr, "{}\n", render(diagnostics));
+    say("{}\n", render(diagnostics));
   }
   return kExitBadInput;
 }
@@ -49,9 +50,9 @@ void print_notes(const Diagnostics& notes) {
   constexpr size_t kShown = 3;
   std::map<std::string, size_t> seen;
   for (const Diagnostic& note : notes)
-    if (++seen[note.code] <= kShown) fmt::print(stderr, "{}\n", render(note));
+    if (++seen[note.code] <= kShown) say("{}\n", render(note));
   for (const auto& [code, count] : seen)
-    if (count > kShown) fmt::print(stderr, "… and {} more [{}]\n", count - kShown, code);
+    if (count > kShown) say("… and {} more [{}]\n", count - kShown, code);
 }
 
 }  // namespace moec
