@@ -5,13 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace moec {
+#include "ir/base/spelling.h"
 
-// Characters of value, shard, port and state names, and those of tensor names that need no quotes.
-bool is_name_char(char c);    // [A-Za-z0-9_.]
-bool is_tensor_char(char c);  // [A-Za-z0-9_./-]
-// What stands for a value without a name, so that no name may look like it.
-bool is_all_digits(std::string_view text);
+namespace moec {
 
 enum class TokenKind : uint8_t {
   end,
@@ -57,8 +53,5 @@ class Lexer {
   size_t at_ = 0, begin_ = 0;
   uint32_t line_, column_ = 1, begin_line_ = 1, begin_column_ = 1;
 };
-
-// "text" in quotes; quote, backslash and what is not printable ASCII are escaped as \" \\ \xhh.
-std::string quoted(std::string_view text);
 
 }  // namespace moec

@@ -31,10 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)moec::parse_journal(input, "fuzz");
   auto journal = moec::parse_journal(seal_lines(input), "fuzz");
   if (!journal) return 0;
-  std::string text = moec::journal_line(journal->facts);
+  std::string text = moec::journal_line(journal->inputs);
   for (const moec::JournalPart& part : journal->parts) text += moec::journal_line(part);
   auto again = moec::parse_journal(text, "fuzz");
-  MOEC_CHECK(again && again->facts == journal->facts, "facts are not what was written");
+  MOEC_CHECK(again && again->inputs == journal->inputs, "inputs are not what was written");
   MOEC_CHECK(std::equal(again->parts.begin(), again->parts.end(), journal->parts.begin(),
                         journal->parts.end(), same),
              "parts are not what was written");

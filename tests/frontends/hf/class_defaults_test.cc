@@ -258,10 +258,10 @@ RopeConfig expected_rope(const JsonValue& rotation, const ModelConfig& model) {
       number_in(rotation, "original_max_position_embeddings",
                 rope.scaling == RopeScaling::none ? rope.original_max_positions
                                                   : static_cast<double>(model.max_positions));
-  rope.beta_fast = number_in(rotation, "beta_fast", RopeConfig{}.beta_fast);
-  rope.beta_slow = number_in(rotation, "beta_slow", RopeConfig{}.beta_slow);
+  rope.yarn.fast = number_in(rotation, "beta_fast", RopeConfig{}.yarn.fast);
+  rope.yarn.slow = number_in(rotation, "beta_slow", RopeConfig{}.yarn.slow);
   const JsonValue* truncate = rotation.find("truncate");
-  rope.truncate = truncate == nullptr ? RopeConfig{}.truncate : *truncate->boolean();
+  rope.yarn.truncate = truncate == nullptr ? RopeConfig{}.yarn.truncate : *truncate->boolean();
   return rope;
 }
 
@@ -372,7 +372,7 @@ TEST(AbsentKey, RotationOfGptOssAndThePrivacyFilterIsScaled) {
       EXPECT_EQ(rope.factor, 32) << family << members;
       EXPECT_EQ(rope.theta, 150000) << family << members;
       EXPECT_EQ(rope.original_max_positions, 4096) << family << members;
-      EXPECT_FALSE(rope.truncate) << family << members;
+      EXPECT_FALSE(rope.yarn.truncate) << family << members;
     }
   const std::string plain = kFour + std::string(R"(, "rope_parameters": {"rope_type": "default"})");
   EXPECT_EQ(small("gpt_oss", plain).attention.rope.scaling, RopeScaling::none);
@@ -392,8 +392,8 @@ TEST(AbsentKey, PrivacyFilterSeesAWindowAndHasItsOwnLabels) {
   ASSERT_EQ(model.layers.size(), 4u);
   EXPECT_EQ(model.layers[0].ahead, 128);
   EXPECT_EQ(model.layers[3].window, 129) << "itself included";
-  ASSERT_EQ(model.labels.size(), 33u);
-  EXPECT_EQ(model.labels[1], "B-account_number");
+  ASSERT_EQ(model.head.labels.size(), 33u);
+  EXPECT_EQ(model.head.labels[1], "B-account_number");
   expect_refused("openai_privacy_filter", kFour + std::string(R"(, "sliding_window": null)"),
                  "hf.config.type", "\"sliding_window\" is null; the default, 128, holds only");
 }
