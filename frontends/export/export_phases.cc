@@ -168,11 +168,11 @@ Result<std::vector<ExportSummary>> remove_journals(std::vector<WrittenExport> ex
   for (size_t i = 0; i + 1 < exports.size(); ++i)
     MOEC_TRY(exports.back().keep_journal_of(exports[i]));
   std::vector<ExportSummary> summaries;
-  for (WrittenExport& finished : exports) {
-    const std::string path = finished.path();
-    MOEC_ASSIGN(ExportSummary summary, std::move(finished).remove_journal());
+  for (size_t i = 0; i < exports.size(); ++i) {
+    const std::string path = exports[i].path();
+    MOEC_ASSIGN(ExportSummary summary, std::move(exports[i]).remove_journal());
     summaries.push_back(std::move(summary));
-    if (&finished != &exports.back()) MOEC_TRY(sync_folder(path));
+    if (i + 1 < exports.size()) MOEC_TRY(sync_folder(path));
   }
   return summaries;
 }

@@ -1,7 +1,5 @@
 #include "ir/text/text_lexer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace moec {

@@ -71,17 +71,24 @@ std::vector<Tensor> tensors_of(const Case& test, const Operands& in) {
   return all;
 }
 
+// Queries or keys of all tokens, and the weights of their norm; null: they have none.
+struct Projected {
+  const std::vector<float>& rows;
+  int64_t heads;
+  const std::vector<float>* norm;
+};
+
 // One head of one token, normalised and rotated.
-Doubles prepared(const Attention& op, const Operands& in, const std::vector<float>& rows,
-                 int64_t heads, int64_t t, int64_t h, const std::vector<float>* norm) {
+Doubles prepared(const Attention& op, const Operands& in, const Projected& from, int64_t t,
+                 int64_t h) {
   Doubles x;
   for (int64_t i = 0; i < op.head_dim; ++i)
-    x.push_back(rows[static_cast<size_t>((t * heads + h) * op.head_dim + i)]);
-  if (norm) {
+    x.push_back(from.rows[static_cast<size_t>((t * from.heads + h) * op.head_dim + i)]);
+  if (from.norm) {
     double squares = 0;
     for (double value : x) squares += value * value;
     for (size_t i = 0; i < x.size(); ++i)
-      x[i] *= (*norm)[i] / std::sqrt(squares / static_cast<double>(x.size()) + op.eps);
+      x[i] *= (*from.norm)[i] / std::sqrt(squares / static_cast<double>(x.size()) + op.eps);
   }
   const auto pairs = static_cast<size_t>(op.rope_dims / 2);
   for (size_t i = 0; i < pairs; ++i) {
@@ -145,7 +152,7 @@ AttentionResult naive_attention(const Attention& op, const Operands& in) {
   for (int64_t kv = 0; kv < op.kv_heads; ++kv) {
     std::vector<Doubles> new_k, new_v;
     for (int64_t t = 0; t < kTokens; ++t) {
-      new_k.push_back(prepared(op, in, in.k, op.kv_heads, t, kv, norms ? &in.k_norm : nullptr));
+      new_k.push_back(prepared(op, in, {in.k, op.kv_heads, norms ? &in.k_norm : nullptr}, t, kv));
       const auto begin = in.v.begin() + (t * op.kv_heads + kv) * op.head_dim;
       new_v.emplace_back(begin, begin + op.head_dim);
     }
@@ -156,7 +163,7 @@ AttentionResult naive_attention(const Attention& op, const Operands& in) {
     const int64_t shared_by = op.heads / op.kv_heads;
     for (int64_t h = kv * shared_by; h < (kv + 1) * shared_by; ++h) {
       for (int64_t t = 0; t < kTokens; ++t) {
-        const Doubles q = prepared(op, in, in.q, op.heads, t, h, norms ? &in.q_norm : nullptr);
+        const Doubles q = prepared(op, in, {in.q, op.heads, norms ? &in.q_norm : nullptr}, t, h);
         const Doubles one =
             attend(op, q, k, v, in.mask.data() + t * static_cast<int64_t>(k.size()));
         std::copy(one.begin(), one.end(), result.out.begin() + (t * op.heads + h) * op.head_dim);

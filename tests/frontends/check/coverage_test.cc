@@ -121,6 +121,28 @@ void turn_slices(Shard& shard, int64_t experts) {
   }
 }
 
+void turn_slices_and_rows(Shard& shard, int64_t experts) {
+  std::vector<int64_t> back;
+  for (int64_t e = 0; e < experts; ++e) back.push_back((e + experts - 1) % experts);
+  reorder(shard, back, false, true);
+  turn_slices(shard, experts);
+}
+
+void exchange_gate_and_up(Shard& shard, int64_t) {
+  const OpId gate = weight_named(shard, "experts.1.gate.weight");
+  const OpId up = weight_named(shard, "experts.1.up.weight");
+  std::swap(view_of(shard, gate), view_of(shard, up));
+  std::swap(shard.values[shard.ops[gate].results[0]].name,
+            shard.values[shard.ops[up].results[0]].name);
+}
+
+void turn_sigmoid_into_tanh(Shard& shard, int64_t) {
+  for (OpId op : op_ids(shard))
+    if (auto* unary = std::get_if<Unary>(&shard.ops[op].data);
+        unary && unary->fn == UnaryFn::sigmoid)
+      unary->fn = UnaryFn::tanh;
+}
+
 std::vector<GraphEdit> graph_edits() {
   return {
       {"removed_from_the_sum",
@@ -154,22 +176,10 @@ std::vector<GraphEdit> graph_edits() {
        {"error[coverage.changed_expert]", "shard L00.moe",
         "layer 0: expert 0: experts.0.gate.weight is not what was exported"}},
       {"gate_and_up_exchanged_in_the_graph",
-       [](Shard& s, int64_t) {
-         const OpId gate = weight_named(s, "experts.1.gate.weight");
-         const OpId up = weight_named(s, "experts.1.up.weight");
-         std::swap(view_of(s, gate), view_of(s, up));
-         std::swap(s.values[s.ops[gate].results[0]].name, s.values[s.ops[up].results[0]].name);
-       },
+       exchange_gate_and_up,
        {"error[coverage.changed_expert]", "shard L00.moe",
         "layer 0: expert 1: experts.1.up.weight is not what was exported"}},
-      {"another_op",
-       [](Shard& s, int64_t) {
-         for (OpId op : op_ids(s))
-           if (auto* unary = std::get_if<Unary>(&s.ops[op].data);
-               unary && unary->fn == UnaryFn::sigmoid)
-             unary->fn = UnaryFn::tanh;
-       },
-       {"error[coverage.changed_graph]", "shard L00.moe"}},
+      {"another_op", turn_sigmoid_into_tanh, {"error[coverage.changed_graph]", "shard L00.moe"}},
       {"norm",
        [](Shard& s, int64_t) {
          WeightView& view = view_named(s, "ffn_norm.weight");
@@ -177,14 +187,7 @@ std::vector<GraphEdit> graph_edits() {
        },
        {"error[coverage.changed_weight]", "shard L00.moe",
         "ffn_norm.weight is not what was exported"}},
-      {"slices_and_rows_turned_together",
-       [](Shard& s, int64_t n) {
-         std::vector<int64_t> back;
-         for (int64_t e = 0; e < n; ++e) back.push_back((e + n - 1) % n);
-         reorder(s, back, false, true);
-         turn_slices(s, n);
-       },
-       {}},
+      {"slices_and_rows_turned_together", turn_slices_and_rows, {}},
   };
 }
 

@@ -52,7 +52,7 @@ void edit_coreml(const std::string& path, const EditText& edit) {
 }
 
 // Replaces the first occurrence; a text that does not stand there is a fault of the test.
-EditText replace(std::string from, std::string to) {
+EditText replace(const std::string& from, const std::string& to) {
   return [=](std::string text) {
     const size_t at = text.find(from);
     EXPECT_NE(at, std::string::npos) << from << " is not in\n" << text;
