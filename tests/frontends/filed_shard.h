@@ -1,4 +1,4 @@
-// What is left of a shard in an emitted file: for the tests of readers.
+// The parts of a shard that survive in an emitted file, for the tests of the readers.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -68,7 +68,7 @@ TEST(CoremlBlobs, OneLiteralIsStoredOnceForEachElementType) {
   EXPECT_EQ(layout.find_literal("12345678", DType::f16).name, "c");
 }
 
-// Nothing of 5 GB is written: the layout alone tells where the blobs lie.
+// No file of 5 GB is written: the layout alone determines the offsets of the blobs.
 TEST(CoremlBlobs, OffsetsBeyond4GiBAreExact) {
   DataLayout layout(kBlobFormat);
   const Type large{DType::f16, {int64_t{1} << 31}};

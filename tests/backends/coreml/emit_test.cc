@@ -136,7 +136,7 @@ TEST(EmitCoreml, SameShardSameBytes) {
               read_file(folder / ("b/s.mlpackage/" + std::string(file))));
 }
 
-TEST(EmitCoreml, TellsItsProgress) {
+TEST(EmitCoreml, ReportsProgress) {
   TestFolder folder;
   const Shard shard = gate_shard(1);
   const ShardWidth width{1, &shard};
@@ -169,7 +169,7 @@ TEST(EmitCoreml, EveryOpIsOneOpOfTheProgram) {
   }
 }
 
-// Names are defined once, before they are used, and spelled as MIL wants them.
+// Each name is defined once, before its first use, in the spelling that MIL requires.
 TEST(EmitCoreml, NamesAreUniqueAndDefinedBeforeUse) {
   TestFolder folder;
   for (uint64_t seed = 0; seed < 40; ++seed) {
@@ -219,7 +219,7 @@ TEST(EmitCoreml, ArgumentsAreStatedInFull) {
       argument(block, "rows_out", "transpose_x").immediatevalue().tensor().bools().values(0));
 }
 
-TEST(EmitCoreml, F16ShardsHoldNoOtherFloat) {
+TEST(EmitCoreml, F16ShardsContainNoOtherFloatType) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(every_op_shard(DType::f16, Layout::channels, 3, false), folder));
   const mlmodel::Model model = load_mlmodel(folder / "shard.mlpackage");
@@ -228,7 +228,7 @@ TEST(EmitCoreml, F16ShardsHoldNoOtherFloat) {
       EXPECT_NE(output.type().tensortype().datatype(), mlmodel::FLOAT32) << output.name();
 }
 
-TEST(EmitCoreml, LargeConstantsLieInTheWeightFileSmallOnesInTheProgram) {
+TEST(EmitCoreml, LargeConstantsAreInTheWeightFileAndSmallOnesInTheProgram) {
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f16, {10}});
   std::vector<double> ramp(10);
@@ -254,7 +254,7 @@ TEST(EmitCoreml, LargeConstantsLieInTheWeightFileSmallOnesInTheProgram) {
   EXPECT_EQ(data.substr(128 + 2, 2), std::string("\x00\x3c", 2));  // 1 in f16
 }
 
-TEST(EmitCoreml, OutputsThatShowAnotherValueAreIdentities) {
+TEST(EmitCoreml, OutputsThatAliasAnotherValueAreIdentities) {
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f16, {2}});
   const ValueId y = b.unary(UnaryFn::exp, x, "exp");
@@ -403,7 +403,7 @@ TEST(EmitCoreml, TheLowestSufficientVersionIsChosen) {
   EXPECT_EQ(version(gate_shard(1, DType::f32), 8), 8);
 }
 
-TEST(EmitCoreml, TheModelSaysWhatItIs) {
+TEST(EmitCoreml, TheModelRecordsItsOrigin) {
   TestFolder folder;
   const Shard shard = gate_shard(1);
   const ShardWidth width{1, &shard};
@@ -418,7 +418,7 @@ TEST(EmitCoreml, TheModelSaysWhatItIs) {
   EXPECT_EQ(model.mlprogram().version(), 1);
 }
 
-// ---- What cannot be emitted --------------------------------------------------------------------
+// ---- Refusals -----------------------------------------------------------------------------------
 
 Diagnostic refusal(const std::vector<ShardWidth>& widths, const CoremlOptions& coreml = {},
                    const FileLimits& limits = kCoremlLimits) {
@@ -563,7 +563,7 @@ TEST(EmitCoremlRefuses, AFolderThatIsAFile) {
   EXPECT_EQ(report.error().front().code, "emit.bad_folder");
 }
 
-// No file may grow beyond 1 KiB, as on a disk that becomes full: the weights need more.
+// Limits files to 1 KiB, as a disk that fills up does: the weights need more.
 TEST(EmitCoremlRefuses, ADiskThatIsFullAndKeepsTheEarlierPackage) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(gate_shard(1), folder));
@@ -584,7 +584,7 @@ TEST(EmitCoremlRefuses, ADiskThatIsFullAndKeepsTheEarlierPackage) {
   EXPECT_EQ(entry(load_mlmodel(folder / "shard.mlpackage"), "moec.shard"), "L02.mlp");
 }
 
-// ---- Ranges that cannot be ---------------------------------------------------------------------
+// ---- Refused ranges -----------------------------------------------------------------------------
 
 Diagnostic range_refusal(const Shard& least, const Shard& largest) {
   return refusal({{2, &least}, {4, &largest}}, {.packaging = WidthPackaging::range});

@@ -55,7 +55,7 @@ Shard two_weights(int64_t tokens, DType dtype = DType::f32) {
   return b.finish();
 }
 
-// ---- What the libraries say --------------------------------------------------------------------
+// ---- Accepted by the checker of onnx ------------------------------------------------------------
 
 TEST(EmitOnnx, CheckerAndStrictShapeInferenceAcceptEveryOp) {
   TestFolder folder;
@@ -97,7 +97,7 @@ TEST(EmitOnnx, ScalarsAndOtherTypesPass) {
   EXPECT_THAT(files_in(folder), ElementsAre("shard.onnx"));
 }
 
-TEST(CheckOnnxFile, FindsWhatWasChangedAfterwards) {
+TEST(CheckOnnxFile, FindsChangesMadeAfterEmission) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(two_weights(2), folder));
   const std::string path = folder / "shard.onnx";
@@ -155,7 +155,7 @@ TEST(EmitOnnx, WeightsAreAlignedAndShared) {
   EXPECT_NE(graph.initializer(0).name(), graph.initializer(2).name());
 }
 
-TEST(EmitOnnx, GraphsTellTheDataFilesSha1OnRequest) {
+TEST(EmitOnnx, GraphsRecordTheSha1OfTheDataFileOnRequest) {
   TestFolder folder;
   const Shard shard = two_weights(2);
   const ShardWidth width{1, &shard};
@@ -170,7 +170,7 @@ TEST(EmitOnnx, GraphsTellTheDataFilesSha1OnRequest) {
     EXPECT_EQ(external_of(tensor)["checksum"], checksum);
 }
 
-TEST(EmitOnnx, DataHoldsTheWeightsBytes) {
+TEST(EmitOnnx, DataFileHoldsTheBytesOfTheWeights) {
   TestFolder folder;
   auto report = emit_one(two_weights(2), folder).value();
   const std::string data = read_file(folder / "shard.data");
@@ -204,7 +204,7 @@ TEST(EmitOnnx, WidthsShareOneDataFile) {
     EXPECT_TRUE(check_onnx_file(folder / file));
 }
 
-TEST(EmitOnnx, AWidthWithAWeightOfItsOwnAddsIt) {
+TEST(EmitOnnx, AWeightOfASingleWidthIsAddedToTheSharedFile) {
   TestFolder folder;
   Builder b("L02.mlp", Form::placed);
   ValueId x = b.input("hidden", {DType::f32, {3}});
@@ -217,7 +217,7 @@ TEST(EmitOnnx, AWidthWithAWeightOfItsOwnAddsIt) {
   EXPECT_EQ(report->data[0].bytes, 2 * 65536u + 12);
 }
 
-TEST(EmitOnnx, CountsWhatACastMadeInfinite) {
+TEST(EmitOnnx, CountsValuesThatOverflowInACast) {
   TestFolder folder;
   Builder b("s", Form::placed);
   const WeightView big = then(splat_view(1e5, {DType::f32, {4}}), CastStep{DType::f16});
@@ -232,7 +232,7 @@ TEST(EmitOnnx, CountsWhatACastMadeInfinite) {
   EXPECT_EQ(report->overflows(), 4u);
 }
 
-TEST(EmitOnnx, TellsItsProgress) {
+TEST(EmitOnnx, ReportsProgress) {
   TestFolder folder;
   const Shard shard = two_weights(1);
   const ShardWidth width{1, &shard};
@@ -278,7 +278,7 @@ TEST(EmitOnnx, NodesFormAHierarchy) {
   EXPECT_EQ(graph.output(0).name(), "moe_out");
 }
 
-TEST(EmitOnnx, NamesAreUniqueWhateverTheShardCallsItsValues) {
+TEST(EmitOnnx, NamesAreUniqueForAnyNamesOfValues) {
   TestFolder folder;
   for (uint64_t seed = 100; seed < 140; ++seed) {
     ASSERT_TRUE(emit_one(random_shard(seed), folder));
@@ -316,7 +316,7 @@ TEST(EmitOnnx, InitializersAreNamedAfterWholeCheckpointTensors) {
   EXPECT_EQ(report->bytes_read, 24u);
 }
 
-TEST(EmitOnnx, TheModelSaysWhereItComesFrom) {
+TEST(EmitOnnx, TheModelRecordsItsOrigin) {
   TestFolder folder;
   const Shard shard = two_weights(1);
   const ShardWidth width{1, &shard};
@@ -352,7 +352,7 @@ TEST(EmitOnnx, EveryOpIsOneNode) {
   EXPECT_EQ(nodes, computed);
 }
 
-// ---- What cannot be emitted --------------------------------------------------------------------
+// ---- Refusals -----------------------------------------------------------------------------------
 
 Diagnostic refusal(const Shard& shard, uint64_t graph_byte_limit = 1 << 30) {
   TestFolder folder;
@@ -441,7 +441,7 @@ TEST(EmitOnnxRefuses, AFolderThatIsAFile) {
   EXPECT_EQ(report.error().front().code, "emit.bad_folder");
 }
 
-// No file may grow beyond 64 KiB, as on a disk that becomes full: the data file needs more.
+// Limits files to 64 KiB, as a disk that fills up does: the data file needs more.
 TEST(EmitOnnxRefuses, ADiskThatIsFullAndKeepsTheEarlierExport) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(every_op_shard(DType::f16, Layout::rows, 1), folder));
@@ -463,8 +463,8 @@ TEST(EmitOnnxRefuses, ADiskThatIsFullAndKeepsTheEarlierExport) {
   EXPECT_THAT(files_in(folder), ElementsAre("shard.data", "shard.onnx"));
 }
 
-// A checkpoint that shrinks under the reader ends the export with nothing half-written.
-TEST(EmitOnnxRefuses, ACheckpointThatChangesMeanwhile) {
+// A checkpoint that shrinks while it is read ends the export, and leaves no partial file.
+TEST(EmitOnnxRefuses, ACheckpointThatChangesDuringTheExport) {
   TestFolder folder;
   std::ofstream(folder / "checkpoint", std::ios::binary) << std::string(64, 'x');
   WeightTable table;

@@ -14,7 +14,7 @@
 
 namespace moec {
 
-// A folder of its own for the running test, empty at first, removed at its end.
+// Creates an empty folder for the running test and removes it at the end.
 class TestFolder {
  public:
   TestFolder() {

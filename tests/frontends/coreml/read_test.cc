@@ -188,7 +188,7 @@ TEST_F(CoremlProgram, StatesAreReadAtTheStartAndWrittenOnce) {
   EXPECT_EQ(code(), "shard.s7");
 }
 
-TEST_F(CoremlProgram, ConstantsOfTheFileWhereTheMetadataSaysSo) {
+TEST_F(CoremlProgram, ConstantsInTheFileWhereTheMetadataNamesThem) {
   metadata("moec.constants") = "w\n";
   LoadedShard loaded = good();
   EXPECT_THAT(std::get<Constant>(loaded.shard.ops[OpId{0}].data).values,
@@ -285,7 +285,7 @@ TEST_F(CoremlProgram, FieldsThatAreNotRead) {
 
 // ---- Types and ports ---------------------------------------------------------------------------
 
-TEST_F(CoremlProgram, TypesThatTheProgramStatesWrongly) {
+TEST_F(CoremlProgram, TypesThatContradictTheOperations) {
   auto& type = *operation("sum").mutable_outputs(0)->mutable_type()->mutable_tensortype();
   type.mutable_dimensions(1)->mutable_constant()->set_size(5);
   EXPECT_EQ(code(), "coreml.type_mismatch");
@@ -298,7 +298,7 @@ TEST_F(CoremlProgram, TypesThatTheProgramStatesWrongly) {
   EXPECT_EQ(code(), "coreml.dtype");
 }
 
-TEST_F(CoremlProgram, SizesThatAreNone) {
+TEST_F(CoremlProgram, InvalidSizes) {
   auto& type = *operation("sum").mutable_outputs(0)->mutable_type()->mutable_tensortype();
   type.mutable_dimensions(0)->mutable_unknown();
   EXPECT_EQ(code(), "coreml.dynamic_shape");
@@ -316,7 +316,7 @@ TEST_F(CoremlProgram, SizesThatAreNone) {
   EXPECT_EQ(code(), "coreml.shape");
 }
 
-TEST_F(CoremlProgram, DescriptionsThatDoNotFit) {
+TEST_F(CoremlProgram, DescriptionsThatContradictTheProgram) {
   mlmodel::ModelDescription& description = program_.description();
   auto& input = *description.mutable_input(0);
   input.set_name("y");
@@ -501,7 +501,7 @@ TEST_F(CoremlProgram, AttributesOfOperations) {
   EXPECT_EQ(code(), "coreml.value");
 }
 
-TEST_F(CoremlProgram, SlicesThatTheIrDoesNotHave) {
+TEST_F(CoremlProgram, SlicesThatTheIrLacks) {
   auto& begin = *value("begin").mutable_immediatevalue()->mutable_tensor()->mutable_ints();
   begin.set_values(0, 1);
   EXPECT_EQ(error().cause, "a slice along several axes is not read");
@@ -531,7 +531,7 @@ TEST_F(CoremlProgram, NegationsAreProductsThatTheMetadataNames) {
   EXPECT_EQ(code(), "coreml.metadata");
 }
 
-TEST_F(CoremlProgram, NamesThatAreMissingOrTwice) {
+TEST_F(CoremlProgram, MissingAndDuplicateNames) {
   operation("scaled").mutable_inputs()->at("x").mutable_arguments(0)->set_name("nowhere");
   EXPECT_EQ(code(), "coreml.undefined");
   EXPECT_EQ(error().cause, "\"nowhere\" is used before anything defines it");
@@ -573,7 +573,7 @@ class CoremlBlobs : public CoremlProgram {
   static constexpr size_t kLead = 64;  // of the only blob
 };
 
-TEST_F(CoremlBlobs, LeadsThatDoNotFit) {
+TEST_F(CoremlBlobs, BlobHeadersThatContradictTheirData) {
   struct Case {
     size_t at;
     uint64_t number;
@@ -593,7 +593,7 @@ TEST_F(CoremlBlobs, LeadsThatDoNotFit) {
   }
 }
 
-TEST_F(CoremlBlobs, PlacesThatAreNone) {
+TEST_F(CoremlBlobs, InvalidBlobOffsets) {
   for (uint64_t place : {uint64_t{0}, uint64_t{65}, uint64_t{128}, uint64_t{192}, ~uint64_t{63}}) {
     stored().set_offset(place);
     EXPECT_EQ(code(), "coreml.blob") << place;
@@ -640,7 +640,7 @@ TEST_F(CoremlBlobs, ConstantsThatAreTooLarge) {
 
 // ---- Metadata ----------------------------------------------------------------------------------
 
-TEST_F(CoremlProgram, MetadataThatDoesNotFit) {
+TEST_F(CoremlProgram, MetadataThatContradictsTheGraph) {
   metadata("moec.shard") = "L01.mlp";
   metadata("moec.names") = "experts.3.h scaled\n12 part\n";
   LoadedShard loaded = good();
@@ -689,7 +689,7 @@ class CoremlPackage : public CoremlProgram {
   std::string package_, manifest_, text_;
 };
 
-TEST_F(CoremlPackage, ManifestsThatDoNotFit) {
+TEST_F(CoremlPackage, ManifestsThatContradictThePackage) {
   EXPECT_EQ(with("1.0.0", "1.0.0").code, "");
   EXPECT_EQ(with("1.0.0", "2.0.0").cause, "fileFormatVersion must be \"1.0.0\"");
   EXPECT_EQ(with("\"itemInfoEntries\"", "\"items\"").cause, "itemInfoEntries must be an object");
@@ -705,13 +705,13 @@ TEST_F(CoremlPackage, ManifestsThatDoNotFit) {
   EXPECT_EQ(with("1.0.0", "1.0.0").cause, "com.apple.CoreML/weights is not in the package");
 }
 
-TEST_F(CoremlPackage, WeightsThatNoItemNames) {
+TEST_F(CoremlPackage, WeightFilesThatNoManifestItemNames) {
   const size_t begin = text_.find("\"a\""), end = text_.find("\"b\"");
   EXPECT_EQ(with(text_.substr(begin, end - begin), "").cause,
             "the weights are in the package, but no item names them");
 }
 
-TEST_F(CoremlPackage, WhatIsNoPackage) {
+TEST_F(CoremlPackage, FoldersThatAreNotPackages) {
   auto code = [](const std::string& path) {
     auto read = read_coreml(path);
     return read ? std::string() : read.error().front().code;

@@ -20,7 +20,7 @@
 namespace moec {
 namespace {
 
-// Packages hold each element of a constant, and say nothing of a slice that leaves everything.
+// Packages store every element of a constant, and omit a slice that keeps everything.
 Shard as_packaged(const Shard& shard) {
   Shard packaged = as_filed(shard);
   for (OpId id : op_ids(packaged)) {
@@ -83,18 +83,18 @@ void expect_round_trip(const Shard& shard) {
   expect_round_trip({{{1, &shard}}, {}, {}}, folder);
 }
 
-TEST(CoremlRoundTrip, GivesBackEveryOp) {
+TEST(CoremlRoundTrip, ReadsBackEveryOp) {
   for (DType dtype : {DType::f32, DType::f16})
     for (Layout layout : {Layout::rows, Layout::channels, Layout::bc1s})
       for (int64_t tokens : {1, 4}) expect_round_trip(every_op_shard(dtype, layout, tokens, false));
 }
 
-TEST(CoremlRoundTrip, GivesBackRandomShards) {
+TEST(CoremlRoundTrip, ReadsBackRandomShards) {
   for (uint64_t seed = 0; seed < 60 && !testing::Test::HasFailure(); ++seed)
     expect_round_trip(random_shard(seed));
 }
 
-TEST(CoremlRoundTrip, GivesBackConstantsOfEachType) {
+TEST(CoremlRoundTrip, ReadsBackConstantsOfEachType) {
   Builder b("s", Form::placed);
   b.output("x_again", b.input("x", {DType::f16, {3}}));
   std::vector<double> many;
@@ -110,7 +110,7 @@ TEST(CoremlRoundTrip, GivesBackConstantsOfEachType) {
   expect_round_trip(b.finish());
 }
 
-TEST(CoremlRoundTrip, GivesBackNegationsAndProductsApart) {
+TEST(CoremlRoundTrip, ReadsBackNegationsAndProductsApart) {
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f16, {3}});
   b.output("negated", b.unary(UnaryFn::neg, x));

@@ -28,20 +28,20 @@ void expect_round_trip(const Shard& shard) {
   ASSERT_TRUE(expected == got) << print(expected) << print(got);
 }
 
-// ---- Files of ours -----------------------------------------------------------------------------
+// ---- Files that moec emitted --------------------------------------------------------------------
 
-TEST(ReadOnnx, GivesBackEveryOp) {
+TEST(ReadOnnx, ReadsBackEveryOp) {
   for (DType dtype : {DType::f32, DType::f16})
     for (Layout layout : {Layout::rows, Layout::channels})
       for (int64_t tokens : {1, 4}) expect_round_trip(every_op_shard(dtype, layout, tokens));
 }
 
-TEST(ReadOnnx, GivesBackRandomShards) {
+TEST(ReadOnnx, ReadsBackRandomShards) {
   for (uint64_t seed = 0; seed < 150 && !testing::Test::HasFailure(); ++seed)
     expect_round_trip(random_shard(seed));
 }
 
-TEST(ReadOnnx, GivesBackConstantsOfEachType) {
+TEST(ReadOnnx, ReadsBackConstantsOfEachType) {
   Builder b("s", Form::placed);
   for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8}) {
     b.output(std::string(dtype_name(dtype)) + "_list", b.constant({dtype, {3}}, {0, 1, 100}));
@@ -53,7 +53,7 @@ TEST(ReadOnnx, GivesBackConstantsOfEachType) {
   expect_round_trip(b.finish());
 }
 
-TEST(ReadOnnx, GivesBackSourcesWhereTheyStood) {
+TEST(ReadOnnx, ReadsBackSourcesInTheirPlaces) {
   Builder b("L00.moe", Form::placed);
   ValueId x = b.input("x", {DType::f32, {2}});
   ValueId late = b.unary(UnaryFn::neg, x, "late");
@@ -79,7 +79,7 @@ TEST(ReadOnnx, WeightsAreRangesOfTheDataFile) {
   EXPECT_EQ(columns->type, (Type{DType::f16, {5, 6}}));
 }
 
-TEST(ReadOnnx, EvaluatesLikeTheShardThatWasEmitted) {
+TEST(ReadOnnx, EvaluatesLikeTheEmittedShard) {
   for (DType dtype : {DType::f32, DType::f16})
     for (Layout layout : {Layout::rows, Layout::channels}) {
       TestFolder folder;
@@ -95,7 +95,7 @@ TEST(ReadOnnx, EvaluatesLikeTheShardThatWasEmitted) {
     }
 }
 
-// ---- Changed and foreign files -----------------------------------------------------------------
+// ---- Edited and foreign files -------------------------------------------------------------------
 
 // A small model that tests change: x + w, times a constant, summed.
 class ChangedModel : public testing::Test {
@@ -335,7 +335,7 @@ TEST_F(ChangedModel, AShorterDataFile) {
   EXPECT_THAT(error().cause, HasSubstr("bytes [0, 0 + 32) pass the end"));
 }
 
-TEST_F(ChangedModel, NamesThatAreMissingOrTwice) {
+TEST_F(ChangedModel, MissingAndDuplicateNames) {
   node("Mul").set_input(0, "nowhere");
   EXPECT_EQ(code(), "onnx.undefined");
   EXPECT_EQ(error().place.tensor, "nowhere");
@@ -356,7 +356,7 @@ TEST_F(ChangedModel, NamesThatAreMissingOrTwice) {
   EXPECT_EQ(code(), "onnx.duplicate_name");
 }
 
-TEST_F(ChangedModel, TypesThatTheGraphStatesWrongly) {
+TEST_F(ChangedModel, TypesThatContradictTheOps) {
   auto& port = *graph().mutable_output(0)->mutable_type()->mutable_tensor_type();
   port.mutable_shape()->mutable_dim(0)->set_dim_value(3);
   EXPECT_EQ(code(), "onnx.type_mismatch");
@@ -376,7 +376,7 @@ TEST_F(ChangedModel, OperandsThatBreakAConstraint) {
   EXPECT_EQ(code(), "binary.c1");
 }
 
-TEST_F(ChangedModel, SizesThatAreNoConstants) {
+TEST_F(ChangedModel, SizesThatAreNotConstant) {
   node("Slice").set_input(1, "x");
   EXPECT_EQ(code(), "onnx.constant_input");
   node("Slice").set_input(1, "c");
@@ -385,7 +385,7 @@ TEST_F(ChangedModel, SizesThatAreNoConstants) {
   EXPECT_EQ(code(), "onnx.constant_input");
 }
 
-TEST_F(ChangedModel, MetadataThatDoesNotFit) {
+TEST_F(ChangedModel, MetadataThatContradictsTheGraph) {
   for (const char* sources :
        {"3 1", "0 0", "x", "0,1", "99999999999", "-1", "0 1 2 3 4 5 6 7 8 9", "0 500"}) {
     set_metadata("moec.sources", sources);
@@ -404,7 +404,7 @@ TEST_F(ChangedModel, MetadataThatDoesNotFit) {
   EXPECT_TRUE(read());
 }
 
-TEST(ReadOnnxFile, WhatIsNoModel) {
+TEST(ReadOnnxFile, FilesThatAreNotModels) {
   TestFolder folder;
   auto code = [](const std::string& path) {
     auto read = read_onnx(path);
