@@ -30,6 +30,15 @@ int report_lost_results(int code) {
   return code == kExitFine ? kExitBadInput : code;
 }
 
+int report_refused(const std::system_error& error) {
+  say("{}\n", render(Diagnostic{Severity::error,
+                                "cli.system",
+                                fmt::format("the system refused a resource: {}", error.what()),
+                                "raise the limits of processes and memory, or use fewer --jobs",
+                                {}}));
+  return kExitBadInput;
+}
+
 }  // namespace
 
 void open_standard_descriptors() {
@@ -42,8 +51,10 @@ int run_and_flush(int argc, const char* const* argv) {
   try {
     const int code = run_cli(argc, argv);
     return flush_results() ? code : report_lost_results(code);
-  } catch (const std::system_error&) {  // of fmt::print, where stdout takes no more
-    return report_lost_results(kExitFine);
+  } catch (const std::system_error& error) {
+    // fmt::print throws where stdout takes no more. Anything else is a resource that the system
+    // refused, a thread for example.
+    return std::ferror(stdout) != 0 ? report_lost_results(kExitFine) : report_refused(error);
   }
 }
 

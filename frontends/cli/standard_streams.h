@@ -9,7 +9,8 @@ namespace moec {
 void open_standard_descriptors();
 
 // run_cli(), with results that cannot be written as an error: stdout is flushed, and where that or
-// an earlier write failed, says so on stderr and returns kExitBadInput in place of kExitFine.
+// an earlier write failed, says so on stderr and returns kExitBadInput in place of kExitFine. Also
+// reports what the system refuses the main thread (error cli.system).
 int run_and_flush(int argc, const char* const* argv);
 
 }  // namespace moec
