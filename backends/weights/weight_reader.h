@@ -1,5 +1,5 @@
-// Reads the values of weight views from checkpoint files. Nothing else reads the payload of a
-// checkpoint.
+// Reads the values of weight views from checkpoint files. But for equal_tensors.h, nothing else
+// reads the payload of a checkpoint.
 //
 // The elements of a view are delivered in C order, in tiles, with all steps of the view applied.
 // The memory needed is bounded by ReaderOptions, whatever the size of the tensors; cost() computes

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/print/family_report.h"
 #include "frontends/cli/print/findings.h"
@@ -22,7 +23,8 @@ struct FamilyFlags {
 int run_family_check(const FamilyFlags& flags) {
   const Result<Family> family = read_family_file(flags.file);
   if (!family) return report_failure(family.error(), flags.json);
-  const Result<FamilyReport> report = check_family(*family, flags.config, flags.checkpoint);
+  const Result<FamilyReport> report =
+      check_family(*family, flags.config, flags.checkpoint, equal_tensors);
   if (!report) return report_failure(report.error(), flags.json);
   if (flags.json)
     fmt::print("{}\n", json_text(family_report_json(*report)));

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "backends/manifest/manifest_file.h"
+#include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_inspect.h"
@@ -25,7 +26,7 @@ struct InspectFlags {
 int inspect_checkpoint(const InspectFlags& flags) {
   std::optional<std::string> family_file;
   if (!flags.family_file.empty()) family_file = flags.family_file;
-  auto checkpoint = open_source(flags.source, family_file);
+  auto checkpoint = open_source(flags.source, family_file, equal_tensors);
   if (!checkpoint) return report_failure(checkpoint.error(), flags.json);
   flags.json ? print_checkpoint_json(*checkpoint, flags.tensors)
              : print_checkpoint(*checkpoint, flags.tensors);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/device_flags.h"
 #include "frontends/cli/flags/parse_bytes.h"
@@ -75,7 +76,7 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   MOEC_ASSIGN(const PlanRequest request, plan_request(flags, passes));
   MOEC_ASSIGN(DeviceOptions devices, device_options(flags.devices));
   MOEC_ASSIGN(const std::optional<int64_t> budget, resident_budget(flags.memory));
-  MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file, equal_tensors));
   Planned planned;
   planned.notes = std::move(checkpoint.warnings);
   MOEC_ASSIGN(planned.made, make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),

@@ -8,6 +8,7 @@
 #include "backends/files/digest.h"
 #include "backends/runtime/calibration.h"
 #include "backends/runtime/tokenizer.h"
+#include "backends/weights/equal_tensors.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/export/describe_export.h"
@@ -24,7 +25,7 @@ namespace {
 
 Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
   return source.weight_seed ? open_config_only(source.path, source.family_file)
-                            : open_source(source.path, source.family_file);
+                            : open_source(source.path, source.family_file, equal_tensors);
 }
 
 Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cuts,

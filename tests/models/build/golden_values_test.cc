@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/weights/equal_tensors.h"
 #include "frontends/hf/checkpoint.h"
 #include "frontends/hf/safetensors.h"
 #include "models/plan/plan_model.h"
@@ -104,7 +105,7 @@ void expect_step(const Golden& golden, const Plan& plan, ScheduleRunner& runner,
 
 void expect_golden(const std::string& name, BuildOptions options) {
   std::string folder = (name.starts_with("tiny") ? "/models/" : "/tests/golden/") + name;
-  auto checkpoint = open_checkpoint(source_dir() + folder);
+  auto checkpoint = open_checkpoint(source_dir() + folder, equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   Golden golden = Golden::open(name);
   const int64_t prefill = golden.type("prefill.tokens").dims[0];
