@@ -6,6 +6,7 @@
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"
 #include "models/build/build_shard.h"
+#include "models/build/layer_ports.h"
 
 namespace moec {
 namespace {
@@ -15,9 +16,17 @@ struct ShardShape {
   ShardKind kind = ShardKind::attention;
   std::vector<LayerConfig> layers;
   int64_t experts = 0, vocab = 0;
-  bool first_group = false;  // holds the shared expert
+  bool first_group = false;         // holds the shared expert
+  bool starts_stream = false;       // turns the embedding into the residual stream
+  bool gives_router_state = false;  // to the router of the next layer
   bool operator==(const ShardShape&) const = default;
 };
+
+bool attends(ShardKind kind) { return kind == ShardKind::attention || kind == ShardKind::layers; }
+bool routes(ShardKind kind) {
+  return kind == ShardKind::moe || kind == ShardKind::router || kind == ShardKind::layers;
+}
+int64_t last_layer(const ShardDecl& shard) { return shard.layer + shard.layers - 1; }
 
 ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   ShardShape shape;
@@ -27,6 +36,10 @@ ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   shape.experts = shard.experts;
   shape.vocab = shard.vocab_size;
   shape.first_group = shard.first_expert == 0;
+  shape.starts_stream =
+      attends(shard.kind) && shard.layer == 0 && plan.model.residual == ResidualKind::affine;
+  shape.gives_router_state =
+      routes(shard.kind) && hands_on_router_state(plan.model, last_layer(shard));
   return shape;
 }
 
