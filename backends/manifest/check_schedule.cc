@@ -138,6 +138,7 @@ class Walk {
     return source == SourceKind::k_cache || source == SourceKind::v_cache ||
            source == SourceKind::history;
   }
+
   // A cache is read once and written once, by the shard that has its layer.
   void take_cache(std::string_view what, int64_t layer, const Port& port, const Shard& shard) {
     const bool own = holds(shard, layer);
@@ -162,19 +163,23 @@ class Walk {
         return Dims{pages, 1, tokens_, keys() / pages};
       case SourceKind::kv_write_mask:
         return Dims{pages, 1, manifest_.build.context / pages, tokens_};
-      case SourceKind::history: {
-        const Cache* cache = manifest_.find_cache(binding.layer);
-        if (!cache || cache->history_tokens == 0 || port.layout == Layout::plain)
-          return std::nullopt;
-        return token_type(port.dtype, port.layout, cache->history_channels, cache->history_tokens)
-            .dims;
-      }
-      default: {
-        const Cache* cache = manifest_.find_cache(binding.layer);
-        if (!cache) return std::nullopt;
-        return cache_dims(*cache, pages, binding.source == SourceKind::k_cache);
-      }
+      case SourceKind::k_cache:
+      case SourceKind::v_cache:
+      case SourceKind::history:
+        return dims_of_kept(binding, port);
+      case SourceKind::edge:  // has a type and no fixed dims; input() reads it before
+        break;
     }
+    return std::nullopt;
+  }
+  // The dims of a source that keeps rows of earlier tokens of one layer.
+  std::optional<Dims> dims_of_kept(const InputBinding& binding, const Port& port) const {
+    const Cache* cache = manifest_.find_cache(binding.layer);
+    if (!cache) return std::nullopt;
+    if (binding.source != SourceKind::history)
+      return cache_dims(*cache, manifest_.build.cache_pages, binding.source == SourceKind::k_cache);
+    if (cache->history_tokens == 0 || port.layout == Layout::plain) return std::nullopt;
+    return token_type(port.dtype, port.layout, cache->history_channels, cache->history_tokens).dims;
   }
   int64_t keys() const {
     switch (manifest_.build.cache) {
