@@ -177,7 +177,7 @@ class RandomShard {
     return ValueId{static_cast<uint32_t>(below(count))};
   }
 
-  // A value of this type: one that is there, or a new one.
+  // A value of this type: an existing one, or a new one.
   ValueId value(const Type& type) {
     std::vector<ValueId> there;
     for (uint32_t i = 0; i < builder_.shard().values.size(); ++i)

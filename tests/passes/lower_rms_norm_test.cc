@@ -12,7 +12,7 @@ Shard norm_shard(DType dtype, Layout layout) {
   return b.finish();
 }
 
-TEST(LowerRmsNorm, KeepsValues) {
+TEST(LowerRmsNorm, PreservesValues) {
   for (Layout layout : kTokenLayouts) {
     const Shard before = norm_shard(DType::f32, layout);
     const Shard after = run_passes(before, "lower_rms_norm");
@@ -21,7 +21,7 @@ TEST(LowerRmsNorm, KeepsValues) {
   }
 }
 
-TEST(LowerRmsNorm, KeepsValuesInHalfPrecision) {
+TEST(LowerRmsNorm, PreservesValuesInHalfPrecision) {
   for (DType dtype : {DType::f16, DType::bf16})
     for (Layout layout : kTokenLayouts) {
       const Shard before = norm_shard(dtype, layout);

@@ -26,14 +26,14 @@ TargetRule no_topk(Severity severity) {
           .source = "a test"};
 }
 
-TEST(Place, AcceptsWhatBreaksNoRule) {
+TEST(Place, AcceptsAShardThatBreaksNoRule) {
   PassContext context{{.target = target_with({})}, {}};
   const Shard placed = run_passes(static_shard(), "place", context);
   EXPECT_EQ(placed.form, Form::placed);
   EXPECT_TRUE(context.notes.empty());
 }
 
-TEST(Place, RefusesAnOpByRuleWithItsReason) {
+TEST(Place, TheErrorNamesTheRuleThatRefusesAnOpAndItsReason) {
   PassContext context{{.target = target_with({no_topk(Severity::error)})}, {}};
   auto placed = place(static_shard(), context);
   ASSERT_FALSE(placed.has_value());
@@ -46,7 +46,7 @@ TEST(Place, RefusesAnOpByRuleWithItsReason) {
   EXPECT_EQ(refusal.place.op, "top");
 }
 
-TEST(Place, LeavesAWarningAsANote) {
+TEST(Place, TurnsAWarningIntoANote) {
   PassContext context{{.target = target_with({no_topk(Severity::warning)})}, {}};
   EXPECT_EQ(run_passes(static_shard(), "place", context).form, Form::placed);
   ASSERT_EQ(context.notes.size(), 1u);
@@ -65,7 +65,7 @@ TEST(Place, WarnsOncePerRuleAndCountsTheOps) {
             "would run it)");
 }
 
-TEST(Place, RefusesEveryBreachAtOnce) {
+TEST(Place, ReportsEveryBreachAtOnce) {
   TargetRule no_exp = no_topk(Severity::error);
   no_exp.ops = *OpSet::named("exp");
   PassContext context{{.target = target_with({no_topk(Severity::error), no_exp})}, {}};

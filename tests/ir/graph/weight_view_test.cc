@@ -199,12 +199,12 @@ TEST(Then, MergesCastsAfterAnExactWidening) {
   EXPECT_EQ(folded("@a:bf16[4] | cast(f16) | cast(f32)"), "@a:bf16[4] | cast(f16) | cast(f32)");
 }
 
-TEST(Then, MergesAgainAfterAMerge) {
+TEST(Then, AMergedStepMergesWithTheStepBeforeIt) {
   EXPECT_EQ(folded("@a:f32[4,2] | reshape(8) | permute(0) | reshape(4, 2) | cast(f16)"),
             "@a:f32[4,2] | cast(f16)");
 }
 
-TEST(Then, KeepsWhatIsIllFormed) {
+TEST(Then, DoesNotMergeIllFormedSteps) {
   WeightView view = then(tensor_view("a", {DType::f32, {4}}), SliceStep{0, 2, 9});
   EXPECT_EQ(to_string(view), "@a:f32[4] | slice(0, 2, 9)");
   view = then(view, ReshapeStep{{4}});
@@ -216,7 +216,7 @@ TEST(Then, KeepsWhatIsIllFormed) {
 // ---- The rest ----------------------------------------------------------------------------------
 
 // splitmix64 of its published test values: seed 1234567 gives 6457827717110365317 first.
-TEST(SeededElement, IsTheTopOfSplitmix64) {
+TEST(SeededElement, IsTheUpperBitsOfSplitmix64) {
   EXPECT_EQ(seeded_element(1234567, 0),
             static_cast<float>(6457827717110365317u >> 40) * 0x1p-23f - 1.0f);
   EXPECT_EQ(seeded_element(5, 7), seeded_element(12, 0));
