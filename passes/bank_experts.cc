@@ -31,7 +31,7 @@ struct Bank {
   }
 };
 
-// What the down projection is applied to, as a grid of experts and their inner channels.
+// The input of the down projection, as a grid of experts and their inner channels.
 ValueId routed_product(Builder& b, const Bank& bank, const ChannelGrid& grid, ValueId gate,
                        ValueId up, ValueId weight) {
   const Gating& gating = bank.moe.gating;
@@ -44,6 +44,8 @@ ValueId routed_product(Builder& b, const Bank& bank, const ChannelGrid& grid, Va
   return product_of_routed(b, gating, gates, ups, weight);
 }
 
+// The weighted sum of a bank's experts by three projections: one makes the gates of all experts at
+// once, one the ups, and the down projection of the weighted hidden values sums over the experts.
 ValueId bank_output(Builder& b, const Bank& bank) {
   ValueId x = bank.operands[0];
   ValueId gates = b.concat(bank.weights(kGate), 0, "gates.weight");
@@ -78,7 +80,7 @@ Result<Shard> bank_experts(const Shard& shard, PassContext& context) {
     const int64_t banks = (moe.experts + most - 1) / most;
     std::vector<ValueId> terms;
     for (int64_t i = 0, begin = 0; i < banks; ++i) {
-      // As even as they can be, so that no small rest is left for the last one.
+      // Banks differ by at most one expert, so that the last one is not a small rest.
       const int64_t size = (moe.experts - begin) / (banks - i);
       Builder::NameScope scope(b, banks == 1 ? "experts" : "experts.bank" + std::to_string(i));
       terms.push_back(bank_output(b, {moe, operands, begin, size}));

@@ -9,15 +9,17 @@ namespace {
 
 int64_t product(const Dims& dims) { return Type{DType::f32, dims}.elements(); }
 
-// 1 − [a < b], in a's element type.
+// 1 − [left < right], in left's element type. `iterate` is for targets that may lack the other
+// comparisons, so it uses `less` alone.
 ValueId not_less(Builder& b, ValueId left, ValueId right, std::string name) {
   const DType dtype = b.type(left).dtype;
   ValueId less = b.cast(b.compare(CompareFn::less, left, right), dtype);
   return b.sub(b.scalar_like(left, 1), less, std::move(name));
 }
 
-// Rival j beats e when its score is larger, or equal and j < e. The select takes the order of the
-// indices among equals and that of the scores elsewhere.
+// An expert is chosen if fewer than k rivals beat it. Rival j beats expert e when its score is
+// larger, or equal and j < e: the select decides by the indices among equals and by the scores
+// elsewhere, so that exactly k experts are chosen whatever ties there are.
 ValueId rank_mask(Builder& b, ValueId scores, int64_t k) {
   const ChannelGrid grid(b, scores);
   const int64_t count = channels_of(b.type(scores));
@@ -33,6 +35,7 @@ ValueId rank_mask(Builder& b, ValueId scores, int64_t k) {
   return b.cast(b.compare(CompareFn::less, rank, limit), dtype, "mask");
 }
 
+// Takes the largest score k times and lowers it each time, so that it is not taken again.
 ValueId iterate_mask(Builder& b, ValueId scores, int64_t k) {
   const Type type = b.type(scores);
   ValueId countdown =
@@ -48,6 +51,8 @@ ValueId iterate_mask(Builder& b, ValueId scores, int64_t k) {
   return mask;
 }
 
+// Spreads the indices that the target's own top-k gives into a mask. Only the indices are used: the
+// scores are taken from their tensor by the mask, as in the other forms.
 ValueId topk_mask(Builder& b, ValueId scores, int64_t k) {
   const ChannelGrid grid(b, scores);
   const int64_t count = channels_of(b.type(scores));
@@ -76,6 +81,8 @@ ValueId choose_top(Builder& b, RoutingForm form, ValueId scores, int64_t k) {
   return scores;
 }
 
+// Several elements may equal the maximum. Multiplied by a count that falls along the axis, the
+// first of them is the only largest.
 ValueId first_largest(Builder& b, ValueId x, int64_t axis, ValueId countdown) {
   ValueId hit = not_less(b, x, b.reduce(ReduceFn::max, x, axis), "hit");
   ValueId order = b.mul(hit, countdown);
@@ -94,6 +101,8 @@ ValueId count_up(Builder& b, DType dtype, const Dims& dims) {
   return b.constant({dtype, dims}, std::move(values), "index");
 }
 
+// Floats with p bits of precision hold all integers up to 2^p: p is 11 for f16, 8 for bf16, 24 for
+// f32.
 int64_t exact_count(DType dtype) {
   switch (dtype) {
     case DType::f16:

@@ -18,7 +18,7 @@ class RouterLowering {
   }
 
  private:
-  // Of all experts.
+  // The scores of all experts.
   ValueId scores(ValueId logits) {
     if (op_.score == Score::sigmoid || op_.score == Score::sigmoid_selected)
       return b_.unary(UnaryFn::sigmoid, logits, "scores");
@@ -45,6 +45,8 @@ class RouterLowering {
     return mix_of_picks(logits);
   }
 
+  // The mask of the chosen experts. The bias takes part in the choice only (DeepSeek-V3's balance
+  // without auxiliary loss): the weights are made from the scores without it.
   ValueId choose(ValueId scores, ValueId choice_bias) {
     if (choice_bias.valid()) {
       const Type type = b_.type(scores);
@@ -55,7 +57,7 @@ class RouterLowering {
     return choose_top(b_, form_, scores, op_.top_k);
   }
 
-  // The scores, far below all others in the groups that are not kept.
+  // Lowers the scores in groups that are not kept below all others, so that none of them is chosen.
   ValueId knock_out_groups(ValueId scores) {
     Builder::NameScope scope(b_, "groups");
     const ChannelGrid grid(b_, scores);
@@ -67,6 +69,8 @@ class RouterLowering {
     return grid.join(b_.add(by_group, penalty), "kept_scores");
   }
 
+  // A group's score is its best score, or the sum of its two best. The second best is the maximum
+  // after the first of the best was lowered; a tie for the best counts twice, as it should.
   ValueId group_score(const ChannelGrid& grid, ValueId by_group, int64_t size) {
     ValueId best = b_.reduce(ReduceFn::max, by_group, grid.inner_axis(), "best");
     if (op_.group_score == GroupScore::max) return best;
@@ -77,18 +81,21 @@ class RouterLowering {
     return b_.add(best, second);
   }
 
-  // 0 where the mask is 1, −kKnockOut where it is 0: exact where it matters, and free of 0 · inf.
+  // 0 where the mask is 1, −kKnockOut where it is 0. Adding 0 keeps the kept scores exact, and a
+  // finite number instead of infinity keeps 0 · inf, which is NaN, out of the product.
   ValueId excluded_penalty(ValueId mask) {
     ValueId excluded = b_.sub(mask, b_.scalar_like(mask, 1));
     return b_.mul(excluded, b_.scalar_like(mask, kKnockOut), "penalty");
   }
 
+  // The softmax over the chosen logits alone: exp() of a lowered logit is 0 in every element type.
   ValueId softmax_of_chosen(ValueId logits, ValueId mask) {
     return b_.softmax(b_.add(logits, excluded_penalty(mask), "chosen_logits"), kChannelAxis,
                       "chosen");
   }
 
-  // Two picks, each with its share of the softmax over the logits near it.
+  // Sparsemixer, as Phi-3.5-MoE routes at inference: two picks one after the other, each weighted
+  // with its share of the softmax over the logits near it.
   ValueId mix_of_picks(ValueId logits) {
     ValueId picked = choose_pick(logits, "first");
     ValueId first = b_.mul(softmax_near(logits, logits, {}), picked, "first.weight");
@@ -103,8 +110,10 @@ class RouterLowering {
     return choose_top(b_, form_, left, 1);
   }
 
-  // The softmax over the logits near the largest of those that are `left`: not over `gone`, which
-  // may be invalid. |z| is at most the largest or it is -z.
+  // The softmax over the logits near the largest of `left`, without the pick `gone`, which may be
+  // invalid. A logit z is far if (top − z) / max(|z|, top) > 2 eps. Since z <= top, max(|z|, top)
+  // is max(−z, top), which needs no op for magnitudes; multiplying instead of dividing keeps a
+  // divisor of 0 out.
   ValueId softmax_near(ValueId logits, ValueId left, ValueId gone) {
     ValueId top = b_.reduce(ReduceFn::max, left, kChannelAxis, "top");
     ValueId negated = b_.sub(b_.scalar_like(logits, 0), logits);
@@ -162,7 +171,7 @@ Diagnostic inexact_note(const Shard& shard, const Op& op) {
           {.shard = shard.name, .op = shard.label(op.results[0])}};
 }
 
-// "router", or "L03.router" beside "L03.routing_weights".
+// The prefix of the values' names: "router", or "L03.router" beside "L03.routing_weights".
 std::string router_scope(const Rewriter& rewriter, OpId id) {
   const std::string outer = outer_scope(rewriter, id);
   return outer.empty() ? "router" : outer + ".router";

@@ -31,7 +31,7 @@ bool set_limit(int64_t& field, std::string_view text) {
   return true;
 }
 
-// 0 means none.
+// Sets a limit of the target; 0 means none.
 bool set_target_limit(int64_t& field, std::string_view text) {
   if (text == "0") field = 0;
   return text == "0" || set_limit(field, text);

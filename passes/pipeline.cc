@@ -74,28 +74,29 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            std::string_view(bank ? "bank_experts" : "unroll_experts"),
            std::string_view("lower_attention"),
            std::string_view("lower_rms_norm"),
-           // The last of the lowerings: it declares that no composite is left, and the verifier
-           // holds it to that.
+           // The last of the lowerings: its result has the form `lowered`, in which the verifier
+           // refuses composites.
            std::string_view("lower_gated_mlp"),
            // After every lowering that makes projections.
            std::string_view(conv ? "linear_to_conv" : "linear_to_matmul"),
-           // Before constants are folded, because its choices may be constant.
+           // Before constants are folded, because the conditions may be constant.
            std::string_view(limits.no_casts ? "cast_to_select" : ""),
-           // After the convolutions are there; before weight views, for it slices weights.
+           // After convolutions were made, which it splits; before weight views are folded, because
+           // it slices weights.
            std::string_view(limits.channels > 0 ? "limit_channels" : ""),
-           // After the projections have asked for their weights' shape, and before equal ops are
-           // looked for, so that equal views are seen as equal.
+           // After projections have reshaped their weights, and before common ops are eliminated,
+           // so that equal views are one weight.
            std::string_view("fold_weight_views"),
            // After the concats of weights have become views.
            std::string_view(limits.fan_in > 0 ? "limit_fan_in" : ""),
-           // Before equal ops are looked for: folding makes constants and shape ops equal.
+           // Before common ops are eliminated: folding makes more constants and shape ops equal.
            std::string_view("fold_constants"),
            std::string_view("eliminate_common"),
-           // After all that leaves ops without users.
+           // After every pass that leaves ops without users.
            std::string_view("eliminate_dead"),
-           // After all that changes order.
+           // After every pass that changes the order of ops.
            std::string_view(options.target.has_state ? "hoist_state_writes" : ""),
-           // On the ops that are left.
+           // After every pass that removes ops.
            std::string_view(limits.extent > 0 ? "limit_extents" : ""),
            // Last: the target is asked only about ops that will be emitted.
            std::string_view("place"),

@@ -22,6 +22,9 @@ ValueId inverse_rms(Builder& b, ValueId x, int64_t axis, ValueId eps) {
 
 }  // namespace
 
+// x / sqrt(mean(x²) + eps). In f16 squares overflow from |x| = 256 on and vanish below about 2^-12,
+// so x is first divided by its largest magnitude, and so is the root of eps; the quotient is the
+// same.
 ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps) {
   if (b.type(x).dtype != DType::f16)
     return b.mul(x, inverse_rms(b, x, axis, b.scalar_like(x, eps)), "normalised");

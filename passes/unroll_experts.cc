@@ -23,7 +23,8 @@ ValueId expert(Builder& b, const SoftMoe& moe, const std::vector<ValueId>& opera
   return b.linear(hidden, weights[2], "out");
 }
 
-// The down biases of all experts at once: they need no expert's result.
+// The weighted sum of the down biases of all experts. It needs no expert's result, so one
+// projection makes it for all.
 ValueId down_biases(Builder& b, const SoftMoe& moe, const std::vector<ValueId>& operands) {
   Builder::NameScope scope(b, "experts");
   std::vector<ValueId> biases;
