@@ -75,7 +75,8 @@ Rows log_softmax(const Rows& logits) {
     double sum = 0;
     for (const float x : row) sum += std::exp(x - largest);
     for (const float x : row)
-      result.data.push_back(static_cast<float>(x - largest - std::log(sum)));
+      result.data.push_back(static_cast<float>(
+          std::max<double>(x - largest - std::log(sum), std::numeric_limits<float>::lowest())));
   }
   return result;
 }

@@ -97,6 +97,7 @@ Status find_spans(const RunFlags& flags, const Prompt& prompt, Session& session)
     return fail("run.no_text", "--redact needs a text; the prompt consists of token ids",
                 "give --prompt TEXT or --prompt-file FILE, or leave --redact out");
   MOEC_ASSIGN(TaggedText tagged, tag_text(session, prompt.tokens));
+  if (flags.redact) MOEC_TRY(check_judged(*prompt.text, tagged));
   if (prompt.text) widen_to_characters(*prompt.text, tagged.spans);
   if (flags.json)
     print_spans_json(prompt, tagged, flags.redact);

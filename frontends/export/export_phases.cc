@@ -5,7 +5,6 @@
 #include "backends/files/sync_tree.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/carried_files.h"
-#include "backends/runtime/bioes_tags.h"
 #include "backends/runtime/text_windows.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/report.h"
@@ -25,17 +24,6 @@ uint64_t file_bytes(const manifest::Shard& shard) {
   for (const manifest::FileRef& data : shard.data) bytes += data.bytes;
   for (const manifest::Width& width : shard.widths) bytes += width.file.bytes;
   return static_cast<uint64_t>(bytes);
-}
-
-// Warns of what will keep `moec run` from finding spans with this export.
-void note_tagging(const Manifest& manifest, Diagnostics& notes) {
-  if (!manifest.tagging) return;
-  if (const auto warning = warn_of_width(manifest)) notes.push_back(*warning);
-  if (auto tags = parse_tags(*manifest.tagging); !tags)
-    for (Diagnostic& finding : tags.error()) {
-      finding.severity = Severity::warning;
-      notes.push_back(std::move(finding));
-    }
 }
 
 }  // namespace
@@ -130,7 +118,7 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
     summary.file_bytes += file_bytes(shard.shard);
     summary.manifest.shards.push_back(std::move(shard.shard));
   }
-  note_tagging(summary.manifest, summary.notes);
+  if (const auto warning = warn_of_width(summary.manifest)) summary.notes.push_back(*warning);
   return summary;
 }
 

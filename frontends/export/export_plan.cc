@@ -7,6 +7,7 @@
 
 #include "backends/files/digest.h"
 #include "backends/runtime/calibration.h"
+#include "backends/runtime/span_tags.h"
 #include "backends/runtime/tokenizer.h"
 #include "backends/weights/equal_tensors.h"
 #include "frontends/export/ane_book.h"
@@ -122,6 +123,15 @@ Status check_out_is_not_source(const ExportOptions& options) {
   return {};
 }
 
+// Refuses labels from which no runtime could find spans, and reads the biases of their transitions.
+Status complete_tagging(const std::string& source, manifest::Tagging& tagging) {
+  if (auto tags = parse_tags(tagging); !tags) {
+    for (Diagnostic& finding : tags.error()) finding.place.file = config_path(source);
+    return fail(std::move(tags.error()));
+  }
+  return read_calibration(source_folder(source), tagging);
+}
+
 // What the manifest says of the plan, the options and the checkpoint's text files.
 Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan) {
   const CompileOptions& compile = options.compile;
@@ -132,7 +142,7 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan) 
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(compile)));
   MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source.path)));
   MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(folder));
-  if (manifest.tagging) MOEC_TRY(read_calibration(folder, *manifest.tagging));
+  if (manifest.tagging) MOEC_TRY(complete_tagging(options.source.path, *manifest.tagging));
   return manifest;
 }
 
