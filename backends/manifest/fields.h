@@ -30,6 +30,11 @@ void each_field(Is<Model> auto& self, auto&& f) {
   f("task", self.task);
 }
 
+void each_field(Is<Budget> auto& self, auto&& f) {
+  f("kind", self.kind);
+  f("bytes", self.bytes);
+}
+
 void each_field(Is<Build> auto& self, auto&& f) {
   f("target", self.target);
   f("format", self.format);
@@ -43,6 +48,7 @@ void each_field(Is<Build> auto& self, auto&& f) {
   f("exact", self.exact);
   f("experts", self.experts);
   f("seeded", self.seeded);
+  f("budgets", self.budgets);
 }
 
 void each_field(Is<FileRef> auto& self, auto&& f) {

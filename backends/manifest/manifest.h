@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Incremented when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 12;
+inline constexpr int64_t kSchemaVersion = 13;
 
 struct Tool {
   std::string name, version;
@@ -39,6 +39,12 @@ struct Model {
   bool operator==(const Model&) const = default;
 };
 
+struct Budget {
+  ShardKind kind = ShardKind::attention;
+  int64_t bytes = 0;
+  bool operator==(const Budget&) const = default;
+};
+
 struct Build {
   std::string target;
   ShardFormat format = ShardFormat::onnx;
@@ -52,6 +58,7 @@ struct Build {
   bool exact = false;
   std::string experts;  // a name of passes/pass.h ExpertForm
   bool seeded = false;
+  std::vector<Budget> budgets;
   bool operator==(const Build&) const = default;
 };
 

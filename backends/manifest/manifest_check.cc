@@ -75,6 +75,14 @@ void check_tables(const Manifest& manifest, Findings& findings) {
                    "rope has {} positions for a context of {}", rope.rows, manifest.build.context);
 }
 
+void check_budgets(const Build& build, Findings& findings) {
+  std::set<ShardKind> kinds;
+  for (const Budget& budget : build.budgets)
+    findings.require(kinds.insert(budget.kind).second && budget.bytes > 0, "manifest.number", {},
+                     "build.budgets: {} bytes for kind {}, which needs one budget above 0",
+                     budget.bytes, enum_name(budget.kind));
+}
+
 void check_numbers(const Manifest& manifest, Findings& findings) {
   auto positive = [&](int64_t number, std::string_view name) {
     findings.require(number > 0 && number <= kMaxElements, "manifest.number", {}, "{} is {}", name,
@@ -104,6 +112,7 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
   bool exact = manifest.build.routing != "full_softmax";
   findings.require(manifest.build.exact == exact, "manifest.number", {}, "routing {} is marked {}",
                    manifest.build.routing, manifest.build.exact ? "exact" : "inexact");
+  check_budgets(manifest.build, findings);
 }
 
 void check_ports(const std::vector<Port>& ports, const std::string& shard, Findings& findings) {

@@ -15,6 +15,7 @@
 #include "frontends/formats/format.h"
 #include "frontends/formats/read_shard.h"
 #include "ir/analysis/cost.h"
+#include "ir/base/byte_text.h"
 #include "ir/verify/verify.h"
 
 namespace moec {
@@ -64,8 +65,11 @@ ShardFacts facts_of(const manifest::Shard& shard, const manifest::Width& width) 
 
 class Checker {
  public:
-  Checker(std::string folder, CheckReport& report, bool digests)
-      : folder_(std::move(folder)), report_(report), weights_(report.manifest, folder_, digests) {}
+  Checker(std::string folder, CheckReport& report, const CheckOptions& options)
+      : folder_(std::move(folder)),
+        report_(report),
+        allow_over_budget_(options.allow_over_budget),
+        weights_(report.manifest, folder_, options.digests) {}
 
   void check_shard(const manifest::Shard& shard) {
     CheckedShard checked;
@@ -74,6 +78,7 @@ class Checker {
     for (size_t width = 0; width < shard.widths.size(); ++width)
       if (!check_width(shard, width, checked)) weights_.cannot_read(shard, width);
     check_coverage(checked);
+    check_budget(checked);
     note_overflows(shard);
     report_.coverage += checked.coverage;
     report_.shards.push_back(std::move(checked));
@@ -175,8 +180,23 @@ class Checker {
          {.shard = checked.name}});
   }
 
+  // Against the budgets by which the model was cut.
+  void check_budget(const CheckedShard& checked) {
+    for (const manifest::Budget& budget : report_.manifest.build.budgets)
+      if (budget.kind == checked.kind && checked.weight_bytes > budget.bytes)
+        report_.findings.push_back(
+            {allow_over_budget_ ? Severity::warning : Severity::error,
+             "check.over_budget",
+             fmt::format("the shard holds {} of weights, above the budget of {} for kind {}",
+                         decimal_bytes(checked.weight_bytes), decimal_bytes(budget.bytes),
+                         enum_name(budget.kind)),
+             "export without --allow-over-budget to see what keeps the budget, or check with it",
+             {.shard = checked.name}});
+  }
+
   std::string folder_;
   CheckReport& report_;
+  const bool allow_over_budget_;
   WeightCheck weights_;
 };
 
@@ -218,7 +238,7 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
   report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
   report->findings = verify_files(report->manifest, folder, options.digests);
   require_binary_form(report->manifest, folder, report->findings);
-  Checker checker(folder, *report, options.digests);
+  Checker checker(folder, *report, options);
   for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
   checker.finish();
   return report;

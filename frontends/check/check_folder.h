@@ -55,12 +55,13 @@ struct CheckOptions {
   std::string target;                   // empty: the one that the manifest names
   std::string chip;                     // empty: rules of all chips hold
   std::optional<int64_t> min_coverage;  // percent; default: the target's
+  bool allow_over_budget = false;       // a shard above its budget is a warning
   bool digests = true;                  // read every byte of every file and compare its digest
 };
 
 // A manifest that cannot be read or an unknown target or chip is an error; all else is a finding.
-// Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.coverage,
-// coverage.* (backends/coverage/check_weights.h), target.RULE for each error of a rule. The report
+// Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.over_budget,
+// check.coverage, coverage.* (backends/coverage/check_weights.h), target.RULE for each error of a rule. The report
 // does not move: its rule findings point into it.
 Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options);

@@ -84,6 +84,9 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->add_option(
       "--chip", flags->options.chip,
       "Apply only the rules of this chip, e.g. m1 (default: the rules of all chips)");
+  command->add_flag("--allow-over-budget", flags->options.allow_over_budget,
+                    "A shard above the budget that it was exported with is a warning instead of "
+                    "an error");
   command
       ->add_option("--min-coverage", flags->options.min_coverage,
                    "Percentage of each shard's compute ops that must be predicted to run on the "

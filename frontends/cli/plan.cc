@@ -15,9 +15,11 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/plan_output.h"
 #include "frontends/cli/print/print_devices.h"
+#include "frontends/cli/print/say.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/hf/open_source.h"
 #include "ir/base/json_output.h"
+#include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/measure_plan.h"
 #include "models/plan/residency.h"
@@ -45,7 +47,7 @@ struct Planned {
   MadePlan made;
   MeasuredPlan measured;
   std::optional<ResidentSet> resident;
-  Diagnostics notes;
+  Diagnostics notes, findings;  // of the checkpoint; of check_budgets()
 };
 
 // The memory that --resident-budget names, or the share of --working-set that is planned with.
@@ -85,6 +87,7 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   MOEC_ASSIGN(planned.measured,
               measure_plan(plan, request.cuts, std::move(devices),
                            [&](size_t index) { return compiled_peak(plan, index, passes, run); }));
+  planned.findings = check_budgets(planned.measured.report, request.cuts);
   if (budget) planned.resident = resident_set(plan, planned.measured.report, *budget);
   return planned;
 }
@@ -101,13 +104,17 @@ int list_models(bool json) {
 }
 
 void print_planned(const PlanFlags& flags, const std::string& target, const Planned& planned) {
-  const auto& [made, measured, resident, notes] = planned;
-  const PlanOutput output{flags.source, target, made.plan, made.cuts, measured.report, resident};
+  const auto& [made, measured, resident, notes, findings] = planned;
+  Diagnostics all = notes;
+  all.insert(all.end(), findings.begin(), findings.end());
+  const PlanOutput output{flags.source,    target,   made.plan, made.cuts,
+                          measured.report, resident, all};
   const std::optional<DevicePlan>& devices = measured.devices;
   if (!flags.json) {
     print_notes(notes);
     print_plan(output);
     if (devices) print_devices(*devices);
+    if (!findings.empty()) say("{}\n", render(findings));
     return;
   }
   nlohmann::ordered_json json = plan_json(output);
@@ -128,7 +135,7 @@ int run_plan(const PlanFlags& flags) {
   const auto planned = plan_source(flags, *passes);
   if (!planned) return report_failure(planned.error(), flags.json);
   print_planned(flags, passes->target.name, *planned);
-  return planned->measured.report.within_budgets() ? kExitFine : kExitFellShort;
+  return has_error(planned->findings) ? kExitFellShort : kExitFine;
 }
 
 }  // namespace
@@ -172,7 +179,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_pass_flags(*command, flags->passes);
   command->footer(
       "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --count-as int8\n"
-      "Exit code 1: a shard exceeds its budget.");
+      "Exit code 1: a shard exceeds its budget, and --allow-over-budget is not given.");
   command->callback([flags, &exit_code] { exit_code = run_plan(*flags); });
 }
 

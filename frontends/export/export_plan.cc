@@ -17,6 +17,7 @@
 #include "frontends/export/export_inputs.h"
 #include "frontends/hf/open_source.h"
 #include "models/build/build_shard.h"
+#include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/measure_plan.h"
 #include "models/tensors/rope.h"
@@ -64,6 +65,17 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
     for (const std::string& name : devices.shards_of(d)) assigned.back().shards.push_back({name});
   }
   return assigned;
+}
+
+// Shards above their budgets are errors, or notes where the user allows them. Nothing is compiled
+// for it: peaks of activations do not matter to a budget.
+Status keep_budgets(const Plan& plan, const CutOptions& cuts, Diagnostics& notes) {
+  MOEC_ASSIGN(const std::vector<ShardSize> sizes,
+              measure_shards(plan, [](size_t) { return Result<int64_t>(0); }));
+  Diagnostics findings = check_budgets(report_plan(plan, sizes, cuts), cuts);
+  if (has_error(findings)) return fail(std::move(findings));
+  notes.insert(notes.end(), findings.begin(), findings.end());
+  return {};
 }
 
 // Builds every shard to verify the plan, and reads the weights that must be finite. Returns the
@@ -136,7 +148,7 @@ Status complete_tagging(const std::string& source, manifest::Tagging& tagging) {
 Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan) {
   const CompileOptions& compile = options.compile;
   const std::string folder = source_folder(options.source.path);
-  Manifest manifest = describe_plan(plan, compile.passes);
+  Manifest manifest = describe_plan(plan, compile.passes, compile.cuts.budgets);
   MOEC_ASSIGN(manifest.devices, assign_devices(compile, plan));
   if (options.output.ane_book)
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(compile)));
@@ -174,6 +186,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
+  MOEC_TRY(keep_budgets(plan, options.compile.cuts, notes));
   MOEC_ASSIGN(WeightReader reader, open_reader(options, plan, targets));
   MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, finite, notes));
   MOEC_TRY(try_each_kind(plan, options.compile));

@@ -1,5 +1,7 @@
 #include "models/plan/cut_options.h"
 
+#include <fmt/format.h>
+
 namespace moec {
 namespace {
 
@@ -31,6 +33,12 @@ int64_t stored_bytes(int64_t weights, WeightStorage storage) {
 
 int64_t weights_within(int64_t bytes, WeightStorage storage) {
   return bytes * kGroup / group_bytes(storage);
+}
+
+std::string megabytes_flag(int64_t bytes) {
+  constexpr int64_t kKilo = 1000, kMega = 1'000'000;
+  if (bytes > 10 * kMega) return std::to_string((bytes + kMega - 1) / kMega);
+  return fmt::format("{:.3f}", static_cast<double>((bytes + kKilo - 1) / kKilo) / kKilo);
 }
 
 std::vector<int64_t> balanced_parts(int64_t whole, int64_t parts) {

@@ -40,6 +40,8 @@ struct CutOptions {
   bool fit_layers = false;       // as many whole layers as the budget of kind layers holds
   Budgets budgets = {};
   std::optional<WeightStorage> count_as;  // for budgets; none: as BuildOptions::dtype
+  bool keep_moe_layers = false;    // an MoE layer stays in one shard, whatever its budget
+  bool allow_over_budget = false;  // shards above their budgets are warnings, not errors
 };
 
 // Into how many shards the experts of a layer, the head, or all layers were cut, and why.
@@ -49,6 +51,10 @@ struct ShardCut {
   std::string reason;
   bool operator==(const ShardCut&) const = default;
 };
+
+// The value of a flag in MB that allows so many bytes, rounded up: to whole MB, or to thousandths
+// for small budgets, where a whole MB would be far more than needed.
+std::string megabytes_flag(int64_t bytes);
 
 // Splits `whole` into `parts` sizes that differ by at most one, in descending order.
 std::vector<int64_t> balanced_parts(int64_t whole, int64_t parts);

@@ -11,17 +11,7 @@
 namespace moec {
 namespace {
 
-constexpr int64_t kMega = 1'000'000;
-
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// The value of a flag in MB that allows so many bytes, rounded up: to whole MB, or to thousandths
-// for small budgets, where a whole MB would be far more than needed.
-std::string megabytes_from(int64_t bytes) {
-  constexpr int64_t kKilo = 1000;
-  if (bytes > 10 * kMega) return std::to_string(ceil_div(bytes, kMega));
-  return fmt::format("{:.3f}", static_cast<double>(ceil_div(bytes, kKilo)) / kKilo);
-}
 
 int64_t moe_layers(const ModelConfig& model) {
   return std::count_if(model.layers.begin(), model.layers.end(),
@@ -59,7 +49,7 @@ class Cutter {
     return fail("plan.budget",
                 fmt::format("a budget of {} is smaller than one {} of {}",
                             decimal_bytes(limit.bytes), item, decimal_bytes(least)),
-                fmt::format("The smallest budget that works is {} MB.", megabytes_from(least)));
+                fmt::format("The smallest budget that works is {} MB.", megabytes_flag(least)));
   }
 
   Status cut_experts() {
@@ -70,6 +60,7 @@ class Cutter {
       build_.experts_per_shard = std::min(options_.experts_per_shard, all);
       return note(fmt::format("{} experts a shard were requested", options_.experts_per_shard));
     }
+    if (options_.keep_moe_layers) return note("the runtime takes no groups of experts");
     const ShardKind kind = build_.host_routing ? ShardKind::experts : ShardKind::moe;
     const int64_t whole =
         sizes.norm + (build_.host_routing ? 0 : sizes.router) + sizes.shared + all * sizes.expert;

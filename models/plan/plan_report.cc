@@ -54,9 +54,12 @@ class Reporter {
 
   void add_to_kind(size_t i) {
     KindReport& kind = kind_of(plan_.shards[i]);
+    const int64_t weights = bytes(sizes_[i].weights);
     ++kind.shards;
-    kind.largest_bytes = std::max(kind.largest_bytes, bytes(sizes_[i].weights));
-    kind.total_bytes += bytes(sizes_[i].weights);
+    kind.over += kind.budget_bytes > 0 && weights > kind.budget_bytes;
+    if (weights > kind.largest_bytes) kind.largest = plan_.shards[i].name;
+    kind.largest_bytes = std::max(kind.largest_bytes, weights);
+    kind.total_bytes += weights;
     kind.peak_activation_bytes =
         std::max(kind.peak_activation_bytes, sizes_[i].peak_activation_bytes);
     kind.resident_bytes = std::max(kind.resident_bytes, resident(i));
@@ -103,11 +106,6 @@ class Reporter {
 };
 
 }  // namespace
-
-bool PlanReport::within_budgets() const {
-  return std::all_of(kinds.begin(), kinds.end(),
-                     [](const KindReport& kind) { return kind.within_budget(); });
-}
 
 PlanReport report_plan(const Plan& plan, const std::vector<ShardSize>& sizes,
                        const CutOptions& options) {

@@ -10,7 +10,6 @@
 #include "backends/targets/find_target.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/parse_bytes.h"
-#include "frontends/export/ane_book.h"
 #include "frontends/export/default_jobs.h"
 #include "frontends/formats/format.h"
 
@@ -109,7 +108,8 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   output.ane_book =
       flags.coreml.compat == "ane-book" &&
       (format.has(FormatOption::ane_book) || !any_has(targets, FormatOption::ane_book));
-  if (output.ane_book) keep_layers_whole(compile.cuts.budgets);
+  // The runtimes of the ane-book take an MoE layer as one shard.
+  compile.cuts.keep_moe_layers = output.ane_book;
   return options;
 }
 

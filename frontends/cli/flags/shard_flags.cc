@@ -36,6 +36,8 @@ void add_cut_flags(CLI::App& command, ShardFlags& flags) {
           "lm_head, layers. \"none\" lifts all budgets (default: those of the target's rules)")
       ->delimiter(',')
       ->allow_extra_args(false);
+  command.add_flag("--allow-over-budget", flags.allow_over_budget,
+                   "A shard above its budget is a warning instead of an error");
   command
       .add_option("--experts-per-shard", flags.experts_per_shard,
                   "Cut the experts of a layer into groups of at most N, each a shard that a "
@@ -123,6 +125,7 @@ Result<CutOptions> cut_options(const ShardFlags& flags, const Target& target) {
   CutOptions cuts;
   cuts.experts_per_shard = flags.experts_per_shard;
   cuts.head_slices = flags.head_slices;
+  cuts.allow_over_budget = flags.allow_over_budget;
   MOEC_TRY(parse_layers_per_shard(flags.layers_per_shard, cuts));
   MOEC_ASSIGN(cuts.budgets, parse_budgets(flags.max_shard_mb, target));
   return cuts;

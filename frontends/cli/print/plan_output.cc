@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "frontends/cli/print/findings.h"
 #include "ir/base/byte_text.h"
 #include "models/plan/join_layers.h"
 #include "models/tensors/rope.h"
@@ -164,7 +165,7 @@ void print_plan(const PlanOutput& output) {
 ordered_json plan_json(const PlanOutput& output) {
   const PlanReport& report = output.report;
   const BuildOptions& build = output.plan.build;
-  ordered_json json = {{"ok", report.within_budgets()},
+  ordered_json json = {{"ok", !has_error(output.diagnostics)},
                        {"source", output.name},
                        {"family", output.plan.model.family},
                        {"parameters", report.parameters},
@@ -182,7 +183,8 @@ ordered_json plan_json(const PlanOutput& output) {
                         {{"dense_static", to_json(report.dense)},
                          {"host_routed", to_json(report.host_routed)},
                          {"ideal_sparse", to_json(report.sparse)}}},
-                       {"memory", memory_json(report)}};
+                       {"memory", memory_json(report)},
+                       {"diagnostics", to_json(output.diagnostics)}};
   const RopeConfig& rope = output.plan.model.attention.rope;
   if (rope.scaling == RopeScaling::longrope)
     json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";

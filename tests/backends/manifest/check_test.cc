@@ -101,6 +101,13 @@ const Fault kFaults[] = {
      "manifest.number", "[4, 1]"},
     {"exact", [](Manifest& m) { m.build.routing = "full_softmax"; }, "manifest.number",
      "routing full_softmax is marked exact"},
+    {"budget_of_nothing", [](Manifest& m) { m.build.budgets = {{ShardKind::moe, 0}}; },
+     "manifest.number", "build.budgets: 0 bytes for kind moe"},
+    {"two_budgets",
+     [](Manifest& m) {
+       m.build.budgets = {{ShardKind::moe, 5}, {ShardKind::moe, 6}};
+     },
+     "manifest.number", "build.budgets: 6 bytes for kind moe"},
     {"cost", [](Manifest& m) { m.shards[2].cost.macs_dense = -1; }, "manifest.number", "cost"},
     {"file_bytes", [](Manifest& m) { m.shards[0].data[0].bytes = -5; }, "manifest.number",
      "L00.attn.data has -5 bytes"},

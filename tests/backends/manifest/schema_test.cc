@@ -30,6 +30,7 @@ Names schema_fields(const std::string& table) {
 TEST(ManifestSchema, StructsHaveTheFieldsOfTheirTables) {
   EXPECT_EQ(listed_fields<Tool>(), schema_fields("Tool"));
   EXPECT_EQ(listed_fields<Model>(), schema_fields("Model"));
+  EXPECT_EQ(listed_fields<Budget>(), schema_fields("Budget"));
   EXPECT_EQ(listed_fields<Build>(), schema_fields("Build"));
   EXPECT_EQ(listed_fields<FileRef>(), schema_fields("FileRef"));
   EXPECT_EQ(listed_fields<TableFile>(), schema_fields("TableFile"));

@@ -106,10 +106,30 @@ TEST(Plan, ReportsHowTheCheckpointStoresItsMatrices) {
   EXPECT_THAT(plan("gpt-oss-20b").out, HasSubstr("as mxfp4; an export decodes them"));
 }
 
-TEST(Plan, AShardAboveItsBudgetExitsWithOne) {
-  const Outcome outcome = plan("mixtral-8x22b", {"--target", "ane"});
-  EXPECT_EQ(outcome.exit_code, kExitFellShort) << outcome.err;
+TEST(Plan, AShardAboveItsBudgetExitsWithOneAndSaysWhatToDo) {
+  const Words over = {"--max-shard-mb", "attn=0.02,lm_head=0.01", "--head-slices", "1"};
+  const std::string model = checkpoint_of("mixtral_a");
+  const Outcome outcome = plan(model, over);
+  EXPECT_EQ(outcome.exit_code, kExitFellShort);
   EXPECT_THAT(outcome.out, HasSubstr("OVER"));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[plan.over_budget] shard L00.attn: 2 of 2 shards "
+                                           "of kind attention exceed the budget of 20.0 kB"),
+                                 HasSubstr("error[plan.over_budget] shard lm_head.0"),
+                                 HasSubstr("next: ")));
+  const json report = plan_json(model, over, kExitFellShort);
+  EXPECT_EQ(report["ok"], false);
+  ASSERT_EQ(report["diagnostics"].size(), 2u);
+  EXPECT_EQ(report["diagnostics"][0]["code"], "plan.over_budget");
+  EXPECT_EQ(report["diagnostics"][0]["place"]["shard"], "L00.attn");
+  EXPECT_THAT(report["diagnostics"][0]["next_step"].get<std::string>(), HasSubstr("attn=0.025"));
+}
+
+TEST(Plan, AShardAboveItsBudgetMayBeAllowed) {
+  const Words over = {"--max-shard-mb", "attn=0.02", "--allow-over-budget"};
+  const Outcome outcome = plan(checkpoint_of("mixtral_a"), over);
+  EXPECT_EQ(outcome.exit_code, kExitFine);
+  EXPECT_THAT(outcome.err, HasSubstr("warning[plan.over_budget]"));
+  EXPECT_EQ(plan_json(checkpoint_of("mixtral_a"), over)["ok"], true);
   EXPECT_EQ(plan("mixtral-8x22b", {"--target", "ane", "--max-shard-mb", "none"}).exit_code,
             kExitFine);
 }
