@@ -199,7 +199,7 @@ Result<EmittedFile> write_package(const Prepared& prepared, const Package& packa
 std::vector<std::string> coreml_package_names(const std::string& stem,
                                               std::span<const int64_t> tokens,
                                               WidthPackaging packaging) {
-  if (tokens.size() == 1 || packaging != WidthPackaging::separate) return {stem + ".mlpackage"};
+  if (packaging != WidthPackaging::separate) return {stem + ".mlpackage"};
   std::vector<std::string> names;
   for (int64_t width : tokens) names.push_back(fmt::format("{}.t{}.mlpackage", stem, width));
   return names;

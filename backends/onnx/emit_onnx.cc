@@ -95,8 +95,7 @@ Status publish(std::optional<OutputFile>& data, std::vector<OutputFile>& graphs)
 
 std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const int64_t> tokens) {
   std::vector<std::string> names;
-  for (int64_t width : tokens)
-    names.push_back(tokens.size() == 1 ? stem + ".onnx" : fmt::format("{}.t{}.onnx", stem, width));
+  for (int64_t width : tokens) names.push_back(fmt::format("{}.t{}.onnx", stem, width));
   names.push_back(stem + ".data");
   return names;
 }

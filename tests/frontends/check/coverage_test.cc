@@ -276,7 +276,7 @@ TEST(EditedFiles, TruncatedInAPackage) {
   Words flags = kGroups;
   flags.insert(flags.end(), {"--target", "ane"});
   const EditedExport edited("mixtral_a", flags);
-  cut_file(edited.path("moe/L00.g1.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
+  cut_file(edited.path("moe/L00.g1.t1.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
   edited.bring_manifest_in_line();
   expect_found(edited.check(), {"error[coreml.blob]", "error[coverage.unreadable_experts]",
                                 "layer 0: experts 2 to 3 cannot be read"});
@@ -315,7 +315,7 @@ TEST(EditedFiles, LayersInEachOthersFiles) {
 
 TEST(EditedFiles, OneFileForTwoGroups) {
   const EditedExport edited("mixtral_a", kGroups);
-  for (const char* extension : {".onnx", ".data"})
+  for (const char* extension : {".t1.onnx", ".data"})
     std::filesystem::copy_file(edited.path(std::string("moe/L00.g0") + extension),
                                edited.path(std::string("moe/L00.g1") + extension),
                                std::filesystem::copy_options::overwrite_existing);

@@ -11,8 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kOnnxFile = "moe/L00.onnx";
-constexpr const char* kCoremlFile = "moe/L00.mlpackage/Data/com.apple.CoreML/model.mlmodel";
+constexpr const char* kOnnxFile = "moe/L00.t1.onnx";
+constexpr const char* kCoremlFile = "moe/L00.t1.mlpackage/Data/com.apple.CoreML/model.mlmodel";
 
 template <class Message>
 Message load_message(const std::string& path) {

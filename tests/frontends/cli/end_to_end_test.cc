@@ -191,7 +191,7 @@ TEST(EndToEnd, AStoredHeadIsUsedWhateverTheConfigSays) {
   const Outcome exported = run_command({"export", copy.folder(), "--out", tied, "--quiet"});
   expect_fine(exported);
   EXPECT_THAT(exported.err, HasSubstr("note[hf.head.own]"));
-  for (const char* file : {"/lm_head/00.data", "/lm_head/00.onnx"})
+  for (const char* file : {"/lm_head/00.data", "/lm_head/00.t1.onnx"})
     EXPECT_EQ(read_file(tied + file) == read_file(plain + file), true) << file;
 }
 
@@ -268,7 +268,7 @@ TEST(EndToEnd, InspectCheckpointExportAndFile) {
   expect_fine(checkpoint);
   EXPECT_EQ(nlohmann::json::parse(checkpoint.out)["experts"], 5);
   EXPECT_THAT(run_command({"inspect", out}).out, HasSubstr("L00.moe"));
-  EXPECT_THAT(run_command({"inspect", out + "/moe/L00.onnx"}).out,
+  EXPECT_THAT(run_command({"inspect", out + "/moe/L00.t1.onnx"}).out,
               HasSubstr("shard L00.moe placed {"));
 }
 

@@ -29,8 +29,8 @@ void expect_shard_json(const Words& flags, const std::string& file) {
 }
 
 TEST(Inspect, AShardAsJson) {
-  expect_shard_json({}, "moe/L00.onnx");
-  expect_shard_json({"--target", "ane"}, "moe/L00.mlpackage");
+  expect_shard_json({}, "moe/L00.t1.onnx");
+  expect_shard_json({"--target", "ane"}, "moe/L00.t1.mlpackage");
 }
 
 TEST(Inspect, FilesThatAreNotShardsAreErrors) {
