@@ -40,6 +40,7 @@ Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cu
       make_plan(std::move(checkpoint.config), std::move(checkpoint.weights), compile.passes.target,
                 {compile.build, compile.cuts, compile.kv, compile.mla, options.source.layers}));
   cuts = std::move(made.cuts);
+  notes.insert(notes.end(), made.notes.begin(), made.notes.end());
   made.plan.weight_seed = options.source.weight_seed;
   return std::move(made.plan);
 }

@@ -1,6 +1,7 @@
 #include "models/plan/make_plan.h"
 
 #include "models/plan/first_layers.h"
+#include "models/plan/fit_target.h"
 #include "models/plan/plan_model.h"
 #include "models/plan/resolve_build.h"
 
@@ -14,6 +15,9 @@ Result<MadePlan> make_plan(ModelConfig model, WeightTable weights, const Target&
   MOEC_TRY(check_kv_flag(request.kv, model));
   MOEC_TRY(check_mla_flag(request.mla, model));
   MadePlan made;
+  if (request.mla.empty())
+    if (auto note = choose_mla_form(model, target, request.build))
+      made.notes.push_back(std::move(*note));
   MOEC_ASSIGN(made.cuts, resolve_build(model, target, request.cuts, request.build));
   MOEC_ASSIGN(made.plan,
               plan_model(std::move(model), std::move(weights), std::move(request.build)));

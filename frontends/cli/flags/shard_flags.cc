@@ -100,7 +100,8 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command
       .add_option("--mla", flags.mla,
                   "Models with latent attention: what is cached. latent: the latent that all heads "
-                  "share; expanded: the keys and values of each head (default: latent)")
+                  "share; expanded: the keys and values of each head (default: latent, or expanded "
+                  "where only that fits the target)")
       ->check(CLI::IsMember({"latent", "expanded"}));
   add_cut_flags(command, flags);
 }
