@@ -72,9 +72,9 @@ void WeightCheck::record(const manifest::Shard& shard, const WeightRecord& weigh
     if (weight.role == WeightRole::routing) {
       expert.router.push_back({weight.name, std::move(digest)});
     } else {
-      expert.shard = shard.name;
-      expert.file = folder_ + "/" + shard.widths.front().file.path;
-      expert.weights.push_back({weight.name, std::move(digest)});
+      const std::string file = folder_ + "/" + shard.widths.front().file.path;
+      const size_t holder = expert.holder(shard.name, file);
+      expert.weights.push_back({weight.name, std::move(digest), 0, 0, holder});
     }
   });
 }
@@ -215,11 +215,15 @@ class WeightCheck::Taking {
       report("coverage.misplaced_expert",
              fmt::format("{}: {} lies in a shard of experts {} to {}", what, part.name,
                          shard_.first_expert, shard_.first_expert + shard_.experts - 1));
-    if (!expert.weights.empty() && expert.shard != shard_.name)
-      report("coverage.duplicate_expert",
-             fmt::format("{} is held by shard {} as well", what, expert.shard));
-    expert.shard = shard_.name;
-    expert.file = path_;
+    part.holder = expert.holder(shard_.name, path_);
+    // Those that were recorded hold slices of the expert; any other one holds it again.
+    const size_t recorded = at(layer.recorded, number).holders.size();
+    for (const ExpertPart& other : expert.weights)
+      if (other.holder != part.holder && std::max(other.holder, part.holder) >= recorded) {
+        report("coverage.duplicate_expert", fmt::format("{} is held by shard {} as well", what,
+                                                        expert.holders[other.holder].shard));
+        break;
+      }
     expert.weights.push_back(std::move(part));
   }
 

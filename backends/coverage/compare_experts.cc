@@ -66,12 +66,31 @@ class LayerComparison {
  private:
   template <class... Args>
   void find(std::string code, size_t at, fmt::format_string<Args...> cause, Args&&... args) {
+    find_in(0, std::move(code), at, cause, std::forward<Args>(args)...);
+  }
+  // Of a fault in the weights that the expert has in one of its holders.
+  template <class... Args>
+  void find_in(size_t holder, std::string code, size_t at, fmt::format_string<Args...> cause,
+               Args&&... args) {
+    const std::vector<ExpertHolder>& holders = found_[at].holders;
+    const ExpertHolder held = holder < holders.size() ? holders[holder] : ExpertHolder();
     findings_.push_back(
         {Severity::error,
          std::move(code),
          fmt::format("layer {}: {}", layer_, fmt::format(cause, std::forward<Args>(args)...)),
          "the files are not those that were exported: export again",
-         {.shard = found_[at].shard, .file = found_[at].file}});
+         {.shard = held.shard, .file = held.file}});
+  }
+
+  // The first holder that has other numbers of an expert's weights than were recorded.
+  size_t odd_holder(size_t e, size_t wanted) const {
+    const auto count = [](const ExpertParts& parts, size_t holder) {
+      return std::count_if(parts.weights.begin(), parts.weights.end(),
+                           [&](const ExpertPart& part) { return part.holder == holder; });
+    };
+    for (size_t holder = 0; holder < found_[e].holders.size(); ++holder)
+      if (count(found_[e], holder) != count(recorded_[wanted], holder)) return holder;
+    return 0;
   }
 
   // Finds the expert that each channel's row of the router chooses; the channel's own where the row
@@ -100,11 +119,13 @@ class LayerComparison {
   void compare(size_t e) {
     const size_t wanted = wanted_[e];
     if (found_[e].weights.size() > recorded_[wanted].weights.size())
-      return find("coverage.duplicate_expert", e, "expert {} has {} weights in the graphs, not {}",
-                  wanted, found_[e].weights.size(), recorded_[wanted].weights.size());
+      return find_in(odd_holder(e, wanted), "coverage.duplicate_expert", e,
+                     "expert {} has {} weights in the graphs, not {}", wanted,
+                     found_[e].weights.size(), recorded_[wanted].weights.size());
     if (found_[e].weights.size() < recorded_[wanted].weights.size())
-      return find("coverage.missing_expert", e, "expert {} has {} of its {} weights in the graph",
-                  wanted, found_[e].weights.size(), recorded_[wanted].weights.size());
+      return find_in(odd_holder(e, wanted), "coverage.missing_expert", e,
+                     "expert {} has {} of its {} weights in the graph", wanted,
+                     found_[e].weights.size(), recorded_[wanted].weights.size());
     if (!source_[e]) return changed(e);
     const auto holder = std::find(source_.begin(), source_.end(), std::optional(wanted));
     if (holder == source_.end())
@@ -142,11 +163,14 @@ class LayerComparison {
                   known->second.expert, known->second.layer, wanted);
     std::vector<std::string> parts;
     bool truncated = false;
+    size_t holder = found_[e].holders.size();
     for (size_t i = 0; i < found_[e].weights.size(); ++i)
-      if (found_[e].weights[i].digest != recorded_[wanted].weights[i].digest)
+      if (found_[e].weights[i].digest != recorded_[wanted].weights[i].digest) {
         parts.push_back(describe(e, i, truncated));
-    find(truncated ? "coverage.truncated_expert" : "coverage.changed_expert", e, "expert {}: {}",
-         wanted, fmt::join(parts, "; "));
+        holder = std::min(holder, found_[e].weights[i].holder);
+      }
+    find_in(holder, truncated ? "coverage.truncated_expert" : "coverage.changed_expert", e,
+            "expert {}: {}", wanted, fmt::join(parts, "; "));
   }
 
   std::string describe(size_t e, size_t part, bool& truncated) const {
@@ -180,6 +204,18 @@ class LayerComparison {
 };
 
 }  // namespace
+
+size_t ExpertParts::holder(const std::string& shard, const std::string& file) {
+  const auto known = std::find_if(holders.begin(), holders.end(), [&](const ExpertHolder& holder) {
+    return holder.shard == shard;
+  });
+  if (known != holders.end()) {
+    known->file = file;
+    return static_cast<size_t>(known - holders.begin());
+  }
+  holders.push_back({shard, file});
+  return holders.size() - 1;
+}
 
 std::string join_digests(const std::vector<ExpertPart>& parts) {
   std::string joined;

@@ -142,6 +142,8 @@ void each_field(Is<Shard> auto& self, auto&& f) {
   f("moe_layers", self.moe_layers);
   f("first_expert", self.first_expert);
   f("experts", self.experts);
+  f("slice", self.slice);
+  f("slices", self.slices);
   f("vocab_begin", self.vocab_begin);
   f("vocab_size", self.vocab_size);
   f("widths", self.widths);

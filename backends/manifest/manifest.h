@@ -154,6 +154,7 @@ struct Shard {
   int64_t layers = 1;
   std::vector<int64_t> moe_layers;
   int64_t first_expert = 0, experts = 0;
+  int64_t slice = 0, slices = 1;
   int64_t vocab_begin = 0, vocab_size = 0;
   std::vector<Width> widths;
   std::vector<FileRef> data;

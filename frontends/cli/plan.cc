@@ -19,6 +19,7 @@
 #include "frontends/export/compile_shard.h"
 #include "frontends/hf/open_source.h"
 #include "ir/base/json_output.h"
+#include "models/build/needed_tensors.h"
 #include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/measure_plan.h"
@@ -83,6 +84,8 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   planned.notes = std::move(checkpoint.warnings);
   MOEC_ASSIGN(planned.made, make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
                                       passes.target, request));
+  const Diagnostics& chosen = planned.made.notes;
+  planned.notes.insert(planned.notes.end(), chosen.begin(), chosen.end());
   const Plan& plan = planned.made.plan;
   MOEC_ASSIGN(planned.measured,
               measure_plan(plan, request.cuts, std::move(devices),
@@ -92,12 +95,17 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   return planned;
 }
 
+// Parameters are counted in each config, as `moec plan NAME` counts them: published figures are
+// rounded, or missing.
 int list_models(bool json) {
   auto list = nlohmann::ordered_json::array();
   for (const PublishedModel& model : published_models()) {
+    const auto opened = open_for_plan(model.name, std::nullopt, equal_tensors);
+    if (!opened) return report_failure(opened.error(), json);
+    const int64_t parameters = parameter_count(opened->config);
     list.push_back(
-        {{"name", model.name}, {"checkpoint", model.checkpoint}, {"parameters", model.parameters}});
-    if (!json) fmt::print("{:<22} {:>15}  {}\n", model.name, model.parameters, model.checkpoint);
+        {{"name", model.name}, {"checkpoint", model.checkpoint}, {"parameters", parameters}});
+    if (!json) fmt::print("{:<22} {:>15}  {}\n", model.name, parameters, model.checkpoint);
   }
   if (json) fmt::print("{}\n", json_text(list));
   return kExitFine;

@@ -125,6 +125,8 @@ manifest::Shard describe_shard(const Plan& plan, size_t index, const CompiledSha
   shard.moe_layers = moe_layers_of(plan.model, decl);
   shard.first_expert = decl.first_expert;
   shard.experts = decl.experts;
+  shard.slice = decl.slice;
+  shard.slices = decl.slices;
   shard.vocab_begin = decl.vocab_begin;
   shard.vocab_size = decl.vocab_size;
   shard.widths = describe_widths(plan, compiled, emitted, shard.moe_layers.size());

@@ -22,6 +22,7 @@ PositionRange positions_of(const Plan& plan, const ShardDecl& shard) {
     case ShardKind::moe:
     case ShardKind::mlp:
     case ShardKind::router:
+    case ShardKind::shared:
     case ShardKind::experts:
       return {first + 1, first + 2};
     case ShardKind::layers:

@@ -84,6 +84,8 @@ void build_body(ShardScope& scope) {
       return build_mlp(scope);
     case ShardKind::router:
       return build_router(scope);
+    case ShardKind::shared:
+      return build_shared(scope);
     case ShardKind::experts:
       return build_experts(scope);
     case ShardKind::lm_head:

@@ -10,7 +10,7 @@ namespace {
 // The name that --max-shard-mb has for the kind.
 std::string_view flag_name(ShardKind kind) {
   if (kind == ShardKind::attention) return "attn";
-  if (kind == ShardKind::experts) return "moe";
+  if (kind == ShardKind::experts || kind == ShardKind::shared) return "moe";
   return enum_name(kind);
 }
 
@@ -18,8 +18,6 @@ std::string_view flag_name(ShardKind kind) {
 std::string how_to_cut(const KindReport& kind, const CutOptions& options) {
   if (kind.kind == ShardKind::moe && options.keep_moe_layers)
     return "Leave --compat out, so that the experts are cut into groups. ";
-  if (kind.kind == ShardKind::experts && options.experts_per_shard > 0)
-    return "Give fewer --experts-per-shard, or leave it out. ";
   if (kind.kind == ShardKind::lm_head && options.head_slices > 0)
     return "Give more --head-slices, or leave it out. ";
   if (kind.kind == ShardKind::layers)
@@ -28,8 +26,8 @@ std::string how_to_cut(const KindReport& kind, const CutOptions& options) {
 }
 
 std::string how_to_shrink(const PlanReport& report, const KindReport& kind) {
-  const bool halves = report.storage == WeightStorage::f32 &&
-                      kind.largest_bytes <= 2 * kind.budget_bytes;
+  const bool halves =
+      report.storage == WeightStorage::f32 && kind.largest_bytes <= 2 * kind.budget_bytes;
   return halves ? "--dtype f16 halves the bytes. " : "";
 }
 
@@ -40,9 +38,9 @@ Diagnostic finding(const PlanReport& report, const KindReport& kind, const CutOp
                       "weights",
                       kind.over, kind.shards, enum_name(kind.kind),
                       decimal_bytes(kind.budget_bytes), decimal_bytes(kind.largest_bytes)),
-          fmt::format("{}{}--max-shard-mb {}={} allows this size; --allow-over-budget any",
-                      how_to_cut(kind, options), how_to_shrink(report, kind),
-                      flag_name(kind.kind), megabytes_flag(kind.largest_bytes)),
+          fmt::format("{}{}--max-shard-mb {}={} allows this size, --allow-over-budget any size.",
+                      how_to_cut(kind, options), how_to_shrink(report, kind), flag_name(kind.kind),
+                      megabytes_flag(kind.largest_bytes)),
           {.shard = kind.largest}};
 }
 

@@ -41,10 +41,4 @@ std::string megabytes_flag(int64_t bytes) {
   return fmt::format("{:.3f}", static_cast<double>((bytes + kKilo - 1) / kKilo) / kKilo);
 }
 
-std::vector<int64_t> balanced_parts(int64_t whole, int64_t parts) {
-  std::vector<int64_t> sizes;
-  for (int64_t i = 0; i < parts; ++i) sizes.push_back(whole / parts + (i < whole % parts ? 1 : 0));
-  return sizes;
-}
-
 }  // namespace moec

@@ -7,6 +7,7 @@
 
 #include "ir/base/byte_text.h"
 #include "models/build/needed_tensors.h"
+#include "models/build/width_slices.h"
 
 namespace moec {
 namespace {

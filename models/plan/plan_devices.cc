@@ -42,12 +42,15 @@ std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>&
                                  const PlanReport& report, bool each_expert) {
   std::vector<DeviceUnit> units;
   units.push_back({.name = "tables", .bytes = report.embedding_bytes + report.rope_bytes});
-  int64_t group = 0;
+  int64_t group = 0;  // slices of a group have its number
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const ShardDecl& shard = plan.shards[i];
     DeviceUnit unit = unit_of(plan, sizes, report, i);
     if (shard.kind == ShardKind::experts) {
-      group = shard.first_expert == 0 ? 0 : group + 1;
+      if (shard.first_expert == 0)
+        group = 0;
+      else if (shard.slice == 0)
+        ++group;
       unit.group = group;
     }
     if (shard.kind == ShardKind::moe && each_expert)

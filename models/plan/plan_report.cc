@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "models/build/needed_tensors.h"
+#include "models/build/width_slices.h"
+#include "models/plan/mlp_elements.h"
 
 namespace moec {
 namespace {
@@ -35,8 +37,11 @@ class Reporter {
  private:
   int64_t bytes(int64_t weights) const { return stored_bytes(weights, report_.storage); }
   int64_t expert_weights(size_t i) const {
-    const auto layers = static_cast<int64_t>(moe_layers_of(plan_.model, plan_.shards[i]).size());
-    return layers * plan_.shards[i].experts * elements_.expert;
+    const ShardDecl& shard = plan_.shards[i];
+    if (shard.experts == 0) return 0;
+    const auto layers = static_cast<int64_t>(moe_layers_of(plan_.model, shard).size());
+    const MlpElements& expert = elements_.expert;
+    return layers * shard.experts * expert.of_width(slice_of(shard, expert.width).size);
   }
   // A cache that is given as an input is among the activations.
   int64_t resident(size_t i) const {
@@ -87,8 +92,9 @@ class Reporter {
 
   void describe_model() {
     report_.parameters = parameter_count(plan_.model);
-    if (elements_.expert > 0) report_.groups = expert_groups(plan_.model.moe.experts, plan_.build);
-    report_.expert_bytes = bytes(elements_.expert);
+    if (elements_.expert.whole() > 0)
+      report_.groups = expert_groups(plan_.model.moe.experts, plan_.build);
+    report_.expert_bytes = bytes(elements_.expert.whole());
     const int64_t element = dtype_bytes(plan_.build.dtype);
     report_.embedding_bytes = plan_.model.vocab * plan_.model.hidden * element;
     const RopeConfig& rope = plan_.model.attention.rope;

@@ -58,16 +58,37 @@ std::string describe_layers(const Plan& plan) {
   return describe_groups(layer_groups(layers, plan.build));
 }
 
+std::string describe_experts(const PlanOutput& output, const ShardCut& cut) {
+  return fmt::format(
+      "{}{} ({})", describe_groups(output.report.groups),
+      cut.slices > 1 ? fmt::format(", each in {} slices", cut.slices) : "",
+      cut.kind == ShardKind::moe ? "with the router" : "router in a shard of its own");
+}
+
+// What was cut, and into what.
+std::string describe_cut(const PlanOutput& output, const ShardCut& cut) {
+  const std::string slices = fmt::format("{} slice{}", cut.parts, cut.parts == 1 ? "" : "s");
+  switch (cut.kind) {
+    case ShardKind::layers:
+      return "whole layers a shard: " + describe_layers(output.plan);
+    case ShardKind::lm_head:
+      return "head: " + slices;
+    case ShardKind::mlp:
+      return "MLP of a dense layer: " + slices;
+    case ShardKind::shared:
+      return "shared expert of a layer: " + slices;
+    case ShardKind::moe:
+    case ShardKind::experts:
+    case ShardKind::attention:
+    case ShardKind::router:
+      break;
+  }
+  return "experts of a layer: " + describe_experts(output, cut);
+}
+
 void print_cuts(const PlanOutput& output) {
   for (const ShardCut& cut : output.cuts)
-    if (cut.kind == ShardKind::layers)
-      fmt::print("whole layers a shard: {}: {}\n", describe_layers(output.plan), cut.reason);
-    else if (cut.kind == ShardKind::lm_head)
-      fmt::print("head: {} slice{}: {}\n", cut.parts, cut.parts == 1 ? "" : "s", cut.reason);
-    else
-      fmt::print("experts of a layer: {} ({}): {}\n", describe_groups(output.report.groups),
-                 cut.kind == ShardKind::moe ? "with the router" : "router in a shard of its own",
-                 cut.reason);
+    fmt::print("{}: {}\n", describe_cut(output, cut), cut.reason);
 }
 
 void print_cost(std::string_view name, const TokenCost& cost) {
@@ -134,7 +155,10 @@ ordered_json memory_json(const PlanReport& report) {
 ordered_json cuts_json(const std::vector<ShardCut>& cuts) {
   auto list = ordered_json::array();
   for (const ShardCut& cut : cuts)
-    list.push_back({{"kind", enum_name(cut.kind)}, {"parts", cut.parts}, {"reason", cut.reason}});
+    list.push_back({{"kind", enum_name(cut.kind)},
+                    {"parts", cut.parts},
+                    {"slices", cut.slices},
+                    {"reason", cut.reason}});
   return list;
 }
 
@@ -178,6 +202,9 @@ ordered_json plan_json(const PlanOutput& output) {
                        {"cuts", cuts_json(output.cuts)},
                        {"layers_per_shard", build.layers_per_shard},
                        {"expert_groups", report.groups},
+                       {"expert_slices", build.expert_slices},
+                       {"shared_slices", build.shared_slices},
+                       {"mlp_slices", build.mlp_slices},
                        {"expert_bytes", report.expert_bytes},
                        {"token",
                         {{"dense_static", to_json(report.dense)},

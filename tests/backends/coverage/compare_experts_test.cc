@@ -12,7 +12,7 @@ LayerExperts experts_of(const std::string& rows, const std::string& weights) {
   LayerExperts experts;
   for (size_t e = 0; e < rows.size(); ++e) {
     ExpertParts& expert = experts.emplace_back();
-    expert.shard = "L03.moe";
+    expert.holders = {{"L03.moe", ""}};
     expert.router = {{"router.weight", std::string("row ") + rows[e]}};
     for (const char* part : {"gate", "down"})
       if (weights[e] != ' ') expert.weights.push_back({part, part + std::string(1, weights[e]), 8});

@@ -86,25 +86,21 @@ TEST_P(OverBudgetExport, IsWrittenWhereItIsAllowedAndTheCheckFails) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, OverBudgetExport,
-    testing::Values(OverBudget{"whole_layers",
-                               {"--layers-per-shard", "100", "--max-shard-mb", "0.02"},
-                               {"shard L00.layers", "exceed the budget of 20.0 kB",
-                                "--layers-per-shard fit"}},
-                    OverBudget{"experts_in_one_shard",
-                               {"--experts-per-shard", "5", "--max-shard-mb", "moe=0.05"},
-                               {"shard L00.moe.g0", "Give fewer --experts-per-shard"}},
-                    OverBudget{"attention",
-                               {"--max-shard-mb", "attn=0.02"},
-                               {"shard L00.attn", "--dtype f16 halves the bytes",
-                                "--max-shard-mb attn=0.025 allows this size"}},
-                    OverBudget{"slices_of_the_head",
-                               {"--head-slices", "1", "--max-shard-mb", "lm_head=0.01"},
-                               {"shard lm_head.0", "Give more --head-slices"}},
-                    OverBudget{"ane_book",
-                               {"--target", "ane", "--compat", "ane-book", "--max-shard-mb",
-                                "moe=0.02"},
-                               {"shard L00.moe", "Leave --compat out"}},
-                    OverBudget{"of_the_target", {}, {"exceed the budget of 1.0 kB"}}),
+    testing::Values(
+        OverBudget{"whole_layers",
+                   {"--layers-per-shard", "100", "--max-shard-mb", "0.02"},
+                   {"shard L00.layers", "exceed the budget of 20.0 kB", "--layers-per-shard fit"}},
+        OverBudget{"attention",
+                   {"--max-shard-mb", "attn=0.02"},
+                   {"shard L00.attn", "--dtype f16 halves the bytes",
+                    "--max-shard-mb attn=0.025 allows this size"}},
+        OverBudget{"slices_of_the_head",
+                   {"--head-slices", "1", "--max-shard-mb", "lm_head=0.01"},
+                   {"shard lm_head.0", "Give more --head-slices"}},
+        OverBudget{"ane_book",
+                   {"--target", "ane", "--compat", "ane-book", "--max-shard-mb", "moe=0.02"},
+                   {"shard L00.moe", "Leave --compat out"}},
+        OverBudget{"of_the_target", {}, {"exceed the budget of 1.0 kB"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // A shard that grew after the export is found, although the export itself was within its budget.
@@ -127,7 +123,8 @@ TEST(Budgets, TheManifestRecordsThoseOfItsShards) {
 
 // The manifest names the budgets, so a run with other budgets does not resume an interrupted one.
 TEST(Budgets, AreInputsOfAnExport) {
-  ExportOptions options = export_options_of(checkpoint_of("mixtral_a"), "onnx", fresh_folder("out"));
+  ExportOptions options =
+      export_options_of(checkpoint_of("mixtral_a"), "onnx", fresh_folder("out"));
   at(options.compile.cuts.budgets, ShardKind::attention).bytes = 1'000'000;
   ASSERT_FALSE(export_until(options, 10).has_value());
   at(options.compile.cuts.budgets, ShardKind::attention).bytes = 2'000'000;

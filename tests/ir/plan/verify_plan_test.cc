@@ -137,6 +137,17 @@ TEST(VerifyPlan, P3ExpertRangesTileTheLayer) {
                                          "plan.p3 g1 : layer 0 has no experts to hold"));
 }
 
+TEST(VerifyPlan, P3SlicesAreThereOnce) {
+  Sample missing, twice;
+  missing.plan.shards[2].slices = 2;
+  EXPECT_THAT(missing.found(), ElementsAre("plan.p3 g1 : slice 0 of 2, where slice 0 of 1 is due"));
+  twice.plan.shards[1].slices = 2;
+  twice.plan.shards[2] = twice.plan.shards[1];
+  twice.plan.shards[2].name = "g1";
+  EXPECT_THAT(twice.found(),
+              testing::Contains("plan.p3 g1 : slice 0 of 2, where slice 1 of 2 is due"));
+}
+
 TEST(VerifyPlan, P4EachWeightIsEitherUsedOrIgnored) {
   Sample sample;
   sample.plan.ignored = {{"embed", "odd"}};
