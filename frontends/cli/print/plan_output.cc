@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "frontends/cli/print/say.h"
 #include "ir/base/byte_text.h"
 #include "models/plan/join_layers.h"
 #include "models/tensors/rope.h"
@@ -34,13 +35,13 @@ std::string describe_budget(const KindReport& kind) {
 }
 
 void print_kinds(const PlanReport& report) {
-  fmt::print("{:<10} {:>7} {:>10} {:>10} {:>9} {:>8} {:>12} {:>10}\n", "shards", "count", "largest",
-             "all", "budget", "margin", "activations", "resident");
+  print_out("{:<10} {:>7} {:>10} {:>10} {:>9} {:>8} {:>12} {:>10}\n", "shards", "count", "largest",
+            "all", "budget", "margin", "activations", "resident");
   for (const KindReport& kind : report.kinds)
-    fmt::print("{:<10} {:>7} {:>10} {:>10} {:<18} {:>12} {:>10}\n", enum_name(kind.kind),
-               kind.shards, decimal_bytes(kind.largest_bytes), decimal_bytes(kind.total_bytes),
-               describe_budget(kind), decimal_bytes(kind.peak_activation_bytes),
-               decimal_bytes(kind.resident_bytes));
+    print_out("{:<10} {:>7} {:>10} {:>10} {:<18} {:>12} {:>10}\n", enum_name(kind.kind),
+              kind.shards, decimal_bytes(kind.largest_bytes), decimal_bytes(kind.total_bytes),
+              describe_budget(kind), decimal_bytes(kind.peak_activation_bytes),
+              decimal_bytes(kind.resident_bytes));
 }
 
 std::string describe_storage(const StoredWeights& stored) {
@@ -60,24 +61,24 @@ std::string describe_layers(const Plan& plan) {
 void print_cuts(const PlanOutput& output) {
   for (const ShardCut& cut : output.cuts)
     if (cut.kind == ShardKind::layers)
-      fmt::print("whole layers a shard: {}: {}\n", describe_layers(output.plan), cut.reason);
+      print_out("whole layers a shard: {}: {}\n", describe_layers(output.plan), cut.reason);
     else if (cut.kind == ShardKind::lm_head)
-      fmt::print("head: {} slice{}: {}\n", cut.parts, cut.parts == 1 ? "" : "s", cut.reason);
+      print_out("head: {} slice{}: {}\n", cut.parts, cut.parts == 1 ? "" : "s", cut.reason);
     else
-      fmt::print("experts of a layer: {} ({}): {}\n", describe_groups(output.report.groups),
-                 cut.kind == ShardKind::moe ? "with the router" : "router in a shard of its own",
-                 cut.reason);
+      print_out("experts of a layer: {} ({}): {}\n", describe_groups(output.report.groups),
+                cut.kind == ShardKind::moe ? "with the router" : "router in a shard of its own",
+                cut.reason);
 }
 
 void print_cost(std::string_view name, const TokenCost& cost) {
-  fmt::print("  {:<14} {:>10} {:>14} MACs\n", name, decimal_bytes(cost.bytes), cost.macs);
+  print_out("  {:<14} {:>10} {:>14} MACs\n", name, decimal_bytes(cost.bytes), cost.macs);
 }
 
 void print_memory(const PlanOutput& output) {
   const PlanReport& report = output.report;
-  fmt::print("memory\n");
+  print_out("memory\n");
   const auto row = [](std::string_view name, int64_t bytes, const std::string& note) {
-    fmt::print("  {:<14} {:>10}  {}\n", name, decimal_bytes(bytes), note);
+    print_out("  {:<14} {:>10}  {}\n", name, decimal_bytes(bytes), note);
   };
   row("trunk", report.trunk_bytes,
       fmt::format("of it the head {}", decimal_bytes(report.head_bytes)));
@@ -94,9 +95,9 @@ void print_memory(const PlanOutput& output) {
 }
 
 void print_resident(const ResidentSet& set) {
-  fmt::print("\nresident: {} of {} experts of each layer in {}: {} besides them, {} a slot\n",
-             resident_capacity(set), set.experts, decimal_bytes(set.budget_bytes),
-             decimal_bytes(set.base_bytes), decimal_bytes(set.slot_bytes));
+  print_out("\nresident: {} of {} experts of each layer in {}: {} besides them, {} a slot\n",
+            resident_capacity(set), set.experts, decimal_bytes(set.budget_bytes),
+            decimal_bytes(set.base_bytes), decimal_bytes(set.slot_bytes));
 }
 
 ordered_json to_json(const ResidentSet& set) {
@@ -141,22 +142,22 @@ void print_plan(const PlanOutput& output) {
   const PlanReport& report = output.report;
   const ModelConfig& model = output.plan.model;
   const BuildOptions& build = output.plan.build;
-  fmt::print("{} ({}): {} parameters, {} layers\n", output.name, model.family, report.parameters,
-             model.layers.size());
-  fmt::print("for {}: weights counted as {}, token widths {}, context {}\n\n", output.target,
-             enum_name(report.storage), fmt::join(build.tokens, " "), build.context);
+  print_out("{} ({}): {} parameters, {} layers\n", output.name, model.family, report.parameters,
+            model.layers.size());
+  print_out("for {}: weights counted as {}, token widths {}, context {}\n\n", output.target,
+            enum_name(report.storage), fmt::join(build.tokens, " "), build.context);
   if (model.stored.coding != WeightCoding::plain)
-    fmt::print("{}\n\n", describe_storage(model.stored));
+    print_out("{}\n\n", describe_storage(model.stored));
   const std::string factors = describe_factors(model.attention.rope, build.context);
-  if (!factors.empty()) fmt::print("rotation: {}\n\n", factors);
+  if (!factors.empty()) print_out("rotation: {}\n\n", factors);
   print_kinds(report);
-  fmt::print("\n");
+  print_out("\n");
   print_cuts(output);
-  fmt::print("\na token reads   weights and multiplies\n");
+  print_out("\na token reads   weights and multiplies\n");
   print_cost("dense, static", report.dense);
   print_cost("host-routed", report.host_routed);
   print_cost("ideal sparse", report.sparse);
-  fmt::print("\n");
+  print_out("\n");
   print_memory(output);
   if (output.resident) print_resident(*output.resident);
 }
@@ -164,8 +165,7 @@ void print_plan(const PlanOutput& output) {
 ordered_json plan_json(const PlanOutput& output) {
   const PlanReport& report = output.report;
   const BuildOptions& build = output.plan.build;
-  ordered_json json = {{"ok", report.within_budgets()},
-                       {"source", output.name},
+  ordered_json json = {{"source", output.name},
                        {"family", output.plan.model.family},
                        {"parameters", report.parameters},
                        {"target", output.target},

@@ -398,12 +398,12 @@ TEST(AbsentKey, PrivacyFilterSeesAWindowAndHasItsOwnLabels) {
                  "hf.config.type", "\"sliding_window\" is null; the default, 128, holds only");
 }
 
-const char* const kZaya = R"("num_key_value_heads": 2, "head_dim": 8, "num_experts": 4,
+const char* const kZayaDefaults = R"("num_key_value_heads": 2, "head_dim": 8, "num_experts": 4,
     "moe_intermediate_size": 12)";
 
 TEST(AbsentKey, ZayaRotatesByLayerType) {
-  EXPECT_EQ(small("zaya", kZaya).attention.rope.theta, 5e6);
-  const std::string slide = kZaya + std::string(R"(, "sliding_window": 5, "layer_types":
+  EXPECT_EQ(small("zaya", kZayaDefaults).attention.rope.theta, 5e6);
+  const std::string slide = kZayaDefaults + std::string(R"(, "sliding_window": 5, "layer_types":
       ["hybrid_sliding", "hybrid_sliding", "hybrid_sliding", )");
   const ModelConfig model = small("zaya", slide + R"("hybrid_sliding"])");
   EXPECT_EQ(model.attention.rope.theta, 1e4);
@@ -412,14 +412,14 @@ TEST(AbsentKey, ZayaRotatesByLayerType) {
 }
 
 TEST(AbsentKey, ZayaDoesNotReadABaseOutside) {
-  Result<HfConfig> config =
-      read_config(small_of("zaya", kZaya + std::string(R"(, "rope_theta": 123)")), "config.json");
+  Result<HfConfig> config = read_config(
+      small_of("zaya", kZayaDefaults + std::string(R"(, "rope_theta": 123)")), "config.json");
   ASSERT_TRUE(config.has_value()) << render(config.error());
   EXPECT_EQ(config->model.attention.rope.theta, 5e6);
   ASSERT_EQ(config->warnings.size(), 1u);
   EXPECT_EQ(config->warnings[0].code, "hf.config.rope_outside");
   auto refused = [](const char* rotation, const char* part) {
-    expect_refused("zaya", kZaya + std::string(rotation), "hf.config.missing_key", part);
+    expect_refused("zaya", kZayaDefaults + std::string(rotation), "hf.config.missing_key", part);
   };
   refused(R"(, "rope_parameters": {"hybrid": {"rope_type": "default"}})", "has no \"rope_theta\"");
   refused(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 5e6})",
