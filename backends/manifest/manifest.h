@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Incremented when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 12;
+inline constexpr int64_t kSchemaVersion = 13;
 
 struct Tool {
   std::string name, version;
@@ -36,6 +36,7 @@ struct Model {
   bool tied_head = false;
   int64_t left_out_layers = 0;
   Task task = Task::text_generation;
+  std::vector<int64_t> eos_tokens;
   bool operator==(const Model&) const = default;
 };
 
