@@ -130,8 +130,8 @@ Result<Shard> eliminate_dead(const Shard& shard, PassContext& context);
 // ---- static → placed ---------------------------------------------------------------------------
 
 // Checks each op against the target's rules; only the form changes. A broken rule of severity error
-// is the error "place.rule", one of severity warning leaves a warning "place.rule". A state is the
-// error "place.state" if the target has no state.
+// is the error "target.RULE", one of severity warning leaves a warning "target.RULE". A state is
+// the error "place.state" if the target has no state.
 Result<Shard> place(const Shard& shard, PassContext& context);
 
 }  // namespace moec

@@ -1,6 +1,7 @@
 #include "passes/pipeline.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ir/base/nearest.h"
 #include "passes/passes.h"
@@ -126,7 +127,7 @@ Result<std::vector<const Pass*>> parse_pipeline(std::string_view names) {
       return fail(
           "passes.unknown",
           fmt::format("there is no pass named '{}'{}", name, did_you_mean(name, pass_names())),
-          "moec opt --list-passes names them");
+          fmt::format("the passes are {}", fmt::join(pass_names(), ", ")));
     passes.push_back(pass);
   }
   return passes;

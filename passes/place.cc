@@ -39,7 +39,7 @@ std::string fate(const TargetRule& rule) {
 
 Diagnostic rule_finding(const Target& target, const TargetRule& rule, const Concerned& ops) {
   const std::string names = fmt::format("{}", fmt::join(ops.names, ", "));
-  return {rule.severity, "place.rule",
+  return {rule.severity, "target." + rule.id,
           fmt::format("rule {} of target {} concerns {}: {}{}", rule.id, target.name,
                       ops.count == 1 ? names : fmt::format("{} ops ({})", ops.count, names),
                       rule.reason, fate(rule)),

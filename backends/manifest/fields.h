@@ -28,6 +28,7 @@ void each_field(Is<Model> auto& self, auto&& f) {
   f("tied_head", self.tied_head);
   f("left_out_layers", self.left_out_layers);
   f("task", self.task);
+  f("eos_tokens", self.eos_tokens);
 }
 
 void each_field(Is<Budget> auto& self, auto&& f) {

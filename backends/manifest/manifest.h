@@ -36,6 +36,7 @@ struct Model {
   bool tied_head = false;
   int64_t left_out_layers = 0;
   Task task = Task::text_generation;
+  std::vector<int64_t> eos_tokens;
   bool operator==(const Model&) const = default;
 };
 

@@ -83,6 +83,16 @@ void check_budgets(const Build& build, Findings& findings) {
                      budget.bytes, enum_name(budget.kind));
 }
 
+void check_eos_tokens(const Model& model, Findings& findings) {
+  const std::vector<int64_t>& ids = model.eos_tokens;
+  for (const int64_t id : ids)
+    if (!findings.require(id >= 0 && id < model.vocab, "manifest.number", {},
+                          "the end of text {} is outside the vocabulary of {}", id, model.vocab))
+      return;
+  findings.require(std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end(),
+                   "manifest.number", {}, "the ids that end a text are not in ascending order");
+}
+
 void check_numbers(const Manifest& manifest, Findings& findings) {
   auto positive = [&](int64_t number, std::string_view name) {
     findings.require(number > 0 && number <= kMaxElements, "manifest.number", {}, "{} is {}", name,
@@ -94,6 +104,7 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
   findings.require(manifest.model.left_out_layers >= 0, "manifest.number", {},
                    "model.left_out_layers is {}", manifest.model.left_out_layers);
   positive(manifest.model.max_positions, "model.max_positions");
+  check_eos_tokens(manifest.model, findings);
   positive(manifest.build.context, "build.context");
   const int64_t pages = manifest.build.cache_pages;
   findings.require(pages > 0 && manifest.build.context % pages == 0 &&

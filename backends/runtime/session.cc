@@ -234,6 +234,14 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
   return true;
 }
 
+static Status check_room(int64_t tokens, const Manifest& manifest) {
+  if (tokens <= manifest.build.context) return {};
+  return fail(
+      "session.context_full",
+      fmt::format("{} tokens exceed the exported context of {}", tokens, manifest.build.context),
+      "export with a larger --context, or feed fewer tokens");
+}
+
 int64_t Session::chunk_size(int64_t remaining) const {
   const manifest::Build& build = impl_->manifest.build;
   return build.cache == CacheForm::none ? remaining : std::min(remaining, build.tokens.back());
@@ -244,11 +252,7 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
   Chunk chunk;
   chunk.position = position;
   chunk.count = std::ssize(tokens);
-  if (position + chunk.count > manifest.build.context)
-    return fail("session.context_full",
-                fmt::format("{} tokens exceed the exported context of {}", position + chunk.count,
-                            manifest.build.context),
-                "export with a larger --context, or feed fewer tokens");
+  MOEC_TRY(check_room(position + chunk.count, manifest));
   const auto& widths = manifest.build.tokens;
   if (chunk.count > widths.back())
     return fail(
@@ -317,6 +321,7 @@ Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
 }
 
 Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& probe) {
+  MOEC_TRY(check_room(impl_->position + std::ssize(tokens), impl_->manifest));
   Rows logits{impl_->manifest.logits.vocab, {}};
   while (!tokens.empty()) {
     const auto count = static_cast<size_t>(chunk_size(std::ssize(tokens)));

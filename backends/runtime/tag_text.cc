@@ -44,6 +44,15 @@ Status check_scores(const Rows& logits, int64_t tokens) {
   return {};
 }
 
+// Before the text is cut into windows: a window alone would tell its own end.
+Status check_length(int64_t tokens, int64_t context) {
+  if (tokens <= context) return {};
+  return fail(
+      "session.context_full",
+      fmt::format("the text of {} tokens exceeds the exported context of {}", tokens, context),
+      "export with a larger --context, or give a shorter text");
+}
+
 std::vector<TextSpan> spans_of(const std::vector<size_t>& labels, const std::vector<Tag>& tags,
                                const Rows& log_probabilities) {
   std::vector<TextSpan> spans;
@@ -68,6 +77,7 @@ bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc
 Result<TaggedText> tag_text(Session& session, std::span<const int64_t> tokens) {
   const Manifest& manifest = session.manifest();
   MOEC_ASSIGN(const std::vector<Tag> tags, parse_tags(*manifest.tagging));
+  MOEC_TRY(check_length(std::ssize(tokens), manifest.build.context));
   MOEC_ASSIGN(const std::vector<TextWindow> windows,
               cut_windows(std::ssize(tokens), manifest.build.tokens.back(), reach_of(manifest)));
   MOEC_ASSIGN(const Rows logits, read_windows(session, tokens, windows));

@@ -9,8 +9,10 @@
 #include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/device_flags.h"
+#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/cli/flags/pass_flags.h"
+#include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/shard_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/plan_output.h"
@@ -18,8 +20,6 @@
 #include "frontends/cli/print/say.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/hf/open_source.h"
-#include "ir/base/json_output.h"
-#include "models/build/needed_tensors.h"
 #include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/measure_plan.h"
@@ -79,6 +79,7 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   MOEC_ASSIGN(const PlanRequest request, plan_request(flags, passes));
   MOEC_ASSIGN(DeviceOptions devices, device_options(flags.devices));
   MOEC_ASSIGN(const std::optional<int64_t> budget, resident_budget(flags.memory));
+  MOEC_TRY(require_model(flags.source));
   MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file, equal_tensors));
   Planned planned;
   planned.notes = std::move(checkpoint.warnings);
@@ -105,9 +106,9 @@ int list_models(bool json) {
     const int64_t parameters = parameter_count(opened->config);
     list.push_back(
         {{"name", model.name}, {"checkpoint", model.checkpoint}, {"parameters", parameters}});
-    if (!json) fmt::print("{:<22} {:>15}  {}\n", model.name, parameters, model.checkpoint);
+    if (!json) print_out("{:<22} {:>15}  {}\n", model.name, parameters, model.checkpoint);
   }
-  if (json) fmt::print("{}\n", json_text(list));
+  if (json) print_json(true, {{"models", list}});
   return kExitFine;
 }
 
@@ -115,8 +116,7 @@ void print_planned(const PlanFlags& flags, const std::string& target, const Plan
   const auto& [made, measured, resident, notes, findings] = planned;
   Diagnostics all = notes;
   all.insert(all.end(), findings.begin(), findings.end());
-  const PlanOutput output{flags.source,    target,   made.plan, made.cuts,
-                          measured.report, resident, all};
+  const PlanOutput output{flags.source, target, made.plan, made.cuts, measured.report, resident};
   const std::optional<DevicePlan>& devices = measured.devices;
   if (!flags.json) {
     print_notes(notes);
@@ -128,7 +128,7 @@ void print_planned(const PlanFlags& flags, const std::string& target, const Plan
   nlohmann::ordered_json json = plan_json(output);
   if (devices) json["devices"] = devices_json(*devices);
   if (devices && devices->replicas) json["replicas"] = replicas_json(*devices->replicas);
-  fmt::print("{}\n", json_text(json));
+  print_json(!has_error(all), json, all);
 }
 
 int run_plan(const PlanFlags& flags) {
@@ -179,7 +179,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
           "Count the bytes of weights, for reports and budgets, as if they were stored in this "
           "type; int4 has a scale and an offset for each 64 weights (default: as the shards "
           "hold them)")
-      ->check(CLI::IsMember({"f32", "f16", "int8", "int4"}));
+      ->check(one_of({"f32", "f16", "int8", "int4"}));
   add_device_flags(*command, flags->devices);
   add_memory_flags(*command, flags->memory);
   command->add_flag("--json", flags->json, "Print the plan as JSON");

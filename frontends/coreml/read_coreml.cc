@@ -1,12 +1,14 @@
 #include "frontends/coreml/read_coreml.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mlmodel.pb.h>
 
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <set>
 
 #include "frontends/coreml/function_reader.h"
 #include "frontends/coreml/open_package.h"
@@ -32,8 +34,10 @@ Result<std::string> choose_function(const mlmodel::Model& model, const std::stri
   std::string name = wanted.empty() ? description.defaultfunctionname() : wanted;
   if (name.empty() && functions.size() == 1) name = functions.begin()->first;
   if (functions.contains(name)) return name;
+  std::set<std::string> known;
+  for (const auto& [known_name, function] : functions) known.insert(known_name);
   return fail("coreml.function", fmt::format("there is no function \"{}\"", name),
-              "name one that the package has");
+              fmt::format("the functions of the package are {}", fmt::join(known, ", ")));
 }
 
 // A description of functions names all of them, and then has no ports of its own.

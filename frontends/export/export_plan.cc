@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "backends/files/digest.h"
+#include "backends/output/carried_files.h"
 #include "backends/runtime/calibration.h"
 #include "backends/runtime/span_tags.h"
 #include "backends/runtime/tokenizer.h"
@@ -15,6 +16,7 @@
 #include "frontends/export/describe_export.h"
 #include "frontends/export/export_compile.h"
 #include "frontends/export/export_inputs.h"
+#include "frontends/hf/eos_tokens.h"
 #include "frontends/hf/open_source.h"
 #include "models/build/build_shard.h"
 #include "models/plan/check_budgets.h"
@@ -128,6 +130,18 @@ void note_rotation(const Plan& plan, Diagnostics& notes) {
        {}});
 }
 
+// A tokenizer is not needed for an export, but without one a text cannot be given to it. An export
+// of noise has no use for one.
+void note_tokenizer(const SourceOptions& source, const std::string& folder, Diagnostics& notes) {
+  if (source.weight_seed || has_tokenizer(folder)) return;
+  notes.push_back({Severity::note,
+                   "export.no_tokenizer",
+                   "the checkpoint has no tokenizer, so the export carries none: it takes token "
+                   "ids, not text",
+                   "to give it text, add tokenizer.json to the checkpoint and export again",
+                   {.file = folder}});
+}
+
 Status check_out_is_not_source(const ExportOptions& options) {
   std::error_code error;
   if (std::filesystem::equivalent(options.source.path, options.output.folder, error))
@@ -146,7 +160,8 @@ Status complete_tagging(const std::string& source, manifest::Tagging& tagging) {
 }
 
 // What the manifest says of the plan, the options and the checkpoint's text files.
-Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan) {
+Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
+                                Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
   const std::string folder = source_folder(options.source.path);
   Manifest manifest = describe_plan(plan, compile.passes, compile.cuts.budgets);
@@ -155,6 +170,9 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan) 
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(compile)));
   MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source.path)));
   MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(folder));
+  note_tokenizer(options.source, folder, notes);
+  MOEC_ASSIGN(manifest.model.eos_tokens,
+              read_eos_tokens(config_path(options.source.path), manifest.model.vocab, notes));
   if (manifest.tagging) MOEC_TRY(complete_tagging(options.source.path, *manifest.tagging));
   return manifest;
 }
@@ -193,7 +211,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   MOEC_TRY(try_each_kind(plan, options.compile));
   note_packaging(options.compile, notes);
   note_rotation(plan, notes);
-  MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan));
+  MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
   OutNames names = options.output.ane_book ? ane_book_names(options.source.path) : OutNames();
   return PlannedExport{options,           std::move(plan),   std::move(cuts),

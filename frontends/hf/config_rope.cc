@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
 
 namespace moec {
@@ -159,9 +160,13 @@ class RopeReader {
                         outside);
   }
 
+  // Each type once, in the order of the list.
   std::vector<std::string> types_in_use(const JsonValue& by_type) {
-    if (std::optional<std::vector<std::string>> listed = reader_.optional_names("layer_types"))
+    if (std::optional<std::vector<std::string>> listed = reader_.optional_names("layer_types")) {
+      std::set<std::string> seen;
+      std::erase_if(*listed, [&](const std::string& type) { return !seen.insert(type).second; });
       return *listed;
+    }
     return {by_type.find("hybrid") != nullptr ? "hybrid" : "full_attention"};
   }
 

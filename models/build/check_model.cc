@@ -56,6 +56,17 @@ bool has_moe_layer(const ModelConfig& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), is_moe);
 }
 
+// Kimi-K2, the published model with the most experts, has 384 in each of 60 layers: 23,040. A plan
+// takes memory for each.
+constexpr int64_t kMostExpertsInAll = int64_t{1} << 17;
+
+void check_expert_count(Checker& check, const ModelConfig& model) {
+  const int64_t layers = std::count_if(model.layers.begin(), model.layers.end(), is_moe);
+  check.require(layers == 0 || model.moe.experts <= kMostExpertsInAll / layers, "model.experts",
+                "{} layers of {} experts are more than {} in all, far beyond any published model",
+                layers, model.moe.experts, kMostExpertsInAll);
+}
+
 void check_temperature(Checker& check, const QueryTemperature& temperature,
                        const AttentionConfig& attention) {
   check.require(std::isfinite(temperature.scale) && temperature.scale >= 0, "model.number",
@@ -263,6 +274,7 @@ Diagnostics check_model(const ModelConfig& model) {
   check.size("vocab", model.vocab);
   check.size("max_positions", model.max_positions);
   check.size("layers", std::ssize(model.layers));
+  check_expert_count(check, model);
   check.require(std::isfinite(model.norm.eps) && model.norm.eps >= 0, "model.number",
                 "the norm eps is {}", model.norm.eps);
   check.positive("model.number", "the embedding scale", model.scales.embedding);

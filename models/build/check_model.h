@@ -13,7 +13,8 @@ namespace moec {
 //   model.number      eps, scale, clip or temperature is not finite or not in its range
 //   model.attention   attention features that do not go together, e.g. a temperature of queries and
 //                     a latent
-//   model.experts     the routing weight multiplies the experts' inputs, and they have biases
+//   model.experts     the routing weight multiplies the experts' inputs, and they have biases; the
+//                     layers have more experts together than any model
 //   model.top_k       k is below 1 or above the number of experts that can be chosen
 //   model.groups      the groups do not divide the experts
 //   model.storage     the experts' rows are not a whole number of the storage format's blocks

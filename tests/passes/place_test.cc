@@ -39,7 +39,7 @@ TEST(Place, TheErrorNamesTheRuleThatRefusesAnOpAndItsReason) {
   ASSERT_FALSE(placed.has_value());
   ASSERT_EQ(placed.error().size(), 1u);
   const Diagnostic& refusal = placed.error()[0];
-  EXPECT_EQ(refusal.code, "place.rule");
+  EXPECT_EQ(refusal.code, "target.O7");
   EXPECT_EQ(refusal.cause,
             "rule O7 of target somewhere concerns topk: the unit cannot sort (cpu would run it)");
   EXPECT_EQ(refusal.place.shard, "L00.moe");
@@ -50,7 +50,7 @@ TEST(Place, TurnsAWarningIntoANote) {
   PassContext context{{.target = target_with({no_topk(Severity::warning)})}, {}};
   EXPECT_EQ(run_passes(static_shard(), "place", context).form, Form::placed);
   ASSERT_EQ(context.notes.size(), 1u);
-  EXPECT_EQ(context.notes[0].code, "place.rule");
+  EXPECT_EQ(context.notes[0].code, "target.O7");
   EXPECT_EQ(context.notes[0].severity, Severity::warning);
 }
 

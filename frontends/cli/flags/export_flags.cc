@@ -9,6 +9,7 @@
 
 #include "backends/targets/find_target.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/export/default_jobs.h"
 #include "frontends/formats/format.h"
@@ -138,7 +139,7 @@ void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
                   "Core ML: how several token widths are packaged. separate: a package for each; "
                   "functions: one package with a function for each, which share the weights; "
                   "range: one package whose token dimension is a range")
-      ->check(CLI::IsMember({"separate", "functions", "range"}))
+      ->check(one_of({"separate", "functions", "range"}))
       ->capture_default_str();
   command.add_flag("--multi-function", flags.multi_function, "The same as --widths functions")
       ->excludes("--widths");
@@ -150,14 +151,14 @@ void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
   command
       .add_option("--compat", flags.compat,
                   "Core ML: also write the file names and the metadata of another runtime")
-      ->check(CLI::IsMember({"ane-book"}));
+      ->check(one_of({"ane-book"}));
 }
 
 void add_digest_flags(CLI::App& command, DigestFlags& flags) {
   command
       .add_option("--digest", flags.digest,
                   "Record this digest of each file in the manifest, besides XXH3")
-      ->check(CLI::IsMember({"sha256"}));
+      ->check(one_of({"sha256"}));
   command.add_flag("--onnx-checksum", flags.onnx_checksum,
                    "ONNX: write the SHA-1 of each data file into the graphs, as `checksum`");
 }

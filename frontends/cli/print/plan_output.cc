@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
 #include "ir/base/byte_text.h"
 #include "models/plan/join_layers.h"
 #include "models/tensors/rope.h"
@@ -35,13 +36,13 @@ std::string describe_budget(const KindReport& kind) {
 }
 
 void print_kinds(const PlanReport& report) {
-  fmt::print("{:<10} {:>7} {:>10} {:>10} {:>9} {:>8} {:>12} {:>10}\n", "shards", "count", "largest",
-             "all", "budget", "margin", "activations", "resident");
+  print_out("{:<10} {:>7} {:>10} {:>10} {:>9} {:>8} {:>12} {:>10}\n", "shards", "count", "largest",
+            "all", "budget", "margin", "activations", "resident");
   for (const KindReport& kind : report.kinds)
-    fmt::print("{:<10} {:>7} {:>10} {:>10} {:<18} {:>12} {:>10}\n", enum_name(kind.kind),
-               kind.shards, decimal_bytes(kind.largest_bytes), decimal_bytes(kind.total_bytes),
-               describe_budget(kind), decimal_bytes(kind.peak_activation_bytes),
-               decimal_bytes(kind.resident_bytes));
+    print_out("{:<10} {:>7} {:>10} {:>10} {:<18} {:>12} {:>10}\n", enum_name(kind.kind),
+              kind.shards, decimal_bytes(kind.largest_bytes), decimal_bytes(kind.total_bytes),
+              describe_budget(kind), decimal_bytes(kind.peak_activation_bytes),
+              decimal_bytes(kind.resident_bytes));
 }
 
 std::string describe_storage(const StoredWeights& stored) {
@@ -88,18 +89,18 @@ std::string describe_cut(const PlanOutput& output, const ShardCut& cut) {
 
 void print_cuts(const PlanOutput& output) {
   for (const ShardCut& cut : output.cuts)
-    fmt::print("{}: {}\n", describe_cut(output, cut), cut.reason);
+    print_out("{}: {}\n", describe_cut(output, cut), cut.reason);
 }
 
 void print_cost(std::string_view name, const TokenCost& cost) {
-  fmt::print("  {:<14} {:>10} {:>14} MACs\n", name, decimal_bytes(cost.bytes), cost.macs);
+  print_out("  {:<14} {:>10} {:>14} MACs\n", name, decimal_bytes(cost.bytes), cost.macs);
 }
 
 void print_memory(const PlanOutput& output) {
   const PlanReport& report = output.report;
-  fmt::print("memory\n");
+  print_out("memory\n");
   const auto row = [](std::string_view name, int64_t bytes, const std::string& note) {
-    fmt::print("  {:<14} {:>10}  {}\n", name, decimal_bytes(bytes), note);
+    print_out("  {:<14} {:>10}  {}\n", name, decimal_bytes(bytes), note);
   };
   row("trunk", report.trunk_bytes,
       fmt::format("of it the head {}", decimal_bytes(report.head_bytes)));
@@ -116,9 +117,9 @@ void print_memory(const PlanOutput& output) {
 }
 
 void print_resident(const ResidentSet& set) {
-  fmt::print("\nresident: {} of {} experts of each layer in {}: {} besides them, {} a slot\n",
-             resident_capacity(set), set.experts, decimal_bytes(set.budget_bytes),
-             decimal_bytes(set.base_bytes), decimal_bytes(set.slot_bytes));
+  print_out("\nresident: {} of {} experts of each layer in {}: {} besides them, {} a slot\n",
+            resident_capacity(set), set.experts, decimal_bytes(set.budget_bytes),
+            decimal_bytes(set.base_bytes), decimal_bytes(set.slot_bytes));
 }
 
 ordered_json to_json(const ResidentSet& set) {
@@ -166,22 +167,22 @@ void print_plan(const PlanOutput& output) {
   const PlanReport& report = output.report;
   const ModelConfig& model = output.plan.model;
   const BuildOptions& build = output.plan.build;
-  fmt::print("{} ({}): {} parameters, {} layers\n", output.name, model.family, report.parameters,
-             model.layers.size());
-  fmt::print("for {}: weights counted as {}, token widths {}, context {}\n\n", output.target,
-             enum_name(report.storage), fmt::join(build.tokens, " "), build.context);
+  print_out("{} ({}): {} parameters, {} layers\n", output.name, model.family, report.parameters,
+            model.layers.size());
+  print_out("for {}: weights counted as {}, token widths {}, context {}\n\n", output.target,
+            enum_name(report.storage), fmt::join(build.tokens, " "), build.context);
   if (model.stored.coding != WeightCoding::plain)
-    fmt::print("{}\n\n", describe_storage(model.stored));
+    print_out("{}\n\n", describe_storage(model.stored));
   const std::string factors = describe_factors(model.attention.rope, build.context);
-  if (!factors.empty()) fmt::print("rotation: {}\n\n", factors);
+  if (!factors.empty()) print_out("rotation: {}\n\n", factors);
   print_kinds(report);
-  fmt::print("\n");
+  print_out("\n");
   print_cuts(output);
-  fmt::print("\na token reads   weights and multiplies\n");
+  print_out("\na token reads   weights and multiplies\n");
   print_cost("dense, static", report.dense);
   print_cost("host-routed", report.host_routed);
   print_cost("ideal sparse", report.sparse);
-  fmt::print("\n");
+  print_out("\n");
   print_memory(output);
   if (output.resident) print_resident(*output.resident);
 }
@@ -189,8 +190,7 @@ void print_plan(const PlanOutput& output) {
 ordered_json plan_json(const PlanOutput& output) {
   const PlanReport& report = output.report;
   const BuildOptions& build = output.plan.build;
-  ordered_json json = {{"ok", !has_error(output.diagnostics)},
-                       {"source", output.name},
+  ordered_json json = {{"source", output.name},
                        {"family", output.plan.model.family},
                        {"parameters", report.parameters},
                        {"target", output.target},
@@ -210,8 +210,7 @@ ordered_json plan_json(const PlanOutput& output) {
                         {{"dense_static", to_json(report.dense)},
                          {"host_routed", to_json(report.host_routed)},
                          {"ideal_sparse", to_json(report.sparse)}}},
-                       {"memory", memory_json(report)},
-                       {"diagnostics", to_json(output.diagnostics)}};
+                       {"memory", memory_json(report)}};
   const RopeConfig& rope = output.plan.model.attention.rope;
   if (rope.scaling == RopeScaling::longrope)
     json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";

@@ -20,7 +20,6 @@ struct PlanOutput {
   const std::vector<ShardCut>& cuts;
   const PlanReport& report;
   const std::optional<ResidentSet>& resident;
-  const Diagnostics& diagnostics;  // of the checkpoint and of the budgets
 };
 
 void print_plan(const PlanOutput& output);

@@ -54,8 +54,15 @@ TEST_P(ManifestFault, IsFound) {
 }
 
 const Fault kFaults[] = {
+    {"eos_outside", [](Manifest& m) { m.model.eos_tokens = {m.model.vocab}; }, "manifest.number",
+     "the end of text 10 is outside the vocabulary of 10"},
+    {"eos_order",
+     [](Manifest& m) {
+       m.model.eos_tokens = {2, 2};
+     },
+     "manifest.number", "the ids that end a text are not in ascending order"},
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 12"},
+     "the manifest has schema version 99, this moec reads version 13"},
     {"carried_outside", [](Manifest& m) { m.carried[0].path = "../tokenizer.json"; },
      "manifest.path", "the path \"../tokenizer.json\" is not one inside the folder"},
     {"side_file_twice", [](Manifest& m) { m.side_files.push_back(m.side_files[0]); },

@@ -1,6 +1,7 @@
 // moec check: rules, coverage, SARIF and output.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -47,6 +48,25 @@ TEST(Check, AnotherTargetAppliesItsRules) {
   EXPECT_EQ(codes, (std::set<std::string>{"target.P2", "target.S9", "check.coverage"}));
   for (const json& limit : report["shards"][0]["byte_limits"])
     EXPECT_EQ(limit["kept"], limit["rule"] != "W5") << limit;
+}
+
+// The f32 export breaks a rule with nearly every op. The first stands for all, and no rule is
+// hidden.
+TEST(Check, FindingsAreCountedByRule) {
+  const Outcome brief = run_command({"check", onnx_export(), "--target", "ane"});
+  EXPECT_EQ(brief.exit_code, kExitFellShort);
+  EXPECT_LT(std::count(brief.out.begin(), brief.out.end(), '\n'), 60);
+  EXPECT_THAT(brief.out, AllOf(HasSubstr("error [S9] 5 files, "), HasSubstr("error [P2] "),
+                               HasSubstr("error[target.S9] "), HasSubstr("error[target.S9]: and "),
+                               HasSubstr("error[target.P2] "), HasSubstr("error[check.coverage] "),
+                               HasSubstr("--ops lists all ")));
+  const Outcome full = run_command({"check", onnx_export(), "--target", "ane", "--ops"});
+  const json report =
+      json::parse(run_command({"check", onnx_export(), "--target", "ane", "--ops", "--json"}).out);
+  size_t lines = 0;
+  for (size_t at = 0; (at = full.out.find("error[", at)) != std::string::npos; ++at) ++lines;
+  EXPECT_EQ(lines, report["diagnostics"].size());
+  EXPECT_GT(lines, 100u);
 }
 
 TEST(Check, OpsOnOtherUnitsAreListed) {

@@ -319,7 +319,7 @@ TEST(Config, HeadsThatDoNotDivide) {
 TEST(Config, SizesAreBounded) {
   expect_refused(with(kMixtral, "\"num_hidden_layers\": 32", "\"num_hidden_layers\": 2000000000"),
                  "hf.config.range",
-                 "\"num_hidden_layers\" is 2000000000, it must be a whole number from 1 to 4096");
+                 "\"num_hidden_layers\" is 2000000000, it must be a whole number from 1 to 1024");
   expect_refused(with(kMixtral, "\"hidden_size\": 4096", "\"hidden_size\": 0"), "hf.config.range",
                  "\"hidden_size\" is 0");
   expect_refused(with(kMixtral, "\"vocab_size\": 32000", "\"vocab_size\": -1"), "hf.config.range",
