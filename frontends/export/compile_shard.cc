@@ -1,7 +1,5 @@
 #include "frontends/export/compile_shard.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ir/analysis/at_width.h"
@@ -21,24 +19,6 @@ ShardCost per_token(ShardCost cost, int64_t tokens) {
   cost.macs_dense /= tokens;
   cost.macs_active /= tokens;
   return cost;
-}
-
-// The operands of `op` whose weights must be finite: those of norms, and what the logits of a
-// router are computed from.
-std::vector<ValueId> sensitive_operands(const Shard& shard, const Op& op) {
-  if (std::holds_alternative<RmsNorm>(op.data)) return {op.operands[1]};
-  if (std::holds_alternative<Router>(op.data)) {
-    std::vector<ValueId> values(op.operands.begin() + 1, op.operands.end());
-    if (shard.producer_as<Linear>(op.operands[0])) {
-      const Op& linear = shard.ops[shard.values[op.operands[0]].producer];
-      values.insert(values.end(), linear.operands.begin() + 1, linear.operands.end());
-    }
-    return values;
-  }
-  if (const auto* attention = std::get_if<Attention>(&op.data);
-      attention && attention->qk_norm != QkNorm::none)
-    return op.operands;  // only the norms among them are weights
-  return {};
 }
 
 // Runs the pipeline for one width after the other and collects the reports in `compiled`.
@@ -116,25 +96,6 @@ Result<int64_t> compiled_peak(const Plan& plan, size_t index, const PassOptions&
   MOEC_ASSIGN(const PipelineResult placed,
               run_pipeline(model, default_pipeline(options), context, run));
   return peak_activation_bytes(placed.shard);
-}
-
-Status check_finite_weights(const Shard& shard, const WeightReader& reader,
-                            std::set<std::string>& finite) {
-  for (const Op& op : shard.ops)
-    for (ValueId operand : sensitive_operands(shard, op)) {
-      const auto* weight = shard.producer_as<Weight>(operand);
-      if (!weight || !finite.insert(to_string(weight->view)).second) continue;
-      MOEC_ASSIGN(uint64_t bad, reader.count_nonfinite(weight->view));
-      if (bad == 0) continue;
-      std::string tensor;
-      for_each_tensor(weight->view,
-                      [&](const TensorSource& source, const Type&) { tensor = source.name; });
-      return fail("export.nonfinite_weight",
-                  fmt::format("{} of its values are NaN or infinite", bad),
-                  "the checkpoint is damaged: download the file again",
-                  {.shard = shard.name, .tensor = tensor});
-    }
-  return {};
 }
 
 }  // namespace moec

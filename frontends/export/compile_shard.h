@@ -1,11 +1,8 @@
 // Compiles one shard of a plan from its model form to `placed`, for every token width.
 #pragma once
 
-#include <set>
-#include <string>
 #include <vector>
 
-#include "backends/weights/weight_reader.h"
 #include "ir/analysis/cost.h"
 #include "ir/plan/plan.h"
 #include "passes/pipeline.h"
@@ -34,11 +31,5 @@ Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const Pa
 // width.
 Result<int64_t> compiled_peak(const Plan& plan, size_t index, const PassOptions& options,
                               const RunOptions& run);
-
-// Checks the weights of norms and routers, where a single NaN or infinity makes every token's
-// output NaN. `shard` is in model form. `finite` holds the text of views that were checked before;
-// those that are checked now are added. Error export.nonfinite_weight names the tensor.
-Status check_finite_weights(const Shard& shard, const WeightReader& reader,
-                            std::set<std::string>& finite);
 
 }  // namespace moec

@@ -43,6 +43,12 @@ struct CompileOptions {
   RunOptions run;
 };
 
+// Which values of weights an export accepts although results that they take part in are useless.
+struct ValueOptions {
+  bool overflow = false;   // finite in the checkpoint, infinite in the element type of the export
+  bool nonfinite = false;  // NaN or infinite in the checkpoint
+};
+
 struct OutputOptions {
   std::string folder;
   bool ane_book = false;       // names and manifest of frontends/export/ane_book.h as well
@@ -66,6 +72,7 @@ struct ExportCallbacks {
 struct ExportOptions {
   SourceOptions source;
   CompileOptions compile;
+  ValueOptions values;  // that are allowed
   OutputOptions output;
   ExportResources resources;
   ExportCallbacks callbacks;

@@ -15,6 +15,7 @@
 #include "frontends/export/describe_export.h"
 #include "frontends/export/export_compile.h"
 #include "frontends/export/export_inputs.h"
+#include "frontends/export/weight_values.h"
 #include "frontends/hf/open_source.h"
 #include "models/build/build_shard.h"
 #include "models/plan/make_plan.h"
@@ -66,15 +67,16 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
   return assigned;
 }
 
-// Builds every shard to verify the plan, and reads the weights that must be finite. Returns the
-// bytes of weights that the shards will hold.
+// Builds every shard to verify the plan, and reads the weights that every token depends on. Returns
+// the bytes of weights that the shards will hold.
 Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader,
-                            std::set<std::string>& finite, Diagnostics& notes) {
+                            const ValueOptions& allowed, std::set<std::string>& fine,
+                            Diagnostics& notes) {
   std::vector<ShardInterface> interfaces;
   uint64_t bytes = 0;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     MOEC_ASSIGN(Shard shard, build_shard(plan, i, plan.build.tokens.front()));
-    if (!plan.weight_seed) MOEC_TRY(check_finite_weights(shard, reader, finite));
+    if (!plan.weight_seed) MOEC_TRY(check_sensitive_weights(shard, reader, allowed, fine));
     interfaces.push_back(interface_of(shard));
     bytes += static_cast<uint64_t>(weight_bytes(shard));
   }
@@ -106,7 +108,7 @@ void note_rotation(const Plan& plan, Diagnostics& notes) {
   const RopeConfig& rope = plan.model.attention.rope;
   if (!has_long_factors(rope, plan.build.context)) return;
   notes.push_back(
-      {Severity::note,
+      {Severity::warning,
        "export.long_factors",
        fmt::format("the rotary table has {}; unlike in the reference, shorter texts are rotated by "
                    "them as well",
@@ -169,13 +171,13 @@ Result<WeightReader> open_reader(const ExportOptions& options, const Plan& plan,
 }  // namespace
 
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
-                                  std::set<std::string>& finite) {
+                                  std::set<std::string>& fine) {
   MOEC_TRY(check_out_is_not_source(options));
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
   MOEC_ASSIGN(WeightReader reader, open_reader(options, plan, targets));
-  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, finite, notes));
+  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, options.values, fine, notes));
   MOEC_TRY(try_each_kind(plan, options.compile));
   note_packaging(options.compile, notes);
   note_rotation(plan, notes);

@@ -37,9 +37,15 @@ struct ResourceFlags {
   std::string memory = "256";
 };
 
+// Values of weights that the export goes on with.
+struct ValueFlags {
+  bool allow_overflow = false, allow_nonfinite = false;
+};
+
 struct ExportFlags {
   std::string source, out, family_file;
   bool force = false, quiet = false, json = false;
+  ValueFlags values;
   CoremlFlags coreml;
   DigestFlags digests;
   TrialFlags trial;
