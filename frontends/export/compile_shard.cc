@@ -25,12 +25,18 @@ ShardCost per_token(ShardCost cost, int64_t tokens) {
 class Compiler {
  public:
   Compiler(const Plan& plan, size_t index, const PassOptions& options, const RunOptions& run,
-           CompiledShard& compiled)
-      : plan_(plan), index_(index), options_(options), run_(run), compiled_(compiled) {}
+           const ScaleFolds& folds, CompiledShard& compiled)
+      : plan_(plan),
+        index_(index),
+        options_(options),
+        run_(run),
+        folds_(folds),
+        compiled_(compiled) {}
 
   Result<Shard> compile(int64_t tokens) {
     MOEC_ASSIGN(Shard model, build_shard(plan_, index_, tokens));
     if (plan_.weight_seed) model = with_seeded_weights(std::move(model), *plan_.weight_seed);
+    model = with_folded_scales(std::move(model), folds_);
     if (compiled_.passes.empty()) describe(model, tokens);
     PassContext context{options_, {}};
     MOEC_ASSIGN(PipelineResult result,
@@ -55,15 +61,16 @@ class Compiler {
   size_t index_;
   const PassOptions& options_;
   const RunOptions& run_;
+  const ScaleFolds& folds_;
   CompiledShard& compiled_;
 };
 
 }  // namespace
 
 Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOptions& options,
-                                    const RunOptions& run) {
+                                    const RunOptions& run, const ScaleFolds& folds) {
   CompiledShard compiled;
-  Compiler compiler(plan, index, options, run, compiled);
+  Compiler compiler(plan, index, options, run, folds, compiled);
   for (int64_t tokens : plan.build.tokens) {
     MOEC_ASSIGN(Shard shard, compiler.compile(tokens));
     compiled.widths.push_back(std::move(shard));
@@ -72,14 +79,14 @@ Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOp
 }
 
 Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const PassOptions& options,
-                                        const RunOptions& run) {
+                                        const RunOptions& run, const ScaleFolds& folds) {
   // Two samples tell which sizes depend on the width. One token is no sample: its shard is
   // simplified further than those of all other widths.
   const int64_t largest = std::max<int64_t>(plan.build.tokens.back(), 2);
   Plan samples = plan;
   samples.build.tokens = {largest, largest + 1};
   CompiledShard compiled;
-  Compiler compiler(samples, index, options, run, compiled);
+  Compiler compiler(samples, index, options, run, folds, compiled);
   MOEC_ASSIGN(const Shard a, compiler.compile(largest));
   MOEC_ASSIGN(const Shard b, compiler.compile(largest + 1));
   for (int64_t tokens : plan.build.tokens) {

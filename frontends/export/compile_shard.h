@@ -5,6 +5,7 @@
 
 #include "ir/analysis/cost.h"
 #include "ir/plan/plan.h"
+#include "models/tensors/fold_scales.h"
 #include "passes/pipeline.h"
 
 namespace moec {
@@ -17,15 +18,15 @@ struct CompiledShard {
   Diagnostics notes;               // without repetitions by further widths
 };
 
-// Builds and compiles shard `index` once for each width. Errors: those of build_shard() and
-// run_pipeline().
+// Builds and compiles shard `index` once for each width, with `folds` moved. Errors: those of
+// build_shard() and run_pipeline().
 Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOptions& options,
-                                    const RunOptions& run);
+                                    const RunOptions& run, const ScaleFolds& folds = {});
 
 // The same, but all widths have the same ops, as one program for a range of widths needs. Further
 // error width.structure (ir/analysis/at_width.h).
 Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const PassOptions& options,
-                                        const RunOptions& run);
+                                        const RunOptions& run, const ScaleFolds& folds = {});
 
 // The peak of activation bytes (ir/analysis/cost.h) of shard `index`, compiled for the widest
 // width.

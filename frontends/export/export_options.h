@@ -10,6 +10,7 @@
 #include "ir/plan/plan.h"
 #include "models/plan/cut_options.h"
 #include "models/plan/plan_devices.h"
+#include "models/tensors/fold_scales.h"
 #include "passes/pipeline.h"
 
 namespace moec {
@@ -41,6 +42,8 @@ struct CompileOptions {
   std::string chip;                        // chip whose rules apply; empty: those of every chip
   CoremlOptions coreml;
   RunOptions run;
+  bool fold_overflow = false;  // find_folds.h
+  ScaleFolds folds;            // found by plan_export()
 };
 
 // Which values of weights an export accepts although results that they take part in are useless.

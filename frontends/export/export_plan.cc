@@ -15,6 +15,7 @@
 #include "frontends/export/describe_export.h"
 #include "frontends/export/export_compile.h"
 #include "frontends/export/export_inputs.h"
+#include "frontends/export/find_folds.h"
 #include "frontends/export/weight_values.h"
 #include "frontends/hf/open_source.h"
 #include "models/build/build_shard.h"
@@ -178,13 +179,17 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
   MOEC_ASSIGN(WeightReader reader, open_reader(options, plan, targets));
   MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, options.values, fine, notes));
-  MOEC_TRY(try_each_kind(plan, options.compile));
+  ExportOptions own = options;
+  if (own.compile.fold_overflow) {
+    MOEC_ASSIGN(own.compile.folds, find_folds(plan, reader, notes));
+  }
+  MOEC_TRY(try_each_kind(plan, own.compile));
   note_packaging(options.compile, notes);
   note_rotation(plan, notes);
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
   OutNames names = options.output.ane_book ? ane_book_names(options.source.path) : OutNames();
-  return PlannedExport{options,           std::move(plan),   std::move(cuts),
+  return PlannedExport{std::move(own),    std::move(plan),   std::move(cuts),
                        std::move(reader), std::move(names),  std::move(manifest),
                        payload,           std::move(inputs), std::move(notes)};
 }

@@ -36,9 +36,10 @@ EmittedTensor counts_of(const StreamReport& report) {
 }
 
 const char* way_out(DType dtype) {
-  return dtype == DType::f16
-             ? "export with --dtype f32, or with --allow-overflow to write them as infinities"
-             : "give --allow-overflow to write them as infinities";
+  return dtype == DType::f16 ? "export with --dtype f32, with --fold-overflow if this is an up or "
+                               "down projection of "
+                               "an expert, or with --allow-overflow to write them as infinities"
+                             : "give --allow-overflow to write them as infinities";
 }
 
 // The operands of `op` whose weights spoil every token if they are not finite: those of norms, and

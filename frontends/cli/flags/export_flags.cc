@@ -73,6 +73,7 @@ Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
   source.weight_seed = flags.trial.seed;
   source.layers = flags.trial.layers;
   options.values = {flags.values.allow_overflow, flags.values.allow_nonfinite};
+  options.compile.fold_overflow = flags.values.fold_overflow;
   options.compile.kv = flags.shards.kv;
   options.compile.mla = flags.shards.mla;
   options.output.folder = flags.out;
@@ -177,6 +178,9 @@ void add_trial_flags(CLI::App& command, TrialFlags& flags) {
 }
 
 void add_value_flags(CLI::App& command, ValueFlags& flags) {
+  command.add_flag("--fold-overflow", flags.fold_overflow,
+                   "Where an up or a down projection overflows f16, move a power of two between "
+                   "the two, which changes no result. Reads all of them once more");
   command.add_flag("--allow-overflow", flags.allow_overflow,
                    "Go on, with a warning, where a weight is too large for the element type: it "
                    "is written as an infinity");

@@ -37,9 +37,9 @@ struct ResourceFlags {
   std::string memory = "256";
 };
 
-// Values of weights that the export goes on with.
+// What becomes of weights that do not fit the element type, or are not finite.
 struct ValueFlags {
-  bool allow_overflow = false, allow_nonfinite = false;
+  bool fold_overflow = false, allow_overflow = false, allow_nonfinite = false;
 };
 
 struct ExportFlags {

@@ -1,4 +1,5 @@
 // Weights that are NaN or infinite, or too large for the element type, end an export.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tests/frontends/cli/checkpoint_copy.h"
@@ -107,6 +108,49 @@ TEST(WeightValues, AnAllowedOverflowGoesOnWhereTheExportEnded) {
   const Outcome checked = run_command({"check", out});
   EXPECT_EQ(checked.exit_code, kExitFellShort);
   EXPECT_THAT(checked.out + checked.err, HasSubstr("check.cast_overflow"));
+}
+
+// w3 is the up projection, w2 the down projection of an expert, w1 its gate.
+std::string projection(const char* name) {
+  return fmt::format("model.layers.1.block_sparse_moe.experts.3.{}.weight", name);
+}
+
+TEST(WeightValues, APowerOfTwoMovesBetweenUpAndDown) {
+  for (const char* name : {"w3", "w2"})
+    for (const Words& form : {Words{"--dtype", "f16"}, Words{"--target", "ane"},
+                              Words{"--dtype", "f16", "--experts", "bank"}}) {
+      const CheckpointCopy copy;
+      copy.overwrite(projection(name), kLarge);
+      const std::string out = fresh_folder("out");
+      Words flags = form;
+      flags.push_back("--fold-overflow");
+      const Outcome exported = export_copy(copy, out, flags);
+      expect_fine(exported);
+      EXPECT_THAT(exported.err, AllOf(HasSubstr("tensor " + projection(name) + ": divided by 2^1"),
+                                      Not(HasSubstr("cast_overflow"))));
+      expect_fine(run_command({"check", out}));
+    }
+}
+
+TEST(WeightValues, AFoldThatCostsBitsIsAWarning) {
+  const CheckpointCopy copy;
+  // Half of 1.0078125 · 2^-17 has a bit below 2^-24, the smallest number of f16.
+  copy.overwrite(projection("w3"), kLarge + std::string("\x01\x37", 2));
+  const Outcome exported =
+      export_copy(copy, fresh_folder("out"), {"--dtype", "f16", "--fold-overflow"});
+  expect_fine(exported);
+  EXPECT_THAT(exported.err, AllOf(HasSubstr("warning[export.fold_inexact]"),
+                                  HasSubstr("1 of its values are so small")));
+}
+
+TEST(WeightValues, WhatNoPowerOfTwoHelpsStillEndsTheExport) {
+  const auto exported = [](const std::vector<const char*>& names) {
+    const CheckpointCopy copy;
+    for (const char* name : names) copy.overwrite(projection(name), kLarge);
+    return export_copy(copy, fresh_folder("out"), {"--dtype", "f16", "--fold-overflow"});
+  };
+  expect_refused(exported({"w1"}), "export.cast_overflow", projection("w1"));
+  EXPECT_EQ(exported({"w2", "w3"}).exit_code, kExitBadInput);
 }
 
 // The parts that an interrupted export wrote with the flag are judged again.
