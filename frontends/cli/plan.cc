@@ -18,6 +18,7 @@
 #include "frontends/export/compile_shard.h"
 #include "frontends/hf/open_source.h"
 #include "ir/base/json_output.h"
+#include "ir/base/name_file.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/measure_plan.h"
 #include "models/plan/residency.h"
@@ -79,8 +80,10 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file, equal_tensors));
   Planned planned;
   planned.notes = std::move(checkpoint.warnings);
-  MOEC_ASSIGN(planned.made, make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
-                                      passes.target, request));
+  MOEC_ASSIGN(planned.made,
+              naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                    passes.target, request),
+                          flags.source));
   const Plan& plan = planned.made.plan;
   MOEC_ASSIGN(planned.measured,
               measure_plan(plan, request.cuts, std::move(devices),

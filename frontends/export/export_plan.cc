@@ -18,6 +18,7 @@
 #include "frontends/export/find_folds.h"
 #include "frontends/export/weight_values.h"
 #include "frontends/hf/open_source.h"
+#include "ir/base/name_file.h"
 #include "models/build/build_shard.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/measure_plan.h"
@@ -36,10 +37,12 @@ Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cu
   const CompileOptions& compile = options.compile;
   MOEC_ASSIGN(Checkpoint checkpoint, open_checkpoint(options.source));
   notes = std::move(checkpoint.warnings);
-  MOEC_ASSIGN(
-      MadePlan made,
-      make_plan(std::move(checkpoint.config), std::move(checkpoint.weights), compile.passes.target,
-                {compile.build, compile.cuts, compile.kv, compile.mla, options.source.layers}));
+  MOEC_ASSIGN(MadePlan made,
+              naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                    compile.passes.target,
+                                    {compile.build, compile.cuts, compile.kv, compile.mla,
+                                     options.source.layers}),
+                          config_path(options.source.path)));
   cuts = std::move(made.cuts);
   made.plan.weight_seed = options.source.weight_seed;
   return std::move(made.plan);
