@@ -44,7 +44,6 @@ ValueId routed_biases(Builder& b, ValueId routing, const std::vector<ValueId>& b
 // replaces its product by 0. In f32 trained weights do not overflow, so the ops are saved.
 ValueId apply_routing(Builder& b, ValueId hidden, ValueId weight) {
   ValueId product = b.mul(hidden, weight, "routed");
-  if (b.type(hidden).dtype == DType::f32) return product;
   ValueId zero = b.scalar_like(hidden, 0);
   return b.select(b.compare(CompareFn::equal, weight, zero, "not_chosen"), zero, product,
                   "guarded");

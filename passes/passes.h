@@ -45,8 +45,8 @@ Result<Shard> lower_attention(const Shard& shard, PassContext& context);
 //       moe = out_0 + out_1 + …
 //
 // The routing weight is applied before `down` (linear, so the same value), where it keeps f16 in
-// range; with weight_on input to gate and up, h = silu(gate · routing_e) · (up · routing_e). Below
-// f32 a select guards the products, because 0 · inf is NaN.
+// range; with weight_on input to gate and up, h = silu(gate · routing_e) · (up · routing_e). A
+// select guards the products, because 0 · inf is NaN.
 Result<Shard> unroll_experts(const Shard& shard, PassContext& context);
 
 // All experts at once: the weights of one role joined, `down` along its inputs, so that its

@@ -57,7 +57,7 @@ class Blocks {
 Status read_block(const Cut& cut, const Block& block, std::byte* to, ReadContext& context) {
   MOEC_TRY(cut.node->read_packed(block.region, to, context));
   context.report.elements += block.elements;
-  context.report.nans += count_nans(cut.node->type().dtype, to, block.elements);
+  context.report.nonfinite += count_nonfinite(cut.node->type().dtype, to, block.elements);
   return {};
 }
 

@@ -153,12 +153,11 @@ class Checker {
     report_.rules.push_back(std::move(found));
   }
 
-  // A warning: a result that an infinite weight takes part in is NaN or infinite, whatever the
-  // tokens.
+  // A result that an infinite weight takes part in is NaN or infinite, whatever the tokens.
   void note_overflows(const manifest::Shard& shard) {
     if (shard.cast_overflows == 0) return;
     report_.findings.push_back(
-        {Severity::warning,
+        {Severity::error,
          "check.cast_overflow",
          fmt::format("{} weights became infinite in {}", shard.cast_overflows,
                      dtype_name(report_.manifest.build.dtype)),
@@ -238,6 +237,8 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
   report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
   report->findings = verify_files(report->manifest, folder, options.digests);
   require_binary_form(report->manifest, folder, report->findings);
+  append(report->findings,
+         find_extra_files(report->manifest, folder, {std::string(kExpectedPlacement)}));
   Checker checker(folder, *report, options);
   for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
   checker.finish();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/manifest/manifest.h"
@@ -51,6 +52,8 @@ struct CheckReport {
   Diagnostics findings;      // errors and warnings; a check falls short when there is an error
 };
 
+inline constexpr std::string_view kExpectedPlacement = "expected_placement.json";
+
 struct CheckOptions {
   std::string target;                   // empty: the one that the manifest names
   std::string chip;                     // empty: rules of all chips hold
@@ -61,8 +64,8 @@ struct CheckOptions {
 
 // A manifest that cannot be read or an unknown target or chip is an error; all else is a finding.
 // Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.over_budget,
-// check.coverage, coverage.* (backends/coverage/check_weights.h), target.RULE for each error of a
-// rule. The report does not move: its rule findings point into it.
+// check.coverage, check.cast_overflow, coverage.* (backends/coverage/check_weights.h), target.RULE
+// for each error of a rule. The report does not move: its rule findings point into it.
 Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options);
 

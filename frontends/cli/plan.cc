@@ -20,6 +20,8 @@
 #include "frontends/cli/print/say.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/hf/open_source.h"
+#include "ir/base/name_file.h"
+#include "models/build/needed_tensors.h"
 #include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/measure_plan.h"
@@ -83,8 +85,10 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file, equal_tensors));
   Planned planned;
   planned.notes = std::move(checkpoint.warnings);
-  MOEC_ASSIGN(planned.made, make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
-                                      passes.target, request));
+  MOEC_ASSIGN(planned.made,
+              naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                    passes.target, request),
+                          flags.source));
   const Diagnostics& chosen = planned.made.notes;
   planned.notes.insert(planned.notes.end(), chosen.begin(), chosen.end());
   const Plan& plan = planned.made.plan;

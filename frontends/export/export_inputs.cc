@@ -67,6 +67,7 @@ void add_outputs(const ExportOptions& options, ExportInputs& inputs) {
   const CompileOptions& compile = options.compile;
   const OutputOptions& output = options.output;
   const SourceOptions& source = options.source;
+  inputs["option --fold-overflow"] = compile.fold_overflow ? "yes" : "no";
   inputs["option --chip"] = compile.chip.empty() ? "all" : compile.chip;
   inputs["option --widths"] = enum_name(compile.coreml.packaging);
   inputs["option --spec-version"] = std::to_string(compile.coreml.spec_version);

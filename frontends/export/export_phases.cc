@@ -108,6 +108,7 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
   summary.notes = std::move(planned_.notes);
   summary.parts_kept = folder_->journal.kept();
   summary.bytes_read = parts.tables.bytes_read;
+  summary.notes.insert(summary.notes.end(), parts.tables.notes.begin(), parts.tables.notes.end());
   summary.file_bytes = static_cast<uint64_t>(parts.tables.embedding.file.bytes);
   summary.manifest.embedding = std::move(parts.tables.embedding);
   summary.manifest.rope = std::move(parts.tables.rope);

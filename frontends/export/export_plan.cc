@@ -16,8 +16,11 @@
 #include "frontends/export/describe_export.h"
 #include "frontends/export/export_compile.h"
 #include "frontends/export/export_inputs.h"
+#include "frontends/export/find_folds.h"
+#include "frontends/export/weight_values.h"
 #include "frontends/hf/eos_tokens.h"
 #include "frontends/hf/open_source.h"
+#include "ir/base/name_file.h"
 #include "models/build/build_shard.h"
 #include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
@@ -37,10 +40,12 @@ Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cu
   const CompileOptions& compile = options.compile;
   MOEC_ASSIGN(Checkpoint checkpoint, open_checkpoint(options.source));
   notes = std::move(checkpoint.warnings);
-  MOEC_ASSIGN(
-      MadePlan made,
-      make_plan(std::move(checkpoint.config), std::move(checkpoint.weights), compile.passes.target,
-                {compile.build, compile.cuts, compile.kv, compile.mla, options.source.layers}));
+  MOEC_ASSIGN(MadePlan made,
+              naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                    compile.passes.target,
+                                    {compile.build, compile.cuts, compile.kv, compile.mla,
+                                     options.source.layers}),
+                          config_path(options.source.path)));
   cuts = std::move(made.cuts);
   notes.insert(notes.end(), made.notes.begin(), made.notes.end());
   made.plan.weight_seed = options.source.weight_seed;
@@ -81,15 +86,16 @@ Status keep_budgets(const Plan& plan, const CutOptions& cuts, Diagnostics& notes
   return {};
 }
 
-// Builds every shard to verify the plan, and reads the weights that must be finite. Returns the
-// bytes of weights that the shards will hold.
+// Builds every shard to verify the plan, and reads the weights that every token depends on. Returns
+// the bytes of weights that the shards will hold.
 Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader,
-                            std::set<std::string>& finite, Diagnostics& notes) {
+                            const ValueOptions& allowed, std::set<std::string>& fine,
+                            Diagnostics& notes) {
   std::vector<ShardInterface> interfaces;
   uint64_t bytes = 0;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     MOEC_ASSIGN(Shard shard, build_shard(plan, i, plan.build.tokens.front()));
-    if (!plan.weight_seed) MOEC_TRY(check_finite_weights(shard, reader, finite));
+    if (!plan.weight_seed) MOEC_TRY(check_sensitive_weights(shard, reader, allowed, fine));
     interfaces.push_back(interface_of(shard));
     bytes += static_cast<uint64_t>(weight_bytes(shard));
   }
@@ -121,7 +127,7 @@ void note_rotation(const Plan& plan, Diagnostics& notes) {
   const RopeConfig& rope = plan.model.attention.rope;
   if (!has_long_factors(rope, plan.build.context)) return;
   notes.push_back(
-      {Severity::note,
+      {Severity::warning,
        "export.long_factors",
        fmt::format("the rotary table has {}; unlike in the reference, shorter texts are rotated by "
                    "them as well",
@@ -200,21 +206,25 @@ Result<WeightReader> open_reader(const ExportOptions& options, const Plan& plan,
 }  // namespace
 
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
-                                  std::set<std::string>& finite) {
+                                  std::set<std::string>& fine) {
   MOEC_TRY(check_out_is_not_source(options));
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
   MOEC_TRY(keep_budgets(plan, options.compile.cuts, notes));
   MOEC_ASSIGN(WeightReader reader, open_reader(options, plan, targets));
-  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, finite, notes));
-  MOEC_TRY(try_each_kind(plan, options.compile));
+  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, options.values, fine, notes));
+  ExportOptions own = options;
+  if (own.compile.fold_overflow) {
+    MOEC_ASSIGN(own.compile.folds, find_folds(plan, reader, notes));
+  }
+  MOEC_TRY(try_each_kind(plan, own.compile));
   note_packaging(options.compile, notes);
   note_rotation(plan, notes);
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
   OutNames names = options.output.ane_book ? ane_book_names(options.source.path) : OutNames();
-  return PlannedExport{options,           std::move(plan),   std::move(cuts),
+  return PlannedExport{std::move(own),    std::move(plan),   std::move(cuts),
                        std::move(reader), std::move(names),  std::move(manifest),
                        payload,           std::move(inputs), std::move(notes)};
 }

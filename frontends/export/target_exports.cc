@@ -11,10 +11,10 @@ namespace moec {
 namespace {
 
 Result<std::vector<PlannedExport>> plan_targets(std::span<const ExportOptions> targets) {
-  std::set<std::string> finite;
+  std::set<std::string> fine;
   std::vector<PlannedExport> exports;
   for (const ExportOptions& options : targets) {
-    MOEC_ASSIGN(PlannedExport planned, plan_export(options, targets.size(), finite));
+    MOEC_ASSIGN(PlannedExport planned, plan_export(options, targets.size(), fine));
     exports.push_back(std::move(planned));
   }
   return exports;

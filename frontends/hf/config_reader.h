@@ -57,6 +57,8 @@ class ConfigReader {
   const JsonValue* key(std::string_view name);
   // The same without marking it.
   const JsonValue* peek(std::string_view name) const;
+  // Whether the config has the key, be it null.
+  bool has(std::string_view name) const { return root_.find(name) != nullptr; }
 
   // Adds findings for keys whose value differs from the required one, and for unknown keys. Of many
   // unknown keys only the first are named, here and in other_keys().

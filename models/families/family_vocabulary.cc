@@ -54,6 +54,7 @@ constexpr Concept kConcepts[] = {
     {"rope_theta", ConceptType::number, Presence::defaulted},
     {"original_positions", ConceptType::integer, Presence::optional, 1, int64_t{1} << 30},
     {"rope_interleaved", ConceptType::boolean, Presence::defaulted},
+    {"rope_alpha", ConceptType::boolean, Presence::defaulted},
     {"rotary_factor", ConceptType::number, Presence::optional},
     {"rotary_dims", ConceptType::integer, Presence::optional, 1, kMostDims},
     {"rotated_layers", ConceptType::integers, Presence::optional},

@@ -150,8 +150,8 @@ class Parts:
         return {EMBEDDING: base.embed_tokens, **dict(enumerate(base.layers)), **({HEAD: head} if head else {})}
 
     def tied_head(self):
-        """Whether the head is the embedding."""
-        return self.model.config.tie_word_embeddings and hasattr(self.model, HEAD)
+        """Whether the head is the embedding. A stored head of its own is used, whatever the config says."""
+        return self.model.config.tie_word_embeddings and hasattr(self.model, HEAD) and not self.stored.parts[HEAD]
 
     def load(self, part, only=""):
         """Materialises a part, or those of its stored tensors whose name contains `only`."""

@@ -119,21 +119,16 @@ TEST(ExpertForms, PreserveValuesInHalfPrecision) {
       }
 }
 
-TEST(ExpertForms, AddNoOverflowGuardInF32) {
-  for (const char* pass : kExpertPass)
-    EXPECT_EQ(count_ops<Select>(run_passes(group_shard({}, Layout::rows, 0, 8), pass)), 0u);
-}
-
-// Expert 0 overflows f16 for every token; expert 1 does not.
-Shard overflowing_shard(Layout layout, RoutedWeight weight_on) {
-  const DType dtype = DType::f16;
+// Expert 0 overflows for every token: its gate is -inf, whose silu is NaN. Expert 1 does not.
+Shard overflowing_shard(DType dtype, Layout layout, RoutedWeight weight_on) {
   Builder b("overflow", Form::model);
   ValueId x = b.input("hidden", token_type(dtype, layout, 4, 2));
   ValueId routing = b.input("routing", token_type(dtype, layout, 2, 2));
   std::vector<ValueId> operands = {x, routing};
-  for (double size : {30000.0, 0.25}) {
-    operands.push_back(b.weight(splat_view(size, {dtype, {3, 4}})));
-    operands.push_back(b.weight(splat_view(size, {dtype, {3, 4}})));
+  const double large = dtype == DType::f16 ? 30000 : 1e38;
+  for (const auto& [gate, up] : {std::pair{-large, large}, {0.25, 0.25}}) {
+    operands.push_back(b.weight(splat_view(gate, {dtype, {3, 4}})));
+    operands.push_back(b.weight(splat_view(up, {dtype, {3, 4}})));
     operands.push_back(b.weight(splat_view(0.25, {dtype, {4, 3}})));
   }
   b.output("moe_out", b.emit(SoftMoe{.experts = 2, .weight_on = weight_on}, operands, "moe"));
@@ -142,18 +137,19 @@ Shard overflowing_shard(Layout layout, RoutedWeight weight_on) {
 
 TEST(ExpertForms, AnOverflowInAnExpertThatIsNotChosenDoesNotReachTheResult) {
   for (const char* pass : kExpertPass)
-    for (RoutedWeight weight_on : {RoutedWeight::output, RoutedWeight::input})
-      for (Layout layout : kTokenLayouts) {
-        const Shard after = run_passes(overflowing_shard(layout, weight_on), pass);
-        std::vector<Tensor> inputs = seeded_inputs(after, 1);
-        for (float& value : inputs[0].data) value = 4;
-        const bool rows = layout == Layout::rows;
-        inputs[1].data = rows ? std::vector<float>{0, 1, 0, 1} : std::vector<float>{0, 0, 1, 1};
-        // gate = up = 4, silu(4) · 4 · 0.75
-        const float wanted = 4 / (1 + std::exp(-4.0f)) * 4 * 0.75f;
-        const std::vector<Tensor> outputs = outputs_of(after, inputs);
-        for (float value : outputs[0].data) EXPECT_NEAR(value, wanted, 0.02) << pass;
-      }
+    for (DType dtype : {DType::f32, DType::f16})
+      for (RoutedWeight weight_on : {RoutedWeight::output, RoutedWeight::input})
+        for (Layout layout : kTokenLayouts) {
+          const Shard after = run_passes(overflowing_shard(dtype, layout, weight_on), pass);
+          std::vector<Tensor> inputs = seeded_inputs(after, 1);
+          for (float& value : inputs[0].data) value = 4;
+          const bool rows = layout == Layout::rows;
+          inputs[1].data = rows ? std::vector<float>{0, 1, 0, 1} : std::vector<float>{0, 0, 1, 1};
+          // gate = up = 4, silu(4) · 4 · 0.75
+          const float wanted = 4 / (1 + std::exp(-4.0f)) * 4 * 0.75f;
+          const std::vector<Tensor> outputs = outputs_of(after, inputs);
+          for (float value : outputs[0].data) EXPECT_NEAR(value, wanted, 0.02) << pass;
+        }
 }
 
 TEST(ExpertForms, AcceptWeightsThatAreInputs) {

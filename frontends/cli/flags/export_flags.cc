@@ -72,6 +72,8 @@ Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
   if (!flags.family_file.empty()) source.family_file = flags.family_file;
   source.weight_seed = flags.trial.seed;
   source.layers = flags.trial.layers;
+  options.values = {flags.values.allow_overflow, flags.values.allow_nonfinite};
+  options.compile.fold_overflow = flags.values.fold_overflow;
   options.compile.kv = flags.shards.kv;
   options.compile.mla = flags.shards.mla;
   options.output.folder = flags.out;
@@ -176,6 +178,17 @@ void add_trial_flags(CLI::App& command, TrialFlags& flags) {
       ->check(whole_from(0));
 }
 
+void add_value_flags(CLI::App& command, ValueFlags& flags) {
+  command.add_flag("--fold-overflow", flags.fold_overflow,
+                   "Where an up or a down projection overflows f16, move a power of two between "
+                   "the two, which changes no result. Reads all of them once more");
+  command.add_flag("--allow-overflow", flags.allow_overflow,
+                   "Go on, with a warning, where a weight is too large for the element type: it "
+                   "is written as an infinity");
+  command.add_flag("--allow-nonfinite", flags.allow_nonfinite,
+                   "Go on, with a warning, where a weight is NaN or infinite in the checkpoint");
+}
+
 void add_resource_flags(CLI::App& command, ResourceFlags& flags) {
   command
       .add_option("-j,--jobs", flags.jobs,
@@ -238,6 +251,7 @@ void add_export_flags(CLI::App& command, ExportFlags& flags) {
   command.add_option("--family-file", flags.family_file,
                      "Read the config with this family descriptor instead of a built-in one "
                      "(models/families/README.md)");
+  add_value_flags(command, flags.values);
   add_digest_flags(command, flags.digests);
   add_resource_flags(command, flags.resources);
   command.add_flag("--force", flags.force,

@@ -6,11 +6,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "backends/files/sync_tree.h"
+#include "backends/files/write_error.h"
 #include "tests/files.h"
 
 namespace moec {
@@ -158,6 +160,11 @@ TEST_F(OutputFileTest, AFolderWithoutPermission) {
     EXPECT_THAT(file.error().front().cause, HasSubstr(folder_.string()));
   }
   fs::permissions(folder_, fs::perms::owner_all);
+}
+
+TEST_F(OutputFileTest, TooManyOpenFilesAreNoMatterOfPermissionOrTheDisk) {
+  for (const int error : {EMFILE, ENFILE})
+    EXPECT_EQ(write_error(error, "open", "a.bin").value().front().code, "emit.too_many_files");
 }
 
 // Stands for a full disk: no file may grow beyond `bytes` while this lives.

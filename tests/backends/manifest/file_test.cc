@@ -117,6 +117,11 @@ TEST(ManifestFile, WritersRefuseWhatReadersWould) {
     EXPECT_EQ(render(to_json(sample).error()),
               "error[manifest.not_utf8]: ignored[0].tensor is not UTF-8 text");
   }
+  const std::string folder = testing::TempDir() + "not_utf8";
+  std::filesystem::create_directories(folder);
+  EXPECT_EQ(
+      render(write_manifest(sample, folder).error()),
+      "error[manifest.not_utf8] " + folder + "/manifest.json: ignored[0].tensor is not UTF-8 text");
   sample = SampleManifest::make();
   sample.build.routing = "guess";
   EXPECT_THAT(render(to_bytes(sample).error()),

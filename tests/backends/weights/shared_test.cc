@@ -145,7 +145,7 @@ class SharedDelivery : public testing::TestWithParam<uint64_t> {
       const Got alone = take(open(), asks[i]);
       EXPECT_EQ(got[i] == alone, true) << "side " << i;
       EXPECT_EQ(got[i].report.overflows, alone.report.overflows);
-      EXPECT_EQ(got[i].report.nans, alone.report.nans);
+      EXPECT_EQ(got[i].report.nonfinite, alone.report.nonfinite);
       EXPECT_EQ(got[i].report.elements, alone.report.elements);
       EXPECT_EQ(got[i].report.bytes_read % kTensorBytes, 0u);
       read.push_back(got[i].report.bytes_read / kTensorBytes);

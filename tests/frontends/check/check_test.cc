@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/files.h"
 #include "tests/frontends/cli/command.h"
 #include "tests/frontends/cli/read_json.h"
 
@@ -14,6 +15,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // An export for ONNX. The Neural Engine would refuse every op of it, because it is f32.
 const std::string& onnx_export() {
@@ -83,6 +85,31 @@ TEST(Check, AMinimumCoverageCanBeRequired) {
   EXPECT_EQ(outcome.exit_code, kExitFellShort);
   EXPECT_THAT(outcome.out, HasSubstr("error[check.coverage]"));
   EXPECT_EQ(run_command({"check", out, "--min-coverage", "101"}).exit_code, kExitBadInput);
+}
+
+TEST(Check, FilesThatAreNotOfTheExportAreNamed) {
+  for (const char* target : {"onnx", "ane"}) {
+    const std::string out = fresh_folder("out");
+    run_command(
+        {"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet", "--target", target});
+    const Outcome clean = run_command({"check", out, "--expected"});
+    EXPECT_EQ(clean.exit_code, kExitFine) << clean.out;
+    EXPECT_THAT(run_command({"check", out}).out, Not(HasSubstr("manifest.extra_files")));
+    for (const char* name : {"/notes.txt", "/moe/L09.data"}) write_file(out + name, "x");
+    const Outcome checked = run_command({"check", out});
+    EXPECT_EQ(checked.exit_code, kExitFine);
+    EXPECT_THAT(checked.out, HasSubstr("warning[manifest.extra_files] " + out +
+                                       ": the manifest does not name 2 of the files here: "
+                                       "moe/L09.data, notes.txt"));
+  }
+}
+
+TEST(Check, OfManyExtraFilesTheFirstAreNamed) {
+  const std::string out = fresh_folder("out");
+  run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"});
+  for (int i = 10; i < 22; ++i) write_file(out + "/" + std::to_string(i), "x");
+  EXPECT_THAT(run_command({"check", out}).out,
+              HasSubstr("12 of the files here: 10, 11, 12, 13, 14, 15, 16, 17 and 4 more"));
 }
 
 TEST(Check, UnknownNamesAreErrors) {

@@ -102,7 +102,7 @@ TEST(EndToEnd, LongFactorsAreReported) {
   const std::string out = fresh_folder("out");
   const Outcome far = export_case("phimoe_a", out, {"--context", "13", "--tokens", "1"});
   expect_fine(far);
-  EXPECT_THAT(far.err, HasSubstr("export.long_factors"));
+  EXPECT_THAT(far.err, HasSubstr("warning[export.long_factors]"));
   const Outcome near =
       export_case("phimoe_a", out, {"--context", "12", "--tokens", "1", "--force"});
   expect_fine(near);
@@ -209,22 +209,6 @@ TEST(EndToEnd, RunReportsAFullContext) {
   EXPECT_EQ(written({"-n", "3"}), std::pair(size_t{3}, std::string("max_tokens")));
   EXPECT_THAT(run_command({"run", out, "--prompt", "def ", "-n", "60"}).err,
               HasSubstr("the context of 20 is full"));
-}
-
-TEST(EndToEnd, OverflowsInF16AndNansAreReported) {
-  const CheckpointCopy copy;
-  const std::string expert = "model.layers.0.block_sparse_moe.experts.1.w1.weight";
-  copy.overwrite(expert, std::string("\x80\x7f\xff\x7e\xc0\x7f", 6));  // bf16: inf, 1.7e38, NaN
-  const std::string out = fresh_folder("out");
-  const Outcome exported =
-      run_command({"export", copy.folder(), "--out", out, "--dtype", "f16", "--quiet"});
-  expect_fine(exported);
-  EXPECT_THAT(exported.err,
-              AllOf(HasSubstr("warning[export.cast_overflow]"), HasSubstr(expert + ": 1 values"),
-                    HasSubstr("warning[export.nan_weight]"), HasSubstr(": 1 values are NaN")));
-  const Outcome checked = run_command({"check", out});
-  expect_fine(checked);
-  EXPECT_THAT(checked.out, HasSubstr("1 weights became infinite in f16"));
 }
 
 // As in transformers: the head is the stored one, and a config that ties it changes nothing.

@@ -311,6 +311,13 @@ TEST_F(ExportToDevices, WholeLayersHaveNoCopies) {
               AllOf(HasSubstr("error[plan.replicas]"), HasSubstr("--experts-per-shard")));
 }
 
+TEST_F(ExportToDevices, CountsThatDoNotFitTheLoadsNameTheirFile) {
+  const std::string loads = loads_of(4, 16);
+  const Outcome outcome = run({"--experts-per-shard", "4", "--loads", loads, "--replicas", "7"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("error[balance.counts] " + loads + ": 7 replicas"));
+}
+
 TEST_F(ExportToDevices, DevicesThatAreTooSmallAreRefusedBeforeAnythingIsWritten) {
   const Outcome outcome = export_case("tinymoe", out_, {"--device", "a=1MB"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
@@ -381,7 +388,9 @@ std::vector<Refused> refusals() {
       {"loads_file_missing",
        {model, "--device", "a=99GB", "--loads", "none.csv"},
        {"error[loads.file]", "none.csv"}},
-      {"context_too_long", {model, "--context", "9999"}, {"error[plan.context]", "4096"}},
+      {"context_too_long",
+       {model, "--context", "9999"},
+       {"error[plan.context] " + model + ":", "4096"}},
   };
 }
 

@@ -13,10 +13,11 @@ namespace {
 
 // A config of small sizes with these members more.
 std::string text_of(const std::string& family, const std::string& members) {
+  const bool latent = family.starts_with("deepseek") || family.starts_with("kimi");
   return fmt::format(R"({{"model_type": "{}", "hidden_size": 32, "num_hidden_layers": 4,
-      "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 50,
+      "num_attention_heads": 4, "num_key_value_heads": {}, "head_dim": 8, "vocab_size": 50,
       "max_position_embeddings": 64, "rms_norm_eps": 1e-06, "hidden_act": "silu", {}}})",
-                     family, members);
+                     family, latent ? 4 : 2, members);
 }
 
 ModelConfig good(const std::string& family, const std::string& members) {
@@ -315,11 +316,6 @@ TEST(FamilyConfig, PrivacyFilterLabelsTokensAndSeesBothWays) {
   EXPECT_EQ(model.moe.gate_up_order, GateUpOrder::gate_first);
   EXPECT_EQ(dims_of(model, "score.weight"), (Dims{2, 32}));
   EXPECT_EQ(dims_of(model, "score.bias"), (Dims{2}));
-  std::string unlimited = with_labels(R"({"0": "O"})");
-  unlimited.replace(unlimited.find(": 3"), 3, ": 0");
-  model = good("openai_privacy_filter", unlimited);
-  EXPECT_EQ(model.layers[0].window, 0);
-  EXPECT_EQ(model.layers[0].ahead, model.max_positions);
 }
 
 TEST(FamilyConfig, PrivacyFilterRefusals) {
@@ -364,8 +360,37 @@ TEST(FamilyConfig, HunyuanStretchesTheBaseByAlpha) {
           .attention.rope;
   EXPECT_DOUBLE_EQ(rope.theta, 100 * 16) << "8^(8/6)";
   EXPECT_EQ(rope.scaling, RopeScaling::none);
-  expect_family_refused("hunyuan_v1_moe", scaled(R"({"type": "dynamic", "factor": 2.0})"),
-                        "hf.config.missing_key", "has no \"alpha\"");
+  EXPECT_EQ(
+      good("hunyuan_v1_moe", scaled(R"({"type": "dynamic", "factor": 2.0})")).attention.rope.theta,
+      100);
+  expect_family_refused("hunyuan_v1_moe", scaled(R"({"type": "dynamic", "alpha": 8.0})"),
+                        "hf.config.missing_key", "has no \"factor\"");
+}
+
+// No context is longer than the model's positions, up to which the base stays as it is.
+TEST(FamilyConfig, DynamicRotationOfOtherFamiliesIsThePlainOne) {
+  auto scaled = [](const char* scaling) {
+    return std::string(kGranite) + R"(, "rope_theta": 100.0, "rope_scaling": )" + scaling;
+  };
+  const RopeConfig plain = good("granitemoe", scaled(R"({"rope_type": "default"})")).attention.rope;
+  for (const char* dynamic :
+       {R"({"type": "dynamic", "factor": 2.0})",
+        R"({"type": "dynamic", "factor": 2.0, "alpha": 8.0})",
+        R"({"type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 32})"})
+    EXPECT_EQ(good("granitemoe", scaled(dynamic)).attention.rope, plain) << dynamic;
+  expect_family_refused("granitemoe", scaled(R"({"type": "dynamic", "alpha": 8.0})"),
+                        "hf.config.missing_key", "has no \"factor\"");
+}
+
+TEST(FamilyConfig, AnAlphaThatTheClassIgnoresIsReported) {
+  const auto config =
+      read_config(text_of("granitemoe",
+                          std::string(kGranite) +
+                              R"(, "rope_scaling": {"type": "dynamic", "factor": 2, "alpha": 8})"),
+                  "config.json");
+  ASSERT_TRUE(config.has_value()) << render(config.error());
+  ASSERT_EQ(config->warnings.size(), 1u);
+  EXPECT_EQ(config->warnings[0].code, "hf.config.rope_unread");
 }
 
 TEST(FamilyConfig, KimiIsADeepseek) {
