@@ -1,6 +1,7 @@
 #include "passes/choose_top.h"
 
 #include "ir/base/invariant.h"
+#include "ir/graph/scalar.h"
 #include "passes/passes.h"
 #include "passes/token_layout.h"
 
@@ -40,13 +41,12 @@ ValueId iterate_mask(Builder& b, ValueId scores, int64_t k) {
   const Type type = b.type(scores);
   ValueId countdown =
       count_down(b, type.dtype, channel_vector_dims(type.layout, channels_of(type)));
-  ValueId knock_out = b.scalar_like(scores, kKnockOut);
   ValueId left = scores, mask;
   for (int64_t round = 0; round < k; ++round) {
     Builder::NameScope scope(b, "round" + std::to_string(round));
     ValueId first = first_largest(b, left, kChannelAxis, countdown);
     mask = round == 0 ? first : b.add(mask, first, "mask");
-    if (round + 1 < k) left = b.sub(left, b.mul(first, knock_out), "left");
+    if (round + 1 < k) left = without(b, left, first, "left");
   }
   return mask;
 }
@@ -87,6 +87,18 @@ ValueId first_largest(Builder& b, ValueId x, int64_t axis, ValueId countdown) {
   ValueId hit = not_less(b, x, b.reduce(ReduceFn::max, x, axis), "hit");
   ValueId order = b.mul(hit, countdown);
   return not_less(b, order, b.reduce(ReduceFn::max, order, axis), "first");
+}
+
+ValueId kept_only(Builder& b, ValueId x, ValueId kept, std::string name) {
+  ValueId half = b.sub(kept, b.scalar_like(kept, 0.5));
+  return b.binary(BinaryFn::min, x, b.mul(half, b.scalar_like(x, largest_finite(b.type(x).dtype))),
+                  std::move(name));
+}
+
+ValueId without(Builder& b, ValueId x, ValueId removed, std::string name) {
+  ValueId half = b.sub(b.scalar_like(removed, 0.5), removed);
+  return b.binary(BinaryFn::min, x, b.mul(half, b.scalar_like(x, largest_finite(b.type(x).dtype))),
+                  std::move(name));
 }
 
 ValueId count_down(Builder& b, DType dtype, const Dims& dims) {

@@ -65,8 +65,7 @@ class RouterLowering {
     ValueId by_group = grid.split(scores, op_.groups, size, "scores");
     ValueId kept = choose_top(b_, form_, grid.join(group_score(grid, by_group, size), "score"),
                               op_.groups_kept);
-    ValueId penalty = excluded_penalty(grid.split(kept, op_.groups, 1));
-    return grid.join(b_.add(by_group, penalty), "kept_scores");
+    return grid.join(kept_only(b_, by_group, grid.split(kept, op_.groups, 1)), "kept_scores");
   }
 
   // A group's score is its best score, or the sum of its two best. The second best is the maximum
@@ -76,22 +75,14 @@ class RouterLowering {
     if (op_.group_score == GroupScore::max) return best;
     ValueId countdown = count_down(b_, b_.type(by_group).dtype, grid.constant_dims(1, size));
     ValueId first = first_largest(b_, by_group, grid.inner_axis(), countdown);
-    ValueId rest = b_.sub(by_group, b_.mul(first, b_.scalar_like(by_group, kKnockOut)), "rest");
+    ValueId rest = without(b_, by_group, first, "rest");
     ValueId second = b_.reduce(ReduceFn::max, rest, grid.inner_axis(), "second");
     return b_.add(best, second);
   }
 
-  // 0 where the mask is 1, −kKnockOut where it is 0. Adding 0 keeps the kept scores exact, and a
-  // finite number instead of infinity keeps 0 · inf, which is NaN, out of the product.
-  ValueId excluded_penalty(ValueId mask) {
-    ValueId excluded = b_.sub(mask, b_.scalar_like(mask, 1));
-    return b_.mul(excluded, b_.scalar_like(mask, kKnockOut), "penalty");
-  }
-
   // The softmax over the chosen logits alone: exp() of a lowered logit is 0 in every element type.
   ValueId softmax_of_chosen(ValueId logits, ValueId mask) {
-    return b_.softmax(b_.add(logits, excluded_penalty(mask), "chosen_logits"), kChannelAxis,
-                      "chosen");
+    return b_.softmax(kept_only(b_, logits, mask, "chosen_logits"), kChannelAxis, "chosen");
   }
 
   // Sparsemixer, as Phi-3.5-MoE routes at inference: two picks one after the other, each weighted
@@ -99,7 +90,7 @@ class RouterLowering {
   ValueId mix_of_picks(ValueId logits) {
     ValueId picked = choose_pick(logits, "first");
     ValueId first = b_.mul(softmax_near(logits, logits, {}), picked, "first.weight");
-    ValueId left = b_.sub(logits, b_.mul(picked, b_.scalar_like(logits, kKnockOut)), "left");
+    ValueId left = without(b_, logits, picked, "left");
     ValueId second_pick = choose_pick(left, "second");
     ValueId second = b_.mul(softmax_near(logits, left, picked), second_pick, "second.weight");
     return b_.add(first, second, "chosen");
@@ -122,8 +113,7 @@ class RouterLowering {
     ValueId far = b_.compare(CompareFn::less, reach, b_.sub(top, logits, "behind"));
     ValueId excluded = b_.cast(far, b_.type(logits).dtype, "far");
     if (gone.valid()) excluded = b_.binary(BinaryFn::max, excluded, gone, "excluded");
-    ValueId penalty = b_.mul(excluded, b_.scalar_like(logits, -kKnockOut), "penalty");
-    return b_.softmax(b_.add(logits, penalty, "near_logits"), kChannelAxis, "near");
+    return b_.softmax(without(b_, logits, excluded, "near_logits"), kChannelAxis, "near");
   }
 
   ValueId renormalised(ValueId weights) {
@@ -178,6 +168,8 @@ std::string router_scope(const Rewriter& rewriter, OpId id) {
 }
 
 }  // namespace
+
+double max_selection_score(DType dtype) { return largest_finite(dtype) / 2; }
 
 Result<Shard> lower_router(const Shard& shard, PassContext& context) {
   const RoutingForm form = context.options.routing;
