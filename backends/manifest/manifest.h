@@ -234,7 +234,7 @@ struct Manifest {
   TableFile embedding;
   std::optional<RopeTable> rope;
   std::vector<Cache> caches;
-  double masked_value = kMaskedScore;
+  double masked_value = masked_score(DType::f32);
   std::vector<Shard> shards;
   std::vector<Step> schedule;
   Logits logits;

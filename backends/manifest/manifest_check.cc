@@ -114,6 +114,9 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
                    manifest.build.context, enum_name(manifest.build.cache));
   findings.require(manifest.masked_value < -1000, "manifest.number", {},
                    "masked_value {} does not hide a score", manifest.masked_value);
+  findings.require(manifest.masked_value >= -largest_finite(manifest.build.dtype),
+                   "manifest.number", {}, "masked_value {} is not finite in {}",
+                   manifest.masked_value, dtype_name(manifest.build.dtype));
   const std::vector<int64_t>& tokens = manifest.build.tokens;
   bool ascending =
       std::adjacent_find(tokens.begin(), tokens.end(), std::greater_equal<>()) == tokens.end();

@@ -15,11 +15,13 @@ bool has_control(std::string_view text) {
 }
 
 // The checkpoint tensor that a view copies as a whole, however cast or rearranged; null when there
-// is none. A view of packed numbers is not named after their tensor.
+// is none. Views of packed numbers and of what is
+// computed from a tensor are not named after it.
 const std::string* whole_tensor(const WeightView& view) {
   const auto* tensor = std::get_if<TensorSource>(&view.source);
   const bool part = std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
-    return std::holds_alternative<SliceStep>(step) || std::holds_alternative<UnpackStep>(step);
+    return std::holds_alternative<SliceStep>(step) || std::holds_alternative<UnpackStep>(step) ||
+           std::holds_alternative<CenterStep>(step) || std::holds_alternative<RemainderStep>(step);
   });
   return tensor && !part ? &tensor->name : nullptr;
 }

@@ -51,6 +51,7 @@ struct Session::Impl {
 
   Result<Executor*> executor(const manifest::Shard& shard, size_t width);
   Result<Rows> rope_rows(const Chunk& chunk, SourceKind source);
+  double masked_value() const;
   Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk);
   void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,
                    Chunk& chunk);
@@ -132,6 +133,12 @@ Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, SourceKind source) {
   return rows;
 }
 
+// A run that rounds an export in f32 to f16 needs the value of f16: that of f32 becomes infinite.
+double Session::Impl::masked_value() const {
+  if (options.precision == Precision::f32) return manifest.masked_value;
+  return std::max(manifest.masked_value, masked_score(DType::f16));
+}
+
 Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest::Port& port,
                                     const Chunk& chunk) {
   switch (binding.source) {
@@ -146,7 +153,7 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
     case SourceKind::attn_mask:
       return attention_mask(
           port, {manifest.build.cache, manifest.build.context, chunk.position, chunk.count},
-          binding, manifest.masked_value);
+          binding, masked_value());
     case SourceKind::kv_write_mask:
       return write_mask(port, chunk.position, chunk.count);
     case SourceKind::k_cache:

@@ -83,6 +83,10 @@ NodePtr concat_node(std::vector<NodePtr> parts, size_t axis);
 NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype);
 // Element i of axis a uses scale (i + phase[a]) / block[a].
 NodePtr dequant_node(NodePtr child, NodePtr scale, Dims block, Dims phase);
+// What rounding the child's elements to `dtype` loses, in f32.
+NodePtr remainder_node(NodePtr child, DType dtype);
+// The elements of `child` less the median of the finite elements of `whole`, in f32.
+NodePtr center_node(NodePtr child, NodePtr whole);
 // The numbers packed into the child's elements, along its last axis.
 NodePtr unpack_node(NodePtr child, Packing packing);
 // The elements that `map` picks from the child's, counted in C order.

@@ -103,6 +103,7 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budge
   manifest.tool = {"moec", MOEC_VERSION};
   manifest.model = describe_model(plan.model);
   manifest.build = describe_build(plan, options, budgets);
+  manifest.masked_value = masked_score(plan.build.dtype);
   add_caches(plan, manifest);
   for (const Step& step : plan.schedule)
     manifest.schedule.push_back(

@@ -192,14 +192,15 @@ static bool router_groups(Check& check, const Router& op, int64_t experts) {
 }
 
 Inferred infer_op(const Router& op, Check& check) {
-  if (!check.count("router.c1", 1, 2) || !check.float_operands("router.c2") ||
+  if (!check.count("router.c1", 1, 3) || !check.float_operands("router.c2") ||
       !check.token_operand("router.c3", 0))
     return check.failed();
   const Type& logits = check.operands[0];
   const int64_t experts = channels_of(logits);
   bool good = check.require(op.top_k >= 1 && op.top_k <= experts, "router.c4",
                             "top_k {} must be in [1, {}]", op.top_k, experts);
-  if (check.operands.size() == 2) good &= check.has_dims("router.c5", 1, {experts});
+  for (size_t i = 1; i < check.operands.size(); ++i)
+    good &= check.has_dims("router.c5", i, {experts});
   good &= router_groups(check, op, experts);
   good &=
       check.require(std::isfinite(op.eps) && op.eps >= 0 && std::isfinite(op.scale), "router.c10",

@@ -141,4 +141,10 @@ float round_to(DType dtype, float value) {
   return value;
 }
 
+double largest_finite(DType dtype) {
+  if (dtype == DType::f16) return f32_from_f16(0x7bff);
+  if (dtype == DType::bf16) return f32_from_bf16(0x7f7f);
+  return std::numeric_limits<float>::max();
+}
+
 }  // namespace moec

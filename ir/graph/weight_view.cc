@@ -46,6 +46,8 @@ struct ChangesNothing {
   bool operator()(const ScaleStep& step) const { return step.factor == 1; }
   bool operator()(const DequantStep&) const { return false; }
   bool operator()(const UnpackStep&) const { return false; }
+  bool operator()(const CenterStep&) const { return false; }
+  bool operator()(const RemainderStep&) const { return false; }
 };
 
 // The one step that does what `last` and then `next` do, if there is one; `type` is the view's

@@ -54,6 +54,10 @@ std::string print_step(const DequantStep& step) {
 std::string print_step(const UnpackStep& step) {
   return fmt::format("unpack({})", enum_name(step.packing));
 }
+std::string print_step(const CenterStep&) { return "center()"; }
+std::string print_step(const RemainderStep& step) {
+  return fmt::format("remainder({})", dtype_name(step.dtype));
+}
 
 }  // namespace
 

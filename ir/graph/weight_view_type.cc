@@ -1,4 +1,4 @@
-// The type rules of weight views: constraints view.c1 … view.c10 of ir/OPS.md.
+// The type rules of weight views: constraints view.c1 … view.c12 of ir/OPS.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -143,6 +143,22 @@ Status apply_step(const UnpackStep& step, Type& type, size_t) {
       "view.c10", "unpack({}) takes a view of {} with at least one axis, got {}",
       enum_name(step.packing), dtype_name(packed_dtype(step.packing)), to_string(type)));
   type = std::move(unpacked);
+  return {};
+}
+
+Status apply_step(const CenterStep&, Type& type, size_t) {
+  MOEC_TRY(require(is_float(type.dtype) && type.elements() <= kMaxCentered, "view.c11",
+                   "center takes a float view of at most {} elements, got {}", kMaxCentered,
+                   to_string(type)));
+  type.dtype = DType::f32;
+  return {};
+}
+
+Status apply_step(const RemainderStep& step, Type& type, size_t) {
+  MOEC_TRY(require(is_float(type.dtype) && (step.dtype == DType::f16 || step.dtype == DType::bf16),
+                   "view.c12", "remainder takes a float view and f16 or bf16, got {} and {}",
+                   to_string(type), dtype_name(step.dtype)));
+  type.dtype = DType::f32;
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
 #include "ir/graph/port_names.h"
+#include "ir/graph/scalar.h"
 #include "ir/graph/shard.h"
 #include "ir/graph/weight_table.h"
 #include "ir/plan/model_config.h"
@@ -68,7 +69,7 @@ struct ShardDecl {
 //   edge        an earlier step's output, or the embedding rows ("embed")
 //   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions
 //   query_scale          a number for each token, of its position (models/tensors/rope.h)
-//   attn_mask   0 where query i may see a key, kMaskedScore elsewhere; `window`, `chunk` and
+//   attn_mask   0 where query i may see a key, masked_score() elsewhere; `window`, `chunk` and
 //               `ahead` as in LayerConfig
 //   kv_write_mask        [s, t] = 1 where new token t is written to cache row s
 //   k_cache, v_cache     the cache of `layer` as it was before the step
@@ -129,8 +130,12 @@ struct Step {
 };
 
 inline constexpr std::string_view kEmbedEdge = "embed";
-// Added to masked scores: below any real score, and finite in f16.
-inline constexpr double kMaskedScore = -1e4;
+// What attn_mask adds to the scores of keys that a query may not see: the lowest finite number. In
+// f16 it is -4e4, so that the sum is finite for any score above -25,504: the Neural Engine takes no
+// infinities in a mask.
+inline double masked_score(DType dtype) {
+  return dtype == DType::f16 ? -4e4 : -largest_finite(dtype);
+}
 
 struct IgnoredWeight {
   std::string tensor, reason;

@@ -19,6 +19,18 @@ WeightView choice_bias(const ShardScope& scope) {
   return then(scope.stored("router_choice_bias_row", {1, slots}), ReshapeStep{{slots}});
 }
 
+// Below f32 the bias is taken less its median, which changes no choice, and in two halves: an
+// offset that all experts share would cost the digits that tell them apart.
+void append_choice_bias(ShardScope& scope, std::vector<ValueId>& operands) {
+  const DType dtype = scope.options().dtype;
+  WeightView bias = choice_bias(scope);
+  if (dtype != DType::f32) bias = then(std::move(bias), CenterStep{});
+  operands.push_back(scope.weight(bias, "router.choice_bias"));
+  if (dtype == DType::f32) return;
+  WeightView low = then(std::move(bias), RemainderStep{dtype});
+  operands.push_back(scope.weight(std::move(low), "router.choice_bias_low"));
+}
+
 ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   if (moe.router_hidden > 0) return router_mlp(scope, x, earlier);
@@ -30,7 +42,7 @@ ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
 ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
-  if (moe.choice_bias) operands.push_back(scope.weight(choice_bias(scope), "router.choice_bias"));
+  if (moe.choice_bias) append_choice_bias(scope, operands);
   if (moe.null_slots == 0) return scope.b.emit(moe.routing, std::move(operands), kRoutingWeights);
   ValueId of_slots = scope.b.emit(moe.routing, std::move(operands), "slot_weights");
   return scope.b.slice(of_slots, kChannelAxis, 0, moe.experts, kRoutingWeights);

@@ -48,7 +48,7 @@ class RandomShard {
         return joined(type, depth);
       case 7:
         if (type.dtype != DType::f32) return source(type);
-        return coin() ? dequantised(type, depth) : unpacked(type, depth);
+        return to_f32(type, depth);
       default:
         return source(type);
     }
@@ -142,6 +142,16 @@ class RandomShard {
       parts.push_back(view(part, depth - 1));
     }
     return concat_view(axis, std::move(parts));
+  }
+
+  // By one of the steps that deliver f32.
+  WeightView to_f32(const Type& type, int depth) {
+    const int64_t kind = below(4);
+    if (kind == 0) return dequantised(type, depth);
+    if (kind == 1) return unpacked(type, depth);
+    WeightView from = view({any_float(), type.dims}, depth - 1);
+    if (kind == 2) return step(std::move(from), CenterStep{});
+    return step(std::move(from), RemainderStep{coin() ? DType::f16 : DType::bf16});
   }
 
   WeightView dequantised(const Type& type, int depth) {

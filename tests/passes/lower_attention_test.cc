@@ -251,5 +251,27 @@ TEST(LowerAttentionHalfPrecision, PreservesValues) {
   }
 }
 
+// The first of three tokens stays as it is to the bit when the others change, although its scores
+// with them are far above the one with itself.
+TEST(LowerAttentionMask, HidesLaterTokensWhateverTheScores) {
+  for (auto [dtype, factor] : {std::pair{DType::f32, 1e9f}, {DType::f16, 2e4f}})
+    for (AttentionForm form : {AttentionForm::batched, AttentionForm::per_head}) {
+      const Case c{Layout::rows, form, CacheForm::none, RopeStyle::none, 0, QkNorm::none, 2, 3};
+      const Shard shard =
+          run_passes(attention_shard(c, dtype), "lower_attention", {.attention = form});
+      std::vector<Tensor> inputs = seeded_inputs(shard, 1);
+      for (float& q : inputs[0].data) q *= factor;
+      const std::vector<float> one = outputs_of(shard, inputs)[0].data;
+      for (Tensor* rows : {&inputs[1], &inputs[2]})
+        for (size_t i = rows->data.size() / 3; i < rows->data.size(); ++i) rows->data[i] *= -1;
+      const std::vector<float> other = outputs_of(shard, inputs)[0].data;
+      const auto first = static_cast<ptrdiff_t>(one.size() / 3);
+      for (auto i = one.begin(); i < one.begin() + first; ++i) EXPECT_TRUE(std::isfinite(*i));
+      EXPECT_EQ(std::vector(one.begin(), one.begin() + first),
+                std::vector(other.begin(), other.begin() + first));
+      EXPECT_NE(one, other);
+    }
+}
+
 }  // namespace
 }  // namespace moec

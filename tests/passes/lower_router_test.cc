@@ -122,6 +122,32 @@ TEST(FullSoftmax, WeightsAllExpertsAndReportsThatItIsInexact) {
   for (float weight : outputs[0].data) EXPECT_GT(weight, 0);
 }
 
+// Biases and logits far beyond what f16 holds, of both signs.
+TEST(LowerRouterLimits, AreThoseOfTheElementType) {
+  for (RoutingForm form : kExactForms)
+    for (int64_t groups : {1, 4}) {
+      const Router biased{.score = Score::sigmoid,
+                          .top_k = 3,
+                          .groups = groups,
+                          .groups_kept = groups == 1 ? 1 : 2,
+                          .group_score = GroupScore::top2_sum};
+      Builder b("router", Form::model);
+      ValueId logits = b.input("logits", token_type(DType::f32, Layout::rows, 12, 6));
+      ValueId bias = seeded_weight(b, 9, DType::f32, {12}, 2e4, "choice_bias");
+      b.output("routing", b.emit(biased, {logits, bias}, "routing"));
+      const Shard before = b.finish();
+      expect_same_values(before, lower(before, form), 1e-6);
+    }
+  for (RoutingForm form : kExactForms)
+    for (const Router& router : {Router{.score = Score::softmax_selected, .top_k = 3},
+                                 Router{.score = Score::sparsemixer, .top_k = 2, .eps = 0.3}}) {
+      const Shard before = router_shard(router, Layout::rows, false);
+      std::vector<Tensor> inputs = seeded_inputs(before, 1);
+      for (float& logit : inputs[0].data) logit *= 1e6f;
+      expect_same_values(before, lower(before, form), inputs, 1e-6);
+    }
+}
+
 TEST(LowerRouterLimits, RefuseMoreExpertsThanTheTypeCountsExactly) {
   for (auto [dtype, most] : {std::pair{DType::f16, 2048}, {DType::bf16, 256}})
     for (int64_t experts : {most, most + 1}) {

@@ -100,6 +100,8 @@ const Fault kFaults[] = {
      },
      "manifest.vocabulary", "10 logits for a list of labels of 2"},
     {"mask", [](Manifest& m) { m.masked_value = 0; }, "manifest.number", "masked_value 0"},
+    {"infinite_mask", [](Manifest& m) { m.build.dtype = DType::f16; }, "manifest.number",
+     "masked_value -3.4028234663852886e+38 is not finite in f16"},
     {"no_widths", [](Manifest& m) { m.build.tokens.clear(); }, "manifest.number", "build.tokens"},
     {"descending",
      [](Manifest& m) {

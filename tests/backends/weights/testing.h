@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -217,6 +218,21 @@ class Oracle {
     naive_map(data, DType::f32, [&](float value, Dims at) {
       for (size_t i = 0; i < at.size(); ++i) at[i] /= step.block[i];
       return value * naive_decode(scale.type.dtype, scale.bits[naive_index(scale.type.dims, at)]);
+    });
+  }
+  void apply_step(const CenterStep&, Naive& data) const {
+    std::vector<float> finite;
+    for (const uint64_t bits : data.bits)
+      if (const float value = naive_decode(data.type.dtype, bits); std::isfinite(value))
+        finite.push_back(value);
+    std::sort(finite.begin(), finite.end());
+    const float median = finite.empty() ? 0 : finite[(finite.size() - 1) / 2];
+    naive_map(data, DType::f32, [&](float value, const Dims&) { return value - median; });
+  }
+  void apply_step(const RemainderStep& step, Naive& data) const {
+    naive_map(data, DType::f32, [&](float value, const Dims&) {
+      const float rounded = naive_decode(step.dtype, naive_encode(step.dtype, value));
+      return std::isfinite(rounded) ? value - rounded : 0.0f;
     });
   }
   // Number j of an element lies in bits [4j, 4j + 4); a number of 8 bits fills its element.

@@ -152,6 +152,20 @@ TEST(ViewTypeErrors, C10Unpack) {
               testing::StartsWith("view.c10: "));
 }
 
+TEST(ViewTypeErrors, C11Center) {
+  EXPECT_EQ(type_of_text("@a:bf16[4] | center()"), "f32[4]");
+  EXPECT_EQ(type_of_text("@a:i32[4] | center()"),
+            "view.c11: center takes a float view of at most 65536 elements, got i32[4]");
+  EXPECT_THAT(type_of_text("@a:f32[65537] | center()"), testing::StartsWith("view.c11: "));
+}
+
+TEST(ViewTypeErrors, C12Remainder) {
+  EXPECT_EQ(type_of_text("@a:f32[4] | center() | remainder(f16)"), "f32[4]");
+  EXPECT_EQ(type_of_text("@a:f32[4] | remainder(f32)"),
+            "view.c12: remainder takes a float view and f16 or bf16, got f32[4] and f32");
+  EXPECT_THAT(type_of_text("@a:u8[4] | remainder(f16)"), testing::StartsWith("view.c12: "));
+}
+
 // ---- then() ------------------------------------------------------------------------------------
 
 // The view of the text's source with its steps added one by one by then().
@@ -176,7 +190,8 @@ TEST(Then, KeepsStepsThatChangeSomething) {
        {"@a:f32[4,2] | slice(0, 1, 3)", "@a:f32[4,2] | slice(0, 0, 3)", "@a:f32[4,2] | reshape(8)",
         "@a:f32[4,2] | permute(1, 0)", "@a:f32[4,2] | cast(f16)", "@a:f32[4,2] | scale(2)",
         "@a:f32[4,2] | dequant(4, 2; splat(1):f32[1,1])", "@a:u8[4,2] | unpack(f8_e8m0)",
-        "@a:f32[4,2] | reshape(8) | slice(0, 0, 4) | reshape(2, 2)"})
+        "@a:f32[4,2] | reshape(8) | slice(0, 0, 4) | reshape(2, 2)", "@a:f32[4,2] | center()",
+        "@a:f32[4,2] | remainder(f16)"})
     EXPECT_EQ(folded(text), text);
 }
 
