@@ -38,7 +38,8 @@ Status check_widths(std::span<const ShardWidth> widths, WidthPackaging packaging
   if (packaging != WidthPackaging::range) return {};
   const ShardWidth& least = *std::min_element(widths.begin(), widths.end(), by_tokens);
   if (widths.size() < 2)
-    return fail("coreml.range", fmt::format("one width, {} tokens, is no range", least.tokens),
+    return fail("coreml.range",
+                fmt::format("a single width, {} tokens, is not a range", least.tokens),
                 "give the least and the largest width", {.shard = least.shard->name});
   for (const ShardWidth& width : widths) MOEC_TRY(check_range(*least.shard, *width.shard));
   return {};

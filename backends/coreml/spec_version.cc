@@ -46,7 +46,7 @@ Result<int> choose_spec_version(std::span<const ShardWidth> widths, bool several
         place);
   if (wanted < need.version)
     return fail("coreml.spec_too_low",
-                fmt::format("{} needs specification version {}, version {} is asked for",
+                fmt::format("{} needs specification version {}, but version {} was requested",
                             need.feature, need.version, wanted),
                 fmt::format("ask for version {} or above", need.version), place);
   return wanted;

@@ -80,7 +80,7 @@ bool same_ports(const Shard& a, const Shard& b) {
 }  // namespace
 
 Dims range_dims(const Dims& least, const Dims& largest) {
-  MOEC_CHECK(least.size() == largest.size(), "{} and {} are no range", to_string(least),
+  MOEC_CHECK(least.size() == largest.size(), "{} and {} are not a range", to_string(least),
              to_string(largest));
   Dims dims = least;
   for (size_t i = 0; i < dims.size(); ++i)

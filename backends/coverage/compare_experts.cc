@@ -86,7 +86,7 @@ class LayerComparison {
       const bool good = row && (*row == e || chosen.insert(*row).second);
       wanted_.push_back(good ? *row : e);
       if (!row)
-        find("coverage.router_row", e, "row {} of the router is no expert's", e);
+        find("coverage.router_row", e, "row {} of the router belongs to no expert", e);
       else if (!good)
         find("coverage.router_row", e, "row {} of the router is that of expert {} again", e, *row);
     }
@@ -108,9 +108,10 @@ class LayerComparison {
     if (!source_[e]) return changed(e);
     const auto holder = std::find(source_.begin(), source_.end(), std::optional(wanted));
     if (holder == source_.end())
-      return find("coverage.duplicate_expert", e,
-                  "the weights of expert {} stand in the place of expert {}, whose own are nowhere",
-                  *source_[e], wanted);
+      return find(
+          "coverage.duplicate_expert", e,
+          "the weights of expert {} are in the place of expert {}, whose own weights are missing",
+          *source_[e], wanted);
     report_cycle(e);
   }
 
@@ -127,18 +128,16 @@ class LayerComparison {
     if (cycle.empty()) return;
     std::sort(cycle.begin(), cycle.end());
     if (cycle.size() == 2)
-      find("coverage.swapped_experts", e, "experts {} and {} stand in each other's place", cycle[0],
-           cycle[1]);
+      find("coverage.swapped_experts", e, "experts {} and {} are exchanged", cycle[0], cycle[1]);
     else
-      find("coverage.permuted_experts", e, "experts {} stand in each other's places",
-           fmt::join(cycle, ", "));
+      find("coverage.permuted_experts", e, "experts {} are permuted", fmt::join(cycle, ", "));
   }
 
   void changed(size_t e) {
     const size_t wanted = wanted_[e];
     if (const auto known = known_.find(found_weights_[e]); known != known_.end())
       return find("coverage.foreign_expert", e,
-                  "the weights of expert {} of layer {} stand in the place of expert {}",
+                  "the weights of expert {} of layer {} are in the place of expert {}",
                   known->second.expert, known->second.layer, wanted);
     std::vector<std::string> parts;
     bool truncated = false;

@@ -85,7 +85,7 @@ class GraphWriter {
   void fill(const Transpose& op, onnx::NodeProto& node);
   template <WithoutNode OpT>
   void fill(const OpT& op, onnx::NodeProto&) {
-    MOEC_CHECK(false, "shard {} holds a {}, which is no ONNX node", shard_.name, mnemonic(op));
+    MOEC_CHECK(false, "shard {} holds a {}, which is not an ONNX node", shard_.name, mnemonic(op));
   }
 
   static void set_type(onnx::NodeProto& node, std::string_view type) {

@@ -139,7 +139,7 @@ Status FunctionReader::check_stated(const NamedValueType& output, ValueId value)
 Result<ValueId> FunctionReader::value_of(const std::string& name) const {
   const auto found = values_.find(name);
   if (found != values_.end()) return found->second;
-  return fail("coreml.argument", fmt::format("\"{}\" is no tensor", name),
+  return fail("coreml.argument", fmt::format("\"{}\" is not a tensor", name),
               "export the model again");
 }
 
@@ -292,7 +292,7 @@ Result<std::string> FunctionReader::state_of(const Operation& operation) const {
   if (operation.type() == kWriteState) arguments.expect("data");
   MOEC_TRY(arguments.finish());
   if (out_.shard.find_state(state)) return state;
-  return fail("coreml.argument", fmt::format("\"{}\" is no state", state),
+  return fail("coreml.argument", fmt::format("\"{}\" is not a state", state),
               "export the model again");
 }
 

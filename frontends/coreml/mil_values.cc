@@ -52,7 +52,7 @@ bool is_immediate(const mlmodel::Value& value) {
 }
 
 tl::unexpected<Diagnostics> wrong_argument(std::string_view wanted, const std::string& name) {
-  return fail("coreml.argument", fmt::format("{} must stand here, as an immediate value", wanted),
+  return fail("coreml.argument", fmt::format("expected {} as an immediate value", wanted),
               "export the model again", {.tensor = name});
 }
 

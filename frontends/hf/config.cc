@@ -364,7 +364,7 @@ Result<ExplainedConfig> explain_config(std::string_view text, const std::string&
   JsonSource source{.file = file};
   MOEC_ASSIGN(JsonValue root, parse_json(text, source));
   if (root.object() == nullptr)
-    return fail("hf.config.not_object", "the config is no JSON object",
+    return fail("hf.config.not_object", "the config is not a JSON object",
                 "give the config.json of a checkpoint", {.file = file});
   ExplainedConfig explained;
   HfConfig& config = explained.config;

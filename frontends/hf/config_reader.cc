@@ -124,7 +124,7 @@ std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rul
   error("hf.config.missing_key",
         fmt::format("there is no key for {}; the family {} reads: {}", item.name,
                     family_.model_type, fmt::join(rule.keys, ", ")),
-        nullptr, "Add the key; its value stands in the model's documentation.");
+        nullptr, "Add the key; the model's documentation has its value.");
   return std::nullopt;
 }
 

@@ -31,7 +31,8 @@ Result<uint64_t> header_length(std::string_view prefix, uint64_t file_bytes,
     return fail("safetensors.header_too_long",
                 fmt::format("the header says that it has {} bytes, the limit is {}", length,
                             kSafetensorsMaxHeader),
-                "The file is damaged, or it is no safetensors file.", {.file = file, .offset = 0});
+                "The file is damaged, or it is not a safetensors file.",
+                {.file = file, .offset = 0});
   if (length > file_bytes - kSafetensorsPrefix)
     return fail("safetensors.truncated",
                 fmt::format("the header has {} bytes, the file only {} behind its start", length,

@@ -169,9 +169,10 @@ Result<std::vector<int64_t>> inline_integers(const TensorProto& tensor) {
       values.push_back(load<int64_t>(raw.data() + at));
   const int64_t stated = tensor.dims_size() == 0 ? 1 : tensor.dims(0);
   if (raw.size() % sizeof(int64_t) != 0 || std::ssize(values) != stated)
-    return fail_tensor("onnx.constant_input",
-                       fmt::format("{} integers stand where {} are stated", values.size(), stated),
-                       tensor.name());
+    return fail_tensor(
+        "onnx.constant_input",
+        fmt::format("{} integers are given where {} are stated", values.size(), stated),
+        tensor.name());
   return values;
 }
 

@@ -19,7 +19,7 @@ static Joined join_shapes(Check& check, std::string_view code) {
     joined.dims = *dims;
     if (type.layout == Layout::plain) continue;
     if (!check.require(joined.layout == Layout::plain || joined.layout == type.layout, code,
-                       "layouts {} and {} do not go together", layout_name(joined.layout),
+                       "layouts {} and {} cannot be combined", layout_name(joined.layout),
                        layout_name(type.layout)))
       return {};
     joined.layout = type.layout;

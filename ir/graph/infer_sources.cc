@@ -32,7 +32,7 @@ Inferred infer_op(const Constant& op, Check& check) {
                      "needs 1 value or {} values, got {}", *elements, given))
     return check.failed();
   for (double value : op.values)
-    if (!check.require(holds(op.type.dtype, value), "constant.c4", "{} is no value of type {}",
+    if (!check.require(holds(op.type.dtype, value), "constant.c4", "{} is not a value of type {}",
                        value, dtype_name(op.type.dtype)))
       return check.failed();
   return check.result(op.type);

@@ -182,8 +182,8 @@ std::string states_above(const TargetRule& rule, const Shard& shard, const Shard
 std::string ports_unaligned(const TargetRule& rule, const Shard& shard, const ShardFacts&) {
   const Type* type = unaligned_port(shard, rule.limit);
   if (type == nullptr) return {};
-  return fmt::format("the last axis of port type {} is no multiple of {} bytes", to_string(*type),
-                     rule.limit);
+  return fmt::format("the last axis of port type {} is not a multiple of {} bytes",
+                     to_string(*type), rule.limit);
 }
 
 std::string widths_ranged(const TargetRule&, const Shard&, const ShardFacts& facts) {

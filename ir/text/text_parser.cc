@@ -135,7 +135,7 @@ class ShardParser {
 
   Status enter(Section section, std::string_view what) {
     if (section < section_)
-      return cursor_.fail_at(cursor_.peek(), "text.order", fmt::format("{} stands too late", what),
+      return cursor_.fail_at(cursor_.peek(), "text.order", fmt::format("{} is out of order", what),
                              "write inputs, then states, then ops, then outputs");
     section_ = section;
     return {};

@@ -454,7 +454,7 @@ TEST_F(CoremlProgram, ArgumentsThatAreMissingOrNotRead) {
   arguments.erase("keep_dims");
   EXPECT_EQ(error().cause, "argument \"keep_dims\" of reduce_sum is missing");
   arguments["keep_dims"].add_arguments()->set_name("axes");
-  EXPECT_EQ(error().cause, "a bool must stand here, as an immediate value");
+  EXPECT_EQ(error().cause, "expected a bool as an immediate value");
   arguments["keep_dims"].mutable_arguments(0)->set_name("x");
   EXPECT_EQ(error().cause, "argument \"keep_dims\" of reduce_sum is not constant");
   arguments["keep_dims"] = keep;
@@ -474,7 +474,7 @@ TEST_F(CoremlProgram, OperandsThatAreMissingOrNoTensors) {
   program_ = sample_program();
   program_.state("k_state", {1, 4});
   operation("scaled").mutable_inputs()->at("y").mutable_arguments(0)->set_name("k_state");
-  EXPECT_EQ(error().cause, "\"k_state\" is no tensor");
+  EXPECT_EQ(error().cause, "\"k_state\" is not a tensor");
 }
 
 TEST_F(CoremlProgram, OperandsThatBreakAConstraint) {
@@ -494,7 +494,7 @@ TEST_F(CoremlProgram, AttributesOfOperations) {
   EXPECT_EQ(error().cause, "attribute \"scale\" of mul is not read");
   attributes.erase("scale");
   attributes["name"] = value("axes");
-  EXPECT_EQ(error().cause, "a string must stand here, as an immediate value");
+  EXPECT_EQ(error().cause, "expected a string as an immediate value");
   attributes.erase("name");
   EXPECT_TRUE(read());
   (*operation("c").mutable_attributes())["scale"] = name;
@@ -507,7 +507,7 @@ TEST_F(CoremlProgram, SlicesThatTheIrLacks) {
   EXPECT_EQ(error().cause, "a slice along several axes is not read");
   begin.set_values(0, 0);
   begin.add_values(0);
-  EXPECT_EQ(error().cause, "a vector of i32 must stand here, as an immediate value");
+  EXPECT_EQ(error().cause, "expected a vector of i32 as an immediate value");
   value("begin")
       .mutable_type()
       ->mutable_tensortype()
@@ -620,7 +620,7 @@ TEST_F(CoremlBlobs, FilesThatAreShortOrMissing) {
   fs::create_symlink(folder_ / "elsewhere", blobs_);
   auto result = read_coreml(model_);
   ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().front().cause, HasSubstr("is missing or is no regular file"));
+  EXPECT_THAT(result.error().front().cause, HasSubstr("is missing or is not a regular file"));
 }
 
 TEST_F(CoremlBlobs, ConstantsThatAreTooLarge) {
@@ -700,7 +700,7 @@ TEST_F(CoremlPackage, ManifestsThatContradictThePackage) {
   EXPECT_EQ(with("\"author\"", "\"auther\"").cause, "an item has no text \"author\"");
   EXPECT_THAT(with("com.apple.CoreML/weights", "../../other").cause,
               HasSubstr("an item that is neither the model nor its weights"));
-  EXPECT_THAT(with("{", "[").cause, HasSubstr("Manifest.json is no JSON"));
+  EXPECT_THAT(with("{", "[").cause, HasSubstr("Manifest.json is not JSON"));
   fs::remove_all(fs::path(blobs_).parent_path());
   EXPECT_EQ(with("1.0.0", "1.0.0").cause, "com.apple.CoreML/weights is not in the package");
 }
