@@ -16,6 +16,7 @@
 #include "frontends/export/export_compile.h"
 #include "frontends/export/export_inputs.h"
 #include "frontends/hf/open_source.h"
+#include "ir/base/invariant.h"
 #include "models/build/build_shard.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/measure_plan.h"
@@ -58,6 +59,7 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
               measure_plan(plan, options.cuts, options.devices, [&](size_t index) {
                 return compiled_peak(plan, index, options.passes, options.run);
               }));
+  MOEC_CHECK(measured.devices, "measure_plan() gave no devices");
   const DevicePlan& devices = *measured.devices;
   for (size_t d = 0; d < devices.devices.size(); ++d) {
     assigned.push_back({devices.devices[d].name, devices.devices[d].bytes, {}});
