@@ -56,8 +56,9 @@ class Interpolation {
     if (!fits) cause_ = fmt::format("op {} differs in more than sizes", op_label(*a_.shard, id));
   }
 
-  // `data` is a's, and becomes the result's. The attributes of these ops hold no sizes that grow
-  // with the number of tokens.
+  // fit_data() checks that an op of both samples differs in sizes only. `data` comes with a's
+  // attributes and leaves with those of the result. The attributes of the following ops hold no
+  // size that depends on the number of tokens, so they must be equal.
   template <OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
                   MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax, TopK, Concat,
                   Transpose, StateRead, StateWrite>

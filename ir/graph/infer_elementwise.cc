@@ -7,8 +7,8 @@ struct Joined {
   Layout layout = Layout::plain;
 };
 
-// Broadcasting knows sizes only: two token layouts among the operands would pair a token of one
-// with something else of the other.
+// Broadcasting compares sizes only. Operands in two token layouts might broadcast by their sizes
+// and pair a token of one with a channel of the other, so they are refused.
 static Joined join_shapes(Check& check, std::string_view code) {
   Joined joined{true, check.operands[0].dims, check.operands[0].layout};
   for (const Type& type : check.operands.subspan(1)) {

@@ -14,7 +14,8 @@ Inferred infer_op(const Weight& op, Check& check) {
   return check.result(*type);
 }
 
-// A NaN has no text and equals nothing, so two equal shards could not be told.
+// Whether an element type may hold the value. NaN is refused: it has no text, and it is not equal
+// to itself, so that equal shards would compare as different.
 static bool holds(DType dtype, double value) {
   if (is_float(dtype)) return !std::isnan(value);
   return std::isfinite(value) && value == std::trunc(value);

@@ -24,8 +24,8 @@ ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   return scope.linear(x, {"router", moe.slots(), moe.router_bias}, "router");
 }
 
-// The routing weights of the experts. Null slots take part in the choice only, so their weights are
-// cut off.
+// The routing weights of the experts. A token may choose null slots, which compute nothing; they
+// take part in the choice and in the renormalisation, and their weights are dropped after it.
 ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
@@ -121,8 +121,8 @@ ValueId shared_expert(ShardScope& scope, ValueId x) {
   return gated_mlp(scope, x, std::move(views), "shared_expert");
 }
 
-// The sum of the shard's experts. The shared expert is added once a layer: by the shard that has
-// expert 0.
+// The sum of the shard's experts. The shared expert must be added once a layer; the shard with
+// expert 0 does it, because every layer has exactly one.
 ValueId experts_part(ShardScope& scope, ValueId x, ValueId routing) {
   ValueId sum = experts(scope, x, routing);
   if (scope.model().moe.shared_ff == 0 || scope.decl.first_expert != 0) return sum;
@@ -133,6 +133,8 @@ ValueId hidden_input(ShardScope& scope) {
   return scope.b.input(kHiddenPort, scope.token_type_of(scope.model().hidden));
 }
 
+// With host routing the router and each group of experts compute this norm again: it costs less
+// than an edge of its own between the shards.
 ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.norm(hidden, "ffn_norm"); }
 
 void add_residual(ShardScope& scope, ValueId residual, ValueId part) {

@@ -70,7 +70,7 @@ Result<std::vector<DeviceLoad>> spread_layers(const Units& units,
                                decimal_bytes(left + units[placed].peak_bytes)));
 }
 
-// The whole trunk on each device.
+// Puts the whole trunk on each device.
 Result<std::vector<DeviceLoad>> replicate_trunk(const Units& units,
                                                 const std::vector<Device>& devices) {
   DeviceLoad trunk;

@@ -38,7 +38,7 @@ class Reporter {
     const auto layers = static_cast<int64_t>(moe_layers_of(plan_.model, plan_.shards[i]).size());
     return layers * plan_.shards[i].experts * elements_.expert;
   }
-  // A cache that is given as an input is among the activations.
+  // A cache that is an input is counted among the activations already.
   int64_t resident(size_t i) const {
     return bytes(sizes_[i].weights) + sizes_[i].peak_activation_bytes +
            (plan_.build.cache == CacheForm::blend ? sizes_[i].cache_bytes : 0);
