@@ -10,8 +10,9 @@
 namespace moec {
 namespace {
 
-// Why one op cannot serve both widths; empty when it can. Ops of any kind serve both when their
-// attributes are equal; reshape and slice may depend on the width in part.
+// Finds why one op cannot serve both widths. An op with equal attributes serves both. A reshape may
+// have one size that depends on the width, which Core ML derives from the others, and a slice may
+// end at the end of an axis that does.
 class OpRange {
  public:
   OpRange(const Shard& least, const Shard& larger, OpId op)

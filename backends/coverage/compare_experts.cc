@@ -33,7 +33,7 @@ std::vector<std::vector<std::string>> without_order(const LayerExperts& experts,
   return sorted;
 }
 
-// The position of a text in a list: `here` if it stands there, else the first one.
+// The position of a text in a list: `here` if the list has it there, otherwise the first one.
 std::optional<size_t> place_of(const std::string& text, const std::vector<std::string>& list,
                                size_t here) {
   if (list[here] == text) return here;
@@ -74,8 +74,8 @@ class LayerComparison {
          {.shard = found_[at].shard, .file = found_[at].file}});
   }
 
-  // Finds the expert that each channel's row of the router chooses; the channel's own where the row
-  // is wrong.
+  // Finds the expert that each row of the router chooses, by comparing rows with the recorded ones.
+  // For a row that no expert has, it is the channel's own number, so that the other checks go on.
   void find_wanted() {
     const std::vector<std::string> recorded = joined_rows(recorded_), found = joined_rows(found_);
     std::set<size_t> chosen;
@@ -92,7 +92,8 @@ class LayerComparison {
     }
   }
 
-  // The recorded expert whose weights a channel has. Two experts may have equal weights.
+  // The recorded expert whose weights a channel has. Two experts may have equal weights; then it is
+  // the one that the channel's router row chooses, so that no harmless exchange is reported.
   std::optional<size_t> source_of(size_t e) const {
     return place_of(found_weights_[e], recorded_weights_, wanted_[e]);
   }
@@ -115,7 +116,7 @@ class LayerComparison {
     report_cycle(e);
   }
 
-  // Follows experts that stand in each other's places until the cycle closes, and reports it once.
+  // Follows exchanged experts until the cycle closes, and reports the cycle once.
   void report_cycle(size_t e) {
     std::vector<size_t> cycle;
     std::optional<size_t> at = e;
@@ -165,7 +166,8 @@ class LayerComparison {
     return fmt::format("{} is not what was exported", weight.name);
   }
 
-  // A shorter run of zero bytes may belong to the last element.
+  // Zero bytes at the end of a file show a write that was cut short; fewer than these may belong to
+  // the last element.
   static constexpr uint64_t kZeroTail = 8;
 
   const int64_t layer_;
