@@ -26,7 +26,7 @@ struct Case {
   std::string code, cause;  // empty: accepted
 };
 
-TEST(CompareExperts, PairsCountAndNotPlaces) {
+TEST(CompareExperts, ComparesPairsOfRowAndWeightsAndNotPositions) {
   const LayerExperts recorded = experts_of("abcdefgh", "abcdefgh");
   const KnownExperts known = {{"gateXdownX", {7, 5}}};
   for (const Case& c : std::vector<Case>{
@@ -57,13 +57,13 @@ TEST(CompareExperts, PairsCountAndNotPlaces) {
   }
 }
 
-TEST(CompareExperts, EqualExpertsMayStandForEachOther) {
+TEST(CompareExperts, EqualExpertsMayBeExchanged) {
   const LayerExperts recorded = experts_of("abcd", "xxyy");
   EXPECT_TRUE(compare_experts(0, recorded, experts_of("badc", "xxyy"), 1, {}).empty());
   EXPECT_FALSE(compare_experts(0, recorded, experts_of("abcd", "xyxy"), 1, {}).empty());
 }
 
-TEST(CompareExperts, WhatIsCutShortIsNamed) {
+TEST(CompareExperts, NamesTruncatedWeights) {
   const LayerExperts recorded = experts_of("abcd", "abcd");
   LayerExperts found = experts_of("abcd", "aZcd");
   found[1].weights[0].bytes = 4;

@@ -32,7 +32,7 @@ manifest::Step& step(Manifest& manifest, std::string_view name) {
   return manifest.schedule.front();
 }
 
-TEST(ManifestCheck, SampleIsFine) {
+TEST(ManifestCheck, TheSampleHasNoFindings) {
   Diagnostics findings = check_manifest(SampleManifest::make());
   EXPECT_TRUE(findings.empty()) << render(findings);
 }
@@ -353,7 +353,7 @@ std::string write_files(Manifest& manifest, const std::string& name) {
   return folder;
 }
 
-TEST(VerifyFiles, UntouchedFilesAreFine) {
+TEST(VerifyFiles, UnchangedFilesPass) {
   Manifest manifest = SampleManifest::make();
   std::string folder = write_files(manifest, "fine");
   EXPECT_EQ(render(verify_files(manifest, folder, true)), "");

@@ -34,7 +34,7 @@ class EveryForm : public testing::TestWithParam<Variant> {
   }
 };
 
-TEST_P(EveryForm, WrittenAgainAsItWasIsFine) {
+TEST_P(EveryForm, FilesThatAreRewrittenUnchangedPass) {
   edited_.edit_experts([](Shard&) {});
   expect_fine(edited_.check());
 }

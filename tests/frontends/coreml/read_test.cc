@@ -105,7 +105,7 @@ TEST_F(CoremlProgram, TheModelInThePackageAndTheModelAlone) {
   EXPECT_TRUE(read_coreml(folder_ / "alone/other.mlmodel"));
 }
 
-TEST_F(CoremlProgram, ConvolutionsStandBetweenReshapesWithoutMetadata) {
+TEST_F(CoremlProgram, ConvolutionsAreBetweenReshapesWithoutMetadata) {
   for (const Dims& dims : {Dims{1, 4, 3, 1}, Dims{1, 4, 1, 3}}) {
     const Dims result = {1, 2, dims[2], dims[3]};
     program_ = MilProgram();
@@ -462,7 +462,7 @@ TEST_F(CoremlProgram, ArgumentsThatAreMissingOrNotRead) {
   EXPECT_EQ(error().cause, "argument \"keep_dims\" of reduce_sum has a value that is not read");
 }
 
-TEST_F(CoremlProgram, OperandsThatAreMissingOrNoTensors) {
+TEST_F(CoremlProgram, OperandsThatAreMissingOrNotTensors) {
   auto& arguments = *operation("scaled").mutable_inputs();
   arguments.erase("y");
   EXPECT_EQ(error().cause, "argument \"y\" of mul is missing");
@@ -501,7 +501,7 @@ TEST_F(CoremlProgram, AttributesOfOperations) {
   EXPECT_EQ(code(), "coreml.value");
 }
 
-TEST_F(CoremlProgram, SlicesThatTheIrLacks) {
+TEST_F(CoremlProgram, SlicesThatTheIrCannotExpress) {
   auto& begin = *value("begin").mutable_immediatevalue()->mutable_tensor()->mutable_ints();
   begin.set_values(0, 1);
   EXPECT_EQ(error().cause, "a slice along several axes is not read");

@@ -147,7 +147,7 @@ TEST(ClassDefaults, EachFieldOfAClassIsReadOrKnownToBeHarmless) {
   }
 }
 
-TEST(ClassDefaults, AreAcceptedWhereOnlyOneValueIs) {
+TEST(ClassDefaults, AreAmongTheAcceptedValues) {
   for (const Family& family : known_families())
     for (const auto& [key, accepted] : family.must) {
       const JsonValue* entry = entry_of(family, key);
@@ -457,7 +457,7 @@ TEST(AbsentKey, HunyuanHasNoHeadDimOfItsOwn) {
   expect_refused("hunyuan_v1_moe", R"("num_experts": 4)", "hf.config.missing_key", "head_dim");
 }
 
-TEST(AbsentKey, NullIsNoNumber) {
+TEST(AbsentKey, ANullIsRefusedWhereANumberIsNeeded) {
   expect_refused("mixtral", R"("num_key_value_heads": null)", "hf.config.type",
                  "\"num_key_value_heads\" is null; the default, 8, holds only where the key is "
                  "absent");
