@@ -94,8 +94,8 @@ Result<OpData> softmax(Arguments& arguments, const OperationContext& context) {
 
 // ---- Shape -------------------------------------------------------------------------------------
 
-// MIL slices all axes at once, and a size of −1 means: up to the end. A slice of the whole value
-// becomes one along axis 0.
+// MIL slices all axes at once, and a size of −1 means "to the end". The IR slices one axis: the one
+// that is cut, or axis 0 if the slice is the whole value.
 Result<OpData> slice(Arguments& arguments, const OperationContext& context) {
   MOEC_ASSIGN(const std::vector<int64_t> begin, arguments.integers("begin"));
   MOEC_ASSIGN(std::vector<int64_t> size, arguments.integers("size"));

@@ -90,7 +90,7 @@ bool has_one_package_a_shard(const CompileOptions& options) {
   return options.build.tokens.size() == 1 || options.coreml.packaging == WidthPackaging::range;
 }
 
-// Warns once for all shards of what the chosen packaging costs on a device.
+// Warns, once for all shards, that the chosen packaging costs time on a device.
 void note_packaging(const CompileOptions& options, Diagnostics& notes) {
   if (options.coreml.packaging != WidthPackaging::range) return;
   notes.push_back(

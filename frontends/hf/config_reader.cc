@@ -13,7 +13,7 @@
 
 namespace moec {
 
-// A list with the same value for each layer stands for that value.
+// A list with the same value for each layer counts as that value.
 static const JsonValue& once(const JsonValue& value) {
   const JsonValue::Array* all = value.array();
   if (all == nullptr || all->empty()) return value;

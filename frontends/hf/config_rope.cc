@@ -92,7 +92,7 @@ class RopeReader {
     by_default_ = object_ != nullptr;
   }
 
-  // For the place of a message: a default does not stand in the config.
+  // The value that a message points at; null for a default, which has no place in the config.
   const JsonValue* at(const JsonValue* value) const { return by_default_ ? nullptr : value; }
 
   static bool rotates_by_layer_type(const Family& family) {
@@ -302,8 +302,8 @@ class RopeReader {
     return values;
   }
 
-  // Scales the base by a fixed alpha. Without an alpha the base would depend on the length of the
-  // text, which a static shard does not know.
+  // Scales the base by a fixed alpha. Without one the base would depend on the length of the text,
+  // but the rotary table of a static shard is computed at export.
   void stretch_base() {
     const auto dims = static_cast<double>(rope_.dims);
     rope_.theta *= std::pow(needed("alpha"), dims / (dims - 2));

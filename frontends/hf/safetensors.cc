@@ -11,7 +11,7 @@
 namespace moec {
 namespace {
 
-constexpr uint64_t kSmallHeaderBytes = 1 << 20;  // below this the ratio is not looked at
+constexpr uint64_t kSmallHeaderBytes = 1 << 20;  // the ratio is checked for larger headers only
 
 uint64_t little_endian(std::string_view bytes) {
   uint64_t value = 0;

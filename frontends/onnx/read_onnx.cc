@@ -48,7 +48,7 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   return read_graph(model.graph(), metadata, fs::path(path).parent_path().string());
 }
 
-// Adds the file to findings: the readers below do not know its path.
+// Adds the file to findings, which come from readers that have no path.
 Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
   if (!result)
     for (Diagnostic& finding : result.error())

@@ -67,7 +67,7 @@ std::vector<double> raw_values(const std::string& raw, DType dtype) {
   return values;
 }
 
-// 16-bit floats lie in int32_data as their bits.
+// int32_data holds 16-bit floats as their bits (TensorProto in onnx.proto).
 double typed_element(DType dtype, int32_t value) {
   if (dtype == DType::f16) return f32_from_f16(static_cast<uint16_t>(value));
   if (dtype == DType::bf16) return f32_from_bf16(static_cast<uint16_t>(value));

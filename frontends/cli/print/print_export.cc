@@ -55,7 +55,7 @@ uint64_t bytes_read(std::span<const ExportSummary> summaries) {
 
 }  // namespace
 
-// One target is an object of its own; several are a list, with the bytes that were read for all.
+// Prints an object for one target; for several a list, with the bytes that were read for all.
 void print_export_json(const FinishedExport& finished) {
   const auto& [out, targets, summaries, seconds] = finished;
   auto list = nlohmann::ordered_json::array();
