@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "ir/graph/composite_operands.h"
 #include "ir/graph/scalar.h"
 #include "passes/choose_top.h"
 #include "passes/passes.h"
@@ -189,8 +190,8 @@ Result<Shard> lower_router(const Shard& shard, PassContext& context) {
       context.notes.push_back(inexact_note(shard, op));
   }
   auto lower = [&](Builder& b, const Router& op, const std::vector<ValueId>& operands) {
-    ValueId choice_bias = operands.size() == 2 ? operands[1] : ValueId{};
-    return std::vector<ValueId>{RouterLowering(b, op, form).lower(operands[0], choice_bias)};
+    const auto [logits, choice_bias] = router_operands<ValueId>(operands);
+    return std::vector<ValueId>{RouterLowering(b, op, form).lower(logits, choice_bias)};
   };
   return rewrite_each<Router>(shard, shard.form, router_scope, lower);
 }

@@ -7,6 +7,7 @@
 #include "backends/reference/eval.h"
 #include "backends/reference/tokens.h"
 #include "ir/base/at.h"
+#include "ir/graph/composite_operands.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
@@ -116,9 +117,9 @@ void route(const Router& op, std::span<float> logits, const Tensor* bias) {
 }  // namespace
 
 Tensor eval(const Router& op, const Call& call) {
-  TokenRows rows = rows_of(call[0]);
-  for (int64_t t = 0; t < rows.tokens; ++t)
-    route(op, rows.row(t), call.operands.size() == 2 ? call.operands[1] : nullptr);
+  const auto [logits, choice_bias] = router_operands<const Tensor*>(call.operands);
+  TokenRows rows = rows_of(*logits);
+  for (int64_t t = 0; t < rows.tokens; ++t) route(op, rows.row(t), choice_bias);
   return tensor_of(rows, call.type());
 }
 
