@@ -133,6 +133,8 @@ class Filler {
 
 }  // namespace
 
+// With groups that divide among the nodes, groups are first placed on nodes, so that the experts of
+// a token, which come from few groups, are on few nodes. Otherwise all devices are one node.
 Result<ExpertBalance> balance_experts(std::span<const double> loads,
                                       const BalanceOptions& options) {
   const auto experts = std::ssize(loads);

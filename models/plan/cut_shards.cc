@@ -62,6 +62,8 @@ class Cutter {
                 fmt::format("The smallest budget that works is {} MB.", megabytes_from(least)));
   }
 
+  // A layer within its budget stays whole: cut experts need host routing, which costs an edge and a
+  // decision of the host at every layer.
   Status cut_experts() {
     const MoeElements sizes = moe_elements(model_);
     const int64_t all = model_.moe.experts;
@@ -83,8 +85,8 @@ class Cutter {
   Status group_experts(const MoeElements& sizes, int64_t all) {
     const Budget& limit = budget(ShardKind::experts);
     const int64_t alone = sizes.norm + sizes.expert;
-    // A shared expert alone above the target's budget cannot be cut and is left to the report; the
-    // groups are then sized without it.
+    // A shared expert is not cut. If it exceeds the target's budget by itself, the groups are sized
+    // without it, and the report shows that the first one is too large.
     const bool beside = limit.asked || bytes(alone + sizes.shared) <= limit.bytes;
     MOEC_ASSIGN(const int64_t most,
                 room(ShardKind::experts, sizes.shared > 0 ? "expert with the shared one" : "expert",
@@ -143,6 +145,7 @@ std::vector<int64_t> expert_groups(int64_t experts, const BuildOptions& options)
   return balanced_parts(experts, ceil_div(experts, options.experts_per_shard));
 }
 
+// Sums over all layers and divides: all MoE layers of a model have the same sizes.
 MoeElements moe_elements(const ModelConfig& model) {
   const int64_t layers = moe_layers(model);
   if (layers == 0) return {};
