@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The layout of MILBlob's StorageFormat in coremltools: a header of 64 bytes, then for each blob a
+// record of 64 bytes and its data, each at a multiple of 64 bytes. All numbers are little-endian.
 constexpr uint64_t kAlignment = 64;
 constexpr uint32_t kVersion = 2;
 constexpr uint32_t kSentinel = 0xDEADBEEF;

@@ -38,6 +38,8 @@ Result<uint64_t> header_length(std::string_view prefix, uint64_t file_bytes,
                 fmt::format("the header has {} bytes, the file only {} behind its start", length,
                             file_bytes - kSafetensorsPrefix),
                 "The file is incomplete: fetch it again.", {.file = file, .offset = file_bytes});
+  // Parsed JSON takes many times the memory of its text. A large header without tensors of that
+  // size would make a small file exhaust the memory.
   uint64_t payload = file_bytes - kSafetensorsPrefix - length;
   if (length > kSmallHeaderBytes && length > payload)
     return fail("safetensors.header_ratio",

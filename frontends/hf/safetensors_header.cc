@@ -182,7 +182,8 @@ class HeaderReader {
     return {};
   }
 
-  // The ranges must be contiguous from the end of the header to the end of the file.
+  // The ranges must be contiguous from the end of the header to the end of the file, as the format
+  // demands: bytes that belong to no tensor could carry another file.
   Status check_ranges() const {
     uint64_t at = kSafetensorsPrefix + json_.size();
     const SafetensorsEntry* before = nullptr;
