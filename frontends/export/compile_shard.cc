@@ -24,7 +24,8 @@ ShardCost per_token(ShardCost cost, int64_t tokens) {
 }
 
 // The operands of `op` whose weights must be finite: those of norms, and what the logits of a
-// router are computed from.
+// router are computed from. A NaN or infinity in an expert's weights spoils the tokens that choose
+// it; in one of these it spoils every token, so the export stops.
 std::vector<ValueId> sensitive_operands(const Shard& shard, const Op& op) {
   if (std::holds_alternative<RmsNorm>(op.data)) return {op.operands[1]};
   if (std::holds_alternative<Router>(op.data)) {
