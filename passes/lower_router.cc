@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "ir/graph/composite_operands.h"
 #include "ir/graph/scalar.h"
 #include "passes/choose_top.h"
 #include "passes/halves.h"
@@ -220,10 +221,8 @@ Result<Shard> lower_router(const Shard& shard, PassContext& context) {
       context.notes.push_back(inexact_note(shard, op));
   }
   auto lower = [&](Builder& b, const Router& op, const std::vector<ValueId>& operands) {
-    Halves choice_bias;
-    if (operands.size() > 1) choice_bias.high = operands[1];
-    if (operands.size() > 2) choice_bias.low = operands[2];
-    return std::vector<ValueId>{RouterLowering(b, op, form, choice_bias).lower(operands[0])};
+    const auto [logits, high, low] = router_operands<ValueId>(operands);
+    return std::vector<ValueId>{RouterLowering(b, op, form, {high, low}).lower(logits)};
   };
   return rewrite_each<Router>(shard, shard.form, router_scope, lower);
 }

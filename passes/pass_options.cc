@@ -80,7 +80,7 @@ tl::unexpected<Diagnostics> unknown_option(std::string_view name) {
   for (const Option& option : kOptions) known.push_back(option.name);
   return fail("passes.option",
               fmt::format("there is no pass option '{}'{}", name, did_you_mean(name, known)),
-              fmt::format("known are {}", fmt::join(known, ", ")));
+              fmt::format("the options are {}", fmt::join(known, ", ")));
 }
 
 }  // namespace

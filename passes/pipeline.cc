@@ -13,7 +13,7 @@ constexpr Form kModel = Form::model, kLowered = Form::lowered, kStatic = Form::s
                kPlaced = Form::placed;
 
 constexpr Pass kPasses[] = {
-    {"lower_router", lower_router, kModel, kModel, "routers as tensor math"},
+    {"lower_router", lower_router, kModel, kModel, "routers as elementwise ops and reductions"},
     {"unroll_experts", unroll_experts, kModel, kModel, "each expert by itself, added up"},
     {"bank_experts", bank_experts, kModel, kModel, "all experts in three projections"},
     {"lower_attention", lower_attention, kModel, kModel, "attention as matmuls and a softmax"},
@@ -21,22 +21,23 @@ constexpr Pass kPasses[] = {
     {"lower_gated_mlp", lower_gated_mlp, kModel, kLowered, "gated MLPs as three projections"},
     {"linear_to_conv", linear_to_conv, kLowered, kStatic, "projections as 1x1 convolutions"},
     {"linear_to_matmul", linear_to_matmul, kLowered, kStatic, "projections as matmuls"},
-    {"cast_to_select", cast_to_select, kStatic, kStatic, "truth values as numbers by a choice"},
+    {"cast_to_select", cast_to_select, kStatic, kStatic, "casts of truth values as selects"},
     {"limit_channels", limit_channels, kStatic, kStatic,
-     "values of more channels than the target takes live in parts"},
+     "values of more channels than the target takes in parts"},
     {"fold_weight_views", fold_weight_views, kStatic, kStatic,
-     "shape ops on weights go into the weights' views"},
+     "shape ops on weights as steps of the weights' views"},
     {"fold_constants", fold_constants, kStatic, kStatic,
-     "ops on constants are computed, ops that change nothing go"},
+     "ops on constants computed, ops that change nothing removed"},
     {"limit_fan_in", limit_fan_in, kStatic, kStatic,
      "concats of more parts than the target takes as trees"},
-    {"eliminate_common", eliminate_common, kStatic, kStatic, "of equal ops the first stays"},
-    {"eliminate_dead", eliminate_dead, kStatic, kStatic, "ops that nothing depends on go"},
+    {"eliminate_common", eliminate_common, kStatic, kStatic,
+     "equal ops replaced by the first of them"},
+    {"eliminate_dead", eliminate_dead, kStatic, kStatic, "ops that nothing depends on removed"},
     {"hoist_state_writes", hoist_state_writes, kStatic, kStatic,
-     "states are written where their values are made"},
+     "states written right after their values are made"},
     {"limit_extents", limit_extents, kStatic, kStatic,
-     "no axis of tokens is longer than the target takes"},
-    {"place", place, kStatic, kPlaced, "the target's rules accept every op"},
+     "an error if an axis of a value is longer than the target takes"},
+    {"place", place, kStatic, kPlaced, "an error if the target's rules refuse an op"},
 };
 
 std::vector<std::string_view> pass_names() {
@@ -113,7 +114,7 @@ Status check_pipeline(std::span<const Pass* const> passes, Form start) {
       return fail("passes.order",
                   fmt::format("pass {} takes form {}, but the shard is in form {} there",
                               pass->name, form_name(pass->from), form_name(form)),
-                  "moec opt --list-passes tells the form that each pass takes and gives");
+                  "moec opt --list-passes shows the form that each pass takes and gives");
     form = pass->to;
   }
   return {};

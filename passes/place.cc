@@ -43,7 +43,7 @@ Diagnostic rule_finding(const Target& target, const TargetRule& rule, const Conc
           fmt::format("rule {} of target {} concerns {}: {}{}", rule.id, target.name,
                       ops.count == 1 ? names : fmt::format("{} ops ({})", ops.count, names),
                       rule.reason, fate(rule)),
-          fmt::format("moec check --target {} --explain {} tells its source and confidence",
+          fmt::format("moec check --target {} --explain {} shows its source and confidence",
                       target.name, rule.id),
           ops.first};
 }

@@ -109,7 +109,8 @@ class WeightCheck::Taking {
 
   void report_owner(std::string cause) { report("coverage.ownership", std::move(cause)); }
 
-  // What the file states of its weights against what the graph does with them.
+  // Compares the owners of weights that the file's metadata states with those that follow from the
+  // graph.
   void check_owners() {
     std::set<std::string> weights;
     for (OpId id : op_ids(body_))
@@ -163,7 +164,7 @@ class WeightCheck::Taking {
     return {};
   }
 
-  // Reads the same bytes once, however many widths use them.
+  // Returns the digests of a weight. Widths share weights; their bytes are read once.
   Result<const Digests*> read(OpId id, const WeightShare& share) {
     const auto& weight = std::get<Weight>(body_.ops[id].data);
     const TensorRange& range = *file_.weights.find(std::get<TensorSource>(weight.view.source).name);
@@ -272,7 +273,8 @@ Diagnostics WeightCheck::finish() {
   return std::move(findings_);
 }
 
-// Widths share their weights, so a fault is reported for the first width that shows it.
+// Compares a layer for every width. Widths share their weights, so that the same error would appear
+// in each; only the first width that has it is reported.
 void WeightCheck::compare(int64_t number, const Layer& layer) {
   LayerExperts recorded = layer.recorded;
   if (!content_)  // only the presence of weights can be compared

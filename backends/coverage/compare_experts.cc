@@ -33,7 +33,7 @@ std::vector<std::vector<std::string>> without_order(const LayerExperts& experts,
   return sorted;
 }
 
-// The position of a text in a list: `here` if it stands there, else the first one.
+// The position of a text in a list: `here` if the list has it there, otherwise the first one.
 std::optional<size_t> place_of(const std::string& text, const std::vector<std::string>& list,
                                size_t here) {
   if (list[here] == text) return here;
@@ -93,8 +93,8 @@ class LayerComparison {
     return 0;
   }
 
-  // Finds the expert that each channel's row of the router chooses; the channel's own where the row
-  // is wrong.
+  // Finds the expert that each row of the router chooses, by comparing rows with the recorded ones.
+  // For a row that no expert has, it is the channel's own number, so that the other checks go on.
   void find_wanted() {
     const std::vector<std::string> recorded = joined_rows(recorded_), found = joined_rows(found_);
     std::set<size_t> chosen;
@@ -105,13 +105,14 @@ class LayerComparison {
       const bool good = row && (*row == e || chosen.insert(*row).second);
       wanted_.push_back(good ? *row : e);
       if (!row)
-        find("coverage.router_row", e, "row {} of the router is no expert's", e);
+        find("coverage.router_row", e, "row {} of the router belongs to no expert", e);
       else if (!good)
         find("coverage.router_row", e, "row {} of the router is that of expert {} again", e, *row);
     }
   }
 
-  // The recorded expert whose weights a channel has. Two experts may have equal weights.
+  // The recorded expert whose weights a channel has. Two experts may have equal weights; then it is
+  // the one that the channel's router row chooses, so that no harmless exchange is reported.
   std::optional<size_t> source_of(size_t e) const {
     return place_of(found_weights_[e], recorded_weights_, wanted_[e]);
   }
@@ -129,13 +130,14 @@ class LayerComparison {
     if (!source_[e]) return changed(e);
     const auto holder = std::find(source_.begin(), source_.end(), std::optional(wanted));
     if (holder == source_.end())
-      return find("coverage.duplicate_expert", e,
-                  "the weights of expert {} stand in the place of expert {}, whose own are nowhere",
-                  *source_[e], wanted);
+      return find(
+          "coverage.duplicate_expert", e,
+          "the weights of expert {} are in the place of expert {}, whose own weights are missing",
+          *source_[e], wanted);
     report_cycle(e);
   }
 
-  // Follows experts that stand in each other's places until the cycle closes, and reports it once.
+  // Follows exchanged experts until the cycle closes, and reports the cycle once.
   void report_cycle(size_t e) {
     std::vector<size_t> cycle;
     std::optional<size_t> at = e;
@@ -148,18 +150,16 @@ class LayerComparison {
     if (cycle.empty()) return;
     std::sort(cycle.begin(), cycle.end());
     if (cycle.size() == 2)
-      find("coverage.swapped_experts", e, "experts {} and {} stand in each other's place", cycle[0],
-           cycle[1]);
+      find("coverage.swapped_experts", e, "experts {} and {} are exchanged", cycle[0], cycle[1]);
     else
-      find("coverage.permuted_experts", e, "experts {} stand in each other's places",
-           fmt::join(cycle, ", "));
+      find("coverage.permuted_experts", e, "experts {} are permuted", fmt::join(cycle, ", "));
   }
 
   void changed(size_t e) {
     const size_t wanted = wanted_[e];
     if (const auto known = known_.find(found_weights_[e]); known != known_.end())
       return find("coverage.foreign_expert", e,
-                  "the weights of expert {} of layer {} stand in the place of expert {}",
+                  "the weights of expert {} of layer {} are in the place of expert {}",
                   known->second.expert, known->second.layer, wanted);
     std::vector<std::string> parts;
     bool truncated = false;
@@ -190,7 +190,8 @@ class LayerComparison {
     return fmt::format("{} is not what was exported", weight.name);
   }
 
-  // A shorter run of zero bytes may belong to the last element.
+  // Zero bytes at the end of a file show a write that was cut short; fewer than these may belong to
+  // the last element.
   static constexpr uint64_t kZeroTail = 8;
 
   const int64_t layer_;

@@ -33,7 +33,7 @@ void check_bound(const std::vector<Binding>& bindings, const std::vector<Port>& 
     findings.require(bound.insert(binding.port).second, "manifest.schedule", shard,
                      "the port {} is bound twice", binding.port);
     findings.require(find_port(ports, binding.port) != nullptr, "manifest.schedule", shard,
-                     "the step binds {}, which is no port of the shard", binding.port);
+                     "the step binds {}, which is not a port of the shard", binding.port);
   }
   for (const Port& port : ports)
     findings.require(bound.count(port.name) == 1, "manifest.schedule", shard,
@@ -145,7 +145,7 @@ class Walk {
     findings_.require(own, "manifest.schedule", shard.name,
                       "the port {} is bound to the cache of layer {}", port.name, layer);
     findings_.require(!own || caches_.emplace(what, layer).second, "manifest.schedule", shard.name,
-                      "the port {} is bound to the cache of layer {} like another", port.name,
+                      "the port {} is bound to the cache of layer {}, and so is another", port.name,
                       layer);
   }
 
@@ -247,7 +247,7 @@ void check_states(const Manifest& manifest, const Shard& shard, Findings& findin
       wanted.emplace_back(keys ? kKeyState : kValueState,
                           Type{cache->dtype, cache_dims(*cache, manifest.build.cache_pages, keys)});
   findings.require(shard.states == wanted, "manifest.type", shard.name,
-                   "the shard's {} states are not the {} that its cache asks for",
+                   "the shard's {} states differ from the {} of its cache in number, name or type",
                    shard.states.size(), wanted.size());
 }
 

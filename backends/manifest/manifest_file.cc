@@ -31,7 +31,8 @@ bool contains(const std::string& folder, std::string_view name) {
 // What to do about a folder without a manifest, which may hold an export that was interrupted.
 std::string next_step_without(const std::string& folder) {
   if (has_journal(folder))
-    return "the export in this folder is not finished: the command that began it goes on";
+    return "the export in this folder is not finished; run the command that began it again to "
+           "resume it";
   const std::vector<std::string> exports = exports_in(folder);
   if (exports.empty()) return "give the folder that moec export wrote";
   return fmt::format("give one of the exports in this folder: {}", fmt::join(exports, ", "));

@@ -25,8 +25,8 @@ EmittedFile describe(const OutputFile& file, std::string path) {
   return {std::move(path), file.bytes(), file.digest(), file.sha256()};
 }
 
-// Made before a byte of payload is read, so that a fault of the shard itself is reported before any
-// work is done.
+// The graphs, ready but for the checksum of the payload. They are made before a byte of payload is
+// read, so that errors of the shard are reported at once and not after minutes of writing.
 struct Prepared {
   DataLayout layout{{.alignment = kOnnxDataAlignment}};
   std::vector<onnx::ModelProto> models;  // without a checksum

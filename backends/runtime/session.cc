@@ -107,6 +107,7 @@ void Session::reset() {
   }
 }
 
+// A shard is read when it first runs and stays loaded: the next token needs all of them again.
 Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t width) {
   const std::pair key(shard.name, width);
   auto found = executors.find(key);
@@ -119,6 +120,8 @@ Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t w
   return &found->second;
 }
 
+// A row of the table holds the cosines of a position, then its sines, then the factor of its
+// queries where the model has one (frontends/export/export_tables.cc writes it).
 Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, SourceKind source) {
   const int64_t width = manifest.rope->width();
   Rows rows{source == SourceKind::query_scale ? 1 : width, {}};
@@ -209,6 +212,8 @@ Status Session::Impl::put_states(const manifest::Shard& shard, Executor& executo
   return {};
 }
 
+// Takes the caches that a shard has blended. The rows of this chunk are copied for callers that
+// compare them.
 void Session::Impl::take_states(const manifest::Shard& shard, const Executor& executor,
                                 Chunk& chunk) {
   for (const manifest::Port& state : shard.states) {
@@ -249,6 +254,7 @@ static Status check_room(int64_t tokens, const Manifest& manifest) {
       "export with a larger --context, or feed fewer tokens");
 }
 
+// Without a cache all tokens must go through the model at once, because nothing of them is kept.
 int64_t Session::chunk_size(int64_t remaining) const {
   const manifest::Build& build = impl_->manifest.build;
   return build.cache == CacheForm::none ? remaining : std::min(remaining, build.tokens.back());
@@ -267,6 +273,8 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
         fmt::format("{} tokens must go through the model at once, the shards take at most {}",
                     chunk.count, widths.back()),
         fmt::format("export with --tokens {}", chunk.count));
+  // The narrowest width that takes the tokens. Its remaining columns are padding: masked as keys,
+  // and their results are dropped.
   while (widths[chunk.width] < chunk.count) ++chunk.width;
   Rows rows{manifest.embedding.columns, {}};
   for (int64_t token : tokens) {

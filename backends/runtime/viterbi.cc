@@ -34,6 +34,7 @@ class Trellis {
     add(row);
   }
 
+  // Follows the best last label back to the first one.
   std::vector<size_t> finish(const std::vector<Tag>& tags) {
     for (size_t label = 0; label < labels_; ++label)
       if (!may_end(tags[label])) sums_[label] = kNever;
@@ -67,6 +68,8 @@ class Trellis {
 
 }  // namespace
 
+// Subtracting the largest logit keeps exp() finite; the sum is at least 1, so its logarithm is,
+// too.
 Rows log_softmax(const Rows& logits) {
   Rows result{logits.columns, {}};
   for (int64_t t = 0; t < logits.count(); ++t) {

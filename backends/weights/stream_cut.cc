@@ -16,7 +16,7 @@ namespace {
 // With smaller blocks the overhead of a call would exceed the time of its bytes.
 constexpr uint64_t kLeastBlockBytes = uint64_t{64} << 10;
 
-// A stretch of a view that is read at once.
+// A part of a view that is read at once.
 struct Block {
   size_t view = 0;  // its number in the series
   Region region;

@@ -46,7 +46,7 @@ class UnpackNode : public ViewNode {
     });
   }
 
-  // In the worst case each number is the only one that is wanted of its element.
+  // In the worst case only one number of each element is requested.
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
     return elements * child_->width() + child_->scratch_bytes(elements, options);
   }
@@ -65,7 +65,8 @@ class UnpackNode : public ViewNode {
     return with(child_->permute(step), static_cast<size_t>(moved - step.axes.begin()));
   }
 
-  // The axis stays whole; only axes of size 1 come and go beside it.
+  // The packed axis cannot be split or joined. Only axes of size 1 may be added or dropped next to
+  // it.
   NodePtr reshape(const Dims& dims) const override {
     const int64_t size = type().dims[axis_];
     for (const AxisGroup& group : axis_groups(type().dims, dims)) {

@@ -153,7 +153,7 @@ class Checker {
     report_.rules.push_back(std::move(found));
   }
 
-  // A result that an infinite weight takes part in is NaN or infinite, whatever the tokens.
+  // Adds a warning: every result that an infinite weight takes part in is NaN or infinite.
   void note_overflows(const manifest::Shard& shard) {
     if (shard.cast_overflows == 0) return;
     report_.findings.push_back(
@@ -210,7 +210,8 @@ void require_binary_form(const Manifest& manifest, const std::string& folder,
                       {.file = (std::filesystem::path(folder) / kManifestJson).string()}});
 }
 
-// The manifest names the target, but a target that is not built in is found only by its file.
+// The manifest names the target but has no rules. Those of a target that is not built in are in the
+// user's file, which must be given.
 Status require_builtin(const std::string& target) {
   const auto names = builtin_target_names();
   if (std::find(names.begin(), names.end(), target) != names.end()) return {};

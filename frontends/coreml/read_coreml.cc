@@ -72,7 +72,7 @@ int opset_number(std::string_view opset) {
 }
 
 Result<const mlmodel::Block*> body_of(const mlmodel::Function& function, int spec) {
-  // Spec 6 brought CoreML5, 7 brought CoreML6 and so on.
+  // Each specification version adds an opset: 6 added CoreML5, 7 added CoreML6 and so on.
   const int opset = opset_number(function.opset());
   const auto body = function.block_specializations().find(function.opset());
   if (opset < kLeastSpec - 1 || opset > spec - 1 || function.block_specializations_size() != 1 ||
@@ -87,7 +87,7 @@ Result<const mlmodel::Block*> body_of(const mlmodel::Function& function, int spe
   return &block;
 }
 
-// Fails when the model uses what its specification version does not have.
+// An error if the model uses a feature that its specification version does not have.
 Status check_spec(const mlmodel::Model& model, const Ports& ports) {
   const int spec = model.specificationversion();
   bool half = false;
@@ -147,7 +147,7 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   return read_function(function, *block, context);
 }
 
-// Adds the file to findings: the readers below do not know its path.
+// Adds the file to findings, which come from readers that have no path.
 Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
   if (!result)
     for (Diagnostic& finding : result.error())

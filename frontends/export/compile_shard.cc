@@ -80,8 +80,9 @@ Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOp
 
 Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const PassOptions& options,
                                         const RunOptions& run, const ScaleFolds& folds) {
-  // Two samples tell which sizes depend on the width. One token is no sample: its shard is
-  // simplified further than those of all other widths.
+  // Two compiled widths show which sizes depend on the width, and all others follow from them
+  // (ir/analysis/at_width.h). One token is not taken for them: sizes of 1 let the passes simplify
+  // its shard further than those of all other widths.
   const int64_t largest = std::max<int64_t>(plan.build.tokens.back(), 2);
   Plan samples = plan;
   samples.build.tokens = {largest, largest + 1};

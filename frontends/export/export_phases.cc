@@ -134,7 +134,7 @@ Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
     MOEC_ASSIGN(manifest.side_files.emplace_back(),
                 write_runtime_meta(manifest, planned_.options, planned_.names, planned_.plan));
   }
-  // Where the folder was removed and made anew meanwhile, a manifest would name missing files.
+  // If the folder was removed and created again meanwhile, the manifest would name missing files.
   MOEC_TRY(folder_->journal.check_present());
   MOEC_TRY(write_manifest(manifest, output.folder));
   MOEC_TRY(sync_folder(output.folder));
@@ -151,8 +151,8 @@ Result<ExportSummary> WrittenExport::remove_journal() && {
   return std::move(summary_);
 }
 
-// Each removal but the last is flushed: if a power cut could undo it after the last journal is
-// gone, the folder would look unfinished again, beside siblings that are finished.
+// Each removal but the last is flushed to disk. Otherwise a power cut could undo it after the last
+// journal was removed, and that folder would look unfinished among finished ones.
 Result<std::vector<ExportSummary>> remove_journals(std::vector<WrittenExport> exports) {
   for (size_t i = 0; i + 1 < exports.size(); ++i)
     MOEC_TRY(exports.back().keep_journal_of(exports[i]));

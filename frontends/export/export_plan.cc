@@ -20,6 +20,7 @@
 #include "frontends/export/weight_values.h"
 #include "frontends/hf/eos_tokens.h"
 #include "frontends/hf/open_source.h"
+#include "ir/base/invariant.h"
 #include "ir/base/name_file.h"
 #include "models/build/build_shard.h"
 #include "models/plan/check_budgets.h"
@@ -67,6 +68,7 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
               measure_plan(plan, options.cuts, options.devices, [&](size_t index) {
                 return compiled_peak(plan, index, options.passes, options.run);
               }));
+  MOEC_CHECK(measured.devices, "measure_plan() gave no devices");
   const DevicePlan& devices = *measured.devices;
   for (size_t d = 0; d < devices.devices.size(); ++d) {
     assigned.push_back({devices.devices[d].name, devices.devices[d].bytes, {}});
@@ -109,7 +111,7 @@ bool has_one_package_a_shard(const CompileOptions& options) {
   return options.build.tokens.size() == 1 || options.coreml.packaging == WidthPackaging::range;
 }
 
-// Warns once for all shards of what the chosen packaging costs on a device.
+// Warns, once for all shards, that the chosen packaging costs time on a device.
 void note_packaging(const CompileOptions& options, Diagnostics& notes) {
   if (options.coreml.packaging != WidthPackaging::range) return;
   notes.push_back(

@@ -46,8 +46,9 @@ Result<std::optional<FolderLock>> lock_common_folder(std::span<const ExportOptio
   return lock;
 }
 
-// The other way round: an export for one target must not be written beside the folders of several,
-// not even with --force, because afterwards these could not be resumed (lock_common_folder()).
+// Refuses an export for one target into the common folder of several. With --force it is refused as
+// well, because the exports of the several targets could not be resumed afterwards
+// (lock_common_folder()).
 Status check_not_common(const std::string& folder) {
   if (holds_export(folder)) return {};
   const std::vector<std::string> others = exports_in(folder);

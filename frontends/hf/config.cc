@@ -70,7 +70,7 @@ void read_latent(ConfigReader& reader, AttentionConfig& attention) {
 std::optional<QueryTemperature> read_temperature(ConfigReader& reader) {
   const QueryTemperature temperature{reader.number("temperature_scale", 0),
                                      reader.number("temperature_step", 1)};
-  // Configs of 2025 have the integer 4 where later ones have true.
+  // Configs of the Llama 4 release (2025) have the integer 4 where later ones have true.
   const JsonValue* said = reader.at("use_temperature");
   if (said != nullptr && said->integer() != nullptr) {
     reader.key(reader.key_of("use_temperature"));
@@ -388,7 +388,7 @@ Result<ExplainedConfig> explain_config(std::string_view text, const std::string&
   JsonSource source{.file = file};
   MOEC_ASSIGN(JsonValue root, parse_json(text, source));
   if (root.object() == nullptr)
-    return fail("hf.config.not_object", "the config is no JSON object",
+    return fail("hf.config.not_object", "the config is not a JSON object",
                 "give the config.json of a checkpoint", {.file = file});
   ExplainedConfig explained;
   HfConfig& config = explained.config;

@@ -13,7 +13,7 @@
 
 namespace moec {
 
-// A list with the same value for each layer stands for that value.
+// A list with the same value for each layer counts as that value.
 static const JsonValue& once(const JsonValue& value) {
   const JsonValue::Array* all = value.array();
   if (all == nullptr || all->empty()) return value;
@@ -123,7 +123,7 @@ std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rul
   error("hf.config.missing_key",
         fmt::format("there is no key for {}; the family {} reads: {}", item.name,
                     family_.model_type, fmt::join(rule.keys, ", ")),
-        nullptr, "Add the key; its value stands in the model's documentation.");
+        nullptr, "Add the key; the model's documentation has its value.");
   return std::nullopt;
 }
 

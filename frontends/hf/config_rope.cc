@@ -100,7 +100,7 @@ class RopeReader {
     by_default_ = object_ != nullptr;
   }
 
-  // For the place of a message: a default does not stand in the config.
+  // The value that a message points at; null for a default, which has no place in the config.
   const JsonValue* at(const JsonValue* value) const { return by_default_ ? nullptr : value; }
 
   static bool rotates_by_layer_type(const Family& family) {
@@ -122,10 +122,11 @@ class RopeReader {
     const JsonValue& by_type = *object_;
     for (const JsonMember& member : *by_type.object())
       if (member.value.object() == nullptr && member.key != "rope_type")
-        reader_.error("hf.config.unknown_key",
-                      fmt::format("the key \"{}.{}\" ({}) stands beside those of layers' types",
-                                  name_, printable(member.key, 80), to_string(member.value, 60)),
-                      &member.value);
+        reader_.error(
+            "hf.config.unknown_key",
+            fmt::format("the key \"{}.{}\" ({}) is given together with those of layers' types",
+                        name_, printable(member.key, 80), to_string(member.value, 60)),
+            &member.value);
     const JsonValue* chosen = nullptr;
     for (const std::string& type : types_in_use(by_type)) {
       const JsonValue* rotation = by_type.find(type);
@@ -369,11 +370,12 @@ class RopeReader {
     const bool has_ratio = field("original_max_position_embeddings") != nullptr;
     rope_.factor = has_ratio ? number("factor").value_or(ratio) : needed("factor");
     if (ratio != rope_.factor && ratio != 1)
-      reader_.warning("hf.config.rope_factor",
-                      fmt::format("the YaRN factor is {}, the lengths beside it have the ratio {}; "
-                                  "the factor is used",
-                                  rope_.factor, ratio),
-                      at(object_));
+      reader_.warning(
+          "hf.config.rope_factor",
+          fmt::format("the YaRN factor is {}, the lengths given with it have the ratio {}; "
+                      "the factor is used",
+                      rope_.factor, ratio),
+          at(object_));
     auto or_default = [](std::optional<double> value, double otherwise) {
       return value.value_or(0) != 0 ? *value : otherwise;
     };

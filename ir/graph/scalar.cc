@@ -30,7 +30,7 @@ float apply(UnaryFn fn, float x) {
   return x;
 }
 
-// max and min hand a NaN on, as ONNX does.
+// max and min of a NaN give NaN, as in ONNX; std::max would give the first operand.
 float apply(BinaryFn fn, float a, float b) {
   switch (fn) {
     case BinaryFn::add:

@@ -1,5 +1,4 @@
-// The text of a weight view. It stands below the rest of the text form because hashes of ops
-// contain it.
+// The text of a weight view. It is here and not in ir/text because hashes of ops contain it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

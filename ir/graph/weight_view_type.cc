@@ -94,7 +94,7 @@ Status apply_step(const ReshapeStep& step, Type& type, size_t) {
 
 Status apply_step(const PermuteStep& step, Type& type, size_t) {
   MOEC_TRY(require(is_permutation(step.axes, type.rank()), "view.c5",
-                   "{} is no permutation of the axes of {}", to_string(step.axes),
+                   "{} is not a permutation of the axes of {}", to_string(step.axes),
                    to_string(type)));
   Dims dims;
   for (int64_t axis : step.axes) dims.push_back(type.dims.at(axis));
@@ -169,7 +169,7 @@ Result<Type> nested_type(const WeightView& view, size_t depth) {
   MOEC_TRY(std::visit([&](const auto& source) { return check_source(source, type, depth); },
                       view.source));
   MOEC_TRY(require(type.layout == Layout::plain && good_sizes(type.dims), "view.c1",
-                   "{} is no type of a weight: at most {} positive sizes, layout plain",
+                   "{} is not a type of a weight: at most {} positive sizes, layout plain",
                    to_string(type), kMaxRank));
   for (const ViewStep& step : view.steps)
     MOEC_TRY(std::visit([&](const auto& one) { return apply_step(one, type, depth); }, step));

@@ -37,8 +37,8 @@ ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   return scope.linear(x, {"router", moe.slots(), moe.router_bias}, "router");
 }
 
-// The routing weights of the experts. Null slots take part in the choice only, so their weights are
-// cut off.
+// The routing weights of the experts. A token may choose null slots, which compute nothing; they
+// take part in the choice and in the renormalisation, and their weights are dropped after it.
 ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
@@ -177,6 +177,8 @@ ValueId hidden_input(ShardScope& scope) {
   return scope.b.input(kHiddenPort, scope.token_type_of(scope.model().hidden));
 }
 
+// With host routing the router and each group of experts compute this norm again: it costs less
+// than an edge of its own between the shards.
 ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.norm(hidden, "ffn_norm"); }
 
 void add_residual(ShardScope& scope, ValueId residual, ValueId part) {

@@ -189,7 +189,7 @@ void check_gating(Checker& check, const Gating& gating) {
                 gating.alpha);
 }
 
-// A router state comes from the layer before, so that layer needs a router that has one.
+// A layer that takes a router state needs a layer before it whose router has one.
 void check_router_states(Checker& check, const ModelConfig& model) {
   check.require(model.moe.router_hidden >= 0 && model.moe.null_slots >= 0, "model.size",
                 "a router's MLP of {} channels, {} null slots", model.moe.router_hidden,
@@ -202,7 +202,8 @@ void check_router_states(Checker& check, const ModelConfig& model) {
           static_cast<int64_t>(i) - 1);
 }
 
-// The formats in blocks cannot store a partial block, and experts are the tensors stored in them.
+// MXFP4 and grouped int4 cannot store a partial block. Experts are stored in them, so the sizes of
+// experts must be whole blocks.
 void check_storage(Checker& check, const ModelConfig& model) {
   const WeightCoding coding = model.stored.coding;
   if (coding != WeightCoding::mxfp4 && coding != WeightCoding::int4_groups) return;
@@ -213,7 +214,8 @@ void check_storage(Checker& check, const ModelConfig& model) {
                   enum_name(coding));
 }
 
-// A model in which tokens see later ones reads a text as a whole, so all layers must do so.
+// If tokens see later ones in one layer, the model takes a text as a whole. So all layers must see
+// later tokens: a layer that does not would need a cache.
 void check_sight(Checker& check, const ModelConfig& model) {
   int64_t looking_ahead = 0;
   for (const LayerConfig& layer : model.layers) {

@@ -3,7 +3,8 @@
 namespace moec {
 namespace {
 
-// Bounds keep every product of two sizes inside kMaxElements and every table small.
+// The bounds keep every product of two sizes below kMaxElements and every table small. They are far
+// above the sizes of any published model.
 constexpr int64_t kWidest = int64_t{1} << 20;
 constexpr int64_t kLongest = int64_t{1} << 24;
 constexpr int64_t kMostDims = 65536;  // of a head

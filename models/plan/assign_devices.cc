@@ -82,7 +82,7 @@ std::string how_to_fit_trunk(const Units& units, int64_t needed) {
   return fmt::format("{}{} would be enough, or use --trunk layers", cut, decimal_bytes(needed));
 }
 
-// The whole trunk on each device.
+// Puts the whole trunk on each device.
 Result<std::vector<DeviceLoad>> replicate_trunk(const Units& units,
                                                 const std::vector<Device>& devices) {
   DeviceLoad trunk;

@@ -74,6 +74,8 @@ class Cutter {
 
   // ---- Experts ---------------------------------------------------------------------------------
 
+  // A layer within its budget stays whole: cut experts need host routing, which costs an edge and a
+  // decision of the host at every layer.
   Status cut_experts() {
     const MoeElements sizes = moe_elements(model_);
     const int64_t all = model_.moe.experts;

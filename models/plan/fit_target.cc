@@ -11,6 +11,8 @@ int64_t parts_within(int64_t whole, int64_t limit) {
   return limit == 0 ? 1 : (whole + limit - 1) / limit;
 }
 
+// The fewest equal pages within the target's limit. Pages must be equal, because the pages of a
+// cache are an axis of one tensor.
 Status choose_pages(const Target& target, BuildOptions& build) {
   const int64_t least = parts_within(build.context, target.limits.extent);
   for (int64_t pages = least; pages <= kMostPages; ++pages) {

@@ -7,8 +7,8 @@
 
 namespace moec {
 
-// Layers are dropped first: what is left decides whether a form that was asked for makes sense, and
-// how far the budgets cut.
+// Layers are dropped first, because the remaining ones decide whether a requested form fits the
+// model and how the budgets cut it.
 Result<MadePlan> make_plan(ModelConfig model, WeightTable weights, const Target& target,
                            PlanRequest request) {
   if (request.first_layers > 0) MOEC_TRY(keep_first_layers(model, weights, request.first_layers));

@@ -236,7 +236,7 @@ class Planner {
     step.outputs.push_back({kNewValues, SinkKind::v_rows, {}, layer_});
   }
 
-  // Binds the router state that this layer takes and the one that layer `last` hands on.
+  // Binds the router state that this layer takes and the one that layer `last` gives to the next.
   void bind_router_state(Step& step, int64_t last) const {
     const auto state_of = [](int64_t layer) {
       return fmt::format("{}.{}", layer_label(layer), kRouterState);

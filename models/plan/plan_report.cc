@@ -43,7 +43,7 @@ class Reporter {
     const MlpElements& expert = elements_.expert;
     return layers * shard.experts * expert.of_width(slice_of(shard, expert.width).size);
   }
-  // A cache that is given as an input is among the activations.
+  // A cache that is an input is counted among the activations already.
   int64_t resident(size_t i) const {
     return bytes(sizes_[i].weights) + sizes_[i].peak_activation_bytes +
            (plan_.build.cache == CacheForm::blend ? sizes_[i].cache_bytes : 0);

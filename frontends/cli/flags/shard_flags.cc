@@ -96,7 +96,7 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
       ->check(one_of({"channels", "bc1s"}));
   command
       .add_option("--kv", flags.kv,
-                  "Where the KV cache lives. state: in states of the shard; io: the cache is an "
+                  "Where the KV cache is kept. state: in states of the shard; io: the cache is an "
                   "input and its new rows are an output (default: state if the target has states)")
       ->check(one_of({"state", "io"}));
   command

@@ -71,7 +71,7 @@ nlohmann::ordered_json target_json(const ExportOptions& target, const ExportSumm
 
 }  // namespace
 
-// One target is an object of its own; several are a list, with the bytes that were read for all.
+// Prints an object for one target; for several a list, with the bytes that were read for all.
 void print_export_json(const FinishedExport& finished) {
   const auto& [out, targets, summaries, seconds] = finished;
   if (targets.size() == 1)

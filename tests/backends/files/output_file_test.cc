@@ -86,7 +86,7 @@ TEST_F(OutputFileTest, IsFlushedWithItsFolder) {
   EXPECT_EQ(absent.error().front().code, "emit.folder_gone");
 }
 
-TEST_F(OutputFileTest, FolderThatIsNoneCannotBeFlushed) {
+TEST_F(OutputFileTest, AFileCannotBeFlushedAsAFolder) {
   fs::create_directory_symlink(folder_, path("link"));
   EXPECT_TRUE(sync_folder(path("link")));
   const Status absent = sync_folder(path("absent"));
@@ -186,7 +186,7 @@ class FileSizeLimit {
   void (*old_handler_)(int) = nullptr;
 };
 
-TEST_F(OutputFileTest, NoSpaceIsSaidWithThePathAndLeavesNothing) {
+TEST_F(OutputFileTest, MissingSpaceIsReportedWithThePathAndLeavesNothing) {
   Status status;
   {
     FileSizeLimit limit(100000);
@@ -202,7 +202,7 @@ TEST_F(OutputFileTest, NoSpaceIsSaidWithThePathAndLeavesNothing) {
   EXPECT_THAT(entries(), testing::IsEmpty());
 }
 
-TEST_F(OutputFileTest, NoSpaceForWhatIsExpectedIsSaidBeforeTheFirstByte) {
+TEST_F(OutputFileTest, MissingSpaceForTheExpectedSizeIsReportedBeforeTheFirstByte) {
   FileSizeLimit limit(100000);
   const auto file = OutputFile::create(path("a.bin"), 200000);
   ASSERT_FALSE(file);

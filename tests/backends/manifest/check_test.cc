@@ -32,7 +32,7 @@ manifest::Step& step(Manifest& manifest, std::string_view name) {
   return manifest.schedule.front();
 }
 
-TEST(ManifestCheck, SampleIsFine) {
+TEST(ManifestCheck, TheSampleHasNoFindings) {
   Diagnostics findings = check_manifest(SampleManifest::make());
   EXPECT_TRUE(findings.empty()) << render(findings);
 }
@@ -300,7 +300,7 @@ const Fault kFaults[] = {
     {"bound_twice", [](Manifest& m) { step(m, "L00.attn").outputs[1].port = "hidden"; },
      "manifest.schedule", "the port hidden is bound twice"},
     {"no_port", [](Manifest& m) { step(m, "L00.attn").inputs[0].port = "y"; }, "manifest.schedule",
-     "the step binds y, which is no port of the shard"},
+     "the step binds y, which is not a port of the shard"},
     {"skip", [](Manifest& m) { step(m, "L01.moe.g0").skip_from = "routing_weights"; },
      "manifest.schedule",
      "the step cannot be skipped by handing \"routing_weights\" on as \"moe_out\""},
@@ -321,10 +321,11 @@ const Fault kFaults[] = {
     {"mask_type", [](Manifest& m) { m.build.cache = CacheForm::blend; }, "manifest.type",
      "the port attn_mask is [1,1,1,17], attn_mask is [1,1,1,16]"},
     {"states_missing", [](Manifest& m) { m.build.cache = CacheForm::blend; }, "manifest.type",
-     "the shard's 0 states are not the 2 that its cache asks for"},
+     "the shard's 0 states differ from the 2 of its cache in number, name or type"},
     {"states_unasked",
      [](Manifest& m) { m.shards[0].states.push_back(m.shards[0].widths[0].inputs[0]); },
-     "manifest.type", "the shard's 1 states are not the 0 that its cache asks for"},
+     "manifest.type",
+     "the shard's 1 states differ from the 0 of its cache in number, name or type"},
     {"cache_of_another_layer", [](Manifest& m) { step(m, "L00.attn").inputs[4].layer = 1; },
      "manifest.schedule", "the port k_state is bound to the cache of layer 1"},
     {"rows_of_no_layer", [](Manifest& m) { step(m, "L00.attn").outputs[1].layer = -1; },
@@ -381,7 +382,7 @@ std::string write_files(Manifest& manifest, const std::string& name) {
   return folder;
 }
 
-TEST(VerifyFiles, UntouchedFilesAreFine) {
+TEST(VerifyFiles, UnchangedFilesPass) {
   Manifest manifest = SampleManifest::make();
   std::string folder = write_files(manifest, "fine");
   EXPECT_EQ(render(verify_files(manifest, folder, true)), "");

@@ -104,7 +104,7 @@ TEST(ManifestFile, AbsentPartsStayAbsent) {
   EXPECT_EQ(from_bytes(to_bytes(sample).value()).value(), sample);
 }
 
-TEST(ManifestFile, WritersRefuseWhatReadersWould) {
+TEST(ManifestFile, WritersRefuseManifestsThatReadersRefuse) {
   Manifest sample = SampleManifest::make();
   sample.golden[0].cosine = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(render(to_json(sample).error()),
@@ -193,7 +193,7 @@ TEST(ManifestFile, EnumsOfTheJsonAreNames) {
               HasSubstr("field \"build.routing\" has the unknown name \"guess\""));
 }
 
-TEST(ManifestFile, SyntaxErrorsTellLineAndColumn) {
+TEST(ManifestFile, SyntaxErrorsNameLineAndColumn) {
   Result<Manifest> result = from_json("{\n  \"schema_version\": 13,\n  \"tool\": 7\n}", "m.json");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error()[0].place.file, "m.json");

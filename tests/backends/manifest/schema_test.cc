@@ -57,7 +57,7 @@ TEST(ManifestSchema, StructsHaveTheFieldsOfTheirTables) {
   EXPECT_EQ(listed_fields<Manifest>(), schema_fields("Manifest"));
 }
 
-TEST(ManifestSchema, EveryScalarCanBeTold) {
+TEST(ManifestSchema, EveryScalarIsOptionalSoThatAbsentOnesAreDetected) {
   for (const flatbuffers::StructDef* table : schema().structs_.vec)
     for (const flatbuffers::FieldDef* field : table->fields.vec)
       EXPECT_EQ(flatbuffers::IsScalar(field->value.type.base_type), field->IsScalarOptional())

@@ -102,7 +102,7 @@ TEST(ReferenceExecutor, F16ModeOverflowsInTheMiddle) {
   EXPECT_EQ(evaluate(shard, {plain({1}, {300})}, Precision::f16).value()[0].data[0], kInf);
 }
 
-TEST(ReferenceExecutor, F16ModeLeavesIntegersAlone) {
+TEST(ReferenceExecutor, F16ModeDoesNotRoundIntegers) {
   Builder build("test", Form::model);
   const ValueId x = build.input("x", {DType::i64, {2}});
   build.output("out", x);

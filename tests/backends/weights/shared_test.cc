@@ -179,11 +179,11 @@ TEST_P(SharedDelivery, ThreeSides) {
   EXPECT_THAT(tensors_read({{"ab"}, {"cdef"}, {"cdef"}}), ElementsAre(2, 4, 0));
 }
 
-TEST_P(SharedDelivery, ViewsThatWereNotAnnouncedAreReadAlone) {
+TEST_P(SharedDelivery, ViewsMissingFromTheListAreReadAlone) {
   EXPECT_THAT(tensors_read({{"abc"}, {"abc", {"gh", "abc"}}}), ElementsAre(3, 2));
 }
 
-TEST_P(SharedDelivery, NobodyWaitsForASideThatLeft) {
+TEST_P(SharedDelivery, ASideThatEndedIsNotWaitedFor) {
   const Ask all{"abcdef"}, some{"abcdef", {"ab"}}, none{"abcdef", {""}};
   EXPECT_THAT(tensors_read({all, some}), ElementsAre(6, 0));
   EXPECT_THAT(tensors_read({some, all}), ElementsAre(2, 4));

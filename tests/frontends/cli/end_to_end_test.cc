@@ -212,7 +212,7 @@ TEST(EndToEnd, RunReportsAFullContext) {
 }
 
 // As in transformers: the head is the stored one, and a config that ties it changes nothing.
-TEST(EndToEnd, AStoredHeadIsUsedWhateverTheConfigSays) {
+TEST(EndToEnd, AStoredHeadThatDiffersIsUsedDespiteTyingInTheConfig) {
   const std::string plain = fresh_folder("plain"), tied = fresh_folder("tied");
   const CheckpointCopy copy;
   expect_fine(run_command({"export", copy.folder(), "--out", plain, "--quiet"}));
@@ -261,7 +261,7 @@ TEST(EndToEnd, TheFirstLayersOfQuantizedCheckpoints) {
 
 // For a family with an untied head, the shards read every byte of the payload once, whatever the
 // number of widths, functions and targets. (Of a layer that is cut, each shard has its own norm.)
-TEST(EndToEnd, NothingIsReadTwice) {
+TEST(EndToEnd, NoByteOfPayloadIsReadTwice) {
   const std::string file = checkpoint_of("mixtral_a") + "/model.safetensors";
   uint64_t header = 0;
   std::ifstream(file, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);

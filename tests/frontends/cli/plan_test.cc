@@ -234,7 +234,7 @@ std::string loads_of(int layers, int experts) {
   return file;
 }
 
-TEST(Plan, CopiesOfBusyExpertsLevelTheDevices) {
+TEST(Plan, CopiesOfBusyExpertsBalanceTheDevices) {
   const Words devices = {"--dtype",  "f16",   "--device", "a=9GB",
                          "--device", "b=9GB", "--loads",  loads_of(16, 64)};
   const json plain = plan_json("olmoe-1b-7b", devices)["replicas"];

@@ -18,7 +18,7 @@ using testing::Not;
 
 const char* const kTagger = "openai_privacy_filter_a";
 
-TEST(Tagging, TheManifestTellsTaskAndLabelsAndNoCache) {
+TEST(Tagging, TheManifestHasTaskAndLabelsButNoCache) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case(kTagger, out, {"--tokens", "5,16"}));
   const json manifest = read_json(out + "/manifest.json");
@@ -201,7 +201,7 @@ TEST(Tagging, ATextThatHasMoreBytesThanLabelsIsNotJudged) {
 }
 
 // "é" is two bytes, "🙂" four.
-TEST(Tagging, SpansTakeWholeCharacters) {
+TEST(Tagging, SpansCoverWholeCharacters) {
   const std::string text = "é🙂a";
   const auto widened = [&](std::vector<TextSpan> spans) {
     widen_to_characters(text, spans);

@@ -157,7 +157,7 @@ TEST_F(Resume, ForceStartsOver) {
   EXPECT_EQ(all_bytes(out_), all_bytes(whole_));
 }
 
-TEST_F(Resume, UnreadableJournalAsksForForce) {
+TEST_F(Resume, AnUnreadableJournalRequiresForce) {
   write_file(journal(), "{}\n");
   EXPECT_THAT(error_of(export_model(options_of(out_))),
               AllOf(HasSubstr("export.journal"), HasSubstr("--force")));

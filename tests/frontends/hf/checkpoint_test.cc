@@ -46,7 +46,7 @@ TEST(Checkpoint, MissingTensorNamesRoleAndNearest) {
   EXPECT_EQ(checkpoint.error()[0].place.tensor, "model.layers.1.self_attn.q_proj.weight");
 }
 
-TEST(Checkpoint, MissingHeadTellsOfTying) {
+TEST(Checkpoint, TheErrorForAMissingHeadMentionsTying) {
   std::string folder = copy_golden("mixtral_a", "missing_head");
   change_file(folder + "/model.safetensors", "\"lm_head.weight\"", "\"lm_tail.weight\"");
   expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.missing",
@@ -114,7 +114,7 @@ TEST(Checkpoint, TruncatedWeights) {
   expect_error(open_checkpoint(folder, equal_tensors), "safetensors.truncated", "pass the end");
 }
 
-TEST(Checkpoint, IndexThatLeadsOut) {
+TEST(Checkpoint, AnIndexThatNamesAFileOutsideTheFolderIsRefused) {
   std::string folder = copy_golden("qwen3_moe_a", "leads_out");
   change_file(folder + "/model.safetensors.index.json", "\"model-00001-of-00002.safetensors\"",
               "\"../model-00001.safetensors\"");

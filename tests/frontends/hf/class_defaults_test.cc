@@ -147,7 +147,7 @@ TEST(ClassDefaults, EachFieldOfAClassIsReadOrKnownToBeHarmless) {
   }
 }
 
-TEST(ClassDefaults, AreAcceptedWhereOnlyOneValueIs) {
+TEST(ClassDefaults, AreAmongTheAcceptedValues) {
   for (const Family& family : known_families())
     for (const auto& [key, accepted] : family.must) {
       const JsonValue* entry = entry_of(family, key);
@@ -487,7 +487,7 @@ TEST(AbsentKey, HunyuanHasNoHeadDimOfItsOwn) {
                        "head_dim");
 }
 
-TEST(AbsentKey, NullIsNoNumber) {
+TEST(AbsentKey, ANullIsRefusedWhereANumberIsNeeded) {
   expect_refused_small(
       "mixtral", R"("num_key_value_heads": null)", "hf.config.type",
       "\"num_key_value_heads\" is null; the default, 8, holds only where the key is "

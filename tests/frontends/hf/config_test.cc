@@ -275,7 +275,7 @@ TEST(Config, UnknownKeysAreErrors) {
                  "\"sliding_window\"");
 }
 
-TEST(Config, UnknownKeysThatAreNullSayNothing) {
+TEST(Config, UnknownKeysThatAreNullAreIgnored) {
   good(plus(kMixtral, "\"quantization_config\": null"));
 }
 
@@ -304,7 +304,7 @@ TEST(Config, UnknownScoringFunction) {
   good(plus(kQwen3, "\"scoring_func\": \"softmax\""));
 }
 
-TEST(Config, MoreExpertsATokenThanThereAre) {
+TEST(Config, RefusesATopKAboveTheNumberOfExperts) {
   auto config = read_config(
       with(kMixtral, "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 9"), "config.json");
   expect_error(config, "model.top_k", "each token chooses 9 of 8 experts");

@@ -202,7 +202,7 @@ TEST(FamilyConfig, DeepseekLatentAttention) {
   EXPECT_EQ(dims_of(model, layer + "o_proj.weight"), (Dims{32, 28}));
 }
 
-TEST(FamilyConfig, DeepseekQueriesAtOnce) {
+TEST(FamilyConfig, DeepseekQueriesWithoutALatent) {
   ModelConfig model = good("deepseek_v2", std::string(kDeepseek) + R"(, "q_lora_rank": null)");
   EXPECT_EQ(model.attention.latent->q_rank, 0);
   EXPECT_EQ(dims_of(model, "model.layers.0.self_attn.q_proj.weight"), (Dims{36, 32}));
@@ -241,7 +241,7 @@ TEST(FamilyConfig, DeepseekBiases) {
   EXPECT_TRUE(good("deepseek_v2", std::string(kDeepseek) + R"(, "mlp_bias": true)").mlp.bias);
 }
 
-TEST(FamilyConfig, DeepseekRotatesHalvesIfToldSo) {
+TEST(FamilyConfig, DeepseekRotatesHalvesWithoutRopeInterleave) {
   auto style = [](const std::string& members) {
     return good("deepseek_v3", kDeepseek + members).attention.rope.style;
   };
@@ -250,7 +250,7 @@ TEST(FamilyConfig, DeepseekRotatesHalvesIfToldSo) {
 }
 
 // transformers takes null for false, a reader of defaults for true.
-TEST(FamilyConfig, NullIsNoSwitchThatIsUsuallyOn) {
+TEST(FamilyConfig, ANullIsRefusedForASwitchThatIsOnByDefault) {
   for (const std::string key : {"rope_interleave", "norm_topk_prob"})
     expect_family_refused("deepseek_v3", kDeepseek + (", \"" + key + "\": null"), "hf.config.type",
                           "\"" + key + "\" is null");
@@ -303,7 +303,7 @@ std::string with_labels(const std::string& labels) {
   return fmt::format(R"({}, "id2label": {})", kPrivacy, labels);
 }
 
-TEST(FamilyConfig, PrivacyFilterLabelsTokensAndSeesBothWays) {
+TEST(FamilyConfig, PrivacyFilterLabelsTokensAndAttendsInBothDirections) {
   ModelConfig model = good("openai_privacy_filter", with_labels(R"({"1": "S-a", "0": "O"})"));
   EXPECT_EQ(model.head.task, Task::token_classification);
   EXPECT_EQ(model.head.labels, (std::vector<std::string>{"O", "S-a"}));
@@ -509,7 +509,7 @@ TEST(FamilyConfig, Llama4Refusals) {
 }
 
 // A descriptor may give a list, or name keys of which the first is null.
-TEST(FamilyConfig, ListsFromElsewhereThanTheFirstKeyHaveAnEntryForEachLayerToo) {
+TEST(FamilyConfig, ListsFromAliasKeysAndDefaultsNeedAnEntryForEachLayer) {
   auto refused = [](const std::string& line, const char* wanted, const char* members) {
     std::string text = read_file(source_dir() + "/models/families/llama4_text.json");
     text.replace(text.find(line), line.size(), wanted);

@@ -305,13 +305,13 @@ TEST_F(ChangedModel, ExternalLocations) {
   set_external("location", std::string("shard.data\0x", 12));
   EXPECT_THAT(error().cause, HasSubstr("is not a bare file name"));
   set_external("location", "absent.data");
-  EXPECT_THAT(error().cause, HasSubstr("is missing or is no regular file"));
+  EXPECT_THAT(error().cause, HasSubstr("is missing or is not a regular file"));
   fs::create_symlink(folder_ / "shard.data", folder_ / "link.data");
   set_external("location", "link.data");
-  EXPECT_THAT(error().cause, HasSubstr("is missing or is no regular file"));
+  EXPECT_THAT(error().cause, HasSubstr("is missing or is not a regular file"));
   fs::create_directory(folder_ / "folder.data");
   set_external("location", "folder.data");
-  EXPECT_THAT(error().cause, HasSubstr("is missing or is no regular file"));
+  EXPECT_THAT(error().cause, HasSubstr("is missing or is not a regular file"));
 }
 
 TEST_F(ChangedModel, ExternalRanges) {

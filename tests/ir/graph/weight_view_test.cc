@@ -50,7 +50,7 @@ TEST(ViewType, Steps) {
 
 TEST(ViewTypeErrors, C1SourceType) {
   EXPECT_EQ(type_of_text("@a:f32[0]"),
-            "view.c1: f32[0] is no type of a weight: at most 5 positive sizes, layout plain");
+            "view.c1: f32[0] is not a type of a weight: at most 5 positive sizes, layout plain");
   EXPECT_THAT(type_of_text("@a:f32[1,1,1,1,1,1]"), testing::StartsWith("view.c1: "));
   EXPECT_THAT(type_of_text("@a:f32[2,3]{rows}"), testing::StartsWith("view.c1: "));
   EXPECT_THAT(type_of_text("@a:f32[4611686018427387904,4]"), testing::StartsWith("view.c1: "));
@@ -101,7 +101,7 @@ TEST(ViewTypeErrors, C4Reshape) {
 
 TEST(ViewTypeErrors, C5Permute) {
   EXPECT_EQ(type_of_text("@a:f32[4,2] | permute(0, 0)"),
-            "view.c5: [0,0] is no permutation of the axes of f32[4,2]");
+            "view.c5: [0,0] is not a permutation of the axes of f32[4,2]");
   EXPECT_THAT(type_of_text("@a:f32[4,2] | permute(0)"), testing::StartsWith("view.c5: "));
   EXPECT_THAT(type_of_text("@a:f32[4,2] | permute(1, 2)"), testing::StartsWith("view.c5: "));
 }

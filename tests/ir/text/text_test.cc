@@ -200,7 +200,7 @@ TEST(TextErrors, RedefinitionsAndUsesBeforeDefinition) {
             "error[text.redefined] f.ir:3:29: attribute 'axis' is given twice");
   EXPECT_EQ(rendered_error("shard a static {\n  input %x : f32[2]\n  output y = %x\n"
                            "  input %z : f32[2]\n}"),
-            "error[text.order] f.ir:4:3: an input stands too late\n"
+            "error[text.order] f.ir:4:3: an input is out of order\n"
             "  next: write inputs, then states, then ops, then outputs");
 }
 
