@@ -339,7 +339,7 @@ TEST(Config, TypesAreChecked) {
 }
 
 TEST(Config, OtherDocumentsAreRefused) {
-  expect_refused("[]", "hf.config.not_object", "no JSON object");
+  expect_refused("[]", "hf.config.not_object", "not a JSON object");
   expect_refused("{}", "hf.config.model_type", "\"model_type\"");
   expect_refused("{", "json.syntax", "");
   expect_refused(std::string(kMixtral) + '\0', "json.syntax", "NUL");

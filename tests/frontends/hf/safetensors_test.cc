@@ -196,7 +196,7 @@ TEST(Safetensors, Rank) {
 TEST(Safetensors, Metadata) {
   expect_error(parse(R"({"__metadata__":{"a":1}})", 0), "safetensors.metadata",
                "\"a\" in __metadata__ is an integer");
-  expect_error(parse(R"({"__metadata__":[]})", 0), "safetensors.metadata", "no object");
+  expect_error(parse(R"({"__metadata__":[]})", 0), "safetensors.metadata", "not an object");
 }
 
 TEST(Safetensors, Nesting) {
