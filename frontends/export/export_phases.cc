@@ -39,7 +39,7 @@ void OpenFolder::note_unfinished(Diagnostics& failure) const {
 }
 
 Result<LockedExport> LockedExport::lock(PlannedExport planned) {
-  const OutputOptions& output = planned.options.output;
+  const OutputOptions output = planned.options.output;  // a copy: the plan moves on
   MOEC_TRY(create_folder(output.folder));
   MOEC_ASSIGN(FolderLock lock, FolderLock::take(output.folder));
   LockedExport locked(std::move(planned), std::move(lock));

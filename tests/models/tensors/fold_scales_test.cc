@@ -10,7 +10,8 @@ namespace {
 
 Shard two_mlps(Activation activation) {
   Builder b("mlps", Form::model);
-  const Gating gating{.activation = activation, .limit = 7, .alpha = 1.7};
+  Gating gating{.activation = activation};
+  if (activation == Activation::clamped_swiglu) gating.limit = 7, gating.alpha = 1.7;
   const auto weight = [&](uint64_t seed, Dims dims) {
     return b.weight(seeded_view(seed, {DType::f32, std::move(dims)}));
   };
