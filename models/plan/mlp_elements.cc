@@ -41,6 +41,8 @@ MoeElements moe_elements(const ModelConfig& model) {
     if (needed.role.starts_with("expert")) add(needed, model.moe.experts, elements.expert);
     if (needed.role.starts_with("shared_")) add(needed, 1, elements.shared);
     if (needed.role.starts_with("router")) elements.router += needed.elements();
+    // Below f32 it has a second half.
+    if (needed.role.starts_with("router_choice_bias")) elements.router += needed.elements();
     if (needed.role.starts_with("ffn_")) elements.norm += needed.elements();
   }
   return elements;

@@ -19,7 +19,8 @@ struct MlpElements {
 };
 
 // Of a layer with experts. `norm` is what each of its shards may repeat: the norm before the
-// experts and the affine terms of the residual stream.
+// experts and the affine terms of the residual stream. `router` is the most that a router has in
+// any type.
 struct MoeElements {
   MlpElements expert;  // one of them
   MlpElements shared;  // with its gate

@@ -36,7 +36,7 @@ TEST(JsonReports, EveryCommandThatSucceeds) {
   const std::string source = checkpoint_of("mixtral_a"), out = exported("mixtral_a");
   const std::string ir = source_path("tests/passes/lower_router.ir");
   for (const Words& words :
-       {Words{"inspect", source}, Words{"inspect", out}, Words{"inspect", out + "/moe/L00.onnx"},
+       {Words{"inspect", source}, Words{"inspect", out}, Words{"inspect", out + "/moe/L00.t1.onnx"},
         Words{"plan", source}, Words{"plan", source, "--device", "a=1GB"}, Words{"plan", "--list"},
         Words{"export", source, "--out", fresh_folder("one")},
         Words{"export", source, "--out", fresh_folder("two"), "--target", "onnx,ane", "--dtype",

@@ -43,7 +43,7 @@ TEST(WrongSource, AnExportWhereACheckpointBelongs) {
   for (const Words& words : {Words{"export", out, "--out", other}, Words{"plan", out}})
     expect_told(words, "it is an exported folder", "moec check " + out);
   EXPECT_TRUE(fs::is_empty(other));
-  const std::string shard = out + "/moe/L00.onnx";
+  const std::string shard = out + "/moe/L00.t1.onnx";
   for (const Words& words : commands_on_an_export(shard))
     expect_told(words, "it is a single shard", "moec inspect " + shard);
   for (const Words& words : commands_on_an_export(out + "/manifest.json"))
