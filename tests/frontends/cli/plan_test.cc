@@ -44,7 +44,7 @@ TEST(Plan, ListsThePublishedModels) {
 
 TEST(Plan, ListsTheParametersThatThePlanCounts) {
   const Outcome outcome = run_command({"plan", "--list", "--json"});
-  for (const json& model : json::parse(outcome.out)) {
+  for (const json& model : json::parse(outcome.out)["models"]) {
     EXPECT_TRUE(model["parameters"].is_number_integer()) << model;
     if (model["name"] == "hunyuan-a13b" || model["name"] == "zaya-book") {
       EXPECT_EQ(model["parameters"], plan_json(model["name"], {})["parameters"]);

@@ -131,7 +131,7 @@ TEST(CoremlExport, AneBookNamesAndRuntimeMeta) {
   EXPECT_EQ(meta["layers"][0]["kind"], "attn_stateful");
   EXPECT_EQ(meta["layers"][1]["kind"], "moe");
   EXPECT_EQ(meta["layers"][1]["layer"], 0);
-  EXPECT_EQ(meta["layers"][1]["mlmodelc"], "mixtral_a_ane/moe/L00.mlmodelc");
+  EXPECT_EQ(meta["layers"][1]["mlmodelc"], "mixtral_a_ane/moe/L00.t1.mlmodelc");
   ASSERT_EQ(meta.at("lm_head_shards").size(), 2u);
   EXPECT_EQ(meta["lm_head_shards"][0]["vocab_start"], 0);
   EXPECT_EQ(meta["lm_head_shards"][0]["vocab_end"], meta["lm_head_shards"][1]["vocab_start"]);
