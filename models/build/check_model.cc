@@ -276,7 +276,6 @@ Diagnostics check_model(const ModelConfig& model) {
   check.size("vocab", model.vocab);
   check.size("max_positions", model.max_positions);
   check.size("layers", std::ssize(model.layers));
-  check_expert_count(check, model);
   check.require(std::isfinite(model.norm.eps) && model.norm.eps >= 0, "model.number",
                 "the norm eps is {}", model.norm.eps);
   check.positive("model.number", "the embedding scale", model.scales.embedding);
@@ -295,6 +294,7 @@ Diagnostics check_model(const ModelConfig& model) {
   check_storage(check, model);
   check_sight(check, model);
   check_task(check, model);
+  if (check.good()) check_expert_count(check, model);
   if (check.good()) check_matrices(check, model);
   if (check.good()) check_roles(check, model);  // runs the builders, which need a valid model
   return check.take();
