@@ -24,6 +24,13 @@ ValueId inverse_rms(Builder& b, ValueId x, int64_t axis, ValueId eps, double lea
   return b.unary(UnaryFn::reciprocal, b.unary(UnaryFn::sqrt, sum, "rms"), "inverse_rms");
 }
 
+// number / peak for a number that f16 has only as a subnormal one, of few digits. Where the quotient
+// loses digits, the peak is so large that eps does not matter.
+ValueId small_quotient(Builder& b, double number, ValueId peak) {
+  ValueId inverse = b.div(b.scalar_like(peak, kSmallestPeak), peak, "inverse_peak");
+  return b.mul(inverse, b.scalar_like(peak, number / kSmallestPeak), "eps_root");
+}
+
 }  // namespace
 
 // x / sqrt(mean(x²) + eps). In f16 squares overflow from |x| = 256 on and vanish below about 2^-12,
@@ -40,7 +47,8 @@ ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps) {
   ValueId floor = b.scalar_like(x, std::max(root, kSmallestPeak));
   ValueId peak = b.binary(BinaryFn::max, magnitude, floor);
   ValueId in_range = b.div(x, peak, "in_range");
-  ValueId eps_root = b.div(b.scalar_like(x, root), peak, "eps_root");
+  ValueId eps_root = root < kSmallestPeak ? small_quotient(b, root, peak)
+                                          : b.div(b.scalar_like(x, root), peak, "eps_root");
   // A row that is not all below kSmallestPeak has a mean square of at least 1/n.
   const auto n = static_cast<double>(b.type(x).dims.at(axis));
   const double least = root < kSmallestPeak ? std::min(kSmallestPeak, 1 / n) : 0;

@@ -203,8 +203,9 @@ TEST_F(WeightsSteps, RemainderIsWhatACastLoses) {
   }
   file_ = bytes_of(std::vector<float>{1.0f + 0x1p-12f, 7e4f, -INFINITY, 0.1f});
   table_.files = {{write_file("steps_remainder.bin", file_), file_.size()}};
-  const auto values = WeightReader::open(table_)->read_f32(
-      then(tensor("v", 0, {DType::f32, {4}}), RemainderStep{DType::f16}), 64);
+  const WeightView low = then(tensor("v", 0, {DType::f32, {4}}), RemainderStep{DType::f16});
+  const auto values = WeightReader::open(table_)->read_f32(low, 64);
+  ASSERT_TRUE(values) << render(values.error());
   EXPECT_THAT(*values, testing::ElementsAre(0x1p-12f, 0, 0, 0.1f - round_to(DType::f16, 0.1f)));
 }
 
