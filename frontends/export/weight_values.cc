@@ -8,7 +8,8 @@ namespace moec {
 namespace {
 
 bool changes_values_alone(const ViewStep& step) {
-  return std::holds_alternative<CastStep>(step) || std::holds_alternative<ScaleStep>(step);
+  return std::holds_alternative<CastStep>(step) || std::holds_alternative<ScaleStep>(step) ||
+         std::holds_alternative<RemainderStep>(step);
 }
 
 // The parts that a view joins, each with the steps that change single values; the view itself where
@@ -16,7 +17,8 @@ bool changes_values_alone(const ViewStep& step) {
 std::vector<WeightView> joined_parts(const WeightView& view) {
   const auto* joined = std::get_if<ConcatSource>(&view.source);
   const bool apart = std::none_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
-    return std::holds_alternative<DequantStep>(step) || std::holds_alternative<UnpackStep>(step);
+    return std::holds_alternative<DequantStep>(step) || std::holds_alternative<UnpackStep>(step) ||
+           std::holds_alternative<CenterStep>(step);
   });
   if (joined == nullptr || !apart) return {view};
   std::vector<WeightView> all;
