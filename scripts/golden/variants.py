@@ -85,7 +85,7 @@ def draw_numbers(args, rng):
     for name in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"):
         if name in args:
             numbers[name] = args[name] * rng.choice([0.5, 1.0, 2.0])
-    numbers["rms_norm_eps"] = rng.choice([1e-6, 1e-5, 1e-3])
+    numbers["rms_norm_eps"] = rng.choice([0.0, 1e-6, 1e-5, 1e-3])
     return numbers
 
 
