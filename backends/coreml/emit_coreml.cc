@@ -4,7 +4,6 @@
 #include <mlmodel.pb.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "backends/coreml/model_writer.h"
@@ -19,8 +18,6 @@
 
 namespace moec {
 namespace {
-
-namespace fs = std::filesystem;
 
 // A package that is ready but for its payload. All packages are prepared before a byte of payload
 // is read, so that errors of the shard are reported at once and not after minutes of writing.
@@ -148,10 +145,10 @@ class WeightFiles {
   WeightFiles(const WeightReader& weights, const EmitOptions& options, EmitReport& report)
       : weights_(weights), options_(options), report_(report) {}
 
-  Result<EmittedFile> write(const DataLayout& layout, const std::string& path) {
+  Result<EmittedFile> write(const DataLayout& layout, const OutputPath& path) {
     std::vector<std::string> content = content_of(layout);
     for (const Written& earlier : written_)
-      if (earlier.content == content && link(earlier.path, path)) return earlier.file;
+      if (earlier.content == content && has_link(earlier.path, path)) return earlier.file;
     MOEC_ASSIGN(EmittedFile file, write_blobs(layout, weights_, options_, path, report_));
     written_.push_back({std::move(content), path, file});
     return file;
@@ -160,15 +157,13 @@ class WeightFiles {
  private:
   struct Written {
     std::vector<std::string> content;
-    std::string path;
+    OutputPath path;
     EmittedFile file;
   };
 
-  static bool link(const std::string& earlier, const std::string& path) {
-    std::error_code failed;
-    fs::create_directories(fs::path(path).parent_path(), failed);
-    if (!failed) fs::create_hard_link(earlier, path, failed);
-    return !failed;
+  // Any failure is met again when the file is written as one of its own.
+  static bool has_link(const OutputPath& earlier, const OutputPath& path) {
+    return link_files(earlier, path).value_or(false);
   }
 
   const WeightReader& weights_;
@@ -205,6 +200,15 @@ std::vector<std::string> coreml_package_names(const std::string& stem,
   return names;
 }
 
+std::vector<std::string> coreml_file_names(const std::string& stem, std::span<const int64_t> tokens,
+                                           WidthPackaging packaging) {
+  std::vector<std::string> files;
+  for (const std::string& package : coreml_package_names(stem, tokens, packaging))
+    for (const char* path : {kManifestPath, kModelPath, kWeightPath})
+      files.push_back(fmt::format("{}/{}", package, path));
+  return files;
+}
+
 Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> widths,
                                                     const CoremlOptions& coreml) {
   MOEC_TRY(check_widths(widths, coreml.packaging));
@@ -235,8 +239,7 @@ Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightR
   std::vector<Package> packages;
   std::vector<EmittedFile> models;
   for (const Prepared& package : prepared) {
-    MOEC_ASSIGN(Package folder,
-                Package::create((fs::path(options.folder) / package.name).string()));
+    MOEC_ASSIGN(Package folder, Package::create({options.folder, package.name}));
     packages.push_back(std::move(folder));
     MOEC_ASSIGN(EmittedFile model, write_package(package, packages.back(), options, files, report));
     models.push_back(std::move(model));

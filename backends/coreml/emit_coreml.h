@@ -52,6 +52,10 @@ std::vector<std::string> coreml_package_names(const std::string& stem,
                                               std::span<const int64_t> tokens,
                                               WidthPackaging packaging);
 
+// The paths of all files in those packages, of the weights whether there are any or not.
+std::vector<std::string> coreml_file_names(const std::string& stem, std::span<const int64_t> tokens,
+                                           WidthPackaging packaging);
+
 // The views that emit_coreml() asks its reader for, in that order, where the file system has hard
 // links; without them some come once more. Errors: those about the shard and its version.
 Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> widths,

@@ -2,21 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <map>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "backends/files/digest.h"
-#include "backends/files/output_file.h"
 #include "backends/files/sync_tree.h"
-#include "backends/files/write_error.h"
 
 namespace moec {
 namespace {
-
-namespace fs = std::filesystem;
 
 // A UUID that is made from the path, so that the same export gives the same bytes. coremltools
 // draws a random one. Version 8 is the one for UUIDs of one's own making (RFC 9562).
@@ -40,20 +34,6 @@ std::string item(std::string_view identifier, std::string_view path, std::string
       "            \"path\": \"{}\"\n"
       "        }}",
       identifier, description, name, path);
-}
-
-// rename() does not replace a folder that is not empty, so the older package is moved aside first
-// and moved back if the new one cannot take its place.
-std::error_code replace(const std::string& from, const std::string& to) {
-  const std::string older = to + ".old";
-  std::error_code error, ignored;
-  const bool replaces = fs::exists(fs::symlink_status(to, ignored));
-  if (replaces) fs::rename(to, older, error);
-  if (error) return error;
-  fs::rename(from, to, error);
-  if (error && replaces) fs::rename(older, to, ignored);
-  if (!error) fs::remove_all(older, ignored);
-  return error;
 }
 
 }  // namespace
@@ -81,28 +61,42 @@ std::string package_manifest(bool has_weights) {
       entries, root);
 }
 
-Result<Package> Package::create(std::string final_path) {
-  Package package(std::move(final_path));
-  std::error_code error;
-  for (const char* leftover : {".part", ".old"}) {
-    fs::remove_all(package.final_path_ + leftover, error);
-    if (error && error != std::errc::not_a_directory)
-      return write_error(error.value(), "remove", package.final_path_ + leftover);
-  }
+Result<Package> Package::create(const OutputPath& path) {
+  const SplitPath name = split_path(path.name);
+  MOEC_ASSIGN(const Folder root, Folder::create(path.folder));
+  MOEC_ASSIGN(Folder parent, root.create_below(name.parent));
+  Package package(path, std::move(parent), name.leaf);
+  for (const std::string& leftover : {package.temporary(), package.older()})
+    MOEC_TRY(package.parent_.remove_all(leftover));
   return package;
 }
 
 Package::~Package() {
-  std::error_code ignored;
-  if (!final_path_.empty()) fs::remove_all(temporary(), ignored);
+  if (!leaf_.empty()) (void)parent_.remove_all(temporary());
+}
+
+OutputPath Package::operator/(const char* path) const {
+  return {path_.folder, path_.name + ".part/" + path};
+}
+
+// rename() does not replace a folder that is not empty, so the older package is moved aside first
+// and moved back if the new one cannot take its place.
+Status Package::replace() const {
+  const bool replaces = parent_.has(leaf_);
+  if (replaces) MOEC_TRY(parent_.rename(leaf_, older()));
+  if (Status renamed = parent_.rename(temporary(), leaf_); !renamed) {
+    if (replaces) (void)parent_.rename(older(), leaf_);
+    return renamed;
+  }
+  (void)parent_.remove_all(older());
+  return {};
 }
 
 Status Package::publish() {
-  MOEC_TRY(sync_tree(temporary()));
-  if (const std::error_code error = replace(temporary(), final_path_))
-    return write_error(error.value(), "replace", final_path_);
-  const std::string folder = fs::path(std::exchange(final_path_, {})).parent_path().string();
-  return sync_folder(folder);
+  MOEC_TRY(sync_tree(parent_.path_of(temporary())));
+  MOEC_TRY(replace());
+  leaf_.clear();
+  return sync_folder(parent_.path());
 }
 
 }  // namespace moec

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
+#include "backends/files/folder.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
@@ -23,27 +25,33 @@ std::string package_manifest(bool has_weights);
 class Package {
  public:
   // Removes the temporary folders that an interrupted export left of this package. Errors: those of
-  // write_error.h.
-  static Result<Package> create(std::string final_path);
+  // Folder.
+  static Result<Package> create(const OutputPath& path);
 
-  Package(Package&& other) noexcept : final_path_(std::move(other.final_path_)) {
-    other.final_path_.clear();
-  }
+  Package(Package&& other) noexcept
+      : path_(std::move(other.path_)),
+        parent_(std::move(other.parent_)),
+        leaf_(std::exchange(other.leaf_, {})) {}
   Package& operator=(Package&&) = delete;
   // Removes the temporary folder unless it was published.
   ~Package();
 
   // The temporary path of a file of the package.
-  std::string operator/(const char* path) const { return temporary() + "/" + path; }
+  OutputPath operator/(const char* path) const;
 
   // Flushes the folder and renames it; its files must be complete. Errors as above.
   Status publish();
 
  private:
-  explicit Package(std::string final_path) : final_path_(std::move(final_path)) {}
-  std::string temporary() const { return final_path_ + ".part"; }
+  Package(OutputPath path, Folder parent, std::string leaf)
+      : path_(std::move(path)), parent_(std::move(parent)), leaf_(std::move(leaf)) {}
+  std::string temporary() const { return leaf_ + ".part"; }
+  std::string older() const { return leaf_ + ".old"; }
+  Status replace() const;
 
-  std::string final_path_;  // empty when published or moved from
+  OutputPath path_;
+  Folder parent_;     // where the package lies
+  std::string leaf_;  // its name there; empty when published or moved from
 };
 
 }  // namespace moec

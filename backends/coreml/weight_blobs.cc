@@ -43,9 +43,9 @@ uint32_t blob_bits(BlobDType dtype) {
   return 0;
 }
 
-Result<BlobWriter> BlobWriter::create(std::string path, uint32_t blobs, uint64_t file_bytes,
+Result<BlobWriter> BlobWriter::create(const OutputPath& path, uint32_t blobs, uint64_t file_bytes,
                                       bool sha256) {
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(std::move(path), file_bytes, sha256));
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(path, file_bytes, sha256));
   Head head{};
   put<uint32_t>(head, 0, blobs);
   put<uint32_t>(head, 4, 2);
@@ -72,7 +72,7 @@ Status BlobWriter::publish() {
 }
 
 Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& weights,
-                                const EmitOptions& options, const std::string& path,
+                                const EmitOptions& options, const OutputPath& path,
                                 EmitReport& report) {
   const auto count = static_cast<uint32_t>(layout.entries().size());
   MOEC_ASSIGN(BlobWriter blobs,

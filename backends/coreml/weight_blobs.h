@@ -28,7 +28,7 @@ uint32_t blob_bits(BlobDType dtype);
 class BlobWriter {
  public:
   // Errors are those of OutputFile.
-  static Result<BlobWriter> create(std::string path, uint32_t blobs, uint64_t file_bytes,
+  static Result<BlobWriter> create(const OutputPath& path, uint32_t blobs, uint64_t file_bytes,
                                    bool sha256 = false);
 
   // Starts the next blob. Exactly its data must be written before the next call.
@@ -48,7 +48,7 @@ class BlobWriter {
 // Writes all entries of a layout in kBlobFormat, of f16 or f32, and fills in `report` as
 // write_weights() does. The path of the result is empty.
 Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& weights,
-                                const EmitOptions& options, const std::string& path,
+                                const EmitOptions& options, const OutputPath& path,
                                 EmitReport& report);
 
 }  // namespace moec

@@ -8,19 +8,18 @@
 
 #include <algorithm>
 #include <functional>
+#include <new>
 #include <optional>
 #include <vector>
 
 #include "backends/files/sha.h"
-#include "ir/base/invariant.h"
-#include "ir/base/regular_file.h"
 
 namespace moec {
 
 struct Digest::State {
   XXH3_state_t* xxh = XXH3_createState();
   State() {
-    MOEC_CHECK(xxh != nullptr, "no memory for a digest");
+    if (!xxh) throw std::bad_alloc();
     XXH3_128bits_reset(xxh);
   }
   ~State() { XXH3_freeState(xxh); }
@@ -56,6 +55,12 @@ static Status feed(const RegularFile& file,
 Result<std::string> digest_file(const std::string& path) {
   MOEC_ASSIGN(FileDigests digests, digest_file(path, false));
   return std::move(digests.xxh3);
+}
+
+Result<std::string> digest_file(const RegularFile& file) {
+  Digest digest;
+  MOEC_TRY(feed(file, [&](std::span<const std::byte> bytes) { digest.update(bytes); }));
+  return digest.hex();
 }
 
 static Result<FileDigests> digest_regular_file(const std::string& path, bool sha256) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ir/base/diagnostics.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 
@@ -27,6 +28,9 @@ class Digest {
 
 // Reads the file in pieces of 1 MiB. Fails with "digest.open" or "digest.read".
 Result<std::string> digest_file(const std::string& path);
+
+// That of a file that is open. Errors: those of RegularFile.
+Result<std::string> digest_file(const RegularFile& file);
 
 // Both digests of the file, in one pass: SHA-256 (sha.h) only with `sha256`, else empty. Errors as
 // digest_file().

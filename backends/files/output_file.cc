@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,14 +20,6 @@
 
 namespace moec {
 namespace {
-
-Status create_folders(const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) return write_error(error.value(), "create folder", folder.string());
-  return {};
-}
 
 // Sets the file's size ahead, which lets its writes run in parallel. Only a lack of space is an
 // error: some file systems cannot reserve space.
@@ -47,7 +39,15 @@ Status reserve(int fd, uint64_t bytes, const std::string& path) {
 std::string temporary_of(const std::string& path) { return path + ".part"; }
 
 struct OutputFile::Impl {
-  std::string path, temporary;
+  Impl(Folder folder_in, std::string name_in, std::string path_in)
+      : folder(std::move(folder_in)),
+        name(std::move(name_in)),
+        temporary(temporary_of(name)),
+        path(std::move(path_in)) {}
+
+  Folder folder;
+  std::string name, temporary;  // in the folder
+  std::string path;             // of the final file
   int fd = -1;
   uint64_t bytes = 0, expected = 0;
   Digest digest;
@@ -56,14 +56,13 @@ struct OutputFile::Impl {
   std::unique_ptr<BulkWriter> writer;  // as long as the file is open
   bool closed = false, published = false;
 
-  Impl() = default;
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
     writer.reset();
     const bool created = fd >= 0 || closed;
     if (fd >= 0) ::close(fd);
-    if (created && !published) ::unlink(temporary.c_str());
+    if (created && !published) (void)folder.remove_file(temporary);
   }
 };
 
@@ -72,15 +71,13 @@ OutputFile::OutputFile(OutputFile&&) noexcept = default;
 OutputFile& OutputFile::operator=(OutputFile&&) noexcept = default;
 OutputFile::~OutputFile() = default;
 
-Result<OutputFile> OutputFile::create(std::string final_path, uint64_t expected_bytes, bool sha256,
+Result<OutputFile> OutputFile::create(const OutputPath& path, uint64_t expected_bytes, bool sha256,
                                       Observer observer) {
-  MOEC_TRY(create_folders(final_path));
-  auto impl = std::make_unique<Impl>();
-  impl->path = std::move(final_path);
-  impl->temporary = temporary_of(impl->path);
-  impl->fd =
-      ::open(impl->temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (impl->fd < 0) return write_error(errno, "create", impl->temporary);
+  const SplitPath name = split_path(path.name);
+  MOEC_ASSIGN(const Folder root, Folder::create(path.folder));
+  MOEC_ASSIGN(Folder folder, root.create_below(name.parent));
+  auto impl = std::make_unique<Impl>(std::move(folder), name.leaf, path.text());
+  MOEC_ASSIGN(impl->fd, impl->folder.create_file(impl->temporary));
   MOEC_TRY(reserve(impl->fd, expected_bytes, impl->path));
   impl->expected = expected_bytes;
   std::vector<BulkWriter::Observer> observers;
@@ -137,10 +134,11 @@ Status OutputFile::close_file() {
   return {};
 }
 
+Status OutputFile::remove_older() const { return impl_->folder.remove_file(impl_->name); }
+
 Status OutputFile::publish() {
   MOEC_CHECK(impl_->closed, "{} is published before it was closed", impl_->path);
-  if (::rename(impl_->temporary.c_str(), impl_->path.c_str()) != 0)
-    return write_error(errno, "rename to", impl_->path);
+  MOEC_TRY(impl_->folder.rename(impl_->temporary, impl_->name));
   impl_->published = true;
   return {};
 }
@@ -151,16 +149,37 @@ uint64_t OutputFile::bytes() const { return impl_->bytes; }
 std::string OutputFile::digest() const { return impl_->digest.hex(); }
 const std::string& OutputFile::sha256() const { return impl_->sha256; }
 
-Result<OutputFile> write_synced(std::string final_path, std::string_view bytes, bool sha256) {
-  MOEC_ASSIGN(OutputFile file, OutputFile::create(std::move(final_path), bytes.size(), sha256));
+Result<OutputFile> write_synced(const OutputPath& path, std::string_view bytes, bool sha256) {
+  MOEC_ASSIGN(OutputFile file, OutputFile::create(path, bytes.size(), sha256));
   MOEC_TRY(file.write(std::as_bytes(std::span(bytes))));
   MOEC_TRY(file.sync());
   return file;
 }
 
-Status write_file(const std::string& final_path, std::string_view bytes) {
-  MOEC_ASSIGN(OutputFile file, write_synced(final_path, bytes));
+Status write_file(const OutputPath& path, std::string_view bytes) {
+  MOEC_ASSIGN(OutputFile file, write_synced(path, bytes));
   return file.publish();
+}
+
+static Status write_through(const std::string& path, std::string_view bytes) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, 0644);
+  if (fd < 0) return write_error(errno, "open", path);
+  int error = 0;
+  while (!bytes.empty() && error == 0) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
+    if (written < 0 && errno != EINTR) error = errno;
+  }
+  if (::close(fd) != 0 && error == 0) error = errno;
+  if (error != 0) return write_error(error, "write", path);
+  return {};
+}
+
+Status write_user_file(const std::string& path, std::string_view bytes) {
+  struct stat info {};
+  const bool exists = ::lstat(path.c_str(), &info) == 0;
+  if (exists && !S_ISREG(info.st_mode)) return write_through(path, bytes);
+  return write_file(OutputPath::of_file(path), bytes);
 }
 
 }  // namespace moec

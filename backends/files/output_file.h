@@ -1,6 +1,7 @@
-// A file that appears under its final name only when it is complete: it is written under a
-// temporary name beside it, synced, then renamed. Its digest is computed meanwhile, and bytes are
-// written while the caller makes the next ones (bulk_writer.h).
+// A file that appears under its final name only when it is complete: it is made anew under a
+// temporary name beside it, synced, then renamed, all in a folder that is reached as folder.h says.
+// Its digest is computed meanwhile, and bytes are written while the caller makes the next ones
+// (bulk_writer.h).
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "backends/files/folder.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
@@ -20,11 +22,11 @@ std::string temporary_of(const std::string& path);
 class OutputFile {
  public:
   // Creates missing folders and reserves `expected_bytes` on disk where the file system can, so
-  // that a full disk is found before the first byte. Errors: those of write_error.h, each naming
-  // the path. With `sha256` that digest is computed as well. The observer, if there is one, gets
-  // all bytes in order on a thread of its own; sync() returns after its last call.
+  // that a full disk is found before the first byte. Errors: those of Folder, each naming the path.
+  // With `sha256` that digest is computed as well. The observer, if there is one, gets all bytes in
+  // order on a thread of its own; sync() returns after its last call.
   using Observer = std::function<void(std::span<const std::byte> bytes)>;
-  static Result<OutputFile> create(std::string final_path, uint64_t expected_bytes,
+  static Result<OutputFile> create(const OutputPath& path, uint64_t expected_bytes,
                                    bool sha256 = false, Observer observer = nullptr);
 
   OutputFile(OutputFile&&) noexcept;
@@ -41,6 +43,8 @@ class OutputFile {
   Status sync();
   // The same without the flush, for a file of a folder that is flushed as a whole (sync_tree.h).
   Status close();
+  // Removes the file that has the final name so far.
+  Status remove_older() const;
   // Renames to the final name. After sync() or close().
   Status publish();
 
@@ -60,8 +64,12 @@ class OutputFile {
 
 // Writes a small file at once: write_synced() leaves it complete and synced under its temporary
 // name, write_file() publishes it as well.
-Result<OutputFile> write_synced(std::string final_path, std::string_view bytes,
+Result<OutputFile> write_synced(const OutputPath& path, std::string_view bytes,
                                 bool sha256 = false);
-Status write_file(const std::string& final_path, std::string_view bytes);
+Status write_file(const OutputPath& path, std::string_view bytes);
+
+// The same for a file that the user named. A device, a pipe or a link is written to: it stays what
+// it is.
+Status write_user_file(const std::string& path, std::string_view bytes);
 
 }  // namespace moec

@@ -80,14 +80,15 @@ Status write_manifest(Manifest& manifest, const std::string& folder) {
   manifest.binary.reset();
   if (Diagnostics findings = check_manifest(manifest); has_error(findings))
     return fail(std::move(findings));
-  MOEC_ASSIGN(const std::string bytes, to_bytes(manifest));
   const bool sha256 = !manifest.embedding.file.sha256.empty();
-  MOEC_ASSIGN(OutputFile bin, write_synced(join(folder, kManifestBin), bytes, sha256));
+  MOEC_ASSIGN(OutputFile bin, to_bytes(manifest).and_then([&](const std::string& bytes) {
+    return write_synced({folder, std::string(kManifestBin)}, bytes, sha256);
+  }));
   manifest.binary = manifest::describe_file(std::string(kManifestBin), bin);
   const std::string path = join(folder, kManifestJson);
   MOEC_ASSIGN(const std::string json, naming_file(to_json(manifest), path));
   MOEC_TRY(bin.publish());
-  return write_file(path, json);
+  return write_file({folder, std::string(kManifestJson)}, json);
 }
 
 bool has_manifest(const std::string& folder) { return contains(folder, kManifestJson); }

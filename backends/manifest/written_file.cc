@@ -8,7 +8,7 @@ FileRef describe_file(std::string path, const OutputFile& file) {
 
 Result<FileRef> write_listed_file(const std::string& folder, const std::string& path,
                                   std::string_view bytes, bool sha256) {
-  MOEC_ASSIGN(OutputFile file, write_synced(folder + "/" + path, bytes, sha256));
+  MOEC_ASSIGN(OutputFile file, write_synced({folder, path}, bytes, sha256));
   MOEC_TRY(file.publish());
   return describe_file(path, file);
 }

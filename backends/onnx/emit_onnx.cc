@@ -69,12 +69,12 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
 
 // With `sha1`, adds all bytes of the file to it; it is complete on return.
 Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weights,
-                              const EmitOptions& options, const std::string& path, Sha* sha1,
+                              const EmitOptions& options, const std::string& name, Sha* sha1,
                               EmitReport& report) {
   std::function<void(std::span<const std::byte>)> observer;
   if (sha1) observer = [sha1](auto bytes) { sha1->update(bytes); };
-  MOEC_ASSIGN(OutputFile file,
-              OutputFile::create(path, layout.file_bytes(), options.sha256, std::move(observer)));
+  MOEC_ASSIGN(OutputFile file, OutputFile::create({options.folder, name}, layout.file_bytes(),
+                                                  options.sha256, std::move(observer)));
   auto begin = [&](const DataLayout::Entry& entry) { return file.pad_to(entry.offset); };
   MOEC_TRY(write_weights(layout, weights, options, begin, file, report));
   MOEC_TRY(file.sync());
@@ -84,8 +84,7 @@ Result<OutputFile> write_data(const DataLayout& layout, const WeightReader& weig
 // The data file is published first, so that a graph under its final name always finds its data.
 // Graphs of an earlier export name other offsets, so they are removed before the new data appears.
 Status publish(std::optional<OutputFile>& data, std::vector<OutputFile>& graphs) {
-  std::error_code ignored;
-  for (const OutputFile& graph : graphs) fs::remove(graph.path(), ignored);
+  for (const OutputFile& graph : graphs) MOEC_TRY(graph.remove_older());
   if (data) MOEC_TRY(data->publish());
   for (OutputFile& graph : graphs) MOEC_TRY(graph.publish());
   return sync_folder(fs::path(graphs.front().path()).parent_path().string());
@@ -113,20 +112,19 @@ Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightRea
   const std::vector<std::string> names = onnx_file_names(options.stem, tokens);
   MOEC_ASSIGN(Prepared prepared, prepare(widths, weights, options, names));
 
-  const fs::path folder = options.folder;
   EmitReport report;
   std::optional<OutputFile> data;
   if (!prepared.layout.empty()) {
     Sha sha1(ShaKind::sha1);
-    MOEC_ASSIGN(data, write_data(prepared.layout, weights, options, folder / names.back(),
+    MOEC_ASSIGN(data, write_data(prepared.layout, weights, options, names.back(),
                                  onnx.checksum ? &sha1 : nullptr, report));
     report.data.push_back(describe(*data, names.back()));
     if (onnx.checksum) set_checksum(sha1.finish_hex(), prepared.models);
   }
   std::vector<OutputFile> graphs;
   for (size_t i = 0; i < widths.size(); ++i) {
-    MOEC_ASSIGN(OutputFile graph,
-                write_synced(folder / names[i], message_bytes(prepared.models[i]), options.sha256));
+    MOEC_ASSIGN(OutputFile graph, write_synced({options.folder, names[i]},
+                                               message_bytes(prepared.models[i]), options.sha256));
     report.graphs.push_back({tokens[i], describe(graph, names[i]), {}});
     graphs.push_back(std::move(graph));
   }

@@ -1,5 +1,7 @@
 #include "backends/output/carried_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <span>
@@ -24,10 +26,39 @@ Status copy_bytes(const RegularFile& from, OutputFile& to) {
   return from.check_unchanged();
 }
 
-Result<manifest::FileRef> carry_file(const fs::path& source, const fs::path& out,
+// Whether `file`, a path without links, lies in the folder `source` or in its store of blobs.
+bool belongs_to(const fs::path& file, const fs::path& source) {
+  const fs::path inside = file.lexically_relative(source);
+  if (!inside.empty() && *inside.begin() != "..") return true;
+  const fs::path store = file.parent_path();
+  if (store.filename() != "blobs") return false;
+  const fs::path model = store.parent_path();
+  const fs::path below = source.lexically_relative(model);
+  return source.parent_path() == model || (!below.empty() && *below.begin() == "snapshots");
+}
+
+// The file that a name in the folder stands for.
+Result<RegularFile> open_carried(const fs::path& source, const std::string& name) {
+  const std::string path = (source / name).string();
+  std::error_code error;
+  const fs::path file = fs::canonical(path, error);
+  if (error)
+    return fail("file.open", fmt::format("cannot open the file: {}", error.message()),
+                "download it again, or remove the link", {.file = path});
+  if (!belongs_to(file, fs::canonical(source, error)))
+    return fail("export.carried_link",
+                fmt::format("the file would be copied into the export, but it is a link to {}, out "
+                            "of the checkpoint's folder",
+                            file.string()),
+                "put the file itself there if it belongs to the model, or remove the link",
+                {.file = path});
+  return RegularFile::open(file.string());
+}
+
+Result<manifest::FileRef> carry_file(const fs::path& source, const std::string& out,
                                      const std::string& name, bool sha256) {
-  MOEC_ASSIGN(const RegularFile from, RegularFile::open((source / name).string()));
-  MOEC_ASSIGN(OutputFile to, OutputFile::create((out / name).string(), from.size(), sha256));
+  MOEC_ASSIGN(const RegularFile from, open_carried(source, name));
+  MOEC_ASSIGN(OutputFile to, OutputFile::create({out, name}, from.size(), sha256));
   MOEC_TRY(copy_bytes(from, to));
   MOEC_TRY(to.sync());
   MOEC_TRY(to.publish());
@@ -44,14 +75,26 @@ bool has_tokenizer(const std::string& folder) {
   });
 }
 
-Result<std::vector<manifest::FileRef>> carry_files(const std::string& source,
-                                                   const std::string& out, bool sha256) {
-  std::vector<manifest::FileRef> carried;
+std::vector<std::string> carried_names(const std::string& source) {
+  std::vector<std::string> names;
   for (const char* name : kCarriedFiles) {
     std::error_code error;
     // symlink_status(), so that a dangling link of an incomplete download is an error and not
     // passed over as a missing file.
-    if (!fs::exists(fs::symlink_status(fs::path(source) / name, error))) continue;
+    if (fs::exists(fs::symlink_status(fs::path(source) / name, error))) names.emplace_back(name);
+  }
+  return names;
+}
+
+Status check_carried_files(const std::string& source) {
+  for (const std::string& name : carried_names(source)) MOEC_TRY(open_carried(source, name));
+  return {};
+}
+
+Result<std::vector<manifest::FileRef>> carry_files(const std::string& source,
+                                                   const std::string& out, bool sha256) {
+  std::vector<manifest::FileRef> carried;
+  for (const std::string& name : carried_names(source)) {
     MOEC_ASSIGN(carried.emplace_back(), carry_file(source, out, name, sha256));
   }
   return carried;

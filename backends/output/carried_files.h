@@ -29,9 +29,17 @@ inline constexpr std::array kCarriedFiles = {"tokenizer.json",
 // Whether one of the carried files in the folder is enough to encode text.
 bool has_tokenizer(const std::string& folder);
 
-// Copies those of the files that exist in the folder `source` to the folder `out`, byte for byte.
-// The result is in the order above. Errors: those of RegularFile for a source (a dangling symbolic
-// link included), those of OutputFile for a copy.
+// Those of the files that the folder has, in the order above; dangling links are among them.
+std::vector<std::string> carried_names(const std::string& source);
+
+// Whether each of them can be copied, as carry_files() would.
+Status check_carried_files(const std::string& source);
+
+// Copies them from the folder `source` to the folder `out`, byte for byte. A file may be a link
+// inside the folder, or into the store of blobs that the folder of a downloaded model links into:
+// a folder `blobs` beside it, or beside the folder `snapshots` that holds it. Errors:
+// export.carried_link for a link to anywhere else, whose contents may be private; those of
+// RegularFile for a source (a dangling link included), those of OutputFile for a copy.
 Result<std::vector<manifest::FileRef>> carry_files(const std::string& source,
                                                    const std::string& out, bool sha256);
 

@@ -16,8 +16,6 @@
 namespace moec {
 namespace {
 
-constexpr uint64_t kMaxJournalBytes = uint64_t{1} << 28;
-
 std::string journal_path(const std::string& folder) { return folder + "/" + kJournalFile; }
 std::string manifest_path(const std::string& folder) {
   return fmt::format("{}/{}", folder, kManifestJson);
@@ -26,18 +24,17 @@ std::string name_of(const std::string& folder) {
   return std::filesystem::path(folder).filename().string();
 }
 
-std::vector<EmittedFile> files_of(const EmitReport& emitted) {
-  std::vector<EmittedFile> files = emitted.data;
-  for (const EmittedGraph& graph : emitted.graphs) files.push_back(graph.file);
-  return files;
+Result<std::string> digest_in(const std::string& folder, const EmittedFile& file) {
+  const SplitPath name = split_path(file.path);
+  MOEC_ASSIGN(const Folder root, Folder::open(folder));
+  MOEC_ASSIGN(const Folder parent, root.open_below(name.parent));
+  MOEC_ASSIGN(const RegularFile opened, parent.open_file(name.leaf));
+  if (opened.size() != file.bytes) return std::string();
+  return digest_file(opened);
 }
 
 bool is_intact(const EmittedFile& file, const std::string& folder) {
-  const std::string path = folder + "/" + file.path;
-  std::error_code error;
-  const uintmax_t bytes = std::filesystem::file_size(path, error);
-  if (error || bytes != file.bytes) return false;
-  const auto digest = digest_file(path);
+  const auto digest = digest_in(folder, file);
   return digest && *digest == file.digest;
 }
 
@@ -89,8 +86,8 @@ const FinishedTarget* find_finished(const std::vector<FinishedTarget>& finished,
   return found == finished.end() ? nullptr : &*found;
 }
 
-Result<Journal> Journal::write(const std::string& folder, const JournalText& text) {
-  MOEC_TRY(write_file(journal_path(folder), journal_text(text)));
+Result<Journal> Journal::write(const std::string& folder, JournalText text) {
+  MOEC_TRY(write_file({folder, kJournalFile}, journal_text(text)));
   MOEC_ASSIGN(AppendFile file, AppendFile::open(journal_path(folder)));
   MOEC_TRY(sync_folder(folder));
   Journal journal(folder, std::move(file));
@@ -98,22 +95,25 @@ Result<Journal> Journal::write(const std::string& folder, const JournalText& tex
     journal.earlier_[part.name] = part.emitted;
     journal.complete_.insert(part.name);
   }
-  journal.finished_ = text.finished;
+  journal.finished_ = std::move(text.finished);
+  journal.names_ = std::move(text.names);
   return journal;
 }
 
-Result<Journal> Journal::begin(const std::string& folder, const ExportInputs& inputs) {
-  return write(folder, {inputs, {}, {}});
+Result<Journal> Journal::begin(const std::string& folder, const ExportInputs& inputs,
+                               std::set<std::string> names) {
+  return write(folder, {inputs, std::move(names), {}, {}});
 }
 
 // Rewrites the file without torn lines, so that no new entry is appended to half a line. A journal
 // without parts has nothing to keep, so its inputs may differ.
 Result<Journal> Journal::resume(const std::string& folder, const ExportInputs& inputs,
-                                const JournalText& earlier) {
-  if (earlier.parts.empty()) return begin(folder, inputs);
+                                std::set<std::string> names, const JournalText& earlier) {
+  names.insert(earlier.names.begin(), earlier.names.end());
+  if (earlier.parts.empty()) return begin(folder, inputs, std::move(names));
   if (Diagnostics found = differences(earlier.inputs, inputs, folder); !found.empty())
     return fail(std::move(found));
-  return write(folder, earlier);
+  return write(folder, {inputs, std::move(names), earlier.parts, earlier.finished});
 }
 
 const EmitReport* Journal::find_complete(const std::string& part) {

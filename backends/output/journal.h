@@ -31,17 +31,19 @@ const FinishedTarget* find_finished(const std::vector<FinishedTarget>& finished,
 // May be used by several threads at once, except for remove() and the entries of finished targets.
 class Journal {
  public:
-  // Starts a new journal and replaces any that exists. Errors, here and below: those of
-  // backends/files/write_error.h.
-  static Result<Journal> begin(const std::string& folder, const ExportInputs& inputs);
+  // Starts a new journal and replaces any that exists; `names` are JournalText::names. Errors, here
+  // and below: those of backends/files/write_error.h.
+  static Result<Journal> begin(const std::string& folder, const ExportInputs& inputs,
+                               std::set<std::string> names);
 
   // Continues the journal of an earlier run, which must have been made for the same inputs. Further
   // errors: export.differs, one for each input that differs.
   static Result<Journal> resume(const std::string& folder, const ExportInputs& inputs,
-                                const JournalText& earlier);
+                                std::set<std::string> names, const JournalText& earlier);
 
-  // Returns how an earlier run emitted the part, after all its files were read and found to have
-  // the size and the digest of the journal's entry. Null otherwise: the part must be made.
+  // Returns how an earlier run emitted the part, after all its files were read and found to be
+  // files in the folder, not links, of the size and the digest of the journal's entry. Null
+  // otherwise: the part must be made.
   const EmitReport* find_complete(const std::string& part);
 
   // Enters a part, all files of which are on disk under their final names.
@@ -57,6 +59,8 @@ class Journal {
 
   // Paths of the files of an earlier run's parts, relative to the folder.
   std::set<std::string> files() const;
+  // Those of all files that this export or earlier ones wrote here.
+  const std::set<std::string>& names() const { return names_; }
 
   // Error emit.folder_gone when the journal file is gone: complete parts may be gone as well.
   Status check_present() const { return file_.check_present(); }
@@ -68,10 +72,11 @@ class Journal {
  private:
   Journal(std::string folder, AppendFile file)
       : folder_(std::move(folder)), file_(std::move(file)) {}
-  static Result<Journal> write(const std::string& folder, const JournalText& text);
+  static Result<Journal> write(const std::string& folder, JournalText text);
 
   std::string folder_;
   AppendFile file_;
+  std::set<std::string> names_;
   std::map<std::string, EmitReport> earlier_;  // by part: entries of an earlier run
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
   std::set<std::string> complete_;  // names of parts

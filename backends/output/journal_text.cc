@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "backends/files/digest.h"
+#include "backends/files/folder.h"
+#include "backends/manifest/file_names.h"
 #include "ir/base/json_fields.h"
 #include "ir/base/json_output.h"
 
@@ -78,6 +80,12 @@ Status read_list(JsonFields& fields, std::string_view name, std::vector<T>& out,
   return fields.each(name, [&](JsonFields& item) { return read(item, out.emplace_back()); });
 }
 
+Result<std::set<std::string>> read_names(JsonFields fields) {
+  std::vector<std::string> names;
+  MOEC_TRY(fields.texts("names", names));
+  return std::set<std::string>(names.begin(), names.end());
+}
+
 Result<JournalPart> read_part(JsonFields fields) {
   JournalPart part;
   EmitReport& emitted = part.emitted;
@@ -115,6 +123,8 @@ class Line {
     if (auto parsed = report_.parse({.bytes = text.size()})) value_ = std::move(*parsed);
   }
 
+  bool is_whole() const { return !value_.is_null(); }
+
   // The member under the key, if `read` understands it.
   template <class Read>
   auto member(const char* key, Read read) const
@@ -138,6 +148,21 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
+// Adds all lines but that of the inputs. Those that are torn or damaged are skipped. Returns the
+// number of the others.
+size_t read_lines(std::string_view text, const std::string& file, JournalText& journal) {
+  size_t whole = 0;
+  while (!text.empty()) {
+    const Line line(take_line(text), file);
+    if (line.is_whole()) ++whole;
+    if (auto names = line.member("files", read_names)) journal.names.merge(*names);
+    if (auto part = line.member("part", read_part)) journal.parts.push_back(std::move(*part));
+    if (auto target = line.member("finished", read_finished))
+      journal.finished.push_back(std::move(*target));
+  }
+  return whole;
+}
+
 }  // namespace
 
 std::string seal_line(std::string_view object) {
@@ -148,6 +173,10 @@ std::string journal_line(const ExportInputs& inputs) {
   auto object = ordered_json::object();
   for (const auto& [name, value] : inputs) object[name] = value;
   return line_of("export", object);
+}
+
+std::string journal_line(const std::set<std::string>& names) {
+  return line_of("files", {{"names", names}});
 }
 
 std::string journal_line(const JournalPart& part) {
@@ -187,6 +216,7 @@ std::string journal_line(const FinishedTarget& target) {
 
 std::string journal_text(const JournalText& journal) {
   std::string lines = journal_line(journal.inputs);
+  if (!journal.names.empty()) lines += journal_line(journal.names);
   for (const JournalPart& part : journal.parts) lines += journal_line(part);
   for (const FinishedTarget& target : journal.finished) lines += journal_line(target);
   return lines;
@@ -200,13 +230,25 @@ Result<JournalText> parse_journal(std::string_view text, const std::string& file
                 "the first line of the journal is damaged: it names the inputs of the export",
                 "start over with --force", {.file = file});
   journal.inputs = std::move(*inputs);
-  while (!text.empty()) {
-    const Line line(take_line(text), file);
-    if (auto part = line.member("part", read_part)) journal.parts.push_back(std::move(*part));
-    if (auto target = line.member("finished", read_finished))
-      journal.finished.push_back(std::move(*target));
-  }
+  read_lines(text, file, journal);
   return journal;
+}
+
+std::vector<EmittedFile> files_of(const EmitReport& emitted) {
+  std::vector<EmittedFile> files = emitted.data;
+  for (const EmittedGraph& graph : emitted.graphs) files.push_back(graph.file);
+  return files;
+}
+
+std::set<std::string> files_of_journal(std::string_view text, const std::string& file) {
+  JournalText journal;
+  if (read_lines(text, file, journal) == 0) return {};
+  std::set<std::string> files = std::move(journal.names);
+  files.insert(kJournalFile);
+  for (const JournalPart& part : journal.parts)
+    for (EmittedFile& emitted : files_of(part.emitted)) files.insert(std::move(emitted.path));
+  std::erase_if(files, [](const std::string& path) { return !is_below(path); });
+  return files;
 }
 
 }  // namespace moec

@@ -2,12 +2,14 @@
 // text before the digest's key, so that torn and damaged lines are detected:
 //
 //   {"export":{"option --tokens":"1,16","file config.json":"…",…},"digest":"…"}
+//   {"files":{"names":["attn/L00.data",…]},"digest":"…"}
 //   {"part":{"name":"L00.attn","graphs":[…],"data":[…],…},"digest":"…"}
 //   {"finished":{"folder":"onnx","manifest":"…","journal":"…"},"digest":"…"}
 #pragma once
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +40,9 @@ struct FinishedTarget {
 
 struct JournalText {
   ExportInputs inputs;
+  // Names of all files that the export writes, and of those that it replaces: entered before the
+  // first of them changes, so that they are known for moec's own whenever the export ends.
+  std::set<std::string> names;
   std::vector<JournalPart> parts;  // in the order of their lines
   std::vector<FinishedTarget> finished;
 };
@@ -48,6 +53,7 @@ std::string seal_line(std::string_view object);
 
 // Lines of the journal, each with its newline.
 std::string journal_line(const ExportInputs& inputs);
+std::string journal_line(const std::set<std::string>& names);
 std::string journal_line(const JournalPart& part);
 std::string journal_line(const FinishedTarget& target);
 std::string journal_text(const JournalText& journal);
@@ -55,5 +61,16 @@ std::string journal_text(const JournalText& journal);
 // Reads a journal; `file` is its path, for errors. Skips lines after the first that are torn or
 // damaged: their parts are made again. Error export.journal where the first line is.
 Result<JournalText> parse_journal(std::string_view text, const std::string& file);
+
+// A longer journal is refused before it is read.
+inline constexpr uint64_t kMaxJournalBytes = uint64_t{1} << 28;
+
+// Paths of the files that the undamaged lines name, whatever the first line is, and of the journal
+// itself. Paths that would lead out of the folder are left out. None where no line is undamaged:
+// the text is no journal.
+std::set<std::string> files_of_journal(std::string_view text, const std::string& file);
+
+// The files of a part.
+std::vector<EmittedFile> files_of(const EmitReport& emitted);
 
 }  // namespace moec

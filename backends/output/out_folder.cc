@@ -1,96 +1,175 @@
 #include "backends/output/out_folder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
+#include "backends/files/folder.h"
 #include "backends/files/output_file.h"
-#include "backends/manifest/manifest_file.h"
-#include "backends/output/carried_files.h"
+#include "backends/manifest/file_names.h"
 #include "backends/output/folder_lock.h"
-#include "backends/output/journal.h"
-#include "ir/plan/plan.h"
+#include "backends/output/journal_text.h"
+#include "ir/base/json.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
+namespace {
 
 namespace fs = std::filesystem;
 
-// Files at the top of an export's folder, besides carried files. The manifests come first: a folder
-// without them does not count as finished, so an interrupted removal leaves no broken export.
-static constexpr std::array kFiles = {"manifest.json", "manifest.bin", "report.json", "embed.bin",
-                                      "rope.bin"};
-
-static tl::unexpected<Diagnostics> refused(const std::string& folder,
-                                           const std::error_code& error) {
+tl::unexpected<Diagnostics> refused(const std::string& folder, const std::string& reason) {
   return fail("export.no_permission",
-              fmt::format("the output folder cannot be prepared: {}", error.message()),
+              fmt::format("the output folder cannot be prepared: {}", reason),
               "choose a folder that you may write to", {.file = folder});
 }
 
-// Whether a file or package has the name of a shard: "L03.g2.t16.onnx", "00.mlpackage.part".
-static bool is_shard_name(std::string name, std::span<const std::string_view> suffixes) {
-  if (const std::string part = temporary_of(""); name.ends_with(part))
-    name.resize(name.size() - part.size());
-  const size_t number = name.starts_with('L') ? 1 : 0;
-  if (number >= name.size() || std::isdigit(static_cast<unsigned char>(name[number])) == 0)
-    return false;
-  return std::any_of(suffixes.begin(), suffixes.end(),
-                     [&](std::string_view suffix) { return name.ends_with(suffix); });
-}
-
-static std::vector<fs::path> names_in(const fs::path& folder, std::error_code& error) {
-  std::vector<fs::path> names;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    names.push_back(entry.path().filename());
-  return names;
-}
-
-// Removes a file, or all files below a folder, except those in `kept`; then removes the folders
-// that have become empty. A missing path is no error.
-static void remove_tree(const fs::path& folder, const fs::path& name,
-                        const std::set<std::string>& kept, std::error_code& error) {
-  const fs::path path = folder / name;
-  const fs::file_type type = fs::symlink_status(path, error).type();
-  if (type == fs::file_type::not_found) return error.clear();
-  if (error || (type != fs::file_type::directory && kept.contains(name.string()))) return;
-  if (type == fs::file_type::directory) {
-    for (const fs::path& entry : names_in(path, error))
-      if (!error) remove_tree(folder, name / entry, kept, error);
-    if (error || !fs::is_empty(path, error)) return;
+// The final path of a file, of which this one may be the temporary form.
+std::string final_of(const std::string& path) {
+  std::string whole;
+  for (std::string_view rest = path; !rest.empty();) {
+    const size_t end = std::min(rest.find('/'), rest.size());
+    std::string_view component = rest.substr(0, end);
+    for (const std::string_view suffix : {".part", ".old"})
+      if (component.ends_with(suffix)) {
+        component.remove_suffix(suffix.size());
+        break;
+      }
+    whole += component;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (!rest.empty()) whole += '/';
   }
-  if (!error) fs::remove(path, error);
+  return whole;
 }
 
-// How files of shards are recognised, and which of them are kept.
-struct ShardFiles {
-  std::span<const std::string_view> suffixes;
-  const std::set<std::string>& kept;
+// Whether one of the files lies below the folder.
+bool has_below(const OutFiles& files, const std::string& folder) {
+  const auto first = files.lower_bound(folder + "/");
+  return first != files.end() && first->starts_with(folder + "/");
+}
+
+// The lock and what precedes the journal, at the top of a folder.
+bool is_reserved(const std::string& path) {
+  return path == kLockFile || path == temporary_of(kJournalFile);
+}
+
+// ---- Files that earlier exports list -----------------------------------------------------------
+
+// Adds the paths of all files that a value describes, as manifest::FileRef is written.
+void add_described(const JsonValue& value, OutFiles& files) {
+  if (const JsonValue::Array* items = value.array())
+    for (const JsonValue& item : *items) add_described(item, files);
+  const JsonValue::Object* members = value.object();
+  if (!members) return;
+  const JsonValue* path = value.find("path");
+  if (path && path->string() && value.find("bytes") && value.find("digest") &&
+      is_below(*path->string()))
+    files.insert(*path->string());
+  for (const JsonMember& member : *members) add_described(member.value, files);
+}
+
+OutFiles files_of_manifest(const std::string& folder) {
+  const std::string path = fmt::format("{}/{}", folder, kManifestJson);
+  const auto text = read_text_file(path, kMaxManifestBytes);
+  if (!text) return {};
+  OutFiles files = {std::string(kManifestJson), std::string(kManifestBin)};
+  size_t marks = 0;
+  const auto visit = [&](const std::string& key, const JsonValue& value) -> Status {
+    if (key == "schema_version" || key == "tool") ++marks;
+    add_described(value, files);
+    return {};
+  };
+  const JsonLimits limits{.bytes = kMaxManifestBytes, .values = 16 << 20};
+  const Status read = parse_json_members(*text, {.file = path}, limits, visit);
+  return read && marks == 2 ? files : OutFiles();
+}
+
+// ---- Walks -------------------------------------------------------------------------------------
+
+// Collects what is in the way of an export, as check_none_in_the_way() says.
+class ForeignFiles {
+ public:
+  ForeignFiles(const OutFiles& writes, const OutFiles& own,
+               std::span<const std::string_view> package_suffixes)
+      : writes_(writes), own_(own), package_suffixes_(package_suffixes) {}
+
+  Status visit(const Folder& folder, const std::string& prefix, bool in_package) {
+    MOEC_ASSIGN(const std::vector<FolderEntry> entries, folder.entries());
+    for (const FolderEntry& entry : entries) {
+      const std::string path = prefix + entry.name;
+      if (is_reserved(path)) continue;
+      const std::string whole = final_of(path);
+      if (!entry.is_folder) {
+        if (!own_.contains(whole) && (in_package || is_needed(whole))) found_.push_back(path);
+      } else if (writes_.contains(whole)) {
+        found_.push_back(path);
+      } else if (in_package || has_below(writes_, whole)) {
+        MOEC_ASSIGN(const Folder below, folder.open_below(entry.name));
+        MOEC_TRY(visit(below, path + "/", in_package || is_package(whole)));
+      }
+    }
+    return {};
+  }
+
+  const std::vector<std::string>& found() const { return found_; }
+
+ private:
+  bool is_needed(const std::string& path) const {
+    return path == kJournalFile || writes_.contains(path) || has_below(writes_, path);
+  }
+  bool is_package(const std::string& path) const {
+    return std::any_of(package_suffixes_.begin(), package_suffixes_.end(),
+                       [&](std::string_view suffix) { return path.ends_with(suffix); });
+  }
+
+  const OutFiles& writes_;
+  const OutFiles& own_;
+  std::span<const std::string_view> package_suffixes_;
+  std::vector<std::string> found_;
 };
 
-// Removes the files of shards, except those kept, from a folder of shards. Other files in it stay.
-static void remove_shards(const fs::path& folder, const fs::path& name, const ShardFiles& files,
-                          std::error_code& error) {
-  if (!fs::is_directory(fs::symlink_status(folder / name, error))) return error.clear();
-  for (const fs::path& entry : names_in(folder / name, error))
-    if (!error && is_shard_name(entry.string(), files.suffixes))
-      remove_tree(folder, name / entry, files.kept, error);
-  if (!error && fs::is_empty(folder / name, error)) fs::remove(folder / name, error);
+Status remove_below(const Folder& folder, const std::string& prefix, const OutFiles& own,
+                    const std::set<std::string>& kept) {
+  MOEC_ASSIGN(const std::vector<FolderEntry> entries, folder.entries());
+  for (const FolderEntry& entry : entries) {
+    const std::string path = prefix + entry.name;
+    const std::string whole = final_of(path);
+    if (!entry.is_folder) {
+      if (own.contains(whole) && !kept.contains(path) && whole != kJournalFile)
+        MOEC_TRY(folder.remove_file(entry.name));
+    } else if (has_below(own, whole)) {
+      MOEC_ASSIGN(const Folder below, folder.open_below(entry.name));
+      MOEC_TRY(remove_below(below, path + "/", own, kept));
+      MOEC_ASSIGN(const std::vector<FolderEntry> left, below.entries());
+      if (left.empty()) MOEC_TRY(folder.remove_empty_folder(entry.name));
+    }
+  }
+  return {};
 }
 
-// The carried files that the manifest in a folder lists. The manifest comes from the user's disk,
-// so other names in it are not trusted.
-static std::vector<std::string> carried_before(const std::string& folder) {
-  std::vector<std::string> carried;
-  if (const auto manifest = read_manifest(folder))
-    for (const manifest::FileRef& file : manifest->carried)
-      if (std::find(kCarriedFiles.begin(), kCarriedFiles.end(), file.path) != kCarriedFiles.end())
-        carried.push_back(file.path);
-  return carried;
+Status remove_own(const std::string& path, const OutFiles& own, const std::set<std::string>& kept) {
+  MOEC_ASSIGN(const Folder folder, Folder::open(path));
+  if (own.contains(std::string(kManifestJson)))
+    MOEC_TRY(folder.remove_file(std::string(kManifestJson)));
+  return remove_below(folder, "", own, kept);
 }
+
+tl::unexpected<Diagnostics> foreign(const std::string& folder,
+                                    const std::vector<std::string>& found) {
+  constexpr size_t kShown = 5;
+  const size_t shown = std::min(found.size(), kShown);
+  std::string names = fmt::format("{}", fmt::join(found.begin(), found.begin() + shown, ", "));
+  if (shown < found.size()) names += fmt::format(" and {} more", found.size() - shown);
+  return fail("export.foreign_file",
+              fmt::format("no export wrote what is in the way in the output folder: {}", names),
+              "move it away or choose another --out; --force replaces only what exports wrote",
+              {.file = folder});
+}
+
+}  // namespace
 
 std::vector<std::string> OutNames::top_level() const {
   std::vector<std::string> names = {embedding, rope};
@@ -103,7 +182,7 @@ Status create_folder(const std::string& folder) {
   const fs::file_status status = fs::status(folder, error);
   if (status.type() == fs::file_type::not_found) {
     fs::create_directories(folder, error);
-    if (error) return refused(folder, error);
+    if (error) return refused(folder, error.message());
   } else if (status.type() != fs::file_type::directory) {
     return fail("export.out_not_folder", "the output path exists but is not a folder",
                 "choose another --out", {.file = folder});
@@ -113,29 +192,37 @@ Status create_folder(const std::string& folder) {
 
 Result<bool> holds_files(const std::string& folder) {
   std::error_code error;
-  const std::set<fs::path> ours = {kLockFile, temporary_of(kJournalFile)};
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error))
-    if (!entry->is_directory(error) && !ours.contains(fs::relative(entry->path(), folder)))
-      return true;
-  if (error) return refused(folder, error);
+       entry.increment(error)) {
+    const bool is_folder = fs::is_directory(entry->symlink_status(error));
+    if (!is_folder && !is_reserved(entry->path().lexically_relative(folder).string())) return true;
+  }
+  if (error) return refused(folder, error.message());
   return false;
 }
 
-Status remove_exports(const std::string& folder, const OutNames& names,
-                      std::span<const std::string_view> suffixes,
-                      const std::set<std::string>& kept) {
-  std::vector<std::string> files(kFiles.begin(), kFiles.end());
-  for (const auto& more : {names.top_level(), carried_before(folder)})
-    files.insert(files.end(), more.begin(), more.end());
-  std::error_code error;
-  for (const std::string& name : files)
-    for (const std::string& path : {name, temporary_of(name)})
-      if (!error) remove_tree(folder, path, kept, error);
-  for (const std::string& prefix : {std::string(), names.stem_prefix})
-    for (const std::string_view name : kShardFolders)
-      if (!error) remove_shards(folder, prefix + std::string(name), {suffixes, kept}, error);
-  if (error) return refused(folder, error);
+OutFiles files_of_exports(const std::string& folder) {
+  OutFiles files = files_of_manifest(folder);
+  const std::string path = fmt::format("{}/{}", folder, kJournalFile);
+  const auto text = read_text_file(path, kMaxJournalBytes);
+  if (!text) return files;
+  files.merge(files_of_journal(*text, path));
+  return files;
+}
+
+Status check_none_in_the_way(const std::string& folder, const OutFiles& writes, const OutFiles& own,
+                             std::span<const std::string_view> package_suffixes) {
+  ForeignFiles foreign_files(writes, own, package_suffixes);
+  MOEC_ASSIGN(const Folder opened, Folder::open(folder));
+  MOEC_TRY(foreign_files.visit(opened, "", false));
+  if (!foreign_files.found().empty()) return foreign(folder, foreign_files.found());
+  return {};
+}
+
+Status remove_files(const std::string& folder, const OutFiles& own,
+                    const std::set<std::string>& kept) {
+  if (const Status removed = remove_own(folder, own, kept); !removed)
+    return refused(folder, removed.error().front().cause);
   return {};
 }
 

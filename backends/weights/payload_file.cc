@@ -28,6 +28,10 @@ auto system_failure(std::string code, std::string_view what, const std::string& 
               "check that the file exists and may be read", {.file = path});
 }
 
+bool is_same(const timespec& one, const timespec& other) {
+  return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
+}
+
 // Maps the file, so that mincore() can tell which pages are cached. Linux hides this from users who
 // may not write the file: it answers that all pages are cached. For them there is no map, and pages
 // count as not cached.
@@ -52,7 +56,8 @@ Result<PayloadFile> PayloadFile::open(const WeightFile& file) {
     return fail("weights.not_a_file", "a checkpoint file must be a regular file",
                 "give the path of the file itself", {.file = file.path});
   opened.size_ = static_cast<uint64_t>(status.st_size);
-  opened.changed_ = status.st_mtim;
+  opened.written_ = status.st_mtim;
+  opened.changed_ = status.st_ctim;
   opened.device_ = status.st_dev;
   opened.inode_ = status.st_ino;
   if (opened.size_ != file.bytes)
@@ -70,6 +75,7 @@ PayloadFile::PayloadFile(PayloadFile&& other) noexcept
       direct_(std::exchange(other.direct_, -1)),
       pages_(std::exchange(other.pages_, nullptr)),
       size_(other.size_),
+      written_(other.written_),
       changed_(other.changed_),
       device_(other.device_),
       inode_(other.inode_) {}
@@ -80,6 +86,7 @@ PayloadFile& PayloadFile::operator=(PayloadFile&& other) noexcept {
   std::swap(direct_, other.direct_);
   std::swap(pages_, other.pages_);
   std::swap(size_, other.size_);
+  std::swap(written_, other.written_);
   std::swap(changed_, other.changed_);
   std::swap(device_, other.device_);
   std::swap(inode_, other.inode_);
@@ -104,7 +111,7 @@ Status PayloadFile::check_unchanged() const {
   if (static_cast<uint64_t>(now.st_size) != size_)
     return changed(path_, fmt::format("the file had {} bytes when it was opened, now it has {}",
                                       size_, now.st_size));
-  if (now.st_mtim.tv_sec != changed_.tv_sec || now.st_mtim.tv_nsec != changed_.tv_nsec)
+  if (!is_same(now.st_mtim, written_) || !is_same(now.st_ctim, changed_))
     return changed(path_, "the file was written to while it was in use");
   return {};
 }

@@ -25,7 +25,7 @@ class PayloadFile {
   ~PayloadFile();
 
   // Fails with weights.file_changed if the path no longer names the file that was opened, or if its
-  // size or modification time has changed.
+  // size or one of its times of change has changed.
   Status check_unchanged() const;
 
   // Reads exactly `bytes` bytes from `offset`. The range must lie inside the file as it was opened.
@@ -64,7 +64,7 @@ class PayloadFile {
   int direct_ = -1;        // for reads that bypass the page cache; -1 if there are none
   void* pages_ = nullptr;  // the file mapped, only to ask which pages are cached; never touched
   uint64_t size_ = 0;
-  timespec changed_{};
+  timespec written_{}, changed_{};  // mtime, ctime
   dev_t device_ = 0;
   ino_t inode_ = 0;
 };

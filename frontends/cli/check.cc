@@ -40,10 +40,9 @@ int explain(const CheckFlags& flags) {
 
 // The files that are written besides the report.
 Status write_files(const CheckFlags& flags, const CheckReport& report) {
-  if (!flags.sarif.empty()) MOEC_TRY(write_file(flags.sarif, to_sarif(report)));
+  if (!flags.sarif.empty()) MOEC_TRY(write_user_file(flags.sarif, to_sarif(report)));
   if (!flags.expected) return {};
-  return write_file(fmt::format("{}/{}", flags.folder, kExpectedPlacement),
-                    expected_placement(report));
+  return write_file({flags.folder, std::string(kExpectedPlacement)}, expected_placement(report));
 }
 
 int report_measured(const CheckFlags& flags, const CheckReport& report) {

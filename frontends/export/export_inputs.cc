@@ -110,16 +110,17 @@ Result<std::string> header_digest(const std::string& path) {
   return digest.hex();
 }
 
-// Does not read the payload, which would take as long as the export itself: a payload that was
-// changed under an unchanged time of change goes unnoticed.
+// Does not read the payload, which would take as long as the export itself. Programs can set the
+// time of the last write (mtime), but not that of the last change (ctime).
 Result<std::string> describe_safetensors(const std::string& path) {
   MOEC_ASSIGN(const std::string header, header_digest(path));
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0)
     return fail("file.open", fmt::format("cannot examine the file: {}", std::strerror(errno)),
                 "check the path and its permissions", {.file = path});
-  return fmt::format("{} bytes changed at {}.{:09} with header {}", info.st_size,
-                     info.st_mtim.tv_sec, info.st_mtim.tv_nsec, header);
+  return fmt::format("{} bytes written at {}.{:09}, changed at {}.{:09}, inode {}, header {}",
+                     info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_ctim.tv_sec,
+                     info.st_ctim.tv_nsec, info.st_ino, header);
 }
 
 Status add_checkpoint_files(const SourceOptions& source, const Plan& plan, ExportInputs& inputs) {

@@ -12,7 +12,7 @@ namespace moec {
 //   "option --tokens", …    each option that shapes the output, with defaults filled in
 //   "file of --loads", …    digests of the files that options name
 //   "file config.json", …   the checkpoint's text files by digest; each safetensors file by size,
-//                           time of change and digest of its header
+//                           times of change, inode and digest of its header
 // Jobs and memory are not among them. Errors: those of RegularFile and digest_file().
 Result<ExportInputs> export_inputs(const ExportOptions& options, const Plan& plan);
 

@@ -5,8 +5,10 @@
 #include "backends/files/sync_tree.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/carried_files.h"
+#include "backends/output/files_in_place.h"
 #include "backends/runtime/text_windows.h"
 #include "frontends/export/ane_book.h"
+#include "frontends/export/export_files.h"
 #include "frontends/export/report.h"
 #include "frontends/formats/format.h"
 #include "frontends/hf/open_source.h"
@@ -67,10 +69,22 @@ Status LockedExport::check_free() const {
               {.file = output().folder});
 }
 
+// Finds out which files in the folder exports wrote. Others must not be in the way.
+Status LockedExport::claim_files() {
+  const std::string& path = output().folder;
+  OutFiles own = files_of_exports(path);
+  if (earlier_) own.insert(earlier_->names.begin(), earlier_->names.end());
+  names_ = files_to_write(planned_.options, planned_.plan, planned_.names);
+  MOEC_TRY(check_none_in_the_way(path, names_, own, shard_suffixes()));
+  names_.merge(own);
+  return {};
+}
+
 Result<OpenExport> LockedExport::open() && {
   const std::string& path = output().folder;
-  MOEC_ASSIGN(Journal journal, earlier_ ? Journal::resume(path, planned_.inputs, *earlier_)
-                                        : Journal::begin(path, planned_.inputs));
+  MOEC_ASSIGN(Journal journal,
+              earlier_ ? Journal::resume(path, planned_.inputs, std::move(names_), *earlier_)
+                       : Journal::begin(path, planned_.inputs, std::move(names_)));
   auto folder = std::make_shared<OpenFolder>(
       OpenFolder{path, count_parts(planned_.plan), std::move(lock_), std::move(journal)});
   return OpenExport(std::move(planned_), std::move(folder));
@@ -80,6 +94,7 @@ Result<std::vector<OpenExport>> open_exports(std::vector<LockedExport> exports) 
   for (LockedExport& locked : exports)
     for (const LockedExport& sibling : exports) MOEC_TRY(locked.resume_from(sibling));
   for (const LockedExport& locked : exports) MOEC_TRY(locked.check_free());
+  for (LockedExport& locked : exports) MOEC_TRY(locked.claim_files());
   std::vector<OpenExport> open;
   for (LockedExport& locked : exports) {
     MOEC_ASSIGN(OpenExport next, std::move(locked).open());
@@ -90,8 +105,8 @@ Result<std::vector<OpenExport>> open_exports(std::vector<LockedExport> exports) 
 
 Result<PreparedExport> OpenExport::prepare() && {
   const ExportOptions& options = planned_.options;
-  MOEC_TRY(
-      remove_exports(folder_->path, planned_.names, shard_suffixes(), folder_->journal.files()));
+  const Journal& journal = folder_->journal;
+  MOEC_TRY(remove_files(folder_->path, journal.names(), journal.files()));
   MOEC_ASSIGN(planned_.manifest.carried, carry_files(source_folder(options.source.path),
                                                      folder_->path, options.output.sha256));
   return PreparedExport(std::move(planned_), std::move(folder_));
@@ -136,6 +151,7 @@ Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
   }
   // If the folder was removed and created again meanwhile, the manifest would name missing files.
   MOEC_TRY(folder_->journal.check_present());
+  MOEC_TRY(check_files_in_place(manifest, output.folder));
   MOEC_TRY(write_manifest(manifest, output.folder));
   MOEC_TRY(sync_folder(output.folder));
   return WrittenExport(std::move(summary), std::move(folder_));

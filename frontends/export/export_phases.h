@@ -53,16 +53,19 @@ class LockedExport {
   const OutputOptions& output() const { return planned_.options.output; }
   Status resume_from(const LockedExport& sibling);
   Status check_free() const;
+  Status claim_files();
   Result<OpenExport> open() &&;
 
   PlannedExport planned_;
   FolderLock lock_;
   std::optional<JournalText> earlier_;  // of the run to resume
+  OutFiles names_;                      // of the files that this export and earlier ones write
 };
 
 // Opens the journals of all targets of an export. Nothing in any folder changes before every folder
-// is known to be empty, resumable or to be replaced (force). Errors: export.out_not_empty,
-// export.differs, those of parse_journal() and Journal.
+// is known to be empty, resumable or to be replaced (force), and to hold nothing in the way that no
+// export wrote. Errors: export.out_not_empty, export.foreign_file, export.differs, those of
+// parse_journal() and Journal.
 Result<std::vector<OpenExport>> open_exports(std::vector<LockedExport> exports);
 
 class PreparedExport;
@@ -72,7 +75,7 @@ class OpenExport {
   std::shared_ptr<const OpenFolder> folder() const { return folder_; }
 
   // Removes what earlier exports left in the folder and the journal does not name, and copies the
-  // checkpoint's files for text. Errors: those of remove_exports() and carry_files().
+  // checkpoint's files for text. Errors: those of remove_files() and carry_files().
   Result<PreparedExport> prepare() &&;
 
  private:
@@ -96,7 +99,8 @@ class PreparedExport {
   ExportJob job(const PayloadCallback& advance) const;
 
   // Writes report.json, the manifest of a compatible runtime where one is asked for, and at last
-  // manifest.json. `parts` must all be in place. Errors: emit.folder_gone, those of writing.
+  // manifest.json. `parts` must all be in place. Errors: emit.folder_gone, emit.file_gone,
+  // those of writing.
   Result<WrittenExport> finish(ExportedParts parts) &&;
 
  private:

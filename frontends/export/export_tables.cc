@@ -30,7 +30,7 @@ Result<manifest::FileRef> export_table(const ExportJob& job, const std::string& 
   if (emitted.data.size() != 1) {
     const OutputOptions& output = job.options.output;
     MOEC_ASSIGN(OutputFile file,
-                OutputFile::create(output.folder + "/" + name, expected_bytes, output.sha256));
+                OutputFile::create({output.folder, name}, expected_bytes, output.sha256));
     MOEC_TRY(write(file, emitted));
     MOEC_TRY(file.sync());
     MOEC_TRY(file.publish());

@@ -3,14 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/manifest/written_file.h"
+#include "backends/output/out_folder.h"
 #include "ir/base/json_output.h"
 
 namespace moec {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr const char* kReportFile = "report.json";
 
 ordered_json cuts_json(std::span<const ShardCut> cuts) {
   auto list = ordered_json::array();

@@ -31,6 +31,14 @@ Result<std::vector<Next>> advance_each(std::vector<Phase> exports, Step step) {
   return advanced;
 }
 
+// The user named the folder above those of the targets: nothing below it is a link.
+Status check_no_link(const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(std::filesystem::symlink_status(folder, error))) return {};
+  return fail("export.out_not_folder", "the folder of a target is a link, which is not followed",
+              "remove the link, or choose another --out", {.file = folder});
+}
+
 // Locks the parent folder of several targets in the same way as the folder of a single target, so
 // that an export for one target into the parent and one for several exclude each other. The parent
 // must not hold an export for one target: its files would lie among the folders of the others.
@@ -39,6 +47,7 @@ Result<std::optional<FolderLock>> lock_common_folder(std::span<const ExportOptio
   const std::string folder =
       std::filesystem::path(targets.front().output.folder).parent_path().string();
   MOEC_TRY(create_folder(folder));
+  for (const ExportOptions& target : targets) MOEC_TRY(check_no_link(target.output.folder));
   MOEC_ASSIGN(FolderLock lock, FolderLock::take(folder));
   if (holds_export(folder))
     return fail("export.out_not_empty", "the output folder holds an export for one target",

@@ -20,6 +20,11 @@ constexpr std::array<std::string_view, 2> kOnnxSuffixes = {".onnx", ".data"};
 constexpr std::array<std::string_view, 1> kOnnxGraphs = {".onnx"};
 constexpr std::array kOnnxOptionList = {FormatOption::data_checksum};
 
+std::vector<std::string> names_for_onnx(const std::string& stem, std::span<const int64_t> tokens,
+                                        const FormatOptions&) {
+  return onnx_file_names(stem, tokens);
+}
+
 Result<EmitReport> emit_as_onnx(std::span<const ShardWidth> widths, const WeightReader& weights,
                                 const EmitOptions& emit, const FormatOptions& options) {
   return emit_onnx(widths, weights, emit, options.onnx);
@@ -41,6 +46,11 @@ constexpr std::array<std::string_view, 1> kCoremlSuffixes = {".mlpackage"};
 constexpr std::array<std::string_view, 2> kCoremlGraphs = {".mlpackage", ".mlmodel"};
 constexpr std::array kCoremlOptionList = {FormatOption::width_packaging, FormatOption::spec_version,
                                           FormatOption::ane_book};
+
+std::vector<std::string> names_for_coreml(const std::string& stem, std::span<const int64_t> tokens,
+                                          const FormatOptions& options) {
+  return coreml_file_names(stem, tokens, options.coreml.packaging);
+}
 
 Result<EmitReport> emit_as_coreml(std::span<const ShardWidth> widths, const WeightReader& weights,
                                   const EmitOptions& emit, const FormatOptions& options) {
@@ -64,6 +74,7 @@ const std::array kFormats = {
            .suffixes = kOnnxSuffixes,
            .graph_suffixes = kOnnxGraphs,
            .options = kOnnxOptionList,
+           .file_names = names_for_onnx,
            .emit = emit_as_onnx,
            .weight_views = views_for_onnx,
            .read = read_from_onnx,
@@ -75,6 +86,7 @@ const std::array kFormats = {
            .graph_is_folder = true,
            .options = kCoremlOptionList,
            .limits = kCoremlLimits,
+           .file_names = names_for_coreml,
            .emit = emit_as_coreml,
            .weight_views = views_for_coreml,
            .read = read_from_coreml,

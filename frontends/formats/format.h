@@ -54,6 +54,10 @@ struct Format {
   std::span<const FormatOption> options;
   FileLimits limits;
 
+  // Paths of all files that `emit` may write for a shard of this stem and these widths.
+  std::vector<std::string> (*file_names)(const std::string& stem, std::span<const int64_t> tokens,
+                                         const FormatOptions& options) = nullptr;
+
   // Emits the shard of all given widths. `emit` asks its reader for the views that `weight_views`
   // returns, in that order; `weight_views` also finds what the format cannot take of the shard.
   Result<EmitReport> (*emit)(std::span<const ShardWidth> widths, const WeightReader& weights,

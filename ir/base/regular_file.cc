@@ -13,7 +13,10 @@ namespace moec {
 
 Result<RegularFile> RegularFile::open(const std::string& path) {
   // O_NONBLOCK: opening a pipe must not wait for its other end.
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  return adopt(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+}
+
+Result<RegularFile> RegularFile::adopt(const std::string& path, int descriptor) {
   if (descriptor < 0)
     return fail("file.open", fmt::format("cannot open the file: {}", std::strerror(errno)),
                 "Check the path and its permissions.", {.file = path});

@@ -16,6 +16,9 @@ class RegularFile {
  public:
   // Errors: file.open (with the system's reason), file.not_regular.
   static Result<RegularFile> open(const std::string& path);
+  // Takes over what an open() call returned, which was not to wait (O_NONBLOCK); `path` is for
+  // messages. Below 0: errno says why. Errors as above.
+  static Result<RegularFile> adopt(const std::string& path, int descriptor);
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept;
   RegularFile& operator=(RegularFile&& other) noexcept;

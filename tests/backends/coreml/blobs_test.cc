@@ -25,7 +25,7 @@ TEST(CoremlBlobs, EqualTheReferenceByteForByte) {
   TestFolder folder;
   const std::string golden = read_file(source_dir() + "/tests/backends/coreml/weight_v2.bin");
   ASSERT_EQ(golden.size(), 588u);
-  auto file = BlobWriter::create(folder / "weight.bin", 4, golden.size());
+  auto file = BlobWriter::create(OutputPath::of_file(folder / "weight.bin"), 4, golden.size());
   ASSERT_TRUE(file);
   write_blob(*file, BlobDType::f16, 10, std::vector<std::byte>(20));
   write_blob(*file, BlobDType::i8, 65, std::vector<std::byte>(65, std::byte{3}));
@@ -48,7 +48,8 @@ TEST(CoremlBlobs, ALayoutPlacesEntriesWhereTheFileHasThem) {
   EXPECT_EQ(layout.weight_bytes(), 86u);
   TestFolder folder;
   EmitReport report;
-  auto file = write_blobs(layout, no_files(), {.tile_bytes = 6}, folder / "w.bin", report);
+  auto file = write_blobs(layout, no_files(), {.tile_bytes = 6},
+                          OutputPath::of_file(folder / "w.bin"), report);
   ASSERT_TRUE(file) << render(file.error());
   const std::string data = read_file(folder / "w.bin");
   EXPECT_EQ(data.size(), 456u);

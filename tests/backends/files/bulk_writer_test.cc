@@ -128,7 +128,7 @@ TEST(BulkWriter, ADroppedWriterEndsItsThreads) {
 
 TEST(BulkWriter, TheDigestOfALargeFileIsThatOfItsBytes) {
   const fs::path path = fs::path(testing::TempDir()) / ("digest_" + std::to_string(::getpid()));
-  auto file = OutputFile::create(path.string(), 0).value();
+  auto file = OutputFile::create(OutputPath::of_file(path.string()), 0).value();
   const Bytes bytes = numbered(2 * kPiece);
   ASSERT_TRUE(file.write(bytes));
   ASSERT_TRUE(file.pad_to(5 * kPiece + 3));

@@ -38,12 +38,13 @@ class OutputFileTest : public testing::Test {
     return names;
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  OutputPath at(const std::string& name) const { return {folder_.string(), name}; }
 
   fs::path folder_;
 };
 
 TEST_F(OutputFileTest, AppearsWholeUnderItsFinalName) {
-  auto file = OutputFile::create(path("new/folder/a.bin"), 10);
+  auto file = OutputFile::create(at("new/folder/a.bin"), 10);
   ASSERT_TRUE(file) << render(file.error());
   ASSERT_TRUE(file->write(text_bytes("abc")));
   ASSERT_TRUE(file->pad_to(8));
@@ -58,9 +59,9 @@ TEST_F(OutputFileTest, AppearsWholeUnderItsFinalName) {
 
 // XXH3_128bits("") as in the xxHash repository's sanity test.
 TEST_F(OutputFileTest, DigestIsXxh3In128Bits) {
-  auto file = OutputFile::create(path("a.bin"), 0).value();
+  auto file = OutputFile::create(at("a.bin"), 0).value();
   EXPECT_EQ(file.digest(), "99aa06d3014798d86001c324468d497f");
-  auto one = OutputFile::create(path("b.bin"), 0).value();
+  auto one = OutputFile::create(at("b.bin"), 0).value();
   ASSERT_TRUE(file.write(text_bytes("some bytes")));
   ASSERT_TRUE(one.write(text_bytes("some ")));
   ASSERT_TRUE(one.write(text_bytes("bytes")));
@@ -69,13 +70,13 @@ TEST_F(OutputFileTest, DigestIsXxh3In128Bits) {
 
 // SHA-256("abc") as in FIPS 180.
 TEST_F(OutputFileTest, Sha256OnRequest) {
-  auto file = write_synced(path("a.bin"), "abc", true).value();
+  auto file = write_synced(at("a.bin"), "abc", true).value();
   EXPECT_EQ(file.sha256(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(write_synced(path("b.bin"), "abc").value().sha256(), "");
+  EXPECT_EQ(write_synced(at("b.bin"), "abc").value().sha256(), "");
 }
 
 TEST_F(OutputFileTest, IsFlushedWithItsFolder) {
-  auto file = OutputFile::create(path("a/b/c.bin"), 3).value();
+  auto file = OutputFile::create(at("a/b/c.bin"), 3).value();
   ASSERT_TRUE(file.write(text_bytes("abc")));
   ASSERT_TRUE(file.close());
   ASSERT_TRUE(file.publish());
@@ -96,9 +97,9 @@ TEST_F(OutputFileTest, AFileCannotBeFlushedAsAFolder) {
 
 TEST_F(OutputFileTest, LeavesNothingWhenDropped) {
   {
-    auto open_one = OutputFile::create(path("a.bin"), 100);
+    auto open_one = OutputFile::create(at("a.bin"), 100);
     ASSERT_TRUE(open_one->write(text_bytes("abc")));
-    auto synced_one = OutputFile::create(path("b.bin"), 0);
+    auto synced_one = OutputFile::create(at("b.bin"), 0);
     ASSERT_TRUE(synced_one->sync());
     EXPECT_EQ(entries().size(), 2u);
   }
@@ -107,7 +108,7 @@ TEST_F(OutputFileTest, LeavesNothingWhenDropped) {
 
 // A file has the size that was expected of it until it is synced.
 TEST_F(OutputFileTest, IsAsLongAsWhatWasWritten) {
-  auto file = OutputFile::create(path("a.bin"), 100000).value();
+  auto file = OutputFile::create(at("a.bin"), 100000).value();
   ASSERT_TRUE(file.write(text_bytes("abc")));
   ASSERT_TRUE(file.sync());
   ASSERT_TRUE(file.publish());
@@ -117,7 +118,7 @@ TEST_F(OutputFileTest, IsAsLongAsWhatWasWritten) {
 TEST_F(OutputFileTest, KeepsTheOldFileUntilTheNewOneIsWhole) {
   std::ofstream(path("a.bin")) << "old";
   {
-    auto file = OutputFile::create(path("a.bin"), 0);
+    auto file = OutputFile::create(at("a.bin"), 0);
     ASSERT_TRUE(file->write(text_bytes("new")));
   }
   EXPECT_EQ(read_file(path("a.bin")), "old");
@@ -125,7 +126,7 @@ TEST_F(OutputFileTest, KeepsTheOldFileUntilTheNewOneIsWhole) {
 
 TEST_F(OutputFileTest, AFileWhereAFolderShouldBe) {
   std::ofstream(path("plain")) << "x";
-  auto file = OutputFile::create(path("plain/inside/a.bin"), 0);
+  auto file = OutputFile::create(at("plain/inside/a.bin"), 0);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().front().code, "emit.bad_folder");
   EXPECT_THAT(file.error().front().cause, HasSubstr("plain"));
@@ -154,7 +155,7 @@ TEST_F(OutputFileTest, AFolderWithoutPermission) {
   fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
   {
     AsOrdinaryUser nobody;
-    auto file = OutputFile::create(path("a.bin"), 0);
+    auto file = OutputFile::create(at("a.bin"), 0);
     ASSERT_FALSE(file);
     EXPECT_EQ(file.error().front().code, "emit.no_permission");
     EXPECT_THAT(file.error().front().cause, HasSubstr(folder_.string()));
@@ -190,7 +191,7 @@ TEST_F(OutputFileTest, MissingSpaceIsReportedWithThePathAndLeavesNothing) {
   Status status;
   {
     FileSizeLimit limit(100000);
-    auto file = OutputFile::create(path("a.bin"), 0);
+    auto file = OutputFile::create(at("a.bin"), 0);
     ASSERT_TRUE(file) << render(file.error());
     ASSERT_TRUE(file->write(text_bytes(std::string(1 << 17, 'x'))));
     status = file->sync();
@@ -204,7 +205,7 @@ TEST_F(OutputFileTest, MissingSpaceIsReportedWithThePathAndLeavesNothing) {
 
 TEST_F(OutputFileTest, MissingSpaceForTheExpectedSizeIsReportedBeforeTheFirstByte) {
   FileSizeLimit limit(100000);
-  const auto file = OutputFile::create(path("a.bin"), 200000);
+  const auto file = OutputFile::create(at("a.bin"), 200000);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().front().code, "emit.no_space");
   EXPECT_THAT(entries(), testing::IsEmpty());
@@ -214,7 +215,7 @@ TEST_F(OutputFileTest, MissingSpaceForTheExpectedSizeIsReportedBeforeTheFirstByt
 TEST_F(OutputFileTest, NoSpaceEndsALongWrite) {
   const std::string block(1 << 20, 'x');
   FileSizeLimit limit(5 << 20);
-  auto file = OutputFile::create(path("a.bin"), 0);
+  auto file = OutputFile::create(at("a.bin"), 0);
   ASSERT_TRUE(file) << render(file.error());
   Status status;
   for (int i = 0; i < 64 && status; ++i) status = file->write(text_bytes(block));

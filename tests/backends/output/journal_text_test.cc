@@ -38,6 +38,14 @@ TEST(JournalText, RoundTrips) {
   EXPECT_EQ(found.emitted.weight_bytes, part.emitted.weight_bytes);
 }
 
+TEST(JournalText, KeepsTheNamesOfFiles) {
+  JournalText journal{kInputs, {"attn/L00.data", "embed.bin"}, {sample_part()}, {}};
+  const auto read = parse_journal(journal_text(journal), "j");
+  ASSERT_TRUE(read) << render(read.error());
+  EXPECT_EQ(read->names, journal.names);
+  EXPECT_EQ(read->parts.size(), 1u);
+}
+
 TEST(JournalText, KeepsTheJournalsOfFinishedTargets) {
   const std::string other = journal_line(kInputs) + journal_line(sample_part());
   const FinishedTarget target{"onnx", "d4", other};

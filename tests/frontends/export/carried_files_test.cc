@@ -85,5 +85,37 @@ TEST_F(CarriedFiles, DanglingLinkIsAnError) {
   EXPECT_FALSE(fs::exists(out_ + "/manifest.json"));
 }
 
+// Where the contents are private, a copy would publish them.
+TEST_F(CarriedFiles, LinksOutOfTheCheckpointAreRefused) {
+  const std::string elsewhere = fresh_folder("elsewhere");
+  fs::create_directories(elsewhere + "/blobs");
+  for (const char* target : {"/secret", "/blobs/secret"}) {
+    write_file(elsewhere + target, "root:secret");
+    fs::remove(copy_.path("merges.txt"));
+    fs::create_symlink(elsewhere + target, copy_.path("merges.txt"));
+    const Outcome outcome = export_copy();
+    EXPECT_EQ(outcome.exit_code, kExitBadInput);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[export.carried_link]"), HasSubstr("merges.txt"),
+                                   HasSubstr(fs::canonical(elsewhere + target).string())));
+    EXPECT_TRUE(fs::is_empty(out_));
+  }
+}
+
+// As the hub's client lays out a model: snapshots/REVISION/NAME is a link to blobs/DIGEST.
+TEST_F(CarriedFiles, LinksIntoTheStoreOfTheModelAreFollowed) {
+  const std::string model = fresh_folder("model");
+  fs::create_directories(model + "/snapshots");
+  fs::create_directories(model + "/blobs");
+  const std::string snapshot = model + "/snapshots/f00d";
+  fs::copy(copy_.folder(), snapshot, fs::copy_options::recursive);
+  fs::rename(snapshot + "/merges.txt", model + "/blobs/b10b");
+  fs::create_symlink("../../blobs/b10b", snapshot + "/merges.txt");
+  fs::rename(snapshot + "/chat_template.jinja", snapshot + "/template");
+  fs::create_symlink("template", snapshot + "/chat_template.jinja");
+  expect_fine(run_command({"export", snapshot, "--out", out_, "--quiet"}));
+  EXPECT_EQ(read_file(out_ + "/merges.txt"), copy_.read("merges.txt"));
+  EXPECT_FALSE(fs::is_symlink(out_ + "/merges.txt"));
+}
+
 }  // namespace
 }  // namespace moec

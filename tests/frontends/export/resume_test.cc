@@ -90,10 +90,7 @@ class Resume : public testing::Test {
     return resumed ? resumed->parts_kept : 0;
   }
   std::string journal() const { return out_ + "/" + kJournalFile; }
-  size_t complete_parts() const {
-    const std::string text = read_file(journal());
-    return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) - 1;
-  }
+  size_t complete_parts() const { return read_journal(out_).value().parts.size(); }
 
   std::string whole_, out_;
 };
@@ -116,8 +113,8 @@ TEST_F(Resume, RewritesDamagedAndMissingFiles) {
 
 TEST_F(Resume, RemovesLeftoversOfAKilledRun) {
   const size_t parts = complete_parts();
-  for (const char* file : {"attn/L01.data.part", "attn/L07.data", "embed.bin.part",
-                           "lm_head/00.t1.mlpackage.part/Data/weight.bin", "export.journal.part"}) {
+  for (const char* file :
+       {"attn/L01.data.part", "embed.bin.part", "manifest.json.part", "export.journal.part"}) {
     fs::create_directories(fs::path(out_ + "/" + file).parent_path());
     write_file(out_ + "/" + file, "leftover");
   }
@@ -183,6 +180,22 @@ TEST(ResumeInputs, ChangedFilesAreNamed) {
                     HasSubstr("file model.safetensors was"), Not(HasSubstr("option"))));
 }
 
+// Programs can restore the time of the last write: bytes in the middle changed under it.
+TEST(ResumeInputs, ChangedPayloadIsNoticedWhateverItsTime) {
+  const CheckpointCopy copy(kCase);
+  const std::string out = fresh_folder("out");
+  const ExportOptions options = export_options_of(copy.folder(), "onnx", out);
+  ASSERT_FALSE(export_until(options, 30));
+  const fs::path weights = copy.path("model.safetensors");
+  const auto time = fs::last_write_time(weights);
+  std::fstream file(weights, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(-8, std::ios::end).write("changed!", 8);
+  file.close();
+  fs::last_write_time(weights, time);
+  EXPECT_THAT(error_of(export_model(options)),
+              AllOf(HasSubstr("export.differs"), HasSubstr("file model.safetensors was")));
+}
+
 TEST(ResumeInputs, SeededWeightsResumeAsWell) {
   const std::string out = fresh_folder("out"), whole = fresh_folder("whole");
   ExportOptions options = options_of(whole, "ane");
@@ -232,6 +245,24 @@ TEST(ExportFaults, VanishedFolderIsNamed) {
                 AllOf(HasSubstr("emit.folder_gone"), Not(HasSubstr("export.unfinished"))));
     EXPECT_FALSE(fs::exists(out + "/manifest.json"));
   }
+}
+
+// A shard that is finished already vanishes before the last one is.
+TEST(ExportFaults, VanishedFileIsNamedAndMadeAgain) {
+  const std::string out = fresh_folder("out"), whole = fresh_folder("whole");
+  const size_t last = count_polls(options_of(whole));
+  ExportOptions options = options_of(out);
+  auto calls = std::make_shared<std::atomic<size_t>>(0);
+  options.callbacks.stop = [=] {
+    if (++*calls == last) fs::remove(out + "/attn/L00.data");
+    return false;
+  };
+  EXPECT_THAT(error_of(export_model(options)),
+              AllOf(HasSubstr("emit.file_gone"), HasSubstr("attn/L00.data was written")));
+  EXPECT_FALSE(fs::exists(out + "/manifest.json"));
+  const auto resumed = export_model(options_of(out));
+  ASSERT_TRUE(resumed) << error_of(resumed);
+  EXPECT_EQ(all_bytes(out), all_bytes(whole));
 }
 
 }  // namespace

@@ -21,6 +21,19 @@ TEST(Format, RowsWithGraphsCanEmitAndRead) {
   }
 }
 
+TEST(Format, FilesAreKnownBeforeTheyAreWritten) {
+  const std::vector<int64_t> widths = {1, 8};
+  EXPECT_THAT(format_of(ShardFormat::onnx).file_names("moe/L00", widths, {}),
+              UnorderedElementsAre("moe/L00.t1.onnx", "moe/L00.t8.onnx", "moe/L00.data"));
+  FormatOptions functions;
+  functions.coreml.packaging = WidthPackaging::functions;
+  EXPECT_THAT(format_of(ShardFormat::coreml).file_names("moe/L00", widths, functions),
+              UnorderedElementsAre("moe/L00.mlpackage/Manifest.json",
+                                   "moe/L00.mlpackage/Data/com.apple.CoreML/model.mlmodel",
+                                   "moe/L00.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
+  EXPECT_EQ(format_of(ShardFormat::coreml).file_names("moe/L00", widths, {}).size(), 6u);
+}
+
 TEST(Format, GraphsAreRecognisedByTheirSuffix) {
   EXPECT_EQ(format_of_path("moe/L00.t1.onnx")->id, ShardFormat::onnx);
   EXPECT_EQ(format_of_path("moe/L00.mlpackage")->id, ShardFormat::coreml);

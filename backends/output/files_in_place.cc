@@ -1,0 +1,34 @@
+#include "backends/output/files_in_place.h"
+
+#include <fmt/format.h>
+
+#include "backends/files/folder.h"
+#include "backends/manifest/check_parts.h"
+
+namespace moec {
+namespace {
+
+bool is_in_place(const Folder& folder, const manifest::FileRef& file) {
+  const SplitPath name = split_path(file.path);
+  const auto parent = folder.open_below(name.parent);
+  const auto opened = parent ? parent->open_file(name.leaf) : fail(parent.error());
+  return opened && static_cast<int64_t>(opened->size()) == file.bytes;
+}
+
+}  // namespace
+
+Status check_files_in_place(const Manifest& manifest, const std::string& folder) {
+  MOEC_ASSIGN(const Folder opened, Folder::open(folder));
+  std::string gone;
+  manifest::for_each_file(manifest, [&](const manifest::FileRef& file, const std::string&) {
+    if (gone.empty() && !is_in_place(opened, file)) gone = file.path;
+  });
+  if (gone.empty()) return {};
+  return fail("emit.file_gone",
+              fmt::format("{} was written, but is gone or has changed meanwhile", gone),
+              "leave the output folder alone while it is written; the same command makes the file "
+              "again",
+              {.file = opened.path_of(gone)});
+}
+
+}  // namespace moec
