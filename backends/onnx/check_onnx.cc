@@ -4,7 +4,9 @@
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
 
-#include <fstream>
+#include <limits>
+
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
@@ -30,10 +32,13 @@ Status guarded(const char* code, const std::string& path, Call call) {
   return {};
 }
 
+// Protobuf reads no larger message.
+constexpr uint64_t kMaxGraphBytes = std::numeric_limits<int>::max();
+
 Result<onnx::ModelProto> load(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
   onnx::ModelProto model;
-  if (!file || !model.ParseFromIstream(&file))
+  const auto bytes = read_text_file(path, kMaxGraphBytes);
+  if (!bytes || !model.ParseFromString(*bytes))
     return fail("onnx.unreadable", "not a readable ONNX model", "export it again", {.file = path});
   return model;
 }

@@ -6,8 +6,8 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "ir/base/regular_file.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
@@ -45,9 +45,8 @@ uint32_t blob_dtype(DType dtype) {
 }
 
 bool read_at(const std::string& path, uint64_t offset, char* into, uint64_t bytes) {
-  std::ifstream file(path, std::ios::binary);
-  return file.seekg(static_cast<std::streamoff>(offset)) &&
-         file.read(into, static_cast<std::streamsize>(bytes));
+  const auto file = RegularFile::open(path);
+  return file && file->read_into(offset, {into, bytes});
 }
 
 template <class Record>

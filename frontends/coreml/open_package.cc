@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "ir/base/json.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uintmax_t kLargestManifest = 1 << 20;
+constexpr uint64_t kLargestManifest = 1 << 20;
 constexpr std::string_view kModelItem = "com.apple.CoreML/model.mlmodel";
 constexpr std::string_view kWeightsItem = "com.apple.CoreML/weights";
 
@@ -21,15 +21,10 @@ tl::unexpected<Diagnostics> wrong_package(std::string cause, const std::string& 
 }
 
 Result<JsonValue> read_manifest(const std::string& path) {
-  std::error_code error;
-  const uintmax_t size = fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0;
-  if (error || size == 0 || size > kLargestManifest)
+  const auto text = read_text_file(path, kLargestManifest);
+  if (!text || text->empty())
     return wrong_package("a package has a file Manifest.json of at most 1 MiB", path);
-  std::string text(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
-    return wrong_package("Manifest.json cannot be read", path);
-  Result<JsonValue> json = parse_json(text, {.file = path});
+  Result<JsonValue> json = parse_json(*text, {.file = path});
   if (!json) return wrong_package("Manifest.json is not JSON: " + json.error().front().cause, path);
   return json;
 }

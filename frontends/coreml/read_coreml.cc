@@ -6,13 +6,13 @@
 
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <set>
 
 #include "frontends/coreml/function_reader.h"
 #include "frontends/coreml/open_package.h"
 #include "frontends/coreml/unknown_fields.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
@@ -156,17 +156,13 @@ Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& pat
 }
 
 Result<std::string> load(const std::string& path) {
-  std::error_code error;
-  const uintmax_t size = fs::file_size(path, error);
-  if (error || size > static_cast<uintmax_t>(std::numeric_limits<int>::max()))
+  const auto file = RegularFile::open(path);
+  if (!file)
+    return fail("coreml.open", file.error().front().cause, "check its permissions", {.file = path});
+  if (file->size() > static_cast<uint64_t>(std::numeric_limits<int>::max()))
     return fail("coreml.too_large", "a model has less than 2 GiB", "split the model",
                 {.file = path});
-  std::string bytes(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(bytes.data(), static_cast<std::streamsize>(size)))
-    return fail("coreml.open", fmt::format("{} cannot be read", path), "check its permissions",
-                {.file = path});
-  return bytes;
+  return file->read(0, file->size());
 }
 
 }  // namespace

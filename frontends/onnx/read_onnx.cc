@@ -4,10 +4,10 @@
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
-#include <fstream>
 #include <limits>
 
 #include "frontends/onnx/graph_reader.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
@@ -57,20 +57,14 @@ Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& pat
 }
 
 Result<std::string> load(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error))
-    return fail("onnx.open", fmt::format("{} is missing or is not a regular file", path),
-                "give the path of an .onnx file", {.file = path});
-  const uint64_t size = fs::file_size(path, error);
-  if (error || size > static_cast<uint64_t>(std::numeric_limits<int>::max()))
+  const auto file = RegularFile::open(path);
+  if (!file)
+    return fail("onnx.open", file.error().front().cause, "give the path of an .onnx file",
+                {.file = path});
+  if (file->size() > static_cast<uint64_t>(std::numeric_limits<int>::max()))
     return fail("onnx.too_large", "an ONNX graph file has less than 2 GiB", "split the model",
                 {.file = path});
-  std::string bytes(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(bytes.data(), static_cast<std::streamsize>(size)))
-    return fail("onnx.open", fmt::format("{} cannot be read", path), "check its permissions",
-                {.file = path});
-  return bytes;
+  return file->read(0, file->size());
 }
 
 }  // namespace

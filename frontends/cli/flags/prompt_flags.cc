@@ -1,32 +1,39 @@
 #include "frontends/cli/flags/prompt_flags.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
-#include <filesystem>
-#include <fstream>
+#include <array>
 #include <iostream>
-#include <sstream>
+
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
 
 constexpr const char* kStandardInput = "-";
 
-Result<std::string> read_text(const std::string& path) {
-  std::ostringstream text;
-  if (path == kStandardInput) {
-    text << std::cin.rdbuf();
-    return text.str();
+// Standard input may be a pipe or a terminal, and may have no end.
+Result<std::string> read_standard_input() {
+  std::string text;
+  std::array<char, 1 << 16> piece{};
+  while (std::cin.read(piece.data(), piece.size()) || std::cin.gcount() > 0) {
+    text.append(piece.data(), static_cast<size_t>(std::cin.gcount()));
+    if (text.size() > kMaxUserTextBytes)
+      return fail("run.prompt_file",
+                  fmt::format("the text on standard input exceeds {} bytes", kMaxUserTextBytes),
+                  "give a shorter text");
   }
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error))
-    return fail("run.prompt_file", "the path is a folder", "give --prompt-file a file, or -",
+  return text;
+}
+
+Result<std::string> read_text(const std::string& path) {
+  if (path == kStandardInput) return read_standard_input();
+  Result<std::string> text = read_text_file(path, kMaxUserTextBytes);
+  if (!text)
+    return fail("run.prompt_file", text.error().front().cause, "give --prompt-file a file, or -",
                 {.file = path});
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return fail("run.prompt_file", "the file cannot be opened", "give --prompt-file a file, or -",
-                {.file = path});
-  text << file.rdbuf();
-  return text.str();
+  return text;
 }
 
 }  // namespace

@@ -448,7 +448,7 @@ TEST(BadInput, PromptsThatAreErrors) {
   ASSERT_EQ(run_command({"export", checkpoint_of("tinymoe"), "--out", out, "--quiet"}).exit_code,
             kExitFine);
   EXPECT_THAT(run_command({"run", out, "--prompt-file", testing::TempDir()}).err,
-              HasSubstr("the path is a folder"));
+              HasSubstr("not a regular file"));
   const Outcome token = run_command({"run", out, "--prompt-tokens", "7,300"});
   EXPECT_EQ(token.out, "");
   EXPECT_THAT(token.err,

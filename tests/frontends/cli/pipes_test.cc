@@ -88,6 +88,30 @@ TEST(Pipes, ManifestOfAnExport) {
   expect_refused({"check", out}, "manifest.read", pipe);
 }
 
+TEST(Pipes, TextOfAPrompt) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out));
+  const std::string pipe = pipe_named("prompt.txt");
+  expect_refused({"run", out, "--prompt-file", pipe}, "run.prompt_file", pipe);
+}
+
+TEST(Pipes, FilesOfAShard) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case(kPipedCheckpoint, out));
+  for (const char* name : {"attn/L00.onnx", "moe/L01.data"}) {
+    pipe_at(out + "/" + name);
+    const Outcome outcome = run_command({"check", out});
+    EXPECT_NE(outcome.exit_code, kExitFine);
+    EXPECT_THAT(outcome.out, HasSubstr(name));
+  }
+}
+
+TEST(Pipes, TemporaryFileOfAJournal) {
+  const std::string out = fresh_folder("out");
+  pipe_at(out + "/export.journal.part");
+  expect_fine(export_case(kPipedCheckpoint, out));
+}
+
 TEST(Pipes, JournalOfAnExport) {
   const std::string out = fresh_folder("out");
   const std::string pipe = pipe_at(out + "/export.journal");
