@@ -94,6 +94,8 @@ LIBRARIES = {
     "cpuid.h": ["backends/weights"],
     "openssl/": ["backends/files"],
     "dlfcn.h": [],
+    "pthread.h": [],
+    "malloc.h": ["ir/base"],
     "gtest/": [],
     "gmock/": [],
     "benchmark/": [],

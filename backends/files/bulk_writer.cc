@@ -11,12 +11,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <thread>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "backends/weights/weight_reader.h"
-#include "ir/base/invariant.h"
+#include "ir/base/refusals.h"
 
 namespace moec {
 static_assert(BulkWriter::kHeldBytes == kWriterBytes);
@@ -34,7 +34,7 @@ using Piece = std::unique_ptr<std::byte, Free>;
 
 Piece new_piece() {
   Piece piece(static_cast<std::byte*>(std::aligned_alloc(kBlockBytes, BulkWriter::kPieceBytes)));
-  MOEC_CHECK(piece != nullptr, "no memory for {} bytes to write", BulkWriter::kPieceBytes);
+  if (!piece) throw std::bad_alloc();
   return piece;
 }
 
@@ -103,7 +103,12 @@ struct BulkWriter::Impl {
   std::array<size_t, kPieces> users{};  // of each slot: who is not done with it
   bool ended = false;
   int error = 0;
-  std::vector<std::thread> threads;
+  // Who writes and observes: threads, and the caller for what the system refused a thread.
+  struct Crew {
+    bool begun = false, caller_writes = false;
+    std::vector<size_t> caller_observes;  // numbers of observers
+    ThreadGroup threads;
+  } crew;
 
   Impl(int fd, std::vector<Observer> observers_in)
       : file(fd), observers(std::move(observers_in)), to_observe(observers.size()) {}
@@ -121,19 +126,41 @@ struct BulkWriter::Impl {
     }
     writable.notify_one();
     observable.notify_all();
-    if (threads.empty()) start();
+    if (!crew.begun) start();
+    catch_up();
   }
 
   // Called with the first full piece. Most files are smaller than a piece: they go through the
   // cache, because they are read again soon.
   void start() {
+    crew.begun = true;
     file.begin_direct();
+    const auto write_all = [this] { follow(writable, to_write, [this](auto n) { write(n); }); };
     for (size_t i = 0; i < kWriters; ++i)
-      threads.emplace_back([this] { follow(writable, to_write, [this](auto n) { write(n); }); });
+      if (!crew.threads.start(write_all)) break;
+    crew.caller_writes = crew.threads.size() == 0;
     for (size_t i = 0; i < observers.size(); ++i)
-      threads.emplace_back([this, i] {
-        follow(observable, to_observe[i], [this, i](auto n) { observers[i](piece(n)); });
-      });
+      if (!crew.threads.start([this, i] {
+            follow(observable, to_observe[i], [this, i](auto n) { observers[i](piece(n)); });
+          }))
+        crew.caller_observes.push_back(i);
+  }
+
+  // The caller does what has no thread.
+  void catch_up() {
+    if (crew.caller_writes) finish_pieces(to_write, [this](auto n) { write(n); });
+    for (const size_t i : crew.caller_observes)
+      finish_pieces(to_observe[i], [this, i](auto n) { observers[i](piece(n)); });
+  }
+
+  template <class Work>
+  void finish_pieces(uint64_t& next, Work work) {
+    while (next < filled) {
+      const uint64_t number = next++;
+      work(number);
+      const std::lock_guard lock(mutex);
+      --users[number % kPieces];
+    }
   }
 
   // Processes full pieces until no more will come; `next` is the number of the next one.
@@ -179,8 +206,7 @@ struct BulkWriter::Impl {
     }
     writable.notify_all();
     observable.notify_all();
-    for (std::thread& thread : threads) thread.join();
-    threads.clear();
+    crew.threads.join();
   }
 };
 

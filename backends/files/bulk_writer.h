@@ -4,6 +4,7 @@
 // writes through the cache reached 0.3–0.4 GB/s, those past it 1.2 GB/s and more. Several writes
 // are in flight at a time, so that they get their share of a disk that is being read as well. File
 // systems run writes in parallel only inside the file's size, so the caller may set that ahead.
+// Where the system refuses threads, the caller's own thread writes.
 #pragma once
 
 #include <cstddef>

@@ -5,10 +5,10 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <thread>
 #include <vector>
 
 #include "backends/files/write_error.h"
+#include "ir/base/refusals.h"
 
 namespace moec {
 namespace {
@@ -34,10 +34,12 @@ Status sync_tree(const std::string& folder) {
     paths.push_back(entry->path().string());
   if (failed) return write_error(failed.value(), "list", folder);
   std::vector<int> errors(paths.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < paths.size(); ++i)
-    threads.emplace_back([&, i] { errors[i] = sync_path(paths[i], O_NOFOLLOW); });
-  for (std::thread& thread : threads) thread.join();
+  ThreadGroup threads;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const auto sync = [&, i] { errors[i] = sync_path(paths[i], O_NOFOLLOW); };
+    if (!threads.start(sync)) sync();
+  }
+  threads.join();
   for (size_t i = 0; i < paths.size(); ++i)
     if (errors[i] != 0) return write_error(errors[i], "flush", paths[i]);
   return {};

@@ -73,7 +73,7 @@ class JsonWriter {
       parts.push_back(value(items[i], indent + 2));
     }
     path_ = outer;
-    return enclosed('[', parts, ']', indent);
+    return enclosed('[', std::move(parts), ']', indent);
   }
 
   Diagnostics findings;
@@ -88,11 +88,11 @@ class JsonWriter {
       member(name, field, indent + 2, parts);
     });
     path_ = outer;
-    return enclosed('{', parts, '}', indent);
+    return enclosed('{', std::move(parts), '}', indent);
   }
   template <class T>
   void member(const char* name, const T& field, size_t indent, std::vector<std::string>& parts) {
-    parts.push_back(fmt::format("\"{}\": {}", name, value(field, indent)));
+    parts.push_back(value(field, indent).insert(0, fmt::format("\"{}\": ", name)));
   }
   template <class T>
   void member(const char* name, const std::optional<T>& field, size_t indent,
@@ -123,14 +123,34 @@ class JsonWriter {
     return out + '"';
   }
 
-  static std::string enclosed(char open, const std::vector<std::string>& parts, char close,
+  // Whether the parts fit on one line with their commas and brackets.
+  static bool fit_on_a_line(const std::vector<std::string>& parts, size_t indent) {
+    size_t width = indent + 2 + (parts.empty() ? 0 : 2 * (parts.size() - 1));
+    for (const std::string& part : parts) width += part.size();
+    return width <= kLineWidth && std::none_of(parts.begin(), parts.end(), [](const auto& part) {
+             return part.find('\n') != std::string::npos;
+           });
+  }
+
+  // Each part is freed as soon as it is in the text: the text of a large model takes much memory.
+  static std::string enclosed(char open, std::vector<std::string> parts, char close,
                               size_t indent) {
-    std::string line = fmt::format("{}{}{}", open, fmt::join(parts, ", "), close);
-    bool fits = indent + line.size() <= kLineWidth && line.find('\n') == std::string::npos;
-    if (fits) return line;
-    std::string inner = fmt::format("\n{:{}}", "", indent + 2);
-    return fmt::format("{}{}{}\n{:{}}{}", open, inner, fmt::join(parts, "," + inner), "", indent,
-                       close);
+    if (fit_on_a_line(parts, indent))
+      return fmt::format("{}{}{}", open, fmt::join(parts, ", "), close);
+    const std::string inner = fmt::format("\n{:{}}", "", indent + 2);
+    const std::string end = fmt::format("\n{:{}}{}", "", indent, close);
+    size_t bytes = 1 + end.size();
+    for (const std::string& part : parts) bytes += inner.size() + 1 + part.size();
+    std::string text(1, open);
+    text.reserve(bytes);
+    for (std::string& part : parts) {
+      if (&part != &parts.front()) text += ',';
+      text += inner;
+      text += part;
+      part = {};
+    }
+    text += end;
+    return text;
   }
 
   void report(const char* code, const char* what) {
@@ -145,7 +165,8 @@ class JsonWriter {
 
 Result<std::string> to_json(const Manifest& manifest) {
   manifest::JsonWriter writer;
-  std::string text = writer.value(manifest, 0) + '\n';
+  std::string text = writer.value(manifest, 0);
+  text += '\n';
   if (has_error(writer.findings)) return fail(std::move(writer.findings));
   return text;
 }

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 
 #include "backends/weights/convert.h"
 #include "ir/base/invariant.h"
+#include "ir/base/refusals.h"
 
 namespace moec {
 namespace {
@@ -99,12 +99,13 @@ class CutSeries::Readers {
           const ReaderOptions& options, const Slots& slots)
       : cuts_(cuts), files_(files), options_(options), blocks_(cuts), slots_(slots.count) {
     for (Slot& slot : slots_) slot.data.reset(new std::byte[slots.block_bytes]);
-    for (uint64_t i = 0; i < slots.count; ++i) readers_.emplace_back([this] { read(); });
+    for (uint64_t i = 0; i < slots.count; ++i)
+      if (!readers_.start([this] { read(); })) break;
   }
-  ~Readers() {
-    stop();
-    for (std::thread& reader : readers_) reader.join();
-  }
+  ~Readers() { stop(); }
+
+  // False where the system refuses even one thread.
+  bool started() const { return readers_.size() > 0; }
 
   // The failure of the first block in order ends the stream, so that the error is the same for any
   // number of readers.
@@ -132,7 +133,9 @@ class CutSeries::Readers {
     ReadContext context = new_context(files_, options_, report);
     while (Slot* slot = wait_for_work()) {
       report = {};
-      slot->status = read_block(cuts_[slot->block.view], slot->block, slot->data.get(), context);
+      slot->status = catch_refusals([&] {
+        return read_block(cuts_[slot->block.view], slot->block, slot->data.get(), context);
+      });
       slot->report = report;
       {
         const std::lock_guard lock(mutex_);
@@ -187,7 +190,7 @@ class CutSeries::Readers {
   std::vector<Slot> slots_;
   uint64_t taken_ = 0, delivered_ = 0;  // numbers of blocks
   bool stopped_ = false;
-  std::vector<std::thread> readers_;
+  ThreadGroup readers_;  // last, so that it ends before what it uses
 };
 
 Result<Cut> cut_view(NodePtr node, size_t tile_bytes, const ReaderOptions& options) {
@@ -229,6 +232,7 @@ CutSeries::CutSeries(std::vector<Cut> cuts, const std::vector<PayloadFile>& file
       options_(options),
       slots_(choose_slots(cuts_, options_)) {
   if (slots_.count > 1) readers_ = std::make_unique<Readers>(cuts_, files_, options_, slots_);
+  if (readers_ && !readers_->started()) readers_.reset();
 }
 
 CutSeries::~CutSeries() = default;

@@ -40,6 +40,15 @@ Diagnostics naming_tensor(const WeightView& view, Diagnostics findings) {
 
 }  // namespace
 
+Status check_plan_bytes(uint64_t memory_bytes, uint64_t plan_bytes) {
+  if (kProgramBytes + plan_bytes <= memory_bytes) return {};
+  return fail("weights.over_budget",
+              fmt::format("the index of the checkpoint, the plan and the manifest take {} MiB, the "
+                          "budget is {} MiB",
+                          (kProgramBytes + plan_bytes) >> 20, memory_bytes >> 20),
+              "give more memory");
+}
+
 Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t plan_bytes) {
   const uint64_t fixed = kProgramBytes + plan_bytes;
   const uint64_t least = fixed + static_cast<uint64_t>(jobs) * (kWriterBytes + kLeastBytes);
@@ -67,7 +76,7 @@ struct WeightReader::Impl {
   std::vector<PayloadFile> files;  // parallel to table.files
 };
 
-WeightReader::WeightReader(std::shared_ptr<const Impl> impl, SeriesMaker maker)
+WeightReader::WeightReader(std::shared_ptr<Impl> impl, SeriesMaker maker)
     : impl_(std::move(impl)), maker_(std::move(maker)) {}
 WeightReader::WeightReader(WeightReader&&) noexcept = default;
 WeightReader& WeightReader::operator=(WeightReader&&) noexcept = default;
@@ -86,6 +95,11 @@ Result<WeightReader> WeightReader::open(WeightTable table, ReaderOptions options
 
 WeightReader WeightReader::with_series(SeriesMaker maker) const {
   return WeightReader(impl_, std::move(maker));
+}
+
+WeightReader WeightReader::with_options(ReaderOptions options) && {
+  impl_->options = options;
+  return std::move(*this);
 }
 
 const WeightTable& WeightReader::table() const { return impl_->table; }

@@ -28,6 +28,8 @@ inline constexpr uint64_t kWriterBytes = uint64_t{12} << 20;
 // with an equal part of what is left after the program itself, the files being written, and
 // `plan_bytes` for what a large plan needs beyond a usual one. Error: weights.over_budget.
 Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t plan_bytes = 0);
+// The same for a time when nothing is read or written.
+Status check_plan_bytes(uint64_t memory_bytes, uint64_t plan_bytes);
 
 // What streaming a view takes. Known before anything is read.
 struct ViewCost {
@@ -47,6 +49,9 @@ class WeightReader {
   using SeriesMaker =
       std::function<Result<ViewSeries>(std::vector<WeightView> views, size_t tile_bytes)>;
   WeightReader with_series(SeriesMaker maker) const;
+
+  // The same reader with other options.
+  WeightReader with_options(ReaderOptions options) &&;
 
   WeightReader(WeightReader&&) noexcept;
   WeightReader& operator=(WeightReader&&) noexcept;
@@ -82,9 +87,9 @@ class WeightReader {
 
  private:
   struct Impl;
-  WeightReader(std::shared_ptr<const Impl> impl, SeriesMaker maker);
-  std::shared_ptr<const Impl> impl_;
-  SeriesMaker maker_;  // empty: the files are read
+  WeightReader(std::shared_ptr<Impl> impl, SeriesMaker maker);
+  std::shared_ptr<Impl> impl_;  // constant once it is shared
+  SeriesMaker maker_;           // empty: the files are read
 };
 
 }  // namespace moec

@@ -1,15 +1,23 @@
 #include "frontends/cli/standard_streams.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <new>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
+#include "ir/base/process_memory.h"
+#include "ir/base/refusals.h"
 
 namespace moec {
 namespace {
@@ -30,16 +38,34 @@ int report_lost_results(int code) {
   return code == kExitFine ? kExitBadInput : code;
 }
 
-int report_refused(const std::system_error& error) {
-  say("{}\n", render(Diagnostic{Severity::error,
-                                "cli.system",
-                                fmt::format("the system refused a resource: {}", error.what()),
-                                "raise the limits of processes and memory, or use fewer --jobs",
-                                {}}));
-  return kExitBadInput;
+// What is said of memory that is refused, made while there is some, and where it goes.
+struct LastWords {
+  std::string text;
+  int descriptor = STDERR_FILENO;
+};
+LastWords last_words;
+
+// Ends the process at the first memory that is refused, in whatever thread. Nothing is unwound: the
+// libraries of the formats crash when they are. An export that ends so can be resumed.
+[[noreturn]] void end_without_memory() {
+  const std::string& text = last_words.text;
+  [[maybe_unused]] const ssize_t written = ::write(last_words.descriptor, text.data(), text.size());
+  ::_exit(kExitBadInput);
+}
+
+void prepare_last_words(bool json) {
+  last_words = {failure_text({refused_memory()}, json), json ? STDOUT_FILENO : STDERR_FILENO};
+  std::set_new_handler(end_without_memory);
 }
 
 }  // namespace
+
+void set_up_process() {
+  open_standard_descriptors();
+  // A file that reaches its limit (ulimit -f) fails with an error then, instead of a signal.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return_freed_pieces();
+}
 
 void open_standard_descriptors() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor)
@@ -49,13 +75,19 @@ void open_standard_descriptors() {
 }
 
 int run_and_flush(int argc, const char* const* argv) {
+  const bool json = std::any_of(
+      argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+  prepare_last_words(json);
   try {
     const int code = run_cli(argc, argv);
     return flush_results() ? code : report_lost_results(code);
   } catch (const std::system_error& error) {
     // fmt::print throws where stdout takes no more. Anything else is a resource that the system
     // refused, a thread for example.
-    return std::ferror(stdout) != 0 ? report_lost_results(kExitFine) : report_refused(error);
+    if (std::ferror(stdout) != 0) return report_lost_results(kExitFine);
+    return report_failure({refused_resource(error)}, json);
+  } catch (const std::bad_alloc&) {
+    return report_failure({refused_memory()}, json);
   }
 }
 

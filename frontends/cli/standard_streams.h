@@ -1,4 +1,4 @@
-// stdin, stdout and stderr of the process, whatever the caller made of them.
+// The process and its standard streams, whatever the caller made of them.
 #pragma once
 
 namespace moec {
@@ -8,9 +8,14 @@ namespace moec {
 // before anything else is opened.
 void open_standard_descriptors();
 
+// The above; limits on file sizes that are errors, not signals; and an allocator that gives back
+// what is freed.
+void set_up_process();
+
 // run_cli(), with results that cannot be written as an error: stdout is flushed, and where that or
 // an earlier write failed, says so on stderr and returns kExitBadInput in place of kExitFine. Also
-// reports what the system refuses the main thread (error cli.system).
+// reports what the system refuses: threads and the like (system.resource); and memory
+// (system.memory), at which it ends the process with kExitBadInput.
 int run_and_flush(int argc, const char* const* argv);
 
 }  // namespace moec

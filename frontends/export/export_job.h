@@ -25,6 +25,7 @@ struct ExportJob {
   const WeightReader& reader;
   Journal& journal;
   const PayloadCallback& advance;
+  int workers = 1;  // shards of all targets at the same time
 
   // Polled between tiles: fails when the user wants the export to stop, or the output folder is
   // gone. Errors: export.interrupted, emit.folder_gone.

@@ -61,8 +61,10 @@ struct OutputOptions {
 };
 
 struct ExportResources {
-  int jobs = 1;  // shards compiled and written at the same time
-  // Upper bound for the memory of the whole process, whatever the size of the model.
+  // Shards compiled and written at the same time. 0: as many as the memory has room for, at most 4.
+  int jobs = 1;
+  // Upper bound for the memory of the whole process, whatever the size of the model: what an export
+  // needs beyond it is an error before anything is written.
   uint64_t memory_bytes = uint64_t{256} << 20;
 };
 

@@ -12,6 +12,7 @@
 #include "frontends/export/report.h"
 #include "frontends/formats/format.h"
 #include "frontends/hf/open_source.h"
+#include "ir/base/process_memory.h"
 
 namespace moec {
 namespace {
@@ -113,8 +114,8 @@ Result<PreparedExport> OpenExport::prepare() && {
 }
 
 ExportJob PreparedExport::job(const PayloadCallback& advance) const {
-  return {planned_.options, planned_.plan,    planned_.names,
-          planned_.reader,  folder_->journal, advance};
+  return {planned_.options, planned_.plan, planned_.names,  planned_.reader,
+          folder_->journal, advance,       planned_.workers};
 }
 
 ExportSummary PreparedExport::summarize(ExportedParts parts) {
@@ -152,6 +153,7 @@ Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
   // If the folder was removed and created again meanwhile, the manifest would name missing files.
   MOEC_TRY(folder_->journal.check_present());
   MOEC_TRY(check_files_in_place(manifest, output.folder));
+  return_free_memory();
   MOEC_TRY(write_manifest(manifest, output.folder));
   MOEC_TRY(sync_folder(output.folder));
   return WrittenExport(std::move(summary), std::move(folder_));

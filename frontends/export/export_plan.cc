@@ -13,6 +13,7 @@
 #include "backends/weights/equal_tensors.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/compile_shard.h"
+#include "frontends/export/default_jobs.h"
 #include "frontends/export/describe_export.h"
 #include "frontends/export/export_compile.h"
 #include "frontends/export/export_inputs.h"
@@ -22,6 +23,7 @@
 #include "frontends/hf/open_source.h"
 #include "ir/base/invariant.h"
 #include "ir/base/name_file.h"
+#include "ir/base/process_memory.h"
 #include "models/build/build_shard.h"
 #include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
@@ -172,6 +174,7 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
                                 Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
   const std::string folder = source_folder(options.source.path);
+  MOEC_TRY(check_carried_files(folder));
   Manifest manifest = describe_plan(plan, compile.passes, compile.cuts.budgets);
   MOEC_ASSIGN(manifest.devices, assign_devices(compile, plan));
   if (options.output.ane_book)
@@ -185,24 +188,60 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
   return manifest;
 }
 
-// Estimates of what the process keeps in memory for each tensor of the checkpoint, and for each
-// shard until the manifest is written. Measured with the plan of Kimi-K2, and with 7,800 shards for
-// Core ML against 3,100.
-constexpr uint64_t kTensorBytes = uint64_t{1} << 10;
+// What the process keeps for each shard until the manifest is written, measured with 7,800 shards
+// for Core ML against 3,100; and for each tensor while it is written, measured with 99,203 tensors.
 constexpr uint64_t kShardBytes = uint64_t{32} << 10;
-// What export_reader() sets aside for a plan in any case.
+constexpr uint64_t kRecordBytes = uint64_t{1} << 10;
+// Of what export_reader() sets aside in any case, the part of the index and the plan.
 constexpr uint64_t kUsualBytes = uint64_t{8} << 20;
 
-// Opens the reader with this target's share of the memory. The other targets are not all planned
-// yet: they are taken to have as many shards as this one.
-Result<WeightReader> open_reader(const ExportOptions& options, const Plan& plan, size_t targets) {
-  const uint64_t plan_bytes =
-      targets * (plan.weights.tensors.size() * kTensorBytes + plan.shards.size() * kShardBytes);
+// The memory that the index of the checkpoint and the plan of one target take, as the system counts
+// it: it depends on names and shapes, so it is measured when it is there.
+class PlanMemory {
+ public:
+  uint64_t held() const { return grown(process_memory().resident, before_.resident); }
+  // The most that was held at one time. A peak before the plan hides a lower one.
+  uint64_t peak() const {
+    const uint64_t most = process_memory().peak;
+    return most > before_.peak ? grown(most, before_.resident) : held();
+  }
+
+ private:
+  static uint64_t grown(uint64_t now, uint64_t before) { return now - std::min(now, before); }
+  ProcessMemory before_ = process_memory();
+};
+
+// The memory that an export of `targets` such plans takes besides what it reads and writes with.
+// The other targets are not all planned yet: they are taken to be as large as this one. Error
+// weights.over_budget where the plan was larger already than the budget, or the manifest would be.
+Result<uint64_t> plan_bytes(uint64_t memory_bytes, const Plan& plan, size_t targets,
+                            const PlanMemory& planned) {
+  const uint64_t held = targets * (planned.held() + plan.shards.size() * kShardBytes);
+  const uint64_t written = held + targets * plan.weights.tensors.size() * kRecordBytes;
+  const auto beyond_usual = [](uint64_t bytes) { return bytes - std::min(bytes, kUsualBytes); };
+  // Before anything is read, and when nothing is read any more.
+  MOEC_TRY(check_plan_bytes(memory_bytes, beyond_usual(std::max(planned.peak(), written))));
+  return beyond_usual(held);
+}
+
+struct OpenReader {
+  WeightReader reader;
+  int workers = 1;
+};
+
+// Opens the reader with this target's share of the memory.
+Result<OpenReader> open_reader(const ExportOptions& options, const Plan& plan, size_t targets,
+                               const PlanMemory& planned) {
+  MOEC_ASSIGN(WeightReader reader,
+              WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights));
+  return_free_memory();
   const ExportResources& resources = options.resources;
+  MOEC_ASSIGN(const uint64_t held, plan_bytes(resources.memory_bytes, plan, targets, planned));
+  const int workers =
+      resources.jobs > 0 ? resources.jobs : default_jobs(resources.memory_bytes, targets, held);
   MOEC_ASSIGN(const ReaderOptions reading,
-              export_reader(resources.memory_bytes, resources.jobs * static_cast<int>(targets),
-                            plan_bytes - std::min(plan_bytes, kUsualBytes)));
-  return WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights, reading);
+              export_reader(resources.memory_bytes, workers * static_cast<int>(targets), held));
+  return OpenReader{std::move(reader).with_options(reading), workers};
 }
 
 }  // namespace
@@ -210,15 +249,16 @@ Result<WeightReader> open_reader(const ExportOptions& options, const Plan& plan,
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
                                   std::set<std::string>& fine) {
   MOEC_TRY(check_out_is_not_source(options));
+  const PlanMemory planned;
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
   MOEC_TRY(keep_budgets(plan, options.compile.cuts, notes));
-  MOEC_ASSIGN(WeightReader reader, open_reader(options, plan, targets));
-  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, options.values, fine, notes));
+  MOEC_ASSIGN(OpenReader open, open_reader(options, plan, targets, planned));
+  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, open.reader, options.values, fine, notes));
   ExportOptions own = options;
   if (own.compile.fold_overflow) {
-    MOEC_ASSIGN(own.compile.folds, find_folds(plan, reader, notes));
+    MOEC_ASSIGN(own.compile.folds, find_folds(plan, open.reader, notes));
   }
   MOEC_TRY(try_each_kind(plan, own.compile));
   note_packaging(options.compile, notes);
@@ -226,9 +266,16 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
   OutNames names = options.output.ane_book ? ane_book_names(options.source.path) : OutNames();
-  return PlannedExport{std::move(own),    std::move(plan),   std::move(cuts),
-                       std::move(reader), std::move(names),  std::move(manifest),
-                       payload,           std::move(inputs), std::move(notes)};
+  return PlannedExport{std::move(own),
+                       std::move(plan),
+                       std::move(cuts),
+                       std::move(open.reader),
+                       open.workers,
+                       std::move(names),
+                       std::move(manifest),
+                       payload,
+                       std::move(inputs),
+                       std::move(notes)};
 }
 
 }  // namespace moec

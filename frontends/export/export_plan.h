@@ -21,6 +21,7 @@ struct PlannedExport {
   Plan plan;
   std::vector<ShardCut> cuts;
   WeightReader reader;
+  int workers = 1;  // jobs, as the memory allows
   OutNames names;
   Manifest manifest;           // as far as it is known before files are written
   uint64_t payload_bytes = 0;  // of weights in all shards

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <iterator>
 #include <optional>
-#include <thread>
 
 #include "backends/coverage/weight_recorder.h"
 #include "frontends/export/describe_export.h"
@@ -13,6 +12,7 @@
 #include "frontends/export/parallel_targets.h"
 #include "frontends/export/weight_values.h"
 #include "frontends/formats/emit_shard.h"
+#include "ir/base/refusals.h"
 
 namespace moec {
 namespace {
@@ -130,7 +130,7 @@ class UnitExport {
         std::move(shard.views.begin(), shard.views.end(), std::back_inserter(views[target]));
     run_targets_in_parallel(jobs_, std::move(views), [&](size_t target, const ExportJob& job) {
       for (PreparedShard& shard : prepared_[target])
-        if (!(results_[target][shard.index] = export_shard(job, shard))->has_value()) return;
+        if (!set(target, shard.index, [&] { return export_shard(job, shard); })) return;
     });
     return all_exported();
   }
@@ -138,7 +138,7 @@ class UnitExport {
  private:
   bool prepare(size_t target) {
     for (const size_t index : unit_.shards[target]) {
-      auto shard = prepare_shard(jobs_[target], index);
+      auto shard = catch_refusals([&] { return prepare_shard(jobs_[target], index); });
       if (!shard) {
         results_[target][index] = fail(std::move(shard.error()));
         return false;
@@ -146,6 +146,13 @@ class UnitExport {
       prepared_[target].push_back(std::move(*shard));
     }
     return true;
+  }
+
+  template <class Export>
+  bool set(size_t target, size_t index, Export export_one) {
+    auto& result = results_[target][index];
+    result = catch_refusals(export_one);
+    return result->has_value();
   }
 
   bool all_exported() const {
@@ -192,10 +199,10 @@ void run_units(std::span<const ExportJob> jobs, const std::vector<ExportUnit>& u
       if (!UnitExport(jobs, units[i], results).run()) failed = true;
     }
   };
-  std::vector<std::thread> threads;
-  for (int i = 1; i < workers; ++i) threads.emplace_back(work);
+  ThreadGroup threads;
+  for (int i = 1; i < workers; ++i)
+    if (!threads.start(work)) break;
   work();
-  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace
@@ -208,7 +215,7 @@ Result<std::vector<std::vector<ExportedShard>>> export_shards(std::span<const Ex
     results.emplace_back(job.plan.shards.size());
   }
   const std::vector<ExportUnit> units = export_units(plans);
-  run_units(jobs, units, jobs.front().options.resources.jobs, results);
+  run_units(jobs, units, jobs.front().workers, results);
   return collect(units, std::move(results));
 }
 

@@ -7,6 +7,7 @@
 #include "frontends/export/parallel_targets.h"
 #include "frontends/export/weight_values.h"
 #include "ir/base/at.h"
+#include "ir/base/refusals.h"
 #include "ir/graph/scalar.h"
 #include "models/tensors/rope.h"
 #include "models/tensors/seeded_weights.h"
@@ -92,7 +93,7 @@ Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedTa
   for (const ExportJob& job : jobs) views.push_back({embedding_view(job.plan)});
   std::vector<Status> written(jobs.size());
   run_targets_in_parallel(jobs, std::move(views), [&](size_t target, const ExportJob& job) {
-    auto table = export_embedding(job, tables[target]);
+    auto table = catch_refusals([&] { return export_embedding(job, tables[target]); });
     if (table)
       tables[target].embedding = std::move(*table);
     else

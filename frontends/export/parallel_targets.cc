@@ -1,8 +1,7 @@
 #include "frontends/export/parallel_targets.h"
 
-#include <thread>
-
 #include "backends/weights/shared_views.h"
+#include "ir/base/refusals.h"
 
 namespace moec {
 
@@ -20,10 +19,16 @@ void run_targets_in_parallel(std::span<const ExportJob> jobs,
     // Also after a failure: the others must not wait for a target that has stopped reading.
     shared.leave(target);
   };
-  std::vector<std::thread> threads;
-  for (size_t target = 1; target < jobs.size(); ++target) threads.emplace_back(run, target);
+  std::vector<size_t> without_thread;
+  ThreadGroup threads;
+  for (size_t target = 1; target < jobs.size(); ++target)
+    if (!threads.start([&, target] { run(target); })) {
+      shared.leave(target);
+      without_thread.push_back(target);
+    }
   run(0);
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
+  for (const size_t target : without_thread) work(target, jobs[target]);
 }
 
 }  // namespace moec

@@ -1,5 +1,6 @@
 #include "frontends/export/target_exports.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -78,6 +79,8 @@ Result<std::vector<ExportedParts>> export_parts(const std::vector<PreparedExport
   advance(0, {});
   std::vector<ExportJob> jobs;
   for (const PreparedExport& prepared : exports) jobs.push_back(prepared.job(advance));
+  for (const ExportJob& job : jobs)
+    jobs.front().workers = std::min(jobs.front().workers, job.workers);
   return export_parts(jobs);
 }
 

@@ -11,7 +11,6 @@
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/parse_bytes.h"
-#include "frontends/export/default_jobs.h"
 #include "frontends/formats/format.h"
 
 namespace moec {
@@ -65,7 +64,7 @@ Status check_names(std::span<const Target> targets) {
 }
 
 // The options that are the same for all targets.
-Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
+Result<ExportOptions> common_options(const ExportFlags& flags) {
   ExportOptions options;
   SourceOptions& source = options.source;
   source.path = flags.source;
@@ -82,14 +81,13 @@ Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
   ExportResources& resources = options.resources;
   MOEC_ASSIGN(const int64_t memory, bytes_of_mebibyte_flag("--memory", flags.resources.memory));
   resources.memory_bytes = static_cast<uint64_t>(memory);
-  resources.jobs =
-      flags.resources.jobs ? *flags.resources.jobs : default_jobs(resources.memory_bytes, targets);
+  resources.jobs = flags.resources.jobs.value_or(0);
   return options;
 }
 
 Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& passes,
                                      std::span<const Target> targets) {
-  MOEC_ASSIGN(ExportOptions options, common_options(flags, targets.size()));
+  MOEC_ASSIGN(ExportOptions options, common_options(flags));
   CompileOptions& compile = options.compile;
   if (is_target_file(passes.target)) compile.target_file = passes.target;
   compile.chip = passes.chip;
@@ -199,7 +197,8 @@ void add_resource_flags(CLI::App& command, ResourceFlags& flags) {
   command
       .add_option("--memory", flags.memory,
                   "The most memory that the whole export may use, in MiB or with a unit: 2GB, "
-                  "512MiB")
+                  "512MiB. What the index and the plan take of it is measured; an export that "
+                  "needs more is refused before anything is written")
       ->capture_default_str();
 }
 

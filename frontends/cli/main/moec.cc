@@ -1,6 +1,6 @@
 #include "frontends/cli/standard_streams.h"
 
 int main(int argc, char** argv) {
-  moec::open_standard_descriptors();
+  moec::set_up_process();
   return moec::run_and_flush(argc, argv);
 }

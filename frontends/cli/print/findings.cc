@@ -61,6 +61,12 @@ Diagnostics first_of_each_code(const Diagnostics& diagnostics, size_t most) {
   return first_of_each_code(diagnostics, [most](std::string_view) { return most; });
 }
 
+std::string failure_text(const Diagnostics& diagnostics, bool json) {
+  if (!json) return render(diagnostics) + "\n";
+  const nlohmann::ordered_json report = {{"ok", false}, {"diagnostics", to_json(diagnostics)}};
+  return json_text(report) + "\n";
+}
+
 void print_json_in_full(bool ok, const nlohmann::ordered_json& report,
                         const Diagnostics& diagnostics) {
   nlohmann::ordered_json whole = {{"ok", ok}};

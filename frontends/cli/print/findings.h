@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 #include "ir/base/diagnostics.h"
@@ -36,6 +37,9 @@ void print_json(bool ok, const nlohmann::ordered_json& report, const Diagnostics
 // The same with all diagnostics.
 void print_json_in_full(bool ok, const nlohmann::ordered_json& report,
                         const Diagnostics& diagnostics);
+
+// What report_failure() prints of a few diagnostics, with a final newline.
+std::string failure_text(const Diagnostics& diagnostics, bool json);
 
 // Prints the first diagnostics of each code to stderr, or with `json` {"ok": false, "diagnostics":
 // […]} to stdout. Returns kExitBadInput.

@@ -187,6 +187,15 @@ TEST_F(WeightsStream, AViewThatExceedsTheBudgetIsRefusedBeforeReading) {
   EXPECT_EQ(report.bytes_read, 0u);
 }
 
+TEST(ExportReader, PlansMayTakeTheWholeBudgetWhenNothingIsRead) {
+  constexpr uint64_t kBudget = uint64_t{256} << 20, kPlan = uint64_t{200} << 20;
+  EXPECT_TRUE(check_plan_bytes(kBudget, kPlan));
+  EXPECT_FALSE(export_reader(kBudget, 1, kPlan));
+  const Status refused = check_plan_bytes(kBudget, kPlan + (uint64_t{50} << 20));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(code_of(refused.error()), "weights.over_budget");
+}
+
 TEST(ExportReader, DividesTheBudgetAmongTheJobs) {
   const auto one = export_reader(uint64_t{256} << 20, 1),
              four = export_reader(uint64_t{256} << 20, 4);

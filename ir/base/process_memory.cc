@@ -1,0 +1,34 @@
+#include "ir/base/process_memory.h"
+
+#include <malloc.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace moec {
+
+ProcessMemory process_memory() {
+  ProcessMemory memory;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    const auto kibibytes = [&](std::string_view key) -> uint64_t {
+      return line.starts_with(key) ? std::strtoull(line.c_str() + key.size(), nullptr, 10) : 0;
+    };
+    if (const uint64_t now = kibibytes("VmRSS:")) memory.resident = now << 10;
+    if (const uint64_t most = kibibytes("VmHWM:")) memory.peak = most << 10;
+  }
+  return memory;
+}
+
+void return_freed_pieces() {
+  constexpr int kPieceBytes = 256 << 10;  // setting it also ends its growth with each freed piece
+  constexpr int kArenas = 4;
+  ::mallopt(M_MMAP_THRESHOLD, kPieceBytes);
+  ::mallopt(M_ARENA_MAX, kArenas);
+}
+
+void return_free_memory() { ::malloc_trim(0); }
+
+}  // namespace moec
