@@ -1,12 +1,15 @@
 #!/bin/sh
 # Kills exports at random moments, 100 times by default, resumes them and compares their bytes with those of
-# undisturbed ones; then tests full and failing disks, signals, and two exports into one folder.
+# undisturbed ones; then tests full and failing disks, signals, two exports into one folder, lost streams, refused
+# memory and threads, pipes, devices and links, and, where root may mount an ext4, losses of power.
 #
-#   scripts/fault_test.sh [KILLS]
+#   scripts/fault_test.sh [KILLS [LOSSES]]
 set -eu
 cd "$(dirname "$0")/.."
 
 scripts/install_python.sh
 cmake --preset release
 cmake --build --preset release --target moec
-MOEC_KILLS=${1:-100} .venv/bin/pytest -p no:cacheprovider -rP tests/peers/test_faults.py
+MOEC_KILLS=${1:-100} MOEC_POWER_LOSSES=${2:-20} .venv/bin/pytest -p no:cacheprovider -rPs \
+  tests/peers/test_faults.py tests/peers/test_streams.py tests/peers/test_limits.py tests/peers/test_odd_files.py \
+  tests/peers/test_power_loss.py

@@ -11,6 +11,7 @@ import functools
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,36 @@ def export(moec, tmp_path_factory):
         return out
 
     return run
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory):
+    """whole(target) → (the files of an undisturbed export, the seconds that it took)."""
+    from exports import files_of, run
+
+    @functools.cache
+    def make(target):
+        out = tmp_path_factory.mktemp("whole") / "out"
+        start = time.monotonic()
+        done = run(out, target)
+        assert done.returncode == 0, done.stdout
+        return files_of(out), time.monotonic() - start
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def failing_disk(tmp_path_factory):
+    """failing_disk(CALL="write", …) → the environment in which those calls fail."""
+    library = tmp_path_factory.mktemp("shim") / "failing_disk.so"
+    subprocess.run(["g++", "-std=c++20", "-shared", "-fPIC", "-o", str(library),
+                    str(REPO / "tests/peers/failing_disk.cc"), "-ldl"], check=True)
+
+    def environment(**what):
+        return {**os.environ, "LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0",
+                **{f"FAIL_{name}": str(value) for name, value in what.items()}}
+
+    return environment
 
 
 @pytest.fixture(scope="session")

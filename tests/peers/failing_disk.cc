@@ -1,8 +1,10 @@
 // A disk that fails on demand, for LD_PRELOAD: calls on files whose path holds FAIL_PATH fail with
 // the errno FAIL_ERRNO from the FAIL_AFTER-th on, or take FAIL_DELAY_MS each, where FAIL_CALL names
-// the kind of call: read, write, sync, sync_folder, open or unlink.
+// the kind of call: read, write, sync, sync_folder, open, unlink, or thread (the start of any).
+// Tells the process's peak of memory in the file FAIL_PEAK.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -68,6 +70,32 @@ int open_path(const char* path, int flags, mode_t mode) {
   return real(path, flags, mode);
 }
 
+int open_path_at(int folder, const char* name, int flags, mode_t mode) {
+  static auto* const real = next<int(int, const char*, int, ...)>("openat64");
+  char link[64], path[4096] = {};
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+  const ssize_t length = name[0] == '/' ? 0 : readlink(link, path, sizeof path - 1);
+  std::snprintf(path + (length < 0 ? 0 : length), sizeof path - (length < 0 ? 0 : length), "/%s",
+                name);
+  if (const int error = failure("open", path)) return errno = error, -1;
+  return real(folder, name, flags, mode);
+}
+
+// Writes the most memory that the process has held, in KiB, to the file that FAIL_PEAK names.
+__attribute__((destructor)) void tell_peak() {
+  const char* to = std::getenv("FAIL_PEAK");
+  std::FILE* status = to ? std::fopen("/proc/self/status", "r") : nullptr;
+  if (!status) return;
+  char line[256];
+  long peak = 0;
+  while (std::fgets(line, sizeof line, status)) std::sscanf(line, "VmHWM: %ld", &peak);
+  std::fclose(status);
+  if (std::FILE* file = std::fopen(to, "w")) {
+    std::fprintf(file, "%ld\n", peak);
+    std::fclose(file);
+  }
+}
+
 mode_t mode_of(int flags, va_list arguments) {
   return (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
 }
@@ -130,6 +158,30 @@ int open64(const char* path, int flags, ...) {
   const mode_t mode = mode_of(flags, arguments);
   va_end(arguments);
   return open_path(path, flags, mode);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_path_at(folder, path, flags, mode);
+}
+
+int openat64(int folder, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_path_at(folder, path, flags, mode);
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*work)(void*),
+                   void* with) {
+  static auto* const real =
+      next<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+  if (const int error = failure("thread", "")) return error;
+  return real(thread, attributes, work, with);
 }
 
 }  // extern "C"

@@ -9,97 +9,16 @@ import errno
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import time
 
 import pytest
 
-from conftest import find_binary
-from goldens import REPO
+from exports import BOTH, MANNERS, check_unfinished, codes_of, export_command, files_of, finish, is_finished, report_of, run
 
 KILLS = int(os.environ.get("MOEC_KILLS", "10"))
-BOTH = ("--target", "onnx,ane", "--dtype", "f16", "--memory", "512")
-MANNERS = [(target, jobs) for jobs in (1, 2, 8)
-           for target in (("--target", "onnx"), ("--target", "ane", "--multi-function"), BOTH)]
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
-
-
-def export_command(out, target, jobs, *more):
-    return [str(find_binary()), "export", str(REPO / "models/tinymoe"), "--out", str(out), "--json",
-            "--tokens", "1,16", "--jobs", str(jobs), *target, *more]
-
-
-def run(out, target=MANNERS[0][0], jobs=1, **how):
-    return subprocess.run(export_command(out, target, jobs), capture_output=True, text=True, **how)
-
-
-def report_of(done):
-    return json.loads(done.stdout)
-
-
-def codes_of(done):
-    return [found["code"] for found in report_of(done)["diagnostics"]]
-
-
-def files_of(folder):
-    """Path → bytes of every file."""
-    return {str(path.relative_to(folder)): path.read_bytes()
-            for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-@pytest.fixture(scope="session")
-def whole(tmp_path_factory):
-    """whole(target) → (the files of an undisturbed export, the seconds that it took)."""
-    made = {}
-
-    def make(target):
-        if target not in made:
-            out = tmp_path_factory.mktemp("whole") / "out"
-            start = time.monotonic()
-            done = run(out, target)
-            assert done.returncode == 0, done.stdout
-            made[target] = files_of(out), time.monotonic() - start
-        return made[target]
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def failing_disk(tmp_path_factory):
-    """failing_disk(CALL="write", …) → the environment in which those calls fail."""
-    library = tmp_path_factory.mktemp("shim") / "failing_disk.so"
-    subprocess.run(["g++", "-std=c++20", "-shared", "-fPIC", "-o", str(library),
-                    str(REPO / "tests/peers/failing_disk.cc"), "-ldl"], check=True)
-
-    def environment(**what):
-        return {**os.environ, "LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0",
-                **{f"FAIL_{name}": str(value) for name, value in what.items()}}
-
-    return environment
-
-
-def check_unfinished(out):
-    """Nothing is left that looks finished, and nothing half-written."""
-    names = [path.name for path in out.rglob("*")]
-    assert "manifest.json" not in names
-    assert [name for name in names if name.endswith((".part", ".old"))] == []
-
-
-def finish(out, expected, target=MANNERS[0][0], jobs=1):
-    """Runs the command again; returns the number of tables and shards that it found finished."""
-    done = run(out, target, jobs)
-    assert done.returncode == 0, done.stdout
-    files = files_of(out)
-    assert files.keys() == expected.keys()
-    assert [path for path in files if files[path] != expected[path]] == []
-    report = report_of(done)
-    return sum(one["parts_kept"] for one in report.get("targets", [report]))
-
-
-def is_finished(out):
-    return any(out.rglob("manifest.json")) and not any(out.rglob("export.journal"))
 
 
 def kill_after(seconds, out, target, jobs):
@@ -214,19 +133,6 @@ def test_disk_that_fills_up(target, jobs, whole, small_disk):
     check_unfinished(folder / "out")
     assert resize(4 * total)
     assert finish(folder / "out", expected, target, jobs) > 0
-
-
-def limit_file_sizes():
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-
-def test_file_that_may_not_grow(whole, tmp_path):
-    expected, _ = whole(MANNERS[0][0])
-    done = run(tmp_path / "out", preexec_fn=limit_file_sizes)
-    assert done.returncode == 2 and "emit.no_space" in codes_of(done), done.stdout
-    check_unfinished(tmp_path / "out")
-    finish(tmp_path / "out", expected)
 
 
 FAILURES = {

@@ -1,0 +1,56 @@
+"""Exports that are disturbed, and what must hold of them afterwards."""
+
+import json
+import subprocess
+
+from conftest import find_binary
+from goldens import REPO
+
+BOTH = ("--target", "onnx,ane", "--dtype", "f16", "--memory", "512")
+MANNERS = [(target, jobs) for jobs in (1, 2, 8)
+           for target in (("--target", "onnx"), ("--target", "ane", "--multi-function"), BOTH)]
+
+
+def export_command(out, target, jobs, *more):
+    return [str(find_binary()), "export", str(REPO / "models/tinymoe"), "--out", str(out), "--json",
+            "--tokens", "1,16", "--jobs", str(jobs), *target, *more]
+
+
+def run(out, target=MANNERS[0][0], jobs=1, **how):
+    return subprocess.run(export_command(out, target, jobs), capture_output=True, text=True, **how)
+
+
+def report_of(done):
+    return json.loads(done.stdout)
+
+
+def codes_of(done):
+    return [found["code"] for found in report_of(done)["diagnostics"]]
+
+
+def files_of(folder):
+    """Path → bytes of every file."""
+    return {str(path.relative_to(folder)): path.read_bytes()
+            for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def check_unfinished(out):
+    """Nothing is left that looks finished, and nothing half-written."""
+    names = [path.name for path in out.rglob("*")]
+    assert "manifest.json" not in names
+    assert [name for name in names if name.endswith((".part", ".old"))] == []
+
+
+def finish(out, expected, target=MANNERS[0][0], jobs=1):
+    """Runs the command again; returns the number of tables and shards that it found finished."""
+    done = run(out, target, jobs)
+    assert done.returncode == 0, done.stdout
+    files = files_of(out)
+    assert files.keys() == expected.keys()
+    assert [path for path in files if files[path] != expected[path]] == []
+    report = report_of(done)
+    return sum(one["parts_kept"] for one in report.get("targets", [report]))
+
+
+def is_finished(out):
+    return any(out.rglob("manifest.json")) and not any(out.rglob("export.journal"))
