@@ -24,9 +24,7 @@ ProcessMemory process_memory() {
 
 void return_freed_pieces() {
   constexpr int kPieceBytes = 256 << 10;  // setting it also ends its growth with each freed piece
-  constexpr int kArenas = 4;
   ::mallopt(M_MMAP_THRESHOLD, kPieceBytes);
-  ::mallopt(M_ARENA_MAX, kArenas);
 }
 
 void return_free_memory() { ::malloc_trim(0); }

@@ -32,9 +32,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto journal = moec::parse_journal(seal_lines(input), "fuzz");
   if (!journal) return 0;
   std::string text = moec::journal_line(journal->inputs);
+  if (!journal->names.empty()) text += moec::journal_line(journal->names);
   for (const moec::JournalPart& part : journal->parts) text += moec::journal_line(part);
   auto again = moec::parse_journal(text, "fuzz");
   MOEC_CHECK(again && again->inputs == journal->inputs, "inputs are not what was written");
+  MOEC_CHECK(again->names == journal->names, "names are not what was written");
   MOEC_CHECK(std::equal(again->parts.begin(), again->parts.end(), journal->parts.begin(),
                         journal->parts.end(), same),
              "parts are not what was written");

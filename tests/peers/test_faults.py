@@ -222,11 +222,11 @@ def take_sigint():
 
 
 def start_slow_export(out, environment):
-    """Runs until two lines of its journal are written."""
+    """Runs until its journal has the first part."""
     export = subprocess.Popen(export_command(out, MANNERS[0][0], 2), env=environment, text=True,
                               stdout=subprocess.PIPE, preexec_fn=take_sigint)
     journal = out / "export.journal"
-    while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
+    while not journal.exists() or b'{"part"' not in journal.read_bytes():
         assert export.poll() is None
         time.sleep(0.002)
     return export
