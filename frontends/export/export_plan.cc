@@ -266,15 +266,9 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
   OutNames names = options.output.ane_book ? ane_book_names(options.source.path) : OutNames();
-  return PlannedExport{std::move(own),
-                       std::move(plan),
-                       std::move(cuts),
-                       std::move(open.reader),
-                       open.workers,
-                       std::move(names),
-                       std::move(manifest),
-                       payload,
-                       std::move(inputs),
+  return PlannedExport{std::move(own),         std::move(plan), std::move(cuts),
+                       std::move(open.reader), open.workers,    std::move(names),
+                       std::move(manifest),    payload,         std::move(inputs),
                        std::move(notes)};
 }
 

@@ -64,7 +64,7 @@ def fed_by_a_pipe(name, tmp_path):
         copy = copy_of(GOLDEN, tmp_path)
         pipe_at(copy / name)
         return ["validate", exported(tmp_path), "--golden", copy]
-    if name in ("attn/L00.onnx", "attn/L00.data", "manifest.json", "manifest.bin", "embed.bin"):
+    if name in ("attn/L00.t1.onnx", "attn/L00.data", "manifest.json", "manifest.bin", "embed.bin"):
         export = exported(tmp_path)
         pipe_at(export / name)
         return ["check", export]
@@ -85,7 +85,7 @@ def fed_by_a_pipe(name, tmp_path):
 
 @pytest.mark.parametrize("name", [
     "config.json", "model.safetensors", "tokenizer.json", "model.safetensors.index.json", "viterbi_calibration.json",
-    "golden.json", "golden.safetensors", "attn/L00.onnx", "attn/L00.data", "manifest.json", "manifest.bin",
+    "golden.json", "golden.safetensors", "attn/L00.t1.onnx", "attn/L00.data", "manifest.json", "manifest.bin",
     "embed.bin", "export.journal", "opt", "--measured", "--loads", "--target", "--family-file", "--prompt-file",
     "inspect"])
 def test_pipes_are_refused(name, tmp_path):

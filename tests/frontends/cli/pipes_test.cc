@@ -98,7 +98,7 @@ TEST(Pipes, TextOfAPrompt) {
 TEST(Pipes, FilesOfAShard) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case(kPipedCheckpoint, out));
-  for (const char* name : {"attn/L00.onnx", "moe/L01.data"}) {
+  for (const char* name : {"attn/L00.t1.onnx", "moe/L01.data"}) {
     pipe_at(out + "/" + name);
     const Outcome outcome = run_command({"check", out});
     EXPECT_NE(outcome.exit_code, kExitFine);
