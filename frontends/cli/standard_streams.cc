@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -48,6 +49,8 @@ LastWords last_words;
 // Ends the process at the first memory that is refused, in whatever thread. Nothing is unwound: the
 // libraries of the formats crash when they are. An export that ends so can be resumed.
 [[noreturn]] void end_without_memory() {
+  static std::atomic_flag is_ending;
+  while (is_ending.test_and_set()) ::pause();  // another thread ends the process
   const std::string& text = last_words.text;
   [[maybe_unused]] const ssize_t written = ::write(last_words.descriptor, text.data(), text.size());
   ::_exit(kExitBadInput);
