@@ -25,6 +25,9 @@ ProcessMemory process_memory() {
 void return_freed_pieces() {
   constexpr int kPieceBytes = 256 << 10;  // setting it also ends its growth with each freed piece
   ::mallopt(M_MMAP_THRESHOLD, kPieceBytes);
+  // Each arena reserves 64 MiB of addresses, which a limit on them (ulimit -v) counts.
+  constexpr int kArenas = 4;
+  ::mallopt(M_ARENA_MAX, kArenas);
 }
 
 void return_free_memory() { ::malloc_trim(0); }
