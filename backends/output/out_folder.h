@@ -39,7 +39,7 @@ Result<bool> holds_files(const std::string& folder);
 
 // The files that earlier exports wrote, as their manifest or their journal in the folder lists
 // them, the manifests included. Whatever version of moec wrote it: what counts as a manifest is a
-// JSON object with a schema_version and a tool. Reads only; files that are none are passed over.
+// text with a "schema_version" and a "tool". Reads only; files that are none are passed over.
 OutFiles files_of_exports(const std::string& folder);
 
 // Nothing that is not in `own` stands where one of the files in `writes` goes: no file or link of
