@@ -78,6 +78,7 @@ Status LockedExport::claim_files() {
   names_ = files_to_write(planned_.options, planned_.plan, planned_.names);
   MOEC_TRY(check_none_in_the_way(path, names_, own, shard_suffixes()));
   names_.merge(own);
+  names_.erase(kJournalFile);  // so that a journal that is resumed does not grow
   return {};
 }
 
