@@ -199,7 +199,7 @@ constexpr uint64_t kUsualBytes = uint64_t{8} << 20;
 // it: it depends on names and shapes, so it is measured when it is there.
 class PlanMemory {
  public:
-  uint64_t held() const { return grown(process_memory().resident, before_.resident); }
+  uint64_t held() const { return grown(process_memory().own, before_.own); }
   // The most that was held at one time. A peak before the plan hides a lower one.
   uint64_t peak() const {
     const uint64_t most = process_memory().peak;
@@ -211,36 +211,32 @@ class PlanMemory {
   ProcessMemory before_ = process_memory();
 };
 
-// The memory that an export of `targets` such plans takes besides what it reads and writes with.
-// The other targets are not all planned yet: they are taken to be as large as this one. Error
-// weights.over_budget where the plan was larger already than the budget, or the manifest would be.
-Result<uint64_t> plan_bytes(uint64_t memory_bytes, const Plan& plan, size_t targets,
-                            const PlanMemory& planned) {
-  const uint64_t held = targets * (planned.held() + plan.shards.size() * kShardBytes);
-  const uint64_t written = held + targets * plan.weights.tensors.size() * kRecordBytes;
-  const auto beyond_usual = [](uint64_t bytes) { return bytes - std::min(bytes, kUsualBytes); };
-  // Before anything is read, and when nothing is read any more.
-  MOEC_TRY(check_plan_bytes(memory_bytes, beyond_usual(std::max(planned.peak(), written))));
-  return beyond_usual(held);
-}
-
 struct OpenReader {
   WeightReader reader;
   int workers = 1;
 };
 
-// Opens the reader with this target's share of the memory.
+uint64_t beyond_usual(uint64_t bytes) { return bytes - std::min(bytes, kUsualBytes); }
+
+// Opens the reader with this target's share of the memory. The other targets are not all planned
+// yet: they are taken to be as large as this one.
 Result<OpenReader> open_reader(const ExportOptions& options, const Plan& plan, size_t targets,
                                const PlanMemory& planned) {
   MOEC_ASSIGN(WeightReader reader,
               WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights));
   return_free_memory();
   const ExportResources& resources = options.resources;
-  MOEC_ASSIGN(const uint64_t held, plan_bytes(resources.memory_bytes, plan, targets, planned));
-  const int workers =
-      resources.jobs > 0 ? resources.jobs : default_jobs(resources.memory_bytes, targets, held);
+  const uint64_t held = targets * (planned.held() + plan.shards.size() * kShardBytes);
+  const int workers = resources.jobs > 0
+                          ? resources.jobs
+                          : default_jobs(resources.memory_bytes, targets, beyond_usual(held));
   MOEC_ASSIGN(const ReaderOptions reading,
-              export_reader(resources.memory_bytes, workers * static_cast<int>(targets), held));
+              export_reader(resources.memory_bytes, workers * static_cast<int>(targets),
+                            beyond_usual(held)));
+  // Before anything was read, and when nothing is read any more but the manifest is written.
+  const uint64_t written = held + targets * plan.weights.tensors.size() * kRecordBytes;
+  MOEC_TRY(
+      check_plan_bytes(resources.memory_bytes, beyond_usual(std::max(planned.peak(), written))));
   return OpenReader{std::move(reader).with_options(reading), workers};
 }
 

@@ -16,6 +16,7 @@ ProcessMemory process_memory() {
     const auto kibibytes = [&](std::string_view key) -> uint64_t {
       return line.starts_with(key) ? std::strtoull(line.c_str() + key.size(), nullptr, 10) : 0;
     };
+    if (const uint64_t own = kibibytes("RssAnon:")) memory.own = own << 10;
     if (const uint64_t now = kibibytes("VmRSS:")) memory.resident = now << 10;
     if (const uint64_t most = kibibytes("VmHWM:")) memory.peak = most << 10;
   }

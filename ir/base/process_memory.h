@@ -6,7 +6,8 @@
 namespace moec {
 
 struct ProcessMemory {
-  uint64_t resident = 0;  // bytes now
+  uint64_t own = 0;       // bytes now, without those of files, such as the program itself
+  uint64_t resident = 0;  // all bytes now
   uint64_t peak = 0;      // the most so far
 };
 
