@@ -25,14 +25,14 @@ import resource, subprocess, sys, time
 moec, out = sys.argv[1:]
 began = time.monotonic()
 subprocess.run([moec, "export", "models/published/zaya-book.json", "--out", out, "--target", "ane",
-                "--seeded-weights", "7", "--compat", "ane-book", "--head-slices", "2", "--context", "2048",
+                "--seeded-weights", "7", "--compat", "ane-book", "--name", "zaya", "--context", "2048",
                 "--jobs", "2", "--allow-over-budget", "--quiet"], check=True)
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 print(f"exported in {time.monotonic() - began:.1f} s, peak resident memory {peak:.0f} MiB")
 PY
 
 for kind in attn moe lm_head; do
-  echo "$kind: $(find "$out/zaya_book_ane/$kind" -maxdepth 1 -name '*.mlpackage' | wc -l) packages"
+  echo "$kind: $(find "$out/zaya_ane/$kind" -maxdepth 1 -name '*.mlpackage' | wc -l) packages"
 done
 du -sh --apparent-size "$out" | sed 's/\t.*//'
 ls "$out"

@@ -1,8 +1,10 @@
 // Matrix products and convolutions, with Eigen.
 #include <Eigen/Core>
+#include <algorithm>
+#include <memory>
 
 #include "backends/reference/broadcast.h"
-#include "backends/reference/eval.h"
+#include "backends/reference/operand.h"
 #include "backends/reference/tokens.h"
 #include "ir/base/at.h"
 
@@ -20,6 +22,134 @@ using Out = Eigen::Map<M>;
 void add_bias(Tensor& result, const Tensor& bias, int64_t channels, int64_t step) {
   for (size_t i = 0; i < result.data.size(); ++i)
     result.data[i] += bias.data[i / static_cast<size_t>(step) % static_cast<size_t>(channels)];
+}
+
+// The sizes of a product: [rows, inner] · [inner, columns].
+struct Sizes {
+  int64_t rows = 0, inner = 0, columns = 0;
+};
+
+// An operand from one of its elements on.
+struct Factor {
+  const Operand& operand;
+  int64_t begin = 0;
+  const float* whole() const { return operand.whole() ? operand.whole() + begin : nullptr; }
+};
+
+// Parts of a stored matrix are widened at a time: few elements for a vector, so that they stay in
+// the nearest caches, more for a matrix, which reads them again and again. Eigen sums the products
+// of an element in one order only if rows and columns are cut at multiples of its blocks (8 for a
+// vector; 48 is a multiple of all blocks of matrices), no part is a single row or column, and
+// `inner` is too long for its loops for small matrices.
+constexpr int64_t kVectorElements = int64_t{16} << 10;
+constexpr int64_t kMatrixElements = int64_t{1} << 20;
+constexpr int64_t kVectorBlock = 8, kMatrixBlock = 48;
+constexpr int64_t kShortInner = 64;
+
+// The length of the parts that an axis of `size` is cut into; the last one takes the rest as well.
+int64_t part_of(int64_t size, int64_t inner, bool is_vector) {
+  if (inner < kShortInner) return size;
+  const int64_t block = is_vector ? kVectorBlock : kMatrixBlock;
+  const int64_t wanted = (is_vector ? kVectorElements : kMatrixElements) / inner;
+  return std::max(block, wanted / block * block);
+}
+
+// Calls visit(begin, count) for the parts of an axis.
+template <class Visit>
+void for_each_part(int64_t size, int64_t part, Visit visit) {
+  for (int64_t begin = 0; begin < size;) {
+    const int64_t count = size - begin < 2 * part ? size - begin : part;
+    visit(begin, count);
+    begin += count;
+  }
+}
+
+// Rows and columns of a matrix that has `stride` columns.
+struct Part {
+  int64_t first_row = 0, rows = 0, first_column = 0, columns = 0, stride = 0;
+};
+
+// Widens a part of a stored matrix.
+void widen_part(Factor matrix, const Part& part, float* to) {
+  const int64_t from = matrix.begin + part.first_row * part.stride + part.first_column;
+  if (part.columns == part.stride) return matrix.operand.widen(from, part.rows * part.columns, to);
+  for (int64_t row = 0; row < part.rows; ++row)
+    matrix.operand.widen(from + row * part.stride, part.columns, to + row * part.columns);
+}
+
+// The kernels that sum halves in the order of Eigen; null where there are none.
+const HalfProducts* halves_of(Factor matrix) {
+  constexpr bool kSumsFours = Eigen::internal::packet_traits<float>::size == 4;
+  return kSumsFours ? matrix.operand.halves() : nullptr;
+}
+
+// A stored matrix on the left: row by row of the result.
+void multiply_stored(Factor a, const float* b, const Sizes& sizes, Out<Matrix> out) {
+  const HalfProducts* halves = sizes.columns == 1 ? halves_of(a) : nullptr;
+  if (halves != nullptr && sizes.inner >= kShortInner)
+    return halves->dot_rows(a.operand.half_at(a.begin), sizes.rows, sizes.inner, b, out.data());
+  const int64_t part = part_of(sizes.rows, sizes.inner, sizes.columns == 1);
+  const auto rows = std::make_unique_for_overwrite<float[]>(
+      static_cast<size_t>(std::min(2 * part, sizes.rows) * sizes.inner));
+  for_each_part(sizes.rows, part, [&](int64_t begin, int64_t count) {
+    widen_part(a, {begin, count, 0, sizes.inner, sizes.inner}, rows.get());
+    out.middleRows(begin, count).noalias() =
+        In<Matrix>(rows.get(), count, sizes.inner) * In<Matrix>(b, sizes.inner, sizes.columns);
+  });
+}
+
+// A stored matrix on the right: column by column of the result.
+void multiply_stored(const float* a, Factor b, const Sizes& sizes, Out<Matrix> out) {
+  const int64_t part = part_of(sizes.columns, sizes.inner, false);
+  const auto columns = std::make_unique_for_overwrite<float[]>(
+      static_cast<size_t>(std::min(2 * part, sizes.columns) * sizes.inner));
+  for_each_part(sizes.columns, part, [&](int64_t begin, int64_t count) {
+    widen_part(b, {0, sizes.inner, begin, count, sizes.columns}, columns.get());
+    out.middleCols(begin, count).noalias() =
+        In<Matrix>(a, sizes.rows, sizes.inner) * In<Matrix>(columns.get(), sizes.inner, count);
+  });
+}
+
+// How many rows of b Eigen sums before it adds them to a result of one row.
+int64_t summed_rows(const Sizes& sizes) {
+  if (sizes.inner < 128) return sizes.inner;
+  return sizes.columns * static_cast<int64_t>(sizeof(float)) < 32000 ? 16 : 4;
+}
+
+// One row times a stored matrix: a few rows of the matrix at a time, in parts of their columns.
+void multiply_row_stored(const float* a, Factor b, const Sizes& sizes, float* out) {
+  const int64_t summed = summed_rows(sizes);
+  if (const HalfProducts* halves = halves_of(b)) {
+    for (int64_t i = 0; i < sizes.inner; i += summed)
+      halves->add_rows(b.operand.half_at(b.begin + i * sizes.columns),
+                       std::min(summed, sizes.inner - i), sizes.columns, sizes.columns, a + i, out);
+    return;
+  }
+  const int64_t part = std::max<int64_t>(kVectorElements / summed, kMatrixBlock);
+  const auto rows = std::make_unique_for_overwrite<float[]>(
+      static_cast<size_t>(std::min(2 * part, sizes.columns) * summed));
+  for_each_part(sizes.columns, part, [&](int64_t begin, int64_t count) {
+    Out<Matrix> sums(out + begin, 1, count);
+    for (int64_t i = 0; i < sizes.inner; i += summed) {
+      const int64_t taken = std::min(summed, sizes.inner - i);
+      widen_part(b, {i, taken, begin, count, sizes.columns}, rows.get());
+      sums.noalias() += In<Matrix>(a + i, 1, taken) * In<Matrix>(rows.get(), taken, count);
+    }
+  });
+}
+
+// out [rows, columns], which is zero, = a · b. At most one of them is stored.
+void multiply(Factor a, Factor b, const Sizes& sizes, float* out) {
+  Out<Matrix> result(out, sizes.rows, sizes.columns);
+  if (a.whole() == nullptr)
+    multiply_stored(a, b.whole(), sizes, result);
+  else if (b.whole() == nullptr && sizes.rows == 1)
+    multiply_row_stored(a.whole(), b, sizes, out);
+  else if (b.whole() == nullptr)
+    multiply_stored(a.whole(), b, sizes, result);
+  else
+    result.noalias() = In<Matrix>(a.whole(), sizes.rows, sizes.inner) *
+                       In<Matrix>(b.whole(), sizes.inner, sizes.columns);
 }
 
 // out [N, T'] += w_k [N, C] · x[:, k : k + T'], for one group and one kernel position k.
@@ -59,15 +189,17 @@ Tensor eval(const Conv& op, const Call& call) {
   const int64_t channels = channels_of(call[0].type) / op.groups;
   const int64_t kernel = call[1].type.dims[2] * call[1].type.dims[3];  // one of them is 1
   Tensor result{call.type(), std::vector<float>(static_cast<size_t>(call.type().elements()))};
+  const Operand x(call, 0), w(call, 1);
   for (int64_t group = 0; group < op.groups; ++group) {
-    const float* x = call[0].data.data() + group * channels * tokens;
-    const float* w = call[1].data.data() + group * outputs * channels * kernel;
-    Out<Matrix> out(result.data.data() + group * outputs * new_tokens, outputs, new_tokens);
+    const Factor in{x, group * channels * tokens};
+    const Factor weight{w, group * outputs * channels * kernel};
+    float* to = result.data.data() + group * outputs * new_tokens;
     if (kernel == 1)
-      out.noalias() = In<Matrix>(w, outputs, channels) * In<Matrix>(x, channels, tokens);
+      multiply(weight, in, {outputs, channels, tokens}, to);
     else
       for (int64_t k = 0; k < kernel; ++k)
-        add_position(x + k, tokens, w + k, kernel, channels, out);
+        add_position(in.whole() + k, tokens, weight.whole() + k, kernel, channels,
+                     Out<Matrix>(to, outputs, new_tokens));
   }
   if (call.operands.size() == 3) add_bias(result, call[2], outputs * op.groups, new_tokens);
   return result;
@@ -75,11 +207,11 @@ Tensor eval(const Conv& op, const Call& call) {
 
 Tensor eval(const MatMul&, const Call& call) {
   const Dims& dims = call.type().dims;
-  const int64_t rows = dims[dims.size() - 2], columns = dims[dims.size() - 1];
-  const int64_t inner = call[0].type.dims.back();
+  const Sizes sizes{dims[dims.size() - 2], call[0].type.dims.back(), dims[dims.size() - 1]};
   Tensor result{call.type(), std::vector<float>(static_cast<size_t>(call.type().elements()))};
   const auto leading = [](const Dims& all) { return Dims(all.begin(), all.end() - 2); };
   const Dims batch = leading(dims);
+  const Operand a(call, 0), b(call, 1);
   walk<2>(batch,
           {broadcast_strides(leading(call[0].type.dims), batch),
            broadcast_strides(leading(call[1].type.dims), batch)},
@@ -88,10 +220,9 @@ Tensor eval(const MatMul&, const Call& call) {
               const int64_t at_a = stretch.offset[0] + i * stretch.step[0];
               const int64_t at_b = stretch.offset[1] + i * stretch.step[1];
               const int64_t at = static_cast<int64_t>(stretch.index) + i;
-              In<Matrix> a(call[0].data.data() + at_a * rows * inner, rows, inner);
-              In<Matrix> b(call[1].data.data() + at_b * inner * columns, inner, columns);
-              Out<Matrix>(result.data.data() + at * rows * columns, rows, columns).noalias() =
-                  a * b;
+              multiply({a, at_a * sizes.rows * sizes.inner},
+                       {b, at_b * sizes.inner * sizes.columns}, sizes,
+                       result.data.data() + at * sizes.rows * sizes.columns);
             }
           });
   return result;

@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "backends/reference/reference.h"
+#include "backends/reference/stored_weight.h"
 
 namespace moec {
 
 struct Call {
   std::vector<const Tensor*> operands;
-  std::span<const Type> types;  // of the results
+  std::span<const Type> types;              // of the results
+  std::vector<const StoredWeight*> stored;  // by operand; null, or none at all: `operands` has it
 
   const Tensor& operator[](size_t i) const { return *operands[i]; }
   const Type& type() const { return types.front(); }

@@ -58,7 +58,9 @@ Result<Executor> Executor::create(const Shard& shard, const WeightTable& weights
 
 Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs, const Probe& probe) {
   MOEC_TRY(check_inputs(shard(), inputs));
-  return run_program(impl_->program, inputs, probe);
+  std::vector<Tensor> outputs = run_program(impl_->program, inputs, probe);
+  for (const auto& file : impl_->program.files) MOEC_TRY(file->check_unchanged());
+  return outputs;
 }
 
 void Executor::reset() { reset_states(impl_->program); }
@@ -86,6 +88,10 @@ Status Executor::set_state(std::string_view name, Tensor value) {
 }
 
 const Shard& Executor::shard() const { return impl_->program.shard; }
+
+const ExecutorMemory& Executor::memory() const { return impl_->program.memory; }
+
+void Executor::release_weights_after_use() { impl_->program.releases_weights = true; }
 
 Result<std::vector<Tensor>> evaluate(const Shard& shard, const std::vector<Tensor>& inputs,
                                      Precision precision) {

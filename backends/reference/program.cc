@@ -49,22 +49,110 @@ void find_last_uses(Program& program) {
     program.last_use[output.value] = static_cast<uint32_t>(program.shard.ops.size());
 }
 
-// Fixed values stay, of the others one is looked at: a bound that refuses absurd sizes before
-// anything is allocated, not an exact account.
-Status check_memory(const Program& program) {
+// Whether the op can take the operand from its file.
+bool takes_stored(const Shard& shard, const Op& op, size_t operand) {
+  if (std::holds_alternative<MatMul>(op.data)) return true;
+  if (!std::holds_alternative<Conv>(op.data) || operand != 1) return false;
+  const Dims& dims = shard.type(op.operands[1]).dims;
+  return dims[2] * dims[3] == 1;
+}
+
+// Smaller weights are quicker as f32 in memory.
+constexpr int64_t kStoredElements = int64_t{16} << 10;
+
+// Large weights of which each use can take them from their file.
+IdMap<ValueId, uint8_t> find_storable(const Program& program) {
   const Shard& shard = program.shard;
-  uint64_t fixed = 0;
+  IdMap<ValueId, uint8_t> storable(shard.values.size());
+  for (const Op& op : shard.ops)
+    if (std::holds_alternative<Weight>(op.data))
+      storable[op.results.front()] = shard.type(op.results.front()).elements() >= kStoredElements;
+  for (const Op& op : shard.ops) {
+    const bool is_fixed = !op.results.empty() && program.is_fixed[op.results.front()];
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      if (is_fixed || !takes_stored(shard, op, i)) storable[op.operands[i]] = 0;
+  }
+  for (const Output& output : shard.outputs) storable[output.value] = 0;
+  return storable;
+}
+
+Diagnostics at_value(Diagnostics findings, const Shard& shard, ValueId id) {
+  for (Diagnostic& finding : findings) {
+    finding.place.shard = shard.name;
+    finding.place.op = shard.label(id);
+  }
+  return findings;
+}
+
+Status find_stored_weights(Program& program, const WeightReader& weights) {
+  const Shard& shard = program.shard;
+  for (uint32_t i = 0; i < shard.values.size(); ++i) program.stored.push({});
+  const IdMap<ValueId, uint8_t> storable = find_storable(program);
+  for (const Op& op : shard.ops) {
+    if (op.results.empty() || !storable[op.results.front()]) continue;
+    const ValueId id = op.results.front();
+    auto values = weights.map(std::get<Weight>(op.data).view);
+    if (!values) return fail(at_value(std::move(values.error()), shard, id));
+    if (!*values) continue;
+    const bool rounds =
+        program.options.precision == Precision::f16 && (*values)->dtype() != DType::f16;
+    program.files.insert((*values)->file());
+    program.memory.mapped += (*values)->bytes();
+    program.memory.largest = std::max(program.memory.largest, (*values)->bytes());
+    program.stored[id] = StoredWeight{std::move(**values), rounds};
+  }
+  return {};
+}
+
+uint64_t f32_bytes(const Shard& shard, ValueId id) {
+  return static_cast<uint64_t>(shard.type(id).elements()) * sizeof(float);
+}
+
+// The most bytes of values that are neither fixed nor states at one time of a run. The caller keeps
+// a copy of the inputs, and gets one of the outputs.
+uint64_t most_of_a_run(const Program& program) {
+  const Shard& shard = program.shard;
+  uint64_t live = 0;
+  for (const ValueId input : shard.inputs) live += 2 * f32_bytes(shard, input);
+  uint64_t most = live;
+  const auto size = [&](ValueId id) { return program.is_fixed[id] ? 0 : f32_bytes(shard, id); };
+  for (const OpId op : op_ids(shard)) {
+    for (const ValueId id : shard.ops[op].results) live += size(id);
+    most = std::max(most, live);
+    for (const ValueId id : shard.ops[op].results)
+      if (program.last_use[id] <= op.index) live -= size(id);
+    std::set<ValueId> operands(shard.ops[op].operands.begin(), shard.ops[op].operands.end());
+    for (const ValueId id : operands)
+      if (program.last_use[id] == op.index && size(id) <= live) live -= size(id);
+  }
+  for (const Output& output : shard.outputs) live += f32_bytes(shard, output.value);
+  return std::max(most, live);
+}
+
+// An op with its name, operands and results; measured with the graphs of unrolled experts.
+constexpr uint64_t kOpBytes = 1024;
+
+// Refuses absurd sizes before anything is allocated.
+Status check_memory(Program& program) {
+  const Shard& shard = program.shard;
+  ExecutorMemory& memory = program.memory;
+  memory.run = most_of_a_run(program);
+  for (const State& state : shard.states) {  // a run writes a second one
+    const auto bytes = static_cast<uint64_t>(state.type.elements()) * sizeof(float);
+    memory.held += bytes;
+    memory.run += bytes;
+  }
   for (uint32_t i = 0; i < shard.values.size(); ++i) {
     const ValueId id{i};
-    const uint64_t bytes = static_cast<uint64_t>(shard.type(id).elements()) * sizeof(float);
-    if (program.is_fixed[id]) fixed += bytes;
-    if (std::max(fixed, fixed + bytes) > program.options.memory_limit)
+    if (program.is_fixed[id] && !program.stored[id]) memory.held += f32_bytes(shard, id);
+    if (memory.held + memory.run > program.options.memory_limit)
       return fail("reference.too_large",
                   fmt::format("running the shard takes more than the limit of {} bytes",
                               program.options.memory_limit),
-                  "split the shard, or raise the limit",
+                  "split the shard, or give more memory",
                   {.shard = shard.name, .op = shard.label(id)});
   }
+  memory.held += shard.ops.size() * kOpBytes;
   return {};
 }
 
@@ -72,17 +160,17 @@ Result<Tensor> read_weight(const Program& program, const Weight& op, ValueId id,
                            const WeightReader& weights) {
   auto data = weights.read_f32(op.view, program.options.memory_limit);
   if (data) return Tensor{program.shard.type(id), std::move(*data)};
-  for (Diagnostic& finding : data.error()) {
-    finding.place.shard = program.shard.name;
-    finding.place.op = program.shard.label(id);
-  }
-  return fail(std::move(data.error()));
+  return fail(at_value(std::move(data.error()), program.shard, id));
 }
 
 Status load_fixed_values(Program& program, const WeightReader& weights) {
   for (uint32_t i = 0; i < program.shard.values.size(); ++i) program.fixed.push({});
   for (const Op& op : program.shard.ops) {
     if (op.results.empty() || !program.is_fixed[op.results.front()]) continue;
+    if (program.stored[op.results.front()]) {
+      program.fixed[op.results.front()].type = program.shard.type(op.results.front());
+      continue;
+    }
     if (const auto* weight = std::get_if<Weight>(&op.data)) {
       Tensor& slot = program.fixed[op.results.front()];
       MOEC_ASSIGN(slot, read_weight(program, *weight, op.results.front(), weights));
@@ -91,24 +179,32 @@ Status load_fixed_values(Program& program, const WeightReader& weights) {
     }
     std::vector<const Tensor*> operands;
     for (ValueId id : op.operands) operands.push_back(&program.fixed[id]);
-    std::vector<Tensor> results =
-        eval_op(program.shard, op, std::move(operands), program.options.precision);
+    std::vector<Tensor> results = eval_op(program, op, std::move(operands));
     for (size_t i = 0; i < results.size(); ++i)
       program.fixed[op.results[i]] = std::move(results[i]);
   }
   return {};
 }
 
+// Empty if all operands are in memory.
+std::vector<const StoredWeight*> stored_operands(const Program& program, const Op& op) {
+  const auto is_stored = [&](ValueId id) { return program.stored[id].has_value(); };
+  if (std::none_of(op.operands.begin(), op.operands.end(), is_stored)) return {};
+  std::vector<const StoredWeight*> stored;
+  for (ValueId id : op.operands) stored.push_back(is_stored(id) ? &*program.stored[id] : nullptr);
+  return stored;
+}
+
 }  // namespace
 
-std::vector<Tensor> eval_op(const Shard& shard, const Op& op, std::vector<const Tensor*> operands,
-                            Precision precision) {
+std::vector<Tensor> eval_op(const Program& program, const Op& op,
+                            std::vector<const Tensor*> operands) {
   std::vector<Type> types;
-  for (ValueId id : op.results) types.push_back(shard.type(id));
-  const Call call{std::move(operands), types};
+  for (ValueId id : op.results) types.push_back(program.shard.type(id));
+  const Call call{std::move(operands), types, stored_operands(program, op)};
   std::vector<Tensor> results =
       std::visit([&](const auto& data) { return eval_one(data, call); }, op.data);
-  for (Tensor& result : results) round_elements(result, precision);
+  for (Tensor& result : results) round_elements(result, program.options.precision);
   return results;
 }
 
@@ -125,6 +221,7 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
   program.options = options;
   find_fixed_values(program);
   find_last_uses(program);
+  MOEC_TRY(find_stored_weights(program, weights));
   MOEC_TRY(check_memory(program));
   MOEC_TRY(load_fixed_values(program, weights));
   reset_states(program);

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,10 +16,14 @@ namespace moec {
 struct Program {
   Shard shard;
   ExecutorOptions options;
-  IdMap<ValueId, uint8_t> is_fixed;   // 1: depends on weights and constants alone
-  IdVector<ValueId, Tensor> fixed;    // the values that are fixed; the others are empty
+  IdMap<ValueId, uint8_t> is_fixed;  // 1: depends on weights and constants alone
+  IdVector<ValueId, Tensor> fixed;   // the values that are fixed; the others are empty
+  IdVector<ValueId, std::optional<StoredWeight>> stored;  // for these, `fixed` has the type alone
+  std::set<std::shared_ptr<const PayloadFile>> files;     // of the stored weights
   IdMap<ValueId, uint32_t> last_use;  // index of the last op that takes the value; 0: none does
   std::map<std::string, Tensor, std::less<>> states;
+  ExecutorMemory memory;
+  bool releases_weights = false;  // after each op that takes them
 };
 
 Result<Program> load_program(const Shard& shard, const WeightReader& weights,
@@ -29,7 +36,7 @@ std::vector<Tensor> run_program(Program& program, const std::vector<Tensor>& inp
                                 const Probe& probe);
 
 // The rounded results of an op that is neither a weight nor reads or writes a state.
-std::vector<Tensor> eval_op(const Shard& shard, const Op& op, std::vector<const Tensor*> operands,
-                            Precision precision);
+std::vector<Tensor> eval_op(const Program& program, const Op& op,
+                            std::vector<const Tensor*> operands);
 
 }  // namespace moec

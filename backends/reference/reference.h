@@ -27,16 +27,26 @@ enum class Precision { f32, f16 };
 
 struct ExecutorOptions {
   Precision precision = Precision::f32;
-  // The most bytes of weights, constants and the largest value of the shard together, as f32.
+  // The most bytes that the values of the shard may take at a time as f32, without the large
+  // weights that stay in their files.
   uint64_t memory_limit = uint64_t{16} << 30;
 };
 
+// What a shard takes, in bytes.
+struct ExecutorMemory {
+  uint64_t held = 0;     // as long as it is loaded: the graph, constants, and small weights as f32
+  uint64_t mapped = 0;   // of files, once a run has read all large weights
+  uint64_t largest = 0;  // of these: what an op takes
+  uint64_t run = 0;      // more during a run: values between ops
+};
+
 // Called once for each value, with its label (Shard::label): first the inputs, then the results of
-// each op in order, including weights and constants.
+// each op in order, including constants and the weights that are not left in their files.
 using Probe = std::function<void(std::string_view label, const Tensor& value)>;
 
-// A shard with its weights loaded, for repeated runs. Declared states start as zeros and keep their
-// values between runs.
+// A shard with its weights, for repeated runs. Large weights that only convolutions and matrix
+// products take stay in their files, which are mapped, where they lie there as f32, f16 or bf16;
+// all others are loaded. Declared states start as zeros and keep their values between runs.
 class Executor {
  public:
   // The shard must be valid (ir/verify). Weights, and values that depend on weights and constants
@@ -52,7 +62,8 @@ class Executor {
   ~Executor();
 
   // Inputs and results in the order of Shard::inputs and Shard::outputs. Errors:
-  // reference.input_count, reference.input_type (element type or sizes differ; layouts may).
+  // reference.input_count, reference.input_type (element type or sizes differ; layouts may);
+  // weights.file_changed and weights.read for a file that was cut, changed or is unreadable.
   Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs, const Probe& probe = {});
 
   // Sets all states to zero.
@@ -63,6 +74,9 @@ class Executor {
   Status set_state(std::string_view name, Tensor value);
 
   const Shard& shard() const;
+  const ExecutorMemory& memory() const;
+  // From now on a large weight gives its memory back after each op that takes it.
+  void release_weights_after_use();
 
  private:
   struct Impl;

@@ -50,8 +50,7 @@ class Run {
     }
     std::vector<const Tensor*> operands;
     for (ValueId id : op.operands) operands.push_back(at_[id]);
-    std::vector<Tensor> results =
-        eval_op(shard_, op, std::move(operands), program_.options.precision);
+    std::vector<Tensor> results = eval_op(program_, op, std::move(operands));
     for (size_t i = 0; i < results.size(); ++i) {
       own_[op.results[i]] = std::move(results[i]);
       at_[op.results[i]] = &own_[op.results[i]];
@@ -59,11 +58,14 @@ class Run {
   }
 
   void see(ValueId id) const {
-    if (probe_) probe_(shard_.label(id), *at_[id]);
+    if (probe_ && !program_.stored[id]) probe_(shard_.label(id), *at_[id]);
   }
 
   // Frees operands that no later op uses, and results that no op uses.
   void drop_used(OpId op) {
+    if (program_.releases_weights)
+      for (ValueId id : shard_.ops[op].operands)
+        if (program_.stored[id]) program_.stored[id]->values.release();
     for (ValueId id : shard_.ops[op].operands)
       if (program_.last_use[id] == op.index) own_[id] = {};
     for (ValueId id : shard_.ops[op].results)

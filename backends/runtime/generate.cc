@@ -28,6 +28,18 @@ std::optional<StoppedBy> stops(int64_t token, const GenerateOptions& options) {
   return std::nullopt;
 }
 
+// The logits behind the last of the tokens. Those of the others are not kept: of a long prompt and
+// a large vocabulary they would take gigabytes.
+Result<Rows> feed_for_last(Session& session, std::span<const int64_t> tokens) {
+  Rows logits;
+  while (!tokens.empty()) {
+    const auto count = static_cast<size_t>(session.chunk_size(std::ssize(tokens)));
+    MOEC_ASSIGN(logits, session.feed(tokens.first(count)));
+    tokens = tokens.subspan(count);
+  }
+  return logits;
+}
+
 }  // namespace
 
 double GeneratedText::decode_tokens_per_second() const {
@@ -53,7 +65,7 @@ Result<GeneratedText> generate_text(Session& session, std::span<const int64_t> p
   std::vector<int64_t> feed(prompt.begin(), prompt.end());
   for (int64_t i = 0; i < std::min(options.max_tokens, room); ++i) {
     const auto start = Clock::now();
-    MOEC_ASSIGN(const Rows logits, session.feed(feed));
+    MOEC_ASSIGN(const Rows logits, feed_for_last(session, feed));
     (i == 0 ? text.prefill_seconds : text.decode_seconds) += seconds_since(start);
     const int64_t token = sampler.next(logits.row(logits.count() - 1));
     if (const auto stopped_by = stops(token, options)) {

@@ -1,6 +1,7 @@
 #include "backends/runtime/session.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -45,7 +46,7 @@ struct Session::Impl {
   Manifest manifest;
   std::optional<WeightReader> embedding, rope;
   std::map<int64_t, LayerCache> caches;
-  std::map<std::pair<std::string, size_t>, Executor> executors;
+  LoadedShards loaded{0};
   int64_t position = 0;
   int64_t skipped = 0;
 
@@ -67,6 +68,7 @@ Session::~Session() = default;
 const Manifest& Session::manifest() const { return impl_->manifest; }
 int64_t Session::position() const { return impl_->position; }
 int64_t Session::skipped_steps() const { return impl_->skipped; }
+const LoadedShards& Session::loaded() const { return impl_->loaded; }
 LayerCache& Session::cache(int64_t layer) { return impl_->caches.at(layer); }
 
 static Status refuse_part_of_a_model(const manifest::Model& model, const std::string& folder) {
@@ -77,6 +79,45 @@ static Status refuse_part_of_a_model(const manifest::Model& model, const std::st
               "export the whole model, without --layers", {.file = folder});
 }
 
+uint64_t default_session_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  constexpr uint64_t kUnknown = uint64_t{4} << 30;
+  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) / 2
+                                : kUnknown;
+}
+
+namespace {
+
+// The program itself, and the graph file that is being read.
+constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
+
+// What a session takes besides its shards: the caches, two copies of the largest one while a step
+// reads and writes it, the logits of a chunk as the head gives them, as they are collected and as
+// they are returned, and the rows of two edges.
+uint64_t bytes_beside_shards(const Manifest& manifest) {
+  int64_t caches = 0, largest = 0;
+  for (const manifest::Cache& cache : manifest.caches) {
+    const int64_t elements = cache.kv_heads * cache.rows * (cache.head_dim + cache.value_dim) +
+                             cache.history_tokens * cache.history_channels;
+    caches += elements;
+    largest = std::max(largest, elements);
+  }
+  const int64_t rows =
+      manifest.build.tokens.back() * (3 * manifest.logits.vocab + 2 * manifest.model.hidden);
+  return kProgramBytes + static_cast<uint64_t>(caches + 2 * largest + rows) * sizeof(float);
+}
+
+Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory) {
+  const uint64_t beside = bytes_beside_shards(manifest);
+  if (beside < memory) return LoadedShards(memory - beside);
+  return fail("session.memory",
+              fmt::format("the program, its caches and logits take {} MiB, the limit is {} MiB",
+                          beside >> 20, memory >> 20),
+              "give more --memory, or export with a smaller --context");
+}
+
+}  // namespace
+
 Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options) {
   auto impl = std::make_unique<Impl>();
@@ -85,6 +126,7 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   impl->options = options;
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
+  MOEC_ASSIGN(impl->loaded, room_for_shards(impl->manifest, options.memory_bytes));
   MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
   if (impl->manifest.rope) {
     MOEC_ASSIGN(impl->rope, open_table(impl->manifest.rope->table, folder));
@@ -109,15 +151,11 @@ void Session::reset() {
 
 // A shard is read when it first runs and stays loaded: the next token needs all of them again.
 Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t width) {
-  const std::pair key(shard.name, width);
-  auto found = executors.find(key);
-  if (found == executors.end()) {
+  return loaded.get(shard.name, width, [&](uint64_t limit) -> Result<Executor> {
     MOEC_ASSIGN(LoadedShard file, read_shard(manifest, folder, shard.widths[width]));
-    MOEC_ASSIGN(Executor loaded,
-                Executor::create(file.shard, file.weights, {.precision = options.precision}));
-    found = executors.emplace(key, std::move(loaded)).first;
-  }
-  return &found->second;
+    return Executor::create(file.shard, file.weights,
+                            {.precision = options.precision, .memory_limit = limit});
+  });
 }
 
 // A row of the table holds the cosines of a position, then its sines, then the factor of its

@@ -11,6 +11,7 @@
 
 #include "backends/manifest/manifest.h"
 #include "backends/reference/reference.h"
+#include "backends/runtime/loaded_shards.h"
 #include "backends/runtime/rows.h"
 #include "ir/graph/loaded_shard.h"
 
@@ -24,15 +25,22 @@ using StepProbe = std::function<void(const manifest::Shard&, std::string_view, c
 using ShardReader = std::function<Result<LoadedShard>(
     const Manifest& manifest, const std::string& folder, const manifest::Width& width)>;
 
+// Half of the machine's memory.
+uint64_t default_session_memory();
+
 struct SessionOptions {
   Precision precision = Precision::f32;
   bool skip_idle_groups = true;  // with host routing: skip expert groups that no token chose
+  // The most bytes that the program may take with the session: loaded shards with the mapped parts
+  // of their files, caches, and values between ops.
+  uint64_t memory_bytes = default_session_memory();
 };
 
 class Session {
  public:
   // Opens the manifest and the tables; a shard is read when its first step runs. Errors: those of
-  // read_manifest(); session.part_of_a_model for a trial export of the first layers.
+  // read_manifest(); session.part_of_a_model for a trial export of the first layers; session.memory
+  // if the caches alone exceed the memory.
   static Result<Session> open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options = {});
 
@@ -43,7 +51,8 @@ class Session {
 
   // Feeds tokens at the current position, in chunks of the exported widths, and moves the position
   // behind them. Returns their logits, [tokens, vocab]. Errors: session.context_full, session.token
-  // (an id outside the vocabulary), session.port, and those of reading a shard.
+  // (an id outside the vocabulary), session.port, session.memory (a shard alone exceeds the
+  // memory), and those of reading a shard.
   Result<Rows> feed(std::span<const int64_t> tokens, const StepProbe& probe = {});
   // The logits, [tokens, vocab], of tokens that go through all steps at once, the first of them at
   // `position`. The position of the session does not move. Errors: those of feed(), and
@@ -54,6 +63,8 @@ class Session {
   int64_t position() const;
   // How many steps were skipped because no token chose an expert of their group.
   int64_t skipped_steps() const;
+  // The shards that are loaded, within the memory that is left for them.
+  const LoadedShards& loaded() const;
 
   // The parts of feed(), for validation: begin_chunk() looks up the embedding rows, and run_step()
   // runs one step of the schedule.

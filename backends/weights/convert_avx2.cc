@@ -66,6 +66,10 @@ MOEC_AVX2 void decode_f16(const std::byte* from, size_t count, float* to) {
   const size_t end = whole_lanes(count);
   for (size_t i = 0; i < end; i += kLanes) {
     const __m128i bits = load_8x16(from, i);
+    if (all_below(bits, 0x7c00)) {
+      _mm256_storeu_ps(to + i, _mm256_cvtph_ps(bits));
+      continue;
+    }
     const __m256i wide = _mm256_cvtepu16_epi32(bits);
     const __m256i magnitude =
         _mm256_slli_epi32(_mm256_and_si256(wide, _mm256_set1_epi32(0x7fff)), 13);

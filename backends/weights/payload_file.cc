@@ -32,12 +32,14 @@ bool is_same(const timespec& one, const timespec& other) {
   return one.tv_sec == other.tv_sec && one.tv_nsec == other.tv_nsec;
 }
 
-// Maps the file, so that mincore() can tell which pages are cached. Linux hides this from users who
-// may not write the file: it answers that all pages are cached. For them there is no map, and pages
-// count as not cached.
-void* map_pages(int descriptor, const struct stat& status, const std::string& path) {
-  const bool may_ask = status.st_uid == ::geteuid() || ::access(path.c_str(), W_OK) == 0;
-  if (!may_ask || status.st_size == 0) return nullptr;
+// Whether mincore() tells which pages are cached. Linux hides this from users who may not write the
+// file: it answers that all pages are cached. For them pages count as not cached.
+bool may_ask(const struct stat& status, const std::string& path) {
+  return status.st_uid == ::geteuid() || ::access(path.c_str(), W_OK) == 0;
+}
+
+void* map_pages(int descriptor, const struct stat& status) {
+  if (status.st_size == 0) return nullptr;
   void* pages =
       ::mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_SHARED, descriptor, 0);
   return pages == MAP_FAILED ? nullptr : pages;
@@ -65,7 +67,8 @@ Result<PayloadFile> PayloadFile::open(const WeightFile& file) {
                                           "had {}",
                                           opened.size_, file.bytes));
   opened.direct_ = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
-  opened.pages_ = map_pages(opened.descriptor_, status, file.path);
+  opened.pages_ = map_pages(opened.descriptor_, status);
+  opened.may_ask_ = may_ask(status, file.path);
   return opened;
 }
 
@@ -74,6 +77,7 @@ PayloadFile::PayloadFile(PayloadFile&& other) noexcept
       descriptor_(std::exchange(other.descriptor_, -1)),
       direct_(std::exchange(other.direct_, -1)),
       pages_(std::exchange(other.pages_, nullptr)),
+      may_ask_(other.may_ask_),
       size_(other.size_),
       written_(other.written_),
       changed_(other.changed_),
@@ -85,6 +89,7 @@ PayloadFile& PayloadFile::operator=(PayloadFile&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(direct_, other.direct_);
   std::swap(pages_, other.pages_);
+  std::swap(may_ask_, other.may_ask_);
   std::swap(size_, other.size_);
   std::swap(written_, other.written_);
   std::swap(changed_, other.changed_);
@@ -113,6 +118,9 @@ Status PayloadFile::check_unchanged() const {
                                       size_, now.st_size));
   if (!is_same(now.st_mtim, written_) || !is_same(now.st_ctim, changed_))
     return changed(path_, "the file was written to while it was in use");
+  if (unreadable_.load(std::memory_order_relaxed))
+    return fail("weights.read", "a part of the file cannot be read",
+                "check the disk that the file lies on", {.file = path_});
   return {};
 }
 
@@ -136,7 +144,7 @@ bool PayloadFile::is_cached(uint64_t offset, size_t bytes) const {
   const uint64_t end = std::min(offset + bytes, size_);
   std::array<unsigned char, kBounceBytes / kBlockBytes> held{};
   const size_t pages = (end - begin + kBlockBytes - 1) / kBlockBytes;
-  if (pages_ == nullptr || end <= begin || pages > held.size()) return false;
+  if (!may_ask_ || pages_ == nullptr || end <= begin || pages > held.size()) return false;
   if (::mincore(static_cast<std::byte*>(pages_) + begin, end - begin, held.data()) != 0)
     return false;
   return std::all_of(held.begin(), held.begin() + pages, [](auto page) { return page & 1; });

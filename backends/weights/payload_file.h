@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -25,7 +26,8 @@ class PayloadFile {
   ~PayloadFile();
 
   // Fails with weights.file_changed if the path no longer names the file that was opened, or if its
-  // size or one of its times of change has changed.
+  // size or one of its times of change has changed; with weights.read if a page of the map was
+  // unreadable.
   Status check_unchanged() const;
 
   // Reads exactly `bytes` bytes from `offset`. The range must lie inside the file as it was opened.
@@ -42,6 +44,12 @@ class PayloadFile {
   // The same for at most kLentBytes, which stay in `bounce`; returns where they begin.
   static constexpr size_t kLentBytes = kBounceBytes - 2 * kBlockBytes;
   Result<const std::byte*> lend(uint64_t offset, size_t bytes, std::byte* bounce) const;
+
+  // The file mapped into memory, read-only; null if the system has no room for that. What is read
+  // there is read under MappedRead (mapped_values.h).
+  const std::byte* mapped() const { return static_cast<const std::byte*>(pages_); }
+  // Notes that a page of the map could not be read; may be called in a signal handler.
+  void note_unreadable() const { unreadable_.store(true, std::memory_order_relaxed); }
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }
@@ -62,7 +70,9 @@ class PayloadFile {
   std::string path_;
   int descriptor_ = -1;
   int direct_ = -1;        // for reads that bypass the page cache; -1 if there are none
-  void* pages_ = nullptr;  // the file mapped, only to ask which pages are cached; never touched
+  void* pages_ = nullptr;  // the file mapped, also to ask which pages are cached
+  bool may_ask_ = false;   // whether the system answers that
+  mutable std::atomic<bool> unreadable_ = false;
   uint64_t size_ = 0;
   timespec written_{}, changed_{};  // mtime, ctime
   dev_t device_ = 0;

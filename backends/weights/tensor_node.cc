@@ -69,6 +69,12 @@ class TensorNode : public ViewNode {
     return context.files[range_.file].lend(first_of(region), bytes, context.scratch.bounce());
   }
 
+  std::optional<FileStretch> stretch() const override {
+    if (!is_contiguous(map_)) return std::nullopt;
+    return FileStretch{range_.file,
+                       range_.offset + static_cast<uint64_t>(map_.offset) * uint64_t{width()}};
+  }
+
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
     if (elements == 0) return 0;
     return band_bytes(options) + (options.past_cache ? Scratch::kBounceBytes : 0);

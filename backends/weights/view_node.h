@@ -39,6 +39,12 @@ struct ReadContext {
   std::vector<bool> checked;  // by file: whether it was checked for changes in this stream
 };
 
+// Bytes of one file.
+struct FileStretch {
+  size_t file = 0;
+  uint64_t offset = 0;
+};
+
 class ViewNode;
 using NodePtr = std::shared_ptr<const ViewNode>;
 
@@ -58,6 +64,8 @@ class ViewNode {
   // context until its next use. Null if they do not lie side by side in a file, or are too many or
   // too few; then use read_packed().
   virtual Result<const std::byte*> lend(const Region&, ReadContext&) const { return nullptr; }
+  // Where all elements of the node lie side by side in a file, in C order; nothing if they do not.
+  virtual std::optional<FileStretch> stretch() const { return std::nullopt; }
   // The most scratch bytes that read() takes for a region of `elements` elements.
   virtual uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const = 0;
   // Whether reading in C order jumps back and forth in a file.

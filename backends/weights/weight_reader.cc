@@ -195,6 +195,19 @@ Result<std::vector<float>> WeightReader::read_f32(const WeightView& view,
   return values;
 }
 
+Result<std::optional<MappedValues>> WeightReader::map(const WeightView& view) const {
+  auto node = compile_view(view, impl_->table);
+  if (!node) return fail(naming_tensor(view, std::move(node.error())));
+  const Type& type = (*node)->type();
+  const auto stretch = (*node)->stretch();
+  const bool is_float =
+      type.dtype == DType::f32 || type.dtype == DType::f16 || type.dtype == DType::bf16;
+  if (maker_ || !is_float || !stretch) return std::nullopt;
+  const PayloadFile& file = impl_->files[stretch->file];
+  if (file.mapped() == nullptr) return std::nullopt;
+  return MappedValues({impl_, &file}, stretch->offset, type.dtype, type.elements());
+}
+
 Result<StreamReport> WeightReader::scan(const WeightView& view) const {
   StreamReport report;
   const auto pass_over = [](std::span<const std::byte>) { return Status(); };

@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "backends/weights/mapped_values.h"
 #include "backends/weights/view_series.h"
 #include "ir/base/diagnostics.h"
 #include "ir/graph/weight_table.h"
@@ -81,6 +83,10 @@ class WeightReader {
   // All elements of the view as f32; integers and bools are converted. Errors: those of stream(),
   // weights.too_large if the result would take more than `limit_bytes`.
   Result<std::vector<float>> read_f32(const WeightView& view, uint64_t limit_bytes) const;
+
+  // The elements of the view where they lie in a mapped file; nothing if they do not lie side by
+  // side there as f32, f16 or bf16, or if the file cannot be mapped. Errors: those of cost().
+  Result<std::optional<MappedValues>> map(const WeightView& view) const;
 
   // Reads the view only for the counts of its report. Errors: those of stream().
   Result<StreamReport> scan(const WeightView& view) const;

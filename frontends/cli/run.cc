@@ -12,9 +12,9 @@
 #include "backends/runtime/tokenizer.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
-#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/prompt_flags.h"
 #include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_spans.h"
 #include "frontends/cli/print/say.h"
@@ -24,7 +24,8 @@ namespace moec {
 namespace {
 
 struct RunFlags {
-  std::string folder, precision = "f32";
+  std::string folder;
+  SessionFlags session;
   PromptFlags prompt;
   GenerateOptions generate;
   bool redact = false, ignore_eos = false, json = false;
@@ -133,8 +134,8 @@ Status find_spans(const RunFlags& flags, const Prompt& prompt, Session& session)
 
 Status run(const RunFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
-  const Precision precision = flags.precision == "f16" ? Precision::f16 : Precision::f32;
-  MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, {.precision = precision}));
+  MOEC_ASSIGN(const SessionOptions options, session_options(flags.session));
+  MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, options));
   const bool tags = session.manifest().tagging.has_value();
   MOEC_TRY(check_flags(flags, tags));
   if (flags.generate.stop_token)
@@ -183,11 +184,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_option("--seed", flags->generate.sampler.seed, "Seed of the sampling")
       ->check(whole_from(0))
       ->capture_default_str();
-  command
-      ->add_option("--precision", flags->precision,
-                   "Precision of the run. f32; f16: round to f16 after every op")
-      ->check(one_of({"f32", "f16"}))
-      ->capture_default_str();
+  add_session_flags(*command, flags->session);
   command->add_flag("--redact", flags->redact,
                     "Models that label tokens: print the text with <LABEL> in place of each span");
   command->add_flag("--json", flags->json, "Print the tokens and times, or the spans, as JSON");

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "frontends/cli/commands.h"
-#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_validation.h"
 #include "frontends/validate/record_validation.h"
@@ -14,7 +14,8 @@ namespace moec {
 namespace {
 
 struct ValidateFlags {
-  std::string folder, golden, precision = "f32";
+  std::string folder, golden;
+  SessionFlags session;
   bool json = false, record = false;
 };
 
@@ -26,10 +27,11 @@ Status check_paths(const ValidateFlags& flags) {
 int run_validate(const ValidateFlags& flags) {
   if (const Status paths = check_paths(flags); !paths)
     return report_failure(paths.error(), flags.json);
+  const auto options = session_options(flags.session);
+  if (!options) return report_failure(options.error(), flags.json);
   auto golden = Golden::open(flags.golden);
   if (!golden) return report_failure(golden.error(), flags.json);
-  auto report = validate_model(flags.folder, *golden,
-                               flags.precision == "f16" ? Precision::f16 : Precision::f32);
+  auto report = validate_model(flags.folder, *golden, *options);
   if (!report) return report_failure(report.error(), flags.json);
   if (flags.record)
     if (Status status = record_validation(*report, flags.folder); !status)
@@ -49,11 +51,7 @@ void add_validate_command(CLI::App& app, int& exit_code) {
       ->add_option("--golden", flags->golden,
                    "Folder of golden results, made by scripts/make_golden.py")
       ->required();
-  command
-      ->add_option("--precision", flags->precision,
-                   "Precision of the run. f32; f16: round to f16 after every op")
-      ->check(one_of({"f32", "f16"}))
-      ->capture_default_str();
+  add_session_flags(*command, flags->session);
   command->add_flag("--record", flags->record, "Record the results in the manifest of the export");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer("Example: moec validate out/tinymoe --golden tests/golden/tinymoe");

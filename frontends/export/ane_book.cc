@@ -20,6 +20,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
+// What runtime/zaya_ane.swift fixes in its code.
+constexpr int64_t kBookFrequencies = 32;
+constexpr double kBookTheta = 5e6;
+constexpr int64_t kBookRows = 8192;
+
 std::string model_name(const std::string& source) {
   const fs::path path = fs::path(source).lexically_normal();
   const fs::path last = path.has_filename() ? path : path.parent_path();
@@ -53,13 +58,13 @@ int64_t token_id(const JsonValue& config, std::string_view key) {
   return value && value->integer() ? *value->integer() : -1;
 }
 
-// One entry for each package in the order of execution, without the head.
+// One entry for each package in the order of execution, which is its number, without the head.
 ordered_json describe_layers(const Manifest& manifest) {
   auto layers = ordered_json::array();
   for (const manifest::Step& step : manifest.schedule) {
     const manifest::Shard& shard = *manifest.find_shard(step.shard);
     if (shard.kind == ShardKind::lm_head) continue;
-    ordered_json entry = {{"layer", shard.layer},
+    ordered_json entry = {{"layer", layers.size()},
                           {"kind", shard.kind == ShardKind::moe ? "moe" : "attn_stateful"}};
     add_paths(shard, entry);
     layers.push_back(std::move(entry));
@@ -94,6 +99,9 @@ Status check_form(const Plan& plan, const manifest::Build& build, bool one_packa
   if (plan.build.host_routing)
     return refuse("routers in shards of their own",
                   "--routing rank or iterate, without --experts-per-shard");
+  if (build.context > kBookRows)
+    return refuse(fmt::format("a KV cache of more than {} rows", kBookRows),
+                  fmt::format("--context {}", kBookRows));
   if (!one_package_a_shard)
     return refuse("a package for each token width", "--tokens 1, or --widths range");
   return {};
@@ -115,8 +123,9 @@ Status check_architecture(const Plan& plan) {
 
 }  // namespace
 
-OutNames ane_book_names(const std::string& source) {
-  const std::string model = model_name(source);
+OutNames ane_book_names(const ExportOptions& options) {
+  const std::string& wanted = options.output.book_model;
+  const std::string model = wanted.empty() ? model_name(options.source.path) : wanted;
   OutNames names;
   names.embedding = model + "_embed.bin";
   names.stem_prefix = model + "_ane/";
@@ -129,6 +138,23 @@ Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_p
   return check_architecture(plan);
 }
 
+void note_fixed_in_book(const Plan& plan, Diagnostics& notes) {
+  const RopeConfig& rope = plan.model.attention.rope;
+  if (rope.dims / 2 == kBookFrequencies && rope.theta == kBookTheta &&
+      rope.scaling == RopeScaling::none)
+    return;
+  notes.push_back(
+      {Severity::warning,
+       "export.book_rotation",
+       fmt::format("the runtimes of the ane-book compute {} rotary frequencies of base {}, this "
+                   "model has {} of base {}{}",
+                   kBookFrequencies, kBookTheta, rope.dims / 2, rope.theta,
+                   rope.scaling == RopeScaling::none ? "" : ", scaled"),
+       "set ropeHalf and the tables of runtime/zaya_ane.swift by rope.bin "
+       "(backends/coreml/README.md)",
+       {}});
+}
+
 Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,
                                              const OutNames& names, const Plan& plan) {
   const std::string path = config_path(options.source.path);
@@ -136,11 +162,13 @@ Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const Exp
   MOEC_ASSIGN(const JsonValue config, parse_json(text, {.file = path}));
   const manifest::Model& model = manifest.model;
   const AttentionConfig& attention = plan.model.attention;
-  ordered_json meta = {{"model_family", model.family},
+  const ordered_json layers = describe_layers(manifest);
+  const std::string& name = options.output.book_model;
+  ordered_json meta = {{"model_family", name.empty() ? model.family : name},
                        {"model_id", names.stem_prefix.substr(0, names.stem_prefix.rfind("_ane/"))},
                        {"d_model", model.hidden},
                        {"vocab_size", model.vocab},
-                       {"n_layers", model.layers},
+                       {"n_layers", layers.size()},
                        {"n_attn_heads", attention.heads},
                        {"n_kv_heads", attention.kv_heads},
                        {"d_head", attention.head_dim},
@@ -150,7 +178,7 @@ Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const Exp
                        {"eos_token_id", token_id(config, "eos_token_id")},
                        {"max_seq_len", manifest.build.context},
                        {"attn_implementation", "stateful"},
-                       {"layers", describe_layers(manifest)},
+                       {"layers", layers},
                        {"lm_head_shards", describe_head(manifest)}};
   if (manifest.build.tokens.size() > 1) {
     meta["rangedim_t_max"] = manifest.build.tokens.back();

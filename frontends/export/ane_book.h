@@ -19,17 +19,28 @@
 
 namespace moec {
 
-// The names above. MODEL is the last component of the source's path, with '_' for each character
-// outside [A-Za-z0-9].
-OutNames ane_book_names(const std::string& source);
+// The names above. MODEL is OutputOptions::book_model, or else the last component of the source's
+// path, with '_' for each character outside [A-Za-z0-9].
+OutNames ane_book_names(const ExportOptions& options);
+
+// How many slices of the head the runtimes' own exports have.
+inline constexpr int64_t kBookHeadSlices = 2;
 
 // Error compat.ane_book, which says what to choose instead, for what the runtimes do not support:
 // other formats than Core ML, f32 tables, other layouts than [1, C, T, 1], the cache as inputs,
-// dense layers, host routing, several packages a shard, several layers a shard.
+// dense layers, host routing, several packages a shard, several layers a shard, a cache of more
+// rows than they use.
 Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard);
 
-// Writes OUT/MODEL_runtime_meta.json. The token ids for the begin and the end of a text come from
-// the source's config.json; -1 where it has none. Errors: those of reading and writing.
+// Notes export.book_rotation where the rotation is not the one that the runtimes compute: 32
+// frequencies of base 5,000,000.
+void note_fixed_in_book(const Plan& plan, Diagnostics& notes);
+
+// Writes OUT/MODEL_runtime_meta.json. The runtimes sort its layers by number and expect `n_layers`
+// of them: each package counts as a layer. `model_family` is OutputOptions::book_model, or else the
+// family of the model; they print it and read nothing from it. The token ids for the begin and the
+// end of a text come from the source's config.json; -1 where it has none. Errors: those of reading
+// and writing.
 Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,
                                              const OutNames& names, const Plan& plan);
 

@@ -72,6 +72,7 @@ void add_outputs(const ExportOptions& options, ExportInputs& inputs) {
   inputs["option --widths"] = enum_name(compile.coreml.packaging);
   inputs["option --spec-version"] = std::to_string(compile.coreml.spec_version);
   inputs["option --compat"] = output.ane_book ? "ane-book" : "none";
+  if (!output.book_model.empty()) inputs["option --name"] = output.book_model;
   inputs["option --digest"] = output.sha256 ? "sha256" : "none";
   inputs["option --onnx-checksum"] = output.onnx_checksum ? "sha1" : "none";
   inputs["option --layers"] = source.layers > 0 ? std::to_string(source.layers) : "all";

@@ -55,6 +55,7 @@ struct ValueOptions {
 struct OutputOptions {
   std::string folder;
   bool ane_book = false;       // names and manifest of frontends/export/ane_book.h as well
+  std::string book_model;      // the MODEL of these names; empty: that of the source
   bool sha256 = false;         // record the SHA-256 of each file in the manifest
   bool onnx_checksum = false;  // EmitOptions::onnx_checksum
   bool force = false;          // discard what an earlier export left in the folder and start over

@@ -259,9 +259,10 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   MOEC_TRY(try_each_kind(plan, own.compile));
   note_packaging(options.compile, notes);
   note_rotation(plan, notes);
+  if (options.output.ane_book) note_fixed_in_book(plan, notes);
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
-  OutNames names = options.output.ane_book ? ane_book_names(options.source.path) : OutNames();
+  OutNames names = options.output.ane_book ? ane_book_names(options) : OutNames();
   return PlannedExport{std::move(own),         std::move(plan), std::move(cuts),
                        std::move(open.reader), open.workers,    std::move(names),
                        std::move(manifest),    payload,         std::move(inputs),

@@ -315,14 +315,14 @@ Status refuse_other_model(const Manifest& manifest, const Golden& golden) {
 }  // namespace
 
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
-                                        Precision precision) {
-  MOEC_ASSIGN(Session session, Session::open(folder, read_shard, {.precision = precision}));
+                                        const SessionOptions& options) {
+  MOEC_ASSIGN(Session session, Session::open(folder, read_shard, options));
   MOEC_TRY(refuse_other_model(session.manifest(), golden));
   Validator validator(session, golden);
   MOEC_TRY(validator.alone());
   MOEC_TRY(validator.chained());
   MOEC_TRY(validator.greedy());
-  return validator.report(precision);
+  return validator.report(options.precision);
 }
 
 }  // namespace moec

@@ -36,6 +36,6 @@ struct ValidationReport {
 // export in f16. A result below a threshold is no error: it is in the report. Errors:
 // golden.other_model, golden.missing, validate.no_router, those of Session.
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
-                                        Precision precision);
+                                        const SessionOptions& options);
 
 }  // namespace moec

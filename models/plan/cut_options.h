@@ -35,6 +35,7 @@ int64_t weights_within(int64_t bytes, WeightStorage storage);
 struct CutOptions {
   int64_t experts_per_shard = 0;  // the most of a group; 0: as the budgets demand
   int64_t head_slices = 0;        // 0: as the budgets demand
+  int64_t least_head_slices = 1;  // where head_slices is 0
   int64_t layers_per_shard = 0;   // whole layers; 0: the parts of a layer get shards of their own
   bool fit_layers = false;        // as many whole layers as the budget of kind layers holds
   Budgets budgets = {};

@@ -185,6 +185,10 @@ class Cutter {
       build_.head_slices =
           std::max(for_channels, ceil_div(model_.logits(), std::max<int64_t>(rows, 1)));
     }
+    if (build_.head_slices < options_.least_head_slices) {
+      build_.head_slices = options_.least_head_slices;
+      return note_head(fmt::format("at least {} slices were requested", build_.head_slices));
+    }
     if (build_.head_slices > for_channels)
       return note_head(fmt::format("{} rows of {} bytes in a budget of {}", model_.logits(),
                                    bytes(model_.hidden),

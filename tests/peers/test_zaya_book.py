@@ -19,7 +19,7 @@ def exported(moec, tmp_path_factory):
     config["num_hidden_layers"] = 2
     (folder / "zaya-book.json").write_text(json.dumps(config))
     moec("export", folder / "zaya-book.json", "--out", folder / "out", "--target", "ane", "--context", 512,
-         "--seeded-weights", 7, "--compat", "ane-book", "--head-slices", 2, "--allow-over-budget",
+         "--seeded-weights", 7, "--compat", "ane-book", "--name", "zaya", "--allow-over-budget",
          "--quiet")
     return folder / "out"
 
@@ -28,10 +28,11 @@ def test_shards_embedding_and_meta(exported):
     manifest = json.loads((exported / "manifest.json").read_text())
     kinds = [shard["kind"] for shard in manifest["shards"]]
     assert sorted(kinds) == ["attention"] * 2 + ["lm_head"] * 2 + ["moe"] * 2
-    meta = json.loads((exported / "zaya_book_runtime_meta.json").read_text())
+    meta = json.loads((exported / "zaya_runtime_meta.json").read_text())
+    assert meta["model_family"] == "zaya" and meta["n_layers"] == 4
     assert [layer["kind"] for layer in meta["layers"]] == ["attn_stateful", "moe"] * 2
     assert [(s["vocab_start"], s["vocab_end"]) for s in meta["lm_head_shards"]] == [(0, 16000), (16000, 32000)]
-    assert (exported / "zaya_book_embed.bin").stat().st_size == 32000 * 4096 * 2
+    assert (exported / "zaya_embed.bin").stat().st_size == 32000 * 4096 * 2
     for entry in meta["layers"] + meta["lm_head_shards"]:
         package = exported / entry["mlpackage"]
         assert (package / "Data/com.apple.CoreML/weights/weight.bin").is_file()

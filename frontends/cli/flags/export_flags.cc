@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <span>
 
@@ -11,6 +12,7 @@
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/parse_bytes.h"
+#include "frontends/export/ane_book.h"
 #include "frontends/formats/format.h"
 
 namespace moec {
@@ -111,6 +113,10 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
       (format.has(FormatOption::ane_book) || !any_has(targets, FormatOption::ane_book));
   // The runtimes of the ane-book take an MoE layer as one shard.
   compile.cuts.keep_moe_layers = output.ane_book;
+  if (output.ane_book) {
+    output.book_model = flags.coreml.name;
+    compile.cuts.least_head_slices = kBookHeadSlices;
+  }
   return options;
 }
 
@@ -133,6 +139,14 @@ void keep_chip(std::span<const Target> targets, std::span<PassFlags> passes) {
     if (!has_chips(targets[i])) passes[i].chip.clear();
 }
 
+// The name becomes part of file names.
+std::string check_name(const std::string& name) {
+  const bool is_plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-';
+  });
+  return is_plain && !name.empty() ? "" : "the name may have letters, digits, _ and - only";
+}
+
 void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
   command
       .add_option("--widths", flags.widths,
@@ -152,6 +166,13 @@ void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
       .add_option("--compat", flags.compat,
                   "Core ML: also write the file names and the metadata of another runtime")
       ->check(one_of({"ane-book"}));
+  command
+      .add_option(
+          "--name", flags.name,
+          "With --compat: the name of the model in these files, e.g. zaya for zaya_ane/ and "
+          "zaya_runtime_meta.json (default: that of CHECKPOINT)")
+      ->check(CLI::Validator(check_name, "[A-Za-z0-9_-]+"))
+      ->needs("--compat");
 }
 
 void add_digest_flags(CLI::App& command, DigestFlags& flags) {

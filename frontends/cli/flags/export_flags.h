@@ -14,7 +14,7 @@ namespace moec {
 
 // Flags that only Core ML packages have a use for.
 struct CoremlFlags {
-  std::string widths = "separate", compat;
+  std::string widths = "separate", compat, name;
   bool multi_function = false;
   int spec_version = 0;  // 0: the lowest that suffices
 };

@@ -116,12 +116,15 @@ TEST(CoremlExport, RangeOfWidthsWarnsOfCompileTime) {
 
 TEST(CoremlExport, AneBookNamesAndRuntimeMeta) {
   const std::string out = fresh_folder("out");
-  expect_fine(export_ane("mixtral_a", out, {"--compat", "ane-book", "--head-slices", "2"}));
+  const Outcome exported = export_ane("mixtral_a", out, {"--compat", "ane-book"});
+  expect_fine(exported);
+  EXPECT_THAT(exported.err, HasSubstr("export.book_rotation"));
   const json meta = read_json(out + "/mixtral_a_runtime_meta.json");
   const json config = read_json(checkpoint_of("mixtral_a") + "/config.json");
   EXPECT_EQ(meta.at("d_model"), config.at("hidden_size"));
   EXPECT_EQ(meta.at("vocab_size"), config.at("vocab_size"));
-  EXPECT_EQ(meta.at("n_layers"), config.at("num_hidden_layers"));
+  EXPECT_EQ(meta.at("model_family"), "mixtral");
+  EXPECT_EQ(meta.at("n_layers"), meta.at("layers").size());
   EXPECT_EQ(meta.at("n_experts"), config.at("num_local_experts"));
   EXPECT_EQ(meta.at("n_kv_heads"), config.at("num_key_value_heads"));
   EXPECT_EQ(meta.at("embed_bin"), "mixtral_a_embed.bin");
@@ -130,7 +133,7 @@ TEST(CoremlExport, AneBookNamesAndRuntimeMeta) {
   ASSERT_EQ(meta.at("layers").size(), 2 * config.at("num_hidden_layers").get<size_t>());
   EXPECT_EQ(meta["layers"][0]["kind"], "attn_stateful");
   EXPECT_EQ(meta["layers"][1]["kind"], "moe");
-  EXPECT_EQ(meta["layers"][1]["layer"], 0);
+  for (size_t i = 0; i < meta["layers"].size(); ++i) EXPECT_EQ(meta["layers"][i]["layer"], i);
   EXPECT_EQ(meta["layers"][1]["mlmodelc"], "mixtral_a_ane/moe/L00.t1.mlmodelc");
   ASSERT_EQ(meta.at("lm_head_shards").size(), 2u);
   EXPECT_EQ(meta["lm_head_shards"][0]["vocab_start"], 0);
@@ -141,6 +144,31 @@ TEST(CoremlExport, AneBookNamesAndRuntimeMeta) {
   expect_fine(run_command({"check", out}));
   expect_fine(validate_case("mixtral_a", out, {"--precision", "f16"}));
   expect_fine(export_ane("mixtral_a", out, {"--compat", "ane-book", "--force"}));
+}
+
+TEST(CoremlExport, AneBookNameIsThePrefixAndTheFamily) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_ane("mixtral_a", out, {"--compat", "ane-book", "--name", "zaya"}));
+  const json meta = read_json(out + "/zaya_runtime_meta.json");
+  EXPECT_EQ(meta.at("model_family"), "zaya");
+  EXPECT_EQ(meta.at("model_id"), "zaya");
+  EXPECT_EQ(meta.at("embed_bin"), "zaya_embed.bin");
+  EXPECT_EQ(meta["layers"][1]["mlpackage"], "zaya_ane/moe/L00.t1.mlpackage");
+  EXPECT_EQ(meta.at("lm_head_shards").size(), 2u);
+  expect_fine(run_command({"check", out}));
+  expect_fine(
+      export_ane("mixtral_a", out,
+                 {"--compat", "ane-book", "--name", "zaya", "--head-slices", "3", "--force"}));
+  EXPECT_EQ(read_json(out + "/zaya_runtime_meta.json").at("lm_head_shards").size(), 3u);
+}
+
+TEST(CoremlExport, AneBookNamesAreFileNames) {
+  const std::string out = fresh_folder("out");
+  for (const char* name : {"../zaya", "", "a b"})
+    EXPECT_EQ(export_ane("mixtral_a", out, {"--compat", "ane-book", "--name", name}).exit_code,
+              kExitBadInput)
+        << name;
+  EXPECT_THAT(export_ane("mixtral_a", out, {"--name", "zaya"}).err, HasSubstr("--compat"));
 }
 
 struct Refusal {
@@ -189,6 +217,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "mixtral_a",
                 {"--target", "ane", "--compat", "ane-book", "--kv", "io"},
                 "compat.ane_book"},
+        Refusal{"book_context",
+                "mixtral_a",
+                {"--target", "ane", "--compat", "ane-book", "--context", "8224"},
+                "--context 8192"},
         Refusal{"book_onnx", "mixtral_a", {"--compat", "ane-book"}, "compat.ane_book"},
         Refusal{"book_dense",
                 "qwen2_moe_b",

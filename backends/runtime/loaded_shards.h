@@ -1,0 +1,55 @@
+// The shards of a session that are loaded, within a budget of memory.
+//
+// A shard is loaded when its first step runs. As many as fit stay loaded; from then on each further
+// shard is loaded for its step alone, and gives the memory of a weight back after each op. A
+// schedule runs the same shards over and over in the same order, so that dropping the one that was
+// not used for the longest time would always drop the one that is needed next.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "backends/reference/reference.h"
+#include "ir/base/diagnostics.h"
+
+namespace moec {
+
+class LoadedShards {
+ public:
+  // Loads the shard that get() was asked for; its values may take `limit` bytes at a time.
+  using Loader = std::function<Result<Executor>(uint64_t limit)>;
+
+  explicit LoadedShards(uint64_t budget) : budget_(budget) {}
+
+  // The shard in this width; a shard is loaded in one width at a time. The pointer is valid until
+  // the next call. Errors: those of `load`; session.memory if the shard alone exceeds the budget.
+  Result<Executor*> get(const std::string& name, size_t width, const Loader& load);
+
+  // How many shards stay loaded, and their bytes.
+  size_t kept() const { return kept_.size(); }
+  uint64_t kept_bytes() const { return kept_bytes_; }
+
+ private:
+  struct Loaded {
+    std::string name;
+    size_t width = 0;
+    Executor executor;
+    uint64_t order = 0;  // of loading
+  };
+
+  Executor* find(const std::string& name, size_t width);
+  void drop(std::map<std::string, Loaded>::iterator kept);
+  void drop_latest();
+  Status make_room(const Loaded& shard);
+
+  uint64_t budget_;
+  std::map<std::string, Loaded> kept_;
+  std::optional<Loaded> passing_;  // loaded for its step alone
+  uint64_t kept_bytes_ = 0, loads_ = 0;
+  uint64_t reserve_ = 0;  // the most that a step took so far besides what is kept
+};
+
+}  // namespace moec

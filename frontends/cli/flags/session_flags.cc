@@ -1,0 +1,32 @@
+#include "frontends/cli/flags/session_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "frontends/cli/flags/one_of.h"
+#include "frontends/cli/flags/parse_bytes.h"
+
+namespace moec {
+
+void add_session_flags(CLI::App& command, SessionFlags& flags) {
+  command
+      .add_option("--precision", flags.precision,
+                  "Precision of the run. f32; f16: round to f16 after every op")
+      ->check(one_of({"f32", "f16"}))
+      ->capture_default_str();
+  command.add_option(
+      "--memory", flags.memory,
+      "The most memory that the program may use, with the parts of weight files that "
+      "are mapped, in MiB or with a unit: 2GB, 512MiB. Shards that do not fit are "
+      "opened for each step anew (default: half of the machine's memory)");
+}
+
+Result<SessionOptions> session_options(const SessionFlags& flags) {
+  SessionOptions options;
+  if (flags.precision == "f16") options.precision = Precision::f16;
+  if (flags.memory.empty()) return options;
+  MOEC_ASSIGN(const int64_t memory, bytes_of_mebibyte_flag("--memory", flags.memory));
+  options.memory_bytes = static_cast<uint64_t>(memory);
+  return options;
+}
+
+}  // namespace moec

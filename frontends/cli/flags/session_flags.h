@@ -1,0 +1,25 @@
+// The flags of the commands that run an export.
+#pragma once
+
+#include <string>
+
+#include "backends/runtime/session.h"
+#include "ir/base/diagnostics.h"
+
+namespace CLI {
+class App;
+}
+
+namespace moec {
+
+struct SessionFlags {
+  std::string precision = "f32";
+  std::string memory;  // empty: the default
+};
+
+void add_session_flags(CLI::App& command, SessionFlags& flags);
+
+// Error cli.bytes: --memory is no amount of memory.
+Result<SessionOptions> session_options(const SessionFlags& flags);
+
+}  // namespace moec

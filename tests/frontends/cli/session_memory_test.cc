@@ -1,0 +1,62 @@
+// --memory of the commands that run an export.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "backends/runtime/generate.h"
+#include "backends/runtime/tokenizer.h"
+#include "frontends/formats/read_shard.h"
+#include "tests/frontends/cli/golden_case.h"
+
+namespace moec {
+namespace {
+
+using testing::HasSubstr;
+
+std::string exported(const Words& flags = {}) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out, flags));
+  return out;
+}
+
+// Of which memory not all shards stay loaded.
+constexpr uint64_t kLittle = uint64_t{52} << 20;
+
+TEST(SessionMemory, LittleMemoryGivesTheSameText) {
+  const std::string out = exported({"--tokens", "1,4"});
+  const std::vector<int64_t> prompt = encode_bytes("def gcd(");
+  std::vector<int64_t> texts[2];
+  size_t kept[2];
+  for (const bool little : {false, true}) {
+    SessionOptions options;
+    if (little) options.memory_bytes = kLittle;
+    auto session = Session::open(out, read_shard, options);
+    ASSERT_TRUE(session) << render(session.error());
+    const auto text = generate_text(*session, prompt, {.max_tokens = 12});
+    ASSERT_TRUE(text) << render(text.error());
+    texts[little] = text->tokens;
+    kept[little] = session->loaded().kept();
+    EXPECT_LE(session->loaded().kept_bytes(), options.memory_bytes);
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+  EXPECT_EQ(kept[0], 9u);
+  EXPECT_LT(kept[1], 9u);
+}
+
+TEST(SessionMemory, ItIsAFlagOfRunAndValidate) {
+  const std::string out = exported({"--tokens", "1,16", "--context", "256"});
+  expect_fine(validate_case("tinymoe", out, {"--memory", "52"}));
+  const Words run = {"run", out, "--prompt", "def ", "--max-tokens", "2", "--memory"};
+  const auto with = [&](const char* memory) {
+    Words words = run;
+    words.emplace_back(memory);
+    return run_command(words);
+  };
+  expect_fine(with("52MiB"));
+  EXPECT_THAT(with("16").err, HasSubstr("session.memory"));
+  EXPECT_THAT(with("16").err, HasSubstr("the limit is 16 MiB"));
+  EXPECT_THAT(with("little").err, HasSubstr("cli.bytes"));
+}
+
+}  // namespace
+}  // namespace moec
