@@ -81,8 +81,10 @@ NodePtr seeded_node(uint64_t seed, const Type& type);
 NodePtr concat_node(std::vector<NodePtr> parts, size_t axis);
 // The child multiplied by the factor, if there is one, and rounded to `dtype`.
 NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype);
-// Element i of axis a uses scale (i + phase[a]) / block[a].
-NodePtr dequant_node(NodePtr child, NodePtr scale, Dims block, Dims phase);
+// (Element − offset) × scale in f32, of the element's block; the offset may be null.
+NodePtr dequant_node(NodePtr child, NodePtr scale, NodePtr offset, const Dims& block);
+// The entry that an element is the index of, in the table of its block.
+NodePtr lut_node(NodePtr child, NodePtr table, const Dims& block);
 // The numbers packed into the child's elements, along its last axis.
 NodePtr unpack_node(NodePtr child, Packing packing);
 // The elements that `map` picks from the child's, counted in C order.

@@ -92,6 +92,19 @@ Result<ViewStep> parse_dequant(TextCursor& cursor, size_t depth) {
   MOEC_ASSIGN(step.block, parse_integers(cursor, ';'));
   MOEC_ASSIGN(WeightView scale, parse_view_at(cursor, depth + 1));
   step.scale.push_back(std::move(scale));
+  if (cursor.accept(',')) {
+    MOEC_ASSIGN(WeightView offset, parse_view_at(cursor, depth + 1));
+    step.offset.push_back(std::move(offset));
+  }
+  MOEC_TRY(cursor.expect(')'));
+  return step;
+}
+
+Result<ViewStep> parse_lut(TextCursor& cursor, size_t depth) {
+  LutStep step;
+  MOEC_ASSIGN(step.block, parse_integers(cursor, ';'));
+  MOEC_ASSIGN(WeightView table, parse_view_at(cursor, depth + 1));
+  step.table.push_back(std::move(table));
   MOEC_TRY(cursor.expect(')'));
   return step;
 }
@@ -104,8 +117,8 @@ Result<ViewStep> parse_unpack(TextCursor& cursor) {
 }
 
 Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
-  static constexpr std::array<std::string_view, 7> kSteps = {"slice", "reshape", "permute", "cast",
-                                                             "scale", "dequant", "unpack"};
+  static constexpr std::array<std::string_view, 8> kSteps = {"slice", "reshape", "permute", "cast",
+                                                             "scale", "dequant", "unpack",  "lut"};
   static_assert(kSteps.size() == std::variant_size_v<ViewStep>);
   MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
   MOEC_TRY(cursor.expect('('));
@@ -114,6 +127,7 @@ Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
   if (step == 4) return parse_scale(cursor);
   if (step == 5) return parse_dequant(cursor, depth);
   if (step == 6) return parse_unpack(cursor);
+  if (step == 7) return parse_lut(cursor, depth);
   MOEC_ASSIGN(auto numbers, parse_integers(cursor, ')'));
   if (step == 1) return ReshapeStep{std::move(numbers)};
   return PermuteStep{std::move(numbers)};

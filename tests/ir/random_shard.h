@@ -48,7 +48,8 @@ class RandomShard {
         return joined(type, depth);
       case 7:
         if (type.dtype != DType::f32) return source(type);
-        return coin() ? dequantised(type, depth) : unpacked(type, depth);
+        if (coin()) return dequantised(type, depth);
+        return coin() ? looked_up(type, depth) : unpacked(type, depth);
       default:
         return source(type);
     }
@@ -152,16 +153,30 @@ class RandomShard {
       scale.dims.push_back((extent - 1) / dequant.block.back() + 1);
     }
     dequant.scale.push_back(view(scale, depth - 1));
+    if (coin()) dequant.offset.push_back(view(scale, depth - 1));
     const DType held = coin() ? DType::f8_e4m3 : any_float();
     return step(view({held, type.dims}, depth - 1), dequant);
   }
 
+  WeightView looked_up(const Type& type, int depth) {
+    if (type.rank() == kMaxRank) return source(type);
+    LutStep lut;
+    Type table{any_float(), {}};
+    for (int64_t extent : type.dims) {
+      lut.block.push_back(size());
+      table.dims.push_back((extent - 1) / lut.block.back() + 1);
+    }
+    table.dims.push_back(size());
+    lut.table.push_back(view(table, depth - 1));
+    return step(view(type, depth - 1), lut);
+  }
+
   WeightView unpacked(const Type& type, int depth) {
     const auto packing = any_enum<Packing>();
-    const int64_t count = packed_count(packing);
-    if (type.rank() == 0 || type.dims.back() % count != 0) return source(type);
-    Type from{packed_dtype(packing), type.dims};
-    from.dims.back() /= count;
+    const PackedRun run = packed_run(packing);
+    if (type.rank() == 0 || type.dims.back() % run.numbers != 0) return source(type);
+    Type from{run.dtype, type.dims};
+    from.dims.back() = from.dims.back() / run.numbers * run.elements;
     return step(view(from, depth - 1), UnpackStep{packing});
   }
 
