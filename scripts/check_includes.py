@@ -25,7 +25,7 @@ EVERYTHING = None
 IR = ["ir/base", "ir/graph", "ir/text", "ir/verify", "ir/plan", "ir/analysis", "ir/target"]
 MODELS = ["models/families", "models/published", "models/tensors", "models/build", "models/plan"]
 BACKENDS = [
-    "backends/weights/encode", "backends/weights", "backends/files", "backends/reference", "backends/targets", "backends/manifest",
+    "backends/weights", "backends/weights/encode", "backends/files", "backends/reference", "backends/targets", "backends/manifest",
     "backends/onnx", "backends/coreml", "backends/output", "backends/coverage", "backends/runtime",
 ]  # fmt: skip
 READERS = ["frontends/hf", "frontends/onnx", "frontends/coreml"]
@@ -48,8 +48,8 @@ ARROWS = {
     "models/tensors": IR,
     "models/build": [*IR, "models/tensors"],
     "models/plan": [*IR, "models/tensors", "models/build"],
-    "backends/weights/encode": ["ir/base", "ir/graph"],
-    "backends/weights": [*IR, "backends/weights/encode"],
+    "backends/weights": IR,
+    "backends/weights/encode": [*IR, "backends/weights"],
     "backends/files": [*IR, "backends/weights"],
     "backends/reference": [*IR, "backends/weights"],
     "backends/targets": IR,

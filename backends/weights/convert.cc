@@ -6,7 +6,7 @@
 #include <span>
 
 #include "backends/weights/convert_kernels.h"
-#include "backends/weights/encode/pack_bits.h"
+#include "backends/weights/pack_bits.h"
 #include "backends/weights/payload_bits.h"
 #include "ir/base/invariant.h"
 #include "ir/graph/scalar.h"

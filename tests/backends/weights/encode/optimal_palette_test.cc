@@ -67,7 +67,7 @@ std::vector<double> k_means(const Histogram& histogram, size_t clusters, std::mt
   std::vector<double> entries;
   std::sample(histogram.values.begin(), histogram.values.end(), std::back_inserter(entries),
               clusters, random);
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < 30; ++round) {
     std::vector<double> mass(entries.size(), 0), sum(entries.size(), 0);
     for (size_t i = 0; i < histogram.values.size(); ++i) {
       size_t nearest = 0;
@@ -88,8 +88,8 @@ std::vector<double> k_means(const Histogram& histogram, size_t clusters, std::mt
 
 TEST(OptimalPalette, HasTheLeastErrorOfAllDivisions) {
   std::mt19937 random(1);
-  for (int round = 0; round < 200; ++round) {
-    const size_t count = round % 2 == 0 ? 1 + random() % 60 : 520 + random() % 120;
+  for (int round = 0; round < 40; ++round) {
+    const size_t count = round % 2 == 0 ? 1 + random() % 60 : 520 + random() % 40;
     const Histogram histogram = histogram_of(samples(random, count, round % 4));
     for (int entries : {1, 2, 5, 16}) {
       const double error = palette_error(histogram, optimal_palette(histogram, entries));
@@ -103,7 +103,7 @@ TEST(OptimalPalette, HasTheLeastErrorOfAllDivisions) {
 TEST(OptimalPalette, IsNeverWorseThanKMeansOfAnyStart) {
   std::mt19937 random(2);
   for (int round = 0; round < 10000; ++round) {
-    const Histogram histogram = histogram_of(samples(random, 1 + random() % 100, round % 4));
+    const Histogram histogram = histogram_of(samples(random, 1 + random() % 40, round % 4));
     const auto entries = 1 + static_cast<int>(random() % 8);
     const auto started = k_means(histogram, static_cast<size_t>(entries), random);
     const double error = palette_error(histogram, optimal_palette(histogram, entries));
@@ -114,7 +114,7 @@ TEST(OptimalPalette, IsNeverWorseThanKMeansOfAnyStart) {
 TEST(OptimalPalette, ManyValuesNarrowTheSearchWithoutLosingTheOptimum) {
   std::mt19937 random(3);
   for (int shape = 0; shape < 4; ++shape) {
-    const Histogram histogram = histogram_of(samples(random, 3000, shape));
+    const Histogram histogram = histogram_of(samples(random, 1500, shape));
     const double error = palette_error(histogram, optimal_palette(histogram, 16));
     EXPECT_NEAR(error, least_error(histogram, 16), 1e-12 * least_error(histogram, 1))
         << "shape " << shape;

@@ -1,4 +1,4 @@
-#include "backends/weights/encode/pack_bits.h"
+#include "backends/weights/pack_bits.h"
 
 #include <algorithm>
 #include <cstring>
