@@ -51,7 +51,7 @@ ARROWS = {
     "backends/weights": IR,
     "backends/weights/encode": [*IR, "backends/weights"],
     "backends/files": [*IR, "backends/weights"],
-    "backends/reference": [*IR, "backends/weights"],
+    "backends/reference": [*IR, "backends/weights", "backends/weights/encode"],
     "backends/targets": IR,
     "backends/manifest": [*IR, "backends/files"],
     "backends/onnx": [*IR, "backends/weights", "backends/files"],

@@ -39,6 +39,10 @@ struct PaletteEncoding {
 
 using Encoding = std::variant<PlainEncoding, AffineEncoding, PaletteEncoding>;
 
+inline bool is_plain(const Encoding& encoding) {
+  return std::holds_alternative<PlainEncoding>(encoding);
+}
+
 // What an encoded weight is stored as. Codes are packed, value after value in C order; scales,
 // zeros and tables lie in the C order of their blocks, a table's entries in rising order.
 enum class WeightPart : uint8_t { codes, scales, zeros, table };

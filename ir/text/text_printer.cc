@@ -35,8 +35,13 @@ std::string print_attributes(const OpT& op) {
   return parts.empty() ? "" : fmt::format(" {{{}}}", fmt::join(parts, ", "));
 }
 
-// A weight is its view; it stands where other ops have operands and attributes.
-std::string print_attributes(const Weight& op) { return " " + to_string(op.view); }
+// A weight is its view and, unless it is plain, its encoding; they stand where other ops have
+// operands and attributes.
+std::string print_attributes(const Weight& op) {
+  std::string text = " " + to_string(op.view);
+  if (!is_plain(op.encoding)) text += " as " + to_string(op.encoding);
+  return text;
+}
 
 // ---- Statements --------------------------------------------------------------------------------
 

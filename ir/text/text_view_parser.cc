@@ -1,4 +1,4 @@
-// The text of types and weight views.
+// The text of types, weight views and encodings.
 #include <fmt/format.h>
 
 #include <array>
@@ -133,6 +133,33 @@ Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
   return PermuteStep{std::move(numbers)};
 }
 
+// ---- Encodings, after their opening parenthesis ------------------------------------------------
+
+Result<Encoding> parse_affine(TextCursor& cursor) {
+  AffineEncoding affine;
+  MOEC_ASSIGN(affine.bits, cursor.integer());
+  MOEC_TRY(cursor.expect(';'));
+  do {
+    MOEC_ASSIGN(const int64_t extent, cursor.integer());
+    affine.block.push_back(extent);
+  } while (cursor.accept(','));
+  if (cursor.accept(';')) {
+    if (!cursor.peek().is_word("zero")) return cursor.unexpected("'zero'");
+    cursor.take();
+    affine.zero_point = true;
+  }
+  MOEC_TRY(cursor.expect(')'));
+  return affine;
+}
+
+Result<Encoding> parse_palette(TextCursor& cursor) {
+  PaletteEncoding palette;
+  MOEC_ASSIGN(palette.bits, cursor.integer());
+  MOEC_TRY(cursor.expect(';'));
+  MOEC_ASSIGN(palette.block, parse_integers(cursor, ')'));
+  return palette;
+}
+
 template <class T, class F>
 Result<T> parse_whole(std::string_view text, F&& parse) {
   TextCursor cursor(text, {});
@@ -176,6 +203,15 @@ Result<WeightView> parse_view_at(TextCursor& cursor, size_t depth) {
     view.steps.push_back(std::move(step));
   }
   return view;
+}
+
+Result<Encoding> parse_encoding_at(TextCursor& cursor) {
+  static constexpr std::array<std::string_view, 3> kEncodings = {"plain", "affine", "palette"};
+  static_assert(kEncodings.size() == std::variant_size_v<Encoding>);
+  MOEC_ASSIGN(const size_t encoding, cursor.one_of("an encoding", kEncodings));
+  if (encoding == 0) return PlainEncoding{};
+  MOEC_TRY(cursor.expect('('));
+  return encoding == 1 ? parse_affine(cursor) : parse_palette(cursor);
 }
 
 Result<WeightView> parse_view(std::string_view text) {

@@ -209,6 +209,18 @@ class RandomShard {
     return value(token_type(dtype, layout, channels, tokens));
   }
 
+  void add_weight(const Type& type) {
+    builder_.weight(view(type), any_name(), is_float(type.dtype) ? encoding(type) : Encoding());
+  }
+
+  Encoding encoding(const Type& type) {
+    if (type.rank() == 0 || coin()) return PlainEncoding{};
+    Dims block;
+    for (int64_t extent : type.dims) block.push_back(extent % 2 == 0 && coin() ? 2 : extent);
+    if (type.rank() == kMaxRank || coin()) return AffineEncoding{coin() ? 4 : 8, block, coin()};
+    return PaletteEncoding{1 + below(4), block};
+  }
+
   ValueId constant(const Type& type) {
     std::vector<double> values(coin() ? 1 : static_cast<size_t>(type.elements()));
     for (double& element : values) {
@@ -261,7 +273,7 @@ class RandomShard {
       case OpKind::Linear:
         return add_linear();
       case OpKind::Weight:
-        builder_.weight(view({any_dtype(), any_dims()}), any_name());
+        add_weight({any_dtype(), any_dims()});
         return;
       case OpKind::Constant:
         constant({any_dtype(), any_dims()});

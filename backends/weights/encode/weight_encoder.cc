@@ -14,9 +14,10 @@ namespace moec {
 namespace {
 
 // Scales of codes of 4 bits have 8 significant bits, so that all targets decode the same values.
-// Those of 8 bits are numbers of f16: targets that decode in f16 and in f32 have the same scales.
-ScalePrecision precision_of(int64_t bits) {
-  return bits == 4 ? ScalePrecision::bits8 : ScalePrecision::f16;
+// Those of 8 bits are numbers of f16, so that targets that decode in f16 and in f32 have the same
+// scales. A scale is stored in the element type, and bf16 has 8 significant bits.
+ScalePrecision precision_of(int64_t bits, DType dtype) {
+  return bits == 4 || dtype == DType::bf16 ? ScalePrecision::bits8 : ScalePrecision::f16;
 }
 
 const Dims& block_of(const Encoding& encoding) {
@@ -78,6 +79,8 @@ class BlockCoder {
   virtual ~BlockCoder() = default;
   // Values of the weight's element type.
   virtual void encode(std::span<const std::byte> values, std::span<uint8_t> codes) = 0;
+  // The values of codes of the last block, before they are rounded to the element type.
+  virtual void decode(std::span<const uint8_t> codes, std::span<float> values) const = 0;
   virtual std::vector<std::byte>& parameters(WeightPart part) = 0;
 };
 
@@ -90,20 +93,29 @@ void append_floats(DType dtype, std::span<const float> values, std::vector<std::
 class AffineCoder : public BlockCoder {
  public:
   AffineCoder(const AffineEncoding& affine, DType dtype)
-      : options_{static_cast<int>(affine.bits), affine.zero_point, precision_of(affine.bits)},
+      : options_{static_cast<int>(affine.bits), affine.zero_point,
+                 precision_of(affine.bits, dtype)},
         dtype_(dtype) {}
 
   void encode(std::span<const std::byte> values, std::span<uint8_t> codes) override {
     floats_.resize(codes.size());
     numbers_.resize(codes.size());
-    decode(dtype_, values.data(), codes.size(), floats_.data());
-    const AffineBlock block = fit_affine(floats_, options_);
-    encode_affine(floats_, block, options_.bits, numbers_);
+    moec::decode(dtype_, values.data(), codes.size(), floats_.data());
+    block_ = fit_affine(floats_, options_);
+    encode_affine(floats_, block_, options_.bits, numbers_);
     std::transform(numbers_.begin(), numbers_.end(), codes.begin(),
                    [this](int8_t number) { return code_of(number); });
-    append_floats(dtype_, std::span(&block.scale, 1), scales_);
+    append_floats(dtype_, std::span(&block_.scale, 1), scales_);
     if (!options_.zero_point) return;
-    pending_zeros_.push_back(code_of(static_cast<int8_t>(block.zero)));
+    pending_zeros_.push_back(code_of(static_cast<int8_t>(block_.zero)));
+  }
+
+  void decode(std::span<const uint8_t> codes, std::span<float> values) const override {
+    const int half = 1 << (options_.bits - 1);
+    for (size_t i = 0; i < codes.size(); ++i) {
+      const int number = codes[i] < half ? codes[i] : codes[i] - 2 * half;
+      values[i] = static_cast<float>(number - block_.zero) * block_.scale;
+    }
   }
 
   std::vector<std::byte>& parameters(WeightPart part) override {
@@ -122,6 +134,7 @@ class AffineCoder : public BlockCoder {
 
   AffineOptions options_;
   DType dtype_;
+  AffineBlock block_;
   std::vector<float> floats_;
   std::vector<int8_t> numbers_;
   std::vector<uint8_t> pending_zeros_;
@@ -134,7 +147,12 @@ class PaletteCoder : public BlockCoder {
       : encoder_(dtype, static_cast<int>(palette.bits)), dtype_(dtype) {}
 
   void encode(std::span<const std::byte> values, std::span<uint8_t> codes) override {
-    append_floats(dtype_, encoder_.encode(values, codes), table_);
+    entries_ = encoder_.encode(values, codes);
+    append_floats(dtype_, entries_, table_);
+  }
+
+  void decode(std::span<const uint8_t> codes, std::span<float> values) const override {
+    for (size_t i = 0; i < codes.size(); ++i) values[i] = entries_[codes[i]];
   }
 
   std::vector<std::byte>& parameters(WeightPart part) override {
@@ -145,6 +163,7 @@ class PaletteCoder : public BlockCoder {
  private:
   PaletteEncoder encoder_;
   DType dtype_;
+  std::vector<float> entries_;
   std::vector<std::byte> table_;
 };
 
@@ -221,7 +240,10 @@ struct WeightEncoder::Impl {
     if (walks.size() == 1) {
       coder->encode({band, band_bytes()}, codes);
     } else {
-      for (const BlockWalk& walk : walks) encode_block(band, walk);
+      for (const BlockWalk& walk : walks) {
+        encode_block(band, walk);
+        scatter(block_codes, walk, codes.data());
+      }
     }
     writer.add(codes);
     left -= band_values;
@@ -231,9 +253,24 @@ struct WeightEncoder::Impl {
     copy_strided(band + block.offset * width, gathered.data(), scaled(block.walk, width),
                  static_cast<size_t>(width));
     coder->encode(gathered, block_codes);
-    copy_strided(reinterpret_cast<const std::byte*>(block_codes.data()),
-                 reinterpret_cast<std::byte*>(codes.data() + block.offset), reversed(block.walk),
-                 1);
+  }
+
+  // Writes the elements of a block to their places in the band.
+  template <class T>
+  void scatter(const std::vector<T>& elements, const BlockWalk& block, T* band) const {
+    copy_strided(reinterpret_cast<const std::byte*>(elements.data()),
+                 reinterpret_cast<std::byte*>(band + block.offset),
+                 scaled(reversed(block.walk), sizeof(T)), sizeof(T));
+  }
+
+  // The values that the codes of a band stand for.
+  void round_band(const std::byte* band, float* rounded) {
+    std::vector<float> values(static_cast<size_t>(block_values));
+    for (const BlockWalk& walk : walks) {
+      encode_block(band, walk);
+      coder->decode(block_codes, values);
+      scatter(values, walk, rounded);
+    }
   }
 
   DType dtype;
@@ -272,6 +309,20 @@ Status WeightEncoder::add(std::span<const std::byte> tile, const TileSink& codes
     impl_->held.clear();
   }
   return impl_->writer.flush(impl_->left == 0, codes);
+}
+
+Result<std::vector<float>> rounded_values(const Encoding& encoding, const Type& type,
+                                          std::span<const std::byte> values) {
+  WeightEncoder::Impl coding(encoding, type);
+  MOEC_TRY(coding.check_finite(values));
+  std::vector<float> rounded(static_cast<size_t>(type.elements()));
+  const auto band = static_cast<size_t>(coding.band_values);
+  for (size_t at = 0; at < rounded.size(); at += band)
+    coding.round_band(values.data() + at * static_cast<size_t>(coding.width), rounded.data() + at);
+  std::vector<std::byte> stored;
+  append_floats(type.dtype, rounded, stored);
+  decode(type.dtype, stored.data(), rounded.size(), rounded.data());
+  return rounded;
 }
 
 std::span<const std::byte> WeightEncoder::parameters(WeightPart part) const {

@@ -15,6 +15,11 @@ namespace moec {
 // blocks. A weight whose blocks are columns must be held whole.
 int64_t band_elements(const Encoding& encoding, const Type& type);
 
+// The values that a reader of the encoded weight gets: `values`, all those of the weight in C
+// order, rounded to what its codes can hold. Errors: encode.nonfinite.
+Result<std::vector<float>> rounded_values(const Encoding& encoding, const Type& type,
+                                          std::span<const std::byte> values);
+
 class WeightEncoder {
  public:
   // The encoding is not plain and meets check_encoding().
@@ -33,6 +38,8 @@ class WeightEncoder {
   std::span<const std::byte> parameters(WeightPart part) const;
 
  private:
+  friend Result<std::vector<float>> rounded_values(const Encoding& encoding, const Type& type,
+                                                   std::span<const std::byte> values);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -120,6 +120,16 @@ TEST(WeightEncoder, ReadersOfTheStoredPartsGetTheValuesBack) {
   }
 }
 
+TEST(WeightEncoder, RoundedValuesAreThoseOfReaders) {
+  for (const Case& one : cases()) {
+    const Bytes values = bell_of(one.type);
+    const auto parts = encode_in_tiles(one.encoding, one.type, values, 1 << 20);
+    const auto rounded = rounded_values(one.encoding, one.type, values);
+    ASSERT_TRUE(rounded) << named(one);
+    EXPECT_EQ(*rounded, decoded(one.encoding, one.type, parts)) << named(one);
+  }
+}
+
 TEST(WeightEncoder, TilesOfAnyLengthGiveTheSameBytes) {
   for (const Case& one : cases()) {
     const Bytes values = bell_of(one.type);
