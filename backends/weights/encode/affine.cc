@@ -45,38 +45,29 @@ float allowed_scale(float scale, ScalePrecision precision) {
   return std::clamp(rounded, kLeastF16, round_significand(kLargestF16 / 2, 8));
 }
 
-// The sum of term(value) over the values, in several partial sums, which the compiler keeps in one
-// vector register; always in the same order.
-template <class Term>
-double sum_of(std::span<const float> values, const Term& term) {
+// How well scale × steps fits the values, whatever the scale: with the best one, products /
+// squares, the squared error is Σ value² − products² / squares.
+struct Fit {
+  double products = 0, squares = 0;  // Σ steps × value and Σ steps²
+
+  double gain() const { return squares > 0 && products > 0 ? products * products / squares : 0; }
+};
+
+// Several partial sums, which the compiler keeps in vector registers; always in the same order.
+Fit fit_of(std::span<const float> values, const Coder& coder) {
   constexpr size_t kLanes = 16;
-  std::array<float, kLanes> sums{};
+  std::array<float, kLanes> products{}, squares{};
+  auto add = [&](size_t lane, float value) {
+    const float steps = coder.steps(value);
+    products[lane] += steps * value;
+    squares[lane] += steps * steps;
+  };
   size_t i = 0;
   for (; i + kLanes <= values.size(); i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += term(values[i + lane]);
-  for (size_t lane = 0; i < values.size(); ++i, ++lane) sums[lane] += term(values[i]);
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
-}
-
-// The scale that fits the codes of this block best.
-float fitted_scale(std::span<const float> values, const AffineBlock& block, CodeRange range,
-                   ScalePrecision precision) {
-  const Coder coder(block, range);
-  const double products = sum_of(values, [&](float value) { return coder.steps(value) * value; });
-  const double squares = sum_of(values, [&](float value) {
-    const float steps = coder.steps(value);
-    return steps * steps;
-  });
-  if (squares <= 0 || products <= 0) return block.scale;
-  return allowed_scale(static_cast<float>(products / squares), precision);
-}
-
-double error_of(std::span<const float> values, const AffineBlock& block, CodeRange range) {
-  const Coder coder(block, range);
-  return sum_of(values, [&](float value) {
-    const float difference = value - block.scale * coder.steps(value);
-    return difference * difference;
-  });
+    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, values[i + lane]);
+  for (size_t lane = 0; i < values.size(); ++i, ++lane) add(lane, values[i]);
+  return {std::accumulate(products.begin(), products.end(), 0.0),
+          std::accumulate(squares.begin(), squares.end(), 0.0)};
 }
 
 struct Extent {
@@ -124,15 +115,17 @@ AffineBlock fit_affine(std::span<const float> values, const AffineOptions& optio
   // With the steps of 8 bits, clipping never pays.
   const size_t tries = options.bits == 8 ? 1 : kShrink.size();
   AffineBlock best;
-  double least = std::numeric_limits<double>::infinity();
+  Fit best_fit;
   for (float shrink : std::span(kShrink).first(tries)) {
-    AffineBlock block = spanning(extent, range, shrink, options);
-    block.scale = fitted_scale(values, block, range, options.precision);
-    const double error = error_of(values, block, range);
-    if (error >= least) continue;
+    const AffineBlock block = spanning(extent, range, shrink, options);
+    const Fit fit = fit_of(values, Coder(block, range));
+    if (best_fit.squares > 0 && fit.gain() <= best_fit.gain()) continue;
     best = block;
-    least = error;
+    best_fit = fit;
   }
+  if (best_fit.gain() > 0)
+    best.scale =
+        allowed_scale(static_cast<float>(best_fit.products / best_fit.squares), options.precision);
   return best;
 }
 

@@ -9,6 +9,7 @@
 // gain of a division: for given entries, the error of a value less its square is concave in it. So
 // the merged values bound the gain of every division whose cut number j lies in a given bin, and
 // the bins whose bound is below the gain of a division that is known hold no cut of the best one.
+// What is left is divided into finer bins, and so on, until few cuts are left.
 #include "backends/weights/encode/optimal_palette.h"
 
 #include <algorithm>
@@ -20,8 +21,8 @@ namespace moec {
 namespace {
 
 constexpr double kImpossible = -std::numeric_limits<double>::infinity();
-constexpr size_t kBins = 128;
-constexpr size_t kSmall = 4 * kBins;  // with fewer values than this, all cuts are searched
+// With fewer cuts than this for each entry, bins are not worth their time.
+constexpr size_t kFewCuts = 64;
 // Rounding errors of the gains that are compared, relative to the largest one, are below this.
 constexpr double kRounding = 1e-11;
 
@@ -153,24 +154,45 @@ Windows all_cuts(size_t size, size_t clusters) {
 
 // ---- Bins --------------------------------------------------------------------------------------
 
-// Where each bin begins, and the number of values. Each bin has about the same share of
-// √(weight × gap), so bins are narrow where entries will lie close together.
-std::vector<size_t> bin_starts(const Histogram& histogram, size_t bins) {
+size_t count_cuts(const Windows& windows) {
+  size_t cuts = 0;
+  for (const Window& window : windows) cuts += window.end - window.begin + 1;
+  return cuts;
+}
+
+// Where each bin begins, and the number of values. Bins begin at cuts of the windows only, among
+// them the first and the last one of each window; the others have about the same share of
+// √(weight × gap), so that bins are narrow where entries lie close together.
+std::vector<size_t> bin_starts(const Histogram& histogram, const Windows& windows, size_t bins) {
   const size_t size = histogram.values.size();
+  std::vector<bool> open(size + 1, false), forced(size + 1, false);
+  for (const Window& window : windows) {
+    std::fill(open.begin() + static_cast<std::ptrdiff_t>(window.begin),
+              open.begin() + static_cast<std::ptrdiff_t>(window.end) + 1, true);
+    forced[window.begin] = forced[window.end] = true;
+  }
   std::vector<double> passed{0};
-  for (size_t i = 0; i + 1 < size; ++i)
-    passed.push_back(passed.back() + std::sqrt(histogram.weights[i] *
-                                               (histogram.values[i + 1] - histogram.values[i])));
+  for (size_t i = 0; i + 1 < size; ++i) {
+    const double gap = histogram.values[i + 1] - histogram.values[i];
+    passed.push_back(passed.back() + (open[i + 1] ? std::sqrt(histogram.weights[i] * gap) : 0));
+  }
   const double share = passed.back() / static_cast<double>(bins);
   std::vector<size_t> starts{0};
   double next = share;
   for (size_t i = 1; i < size; ++i) {
-    if (passed[i] < next) continue;
+    if (!forced[i] && (!open[i] || passed[i] < next)) continue;
     starts.push_back(i);
-    next = share * (std::floor(passed[i] / share) + 1);
+    next = passed[i] + share;
   }
   starts.push_back(size);
   return starts;
+}
+
+// The position of a cut among the ends of the bins: before a bin, or between its two ends.
+size_t merged_position(const std::vector<size_t>& starts, size_t cut) {
+  const auto bin =
+      static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), cut) - starts.begin() - 1);
+  return 2 * bin + (starts[bin] == cut ? 0 : 1);
 }
 
 // The bins' two ends, each with its part of the bin's weight: positions 2b and 2b + 1.
@@ -233,34 +255,63 @@ Cuts settled(const Histogram& histogram, const Sums& sums, Cuts ends) {
   return ends;
 }
 
-// The windows that hold the cuts of the best division.
-Windows find_windows(const Histogram& histogram, const Sums& sums, size_t clusters) {
-  const std::vector<size_t> starts = bin_starts(histogram, kBins);
-  const Ends ends = ends_of(histogram, starts);
-  const size_t size = ends.forward.size();
-  const Windows anywhere(clusters, Window{0, size});
-  const std::vector<Row> before = fill_rows(ends.forward, anywhere);
-  const std::vector<Row> after = fill_rows(ends.backward, anywhere);
+// Gains of divisions of the bins' ends, which bound those of the values: `before` by the number of
+// clusters in front of a position, `after` behind it.
+struct Bounds {
+  std::vector<Row> before, after;
+};
 
-  Cuts cuts = trace(before, size);
+Bounds bound(const Ends& ends, const std::vector<size_t>& starts, const Windows& windows) {
+  const size_t size = ends.forward.size(), clusters = windows.size();
+  Windows forward, backward;
+  for (const Window& window : windows)
+    forward.push_back({merged_position(starts, window.begin), merged_position(starts, window.end)});
+  for (size_t j = clusters - 1; j-- > 0;)
+    backward.push_back({size - forward[j].end, size - forward[j].begin});
+  return {fill_rows(ends.forward, forward), fill_rows(ends.backward, backward)};
+}
+
+// The part of a window that may hold cut `j` of a division with at least this gain.
+Window narrowed(const Bounds& bounds, const std::vector<size_t>& starts, size_t j, double enough) {
+  const Row& before = bounds.before[j];
+  const Row& after = bounds.after[bounds.after.size() - 1 - j];
+  const size_t size = 2 * (starts.size() - 1);
+  Window window{starts.back(), 0};
+  for (size_t position = before.window.begin; position <= before.window.end; ++position) {
+    if (before.gain_at(position) + after.gain_at(size - position) < enough) continue;
+    const size_t bin = position / 2;
+    const bool inside = position % 2 == 1;
+    window.begin = std::min(window.begin, starts[bin] + (inside ? 1 : 0));
+    window.end = std::max(window.end, inside ? starts[bin + 1] - 1 : starts[bin]);
+  }
+  return window;
+}
+
+// The parts of the windows that hold the cuts of the best division.
+Windows narrowed(const Histogram& histogram, const Sums& sums, const Windows& windows) {
+  const size_t clusters = windows.size();
+  const std::vector<size_t> starts =
+      bin_starts(histogram, windows, std::max<size_t>(128, 4 * clusters));
+  const Ends ends = ends_of(histogram, starts);
+  const Bounds bounds = bound(ends, starts, windows);
+  Cuts cuts = trace(bounds.before, ends.forward.size());
   for (size_t& cut : cuts) cut = starts[(cut + 1) / 2];
   const double known = gain_of(sums, settled(histogram, sums, cuts));
-  const double enough = known - kRounding * std::abs(before.back().gain.back());
+  const double enough = known - kRounding * std::abs(bounds.before.back().gain.back());
+  Windows narrower;
+  for (size_t j = 0; j + 1 < clusters; ++j) narrower.push_back(narrowed(bounds, starts, j, enough));
+  narrower.push_back(windows.back());
+  return narrower;
+}
 
-  Windows windows;
-  for (size_t j = 0; j + 1 < clusters; ++j) {
-    Window window{histogram.values.size(), 0};
-    for (size_t position = 0; position <= size; ++position) {
-      if (before[j].gain[position] + after[clusters - 2 - j].gain[size - position] < enough)
-        continue;
-      const bool inside = position % 2 == 1;  // a cut within a bin, or one before it
-      const size_t bin = position / 2;
-      window.begin = std::min(window.begin, starts[bin] + (inside ? 1 : 0));
-      window.end = std::max(window.end, inside ? starts[bin + 1] - 1 : starts[bin]);
-    }
-    windows.push_back(window);
+// Windows that hold the cuts of the best division, so small that all cuts in them can be tried.
+Windows find_windows(const Histogram& histogram, const Sums& sums, size_t clusters) {
+  Windows windows = all_cuts(histogram.values.size(), clusters);
+  while (clusters > 1 && count_cuts(windows) > kFewCuts * clusters) {
+    const size_t before = count_cuts(windows);
+    windows = narrowed(histogram, sums, windows);
+    if (2 * count_cuts(windows) > before) break;
   }
-  windows.push_back({histogram.values.size(), histogram.values.size()});
   return windows;
 }
 
@@ -284,9 +335,7 @@ std::vector<double> optimal_palette(const Histogram& full, int entries) {
   Histogram histogram = full;
   for (double& value : histogram.values) value -= mean;
   const Sums sums = sums_of(histogram);
-  const bool small = size < kSmall || clusters * 8 > kBins;
-  const std::vector<Row> rows =
-      fill_rows(sums, small ? all_cuts(size, clusters) : find_windows(histogram, sums, clusters));
+  const std::vector<Row> rows = fill_rows(sums, find_windows(histogram, sums, clusters));
   std::vector<double> palette;
   size_t begin = 0;
   for (size_t end : trace(rows, size)) {
