@@ -29,6 +29,7 @@ Pair split_interleaved(Builder& b, ValueId x, int64_t dims) {
   return {b.reshape(b.slice(columns, 3, 0, 1), sizes), b.reshape(b.slice(columns, 3, 1, 1), sizes)};
 }
 
+// The inverse of split_interleaved().
 ValueId join_interleaved(Builder& b, Pair pair) {
   const Dims sizes = b.type(pair.first).dims;
   const Dims column{sizes[1], sizes[2], sizes[3], 1};
@@ -36,14 +37,17 @@ ValueId join_interleaved(Builder& b, Pair pair) {
   return b.reshape(columns, {1, sizes[1], sizes[2], 2 * sizes[3]});
 }
 
+// (x, y) -> (x cos − y sin, y cos + x sin): a rotation of each pair by the angle of its position.
 Pair rotate_pair(Builder& b, Pair x, ValueId cos, ValueId sin) {
   ValueId first_cos = b.mul(x.first, cos), second_sin = b.mul(x.second, sin);
   ValueId second_cos = b.mul(x.second, cos), first_sin = b.mul(x.first, sin);
   return {b.sub(first_cos, second_sin), b.add(second_cos, first_sin)};
 }
 
-// Over the keys of all pages and, where there are any, the sinks, whose share is dropped: the
-// largest score and the sum are those of the parts' own.
+// The softmax over the keys of all pages and, where there are any, the sinks. Written out because
+// the softmax op works along one axis: here the keys lie along two, the page and the row in it. A
+// sink takes part in the maximum and in the sum, but has no value, so its share is dropped.
+// Subtracting the maximum keeps exp() finite.
 ValueId softmax_by_parts(Builder& b, ValueId scores, ValueId sinks) {
   const auto over_all = [&](ReduceFn fn, ValueId x) {
     ValueId of_page = b.reduce(fn, x, kKeyAxis);
@@ -99,12 +103,16 @@ ValueId rotate(Builder& b, ValueId x, ValueId cos, ValueId sin, RopeStyle style,
   return b.concat({turned, b.slice(x, kHeadDimAxis, dims, rest)}, kHeadDimAxis);
 }
 
+// Writes rows by arithmetic, for targets without scatter: write_mask has a 1 where token t goes to
+// row s. A row that is written is first multiplied by 0, so that its old content must be finite.
 ValueId blend_rows(Builder& b, ValueId cache, ValueId rows, ValueId write_mask) {
   ValueId written = b.reduce(ReduceFn::sum, write_mask, 3);
   ValueId kept = b.mul(cache, b.sub(b.scalar_like(cache, 1), written));
   return b.add(kept, b.matmul(write_mask, rows));
 }
 
+// With grouped queries, several heads of q share a head of keys. The heads of a group are laid
+// along the tokens, so that one matmul serves them all and no key is repeated.
 ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask, ValueId sinks) {
   const Dims by_head = b.type(q).dims;
   const int64_t heads = by_head[1], tokens = by_head[2], width = by_head[3];
@@ -121,6 +129,7 @@ ValueId attend(Builder& b, ValueId q, ValueId keys, ValueId values, ValueId mask
                                                : softmax_by_parts(b, masked, sinks);
   if (grouped) probs = b.reshape(probs, folded_probs);
   ValueId out = b.matmul(probs, values, "context");
+  // The probabilities of all pages sum to 1, so the contexts of the pages add up to the whole.
   if (pages > 1) out = b.reduce(ReduceFn::sum, out, kPageAxis);
   return grouped ? b.reshape(out, {1, heads, tokens, b.type(values).dims[3]}) : out;
 }

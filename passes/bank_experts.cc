@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "ir/base/at.h"
+#include "ir/graph/composite_operands.h"
 #include "passes/expert_math.h"
 #include "passes/passes.h"
 #include "passes/rewrite_each.h"
@@ -8,30 +10,26 @@
 namespace moec {
 namespace {
 
-enum Role { kGate, kUp, kDown };
-
 // Experts [begin, begin + size) of one soft_moe op.
 struct Bank {
   const SoftMoe& moe;
-  const std::vector<ValueId>& operands;
+  const SoftMoeOperands<ValueId>& operands;
   int64_t begin, size;
 
-  std::vector<ValueId> weights(Role role) const {
+  using Parts = MlpParts<ValueId>;
+  std::vector<ValueId> weights(ValueId Parts::*part) const { return of(operands.weights, part); }
+  bool has_biases() const { return !operands.biases.empty(); }
+  std::vector<ValueId> biases(ValueId Parts::*part) const { return of(operands.biases, part); }
+
+ private:
+  std::vector<ValueId> of(const std::vector<Parts>& experts, ValueId Parts::*part) const {
     std::vector<ValueId> chosen;
-    for (int64_t e = begin; e < begin + size; ++e)
-      chosen.push_back(operands[SoftMoe::weights_at(e) + role]);
-    return chosen;
-  }
-  bool has_biases() const { return moe.has_biases(operands.size()); }
-  std::vector<ValueId> biases(Role role) const {
-    std::vector<ValueId> chosen;
-    for (int64_t e = begin; e < begin + size; ++e)
-      chosen.push_back(operands[moe.biases_at(e) + role]);
+    for (int64_t e = begin; e < begin + size; ++e) chosen.push_back(at(experts, e).*part);
     return chosen;
   }
 };
 
-// What the down projection is applied to, as a grid of experts and their inner channels.
+// The input of the down projection, as a grid of experts and their inner channels.
 ValueId routed_product(Builder& b, const Bank& bank, const ChannelGrid& grid, ValueId gate,
                        ValueId up, ValueId weight) {
   const Gating& gating = bank.moe.gating;
@@ -44,25 +42,28 @@ ValueId routed_product(Builder& b, const Bank& bank, const ChannelGrid& grid, Va
   return product_of_routed(b, gating, gates, ups, weight);
 }
 
+// The weighted sum of a bank's experts by three projections: one makes the gates of all experts at
+// once, one the ups, and the down projection of the weighted hidden values sums over the experts.
 ValueId bank_output(Builder& b, const Bank& bank) {
-  ValueId x = bank.operands[0];
-  ValueId gates = b.concat(bank.weights(kGate), 0, "gates.weight");
-  ValueId ups = b.concat(bank.weights(kUp), 0, "ups.weight");
-  ValueId downs = b.concat(bank.weights(kDown), 1, "downs.weight");
+  ValueId x = bank.operands.x;
+  ValueId gates = b.concat(bank.weights(&Bank::Parts::gate), 0, "gates.weight");
+  ValueId ups = b.concat(bank.weights(&Bank::Parts::up), 0, "ups.weight");
+  ValueId downs = b.concat(bank.weights(&Bank::Parts::down), 1, "downs.weight");
   ValueId gate_bias, up_bias;
   if (bank.has_biases()) {
-    gate_bias = b.concat(bank.biases(kGate), 0, "gates.bias");
-    up_bias = b.concat(bank.biases(kUp), 0, "ups.bias");
+    gate_bias = b.concat(bank.biases(&Bank::Parts::gate), 0, "gates.bias");
+    up_bias = b.concat(bank.biases(&Bank::Parts::up), 0, "ups.bias");
   }
   ValueId gate = biased_linear(b, x, gates, gate_bias, "gates");
   ValueId up = biased_linear(b, x, ups, up_bias, "ups");
 
   const ChannelGrid grid(b, x);
-  ValueId routing = b.slice(bank.operands[1], kChannelAxis, bank.moe.first_expert + bank.begin,
+  ValueId routing = b.slice(bank.operands.routing, kChannelAxis, bank.moe.first_expert + bank.begin,
                             bank.size, "routing");
   ValueId routed = routed_product(b, bank, grid, gate, up, grid.split(routing, bank.size, 1));
   ValueId out = b.linear(grid.join(routed), downs, "out");
-  return bank.has_biases() ? b.add(out, routed_biases(b, routing, bank.biases(kDown))) : out;
+  return bank.has_biases() ? b.add(out, routed_biases(b, routing, bank.biases(&Bank::Parts::down)))
+                           : out;
 }
 
 }  // namespace
@@ -72,13 +73,14 @@ Result<Shard> bank_experts(const Shard& shard, PassContext& context) {
   const int64_t widest = options.target.limits.channels;
   const int64_t limit =
       widest == 0 ? options.bank_channel_limit : std::min(options.bank_channel_limit, widest);
-  auto lower = [&](Builder& b, const SoftMoe& moe, const std::vector<ValueId>& operands) {
-    const int64_t inner = b.type(operands[2]).dims[0];
+  auto lower = [&](Builder& b, const SoftMoe& moe, const std::vector<ValueId>& list) {
+    const SoftMoeOperands<ValueId> operands = soft_moe_operands<ValueId>(moe, list);
+    const int64_t inner = b.type(operands.weights.front().gate).dims[0];
     const int64_t most = std::max<int64_t>(1, limit / inner);
     const int64_t banks = (moe.experts + most - 1) / most;
     std::vector<ValueId> terms;
     for (int64_t i = 0, begin = 0; i < banks; ++i) {
-      // As even as they can be, so that no small rest is left for the last one.
+      // Banks differ by at most one expert, so that the last one is not a small rest.
       const int64_t size = (moe.experts - begin) / (banks - i);
       Builder::NameScope scope(b, banks == 1 ? "experts" : "experts.bank" + std::to_string(i));
       terms.push_back(bank_output(b, {moe, operands, begin, size}));

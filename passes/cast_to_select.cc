@@ -4,7 +4,8 @@
 namespace moec {
 namespace {
 
-// `value` in every element of x's shape; NaN where x is NaN.
+// `value` in every element of x's shape, by min and max, because it must depend on x to have its
+// shape on the target. NaN where x is NaN.
 ValueId filled_like(Builder& b, ValueId x, double value) {
   ValueId wanted = b.scalar_like(x, value);
   return b.binary(BinaryFn::max, b.binary(BinaryFn::min, x, wanted), wanted);

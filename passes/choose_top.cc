@@ -1,6 +1,7 @@
 #include "passes/choose_top.h"
 
 #include "ir/base/invariant.h"
+#include "ir/graph/scalar.h"
 #include "passes/passes.h"
 #include "passes/token_layout.h"
 
@@ -9,46 +10,69 @@ namespace {
 
 int64_t product(const Dims& dims) { return Type{DType::f32, dims}.elements(); }
 
-// 1 − [a < b], in a's element type.
+// 1 − [left < right], in left's element type. `iterate` is for targets that may lack the other
+// comparisons, so it uses `less` alone.
 ValueId not_less(Builder& b, ValueId left, ValueId right, std::string name) {
   const DType dtype = b.type(left).dtype;
   ValueId less = b.cast(b.compare(CompareFn::less, left, right), dtype);
   return b.sub(b.scalar_like(left, 1), less, std::move(name));
 }
 
-// Rival j beats e when its score is larger, or equal and j < e. The select takes the order of the
-// indices among equals and that of the scores elsewhere.
-ValueId rank_mask(Builder& b, ValueId scores, int64_t k) {
-  const ChannelGrid grid(b, scores);
-  const int64_t count = channels_of(b.type(scores));
-  const DType dtype = b.type(scores).dtype;
-  ValueId rival = grid.split(scores, count, 1, "rival"), self = grid.split(scores, 1, count);
+// 1 where a rival beats a self: where its score is larger, or equal and `among_equals` is 1.
+ValueId beats(Builder& b, ValueId rival, ValueId self, ValueId among_equals) {
+  ValueId larger = b.cast(b.compare(CompareFn::greater, rival, self), b.type(self).dtype, "larger");
+  return b.select(b.compare(CompareFn::equal, rival, self, "tied"), among_equals, larger);
+}
+
+// An expert is chosen if fewer than k rivals beat it. Rival j beats expert e when its score is
+// larger, or equal and j < e: the selects decide by the indices among equals and by the scores
+// elsewhere, so that exactly k experts are chosen whatever ties there are.
+ValueId rank_mask(Builder& b, const Halves& scores, int64_t k) {
+  const ChannelGrid grid(b, scores.high);
+  const int64_t count = channels_of(b.type(scores.high));
+  const DType dtype = b.type(scores.high).dtype;
+  const auto rivals = [&](ValueId x) { return grid.split(x, count, 1, "rival"); };
+  const auto selves = [&](ValueId x) { return grid.split(x, 1, count); };
+  ValueId rival = rivals(scores.high), self = selves(scores.high);
   ValueId rival_index = count_up(b, dtype, grid.constant_dims(count, 1));
   ValueId self_index = count_up(b, dtype, grid.constant_dims(1, count));
-  ValueId earlier = b.cast(b.compare(CompareFn::less, rival_index, self_index), dtype, "earlier");
-  ValueId larger = b.cast(b.compare(CompareFn::greater, rival, self), dtype, "larger");
-  ValueId beats = b.select(b.compare(CompareFn::equal, rival, self, "tied"), earlier, larger);
-  ValueId rank = grid.join(b.reduce(ReduceFn::sum, beats, grid.outer_axis()), "rank");
+  ValueId wins = b.cast(b.compare(CompareFn::less, rival_index, self_index), dtype, "earlier");
+  if (scores.low.valid()) wins = beats(b, rivals(scores.low), selves(scores.low), wins);
+  wins = beats(b, rival, self, wins);
+  ValueId rank = grid.join(b.reduce(ReduceFn::sum, wins, grid.outer_axis()), "rank");
   ValueId limit = b.scalar_like(rank, static_cast<double>(k));
   return b.cast(b.compare(CompareFn::less, rank, limit), dtype, "mask");
 }
 
-ValueId iterate_mask(Builder& b, ValueId scores, int64_t k) {
-  const Type type = b.type(scores);
+// Takes the largest score k times and lowers it each time, so that it is not taken again.
+ValueId iterate_mask(Builder& b, const Halves& scores, int64_t k) {
+  const Type type = b.type(scores.high);
   ValueId countdown =
       count_down(b, type.dtype, channel_vector_dims(type.layout, channels_of(type)));
-  ValueId knock_out = b.scalar_like(scores, kKnockOut);
-  ValueId left = scores, mask;
+  Halves left = scores;
+  ValueId mask;
   for (int64_t round = 0; round < k; ++round) {
     Builder::NameScope scope(b, "round" + std::to_string(round));
     ValueId first = first_largest(b, left, kChannelAxis, countdown);
     mask = round == 0 ? first : b.add(mask, first, "mask");
-    if (round + 1 < k) left = b.sub(left, b.mul(first, knock_out), "left");
+    if (round + 1 < k) left.high = without(b, left.high, first, "left");
   }
   return mask;
 }
 
-ValueId topk_mask(Builder& b, ValueId scores, int64_t k) {
+// The k largest high halves tell the least one that is chosen; measured from it, scores that are
+// near to it keep their low halves.
+ValueId from_least_chosen(Builder& b, const Halves& scores, int64_t k) {
+  if (!scores.low.valid()) return scores.high;
+  ValueId best = b.emit_all(TopK{k, kChannelAxis}, {scores.high}, "top_high_scores")[0];
+  ValueId least = b.slice(best, kChannelAxis, k - 1, 1, "least");
+  return b.add(b.sub(scores.high, least), scores.low, "from_least");
+}
+
+// Spreads the indices that the target's own top-k gives into a mask. Only the indices are used: the
+// scores are taken from their tensor by the mask, as in the other forms.
+ValueId topk_mask(Builder& b, const Halves& halves, int64_t k) {
+  ValueId scores = from_least_chosen(b, halves, k);
   const ChannelGrid grid(b, scores);
   const int64_t count = channels_of(b.type(scores));
   ValueId indices = b.emit_all(TopK{k, kChannelAxis}, {scores}, "top_scores")[1];
@@ -58,9 +82,17 @@ ValueId topk_mask(Builder& b, ValueId scores, int64_t k) {
   return grid.join(b.reduce(ReduceFn::sum, hits, grid.outer_axis()), "mask");
 }
 
+// 1 where an element is the largest along the axis.
+ValueId hits_of_largest(Builder& b, const Halves& x, int64_t axis) {
+  ValueId hit = not_less(b, x.high, b.reduce(ReduceFn::max, x.high, axis), "hit");
+  if (!x.low.valid()) return hit;
+  ValueId low = kept_only(b, x.low, hit, "hit_low");
+  return not_less(b, low, b.reduce(ReduceFn::max, low, axis), "hit");
+}
+
 }  // namespace
 
-ValueId choose_top(Builder& b, RoutingForm form, ValueId scores, int64_t k) {
+ValueId choose_top(Builder& b, RoutingForm form, const Halves& scores, int64_t k) {
   switch (form) {
     case RoutingForm::rank:
     case RoutingForm::host:
@@ -73,13 +105,34 @@ ValueId choose_top(Builder& b, RoutingForm form, ValueId scores, int64_t k) {
       break;
   }
   MOEC_CHECK(false, "{} chooses no experts", enum_name(form));
-  return scores;
+  return scores.high;
 }
 
-ValueId first_largest(Builder& b, ValueId x, int64_t axis, ValueId countdown) {
-  ValueId hit = not_less(b, x, b.reduce(ReduceFn::max, x, axis), "hit");
-  ValueId order = b.mul(hit, countdown);
+Halves largest(Builder& b, const Halves& x, int64_t axis, const std::string& name) {
+  Halves result{b.reduce(ReduceFn::max, x.high, axis, name), {}};
+  if (!x.low.valid()) return result;
+  ValueId low = kept_only(b, x.low, not_less(b, x.high, result.high, "hit"));
+  result.low = b.reduce(ReduceFn::max, low, axis, name + "_low");
+  return result;
+}
+
+// Several elements may equal the maximum. Multiplied by a count that falls along the axis, the
+// first of them is the only largest.
+ValueId first_largest(Builder& b, const Halves& x, int64_t axis, ValueId countdown) {
+  ValueId order = b.mul(hits_of_largest(b, x, axis), countdown);
   return not_less(b, order, b.reduce(ReduceFn::max, order, axis), "first");
+}
+
+ValueId kept_only(Builder& b, ValueId x, ValueId kept, std::string name) {
+  ValueId half = b.sub(kept, b.scalar_like(kept, 0.5));
+  return b.binary(BinaryFn::min, x, b.mul(half, b.scalar_like(x, largest_finite(b.type(x).dtype))),
+                  std::move(name));
+}
+
+ValueId without(Builder& b, ValueId x, ValueId removed, std::string name) {
+  ValueId half = b.sub(b.scalar_like(removed, 0.5), removed);
+  return b.binary(BinaryFn::min, x, b.mul(half, b.scalar_like(x, largest_finite(b.type(x).dtype))),
+                  std::move(name));
 }
 
 ValueId count_down(Builder& b, DType dtype, const Dims& dims) {
@@ -94,6 +147,8 @@ ValueId count_up(Builder& b, DType dtype, const Dims& dims) {
   return b.constant({dtype, dims}, std::move(values), "index");
 }
 
+// Floats with p bits of precision hold all integers up to 2^p: p is 11 for f16, 8 for bf16, 24 for
+// f32.
 int64_t exact_count(DType dtype) {
   switch (dtype) {
     case DType::f16:

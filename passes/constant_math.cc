@@ -22,7 +22,8 @@ std::vector<int64_t> broadcast_strides(const Dims& dims, size_t result_rank) {
   return strides;
 }
 
-// Where the element at a result's linear index lies, given the source's step along each axis.
+// The index in the source of the element at a result's linear index, given the source's stride
+// along each axis of the result.
 int64_t source_index(int64_t linear, const Dims& result, const std::vector<int64_t>& strides) {
   int64_t index = 0;
   for (size_t axis = result.size(); axis-- > 0;) {
@@ -37,7 +38,8 @@ bool all_splats(const Operands& operands) {
                      [](const Constant* c) { return c->values.size() == 1; });
 }
 
-// An element as arithmetic sees it: a literal is rounded to its type when it is loaded.
+// An element as arithmetic reads it. Literals are stored as doubles and rounded to the constant's
+// type when a target loads them.
 double loaded_element(const Constant& constant, int64_t i) {
   const double value = element(constant, i);
   if (!is_float(constant.type.dtype)) return value;
@@ -80,8 +82,8 @@ std::vector<int64_t> row_major_strides(const Dims& dims) {
 
 float as_float(double value) { return static_cast<float>(value); }
 
-// Not evaluated: composites, contractions and reductions, whose operands are seldom all constants,
-// and ops that have no constant operands or more than one result.
+// These ops are not evaluated: composites, contractions and reductions, because their operands are
+// seldom all constants; the others because they have no constant operands or several results.
 std::optional<Constant> evaluate_op(
     const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
                 MatMul, Reduce, Softmax, TopK, StateRead, StateWrite> auto&,
@@ -160,7 +162,7 @@ bool is_splat_of(const Constant& constant, double value) {
 std::optional<Constant> evaluate(const OpData& data, const std::vector<const Constant*>& operands,
                                  const Type& result) {
   auto out = std::visit([&](const auto& op) { return evaluate_op(op, operands, result); }, data);
-  // A NaN is no constant (constant.c4): the op stays and makes it when it runs.
+  // A constant must not be NaN (constant.c4), so an op that gives NaN is kept.
   if (out && std::any_of(out->values.begin(), out->values.end(),
                          [](double value) { return std::isnan(value); }))
     return std::nullopt;

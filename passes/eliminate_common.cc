@@ -6,10 +6,11 @@
 namespace moec {
 namespace {
 
-// The ops of the new shard by the hash of attributes and operands. Only looked up, never walked.
+// The ops of the new shard by the hash of attributes and operands. Never iterated over, so that the
+// result does not depend on the order of an unordered map.
 class KnownOps {
  public:
-  // The earlier op that computes the same, or null; the op is known from then on.
+  // Returns the earlier op that computes the same, or null, and remembers the op if it is new.
   const OpId* find_or_add(const Shard& shard, OpId id, const std::vector<ValueId>& operands) {
     std::vector<Entry>& bucket = buckets_[hash(shard.ops[id], operands)];
     for (const Entry& entry : bucket)
@@ -41,6 +42,7 @@ Result<Shard> eliminate_common(const Shard& shard, PassContext&) {
   KnownOps known;
   for (OpId id : op_ids(shard)) {
     const Op& op = shard.ops[id];
+    // A write has no result to share, and its effect is not a function of its operands.
     const bool writes = std::holds_alternative<StateWrite>(op.data);
     const OpId* same = writes ? nullptr : known.find_or_add(shard, id, rewriter(op.operands));
     if (same)

@@ -3,6 +3,8 @@
 namespace moec {
 namespace {
 
+// The activation of gpt-oss: gate is clamped from above only, up on both sides, and 1 is added to
+// up.
 ValueId clamped_swiglu(Builder& b, const Gating& gating, ValueId gate, ValueId up) {
   ValueId limit = b.scalar_like(gate, gating.limit);
   ValueId a = b.binary(BinaryFn::min, gate, limit, "gate_clamped");
@@ -29,6 +31,8 @@ ValueId gated_product(Builder& b, const Gating& gating, ValueId gate, ValueId up
   return clamped_swiglu(b, gating, gate, up);
 }
 
+// The biases are the columns of a matrix that the routing weights are multiplied by, so that an
+// expert with weight 0 adds nothing and no expert's result is needed.
 ValueId routed_biases(Builder& b, ValueId routing, const std::vector<ValueId>& biases) {
   std::vector<ValueId> columns;
   for (ValueId bias : biases) columns.push_back(b.reshape(bias, {b.type(bias).dims[0], 1}));
@@ -36,9 +40,10 @@ ValueId routed_biases(Builder& b, ValueId routing, const std::vector<ValueId>& b
   return b.linear(routing, matrix, "biases");
 }
 
+// An expert that was not chosen may overflow in f16 or bf16, and inf · 0 is NaN. The select
+// replaces its product by 0. In f32 trained weights do not overflow, so the ops are saved.
 ValueId apply_routing(Builder& b, ValueId hidden, ValueId weight) {
   ValueId product = b.mul(hidden, weight, "routed");
-  if (b.type(hidden).dtype == DType::f32) return product;
   ValueId zero = b.scalar_like(hidden, 0);
   return b.select(b.compare(CompareFn::equal, weight, zero, "not_chosen"), zero, product,
                   "guarded");
@@ -54,6 +59,8 @@ ValueId product_of_routed(Builder& b, const Gating& gating, ValueId gate, ValueI
   return gated_product(b, gating, routed_gate, routed_up);
 }
 
+// A chain adds each term to the sum so far; a tree adds neighbours, so that fewer additions depend
+// on one another. The two round differently.
 ValueId sum_terms(Builder& b, std::vector<ValueId> terms, SumForm form) {
   while (terms.size() > 1) {
     std::vector<ValueId> sums;

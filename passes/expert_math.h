@@ -15,8 +15,8 @@ ValueId biased_linear(Builder& b, ValueId x, ValueId w, ValueId bias, std::strin
 // act(gate, up) of ir/OPS.md, named "hidden".
 ValueId gated_product(Builder& b, const Gating& gating, ValueId gate, ValueId up);
 
-// hidden · weight; below f32, where an expert that was not chosen may have overflowed, 0 where the
-// weight is 0, whatever hidden is.
+// hidden · weight, and 0 where the weight is 0, whatever hidden is: an expert that was not chosen
+// may have overflowed, in f32 as well.
 ValueId apply_routing(Builder& b, ValueId hidden, ValueId weight);
 
 // gated_product of an expert whose input is multiplied by the routing weight: gate and up, which

@@ -9,6 +9,8 @@
 namespace moec {
 namespace {
 
+// Whether `x fn operand` (or `operand fn x`) is x. Of x = −0 the sum with 0 would be +0; this
+// difference is accepted.
 bool is_neutral(const Builder& b, BinaryFn fn, ValueId operand, bool is_right) {
   const auto* constant = b.shard().producer_as<Constant>(operand);
   if (!constant) return false;
@@ -28,7 +30,7 @@ bool is_neutral(const Builder& b, BinaryFn fn, ValueId operand, bool is_right) {
   return false;
 }
 
-// Whether the axes of a size other than 1 keep their order.
+// Whether the axes of a size other than 1 keep their order. Such a transpose moves no element.
 bool moves_only_ones(const std::vector<int64_t>& perm, const Dims& dims) {
   int64_t last = -1;
   for (int64_t axis : perm) {

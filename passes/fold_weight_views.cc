@@ -7,7 +7,8 @@
 namespace moec {
 namespace {
 
-// The view step that an op on one weight is; nothing for ops that stay ops.
+// The view step that does the same as an op on one weight. Nothing for ops that stay, such as a
+// reshape that makes a token tensor: a view has no layout.
 std::optional<ViewStep> step_of(const OpData& data) {
   if (const auto* op = std::get_if<Slice>(&data)) return SliceStep{op->axis, op->begin, op->size};
   if (const auto* op = std::get_if<Cast>(&data)) return CastStep{op->dtype};
@@ -21,7 +22,7 @@ std::optional<ViewStep> step_of(const OpData& data) {
 struct FoldedWeight {
   std::optional<WeightView> view;  // set where the value is a weight, perhaps after folding
   std::string name;                // the value's own, or that of the weight it is made from
-  bool needed = false;             // an op that stays uses it
+  bool needed = false;             // used by an op that stays, or an output
 };
 
 class WeightFolder {

@@ -6,8 +6,8 @@
 namespace moec {
 namespace {
 
-// The ops before the first place where a write can stand: behind the op that makes its value, and
-// behind every read of its state, because on a device a later read sees what was written.
+// How many ops must come before a write: all up to the one that makes its value, and all reads of
+// its state, because a device runs in order and a later read would see what was written.
 size_t first_place(const Shard& shard, const StateWrite& write, ValueId value) {
   const OpId producer = shard.values[value].producer;
   size_t place = producer.valid() ? producer.index + 1 : 0;

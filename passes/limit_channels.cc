@@ -28,13 +28,14 @@ class ChannelSplitter {
   }
 
  private:
-  // Of token tensors only: a weight's axis 1 is that of the channels that its convolution reads.
+  // Only token tensors have a channel axis to be cut; a weight is cut with its convolution.
   bool is_wide(ValueId old) const {
     const Type& type = shard_.type(old);
     return type.layout != Layout::plain && channels_of(type) > target_.limits.channels;
   }
 
-  // As even as they can be; values with as many channels have the same runs.
+  // The runs differ by at most one channel. They depend on the number of channels alone, so that
+  // the parts of two operands of an elementwise op match.
   std::vector<Run> runs_of(ValueId old) const {
     const int64_t channels = channels_of(shard_.type(old)), most = target_.limits.channels;
     const int64_t count = (channels + most - 1) / most;
@@ -64,7 +65,7 @@ class ChannelSplitter {
   Status split(OpId id, const OneOf<Unary, Binary, Compare, Select, Cast> auto& data) {
     return split_elementwise(id, data);
   }
-  // Ops that need the wide value as one.
+  // These ops cannot be computed run by run.
   Status split(
       OpId id,
       const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, MatMul,
@@ -72,7 +73,8 @@ class ChannelSplitter {
     return unsplittable_op(id);
   }
 
-  // Weights are cut by slices, which fold into their views: no byte is moved.
+  // Weights are cut by slices, which fold_weight_views turns into steps of their views, so that the
+  // emitted file holds the parts and computes nothing.
   Status split_conv(OpId id, const Conv& conv) {
     const Op& op = shard_.ops[id];
     if (conv.groups != 1) return unsplittable_op(id);
@@ -82,7 +84,8 @@ class ChannelSplitter {
     return {};
   }
 
-  // Some of the outputs: the sum over the parts of the input.
+  // One run of the outputs: the sum of the convolutions over the parts of the input. The bias is
+  // added once, by the first.
   ValueId conv_part(const Op& op, const Run& outputs) {
     ValueId w = cut(rewriter_(op.operands[1]), 0, outputs);
     std::vector<ValueId> terms;
@@ -112,8 +115,8 @@ class ChannelSplitter {
     return {};
   }
 
-  // What a run of the result sees of an operand that has no layout: its run where it has all the
-  // channels, as the weight of a norm does, else all of it.
+  // The part of an operand that broadcasts to one run of the result. An operand with all the
+  // channels, such as the weight of a norm, is sliced; one with a single channel is used whole.
   ValueId broadcast_part(ValueId operand, ValueId result, const Run& run) {
     const Type &type = shard_.type(operand), &whole = shard_.type(result);
     ValueId value = rewriter_(operand);

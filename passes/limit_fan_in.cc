@@ -6,7 +6,7 @@
 namespace moec {
 namespace {
 
-// Neighbouring parts joined, `count` groups of them, as even as they can be.
+// Joins neighbouring parts into `count` parts. The groups differ by at most one part.
 std::vector<ValueId> join_groups(Builder& b, const std::vector<ValueId>& parts, size_t count,
                                  int64_t axis) {
   std::vector<ValueId> joined;
@@ -23,7 +23,7 @@ std::vector<ValueId> join_groups(Builder& b, const std::vector<ValueId>& parts, 
 
 Result<Shard> limit_fan_in(const Shard& shard, PassContext& context) {
   if (context.options.target.limits.fan_in == 0) return shard;
-  // With fewer than two parts a join would never end.
+  // Joins of a single part would not reduce their number, and the loop below would not end.
   const auto most = std::max<size_t>(2, static_cast<size_t>(context.options.target.limits.fan_in));
   auto lower = [&](Builder& b, const Concat& concat, const std::vector<ValueId>& operands) {
     std::vector<ValueId> parts = operands;

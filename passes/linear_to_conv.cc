@@ -5,6 +5,8 @@
 namespace moec {
 namespace {
 
+// W · x as a convolution with a kernel of 1×1 over the tokens: the Neural Engine runs convolutions
+// faster than matmuls.
 std::vector<ValueId> to_conv(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
   const Type type = b.type(operands[0]);
   Dims w_dims = b.type(operands[1]).dims;

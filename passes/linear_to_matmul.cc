@@ -5,6 +5,7 @@
 namespace moec {
 namespace {
 
+// x · Wᵀ over rows. The transpose of a weight becomes a step of its view (fold_weight_views).
 std::vector<ValueId> to_matmul(Builder& b, const Linear&, const std::vector<ValueId>& operands) {
   const Layout layout = b.type(operands[0]).layout;
   ValueId x = to_layout(b, operands[0], Layout::rows);

@@ -16,8 +16,9 @@ ValueId normed_and_rotated(Builder& b, const Attention& op, const Operands& oper
   return op.qk_norm == QkNorm::per_head_rotated ? head_norm(b, heads, norm, op.eps) : heads;
 }
 
-// What attention looks at, and the result that the runtime stores; these are two values with
-// append, where the cache is an input.
+// `all` are the keys or values of all tokens, earlier ones included; `result` is what the op gives
+// back to be stored. With append these differ: the cache is an input and the runtime stores the new
+// rows alone.
 struct Keys {
   ValueId all, result;
 };
@@ -67,7 +68,7 @@ std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const Operands
   {
     Builder::NameScope scope(b, "q");
     q = normed_and_rotated(b, op, operands, q, operands.q_norm);
-    // Scaling q is cheaper than scaling the scores and keeps f16 scores in range.
+    // Scales q and not the scores: there are fewer numbers, and f16 scores stay in range.
     q = b.mul(q, b.scalar_like(q, op.scale), "scaled");
   }
   {

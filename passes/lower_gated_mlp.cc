@@ -1,3 +1,4 @@
+#include "ir/graph/composite_operands.h"
 #include "passes/expert_math.h"
 #include "passes/passes.h"
 #include "passes/rewrite_each.h"
@@ -7,19 +8,14 @@ namespace {
 
 std::vector<ValueId> lower_mlp(Builder& b, const GatedMlp& mlp,
                                const std::vector<ValueId>& operands) {
-  auto project = [&](ValueId input, size_t part, std::string name) {
-    const bool biased = GatedMlp::has_biases(operands.size());
-    ValueId bias = biased ? operands[GatedMlp::kBiases + part] : ValueId();
-    return biased_linear(b, input, operands[1 + part], bias, std::move(name));
-  };
-  ValueId x = operands[0];
-  ValueId gate = project(x, 0, "gate"), up = project(x, 1, "up");
+  const auto [x, weights, biases, shared_gate] = gated_mlp_operands<ValueId>(operands);
+  ValueId gate = biased_linear(b, x, weights.gate, biases.gate, "gate");
+  ValueId up = biased_linear(b, x, weights.up, biases.up, "up");
   ValueId hidden = gated_product(b, mlp.gating, gate, up);
-  const size_t shared_gate = GatedMlp::shared_gate_at(operands.size());
-  if (operands.size() == shared_gate) return {project(hidden, 2, "")};
-  ValueId logit = b.linear(x, operands[shared_gate], "gate_logit");
+  if (!shared_gate.valid()) return {biased_linear(b, hidden, weights.down, biases.down, "")};
+  ValueId logit = b.linear(x, shared_gate, "gate_logit");
   ValueId open = b.unary(UnaryFn::sigmoid, logit, "open");
-  return {b.mul(project(hidden, 2, "down"), open)};
+  return {b.mul(biased_linear(b, hidden, weights.down, biases.down, "down"), open)};
 }
 
 }  // namespace

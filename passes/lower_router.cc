@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include "ir/graph/composite_operands.h"
 #include "ir/graph/scalar.h"
 #include "passes/choose_top.h"
+#include "passes/halves.h"
 #include "passes/passes.h"
 #include "passes/rewrite_each.h"
 #include "passes/token_layout.h"
@@ -11,14 +13,15 @@ namespace {
 
 class RouterLowering {
  public:
-  RouterLowering(Builder& b, const Router& op, RoutingForm form) : b_(b), op_(op), form_(form) {}
+  RouterLowering(Builder& b, const Router& op, RoutingForm form, const Halves& choice_bias)
+      : b_(b), op_(op), form_(form), choice_bias_(choice_bias) {}
 
-  ValueId lower(ValueId logits, ValueId choice_bias) {
-    return scaled(renormalised(is_exact(form_) ? chosen(logits, choice_bias) : scores(logits)));
+  ValueId lower(ValueId logits) {
+    return scaled(renormalised(is_exact(form_) ? chosen(logits) : scores(logits)));
   }
 
  private:
-  // Of all experts.
+  // The scores of all experts.
   ValueId scores(ValueId logits) {
     if (op_.score == Score::sigmoid || op_.score == Score::sigmoid_selected)
       return b_.unary(UnaryFn::sigmoid, logits, "scores");
@@ -26,17 +29,17 @@ class RouterLowering {
   }
 
   // The scores of the chosen experts, 0 for all others.
-  ValueId chosen(ValueId logits, ValueId choice_bias) {
+  ValueId chosen(ValueId logits) {
     switch (op_.score) {
       case Score::softmax:
       case Score::sigmoid: {
         ValueId all = scores(logits);
-        return b_.mul(all, choose(all, choice_bias), "chosen");
+        return b_.mul(all, choose(choice_scores(logits, all)), "chosen");
       }
       case Score::softmax_selected:
-        return softmax_of_chosen(logits, choose(logits, choice_bias));
+        return softmax_of_chosen(logits, choose(choice_scores(logits, logits)));
       case Score::sigmoid_selected: {
-        ValueId mask = choose(logits, choice_bias);
+        ValueId mask = choose(choice_scores(logits, logits));
         return b_.mul(scores(logits), mask, "chosen");
       }
       case Score::sparsemixer:
@@ -45,54 +48,85 @@ class RouterLowering {
     return mix_of_picks(logits);
   }
 
-  ValueId choose(ValueId scores, ValueId choice_bias) {
-    if (choice_bias.valid()) {
-      const Type type = b_.type(scores);
-      const Dims dims = channel_vector_dims(type.layout, channels_of(type));
-      scores = b_.add(scores, b_.reshape(choice_bias, dims), "biased");
-    }
-    if (op_.groups_kept < op_.groups) scores = knock_out_groups(scores);
+  // What experts are chosen by. In f16 scores lie too close together: experts are chosen by the
+  // logits where that is the same choice, and else by two halves.
+  Halves choice_scores(ValueId logits, ValueId scores) {
+    const bool half = b_.type(logits).dtype == DType::f16;
+    const bool of_logits = op_.score == Score::softmax || op_.score == Score::sigmoid;
+    if (!choice_bias_.high.valid() && half && of_logits && !adds_scores()) return {logits, {}};
+    Halves choice{scores, {}};
+    if (half && op_.score == Score::sigmoid) choice = centered_sigmoid(b_, logits);
+    return choice_bias_.high.valid() ? biased(choice) : choice;
+  }
+
+  // Whether scores are added up before they are compared.
+  bool adds_scores() const {
+    return op_.groups_kept < op_.groups && op_.group_score == GroupScore::top2_sum;
+  }
+
+  // The bias takes part in the choice only (DeepSeek-V3's balance without auxiliary loss): the
+  // weights are made from the scores without it.
+  Halves biased(const Halves& scores) {
+    const Type type = b_.type(scores.high);
+    const Dims dims = channel_vector_dims(type.layout, channels_of(type));
+    Halves bias{b_.reshape(choice_bias_.high, dims), {}};
+    if (choice_bias_.low.valid()) bias.low = b_.reshape(choice_bias_.low, dims);
+    if (type.dtype == DType::f16)
+      return add_halves(b_, scores, {within(bias.high, kMaxHalfBias), bias.low});
+    ValueId sum = b_.add(scores.high, bias.high, "biased");
+    return {bias.low.valid() ? b_.add(sum, bias.low) : sum, {}};
+  }
+
+  ValueId within(ValueId x, double limit) {
+    ValueId above = b_.binary(BinaryFn::max, x, b_.scalar_like(x, -limit));
+    return b_.binary(BinaryFn::min, above, b_.scalar_like(x, limit));
+  }
+
+  // The mask of the chosen experts.
+  ValueId choose(Halves scores) {
+    if (op_.groups_kept < op_.groups) scores.high = knock_out_groups(scores);
     return choose_top(b_, form_, scores, op_.top_k);
   }
 
-  // The scores, far below all others in the groups that are not kept.
-  ValueId knock_out_groups(ValueId scores) {
+  // Lowers the scores in groups that are not kept below all others, so that none of them is chosen.
+  ValueId knock_out_groups(const Halves& scores) {
     Builder::NameScope scope(b_, "groups");
-    const ChannelGrid grid(b_, scores);
-    const int64_t size = channels_of(b_.type(scores)) / op_.groups;
-    ValueId by_group = grid.split(scores, op_.groups, size, "scores");
-    ValueId kept = choose_top(b_, form_, grid.join(group_score(grid, by_group, size), "score"),
-                              op_.groups_kept);
-    ValueId penalty = excluded_penalty(grid.split(kept, op_.groups, 1));
-    return grid.join(b_.add(by_group, penalty), "kept_scores");
+    const ChannelGrid grid(b_, scores.high);
+    const int64_t size = channels_of(b_.type(scores.high)) / op_.groups;
+    Halves by_group{grid.split(scores.high, op_.groups, size, "scores"), {}};
+    if (scores.low.valid()) by_group.low = grid.split(scores.low, op_.groups, size, "low_scores");
+    Halves of_group = group_score(grid, by_group, size);
+    of_group.high = grid.join(of_group.high, "score");
+    if (of_group.low.valid()) of_group.low = grid.join(of_group.low, "low_score");
+    ValueId kept = choose_top(b_, form_, of_group, op_.groups_kept);
+    return grid.join(kept_only(b_, by_group.high, grid.split(kept, op_.groups, 1)), "kept_scores");
   }
 
-  ValueId group_score(const ChannelGrid& grid, ValueId by_group, int64_t size) {
-    ValueId best = b_.reduce(ReduceFn::max, by_group, grid.inner_axis(), "best");
+  // A group's score is its best score, or the sum of its two best. The second best is the maximum
+  // after the first of the best was lowered; a tie for the best counts twice, as it should.
+  Halves group_score(const ChannelGrid& grid, const Halves& by_group, int64_t size) {
+    const int64_t axis = grid.inner_axis();
+    const Halves best = largest(b_, by_group, axis, "best");
     if (op_.group_score == GroupScore::max) return best;
-    ValueId countdown = count_down(b_, b_.type(by_group).dtype, grid.constant_dims(1, size));
-    ValueId first = first_largest(b_, by_group, grid.inner_axis(), countdown);
-    ValueId rest = b_.sub(by_group, b_.mul(first, b_.scalar_like(by_group, kKnockOut)), "rest");
-    ValueId second = b_.reduce(ReduceFn::max, rest, grid.inner_axis(), "second");
-    return b_.add(best, second);
+    ValueId countdown = count_down(b_, b_.type(by_group.high).dtype, grid.constant_dims(1, size));
+    ValueId first = first_largest(b_, by_group, axis, countdown);
+    ValueId rest = without(b_, by_group.high, first, "rest");
+    const Halves second = largest(b_, {rest, by_group.low}, axis, "second");
+    if (by_group.low.valid()) return add_halves(b_, best, second);
+    return {b_.add(best.high, second.high), {}};
   }
 
-  // 0 where the mask is 1, −kKnockOut where it is 0: exact where it matters, and free of 0 · inf.
-  ValueId excluded_penalty(ValueId mask) {
-    ValueId excluded = b_.sub(mask, b_.scalar_like(mask, 1));
-    return b_.mul(excluded, b_.scalar_like(mask, kKnockOut), "penalty");
-  }
-
+  // The softmax over the chosen logits alone: exp() of a lowered logit is 0 in every element type.
   ValueId softmax_of_chosen(ValueId logits, ValueId mask) {
-    return b_.softmax(b_.add(logits, excluded_penalty(mask), "chosen_logits"), kChannelAxis,
-                      "chosen");
+    return b_.softmax(kept_only(b_, logits, mask, "chosen_logits"), kChannelAxis, "chosen");
   }
 
-  // Two picks, each with its share of the softmax over the logits near it.
+  // Sparsemixer, as Phi-3.5-MoE routes at inference: two picks one after the other, each weighted
+  // with its share of the softmax over the logits near it.
   ValueId mix_of_picks(ValueId logits) {
     ValueId picked = choose_pick(logits, "first");
     ValueId first = b_.mul(softmax_near(logits, logits, {}), picked, "first.weight");
-    ValueId left = b_.sub(logits, b_.mul(picked, b_.scalar_like(logits, kKnockOut)), "left");
+    ValueId left = without(b_, logits, picked, "left");
     ValueId second_pick = choose_pick(left, "second");
     ValueId second = b_.mul(softmax_near(logits, left, picked), second_pick, "second.weight");
     return b_.add(first, second, "chosen");
@@ -100,11 +134,13 @@ class RouterLowering {
 
   ValueId choose_pick(ValueId left, std::string name) {
     Builder::NameScope scope(b_, std::move(name));
-    return choose_top(b_, form_, left, 1);
+    return choose_top(b_, form_, {left, {}}, 1);
   }
 
-  // The softmax over the logits near the largest of those that are `left`: not over `gone`, which
-  // may be invalid. |z| is at most the largest or it is -z.
+  // The softmax over the logits near the largest of `left`, without the pick `gone`, which may be
+  // invalid. A logit z is far if (top − z) / max(|z|, top) > 2 eps. Since z <= top, max(|z|, top)
+  // is max(−z, top), which needs no op for magnitudes; multiplying instead of dividing keeps a
+  // divisor of 0 out.
   ValueId softmax_near(ValueId logits, ValueId left, ValueId gone) {
     ValueId top = b_.reduce(ReduceFn::max, left, kChannelAxis, "top");
     ValueId negated = b_.sub(b_.scalar_like(logits, 0), logits);
@@ -113,8 +149,7 @@ class RouterLowering {
     ValueId far = b_.compare(CompareFn::less, reach, b_.sub(top, logits, "behind"));
     ValueId excluded = b_.cast(far, b_.type(logits).dtype, "far");
     if (gone.valid()) excluded = b_.binary(BinaryFn::max, excluded, gone, "excluded");
-    ValueId penalty = b_.mul(excluded, b_.scalar_like(logits, -kKnockOut), "penalty");
-    return b_.softmax(b_.add(logits, penalty, "near_logits"), kChannelAxis, "near");
+    return b_.softmax(without(b_, logits, excluded, "near_logits"), kChannelAxis, "near");
   }
 
   ValueId renormalised(ValueId weights) {
@@ -138,9 +173,13 @@ class RouterLowering {
     return b_.mul(weights, b_.scalar_like(weights, op_.scale));
   }
 
+  // Choice scores, and sums of two of them, stay finite; so do the halves of a bias that is not.
+  static constexpr double kMaxHalfBias = 8188;
+
   Builder& b_;
   const Router& op_;
   const RoutingForm form_;
+  const Halves choice_bias_;
 };
 
 Status check_count(const Shard& shard, const Op& op) {
@@ -162,13 +201,15 @@ Diagnostic inexact_note(const Shard& shard, const Op& op) {
           {.shard = shard.name, .op = shard.label(op.results[0])}};
 }
 
-// "router", or "L03.router" beside "L03.routing_weights".
+// The prefix of the values' names: "router", or "L03.router" beside "L03.routing_weights".
 std::string router_scope(const Rewriter& rewriter, OpId id) {
   const std::string outer = outer_scope(rewriter, id);
   return outer.empty() ? "router" : outer + ".router";
 }
 
 }  // namespace
+
+double max_selection_score(DType dtype) { return largest_finite(dtype) / 2; }
 
 Result<Shard> lower_router(const Shard& shard, PassContext& context) {
   const RoutingForm form = context.options.routing;
@@ -180,8 +221,8 @@ Result<Shard> lower_router(const Shard& shard, PassContext& context) {
       context.notes.push_back(inexact_note(shard, op));
   }
   auto lower = [&](Builder& b, const Router& op, const std::vector<ValueId>& operands) {
-    ValueId choice_bias = operands.size() == 2 ? operands[1] : ValueId{};
-    return std::vector<ValueId>{RouterLowering(b, op, form).lower(operands[0], choice_bias)};
+    const auto [logits, high, low] = router_operands<ValueId>(operands);
+    return std::vector<ValueId>{RouterLowering(b, op, form, {high, low}).lower(logits)};
   };
   return rewrite_each<Router>(shard, shard.form, router_scope, lower);
 }

@@ -31,7 +31,7 @@ bool set_limit(int64_t& field, std::string_view text) {
   return true;
 }
 
-// 0 means none.
+// Sets a limit of the target; 0 means none.
 bool set_target_limit(int64_t& field, std::string_view text) {
   if (text == "0") field = 0;
   return text == "0" || set_limit(field, text);
@@ -80,7 +80,7 @@ tl::unexpected<Diagnostics> unknown_option(std::string_view name) {
   for (const Option& option : kOptions) known.push_back(option.name);
   return fail("passes.option",
               fmt::format("there is no pass option '{}'{}", name, did_you_mean(name, known)),
-              fmt::format("known are {}", fmt::join(known, ", ")));
+              fmt::format("the options are {}", fmt::join(known, ", ")));
 }
 
 }  // namespace

@@ -17,13 +17,14 @@ namespace moec {
 //
 // Exact for every form but full_softmax, which keeps all experts and leaves the note
 // "routing.inexact". Limits of the exact forms: scores + bias (the logits, for softmax_selected,
-// sigmoid_selected and sparsemixer; the sums of two, for top2_sum) lie in ±kMaxSelectionScore, and
-// there are no more experts than the element type counts exactly ("routing.too_many_experts").
+// sigmoid_selected and sparsemixer; the sums of two, for top2_sum) lie within
+// ±max_selection_score(), and there are no more experts than the element type counts exactly
+// ("routing.too_many_experts").
 Result<Shard> lower_router(const Shard& shard, PassContext& context);
 
-// Beyond any difference of two selection scores, and finite in f16.
-inline constexpr double kKnockOut = 32768;
-inline constexpr double kMaxSelectionScore = kKnockOut / 2;
+// Half the largest finite number: 1.7e38 in f32, 32752 in f16. What is knocked out of a choice gets
+// the negative of it.
+double max_selection_score(DType dtype);
 
 // Attention as matmuls and a softmax: with AttentionForm::per_head one pair of matmuls a head, else
 // one for all heads, where the query heads that share a key head lie along the row axis (keys and
@@ -45,8 +46,8 @@ Result<Shard> lower_attention(const Shard& shard, PassContext& context);
 //       moe = out_0 + out_1 + …
 //
 // The routing weight is applied before `down` (linear, so the same value), where it keeps f16 in
-// range; with weight_on input to gate and up, h = silu(gate · routing_e) · (up · routing_e). Below
-// f32 a select guards the products, because 0 · inf is NaN.
+// range; with weight_on input to gate and up, h = silu(gate · routing_e) · (up · routing_e). A
+// select guards the products, because 0 · inf is NaN.
 Result<Shard> unroll_experts(const Shard& shard, PassContext& context);
 
 // All experts at once: the weights of one role joined, `down` along its inputs, so that its
@@ -60,7 +61,8 @@ Result<Shard> bank_experts(const Shard& shard, PassContext& context);
 
 // %y = rms_norm %x, %w {eps}  ──▶  y = x · reciprocal(sqrt(reduce_mean(x · x) + eps)) · w
 // In f16 x and sqrt(eps) are first divided by the largest magnitude in x, or sqrt(eps) where that
-// is larger: x · x would overflow from |x| = 256 on, and eps = 1e-8 would vanish.
+// is larger: x · x would overflow from |x| = 256 on, and eps = 1e-8 would vanish. Where eps is 0, a
+// token of zeros gives zeros: sqrt never sees a 0.
 Result<Shard> lower_rms_norm(const Shard& shard, PassContext& context);
 
 // ---- model → lowered ---------------------------------------------------------------------------
@@ -130,8 +132,8 @@ Result<Shard> eliminate_dead(const Shard& shard, PassContext& context);
 // ---- static → placed ---------------------------------------------------------------------------
 
 // Checks each op against the target's rules; only the form changes. A broken rule of severity error
-// is the error "place.rule", one of severity warning leaves a warning "place.rule". A state is the
-// error "place.state" if the target has no state.
+// is the error "target.RULE", one of severity warning leaves a warning "target.RULE". A state is
+// the error "place.state" if the target has no state.
 Result<Shard> place(const Shard& shard, PassContext& context);
 
 }  // namespace moec

@@ -1,6 +1,7 @@
 #include "passes/pipeline.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ir/base/nearest.h"
 #include "passes/passes.h"
@@ -12,7 +13,7 @@ constexpr Form kModel = Form::model, kLowered = Form::lowered, kStatic = Form::s
                kPlaced = Form::placed;
 
 constexpr Pass kPasses[] = {
-    {"lower_router", lower_router, kModel, kModel, "routers as tensor math"},
+    {"lower_router", lower_router, kModel, kModel, "routers as elementwise ops and reductions"},
     {"unroll_experts", unroll_experts, kModel, kModel, "each expert by itself, added up"},
     {"bank_experts", bank_experts, kModel, kModel, "all experts in three projections"},
     {"lower_attention", lower_attention, kModel, kModel, "attention as matmuls and a softmax"},
@@ -20,22 +21,23 @@ constexpr Pass kPasses[] = {
     {"lower_gated_mlp", lower_gated_mlp, kModel, kLowered, "gated MLPs as three projections"},
     {"linear_to_conv", linear_to_conv, kLowered, kStatic, "projections as 1x1 convolutions"},
     {"linear_to_matmul", linear_to_matmul, kLowered, kStatic, "projections as matmuls"},
-    {"cast_to_select", cast_to_select, kStatic, kStatic, "truth values as numbers by a choice"},
+    {"cast_to_select", cast_to_select, kStatic, kStatic, "casts of truth values as selects"},
     {"limit_channels", limit_channels, kStatic, kStatic,
-     "values of more channels than the target takes live in parts"},
+     "values of more channels than the target takes in parts"},
     {"fold_weight_views", fold_weight_views, kStatic, kStatic,
-     "shape ops on weights go into the weights' views"},
+     "shape ops on weights as steps of the weights' views"},
     {"fold_constants", fold_constants, kStatic, kStatic,
-     "ops on constants are computed, ops that change nothing go"},
+     "ops on constants computed, ops that change nothing removed"},
     {"limit_fan_in", limit_fan_in, kStatic, kStatic,
      "concats of more parts than the target takes as trees"},
-    {"eliminate_common", eliminate_common, kStatic, kStatic, "of equal ops the first stays"},
-    {"eliminate_dead", eliminate_dead, kStatic, kStatic, "ops that nothing depends on go"},
+    {"eliminate_common", eliminate_common, kStatic, kStatic,
+     "equal ops replaced by the first of them"},
+    {"eliminate_dead", eliminate_dead, kStatic, kStatic, "ops that nothing depends on removed"},
     {"hoist_state_writes", hoist_state_writes, kStatic, kStatic,
-     "states are written where their values are made"},
+     "states written right after their values are made"},
     {"limit_extents", limit_extents, kStatic, kStatic,
-     "no axis of tokens is longer than the target takes"},
-    {"place", place, kStatic, kPlaced, "the target's rules accept every op"},
+     "an error if an axis of a value is longer than the target takes"},
+    {"place", place, kStatic, kPlaced, "an error if the target's rules refuse an op"},
 };
 
 std::vector<std::string_view> pass_names() {
@@ -74,28 +76,29 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            std::string_view(bank ? "bank_experts" : "unroll_experts"),
            std::string_view("lower_attention"),
            std::string_view("lower_rms_norm"),
-           // The last of the lowerings: it declares that no composite is left, and the verifier
-           // holds it to that.
+           // The last of the lowerings: its result has the form `lowered`, in which the verifier
+           // refuses composites.
            std::string_view("lower_gated_mlp"),
            // After every lowering that makes projections.
            std::string_view(conv ? "linear_to_conv" : "linear_to_matmul"),
-           // Before constants are folded, because its choices may be constant.
+           // Before constants are folded, because the conditions may be constant.
            std::string_view(limits.no_casts ? "cast_to_select" : ""),
-           // After the convolutions are there; before weight views, for it slices weights.
+           // After convolutions were made, which it splits; before weight views are folded, because
+           // it slices weights.
            std::string_view(limits.channels > 0 ? "limit_channels" : ""),
-           // After the projections have asked for their weights' shape, and before equal ops are
-           // looked for, so that equal views are seen as equal.
+           // After projections have reshaped their weights, and before common ops are eliminated,
+           // so that equal views are one weight.
            std::string_view("fold_weight_views"),
            // After the concats of weights have become views.
            std::string_view(limits.fan_in > 0 ? "limit_fan_in" : ""),
-           // Before equal ops are looked for: folding makes constants and shape ops equal.
+           // Before common ops are eliminated: folding makes more constants and shape ops equal.
            std::string_view("fold_constants"),
            std::string_view("eliminate_common"),
-           // After all that leaves ops without users.
+           // After every pass that leaves ops without users.
            std::string_view("eliminate_dead"),
-           // After all that changes order.
+           // After every pass that changes the order of ops.
            std::string_view(options.target.has_state ? "hoist_state_writes" : ""),
-           // On the ops that are left.
+           // After every pass that removes ops.
            std::string_view(limits.extent > 0 ? "limit_extents" : ""),
            // Last: the target is asked only about ops that will be emitted.
            std::string_view("place"),
@@ -111,7 +114,7 @@ Status check_pipeline(std::span<const Pass* const> passes, Form start) {
       return fail("passes.order",
                   fmt::format("pass {} takes form {}, but the shard is in form {} there",
                               pass->name, form_name(pass->from), form_name(form)),
-                  "moec opt --list-passes tells the form that each pass takes and gives");
+                  "moec opt --list-passes shows the form that each pass takes and gives");
     form = pass->to;
   }
   return {};
@@ -125,7 +128,7 @@ Result<std::vector<const Pass*>> parse_pipeline(std::string_view names) {
       return fail(
           "passes.unknown",
           fmt::format("there is no pass named '{}'{}", name, did_you_mean(name, pass_names())),
-          "moec opt --list-passes names them");
+          fmt::format("the passes are {}", fmt::join(pass_names(), ", ")));
     passes.push_back(pass);
   }
   return passes;

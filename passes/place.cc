@@ -24,7 +24,7 @@ Diagnostic state_refusal(const Target& target, const Shard& shard, const State& 
       {.shard = shard.name}};
 }
 
-// The ops that one rule concerns.
+// The ops that one finding about a rule names.
 struct Concerned {
   std::set<std::string_view> names;
   size_t count = 0;
@@ -39,11 +39,11 @@ std::string fate(const TargetRule& rule) {
 
 Diagnostic rule_finding(const Target& target, const TargetRule& rule, const Concerned& ops) {
   const std::string names = fmt::format("{}", fmt::join(ops.names, ", "));
-  return {rule.severity, "place.rule",
+  return {rule.severity, "target." + rule.id,
           fmt::format("rule {} of target {} concerns {}: {}{}", rule.id, target.name,
                       ops.count == 1 ? names : fmt::format("{} ops ({})", ops.count, names),
                       rule.reason, fate(rule)),
-          fmt::format("moec check --target {} --explain {} tells its source and confidence",
+          fmt::format("moec check --target {} --explain {} shows its source and confidence",
                       target.name, rule.id),
           ops.first};
 }
@@ -60,7 +60,8 @@ Result<Shard> place(const Shard& shard, PassContext& context) {
   Diagnostics refusals;
   if (!target.has_state)
     for (const State& state : shard.states) refusals.push_back(state_refusal(target, shard, state));
-  // A refusal names each op; a warning would say the same of hundreds, so it counts them.
+  // Each refused op gets an error of its own. A warning may concern hundreds of ops, so there is
+  // one for each rule, with their number.
   std::map<const TargetRule*, Concerned, std::less<>> warned;
   for (const auto& [op, rule] : find_breaches(target, shard)) {
     Concerned alone;

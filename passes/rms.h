@@ -7,7 +7,8 @@ namespace moec {
 
 // x · reciprocal(sqrt(mean of x² along the axis + eps)), in an order that stays in range: in f16 x
 // and sqrt(eps) are divided by p first, the largest magnitude of x along the axis, at least
-// sqrt(eps).
+// sqrt(eps). Zeros stay zeros, also where eps is 0 or vanishes in the element type: padding tokens
+// are zeros, and a NaN of theirs would reach the real tokens through attention.
 ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps);
 
 }  // namespace moec

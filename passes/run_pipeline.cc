@@ -53,7 +53,7 @@ Result<fs::path> make_temporary_folder() {
   return fs::path(name);
 }
 
-// Whether a pass changed nothing but the form.
+// Whether two shards are equal but for their form.
 bool same_content(const Shard& a, const Shard& b) {
   return a.inputs == b.inputs && a.states == b.states && a.outputs == b.outputs &&
          a.values == b.values && a.ops == b.ops;
@@ -77,7 +77,7 @@ class PipelineRun {
   }
 
  private:
-  // The verified result. Fills the report, but for `changed`.
+  // Runs the pass and verifies its result. Fills the report, except `changed`.
   Result<Shard> run_pass(const Pass& pass, const Shard& shard) {
     ReproducerScope reproducer([&] { return write_reproducer(pass, shard).value_or(""); });
     const auto start = std::chrono::steady_clock::now();
@@ -104,7 +104,8 @@ class PipelineRun {
 
   fs::path dump_folder() const { return fs::path(options_.dump_dir) / options_.subfolder; }
 
-  // Never the working directory: a user who asked for no files must not find any there.
+  // The folder for reproducers: that of --dump-dir or a temporary one. Never the working directory:
+  // the user asked for no files there.
   Result<fs::path> reproducer_folder() const {
     if (!options_.dump_dir.empty()) return dump_folder();
     return make_temporary_folder();
@@ -144,7 +145,7 @@ class PipelineRun {
   PassReport report_;
 };
 
-// Names in `skip` and `dump_after` are those of passes.
+// Errors if `skip` or `dump_after` has a name that is not a pass's.
 Status check_names(const RunOptions& options) {
   for (const std::string& name : options.skip) MOEC_TRY(parse_pipeline(name));
   for (const std::string& name : options.dump_after)

@@ -185,7 +185,7 @@ def compare(shape, binary, folder):
     results["coremltools"] = measure([sys.executable, __file__, "--peer", str(checkpoint), str(peer),
                                       "--hidden", str(shape.hidden), "--experts", str(shape.experts),
                                       "--ff", str(shape.ff)])
-    ours = package_facts(out / "moe/L00.mlpackage") | results["moec"]
+    ours = package_facts(out / "moe/L00.t1.mlpackage") | results["moec"]
     theirs = package_facts(peer) | results["coremltools"]
     results |= {"moec": ours, "coremltools": theirs}
     same_weights = abs(ours["weight_bytes"] - theirs["weight_bytes"]) < 0.001 * ours["weight_bytes"]

@@ -26,7 +26,7 @@ moec, out = sys.argv[1:]
 began = time.monotonic()
 subprocess.run([moec, "export", "models/published/zaya-book.json", "--out", out, "--target", "ane",
                 "--seeded-weights", "7", "--compat", "ane-book", "--head-slices", "2", "--context", "2048",
-                "--jobs", "2", "--quiet"], check=True)
+                "--jobs", "2", "--allow-over-budget", "--quiet"], check=True)
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 print(f"exported in {time.monotonic() - began:.1f} s, peak resident memory {peak:.0f} MiB")
 PY
@@ -36,4 +36,4 @@ for kind in attn moe lm_head; do
 done
 du -sh --apparent-size "$out" | sed 's/\t.*//'
 ls "$out"
-"$moec" check "$out" --chip m1 --no-digests | tail -n 3
+"$moec" check "$out" --chip m1 --no-digests --allow-over-budget | tail -n 3

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves that each numbered constraint stands in ir/OPS.md, in the code, and in a failing test.
+"""Checks that each numbered constraint is in ir/OPS.md, in the code, and in a failing test.
 
   code   a quoted id ("conv.c3") in ir/**/*.cc
   doc    the first cell of a table row in ir/OPS.md

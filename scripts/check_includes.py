@@ -6,7 +6,7 @@
 Prints `file:line: what is wrong` for each wrong #include and exits with 1, or prints how many includes
 it looked at and exits with 0. It checks that
 
-- a folder includes only the folders that ARROWS gives it, all of which stand above it in the table, so
+- a folder includes only the folders that ARROWS gives it, all of which are above it in the table, so
   that no circle of folders is possible;
 - no file of a folder includes one that includes it, directly or through others, where a header and the
   source of the same name count as one file;
@@ -33,7 +33,7 @@ FORMATS = ["frontends/formats"]
 BELOW_JOBS = IR + BACKENDS + READERS + FORMATS
 
 # Folder -> folders of ours that it may include besides itself, the lowest folder first. A folder with
-# C++ must stand here.
+# C++ must be in the table.
 ARROWS = {
     "ir/base": [],
     "ir/graph": ["ir/base"],
@@ -101,7 +101,7 @@ LIBRARIES = {
 }  # fmt: skip
 
 # What every folder may use: the vocabulary of the whole tree, the system, what the build generates. Names
-# of JSON's types may stand in headers; the library itself may not.
+# of JSON's types may be in headers; the library itself may not.
 COMMON = re.compile(
     r"fmt/.*|tl/expected\.hpp|nlohmann/json_fwd\.hpp|embedded/.*|[a-z_]+|sys/.*"
     r"|(fcntl|unistd|errno|signal|dirent)\.h"
@@ -148,12 +148,12 @@ def way_back(arrows, begin, end):
 
 
 def wrong_order():
-    """Folders of the table that may include one that does not stand above them."""
+    """Yields an error for each folder of the table that may include one that is not above it."""
     above = set()
     for folder, included in ARROWS.items():
         for other in [] if included is EVERYTHING else included:
             if other not in above:
-                yield f"scripts/check_includes.py: {folder} stands above {other}, which it may include"
+                yield f"scripts/check_includes.py: {folder} is above {other}, which it may include"
         above.add(folder)
 
 

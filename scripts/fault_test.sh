@@ -1,6 +1,6 @@
 #!/bin/sh
-# Kills exports at random moments, 100 times unless told otherwise, lets them go on and compares their bytes
-# with those of undisturbed ones; then full and failing disks, signals, and two exports into one folder.
+# Kills exports at random moments, 100 times by default, resumes them and compares their bytes with those of
+# undisturbed ones; then tests full and failing disks, signals, and two exports into one folder.
 #
 #   scripts/fault_test.sh [KILLS]
 set -eu

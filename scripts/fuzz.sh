@@ -82,8 +82,8 @@ fuzz() {
   return $result
 }
 
-# The archive is the same for the same inputs. libFuzzer names what it finds by 40 hexadecimal digits, which
-# tells it from the seeds, whose reach counts as had.
+# The archive is the same for the same inputs. libFuzzer names the inputs that it finds by 40 hexadecimal digits,
+# which no seed has as its name. The coverage of the seeds counts as reached already.
 keep() {
   local target=$1 merged=build/fuzz/merged/$1 found=build/fuzz/found/$1 log=build/fuzz/$1.keep.log
   gather_seeds "$target"

@@ -36,17 +36,33 @@ def text_span(text, offsets, span):
     return {**span, "start": start, "end": start + len(part.strip()), "text": part.strip()}
 
 
-def find_spans(moec, folder, text):
-    """The spans of a text, counted in characters. Ends the program where the export has no tokenizer.json."""
+def encode(folder, text):
+    """All tokens of a text, also where tokenizer.json asks to cut or to pad it. Ends the program where the export has
+    no such file."""
     import tokenizers
 
     file = Path(folder) / "tokenizer.json"
     if not file.is_file():
         sys.exit(f"{file} is missing: the checkpoint had none, so the export carries none")
-    encoded = tokenizers.Tokenizer.from_file(str(file)).encode(text, add_special_tokens=False)
+    tokenizer = tokenizers.Tokenizer.from_file(str(file))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer.encode(text, add_special_tokens=False)
+
+
+def find_spans(moec, folder, text, encoded):
+    """The spans of a text, counted in characters."""
     if not encoded.ids:
         return []
     return [text_span(text, encoded.offsets, span) for span in token_spans(moec, folder, encoded.ids)]
+
+
+def first_unjudged(text, offsets):
+    """The place of the first character, other than white space, that no token stands for; None where there is none."""
+    judged = [False] * len(text)
+    for start, end in offsets:
+        judged[start:end] = [True] * (end - start)
+    return next((at for at, character in enumerate(text) if not (judged[at] or character.isspace())), None)
 
 
 def redact(text, spans):
@@ -54,7 +70,7 @@ def redact(text, spans):
     parts, at = [], 0
     for span in spans:
         parts += [text[at : span["start"]], f"<{span['label'].upper()}>"]
-        at = span["end"]
+        at = max(at, span["end"])
     return "".join(parts) + text[at:]
 
 
@@ -67,7 +83,12 @@ def main():
     parser.add_argument("--moec", default=str(ROOT / "build/release/frontends/moec"), help="the moec program")
     options = parser.parse_args()
     text = sys.stdin.read() if options.prompt is None else options.prompt
-    spans = find_spans(options.moec, options.folder, text)
+    encoded = encode(options.folder, text)
+    unjudged = first_unjudged(text, encoded.offsets) if options.redact else None
+    if unjudged is not None:
+        sys.exit(f"character {unjudged} of the text belongs to no token, so the text cannot be redacted: "
+                 "the tokenizer.json of the export drops it")
+    spans = find_spans(options.moec, options.folder, text, encoded)
     if options.json:
         print(json.dumps({"spans": spans, **({"redacted": redact(text, spans)} if options.redact else {})}, indent=2))
     elif options.redact:

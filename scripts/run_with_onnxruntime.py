@@ -176,10 +176,13 @@ class Runner:
         return np.concatenate(logits)
 
     def generate(self, prompt, count):
-        """Yields `count` tokens, each the one with the largest logit."""
+        """Yields `count` tokens, each the one with the largest logit, or fewer where the model ends the text."""
         tokens = list(prompt)
+        ends = self.manifest["model"]["eos_tokens"]
         for _ in range(count):
             token = int(self.feed(tokens)[-1].argmax())
+            if token in ends:
+                return
             yield token
             tokens = [token]
 

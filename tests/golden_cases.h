@@ -9,6 +9,7 @@ namespace moec {
 
 inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "mixtral_b",
+                                            "mixtral_c",
                                             "qwen2_moe_a",
                                             "qwen2_moe_b",
                                             "qwen3_moe_a",
@@ -31,9 +32,11 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "deepseek_v3_b",
                                             "deepseek_v3_c",
                                             "deepseek_v3_d",
+                                            "deepseek_v3_e",
                                             "gpt_oss_a",
                                             "gpt_oss_b",
                                             "gpt_oss_c",
+                                            "gpt_oss_d",
                                             "hunyuan_v1_moe_a",
                                             "hunyuan_v1_moe_b",
                                             "phimoe_a",
@@ -42,8 +45,10 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "llama4_text_b",
                                             "openai_privacy_filter_a",
                                             "openai_privacy_filter_b",
+                                            "openai_privacy_filter_c",
                                             "zaya_a",
-                                            "zaya_b"};
+                                            "zaya_b",
+                                            "zaya_c"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 2> all{};

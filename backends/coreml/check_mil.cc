@@ -43,6 +43,8 @@ Status check_port(const Shard& shard, const std::string& label, const Type& type
   return {};
 }
 
+// Ports keep their names, because runtimes bind them by name; all other values are renamed if MIL
+// does not take their name. Inputs, states and outputs share one space of names.
 Status check_port_names(const Shard& shard) {
   std::set<std::string> taken;
   auto check = [&](const std::string& name) -> Status {

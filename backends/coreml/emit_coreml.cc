@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A package, made before a byte of payload is read, so that a fault of the shard itself is reported
-// before any work is done.
+// A package that is ready but for its payload. All packages are prepared before a byte of payload
+// is read, so that errors of the shard are reported at once and not after minutes of writing.
 struct Prepared {
   std::string name;  // relative to the folder
   std::vector<MilFunction> functions;
@@ -38,7 +38,8 @@ Status check_widths(std::span<const ShardWidth> widths, WidthPackaging packaging
   if (packaging != WidthPackaging::range) return {};
   const ShardWidth& least = *std::min_element(widths.begin(), widths.end(), by_tokens);
   if (widths.size() < 2)
-    return fail("coreml.range", fmt::format("one width, {} tokens, is no range", least.tokens),
+    return fail("coreml.range",
+                fmt::format("a single width, {} tokens, is not a range", least.tokens),
                 "give the least and the largest width", {.shard = least.shard->name});
   for (const ShardWidth& width : widths) MOEC_TRY(check_range(*least.shard, *width.shard));
   return {};
@@ -73,8 +74,7 @@ void lay_out(Prepared& package) {
     collect_blobs(*function.shard, package.layout);
 }
 
-// The keys of all entries, in their order. Two layouts with equal keys give weight files of the
-// same bytes.
+// The keys of all entries, in their order. Layouts with equal keys have equal weight files.
 std::vector<std::string> content_of(const DataLayout& layout) {
   std::vector<std::string> keys;
   for (const DataLayout::Entry& entry : layout.entries()) keys.push_back(entry.key);
@@ -199,7 +199,7 @@ Result<EmittedFile> write_package(const Prepared& prepared, const Package& packa
 std::vector<std::string> coreml_package_names(const std::string& stem,
                                               std::span<const int64_t> tokens,
                                               WidthPackaging packaging) {
-  if (tokens.size() == 1 || packaging != WidthPackaging::separate) return {stem + ".mlpackage"};
+  if (packaging != WidthPackaging::separate) return {stem + ".mlpackage"};
   std::vector<std::string> names;
   for (int64_t width : tokens) names.push_back(fmt::format("{}.t{}.mlpackage", stem, width));
   return names;

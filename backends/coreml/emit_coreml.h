@@ -1,7 +1,7 @@
 // Emits a shard as Core ML packages (.mlpackage with an ML Program), on any machine.
 //
-//   FOLDER/STEM.mlpackage                    one width, or all widths as functions or as a range
-//   FOLDER/STEM.t1.mlpackage, …              several widths, a package each
+//   FOLDER/STEM.t1.mlpackage, …              a package for each width
+//   FOLDER/STEM.mlpackage                    all widths, as functions or as a range
 //     Manifest.json
 //     Data/com.apple.CoreML/model.mlmodel    the program: mil_writer.h says how ops map
 //     Data/com.apple.CoreML/weights/weight.bin   blob format v2: weight_blobs.h; absent without

@@ -12,7 +12,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "floats are written as they lie");
 
-// `neg` is a product with −1, and MIL's `inverse` is the reciprocal.
+// MIL has no negation: `neg` becomes a product with −1, which the metadata marks so that readers
+// find it again. MIL's `inverse` is the reciprocal.
 constexpr auto kUnaryTypes =
     name_table<UnaryFn>({"mul", "abs", "exp", "log", "sqrt", "inverse", "sigmoid", "tanh", "erf"});
 constexpr auto kBinaryTypes =
@@ -87,7 +88,7 @@ void fill_tensor_type(DType dtype, const Dims& dims, mlmodel::TensorType& tensor
   tensor.set_rank(std::ssize(dims));
   for (int64_t size : dims) {
     mlmodel::Dimension& dimension = *tensor.add_dimensions();
-    if (size < 0)
+    if (size < 0)  // depends on the width: an unknown size within the range of the ports
       dimension.mutable_unknown();
     else
       dimension.mutable_constant()->set_size(static_cast<uint64_t>(size));
@@ -110,6 +111,7 @@ std::string float_bytes(const Type& type, const std::vector<double>& values) {
 void fill_immediate(const Type& type, const std::vector<double>& values, mlmodel::Value& value) {
   fill_tensor_type(type.dtype, type.dims, *value.mutable_type()->mutable_tensortype());
   mlmodel::TensorValue& tensor = *value.mutable_immediatevalue()->mutable_tensor();
+  // The format has no list of f16 numbers; it takes their bytes.
   if (type.dtype == DType::f16)
     return tensor.mutable_bytes()->set_values(float_bytes(type, values));
   for (int64_t i = 0; i < type.elements(); ++i) {

@@ -132,7 +132,7 @@ void FunctionWriter::write_inputs(mlmodel::Function& function) {
   }
 }
 
-// The op's consts come before it in the block, so it is added last.
+// fill() adds the op's consts to the block. They must come before the op, so it is added last.
 void FunctionWriter::write_op(OpId id) {
   const Op& op = shard_.ops[id];
   mlmodel::Operation mil;
@@ -145,6 +145,7 @@ void FunctionWriter::write_op(OpId id) {
   *block_.add_operations() = std::move(mil);
 }
 
+// A value has one name, so an output that is an input or another output is a copy of it.
 void FunctionWriter::write_copy(const Output& output) {
   mlmodel::Operation& mil = *block_.add_operations();
   mil.set_type("identity");
@@ -162,6 +163,7 @@ void FunctionWriter::add_output(const std::string& name, ValueId value, mlmodel:
 
 // ---- Consts ------------------------------------------------------------------------------------
 
+// Ops with equal arguments share a const: a shard has thousands of arguments and few values.
 void FunctionWriter::set(const std::string& parameter, const mlmodel::Value& value,
                          mlmodel::Operation& mil, std::string name) {
   if (name.empty()) name = parameter;
@@ -206,6 +208,7 @@ void FunctionWriter::fill_blob(const Type& type, const DataLayout::Entry& entry,
   mlmodel::Value& value = (*mil.mutable_attributes())["val"];
   fill_tensor_type(type.dtype, type.dims, *value.mutable_type()->mutable_tensortype());
   value.mutable_blobfilevalue()->set_filename("@model_path/weights/weight.bin");
+  // A program refers to the record that describes the blob, which lies in front of the bytes.
   value.mutable_blobfilevalue()->set_offset(entry.offset - kBlobFormat.entry_lead);
 }
 
@@ -226,6 +229,7 @@ void FunctionWriter::fill(const Unary& data, const Op& op, mlmodel::Operation& m
   bind(op, {"x"}, mil);
   const Type scalar{shard_.type(op.operands.front()).dtype, {}};
   if (data.fn == UnaryFn::neg) set_number("y", scalar, -1, mil, "minus_one");
+  // MIL adds an epsilon to the operand, which is not 0 by default.
   if (data.fn == UnaryFn::log || data.fn == UnaryFn::reciprocal)
     set_number("epsilon", scalar, 0, mil);
 }
@@ -266,7 +270,7 @@ void FunctionWriter::fill(const Slice& data, const Op& op, mlmodel::Operation& m
   Dims begin(shard_.type(op.operands.front()).rank(), 0);
   at(begin, data.axis) = data.begin;
   set_ints("begin", begin, mil);
-  set_ints("size", dims(op.results.front()), mil);
+  set_ints("size", dims(op.results.front()), mil);  // −1: up to the end
 }
 
 void FunctionWriter::fill(const Concat& data, const Op& op, mlmodel::Operation& mil) {
@@ -277,7 +281,7 @@ void FunctionWriter::fill(const Concat& data, const Op& op, mlmodel::Operation& 
 
 void FunctionWriter::fill(const Reshape&, const Op& op, mlmodel::Operation& mil) {
   bind(op, {"x"}, mil);
-  set_ints("shape", dims(op.results.front()), mil);
+  set_ints("shape", dims(op.results.front()), mil);  // −1: what the other sizes leave
 }
 
 void FunctionWriter::fill(const Transpose& data, const Op& op, mlmodel::Operation& mil) {
@@ -289,6 +293,7 @@ void FunctionWriter::fill(const StateRead& data, const Op&, mlmodel::Operation& 
   bind_name("input", data.state, mil);
 }
 
+// A write has no result in the IR, but every MIL op needs a name.
 void FunctionWriter::fill(const StateWrite& data, const Op& op, mlmodel::Operation& mil) {
   set_name(names_.fresh(data.state + "_write"), mil);
   bind_name("input", data.state, mil);
@@ -301,6 +306,8 @@ void add_line(std::string& lines, std::string_view first, std::string_view secon
   lines += fmt::format("{} {}\n", first, second);
 }
 
+// What the reader (frontends/coreml) needs to restore the shard exactly and MIL does not express:
+// layouts, names that MIL does not allow, and which consts and products stand for other ops.
 std::map<std::string, std::string> FunctionWriter::metadata() const {
   std::map<std::string, std::string> entries{{"shard", shard_.name}};
   for (const State& state : shard_.states)

@@ -36,7 +36,8 @@ const Type& widest_type(const MilFunction& function, ValueId value) {
   return (function.widest ? function.widest : function.shard)->type(value);
 }
 
-// `Description` is ModelDescription or FunctionDescription.
+// Describes the ports of one function. `Description` is ModelDescription, which has the ports of a
+// model with a single function, or FunctionDescription.
 template <class Description>
 void describe_ports(const MilFunction& function, Description& description) {
   const Shard& shard = *function.shard;
@@ -53,6 +54,8 @@ void describe_ports(const MilFunction& function, Description& description) {
     port.set_name(output.name);
     ArrayFeatureType& array = *port.mutable_type()->mutable_multiarraytype();
     fill_array(shard.type(output.value), array);
+    // Only inputs have ranges of sizes. An output whose size depends on them is described without
+    // a shape.
     if (widest_type(function, output.value).dims != shard.type(output.value).dims)
       array.clear_shape();
   }

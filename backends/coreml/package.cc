@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A UUID that is made from the path, so that the same export gives the same bytes. coremltools
+// draws a random one. Version 8 is the one for UUIDs of one's own making (RFC 9562).
 std::string identifier_of(std::string_view path) {
   Digest digest;
   digest.update(std::as_bytes(std::span(path)));
@@ -40,7 +42,8 @@ std::string item(std::string_view identifier, std::string_view path, std::string
       identifier, description, name, path);
 }
 
-// rename() does not replace a folder that is not empty, so the older package is moved aside first.
+// rename() does not replace a folder that is not empty, so the older package is moved aside first
+// and moved back if the new one cannot take its place.
 std::error_code replace(const std::string& from, const std::string& to) {
   const std::string older = to + ".old";
   std::error_code error, ignored;

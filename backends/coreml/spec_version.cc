@@ -14,6 +14,8 @@ void raise(Need& need, int version, std::string feature) {
   if (version > need.version) need = {version, std::move(feature)};
 }
 
+// The lowest version with all features in use, so that the oldest systems run the package. Version
+// 6 belongs to iOS 15 and macOS 12, 7 to iOS 16, 8 to iOS 17 and 9 to iOS 18.
 Need need_of(std::span<const ShardWidth> widths, bool several_functions) {
   Need need{kLeastSpecVersion, "an ML Program"};
   if (several_functions) raise(need, 9, "a package of several functions");
@@ -32,6 +34,7 @@ Need need_of(std::span<const ShardWidth> widths, bool several_functions) {
 
 }  // namespace
 
+// Each specification version has an opset whose number is one less.
 std::string opset_name(int spec_version) { return fmt::format("CoreML{}", spec_version - 1); }
 
 Result<int> choose_spec_version(std::span<const ShardWidth> widths, bool several_functions,
@@ -46,7 +49,7 @@ Result<int> choose_spec_version(std::span<const ShardWidth> widths, bool several
         place);
   if (wanted < need.version)
     return fail("coreml.spec_too_low",
-                fmt::format("{} needs specification version {}, version {} is asked for",
+                fmt::format("{} needs specification version {}, but version {} was requested",
                             need.feature, need.version, wanted),
                 fmt::format("ask for version {} or above", need.version), place);
   return wanted;

@@ -10,8 +10,9 @@
 namespace moec {
 namespace {
 
-// Why one op cannot serve both widths; empty when it can. Ops of any kind serve both when their
-// attributes are equal; reshape and slice may depend on the width in part.
+// Finds why one op cannot serve both widths. An op with equal attributes serves both. A reshape may
+// have one size that depends on the width, which Core ML derives from the others, and a slice may
+// end at the end of an axis that does.
 class OpRange {
  public:
   OpRange(const Shard& least, const Shard& larger, OpId op)
@@ -80,7 +81,7 @@ bool same_ports(const Shard& a, const Shard& b) {
 }  // namespace
 
 Dims range_dims(const Dims& least, const Dims& largest) {
-  MOEC_CHECK(least.size() == largest.size(), "{} and {} are no range", to_string(least),
+  MOEC_CHECK(least.size() == largest.size(), "{} and {} are not a range", to_string(least),
              to_string(largest));
   Dims dims = least;
   for (size_t i = 0; i < dims.size(); ++i)

@@ -72,9 +72,9 @@ void WeightCheck::record(const manifest::Shard& shard, const WeightRecord& weigh
     if (weight.role == WeightRole::routing) {
       expert.router.push_back({weight.name, std::move(digest)});
     } else {
-      expert.shard = shard.name;
-      expert.file = folder_ + "/" + shard.widths.front().file.path;
-      expert.weights.push_back({weight.name, std::move(digest)});
+      const std::string file = folder_ + "/" + shard.widths.front().file.path;
+      const size_t holder = expert.holder(shard.name, file);
+      expert.weights.push_back({weight.name, std::move(digest), 0, 0, holder});
     }
   });
 }
@@ -109,7 +109,8 @@ class WeightCheck::Taking {
 
   void report_owner(std::string cause) { report("coverage.ownership", std::move(cause)); }
 
-  // What the file states of its weights against what the graph does with them.
+  // Compares the owners of weights that the file's metadata states with those that follow from the
+  // graph.
   void check_owners() {
     std::set<std::string> weights;
     for (OpId id : op_ids(body_))
@@ -163,7 +164,7 @@ class WeightCheck::Taking {
     return {};
   }
 
-  // Reads the same bytes once, however many widths use them.
+  // Returns the digests of a weight. Widths share weights; their bytes are read once.
   Result<const Digests*> read(OpId id, const WeightShare& share) {
     const auto& weight = std::get<Weight>(body_.ops[id].data);
     const TensorRange& range = *file_.weights.find(std::get<TensorSource>(weight.view.source).name);
@@ -215,11 +216,15 @@ class WeightCheck::Taking {
       report("coverage.misplaced_expert",
              fmt::format("{}: {} lies in a shard of experts {} to {}", what, part.name,
                          shard_.first_expert, shard_.first_expert + shard_.experts - 1));
-    if (!expert.weights.empty() && expert.shard != shard_.name)
-      report("coverage.duplicate_expert",
-             fmt::format("{} is held by shard {} as well", what, expert.shard));
-    expert.shard = shard_.name;
-    expert.file = path_;
+    part.holder = expert.holder(shard_.name, path_);
+    // Those that were recorded hold slices of the expert; any other one holds it again.
+    const size_t recorded = at(layer.recorded, number).holders.size();
+    for (const ExpertPart& other : expert.weights)
+      if (other.holder != part.holder && std::max(other.holder, part.holder) >= recorded) {
+        report("coverage.duplicate_expert", fmt::format("{} is held by shard {} as well", what,
+                                                        expert.holders[other.holder].shard));
+        break;
+      }
     expert.weights.push_back(std::move(part));
   }
 
@@ -268,7 +273,8 @@ Diagnostics WeightCheck::finish() {
   return std::move(findings_);
 }
 
-// Widths share their weights, so a fault is reported for the first width that shows it.
+// Compares a layer for every width. Widths share their weights, so that the same error would appear
+// in each; only the first width that has it is reported.
 void WeightCheck::compare(int64_t number, const Layer& layer) {
   LayerExperts recorded = layer.recorded;
   if (!content_)  // only the presence of weights can be compared

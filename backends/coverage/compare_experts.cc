@@ -33,7 +33,7 @@ std::vector<std::vector<std::string>> without_order(const LayerExperts& experts,
   return sorted;
 }
 
-// The position of a text in a list: `here` if it stands there, else the first one.
+// The position of a text in a list: `here` if the list has it there, otherwise the first one.
 std::optional<size_t> place_of(const std::string& text, const std::vector<std::string>& list,
                                size_t here) {
   if (list[here] == text) return here;
@@ -66,16 +66,35 @@ class LayerComparison {
  private:
   template <class... Args>
   void find(std::string code, size_t at, fmt::format_string<Args...> cause, Args&&... args) {
+    find_in(0, std::move(code), at, cause, std::forward<Args>(args)...);
+  }
+  // Of a fault in the weights that the expert has in one of its holders.
+  template <class... Args>
+  void find_in(size_t holder, std::string code, size_t at, fmt::format_string<Args...> cause,
+               Args&&... args) {
+    const std::vector<ExpertHolder>& holders = found_[at].holders;
+    const ExpertHolder held = holder < holders.size() ? holders[holder] : ExpertHolder();
     findings_.push_back(
         {Severity::error,
          std::move(code),
          fmt::format("layer {}: {}", layer_, fmt::format(cause, std::forward<Args>(args)...)),
          "the files are not those that were exported: export again",
-         {.shard = found_[at].shard, .file = found_[at].file}});
+         {.shard = held.shard, .file = held.file}});
   }
 
-  // Finds the expert that each channel's row of the router chooses; the channel's own where the row
-  // is wrong.
+  // The first holder that has other numbers of an expert's weights than were recorded.
+  size_t odd_holder(size_t e, size_t wanted) const {
+    const auto count = [](const ExpertParts& parts, size_t holder) {
+      return std::count_if(parts.weights.begin(), parts.weights.end(),
+                           [&](const ExpertPart& part) { return part.holder == holder; });
+    };
+    for (size_t holder = 0; holder < found_[e].holders.size(); ++holder)
+      if (count(found_[e], holder) != count(recorded_[wanted], holder)) return holder;
+    return 0;
+  }
+
+  // Finds the expert that each row of the router chooses, by comparing rows with the recorded ones.
+  // For a row that no expert has, it is the channel's own number, so that the other checks go on.
   void find_wanted() {
     const std::vector<std::string> recorded = joined_rows(recorded_), found = joined_rows(found_);
     std::set<size_t> chosen;
@@ -86,13 +105,14 @@ class LayerComparison {
       const bool good = row && (*row == e || chosen.insert(*row).second);
       wanted_.push_back(good ? *row : e);
       if (!row)
-        find("coverage.router_row", e, "row {} of the router is no expert's", e);
+        find("coverage.router_row", e, "row {} of the router belongs to no expert", e);
       else if (!good)
         find("coverage.router_row", e, "row {} of the router is that of expert {} again", e, *row);
     }
   }
 
-  // The recorded expert whose weights a channel has. Two experts may have equal weights.
+  // The recorded expert whose weights a channel has. Two experts may have equal weights; then it is
+  // the one that the channel's router row chooses, so that no harmless exchange is reported.
   std::optional<size_t> source_of(size_t e) const {
     return place_of(found_weights_[e], recorded_weights_, wanted_[e]);
   }
@@ -100,21 +120,24 @@ class LayerComparison {
   void compare(size_t e) {
     const size_t wanted = wanted_[e];
     if (found_[e].weights.size() > recorded_[wanted].weights.size())
-      return find("coverage.duplicate_expert", e, "expert {} has {} weights in the graphs, not {}",
-                  wanted, found_[e].weights.size(), recorded_[wanted].weights.size());
+      return find_in(odd_holder(e, wanted), "coverage.duplicate_expert", e,
+                     "expert {} has {} weights in the graphs, not {}", wanted,
+                     found_[e].weights.size(), recorded_[wanted].weights.size());
     if (found_[e].weights.size() < recorded_[wanted].weights.size())
-      return find("coverage.missing_expert", e, "expert {} has {} of its {} weights in the graph",
-                  wanted, found_[e].weights.size(), recorded_[wanted].weights.size());
+      return find_in(odd_holder(e, wanted), "coverage.missing_expert", e,
+                     "expert {} has {} of its {} weights in the graph", wanted,
+                     found_[e].weights.size(), recorded_[wanted].weights.size());
     if (!source_[e]) return changed(e);
     const auto holder = std::find(source_.begin(), source_.end(), std::optional(wanted));
     if (holder == source_.end())
-      return find("coverage.duplicate_expert", e,
-                  "the weights of expert {} stand in the place of expert {}, whose own are nowhere",
-                  *source_[e], wanted);
+      return find(
+          "coverage.duplicate_expert", e,
+          "the weights of expert {} are in the place of expert {}, whose own weights are missing",
+          *source_[e], wanted);
     report_cycle(e);
   }
 
-  // Follows experts that stand in each other's places until the cycle closes, and reports it once.
+  // Follows exchanged experts until the cycle closes, and reports the cycle once.
   void report_cycle(size_t e) {
     std::vector<size_t> cycle;
     std::optional<size_t> at = e;
@@ -127,26 +150,27 @@ class LayerComparison {
     if (cycle.empty()) return;
     std::sort(cycle.begin(), cycle.end());
     if (cycle.size() == 2)
-      find("coverage.swapped_experts", e, "experts {} and {} stand in each other's place", cycle[0],
-           cycle[1]);
+      find("coverage.swapped_experts", e, "experts {} and {} are exchanged", cycle[0], cycle[1]);
     else
-      find("coverage.permuted_experts", e, "experts {} stand in each other's places",
-           fmt::join(cycle, ", "));
+      find("coverage.permuted_experts", e, "experts {} are permuted", fmt::join(cycle, ", "));
   }
 
   void changed(size_t e) {
     const size_t wanted = wanted_[e];
     if (const auto known = known_.find(found_weights_[e]); known != known_.end())
       return find("coverage.foreign_expert", e,
-                  "the weights of expert {} of layer {} stand in the place of expert {}",
+                  "the weights of expert {} of layer {} are in the place of expert {}",
                   known->second.expert, known->second.layer, wanted);
     std::vector<std::string> parts;
     bool truncated = false;
+    size_t holder = found_[e].holders.size();
     for (size_t i = 0; i < found_[e].weights.size(); ++i)
-      if (found_[e].weights[i].digest != recorded_[wanted].weights[i].digest)
+      if (found_[e].weights[i].digest != recorded_[wanted].weights[i].digest) {
         parts.push_back(describe(e, i, truncated));
-    find(truncated ? "coverage.truncated_expert" : "coverage.changed_expert", e, "expert {}: {}",
-         wanted, fmt::join(parts, "; "));
+        holder = std::min(holder, found_[e].weights[i].holder);
+      }
+    find_in(holder, truncated ? "coverage.truncated_expert" : "coverage.changed_expert", e,
+            "expert {}: {}", wanted, fmt::join(parts, "; "));
   }
 
   std::string describe(size_t e, size_t part, bool& truncated) const {
@@ -166,7 +190,8 @@ class LayerComparison {
     return fmt::format("{} is not what was exported", weight.name);
   }
 
-  // A shorter run of zero bytes may belong to the last element.
+  // Zero bytes at the end of a file show a write that was cut short; fewer than these may belong to
+  // the last element.
   static constexpr uint64_t kZeroTail = 8;
 
   const int64_t layer_;
@@ -180,6 +205,18 @@ class LayerComparison {
 };
 
 }  // namespace
+
+size_t ExpertParts::holder(const std::string& shard, const std::string& file) {
+  const auto known = std::find_if(holders.begin(), holders.end(), [&](const ExpertHolder& holder) {
+    return holder.shard == shard;
+  });
+  if (known != holders.end()) {
+    known->file = file;
+    return static_cast<size_t>(known - holders.begin());
+  }
+  holders.push_back({shard, file});
+  return holders.size() - 1;
+}
 
 std::string join_digests(const std::vector<ExpertPart>& parts) {
   std::string joined;

@@ -18,12 +18,21 @@ struct ExpertPart {
   std::string digest;  // of the expert's block of it
   uint64_t bytes = 0;  // of the block, and how many zeros it ends in; 0 where not known
   uint64_t zero_tail = 0;
+  size_t holder = 0;  // index into ExpertParts::holders
 };
 
-// The expert that one channel of the routing weights is multiplied with.
+// A shard with weights of an expert.
+struct ExpertHolder {
+  std::string shard, file;
+};
+
+// The expert that one channel of the routing weights is multiplied with. It has a holder for each
+// slice of its intermediate width, in their order.
 struct ExpertParts {
-  std::string shard, file;  // of its weights
+  std::vector<ExpertHolder> holders;
   std::vector<ExpertPart> weights, router;
+
+  size_t holder(const std::string& shard, const std::string& file);  // added where it is missing
 };
 
 using LayerExperts = std::vector<ExpertParts>;  // by channel

@@ -47,7 +47,8 @@ class GraphDigester {
     const Op& op = shard_.ops[id];
     const ValueId value = op.results[result];
     if (std::holds_alternative<Weight>(op.data)) return of_weight(id);
-    // Files may hold a slice of the whole value in several forms, or not at all.
+    // A slice of the whole value changes nothing. Formats write it in several forms or leave it
+    // out, so it does not count.
     if (std::holds_alternative<Slice>(op.data) && shard_.type(op.operands[0]) == shard_.type(value))
       return values_[op.operands[0]];
     std::string text =
@@ -56,7 +57,7 @@ class GraphDigester {
     return digest_text(text);
   }
 
-  // The position of a weight among those of its expert distinguishes its parts: gate, up, down.
+  // The weights of an expert are told apart by their order: gate, up, down.
   std::string of_weight(OpId id) {
     const ValueId value = shard_.ops[id].results[0];
     const WeightShare& share = roles_[id].share;
@@ -67,8 +68,8 @@ class GraphDigester {
                        share.axis, type_of(value));
   }
 
-  // The attributes as files keep them: values rounded to the element type, and a single one where
-  // all are equal.
+  // The attributes as files keep them: values are rounded to the element type, and equal values are
+  // a single one.
   OpData attributes(OpId id) const {
     OpData data = shard_.ops[id].data;
     if (auto* slice = std::get_if<Slice>(&data); slice && roles_[id].narrows_routing)

@@ -31,7 +31,7 @@ void WeightRecorder::take(const std::string& view, uint64_t offset,
   const auto [begin, end] = by_view_.equal_range(view);
   for (auto known = begin; known != end; ++known) {
     Entry& entry = entries_[known->second];
-    // Packages of several widths hold the view once each.
+    // Each package of several widths holds the view; it is recorded once, from the first tile on.
     if (offset == 0) entry.digests = {entry.type, entry.share.axis, entry.share.count};
     entry.digests.update(bytes);
   }

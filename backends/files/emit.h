@@ -29,6 +29,16 @@ struct FileLimits {
   bool operator==(const FileLimits&) const = default;
 };
 
+// A weight in a data file.
+struct EmittedTensor {
+  std::string name;  // in the graph
+  std::string view;  // its text
+  uint64_t offset = 0, bytes = 0;
+  uint64_t overflows = 0;  // finite values that a cast made infinite
+  uint64_t nonfinite = 0;  // values that are NaN or infinite, the overflows among them
+  bool operator==(const EmittedTensor&) const = default;
+};
+
 struct EmitOptions {
   std::string folder;  // created when missing
   std::string stem;    // relative path without extension: "moe/L00.g1"
@@ -47,6 +57,8 @@ struct EmitOptions {
   // begins again at offset 0.
   std::function<void(const std::string& view, uint64_t offset, std::span<const std::byte> bytes)>
       on_weight;
+  // Called after the last byte of each weight. Its error ends the emission and is returned.
+  std::function<Status(const WeightView& view, const EmittedTensor& written)> on_written;
 };
 
 struct EmittedFile {
@@ -64,16 +76,6 @@ struct EmittedGraph {
   EmittedFile file;      // "moe/L00.t16.onnx"
   std::string function;  // empty: the file holds one graph only
   bool operator==(const EmittedGraph&) const = default;
-};
-
-// A weight in a data file.
-struct EmittedTensor {
-  std::string name;  // in the graph
-  std::string view;  // its text
-  uint64_t offset = 0, bytes = 0;
-  uint64_t overflows = 0;  // finite values that a cast made infinite
-  uint64_t nans = 0;
-  bool operator==(const EmittedTensor&) const = default;
 };
 
 struct EmitReport {

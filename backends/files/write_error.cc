@@ -34,6 +34,10 @@ tl::unexpected<Diagnostics> write_error(int error, std::string_view action,
       return fail("emit.folder_gone", cause,
                   "leave the output folder alone while it is written, and run again",
                   {.file = path});
+    case EMFILE:
+    case ENFILE:
+      return fail("emit.too_many_files", cause,
+                  "raise the limit of open files (ulimit -n), or use fewer jobs", {.file = path});
     default:
       return fail("emit.write_failed", cause, "check the disk and run again", {.file = path});
   }

@@ -54,8 +54,9 @@ Status write_weights(const DataLayout& layout, const WeightReader& weights,
     report.bytes_read += stream.bytes_read;
     if (reported.contains(entry.key)) continue;
     report.tensors.push_back(
-        {entry.name, entry.key, entry.offset, entry.bytes, stream.overflows, stream.nans});
+        {entry.name, entry.key, entry.offset, entry.bytes, stream.overflows, stream.nonfinite});
     report.weight_bytes += entry.bytes;
+    if (options.on_written) MOEC_TRY(options.on_written(entry.view, report.tensors.back()));
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "backends/manifest/check_parts.h"
+#include "ir/base/at.h"
 
 namespace moec::manifest {
 namespace {
@@ -35,11 +36,32 @@ void check_tiling(std::vector<Range> ranges, int64_t total, const char* code, st
   findings.require(covered == total, code, {}, "{}: covered up to {} of {}", what, covered, total);
 }
 
+// Number `slice` of `slices` slices along the intermediate width.
+struct Slice {
+  int64_t slice, slices;
+};
+
 struct LayerShards {
-  int64_t attention = 0, mlp = 0, moe = 0, routers = 0, groups = 0;
-  std::vector<Range> experts;
+  int64_t attention = 0, moe = 0, routers = 0, groups = 0;
+  std::vector<Slice> mlp, shared;
+  std::map<std::pair<int64_t, int64_t>, std::vector<Slice>> experts;  // by their range
   std::vector<int64_t> expert_totals;  // as each routing shard declares
 };
+
+// Each slice must be there once.
+void check_slices(std::vector<Slice> slices, const char* code, std::string_view what,
+                  Findings& findings) {
+  std::sort(slices.begin(), slices.end(),
+            [](const Slice& a, const Slice& b) { return a.slice < b.slice; });
+  const auto count = std::ssize(slices);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& [slice, of] = at(slices, i);
+    if (!findings.require(slice == i && of == count, code, {},
+                          "{}: slice {} of {}, where slice {} of {} is due", what, slice, of, i,
+                          count))
+      return;
+  }
+}
 
 // Counts the parts of `layer` that the shard holds.
 void add_shard(const Shard& shard, int64_t layer, LayerShards& found) {
@@ -47,12 +69,14 @@ void add_shard(const Shard& shard, int64_t layer, LayerShards& found) {
   const bool whole = shard.kind == ShardKind::layers;
   const bool routes = std::binary_search(routed.begin(), routed.end(), layer);
   found.attention += shard.kind == ShardKind::attention || whole;
-  found.mlp += shard.kind == ShardKind::mlp || (whole && !routes);
+  const Slice slice{shard.slice, shard.slices};
+  if (shard.kind == ShardKind::mlp || (whole && !routes)) found.mlp.push_back(slice);
+  if (shard.kind == ShardKind::shared) found.shared.push_back(slice);
   found.moe += shard.kind == ShardKind::moe || (whole && routes);
   found.routers += shard.kind == ShardKind::router;
   found.groups += shard.kind == ShardKind::experts;
   if (routes && shard.kind != ShardKind::router)
-    found.experts.push_back({shard.first_expert, shard.experts});
+    found.experts[{shard.first_expert, shard.experts}].push_back(slice);
   if (routes && shard.routing) found.expert_totals.push_back(shard.routing->experts);
 }
 
@@ -76,6 +100,16 @@ bool check_held_layers(const Manifest& manifest, const Shard& shard, Findings& f
   return findings.require(least <= shard.layers && shard.layers <= most, "manifest.layer",
                           shard.name, "the shard has {} layers from {} on", shard.layers,
                           shard.layer);
+}
+
+// Only shards of an MLP, a shared expert or a group of experts hold slices.
+void check_slice(const Shard& shard, Findings& findings) {
+  const bool sliced = shard.kind == ShardKind::mlp || shard.kind == ShardKind::shared ||
+                      shard.kind == ShardKind::experts;
+  const bool whole = shard.slice == 0 && shard.slices == 1;
+  findings.require(whole || (sliced && shard.slice >= 0 && shard.slice < shard.slices),
+                   "manifest.number", shard.name, "the shard is slice {} of {}", shard.slice,
+                   shard.slices);
 }
 
 // The MoE layers of a shard must be ascending, among its layers, and allowed by its kind.
@@ -113,20 +147,31 @@ void check_layer(int64_t layer, const LayerShards& found, Findings& findings) {
   findings.require(found.attention == 1, "manifest.layer", {}, "layer {} has {} attention shards",
                    layer, found.attention);
   bool routed = found.moe > 0 || found.groups > 0;
-  bool one_part = found.mlp + int{routed} == 1 && found.routers == int{found.groups > 0} &&
-                  (found.moe == 0 || found.groups == 0);
+  bool one_part = found.mlp.empty() == routed && found.routers == int{found.groups > 0} &&
+                  (found.moe == 0 || found.groups == 0) &&
+                  (found.shared.empty() || found.groups > 0);
   findings.require(one_part, "manifest.layer", {},
                    "layer {} needs one mlp, or moe shards, or a router with expert groups; it has "
-                   "{} mlp, {} moe, {} router and {} expert-group shards",
-                   layer, found.mlp, found.moe, found.routers, found.groups);
+                   "{} mlp, {} moe, {} router, {} shared-expert and {} expert-group shards",
+                   layer, found.mlp.size(), found.moe, found.routers, found.shared.size(),
+                   found.groups);
+  check_slices(found.mlp, "manifest.layer", fmt::format("the MLP of layer {}", layer), findings);
+  check_slices(found.shared, "manifest.layer", fmt::format("the shared expert of layer {}", layer),
+               findings);
   if (!routed) return;
   const std::vector<int64_t>& totals = found.expert_totals;
   bool agree = !totals.empty() && std::equal(totals.begin() + 1, totals.end(), totals.begin());
   if (!findings.require(agree, "manifest.experts", {},
                         "layer {}: its shards do not agree on the number of experts", layer))
     return;
-  check_tiling(found.experts, totals.front(), "manifest.experts",
-               fmt::format("experts of layer {}", layer), findings);
+  const std::string what = fmt::format("experts of layer {}", layer);
+  std::vector<Range> ranges;
+  for (const auto& [range, slices] : found.experts) {
+    ranges.push_back({range.first, range.second});
+    check_slices(slices, "manifest.experts", fmt::format("{}: from {} on", what, range.first),
+                 findings);
+  }
+  check_tiling(ranges, totals.front(), "manifest.experts", what, findings);
 }
 
 }  // namespace
@@ -142,6 +187,7 @@ void check_layers(const Manifest& manifest, Findings& findings) {
   for (const Shard& shard : manifest.shards) {
     if (!check_held_layers(manifest, shard, findings)) return;
     check_moe_layers(shard, findings);
+    check_slice(shard, findings);
     if (shard.routing) check_routing(shard, findings);
     if (shard.kind == ShardKind::layers) whole_layers += shard.layers;
     if (!findings.require(whole_layers <= manifest.model.layers, "manifest.layer", shard.name,

@@ -33,7 +33,7 @@ void check_bound(const std::vector<Binding>& bindings, const std::vector<Port>& 
     findings.require(bound.insert(binding.port).second, "manifest.schedule", shard,
                      "the port {} is bound twice", binding.port);
     findings.require(find_port(ports, binding.port) != nullptr, "manifest.schedule", shard,
-                     "the step binds {}, which is no port of the shard", binding.port);
+                     "the step binds {}, which is not a port of the shard", binding.port);
   }
   for (const Port& port : ports)
     findings.require(bound.count(port.name) == 1, "manifest.schedule", shard,
@@ -138,13 +138,14 @@ class Walk {
     return source == SourceKind::k_cache || source == SourceKind::v_cache ||
            source == SourceKind::history;
   }
+
   // A cache is read once and written once, by the shard that has its layer.
   void take_cache(std::string_view what, int64_t layer, const Port& port, const Shard& shard) {
     const bool own = holds(shard, layer);
     findings_.require(own, "manifest.schedule", shard.name,
                       "the port {} is bound to the cache of layer {}", port.name, layer);
     findings_.require(!own || caches_.emplace(what, layer).second, "manifest.schedule", shard.name,
-                      "the port {} is bound to the cache of layer {} like another", port.name,
+                      "the port {} is bound to the cache of layer {}, and so is another", port.name,
                       layer);
   }
 
@@ -162,19 +163,23 @@ class Walk {
         return Dims{pages, 1, tokens_, keys() / pages};
       case SourceKind::kv_write_mask:
         return Dims{pages, 1, manifest_.build.context / pages, tokens_};
-      case SourceKind::history: {
-        const Cache* cache = manifest_.find_cache(binding.layer);
-        if (!cache || cache->history_tokens == 0 || port.layout == Layout::plain)
-          return std::nullopt;
-        return token_type(port.dtype, port.layout, cache->history_channels, cache->history_tokens)
-            .dims;
-      }
-      default: {
-        const Cache* cache = manifest_.find_cache(binding.layer);
-        if (!cache) return std::nullopt;
-        return cache_dims(*cache, pages, binding.source == SourceKind::k_cache);
-      }
+      case SourceKind::k_cache:
+      case SourceKind::v_cache:
+      case SourceKind::history:
+        return dims_of_kept(binding, port);
+      case SourceKind::edge:  // has a type and no fixed dims; input() reads it before
+        break;
     }
+    return std::nullopt;
+  }
+  // The dims of a source that keeps rows of earlier tokens of one layer.
+  std::optional<Dims> dims_of_kept(const InputBinding& binding, const Port& port) const {
+    const Cache* cache = manifest_.find_cache(binding.layer);
+    if (!cache) return std::nullopt;
+    if (binding.source != SourceKind::history)
+      return cache_dims(*cache, manifest_.build.cache_pages, binding.source == SourceKind::k_cache);
+    if (cache->history_tokens == 0 || port.layout == Layout::plain) return std::nullopt;
+    return token_type(port.dtype, port.layout, cache->history_channels, cache->history_tokens).dims;
   }
   int64_t keys() const {
     switch (manifest_.build.cache) {
@@ -242,7 +247,7 @@ void check_states(const Manifest& manifest, const Shard& shard, Findings& findin
       wanted.emplace_back(keys ? kKeyState : kValueState,
                           Type{cache->dtype, cache_dims(*cache, manifest.build.cache_pages, keys)});
   findings.require(shard.states == wanted, "manifest.type", shard.name,
-                   "the shard's {} states are not the {} that its cache asks for",
+                   "the shard's {} states differ from the {} of its cache in number, name or type",
                    shard.states.size(), wanted.size());
 }
 

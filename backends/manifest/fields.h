@@ -28,6 +28,12 @@ void each_field(Is<Model> auto& self, auto&& f) {
   f("tied_head", self.tied_head);
   f("left_out_layers", self.left_out_layers);
   f("task", self.task);
+  f("eos_tokens", self.eos_tokens);
+}
+
+void each_field(Is<Budget> auto& self, auto&& f) {
+  f("kind", self.kind);
+  f("bytes", self.bytes);
 }
 
 void each_field(Is<Build> auto& self, auto&& f) {
@@ -43,6 +49,7 @@ void each_field(Is<Build> auto& self, auto&& f) {
   f("exact", self.exact);
   f("experts", self.experts);
   f("seeded", self.seeded);
+  f("budgets", self.budgets);
 }
 
 void each_field(Is<FileRef> auto& self, auto&& f) {
@@ -136,6 +143,8 @@ void each_field(Is<Shard> auto& self, auto&& f) {
   f("moe_layers", self.moe_layers);
   f("first_expert", self.first_expert);
   f("experts", self.experts);
+  f("slice", self.slice);
+  f("slices", self.slices);
   f("vocab_begin", self.vocab_begin);
   f("vocab_size", self.vocab_size);
   f("widths", self.widths);

@@ -76,7 +76,7 @@ class Reader {
   bool read_name(const Table& from, const FieldDef& field, std::string& into) {
     uint8_t number = from.GetField<uint8_t>(field.value.offset, 0);
     const flatbuffers::EnumVal* known = field.value.type.enum_def->ReverseLookup(number);
-    if (!known) return corrupt(fmt::format("{} is no value of {}", number, enum_of(field)));
+    if (!known) return corrupt(fmt::format("{} is not a value of {}", number, enum_of(field)));
     into = known->name;
     return true;
   }

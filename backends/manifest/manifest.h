@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Incremented when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 12;
+inline constexpr int64_t kSchemaVersion = 13;
 
 struct Tool {
   std::string name, version;
@@ -36,7 +36,14 @@ struct Model {
   bool tied_head = false;
   int64_t left_out_layers = 0;
   Task task = Task::text_generation;
+  std::vector<int64_t> eos_tokens;
   bool operator==(const Model&) const = default;
+};
+
+struct Budget {
+  ShardKind kind = ShardKind::attention;
+  int64_t bytes = 0;
+  bool operator==(const Budget&) const = default;
 };
 
 struct Build {
@@ -52,6 +59,7 @@ struct Build {
   bool exact = false;
   std::string experts;  // a name of passes/pass.h ExpertForm
   bool seeded = false;
+  std::vector<Budget> budgets;
   bool operator==(const Build&) const = default;
 };
 
@@ -147,6 +155,7 @@ struct Shard {
   int64_t layers = 1;
   std::vector<int64_t> moe_layers;
   int64_t first_expert = 0, experts = 0;
+  int64_t slice = 0, slices = 1;
   int64_t vocab_begin = 0, vocab_size = 0;
   std::vector<Width> widths;
   std::vector<FileRef> data;
@@ -225,7 +234,7 @@ struct Manifest {
   TableFile embedding;
   std::optional<RopeTable> rope;
   std::vector<Cache> caches;
-  double masked_value = kMaskedScore;
+  double masked_value = masked_score(DType::f32);
   std::vector<Shard> shards;
   std::vector<Step> schedule;
   Logits logits;

@@ -75,6 +75,24 @@ void check_tables(const Manifest& manifest, Findings& findings) {
                    "rope has {} positions for a context of {}", rope.rows, manifest.build.context);
 }
 
+void check_budgets(const Build& build, Findings& findings) {
+  std::set<ShardKind> kinds;
+  for (const Budget& budget : build.budgets)
+    findings.require(kinds.insert(budget.kind).second && budget.bytes > 0, "manifest.number", {},
+                     "build.budgets: {} bytes for kind {}, which needs one budget above 0",
+                     budget.bytes, enum_name(budget.kind));
+}
+
+void check_eos_tokens(const Model& model, Findings& findings) {
+  const std::vector<int64_t>& ids = model.eos_tokens;
+  for (const int64_t id : ids)
+    if (!findings.require(id >= 0 && id < model.vocab, "manifest.number", {},
+                          "the end of text {} is outside the vocabulary of {}", id, model.vocab))
+      return;
+  findings.require(std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end(),
+                   "manifest.number", {}, "the ids that end a text are not in ascending order");
+}
+
 void check_numbers(const Manifest& manifest, Findings& findings) {
   auto positive = [&](int64_t number, std::string_view name) {
     findings.require(number > 0 && number <= kMaxElements, "manifest.number", {}, "{} is {}", name,
@@ -86,6 +104,7 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
   findings.require(manifest.model.left_out_layers >= 0, "manifest.number", {},
                    "model.left_out_layers is {}", manifest.model.left_out_layers);
   positive(manifest.model.max_positions, "model.max_positions");
+  check_eos_tokens(manifest.model, findings);
   positive(manifest.build.context, "build.context");
   const int64_t pages = manifest.build.cache_pages;
   findings.require(pages > 0 && manifest.build.context % pages == 0 &&
@@ -95,6 +114,9 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
                    manifest.build.context, enum_name(manifest.build.cache));
   findings.require(manifest.masked_value < -1000, "manifest.number", {},
                    "masked_value {} does not hide a score", manifest.masked_value);
+  findings.require(manifest.masked_value >= -largest_finite(manifest.build.dtype),
+                   "manifest.number", {}, "masked_value {} is not finite in {}",
+                   manifest.masked_value, dtype_name(manifest.build.dtype));
   const std::vector<int64_t>& tokens = manifest.build.tokens;
   bool ascending =
       std::adjacent_find(tokens.begin(), tokens.end(), std::greater_equal<>()) == tokens.end();
@@ -104,6 +126,7 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
   bool exact = manifest.build.routing != "full_softmax";
   findings.require(manifest.build.exact == exact, "manifest.number", {}, "routing {} is marked {}",
                    manifest.build.routing, manifest.build.exact ? "exact" : "inexact");
+  check_budgets(manifest.build, findings);
 }
 
 void check_ports(const std::vector<Port>& ports, const std::string& shard, Findings& findings) {

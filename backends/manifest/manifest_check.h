@@ -1,6 +1,7 @@
 // Checks that a manifest is consistent, and that the files it names are those it was written for.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "backends/manifest/manifest.h"
@@ -34,5 +35,11 @@ Diagnostics check_manifest(const Manifest& manifest);
 // `digests`, of the recorded digest. Returns all findings, which name the file:
 // manifest.file_missing, manifest.size_changed, manifest.digest_changed.
 Diagnostics verify_files(const Manifest& manifest, const std::string& folder, bool digests);
+
+// Looks for files below the folder that belong to no export: neither the manifest nor `known`
+// (paths relative to the folder) names them. One warning, manifest.extra_files, has their number
+// and the first names.
+Diagnostics find_extra_files(const Manifest& manifest, const std::string& folder,
+                             std::set<std::string> known);
 
 }  // namespace moec

@@ -13,6 +13,7 @@
 #include "backends/files/output_file.h"
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/written_file.h"
+#include "ir/base/name_file.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
@@ -30,7 +31,8 @@ bool contains(const std::string& folder, std::string_view name) {
 // What to do about a folder without a manifest, which may hold an export that was interrupted.
 std::string next_step_without(const std::string& folder) {
   if (has_journal(folder))
-    return "the export in this folder is not finished: the command that began it goes on";
+    return "the export in this folder is not finished; run the command that began it again to "
+           "resume it";
   const std::vector<std::string> exports = exports_in(folder);
   if (exports.empty()) return "give the folder that moec export wrote";
   return fmt::format("give one of the exports in this folder: {}", fmt::join(exports, ", "));
@@ -82,9 +84,10 @@ Status write_manifest(Manifest& manifest, const std::string& folder) {
   const bool sha256 = !manifest.embedding.file.sha256.empty();
   MOEC_ASSIGN(OutputFile bin, write_synced(join(folder, kManifestBin), bytes, sha256));
   manifest.binary = manifest::describe_file(std::string(kManifestBin), bin);
-  MOEC_ASSIGN(const std::string json, to_json(manifest));
+  const std::string path = join(folder, kManifestJson);
+  MOEC_ASSIGN(const std::string json, naming_file(to_json(manifest), path));
   MOEC_TRY(bin.publish());
-  return write_file(join(folder, kManifestJson), json);
+  return write_file(path, json);
 }
 
 bool has_manifest(const std::string& folder) { return contains(folder, kManifestJson); }

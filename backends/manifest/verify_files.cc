@@ -1,11 +1,16 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <iterator>
+#include <set>
 
 #include "backends/files/digest.h"
 #include "backends/manifest/check_parts.h"
+#include "backends/manifest/file_names.h"
 #include "backends/manifest/manifest_check.h"
+#include "ir/base/json.h"
 
 namespace moec {
 namespace {
@@ -55,6 +60,36 @@ Diagnostics verify_files(const Manifest& manifest, const std::string& folder, bo
     verify_file(file, shard, folder, digests, findings);
   });
   return findings;
+}
+
+Diagnostics find_extra_files(const Manifest& manifest, const std::string& folder,
+                             std::set<std::string> known) {
+  namespace fs = std::filesystem;
+  constexpr size_t kNamed = 8;
+  known.insert({std::string(kManifestJson), std::string(kManifestBin)});
+  manifest::for_each_file(manifest, [&](const manifest::FileRef& file, const std::string&) {
+    known.insert(fs::path(file.path).lexically_normal().string());
+  });
+  std::set<std::string> first;
+  size_t extra = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().lexically_relative(folder).string();
+    if (fs::is_directory(entry->symlink_status(error)) || known.contains(name)) continue;
+    ++extra;
+    first.insert(printable(name));
+    if (first.size() > kNamed) first.erase(std::prev(first.end()));
+  }
+  if (extra == 0) return {};
+  return {
+      {Severity::warning,
+       "manifest.extra_files",
+       fmt::format("the manifest does not name {} of the files here: {}{}", extra,
+                   fmt::join(first, ", "),
+                   extra > first.size() ? fmt::format(" and {} more", extra - first.size()) : ""),
+       "move or delete what is not part of the export; runtimes do not read it",
+       {.file = folder}}};
 }
 
 }  // namespace moec

@@ -24,7 +24,8 @@ Status check_state(const Shard& shard) {
 }
 
 // Whether opset 17 defines the ONNX op for bfloat16. Its newest Conv and TopK are those of opset
-// 11, which do not know the type. An overload for each op, so that a new op must be looked up here.
+// 11, which do not take the type. Each op has an overload, so that a new op does not compile until
+// it has an answer here.
 struct TakesBf16 {
   template <OneOf<Conv, TopK> OpT>
   bool operator()(const OpT&) const {

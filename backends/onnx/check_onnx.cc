@@ -9,7 +9,7 @@
 namespace moec {
 namespace {
 
-// The library's messages run over several lines; a cause is one sentence.
+// The library's messages have several lines; the cause of a diagnostic is one line.
 std::string one_line(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   for (char& c : text)

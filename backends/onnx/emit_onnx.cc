@@ -25,8 +25,8 @@ EmittedFile describe(const OutputFile& file, std::string path) {
   return {std::move(path), file.bytes(), file.digest(), file.sha256()};
 }
 
-// Made before a byte of payload is read, so that a fault of the shard itself is reported before any
-// work is done.
+// The graphs, ready but for the checksum of the payload. They are made before a byte of payload is
+// read, so that errors of the shard are reported at once and not after minutes of writing.
 struct Prepared {
   DataLayout layout{{.alignment = kOnnxDataAlignment}};
   std::vector<onnx::ModelProto> models;  // without a checksum
@@ -95,8 +95,7 @@ Status publish(std::optional<OutputFile>& data, std::vector<OutputFile>& graphs)
 
 std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const int64_t> tokens) {
   std::vector<std::string> names;
-  for (int64_t width : tokens)
-    names.push_back(tokens.size() == 1 ? stem + ".onnx" : fmt::format("{}.t{}.onnx", stem, width));
+  for (int64_t width : tokens) names.push_back(fmt::format("{}.t{}.onnx", stem, width));
   names.push_back(stem + ".data");
   return names;
 }

@@ -1,8 +1,7 @@
 // Emits a shard as ONNX files: one graph file for each static token width, and one external data
 // file that all widths share.
 //
-//   FOLDER/STEM.onnx            one width
-//   FOLDER/STEM.t1.onnx, …      several widths
+//   FOLDER/STEM.t1.onnx, …      the graph for one token, …
 //   FOLDER/STEM.data            the weights; absent when there are none
 //
 // Every weight lies in the data file, however small, at an offset that is a multiple of 64 KiB, in

@@ -14,12 +14,14 @@ bool has_control(std::string_view text) {
                      [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; });
 }
 
-// The checkpoint tensor that a view copies as a whole, however cast or rearranged; null when there
-// is none. A view of packed numbers is not named after their tensor.
+// The checkpoint tensor all of whose elements a view has, cast or rearranged or not; null when
+// there is none. The tensor of packed numbers is none, nor is one that a value is computed from:
+// their elements are not those of the view.
 const std::string* whole_tensor(const WeightView& view) {
   const auto* tensor = std::get_if<TensorSource>(&view.source);
   const bool part = std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
-    return std::holds_alternative<SliceStep>(step) || std::holds_alternative<UnpackStep>(step);
+    return std::holds_alternative<SliceStep>(step) || std::holds_alternative<UnpackStep>(step) ||
+           std::holds_alternative<CenterStep>(step) || std::holds_alternative<RemainderStep>(step);
   });
   return tensor && !part ? &tensor->name : nullptr;
 }

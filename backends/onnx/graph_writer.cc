@@ -15,6 +15,8 @@
 namespace moec {
 namespace {
 
+// Opset 17 and IR version 8 belong to one release, ONNX 1.12. Later ones would add nothing that
+// shards use and shut out older runtimes.
 constexpr int64_t kOpset = 17;
 constexpr int64_t kIrVersion = 8;
 
@@ -28,7 +30,8 @@ constexpr auto kReduceTypes = name_table<ReduceFn>({"ReduceSum", "ReduceMean", "
 template <class OpT>
 concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight, StateRead, StateWrite>;
 
-// A splat of several elements is a node; all other constants are plain initializers.
+// A splat of several elements becomes an Expand of a scalar, which takes no space in the file; all
+// other constants become initializers.
 bool is_splat(const Constant& constant) {
   return constant.values.size() == 1 && constant.type.elements() > 1;
 }
@@ -85,7 +88,7 @@ class GraphWriter {
   void fill(const Transpose& op, onnx::NodeProto& node);
   template <WithoutNode OpT>
   void fill(const OpT& op, onnx::NodeProto&) {
-    MOEC_CHECK(false, "shard {} holds a {}, which is no ONNX node", shard_.name, mnemonic(op));
+    MOEC_CHECK(false, "shard {} holds a {}, which is not an ONNX node", shard_.name, mnemonic(op));
   }
 
   static void set_type(onnx::NodeProto& node, std::string_view type) {
@@ -155,6 +158,7 @@ void GraphWriter::write_copy(const Output& output) {
   node.add_output(output.name);
 }
 
+// The name of an initializer with these integers. Nodes with equal ones share it.
 const std::string& GraphWriter::integers(const std::vector<int64_t>& values) {
   std::string& name = integers_[values];
   if (!name.empty()) return name;
@@ -233,6 +237,8 @@ void GraphWriter::fill(const Transpose& op, onnx::NodeProto& node) {
 
 // ---- Metadata ----------------------------------------------------------------------------------
 
+// The positions of the initializers among the ops of the shard. ONNX lists initializers apart from
+// nodes; with the positions the reader restores the order of the ops.
 std::string GraphWriter::sources() const {
   std::string positions;
   for (OpId op : op_ids(shard_))
@@ -241,6 +247,7 @@ std::string GraphWriter::sources() const {
   return positions;
 }
 
+// Layouts and names that ONNX does not express, one value a line, for the reader.
 std::string GraphWriter::layouts() const {
   std::string lines;
   for (uint32_t i = 0; i < shard_.values.size(); ++i) {

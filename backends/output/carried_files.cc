@@ -36,6 +36,14 @@ Result<manifest::FileRef> carry_file(const fs::path& source, const fs::path& out
 
 }  // namespace
 
+bool has_tokenizer(const std::string& folder) {
+  constexpr std::array kEncoders = {"tokenizer.json",  "vocab.json",   "vocab.txt",
+                                    "tokenizer.model", "spiece.model", "tiktoken.model"};
+  return std::any_of(kEncoders.begin(), kEncoders.end(), [&](const char* name) {
+    return file_exists((fs::path(folder) / name).string());
+  });
+}
+
 Result<std::vector<manifest::FileRef>> carry_files(const std::string& source,
                                                    const std::string& out, bool sha256) {
   std::vector<manifest::FileRef> carried;

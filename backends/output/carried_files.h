@@ -26,6 +26,9 @@ inline constexpr std::array kCarriedFiles = {"tokenizer.json",
                                              "chat_template.json",
                                              "generation_config.json"};
 
+// Whether one of the carried files in the folder is enough to encode text.
+bool has_tokenizer(const std::string& folder);
+
 // Copies those of the files that exist in the folder `source` to the folder `out`, byte for byte.
 // The result is in the order above. Errors: those of RegularFile for a source (a dangling symbolic
 // link included), those of OutputFile for a copy.

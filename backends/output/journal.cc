@@ -74,7 +74,7 @@ Result<FinishedTarget> describe_finished(const std::string& folder) {
   FinishedTarget target{.folder = name_of(folder)};
   MOEC_ASSIGN(target.manifest, digest_file(manifest_path(folder)));
   MOEC_ASSIGN(JournalText journal, read_journal(folder));
-  journal.finished.clear();  // every target enters its siblings itself
+  journal.finished.clear();  // so that journals do not contain one another
   target.journal = journal_text(journal);
   return target;
 }

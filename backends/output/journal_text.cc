@@ -60,7 +60,7 @@ Status read_graph(JsonFields& fields, EmittedGraph& graph) {
 Status read_tensor(JsonFields& fields, EmittedTensor& tensor) {
   MOEC_TRY(fields.text("tensor", tensor.name));
   MOEC_TRY(fields.whole("overflows", tensor.overflows));
-  return fields.whole("nans", tensor.nans);
+  return fields.whole("nonfinite", tensor.nonfinite);
 }
 
 Status read_record(JsonFields& fields, WeightRecord& record) {
@@ -161,9 +161,10 @@ std::string journal_line(const JournalPart& part) {
   }
   for (const EmittedFile& file : part.emitted.data) data.push_back(to_json(file));
   for (const EmittedTensor& tensor : part.emitted.tensors)
-    if (tensor.overflows > 0 || tensor.nans > 0)
-      nonfinite.push_back(
-          {{"tensor", tensor.name}, {"overflows", tensor.overflows}, {"nans", tensor.nans}});
+    if (tensor.overflows > 0 || tensor.nonfinite > 0)
+      nonfinite.push_back({{"tensor", tensor.name},
+                           {"overflows", tensor.overflows},
+                           {"nonfinite", tensor.nonfinite}});
   for (const WeightRecord& weight : part.emitted.weights)
     weights.push_back({{"name", weight.name},
                        {"role", enum_name(weight.role)},

@@ -65,13 +65,13 @@ static void remove_tree(const fs::path& folder, const fs::path& name,
   if (!error) fs::remove(path, error);
 }
 
-// How shards' files are recognised, and which of them stay.
+// How files of shards are recognised, and which of them are kept.
 struct ShardFiles {
   std::span<const std::string_view> suffixes;
   const std::set<std::string>& kept;
 };
 
-// Does the same for the shards in a folder of shards. Other files in it stay.
+// Removes the files of shards, except those kept, from a folder of shards. Other files in it stay.
 static void remove_shards(const fs::path& folder, const fs::path& name, const ShardFiles& files,
                           std::error_code& error) {
   if (!fs::is_directory(fs::symlink_status(folder / name, error))) return error.clear();

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <span>
 
 #include "backends/reference/eval.h"
 #include "backends/reference/tokens.h"
 #include "ir/base/at.h"
+#include "ir/graph/composite_operands.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
@@ -22,8 +22,7 @@ float activate(const Gating& gating, float gate, float up) {
   return gate;
 }
 
-// Three consecutive operands: those of gate, up and down.
-using Three = std::span<const Tensor* const>;
+using Parts = MlpParts<const Tensor*>;
 
 TokenRows project(const Tensor& weight, const Tensor* bias, const TokenRows& x) {
   TokenRows y = project(weight, x);
@@ -33,14 +32,14 @@ TokenRows project(const Tensor& weight, const Tensor* bias, const TokenRows& x) 
   return y;
 }
 
-// down · act(gate · x, up · x); `biases` is empty where there are none.
-TokenRows gated_mlp(const Gating& gating, const TokenRows& x, Three weights, Three biases) {
-  auto bias = [&](size_t i) { return biases.empty() ? nullptr : biases[i]; };
-  TokenRows inner = project(*weights[0], bias(0), x);
-  const TokenRows up = project(*weights[1], bias(1), x);
+// down · act(gate · x, up · x); biases that are absent are null.
+TokenRows gated_mlp(const Gating& gating, const TokenRows& x, const Parts& weights,
+                    const Parts& biases) {
+  TokenRows inner = project(*weights.gate, biases.gate, x);
+  const TokenRows up = project(*weights.up, biases.up, x);
   for (size_t i = 0; i < inner.data.size(); ++i)
     inner.data[i] = activate(gating, inner.data[i], up.data[i]);
-  return project(*weights[2], bias(2), inner);
+  return project(*weights.down, biases.down, inner);
 }
 
 // Adds the output of an expert to the tokens that chose it; an infinite output of an expert that
@@ -64,13 +63,11 @@ TokenRows weighted(TokenRows x, const TokenRows& routing, int64_t expert) {
 }  // namespace
 
 Tensor eval(const GatedMlp& op, const Call& call) {
-  const TokenRows x = rows_of(call[0]);
-  const std::span<const Tensor* const> operands = call.operands;
-  Three biases;
-  if (GatedMlp::has_biases(operands.size())) biases = operands.subspan(GatedMlp::kBiases, 3);
-  TokenRows y = gated_mlp(op.gating, x, operands.subspan(1, 3), biases);
-  if (const size_t at = GatedMlp::shared_gate_at(operands.size()); at < operands.size()) {
-    const TokenRows gate = project(call[at], x);
+  const auto operands = gated_mlp_operands<const Tensor*>(call.operands);
+  const TokenRows x = rows_of(*operands.x);
+  TokenRows y = gated_mlp(op.gating, x, operands.weights, operands.biases);
+  if (operands.shared_gate != nullptr) {
+    const TokenRows gate = project(*operands.shared_gate, x);
     for (int64_t t = 0; t < y.tokens; ++t)
       for (float& value : y.row(t)) value *= apply(UnaryFn::sigmoid, gate.row(t)[0]);
   }
@@ -78,16 +75,16 @@ Tensor eval(const GatedMlp& op, const Call& call) {
 }
 
 Tensor eval(const SoftMoe& op, const Call& call) {
-  const std::span<const Tensor* const> operands = call.operands;
-  const TokenRows x = rows_of(call[0]), routing = rows_of(call[1]);
+  const auto operands = soft_moe_operands<const Tensor*>(op, call.operands);
+  const TokenRows x = rows_of(*operands.x), routing = rows_of(*operands.routing);
   TokenRows sum = zero_rows(x.tokens, x.channels);
   for (int64_t e = 0; e < op.experts; ++e) {
-    Three biases;
-    if (op.has_biases(operands.size())) biases = operands.subspan(op.biases_at(e), 3);
+    Parts biases;
+    if (!operands.biases.empty()) biases = at(operands.biases, e);
     const int64_t number = op.first_expert + e;
     const bool weigh_output = op.weight_on == RoutedWeight::output;
     const TokenRows y = gated_mlp(op.gating, weigh_output ? x : weighted(x, routing, number),
-                                  operands.subspan(SoftMoe::weights_at(e), 3), biases);
+                                  at(operands.weights, e), biases);
     add_chosen(sum, y, routing, number, weigh_output);
   }
   return tensor_of(sum, call.type());

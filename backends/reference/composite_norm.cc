@@ -10,6 +10,7 @@ void rms_norm(std::span<float> x, const std::vector<float>& weight, double eps) 
   double squares = 0;
   for (float value : x) squares += static_cast<double>(value) * value;
   const double root = std::sqrt(squares / static_cast<double>(x.size()) + eps);
+  if (root == 0) return;
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(x[i] / root) * weight[i];
 }
 

@@ -7,6 +7,7 @@
 #include "backends/reference/eval.h"
 #include "backends/reference/tokens.h"
 #include "ir/base/at.h"
+#include "ir/graph/composite_operands.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {
@@ -96,11 +97,12 @@ void mix(const Router& op, std::span<float> logits) {
   std::copy(weights.begin(), weights.end(), logits.begin());
 }
 
-void route(const Router& op, std::span<float> logits, const Tensor* bias) {
+void route(const Router& op, std::span<float> logits, std::initializer_list<const Tensor*> biases) {
   if (op.score == Score::sparsemixer) return mix(op, logits);
   const Floats scores = scores_of(op.score, logits);
   Floats choices = scores;
-  for (size_t e = 0; bias && e < choices.size(); ++e) choices[e] += bias->data[e];
+  for (const Tensor* bias : biases)
+    for (size_t e = 0; bias != nullptr && e < choices.size(); ++e) choices[e] += bias->data[e];
   const std::vector<int64_t> chosen = chosen_experts(op, choices);
   Floats weights;
   for (int64_t e : chosen) weights.push_back(at(scores, e));
@@ -116,9 +118,9 @@ void route(const Router& op, std::span<float> logits, const Tensor* bias) {
 }  // namespace
 
 Tensor eval(const Router& op, const Call& call) {
-  TokenRows rows = rows_of(call[0]);
-  for (int64_t t = 0; t < rows.tokens; ++t)
-    route(op, rows.row(t), call.operands.size() == 2 ? call.operands[1] : nullptr);
+  const auto [logits, high, low] = router_operands<const Tensor*>(call.operands);
+  TokenRows rows = rows_of(*logits);
+  for (int64_t t = 0; t < rows.tokens; ++t) route(op, rows.row(t), {high, low});
   return tensor_of(rows, call.type());
 }
 

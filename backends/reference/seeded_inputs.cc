@@ -14,11 +14,12 @@ uint64_t stream_of(uint64_t seed, size_t input) {
   return (seed + 1) * 0x9e3779b97f4a7c15u + (static_cast<uint64_t>(input) << 40);
 }
 
-float mask_element(const Dims& dims, size_t index) {
+float mask_element(const Type& type, size_t index) {
+  const Dims& dims = type.dims;
   const int64_t keys = dims.back(), tokens = dims[dims.size() - 2];
   const auto key = static_cast<int64_t>(index) % keys;
   const int64_t token = static_cast<int64_t>(index) / keys % tokens;
-  return key <= keys - tokens + token ? 0.0f : static_cast<float>(kMaskedScore);
+  return key <= keys - tokens + token ? 0.0f : static_cast<float>(masked_score(type.dtype));
 }
 
 // One-hot: token t goes to row first + t, where `first` depends on the stream.
@@ -37,7 +38,7 @@ float element(const Type& type, std::string_view name, uint64_t stream, size_t i
   if (!is_float(type.dtype)) return std::floor((random + 1) * 4);
   if (type.rank() >= 2 && name.ends_with("write_mask"))
     return write_mask_element(type.dims, index, stream);
-  if (type.rank() >= 2 && name.ends_with("mask")) return mask_element(type.dims, index);
+  if (type.rank() >= 2 && name.ends_with("mask")) return mask_element(type, index);
   if (name.find("routing") != std::string_view::npos) return std::max(random, 0.0f);
   return random;
 }

@@ -20,6 +20,14 @@ int64_t room_behind(std::span<const int64_t> prompt, const Manifest& manifest) {
   return manifest.build.context - std::ssize(prompt) + 1;
 }
 
+// What the token stops a text by, if it does.
+std::optional<StoppedBy> stops(int64_t token, const GenerateOptions& options) {
+  if (token == options.stop_token) return StoppedBy::stop_token;
+  const auto& eos = options.eos_tokens;
+  if (std::find(eos.begin(), eos.end(), token) != eos.end()) return StoppedBy::eos_token;
+  return std::nullopt;
+}
+
 }  // namespace
 
 double GeneratedText::decode_tokens_per_second() const {
@@ -40,7 +48,7 @@ Result<GeneratedText> generate_text(Session& session, std::span<const int64_t> p
   MOEC_TRY(check_prompt_length(prompt, session.manifest()));
   const int64_t room = room_behind(prompt, session.manifest());
   GeneratedText text;
-  if (room < options.max_tokens) text.end = TextEnd::context;
+  if (room < options.max_tokens) text.stopped_by = StoppedBy::context;
   Sampler sampler(options.sampler);
   std::vector<int64_t> feed(prompt.begin(), prompt.end());
   for (int64_t i = 0; i < std::min(options.max_tokens, room); ++i) {
@@ -48,8 +56,9 @@ Result<GeneratedText> generate_text(Session& session, std::span<const int64_t> p
     MOEC_ASSIGN(const Rows logits, session.feed(feed));
     (i == 0 ? text.prefill_seconds : text.decode_seconds) += seconds_since(start);
     const int64_t token = sampler.next(logits.row(logits.count() - 1));
-    if (token == options.stop_token) {
-      text.end = TextEnd::stop_token;
+    if (const auto stopped_by = stops(token, options)) {
+      text.stopped_by = *stopped_by;
+      text.stopping_token = token;
       break;
     }
     text.tokens.push_back(token);

@@ -5,32 +5,35 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "backends/runtime/sampler.h"
 #include "backends/runtime/session.h"
+#include "ir/base/enum_table.h"
 
 namespace moec {
 
 struct GenerateOptions {
   int64_t max_tokens = 64;
-  std::optional<int64_t> stop_token;  // ends the text when it is sampled; it is not part of it
+  // These end the text when they are sampled, and are not part of it.
+  std::optional<int64_t> stop_token;
+  std::vector<int64_t> eos_tokens;  // of the manifest
   SamplerOptions sampler;
 };
 
-// Why a text ended: max_tokens were written, the stop token was sampled, or the cache is full.
-enum class TextEnd : uint8_t { max_tokens, stop_token, context };
-constexpr std::string_view name_of(TextEnd end) {
-  constexpr std::string_view kNames[] = {"max_tokens", "stop_token", "context"};
-  return kNames[static_cast<size_t>(end)];
+// What stopped a text: max_tokens were written, the stop token or an end of text was sampled, or
+// the cache is full.
+enum class StoppedBy : uint8_t { max_tokens, stop_token, eos_token, context };
+constexpr auto enum_names(StoppedBy) {
+  return name_table<StoppedBy>({"max_tokens", "stop_token", "eos_token", "context"});
 }
 
 struct GeneratedText {
   std::vector<int64_t> tokens;  // without the prompt
-  TextEnd end = TextEnd::max_tokens;
-  double prefill_seconds = 0;  // until the logits behind the prompt were known
-  double decode_seconds = 0;   // all steps after that
+  StoppedBy stopped_by = StoppedBy::max_tokens;
+  std::optional<int64_t> stopping_token;  // that was sampled and is not part of the text
+  double prefill_seconds = 0;             // until the logits behind the prompt were known
+  double decode_seconds = 0;              // all steps after that
   // 0 where fewer than two tokens were written.
   double decode_tokens_per_second() const;
 };

@@ -51,6 +51,7 @@ struct Session::Impl {
 
   Result<Executor*> executor(const manifest::Shard& shard, size_t width);
   Result<Rows> rope_rows(const Chunk& chunk, SourceKind source);
+  double masked_value() const;
   Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk);
   void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,
                    Chunk& chunk);
@@ -106,6 +107,7 @@ void Session::reset() {
   }
 }
 
+// A shard is read when it first runs and stays loaded: the next token needs all of them again.
 Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t width) {
   const std::pair key(shard.name, width);
   auto found = executors.find(key);
@@ -118,6 +120,8 @@ Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t w
   return &found->second;
 }
 
+// A row of the table holds the cosines of a position, then its sines, then the factor of its
+// queries where the model has one (frontends/export/export_tables.cc writes it).
 Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, SourceKind source) {
   const int64_t width = manifest.rope->width();
   Rows rows{source == SourceKind::query_scale ? 1 : width, {}};
@@ -130,6 +134,12 @@ Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, SourceKind source) {
     rows.data.insert(rows.data.end(), begin, begin + rows.columns);
   }
   return rows;
+}
+
+// A run that rounds an export in f32 to f16 needs the value of f16: that of f32 becomes infinite.
+double Session::Impl::masked_value() const {
+  if (options.precision == Precision::f32) return manifest.masked_value;
+  return std::max(manifest.masked_value, masked_score(DType::f16));
 }
 
 Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest::Port& port,
@@ -146,7 +156,7 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
     case SourceKind::attn_mask:
       return attention_mask(
           port, {manifest.build.cache, manifest.build.context, chunk.position, chunk.count},
-          binding, manifest.masked_value);
+          binding, masked_value());
     case SourceKind::kv_write_mask:
       return write_mask(port, chunk.position, chunk.count);
     case SourceKind::k_cache:
@@ -202,6 +212,8 @@ Status Session::Impl::put_states(const manifest::Shard& shard, Executor& executo
   return {};
 }
 
+// Takes the caches that a shard has blended. The rows of this chunk are copied for callers that
+// compare them.
 void Session::Impl::take_states(const manifest::Shard& shard, const Executor& executor,
                                 Chunk& chunk) {
   for (const manifest::Port& state : shard.states) {
@@ -234,6 +246,15 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
   return true;
 }
 
+static Status check_room(int64_t tokens, const Manifest& manifest) {
+  if (tokens <= manifest.build.context) return {};
+  return fail(
+      "session.context_full",
+      fmt::format("{} tokens exceed the exported context of {}", tokens, manifest.build.context),
+      "export with a larger --context, or feed fewer tokens");
+}
+
+// Without a cache all tokens must go through the model at once, because nothing of them is kept.
 int64_t Session::chunk_size(int64_t remaining) const {
   const manifest::Build& build = impl_->manifest.build;
   return build.cache == CacheForm::none ? remaining : std::min(remaining, build.tokens.back());
@@ -244,11 +265,7 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
   Chunk chunk;
   chunk.position = position;
   chunk.count = std::ssize(tokens);
-  if (position + chunk.count > manifest.build.context)
-    return fail("session.context_full",
-                fmt::format("{} tokens exceed the exported context of {}", position + chunk.count,
-                            manifest.build.context),
-                "export with a larger --context, or feed fewer tokens");
+  MOEC_TRY(check_room(position + chunk.count, manifest));
   const auto& widths = manifest.build.tokens;
   if (chunk.count > widths.back())
     return fail(
@@ -256,6 +273,8 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
         fmt::format("{} tokens must go through the model at once, the shards take at most {}",
                     chunk.count, widths.back()),
         fmt::format("export with --tokens {}", chunk.count));
+  // The narrowest width that takes the tokens. Its remaining columns are padding: masked as keys,
+  // and their results are dropped.
   while (widths[chunk.width] < chunk.count) ++chunk.width;
   Rows rows{manifest.embedding.columns, {}};
   for (int64_t token : tokens) {
@@ -317,6 +336,7 @@ Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
 }
 
 Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& probe) {
+  MOEC_TRY(check_room(impl_->position + std::ssize(tokens), impl_->manifest));
   Rows logits{impl_->manifest.logits.vocab, {}};
   while (!tokens.empty()) {
     const auto count = static_cast<size_t>(chunk_size(std::ssize(tokens)));

@@ -81,6 +81,7 @@ Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
   return mask;
 }
 
+// 1 where new token t is written to row position + t of the cache, which all pages hold in order.
 Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count) {
   Tensor mask = zeros(port);
   const int64_t tokens = port.dims[3];
@@ -116,6 +117,7 @@ void store_cache_rows(std::vector<float>& cache, const LayerCache& shape,
                 cache.begin() + (head * shape.rows + position) * dims);
 }
 
+// The history has a fixed number of rows: the new ones come last and as many of the oldest go.
 void push_rows(Rows& history, const Rows& rows) {
   std::vector<float>& data = history.data;
   data.insert(data.end(), rows.data.begin(), rows.data.end());

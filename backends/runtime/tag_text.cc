@@ -1,5 +1,7 @@
 #include "backends/runtime/tag_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -25,23 +27,45 @@ Result<Rows> read_windows(Session& session, std::span<const int64_t> tokens,
   return all;
 }
 
-// The sequence of tags is legal, so each span that begins also ends before the next one.
+// Labels are chosen only where every token has finite scores: a maximum over others means nothing.
+Status check_scores(const Rows& logits, int64_t tokens) {
+  if (logits.count() != tokens)
+    return fail("run.not_judged",
+                fmt::format("the model scored {} of {} tokens", logits.count(), tokens),
+                "export the model again");
+  for (int64_t t = 0; t < tokens; ++t)
+    for (const float score : logits.row(t))
+      if (!std::isfinite(score))
+        return fail(
+            "run.not_judged",
+            fmt::format("the scores of token {} are not finite, so its label is unknown", t),
+            "run with --precision f32, or export with --dtype f32; moec validate names the "
+            "shard that overflows");
+  return {};
+}
+
+// Before the text is cut into windows: a window alone would tell its own end.
+Status check_length(int64_t tokens, int64_t context) {
+  if (tokens <= context) return {};
+  return fail(
+      "session.context_full",
+      fmt::format("the text of {} tokens exceeds the exported context of {}", tokens, context),
+      "export with a larger --context, or give a shorter text");
+}
+
 std::vector<TextSpan> spans_of(const std::vector<size_t>& labels, const std::vector<Tag>& tags,
                                const Rows& log_probabilities) {
   std::vector<TextSpan> spans;
-  double sum = 0;
-  int64_t begin = 0;
   for (size_t i = 0; i < labels.size(); ++i) {
     const Tag& tag = tags[labels[i]];
+    if (tag.is_outside()) continue;
     const auto at = static_cast<int64_t>(i);
-    if (tag.role == TagRole::begin || tag.role == TagRole::single) {
-      begin = at;
-      sum = 0;
-    }
-    sum += std::exp(static_cast<double>(log_probabilities.row(at)[labels[i]]));
-    if (tag.role == TagRole::end || tag.role == TagRole::single)
-      spans.push_back({begin, at + 1, tag.span_class, sum / static_cast<double>(at + 1 - begin)});
+    if (i == 0 || !in_one_span(tags[labels[i - 1]], tag))
+      spans.push_back({at, at, tag.span_class, 0});
+    spans.back().end = at + 1;
+    spans.back().score += std::exp(static_cast<double>(log_probabilities.row(at)[labels[i]]));
   }
+  for (TextSpan& span : spans) span.score /= static_cast<double>(span.end - span.begin);
   return spans;
 }
 
@@ -53,12 +77,15 @@ bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc
 Result<TaggedText> tag_text(Session& session, std::span<const int64_t> tokens) {
   const Manifest& manifest = session.manifest();
   MOEC_ASSIGN(const std::vector<Tag> tags, parse_tags(*manifest.tagging));
+  MOEC_TRY(check_length(std::ssize(tokens), manifest.build.context));
   MOEC_ASSIGN(const std::vector<TextWindow> windows,
               cut_windows(std::ssize(tokens), manifest.build.tokens.back(), reach_of(manifest)));
   MOEC_ASSIGN(const Rows logits, read_windows(session, tokens, windows));
+  MOEC_TRY(check_scores(logits, std::ssize(tokens)));
   const Rows log_probabilities = log_softmax(logits);
   const std::vector<size_t> labels = best_labels(log_probabilities, tags, *manifest.tagging);
-  return TaggedText{spans_of(labels, tags, log_probabilities), std::ssize(windows)};
+  return TaggedText{spans_of(labels, tags, log_probabilities), std::ssize(tokens),
+                    std::ssize(windows)};
 }
 
 void widen_to_characters(std::string_view text, std::vector<TextSpan>& spans) {
@@ -73,6 +100,14 @@ void widen_to_characters(std::string_view text, std::vector<TextSpan>& spans) {
     taken = std::max(taken, span.end);
   }
   std::erase_if(spans, [](const TextSpan& span) { return span.begin >= span.end; });
+}
+
+Status check_judged(std::string_view text, const TaggedText& tagged) {
+  if (tagged.tokens == std::ssize(text)) return {};
+  return fail(
+      "run.not_judged",
+      fmt::format("{} of the {} bytes of the text have a label", tagged.tokens, text.size()),
+      "redact with scripts/label_text.py, which knows the bytes of each token");
 }
 
 std::string redact(std::string_view text, const std::vector<TextSpan>& spans) {

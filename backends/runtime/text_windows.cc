@@ -6,6 +6,8 @@
 
 namespace moec {
 
+// What a token sees through one layer, a later layer sees from there again: the reaches of the
+// layers add up.
 Reach reach_of(const Manifest& manifest) {
   Reach all;
   for (const manifest::Step& step : manifest.schedule) {
@@ -34,6 +36,8 @@ Result<std::vector<TextWindow>> cut_windows(int64_t tokens, int64_t width, Reach
                     "windows: a label depends on {} tokens before and {} behind its own",
                     tokens, width, reach.back, reach.ahead),
         fmt::format("export with --tokens {}", std::min(tokens, 2 * around)));
+  // Windows overlap by the reach, and each keeps only the labels that depend on nothing outside it:
+  // so the results are those of one pass over the whole text.
   std::vector<TextWindow> windows;
   for (int64_t kept = 0; kept < tokens;) {
     const int64_t begin = std::clamp<int64_t>(kept - reach.back, 0, tokens - width);

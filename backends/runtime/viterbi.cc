@@ -34,6 +34,7 @@ class Trellis {
     add(row);
   }
 
+  // Follows the best last label back to the first one.
   std::vector<size_t> finish(const std::vector<Tag>& tags) {
     for (size_t label = 0; label < labels_; ++label)
       if (!may_end(tags[label])) sums_[label] = kNever;
@@ -67,6 +68,8 @@ class Trellis {
 
 }  // namespace
 
+// Subtracting the largest logit keeps exp() finite; the sum is at least 1, so its logarithm is,
+// too.
 Rows log_softmax(const Rows& logits) {
   Rows result{logits.columns, {}};
   for (int64_t t = 0; t < logits.count(); ++t) {
@@ -75,7 +78,8 @@ Rows log_softmax(const Rows& logits) {
     double sum = 0;
     for (const float x : row) sum += std::exp(x - largest);
     for (const float x : row)
-      result.data.push_back(static_cast<float>(x - largest - std::log(sum)));
+      result.data.push_back(static_cast<float>(
+          std::max<double>(x - largest - std::log(sum), std::numeric_limits<float>::lowest())));
   }
   return result;
 }

@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "backends/runtime/bioes_tags.h"
 #include "backends/runtime/rows.h"
+#include "backends/runtime/span_tags.h"
 
 namespace moec {
 
-// The log softmax of each row.
+// The log softmax of each row, whose values must be finite; so are the results.
 Rows log_softmax(const Rows& logits);
 
 // A label for each row of log probabilities [tokens, labels]: the sequence with the largest sum of

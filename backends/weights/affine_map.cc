@@ -10,7 +10,7 @@ struct Flat {
   Dims dims, strides;
 };
 
-// The axes that are longer than 1, neighbours joined where they are one evenly spaced axis.
+// The axes that are longer than 1. Neighbours whose elements are evenly spaced are joined into one.
 Flat joined_axes(const AffineMap& map) {
   Flat flat;
   for (size_t i = 0; i < map.dims.size(); ++i) {
@@ -46,8 +46,8 @@ AffineMap permuted(const AffineMap& map, const PermuteStep& step) {
   return result;
 }
 
-// New axes are cut off the joined old ones from the innermost on; each must divide what is left of
-// the old axis that it is cut from.
+// Cuts the new axes off the joined old ones, from the innermost on. Each must divide the rest of
+// the old axis that it is cut from; otherwise no map with one stride an axis exists.
 std::optional<AffineMap> reshaped(const AffineMap& map, const Dims& dims) {
   Flat old = joined_axes(map);
   AffineMap result{map.offset, dims, Dims(dims.size(), 0)};

@@ -84,6 +84,10 @@ struct CompileStep {
   Result<NodePtr> operator()(const UnpackStep& step) const {
     return unpack_node(node, step.packing);
   }
+  Result<NodePtr> operator()(const CenterStep&) const { return center_node(node, node); }
+  Result<NodePtr> operator()(const RemainderStep& step) const {
+    return remainder_node(node, step.dtype);
+  }
 };
 
 Result<NodePtr> compile(const WeightView& view, const WeightTable& table) {

@@ -113,19 +113,12 @@ uint64_t multiply(const float* factors, float* values, size_t count) {
   return best_kernels().multiply(factors, values, count);
 }
 
-uint64_t count_nans(DType dtype, const std::byte* values, size_t count) {
-  if (dtype == DType::f32) return best_kernels().count_from_32(values, count, 0x7f800001u);
-  if (dtype == DType::f16) return best_kernels().count_from_16(values, count, 0x7c01u);
-  if (dtype == DType::bf16) return best_kernels().count_from_16(values, count, 0x7f81u);
-  if (dtype == DType::f8_e4m3) return count_from<uint8_t>(values, count, 0x7fu);
-  return 0;
-}
-
 uint64_t count_nonfinite(DType dtype, const std::byte* values, size_t count) {
   if (dtype == DType::f32) return best_kernels().count_from_32(values, count, 0x7f800000u);
   if (dtype == DType::f16) return best_kernels().count_from_16(values, count, 0x7c00u);
   if (dtype == DType::bf16) return best_kernels().count_from_16(values, count, 0x7f80u);
-  return count_nans(dtype, values, count);
+  if (dtype == DType::f8_e4m3) return count_from<uint8_t>(values, count, 0x7fu);
+  return 0;
 }
 
 }  // namespace moec

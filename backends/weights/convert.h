@@ -26,8 +26,7 @@ uint64_t scale(float factor, float* values, size_t count);
 // The same with a factor for each element.
 uint64_t multiply(const float* factors, float* values, size_t count);
 
-// How many elements are NaN, and how many are NaN or infinite; 0 for types that have none.
-uint64_t count_nans(DType dtype, const std::byte* values, size_t count);
+// How many elements are NaN or infinite; 0 for types that have neither.
 uint64_t count_nonfinite(DType dtype, const std::byte* values, size_t count);
 
 }  // namespace moec

@@ -45,7 +45,8 @@ MOEC_AVX2 uint64_t count_set(__m128i mask_of_16) {
   return bytes == 0 ? 0 : static_cast<uint64_t>(__builtin_popcount(bytes)) / 2;
 }
 
-// Without their signs. Most elements are finite: what comes after can be left out for them.
+// Whether all magnitudes are below a limit. Most elements are finite, so a test of eight at once
+// lets the callers skip the handling of infinities and NaNs.
 MOEC_AVX2 bool all_below(__m128i bits, int16_t limit) {
   const __m128i magnitude = _mm_and_si128(bits, _mm_set1_epi16(0x7fff));
   return _mm_movemask_epi8(_mm_cmplt_epi16(magnitude, _mm_set1_epi16(limit))) == 0xffff;
@@ -59,7 +60,8 @@ MOEC_AVX2 __m128i overflowed(__m256 values, __m128i bits, int16_t infinity) {
                        _mm_cmpeq_epi16(unsigned_bits, _mm_set1_epi16(infinity)));
 }
 
-// The CPU makes signalling NaNs quiet; the definition keeps their bits.
+// The CPU's conversion makes signalling NaNs quiet. The definition (ir/graph/scalar.h) keeps their
+// bits, so they are put back.
 MOEC_AVX2 void decode_f16(const std::byte* from, size_t count, float* to) {
   const size_t end = whole_lanes(count);
   for (size_t i = 0; i < end; i += kLanes) {
@@ -96,8 +98,9 @@ MOEC_AVX2 void decode_f8_e4m3(const std::byte* from, size_t count, float* to) {
   portable_kernels().decode_f8_e4m3(from + end, count - end, to + end);
 }
 
-// Each 32 bits are eight numbers. A permutation looks at the low three bits of a lane, a blend at
-// the highest: the fourth is moved there.
+// Each 32 bits hold eight numbers of four bits, which index a table of 16 values. A permutation
+// uses the low three bits of a lane to look up in one half of the table; a blend chooses the half
+// by the highest bit of the lane, so the fourth bit is moved there.
 MOEC_AVX2 void decode_nibbles(const float* values, const std::byte* from, size_t bytes, float* to) {
   const __m256 low = _mm256_loadu_ps(values), high = _mm256_loadu_ps(values + kLanes);
   const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
@@ -112,7 +115,8 @@ MOEC_AVX2 void decode_nibbles(const float* values, const std::byte* from, size_t
   portable_kernels().decode_nibbles(values, from + end, bytes - end, to + 2 * end);
 }
 
-// The CPU keeps a part of a NaN's bits; the definition has one NaN of each sign.
+// The CPU's conversion keeps a part of a NaN's bits. The definition has one NaN of each sign, so
+// NaNs are replaced by it.
 MOEC_AVX2 uint64_t encode_f16(const float* from, size_t count, std::byte* to) {
   const size_t end = whole_lanes(count);
   uint64_t overflows = 0;
@@ -205,7 +209,7 @@ MOEC_AVX2 uint64_t count_from_32(const std::byte* values, size_t count, uint32_t
   return found + portable_kernels().count_from_32(values + 4 * end, count - end, least);
 }
 
-// Not all compilers know the name of this one.
+// __builtin_cpu_supports() takes this feature's name from newer compilers only, so CPUID is asked.
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;

@@ -1,9 +1,11 @@
-// The node for casts and scales, which change elements one by one.
+// The node for casts, scales and remainders, which change elements one by one.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "backends/weights/convert.h"
 #include "backends/weights/view_node.h"
+#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {
@@ -13,7 +15,15 @@ constexpr size_t kChunk = 2048;  // elements that are converted at a time
 struct Rounding {
   std::optional<float> factor;
   DType dtype = DType::f32;
+  std::optional<DType> remainder_of;  // what a rounding to this type loses
 };
+
+void take_remainders(DType dtype, float* values, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const float rounded = round_to(dtype, values[i]);
+    values[i] = std::isfinite(rounded) ? values[i] - rounded : 0.0f;
+  }
+}
 
 // Applies the roundings, one after the other, to elements of type `from`. Returns how many finite
 // values became infinite.
@@ -26,6 +36,7 @@ uint64_t convert_chunk(DType from, const std::byte* in, size_t count,
   for (size_t i = 0; i < roundings.size(); ++i) {
     const Rounding& rounding = roundings[i];
     if (rounding.factor) overflows += scale(*rounding.factor, values.data(), count);
+    if (rounding.remainder_of) take_remainders(*rounding.remainder_of, values.data(), count);
     const bool last = i + 1 == roundings.size();
     if (!last && rounding.dtype == DType::f32) continue;
     overflows += encode(rounding.dtype, values.data(), count, last ? out : rounded.data());
@@ -101,12 +112,20 @@ class ConvertNode : public ViewNode {
 
 }  // namespace
 
-NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype) {
-  Rounding rounding{std::nullopt, dtype};
-  if (factor) rounding.factor = static_cast<float>(*factor);
+static NodePtr with_rounding(NodePtr child, const Rounding& rounding) {
   if (const auto* convert = dynamic_cast<const ConvertNode*>(child.get()))
     return convert->then(rounding);
   return std::make_shared<ConvertNode>(std::move(child), std::vector<Rounding>{rounding});
+}
+
+NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype) {
+  Rounding rounding{std::nullopt, dtype, std::nullopt};
+  if (factor) rounding.factor = static_cast<float>(*factor);
+  return with_rounding(std::move(child), rounding);
+}
+
+NodePtr remainder_node(NodePtr child, DType dtype) {
+  return with_rounding(std::move(child), {std::nullopt, DType::f32, dtype});
 }
 
 }  // namespace moec

@@ -18,8 +18,9 @@ int32_t magnitude_of(float value) {
   return static_cast<int32_t>(std::bit_cast<uint32_t>(value) & 0x7fffffffu);
 }
 
-// The exponent field moves up by 112 through a multiplication, which also makes subnormals normal;
-// infinities and NaNs, whose exponent must become all ones, get it by an OR.
+// Shifted into place, the bits of an f16 are an f32 that is too small by 2^112, the difference of
+// the exponents' biases. A multiplication makes up for it and turns subnormals into normal numbers.
+// Infinities and NaNs need an exponent of all ones, which an OR sets.
 float wide_from_f16(uint16_t bits) {
   const int32_t magnitude = (bits & 0x7fff) << 13;
   const auto scaled = std::bit_cast<int32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
@@ -43,7 +44,7 @@ int32_t narrow_to_f16(float value) {
 int32_t narrow_to_bf16(float value) {
   const int32_t magnitude = magnitude_of(value);
   const int32_t nan = (magnitude >> 16) | 0x40;
-  // Unsigned: the largest NaNs would pass the range of int32_t.
+  // Unsigned arithmetic, because the sum overflows int32_t for the largest NaNs.
   const auto rounded = static_cast<int32_t>((static_cast<uint32_t>(magnitude) + 0x7fffu +
                                              ((static_cast<uint32_t>(magnitude) >> 16) & 1u)) >>
                                             16);

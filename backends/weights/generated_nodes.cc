@@ -1,4 +1,4 @@
-// The leaves that read no file: splats and seeded noise.
+// The leaves that read no file: splats and seeded elements.
 #include "backends/weights/convert.h"
 #include "backends/weights/view_node.h"
 #include "ir/graph/scalar.h"

@@ -1,4 +1,4 @@
-// The nodes that put elements elsewhere: concat, and reindexing for reshapes that no leaf can take.
+// The nodes that move elements: concat, and reindexing for reshapes that the leaf below cannot do.
 #include <algorithm>
 #include <numeric>
 

@@ -28,8 +28,9 @@ auto system_failure(std::string code, std::string_view what, const std::string& 
               "check that the file exists and may be read", {.file = path});
 }
 
-// A map to ask mincore() about. To other users than those who may write the file, Linux answers
-// that all of it is cached.
+// Maps the file, so that mincore() can tell which pages are cached. Linux hides this from users who
+// may not write the file: it answers that all pages are cached. For them there is no map, and pages
+// count as not cached.
 void* map_pages(int descriptor, const struct stat& status, const std::string& path) {
   const bool may_ask = status.st_uid == ::geteuid() || ::access(path.c_str(), W_OK) == 0;
   if (!may_ask || status.st_size == 0) return nullptr;
@@ -91,7 +92,7 @@ PayloadFile::~PayloadFile() {
   if (pages_ != nullptr) ::munmap(pages_, size_);
 }
 
-// By path: a file that was replaced is not the one that is open here.
+// Asks by path, because a file that was replaced still exists for the open descriptor.
 Status PayloadFile::check_unchanged() const {
   struct stat now {};
   if (::stat(path_.c_str(), &now) != 0) {
@@ -134,7 +135,8 @@ bool PayloadFile::is_cached(uint64_t offset, size_t bytes) const {
   return std::all_of(held.begin(), held.begin() + pages, [](auto page) { return page & 1; });
 }
 
-// Any failure, and the end of the file, is left to read() to meet again and to report.
+// Does not report failures or the end of the file: the caller reads the rest by read(), which meets
+// them again and reports them.
 size_t PayloadFile::read_blocks(uint64_t offset, size_t bytes, std::byte* to) const {
   const size_t lead = lead_of(offset);
   const size_t blocks = (lead + bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;

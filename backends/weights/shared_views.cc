@@ -8,7 +8,7 @@
 namespace moec {
 namespace {
 
-// One side at a view: where the tiles go, and how that ended.
+// One side of a shared read: the sink of the tiles and its status.
 struct Taker {
   const TileSink& sink;
   StreamReport& report;

@@ -16,7 +16,7 @@ namespace {
 // With smaller blocks the overhead of a call would exceed the time of its bytes.
 constexpr uint64_t kLeastBlockBytes = uint64_t{64} << 10;
 
-// A stretch of a view that is read at once.
+// A part of a view that is read at once.
 struct Block {
   size_t view = 0;  // its number in the series
   Region region;
@@ -57,7 +57,7 @@ class Blocks {
 Status read_block(const Cut& cut, const Block& block, std::byte* to, ReadContext& context) {
   MOEC_TRY(cut.node->read_packed(block.region, to, context));
   context.report.elements += block.elements;
-  context.report.nans += count_nans(cut.node->type().dtype, to, block.elements);
+  context.report.nonfinite += count_nonfinite(cut.node->type().dtype, to, block.elements);
   return {};
 }
 

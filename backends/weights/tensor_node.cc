@@ -13,9 +13,9 @@ constexpr int64_t kDirectBytes = 4096;
 // Reads of at least this size bypass the page cache, if the options allow it.
 constexpr size_t kPastCacheBytes = size_t{128} << 10;
 
-// What is read at a time when the elements must be rearranged. A span is one read of the file and
-// covers the axes of the walk from `axis` on. Several spans, along the axis before, are read side
-// by side, so that the copy can transpose them tile by tile.
+// The part that is read at a time when elements must be rearranged. A span is one read of the file
+// and covers the axes of the walk from `axis` on. Several spans, along the axis before, are read
+// into one buffer, so that the copy can transpose them tile by tile.
 struct Band {
   size_t axis = 0;    // the span's outermost axis
   int64_t steps = 1;  // of the positions on that axis, how many a span covers

@@ -48,7 +48,7 @@ class UnpackNode : public ViewNode {
     });
   }
 
-  // In the worst case each number is the only one that is wanted of its run.
+  // In the worst case only one number of each run is requested.
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
     const uint64_t held = elements * static_cast<uint64_t>(run_.elements);
     return held * child_->width() + child_->scratch_bytes(held, options);
@@ -68,7 +68,8 @@ class UnpackNode : public ViewNode {
     return with(child_->permute(step), static_cast<size_t>(moved - step.axes.begin()));
   }
 
-  // The axis stays whole; only axes of size 1 come and go beside it.
+  // The packed axis cannot be split or joined. Only axes of size 1 may be added or dropped next to
+  // it.
   NodePtr reshape(const Dims& dims) const override {
     const int64_t size = type().dims[axis_];
     for (const AxisGroup& group : axis_groups(type().dims, dims)) {

@@ -85,6 +85,10 @@ NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype);
 NodePtr dequant_node(NodePtr child, NodePtr scale, NodePtr offset, const Dims& block);
 // The entry that an element is the index of, in the table of its block.
 NodePtr lut_node(NodePtr child, NodePtr table, const Dims& block);
+// What rounding the child's elements to `dtype` loses, in f32.
+NodePtr remainder_node(NodePtr child, DType dtype);
+// The elements of `child` less the median of the finite elements of `whole`, in f32.
+NodePtr center_node(NodePtr child, NodePtr whole);
 // The numbers packed into the child's elements, along its last axis.
 NodePtr unpack_node(NodePtr child, Packing packing);
 // The elements that `map` picks from the child's, counted in C order.

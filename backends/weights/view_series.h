@@ -32,7 +32,7 @@ struct ReaderOptions {
 struct StreamReport {
   uint64_t elements = 0;    // delivered to the sink
   uint64_t overflows = 0;   // finite values that a cast, scale or dequant made infinite
-  uint64_t nans = 0;        // NaNs among the delivered elements
+  uint64_t nonfinite = 0;   // delivered elements that are NaN or infinite, for whatever reason
   uint64_t bytes_read = 0;  // from files
   // The most bytes that were held in buffers at one time; with several readers an upper bound.
   uint64_t peak_scratch = 0;

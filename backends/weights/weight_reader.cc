@@ -11,7 +11,7 @@ namespace moec {
 StreamReport& StreamReport::operator+=(const StreamReport& other) {
   elements += other.elements;
   overflows += other.overflows;
-  nans += other.nans;
+  nonfinite += other.nonfinite;
   bytes_read += other.bytes_read;
   peak_scratch = std::max(peak_scratch, other.peak_scratch);
   return *this;
@@ -181,17 +181,11 @@ Result<std::vector<float>> WeightReader::read_f32(const WeightView& view,
   return values;
 }
 
-Result<uint64_t> WeightReader::count_nonfinite(const WeightView& view) const {
-  MOEC_ASSIGN(Type type, view_type(view));
-  uint64_t found = 0;
-  const auto sink = [&](std::span<const std::byte> tile) -> Status {
-    const size_t count = tile.size() / static_cast<size_t>(dtype_bytes(type.dtype));
-    found += moec::count_nonfinite(type.dtype, tile.data(), count);
-    return {};
-  };
+Result<StreamReport> WeightReader::scan(const WeightView& view) const {
   StreamReport report;
-  MOEC_TRY(stream(view, kDefaultTileBytes, sink, report));
-  return found;
+  const auto pass_over = [](std::span<const std::byte>) { return Status(); };
+  MOEC_TRY(stream(view, kDefaultTileBytes, pass_over, report));
+  return report;
 }
 
 }  // namespace moec

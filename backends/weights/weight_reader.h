@@ -1,5 +1,5 @@
-// Reads the values of weight views from checkpoint files. Nothing else reads the payload of a
-// checkpoint.
+// Reads the values of weight views from checkpoint files. But for equal_tensors.h, nothing else
+// reads the payload of a checkpoint.
 //
 // The elements of a view are delivered in C order, in tiles, with all steps of the view applied.
 // The memory needed is bounded by ReaderOptions, whatever the size of the tensors; cost() computes
@@ -77,8 +77,8 @@ class WeightReader {
   // weights.too_large if the result would take more than `limit_bytes`.
   Result<std::vector<float>> read_f32(const WeightView& view, uint64_t limit_bytes) const;
 
-  // How many elements are NaN or infinite.
-  Result<uint64_t> count_nonfinite(const WeightView& view) const;
+  // Reads the view only for the counts of its report. Errors: those of stream().
+  Result<StreamReport> scan(const WeightView& view) const;
 
  private:
   struct Impl;

@@ -15,6 +15,7 @@
 #include "frontends/formats/format.h"
 #include "frontends/formats/read_shard.h"
 #include "ir/analysis/cost.h"
+#include "ir/base/byte_text.h"
 #include "ir/verify/verify.h"
 
 namespace moec {
@@ -64,8 +65,11 @@ ShardFacts facts_of(const manifest::Shard& shard, const manifest::Width& width) 
 
 class Checker {
  public:
-  Checker(std::string folder, CheckReport& report, bool digests)
-      : folder_(std::move(folder)), report_(report), weights_(report.manifest, folder_, digests) {}
+  Checker(std::string folder, CheckReport& report, const CheckOptions& options)
+      : folder_(std::move(folder)),
+        report_(report),
+        allow_over_budget_(options.allow_over_budget),
+        weights_(report.manifest, folder_, options.digests) {}
 
   void check_shard(const manifest::Shard& shard) {
     CheckedShard checked;
@@ -74,6 +78,7 @@ class Checker {
     for (size_t width = 0; width < shard.widths.size(); ++width)
       if (!check_width(shard, width, checked)) weights_.cannot_read(shard, width);
     check_coverage(checked);
+    check_budget(checked);
     note_overflows(shard);
     report_.coverage += checked.coverage;
     report_.shards.push_back(std::move(checked));
@@ -148,12 +153,11 @@ class Checker {
     report_.rules.push_back(std::move(found));
   }
 
-  // A warning: a result that an infinite weight takes part in is NaN or infinite, whatever the
-  // tokens.
+  // Adds a warning: every result that an infinite weight takes part in is NaN or infinite.
   void note_overflows(const manifest::Shard& shard) {
     if (shard.cast_overflows == 0) return;
     report_.findings.push_back(
-        {Severity::warning,
+        {Severity::error,
          "check.cast_overflow",
          fmt::format("{} weights became infinite in {}", shard.cast_overflows,
                      dtype_name(report_.manifest.build.dtype)),
@@ -175,8 +179,23 @@ class Checker {
          {.shard = checked.name}});
   }
 
+  // Against the budgets by which the model was cut.
+  void check_budget(const CheckedShard& checked) {
+    for (const manifest::Budget& budget : report_.manifest.build.budgets)
+      if (budget.kind == checked.kind && checked.weight_bytes > budget.bytes)
+        report_.findings.push_back(
+            {allow_over_budget_ ? Severity::warning : Severity::error,
+             "check.over_budget",
+             fmt::format("the shard holds {} of weights, above the budget of {} for kind {}",
+                         decimal_bytes(checked.weight_bytes), decimal_bytes(budget.bytes),
+                         enum_name(budget.kind)),
+             "export without --allow-over-budget to see what keeps the budget, or check with it",
+             {.shard = checked.name}});
+  }
+
   std::string folder_;
   CheckReport& report_;
+  const bool allow_over_budget_;
   WeightCheck weights_;
 };
 
@@ -191,7 +210,8 @@ void require_binary_form(const Manifest& manifest, const std::string& folder,
                       {.file = (std::filesystem::path(folder) / kManifestJson).string()}});
 }
 
-// The manifest names the target, but a target that is not built in is found only by its file.
+// The manifest names the target but has no rules. Those of a target that is not built in are in the
+// user's file, which must be given.
 Status require_builtin(const std::string& target) {
   const auto names = builtin_target_names();
   if (std::find(names.begin(), names.end(), target) != names.end()) return {};
@@ -218,7 +238,9 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
   report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
   report->findings = verify_files(report->manifest, folder, options.digests);
   require_binary_form(report->manifest, folder, report->findings);
-  Checker checker(folder, *report, options.digests);
+  append(report->findings,
+         find_extra_files(report->manifest, folder, {std::string(kExpectedPlacement)}));
+  Checker checker(folder, *report, options);
   for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
   checker.finish();
   return report;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/manifest/manifest.h"
@@ -51,17 +52,20 @@ struct CheckReport {
   Diagnostics findings;      // errors and warnings; a check falls short when there is an error
 };
 
+inline constexpr std::string_view kExpectedPlacement = "expected_placement.json";
+
 struct CheckOptions {
   std::string target;                   // empty: the one that the manifest names
   std::string chip;                     // empty: rules of all chips hold
   std::optional<int64_t> min_coverage;  // percent; default: the target's
+  bool allow_over_budget = false;       // a shard above its budget is a warning
   bool digests = true;                  // read every byte of every file and compare its digest
 };
 
 // A manifest that cannot be read or an unknown target or chip is an error; all else is a finding.
-// Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.coverage,
-// coverage.* (backends/coverage/check_weights.h), target.RULE for each error of a rule. The report
-// does not move: its rule findings point into it.
+// Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.over_budget,
+// check.coverage, check.cast_overflow, coverage.* (backends/coverage/check_weights.h), target.RULE
+// for each error of a rule. The report does not move: its rule findings point into it.
 Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options);
 

@@ -8,8 +8,6 @@
 
 namespace moec {
 
-inline constexpr std::string_view kExpectedPlacement = "expected_placement.json";
-
 // The file's text: for each graph its shard, width and digest, and for each op that computes its
 // name in the package, its kind, its predicted unit, and the rule if that is not the target's unit.
 std::string expected_placement(const CheckReport& report);

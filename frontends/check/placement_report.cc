@@ -5,8 +5,8 @@
 namespace moec {
 namespace {
 
-// The bytes of an op's weights, each weight counted at the first op that reads it. Marks them in
-// `taken`.
+// The bytes of an op's weights. A weight that several ops share counts at the first op that reads
+// it, so that the sum over all ops counts it once. Marks the weights in `taken`.
 int64_t take_weight_bytes(const Shard& shard, const Op& op, IdMap<ValueId, uint8_t>& taken) {
   int64_t bytes = 0;
   for (ValueId operand : op.operands) {

@@ -10,10 +10,12 @@
 #include "frontends/check/expected_placement.h"
 #include "frontends/check/measured.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_check.h"
 #include "frontends/cli/print/print_measured.h"
 #include "frontends/cli/print/sarif.h"
+#include "frontends/cli/print/say.h"
 
 namespace moec {
 namespace {
@@ -26,7 +28,7 @@ struct CheckFlags {
 
 void print_rules(const std::vector<ExplainedRule>& rules, bool json) {
   if (json) return print_rules_json(rules);
-  for (const ExplainedRule& explained : rules) fmt::print("{}", describe_rule(explained.rule));
+  for (const ExplainedRule& explained : rules) print_out("{}", describe_rule(explained.rule));
 }
 
 int explain(const CheckFlags& flags) {
@@ -56,6 +58,8 @@ int report_measured(const CheckFlags& flags, const CheckReport& report) {
 
 int run_check(const CheckFlags& flags) {
   if (!flags.explain.empty()) return explain(flags);
+  if (const Status source = require_export(flags.folder); !source)
+    return report_failure(source.error(), flags.json);
   auto report = check_folder(flags.folder, flags.options);
   if (!report) return report_failure(report.error(), flags.json);
   if (Status status = write_files(flags, **report); !status)
@@ -84,6 +88,9 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->add_option(
       "--chip", flags->options.chip,
       "Apply only the rules of this chip, e.g. m1 (default: the rules of all chips)");
+  command->add_flag("--allow-over-budget", flags->options.allow_over_budget,
+                    "A shard above the budget that it was exported with is a warning instead of "
+                    "an error");
   command
       ->add_option("--min-coverage", flags->options.min_coverage,
                    "Percentage of each shard's compute ops that must be predicted to run on the "
@@ -96,7 +103,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->add_flag("--expected", flags->expected,
                     "Write OUT/expected_placement.json, which scripts/confirm_on_mac.py reads");
   command->add_flag("--ops", flags->ops,
-                    "List the ops that are predicted to run on another unit; with --json, all ops");
+                    "List every finding, and the ops that are predicted to run on another unit; "
+                    "with --json, all ops");
   command->add_flag("--digests,!--no-digests", flags->options.digests,
                     "Read every byte of every file and compare its digest (default: --digests)");
   command->add_flag("--json", flags->json, "Print the report as JSON");

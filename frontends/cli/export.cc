@@ -6,6 +6,7 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/export_flags.h"
+#include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_export.h"
 #include "frontends/cli/print/progress.h"
@@ -22,6 +23,8 @@ bool was_interrupted(const Diagnostics& failure) {
 
 int run_export(const ExportFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
+  if (const Status source = require_checkpoint(flags.source); !source)
+    return report_failure(source.error(), flags.json);
   auto targets = export_options(flags);
   if (!targets) return report_failure(targets.error(), flags.json);
   const StopSignals signals;

@@ -1,15 +1,13 @@
 // moec family: checks family descriptors.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/family_report.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/hf/checkpoint.h"
-#include "ir/base/json_output.h"
 
 namespace moec {
 namespace {
@@ -19,13 +17,22 @@ struct FamilyFlags {
   bool json = false;
 };
 
+Status check_paths(const FamilyFlags& flags) {
+  MOEC_TRY(require_family_file(flags.file));
+  if (!flags.config.empty()) MOEC_TRY(require_model(flags.config));
+  return flags.checkpoint.empty() ? Status() : require_checkpoint(flags.checkpoint);
+}
+
 int run_family_check(const FamilyFlags& flags) {
+  if (const Status paths = check_paths(flags); !paths)
+    return report_failure(paths.error(), flags.json);
   const Result<Family> family = read_family_file(flags.file);
   if (!family) return report_failure(family.error(), flags.json);
-  const Result<FamilyReport> report = check_family(*family, flags.config, flags.checkpoint);
+  const Result<FamilyReport> report =
+      check_family(*family, flags.config, flags.checkpoint, equal_tensors);
   if (!report) return report_failure(report.error(), flags.json);
   if (flags.json)
-    fmt::print("{}\n", json_text(family_report_json(*report)));
+    print_family_report_json(*report);
   else
     print_family_report(*report);
   if (!report->config_errors.empty())

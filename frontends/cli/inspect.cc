@@ -7,9 +7,12 @@
 #include <memory>
 
 #include "backends/manifest/manifest_file.h"
+#include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_inspect.h"
+#include "frontends/cli/print/say.h"
 #include "frontends/formats/format.h"
 #include "frontends/hf/open_source.h"
 #include "ir/text/text.h"
@@ -25,7 +28,7 @@ struct InspectFlags {
 int inspect_checkpoint(const InspectFlags& flags) {
   std::optional<std::string> family_file;
   if (!flags.family_file.empty()) family_file = flags.family_file;
-  auto checkpoint = open_source(flags.source, family_file);
+  auto checkpoint = open_source(flags.source, family_file, equal_tensors);
   if (!checkpoint) return report_failure(checkpoint.error(), flags.json);
   flags.json ? print_checkpoint_json(*checkpoint, flags.tensors)
              : print_checkpoint(*checkpoint, flags.tensors);
@@ -35,13 +38,13 @@ int inspect_checkpoint(const InspectFlags& flags) {
 int inspect_export(const InspectFlags& flags) {
   auto manifest = read_manifest(flags.source);
   if (!manifest) return report_failure(manifest.error(), flags.json);
-  if (flags.json) {
-    auto text = to_json(*manifest);
-    if (!text) return report_failure(text.error(), true);
-    fmt::print("{}\n", *text);
+  if (!flags.json) {
+    print_manifest(*manifest);
     return kExitFine;
   }
-  print_manifest(*manifest);
+  const auto text = to_json(*manifest);
+  if (!text) return report_failure(text.error(), true);
+  print_manifest_json(*text);
   return kExitFine;
 }
 
@@ -51,7 +54,7 @@ int inspect_file(const Format& format, const InspectFlags& flags) {
   if (flags.json)
     print_shard_json(file->shard);
   else
-    fmt::print("{}", print(file->shard));
+    print_out("{}", print(file->shard));
   return kExitFine;
 }
 
@@ -65,6 +68,8 @@ Diagnostics no_shard_file(const std::string& path) {
 
 int run_inspect(const InspectFlags& flags) {
   namespace fs = std::filesystem;
+  if (const Status source = require_described(flags.source); !source)
+    return report_failure(source.error(), flags.json);
   std::error_code error;
   const bool is_file = fs::is_regular_file(flags.source, error);
   const bool is_absent = !fs::exists(flags.source, error);

@@ -3,10 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/ir_file.h"
 #include "frontends/cli/flags/pass_flags.h"
+#include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
 #include "ir/base/regular_file.h"
@@ -16,26 +18,41 @@
 namespace moec {
 namespace {
 
+using nlohmann::ordered_json;
+
 struct OptFlags {
   std::string file, passes;
-  bool list = false, timing = false;
+  bool list = false, timing = false, json = false;
   PassFlags pass_flags;
 };
 
-void list_passes() {
+struct Optimised {
+  PipelineResult result;
+  Diagnostics notes;
+};
+
+void list_passes(bool json) {
+  auto list = ordered_json::array();
   for (const Pass& pass : all_passes())
-    fmt::print("{:<24} {:>8} -> {:<8} {}\n", pass.name, form_name(pass.from), form_name(pass.to),
-               pass.summary);
+    list.push_back({{"name", pass.name},
+                    {"from", form_name(pass.from)},
+                    {"to", form_name(pass.to)},
+                    {"summary", pass.summary}});
+  if (json) return print_json(true, {{"passes", list}});
+  for (const Pass& pass : all_passes())
+    print_out("{:<24} {:>8} -> {:<8} {}\n", pass.name, form_name(pass.from), form_name(pass.to),
+              pass.summary);
 }
 
-Status optimise(const OptFlags& flags) {
+Result<Optimised> optimise(const OptFlags& flags) {
   PassContext context;
   MOEC_ASSIGN(context.options, pass_options(flags.pass_flags));
+  MOEC_TRY(require_ir(flags.file));
   MOEC_ASSIGN(const std::string text, read_user_text(flags.file, "opt.unreadable"));
   MOEC_ASSIGN(const IrFile file, split_ir_file(text, context.options));
   MOEC_ASSIGN(const Shard shard, parse_shard(file.input, {.file = flags.file}));
   if (Diagnostics findings = verify(shard); has_error(findings)) {
-    say("{}", print_with_findings(shard, findings));
+    if (!flags.json) say("{}", print_with_findings(shard, findings));
     return fail(std::move(findings));
   }
   const std::string& names = flags.passes.empty() ? file.passes : flags.passes;
@@ -46,13 +63,37 @@ Status optimise(const OptFlags& flags) {
     MOEC_ASSIGN(passes, parse_pipeline(names));
   }
   MOEC_ASSIGN(PipelineResult result, run_pipeline(shard, passes, context, run));
-  print_notes(context.notes);
-  if (flags.timing)
+  return Optimised{std::move(result), std::move(context.notes)};
+}
+
+void print_optimised(const Optimised& optimised, bool timing) {
+  const auto& [result, notes] = optimised;
+  print_notes(notes);
+  if (timing)
     for (const PassReport& report : result.passes)
       say("{:<24} {:9.3f} ms  {:>5} -> {:>5} ops{}\n", report.pass, report.seconds * 1e3,
           report.ops_before, report.ops_after, report.changed ? "" : "  (unchanged)");
-  fmt::print("{}", print(result.shard));
-  return {};
+  print_out("{}", print(result.shard));
+}
+
+void print_optimised_json(const Optimised& optimised) {
+  const auto& [result, notes] = optimised;
+  auto passes = ordered_json::array();
+  for (const PassReport& report : result.passes)
+    passes.push_back({{"pass", report.pass},
+                      {"seconds", report.seconds},
+                      {"ops_before", report.ops_before},
+                      {"ops_after", report.ops_after},
+                      {"changed", report.changed}});
+  print_json(true, {{"shard", result.shard.name}, {"passes", passes}, {"ir", print(result.shard)}},
+             notes);
+}
+
+int run_opt(const OptFlags& flags) {
+  const Result<Optimised> optimised = optimise(flags);
+  if (!optimised) return report_failure(optimised.error(), flags.json);
+  flags.json ? print_optimised_json(*optimised) : print_optimised(*optimised, flags.timing);
+  return kExitFine;
 }
 
 }  // namespace
@@ -64,19 +105,20 @@ void add_opt_command(CLI::App& app, int& exit_code) {
   command->add_option("FILE", flags->file, "A shard in text form, an .ir test or a reproducer");
   command->add_option(
       "--passes", flags->passes,
-      "Names of the passes to run, comma-separated (default: those of the file's run line, or the "
-      "whole pipeline if it has none)");
+      "Names of the passes to run, a,b or a b (default: those of the file's run line, or the whole "
+      "pipeline if it has none)");
   command->add_flag("--list-passes", flags->list, "List all passes and exit");
   command->add_flag("--timing", flags->timing,
                     "Print the time of each pass and the number of ops before and after it");
+  command->add_flag("--json", flags->json,
+                    "Print the result as JSON, with the times and numbers of ops of the passes");
   add_pass_flags(*command, flags->pass_flags);
   command->footer(
       "Example: moec opt tests/passes/unroll_experts.ir --passes unroll_experts,lower_gated_mlp");
   command->callback([flags, &exit_code] {
-    if (flags->list) return list_passes();
+    if (flags->list) return list_passes(flags->json);
     if (flags->file.empty()) throw CLI::RequiredError("FILE");
-    if (Status status = optimise(*flags); !status)
-      exit_code = report_failure(status.error(), false);
+    exit_code = run_opt(*flags);
   });
 }
 

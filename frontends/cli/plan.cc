@@ -6,17 +6,23 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/device_flags.h"
+#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/cli/flags/pass_flags.h"
+#include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/shard_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/plan_output.h"
 #include "frontends/cli/print/print_devices.h"
+#include "frontends/cli/print/say.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/hf/open_source.h"
-#include "ir/base/json_output.h"
+#include "ir/base/name_file.h"
+#include "models/build/needed_tensors.h"
+#include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/measure_plan.h"
 #include "models/plan/residency.h"
@@ -44,7 +50,7 @@ struct Planned {
   MadePlan made;
   MeasuredPlan measured;
   std::optional<ResidentSet> resident;
-  Diagnostics notes;
+  Diagnostics notes, findings;  // of the checkpoint; of check_budgets()
 };
 
 // The memory that --resident-budget names, or the share of --working-set that is planned with.
@@ -75,44 +81,58 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   MOEC_ASSIGN(const PlanRequest request, plan_request(flags, passes));
   MOEC_ASSIGN(DeviceOptions devices, device_options(flags.devices));
   MOEC_ASSIGN(const std::optional<int64_t> budget, resident_budget(flags.memory));
-  MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file));
+  MOEC_TRY(require_model(flags.source));
+  MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file, equal_tensors));
   Planned planned;
   planned.notes = std::move(checkpoint.warnings);
-  MOEC_ASSIGN(planned.made, make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
-                                      passes.target, request));
+  MOEC_ASSIGN(planned.made,
+              naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                    passes.target, request),
+                          flags.source));
+  const Diagnostics& chosen = planned.made.notes;
+  planned.notes.insert(planned.notes.end(), chosen.begin(), chosen.end());
   const Plan& plan = planned.made.plan;
   MOEC_ASSIGN(planned.measured,
               measure_plan(plan, request.cuts, std::move(devices),
                            [&](size_t index) { return compiled_peak(plan, index, passes, run); }));
+  planned.findings = check_budgets(planned.measured.report, request.cuts);
   if (budget) planned.resident = resident_set(plan, planned.measured.report, *budget);
   return planned;
 }
 
+// Parameters are counted in each config, as `moec plan NAME` counts them: published figures are
+// rounded, or missing.
 int list_models(bool json) {
   auto list = nlohmann::ordered_json::array();
   for (const PublishedModel& model : published_models()) {
+    const auto opened = open_for_plan(model.name, std::nullopt, equal_tensors);
+    if (!opened) return report_failure(opened.error(), json);
+    const int64_t parameters = parameter_count(opened->config);
     list.push_back(
-        {{"name", model.name}, {"checkpoint", model.checkpoint}, {"parameters", model.parameters}});
-    if (!json) fmt::print("{:<22} {:>15}  {}\n", model.name, model.parameters, model.checkpoint);
+        {{"name", model.name}, {"checkpoint", model.checkpoint}, {"parameters", parameters}});
+    if (!json) print_out("{:<22} {:>15}  {}\n", model.name, parameters, model.checkpoint);
   }
-  if (json) fmt::print("{}\n", json_text(list));
+  if (json) print_json(true, {{"models", list}});
   return kExitFine;
 }
 
 void print_planned(const PlanFlags& flags, const std::string& target, const Planned& planned) {
-  const auto& [made, measured, resident, notes] = planned;
+  const auto& [made, measured, resident, notes, findings] = planned;
+  Diagnostics all = notes;
+  all.insert(all.end(), findings.begin(), findings.end());
   const PlanOutput output{flags.source, target, made.plan, made.cuts, measured.report, resident};
   const std::optional<DevicePlan>& devices = measured.devices;
   if (!flags.json) {
     print_notes(notes);
     print_plan(output);
     if (devices) print_devices(*devices);
+    if (!findings.empty()) say("{}\n", render(findings));
     return;
   }
   nlohmann::ordered_json json = plan_json(output);
   if (devices) json["devices"] = devices_json(*devices);
   if (devices && devices->replicas) json["replicas"] = replicas_json(*devices->replicas);
-  fmt::print("{}\n", json_text(json));
+  print_json(!has_error(all), json, all);
 }
 
 int run_plan(const PlanFlags& flags) {
@@ -127,7 +147,7 @@ int run_plan(const PlanFlags& flags) {
   const auto planned = plan_source(flags, *passes);
   if (!planned) return report_failure(planned.error(), flags.json);
   print_planned(flags, passes->target.name, *planned);
-  return planned->measured.report.within_budgets() ? kExitFine : kExitFellShort;
+  return has_error(planned->findings) ? kExitFellShort : kExitFine;
 }
 
 }  // namespace
@@ -163,7 +183,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
           "Count the bytes of weights, for reports and budgets, as if they were stored in this "
           "type; int4 has a scale and an offset for each 64 weights (default: as the shards "
           "hold them)")
-      ->check(CLI::IsMember({"f32", "f16", "int8", "int4"}));
+      ->check(one_of({"f32", "f16", "int8", "int4"}));
   add_device_flags(*command, flags->devices);
   add_memory_flags(*command, flags->memory);
   command->add_flag("--json", flags->json, "Print the plan as JSON");
@@ -171,7 +191,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_pass_flags(*command, flags->passes);
   command->footer(
       "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --count-as int8\n"
-      "Exit code 1: a shard exceeds its budget.");
+      "Exit code 1: a shard exceeds its budget, and --allow-over-budget is not given.");
   command->callback([flags, &exit_code] { exit_code = run_plan(*flags); });
 }
 

@@ -12,12 +12,13 @@
 #include "backends/runtime/tokenizer.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/prompt_flags.h"
+#include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_spans.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/formats/read_shard.h"
-#include "ir/base/json_output.h"
 
 namespace moec {
 namespace {
@@ -26,13 +27,13 @@ struct RunFlags {
   std::string folder, precision = "f32";
   PromptFlags prompt;
   GenerateOptions generate;
-  bool redact = false, json = false;
+  bool redact = false, ignore_eos = false, json = false;
   std::vector<std::string> given;  // those that only one of the two tasks takes
 };
 
 // Flags for models that write text, and flags for models that label tokens.
-constexpr std::array kWritingFlags = {"--max-tokens", "--stop-token", "--temperature", "--top-k",
-                                      "--seed"};
+constexpr std::array kWritingFlags = {"--max-tokens",  "--stop-token", "--ignore-eos",
+                                      "--temperature", "--top-k",      "--seed"};
 constexpr std::array kTaggingFlags = {"--redact"};
 
 Status check_flags(const RunFlags& flags, bool tags) {
@@ -49,34 +50,38 @@ Status check_flags(const RunFlags& flags, bool tags) {
   return {};
 }
 
-// Prints a token as soon as it is known, unless the result is wanted as JSON.
-void show(const Session& session, int64_t token, bool json) {
-  if (json) return;
-  if (session.manifest().tokenizer == TokenizerKind::bytes)
-    fmt::print("{}", decode_bytes({token}));
-  else
-    fmt::print("{} ", token);
+bool writes_bytes(const Session& session) {
+  return session.manifest().tokenizer == TokenizerKind::bytes;
+}
+
+// Prints a token as soon as it is known.
+void show(const Session& session, int64_t token, TextPrinter& printer) {
+  printer.write(writes_bytes(session) ? decode_bytes({token}) : fmt::format("{} ", token));
   std::fflush(stdout);
 }
 
-void print_json(const Prompt& prompt, const GeneratedText& text, const Session& session) {
-  const nlohmann::ordered_json json = {
-      {"ok", true},
-      {"prompt", prompt.tokens},
-      {"tokens", text.tokens},
-      {"end", name_of(text.end)},
-      {"prefill_seconds", text.prefill_seconds},
-      {"decode_seconds", text.decode_seconds},
-      {"decode_tokens_per_second", text.decode_tokens_per_second()},
-      {"skipped_steps", session.skipped_steps()}};
-  fmt::print("{}\n", json_text(json));
+void print_text_json(const Prompt& prompt, const GeneratedText& text, const Session& session) {
+  nlohmann::ordered_json written;  // null where tokens are not bytes
+  if (writes_bytes(session)) written = decode_bytes(text.tokens);
+  nlohmann::ordered_json json = {{"prompt", prompt.tokens},
+                                 {"tokens", text.tokens},
+                                 {"text", written},
+                                 {"stopped_by", enum_name(text.stopped_by)},
+                                 {"prefill_seconds", text.prefill_seconds},
+                                 {"decode_seconds", text.decode_seconds},
+                                 {"decode_tokens_per_second", text.decode_tokens_per_second()},
+                                 {"skipped_steps", session.skipped_steps()}};
+  if (text.stopping_token) json["stopping_token"] = *text.stopping_token;
+  print_json(true, json);
 }
 
 void print_times(const Prompt& prompt, const GeneratedText& text, const Session& session) {
-  fmt::print("\n");
   say("[{} prompt tokens in {:.2f} s, {} tokens at {:.1f} tokens/s]\n", prompt.tokens.size(),
       text.prefill_seconds, text.tokens.size(), text.decode_tokens_per_second());
-  if (text.end == TextEnd::context)
+  if (text.stopped_by == StoppedBy::eos_token)
+    say("[stopped by the model's end of text, token {}; --ignore-eos goes on]\n",
+        *text.stopping_token);
+  if (text.stopped_by == StoppedBy::context)
     say("[the context of {} is full: export with a larger --context for more]\n",
         session.manifest().build.context);
 }
@@ -84,12 +89,30 @@ void print_times(const Prompt& prompt, const GeneratedText& text, const Session&
 // The length of the prompt is checked before the first token of it is shown.
 Status write_text(const RunFlags& flags, const Prompt& prompt, Session& session) {
   MOEC_TRY(check_prompt_length(prompt.tokens, session.manifest()));
-  const auto show_token = [&](int64_t token) { show(session, token, flags.json); };
+  TextPrinter printer;
+  const auto show_token = [&](int64_t token) {
+    if (!flags.json) show(session, token, printer);
+  };
   for (const int64_t token : prompt.tokens) show_token(token);
-  MOEC_ASSIGN(const GeneratedText text,
-              generate_text(session, prompt.tokens, flags.generate, show_token));
-  flags.json ? print_json(prompt, text, session) : print_times(prompt, text, session);
+  GenerateOptions options = flags.generate;
+  if (!flags.ignore_eos) options.eos_tokens = session.manifest().model.eos_tokens;
+  MOEC_ASSIGN(const GeneratedText text, generate_text(session, prompt.tokens, options, show_token));
+  if (flags.json) {
+    print_text_json(prompt, text, session);
+    return {};
+  }
+  printer.finish();
+  print_out("\n");
+  print_times(prompt, text, session);
   return {};
+}
+
+// The redacted text is written as it is: a file's bytes, or a line.
+void print_redacted(const RunFlags& flags, const Prompt& prompt, const TaggedText& tagged) {
+  TextPrinter printer;
+  printer.write(redact(*prompt.text, tagged.spans));
+  printer.finish();
+  if (flags.prompt.file.empty()) print_out("\n");
 }
 
 Status find_spans(const RunFlags& flags, const Prompt& prompt, Session& session) {
@@ -97,17 +120,19 @@ Status find_spans(const RunFlags& flags, const Prompt& prompt, Session& session)
     return fail("run.no_text", "--redact needs a text; the prompt consists of token ids",
                 "give --prompt TEXT or --prompt-file FILE, or leave --redact out");
   MOEC_ASSIGN(TaggedText tagged, tag_text(session, prompt.tokens));
+  if (flags.redact) MOEC_TRY(check_judged(*prompt.text, tagged));
   if (prompt.text) widen_to_characters(*prompt.text, tagged.spans);
   if (flags.json)
     print_spans_json(prompt, tagged, flags.redact);
   else if (flags.redact)
-    fmt::print("{}{}", redact(*prompt.text, tagged.spans), flags.prompt.file.empty() ? "\n" : "");
+    print_redacted(flags, prompt, tagged);
   else
     print_spans(prompt, tagged);
   return {};
 }
 
 Status run(const RunFlags& flags) {
+  MOEC_TRY(require_export(flags.folder));
   const Precision precision = flags.precision == "f16" ? Precision::f16 : Precision::f32;
   MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, {.precision = precision}));
   const bool tags = session.manifest().tagging.has_value();
@@ -142,7 +167,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->check(whole_from(1))
       ->capture_default_str();
   command->add_option("--stop-token", flags->generate.stop_token,
-                      "Stop when the model chooses this token id (default: none)");
+                      "Stop also when the model chooses this token id (default: none)");
+  command->add_flag("--ignore-eos", flags->ignore_eos,
+                    "Write on behind the end of text, a token that the checkpoint's config names");
   command
       ->add_option("--temperature", flags->generate.sampler.temperature,
                    "Divide logits by this before sampling; 0 always takes the likeliest token")
@@ -159,7 +186,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--precision", flags->precision,
                    "Precision of the run. f32; f16: round to f16 after every op")
-      ->check(CLI::IsMember({"f32", "f16"}))
+      ->check(one_of({"f32", "f16"}))
       ->capture_default_str();
   command->add_flag("--redact", flags->redact,
                     "Models that label tokens: print the text with <LABEL> in place of each span");

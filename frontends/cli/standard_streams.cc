@@ -43,7 +43,8 @@ int report_refused(const std::system_error& error) {
 
 void open_standard_descriptors() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor)
-    // open() takes the lowest free number, which is this one.
+    // open() takes the lowest free number, which is this one. Otherwise the first file of an export
+    // would take it, and messages would be written into that file.
     if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", O_RDWR);
 }
 

@@ -13,9 +13,8 @@ std::atomic<int> caught_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free,
               "a signal handler may use only lock-free atomics");
 
-// Sets the handler of each signal that is not ignored: whoever started the program under nohup
-// wants it to go on ignoring the signal. SA_RESTART keeps reads and writes in progress from
-// failing.
+// Sets the handler of each signal that is not ignored: a program started by nohup must keep
+// ignoring SIGHUP. SA_RESTART keeps reads and writes in progress from failing.
 void handle_with(void (*handler)(int)) {
   for (const int signal : kSignals) {
     struct sigaction action {};

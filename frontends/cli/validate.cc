@@ -3,6 +3,8 @@
 #include <memory>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/one_of.h"
+#include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_validation.h"
 #include "frontends/validate/record_validation.h"
@@ -16,7 +18,14 @@ struct ValidateFlags {
   bool json = false, record = false;
 };
 
+Status check_paths(const ValidateFlags& flags) {
+  MOEC_TRY(require_export(flags.folder));
+  return require_golden(flags.golden);
+}
+
 int run_validate(const ValidateFlags& flags) {
+  if (const Status paths = check_paths(flags); !paths)
+    return report_failure(paths.error(), flags.json);
   auto golden = Golden::open(flags.golden);
   if (!golden) return report_failure(golden.error(), flags.json);
   auto report = validate_model(flags.folder, *golden,
@@ -43,7 +52,7 @@ void add_validate_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--precision", flags->precision,
                    "Precision of the run. f32; f16: round to f16 after every op")
-      ->check(CLI::IsMember({"f32", "f16"}))
+      ->check(one_of({"f32", "f16"}))
       ->capture_default_str();
   command->add_flag("--record", flags->record, "Record the results in the manifest of the export");
   command->add_flag("--json", flags->json, "Print the report as JSON");

@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The layout of MILBlob's StorageFormat in coremltools: a header of 64 bytes, then for each blob a
+// record of 64 bytes and its data, each at a multiple of 64 bytes. All numbers are little-endian.
 constexpr uint64_t kAlignment = 64;
 constexpr uint32_t kVersion = 2;
 constexpr uint32_t kSentinel = 0xDEADBEEF;
@@ -82,7 +84,7 @@ BlobFile::BlobFile(const std::string& folder)
 Status BlobFile::open(const std::string& name) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(path_, error)))
-    return fail_blob(fmt::format("{} is missing or is no regular file", path_), name);
+    return fail_blob(fmt::format("{} is missing or is not a regular file", path_), name);
   const uint64_t bytes = fs::file_size(path_, error);
   if (error || bytes < sizeof(Header))
     return fail_blob(fmt::format("{} holds no header", path_), name);
@@ -102,7 +104,8 @@ Result<uint64_t> BlobFile::locate(const mlmodel::Value& value, const Type& type,
   if (bytes_ == 0) MOEC_TRY(open(name));
   const uint64_t at = stored.offset();
   if (at < sizeof(Header) || at % kAlignment != 0 || at > bytes_ - sizeof(Lead))
-    return fail_blob(fmt::format("byte {} of {} bytes is no place for a blob", at, bytes_), name);
+    return fail_blob(fmt::format("byte {} of {} bytes is not a valid offset of a blob", at, bytes_),
+                     name);
   MOEC_ASSIGN(const Lead lead, read_record<Lead>(path_, at, name));
   const auto bytes = static_cast<uint64_t>(type.bytes());
   const uint64_t data = at + sizeof(Lead);

@@ -123,7 +123,8 @@ Status FunctionReader::bind(const NamedValueType& output, ValueId value) {
   return check_stated(output, value);
 }
 
-// Only the program of a range package leaves sizes open.
+// Compares the type that the program states with the inferred one. Sizes may be unknown only in the
+// program of a range package.
 Status FunctionReader::check_stated(const NamedValueType& output, ValueId value) const {
   MOEC_ASSIGN(StatedType stated, stated_type(output.type().tensortype(), output.name()));
   if (!is_range()) MOEC_TRY(fixed_type(output.type().tensortype(), output.name()));
@@ -139,7 +140,7 @@ Status FunctionReader::check_stated(const NamedValueType& output, ValueId value)
 Result<ValueId> FunctionReader::value_of(const std::string& name) const {
   const auto found = values_.find(name);
   if (found != values_.end()) return found->second;
-  return fail("coreml.argument", fmt::format("\"{}\" is no tensor", name),
+  return fail("coreml.argument", fmt::format("\"{}\" is not a tensor", name),
               "export the model again");
 }
 
@@ -249,8 +250,8 @@ Status FunctionReader::read_operation(const Operation& operation) {
   return append_named(std::move(data), std::move(operands), operation);
 }
 
-// Without metadata every value is plain, except around a convolution: it stands between two
-// reshapes that only state layouts.
+// Without metadata every value is plain. But a convolution of the IR takes and gives token tensors,
+// so it is put between two reshapes that only set layouts.
 Status FunctionReader::read_plain_conv(const Operation& operation, OpData conv,
                                        std::vector<ValueId> operands) {
   const Dims dims = out_.shard.type(operands[0]).dims;
@@ -292,12 +293,12 @@ Result<std::string> FunctionReader::state_of(const Operation& operation) const {
   if (operation.type() == kWriteState) arguments.expect("data");
   MOEC_TRY(arguments.finish());
   if (out_.shard.find_state(state)) return state;
-  return fail("coreml.argument", fmt::format("\"{}\" is no state", state),
+  return fail("coreml.argument", fmt::format("\"{}\" is not a state", state),
               "export the model again");
 }
 
-// In the IR a read gives what a state held at the start. After a write, a read in MIL stands for
-// the value that was written.
+// A read in the IR gives what the state held at the start. A read in MIL gives what was written
+// last, so behind a write it is replaced by the written value.
 Status FunctionReader::read_read_state(const Operation& operation) {
   MOEC_ASSIGN(const std::string state, state_of(operation));
   const auto written = written_.find(state);
@@ -318,8 +319,9 @@ Status FunctionReader::read_write_state(const Operation& operation) {
 
 // ---- Metadata ----------------------------------------------------------------------------------
 
-// Every name in the metadata is defined by the program, as a value of the kind that the entry is
-// about. Owners are compared with the graph by `moec check`, which reports all that differ.
+// The program must define every name in the metadata, as a value of the kind that the entry is
+// about. Owners are not checked here: `moec check` compares them with the graph and reports all
+// differences.
 Status FunctionReader::check_metadata() const {
   auto absent = [](std::string_view what, const std::string& name) {
     return fail("coreml.metadata", fmt::format("{} names \"{}\", which is none", what, name),

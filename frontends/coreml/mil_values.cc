@@ -31,7 +31,7 @@ Result<DType> dtype_of(mlmodel::DataType type, const std::string& name) {
   }
 }
 
-// 0 where the size is unknown; −1 where it is none.
+// The size of a dimension; 0 if it is unknown, −1 if it is not a valid size.
 int64_t size_of(const mlmodel::Dimension& dimension) {
   if (dimension.has_unknown()) return dimension.unknown().variadic() ? -1 : 0;
   const uint64_t size = dimension.constant().size();
@@ -52,7 +52,7 @@ bool is_immediate(const mlmodel::Value& value) {
 }
 
 tl::unexpected<Diagnostics> wrong_argument(std::string_view wanted, const std::string& name) {
-  return fail("coreml.argument", fmt::format("{} must stand here, as an immediate value", wanted),
+  return fail("coreml.argument", fmt::format("expected {} as an immediate value", wanted),
               "export the model again", {.tensor = name});
 }
 

@@ -30,7 +30,7 @@ Result<JsonValue> read_manifest(const std::string& path) {
   if (!file.read(text.data(), static_cast<std::streamsize>(size)))
     return wrong_package("Manifest.json cannot be read", path);
   Result<JsonValue> json = parse_json(text, {.file = path});
-  if (!json) return wrong_package("Manifest.json is no JSON: " + json.error().front().cause, path);
+  if (!json) return wrong_package("Manifest.json is not JSON: " + json.error().front().cause, path);
   return json;
 }
 

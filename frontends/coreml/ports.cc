@@ -39,7 +39,7 @@ Result<int64_t> size_at(uint64_t least, int64_t largest, const std::optional<Rea
   const auto lower = static_cast<int64_t>(std::min<uint64_t>(least, kMaxElements));
   if (!width || lower < 1 || largest > kMaxElements || largest < lower)
     return fail("coreml.dynamic_shape",
-                fmt::format("sizes from {} to {} are read only where the metadata tells the widths",
+                fmt::format("sizes from {} to {} are read only if the metadata states the widths",
                             least, largest),
                 "export the model with static shapes", {.op = port});
   const int64_t widths = width->range.largest - width->range.least;

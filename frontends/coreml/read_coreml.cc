@@ -1,12 +1,14 @@
 #include "frontends/coreml/read_coreml.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mlmodel.pb.h>
 
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <set>
 
 #include "frontends/coreml/function_reader.h"
 #include "frontends/coreml/open_package.h"
@@ -32,8 +34,10 @@ Result<std::string> choose_function(const mlmodel::Model& model, const std::stri
   std::string name = wanted.empty() ? description.defaultfunctionname() : wanted;
   if (name.empty() && functions.size() == 1) name = functions.begin()->first;
   if (functions.contains(name)) return name;
+  std::set<std::string> known;
+  for (const auto& [known_name, function] : functions) known.insert(known_name);
   return fail("coreml.function", fmt::format("there is no function \"{}\"", name),
-              "name one that the package has");
+              fmt::format("the functions of the package are {}", fmt::join(known, ", ")));
 }
 
 // A description of functions names all of them, and then has no ports of its own.
@@ -68,7 +72,7 @@ int opset_number(std::string_view opset) {
 }
 
 Result<const mlmodel::Block*> body_of(const mlmodel::Function& function, int spec) {
-  // Spec 6 brought CoreML5, 7 brought CoreML6 and so on.
+  // Each specification version adds an opset: 6 added CoreML5, 7 added CoreML6 and so on.
   const int opset = opset_number(function.opset());
   const auto body = function.block_specializations().find(function.opset());
   if (opset < kLeastSpec - 1 || opset > spec - 1 || function.block_specializations_size() != 1 ||
@@ -83,7 +87,7 @@ Result<const mlmodel::Block*> body_of(const mlmodel::Function& function, int spe
   return &block;
 }
 
-// Fails when the model uses what its specification version does not have.
+// An error if the model uses a feature that its specification version does not have.
 Status check_spec(const mlmodel::Model& model, const Ports& ports) {
   const int spec = model.specificationversion();
   bool half = false;
@@ -143,7 +147,7 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   return read_function(function, *block, context);
 }
 
-// Adds the file to findings: the readers below do not know its path.
+// Adds the file to findings, which come from readers that have no path.
 Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
   if (!result)
     for (Diagnostic& finding : result.error())

@@ -51,10 +51,10 @@ Result<OpData> mul(Arguments& arguments, const OperationContext& context) {
 
 Result<OpData> cast(Arguments& arguments, const OperationContext&) {
   MOEC_ASSIGN(const std::string name, arguments.text("dtype"));
-  if (name == "fp16") return Cast{DType::f16};
-  if (name == "fp32") return Cast{DType::f32};
-  if (name == "int32") return Cast{DType::i32};
-  if (name == "bool") return Cast{DType::boolean};
+  constexpr std::pair<std::string_view, DType> kTypes[] = {
+      {"fp16", DType::f16}, {"fp32", DType::f32}, {"int32", DType::i32}, {"bool", DType::boolean}};
+  for (const auto& [known, dtype] : kTypes)
+    if (name == known) return Cast{dtype};
   return wrong_operation("dtype of cast is none of fp16, fp32, int32, bool");
 }
 
@@ -94,8 +94,8 @@ Result<OpData> softmax(Arguments& arguments, const OperationContext& context) {
 
 // ---- Shape -------------------------------------------------------------------------------------
 
-// MIL slices all axes at once, and a size of −1 means: up to the end. A slice of the whole value
-// becomes one along axis 0.
+// MIL slices all axes at once, and a size of −1 means "to the end". The IR slices one axis: the one
+// that is cut, or axis 0 if the slice is the whole value.
 Result<OpData> slice(Arguments& arguments, const OperationContext& context) {
   MOEC_ASSIGN(const std::vector<int64_t> begin, arguments.integers("begin"));
   MOEC_ASSIGN(std::vector<int64_t> size, arguments.integers("size"));

@@ -10,7 +10,6 @@
 #include "backends/manifest/written_file.h"
 #include "frontends/formats/format.h"
 #include "frontends/hf/checkpoint.h"
-#include "ir/base/at.h"
 #include "ir/base/json.h"
 #include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
@@ -94,7 +93,7 @@ Status check_form(const Plan& plan, const manifest::Build& build, bool one_packa
   if (build.cache != CacheForm::blend) return refuse("a KV cache as inputs", "--kv state");
   if (plan.build.host_routing)
     return refuse("routers in shards of their own",
-                  "--routing rank or iterate, without --experts-per-shard and --max-shard-mb");
+                  "--routing rank or iterate, without --experts-per-shard");
   if (!one_package_a_shard)
     return refuse("a package for each token width", "--tokens 1, or --widths range");
   return {};
@@ -159,11 +158,6 @@ Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const Exp
   }
   return manifest::write_listed_file(options.output.folder, names.runtime_meta,
                                      json_text(meta) + "\n", options.output.sha256);
-}
-
-void keep_layers_whole(Budgets& budgets) {
-  for (const ShardKind kind : {ShardKind::moe, ShardKind::experts})
-    if (Budget& budget = at(budgets, kind); !budget.asked) budget = {};
 }
 
 }  // namespace moec

@@ -28,10 +28,6 @@ OutNames ane_book_names(const std::string& source);
 // dense layers, host routing, several packages a shard, several layers a shard.
 Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard);
 
-// Drops the target's own budgets for MoE layers: these runtimes take only whole ones, whatever
-// their size. A budget that the user asked for stays, and leads to an error where it cuts a layer.
-void keep_layers_whole(Budgets& budgets);
-
 // Writes OUT/MODEL_runtime_meta.json. The token ids for the begin and the end of a text come from
 // the source's config.json; -1 where it has none. Errors: those of reading and writing.
 Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,

@@ -1,5 +1,7 @@
 #include "frontends/export/describe_export.h"
 
+#include <set>
+
 #include "backends/coverage/graph_digest.h"
 #include "backends/manifest/from_shard.h"
 #include "ir/analysis/find_experts.h"
@@ -54,7 +56,19 @@ manifest::Model describe_model(const ModelConfig& model) {
           model.head.task};
 }
 
-manifest::Build describe_build(const Plan& plan, const PassOptions& options) {
+// Of the kinds that the plan has.
+std::vector<manifest::Budget> describe_budgets(const Plan& plan, const Budgets& budgets) {
+  std::set<ShardKind> kinds;
+  for (const ShardDecl& shard : plan.shards) kinds.insert(shard.kind);
+  std::vector<manifest::Budget> described;
+  for (const ShardKind kind : kinds)
+    if (const Budget& budget = budget_of(budgets, kind); budget.bytes > 0)
+      described.push_back({kind, budget.bytes});
+  return described;
+}
+
+manifest::Build describe_build(const Plan& plan, const PassOptions& options,
+                               const Budgets& budgets) {
   const BuildOptions& build = plan.build;
   return {options.target.name,
           options.target.format,
@@ -67,7 +81,8 @@ manifest::Build describe_build(const Plan& plan, const PassOptions& options) {
           std::string(enum_name(options.routing)),
           is_exact(options.routing),
           std::string(enum_name(options.experts)),
-          plan.weight_seed.has_value()};
+          plan.weight_seed.has_value(),
+          describe_budgets(plan, budgets)};
 }
 
 // One cache a layer; none for models that read a text as a whole.
@@ -83,11 +98,12 @@ void add_caches(const Plan& plan, Manifest& manifest) {
 
 }  // namespace
 
-Manifest describe_plan(const Plan& plan, const PassOptions& options) {
+Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budgets& budgets) {
   Manifest manifest;
   manifest.tool = {"moec", MOEC_VERSION};
   manifest.model = describe_model(plan.model);
-  manifest.build = describe_build(plan, options);
+  manifest.build = describe_build(plan, options, budgets);
+  manifest.masked_value = masked_score(plan.build.dtype);
   add_caches(plan, manifest);
   for (const Step& step : plan.schedule)
     manifest.schedule.push_back(
@@ -110,6 +126,8 @@ manifest::Shard describe_shard(const Plan& plan, size_t index, const CompiledSha
   shard.moe_layers = moe_layers_of(plan.model, decl);
   shard.first_expert = decl.first_expert;
   shard.experts = decl.experts;
+  shard.slice = decl.slice;
+  shard.slices = decl.slices;
   shard.vocab_begin = decl.vocab_begin;
   shard.vocab_size = decl.vocab_size;
   shard.widths = describe_widths(plan, compiled, emitted, shard.moe_layers.size());

@@ -6,11 +6,13 @@
 #include "backends/files/emit.h"
 #include "backends/manifest/manifest.h"
 #include "frontends/export/compile_shard.h"
+#include "models/plan/cut_options.h"
 
 namespace moec {
 
-// The manifest without what becomes known later: tables, shards, files, devices.
-Manifest describe_plan(const Plan& plan, const PassOptions& options);
+// The manifest without what becomes known later: tables, shards, files, devices. `budgets` are
+// those by which the model was cut.
+Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budgets& budgets);
 
 // The entry of shard `index`; `emitted` tells its files and weights, `target` the rules that
 // predict the placement of its ops.

@@ -9,7 +9,8 @@ namespace moec {
 Result<CompiledShard> compile_for_export(const Plan& plan, size_t index,
                                          const CompileOptions& options) {
   const bool range = options.coreml.packaging == WidthPackaging::range;
-  return (range ? compile_for_range : compile_shard)(plan, index, options.passes, options.run);
+  return (range ? compile_for_range : compile_shard)(plan, index, options.passes, options.run,
+                                                     options.folds);
 }
 
 std::vector<ShardWidth> widths_of(const Plan& plan, const CompiledShard& compiled) {

@@ -37,6 +37,16 @@ void add_build(const BuildOptions& build, ExportInputs& inputs) {
   inputs["option --layers-per-shard"] = std::to_string(build.layers_per_shard);
 }
 
+// The manifest names the budgets, also those that cut nothing.
+void add_budgets(const Budgets& budgets, ExportInputs& inputs) {
+  std::string text;
+  for (size_t kind = 0; kind < budgets.size(); ++kind)
+    if (const int64_t bytes = budgets[kind].bytes; bytes > 0)
+      text += fmt::format("{}{}={}", text.empty() ? "" : " ",
+                          enum_name(static_cast<ShardKind>(kind)), bytes);
+  inputs["option --max-shard-mb"] = text.empty() ? "none" : text;
+}
+
 void add_passes(const PassOptions& passes, const RunOptions& run, ExportInputs& inputs) {
   inputs["option --target"] = passes.target.name;
   inputs["option --routing"] = enum_name(passes.routing);
@@ -57,6 +67,7 @@ void add_outputs(const ExportOptions& options, ExportInputs& inputs) {
   const CompileOptions& compile = options.compile;
   const OutputOptions& output = options.output;
   const SourceOptions& source = options.source;
+  inputs["option --fold-overflow"] = compile.fold_overflow ? "yes" : "no";
   inputs["option --chip"] = compile.chip.empty() ? "all" : compile.chip;
   inputs["option --widths"] = enum_name(compile.coreml.packaging);
   inputs["option --spec-version"] = std::to_string(compile.coreml.spec_version);
@@ -136,6 +147,7 @@ Status add_checkpoint_files(const SourceOptions& source, const Plan& plan, Expor
 Result<ExportInputs> export_inputs(const ExportOptions& options, const Plan& plan) {
   ExportInputs inputs = {{"moec", MOEC_VERSION}};
   add_build(plan.build, inputs);
+  add_budgets(options.compile.cuts.budgets, inputs);
   add_passes(options.compile.passes, options.compile.run, inputs);
   add_outputs(options, inputs);
   add_devices(options.compile.devices, inputs);

@@ -10,6 +10,7 @@
 #include "ir/plan/plan.h"
 #include "models/plan/cut_options.h"
 #include "models/plan/plan_devices.h"
+#include "models/tensors/fold_scales.h"
 #include "passes/pipeline.h"
 
 namespace moec {
@@ -41,6 +42,14 @@ struct CompileOptions {
   std::string chip;                        // chip whose rules apply; empty: those of every chip
   CoremlOptions coreml;
   RunOptions run;
+  bool fold_overflow = false;  // find_folds.h
+  ScaleFolds folds;            // found by plan_export()
+};
+
+// Which values of weights an export accepts although results that they take part in are useless.
+struct ValueOptions {
+  bool overflow = false;   // finite in the checkpoint, infinite in the element type of the export
+  bool nonfinite = false;  // NaN or infinite in the checkpoint
 };
 
 struct OutputOptions {
@@ -66,6 +75,7 @@ struct ExportCallbacks {
 struct ExportOptions {
   SourceOptions source;
   CompileOptions compile;
+  ValueOptions values;  // that are allowed
   OutputOptions output;
   ExportResources resources;
   ExportCallbacks callbacks;

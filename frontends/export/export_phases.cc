@@ -5,7 +5,6 @@
 #include "backends/files/sync_tree.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/carried_files.h"
-#include "backends/runtime/bioes_tags.h"
 #include "backends/runtime/text_windows.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/report.h"
@@ -25,17 +24,6 @@ uint64_t file_bytes(const manifest::Shard& shard) {
   for (const manifest::FileRef& data : shard.data) bytes += data.bytes;
   for (const manifest::Width& width : shard.widths) bytes += width.file.bytes;
   return static_cast<uint64_t>(bytes);
-}
-
-// Warns of what will keep `moec run` from finding spans with this export.
-void note_tagging(const Manifest& manifest, Diagnostics& notes) {
-  if (!manifest.tagging) return;
-  if (const auto warning = warn_of_width(manifest)) notes.push_back(*warning);
-  if (auto tags = parse_tags(*manifest.tagging); !tags)
-    for (Diagnostic& finding : tags.error()) {
-      finding.severity = Severity::warning;
-      notes.push_back(std::move(finding));
-    }
 }
 
 }  // namespace
@@ -120,6 +108,7 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
   summary.notes = std::move(planned_.notes);
   summary.parts_kept = folder_->journal.kept();
   summary.bytes_read = parts.tables.bytes_read;
+  summary.notes.insert(summary.notes.end(), parts.tables.notes.begin(), parts.tables.notes.end());
   summary.file_bytes = static_cast<uint64_t>(parts.tables.embedding.file.bytes);
   summary.manifest.embedding = std::move(parts.tables.embedding);
   summary.manifest.rope = std::move(parts.tables.rope);
@@ -130,7 +119,7 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
     summary.file_bytes += file_bytes(shard.shard);
     summary.manifest.shards.push_back(std::move(shard.shard));
   }
-  note_tagging(summary.manifest, summary.notes);
+  if (const auto warning = warn_of_width(summary.manifest)) summary.notes.push_back(*warning);
   return summary;
 }
 
@@ -145,7 +134,7 @@ Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
     MOEC_ASSIGN(manifest.side_files.emplace_back(),
                 write_runtime_meta(manifest, planned_.options, planned_.names, planned_.plan));
   }
-  // Where the folder was removed and made anew meanwhile, a manifest would name missing files.
+  // If the folder was removed and created again meanwhile, the manifest would name missing files.
   MOEC_TRY(folder_->journal.check_present());
   MOEC_TRY(write_manifest(manifest, output.folder));
   MOEC_TRY(sync_folder(output.folder));
@@ -162,8 +151,8 @@ Result<ExportSummary> WrittenExport::remove_journal() && {
   return std::move(summary_);
 }
 
-// Each removal but the last is flushed: if a power cut could undo it after the last journal is
-// gone, the folder would look unfinished again, beside siblings that are finished.
+// Each removal but the last is flushed to disk. Otherwise a power cut could undo it after the last
+// journal was removed, and that folder would look unfinished among finished ones.
 Result<std::vector<ExportSummary>> remove_journals(std::vector<WrittenExport> exports) {
   for (size_t i = 0; i + 1 < exports.size(); ++i)
     MOEC_TRY(exports.back().keep_journal_of(exports[i]));

@@ -6,15 +6,24 @@
 #include <filesystem>
 
 #include "backends/files/digest.h"
+#include "backends/output/carried_files.h"
 #include "backends/runtime/calibration.h"
+#include "backends/runtime/span_tags.h"
 #include "backends/runtime/tokenizer.h"
+#include "backends/weights/equal_tensors.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/export/describe_export.h"
 #include "frontends/export/export_compile.h"
 #include "frontends/export/export_inputs.h"
+#include "frontends/export/find_folds.h"
+#include "frontends/export/weight_values.h"
+#include "frontends/hf/eos_tokens.h"
 #include "frontends/hf/open_source.h"
+#include "ir/base/invariant.h"
+#include "ir/base/name_file.h"
 #include "models/build/build_shard.h"
+#include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
 #include "models/plan/measure_plan.h"
 #include "models/tensors/rope.h"
@@ -24,7 +33,7 @@ namespace {
 
 Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
   return source.weight_seed ? open_config_only(source.path, source.family_file)
-                            : open_source(source.path, source.family_file);
+                            : open_source(source.path, source.family_file, equal_tensors);
 }
 
 Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cuts,
@@ -32,11 +41,14 @@ Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cu
   const CompileOptions& compile = options.compile;
   MOEC_ASSIGN(Checkpoint checkpoint, open_checkpoint(options.source));
   notes = std::move(checkpoint.warnings);
-  MOEC_ASSIGN(
-      MadePlan made,
-      make_plan(std::move(checkpoint.config), std::move(checkpoint.weights), compile.passes.target,
-                {compile.build, compile.cuts, compile.kv, compile.mla, options.source.layers}));
+  MOEC_ASSIGN(MadePlan made,
+              naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                    compile.passes.target,
+                                    {compile.build, compile.cuts, compile.kv, compile.mla,
+                                     options.source.layers}),
+                          config_path(options.source.path)));
   cuts = std::move(made.cuts);
+  notes.insert(notes.end(), made.notes.begin(), made.notes.end());
   made.plan.weight_seed = options.source.weight_seed;
   return std::move(made.plan);
 }
@@ -56,6 +68,7 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
               measure_plan(plan, options.cuts, options.devices, [&](size_t index) {
                 return compiled_peak(plan, index, options.passes, options.run);
               }));
+  MOEC_CHECK(measured.devices, "measure_plan() gave no devices");
   const DevicePlan& devices = *measured.devices;
   for (size_t d = 0; d < devices.devices.size(); ++d) {
     assigned.push_back({devices.devices[d].name, devices.devices[d].bytes, {}});
@@ -64,15 +77,27 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
   return assigned;
 }
 
-// Builds every shard to verify the plan, and reads the weights that must be finite. Returns the
-// bytes of weights that the shards will hold.
+// Shards above their budgets are errors, or notes where the user allows them. Nothing is compiled
+// for it: peaks of activations do not matter to a budget.
+Status keep_budgets(const Plan& plan, const CutOptions& cuts, Diagnostics& notes) {
+  MOEC_ASSIGN(const std::vector<ShardSize> sizes,
+              measure_shards(plan, [](size_t) { return Result<int64_t>(0); }));
+  Diagnostics findings = check_budgets(report_plan(plan, sizes, cuts), cuts);
+  if (has_error(findings)) return fail(std::move(findings));
+  notes.insert(notes.end(), findings.begin(), findings.end());
+  return {};
+}
+
+// Builds every shard to verify the plan, and reads the weights that every token depends on. Returns
+// the bytes of weights that the shards will hold.
 Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader,
-                            std::set<std::string>& finite, Diagnostics& notes) {
+                            const ValueOptions& allowed, std::set<std::string>& fine,
+                            Diagnostics& notes) {
   std::vector<ShardInterface> interfaces;
   uint64_t bytes = 0;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     MOEC_ASSIGN(Shard shard, build_shard(plan, i, plan.build.tokens.front()));
-    if (!plan.weight_seed) MOEC_TRY(check_finite_weights(shard, reader, finite));
+    if (!plan.weight_seed) MOEC_TRY(check_sensitive_weights(shard, reader, allowed, fine));
     interfaces.push_back(interface_of(shard));
     bytes += static_cast<uint64_t>(weight_bytes(shard));
   }
@@ -86,7 +111,7 @@ bool has_one_package_a_shard(const CompileOptions& options) {
   return options.build.tokens.size() == 1 || options.coreml.packaging == WidthPackaging::range;
 }
 
-// Warns once for all shards of what the chosen packaging costs on a device.
+// Warns, once for all shards, that the chosen packaging costs time on a device.
 void note_packaging(const CompileOptions& options, Diagnostics& notes) {
   if (options.coreml.packaging != WidthPackaging::range) return;
   notes.push_back(
@@ -104,13 +129,25 @@ void note_rotation(const Plan& plan, Diagnostics& notes) {
   const RopeConfig& rope = plan.model.attention.rope;
   if (!has_long_factors(rope, plan.build.context)) return;
   notes.push_back(
-      {Severity::note,
+      {Severity::warning,
        "export.long_factors",
        fmt::format("the rotary table has {}; unlike in the reference, shorter texts are rotated by "
                    "them as well",
                    describe_factors(rope, plan.build.context)),
        fmt::format("export with --context {} for such texts", rope.original_max_positions),
        {}});
+}
+
+// A tokenizer is not needed for an export, but without one a text cannot be given to it. An export
+// of noise has no use for one.
+void note_tokenizer(const SourceOptions& source, const std::string& folder, Diagnostics& notes) {
+  if (source.weight_seed || has_tokenizer(folder)) return;
+  notes.push_back({Severity::note,
+                   "export.no_tokenizer",
+                   "the checkpoint has no tokenizer, so the export carries none: it takes token "
+                   "ids, not text",
+                   "to give it text, add tokenizer.json to the checkpoint and export again",
+                   {.file = folder}});
 }
 
 Status check_out_is_not_source(const ExportOptions& options) {
@@ -121,17 +158,30 @@ Status check_out_is_not_source(const ExportOptions& options) {
   return {};
 }
 
+// Refuses labels from which no runtime could find spans, and reads the biases of their transitions.
+Status complete_tagging(const std::string& source, manifest::Tagging& tagging) {
+  if (auto tags = parse_tags(tagging); !tags) {
+    for (Diagnostic& finding : tags.error()) finding.place.file = config_path(source);
+    return fail(std::move(tags.error()));
+  }
+  return read_calibration(source_folder(source), tagging);
+}
+
 // What the manifest says of the plan, the options and the checkpoint's text files.
-Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan) {
+Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
+                                Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
   const std::string folder = source_folder(options.source.path);
-  Manifest manifest = describe_plan(plan, compile.passes);
+  Manifest manifest = describe_plan(plan, compile.passes, compile.cuts.budgets);
   MOEC_ASSIGN(manifest.devices, assign_devices(compile, plan));
   if (options.output.ane_book)
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(compile)));
   MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source.path)));
   MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(folder));
-  if (manifest.tagging) MOEC_TRY(read_calibration(folder, *manifest.tagging));
+  note_tokenizer(options.source, folder, notes);
+  MOEC_ASSIGN(manifest.model.eos_tokens,
+              read_eos_tokens(config_path(options.source.path), manifest.model.vocab, notes));
+  if (manifest.tagging) MOEC_TRY(complete_tagging(options.source.path, *manifest.tagging));
   return manifest;
 }
 
@@ -158,20 +208,25 @@ Result<WeightReader> open_reader(const ExportOptions& options, const Plan& plan,
 }  // namespace
 
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
-                                  std::set<std::string>& finite) {
+                                  std::set<std::string>& fine) {
   MOEC_TRY(check_out_is_not_source(options));
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
+  MOEC_TRY(keep_budgets(plan, options.compile.cuts, notes));
   MOEC_ASSIGN(WeightReader reader, open_reader(options, plan, targets));
-  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, finite, notes));
-  MOEC_TRY(try_each_kind(plan, options.compile));
+  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, reader, options.values, fine, notes));
+  ExportOptions own = options;
+  if (own.compile.fold_overflow) {
+    MOEC_ASSIGN(own.compile.folds, find_folds(plan, reader, notes));
+  }
+  MOEC_TRY(try_each_kind(plan, own.compile));
   note_packaging(options.compile, notes);
   note_rotation(plan, notes);
-  MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan));
+  MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
   OutNames names = options.output.ane_book ? ane_book_names(options.source.path) : OutNames();
-  return PlannedExport{options,           std::move(plan),   std::move(cuts),
+  return PlannedExport{std::move(own),    std::move(plan),   std::move(cuts),
                        std::move(reader), std::move(names),  std::move(manifest),
                        payload,           std::move(inputs), std::move(notes)};
 }

@@ -17,7 +17,7 @@ namespace moec {
 
 // The first phase of an export (export_phases.h).
 struct PlannedExport {
-  const ExportOptions& options;
+  ExportOptions options;
   Plan plan;
   std::vector<ShardCut> cuts;
   WeightReader reader;
@@ -29,11 +29,11 @@ struct PlannedExport {
 };
 
 // Makes the plan and runs every check that needs no output file. Of the payload it reads only the
-// weights that check_finite_weights() looks at; `finite` holds those that were found fine, and is
-// shared by the targets of an export, as is the memory (`targets`: their number). `options` must
-// outlive the result. Errors: export.out_is_source, those of the plan, of its checks, of the
-// checkpoint's files and of the memory budget.
+// weights that check_sensitive_weights() looks at, and those of find_folds() where they are asked
+// for; `fine` holds the sensitive ones that were found so, and is shared by the targets of an
+// export, as is the memory (`targets`: their number). Errors: export.out_is_source, those of the
+// plan, of its checks, of the checkpoint's files and of the memory budget.
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
-                                  std::set<std::string>& finite);
+                                  std::set<std::string>& fine);
 
 }  // namespace moec

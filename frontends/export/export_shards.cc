@@ -1,7 +1,5 @@
 #include "frontends/export/export_shards.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -13,27 +11,19 @@
 #include "frontends/export/export_compile.h"
 #include "frontends/export/export_units.h"
 #include "frontends/export/parallel_targets.h"
+#include "frontends/export/weight_values.h"
 #include "frontends/formats/emit_shard.h"
 
 namespace moec {
 namespace {
 
-// Warns of values that are not finite in the emitted weights.
-void note_nonfinite(const ShardDecl& decl, const EmitReport& emitted, Diagnostics& notes) {
-  for (const EmittedTensor& tensor : emitted.tensors) {
-    const auto warn = [&](uint64_t values, const char* code, const char* what, const char* next) {
-      if (values > 0)
-        notes.push_back({Severity::warning,
-                         code,
-                         fmt::format("{} values {}", values, what),
-                         next,
-                         {.shard = decl.name, .tensor = tensor.name}});
-    };
-    warn(tensor.overflows, "export.cast_overflow", "became infinite in f16",
-         "export with --dtype f32 to keep them");
-    warn(tensor.nans, "export.nan_weight", "are NaN",
-         "if the checkpoint should have none, download it again");
-  }
+// Warns of values that are not finite in the emitted weights. All of them are allowed.
+void note_values(const ExportJob& job, const ShardDecl& decl, const EmitReport& emitted,
+                 Diagnostics& notes) {
+  for (const EmittedTensor& tensor : emitted.tensors)
+    for (Diagnostic& finding : judge_values(tensor, job.plan.build.dtype, job.options.values,
+                                            {.shard = decl.name, .tensor = tensor.name}))
+      notes.push_back(std::move(finding));
 }
 
 // Whether a kept shard has a graph for each token width. The journal was made for the same options,
@@ -62,12 +52,17 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
     job.advance(bytes, decl.name);
     return job.check_not_stopped();
   };
-  MOEC_ASSIGN(EmitReport emitted,
-              emit_shard(compile.passes.target.format, widths_of(job.plan, compiled), job.reader,
-                         emit, {{output.onnx_checksum}, compile.coreml}));
+  WrittenValues values(job.options.values, decl.name);
+  emit.on_written = [&](const WeightView& view, const EmittedTensor& written) {
+    return values.take(view, written);
+  };
+  auto emission = emit_shard(compile.passes.target.format, widths_of(job.plan, compiled),
+                             job.reader, emit, {{output.onnx_checksum}, compile.coreml});
+  if (!emission) return fail(values.explain(std::move(emission.error()), job.reader));
+  EmitReport& emitted = *emission;
   emitted.weights = recorder.records();
   MOEC_TRY(job.complete_part({decl.name, emitted}));
-  return emitted;
+  return emission;
 }
 
 // A shard before its first byte is written.
@@ -86,7 +81,9 @@ Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
   shard.index = index;
   MOEC_ASSIGN(shard.compiled, compile_for_export(job.plan, index, compile));
   const EmitReport* kept = job.journal.find_complete(job.plan.shards[index].name);
-  if (kept && has_widths(*kept, job.plan.build.tokens)) shard.kept = kept;
+  if (kept && has_widths(*kept, job.plan.build.tokens) &&
+      !holds_refused_values(*kept, job.options.values))
+    shard.kept = kept;
   if (shard.kept) return shard;
   MOEC_ASSIGN(shard.views, weight_views(compile.passes.target.format,
                                         widths_of(job.plan, shard.compiled), {{}, compile.coreml}));
@@ -108,7 +105,7 @@ Result<ExportedShard> export_shard(const ExportJob& job, PreparedShard& shard) {
   exported.passes = std::move(shard.compiled.passes);
   exported.notes = std::move(shard.compiled.notes);
   exported.bytes_read = emitted.bytes_read;
-  note_nonfinite(job.plan.shards[shard.index], emitted, exported.notes);
+  note_values(job, job.plan.shards[shard.index], emitted, exported.notes);
   return exported;
 }
 

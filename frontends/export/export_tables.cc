@@ -5,6 +5,7 @@
 
 #include "backends/files/output_file.h"
 #include "frontends/export/parallel_targets.h"
+#include "frontends/export/weight_values.h"
 #include "ir/base/at.h"
 #include "ir/graph/scalar.h"
 #include "models/tensors/rope.h"
@@ -13,24 +14,33 @@
 namespace moec {
 namespace {
 
+// Writes a table, and adds the tensors that it is made of to `emitted`.
+using TableWriter = std::function<Status(OutputFile& file, EmitReport& emitted)>;
+
 // Takes over a table that an earlier run completed, or writes it by `write`. A table is one part
 // of one file.
 Result<manifest::FileRef> export_table(const ExportJob& job, const std::string& name,
-                                       uint64_t expected_bytes,
-                                       const std::function<Status(OutputFile&)>& write) {
+                                       uint64_t expected_bytes, const TableWriter& write,
+                                       Diagnostics& notes) {
   MOEC_TRY(job.check_not_stopped());
+  const ValueOptions& allowed = job.options.values;
   const EmitReport* kept = job.journal.find_complete(name);
+  if (kept && holds_refused_values(*kept, allowed)) kept = nullptr;
   EmitReport emitted = kept ? *kept : EmitReport();
   if (emitted.data.size() != 1) {
     const OutputOptions& output = job.options.output;
     MOEC_ASSIGN(OutputFile file,
                 OutputFile::create(output.folder + "/" + name, expected_bytes, output.sha256));
-    MOEC_TRY(write(file));
+    MOEC_TRY(write(file, emitted));
     MOEC_TRY(file.sync());
     MOEC_TRY(file.publish());
     emitted.data = {{name, file.bytes(), file.digest(), file.sha256()}};
     MOEC_TRY(job.complete_part({name, emitted}));
   }
+  for (const EmittedTensor& tensor : emitted.tensors)
+    for (Diagnostic& finding :
+         judge_values(tensor, job.plan.build.dtype, allowed, {.tensor = tensor.name}))
+      notes.push_back(std::move(finding));
   const EmittedFile& file = emitted.data.front();
   return manifest::FileRef{name, static_cast<int64_t>(file.bytes), file.digest, file.sha256};
 }
@@ -51,10 +61,11 @@ WeightView embedding_view(const Plan& plan) {
   return plan.weight_seed ? seeded_weights(plan.embedding, *plan.weight_seed) : plan.embedding;
 }
 
-Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& bytes_read) {
+Result<manifest::TableFile> export_embedding(const ExportJob& job, ExportedTables& tables) {
   const Plan& plan = job.plan;
   MOEC_ASSIGN(const Type type, view_type(plan.embedding));
-  auto write = [&](OutputFile& file) -> Status {
+  WrittenValues values(job.options.values, "");
+  auto write = [&](OutputFile& file, EmitReport& emitted) -> Status {
     StreamReport report;
     MOEC_TRY(job.reader.stream(
         embedding_view(plan), kDefaultTileBytes,
@@ -63,11 +74,15 @@ Result<manifest::TableFile> export_embedding(const ExportJob& job, uint64_t& byt
           return job.check_not_stopped();
         },
         report));
-    bytes_read += report.bytes_read;
-    return {};
+    tables.bytes_read += report.bytes_read;
+    const WeightView view = embedding_view(plan);
+    emitted.tensors = {
+        {first_tensor(view), to_string(view), 0, file.bytes(), report.overflows, report.nonfinite}};
+    return values.take(view, emitted.tensors.front());
   };
   MOEC_ASSIGN(manifest::FileRef ref,
-              export_table(job, job.names.embedding, static_cast<uint64_t>(type.bytes()), write));
+              export_table(job, job.names.embedding, static_cast<uint64_t>(type.bytes()), write,
+                           tables.notes));
   return manifest::TableFile{std::move(ref), type.dtype, type.dims[0], type.dims[1]};
 }
 
@@ -77,7 +92,7 @@ Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedTa
   for (const ExportJob& job : jobs) views.push_back({embedding_view(job.plan)});
   std::vector<Status> written(jobs.size());
   run_targets_in_parallel(jobs, std::move(views), [&](size_t target, const ExportJob& job) {
-    auto table = export_embedding(job, tables[target].bytes_read);
+    auto table = export_embedding(job, tables[target]);
     if (table)
       tables[target].embedding = std::move(*table);
     else
@@ -89,12 +104,12 @@ Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedTa
 
 // One row for each position 0 … context-1: r/2 cosines, r/2 sines, and with a query temperature the
 // factor of the queries at that position.
-Result<manifest::RopeTable> export_rope(const ExportJob& job) {
+Result<manifest::RopeTable> export_rope(const ExportJob& job, Diagnostics& notes) {
   const RopeConfig& rope = job.plan.model.attention.rope;
   const std::optional<QueryTemperature>& temperature = job.plan.model.attention.temperature;
   const DType dtype = job.plan.build.dtype;
   const RopeTable table = rope_table(rope, job.plan.build.context);
-  auto write = [&](OutputFile& file) -> Status {
+  auto write = [&](OutputFile& file, EmitReport&) -> Status {
     for (int64_t position = 0; position < table.positions; ++position) {
       std::vector<std::byte> row;
       for (const std::vector<float>* half : {&table.cos, &table.sin})
@@ -105,7 +120,7 @@ Result<manifest::RopeTable> export_rope(const ExportJob& job) {
     }
     return {};
   };
-  MOEC_ASSIGN(manifest::FileRef ref, export_table(job, job.names.rope, 0, write));
+  MOEC_ASSIGN(manifest::FileRef ref, export_table(job, job.names.rope, 0, write, notes));
   const int64_t columns = 2 * table.width + (temperature ? 1 : 0);
   return manifest::RopeTable{
       {std::move(ref), dtype, table.positions, columns}, rope.style, temperature.has_value()};
@@ -118,7 +133,7 @@ Result<std::vector<ExportedTables>> export_tables(std::span<const ExportJob> job
   MOEC_TRY(export_embeddings(jobs, tables));
   for (size_t target = 0; target < jobs.size(); ++target)
     if (jobs[target].plan.model.attention.rope.style != RopeStyle::none) {
-      MOEC_ASSIGN(tables[target].rope, export_rope(jobs[target]));
+      MOEC_ASSIGN(tables[target].rope, export_rope(jobs[target], tables[target].notes));
     }
   return tables;
 }

@@ -17,11 +17,12 @@ struct ExportedTables {
   manifest::TableFile embedding;            // [vocabulary, hidden]
   std::optional<manifest::RopeTable> rope;  // absent where the model does not rotate
   uint64_t bytes_read = 0;                  // of the checkpoint's payload
+  Diagnostics notes;
 };
 
 // Writes the tables of every target to OUT/NAME. Embeddings of the same bytes are read in one pass
 // over the checkpoint. The result is parallel to `jobs`. Errors: those of writing and of the
-// reader, export.interrupted, emit.folder_gone.
+// reader and of weight_values.h, export.interrupted, emit.folder_gone.
 Result<std::vector<ExportedTables>> export_tables(std::span<const ExportJob> jobs);
 
 }  // namespace moec

@@ -15,18 +15,22 @@ struct PositionRange {
 
 PositionRange positions_of(const Plan& plan, const ShardDecl& shard) {
   const int64_t first = 2 * shard.layer;
+  const int64_t end = 2 * std::ssize(plan.model.layers);
   switch (shard.kind) {
     case ShardKind::attention:
       return {first, first + 1};
+    case ShardKind::moe:
+    case ShardKind::mlp:
+    case ShardKind::router:
+    case ShardKind::shared:
+    case ShardKind::experts:
+      return {first + 1, first + 2};
     case ShardKind::layers:
       return {first, first + 2 * shard.layers};
     case ShardKind::lm_head:
-      break;
-    default:
-      return {first + 1, first + 2};
+      return {end, end + 1};
   }
-  const auto layers = std::ssize(plan.model.layers);
-  return {2 * layers, 2 * layers + 1};
+  return {};
 }
 
 // The positions at which units begin: those at which some shard begins and that lie inside no shard

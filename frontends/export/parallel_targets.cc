@@ -17,7 +17,7 @@ void run_targets_in_parallel(std::span<const ExportJob> jobs,
     const ExportJob& job = jobs[target];
     work(target,
          {job.options, job.plan, job.names, shared.reader(target), job.journal, job.advance});
-    // Whether it failed or not: the others must not wait for a target that reads no more.
+    // Also after a failure: the others must not wait for a target that has stopped reading.
     shared.leave(target);
   };
   std::vector<std::thread> threads;

@@ -15,7 +15,10 @@ constexpr const char* kReportFile = "report.json";
 ordered_json cuts_json(std::span<const ShardCut> cuts) {
   auto list = ordered_json::array();
   for (const ShardCut& cut : cuts)
-    list.push_back({{"kind", enum_name(cut.kind)}, {"parts", cut.parts}, {"reason", cut.reason}});
+    list.push_back({{"kind", enum_name(cut.kind)},
+                    {"parts", cut.parts},
+                    {"slices", cut.slices},
+                    {"reason", cut.reason}});
   return list;
 }
 

@@ -11,10 +11,10 @@ namespace moec {
 namespace {
 
 Result<std::vector<PlannedExport>> plan_targets(std::span<const ExportOptions> targets) {
-  std::set<std::string> finite;
+  std::set<std::string> fine;
   std::vector<PlannedExport> exports;
   for (const ExportOptions& options : targets) {
-    MOEC_ASSIGN(PlannedExport planned, plan_export(options, targets.size(), finite));
+    MOEC_ASSIGN(PlannedExport planned, plan_export(options, targets.size(), fine));
     exports.push_back(std::move(planned));
   }
   return exports;
@@ -46,8 +46,9 @@ Result<std::optional<FolderLock>> lock_common_folder(std::span<const ExportOptio
   return lock;
 }
 
-// The other way round: an export for one target must not be written beside the folders of several,
-// not even with --force, because afterwards these could not be resumed (lock_common_folder()).
+// Refuses an export for one target into the common folder of several. With --force it is refused as
+// well, because the exports of the several targets could not be resumed afterwards
+// (lock_common_folder()).
 Status check_not_common(const std::string& folder) {
   if (holds_export(folder)) return {};
   const std::vector<std::string> others = exports_in(folder);

@@ -1,12 +1,11 @@
 #include "frontends/hf/check_family.h"
 
 #include "frontends/hf/checkpoint.h"
-#include "frontends/hf/own_head.h"
 
 namespace moec {
 
 Result<FamilyReport> check_family(const Family& family, const std::string& config,
-                                  const std::string& checkpoint) {
+                                  const std::string& checkpoint, TensorsEqual& same) {
   MOEC_ASSIGN(ExplainedConfig explained,
               explain_config_of(config.empty() ? checkpoint : config, &family));
   FamilyReport report{std::move(explained.config), std::move(explained.errors), {}};
@@ -16,7 +15,7 @@ Result<FamilyReport> check_family(const Family& family, const std::string& confi
   if (report.has_checkpoint) {
     MOEC_ASSIGN(weights, read_folder_weights(checkpoint));
     resolve_names(family, weights, report.config.model);
-    MOEC_TRY(untie_own_head(report.config.model, weights.table, report.config.warnings));
+    MOEC_TRY(untie_own_head(report.config.model, weights.table, same, report.config.warnings));
   }
   report.tensors = account_for_tensors(report.config, weights);
   return report;

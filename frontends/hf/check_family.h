@@ -5,6 +5,7 @@
 #include <string>
 
 #include "frontends/hf/config.h"
+#include "frontends/hf/own_head.h"
 #include "frontends/hf/tensor_check.h"
 
 namespace moec {
@@ -20,9 +21,9 @@ struct FamilyReport {
 
 // `config` is a config.json or a folder that has one; empty: the checkpoint's. `checkpoint` is a
 // folder with weights; empty: the tensors are listed, but none is looked for. `family` must outlive
-// the report. What is wrong with the config or the tensors is in the report; errors are those of
-// reading the files.
+// the report. `same` is that of open_checkpoint(). What is wrong with the config or the tensors is
+// in the report; errors are those of reading the files.
 Result<FamilyReport> check_family(const Family& family, const std::string& config,
-                                  const std::string& checkpoint);
+                                  const std::string& checkpoint, TensorsEqual& same);
 
 }  // namespace moec

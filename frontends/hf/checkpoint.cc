@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "frontends/hf/config.h"
-#include "frontends/hf/own_head.h"
 #include "frontends/hf/tensor_check.h"
 #include "ir/base/regular_file.h"
 #include "models/build/check_model.h"
@@ -51,11 +50,12 @@ Result<ExplainedConfig> explain_config_of(const std::string& source, const Famil
   return explain_config(text, path, user_family);
 }
 
-Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family) {
+Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same,
+                                   const Family* user_family) {
   MOEC_ASSIGN(HfConfig config, read_config_of(folder, user_family));
   MOEC_ASSIGN(FolderWeights weights, read_folder_weights(folder));
   resolve_names(*config.family, weights, config.model);
-  MOEC_TRY(untie_own_head(config.model, weights.table, config.warnings));
+  MOEC_TRY(untie_own_head(config.model, weights.table, same, config.warnings));
   Diagnostics findings = check_model(config.model);
   if (findings.empty()) findings = check_tensors(config, weights);
   if (!findings.empty()) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "frontends/hf/config.h"
+#include "frontends/hf/own_head.h"
 #include "ir/base/diagnostics.h"
 #include "ir/graph/weight_table.h"
 #include "ir/plan/model_config.h"
@@ -18,19 +19,21 @@ struct Checkpoint {
   Diagnostics warnings;
 };
 
-// Reads metadata only: the config and the headers of the files, and of the payload only a head and
-// an embedding that may be equal (own_head.h). `user_family` may be null.
+// Reads metadata only: the config and the headers of the files. `same` compares the bytes of a
+// stored head and of the embedding that the config ties it to (own_head.h). `user_family` may be
+// null.
 //
 // Where a descriptor gives several names for a role, the first one that the files contain is used.
 // Experts may be stored one by one or fused; where both are present, one by one is used.
 //
-// Errors: those of read_config and read_folder_weights; for the needed tensors, all findings at
-// once:
+// Errors: those of read_config, read_folder_weights and `same`; for the needed tensors, all
+// findings at once:
 //   hf.tensor.missing   with role and the nearest existing name
 //   hf.tensor.shape     expected and found
 //   hf.tensor.dtype     neither F32, F16 nor BF16, nor, where the config has a quantization_config,
 //                       a type that models/tensors/stored_view.h decodes
-Result<Checkpoint> open_checkpoint(const std::string& folder, const Family* user_family = nullptr);
+Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same,
+                                   const Family* user_family = nullptr);
 
 // The config.json of a checkpoint folder; the path itself where it names a .json file.
 std::string config_path(const std::string& source);

@@ -41,7 +41,20 @@ E read_name(ConfigReader& reader, std::string_view concept_name, const std::stri
   return parsed.value_or(E{});
 }
 
+// All heads read one latent. The reference repeats the keys that it makes of it once for each key
+// head of the config, which works out only where every head has its own.
+void check_latent_heads(ConfigReader& reader, const AttentionConfig& attention) {
+  if (attention.kv_heads == attention.heads) return;
+  const JsonValue* given = reader.at("kv_heads");
+  reader.error("hf.config.unsupported_value",
+               fmt::format("{}\"{}\" is {}; with latent attention it must be \"{}\", {}",
+                           given == nullptr ? "by default " : "", reader.key_of("kv_heads"),
+                           attention.kv_heads, reader.key_of("heads"), attention.heads),
+               given, "Set it to the number of heads.");
+}
+
 void read_latent(ConfigReader& reader, AttentionConfig& attention) {
+  check_latent_heads(reader, attention);
   LatentConfig latent;
   latent.q_rank = reader.optional_integer("q_rank").value_or(0);
   latent.kv_rank = reader.integer("kv_rank");
@@ -57,7 +70,7 @@ void read_latent(ConfigReader& reader, AttentionConfig& attention) {
 std::optional<QueryTemperature> read_temperature(ConfigReader& reader) {
   const QueryTemperature temperature{reader.number("temperature_scale", 0),
                                      reader.number("temperature_step", 1)};
-  // Configs of 2025 have the integer 4 where later ones have true.
+  // Configs of the Llama 4 release (2025) have the integer 4 where later ones have true.
   const JsonValue* said = reader.at("use_temperature");
   if (said != nullptr && said->integer() != nullptr) {
     reader.key(reader.key_of("use_temperature"));
@@ -233,8 +246,19 @@ void apply_direction(ConfigReader& reader, int64_t max_positions,
   }
 }
 
+// In a window of 0 a token sees no key, or only itself where a model looks both ways.
+void refuse_empty_window(ConfigReader& reader, std::optional<int64_t> window) {
+  if (window == 0 && reader.boolean("use_window", true) &&
+      reader.family().axes.window == WindowRule::all_layers)
+    reader.error("hf.config.window",
+                 fmt::format("\"{}\" is 0, which hides every other token", reader.key_of("window")),
+                 reader.at("window"), "Set the width of the window, or null for none.");
+}
+
 void read_spans(ConfigReader& reader, std::vector<LayerConfig>& layers) {
-  const int64_t window = reader.optional_integer("window").value_or(0);
+  const std::optional<int64_t> given = reader.optional_integer("window");
+  refuse_empty_window(reader, given);
+  const int64_t window = given.value_or(0);
   const int64_t chunk = reader.optional_integer("chunk").value_or(0);
   const bool window_in_use = reader.boolean("use_window", true) && window > 0;
   std::vector<Span> spans = default_spans(reader, layers, window_in_use, chunk > 0);
@@ -364,7 +388,7 @@ Result<ExplainedConfig> explain_config(std::string_view text, const std::string&
   JsonSource source{.file = file};
   MOEC_ASSIGN(JsonValue root, parse_json(text, source));
   if (root.object() == nullptr)
-    return fail("hf.config.not_object", "the config is no JSON object",
+    return fail("hf.config.not_object", "the config is not a JSON object",
                 "give the config.json of a checkpoint", {.file = file});
   ExplainedConfig explained;
   HfConfig& config = explained.config;

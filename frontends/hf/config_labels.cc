@@ -8,6 +8,9 @@
 namespace moec {
 namespace {
 
+// The published model that labels tokens has 33.
+constexpr size_t kMostLabels = 4096;
+
 // The id that a key spells, where it is one of the first `count`.
 std::optional<size_t> parse_id(std::string_view key, size_t count) {
   size_t id = 0;
@@ -27,6 +30,13 @@ std::vector<std::string> read_labels(ConfigReader& reader) {
   const JsonValue::Object& members = reader.members("labels");
   const JsonValue* at = reader.at("labels");
   const std::string key = reader.key_of("labels");
+  if (members.size() > kMostLabels) {
+    reader.error("hf.config.labels",
+                 fmt::format("\"{}\" has {} entries; at most {} labels are taken", key,
+                             members.size(), kMostLabels),
+                 at);
+    return {};
+  }
   std::vector<std::string> labels(members.size());
   for (const JsonMember& member : members) {
     const std::optional<size_t> id = parse_id(member.key, labels.size());

@@ -13,7 +13,7 @@
 
 namespace moec {
 
-// A list with the same value for each layer stands for that value.
+// A list with the same value for each layer counts as that value.
 static const JsonValue& once(const JsonValue& value) {
   const JsonValue::Array* all = value.array();
   if (all == nullptr || all->empty()) return value;
@@ -30,11 +30,10 @@ Place ConfigReader::place(const JsonValue* at) const {
 
 void ConfigReader::error(std::string code, std::string cause, const JsonValue* at,
                          std::string next) {
-  Diagnostic finding{Severity::error, std::move(code), std::move(cause), std::move(next),
-                     place(at)};
-  // A concept that expressions refer to is looked up more than once.
-  if (std::find(errors_.begin(), errors_.end(), finding) == errors_.end())
-    errors_.push_back(std::move(finding));
+  // The place is found by counting lines. A concept that expressions refer to is looked up, and
+  // reported, more than once.
+  if (errors_.only_counts(code)) return;
+  errors_.add({Severity::error, std::move(code), std::move(cause), std::move(next), place(at)});
 }
 
 void ConfigReader::warning(std::string code, std::string cause, const JsonValue* at) {
@@ -124,7 +123,7 @@ std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rul
   error("hf.config.missing_key",
         fmt::format("there is no key for {}; the family {} reads: {}", item.name,
                     family_.model_type, fmt::join(rule.keys, ", ")),
-        nullptr, "Add the key; its value stands in the model's documentation.");
+        nullptr, "Add the key; the model's documentation has its value.");
   return std::nullopt;
 }
 
@@ -146,10 +145,10 @@ const JsonValue* ConfigReader::fallback(std::string_view concept_name) {
 }
 
 std::optional<double> ConfigReader::evaluate(const ConceptExpression& expression) {
-  size_t errors_before = errors_.size();
+  size_t errors_before = errors_.count();
   double left = number(expression.left);
   double right = expression.op == 0 ? 1 : number(expression.right);
-  if (errors_.size() != errors_before) return std::nullopt;
+  if (errors_.count() != errors_before) return std::nullopt;
   if (expression.op != '/') return left * right;
   if (right != 0) return left / right;
   error("hf.config.range", fmt::format("{} is 0", key_of(expression.right)));
@@ -338,7 +337,8 @@ void ConfigReader::check_required_value(const std::string& key, const JsonValue&
         &value, "This variant of the family is not supported.");
 }
 
-void ConfigReader::unknown_key(const JsonMember& member) {
+bool ConfigReader::reports_unknown_key(const JsonMember& member) {
+  if (errors_.only_counts("hf.config.unknown_key")) return false;
   std::vector<std::string_view> known(read_.begin(), read_.end());
   for (const auto& [key, accepted] : family_.must) known.push_back(key);
   for (const auto& [key, why] : family_.harmless) known.push_back(key);
@@ -349,6 +349,7 @@ void ConfigReader::unknown_key(const JsonMember& member) {
       &member.value,
       "It may change the mathematics, so it is not passed over. If it does not, list it under "
       "\"harmless\" in a family file and give that with --family-file.");
+  return true;
 }
 
 std::string ConfigReader::use_of(const JsonMember& member) {
@@ -359,15 +360,15 @@ std::string ConfigReader::use_of(const JsonMember& member) {
   }
   auto harmless = family_.harmless.find(member.key);
   if (harmless != family_.harmless.end()) return "harmless: " + harmless->second;
-  unknown_key(member);
-  return "unknown";
+  return reports_unknown_key(member) ? "unknown" : "";
 }
 
 void ConfigReader::check_other_keys() {
   for (const JsonMember& member : *root_.object()) {
     const bool read = read_.count(member.key) > 0;
     if (member.value.is_null() || (read && reads_concept(member.key))) continue;
-    other_keys_.push_back({member.key, to_string(member.value, 40), use_of(member)});
+    if (std::string use = use_of(member); !use.empty())
+      other_keys_.push_back({member.key, to_string(member.value, 40), std::move(use)});
   }
 }
 

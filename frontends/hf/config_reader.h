@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "frontends/hf/config_readings.h"
+#include "ir/base/bounded_diagnostics.h"
 #include "ir/base/diagnostics.h"
 #include "ir/base/json.h"
 #include "models/families/family.h"
@@ -56,8 +57,11 @@ class ConfigReader {
   const JsonValue* key(std::string_view name);
   // The same without marking it.
   const JsonValue* peek(std::string_view name) const;
+  // Whether the config has the key, be it null.
+  bool has(std::string_view name) const { return root_.find(name) != nullptr; }
 
-  // Adds findings for keys whose value differs from the required one, and for unknown keys.
+  // Adds findings for keys whose value differs from the required one, and for unknown keys. Of many
+  // unknown keys only the first are named, here and in other_keys().
   void check_other_keys();
 
   void error(std::string code, std::string cause, const JsonValue* at = nullptr,
@@ -65,7 +69,7 @@ class ConfigReader {
   void warning(std::string code, std::string cause, const JsonValue* at = nullptr);
   const std::string& file() const { return source_.file; }
   const Family& family() const { return family_; }
-  Diagnostics take_errors() { return std::move(errors_); }
+  Diagnostics take_errors() { return errors_.take(); }
   Diagnostics take_warnings() { return std::move(warnings_); }
 
   // The concepts looked up so far, and, after check_other_keys(), the keys that no concept reads.
@@ -94,7 +98,8 @@ class ConfigReader {
   void note(std::string_view concept_name, const ConceptRule& rule, const Found& found);
   bool reads_concept(std::string_view key) const;
   void check_required_value(const std::string& key, const JsonValue& value);
-  void unknown_key(const JsonMember& member);
+  bool reports_unknown_key(const JsonMember& member);
+  // Empty for an unknown key that is only counted.
   std::string use_of(const JsonMember& member);
   Place place(const JsonValue* at) const;
 
@@ -103,7 +108,8 @@ class ConfigReader {
   const JsonValue& root_;
   const Family& family_;
   std::set<std::string, std::less<>> read_;
-  Diagnostics errors_, warnings_;
+  BoundedDiagnostics errors_;
+  Diagnostics warnings_;
   std::map<std::string, ConceptReading, std::less<>> concepts_;
   std::vector<KeyReading> other_keys_;
 };

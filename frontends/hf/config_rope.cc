@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
 
 namespace moec {
@@ -35,7 +36,8 @@ const std::vector<RopeType>& rope_types() {
       // What else such configs carry is not read by the reference.
       {"dynamic",
        RopeScaling::none,
-       {"alpha", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}},
+       {"alpha", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
+        "original_max_position_embeddings"}},
   };
   return types;
 }
@@ -74,6 +76,12 @@ class RopeReader {
       reader_.error("hf.config.conflict",
                     "\"rope_parameters\" and \"rope_scaling\" differ: both name the same thing",
                     version4, "Remove the wrong one.");
+    if (always_by_layer_type_ && reader_.has("rope_scaling"))
+      reader_.error("hf.config.unsupported_value",
+                    fmt::format("the family {} takes \"rope_scaling\" in place of the rotations of "
+                                "its types of layers, which come from \"rope_parameters\" alone",
+                                reader_.family().model_type),
+                    version4, "Remove \"rope_scaling\".");
     // An empty rope_scaling counts as none, an empty rope_parameters as a plain rotation.
     if (version4 != nullptr && version4->object() != nullptr && version4->object()->empty())
       version4 = nullptr;
@@ -92,7 +100,7 @@ class RopeReader {
     by_default_ = object_ != nullptr;
   }
 
-  // For the place of a message: a default does not stand in the config.
+  // The value that a message points at; null for a default, which has no place in the config.
   const JsonValue* at(const JsonValue* value) const { return by_default_ ? nullptr : value; }
 
   static bool rotates_by_layer_type(const Family& family) {
@@ -114,10 +122,11 @@ class RopeReader {
     const JsonValue& by_type = *object_;
     for (const JsonMember& member : *by_type.object())
       if (member.value.object() == nullptr && member.key != "rope_type")
-        reader_.error("hf.config.unknown_key",
-                      fmt::format("the key \"{}.{}\" ({}) stands beside those of layers' types",
-                                  name_, printable(member.key, 80), to_string(member.value, 60)),
-                      &member.value);
+        reader_.error(
+            "hf.config.unknown_key",
+            fmt::format("the key \"{}.{}\" ({}) is given together with those of layers' types",
+                        name_, printable(member.key, 80), to_string(member.value, 60)),
+            &member.value);
     const JsonValue* chosen = nullptr;
     for (const std::string& type : types_in_use(by_type)) {
       const JsonValue* rotation = by_type.find(type);
@@ -159,9 +168,13 @@ class RopeReader {
                         outside);
   }
 
+  // Each type once, in the order of the list.
   std::vector<std::string> types_in_use(const JsonValue& by_type) {
-    if (std::optional<std::vector<std::string>> listed = reader_.optional_names("layer_types"))
+    if (std::optional<std::vector<std::string>> listed = reader_.optional_names("layer_types")) {
+      std::set<std::string> seen;
+      std::erase_if(*listed, [&](const std::string& type) { return !seen.insert(type).second; });
       return *listed;
+    }
     return {by_type.find("hybrid") != nullptr ? "hybrid" : "full_attention"};
   }
 
@@ -243,7 +256,8 @@ class RopeReader {
     if (value == nullptr) return &rope_types().front();
     std::vector<std::string_view> known;
     for (const RopeType& candidate : rope_types()) {
-      if (value->string() != nullptr && *value->string() == candidate.name) return &candidate;
+      if (value->string() != nullptr && *value->string() == candidate.name)
+        return is_taken(candidate, *value) ? &candidate : nullptr;
       known.push_back(candidate.name);
     }
     reader_.error("hf.config.unknown_rope",
@@ -253,11 +267,24 @@ class RopeReader {
     return nullptr;
   }
 
+  // Some classes take a few types only: those that the descriptor's rotation lists.
+  bool is_taken(const RopeType& type, const JsonValue& at_value) {
+    const auto rotation = reader_.family().concepts.find("rotation");
+    if (rotation == reader_.family().concepts.end() || rotation->second.only.empty()) return true;
+    const std::vector<std::string>& only = rotation->second.only;
+    if (std::find(only.begin(), only.end(), type.name) != only.end()) return true;
+    reader_.error("hf.config.unsupported_value",
+                  fmt::format("the rope type is \"{}\"; for the family {} it must be {}", type.name,
+                              reader_.family().model_type, fmt::join(only, " or ")),
+                  at(&at_value));
+    return false;
+  }
+
   void read_object() {
     const RopeType* found = type();
     if (found == nullptr) return;
     check_keys(*found);
-    if (found->name == "dynamic") return stretch_base();
+    if (found->name == "dynamic") return read_dynamic();
     rope_.scaling = found->scaling;
     if (rope_.scaling == RopeScaling::none) return;
     rope_.original_max_positions =
@@ -301,11 +328,22 @@ class RopeReader {
     return values;
   }
 
-  // Scales the base by a fixed alpha. Without an alpha the base would depend on the length of the
-  // text, which a static shard does not know.
-  void stretch_base() {
+  // The base grows with texts beyond the model's positions only, and no context is longer than
+  // these (plan.context). Up to there it is the config's, or that base scaled by a fixed alpha.
+  void read_dynamic() {
+    needed("factor");
+    const bool reads_alpha = reader_.boolean("rope_alpha", false);
     const auto dims = static_cast<double>(rope_.dims);
-    rope_.theta *= std::pow(needed("alpha"), dims / (dims - 2));
+    if (reads_alpha && field("alpha") != nullptr)
+      rope_.theta *= std::pow(needed("alpha"), dims / (dims - 2));
+    for (const char* key : {"alpha", "original_max_position_embeddings"})
+      if (const JsonValue* unread = field(key); unread != nullptr && !(reads_alpha && *key == 'a'))
+        reader_.warning(
+            "hf.config.rope_unread",
+            fmt::format("\"{}.{}\" ({}) is not read by the family {} with the rope type "
+                        "\"dynamic\"",
+                        name_, key, to_string(*unread, 40), reader_.family().model_type),
+            at(unread));
   }
 
   void check_keys(const RopeType& found) {
@@ -332,11 +370,12 @@ class RopeReader {
     const bool has_ratio = field("original_max_position_embeddings") != nullptr;
     rope_.factor = has_ratio ? number("factor").value_or(ratio) : needed("factor");
     if (ratio != rope_.factor && ratio != 1)
-      reader_.warning("hf.config.rope_factor",
-                      fmt::format("the YaRN factor is {}, the lengths beside it have the ratio {}; "
-                                  "the factor is used",
-                                  rope_.factor, ratio),
-                      at(object_));
+      reader_.warning(
+          "hf.config.rope_factor",
+          fmt::format("the YaRN factor is {}, the lengths given with it have the ratio {}; "
+                      "the factor is used",
+                      rope_.factor, ratio),
+          at(object_));
     auto or_default = [](std::optional<double> value, double otherwise) {
       return value.value_or(0) != 0 ? *value : otherwise;
     };

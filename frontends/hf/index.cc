@@ -31,11 +31,12 @@ class IndexReader {
 
   Result<WeightIndex> run() {
     MOEC_ASSIGN(JsonValue root, parse_json(text_, source_, kIndexLimits));
-    if (root.object() == nullptr) return error("index.not_object", "the index is no object", root);
+    if (root.object() == nullptr)
+      return error("index.not_object", "the index is not an object", root);
     const JsonValue* map = root.find("weight_map");
     if (map == nullptr || map->object() == nullptr)
       return error("index.weight_map", "the index has no object \"weight_map\"", root,
-                   "It tells the file of each tensor: fetch the index of the checkpoint again.");
+                   "The index names the file of each tensor: fetch it again.");
     if (map->object()->empty()) return error("index.empty", "\"weight_map\" is empty", *map);
     for (const JsonMember& member : *map->object()) MOEC_TRY(add(member));
     return std::move(index_);
@@ -55,7 +56,7 @@ class IndexReader {
                    fmt::format("the file of \"{}\" is {}; it must be a file name that ends in {}",
                                printable(member.key, 80), to_string(member.value, 80), kSuffix),
                    member.value,
-                   "Weight files lie beside the index; names with folders are refused.");
+                   "Weight files are in the folder of the index; names with folders are refused.");
     index_.file_of.emplace(member.key, *name);
     return {};
   }

@@ -9,10 +9,10 @@
 namespace moec {
 
 Result<Checkpoint> open_source(const std::string& folder,
-                               const std::optional<std::string>& family_file) {
-  if (!family_file) return open_checkpoint(folder);
+                               const std::optional<std::string>& family_file, TensorsEqual& same) {
+  if (!family_file) return open_checkpoint(folder, same);
   MOEC_ASSIGN(const Family family, read_family_file(*family_file));
-  return open_checkpoint(folder, &family);
+  return open_checkpoint(folder, same, &family);
 }
 
 static Checkpoint without_files(ModelConfig config) {
@@ -37,9 +37,10 @@ static bool has_weights(const std::string& source) {
 }
 
 Result<Checkpoint> open_for_plan(const std::string& source,
-                                 const std::optional<std::string>& family_file) {
+                                 const std::optional<std::string>& family_file,
+                                 TensorsEqual& same) {
   std::error_code error;
-  if (has_weights(source)) return open_source(source, family_file);
+  if (has_weights(source)) return open_source(source, family_file, same);
   if (std::filesystem::exists(source, error)) return open_config_only(source, family_file);
   MOEC_ASSIGN(const PublishedModel* model, find_published(source));
   MOEC_ASSIGN(HfConfig config, read_config(model->config, model->name + "/config.json"));

@@ -9,9 +9,10 @@
 
 namespace moec {
 
-// The checkpoint in `folder`, read with the user's family descriptor if there is one.
+// The checkpoint in `folder`, read with the user's family descriptor if there is one. `same` is
+// that of open_checkpoint().
 Result<Checkpoint> open_source(const std::string& folder,
-                               const std::optional<std::string>& family_file);
+                               const std::optional<std::string>& family_file, TensorsEqual& same);
 
 // Only the config of a folder or a config file, with a table of the tensors that the model would
 // need (declared_weights, bf16). For plans without a checkpoint.
@@ -22,6 +23,6 @@ Result<Checkpoint> open_config_only(const std::string& source,
 // without weights or a .json file, as in open_config_only; or the name of a published model
 // (models/published/published.h). Error published.unknown for anything else.
 Result<Checkpoint> open_for_plan(const std::string& source,
-                                 const std::optional<std::string>& family_file);
+                                 const std::optional<std::string>& family_file, TensorsEqual& same);
 
 }  // namespace moec

@@ -11,7 +11,7 @@
 namespace moec {
 namespace {
 
-constexpr uint64_t kSmallHeaderBytes = 1 << 20;  // below this the ratio is not looked at
+constexpr uint64_t kSmallHeaderBytes = 1 << 20;  // the ratio is checked for larger headers only
 
 uint64_t little_endian(std::string_view bytes) {
   uint64_t value = 0;
@@ -31,12 +31,15 @@ Result<uint64_t> header_length(std::string_view prefix, uint64_t file_bytes,
     return fail("safetensors.header_too_long",
                 fmt::format("the header says that it has {} bytes, the limit is {}", length,
                             kSafetensorsMaxHeader),
-                "The file is damaged, or it is no safetensors file.", {.file = file, .offset = 0});
+                "The file is damaged, or it is not a safetensors file.",
+                {.file = file, .offset = 0});
   if (length > file_bytes - kSafetensorsPrefix)
     return fail("safetensors.truncated",
                 fmt::format("the header has {} bytes, the file only {} behind its start", length,
                             file_bytes - kSafetensorsPrefix),
                 "The file is incomplete: fetch it again.", {.file = file, .offset = file_bytes});
+  // Parsed JSON takes many times the memory of its text. A large header without tensors of that
+  // size would make a small file exhaust the memory.
   uint64_t payload = file_bytes - kSafetensorsPrefix - length;
   if (length > kSmallHeaderBytes && length > payload)
     return fail("safetensors.header_ratio",

@@ -54,7 +54,7 @@ class HeaderReader {
 
   Status metadata(const JsonValue& value) {
     if (value.object() == nullptr)
-      return error("metadata", "__metadata__ is no object", value.offset);
+      return error("metadata", "__metadata__ is not an object", value.offset);
     for (const JsonMember& member : *value.object()) {
       if (member.value.string() == nullptr)
         return error("metadata",
@@ -149,7 +149,8 @@ class HeaderReader {
   Result<int64_t> read_number(const JsonValue& value, const std::string& tensor) const {
     const int64_t* number = value.integer();
     if (number == nullptr || *number < 0 || *number > kMaxNumber)
-      return error("number", fmt::format("{} is no integer from 0 to 2^48", to_string(value, 40)),
+      return error("number",
+                   fmt::format("{} is not an integer from 0 to 2^48", to_string(value, 40)),
                    value.offset, tensor);
     return *number;
   }
@@ -169,10 +170,10 @@ class HeaderReader {
       bits *= factor;
     }
     if (!whole || bits % 8 != 0)
-      return error(
-          "shape",
-          fmt::format("{} of {} is no whole number of bytes", to_string(entry.shape), entry.dtype),
-          offset, entry.name);
+      return error("shape",
+                   fmt::format("{} of {} is not a whole number of bytes", to_string(entry.shape),
+                               entry.dtype),
+                   offset, entry.name);
     if (bits / 8 != entry.end - entry.begin)
       return error("size",
                    fmt::format("{}{} has {} bytes, its data_offsets hold {}", entry.dtype,
@@ -181,7 +182,8 @@ class HeaderReader {
     return {};
   }
 
-  // The ranges must be contiguous from the end of the header to the end of the file.
+  // The ranges must be contiguous from the end of the header to the end of the file, as the format
+  // demands: bytes that belong to no tensor could carry another file.
   Status check_ranges() const {
     uint64_t at = kSafetensorsPrefix + json_.size();
     const SafetensorsEntry* before = nullptr;

@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kFindingsInFull = 8;
 constexpr const char* kConvert = "Convert the checkpoint to one of these types.";
-constexpr size_t kNeighbours = 200;  // names around the missing one that "nearest" looks at
+constexpr size_t kNearestNames = 64;  // missing tensors for which near names are searched
+constexpr size_t kNeighbours = 200;   // names around the missing one that are compared with it
 
 bool exists(const FolderWeights& weights, const std::string& name) {
   return weights.table.find(name) != nullptr || weights.not_representable.count(name) > 0;
@@ -64,7 +65,7 @@ std::vector<std::string_view> neighbours(const FolderWeights& weights, const std
   return names;
 }
 
-// A name that the model does not use otherwise is the more likely misspelling.
+// Prefers names that the model does not use: one of those is the more likely misspelling.
 std::string nearest_name(const FolderWeights& weights, const std::string& name,
                          const Names& needed) {
   std::string_view unused = nearest(name, neighbours(weights, name, needed));
@@ -138,7 +139,8 @@ class TensorChecker {
                              to_string(tensor.dims), types_of(stored)),
                  kConvert, {.tensor = tensor.name});
     if (++count_ > limit_) return;
-    std::string near = nearest_name(weights_, tensor.name, needed_);
+    const std::string near =
+        count_ <= kNearestNames ? nearest_name(weights_, tensor.name, needed_) : std::string();
     findings_.push_back(
         {Severity::error,
          "hf.tensor.missing",

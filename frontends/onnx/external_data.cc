@@ -61,7 +61,8 @@ Result<uint32_t> file_index(const std::string& path, const onnx::TensorProto& te
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
   if (error || !fs::is_regular_file(status))
-    return fail_external(fmt::format("{} is missing or is no regular file", shown(path)), tensor);
+    return fail_external(fmt::format("{} is missing or is not a regular file", shown(path)),
+                         tensor);
   const uint64_t bytes = fs::file_size(path, error);
   if (error) return fail_external(fmt::format("{} cannot be examined", shown(path)), tensor);
   table.files.push_back({path, bytes});

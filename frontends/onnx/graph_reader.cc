@@ -138,7 +138,8 @@ Status GraphReader::check_stated(const ValueInfoProto& info, ValueId value) cons
       "export the model again", {.tensor = info.name()});
 }
 
-// A source is read when it is first used, unless the metadata has placed it earlier.
+// Makes the op of an initializer when it is first used. In files of ours the metadata gives their
+// positions, so that read_ops() has made them before.
 Result<ValueId> GraphReader::value_of(const std::string& tensor) {
   if (const auto found = values_.find(tensor); found != values_.end()) return found->second;
   const auto initializer = initializers_.find(tensor);

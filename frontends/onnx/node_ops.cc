@@ -137,7 +137,7 @@ Result<OpData> reshape(const NodeProto&, const NodeContext& context, Attributes&
 
 Result<OpData> transpose(const NodeProto&, const NodeContext& context, Attributes& attributes) {
   MOEC_ASSIGN(std::vector<int64_t> perm, attributes.integers("perm"));
-  if (perm.empty())  // ONNX's default turns the axes around
+  if (perm.empty())  // by default ONNX reverses the axes
     for (size_t axis = context.inputs[0].rank(); axis-- > 0;)
       perm.push_back(static_cast<int64_t>(axis));
   return Transpose{std::move(perm), context.layout};

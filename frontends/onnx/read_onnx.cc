@@ -48,7 +48,7 @@ Result<LoadedShard> read_model(std::span<const std::byte> bytes, const std::stri
   return read_graph(model.graph(), metadata, fs::path(path).parent_path().string());
 }
 
-// Adds the file to findings: the readers below do not know its path.
+// Adds the file to findings, which come from readers that have no path.
 Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& path) {
   if (!result)
     for (Diagnostic& finding : result.error())
@@ -59,7 +59,7 @@ Result<LoadedShard> with_file(Result<LoadedShard> result, const std::string& pat
 Result<std::string> load(const std::string& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error))
-    return fail("onnx.open", fmt::format("{} is missing or is no regular file", path),
+    return fail("onnx.open", fmt::format("{} is missing or is not a regular file", path),
                 "give the path of an .onnx file", {.file = path});
   const uint64_t size = fs::file_size(path, error);
   if (error || size > static_cast<uint64_t>(std::numeric_limits<int>::max()))

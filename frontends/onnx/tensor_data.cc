@@ -67,7 +67,7 @@ std::vector<double> raw_values(const std::string& raw, DType dtype) {
   return values;
 }
 
-// 16-bit floats lie in int32_data as their bits.
+// int32_data holds 16-bit floats as their bits (TensorProto in onnx.proto).
 double typed_element(DType dtype, int32_t value) {
   if (dtype == DType::f16) return f32_from_f16(static_cast<uint16_t>(value));
   if (dtype == DType::bf16) return f32_from_bf16(static_cast<uint16_t>(value));
@@ -169,9 +169,10 @@ Result<std::vector<int64_t>> inline_integers(const TensorProto& tensor) {
       values.push_back(load<int64_t>(raw.data() + at));
   const int64_t stated = tensor.dims_size() == 0 ? 1 : tensor.dims(0);
   if (raw.size() % sizeof(int64_t) != 0 || std::ssize(values) != stated)
-    return fail_tensor("onnx.constant_input",
-                       fmt::format("{} integers stand where {} are stated", values.size(), stated),
-                       tensor.name());
+    return fail_tensor(
+        "onnx.constant_input",
+        fmt::format("{} integers are given where {} are stated", values.size(), stated),
+        tensor.name());
   return values;
 }
 

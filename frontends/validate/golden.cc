@@ -33,7 +33,7 @@ Result<GreedyText> read_greedy(JsonFields fields) {
   return greedy;
 }
 
-// Fields that only people read (versions, numbers of the run) are passed over.
+// Fields for human readers (versions, figures of the run) are skipped.
 Result<Description> read_fields(JsonFields fields) {
   std::string format;
   MOEC_TRY(fields.text("format", format));

@@ -18,11 +18,16 @@ struct Watched {
   const manifest::Shard* shard = nullptr;
   std::string edge;          // of the compared output; empty for logits
   std::string router_state;  // the edge of a router's state, where there is one
-  std::string golden;        // the tensor's name in a layer; empty for the partial sum of an expert
-                             // group, which has no golden
+  std::string golden;        // the tensor's name in a layer; empty for a partial sum of a
+                             // feed-forward part, which has no golden
   Comparer alone, cache, chained;
   RouterComparer router;
 };
+
+// Whether shards of this kind may each hold a part of a layer's feed-forward sum.
+bool is_feed_forward_part(ShardKind kind) {
+  return kind == ShardKind::mlp || kind == ShardKind::shared || kind == ShardKind::experts;
+}
 
 std::string golden_name(const Manifest& manifest, size_t index) {
   const manifest::Shard& shard = *manifest.find_shard(manifest.schedule[index].shard);
@@ -34,16 +39,17 @@ std::string golden_name(const Manifest& manifest, size_t index) {
     case ShardKind::lm_head:
       return "logits";
     case ShardKind::moe:
-    case ShardKind::mlp:
     case ShardKind::layers:
       return "ffn_out";
+    case ShardKind::mlp:
+    case ShardKind::shared:
     case ShardKind::experts:
       break;
   }
-  const bool last_group =
-      index + 1 == manifest.schedule.size() ||
-      manifest.find_shard(manifest.schedule[index + 1].shard)->kind != ShardKind::experts;
-  return last_group ? "ffn_out" : "";
+  if (index + 1 == manifest.schedule.size()) return "ffn_out";
+  const manifest::Shard& next = *manifest.find_shard(manifest.schedule[index + 1].shard);
+  const bool adds_on = is_feed_forward_part(next.kind) && next.layer == shard.layer;
+  return adds_on ? "" : "ffn_out";
 }
 
 Rows take_rows(const Rows& rows, int64_t begin, int64_t count) {

@@ -32,7 +32,8 @@ class Interpolation {
  private:
   int64_t fit(int64_t a, int64_t b) {
     const int64_t growth = (b - a) * (tokens_ - a_.tokens), step = b_.tokens - a_.tokens;
-    if (growth % step != 0) cause_ = fmt::format("sizes {} and {} are on no line", a, b);
+    if (growth % step != 0)
+      cause_ = fmt::format("sizes {} and {} do not change linearly with the tokens", a, b);
     return a + growth / step;
   }
   void fit(const Dims& a, const Dims& b, Dims& result) {
@@ -55,8 +56,9 @@ class Interpolation {
     if (!fits) cause_ = fmt::format("op {} differs in more than sizes", op_label(*a_.shard, id));
   }
 
-  // `data` is a's, and becomes the result's. The attributes of these ops hold no sizes that grow
-  // with the number of tokens.
+  // fit_data() checks that an op of both samples differs in sizes only. `data` comes with a's
+  // attributes and leaves with those of the result. The attributes of the following ops hold no
+  // size that depends on the number of tokens, so they must be equal.
   template <OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
                   MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax, TopK, Concat,
                   Transpose, StateRead, StateWrite>
@@ -78,10 +80,11 @@ class Interpolation {
   }
 
   tl::unexpected<Diagnostics> differ(const std::string& cause) const {
-    return fail("width.structure",
-                fmt::format("the shards for {} and {} tokens are not one for all widths: {}",
-                            a_.tokens, b_.tokens, cause),
-                "export the widths one by one", {.shard = a_.shard->name});
+    return fail(
+        "width.structure",
+        fmt::format("the shards for {} and {} tokens have no form for all widths in common: {}",
+                    a_.tokens, b_.tokens, cause),
+        "export the widths one by one", {.shard = a_.shard->name});
   }
 
   const WidthSample& a_;

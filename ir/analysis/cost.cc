@@ -42,7 +42,7 @@ struct OpMacs {
     const int64_t v_dim = channels_of(operand(at.v)) / attention.kv_heads;
     return both(attention.heads * (attention.head_dim + v_dim) * operand(at.mask).elements());
   }
-  // No contractions: their work is elementwise, or the moving of values.
+  // Not contractions: these ops work element by element or move values.
   Macs operator()(const OneOf<RmsNorm, Router, Weight, Constant, Unary, Binary, Compare, Select,
                               Cast, Reduce, Softmax, TopK, Slice, Concat, Reshape, Transpose,
                               StateRead, StateWrite> auto&) const {

@@ -104,8 +104,8 @@ class LayerFinder {
     return last;
   }
 
-  // Whether the value is an input, or made from a softmax or a sigmoid. The heads of a query, which
-  // may have as many channels, are neither.
+  // Whether the value is an input, or made from a softmax or a sigmoid. Some other value may have
+  // as many channels as there are experts, such as the heads of a query, but it is neither.
   bool are_scores(ValueId value) const {
     if (!shard_.values[value].producer.valid()) return true;
     bool found = false;
@@ -181,9 +181,9 @@ class LayerFinder {
     });
   }
 
-  // Whether the operand meets the channels that the op's result meets. The data of a projection do
-  // not, because several experts read them; nor does what is added to an expert's result, unless it
-  // is a bias, which is made of weights alone; nor does a vector of weights that scales a routed
+  // Whether the operand meets the channels that the op's result meets. Not so are: the data of a
+  // projection, because several experts read them; a value that is added to an expert's result,
+  // unless it is a bias, which is made of weights alone; a vector of weights that scales a routed
   // value.
   bool hands_back(const Op& op, size_t operand) const {
     const ValueId value = op.operands[operand];
@@ -205,9 +205,9 @@ class LayerFinder {
     }
   }
 
-  // The axis of a bank along which its experts lie. A contraction of a routed value sums over
-  // experts, which lie along its inputs. Any other makes the channels of each expert, which lie
-  // along its outputs.
+  // The axis of a bank's weight along which its experts lie. A contraction of a routed value sums
+  // over the experts, so they are along the weight's inputs. Any other contraction makes the
+  // channels of each expert, so they are along its outputs.
   std::optional<size_t> expert_axis(ValueId weight, int64_t count) const {
     const Dims& dims = shard_.type(weight).dims;
     std::optional<size_t> axis = only_axis(dims);

@@ -9,7 +9,7 @@ namespace {
 
 using Units = std::array<const char*, 5>;
 
-// One digit after the point, but for whole bytes.
+// Writes one digit after the point, none for whole bytes.
 std::string byte_text(double bytes, double step, const Units& units) {
   size_t unit = 0;
   while (bytes >= step && unit + 1 < units.size()) {

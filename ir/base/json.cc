@@ -14,7 +14,8 @@ namespace {
 
 using Reader = nlohmann::json;
 
-// Reports through `position` how far the lexer has read.
+// An iterator that counts in `position` how far the lexer has read: the library's parser does not
+// give events the offset of a value.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -60,7 +61,7 @@ class Events {
           "json.too_long",
           fmt::format("the text has {} bytes, the limit is {}", text_.size(), limits_.bytes), {},
           {.file = source_.file});
-    // The lexer takes a NUL for the end of the text, whatever follows it.
+    // The lexer takes a NUL for the end of the text and would ignore everything after it.
     if (const size_t nul = text_.find('\0'); nul != std::string_view::npos) {
       stop_at(nul, "json.syntax", "the text holds a NUL byte",
               "Correct the file; it must be JSON.");
@@ -109,7 +110,8 @@ class Events {
   };
 
   uint64_t offset() const { return static_cast<uint64_t>(position_ - text_.data()); }
-  // The lexer finds the end of a number by the character after it, which may be on the next line.
+  // The lexer has also read the character after a number, which may be on the next line. It does
+  // not belong to the number.
   uint64_t number_end() const {
     const uint64_t end = offset();
     return std::isdigit(static_cast<unsigned char>(text_[end - 1])) ? end : end - 1;

@@ -8,10 +8,12 @@
 namespace moec {
 namespace {
 
-// A name from a hostile file may be megabytes long; no known name is.
+// The distance takes time with the product of the lengths. A name from a hostile file may have
+// megabytes; known names are short.
 constexpr size_t kLongestName = 64;
 
-// Damerau-Levenshtein distance in its restricted form, three rows at a time.
+// The restricted Damerau-Levenshtein distance: insertions, deletions, substitutions and swaps of
+// neighbours, where no part of the text is edited twice. It needs the last three rows of the table.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;

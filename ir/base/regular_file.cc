@@ -47,7 +47,7 @@ Status RegularFile::check_range(uint64_t offset, uint64_t size) const {
   if (offset <= size_ && size <= size_ - offset) return {};
   return fail(
       "file.truncated",
-      fmt::format("bytes {} to {} are wanted, the file has {}", offset, offset + size, size_),
+      fmt::format("bytes {} to {} were to be read, the file has {}", offset, offset + size, size_),
       "The file is incomplete: fetch it again.", {.file = path_, .offset = size_});
 }
 

@@ -4,7 +4,7 @@
 #include "ir/graph/infer_op.h"
 
 namespace moec::inference {
-// Larger counts are no model's, and their products would overflow.
+// No model has larger counts; the limit keeps products of them within 64 bits.
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 
 static bool is_count(int64_t value) { return value >= 1 && value <= kMaxCount; }
@@ -40,7 +40,7 @@ static bool attention_attributes(Check& check, const Attention& op) {
 
 using AttentionPositions = AttentionOperands<size_t>;
 
-// q, k and v; their sizes are read below.
+// Checks q, k and v. The later checks read their sizes.
 static bool attention_tokens(Check& check, const Attention& op, const AttentionPositions& at) {
   for (size_t i : {at.q, at.k, at.v})
     if (!check.token_operand("attention.c6", i)) return false;
@@ -59,7 +59,7 @@ static bool attention_tokens(Check& check, const Attention& op, const AttentionP
   return good;
 }
 
-// The tables of the rotation and the weights of the norms.
+// Checks the tables of the rotation and the weights of the norms.
 static bool attention_tables(Check& check, const Attention& op, const AttentionPositions& at) {
   const int64_t tokens = tokens_of(check.operands[at.q]);
   bool good = true;
@@ -73,7 +73,7 @@ static bool attention_tables(Check& check, const Attention& op, const AttentionP
   return good;
 }
 
-// The cache as its operands give it.
+// The sizes of the cache, as its operands give them.
 struct CacheSizes {
   int64_t pages = 1, rows = 0;  // rows of each page
 };
@@ -85,7 +85,7 @@ static CacheSizes cache_sizes(const Check& check, const Attention& op,
   return {op.cache == CacheForm::blend ? dims[0] : 1, dims[2]};
 }
 
-// The caches, the masks, whose sizes follow from the cache's, and the sinks.
+// Checks the caches, the masks, whose sizes follow from the cache's, and the sinks.
 static bool attention_cache(Check& check, const Attention& op, const AttentionPositions& at) {
   const int64_t tokens = tokens_of(check.operands[at.q]);
   if (op.cache != CacheForm::none &&
@@ -136,7 +136,7 @@ static bool sound_gating(Check& check, std::string_view constraint, const Gating
       "limit {} and alpha {} must be finite, limit above 0", gating.limit, gating.alpha);
 }
 
-// Three biases, and a shared gate, may be there.
+// x and three weights are required; three biases and a shared gate are optional.
 static bool mlp_operand_count(Check& check) {
   const size_t count = check.operands.size();
   return check.require(count == 4 || count == 5 || count == 7 || count == 8, "gated_mlp.c1",
@@ -192,14 +192,15 @@ static bool router_groups(Check& check, const Router& op, int64_t experts) {
 }
 
 Inferred infer_op(const Router& op, Check& check) {
-  if (!check.count("router.c1", 1, 2) || !check.float_operands("router.c2") ||
+  if (!check.count("router.c1", 1, 3) || !check.float_operands("router.c2") ||
       !check.token_operand("router.c3", 0))
     return check.failed();
   const Type& logits = check.operands[0];
   const int64_t experts = channels_of(logits);
   bool good = check.require(op.top_k >= 1 && op.top_k <= experts, "router.c4",
                             "top_k {} must be in [1, {}]", op.top_k, experts);
-  if (check.operands.size() == 2) good &= check.has_dims("router.c5", 1, {experts});
+  for (size_t i = 1; i < check.operands.size(); ++i)
+    good &= check.has_dims("router.c5", i, {experts});
   good &= router_groups(check, op, experts);
   good &=
       check.require(std::isfinite(op.eps) && op.eps >= 0 && std::isfinite(op.scale), "router.c10",
@@ -216,7 +217,7 @@ Inferred infer_op(const Router& op, Check& check) {
   return good ? check.result(logits) : check.failed();
 }
 
-// Weights and, where there are any, biases of each expert.
+// Checks the weights of each expert and, if there are any, the biases.
 static bool expert_operands(Check& check, const SoftMoe& op, int64_t inner, int64_t width) {
   bool good = true;
   for (int64_t e = 0; e < op.experts; ++e) {

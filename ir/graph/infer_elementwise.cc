@@ -7,8 +7,8 @@ struct Joined {
   Layout layout = Layout::plain;
 };
 
-// Broadcasting knows sizes only: two token layouts among the operands would pair a token of one
-// with something else of the other.
+// Broadcasting compares sizes only. Operands in two token layouts might broadcast by their sizes
+// and pair a token of one with a channel of the other, so they are refused.
 static Joined join_shapes(Check& check, std::string_view code) {
   Joined joined{true, check.operands[0].dims, check.operands[0].layout};
   for (const Type& type : check.operands.subspan(1)) {
@@ -19,7 +19,7 @@ static Joined join_shapes(Check& check, std::string_view code) {
     joined.dims = *dims;
     if (type.layout == Layout::plain) continue;
     if (!check.require(joined.layout == Layout::plain || joined.layout == type.layout, code,
-                       "layouts {} and {} do not go together", layout_name(joined.layout),
+                       "layouts {} and {} cannot be combined", layout_name(joined.layout),
                        layout_name(type.layout)))
       return {};
     joined.layout = type.layout;

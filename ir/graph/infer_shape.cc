@@ -91,7 +91,7 @@ Inferred infer_op(const Transpose& op, Check& check) {
   if (!check.count("transpose.c1", 1)) return check.failed();
   const Type& x = check.operands[0];
   if (!check.require(is_permutation(op.perm, x.rank()), "transpose.c2",
-                     "{} is no permutation of {} axes", shown(op.perm), x.rank()))
+                     "{} is not a permutation of {} axes", shown(op.perm), x.rank()))
     return check.failed();
   Type type{x.dtype, {}, op.layout};
   for (int64_t axis : op.perm) type.dims.push_back(x.dims.at(axis));

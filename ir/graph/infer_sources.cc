@@ -20,7 +20,8 @@ Inferred infer_op(const Weight& op, Check& check) {
   return check.result(*type);
 }
 
-// A NaN has no text and equals nothing, so two equal shards could not be told.
+// Whether an element type may hold the value. NaN is refused: it has no text, and it is not equal
+// to itself, so that equal shards would compare as different.
 static bool holds(DType dtype, double value) {
   if (is_float(dtype)) return !std::isnan(value);
   return std::isfinite(value) && value == std::trunc(value);
@@ -38,7 +39,7 @@ Inferred infer_op(const Constant& op, Check& check) {
                      "needs 1 value or {} values, got {}", *elements, given))
     return check.failed();
   for (double value : op.values)
-    if (!check.require(holds(op.type.dtype, value), "constant.c4", "{} is no value of type {}",
+    if (!check.require(holds(op.type.dtype, value), "constant.c4", "{} is not a value of type {}",
                        value, dtype_name(op.type.dtype)))
       return check.failed();
   return check.result(op.type);

@@ -22,7 +22,8 @@ bool parse_function(std::string_view name, std::optional<OpData>& out) {
   return fn.has_value();
 }
 
-// FNV-1a over the attributes in their declared order.
+// FNV-1a over the attributes in their declared order: simple, and the same on every machine, which
+// std::hash is not.
 class Hasher {
  public:
   void bytes(const void* data, size_t size) {

@@ -185,7 +185,8 @@ struct RmsNorm {
 // score + choice_bias, the lowest index wins ties; the weight is the score without the bias,
 // renormalised, times scale. With groups > 1 only experts of the groups_kept best groups can be
 // chosen.
-//   operands: logits (token tensor of E channels), optional choice_bias [E].
+//   operands: logits (token tensor of E channels), optional choice_bias [E], optional low half of
+//             the choice_bias [E], which is added to it.
 struct Router {
   Score score = Score::softmax;
   int64_t top_k = 0;

@@ -30,7 +30,7 @@ float apply(UnaryFn fn, float x) {
   return x;
 }
 
-// max and min hand a NaN on, as ONNX does.
+// max and min of a NaN give NaN, as in ONNX; std::max would give the first operand.
 float apply(BinaryFn fn, float a, float b) {
   switch (fn) {
     case BinaryFn::add:
@@ -139,6 +139,12 @@ float round_to(DType dtype, float value) {
   if (dtype == DType::f16) return f32_from_f16(f16_from_f32(value));
   if (dtype == DType::bf16) return f32_from_bf16(bf16_from_f32(value));
   return value;
+}
+
+double largest_finite(DType dtype) {
+  if (dtype == DType::f16) return f32_from_f16(0x7bff);
+  if (dtype == DType::bf16) return f32_from_bf16(0x7f7f);
+  return std::numeric_limits<float>::max();
 }
 
 }  // namespace moec

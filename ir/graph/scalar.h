@@ -28,4 +28,7 @@ float f32_from_f8_e8m0(uint8_t bits);
 // The value after rounding to the element type: f16, bf16; others unchanged.
 float round_to(DType dtype, float value);
 
+// The largest finite number of f32, f16 or bf16; that of f32 for other types.
+double largest_finite(DType dtype);
+
 }  // namespace moec

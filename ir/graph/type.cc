@@ -48,12 +48,12 @@ Type token_type(DType dtype, Layout layout, int64_t channels, int64_t tokens) {
 }
 
 int64_t channels_of(const Type& type) {
-  MOEC_CHECK(type.layout != Layout::plain, "{} is no token type", to_string(type));
+  MOEC_CHECK(type.layout != Layout::plain, "{} is not the type of a token tensor", to_string(type));
   return type.dims.at(kChannelAxis);
 }
 
 int64_t tokens_of(const Type& type) {
-  MOEC_CHECK(type.layout != Layout::plain, "{} is no token type", to_string(type));
+  MOEC_CHECK(type.layout != Layout::plain, "{} is not the type of a token tensor", to_string(type));
   return type.dims.at(token_axis(type.layout));
 }
 

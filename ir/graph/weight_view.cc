@@ -11,7 +11,8 @@ namespace {
 
 bool in_range(int64_t axis, const Dims& dims) { return axis >= 0 && axis < std::ssize(dims); }
 
-// The parts' type with the sizes along the axis added up; makes no claim that the parts agree.
+// The type of the first part with the sizes of all parts along the axis added up. Does not check
+// that the parts agree; view_type() does.
 Type joined_type(int64_t axis, const std::vector<WeightView>& parts) {
   if (parts.empty()) return {};
   Type joined = view_type(parts.front()).value_or(parts.front().source_type);
@@ -46,11 +47,13 @@ struct ChangesNothing {
   bool operator()(const ScaleStep& step) const { return step.factor == 1; }
   bool operator()(const DequantStep&) const { return false; }
   bool operator()(const UnpackStep&) const { return false; }
+  bool operator()(const CenterStep&) const { return false; }
+  bool operator()(const RemainderStep&) const { return false; }
   bool operator()(const LutStep&) const { return false; }
 };
 
-// The one step that does what `last` and then `next` do, if there is one; `type` is the view's
-// before `last`.
+// The single step that does the same as `last` followed by `next`, if there is one. `type` is the
+// type of the view before `last`.
 std::optional<ViewStep> merged(const Type& type, const ViewStep& last, const ViewStep& next) {
   if (std::holds_alternative<ReshapeStep>(last) && std::holds_alternative<ReshapeStep>(next))
     return next;

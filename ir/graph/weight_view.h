@@ -122,8 +122,22 @@ struct UnpackStep {
   bool operator==(const UnpackStep&) const = default;
 };
 
+// Each element less the median of the view's finite elements (the lower one of two), computed and
+// delivered in f32; elements that are not finite stay. Of at most kMaxCentered elements, because
+// each read of a part reads all of them.
+struct CenterStep {
+  bool operator==(const CenterStep&) const = default;
+};
+inline constexpr int64_t kMaxCentered = 1 << 16;
+// What a cast to the type would lose: each element less its rounded value, in f32. 0 where the
+// rounded value is not finite.
+struct RemainderStep {
+  DType dtype = DType::f16;
+  bool operator==(const RemainderStep&) const = default;
+};
+
 using ViewStep = std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, ScaleStep, DequantStep,
-                              UnpackStep, LutStep>;
+                              UnpackStep, CenterStep, RemainderStep, LutStep>;
 
 struct WeightView {
   ViewSource source;
@@ -149,7 +163,7 @@ std::vector<WeightView*> parameters_of(ViewStep& step);
 inline constexpr size_t kMaxViewNesting = 64;  // views within views
 
 // The type of the elements that a view delivers. Errors if it is ill-formed: codes view.c1 …
-// view.c11 of ir/OPS.md.
+// view.c13 of ir/OPS.md.
 Result<Type> view_type(const WeightView& view);
 
 std::string to_string(const WeightView& view);

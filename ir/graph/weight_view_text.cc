@@ -1,5 +1,4 @@
-// The text of a weight view. It stands below the rest of the text form because hashes of ops
-// contain it.
+// The text of a weight view. It is here and not in ir/text because hashes of ops contain it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -62,6 +61,10 @@ std::string print_step(const DequantStep& step) {
 std::string print_step(const LutStep& step) { return print_blocks("lut", step.block, step); }
 std::string print_step(const UnpackStep& step) {
   return fmt::format("unpack({})", enum_name(step.packing));
+}
+std::string print_step(const CenterStep&) { return "center()"; }
+std::string print_step(const RemainderStep& step) {
+  return fmt::format("remainder({})", dtype_name(step.dtype));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The type rules of weight views: constraints view.c1 … view.c11 of ir/OPS.md.
+// The type rules of weight views: constraints view.c1 … view.c13 of ir/OPS.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ Status apply_step(const ReshapeStep& step, Type& type, size_t) {
 
 Status apply_step(const PermuteStep& step, Type& type, size_t) {
   MOEC_TRY(require(is_permutation(step.axes, type.rank()), "view.c5",
-                   "{} is no permutation of the axes of {}", to_string(step.axes),
+                   "{} is not a permutation of the axes of {}", to_string(step.axes),
                    to_string(type)));
   Dims dims;
   for (int64_t axis : step.axes) dims.push_back(type.dims.at(axis));
@@ -168,18 +168,34 @@ Status apply_step(const UnpackStep& step, Type& type, size_t) {
 Status apply_step(const LutStep& step, Type& type, size_t depth) {
   MOEC_TRY(
       require(step.table.size() == 1 && has_blocks(type, step.block) && type.dtype == DType::f32,
-              "view.c11",
+              "view.c13",
               "lut needs one table and a positive block size for each axis of an f32 view, "
               "got {} for {}",
               to_string(step.block), to_string(type)));
   MOEC_ASSIGN(Type table, nested_type(step.table.front(), depth + 1));
   Dims blocks = block_counts(type, step.block);
   blocks.push_back(table.dims.empty() ? 0 : table.dims.back());
-  MOEC_TRY(require(is_float(table.dtype) && table.dims == blocks, "view.c11",
+  MOEC_TRY(require(is_float(table.dtype) && table.dims == blocks, "view.c13",
                    "{} in blocks of {} needs a float table with sizes {} and its entries behind, "
                    "got {}",
                    to_string(type), to_string(step.block),
                    to_string(block_counts(type, step.block)), to_string(table)));
+  return {};
+}
+
+Status apply_step(const CenterStep&, Type& type, size_t) {
+  MOEC_TRY(require(is_float(type.dtype) && type.elements() <= kMaxCentered, "view.c11",
+                   "center takes a float view of at most {} elements, got {}", kMaxCentered,
+                   to_string(type)));
+  type.dtype = DType::f32;
+  return {};
+}
+
+Status apply_step(const RemainderStep& step, Type& type, size_t) {
+  MOEC_TRY(require(is_float(type.dtype) && (step.dtype == DType::f16 || step.dtype == DType::bf16),
+                   "view.c12", "remainder takes a float view and f16 or bf16, got {} and {}",
+                   to_string(type), dtype_name(step.dtype)));
+  type.dtype = DType::f32;
   return {};
 }
 
@@ -190,7 +206,7 @@ Result<Type> nested_type(const WeightView& view, size_t depth) {
   MOEC_TRY(std::visit([&](const auto& source) { return check_source(source, type, depth); },
                       view.source));
   MOEC_TRY(require(type.layout == Layout::plain && good_sizes(type.dims), "view.c1",
-                   "{} is no type of a weight: at most {} positive sizes, layout plain",
+                   "{} is not a type of a weight: at most {} positive sizes, layout plain",
                    to_string(type), kMaxRank));
   for (const ViewStep& step : view.steps)
     MOEC_TRY(std::visit([&](const auto& one) { return apply_step(one, type, depth); }, step));

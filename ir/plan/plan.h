@@ -10,6 +10,7 @@
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
 #include "ir/graph/port_names.h"
+#include "ir/graph/scalar.h"
 #include "ir/graph/shard.h"
 #include "ir/graph/weight_table.h"
 #include "ir/plan/model_config.h"
@@ -33,28 +34,33 @@ struct BuildOptions {
   MlaForm mla = MlaForm::latent;  // of models with latent attention
   bool host_routing = false;      // the router is a shard of its own, weights are an input
   int64_t experts_per_shard = 0;  // with host_routing: experts a group; 0: all in one
+  int64_t expert_slices = 1;      // with experts_per_shard 1: shards of each expert
+  int64_t shared_slices = 0;      // with host_routing: shards of a shared expert; 0: it lies in the
+                                  // first group
+  int64_t mlp_slices = 1;         // shards of the MLP of a dense layer
   int64_t head_slices = 1;        // vocabulary slices of the head
   int64_t layers_per_shard = 0;   // the most whole layers a shard; 0: their parts have shards
   bool operator==(const BuildOptions&) const = default;
 };
 
-enum class ShardKind : uint8_t { attention, moe, mlp, router, experts, lm_head, layers };
+enum class ShardKind : uint8_t { attention, moe, mlp, router, shared, experts, lm_head, layers };
 constexpr auto enum_names(ShardKind) {
   return name_table<ShardKind>(
-      {"attention", "moe", "mlp", "router", "experts", "lm_head", "layers"});
+      {"attention", "moe", "mlp", "router", "shared", "experts", "lm_head", "layers"});
 }
 
-// The folder of an export in which the shards of each kind lie, by kind. Two kinds share one.
+// The folder of an export in which the shards of each kind lie, by kind. Three kinds share one.
 inline constexpr auto kShardFolders =
-    name_table<ShardKind>({"attn", "moe", "mlp", "router", "moe", "lm_head", "layers"});
+    name_table<ShardKind>({"attn", "moe", "mlp", "router", "moe", "moe", "lm_head", "layers"});
 
 struct ShardDecl {
-  std::string name;  // "L03.attn", "L03.moe", "L03.moe.g2", "lm_head.0", "L03.layers"
+  std::string name;  // "L03.attn", "L03.moe", "L03.moe.g2", "L03.mlp.s1", "lm_head.0", "L03.layers"
   std::string stem;  // path in the output folder without extension: "attn/L03", "moe/L03.g2"
   ShardKind kind = ShardKind::attention;
   int64_t layer = -1;                       // -1: none
   int64_t layers = 1;                       // from `layer` on; 0 without, above 1 with kind layers
   int64_t first_expert = 0, experts = 0;    // of each MoE layer; kinds moe, experts and layers
+  int64_t slice = 0, slices = 1;            // of the intermediate width; kinds mlp, shared, experts
   int64_t vocab_begin = 0, vocab_size = 0;  // kind lm_head
   bool operator==(const ShardDecl&) const = default;
 };
@@ -63,7 +69,7 @@ struct ShardDecl {
 //   edge        an earlier step's output, or the embedding rows ("embed")
 //   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions
 //   query_scale          a number for each token, of its position (models/tensors/rope.h)
-//   attn_mask   0 where query i may see a key, kMaskedScore elsewhere; `window`, `chunk` and
+//   attn_mask   0 where query i may see a key, masked_score() elsewhere; `window`, `chunk` and
 //               `ahead` as in LayerConfig
 //   kv_write_mask        [s, t] = 1 where new token t is written to cache row s
 //   k_cache, v_cache     the cache of `layer` as it was before the step
@@ -124,8 +130,12 @@ struct Step {
 };
 
 inline constexpr std::string_view kEmbedEdge = "embed";
-// Added to masked scores: below any real score, and finite in f16.
-inline constexpr double kMaskedScore = -1e4;
+// What attn_mask adds to the scores of keys that a query may not see: the lowest finite number. In
+// f16 it is -4e4, so that the sum is finite for any score above -25,504: the Neural Engine takes no
+// infinities in a mask.
+inline double masked_score(DType dtype) {
+  return dtype == DType::f16 ? -4e4 : -largest_finite(dtype);
+}
 
 struct IgnoredWeight {
   std::string tensor, reason;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
@@ -30,6 +31,7 @@ class PlanVerifier {
   Diagnostics run() {
     check_connections();
     check_edges();
+    check_slices();
     check_experts();
     check_weights();
     return std::move(findings_);
@@ -136,10 +138,28 @@ class PlanVerifier {
 
   // ---- plan.p3 ---------------------------------------------------------------------------------
 
+  // The slices of a width are numbered without gap, and each is held once.
+  void check_slices() {
+    using Whole = std::tuple<ShardKind, int64_t, int64_t, int64_t>;
+    std::map<Whole, std::vector<const ShardDecl*>> wholes;
+    for (const ShardDecl& shard : plan_.shards)
+      if (shard.layer >= 0)
+        wholes[{shard.kind, shard.layer, shard.first_expert, shard.experts}].push_back(&shard);
+    for (auto& [key, shards] : wholes) {
+      std::stable_sort(shards.begin(), shards.end(),
+                       [](const ShardDecl* a, const ShardDecl* b) { return a->slice < b->slice; });
+      const auto count = std::ssize(shards);
+      for (int64_t i = 0; i < count; ++i)
+        if (const ShardDecl& shard = *at(shards, i); shard.slice != i || shard.slices != count)
+          find("plan.p3", {.shard = shard.name}, "slice {} of {}, where slice {} of {} is due",
+               shard.slice, shard.slices, i, count);
+    }
+  }
+
   void check_experts() {
     std::map<int64_t, std::vector<const ShardDecl*>> holders;
     for (const ShardDecl& shard : plan_.shards)
-      if (shard.kind != ShardKind::router)
+      if (shard.kind != ShardKind::router && shard.slice == 0)
         for (const int64_t layer : moe_layers_of(plan_.model, shard))
           holders[layer].push_back(&shard);
     const auto layers = std::ssize(plan_.model.layers);
@@ -221,6 +241,7 @@ std::vector<int64_t> moe_layers_of(const ModelConfig& model, const ShardDecl& sh
       return {shard.layer};
     case ShardKind::attention:
     case ShardKind::mlp:
+    case ShardKind::shared:
     case ShardKind::lm_head:
       return {};
     case ShardKind::layers:

@@ -62,7 +62,7 @@ Result<Target> for_chip(Target target, std::string_view chip) {
       });
   if (family == target.chips.end())
     return fail("target.unknown_chip",
-                fmt::format("target {} knows no chip \"{}\"", target.name, chip),
+                fmt::format("target {} has no chip \"{}\"", target.name, chip),
                 target.chips.empty() ? "its rules are the same for every device: leave --chip out"
                                      : "known chips: " + list_chips(target.chips));
   std::erase_if(target.rules, [&](const TargetRule& rule) {

@@ -55,7 +55,7 @@ Axis axis_at(size_t rank, size_t index);
 // Of a whole shard:
 //   weight_bytes_above, weight_bytes_below   all its weights, in bytes
 //   states_above       it has more than `limit` states
-//   ports_unaligned    the last axis of an input or output is no multiple of `limit` bytes
+//   ports_unaligned    the last axis of an input or output is not a multiple of `limit` bytes
 //   widths_ranged      its file takes a range of token widths
 //   state_functions    its file has several functions, states, and more than one token
 enum class RuleCondition : uint8_t {

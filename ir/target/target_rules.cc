@@ -41,7 +41,7 @@ std::optional<int64_t> axis_of(
   return std::nullopt;
 }
 
-// A rule's conditions on one op.
+// Checks the conditions of one rule on one op.
 class OpRule {
  public:
   OpRule(const TargetRule& rule, const Shard& shard, const Op& op)
@@ -124,8 +124,8 @@ class OpRule {
   const Op& op_;
 };
 
-// For each kind of op the rules that look at it: most look at a few kinds only, and a shard has
-// thousands of ops.
+// The rules that apply to each kind of op. Most rules name a few kinds and a shard has thousands of
+// ops, so that this saves most of the checks.
 class RulesByOp {
  public:
   explicit RulesByOp(const Target& target) : target_(target), known_(OpSet::kPositions) {}
@@ -182,8 +182,8 @@ std::string states_above(const TargetRule& rule, const Shard& shard, const Shard
 std::string ports_unaligned(const TargetRule& rule, const Shard& shard, const ShardFacts&) {
   const Type* type = unaligned_port(shard, rule.limit);
   if (type == nullptr) return {};
-  return fmt::format("the last axis of port type {} is no multiple of {} bytes", to_string(*type),
-                     rule.limit);
+  return fmt::format("the last axis of port type {} is not a multiple of {} bytes",
+                     to_string(*type), rule.limit);
 }
 
 std::string widths_ranged(const TargetRule&, const Shard&, const ShardFacts& facts) {

@@ -112,7 +112,7 @@ class ShardParser {
   }
 
  private:
-  // Statements stand in this order.
+  // The order of the statements.
   enum Section { inputs, states, ops, outputs };
 
   Status parse_head() {
@@ -138,7 +138,7 @@ class ShardParser {
 
   Status enter(Section section, std::string_view what) {
     if (section < section_)
-      return cursor_.fail_at(cursor_.peek(), "text.order", fmt::format("{} stands too late", what),
+      return cursor_.fail_at(cursor_.peek(), "text.order", fmt::format("{} is out of order", what),
                              "write inputs, then states, then ops, then outputs");
     section_ = section;
     return {};
@@ -238,7 +238,7 @@ class ShardParser {
     return {};
   }
 
-  // A new value. A number is only a label in the text; the value has no name then.
+  // Defines a new value. A number is a label of the text only; the value then has no name.
   Result<ValueId> define(const Token& name, Type type, OpId producer) {
     if (shard_.values.size() >= kMaxTextValues)
       return cursor_.fail_at(name, "text.too_many_values",

@@ -35,8 +35,8 @@ std::string print_attributes(const OpT& op) {
   return parts.empty() ? "" : fmt::format(" {{{}}}", fmt::join(parts, ", "));
 }
 
-// A weight is its view and, unless it is plain, its encoding; they stand where other ops have
-// operands and attributes.
+// A weight op has no operands; its view and, unless that is plain, its encoding are printed without
+// braces.
 std::string print_attributes(const Weight& op) {
   std::string text = " " + to_string(op.view);
   if (!is_plain(op.encoding)) text += " as " + to_string(op.encoding);
@@ -45,7 +45,7 @@ std::string print_attributes(const Weight& op) {
 
 // ---- Statements --------------------------------------------------------------------------------
 
-// Also for ids that are out of range, so that a broken shard can be shown.
+// Also takes ids that are out of range, so that a broken shard can be printed.
 std::string label_of(const Shard& shard, ValueId id) {
   return shard.values.contains(id) ? shard.label(id) : fmt::format("?{}", id.index);
 }
@@ -96,7 +96,8 @@ std::string open_line(const Shard& shard) {
   return fmt::format("shard {} {} {{\n", shard.name, form_name(shard.form));
 }
 
-// A comment of one line, whatever names from the shard the cause may hold.
+// A comment of one line. The cause may contain a name from the shard with a line break, which would
+// end the comment.
 std::string finding_line(const Diagnostic& finding) {
   std::string cause = finding.cause;
   std::replace_if(

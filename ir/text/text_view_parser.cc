@@ -116,9 +116,21 @@ Result<ViewStep> parse_unpack(TextCursor& cursor) {
   return UnpackStep{static_cast<Packing>(packing)};
 }
 
+Result<ViewStep> parse_center(TextCursor& cursor) {
+  MOEC_TRY(cursor.expect(')'));
+  return CenterStep{};
+}
+
+Result<ViewStep> parse_remainder(TextCursor& cursor) {
+  MOEC_ASSIGN(DType dtype, parse_dtype_at(cursor));
+  MOEC_TRY(cursor.expect(')'));
+  return RemainderStep{dtype};
+}
+
 Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
-  static constexpr std::array<std::string_view, 8> kSteps = {"slice", "reshape", "permute", "cast",
-                                                             "scale", "dequant", "unpack",  "lut"};
+  static constexpr std::array<std::string_view, 10> kSteps = {
+      "slice",   "reshape", "permute", "cast",      "scale",
+      "dequant", "unpack",  "center",  "remainder", "lut"};
   static_assert(kSteps.size() == std::variant_size_v<ViewStep>);
   MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
   MOEC_TRY(cursor.expect('('));
@@ -127,7 +139,9 @@ Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
   if (step == 4) return parse_scale(cursor);
   if (step == 5) return parse_dequant(cursor, depth);
   if (step == 6) return parse_unpack(cursor);
-  if (step == 7) return parse_lut(cursor, depth);
+  if (step == 7) return parse_center(cursor);
+  if (step == 8) return parse_remainder(cursor);
+  if (step == 9) return parse_lut(cursor, depth);
   MOEC_ASSIGN(auto numbers, parse_integers(cursor, ')'));
   if (step == 1) return ReshapeStep{std::move(numbers)};
   return PermuteStep{std::move(numbers)};

@@ -162,7 +162,8 @@ class Verifier {
     auto check = [&](const Type& type, const auto& at) {
       if (!is_well_formed(type))
         find("shard.s4", at,
-             "{} is no type: at most {} positive sizes that fit the layout and hold at most 2^48 "
+             "{} is not a valid type: at most {} positive sizes that fit the layout and hold at "
+             "most 2^48 "
              "elements",
              to_string(type), kMaxRank);
     };

@@ -12,7 +12,7 @@
 //   plan.p1   each step names a declared shard, each shard is run, and each port of a step's shard
 //             is connected exactly once
 //   plan.p2   each edge is produced once, before it is consumed, and both ends have one type
-//   plan.p3   expert ranges tile each MoE layer: no gap, no overlap
+//   plan.p3   expert ranges tile each MoE layer, and slices tile what is cut: no gap, no overlap
 //   plan.p4   each weight of the checkpoint is used by a shard or table, or listed as ignored
 // All findings are collected. Types are checked only if the ids are sound (s1, s2), because checks
 // of types follow ids.

@@ -51,7 +51,8 @@ class LayersBuilder {
     return inner.b.finish();
   }
 
-  // Declares the inputs of all layers before the first op. Layers share an input of the same name.
+  // Declares the inputs of all layers before the first op, because the text form and the emitters
+  // list inputs first. Layers share an input of the same name.
   void declare_inputs() {
     if (config(first()).takes_router_state) {
       const Shard& body = feed_forward_.front();
@@ -88,6 +89,8 @@ class LayersBuilder {
         new_rows_.push_back({port_of(name, layer), outputs[i]});
   }
 
+  // Each part is built as a shard of its own and spliced in, so that a layer is the same ops
+  // whether it has a shard of its own or not.
   void append_feed_forward(int64_t layer) {
     const Shard& body = feed_forward_[place(layer)];
     std::vector<ValueId> inputs;

@@ -7,6 +7,7 @@
 #include "models/build/expert_views.h"
 #include "models/build/router_mlp.h"
 #include "models/build/shard_scope.h"
+#include "models/build/width_slices.h"
 
 namespace moec {
 namespace {
@@ -18,21 +19,59 @@ WeightView choice_bias(const ShardScope& scope) {
   return then(scope.stored("router_choice_bias_row", {1, slots}), ReshapeStep{{slots}});
 }
 
+// Below f32 the bias is taken less its median, which changes no choice, and in two halves: an
+// offset that all experts share would cost the digits that tell them apart.
+void append_choice_bias(ShardScope& scope, std::vector<ValueId>& operands) {
+  const DType dtype = scope.options().dtype;
+  WeightView bias = choice_bias(scope);
+  if (dtype != DType::f32) bias = then(std::move(bias), CenterStep{});
+  operands.push_back(scope.weight(bias, "router.choice_bias"));
+  if (dtype == DType::f32) return;
+  WeightView low = then(std::move(bias), RemainderStep{dtype});
+  operands.push_back(scope.weight(std::move(low), "router.choice_bias_low"));
+}
+
 ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   if (moe.router_hidden > 0) return router_mlp(scope, x, earlier);
   return scope.linear(x, {"router", moe.slots(), moe.router_bias}, "router");
 }
 
-// The routing weights of the experts. Null slots take part in the choice only, so their weights are
-// cut off.
+// The routing weights of the experts. A token may choose null slots, which compute nothing; they
+// take part in the choice and in the renormalisation, and their weights are dropped after it.
 ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
-  if (moe.choice_bias) operands.push_back(scope.weight(choice_bias(scope), "router.choice_bias"));
+  if (moe.choice_bias) append_choice_bias(scope, operands);
   if (moe.null_slots == 0) return scope.b.emit(moe.routing, std::move(operands), kRoutingWeights);
   ValueId of_slots = scope.b.emit(moe.routing, std::move(operands), "slot_weights");
   return scope.b.slice(of_slots, kChannelAxis, 0, moe.experts, kRoutingWeights);
+}
+
+// The shard's slice of the matrices of an MLP: gate and up [width, d], down [d, width].
+ExpertViews sliced_matrices(const ShardScope& scope, ExpertViews all, int64_t width) {
+  if (scope.decl.slices == 1) return all;
+  const auto [begin, size] = slice_of(scope.decl, width);
+  return {then(std::move(all.gate), SliceStep{0, begin, size}),
+          then(std::move(all.up), SliceStep{0, begin, size}),
+          then(std::move(all.down), SliceStep{1, begin, size})};
+}
+
+// The same of its biases: gate and up [width], down [d]. The bias of down is added once, by the
+// first slice.
+ExpertViews sliced_biases(const ShardScope& scope, ExpertViews all, int64_t width) {
+  if (scope.decl.slices == 1) return all;
+  const auto [begin, size] = slice_of(scope.decl, width);
+  if (scope.decl.slice > 0) all.down = splat_view(0, scope.type_of({scope.model().hidden}));
+  return {then(std::move(all.gate), SliceStep{0, begin, size}),
+          then(std::move(all.up), SliceStep{0, begin, size}), std::move(all.down)};
+}
+
+ExpertViews own_expert_matrices(const ShardScope& scope, int64_t expert) {
+  return sliced_matrices(scope, expert_matrices(scope, expert), scope.model().moe.expert_ff);
+}
+ExpertViews own_expert_biases(const ShardScope& scope, int64_t expert) {
+  return sliced_biases(scope, expert_biases(scope, expert), scope.model().moe.expert_ff);
 }
 
 // Appends gate, up and down as weights named gate.NAME, up.NAME and down.NAME.
@@ -57,8 +96,8 @@ void append_experts(ShardScope& scope, ExpertViews (*views)(const ShardScope&, i
 ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   const ShardDecl& decl = scope.decl;
   std::vector<ValueId> operands = {x, routing};
-  append_experts(scope, expert_matrices, "weight", operands);
-  if (scope.model().moe.expert_biases) append_experts(scope, expert_biases, "bias", operands);
+  append_experts(scope, own_expert_matrices, "weight", operands);
+  if (scope.model().moe.expert_biases) append_experts(scope, own_expert_biases, "bias", operands);
   SoftMoe op{decl.experts, decl.first_expert, scope.model().mlp.gating,
              scope.model().moe.weight_on};
   return scope.b.emit(op, std::move(operands), "experts");
@@ -90,12 +129,16 @@ struct MlpViews {
   std::optional<WeightView> sigmoid_gate;
 };
 
-ValueId gated_mlp(ShardScope& scope, ValueId x, MlpViews views, const std::string& name) {
+// The shard's slice of a gated MLP of this width. The gate multiplies the outputs of all slices.
+ValueId gated_mlp(ShardScope& scope, ValueId x, MlpViews views, int64_t width,
+                  const std::string& name) {
   std::vector<ValueId> operands = {x};
   {
     Builder::NameScope names(scope.b, name);
-    append_parts(scope, std::move(views.matrices), "weight", operands);
-    if (views.biases) append_parts(scope, std::move(*views.biases), "bias", operands);
+    append_parts(scope, sliced_matrices(scope, std::move(views.matrices), width), "weight",
+                 operands);
+    if (views.biases)
+      append_parts(scope, sliced_biases(scope, std::move(*views.biases), width), "bias", operands);
     if (views.sigmoid_gate)
       operands.push_back(scope.weight(std::move(*views.sigmoid_gate), "sigmoid_gate.weight"));
   }
@@ -118,14 +161,15 @@ ValueId shared_expert(ShardScope& scope, ValueId x) {
   if (model.mlp.bias) views.biases = mlp_biases(scope, roles, model.moe.shared_ff);
   if (model.moe.shared_gated)
     views.sigmoid_gate = scope.stored("shared_sigmoid_gate", {1, model.hidden});
-  return gated_mlp(scope, x, std::move(views), "shared_expert");
+  return gated_mlp(scope, x, std::move(views), model.moe.shared_ff, "shared_expert");
 }
 
-// The sum of the shard's experts. The shared expert is added once a layer: by the shard that has
-// expert 0.
+// The sum of the shard's experts. The shared expert is added once a layer: by shards of its own, or
+// else by the shard that has expert 0.
 ValueId experts_part(ShardScope& scope, ValueId x, ValueId routing) {
   ValueId sum = experts(scope, x, routing);
-  if (scope.model().moe.shared_ff == 0 || scope.decl.first_expert != 0) return sum;
+  const bool none = scope.model().moe.shared_ff == 0 || scope.options().shared_slices > 0;
+  if (none || scope.decl.first_expert != 0) return sum;
   return scope.b.add(sum, shared_expert(scope, x), "experts_and_shared");
 }
 
@@ -133,10 +177,24 @@ ValueId hidden_input(ShardScope& scope) {
   return scope.b.input(kHiddenPort, scope.token_type_of(scope.model().hidden));
 }
 
+// With host routing the router and each group of experts compute this norm again: it costs less
+// than an edge of its own between the shards.
 ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.norm(hidden, "ffn_norm"); }
 
 void add_residual(ShardScope& scope, ValueId residual, ValueId part) {
   scope.b.output(kMoeOutPort, scope.add_residual(residual, part, "ffn", kMoeOutPort));
+}
+
+ValueId partial_sum_input(ShardScope& scope) {
+  return scope.b.input(kPartialSumPort, scope.token_type_of(scope.model().hidden));
+}
+
+// Adds what the shard computes of its layer's feed-forward sum. The first part of a layer takes the
+// residual stream as the sum so far.
+void add_part(ShardScope& scope, ValueId sum, ValueId part) {
+  if (scope.model().residual == ResidualKind::plain || is_first_part(scope.decl, scope.options()))
+    return add_residual(scope, sum, part);
+  scope.b.output(kMoeOutPort, add_affine_part(scope, sum, part, "ffn", kMoeOutPort));
 }
 
 }  // namespace
@@ -150,13 +208,21 @@ void build_moe(ShardScope& scope) {
 }
 
 void build_mlp(ShardScope& scope) {
+  std::optional<ValueId> sum;
+  if (scope.decl.slices > 1) sum = partial_sum_input(scope);
   ValueId hidden = hidden_input(scope);
   ValueId x = ffn_norm(scope, hidden);
   const MlpRoles roles = {"gate", "up", "down"};
   const int64_t width = scope.model().mlp.ff;
   MlpViews views{mlp_matrices(scope, roles, width), std::nullopt, std::nullopt};
   if (scope.model().mlp.bias) views.biases = mlp_biases(scope, roles, width);
-  add_residual(scope, hidden, gated_mlp(scope, x, std::move(views), "mlp"));
+  add_part(scope, sum.value_or(hidden), gated_mlp(scope, x, std::move(views), width, "mlp"));
+}
+
+void build_shared(ShardScope& scope) {
+  ValueId sum = partial_sum_input(scope);
+  ValueId x = ffn_norm(scope, hidden_input(scope));
+  add_part(scope, sum, shared_expert(scope, x));
 }
 
 void build_router(ShardScope& scope) {
@@ -167,14 +233,11 @@ void build_router(ShardScope& scope) {
 }
 
 void build_experts(ShardScope& scope) {
-  ValueId acc = scope.b.input(kPartialSumPort, scope.token_type_of(scope.model().hidden));
+  ValueId sum = partial_sum_input(scope);
   ValueId hidden = hidden_input(scope);
   ValueId routing = scope.b.input(kRoutingWeights, scope.token_type_of(scope.model().moe.experts));
   ValueId x = ffn_norm(scope, hidden);
-  ValueId part = experts_part(scope, x, routing);
-  if (scope.model().residual == ResidualKind::plain || scope.decl.first_expert == 0)
-    return add_residual(scope, acc, part);
-  scope.b.output(kMoeOutPort, add_affine_part(scope, acc, part, "ffn", kMoeOutPort));
+  add_part(scope, sum, experts_part(scope, x, routing));
 }
 
 }  // namespace moec

@@ -30,6 +30,8 @@ ValueId ShardScope::rms_norm(ValueId x, const std::string& role, const std::stri
   return b.emit(RmsNorm{eps}, {x, w}, name);
 }
 
+// A layer norm is the RMS norm of x less its mean, plus a bias: the variance is the mean square of
+// the centred values.
 ValueId ShardScope::norm(ValueId x, const std::string& role) {
   if (model().norm.kind == NormKind::rms) return rms_norm(x, role, model().norm.eps);
   ValueId mean = b.reduce(ReduceFn::mean, x, kChannelAxis, role + ".mean");
@@ -84,6 +86,8 @@ void build_body(ShardScope& scope) {
       return build_mlp(scope);
     case ShardKind::router:
       return build_router(scope);
+    case ShardKind::shared:
+      return build_shared(scope);
     case ShardKind::experts:
       return build_experts(scope);
     case ShardKind::lm_head:

@@ -56,6 +56,17 @@ bool has_moe_layer(const ModelConfig& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), is_moe);
 }
 
+// Kimi-K2, the published model with the most experts, has 384 in each of 60 layers: 23,040. A plan
+// takes memory for each.
+constexpr int64_t kMostExpertsInAll = int64_t{1} << 17;
+
+void check_expert_count(Checker& check, const ModelConfig& model) {
+  const int64_t layers = std::count_if(model.layers.begin(), model.layers.end(), is_moe);
+  check.require(layers == 0 || model.moe.experts <= kMostExpertsInAll / layers, "model.experts",
+                "{} layers of {} experts are more than {} in all, far beyond any published model",
+                layers, model.moe.experts, kMostExpertsInAll);
+}
+
 void check_temperature(Checker& check, const QueryTemperature& temperature,
                        const AttentionConfig& attention) {
   check.require(std::isfinite(temperature.scale) && temperature.scale >= 0, "model.number",
@@ -178,7 +189,7 @@ void check_gating(Checker& check, const Gating& gating) {
                 gating.alpha);
 }
 
-// A router state comes from the layer before, so that layer needs a router that has one.
+// A layer that takes a router state needs a layer before it whose router has one.
 void check_router_states(Checker& check, const ModelConfig& model) {
   check.require(model.moe.router_hidden >= 0 && model.moe.null_slots >= 0, "model.size",
                 "a router's MLP of {} channels, {} null slots", model.moe.router_hidden,
@@ -191,7 +202,8 @@ void check_router_states(Checker& check, const ModelConfig& model) {
           static_cast<int64_t>(i) - 1);
 }
 
-// The formats in blocks cannot store a partial block, and experts are the tensors stored in them.
+// MXFP4 and grouped int4 cannot store a partial block. Experts are stored in them, so the sizes of
+// experts must be whole blocks.
 void check_storage(Checker& check, const ModelConfig& model) {
   const WeightCoding coding = model.stored.coding;
   if (coding != WeightCoding::mxfp4 && coding != WeightCoding::int4_groups) return;
@@ -202,7 +214,8 @@ void check_storage(Checker& check, const ModelConfig& model) {
                   enum_name(coding));
 }
 
-// A model in which tokens see later ones reads a text as a whole, so all layers must do so.
+// If tokens see later ones in one layer, the model takes a text as a whole. So all layers must see
+// later tokens: a layer that does not would need a cache.
 void check_sight(Checker& check, const ModelConfig& model) {
   int64_t looking_ahead = 0;
   for (const LayerConfig& layer : model.layers) {
@@ -263,6 +276,7 @@ Diagnostics check_model(const ModelConfig& model) {
   check.size("vocab", model.vocab);
   check.size("max_positions", model.max_positions);
   check.size("layers", std::ssize(model.layers));
+  check_expert_count(check, model);
   check.require(std::isfinite(model.norm.eps) && model.norm.eps >= 0, "model.number",
                 "the norm eps is {}", model.norm.eps);
   check.positive("model.number", "the embedding scale", model.scales.embedding);

@@ -79,6 +79,8 @@ class Mixer {
     return b_.emit(Conv{channels / of_group}, {x, weight, bias}, role);
   }
 
+  // What is added to the convolved queries and keys (convolved_attention.h): the mean of each query
+  // and its key before the convolutions and, for a key, the mean of that over its queries.
   Means means_of(ValueId qk) {
     const int64_t shared = config_.heads / config_.kv_heads, tokens = scope_.tokens;
     const DType dtype = b_.type(qk).dtype;

@@ -2,9 +2,8 @@
 // heads of h channels. For a token x_t:
 // - Queries and keys start as q = Wq x_t and k = Wk x_t.
 // - Values are the concatenation of Vc x_t and Vd x_(t-1), then cut into K heads.
-// - q and k together pass two convolutions over time with biases: the first within each channel,
-// the
-//   second within the channels of each head.
+// - q and k together pass two convolutions over time with biases: the first within each channel;
+//   the second within the channels of each head.
 // - Each head j of q then gets (q_j + k_g(j)) / 2 added, where g(j) is the key head that it shares;
 //   each head of k gets the mean of that over its query heads.
 // Tokens before the first one count as zeros; the bias of Vd is added for them as well.

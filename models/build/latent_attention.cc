@@ -34,7 +34,7 @@ HeadMatrix head_matrix(const ShardScope& scope, std::string role, int64_t each, 
   return {then(std::move(stored), ReshapeStep{{heads, each, columns}}), heads, columns};
 }
 
-// Of each head, the rows that make its keys from the latent and behind them those that make its
+// For each head, the rows that make its keys from the latent, followed by those that make its
 // values.
 HeadMatrix keys_and_values(const ShardScope& scope) {
   const LatentConfig& latent = *scope.model().attention.latent;
@@ -70,7 +70,8 @@ ValueId part_of_heads(ShardScope& scope, ValueId x, const HeadMatrix& all, int64
   return to_grid(scope.b, projected(scope, x, std::move(rows), name), all.heads);
 }
 
-// Kᵀ of each head: [1, heads, c, key_dims].
+// Kᵀ of each head: [1, heads, c, key_dims]. With the latent cache a score is q · (K c) for a latent
+// c; it is computed as (Kᵀ q) · c, so that the keys of the heads are never made.
 ValueId key_maps(ShardScope& scope) {
   const AttentionConfig& attention = scope.model().attention;
   const LatentConfig& latent = *attention.latent;
@@ -80,6 +81,8 @@ ValueId key_maps(ShardScope& scope) {
   return scope.weight(std::move(keys), "k_b.weight");
 }
 
+// The queries of each head: the rotated dims first, because attention rotates leading dims, then
+// the content. Checkpoints store them in the other order, so the rows are taken part by part.
 ValueId queries(ShardScope& scope, ValueId normed) {
   const AttentionConfig& attention = scope.model().attention;
   const LatentConfig& latent = *attention.latent;
@@ -95,7 +98,8 @@ ValueId queries(ShardScope& scope, ValueId normed) {
   return from_grid(b, b.concat({position, content}, kHeadChannels), like, "q");
 }
 
-// What a token's keys and values are made of: its position dims and its latent.
+// The two parts that a token's keys and values are made of: the position dims, which are rotated,
+// and the latent.
 struct LatentRow {
   ValueId position, latent;
 };
@@ -116,7 +120,9 @@ LatentRow latent_row(ShardScope& scope, ValueId normed) {
   return {position, scope.rms_norm(low, "kv_a_norm", latent.norm_eps)};
 }
 
-// The keys of all heads: the shared position dims, then the head's own content dims.
+// The keys of all heads: the shared position dims, then the head's own content dims. Multiplying
+// the position dims by ones repeats them for each head; broadcasting is the only way that all
+// targets have.
 ValueId expanded_keys(ShardScope& scope, const LatentRow& row) {
   const AttentionConfig& attention = scope.model().attention;
   Builder& b = scope.b;

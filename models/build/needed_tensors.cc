@@ -10,8 +10,8 @@
 namespace moec {
 namespace {
 
-// The smallest plan that the builders accept. How many tokens a shard takes, its form and its cache
-// change no weight.
+// The smallest plan that the builders accept. The number of tokens of a shard, its form and its
+// cache do not change which weights it reads.
 Plan smallest_plan(const ModelConfig& model) {
   Plan plan;
   plan.model = model;
@@ -30,7 +30,8 @@ class Recorder {
     append(all, take());
     for (size_t i = 0; i < plan_.model.layers.size(); ++i) {
       const auto layer = static_cast<int64_t>(i);
-      // Layer 0 may also hold what turns the embedding into the residual stream.
+      // Layer 0 may also have the weights that turn the embedding into the residual stream, so its
+      // tensors are not taken over from, or for, another layer.
       append(all, layer == 0 ? body_of(layer) : known_body_of(layer));
     }
     build(ShardKind::lm_head, -1);

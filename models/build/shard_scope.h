@@ -94,9 +94,10 @@ void build_body(ShardScope& scope);
 // Each adds the inputs, ops and outputs of one kind of shard.
 void build_attention(ShardScope& scope);
 void build_moe(ShardScope& scope);      // router, experts, shared expert, residual
-void build_mlp(ShardScope& scope);      // a dense layer with its residual
+void build_mlp(ShardScope& scope);      // a dense layer with its residual, or a slice of it
 void build_router(ShardScope& scope);   // host routing: the router alone
-void build_experts(ShardScope& scope);  // host routing: one group of experts
+void build_shared(ShardScope& scope);   // host routing: the shared expert, or a slice of it
+void build_experts(ShardScope& scope);  // host routing: one group of experts, or a slice of it
 void build_layers(ShardScope& scope);   // whole layers, each part built by the builders above
 void build_head(ShardScope& scope);     // final norm and a slice of the vocabulary
 

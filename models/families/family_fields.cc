@@ -11,8 +11,9 @@ namespace moec {
 
 void FieldReader::error(std::string code, std::string cause, const JsonValue& at,
                         std::string next) {
-  errors_.push_back({Severity::error, std::move(code), std::move(cause), std::move(next),
-                     json_place(text_, source_, at.offset)});
+  if (errors_.only_counts(code)) return;  // the place is found by counting lines
+  errors_.add({Severity::error, std::move(code), std::move(cause), std::move(next),
+               json_place(text_, source_, at.offset)});
 }
 
 void FieldReader::wrong_type(std::string_view name, std::string_view wanted,
@@ -59,7 +60,8 @@ void FieldReader::only_fields(const JsonValue& object, std::string_view where,
                               std::span<const std::string_view> known) {
   if (object.object() == nullptr) return;
   for (const JsonMember& member : *object.object())
-    if (std::find(known.begin(), known.end(), member.key) == known.end())
+    if (std::find(known.begin(), known.end(), member.key) == known.end() &&
+        !errors_.only_counts("family.unknown_field"))
       error("family.unknown_field",
             fmt::format("unknown field \"{}\" in {}{}; known: {}", printable(member.key), where,
                         did_you_mean(member.key, known), fmt::join(known, ", ")),

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/base/bounded_diagnostics.h"
 #include "ir/base/json.h"
 
 namespace moec {
@@ -30,15 +31,15 @@ class FieldReader {
   void only_fields(const JsonValue& object, std::string_view where,
                    std::span<const std::string_view> known);
 
-  bool failed() const { return !errors_.empty(); }
-  Diagnostics take_errors() { return std::move(errors_); }
+  bool failed() const { return errors_.count() > 0; }
+  Diagnostics take_errors() { return errors_.take(); }
 
  private:
   const JsonValue* field(const JsonValue& object, std::string_view name, bool needed);
 
   std::string_view text_;
   JsonSource source_;
-  Diagnostics errors_;
+  BoundedDiagnostics errors_;
 };
 
 }  // namespace moec

@@ -3,14 +3,24 @@
 namespace moec {
 namespace {
 
-// Bounds keep every product of two sizes inside kMaxElements and every table small; they are far
-// above any published model.
+// The bounds keep every product of two sizes below kMaxElements and every table small. They are far
+// above the sizes of any published model.
 constexpr int64_t kWidest = int64_t{1} << 20;
 constexpr int64_t kLongest = int64_t{1} << 24;
+constexpr int64_t kMostDims = 65536;  // of a head
+
+// A plan names each layer, expert, group and tap, and an export compiles some op for each head, so
+// these counts are bounded tightly: some ten times what the largest published models have
+// (models/published): 94 layers in Qwen3-235B-A22B, 384 experts and top-8 in Kimi-K2, 128 heads in
+// DeepSeek-V3, 8 groups there, 2 shared experts, and 2 taps in ZAYA1.
+constexpr int64_t kMostLayers = 1024;
+constexpr int64_t kMostExperts = 4096;
+constexpr int64_t kMostHeads = 4096;
+constexpr int64_t kMostTaps = 64;
 
 constexpr Concept kConcepts[] = {
-    {"layers", ConceptType::integer, Presence::needed, 1, 4096},
-    {"mtp_layers", ConceptType::integer, Presence::defaulted, 0, 4096},
+    {"layers", ConceptType::integer, Presence::needed, 1, kMostLayers},
+    {"mtp_layers", ConceptType::integer, Presence::defaulted, 0, kMostLayers},
     {"hidden", ConceptType::integer, Presence::needed, 1, kWidest},
     {"vocab", ConceptType::integer, Presence::needed, 1, kLongest},
     {"max_positions", ConceptType::integer, Presence::needed, 1, int64_t{1} << 30},
@@ -25,16 +35,16 @@ constexpr Concept kConcepts[] = {
     {"tied_head", ConceptType::boolean, Presence::needed},
     {"head_bias", ConceptType::boolean, Presence::defaulted},
     {"labels", ConceptType::object, Presence::defaulted},
-    {"heads", ConceptType::integer, Presence::needed, 1, 65536},
-    {"kv_heads", ConceptType::integer, Presence::needed, 1, 65536},
-    {"head_dim", ConceptType::integer, Presence::needed, 1, 65536},
+    {"heads", ConceptType::integer, Presence::needed, 1, kMostHeads},
+    {"kv_heads", ConceptType::integer, Presence::needed, 1, kMostHeads},
+    {"head_dim", ConceptType::integer, Presence::needed, 1, kMostDims},
     {"q_rank", ConceptType::integer, Presence::optional, 0, kWidest},
     {"kv_rank", ConceptType::integer, Presence::defaulted, 1, kWidest},
-    {"key_dims", ConceptType::integer, Presence::defaulted, 1, 65536},
-    {"value_dims", ConceptType::integer, Presence::defaulted, 1, 65536},
+    {"key_dims", ConceptType::integer, Presence::defaulted, 1, kMostDims},
+    {"value_dims", ConceptType::integer, Presence::defaulted, 1, kMostDims},
     {"latent_norm_eps", ConceptType::number, Presence::defaulted},
-    {"channel_taps", ConceptType::integer, Presence::defaulted, 1, 4096},
-    {"head_taps", ConceptType::integer, Presence::defaulted, 1, 4096},
+    {"channel_taps", ConceptType::integer, Presence::defaulted, 1, kMostTaps},
+    {"head_taps", ConceptType::integer, Presence::defaulted, 1, kMostTaps},
     {"attention_scale", ConceptType::number, Presence::optional},
     {"use_qk_norm", ConceptType::boolean, Presence::defaulted},
     {"qkv_bias", ConceptType::boolean, Presence::defaulted},
@@ -45,8 +55,9 @@ constexpr Concept kConcepts[] = {
     {"rope_theta", ConceptType::number, Presence::defaulted},
     {"original_positions", ConceptType::integer, Presence::optional, 1, int64_t{1} << 30},
     {"rope_interleaved", ConceptType::boolean, Presence::defaulted},
+    {"rope_alpha", ConceptType::boolean, Presence::defaulted},
     {"rotary_factor", ConceptType::number, Presence::optional},
-    {"rotary_dims", ConceptType::integer, Presence::optional, 1, 65536},
+    {"rotary_dims", ConceptType::integer, Presence::optional, 1, kMostDims},
     {"rotated_layers", ConceptType::integers, Presence::optional},
     {"unrotated_step", ConceptType::integer, Presence::defaulted, 0, 4096},
     {"use_temperature", ConceptType::boolean, Presence::defaulted},
@@ -58,8 +69,8 @@ constexpr Concept kConcepts[] = {
     {"max_window_layers", ConceptType::integer, Presence::defaulted, 0, int64_t{1} << 30},
     {"layer_types", ConceptType::names, Presence::optional},
     {"dense_ff", ConceptType::integer, Presence::optional, 1, kWidest},
-    {"experts", ConceptType::integer, Presence::needed, 0, 65536},
-    {"top_k", ConceptType::integer, Presence::needed, 1, 65536},
+    {"experts", ConceptType::integer, Presence::needed, 0, kMostExperts},
+    {"top_k", ConceptType::integer, Presence::needed, 1, kMostExperts},
     {"expert_ff", ConceptType::integer, Presence::needed, 1, kWidest},
     {"score", ConceptType::name, Presence::needed},
     {"renorm", ConceptType::boolean, Presence::defaulted},
@@ -67,18 +78,18 @@ constexpr Concept kConcepts[] = {
     {"mixer_eps", ConceptType::number, Presence::defaulted},
     {"routed_scale", ConceptType::number, Presence::defaulted},
     {"choice_method", ConceptType::name, Presence::defaulted},
-    {"groups", ConceptType::integer, Presence::optional, 1, 65536},
-    {"groups_kept", ConceptType::integer, Presence::optional, 1, 65536},
+    {"groups", ConceptType::integer, Presence::optional, 1, kMostExperts},
+    {"groups_kept", ConceptType::integer, Presence::optional, 1, kMostExperts},
     {"router_bias", ConceptType::boolean, Presence::defaulted},
     {"router_hidden", ConceptType::integer, Presence::defaulted, 1, kWidest},
-    {"null_slots", ConceptType::integer, Presence::defaulted, 0, 65536},
+    {"null_slots", ConceptType::integer, Presence::defaulted, 0, kMostExperts},
     {"expert_biases", ConceptType::boolean, Presence::defaulted},
     {"choice_bias", ConceptType::boolean, Presence::defaulted},
-    {"shared_experts", ConceptType::integer, Presence::defaulted, 0, 65536},
+    {"shared_experts", ConceptType::integer, Presence::defaulted, 0, kMostExperts},
     {"shared_ff", ConceptType::integer, Presence::defaulted, 0, kWidest},
     {"moe_step", ConceptType::integer, Presence::defaulted, 1, 4096},
-    {"first_moe_layer", ConceptType::integer, Presence::defaulted, 0, 4096},
-    {"last_moe_layer", ConceptType::integer, Presence::optional, -1, 4096},
+    {"first_moe_layer", ConceptType::integer, Presence::defaulted, 0, kMostLayers},
+    {"last_moe_layer", ConceptType::integer, Presence::optional, -1, kMostLayers},
     {"dense_layers", ConceptType::integers, Presence::defaulted},
     {"moe_layers", ConceptType::integers, Presence::optional},
 };

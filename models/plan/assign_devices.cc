@@ -70,7 +70,19 @@ Result<std::vector<DeviceLoad>> spread_layers(const Units& units,
                                decimal_bytes(left + units[placed].peak_bytes)));
 }
 
-// The whole trunk on each device.
+// Whole MoE layers belong to the trunk: cutting their experts is what makes it smaller.
+std::string how_to_fit_trunk(const Units& units, int64_t needed) {
+  int64_t experts = 0;
+  for (const DeviceUnit& unit : units) experts += unit.experts() ? 0 : unit.expert_bytes;
+  const std::string cut = experts == 0 ? ""
+                                       : fmt::format(
+                                             "{} of that are experts: cut them into groups with "
+                                             "--experts-per-shard, and they are spread; or ",
+                                             decimal_bytes(experts));
+  return fmt::format("{}{} would be enough, or use --trunk layers", cut, decimal_bytes(needed));
+}
+
+// Puts the whole trunk on each device.
 Result<std::vector<DeviceLoad>> replicate_trunk(const Units& units,
                                                 const std::vector<Device>& devices) {
   DeviceLoad trunk;
@@ -78,10 +90,9 @@ Result<std::vector<DeviceLoad>> replicate_trunk(const Units& units,
     if (!units[i].experts()) put(units[i], i, trunk);
   for (const Device& device : devices)
     if (trunk.needed() > device.bytes)
-      return too_small(
-          device, trunk.needed() - device.bytes,
-          fmt::format("the trunk needs {}", decimal_bytes(trunk.needed())),
-          fmt::format("{} would be enough, or use --trunk layers", decimal_bytes(trunk.needed())));
+      return too_small(device, trunk.needed() - device.bytes,
+                       fmt::format("the trunk needs {}", decimal_bytes(trunk.needed())),
+                       how_to_fit_trunk(units, trunk.needed()));
   return std::vector<DeviceLoad>(devices.size(), trunk);
 }
 

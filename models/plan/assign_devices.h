@@ -25,6 +25,8 @@ struct DeviceUnit {
   int64_t bytes = 0;       // weights and cache: allocated all the time
   int64_t peak_bytes = 0;  // activations while it runs; a device runs one shard at a time
   double token_bytes = 0;  // mean bytes of its weights that a token reads
+  // Of its bytes, those of experts that have no shards of their own.
+  int64_t expert_bytes = 0;
   bool experts() const { return group >= 0; }
 };
 

@@ -52,7 +52,7 @@ Packs pack_evenly(const std::vector<double>& weights, int64_t packs) {
   std::vector<int64_t> order(weights.size());
   std::iota(order.begin(), order.end(), 0);
   Packs packed(static_cast<size_t>(packs));
-  // With one item a pack every order is equally even, and the given one moves no expert.
+  // With one item in each pack every order is equally even, so the given order is kept.
   if (room > 1)
     std::stable_sort(order.begin(), order.end(),
                      [&](int64_t a, int64_t b) { return at(weights, a) > at(weights, b); });
@@ -133,6 +133,8 @@ class Filler {
 
 }  // namespace
 
+// With groups that divide among the nodes, groups are first placed on nodes, so that the experts of
+// a token, which come from few groups, are on few nodes. Otherwise all devices are one node.
 Result<ExpertBalance> balance_experts(std::span<const double> loads,
                                       const BalanceOptions& options) {
   const auto experts = std::ssize(loads);

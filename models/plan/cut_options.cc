@@ -1,5 +1,7 @@
 #include "models/plan/cut_options.h"
 
+#include <fmt/format.h>
+
 namespace moec {
 namespace {
 
@@ -33,10 +35,10 @@ int64_t weights_within(int64_t bytes, WeightStorage storage) {
   return bytes * kGroup / group_bytes(storage);
 }
 
-std::vector<int64_t> balanced_parts(int64_t whole, int64_t parts) {
-  std::vector<int64_t> sizes;
-  for (int64_t i = 0; i < parts; ++i) sizes.push_back(whole / parts + (i < whole % parts ? 1 : 0));
-  return sizes;
+std::string megabytes_flag(int64_t bytes) {
+  constexpr int64_t kKilo = 1000, kMega = 1'000'000;
+  if (bytes > 10 * kMega) return std::to_string((bytes + kMega - 1) / kMega);
+  return fmt::format("{:.3f}", static_cast<double>((bytes + kKilo - 1) / kKilo) / kKilo);
 }
 
 }  // namespace moec

@@ -15,8 +15,6 @@ namespace moec {
 // The most weight bytes of a shard of one kind; 0: no budget.
 struct Budget {
   int64_t bytes = 0;
-  // Given by the user: that no cut can meet it is an error then, not a finding of the report.
-  bool asked = false;
   bool operator==(const Budget&) const = default;
 };
 using Budgets = std::array<Budget, enum_count<ShardKind>>;  // by ShardKind
@@ -35,22 +33,28 @@ int64_t stored_bytes(int64_t weights, WeightStorage storage);
 int64_t weights_within(int64_t bytes, WeightStorage storage);
 
 struct CutOptions {
-  int64_t experts_per_shard = 0, head_slices = 0;  // 0: as the budgets demand
-  int64_t layers_per_shard = 0;  // whole layers; 0: the parts of a layer get shards of their own
-  bool fit_layers = false;       // as many whole layers as the budget of kind layers holds
+  int64_t experts_per_shard = 0;  // the most of a group; 0: as the budgets demand
+  int64_t head_slices = 0;        // 0: as the budgets demand
+  int64_t layers_per_shard = 0;   // whole layers; 0: the parts of a layer get shards of their own
+  bool fit_layers = false;        // as many whole layers as the budget of kind layers holds
   Budgets budgets = {};
   std::optional<WeightStorage> count_as;  // for budgets; none: as BuildOptions::dtype
+  bool keep_moe_layers = false;           // an MoE layer stays in one shard, whatever its budget
+  bool allow_over_budget = false;         // shards above their budgets are warnings, not errors
 };
 
-// Into how many shards the experts of a layer, the head, or all layers were cut, and why.
+// Into how many shards the experts of a layer, its shared expert, the MLP of a dense layer, the
+// head, or all layers were cut, and why.
 struct ShardCut {
   ShardKind kind = ShardKind::moe;
   int64_t parts = 1;
   std::string reason;
+  int64_t slices = 1;  // of each expert; parts is the number of groups, each of which has so many
   bool operator==(const ShardCut&) const = default;
 };
 
-// Splits `whole` into `parts` sizes that differ by at most one, in descending order.
-std::vector<int64_t> balanced_parts(int64_t whole, int64_t parts);
+// The value of a flag in MB that allows so many bytes, rounded up: to whole MB, or to thousandths
+// for small budgets, where a whole MB would be far more than needed.
+std::string megabytes_flag(int64_t bytes);
 
 }  // namespace moec

@@ -5,27 +5,21 @@
 #include <algorithm>
 
 #include "ir/base/byte_text.h"
-#include "models/build/needed_tensors.h"
+#include "models/build/width_slices.h"
 #include "models/plan/join_layers.h"
+#include "models/plan/mlp_elements.h"
 
 namespace moec {
 namespace {
 
-constexpr int64_t kMega = 1'000'000;
+// Of an MLP or an expert. More would make a model of many thousands of shards.
+constexpr int64_t kMostSlices = 64;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The value of a flag in MB that allows so many bytes, rounded up: to whole MB, or to thousandths
-// for small budgets, where a whole MB would be far more than needed.
-std::string megabytes_from(int64_t bytes) {
-  constexpr int64_t kKilo = 1000;
-  if (bytes > 10 * kMega) return std::to_string(ceil_div(bytes, kMega));
-  return fmt::format("{:.3f}", static_cast<double>(ceil_div(bytes, kKilo)) / kKilo);
-}
-
-int64_t moe_layers(const ModelConfig& model) {
+int64_t count_layers(const ModelConfig& model, bool moe) {
   return std::count_if(model.layers.begin(), model.layers.end(),
-                       [](const LayerConfig& layer) { return layer.moe; });
+                       [&](const LayerConfig& layer) { return layer.moe == moe; });
 }
 
 class Cutter {
@@ -40,7 +34,8 @@ class Cutter {
     if (options_.fit_layers || options_.layers_per_shard > 0)
       cuts_.push_back(join_layers(model_, options_, build_));
     const bool joined = build_.layers_per_shard > 0 && options_.experts_per_shard == 0;
-    if (moe_layers(model_) > 0 && !joined) MOEC_TRY(cut_experts());
+    if (count_layers(model_, true) > 0 && !joined) MOEC_TRY(cut_experts());
+    if (count_layers(model_, false) > 0 && !joined) MOEC_TRY(cut_mlp());
     MOEC_TRY(cut_head());
     return std::move(cuts_);
   }
@@ -48,63 +43,133 @@ class Cutter {
  private:
   int64_t bytes(int64_t weights) const { return stored_bytes(weights, storage_); }
   const Budget& budget(ShardKind kind) const { return budget_of(options_.budgets, kind); }
+  bool fits(ShardKind kind, int64_t weights) const {
+    return budget(kind).bytes == 0 || bytes(weights) <= budget(kind).bytes;
+  }
+  std::string budget_text(ShardKind kind) const { return decimal_bytes(budget(kind).bytes); }
 
-  // How many items of `each` elements a budget holds beside `fixed` elements. It is at least one
-  // for a budget of the target, since the report shows shards above such a budget.
-  Result<int64_t> room(ShardKind kind, std::string_view item, int64_t fixed, int64_t each) const {
-    const Budget& limit = budget(kind);
-    const int64_t count = (weights_within(limit.bytes, storage_) - fixed) / each;
-    if (count >= 1 || !limit.asked) return std::max<int64_t>(count, 1);
-    const int64_t least = bytes(fixed + each);
-    return fail("plan.budget",
-                fmt::format("a budget of {} is smaller than one {} of {}",
-                            decimal_bytes(limit.bytes), item, decimal_bytes(least)),
-                fmt::format("The smallest budget that works is {} MB.", megabytes_from(least)));
+  // That no cut can meet a budget is an error, unless shards above their budgets are allowed.
+  Status refuse(ShardKind kind, std::string_view item, int64_t weights) const {
+    if (options_.allow_over_budget) return {};
+    return fail(
+        "plan.budget",
+        fmt::format("a budget of {} is smaller than {} of {}", budget_text(kind), item,
+                    decimal_bytes(bytes(weights))),
+        fmt::format("The smallest budget that works is {} MB.", megabytes_flag(bytes(weights))));
   }
 
+  // The fewest slices of an MLP that the budget of the kind holds, each beside `fixed` weights.
+  Result<int64_t> slices_of(ShardKind kind, std::string_view item, const MlpElements& mlp,
+                            int64_t fixed) const {
+    const int64_t most = std::min(mlp.width, kMostSlices);
+    if (most < 1) return 1;  // check_model() refuses such a width
+    const auto largest = [&](int64_t slices) {
+      return fixed + mlp.of_width(slice_widths(mlp.width, slices).front());
+    };
+    for (int64_t slices = 1; slices <= most; ++slices)
+      if (fits(kind, largest(slices))) return slices;
+    MOEC_TRY(refuse(kind, fmt::format("the smallest slice of {}", item), largest(most)));
+    return most;
+  }
+
+  // ---- Experts ---------------------------------------------------------------------------------
+
+  // A layer within its budget stays whole: cut experts need host routing, which costs an edge and a
+  // decision of the host at every layer.
   Status cut_experts() {
     const MoeElements sizes = moe_elements(model_);
     const int64_t all = model_.moe.experts;
-    if (options_.experts_per_shard > 0) {
+    MOEC_TRY(check_requested(all));
+    const int64_t requested = options_.experts_per_shard;
+    if (requested > 0) {
       build_.host_routing = true;
-      build_.experts_per_shard = std::min(options_.experts_per_shard, all);
-      return note(fmt::format("{} experts a shard were requested", options_.experts_per_shard));
+      return group_experts(sizes, requested);
     }
+    if (options_.keep_moe_layers) return note_experts("the runtime takes no groups of experts");
     const ShardKind kind = build_.host_routing ? ShardKind::experts : ShardKind::moe;
-    const int64_t whole =
-        sizes.norm + (build_.host_routing ? 0 : sizes.router) + sizes.shared + all * sizes.expert;
-    if (budget(kind).bytes == 0) return note("there is no budget");
-    if (bytes(whole) <= budget(kind).bytes)
-      return note(fmt::format("all {} experts, {}, are within the budget of {}", all,
-                              decimal_bytes(bytes(whole)), decimal_bytes(budget(kind).bytes)));
+    const int64_t whole = sizes.norm + (build_.host_routing ? 0 : sizes.router) +
+                          sizes.shared.whole() + all * sizes.expert.whole();
+    if (budget(kind).bytes == 0) return note_experts("there is no budget");
+    if (fits(kind, whole))
+      return note_experts(fmt::format("all {} experts, {}, are within the budget of {}", all,
+                                      decimal_bytes(bytes(whole)), budget_text(kind)));
+    build_.host_routing = true;
     return group_experts(sizes, all);
   }
 
-  Status group_experts(const MoeElements& sizes, int64_t all) {
-    const Budget& limit = budget(ShardKind::experts);
-    const int64_t alone = sizes.norm + sizes.expert;
-    // A shared expert alone above the target's budget cannot be cut and is left to the report; the
-    // groups are then sized without it.
-    const bool beside = limit.asked || bytes(alone + sizes.shared) <= limit.bytes;
-    MOEC_ASSIGN(const int64_t most,
-                room(ShardKind::experts, sizes.shared > 0 ? "expert with the shared one" : "expert",
-                     sizes.norm + (beside ? sizes.shared : 0), sizes.expert));
-    build_.host_routing = true;
-    build_.experts_per_shard = std::min(most, all);
-    return note(
-        fmt::format("{} experts of {} in a budget of {}{}", all, decimal_bytes(bytes(sizes.expert)),
-                    decimal_bytes(budget(ShardKind::experts).bytes),
-                    sizes.shared > 0 ? fmt::format(", the shared one of {} in the first group",
-                                                   decimal_bytes(bytes(sizes.shared)))
-                                     : ""));
+  Status check_requested(int64_t all) const {
+    const int64_t requested = options_.experts_per_shard;
+    if (requested <= all) return {};
+    return fail("plan.experts_per_shard",
+                fmt::format("groups of {} experts were requested; a layer has {}", requested, all),
+                fmt::format("Choose 1 to {}.", all));
   }
 
-  Status note(std::string reason) {
-    const auto groups = static_cast<int64_t>(expert_groups(model_.moe.experts, build_).size());
-    cuts_.push_back(
-        {build_.host_routing ? ShardKind::experts : ShardKind::moe, groups, std::move(reason)});
+  // Groups of at most `most` experts, as few as the budget allows; or slices of single experts,
+  // where not even one fits.
+  Status group_experts(const MoeElements& sizes, int64_t most) {
+    const int64_t shared = sizes.shared.whole();
+    const bool beside = fits(ShardKind::experts, sizes.norm + shared + sizes.expert.whole());
+    const int64_t fixed = sizes.norm + (beside ? shared : 0);
+    build_.experts_per_shard = std::clamp<int64_t>(room(sizes, fixed), 1, most);
+    MOEC_ASSIGN(build_.expert_slices,
+                slices_of(ShardKind::experts, "an expert", sizes.expert, fixed));
+    if (shared > 0 && !beside) {
+      MOEC_ASSIGN(build_.shared_slices,
+                  slices_of(ShardKind::shared, "the shared expert", sizes.shared, sizes.norm));
+    }
+    note_groups(sizes);
     return {};
   }
+
+  // How many experts the budget of a group holds beside `fixed` weights.
+  int64_t room(const MoeElements& sizes, int64_t fixed) const {
+    const int64_t limit = budget(ShardKind::experts).bytes;
+    if (limit == 0) return model_.moe.experts;
+    return (weights_within(limit, storage_) - fixed) / std::max<int64_t>(sizes.expert.whole(), 1);
+  }
+
+  void note_groups(const MoeElements& sizes) {
+    const int64_t requested = options_.experts_per_shard;
+    std::string reason =
+        requested > 0 ? fmt::format("groups of at most {} were requested; ", requested) : "";
+    if (budget(ShardKind::experts).bytes > 0)
+      reason +=
+          fmt::format("{} experts of {} in a budget of {}", model_.moe.experts,
+                      decimal_bytes(bytes(sizes.expert.whole())), budget_text(ShardKind::experts));
+    else
+      reason += "there is no budget";
+    const int64_t shared = sizes.shared.whole();
+    if (shared > 0 && build_.shared_slices == 0)
+      reason +=
+          fmt::format(", the shared one of {} in the first group", decimal_bytes(bytes(shared)));
+    note_experts(std::move(reason));
+    if (build_.shared_slices > 0)
+      cuts_.push_back({ShardKind::shared, build_.shared_slices,
+                       fmt::format("{} in a budget of {}", decimal_bytes(bytes(shared)),
+                                   budget_text(ShardKind::shared))});
+  }
+
+  Status note_experts(std::string reason) {
+    const auto groups = static_cast<int64_t>(expert_groups(model_.moe.experts, build_).size());
+    cuts_.push_back({build_.host_routing ? ShardKind::experts : ShardKind::moe, groups,
+                     std::move(reason), build_.expert_slices});
+    return {};
+  }
+
+  // ---- Dense layers ----------------------------------------------------------------------------
+
+  Status cut_mlp() {
+    const auto [mlp, norm] = dense_elements(model_);
+    MOEC_ASSIGN(build_.mlp_slices, slices_of(ShardKind::mlp, "an MLP", mlp, norm));
+    if (build_.mlp_slices > 1)
+      cuts_.push_back({ShardKind::mlp, build_.mlp_slices,
+                       fmt::format("{} in a budget of {}", decimal_bytes(bytes(mlp.whole())),
+                                   budget_text(ShardKind::mlp))});
+    return {};
+  }
+
+  // ---- The head --------------------------------------------------------------------------------
 
   Status cut_head() {
     const int64_t for_channels = build_.head_slices;
@@ -112,10 +177,13 @@ class Cutter {
       build_.head_slices = options_.head_slices;
       return note_head(fmt::format("{} slices were requested", options_.head_slices));
     }
-    if (budget(ShardKind::lm_head).bytes > 0) {
-      MOEC_ASSIGN(const int64_t rows,
-                  room(ShardKind::lm_head, "row of the head", model_.hidden, model_.hidden));
-      build_.head_slices = std::max(for_channels, ceil_div(model_.logits(), rows));
+    if (const int64_t limit = budget(ShardKind::lm_head).bytes; limit > 0) {
+      const int64_t norm = model_.hidden * (model_.norm.kind == NormKind::rms ? 1 : 2);
+      const int64_t row = std::max<int64_t>(model_.hidden, 1) + int64_t{model_.head.bias};
+      const int64_t rows = (weights_within(limit, storage_) - norm) / row;
+      if (rows < 1) MOEC_TRY(refuse(ShardKind::lm_head, "one row of the head", norm + row));
+      build_.head_slices =
+          std::max(for_channels, ceil_div(model_.logits(), std::max<int64_t>(rows, 1)));
     }
     if (build_.head_slices > for_channels)
       return note_head(fmt::format("{} rows of {} bytes in a budget of {}", model_.logits(),
@@ -141,22 +209,6 @@ class Cutter {
 std::vector<int64_t> expert_groups(int64_t experts, const BuildOptions& options) {
   if (options.experts_per_shard == 0) return {experts};
   return balanced_parts(experts, ceil_div(experts, options.experts_per_shard));
-}
-
-MoeElements moe_elements(const ModelConfig& model) {
-  const int64_t layers = moe_layers(model);
-  if (layers == 0) return {};
-  MoeElements sizes;
-  sizes.norm = model.hidden;
-  for (const NeededRole& needed : needed_roles(model)) {
-    if (needed.role.starts_with("expert")) sizes.expert += needed.elements();
-    if (needed.role.starts_with("shared_")) sizes.shared += needed.elements();
-    if (needed.role.starts_with("router")) sizes.router += needed.elements();
-  }
-  sizes.expert /= layers * model.moe.experts;
-  sizes.shared /= layers;
-  sizes.router /= layers;
-  return sizes;
 }
 
 Result<std::vector<ShardCut>> cut_shards(const ModelConfig& model, const CutOptions& options,

@@ -1,4 +1,4 @@
-// Cuts the experts and the head so that each shard stays within its budget of bytes.
+// Cuts the experts, dense MLPs and the head so that each shard stays within its budget of bytes.
 #pragma once
 
 #include <vector>
@@ -11,25 +11,22 @@ namespace moec {
 // options.experts_per_shard experts, or one group where that is 0.
 std::vector<int64_t> expert_groups(int64_t experts, const BuildOptions& options);
 
-// The numbers of weights of an MoE layer's parts.
-struct MoeElements {
-  int64_t expert = 0;  // of one expert
-  int64_t shared = 0;  // of the shared expert with its gate
-  int64_t norm = 0;    // of the norm before the experts, which every group repeats
-  int64_t router = 0;
-};
-MoeElements moe_elements(const ModelConfig& model);
-
-// Sets build.layers_per_shard (models/plan/join_layers.h), host_routing, experts_per_shard and
-// head_slices. head_slices never becomes smaller: the number that the target's channels demand
-// (models/plan/fit_target.h) is a lower bound.
-// An MoE layer above its budget is cut into as few groups of experts as the budget of `experts`
-// allows. The groups differ by at most one expert, and the first one also holds the shared expert.
-// Layers in shards of whole layers are not cut.
+// Sets build.layers_per_shard (models/plan/join_layers.h), host_routing, experts_per_shard,
+// expert_slices, shared_slices, mlp_slices and head_slices. head_slices never becomes smaller: the
+// number that the target's channels demand (models/plan/fit_target.h) is a lower bound.
+// - An MoE layer above its budget is cut into as few groups of experts as the budget of `experts`
+//   allows. The groups differ by at most one expert, and the first one also holds the shared
+//   expert.
+// - Where the shared expert does not fit beside one expert, it gets shards of its own.
+// - An expert, a shared expert or the MLP of a dense layer above its budget is cut along its
+//   intermediate width into as few slices as the budget allows (models/build/width_slices.h).
+// - Layers in shards of whole layers are not cut, nor MoE layers with options.keep_moe_layers.
 // Returns a ShardCut for whole layers if `options` asks for them; one for the experts, unless they
 // are in shards of whole layers (kind moe, or kind experts where they have shards of their own);
-// and one for the head. Error plan.budget: a budget given by the user is smaller than one expert or
-// one row of the head. The message names the smallest budget that works.
+// one each for a shared expert and for dense MLPs that are cut; and one for the head. Errors:
+//   plan.budget              no cut can meet a budget; the message names the smallest that works.
+//                            None with options.allow_over_budget
+//   plan.experts_per_shard   more experts a group are requested than a layer has
 Result<std::vector<ShardCut>> cut_shards(const ModelConfig& model, const CutOptions& options,
                                          BuildOptions& build);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace moec {
 namespace {
 
@@ -9,6 +11,8 @@ int64_t parts_within(int64_t whole, int64_t limit) {
   return limit == 0 ? 1 : (whole + limit - 1) / limit;
 }
 
+// The fewest equal pages within the target's limit. Pages must be equal, because the pages of a
+// cache are an axis of one tensor.
 Status choose_pages(const Target& target, BuildOptions& build) {
   const int64_t least = parts_within(build.context, target.limits.extent);
   for (int64_t pages = least; pages <= kMostPages; ++pages) {
@@ -25,6 +29,27 @@ Status choose_pages(const Target& target, BuildOptions& build) {
 }
 
 }  // namespace
+
+std::optional<Diagnostic> choose_mla_form(const ModelConfig& model, const Target& target,
+                                          BuildOptions& build) {
+  const bool given = build.mla == MlaForm::expanded;
+  if (!model.attention.latent || target.limits.channels == 0 || given) return std::nullopt;
+  const LatentConfig& latent = *model.attention.latent;
+  const int64_t heads = model.attention.heads, rotated = model.attention.rope.dims;
+  const int64_t queries = heads * (rotated + latent.kv_rank);
+  const int64_t expanded = heads * (std::max(rotated, latent.value_dims) + latent.key_dims);
+  if (queries <= target.limits.channels || expanded > target.limits.channels) return std::nullopt;
+  build.mla = MlaForm::expanded;
+  return Diagnostic{
+      Severity::note,
+      "plan.mla_form",
+      fmt::format(
+          "the keys and values of each head are cached (--mla expanded): in the latent form "
+          "the queries have {} channels, target {} takes {}",
+          queries, target.name, target.limits.channels),
+      "For the smaller cache of --mla latent, choose a target without this limit.",
+      {}};
+}
 
 CacheForm cache_form(const ModelConfig& model, CacheForm wanted) {
   return model.keeps_cache() ? wanted : CacheForm::none;

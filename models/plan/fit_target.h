@@ -1,6 +1,8 @@
 // Derives build options that the user leaves open from a target's limits.
 #pragma once
 
+#include <optional>
+
 #include "ir/plan/plan.h"
 #include "ir/target/target.h"
 
@@ -22,5 +24,12 @@ CacheForm cache_form(const ModelConfig& model, CacheForm wanted);
 //                 rows and the new rows form one axis of the keys.
 // Error plan.context: no number of pages up to kMostPages divides the context that way.
 Status fit_to_target(const ModelConfig& model, const Target& target, BuildOptions& build);
+
+// Changes build.mla of latent attention from latent, which has the smaller cache, to expanded where
+// only that fits the target. In the latent form each head's query has as many channels as the
+// latent; they are one tensor, and target.limits.channels bounds it. Returns a note plan.mla_form
+// if it changes the form.
+std::optional<Diagnostic> choose_mla_form(const ModelConfig& model, const Target& target,
+                                          BuildOptions& build);
 
 }  // namespace moec

@@ -7,6 +7,7 @@
 
 #include "ir/base/byte_text.h"
 #include "models/build/needed_tensors.h"
+#include "models/build/width_slices.h"
 
 namespace moec {
 namespace {
@@ -60,7 +61,8 @@ std::vector<int64_t> layer_elements(const ModelConfig& model) {
     auto found = std::find_if(known.begin(), known.end(),
                               [&](const auto& entry) { return entry.first == layer; });
     if (found == known.end()) {
-      // What a second layer adds: the first may also hold what the model has once.
+      // The difference of two layers and one is what a layer adds: the first may also hold weights
+      // that the model has once.
       few.layers = {layer};
       const int64_t with_one = parameter_count(few);
       few.layers.push_back(layer);

@@ -21,6 +21,7 @@ struct PlanRequest {
 struct MadePlan {
   Plan plan;
   std::vector<ShardCut> cuts;  // how far the model was cut, and why
+  Diagnostics notes;           // what was chosen in place of a default
 };
 
 // Errors: those of keep_first_layers(), check_kv_flag(), check_mla_flag(), resolve_build() and

@@ -17,7 +17,8 @@ DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, const 
           .layer = shard.layer,
           .bytes = weights + sizes[i].cache_bytes,
           .peak_bytes = sizes[i].peak_activation_bytes,
-          .token_bytes = chance_to_run(plan, i) * static_cast<double>(weights)};
+          .token_bytes = chance_to_run(plan, i) * static_cast<double>(weights),
+          .expert_bytes = shard.kind == ShardKind::moe ? shard.experts * report.expert_bytes : 0};
 }
 
 // Appends a whole MoE layer as several units: each expert, and the rest of the shard.
@@ -26,6 +27,7 @@ void split_experts(const Plan& plan, const PlanReport& report, DeviceUnit shard,
   const MoeConfig& moe = plan.model.moe;
   const double chosen = static_cast<double>(moe.routing.top_k) / static_cast<double>(moe.experts);
   shard.bytes -= moe.experts * report.expert_bytes;
+  shard.expert_bytes = 0;
   shard.token_bytes -= static_cast<double>(moe.experts * report.expert_bytes);
   units.push_back(shard);
   for (int64_t e = 0; e < moe.experts; ++e)
@@ -40,12 +42,15 @@ std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>&
                                  const PlanReport& report, bool each_expert) {
   std::vector<DeviceUnit> units;
   units.push_back({.name = "tables", .bytes = report.embedding_bytes + report.rope_bytes});
-  int64_t group = 0;
+  int64_t group = 0;  // slices of a group have its number
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const ShardDecl& shard = plan.shards[i];
     DeviceUnit unit = unit_of(plan, sizes, report, i);
     if (shard.kind == ShardKind::experts) {
-      group = shard.first_expert == 0 ? 0 : group + 1;
+      if (shard.first_expert == 0)
+        group = 0;
+      else if (shard.slice == 0)
+        ++group;
       unit.group = group;
     }
     if (shard.kind == ShardKind::moe && each_expert)

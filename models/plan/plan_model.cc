@@ -10,6 +10,7 @@
 #include "models/build/check_model.h"
 #include "models/build/layer_ports.h"
 #include "models/build/needed_tensors.h"
+#include "models/build/width_slices.h"
 #include "models/plan/cut_shards.h"
 #include "models/plan/fit_target.h"
 #include "models/plan/join_layers.h"
@@ -60,6 +61,21 @@ Status check_joined_layers(const BuildOptions& options) {
   return {};
 }
 
+Status check_slices(const ModelConfig& model, const BuildOptions& options) {
+  const auto cut = [](std::string_view what, int64_t slices, int64_t width) -> Status {
+    if (slices == 1 || (slices > 1 && slices <= width)) return {};
+    return bad_option(fmt::format("{} slices of {} with a width of {}", slices, what, width),
+                      "Choose from one slice to one slice for each column.");
+  };
+  MOEC_TRY(cut("an MLP", options.mlp_slices, model.mlp.ff));
+  MOEC_TRY(cut("an expert", options.expert_slices, model.moe.expert_ff));
+  if (options.shared_slices > 0)
+    MOEC_TRY(cut("the shared expert", options.shared_slices, model.moe.shared_ff));
+  if (!options.host_routing && (options.expert_slices > 1 || options.shared_slices > 0))
+    return bad_option("experts are cut into slices only with host routing", "Use --routing host.");
+  return {};
+}
+
 Status check_options(const ModelConfig& model, const BuildOptions& options) {
   if (options.dtype != DType::f32 && options.dtype != DType::f16)
     return bad_option(fmt::format("shards cannot be of type {}", dtype_name(options.dtype)),
@@ -76,6 +92,7 @@ Status check_options(const ModelConfig& model, const BuildOptions& options) {
     return bad_option("experts are split over shards only with host routing",
                       "Use --routing host, or leave --experts-per-shard out.");
   MOEC_TRY(check_joined_layers(options));
+  MOEC_TRY(check_slices(model, options));
   return check_context(model, options);
 }
 
@@ -146,7 +163,7 @@ class Planner {
   void parts_of_layer() {
     attention();
     if (!config().moe)
-      feed_forward(ShardKind::mlp, 0);
+      dense();
     else if (options_.host_routing)
       routed_groups();
     else
@@ -219,7 +236,7 @@ class Planner {
     step.outputs.push_back({kNewValues, SinkKind::v_rows, {}, layer_});
   }
 
-  // Binds the router state that this layer takes and the one that layer `last` hands on.
+  // Binds the router state that this layer takes and the one that layer `last` gives to the next.
   void bind_router_state(Step& step, int64_t last) const {
     const auto state_of = [](int64_t layer) {
       return fmt::format("{}.{}", layer_label(layer), kRouterState);
@@ -241,35 +258,72 @@ class Planner {
     bind_router_state(step, layer_);
   }
 
+  void dense() {
+    if (options_.mlp_slices == 1) return feed_forward(ShardKind::mlp, 0);
+    const ShardDecl mlp{edge("mlp"), stem_of(ShardKind::mlp), ShardKind::mlp};
+    for_each_slice(mlp, options_.mlp_slices, [&, residual = hidden_](ShardDecl slice) {
+      add_part(std::move(slice), residual);
+    });
+  }
+
+  // Calls visit(slice) for each slice of a shard, which is the shard itself if there is only one.
+  template <class Visit>
+  static void for_each_slice(const ShardDecl& whole, int64_t slices, Visit visit) {
+    for (int64_t i = 0; i < slices; ++i) {
+      ShardDecl slice = whole;
+      slice.slice = i;
+      slice.slices = slices;
+      if (slices > 1) slice.name += fmt::format(".s{}", i);
+      if (slices > 1) slice.stem += fmt::format(".s{}", i);
+      visit(std::move(slice));
+    }
+  }
+
+  // Adds a shard that computes a part of the layer's feed-forward sum: it takes the sum of the
+  // parts before it, which begins with the residual stream.
+  Step& add_part(ShardDecl shard, const std::string& residual) {
+    const std::string sum = fmt::format("{}.{}", shard.name, kMoeOutPort);
+    Step& step = add(std::move(shard));
+    step.inputs = {from_edge(kPartialSumPort, hidden_), from_edge(kHiddenPort, residual)};
+    hidden_ = sum;
+    step.outputs = {to_edge(kMoeOutPort, hidden_)};
+    return step;
+  }
+
   void routed_groups() {
     Step& router = add({edge("router"), stem_of(ShardKind::router), ShardKind::router});
     router.inputs = {from_edge(kHiddenPort, hidden_)};
     router.outputs = {to_edge(kRoutingWeights, edge(kRoutingWeights))};
     bind_router_state(router, layer_);
     const std::string residual = hidden_;
+    const ShardDecl shared{edge("shared"), stem_of(ShardKind::shared) + ".shared",
+                           ShardKind::shared};
+    for_each_slice(shared, options_.shared_slices,
+                   [&](ShardDecl slice) { add_part(std::move(slice), residual); });
     int64_t number = 0, first = 0;
     for (const int64_t experts : expert_groups(model_.moe.experts, options_)) {
-      expert_group(number++, first, experts, residual);
+      ShardDecl group{fmt::format("{}.moe.g{}", label(), number),
+                      fmt::format("{}.g{}", stem_of(ShardKind::experts), number),
+                      ShardKind::experts};
+      group.first_expert = first;
+      group.experts = experts;
+      for_each_slice(group, options_.expert_slices,
+                     [&](ShardDecl slice) { experts_part(std::move(slice), residual); });
+      ++number;
       first += experts;
     }
   }
 
-  void expert_group(int64_t number, int64_t first, int64_t count, const std::string& residual) {
-    ShardDecl shard{fmt::format("{}.moe.g{}", label(), number),
-                    fmt::format("{}.g{}", stem_of(ShardKind::experts), number), ShardKind::experts};
-    shard.first_expert = first;
-    shard.experts = count;
-    Step& step = add(std::move(shard));
-    step.inputs = {from_edge(kPartialSumPort, hidden_), from_edge(kHiddenPort, residual),
-                   from_edge(kRoutingWeights, edge(kRoutingWeights))};
-    hidden_ = edge(fmt::format("g{}.{}", number, kMoeOutPort));
-    step.outputs = {to_edge(kMoeOutPort, hidden_)};
-    const bool adds_more =
-        first == 0 && (model_.moe.shared_ff > 0 || model_.residual == ResidualKind::affine);
-    if (!adds_more) {
-      step.skip_from = kPartialSumPort;
-      step.skip_to = kMoeOutPort;
-    }
+  // A group of experts, or a slice of it. A runtime may skip it unless it adds more than experts.
+  void experts_part(ShardDecl shard, const std::string& residual) {
+    const bool with_shared =
+        shard.first_expert == 0 && model_.moe.shared_ff > 0 && options_.shared_slices == 0;
+    const bool affine = model_.residual == ResidualKind::affine && is_first_part(shard, options_);
+    Step& step = add_part(std::move(shard), residual);
+    step.inputs.push_back(from_edge(kRoutingWeights, edge(kRoutingWeights)));
+    if (with_shared || affine) return;
+    step.skip_from = kPartialSumPort;
+    step.skip_to = kMoeOutPort;
   }
 
   void head() {

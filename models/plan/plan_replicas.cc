@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/base/name_file.h"
 #include "ir/base/regular_file.h"
 #include "models/plan/cut_shards.h"
 #include "models/plan/expert_loads.h"
@@ -64,8 +65,10 @@ Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::
   result.replicas = replicas > 0 ? replicas : (result.groups + devices - 1) / devices * devices;
   for (const auto& [layer, experts] : loads) {
     const std::vector<double> by_group = sums(experts, groups);
-    MOEC_ASSIGN(ExpertBalance balance,
-                balance_experts(by_group, {.replicas = result.replicas, .devices = devices}));
+    MOEC_ASSIGN(
+        ExpertBalance balance,
+        naming_file(balance_experts(by_group, {.replicas = result.replicas, .devices = devices}),
+                    load_file));
     const double imbalance = imbalance_of(device_loads(by_group, balance, devices));
     result.layers.push_back({layer, std::move(balance), imbalance});
   }

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "models/build/needed_tensors.h"
+#include "models/build/width_slices.h"
+#include "models/plan/mlp_elements.h"
 
 namespace moec {
 namespace {
@@ -35,10 +37,13 @@ class Reporter {
  private:
   int64_t bytes(int64_t weights) const { return stored_bytes(weights, report_.storage); }
   int64_t expert_weights(size_t i) const {
-    const auto layers = static_cast<int64_t>(moe_layers_of(plan_.model, plan_.shards[i]).size());
-    return layers * plan_.shards[i].experts * elements_.expert;
+    const ShardDecl& shard = plan_.shards[i];
+    if (shard.experts == 0) return 0;
+    const auto layers = static_cast<int64_t>(moe_layers_of(plan_.model, shard).size());
+    const MlpElements& expert = elements_.expert;
+    return layers * shard.experts * expert.of_width(slice_of(shard, expert.width).size);
   }
-  // A cache that is given as an input is among the activations.
+  // A cache that is an input is counted among the activations already.
   int64_t resident(size_t i) const {
     return bytes(sizes_[i].weights) + sizes_[i].peak_activation_bytes +
            (plan_.build.cache == CacheForm::blend ? sizes_[i].cache_bytes : 0);
@@ -54,9 +59,12 @@ class Reporter {
 
   void add_to_kind(size_t i) {
     KindReport& kind = kind_of(plan_.shards[i]);
+    const int64_t weights = bytes(sizes_[i].weights);
     ++kind.shards;
-    kind.largest_bytes = std::max(kind.largest_bytes, bytes(sizes_[i].weights));
-    kind.total_bytes += bytes(sizes_[i].weights);
+    kind.over += kind.budget_bytes > 0 && weights > kind.budget_bytes;
+    if (weights > kind.largest_bytes) kind.largest = plan_.shards[i].name;
+    kind.largest_bytes = std::max(kind.largest_bytes, weights);
+    kind.total_bytes += weights;
     kind.peak_activation_bytes =
         std::max(kind.peak_activation_bytes, sizes_[i].peak_activation_bytes);
     kind.resident_bytes = std::max(kind.resident_bytes, resident(i));
@@ -84,8 +92,9 @@ class Reporter {
 
   void describe_model() {
     report_.parameters = parameter_count(plan_.model);
-    if (elements_.expert > 0) report_.groups = expert_groups(plan_.model.moe.experts, plan_.build);
-    report_.expert_bytes = bytes(elements_.expert);
+    if (elements_.expert.whole() > 0)
+      report_.groups = expert_groups(plan_.model.moe.experts, plan_.build);
+    report_.expert_bytes = bytes(elements_.expert.whole());
     const int64_t element = dtype_bytes(plan_.build.dtype);
     report_.embedding_bytes = plan_.model.vocab * plan_.model.hidden * element;
     const RopeConfig& rope = plan_.model.attention.rope;
@@ -103,11 +112,6 @@ class Reporter {
 };
 
 }  // namespace
-
-bool PlanReport::within_budgets() const {
-  return std::all_of(kinds.begin(), kinds.end(),
-                     [](const KindReport& kind) { return kind.within_budget(); });
-}
 
 PlanReport report_plan(const Plan& plan, const std::vector<ShardSize>& sizes,
                        const CutOptions& options) {

@@ -1,6 +1,7 @@
 // Reports a plan in bytes and multiply-adds, before anything is exported.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ir/plan/plan.h"
@@ -14,10 +15,12 @@ struct KindReport {
   ShardKind kind = ShardKind::attention;
   int64_t shards = 0;
   int64_t largest_bytes = 0, total_bytes = 0;
+  std::string largest;                // its name; the first of several
   int64_t budget_bytes = 0;           // 0: none
+  int64_t over = 0;                   // shards above the budget
   int64_t peak_activation_bytes = 0;  // maximum over the shards
   int64_t resident_bytes = 0;         // maximum of weights + peak activations + cache
-  bool within_budget() const { return budget_bytes == 0 || largest_bytes <= budget_bytes; }
+  bool within_budget() const { return over == 0; }
 };
 
 // What one token costs: weight bytes read and multiply-adds.
@@ -45,7 +48,6 @@ struct PlanReport {
   int64_t total_bytes() const {
     return trunk_bytes + expert_total_bytes + embedding_bytes + rope_bytes + cache_bytes;
   }
-  bool within_budgets() const;
 };
 
 // `sizes[i]` is the size of plan.shards[i]. Tables are counted in the plan's element type, whatever

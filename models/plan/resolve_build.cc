@@ -8,6 +8,8 @@
 
 namespace moec {
 
+// The cache of each layer grows with the context, and so do masks. Longer contexts are a choice of
+// the user's.
 static constexpr int64_t kDefaultContext = 2048;
 
 Status check_kv_flag(const std::string& kv, const ModelConfig& model) {

@@ -6,6 +6,8 @@
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"
 #include "models/build/build_shard.h"
+#include "models/build/layer_ports.h"
+#include "models/build/width_slices.h"
 
 namespace moec {
 namespace {
@@ -15,9 +17,18 @@ struct ShardShape {
   ShardKind kind = ShardKind::attention;
   std::vector<LayerConfig> layers;
   int64_t experts = 0, vocab = 0;
-  bool first_group = false;  // holds the shared expert
+  int64_t slice_width = 0;
+  bool first_part = false;          // may hold the shared expert, and the residual's affine terms
+  bool starts_stream = false;       // turns the embedding into the residual stream
+  bool gives_router_state = false;  // to the router of the next layer
   bool operator==(const ShardShape&) const = default;
 };
+
+bool attends(ShardKind kind) { return kind == ShardKind::attention || kind == ShardKind::layers; }
+bool routes(ShardKind kind) {
+  return kind == ShardKind::moe || kind == ShardKind::router || kind == ShardKind::layers;
+}
+int64_t last_layer(const ShardDecl& shard) { return shard.layer + shard.layers - 1; }
 
 ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   ShardShape shape;
@@ -26,7 +37,12 @@ ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
     shape.layers.push_back(at(plan.model.layers, layer));
   shape.experts = shard.experts;
   shape.vocab = shard.vocab_size;
-  shape.first_group = shard.first_expert == 0;
+  shape.slice_width = slice_of(shard, mlp_width(plan.model, shard.kind)).size;
+  shape.first_part = is_first_part(shard, plan.build);
+  shape.starts_stream =
+      attends(shard.kind) && shard.layer == 0 && plan.model.residual == ResidualKind::affine;
+  shape.gives_router_state =
+      routes(shard.kind) && hands_on_router_state(plan.model, last_layer(shard));
   return shape;
 }
 

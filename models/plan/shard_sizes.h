@@ -23,6 +23,7 @@ using MeasurePeak = std::function<Result<int64_t>(size_t)>;
 
 // Returns one size for each of plan.shards. Shards that differ only in the numbers of their layer,
 // experts or vocabulary rows have the same size, so one of each such set is built and measured.
+// A first or last layer is measured by itself where the model builds it otherwise.
 // Errors: those of build_shard and `peak`.
 Result<std::vector<ShardSize>> measure_shards(const Plan& plan, const MeasurePeak& peak);
 

@@ -1,6 +1,7 @@
 #include "models/published/published.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <vector>
@@ -67,7 +68,7 @@ Result<const PublishedModel*> find_published(std::string_view name) {
   return fail("published.unknown",
               fmt::format("there is no file, folder or published model \"{}\"{}", printable(name),
                           did_you_mean(name, names)),
-              "moec plan --list names the published models");
+              fmt::format("the published models are {}", fmt::join(names, ", ")));
 }
 
 }  // namespace moec

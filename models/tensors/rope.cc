@@ -11,6 +11,8 @@ namespace {
 
 constexpr double kTwoPi = 2 * std::numbers::pi;
 
+// Frequencies that turn often within the original positions carry near positions and stay; slow
+// ones are divided by the factor; those between are blended (rope.h names the sources).
 double llama3_frequency(const RopeConfig& rope, double frequency) {
   double turns = rope.original_max_positions * frequency / kTwoPi;
   if (turns > rope.high_freq_factor) return frequency;
@@ -26,7 +28,9 @@ double yarn_dim(const RopeConfig& rope, double turns) {
          (2 * std::log(rope.theta));
 }
 
-// 0 where the frequency stays, 1 where it is divided by the factor.
+// How much of each frequency is divided by the factor: 0 leaves it, 1 divides it. The ramp goes
+// over the dims, not over the frequencies, and its ends are rounded outwards, as the reference
+// does.
 class YarnRamp {
  public:
   explicit YarnRamp(const RopeConfig& rope)
@@ -47,6 +51,7 @@ class YarnRamp {
   double low_, high_;
 };
 
+// YaRN's temperature: longer contexts flatten the softmax, which a factor above 1 makes up for.
 double yarn_scale(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }

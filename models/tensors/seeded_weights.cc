@@ -5,7 +5,7 @@ namespace {
 
 constexpr double kScale = 0.02;
 
-// FNV-1a, 64 bits.
+// FNV-1a, 64 bits: the seed of a tensor must be the same on every machine.
 uint64_t hash_name(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -14,6 +14,9 @@ bool is_fp8(const StoredWeights& stored, const Type& type) {
          type.dims.size() == stored.block.size();
 }
 
+// The suffixes of the parts, as the checkpoints name them: DeepSeek-V3 (fp8 in blocks; _scale_inv
+// is the factor itself in spite of its name), gpt-oss (MXFP4: _blocks, _scales) and
+// compressed-tensors (grouped int4: _packed, _scale).
 std::string factors_of(const std::string& name) { return name + "_scale_inv"; }
 std::string blocks_of(const std::string& name) { return name + "_blocks"; }
 std::string scales_of(const std::string& name) { return name + "_scales"; }
@@ -71,6 +74,8 @@ WeightView stored_tensor(const WeightTable& weights, const std::string& name) {
   return tensor_view(name, range->type);
 }
 
+// The stored tensor is [experts, out, blocks, 16]: blocks of 32 values along `in`, two in a byte.
+// The model's tensor is [experts, in, out], hence the permutation at the end.
 WeightView microscaled_view(const WeightTable& weights, const std::string& name) {
   WeightView blocks = stored_tensor(weights, blocks_of(name));
   const Dims& dims = blocks.source_type.dims;

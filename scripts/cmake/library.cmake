@@ -21,3 +21,10 @@ function(moec_library name folder)
   target_link_libraries(${name} PUBLIC moec_vocabulary PRIVATE ${ARGN})
   target_compile_options(${name} PRIVATE $<TARGET_PROPERTY:moec_options,INTERFACE_COMPILE_OPTIONS>)
 endfunction()
+
+# moec_without_gcc_warning(WARNING LIBRARY…): leaves out a warning that GCC gives wrongly.
+function(moec_without_gcc_warning warning)
+  foreach(library IN LISTS ARGN)
+    target_compile_options(${library} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-${warning}>)
+  endforeach()
+endfunction()

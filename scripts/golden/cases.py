@@ -4,7 +4,9 @@ They have a few hundred kilobytes. Sizes are odd on purpose, so that no two axes
 of a family cover what its configuration can switch. The entries of a case: "family" is the model_type, "config" and
 "args" make the configuration, "disk" is the number format of the files, "fused" stores the experts as [E,2f,d],
 "shards" is the number of weight files, "quantization" is the config's quantization_config, which says how the files
-store matrices, and "mtp" makes the last layer one that predicts a further token.
+store matrices, "mtp" makes the last layer one that predicts a further token, "own_head" stores a head that differs from
+the embedding beside a config that ties them, and "absent" lists keys that the config.json lacks because their values
+are the defaults of the config class.
 """
 
 import torch
@@ -46,6 +48,12 @@ CASES = {
         hidden_size=60, intermediate_size=36, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
         num_local_experts=6, num_experts_per_tok=3, vocab_size=101, tie_word_embeddings=True, sliding_window=None,
         max_position_embeddings=96, rms_norm_eps=1e-6, rope_parameters=rope())),
+    # a head of its own under a config that ties it, keys left out whose values are the class's
+    "mixtral_c": dict(family="mixtral", disk=BF16, config=MixtralConfig, own_head=True, absent=[
+        "head_dim", "hidden_act", "num_experts_per_tok", "num_key_value_heads", "num_local_experts", "rms_norm_eps",
+        "rope_parameters", "sliding_window"], args=dict(
+        hidden_size=48, intermediate_size=16, num_hidden_layers=2, num_attention_heads=8, vocab_size=93,
+        tie_word_embeddings=True, max_position_embeddings=96)),
     # f32 on disk, q/k/v bias, no renormalisation, layer 0 slides
     "qwen2_moe_a": dict(family="qwen2_moe", disk=F32, config=Qwen2MoeConfig, args=dict(
         hidden_size=48, intermediate_size=44, moe_intermediate_size=20, shared_expert_intermediate_size=28,
@@ -195,6 +203,14 @@ CASES = {
             v_head_dim=7, n_routed_experts=7, num_experts_per_tok=3, n_group=1, topk_group=1, n_shared_experts=1,
             routed_scaling_factor=2.827, norm_topk_prob=True, first_k_dense_replace=0, vocab_size=93,
             tie_word_embeddings=False, max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope(50000.0))),
+    # groups, scale and the rest of the routing, rotation and biases are those of the class
+    "deepseek_v3_e": dict(family="deepseek_v3", disk=BF16, config=DeepseekV3Config, absent=[
+        "attention_bias", "hidden_act", "n_group", "n_shared_experts", "norm_topk_prob", "rms_norm_eps",
+        "rope_interleave", "rope_parameters", "routed_scaling_factor", "tie_word_embeddings", "topk_group"], args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=12, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4, q_lora_rank=18, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
+        n_routed_experts=16, num_experts_per_tok=3, first_k_dense_replace=1, vocab_size=86,
+        tie_word_embeddings=False, max_position_embeddings=96, num_mtp_layers=0)),
     # base stretched by alpha, tied
     "hunyuan_v1_moe_a": dict(family="hunyuan_v1_moe", disk=BF16, config=HunYuanMoEV1Config, args=dict(
         hidden_size=48, intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
@@ -218,6 +234,12 @@ CASES = {
         head_dim=8, num_local_experts=4, num_experts_per_tok=3, sliding_window=128,
         layer_types=["full_attention", "full_attention"], attention_bias=False, swiglu_limit=2.0,
         swiglu_alpha=1.2, vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # YaRN, the window, which layers slide and the clamp are those of the class; a head of its own under a tied config
+    "gpt_oss_d": dict(family="gpt_oss", disk=BF16, fused=True, config=GptOssConfig, own_head=True, absent=[
+        "attention_bias", "layer_types", "max_position_embeddings", "num_experts_per_tok", "num_key_value_heads",
+        "rms_norm_eps", "rope_parameters", "sliding_window", "swiglu_alpha", "swiglu_limit"], args=dict(
+        hidden_size=40, intermediate_size=20, num_hidden_layers=2, num_attention_heads=8, head_dim=8,
+        num_local_experts=5, vocab_size=89, tie_word_embeddings=True)),
     # MXFP4 as the release has it; three blocks a row of the hidden size, two of the experts' channels
     "gpt_oss_c": dict(
         family="gpt_oss", disk=BF16, fused=True, config=GptOssConfig,
@@ -259,6 +281,12 @@ CASES = {
         num_key_value_heads=1, head_dim=8, num_local_experts=6, num_experts_per_tok=2, no_rope_layers=[1, 0],
         attention_chunk_size=10, attn_temperature_tuning=False, use_qk_norm=False, attention_bias=True,
         vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # a head of its own although the class ties by default; base and share of the rotation are the class's
+    "zaya_c": dict(family="zaya", disk=BF16, fused=True, config=ZayaConfig, own_head=True, absent=[
+        "cca_time0", "cca_time1", "hidden_act", "layer_types", "num_experts_per_tok", "num_key_value_heads",
+        "rms_norm_eps", "rope_parameters", "sliding_window", "tie_word_embeddings"], args=dict(
+        hidden_size=40, moe_intermediate_size=20, num_hidden_layers=2, num_attention_heads=4, head_dim=8,
+        num_experts=4, router_hidden_size=10, vocab_size=88, tie_word_embeddings=True, max_position_embeddings=96)),
     # a state that crosses two edges, half of each head rotated, tied
     "zaya_a": dict(family="zaya", disk=BF16, fused=True, config=ZayaConfig, args=dict(
         hidden_size=48, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
@@ -280,6 +308,13 @@ CASES = {
         max_position_embeddings=96, **bioes("private_person", "secret"),
         rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, truncate=False,
                              original_max_position_embeddings=12))),
+    # YaRN, the clamp and the labels are those of the class
+    "openai_privacy_filter_c": dict(family="openai_privacy_filter", disk=BF16, fused=True,
+                                    config=OpenAIPrivacyFilterConfig, absent=[
+        "attention_bias", "id2label", "label2id", "max_position_embeddings", "num_experts_per_tok",
+        "num_key_value_heads", "rms_norm_eps", "rope_parameters", "swiglu_alpha", "swiglu_limit"], args=dict(
+        hidden_size=40, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4, head_dim=8, sliding_window=4,
+        num_local_experts=6, vocab_size=85)),
     # as many experts' channels as hidden ones, three experts a token, no bias of attention, a swiglu of its own
     "openai_privacy_filter_b": dict(family="openai_privacy_filter", disk=F16, fused=True,
                                     config=OpenAIPrivacyFilterConfig, args=dict(

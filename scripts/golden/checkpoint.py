@@ -1,12 +1,14 @@
 """Writes the random checkpoint of a case in the layout of Hugging Face: config.json and *.safetensors."""
 
 import hashlib
+import json
 import math
 import re
 
 import torch
 from safetensors import safe_open
-from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
 
 from golden.cases import F32
 from golden.labels import TAGGERS
@@ -88,17 +90,45 @@ def check_files(case, spec, folder):
     assert (head in names) != spec["args"].get("tie_word_embeddings", False), (case, "head on disk")
 
 
+def give_own_head(case, folder):
+    """Stores a head that differs from the embedding beside a config that ties both: the reference uses the head."""
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    embedding = tensors["model.embed_tokens.weight"]
+    noise = torch.randn(embedding.shape, generator=torch.Generator().manual_seed(seed_of(case + " head")))
+    tensors["lm_head.weight"] = (noise * 1.3 / math.sqrt(embedding.shape[-1])).to(embedding.dtype)
+    save_file(tensors, file, metadata={"format": "pt"})
+
+
+def leave_out(keys, folder):
+    """Removes keys of the config whose values are the defaults of its class, as published configs lack them."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    before = AutoConfig.from_pretrained(folder).to_dict()
+    for key in keys:
+        del config[key]
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    assert AutoConfig.from_pretrained(folder).to_dict() == before, "the class has another default"
+
+
+def seed_of(text):
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
 def write_checkpoint(case, spec, folder):
     """`spec` has the form of an entry of CASES. The name of the case seeds the weights."""
     family = spec["family"]
     args = dict(bos_token_id=None, eos_token_id=None, pad_token_id=None, **spec["args"])
     model = auto_class(family).from_config(spec["config"](**args))
-    randomise(model, int.from_bytes(hashlib.sha256(case.encode()).digest()[:4], "big"))
+    randomise(model, seed_of(case))
     for name, t in [*model.named_parameters(), *model.named_buffers()]:
         t.data = t.data.to(F32 if kept_wide(name, family) else spec["disk"])
     model.save_pretrained(folder, **save_options(model, spec))
     (folder / "generation_config.json").unlink(missing_ok=True)
     check_files(case, spec, folder)
+    if spec.get("own_head"):
+        give_own_head(case, folder)
+    leave_out(spec.get("absent", ()), folder)
     if spec.get("mtp"):
         hide_last_layer(folder, model.config.num_hidden_layers)
     if "quantization" in spec:

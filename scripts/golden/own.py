@@ -48,7 +48,7 @@ def run_request(request, model, reporter):
 
 
 def warn(run):
-    """What a reader of the golden should know of it."""
+    """The entries of golden.json for human readers."""
     if run.apart:
         print(f"warning: decode steps and one pass over everything differ by more than {TOLERANCE} of the largest "
               f"value, first in {run.apart[0]}: a router or an expert nearly ties there, and a comparison may find the other "

@@ -192,7 +192,7 @@ def greedy_of(prompt, steps):
 @torch.no_grad()
 def run_steps(model, prompt, decode, begin=lambda label: None):
     """Prefill and decode steps on the cache, compared with one pass over everything. `decode` has a token for each
-    step, or None for the one that the step before chooses. `begin` is told of each pass."""
+    step, or None for the one that the step before chooses. `begin` is called before each pass."""
     capture = model.moec_capture
     capture.histories.clear()
     cache = RecordingCache(model.config)

@@ -125,8 +125,8 @@ def deferred_parts(checkpoint):
 # ----------------------------------------------------------------- parts ----
 
 def placeholder(tensor):
-    """What stands for a tensor that is not loaded: NaN in its shape, in the memory of one element. Not a meta tensor,
-    for some models move their input to the device of a weight before it is loaded, and compute with garbage then."""
+    """Takes the place of a tensor that is not loaded: NaN in its shape, in the memory of one element. Not a meta
+    tensor: some models move their input to the device of a weight before it is loaded, and would compute garbage."""
     value = torch.nan if tensor.is_floating_point() else 0
     empty = torch.full((), value, dtype=tensor.dtype).expand(tensor.shape)
     return torch.nn.Parameter(empty, requires_grad=False) if isinstance(tensor, torch.nn.Parameter) else empty
@@ -150,8 +150,8 @@ class Parts:
         return {EMBEDDING: base.embed_tokens, **dict(enumerate(base.layers)), **({HEAD: head} if head else {})}
 
     def tied_head(self):
-        """Whether the head is the embedding."""
-        return self.model.config.tie_word_embeddings and hasattr(self.model, HEAD)
+        """Whether the head is the embedding. A stored head of its own is used, whatever the config says."""
+        return self.model.config.tie_word_embeddings and hasattr(self.model, HEAD) and not self.stored.parts[HEAD]
 
     def load(self, part, only=""):
         """Materialises a part, or those of its stored tensors whose name contains `only`."""

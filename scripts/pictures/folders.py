@@ -29,7 +29,7 @@ def shortest(arrows):
 
 
 def floors(folders, arrows):
-    """Row of each folder, the lowest floor last: a folder stands one floor above the highest that it includes."""
+    """Row of each folder, the lowest floor last: a folder is one floor above the highest that it includes."""
     floor = {}
     for folder in folders:  # lowest first
         floor[folder] = max((floor[other] + 1 for other in arrows[folder]), default=0)

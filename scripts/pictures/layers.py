@@ -19,7 +19,7 @@ class Layout:
     """x of the middle of each node, its row, and the ways of the edges as lists of (x, row)."""
 
     def __init__(self, nodes, edges, width_of, gap=14.0, rows=None, column_of=lambda node: 0):
-        """`column_of`: nodes of a row stand in the order of this number, and freely among equal ones."""
+        """`column_of`: nodes of a row are in the order of this number, and freely among equal ones."""
         self.column = {node: column_of(node) for node in nodes}
         self.row = dict(rows or rows_of(nodes, edges))
         self.width = {node: width_of(node) for node in nodes}
@@ -68,7 +68,7 @@ class Layout:
 
     def _spread(self, row, wanted):
         """Puts the nodes of a row, in this order, as near to the wanted places as their widths allow."""
-        # Nodes that would overlap form a block, which stands at the mean of what its nodes want.
+        # Nodes that would overlap form a block, which is placed at the mean of the places that its nodes prefer.
         blocks = []  # [first index, count, place of its first node]
         offsets = [0.0]
         for left, right in zip(row, row[1:]):

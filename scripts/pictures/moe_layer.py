@@ -78,7 +78,7 @@ def width_of(shard, name):
 
 
 def column_of(shard, name):
-    """Experts stand side by side, by number; the router stands on their left."""
+    """Experts are side by side, by number; the router is on their left."""
     if found := re.match(r"experts\.(\d+)\.", name):
         return int(found[1]) + 1
     sources = {column_of(shard, source) for source, target in shard.edges if target == name}

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 SANS = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif"
 MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 INK, FAINT, LINE, PAPER = "#1f2933", "#52606d", "#7b8794", "#fbfcfd"
-# Fill and border of a box, by what it stands for.
+# Fill and border of a box, by what it shows.
 BLUE, ORANGE, GREEN = ("#dbeafe", "#2f6fbf"), ("#ffe8cc", "#c26a10"), ("#d9f2e3", "#2b8a57")
 PURPLE, GREY, RED = ("#ebe2fb", "#7048b6"), ("#eef1f4", "#8795a1"), ("#fde2e2", "#c0392b")
 

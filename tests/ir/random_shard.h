@@ -48,8 +48,7 @@ class RandomShard {
         return joined(type, depth);
       case 7:
         if (type.dtype != DType::f32) return source(type);
-        if (coin()) return dequantised(type, depth);
-        return coin() ? looked_up(type, depth) : unpacked(type, depth);
+        return to_f32(type, depth);
       default:
         return source(type);
     }
@@ -145,6 +144,17 @@ class RandomShard {
     return concat_view(axis, std::move(parts));
   }
 
+  // By one of the steps that deliver f32.
+  WeightView to_f32(const Type& type, int depth) {
+    const int64_t kind = below(5);
+    if (kind == 0) return dequantised(type, depth);
+    if (kind == 1) return unpacked(type, depth);
+    if (kind == 4) return looked_up(type, depth);
+    WeightView from = view({any_float(), type.dims}, depth - 1);
+    if (kind == 2) return step(std::move(from), CenterStep{});
+    return step(std::move(from), RemainderStep{coin() ? DType::f16 : DType::bf16});
+  }
+
   WeightView dequantised(const Type& type, int depth) {
     DequantStep dequant;
     Type scale{any_float(), {}};
@@ -192,7 +202,7 @@ class RandomShard {
     return ValueId{static_cast<uint32_t>(below(count))};
   }
 
-  // A value of this type: one that is there, or a new one.
+  // A value of this type: an existing one, or a new one.
   ValueId value(const Type& type) {
     std::vector<ValueId> there;
     for (uint32_t i = 0; i < builder_.shard().values.size(); ++i)

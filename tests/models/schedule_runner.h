@@ -174,7 +174,7 @@ class ScheduleRunner {
         int64_t key = append && j >= context ? position_ + j - context : j;
         if (plan_.build.cache == CacheForm::none) key = position_ + j;
         bool see = filled && visible(position_ + t, key, in);
-        mask.data.push_back(see ? 0 : static_cast<float>(kMaskedScore));
+        mask.data.push_back(see ? 0 : static_cast<float>(masked_score(type.dtype)));
       }
     return mask;
   }

@@ -1,6 +1,7 @@
 // The plans of the golden checkpoints, for tests of whole shards.
 #pragma once
 
+#include "backends/weights/equal_tensors.h"
 #include "frontends/hf/checkpoint.h"
 #include "models/build/build_shard.h"
 #include "models/plan/plan_model.h"
@@ -12,7 +13,7 @@ namespace moec {
 
 inline Plan golden_plan(const std::string& name, const BuildOptions& options) {
   const std::string folder = (name.starts_with("tiny") ? "/models/" : "/tests/golden/") + name;
-  auto checkpoint = open_checkpoint(source_dir() + folder);
+  auto checkpoint = open_checkpoint(source_dir() + folder, equal_tensors);
   EXPECT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   if (!checkpoint) return {};
   auto plan = plan_model(checkpoint->config, checkpoint->weights, options);

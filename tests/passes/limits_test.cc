@@ -1,5 +1,5 @@
-// limit_channels, limit_fan_in, limit_extents, cast_to_select and hoist_state_writes: what targets
-// with limits, with state or without casts need.
+// limit_channels, limit_fan_in, limit_extents, cast_to_select and hoist_state_writes: the passes
+// for targets that have limits or states, or that have no casts.
 #include "tests/passes/moe_shards.h"
 
 namespace moec {
@@ -23,7 +23,7 @@ int64_t most_channels(const Shard& shard) {
   return most;
 }
 
-TEST(LimitChannels, NoValueIsWiderAndTheValuesStay) {
+TEST(LimitChannels, LeavesNoWiderValueAndPreservesTheResults) {
   for (Layout layout : {Layout::channels, Layout::bc1s})
     for (SumForm sum : {SumForm::chain, SumForm::tree})
       for (int64_t inner : {20, 21, 59}) {
@@ -39,7 +39,7 @@ TEST(LimitChannels, NoValueIsWiderAndTheValuesStay) {
       }
 }
 
-TEST(LimitChannels, LeavesAShardThatFits) {
+TEST(LimitChannels, DoesNotChangeAShardWithinTheLimit) {
   const Shard shard = run_passes(mlp_shard(Layout::channels, 20), "lower_gated_mlp,linear_to_conv");
   PassContext context{{.target = {.limits = {.channels = 20}}}, {}};
   EXPECT_EQ(*limit_channels(shard, context), shard);
@@ -62,7 +62,7 @@ TEST(LimitChannels, NamesTheValueThatCannotBeSplit) {
   EXPECT_NE(finding.next_step.find("--head-slices"), std::string::npos);
 }
 
-TEST(LimitChannels, IsTheWidestBankToo) {
+TEST(LimitChannels, LimitsTheWidthOfBanksToo) {
   for (int64_t limit : {20, 45, 1000}) {
     const Shard before = group_shard({.experts = 7, .inner = 10}, Layout::channels, 0, 7);
     const Shard after =
@@ -74,7 +74,7 @@ TEST(LimitChannels, IsTheWidestBankToo) {
   }
 }
 
-TEST(LimitFanIn, JoinsInTreesOfAtMostSoMany) {
+TEST(LimitFanIn, JoinsInTreesOfBoundedFanIn) {
   for (int64_t parts : {2, 3, 4, 9, 10, 32})
     for (int64_t limit : {1, 2, 3, 12}) {
       Builder b("concat", Form::static_ops);
@@ -95,7 +95,7 @@ TEST(LimitFanIn, JoinsInTreesOfAtMostSoMany) {
     }
 }
 
-TEST(LimitExtents, LooksAtTheLastTwoAxesOfWhatIsComputed) {
+TEST(LimitExtents, LimitsTheLastTwoAxesOfComputedValues) {
   struct Sample {
     Dims dims;
     bool fits;
@@ -115,7 +115,7 @@ TEST(LimitExtents, LooksAtTheLastTwoAxesOfWhatIsComputed) {
   }
 }
 
-TEST(LimitExtents, DoesNotAskWeights) {
+TEST(LimitExtents, DoesNotLimitWeights) {
   Builder b("weights", Form::static_ops);
   ValueId x = b.input("x", token_type(DType::f16, Layout::channels, 4, 2));
   ValueId w = seeded_weight(b, 1, DType::f16, {9, 4, 1, 1}, 1);
@@ -164,7 +164,7 @@ TEST(DefaultPipeline, HasThePassesThatTheTargetNeeds) {
   }
 }
 
-TEST(HoistStateWrites, WritesStandBehindTheirProducers) {
+TEST(HoistStateWrites, MovesWritesRightBehindTheirProducers) {
   for (AttentionForm form : {AttentionForm::batched, AttentionForm::per_head}) {
     Builder b("L00.attn", Form::model);
     auto tokens = [&](const char* name, int64_t channels) {

@@ -70,7 +70,7 @@ using Axes = std::tuple<Layout, AttentionForm, CacheForm, RopeStyle, QkNorm>;
 
 class LowerAttention : public testing::TestWithParam<Axes> {};
 
-TEST_P(LowerAttention, KeepsValues) {
+TEST_P(LowerAttention, PreservesValues) {
   const auto [layout, form, cache, rope, qk_norm] = GetParam();
   for (int64_t rope_dims : {kHeadDim, kHeadDim / 2}) {
     if (rope == RopeStyle::none && rope_dims != kHeadDim) continue;
@@ -120,7 +120,7 @@ class LowerAttentionExtras : public testing::TestWithParam<ExtraAxes> {
   }
 };
 
-TEST_P(LowerAttentionExtras, KeepSinks) {
+TEST_P(LowerAttentionExtras, PreserveValuesWithSinks) {
   for (int64_t kv_heads : {2, 6}) {
     Case c = plain_case(kv_heads);
     c.sinks = true;
@@ -131,13 +131,13 @@ TEST_P(LowerAttentionExtras, KeepSinks) {
   }
 }
 
-TEST_P(LowerAttentionExtras, KeepTheNormBehindTheRotation) {
+TEST_P(LowerAttentionExtras, PreserveValuesWithTheNormBehindTheRotation) {
   Case c = plain_case(2);
   c.qk_norm = QkNorm::per_head_rotated;
   expect_kept(c);
 }
 
-TEST_P(LowerAttentionExtras, KeepNormsOfOneNumberAHead) {
+TEST_P(LowerAttentionExtras, PreserveValuesWithNormsOfOneNumberAHead) {
   for (QkNorm norm : {QkNorm::per_head, QkNorm::per_head_rotated}) {
     Case c = plain_case(2);
     c.qk_norm = norm;
@@ -146,7 +146,7 @@ TEST_P(LowerAttentionExtras, KeepNormsOfOneNumberAHead) {
   }
 }
 
-TEST_P(LowerAttentionExtras, KeepValuesOfAnotherWidth) {
+TEST_P(LowerAttentionExtras, PreserveValuesWithAnotherValueWidth) {
   for (int64_t kv_heads : {2, 6})
     for (int64_t v_dim : {3, 11}) {
       Case c = plain_case(kv_heads);
@@ -161,8 +161,9 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(AttentionForm::batched, AttentionForm::per_head),
                      testing::Values(CacheForm::none, CacheForm::append, CacheForm::blend)));
 
-// A sink takes its share of the softmax, and the norm stands on its own side of the rotation.
-TEST(AttentionExtras, Matter) {
+// Sinks, and whether the norm is before or after the rotation, change the results. So the tests of
+// values fail if a pass drops or reorders them.
+TEST(AttentionExtras, ChangeTheResult) {
   const Case c{Layout::rows,
                AttentionForm::batched,
                CacheForm::none,
@@ -191,7 +192,7 @@ using PagedAxes = std::tuple<Layout, AttentionForm, int64_t>;
 
 class LowerPagedAttention : public testing::TestWithParam<PagedAxes> {};
 
-TEST_P(LowerPagedAttention, KeepsValuesAndNoAxisSpansThePages) {
+TEST_P(LowerPagedAttention, PreservesValuesAndNoAxisSpansThePages) {
   const auto [layout, form, pages] = GetParam();
   for (int64_t kv_heads : {1, 2, 6}) {
     for (int64_t tokens : {1, 3}) {
@@ -234,7 +235,7 @@ TEST(LowerAttentionNames, AreReadable) {
   EXPECT_EQ(per_head[7], "head.3.probs");
 }
 
-TEST(LowerAttentionBatched, RepeatsNoKeys) {
+TEST(LowerAttentionBatched, DoesNotRepeatKeys) {
   const Shard after = run_passes(attention_shard(grouped(AttentionForm::batched)),
                                  "lower_attention", {.attention = AttentionForm::batched});
   for (const Op& op : after.ops)
@@ -243,11 +244,33 @@ TEST(LowerAttentionBatched, RepeatsNoKeys) {
     }
 }
 
-TEST(LowerAttentionHalfPrecision, KeepsValues) {
+TEST(LowerAttentionHalfPrecision, PreservesValues) {
   for (AttentionForm form : {AttentionForm::batched, AttentionForm::per_head}) {
     const Shard before = attention_shard(grouped(form), DType::f16);
     expect_same_values(before, run_passes(before, "lower_attention", {.attention = form}), 5e-3);
   }
+}
+
+// The first of three tokens stays as it is to the bit when the others change, although its scores
+// with them are far above the one with itself.
+TEST(LowerAttentionMask, HidesLaterTokensWhateverTheScores) {
+  for (auto [dtype, factor] : {std::pair{DType::f32, 1e9f}, {DType::f16, 2e4f}})
+    for (AttentionForm form : {AttentionForm::batched, AttentionForm::per_head}) {
+      const Case c{Layout::rows, form, CacheForm::none, RopeStyle::none, 0, QkNorm::none, 2, 3};
+      const Shard shard =
+          run_passes(attention_shard(c, dtype), "lower_attention", {.attention = form});
+      std::vector<Tensor> inputs = seeded_inputs(shard, 1);
+      for (float& q : inputs[0].data) q *= factor;
+      const std::vector<float> one = outputs_of(shard, inputs)[0].data;
+      for (Tensor* rows : {&inputs[1], &inputs[2]})
+        for (size_t i = rows->data.size() / 3; i < rows->data.size(); ++i) rows->data[i] *= -1;
+      const std::vector<float> other = outputs_of(shard, inputs)[0].data;
+      const auto first = static_cast<ptrdiff_t>(one.size() / 3);
+      for (auto i = one.begin(); i < one.begin() + first; ++i) EXPECT_TRUE(std::isfinite(*i));
+      EXPECT_EQ(std::vector(one.begin(), one.begin() + first),
+                std::vector(other.begin(), other.begin() + first));
+      EXPECT_NE(one, other);
+    }
 }
 
 }  // namespace

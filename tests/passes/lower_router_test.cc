@@ -25,7 +25,7 @@ using RouterAxes = std::tuple<Layout, RoutingForm, bool>;
 
 class LowerRouter : public testing::TestWithParam<RouterAxes> {};
 
-TEST_P(LowerRouter, KeepsValues) {
+TEST_P(LowerRouter, PreservesValues) {
   const auto [layout, form, choice_bias] = GetParam();
   for (Score score : {Score::softmax, Score::sigmoid, Score::sigmoid_selected})
     for (Renorm renorm : {Renorm::none, Renorm::sum, Renorm::sum_plus_eps, Renorm::max_eps})
@@ -46,7 +46,7 @@ TEST_P(LowerRouter, KeepsValues) {
         }
 }
 
-TEST_P(LowerRouter, KeepsValuesOfSoftmaxSelected) {
+TEST_P(LowerRouter, PreservesValuesOfSoftmaxSelected) {
   const auto [layout, form, choice_bias] = GetParam();
   for (int64_t k : {1, 4, 12}) {
     const Router router{.score = Score::softmax_selected, .top_k = k, .scale = 0.5};
@@ -55,7 +55,7 @@ TEST_P(LowerRouter, KeepsValuesOfSoftmaxSelected) {
   }
 }
 
-TEST_P(LowerRouter, KeepsValuesOfSparsemixer) {
+TEST_P(LowerRouter, PreservesValuesOfSparsemixer) {
   const auto [layout, form, choice_bias] = GetParam();
   if (choice_bias) return;
   for (double eps : {0.0, 0.01, 0.3, 2.0})
@@ -84,7 +84,7 @@ TEST(LowerRouterOps, OnlyTheTopkFormUsesTopk) {
               form == RoutingForm::topk ? 2u : 0u);
 }
 
-TEST(LowerRouterOps, IterateNeedsOnlyLessAmongComparisonsAndNoSelect) {
+TEST(LowerRouterOps, IterateUsesNoComparisonButLessAndNoSelect) {
   const Router router{
       .top_k = 3, .groups = 3, .groups_kept = 2, .group_score = GroupScore::top2_sum};
   const Shard after = lower(router_shard(router, Layout::channels, true), RoutingForm::iterate);
@@ -95,14 +95,14 @@ TEST(LowerRouterOps, IterateNeedsOnlyLessAmongComparisonsAndNoSelect) {
     }
 }
 
-TEST(LowerRouterOps, RankHasAsManyOpsForAnyK) {
+TEST(LowerRouterOps, TheOpCountOfRankDoesNotDependOnK) {
   auto ops = [](int64_t k) {
     return lower(router_shard({.top_k = k}, Layout::rows, false), RoutingForm::rank).ops.size();
   };
   EXPECT_EQ(ops(1), ops(11));
 }
 
-TEST(LowerRouterOps, ConstantsGrowWithTheExpertsNotWithTheirSquare) {
+TEST(LowerRouterOps, ConstantsGrowLinearlyWithTheExperts) {
   const Shard after =
       lower(router_shard({.top_k = 2}, Layout::rows, false, 100), RoutingForm::rank);
   for (const Op& op : after.ops)
@@ -111,7 +111,7 @@ TEST(LowerRouterOps, ConstantsGrowWithTheExpertsNotWithTheirSquare) {
     }
 }
 
-TEST(FullSoftmax, KeepsAllExpertsAndSaysSo) {
+TEST(FullSoftmax, WeightsAllExpertsAndReportsThatItIsInexact) {
   PassContext context{{.routing = RoutingForm::full_softmax}, {}};
   const Shard before = router_shard({.top_k = 2}, Layout::rows, false);
   const Shard after = run_passes(before, "lower_router", context);
@@ -122,7 +122,33 @@ TEST(FullSoftmax, KeepsAllExpertsAndSaysSo) {
   for (float weight : outputs[0].data) EXPECT_GT(weight, 0);
 }
 
-TEST(LowerRouterLimits, RefuseMoreExpertsThanTheTypeCounts) {
+// Biases and logits far beyond what f16 holds, of both signs.
+TEST(LowerRouterLimits, AreThoseOfTheElementType) {
+  for (RoutingForm form : kExactForms)
+    for (int64_t groups : {1, 4}) {
+      const Router biased{.score = Score::sigmoid,
+                          .top_k = 3,
+                          .groups = groups,
+                          .groups_kept = groups == 1 ? 1 : 2,
+                          .group_score = GroupScore::top2_sum};
+      Builder b("router", Form::model);
+      ValueId logits = b.input("logits", token_type(DType::f32, Layout::rows, 12, 6));
+      ValueId bias = seeded_weight(b, 9, DType::f32, {12}, 2e4, "choice_bias");
+      b.output("routing", b.emit(biased, {logits, bias}, "routing"));
+      const Shard before = b.finish();
+      expect_same_values(before, lower(before, form), 1e-6);
+    }
+  for (RoutingForm form : kExactForms)
+    for (const Router& router : {Router{.score = Score::softmax_selected, .top_k = 3},
+                                 Router{.score = Score::sparsemixer, .top_k = 2, .eps = 0.3}}) {
+      const Shard before = router_shard(router, Layout::rows, false);
+      std::vector<Tensor> inputs = seeded_inputs(before, 1);
+      for (float& logit : inputs[0].data) logit *= 1e6f;
+      expect_same_values(before, lower(before, form), inputs, 1e-6);
+    }
+}
+
+TEST(LowerRouterLimits, RefuseMoreExpertsThanTheTypeCountsExactly) {
   for (auto [dtype, most] : {std::pair{DType::f16, 2048}, {DType::bf16, 256}})
     for (int64_t experts : {most, most + 1}) {
       const Shard shard = router_shard({.top_k = 2}, Layout::rows, false, experts, 1, dtype);
@@ -135,9 +161,9 @@ TEST(LowerRouterLimits, RefuseMoreExpertsThanTheTypeCounts) {
     }
 }
 
-// In half precision scores collide often; every exact form must break the ties alike, and the
-// knock-out of `iterate` must not disturb what is left.
-TEST(LowerRouterHalfPrecision, FormsAgreeToTheBit) {
+// In half precision many scores are equal. Every exact form must choose the same expert of a tie,
+// and `iterate`, which lowers the scores of experts already chosen, must not change the others.
+TEST(LowerRouterHalfPrecision, ExactFormsGiveEqualBits) {
   for (Score score : {Score::softmax, Score::sigmoid, Score::softmax_selected,
                       Score::sigmoid_selected, Score::sparsemixer})
     for (int64_t groups : {1, 8}) {

@@ -122,7 +122,7 @@ TEST(RunPipeline, BisectRunsOnlyTheFirstPasses) {
   EXPECT_EQ(none->shard, small_moe());
 }
 
-TEST(RunPipeline, SkipLeavesAPassOut) {
+TEST(RunPipeline, SkipOmitsAPass) {
   PassContext context;
   const auto passes = default_pipeline(context.options);
   auto result = run_pipeline(small_moe(), passes, context, {.skip = {"eliminate_common"}});
@@ -152,7 +152,7 @@ TEST(RunPipeline, UnknownNamesInSkipAndDumpAreErrors) {
 
 Result<Shard> refusing(const Shard&, PassContext&) { return fail("test.refused", "it will not"); }
 
-TEST(RunPipeline, DumpsAreNumberedAndSayWhatChanged) {
+TEST(RunPipeline, DumpsAreNumberedAndListTheChanges) {
   const fs::path dir = fresh_dir("dumps");
   PassContext context;
   const auto passes = passes_named("lower_router,lower_attention,unroll_experts");
@@ -180,7 +180,7 @@ TEST(RunPipeline, DumpsAndReproducersOfARunCanHaveASubfolder) {
             (std::vector<std::string>{"L00.moe", "L00.moe.refusing.repro.ir"}));
 }
 
-TEST(RunPipeline, DumpsOnlyWhatIsAskedFor) {
+TEST(RunPipeline, DumpsOnlyTheRequestedPasses) {
   const fs::path dir = fresh_dir("one_dump");
   PassContext context;
   auto result = run_pipeline(small_moe(), passes_named("lower_router,unroll_experts"), context,
@@ -201,7 +201,7 @@ TEST(RunPipeline, ADumpThatCannotBeWrittenIsAnError) {
   EXPECT_TRUE(has_code(result.error(), "passes.write"));
 }
 
-// ---- Passes that go wrong ----------------------------------------------------------------------
+// ---- Passes that fail --------------------------------------------------------------------------
 
 Result<Shard> breaking(const Shard& shard, PassContext&) {
   Shard broken = shard;
@@ -241,7 +241,7 @@ TEST(RunPipeline, AResultThatDoesNotVerifyLeavesAReproducer) {
   expect_reproducer("breaking", pass, "shard.s1");
 }
 
-TEST(RunPipeline, AResultInAnotherFormThanPromisedLeavesAReproducer) {
+TEST(RunPipeline, AResultInAnUndeclaredFormLeavesAReproducer) {
   const Pass pass{"lying", lying, Form::model, Form::lowered, ""};
   expect_reproducer("lying", pass, "passes.form");
 }
@@ -299,7 +299,7 @@ TEST(RunPipeline, AReproducerWithoutADumpFolderGoesIntoAFreshTemporaryFolder) {
   EXPECT_TRUE(files_in(dir / "working").empty());
 }
 
-TEST(RunPipeline, AReproducerThatCannotBeSavedLeavesTheErrorOfThePass) {
+TEST(RunPipeline, AReproducerThatCannotBeSavedDoesNotHideTheErrorOfThePass) {
   const fs::path dir = fresh_dir("no_temporary_folder");
   const OtherFolders folders(dir / "working", dir / "temporary");
   fs::remove_all(dir / "temporary");
@@ -317,7 +317,7 @@ Result<Shard> stopping(const Shard& shard, PassContext&) {
   return b.finish();
 }
 
-TEST(RunPipelineDeathTest, ABrokenInvariantLeavesAReproducerToo) {
+TEST(RunPipelineDeathTest, AFailedInvariantLeavesAReproducer) {
   const fs::path dir = fresh_dir("stopping");
   const Pass pass{"stopping", stopping, Form::model, Form::model, ""};
   const std::vector<const Pass*> passes = {&pass};
@@ -329,7 +329,7 @@ TEST(RunPipelineDeathTest, ABrokenInvariantLeavesAReproducerToo) {
 
 // ---- Options as text ---------------------------------------------------------------------------
 
-TEST(PassOptionText, IsReadBackAsItWasWritten) {
+TEST(PassOptionText, RoundTrips) {
   PassOptions options{
       .routing = RoutingForm::topk,
       .experts = ExpertForm::bank,

@@ -26,31 +26,31 @@ TargetRule no_topk(Severity severity) {
           .source = "a test"};
 }
 
-TEST(Place, AcceptsWhatBreaksNoRule) {
+TEST(Place, AcceptsAShardThatBreaksNoRule) {
   PassContext context{{.target = target_with({})}, {}};
   const Shard placed = run_passes(static_shard(), "place", context);
   EXPECT_EQ(placed.form, Form::placed);
   EXPECT_TRUE(context.notes.empty());
 }
 
-TEST(Place, RefusesAnOpByRuleWithItsReason) {
+TEST(Place, TheErrorNamesTheRuleThatRefusesAnOpAndItsReason) {
   PassContext context{{.target = target_with({no_topk(Severity::error)})}, {}};
   auto placed = place(static_shard(), context);
   ASSERT_FALSE(placed.has_value());
   ASSERT_EQ(placed.error().size(), 1u);
   const Diagnostic& refusal = placed.error()[0];
-  EXPECT_EQ(refusal.code, "place.rule");
+  EXPECT_EQ(refusal.code, "target.O7");
   EXPECT_EQ(refusal.cause,
             "rule O7 of target somewhere concerns topk: the unit cannot sort (cpu would run it)");
   EXPECT_EQ(refusal.place.shard, "L00.moe");
   EXPECT_EQ(refusal.place.op, "top");
 }
 
-TEST(Place, LeavesAWarningAsANote) {
+TEST(Place, TurnsAWarningIntoANote) {
   PassContext context{{.target = target_with({no_topk(Severity::warning)})}, {}};
   EXPECT_EQ(run_passes(static_shard(), "place", context).form, Form::placed);
   ASSERT_EQ(context.notes.size(), 1u);
-  EXPECT_EQ(context.notes[0].code, "place.rule");
+  EXPECT_EQ(context.notes[0].code, "target.O7");
   EXPECT_EQ(context.notes[0].severity, Severity::warning);
 }
 
@@ -65,7 +65,7 @@ TEST(Place, WarnsOncePerRuleAndCountsTheOps) {
             "would run it)");
 }
 
-TEST(Place, RefusesEveryBreachAtOnce) {
+TEST(Place, ReportsEveryBreachAtOnce) {
   TargetRule no_exp = no_topk(Severity::error);
   no_exp.ops = *OpSet::named("exp");
   PassContext context{{.target = target_with({no_topk(Severity::error), no_exp})}, {}};

@@ -18,7 +18,7 @@ Shard mlp_shard(Layout layout, bool biases, bool sigmoid_gate) {
   return b.finish();
 }
 
-TEST(LowerGatedMlp, KeepsValues) {
+TEST(LowerGatedMlp, PreservesValues) {
   for (Layout layout : kTokenLayouts)
     for (bool biases : {false, true})
       for (bool sigmoid_gate : {false, true}) {
@@ -39,7 +39,7 @@ Shard linear_shard(Layout layout, bool bias) {
   return b.finish();
 }
 
-TEST(LinearToConv, KeepsValues) {
+TEST(LinearToConv, PreservesValues) {
   for (Layout layout : kTokenLayouts)
     for (bool bias : {false, true}) {
       const Shard before = linear_shard(layout, bias);
@@ -51,7 +51,7 @@ TEST(LinearToConv, KeepsValues) {
     }
 }
 
-TEST(LinearToMatmul, KeepsValues) {
+TEST(LinearToMatmul, PreservesValues) {
   for (Layout layout : kTokenLayouts)
     for (bool bias : {false, true}) {
       const Shard before = linear_shard(layout, bias);
@@ -63,7 +63,7 @@ TEST(LinearToMatmul, KeepsValues) {
     }
 }
 
-TEST(LinearToMatmul, LeavesNoTransposeOfTheWeightOnceViewsAreFolded) {
+TEST(LinearToMatmul, LeavesNoTransposeOfTheWeightAfterFoldingViews) {
   const Shard after =
       run_passes(linear_shard(Layout::rows, true), "linear_to_matmul,fold_weight_views");
   EXPECT_EQ(count_ops<Transpose>(after), 0u);

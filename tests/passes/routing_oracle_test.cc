@@ -1,5 +1,5 @@
-// The proof of the routing forms: each exact form against a plain sparse implementation that sorts,
-// in double, on more than 20,000 random score vectors with many ties.
+// Compares each exact routing form with a plain sparse implementation that sorts, in double, on
+// more than 20,000 random score vectors with many ties.
 #include <algorithm>
 #include <numeric>
 #include <random>

@@ -10,7 +10,7 @@ import tokenizers
 
 from conftest import find_binary
 from goldens import REPO
-from label_text import text_span
+from label_text import first_unjudged, redact, text_span
 
 TEXT = "Call Ms. Nora Lindqvist, 12 Harbor Road, Milbrook, at +49 171 5550123. Thanks!"
 
@@ -56,6 +56,33 @@ def test_white_space_before_a_word_is_none_of_its_span():
     offsets = [(0, 4), (4, 9), (9, 19)]
     span = text_span("Call Nora Lindqvist", offsets, {"start": 1, "end": 3, "label": "a", "score": 1})
     assert (span["start"], span["end"], span["text"]) == (5, 19, "Nora Lindqvist")
+
+
+def test_spans_of_one_character_do_not_bring_it_back():
+    spans = [{"start": 0, "end": 3, "label": "a"}, {"start": 1, "end": 2, "label": "b"}]
+    assert redact("abcd", spans) == "<A><B>d"
+
+
+def test_characters_of_no_token_are_found():
+    assert first_unjudged("ab cd", [(0, 2), (3, 5)]) is None
+    assert first_unjudged("ab,cd", [(0, 2), (3, 5)]) == 2
+    assert first_unjudged("abcd", [(0, 2)]) == 2
+
+
+def test_a_text_with_characters_of_no_token_is_not_redacted(exports):
+    done = label(exports / "characters", "--redact", "--prompt", TEXT + " Zoë")
+    assert done.returncode == 1 and done.stdout == ""
+    assert f"character {len(TEXT) + 3} of the text belongs to no token" in done.stderr
+
+
+def test_a_tokenizer_that_cuts_texts_does_not_cut_what_is_redacted(exports, tmp_path):
+    shutil.copytree(exports / "characters", tmp_path / "out")
+    file = tmp_path / "out/tokenizer.json"
+    cutting = tokenizers.Tokenizer.from_file(str(file))
+    cutting.enable_truncation(30)
+    cutting.save(str(file))
+    wanted = label(exports / "characters", "--redact", "--prompt", TEXT).stdout
+    assert "<PRIVATE_PHONE>" in wanted and label(tmp_path / "out", "--redact", "--prompt", TEXT).stdout == wanted
 
 
 def test_an_export_without_a_tokenizer_is_named(exports, tmp_path):

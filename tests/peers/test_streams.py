@@ -1,5 +1,5 @@
-"""stdout and stderr that are full, closed or gone: an export goes on and its files stay right; results that are lost
-are an error."""
+"""stdout and stderr that are full or closed: an export continues and its files are complete; results that cannot be
+written are an error."""
 
 import subprocess
 

@@ -19,7 +19,8 @@ def exported(moec, tmp_path_factory):
     config["num_hidden_layers"] = 2
     (folder / "zaya-book.json").write_text(json.dumps(config))
     moec("export", folder / "zaya-book.json", "--out", folder / "out", "--target", "ane", "--context", 512,
-         "--seeded-weights", 7, "--compat", "ane-book", "--head-slices", 2, "--quiet")
+         "--seeded-weights", 7, "--compat", "ane-book", "--head-slices", 2, "--allow-over-budget",
+         "--quiet")
     return folder / "out"
 
 
@@ -47,4 +48,4 @@ def test_moe_shards_have_24_expert_convolutions(exported):
 
 @pytest.mark.parametrize("chip", ["m1", "m2", "m3", "m4"])
 def test_every_compute_op_is_predicted_on_the_neural_engine(moec, exported, chip):
-    moec("check", exported, "--chip", chip, "--no-digests")  # exits with 1 below 100 %
+    moec("check", exported, "--chip", chip, "--no-digests", "--allow-over-budget")  # exits with 1 below 100 %

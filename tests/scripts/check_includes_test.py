@@ -111,11 +111,11 @@ def test_a_wrong_include_is_found(tmp_path, file, text, error):
 
 
 def test_a_table_with_a_folder_above_what_it_includes_is_found(monkeypatch):
-    """No circle of folders is possible as long as each folder includes only what stands above it."""
+    """No circle of folders is possible as long as each folder includes only folders above it in the table."""
     monkeypatch.syspath_prepend(SCRIPT.parent)
     check_includes = importlib.import_module("check_includes")
     assert list(check_includes.wrong_order()) == []
     monkeypatch.setitem(check_includes.ARROWS, "ir/base", ["ir/graph"])
     assert list(check_includes.wrong_order()) == [
-        "scripts/check_includes.py: ir/base stands above ir/graph, which it may include"
+        "scripts/check_includes.py: ir/base is above ir/graph, which it may include"
     ]

@@ -19,20 +19,21 @@ constexpr double kMega = 1e6;
 constexpr std::array<std::string_view, 6> kNames = {"attn",   "moe",     "mlp",
                                                     "router", "lm_head", "layers"};
 
-// A group of experts is a part of an MoE layer, so the budget of that layer limits it, too.
+// A group of experts and a shared expert are parts of an MoE layer, so the budget of that layer
+// limits them, too.
 std::vector<ShardKind> kinds_named(std::string_view name) {
   if (name == "attn") return {ShardKind::attention};
-  if (name == "moe") return {ShardKind::moe, ShardKind::experts};
+  if (name == "moe") return {ShardKind::moe, ShardKind::shared, ShardKind::experts};
   return {*parse_enum<ShardKind>(name)};
 }
 
 Result<Budget> parse_budget(const std::string& text) {
   const auto megabytes = parse_positive(text);
-  if (!megabytes || *megabytes > 1e9)
+  if (!megabytes || *megabytes > 1e9 || *megabytes * kMega < 1)
     return fail("plan.budget_value",
                 fmt::format("--max-shard-mb: \"{}\" is not a number of MB", text),
-                "give a number above 0, for example --max-shard-mb moe=200,attn=1000");
-  return Budget{std::llround(*megabytes * kMega), true};
+                "give a number of at least 0.000001, for example --max-shard-mb moe=200,attn=1000");
+  return Budget{std::llround(*megabytes * kMega)};
 }
 
 Status check_kind(const std::string& name, std::set<std::string>& seen) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/parse_bytes.h"
 #include "ir/graph/ops.h"
 
@@ -48,7 +49,7 @@ void add_device_flags(CLI::App& command, DeviceFlags& flags) {
       .add_option("--trunk", flags.trunk,
                   "With --device: where attention, routers and head go. layers: split by layers; "
                   "replicated: a copy on each device")
-      ->check(CLI::IsMember({"layers", "replicated"}))
+      ->check(one_of({"layers", "replicated"}))
       ->capture_default_str();
   command.add_option("--loads", flags.loads,
                      "With --device: a CSV file with columns layer,expert,load. Groups of experts "

@@ -9,8 +9,8 @@
 
 #include "backends/targets/find_target.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/parse_bytes.h"
-#include "frontends/export/ane_book.h"
 #include "frontends/export/default_jobs.h"
 #include "frontends/formats/format.h"
 
@@ -72,6 +72,8 @@ Result<ExportOptions> common_options(const ExportFlags& flags, size_t targets) {
   if (!flags.family_file.empty()) source.family_file = flags.family_file;
   source.weight_seed = flags.trial.seed;
   source.layers = flags.trial.layers;
+  options.values = {flags.values.allow_overflow, flags.values.allow_nonfinite};
+  options.compile.fold_overflow = flags.values.fold_overflow;
   options.compile.kv = flags.shards.kv;
   options.compile.mla = flags.shards.mla;
   options.output.folder = flags.out;
@@ -109,7 +111,8 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   output.ane_book =
       flags.coreml.compat == "ane-book" &&
       (format.has(FormatOption::ane_book) || !any_has(targets, FormatOption::ane_book));
-  if (output.ane_book) keep_layers_whole(compile.cuts.budgets);
+  // The runtimes of the ane-book take an MoE layer as one shard.
+  compile.cuts.keep_moe_layers = output.ane_book;
   return options;
 }
 
@@ -138,7 +141,7 @@ void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
                   "Core ML: how several token widths are packaged. separate: a package for each; "
                   "functions: one package with a function for each, which share the weights; "
                   "range: one package whose token dimension is a range")
-      ->check(CLI::IsMember({"separate", "functions", "range"}))
+      ->check(one_of({"separate", "functions", "range"}))
       ->capture_default_str();
   command.add_flag("--multi-function", flags.multi_function, "The same as --widths functions")
       ->excludes("--widths");
@@ -150,14 +153,14 @@ void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
   command
       .add_option("--compat", flags.compat,
                   "Core ML: also write the file names and the metadata of another runtime")
-      ->check(CLI::IsMember({"ane-book"}));
+      ->check(one_of({"ane-book"}));
 }
 
 void add_digest_flags(CLI::App& command, DigestFlags& flags) {
   command
       .add_option("--digest", flags.digest,
                   "Record this digest of each file in the manifest, besides XXH3")
-      ->check(CLI::IsMember({"sha256"}));
+      ->check(one_of({"sha256"}));
   command.add_flag("--onnx-checksum", flags.onnx_checksum,
                    "ONNX: write the SHA-1 of each data file into the graphs, as `checksum`");
 }
@@ -173,6 +176,17 @@ void add_trial_flags(CLI::App& command, TrialFlags& flags) {
                   "Fill the shards with noise of this seed instead of the checkpoint's weights, "
                   "to measure sizes and times. CHECKPOINT may then be a config.json")
       ->check(whole_from(0));
+}
+
+void add_value_flags(CLI::App& command, ValueFlags& flags) {
+  command.add_flag("--fold-overflow", flags.fold_overflow,
+                   "Where an up or a down projection overflows f16, move a power of two between "
+                   "the two, which changes no result. Reads all of them once more");
+  command.add_flag("--allow-overflow", flags.allow_overflow,
+                   "Go on, with a warning, where a weight is too large for the element type: it "
+                   "is written as an infinity");
+  command.add_flag("--allow-nonfinite", flags.allow_nonfinite,
+                   "Go on, with a warning, where a weight is NaN or infinite in the checkpoint");
 }
 
 void add_resource_flags(CLI::App& command, ResourceFlags& flags) {
@@ -237,6 +251,7 @@ void add_export_flags(CLI::App& command, ExportFlags& flags) {
   command.add_option("--family-file", flags.family_file,
                      "Read the config with this family descriptor instead of a built-in one "
                      "(models/families/README.md)");
+  add_value_flags(command, flags.values);
   add_digest_flags(command, flags.digests);
   add_resource_flags(command, flags.resources);
   command.add_flag("--force", flags.force,

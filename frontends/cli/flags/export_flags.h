@@ -37,9 +37,15 @@ struct ResourceFlags {
   std::string memory = "256";
 };
 
+// What becomes of weights that do not fit the element type, or are not finite.
+struct ValueFlags {
+  bool fold_overflow = false, allow_overflow = false, allow_nonfinite = false;
+};
+
 struct ExportFlags {
   std::string source, out, family_file;
   bool force = false, quiet = false, json = false;
+  ValueFlags values;
   CoremlFlags coreml;
   DigestFlags digests;
   TrialFlags trial;

@@ -8,23 +8,27 @@
 #include "backends/targets/find_target.h"
 #include "backends/targets/load_target.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/one_of.h"
 
 namespace moec {
 namespace {
 
 template <class E>
-CLI::IsMember names_of() {
+CLI::Validator names_of() {
   auto names = enum_names(E{});
-  return CLI::IsMember(std::vector<std::string>(names.begin(), names.end()));
+  return one_of(std::vector<std::string>(names.begin(), names.end()));
 }
 
 void add_debugging_flags(CLI::App& command, PassFlags& flags) {
-  command.add_option("--skip-pass", flags.skip, "Do not run this pass (repeatable)")
+  command.add_option("--skip-pass", flags.skip, "Do not run this pass, or these: a,b or a b")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->group("Debugging");
   command
-      .add_option(
-          "--dump-after", flags.dump_after,
-          "Write the IR after this pass to --dump-dir, or after each with \"all\" (repeatable)")
+      .add_option("--dump-after", flags.dump_after,
+                  "Write the IR after this pass, or these, to --dump-dir; \"all\": after each")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->group("Debugging");
   command
       .add_option(
@@ -107,10 +111,7 @@ Result<PassOptions> pass_options(const PassFlags& flags) {
 }
 
 Result<RunOptions> run_options(const PassFlags& flags) {
-  for (const std::string& name : flags.skip)
-    if (!find_pass(name))
-      return fail("passes.unknown", "there is no pass named '" + name + "'",
-                  "moec opt --list-passes lists them");
+  for (const std::string& name : flags.skip) MOEC_TRY(parse_pipeline(name));
   RunOptions options{.skip = flags.skip,
                      .bisect = std::nullopt,
                      .dump_after = flags.dump_after,

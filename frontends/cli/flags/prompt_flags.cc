@@ -38,7 +38,7 @@ void add_prompt_flags(CLI::App& command, PromptFlags& flags) {
                                          "Read that text from a file; - is the standard input");
   command
       .add_option("--prompt-tokens", flags.tokens,
-                  "Token ids to start from instead of text, comma-separated, e.g. 1,2,3")
+                  "Token ids to start from instead of text, e.g. 1,2,3 or 1 2 3")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes(text)

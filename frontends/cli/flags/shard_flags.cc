@@ -7,6 +7,7 @@
 
 #include "frontends/cli/flags/budgets.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/parse_number.h"
 
 namespace moec {
@@ -32,10 +33,13 @@ void add_cut_flags(CLI::App& command, ShardFlags& flags) {
       .add_option(
           "--max-shard-mb", flags.max_shard_mb,
           "The most weight bytes of a shard, in MB of 10^6 bytes: one number for all kinds of "
-          "shards, or KIND=MB for some, e.g. moe=200,attn=1000. Kinds: attn, moe, mlp, router, "
-          "lm_head, layers. \"none\" lifts all budgets (default: those of the target's rules)")
+          "shards, or KIND=MB for some, e.g. moe=200,attn=1000 or moe=200 attn=1000. Kinds: "
+          "attn, moe, mlp, router, lm_head, layers. \"none\" lifts all budgets (default: those of "
+          "the target's rules)")
       ->delimiter(',')
       ->allow_extra_args(false);
+  command.add_flag("--allow-over-budget", flags.allow_over_budget,
+                   "A shard above its budget is a warning instead of an error");
   command
       .add_option("--experts-per-shard", flags.experts_per_shard,
                   "Cut the experts of a layer into groups of at most N, each a shard that a "
@@ -69,8 +73,8 @@ Status parse_layers_per_shard(const std::string& text, CutOptions& cuts) {
 void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command
       .add_option("--tokens", flags.tokens,
-                  "Numbers of tokens that a shard takes at once, e.g. 1,64 for decode and "
-                  "prefill; comma-separated")
+                  "Numbers of tokens that a shard takes at once, e.g. 1,64 or 1 64 for decode "
+                  "and prefill")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(whole_from(1))
@@ -84,22 +88,23 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
       .add_option(
           "--dtype", flags.dtype,
           "Element type of weights and activations (default: the one that the target prefers)")
-      ->check(CLI::IsMember({"f32", "f16"}));
+      ->check(one_of({"f32", "f16"}));
   command
       .add_option("--layout", flags.layout,
                   "Shape of activations, with C channels and T tokens. channels: [1,C,T,1]; bc1s: "
                   "[1,C,1,T] (default: channels)")
-      ->check(CLI::IsMember({"channels", "bc1s"}));
+      ->check(one_of({"channels", "bc1s"}));
   command
       .add_option("--kv", flags.kv,
-                  "Where the KV cache lives. state: in states of the shard; io: the cache is an "
+                  "Where the KV cache is kept. state: in states of the shard; io: the cache is an "
                   "input and its new rows are an output (default: state if the target has states)")
-      ->check(CLI::IsMember({"state", "io"}));
+      ->check(one_of({"state", "io"}));
   command
       .add_option("--mla", flags.mla,
                   "Models with latent attention: what is cached. latent: the latent that all heads "
-                  "share; expanded: the keys and values of each head (default: latent)")
-      ->check(CLI::IsMember({"latent", "expanded"}));
+                  "share; expanded: the keys and values of each head (default: latent, or expanded "
+                  "where only that fits the target)")
+      ->check(one_of({"latent", "expanded"}));
   add_cut_flags(command, flags);
 }
 
@@ -123,6 +128,7 @@ Result<CutOptions> cut_options(const ShardFlags& flags, const Target& target) {
   CutOptions cuts;
   cuts.experts_per_shard = flags.experts_per_shard;
   cuts.head_slices = flags.head_slices;
+  cuts.allow_over_budget = flags.allow_over_budget;
   MOEC_TRY(parse_layers_per_shard(flags.layers_per_shard, cuts));
   MOEC_ASSIGN(cuts.budgets, parse_budgets(flags.max_shard_mb, target));
   return cuts;

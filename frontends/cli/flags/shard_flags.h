@@ -20,6 +20,7 @@ struct ShardFlags {
   int64_t context = 0, experts_per_shard = 0, head_slices = 0;
   std::string layers_per_shard;  // a number, or "fit"
   std::vector<std::string> max_shard_mb;
+  bool allow_over_budget = false;
 };
 
 void add_shard_flags(CLI::App& command, ShardFlags& flags);

@@ -3,17 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
 
 namespace moec {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr size_t kShownOfACode = 10;
 
 std::string origin_of(const ConceptReading& reading) {
   if (!reading.key.empty()) return "key " + reading.key;
@@ -21,39 +19,35 @@ std::string origin_of(const ConceptReading& reading) {
 }
 
 void print_axes(const FamilyAxes& axes) {
-  fmt::print("axes\n");
+  print_out("axes\n");
   for_each_axis(axes, [](std::string_view name, const auto& value) {
-    fmt::print("  {:<18} {}\n", name, enum_name(value));
+    print_out("  {:<18} {}\n", name, enum_name(value));
   });
 }
 
 void print_config(const HfConfig& config) {
-  fmt::print("concepts\n");
+  print_out("concepts\n");
   for (const ConceptReading& reading : config.concepts)
-    fmt::print("  {:<18} {:<18} {}\n", reading.name, reading.value, origin_of(reading));
-  if (!config.other_keys.empty()) fmt::print("other keys\n");
+    print_out("  {:<18} {:<18} {}\n", reading.name, reading.value, origin_of(reading));
+  if (!config.other_keys.empty()) print_out("other keys\n");
   for (const KeyReading& key : config.other_keys)
-    fmt::print("  {:<18} {:<18} {}\n", key.key, key.value, key.use);
+    print_out("  {:<18} {:<18} {}\n", key.key, key.value, key.use);
 }
 
 void print_tensors(const FamilyReport& report) {
-  fmt::print("tensors{}\n", report.has_checkpoint ? "" : " that a checkpoint must have");
+  print_out("tensors{}\n", report.has_checkpoint ? "" : " that a checkpoint must have");
   for (const RoleAccount& role : report.tensors.roles) {
     const std::string count = report.has_checkpoint
                                   ? fmt::format("{} of {}", role.found, role.needed)
                                   : fmt::format("{}", role.needed);
-    fmt::print("  {:<18} {:>10} {:<14} {}\n", role.role, count, to_string(role.dims), role.name);
+    print_out("  {:<18} {:>10} {:<14} {}\n", role.role, count, to_string(role.dims), role.name);
   }
   for (const auto& [pattern, count] : report.tensors.ignored)
-    fmt::print("  {:<18} {:>10} {:<14} {}\n", "ignored", count, "", pattern);
+    print_out("  {:<18} {:>10} {:<14} {}\n", "ignored", count, "", pattern);
 }
 
 void print_findings(const Diagnostics& findings) {
-  std::map<std::string, size_t> seen;
-  for (const Diagnostic& finding : findings)
-    if (++seen[finding.code] <= kShownOfACode) fmt::print("{}\n", render(finding));
-  for (const auto& [code, count] : seen)
-    if (count > kShownOfACode) fmt::print("… and {} more [{}]\n", count - kShownOfACode, code);
+  if (!findings.empty()) print_out("{}\n", render(first_of_each_code(findings, kShownErrors)));
 }
 
 ordered_json concepts_json(const HfConfig& config) {
@@ -82,38 +76,39 @@ ordered_json roles_json(const FamilyReport& report) {
 
 void print_family_report(const FamilyReport& report) {
   const Family& family = *report.config.family;
-  fmt::print("{}: {}\n", family.model_type, family.summary);
+  print_out("{}: {}\n", family.model_type, family.summary);
   print_axes(family.axes);
   print_config(report.config);
   if (!report.config_errors.empty()) return;
   print_tensors(report);
   if (!report.has_checkpoint) return;
   print_findings(report.tensors.findings);
-  fmt::print("{}\n", report.ok() ? "every tensor of the checkpoint is accounted for"
-                                 : "the descriptor does not match the checkpoint");
+  print_out("{}\n", report.ok() ? "every tensor of the checkpoint is accounted for"
+                                : "the descriptor does not match the checkpoint");
 }
 
-ordered_json family_report_json(const FamilyReport& report) {
+// Without a checkpoint, all tensors are missing.
+static Diagnostics findings_of(const FamilyReport& report) {
+  if (!report.config_errors.empty()) return report.config_errors;
+  return report.has_checkpoint ? report.tensors.findings : Diagnostics();
+}
+
+void print_family_report_json(const FamilyReport& report) {
   const Family& family = *report.config.family;
   ordered_json axes = ordered_json::object(), keys = ordered_json::object();
   for_each_axis(family.axes,
                 [&](const char* name, const auto& value) { axes[name] = enum_name(value); });
   for (const KeyReading& key : report.config.other_keys)
     keys[key.key] = {{"value", key.value}, {"use", key.use}};
-  ordered_json json = {{"ok", report.ok()},
-                       {"family", family.model_type},
+  ordered_json json = {{"family", family.model_type},
                        {"summary", family.summary},
                        {"axes", axes},
                        {"concepts", concepts_json(report.config)},
                        {"other_keys", keys},
                        {"roles", roles_json(report)}};
-  if (!report.config_errors.empty()) {
-    json["diagnostics"] = to_json(report.config_errors);
-  } else if (report.has_checkpoint) {
+  if (report.config_errors.empty() && report.has_checkpoint)
     json["ignored"] = report.tensors.ignored;
-    json["diagnostics"] = to_json(report.tensors.findings);
-  }
-  return json;
+  print_json(report.ok(), json, findings_of(report));
 }
 
 }  // namespace moec

@@ -1,14 +1,12 @@
 // What `moec family check` prints, for people and as JSON.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "frontends/hf/check_family.h"
 
 namespace moec {
 
 // The errors of the config are left to the caller.
 void print_family_report(const FamilyReport& report);
-nlohmann::ordered_json family_report_json(const FamilyReport& report);
+void print_family_report_json(const FamilyReport& report);
 
 }  // namespace moec

@@ -36,23 +36,54 @@ nlohmann::ordered_json to_json(const Diagnostics& diagnostics) {
   return list;
 }
 
+Diagnostics first_of_each_code(const Diagnostics& diagnostics, const ShownOfCode& most) {
+  std::map<std::string_view, size_t> left;  // of each code
+  for (const Diagnostic& diagnostic : diagnostics) ++left[diagnostic.code];
+  std::map<std::string_view, size_t> room;
+  Diagnostics shown;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    const auto [at, is_new] = room.try_emplace(diagnostic.code, 0);
+    if (is_new) at->second = most(diagnostic.code);
+    if (at->second == 0) continue;
+    shown.push_back(diagnostic);
+    const size_t more = --left[diagnostic.code];
+    if (--at->second == 0 && more > 0)
+      shown.push_back({diagnostic.severity,
+                       diagnostic.code,
+                       fmt::format("and {} more of this kind", more),
+                       {},
+                       {}});
+  }
+  return shown;
+}
+
+Diagnostics first_of_each_code(const Diagnostics& diagnostics, size_t most) {
+  return first_of_each_code(diagnostics, [most](std::string_view) { return most; });
+}
+
+void print_json_in_full(bool ok, const nlohmann::ordered_json& report,
+                        const Diagnostics& diagnostics) {
+  nlohmann::ordered_json whole = {{"ok", ok}};
+  whole.update(report);
+  whole["diagnostics"] = to_json(diagnostics);
+  print_out("{}\n", json_text(whole));
+}
+
+void print_json(bool ok, const nlohmann::ordered_json& report, const Diagnostics& diagnostics) {
+  print_json_in_full(ok, report, first_of_each_code(diagnostics, kShownInJson));
+}
+
 int report_failure(const Diagnostics& diagnostics, bool json) {
   if (json) {
-    nlohmann::ordered_json report = {{"ok", false}, {"diagnostics", to_json(diagnostics)}};
-    fmt::print("{}\n", json_text(report));
+    print_json(false, nlohmann::ordered_json::object(), diagnostics);
   } else {
-    say("{}\n", render(diagnostics));
+    say("{}\n", render(first_of_each_code(diagnostics, kShownErrors)));
   }
   return kExitBadInput;
 }
 
 void print_notes(const Diagnostics& notes) {
-  constexpr size_t kShown = 3;
-  std::map<std::string, size_t> seen;
-  for (const Diagnostic& note : notes)
-    if (++seen[note.code] <= kShown) say("{}\n", render(note));
-  for (const auto& [code, count] : seen)
-    if (count > kShown) say("… and {} more [{}]\n", count - kShown, code);
+  if (!notes.empty()) say("{}\n", render(first_of_each_code(notes, kShownNotes)));
 }
 
 }  // namespace moec

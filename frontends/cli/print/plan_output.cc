@@ -6,6 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
 #include "ir/base/byte_text.h"
 #include "models/plan/join_layers.h"
 #include "models/tensors/rope.h"
@@ -34,13 +36,13 @@ std::string describe_budget(const KindReport& kind) {
 }
 
 void print_kinds(const PlanReport& report) {
-  fmt::print("{:<10} {:>7} {:>10} {:>10} {:>9} {:>8} {:>12} {:>10}\n", "shards", "count", "largest",
-             "all", "budget", "margin", "activations", "resident");
+  print_out("{:<10} {:>7} {:>10} {:>10} {:>9} {:>8} {:>12} {:>10}\n", "shards", "count", "largest",
+            "all", "budget", "margin", "activations", "resident");
   for (const KindReport& kind : report.kinds)
-    fmt::print("{:<10} {:>7} {:>10} {:>10} {:<18} {:>12} {:>10}\n", enum_name(kind.kind),
-               kind.shards, decimal_bytes(kind.largest_bytes), decimal_bytes(kind.total_bytes),
-               describe_budget(kind), decimal_bytes(kind.peak_activation_bytes),
-               decimal_bytes(kind.resident_bytes));
+    print_out("{:<10} {:>7} {:>10} {:>10} {:<18} {:>12} {:>10}\n", enum_name(kind.kind),
+              kind.shards, decimal_bytes(kind.largest_bytes), decimal_bytes(kind.total_bytes),
+              describe_budget(kind), decimal_bytes(kind.peak_activation_bytes),
+              decimal_bytes(kind.resident_bytes));
 }
 
 std::string describe_storage(const StoredWeights& stored) {
@@ -57,27 +59,48 @@ std::string describe_layers(const Plan& plan) {
   return describe_groups(layer_groups(layers, plan.build));
 }
 
+std::string describe_experts(const PlanOutput& output, const ShardCut& cut) {
+  return fmt::format(
+      "{}{} ({})", describe_groups(output.report.groups),
+      cut.slices > 1 ? fmt::format(", each in {} slices", cut.slices) : "",
+      cut.kind == ShardKind::moe ? "with the router" : "router in a shard of its own");
+}
+
+// What was cut, and into what.
+std::string describe_cut(const PlanOutput& output, const ShardCut& cut) {
+  const std::string slices = fmt::format("{} slice{}", cut.parts, cut.parts == 1 ? "" : "s");
+  switch (cut.kind) {
+    case ShardKind::layers:
+      return "whole layers a shard: " + describe_layers(output.plan);
+    case ShardKind::lm_head:
+      return "head: " + slices;
+    case ShardKind::mlp:
+      return "MLP of a dense layer: " + slices;
+    case ShardKind::shared:
+      return "shared expert of a layer: " + slices;
+    case ShardKind::moe:
+    case ShardKind::experts:
+    case ShardKind::attention:
+    case ShardKind::router:
+      break;
+  }
+  return "experts of a layer: " + describe_experts(output, cut);
+}
+
 void print_cuts(const PlanOutput& output) {
   for (const ShardCut& cut : output.cuts)
-    if (cut.kind == ShardKind::layers)
-      fmt::print("whole layers a shard: {}: {}\n", describe_layers(output.plan), cut.reason);
-    else if (cut.kind == ShardKind::lm_head)
-      fmt::print("head: {} slice{}: {}\n", cut.parts, cut.parts == 1 ? "" : "s", cut.reason);
-    else
-      fmt::print("experts of a layer: {} ({}): {}\n", describe_groups(output.report.groups),
-                 cut.kind == ShardKind::moe ? "with the router" : "router in a shard of its own",
-                 cut.reason);
+    print_out("{}: {}\n", describe_cut(output, cut), cut.reason);
 }
 
 void print_cost(std::string_view name, const TokenCost& cost) {
-  fmt::print("  {:<14} {:>10} {:>14} MACs\n", name, decimal_bytes(cost.bytes), cost.macs);
+  print_out("  {:<14} {:>10} {:>14} MACs\n", name, decimal_bytes(cost.bytes), cost.macs);
 }
 
 void print_memory(const PlanOutput& output) {
   const PlanReport& report = output.report;
-  fmt::print("memory\n");
+  print_out("memory\n");
   const auto row = [](std::string_view name, int64_t bytes, const std::string& note) {
-    fmt::print("  {:<14} {:>10}  {}\n", name, decimal_bytes(bytes), note);
+    print_out("  {:<14} {:>10}  {}\n", name, decimal_bytes(bytes), note);
   };
   row("trunk", report.trunk_bytes,
       fmt::format("of it the head {}", decimal_bytes(report.head_bytes)));
@@ -94,9 +117,9 @@ void print_memory(const PlanOutput& output) {
 }
 
 void print_resident(const ResidentSet& set) {
-  fmt::print("\nresident: {} of {} experts of each layer in {}: {} besides them, {} a slot\n",
-             resident_capacity(set), set.experts, decimal_bytes(set.budget_bytes),
-             decimal_bytes(set.base_bytes), decimal_bytes(set.slot_bytes));
+  print_out("\nresident: {} of {} experts of each layer in {}: {} besides them, {} a slot\n",
+            resident_capacity(set), set.experts, decimal_bytes(set.budget_bytes),
+            decimal_bytes(set.base_bytes), decimal_bytes(set.slot_bytes));
 }
 
 ordered_json to_json(const ResidentSet& set) {
@@ -133,7 +156,10 @@ ordered_json memory_json(const PlanReport& report) {
 ordered_json cuts_json(const std::vector<ShardCut>& cuts) {
   auto list = ordered_json::array();
   for (const ShardCut& cut : cuts)
-    list.push_back({{"kind", enum_name(cut.kind)}, {"parts", cut.parts}, {"reason", cut.reason}});
+    list.push_back({{"kind", enum_name(cut.kind)},
+                    {"parts", cut.parts},
+                    {"slices", cut.slices},
+                    {"reason", cut.reason}});
   return list;
 }
 
@@ -141,22 +167,22 @@ void print_plan(const PlanOutput& output) {
   const PlanReport& report = output.report;
   const ModelConfig& model = output.plan.model;
   const BuildOptions& build = output.plan.build;
-  fmt::print("{} ({}): {} parameters, {} layers\n", output.name, model.family, report.parameters,
-             model.layers.size());
-  fmt::print("for {}: weights counted as {}, token widths {}, context {}\n\n", output.target,
-             enum_name(report.storage), fmt::join(build.tokens, " "), build.context);
+  print_out("{} ({}): {} parameters, {} layers\n", output.name, model.family, report.parameters,
+            model.layers.size());
+  print_out("for {}: weights counted as {}, token widths {}, context {}\n\n", output.target,
+            enum_name(report.storage), fmt::join(build.tokens, " "), build.context);
   if (model.stored.coding != WeightCoding::plain)
-    fmt::print("{}\n\n", describe_storage(model.stored));
+    print_out("{}\n\n", describe_storage(model.stored));
   const std::string factors = describe_factors(model.attention.rope, build.context);
-  if (!factors.empty()) fmt::print("rotation: {}\n\n", factors);
+  if (!factors.empty()) print_out("rotation: {}\n\n", factors);
   print_kinds(report);
-  fmt::print("\n");
+  print_out("\n");
   print_cuts(output);
-  fmt::print("\na token reads   weights and multiplies\n");
+  print_out("\na token reads   weights and multiplies\n");
   print_cost("dense, static", report.dense);
   print_cost("host-routed", report.host_routed);
   print_cost("ideal sparse", report.sparse);
-  fmt::print("\n");
+  print_out("\n");
   print_memory(output);
   if (output.resident) print_resident(*output.resident);
 }
@@ -164,8 +190,7 @@ void print_plan(const PlanOutput& output) {
 ordered_json plan_json(const PlanOutput& output) {
   const PlanReport& report = output.report;
   const BuildOptions& build = output.plan.build;
-  ordered_json json = {{"ok", report.within_budgets()},
-                       {"source", output.name},
+  ordered_json json = {{"source", output.name},
                        {"family", output.plan.model.family},
                        {"parameters", report.parameters},
                        {"target", output.target},
@@ -177,6 +202,9 @@ ordered_json plan_json(const PlanOutput& output) {
                        {"cuts", cuts_json(output.cuts)},
                        {"layers_per_shard", build.layers_per_shard},
                        {"expert_groups", report.groups},
+                       {"expert_slices", build.expert_slices},
+                       {"shared_slices", build.shared_slices},
+                       {"mlp_slices", build.mlp_slices},
                        {"expert_bytes", report.expert_bytes},
                        {"token",
                         {{"dense_static", to_json(report.dense)},

@@ -4,10 +4,12 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 
 #include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
 #include "ir/base/byte_text.h"
-#include "ir/base/json_output.h"
 
 namespace moec {
 namespace {
@@ -30,17 +32,17 @@ int64_t transitions(const CheckedShard& shard) {
 }
 
 void print_shards(const CheckReport& report) {
-  fmt::print("{:<14} {:>6} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8}  {}\n", "shard", "ops", "weights",
-             "activations", "% ops", "% MACs", "% bytes", "changes", "predicted placement");
+  print_out("{:<14} {:>6} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8}  {}\n", "shard", "ops", "weights",
+            "activations", "% ops", "% MACs", "% bytes", "changes", "predicted placement");
   for (const CheckedShard& shard : report.shards) {
     std::string placement;
     for (const manifest::Placement& unit : shard.placement)
       placement += (placement.empty() ? "" : ", ") + describe(unit);
     const Coverage& coverage = shard.coverage;
-    fmt::print("{:<14} {:>6} {:>12} {:>12} {:>8.1f} {:>8.1f} {:>8.1f} {:>8}  {}\n", shard.name,
-               shard.ops, bytes_text(shard.weight_bytes), bytes_text(shard.peak_activation_bytes),
-               coverage.ops.percent(), coverage.macs.percent(), coverage.weight_bytes.percent(),
-               transitions(shard), placement);
+    print_out("{:<14} {:>6} {:>12} {:>12} {:>8.1f} {:>8.1f} {:>8.1f} {:>8}  {}\n", shard.name,
+              shard.ops, bytes_text(shard.weight_bytes), bytes_text(shard.peak_activation_bytes),
+              coverage.ops.percent(), coverage.macs.percent(), coverage.weight_bytes.percent(),
+              transitions(shard), placement);
   }
 }
 
@@ -49,27 +51,38 @@ void print_ops_elsewhere(const CheckReport& report) {
     for (const CheckedWidth& width : shard.widths)
       for (const PlacedOp& op : width.placement.ops)
         if (op.unit != report.target.unit)
-          fmt::print("  {} {} ({}): predicted on {} by rule {}\n", width.file, op.name, op.op,
-                     op.unit, op.rule);
+          print_out("  {} {} ({}): predicted on {} by rule {}\n", width.file, op.name, op.op,
+                    op.unit, op.rule);
 }
 
-// One line for each broken rule, with the number of files and ops that break it. Rules that are
-// errors are left out: they are among the findings.
+// One line for each broken rule, with the number of files and ops that break it.
 void print_rules(const CheckReport& report) {
   struct Count {
-    int64_t files = 0, ops = 0;
+    std::set<std::string_view> files;
+    int64_t ops = 0;
   };
   std::map<const TargetRule*, Count> counts;
   for (const RuleFinding& found : report.rules) {
-    ++counts[found.rule].files;
+    counts[found.rule].files.insert(found.file);
     counts[found.rule].ops += found.ops;
   }
   for (const TargetRule& rule : report.target.rules) {
     const auto found = counts.find(&rule);
-    if (found == counts.end() || rule.severity == Severity::error) continue;
-    fmt::print("{} [{}] {} files, {} ops: {}\n", severity_name(rule.severity), rule.id,
-               found->second.files, found->second.ops, rule.reason);
+    if (found == counts.end()) continue;
+    print_out("{} [{}] {} files, {} ops: {}\n", severity_name(rule.severity), rule.id,
+              found->second.files.size(), found->second.ops, rule.reason);
   }
+}
+
+// A rule of the target concerns ops by the hundreds, for one reason, so its first op stands for
+// all.
+void print_findings(const Diagnostics& findings, bool in_full) {
+  const auto most = [](std::string_view code) {
+    return code.starts_with("target.") || code == "check.coverage" ? size_t{1} : kShownErrors;
+  };
+  const Diagnostics shown = in_full ? findings : first_of_each_code(findings, most);
+  if (!shown.empty()) print_out("{}\n", render(shown));
+  if (shown.size() < findings.size()) print_out("--ops lists all {} findings\n", findings.size());
 }
 
 int64_t total_weight_bytes(const CheckReport& report) {
@@ -150,17 +163,17 @@ void print_check(const CheckReport& report, bool with_ops) {
   print_shards(report);
   if (with_ops) print_ops_elsewhere(report);
   const manifest::Build& build = report.manifest.build;
-  fmt::print("{} shards, {} of weights, routing {} ({})\n", report.shards.size(),
-             bytes_text(total_weight_bytes(report)), build.routing,
-             build.exact ? "exact" : "INEXACT");
+  print_out("{} shards, {} of weights, routing {} ({})\n", report.shards.size(),
+            bytes_text(total_weight_bytes(report)), build.routing,
+            build.exact ? "exact" : "INEXACT");
   const Coverage& coverage = report.coverage;
-  fmt::print(
+  print_out(
       "predicted on {}: {:.1f} % of compute ops, {:.1f} % of MACs, {:.1f} % of weight bytes\n",
       report.target.unit, coverage.ops.percent(), coverage.macs.percent(),
       coverage.weight_bytes.percent());
   print_rules(report);
-  if (!report.findings.empty()) fmt::print("{}\n", render(report.findings));
-  fmt::print("{}\n", has_error(report.findings) ? "FELL SHORT" : "PASSED");
+  print_findings(report.findings, with_ops);
+  print_out("{}\n", has_error(report.findings) ? "FELL SHORT" : "PASSED");
 }
 
 void print_check_json(const CheckReport& report, bool with_ops) {
@@ -169,16 +182,15 @@ void print_check_json(const CheckReport& report, bool with_ops) {
     shards.push_back(to_json(report, shard, with_ops));
   auto rules = ordered_json::array();
   for (const RuleFinding& found : report.rules) rules.push_back(to_json(found));
-  const ordered_json json = {{"ok", !has_error(report.findings)},
-                             {"target", report.target.name},
+  const ordered_json json = {{"target", report.target.name},
                              {"unit", report.target.unit},
                              {"exact_routing", report.manifest.build.exact},
                              {"min_coverage", report.min_coverage},
                              {"predicted_coverage", to_json(report.coverage)},
                              {"shards", shards},
-                             {"rules", rules},
-                             {"diagnostics", to_json(report.findings)}};
-  fmt::print("{}\n", json_text(json));
+                             {"rules", rules}};
+  with_ops ? print_json_in_full(!has_error(report.findings), json, report.findings)
+           : print_json(!has_error(report.findings), json, report.findings);
 }
 
 void print_rules_json(const std::vector<ExplainedRule>& rules) {
@@ -196,7 +208,7 @@ void print_rules_json(const std::vector<ExplainedRule>& rules) {
     entry["source"] = rule.source;
     list.push_back(std::move(entry));
   }
-  fmt::print("{}\n", json_text({{"ok", true}, {"rules", list}}));
+  print_json(true, {{"rules", list}});
 }
 
 std::string describe_rule(const TargetRule& rule) {

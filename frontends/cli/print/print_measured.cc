@@ -4,25 +4,26 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ir/base/json_output.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
 
 namespace moec {
 
 using nlohmann::ordered_json;
 
 void print_comparison(const PlacementComparison& comparison, const Measured& measured) {
-  fmt::print("measured on {}, macOS {}, coremltools {}\n", measured.chip, measured.macos,
-             measured.coremltools);
+  print_out("measured on {}, macOS {}, coremltools {}\n", measured.chip, measured.macos,
+            measured.coremltools);
   for (const Difference& found : comparison.differences)
-    fmt::print("  {} T={} {} ({}): predicted on {}{}, measured on {}\n", found.shard, found.tokens,
-               found.op, found.kind, found.predicted,
-               found.rule.empty() ? "" : " by rule " + found.rule, found.measured);
+    print_out("  {} T={} {} ({}): predicted on {}{}, measured on {}\n", found.shard, found.tokens,
+              found.op, found.kind, found.predicted,
+              found.rule.empty() ? "" : " by rule " + found.rule, found.measured);
   for (const auto& [rule, score] : comparison.rules)
-    fmt::print("rule {}: confirmed by {} ops, contradicted by {}\n", rule, score.confirmed,
-               score.contradicted);
-  fmt::print("{} ops run as predicted, {} differ; for {} Core ML names no device\n",
-             comparison.agreed, comparison.differences.size(), comparison.unknown);
-  fmt::print("{}\n", comparison.is_worse() ? "FELL SHORT" : "PASSED");
+    print_out("rule {}: confirmed by {} ops, contradicted by {}\n", rule, score.confirmed,
+              score.contradicted);
+  print_out("{} ops run as predicted, {} differ; for {} Core ML names no device\n",
+            comparison.agreed, comparison.differences.size(), comparison.unknown);
+  print_out("{}\n", comparison.is_worse() ? "FELL SHORT" : "PASSED");
 }
 
 void print_comparison_json(const PlacementComparison& comparison, const Measured& measured) {
@@ -39,14 +40,13 @@ void print_comparison_json(const PlacementComparison& comparison, const Measured
   for (const auto& [rule, score] : comparison.rules)
     rules[rule] = {{"confirmed", score.confirmed}, {"contradicted", score.contradicted}};
   const ordered_json json = {
-      {"ok", !comparison.is_worse()},
       {"machine",
        {{"chip", measured.chip}, {"macos", measured.macos}, {"coremltools", measured.coremltools}}},
       {"agreed", comparison.agreed},
       {"unknown", comparison.unknown},
       {"differences", differences},
       {"rules", rules}};
-  fmt::print("{}\n", json_text(json));
+  print_json(!comparison.is_worse(), json);
 }
 
 }  // namespace moec

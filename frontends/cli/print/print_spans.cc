@@ -4,7 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ir/base/json_output.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
 
 namespace moec {
 namespace {
@@ -19,8 +20,8 @@ std::string text_of(const std::string& text, const TextSpan& span) {
 
 void print_spans(const Prompt& prompt, const TaggedText& tagged) {
   for (const TextSpan& span : tagged.spans)
-    fmt::print("{:>6} {:>6}  {:.3f}  {}{}\n", span.begin, span.end, span.score, span.label,
-               prompt.text ? "  " + text_of(*prompt.text, span) : "");
+    print_out("{:>6} {:>6}  {:.3f}  {}{}\n", span.begin, span.end, span.score, span.label,
+              prompt.text ? "  " + text_of(*prompt.text, span) : "");
 }
 
 void print_spans_json(const Prompt& prompt, const TaggedText& tagged, bool redacted) {
@@ -31,12 +32,10 @@ void print_spans_json(const Prompt& prompt, const TaggedText& tagged, bool redac
     if (prompt.text) json["text"] = text_of(*prompt.text, span);
     spans.push_back(std::move(json));
   }
-  ordered_json json = {{"ok", true},
-                       {"tokens", prompt.tokens.size()},
-                       {"windows", tagged.windows},
-                       {"spans", spans}};
+  ordered_json json = {
+      {"tokens", prompt.tokens.size()}, {"windows", tagged.windows}, {"spans", spans}};
   if (redacted) json["redacted"] = redact(*prompt.text, tagged.spans);
-  fmt::print("{}\n", json_text(json));
+  print_json(true, json);
 }
 
 }  // namespace moec

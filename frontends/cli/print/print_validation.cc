@@ -4,7 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ir/base/json_output.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
 
 namespace moec {
 namespace {
@@ -18,9 +19,9 @@ std::string percent(uint64_t part, uint64_t whole) {
 }
 
 void print_row(const std::string& name, const Comparison& c, bool passed) {
-  fmt::print("{:<14} {:.9f}  {:9.2e}  {:7.1f}  {:9.2e} @{:<6} {:>8} {:9.2e}  {}\n", name, c.cosine,
-             c.relative_l2, c.sqnr_db, c.max_abs, c.max_index, c.nonfinite, c.headroom,
-             passed ? "ok" : "BELOW");
+  print_out("{:<14} {:.9f}  {:9.2e}  {:7.1f}  {:9.2e} @{:<6} {:>8} {:9.2e}  {}\n", name, c.cosine,
+            c.relative_l2, c.sqnr_db, c.max_abs, c.max_index, c.nonfinite, c.headroom,
+            passed ? "ok" : "BELOW");
 }
 
 ordered_json to_json(const Comparison& c) {
@@ -44,41 +45,68 @@ ordered_json to_json(const ShardReport& shard) {
   return json;
 }
 
+// What kept the validation from passing, where anything did.
+Diagnostics shortfalls(const ValidationReport& report) {
+  Diagnostics found;
+  const auto add = [&](std::string code, std::string cause, const std::string& shard) {
+    found.push_back({Severity::error,
+                     std::move(code),
+                     std::move(cause),
+                     "moec validate without --json prints the figures of each shard",
+                     {.shard = shard}});
+  };
+  for (const ShardReport& shard : report.shards)
+    if (!shard.passed)
+      add("validate.shard",
+          fmt::format("alone on golden inputs: cosine {:.9f}, relative L2 {:.2e}, {} NaN or "
+                      "infinite; at least {} and at most {} are required",
+                      shard.alone.cosine, shard.alone.relative_l2, shard.alone.nonfinite,
+                      report.thresholds.cosine, report.thresholds.relative_l2),
+          shard.shard);
+  if (!report.passed && found.empty())
+    add("validate.text",
+        fmt::format("the likeliest next token agrees for {} of {} tokens, the greedy text for {} "
+                    "of {}",
+                    report.logits.same_top1, report.logits.tokens, report.greedy_equal,
+                    report.greedy_wanted),
+        {});
+  return found;
+}
+
 }  // namespace
 
 void print_validation(const ValidationReport& report) {
-  fmt::print("each shard alone on golden inputs (thresholds: cosine >= {}, relative L2 <= {})\n",
-             report.thresholds.cosine, report.thresholds.relative_l2);
-  fmt::print("{:<14} {:<11}  {:<9}  {:<7}  {:<17} {:>8} {:<9}\n", "shard", "cosine", "rel L2",
-             "SQNR dB", "max error", "NaN/Inf", "headroom");
+  print_out("each shard alone on golden inputs (thresholds: cosine >= {}, relative L2 <= {})\n",
+            report.thresholds.cosine, report.thresholds.relative_l2);
+  print_out("{:<14} {:<11}  {:<9}  {:<7}  {:<17} {:>8} {:<9}\n", "shard", "cosine", "rel L2",
+            "SQNR dB", "max error", "NaN/Inf", "headroom");
   for (const ShardReport& shard : report.shards) {
     print_row(shard.shard, shard.alone, shard.passed);
     if (shard.cache) print_row("  new K, V", *shard.cache, shard.passed);
   }
-  fmt::print("routers\n{:<14} {:<12} {:<13} {:<12} {}\n", "shard", "same experts", "weight moved",
-             "least margin", "tokens closer than the logit error");
+  print_out("routers\n{:<14} {:<12} {:<13} {:<12} {}\n", "shard", "same experts", "weight moved",
+            "least margin", "tokens closer than the logit error");
   for (const ShardReport& shard : report.shards)
     if (shard.router)
-      fmt::print("{:<14} {:<12} {:<13.2e} {:<12.2e} {}\n", shard.shard,
-                 percent(shard.router->same_set, shard.router->tokens), shard.router->moved_weight,
-                 shard.router->min_margin, shard.router->close_tokens);
-  fmt::print("chained from tokens to logits\n");
+      print_out("{:<14} {:<12} {:<13.2e} {:<12.2e} {}\n", shard.shard,
+                percent(shard.router->same_set, shard.router->tokens), shard.router->moved_weight,
+                shard.router->min_margin, shard.router->close_tokens);
+  print_out("chained from tokens to logits\n");
   for (const ShardReport& shard : report.shards) print_row(shard.shard, shard.chained, true);
-  fmt::print("logits: top-1 {} of {} tokens, KL {:.2e} nats\n",
-             percent(report.logits.same_top1, report.logits.tokens), report.logits.tokens,
-             report.logits.mean_kl);
+  print_out("logits: top-1 {} of {} tokens, KL {:.2e} nats\n",
+            percent(report.logits.same_top1, report.logits.tokens), report.logits.tokens,
+            report.logits.mean_kl);
   if (report.greedy_wanted > 0)
-    fmt::print("greedy text: {} of {} tokens equal\n", report.greedy_equal, report.greedy_wanted);
+    print_out("greedy text: {} of {} tokens equal\n", report.greedy_equal, report.greedy_wanted);
   if (!report.exact)
-    fmt::print("the export's routing form is inexact: router agreement is not to be expected\n");
-  fmt::print("{}\n", report.passed ? "PASSED" : "FELL SHORT");
+    print_out("the export's routing form is inexact: router agreement is not to be expected\n");
+  print_out("{}\n", report.passed ? "PASSED" : "FELL SHORT");
 }
 
 void print_validation_json(const ValidationReport& report) {
   auto shards = ordered_json::array();
   for (const ShardReport& shard : report.shards) shards.push_back(to_json(shard));
   const ordered_json json = {
-      {"ok", report.passed},
       {"precision", report.precision == Precision::f16 ? "f16" : "f32"},
       {"exact_routing", report.exact},
       {"thresholds",
@@ -89,7 +117,7 @@ void print_validation_json(const ValidationReport& report) {
         {"same_top1", report.logits.same_top1},
         {"mean_kl", report.logits.mean_kl}}},
       {"greedy", {{"wanted", report.greedy_wanted}, {"equal", report.greedy_equal}}}};
-  fmt::print("{}\n", json_text(json));
+  print_json(report.passed, json, shortfalls(report));
 }
 
 }  // namespace moec

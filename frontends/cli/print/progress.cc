@@ -36,16 +36,17 @@ void Progress::print_line(const std::string& what) {
       std::max(1e-3, std::chrono::duration<double>(Clock::now() - *start_).count());
   const double rate = static_cast<double>(done_) / seconds;
   const double left = rate > 0 ? static_cast<double>(total_ - done_) / rate : 0;
-  say("{}{} {:3d} % of {}, {}/s, {:.0f} s left: {}{}", terminal_ ? "\r\x1b[K" : "", verb_,
-      done_ * 100 / total_, binary_bytes(static_cast<double>(total_)), binary_bytes(rate), left,
-      what, terminal_ ? "" : "\n");
+  if (terminal_) clear_line();
+  say("{} {:3d} % of {}, {}/s, {:.0f} s left: {}{}", verb_, done_ * 100 / total_,
+      binary_bytes(static_cast<double>(total_)), binary_bytes(rate), left, what,
+      terminal_ ? "" : "\n");
   std::fflush(stderr);
 }
 
 void Progress::finish() {
   std::lock_guard lock(mutex_);
   if (quiet_ || !terminal_) return;
-  say("\r\x1b[K");
+  clear_line();
   std::fflush(stderr);
 }
 

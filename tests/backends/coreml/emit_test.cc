@@ -69,7 +69,7 @@ TEST(EmitCoreml, APackageHasModelWeightsAndManifest) {
   TestFolder folder;
   auto report = emit_package(gate_shard(2), folder);
   ASSERT_TRUE(report) << render(report.error());
-  const std::string package = "shard.mlpackage/";
+  const std::string package = "shard.t1.mlpackage/";
   EXPECT_THAT(files_under(folder), ElementsAre(package + "Data/com.apple.CoreML/model.mlmodel",
                                                package + "Data/com.apple.CoreML/weights/weight.bin",
                                                package + "Manifest.json"));
@@ -91,7 +91,7 @@ TEST(EmitCoreml, APackageHasModelWeightsAndManifest) {
 TEST(EmitCoreml, TheManifestNamesBothItemsByStableIdentifiers) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(gate_shard(2), folder));
-  const std::string manifest = read_file(folder / "shard.mlpackage/Manifest.json");
+  const std::string manifest = read_file(folder / "shard.t1.mlpackage/Manifest.json");
   EXPECT_THAT(manifest, AllOf(HasSubstr("\"fileFormatVersion\": \"1.0.0\""),
                               HasSubstr("\"path\": \"com.apple.CoreML/model.mlmodel\""),
                               HasSubstr("\"path\": \"com.apple.CoreML/weights\""),
@@ -107,22 +107,22 @@ TEST(EmitCoreml, WithoutWeightsThereIsNoWeightItem) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(b.finish(), folder));
   EXPECT_THAT(files_under(folder),
-              ElementsAre("shard.mlpackage/Data/com.apple.CoreML/model.mlmodel",
-                          "shard.mlpackage/Manifest.json"));
-  EXPECT_THAT(read_file(folder / "shard.mlpackage/Manifest.json"),
+              ElementsAre("shard.t1.mlpackage/Data/com.apple.CoreML/model.mlmodel",
+                          "shard.t1.mlpackage/Manifest.json"));
+  EXPECT_THAT(read_file(folder / "shard.t1.mlpackage/Manifest.json"),
               testing::Not(HasSubstr("weights")));
 }
 
 TEST(EmitCoreml, AnOlderPackageIsReplacedAsAWhole) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(gate_shard(2), folder));
-  std::ofstream(folder / "shard.mlpackage/Data/stray") << "x";
-  fs::create_directories(folder / "shard.mlpackage.part");
-  std::ofstream(folder / "shard.mlpackage.part/interrupted") << "x";
+  std::ofstream(folder / "shard.t1.mlpackage/Data/stray") << "x";
+  fs::create_directories(folder / "shard.t1.mlpackage.part");
+  std::ofstream(folder / "shard.t1.mlpackage.part/interrupted") << "x";
   auto report = emit_package(stateful_shard(1), folder);
   ASSERT_TRUE(report) << render(report.error());
   EXPECT_EQ(files_under(folder).size(), 2u);
-  EXPECT_EQ(entry(load_mlmodel(folder / "shard.mlpackage"), "moec.shard"), "L00.attn");
+  EXPECT_EQ(entry(load_mlmodel(folder / "shard.t1.mlpackage"), "moec.shard"), "L00.attn");
 }
 
 TEST(EmitCoreml, SameShardSameBytes) {
@@ -132,8 +132,8 @@ TEST(EmitCoreml, SameShardSameBytes) {
   ASSERT_TRUE(emit_package({{3, &shard}}, folder, {}, "b/s"));
   for (const char* file : {"Data/com.apple.CoreML/model.mlmodel", "Manifest.json",
                            "Data/com.apple.CoreML/weights/weight.bin"})
-    EXPECT_EQ(read_file(folder / ("a/s.mlpackage/" + std::string(file))),
-              read_file(folder / ("b/s.mlpackage/" + std::string(file))));
+    EXPECT_EQ(read_file(folder / ("a/s.t3.mlpackage/" + std::string(file))),
+              read_file(folder / ("b/s.t3.mlpackage/" + std::string(file))));
 }
 
 TEST(EmitCoreml, ReportsProgress) {
@@ -158,7 +158,7 @@ TEST(EmitCoreml, EveryOpIsOneOpOfTheProgram) {
     const Shard shard = every_op_shard(DType::f16, layout, 3, false);
     auto report = emit_package(shard, folder);
     ASSERT_TRUE(report) << render(report.error());
-    const mlmodel::Model model = load_mlmodel(folder / "shard.mlpackage");
+    const mlmodel::Model model = load_mlmodel(folder / "shard.t1.mlpackage");
     size_t computed = 0, written = 0;
     for (const Op& op : shard.ops)
       computed +=
@@ -175,7 +175,7 @@ TEST(EmitCoreml, NamesAreUniqueAndDefinedBeforeUse) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     auto report = emit_package(random_shard(seed), folder);
     ASSERT_TRUE(report) << render(report.error());
-    const mlmodel::Model model = load_mlmodel(folder / "shard.mlpackage");
+    const mlmodel::Model model = load_mlmodel(folder / "shard.t1.mlpackage");
     std::set<std::string> known;
     for (const auto& input : function_of(model).inputs()) known.insert(input.name());
     for (const auto& op : block_of(model).operations()) {
@@ -194,7 +194,7 @@ TEST(EmitCoreml, NamesAreUniqueAndDefinedBeforeUse) {
 TEST(EmitCoreml, ArgumentsAreStatedInFull) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(every_op_shard(DType::f16, Layout::channels, 3, false), folder));
-  const mlmodel::Model model = load_mlmodel(folder / "shard.mlpackage");
+  const mlmodel::Model model = load_mlmodel(folder / "shard.t1.mlpackage");
   const mlmodel::Block& block = block_of(model);
   EXPECT_EQ(text(argument(block, "conv_out", "pad_type")), "valid");
   EXPECT_THAT(ints(argument(block, "conv_out", "pad")), ElementsAre(0, 0, 0, 0));
@@ -222,7 +222,7 @@ TEST(EmitCoreml, ArgumentsAreStatedInFull) {
 TEST(EmitCoreml, F16ShardsContainNoOtherFloatType) {
   TestFolder folder;
   ASSERT_TRUE(emit_package(every_op_shard(DType::f16, Layout::channels, 3, false), folder));
-  const mlmodel::Model model = load_mlmodel(folder / "shard.mlpackage");
+  const mlmodel::Model model = load_mlmodel(folder / "shard.t1.mlpackage");
   for (const auto& op : block_of(model).operations())
     for (const auto& output : op.outputs())
       EXPECT_NE(output.type().tensortype().datatype(), mlmodel::FLOAT32) << output.name();
@@ -242,7 +242,7 @@ TEST(EmitCoreml, LargeConstantsAreInTheWeightFileAndSmallOnesInTheProgram) {
   auto report = emit_package(b.finish(), folder);
   ASSERT_TRUE(report) << render(report.error());
   EXPECT_TRUE(report->tensors.empty());  // no weights
-  const mlmodel::Model model = load_mlmodel(folder / "shard.mlpackage");
+  const mlmodel::Model model = load_mlmodel(folder / "shard.t1.mlpackage");
   EXPECT_EQ(entry(model, "moec.constants"), "ramp\ntwos\n");
   const auto& ramp_value = op_named(block_of(model), "ramp").attributes().at("val");
   EXPECT_EQ(ramp_value.blobfilevalue().filename(), "@model_path/weights/weight.bin");
@@ -250,7 +250,7 @@ TEST(EmitCoreml, LargeConstantsAreInTheWeightFileAndSmallOnesInTheProgram) {
   EXPECT_TRUE(op_named(block_of(model), "half").attributes().at("val").has_immediatevalue());
   EXPECT_EQ(ints(op_named(block_of(model), "index").attributes().at("val")).size(), 10u);
   const std::string data =
-      read_file(folder / "shard.mlpackage/Data/com.apple.CoreML/weights/weight.bin");
+      read_file(folder / "shard.t1.mlpackage/Data/com.apple.CoreML/weights/weight.bin");
   EXPECT_EQ(data.substr(128 + 2, 2), std::string("\x00\x3c", 2));  // 1 in f16
 }
 
@@ -263,7 +263,7 @@ TEST(EmitCoreml, OutputsThatAliasAnotherValueAreIdentities) {
   b.output("passed_on", x);
   TestFolder folder;
   ASSERT_TRUE(emit_package(b.finish(), folder));
-  const mlmodel::Model model = load_mlmodel(folder / "shard.mlpackage");
+  const mlmodel::Model model = load_mlmodel(folder / "shard.t1.mlpackage");
   EXPECT_THAT(block_of(model).outputs(), ElementsAre("first", "second", "passed_on"));
   EXPECT_EQ(op_named(block_of(model), "first").type(), "exp");
   EXPECT_EQ(op_named(block_of(model), "second").type(), "identity");
@@ -280,7 +280,7 @@ TEST(EmitCoreml, ValueNamesThatMilReservesAreChanged) {
   b.output("y", b.unary(UnaryFn::neg, b.unary(UnaryFn::tanh, d, "3.h")));
   TestFolder folder;
   ASSERT_TRUE(emit_package(b.finish(), folder));
-  EXPECT_EQ(entry(load_mlmodel(folder / "shard.mlpackage"), "moec.names"),
+  EXPECT_EQ(entry(load_mlmodel(folder / "shard.t1.mlpackage"), "moec.names"),
             "tensor tensor_2\na.b a_b\na_b a_b_2\n3.h _3_h\n5 y\n");
 }
 
@@ -290,7 +290,7 @@ TEST(EmitCoreml, StatesAreInputsOfTheFunctionAndDescribedApart) {
   TestFolder folder;
   auto report = emit_package(stateful_shard(1), folder);
   ASSERT_TRUE(report) << render(report.error());
-  const mlmodel::Model model = load_mlmodel(folder / "shard.mlpackage");
+  const mlmodel::Model model = load_mlmodel(folder / "shard.t1.mlpackage");
   EXPECT_EQ(model.specificationversion(), 9);
   ASSERT_EQ(function_of(model).inputs_size(), 4);
   EXPECT_EQ(function_of(model).inputs(2).name(), "k_state");
@@ -392,7 +392,7 @@ TEST(EmitCoreml, TheLowestSufficientVersionIsChosen) {
   TestFolder folder;
   auto version = [&](const Shard& shard, int wanted) {
     EXPECT_TRUE(emit_package(shard, folder, {.spec_version = wanted}));
-    const mlmodel::Model model = load_mlmodel(folder / "shard.mlpackage");
+    const mlmodel::Model model = load_mlmodel(folder / "shard.t1.mlpackage");
     EXPECT_EQ(function_of(model).opset(),
               "CoreML" + std::to_string(model.specificationversion() - 1));
     return model.specificationversion();
@@ -409,7 +409,7 @@ TEST(EmitCoreml, TheModelRecordsItsOrigin) {
   const ShardWidth width{1, &shard};
   ASSERT_TRUE(emit_coreml({&width, 1}, no_files(),
                           {.folder = folder.string(), .stem = "s", .family = "qwen3_moe"}));
-  const mlmodel::Model model = load_mlmodel(folder / "s.mlpackage");
+  const mlmodel::Model model = load_mlmodel(folder / "s.t1.mlpackage");
   const auto& metadata = model.description().metadata();
   EXPECT_EQ(metadata.author(), "moec");
   EXPECT_EQ(metadata.versionstring(), MOEC_VERSION);
@@ -581,7 +581,7 @@ TEST(EmitCoremlRefuses, ADiskThatIsFullAndKeepsTheEarlierPackage) {
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().front().code, "emit.no_space");
   EXPECT_EQ(files_under(folder), files);
-  EXPECT_EQ(entry(load_mlmodel(folder / "shard.mlpackage"), "moec.shard"), "L02.mlp");
+  EXPECT_EQ(entry(load_mlmodel(folder / "shard.t1.mlpackage"), "moec.shard"), "L02.mlp");
 }
 
 // ---- Refused ranges -----------------------------------------------------------------------------

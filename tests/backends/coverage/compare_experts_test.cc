@@ -12,7 +12,7 @@ LayerExperts experts_of(const std::string& rows, const std::string& weights) {
   LayerExperts experts;
   for (size_t e = 0; e < rows.size(); ++e) {
     ExpertParts& expert = experts.emplace_back();
-    expert.shard = "L03.moe";
+    expert.holders = {{"L03.moe", ""}};
     expert.router = {{"router.weight", std::string("row ") + rows[e]}};
     for (const char* part : {"gate", "down"})
       if (weights[e] != ' ') expert.weights.push_back({part, part + std::string(1, weights[e]), 8});
@@ -26,7 +26,7 @@ struct Case {
   std::string code, cause;  // empty: accepted
 };
 
-TEST(CompareExperts, PairsCountAndNotPlaces) {
+TEST(CompareExperts, ComparesPairsOfRowAndWeightsAndNotPositions) {
   const LayerExperts recorded = experts_of("abcdefgh", "abcdefgh");
   const KnownExperts known = {{"gateXdownX", {7, 5}}};
   for (const Case& c : std::vector<Case>{
@@ -39,11 +39,12 @@ TEST(CompareExperts, PairsCountAndNotPlaces) {
            {"abcdefgh", "bacdefgh", 1, "coverage.swapped_experts", "experts 0 and 1"},
            {"abcdefgh", "bcadefgh", 1, "coverage.permuted_experts", "experts 0, 1, 2"},
            {"abcdefgh", "aacdefgh", 1, "coverage.duplicate_expert",
-            "of expert 0 stand in the place of expert 1"},
+            "of expert 0 are in the place of expert 1"},
            {"abcdefgh", "abc efgh", 1, "coverage.missing_expert", "expert 3 has 0 of its 2"},
            {"abcdefgh", "abcXefgh", 1, "coverage.foreign_expert", "expert 5 of layer 7"},
            {"abcdefgh", "abcYefgh", 1, "coverage.changed_expert", "gate is not what was exported"},
-           {"abcdefgz", "abcdefgh", 1, "coverage.router_row", "row 7 of the router is no expert's"},
+           {"abcdefgz", "abcdefgh", 1, "coverage.router_row",
+            "row 7 of the router belongs to no expert"},
            {"abcdefga", "abcdefgh", 1, "coverage.router_row", "row 7 of the router is that of"},
        }) {
     const Diagnostics findings =
@@ -56,13 +57,13 @@ TEST(CompareExperts, PairsCountAndNotPlaces) {
   }
 }
 
-TEST(CompareExperts, EqualExpertsMayStandForEachOther) {
+TEST(CompareExperts, EqualExpertsMayBeExchanged) {
   const LayerExperts recorded = experts_of("abcd", "xxyy");
   EXPECT_TRUE(compare_experts(0, recorded, experts_of("badc", "xxyy"), 1, {}).empty());
   EXPECT_FALSE(compare_experts(0, recorded, experts_of("abcd", "xyxy"), 1, {}).empty());
 }
 
-TEST(CompareExperts, WhatIsCutShortIsNamed) {
+TEST(CompareExperts, NamesTruncatedWeights) {
   const LayerExperts recorded = experts_of("abcd", "abcd");
   LayerExperts found = experts_of("abcd", "aZcd");
   found[1].weights[0].bytes = 4;

@@ -47,7 +47,7 @@ TEST_F(AppendFileTest, DoesNotMakeAFile) {
   EXPECT_EQ(file.error().front().code, "emit.folder_gone");
 }
 
-TEST_F(AppendFileTest, HalfARecordIsCutOffAgain) {
+TEST_F(AppendFileTest, RemovesAPartlyWrittenRecord) {
   auto file = AppendFile::open(path()).value();
   rlimit old{};
   getrlimit(RLIMIT_FSIZE, &old);
@@ -61,7 +61,7 @@ TEST_F(AppendFileTest, HalfARecordIsCutOffAgain) {
   EXPECT_EQ(read_file(path()), "first\n");
 }
 
-TEST_F(AppendFileTest, NoticesThatItIsGoneOrAnother) {
+TEST_F(AppendFileTest, DetectsThatTheFileWasRemovedOrReplaced) {
   auto file = AppendFile::open(path()).value();
   fs::rename(folder_, folder_ + ".away");
   EXPECT_EQ(code_of(file.check_present()), "emit.folder_gone");

@@ -29,7 +29,7 @@ std::vector<std::byte> block_bytes(std::span<const std::byte> data, const Type& 
   return bytes;
 }
 
-TEST(BlockDigests, AreThoseOfTheBlocksBytesHoweverTheyCome) {
+TEST(BlockDigests, DoNotDependOnTheSizesOfThePieces) {
   const Type type{DType::f16, {4, 6, 3}};
   const std::vector<std::byte> data = counting(type.bytes());
   for (size_t axis : {0u, 1u, 2u})

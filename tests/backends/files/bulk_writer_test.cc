@@ -72,7 +72,7 @@ void expect_whole(const fs::path& folder, const Bytes& bytes, size_t step) {
   EXPECT_EQ(counted, bytes.size());
 }
 
-TEST(BulkWriter, EachSizeArrivesWhole) {
+TEST(BulkWriter, WritesFilesOfEachSizeCompletely) {
   for (size_t size : {size_t{0}, size_t{1}, size_t{4096}, size_t{4097}, kPiece - 1, kPiece,
                       kPiece + 1, kPiece + 4096, 2 * kPiece + 5000, 9 * kPiece + 123})
     expect_whole(testing::TempDir(), numbered(size), size_t{1} << 20);
@@ -104,7 +104,7 @@ TEST(BulkWriter, AFailureEndsTheNextCalls) {
 
 // What was written before the position stopped being a multiple of a block stays, and so does what
 // comes after it.
-TEST(BulkWriter, GoesOnThroughTheCacheWhenTheDiskRefuses) {
+TEST(BulkWriter, WritesThroughTheCacheWhenDirectWritesFail) {
   const TempFile file(testing::TempDir());
   ASSERT_EQ(::write(file.fd, "odd", 3), 3);
   const Bytes bytes = numbered(2 * kPiece + 10);

@@ -6,11 +6,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "backends/files/sync_tree.h"
+#include "backends/files/write_error.h"
 #include "tests/files.h"
 
 namespace moec {
@@ -84,7 +86,7 @@ TEST_F(OutputFileTest, IsFlushedWithItsFolder) {
   EXPECT_EQ(absent.error().front().code, "emit.folder_gone");
 }
 
-TEST_F(OutputFileTest, FolderThatIsNoneCannotBeFlushed) {
+TEST_F(OutputFileTest, AFileCannotBeFlushedAsAFolder) {
   fs::create_directory_symlink(folder_, path("link"));
   EXPECT_TRUE(sync_folder(path("link")));
   const Status absent = sync_folder(path("absent"));
@@ -160,6 +162,11 @@ TEST_F(OutputFileTest, AFolderWithoutPermission) {
   fs::permissions(folder_, fs::perms::owner_all);
 }
 
+TEST_F(OutputFileTest, TooManyOpenFilesAreNoMatterOfPermissionOrTheDisk) {
+  for (const int error : {EMFILE, ENFILE})
+    EXPECT_EQ(write_error(error, "open", "a.bin").value().front().code, "emit.too_many_files");
+}
+
 // Stands for a full disk: no file may grow beyond `bytes` while this lives.
 class FileSizeLimit {
  public:
@@ -179,7 +186,7 @@ class FileSizeLimit {
   void (*old_handler_)(int) = nullptr;
 };
 
-TEST_F(OutputFileTest, NoSpaceIsSaidWithThePathAndLeavesNothing) {
+TEST_F(OutputFileTest, MissingSpaceIsReportedWithThePathAndLeavesNothing) {
   Status status;
   {
     FileSizeLimit limit(100000);
@@ -195,7 +202,7 @@ TEST_F(OutputFileTest, NoSpaceIsSaidWithThePathAndLeavesNothing) {
   EXPECT_THAT(entries(), testing::IsEmpty());
 }
 
-TEST_F(OutputFileTest, NoSpaceForWhatIsExpectedIsSaidBeforeTheFirstByte) {
+TEST_F(OutputFileTest, MissingSpaceForTheExpectedSizeIsReportedBeforeTheFirstByte) {
   FileSizeLimit limit(100000);
   const auto file = OutputFile::create(path("a.bin"), 200000);
   ASSERT_FALSE(file);

@@ -32,7 +32,7 @@ manifest::Step& step(Manifest& manifest, std::string_view name) {
   return manifest.schedule.front();
 }
 
-TEST(ManifestCheck, SampleIsFine) {
+TEST(ManifestCheck, TheSampleHasNoFindings) {
   Diagnostics findings = check_manifest(SampleManifest::make());
   EXPECT_TRUE(findings.empty()) << render(findings);
 }
@@ -54,8 +54,15 @@ TEST_P(ManifestFault, IsFound) {
 }
 
 const Fault kFaults[] = {
+    {"eos_outside", [](Manifest& m) { m.model.eos_tokens = {m.model.vocab}; }, "manifest.number",
+     "the end of text 10 is outside the vocabulary of 10"},
+    {"eos_order",
+     [](Manifest& m) {
+       m.model.eos_tokens = {2, 2};
+     },
+     "manifest.number", "the ids that end a text are not in ascending order"},
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 12"},
+     "the manifest has schema version 99, this moec reads version 13"},
     {"carried_outside", [](Manifest& m) { m.carried[0].path = "../tokenizer.json"; },
      "manifest.path", "the path \"../tokenizer.json\" is not one inside the folder"},
     {"side_file_twice", [](Manifest& m) { m.side_files.push_back(m.side_files[0]); },
@@ -93,6 +100,8 @@ const Fault kFaults[] = {
      },
      "manifest.vocabulary", "10 logits for a list of labels of 2"},
     {"mask", [](Manifest& m) { m.masked_value = 0; }, "manifest.number", "masked_value 0"},
+    {"infinite_mask", [](Manifest& m) { m.build.dtype = DType::f16; }, "manifest.number",
+     "masked_value -3.4028234663852886e+38 is not finite in f16"},
     {"no_widths", [](Manifest& m) { m.build.tokens.clear(); }, "manifest.number", "build.tokens"},
     {"descending",
      [](Manifest& m) {
@@ -101,6 +110,26 @@ const Fault kFaults[] = {
      "manifest.number", "[4, 1]"},
     {"exact", [](Manifest& m) { m.build.routing = "full_softmax"; }, "manifest.number",
      "routing full_softmax is marked exact"},
+    {"budget_of_nothing",
+     [](Manifest& m) {
+       m.build.budgets = {{ShardKind::moe, 0}};
+     },
+     "manifest.number", "build.budgets: 0 bytes for kind moe"},
+    {"two_budgets",
+     [](Manifest& m) {
+       m.build.budgets = {{ShardKind::moe, 5}, {ShardKind::moe, 6}};
+     },
+     "manifest.number", "build.budgets: 6 bytes for kind moe"},
+    {"slice_of_attention", [](Manifest& m) { m.shards[0].slices = 2; }, "manifest.number",
+     "the shard is slice 0 of 2"},
+    {"slice_beyond", [](Manifest& m) { m.shards[1].slice = 1; }, "manifest.number",
+     "the shard is slice 1 of 1"},
+    {"mlp_slice_missing", [](Manifest& m) { m.shards[1].slices = 2; }, "manifest.layer",
+     "the MLP of layer 0: slice 0 of 2, where slice 0 of 1 is due"},
+    {"expert_slice_missing", [](Manifest& m) { m.shards[5].slices = 2; }, "manifest.experts",
+     "experts of layer 1: from 3 on: slice 0 of 2, where slice 0 of 1 is due"},
+    {"shared_in_a_dense_layer", [](Manifest& m) { m.shards[1].kind = ShardKind::shared; },
+     "manifest.layer", "it has 0 mlp, 0 moe, 0 router, 1 shared-expert and 0 expert-group shards"},
     {"cost", [](Manifest& m) { m.shards[2].cost.macs_dense = -1; }, "manifest.number", "cost"},
     {"file_bytes", [](Manifest& m) { m.shards[0].data[0].bytes = -5; }, "manifest.number",
      "L00.attn.data has -5 bytes"},
@@ -153,7 +182,7 @@ const Fault kFaults[] = {
     {"no_attention", [](Manifest& m) { shard(m, "L01.attn").layer = 0; }, "manifest.layer",
      "layer 1 has 0 attention shards"},
     {"no_router", [](Manifest& m) { shard(m, "L01.router").kind = ShardKind::mlp; },
-     "manifest.layer", "it has 1 mlp, 0 moe, 0 router and 2 expert-group shards"},
+     "manifest.layer", "it has 1 mlp, 0 moe, 0 router, 0 shared-expert and 2 expert-group shards"},
     {"layer_outside", [](Manifest& m) { shard(m, "L00.mlp").layer = 7; }, "manifest.layer",
      "the shard's layer is 7"},
     {"head_layer", [](Manifest& m) { shard(m, "lm_head.0").layer = 0; }, "manifest.layer",
@@ -271,7 +300,7 @@ const Fault kFaults[] = {
     {"bound_twice", [](Manifest& m) { step(m, "L00.attn").outputs[1].port = "hidden"; },
      "manifest.schedule", "the port hidden is bound twice"},
     {"no_port", [](Manifest& m) { step(m, "L00.attn").inputs[0].port = "y"; }, "manifest.schedule",
-     "the step binds y, which is no port of the shard"},
+     "the step binds y, which is not a port of the shard"},
     {"skip", [](Manifest& m) { step(m, "L01.moe.g0").skip_from = "routing_weights"; },
      "manifest.schedule",
      "the step cannot be skipped by handing \"routing_weights\" on as \"moe_out\""},
@@ -292,10 +321,11 @@ const Fault kFaults[] = {
     {"mask_type", [](Manifest& m) { m.build.cache = CacheForm::blend; }, "manifest.type",
      "the port attn_mask is [1,1,1,17], attn_mask is [1,1,1,16]"},
     {"states_missing", [](Manifest& m) { m.build.cache = CacheForm::blend; }, "manifest.type",
-     "the shard's 0 states are not the 2 that its cache asks for"},
+     "the shard's 0 states differ from the 2 of its cache in number, name or type"},
     {"states_unasked",
      [](Manifest& m) { m.shards[0].states.push_back(m.shards[0].widths[0].inputs[0]); },
-     "manifest.type", "the shard's 1 states are not the 0 that its cache asks for"},
+     "manifest.type",
+     "the shard's 1 states differ from the 0 of its cache in number, name or type"},
     {"cache_of_another_layer", [](Manifest& m) { step(m, "L00.attn").inputs[4].layer = 1; },
      "manifest.schedule", "the port k_state is bound to the cache of layer 1"},
     {"rows_of_no_layer", [](Manifest& m) { step(m, "L00.attn").outputs[1].layer = -1; },
@@ -352,7 +382,7 @@ std::string write_files(Manifest& manifest, const std::string& name) {
   return folder;
 }
 
-TEST(VerifyFiles, UntouchedFilesAreFine) {
+TEST(VerifyFiles, UnchangedFilesPass) {
   Manifest manifest = SampleManifest::make();
   std::string folder = write_files(manifest, "fine");
   EXPECT_EQ(render(verify_files(manifest, folder, true)), "");

@@ -50,7 +50,7 @@ TEST(Digest, UnreadableFilesAreErrors) {
   EXPECT_EQ(digest_file(path).error()[0].code, "digest.read");
 }
 
-TEST(Digest, KnowsItsForm) {
+TEST(Digest, IsDigestAcceptsOnlyTheTextOfADigest) {
   EXPECT_TRUE(is_digest("0123456789abcdef0123456789abcdef"));
   EXPECT_FALSE(is_digest("0123456789ABCDEF0123456789abcdef"));
   EXPECT_FALSE(is_digest("0123456789abcdef0123456789abcde"));

@@ -104,7 +104,7 @@ TEST(ManifestFile, AbsentPartsStayAbsent) {
   EXPECT_EQ(from_bytes(to_bytes(sample).value()).value(), sample);
 }
 
-TEST(ManifestFile, WritersRefuseWhatReadersWould) {
+TEST(ManifestFile, WritersRefuseManifestsThatReadersRefuse) {
   Manifest sample = SampleManifest::make();
   sample.golden[0].cosine = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(render(to_json(sample).error()),
@@ -117,6 +117,11 @@ TEST(ManifestFile, WritersRefuseWhatReadersWould) {
     EXPECT_EQ(render(to_json(sample).error()),
               "error[manifest.not_utf8]: ignored[0].tensor is not UTF-8 text");
   }
+  const std::string folder = testing::TempDir() + "not_utf8";
+  std::filesystem::create_directories(folder);
+  EXPECT_EQ(
+      render(write_manifest(sample, folder).error()),
+      "error[manifest.not_utf8] " + folder + "/manifest.json: ignored[0].tensor is not UTF-8 text");
   sample = SampleManifest::make();
   sample.build.routing = "guess";
   EXPECT_THAT(render(to_bytes(sample).error()),
@@ -166,7 +171,7 @@ TEST(ManifestFile, MalformedJsonIsRefused) {
   EXPECT_EQ(code("include \"/etc/passwd\";" + sample_json()), "manifest.syntax");
   EXPECT_EQ(code("table T { x: int; }" + sample_json()), "manifest.syntax");
   EXPECT_EQ(code("// a comment\n" + sample_json()), "manifest.syntax");
-  EXPECT_EQ(code(with("\"schema_version\": 12", "\"schema_version\": 012")), "manifest.syntax");
+  EXPECT_EQ(code(with("\"schema_version\": 13", "\"schema_version\": 013")), "manifest.syntax");
   EXPECT_EQ(code(with("\"hidden\": 8", "\"hidden\": \"8\"")), "manifest.syntax");
   EXPECT_EQ(code(with("\"hidden\": 8", "\"hidden\": null")), "manifest.syntax");
   EXPECT_EQ(code(sample_json() + std::string(1, '\0') + "x"), "manifest.syntax");
@@ -188,8 +193,8 @@ TEST(ManifestFile, EnumsOfTheJsonAreNames) {
               HasSubstr("field \"build.routing\" has the unknown name \"guess\""));
 }
 
-TEST(ManifestFile, SyntaxErrorsTellLineAndColumn) {
-  Result<Manifest> result = from_json("{\n  \"schema_version\": 12,\n  \"tool\": 7\n}", "m.json");
+TEST(ManifestFile, SyntaxErrorsNameLineAndColumn) {
+  Result<Manifest> result = from_json("{\n  \"schema_version\": 13,\n  \"tool\": 7\n}", "m.json");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error()[0].place.file, "m.json");
   EXPECT_EQ(result.error()[0].place.line, 3u);

@@ -47,6 +47,7 @@ class SampleManifest {
     m.build = {"onnx",    ShardFormat::onnx, DType::f32, Layout::rows, {1, 4},
                kContext,  CacheForm::append, 1,          "host",       true,
                "unrolled"};
+    m.build.budgets = {{ShardKind::mlp, 4096}, {ShardKind::experts, 8192}};
     m.tokenizer = manifest::TokenizerKind::bytes;
     m.carried = {file("tokenizer.json", 70)};
     m.side_files = {file("report.json", 50)};

@@ -30,6 +30,7 @@ Names schema_fields(const std::string& table) {
 TEST(ManifestSchema, StructsHaveTheFieldsOfTheirTables) {
   EXPECT_EQ(listed_fields<Tool>(), schema_fields("Tool"));
   EXPECT_EQ(listed_fields<Model>(), schema_fields("Model"));
+  EXPECT_EQ(listed_fields<Budget>(), schema_fields("Budget"));
   EXPECT_EQ(listed_fields<Build>(), schema_fields("Build"));
   EXPECT_EQ(listed_fields<FileRef>(), schema_fields("FileRef"));
   EXPECT_EQ(listed_fields<TableFile>(), schema_fields("TableFile"));
@@ -56,7 +57,7 @@ TEST(ManifestSchema, StructsHaveTheFieldsOfTheirTables) {
   EXPECT_EQ(listed_fields<Manifest>(), schema_fields("Manifest"));
 }
 
-TEST(ManifestSchema, EveryScalarCanBeTold) {
+TEST(ManifestSchema, EveryScalarIsOptionalSoThatAbsentOnesAreDetected) {
   for (const flatbuffers::StructDef* table : schema().structs_.vec)
     for (const flatbuffers::FieldDef* field : table->fields.vec)
       EXPECT_EQ(flatbuffers::IsScalar(field->value.type.base_type), field->IsScalarOptional())

@@ -64,7 +64,7 @@ TEST(EmitOnnx, CheckerAndStrictShapeInferenceAcceptEveryOp) {
       for (int64_t tokens : {1, 5}) {
         auto report = emit_one(every_op_shard(dtype, layout, tokens), folder);
         ASSERT_TRUE(report) << render(report.error());
-        const Status status = check_onnx_file(folder / "shard.onnx");
+        const Status status = check_onnx_file(folder / "shard.t1.onnx");
         EXPECT_TRUE(status) << render(status.error());
       }
 }
@@ -74,7 +74,7 @@ TEST(EmitOnnx, CheckerAcceptsRandomShards) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     auto report = emit_one(random_shard(seed), folder);
     ASSERT_TRUE(report) << render(report.error());
-    const Status status = check_onnx_file(folder / "shard.onnx");
+    const Status status = check_onnx_file(folder / "shard.t1.onnx");
     EXPECT_TRUE(status) << seed << ": " << render(status.error());
   }
 }
@@ -91,16 +91,16 @@ TEST(EmitOnnx, ScalarsAndOtherTypesPass) {
   TestFolder folder;
   auto report = emit_one(shard, folder);
   ASSERT_TRUE(report) << render(report.error());
-  const Status status = check_onnx_file(folder / "shard.onnx");
+  const Status status = check_onnx_file(folder / "shard.t1.onnx");
   EXPECT_TRUE(status) << render(status.error());
   EXPECT_TRUE(report->data.empty());
-  EXPECT_THAT(files_in(folder), ElementsAre("shard.onnx"));
+  EXPECT_THAT(files_in(folder), ElementsAre("shard.t1.onnx"));
 }
 
 TEST(CheckOnnxFile, FindsChangesMadeAfterEmission) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(two_weights(2), folder));
-  const std::string path = folder / "shard.onnx";
+  const std::string path = folder / "shard.t1.onnx";
   const onnx::ModelProto good = load_model(path);
   auto code_after = [&](auto change) {
     onnx::ModelProto model = good;
@@ -143,7 +143,7 @@ TEST(EmitOnnx, WeightsAreAlignedAndShared) {
 
   EXPECT_EQ(fs::file_size(folder / "shard.data"), report->data[0].bytes);
 
-  const auto graph = load_model(folder / "shard.onnx").graph();
+  const auto graph = load_model(folder / "shard.t1.onnx").graph();
   ASSERT_EQ(graph.initializer_size(), 3);
   auto shared = external_of(graph.initializer(0));
   EXPECT_EQ(shared["location"], "shard.data");
@@ -165,7 +165,7 @@ TEST(EmitOnnx, GraphsRecordTheSha1OfTheDataFileOnRequest) {
   Sha sha1(ShaKind::sha1);
   sha1.update(std::as_bytes(std::span(data)));
   const std::string checksum = sha1.finish_hex();
-  const auto graph = load_model(folder / "shard.onnx").graph();
+  const auto graph = load_model(folder / "shard.t1.onnx").graph();
   for (const onnx::TensorProto& tensor : graph.initializer())
     EXPECT_EQ(external_of(tensor)["checksum"], checksum);
 }
@@ -255,7 +255,7 @@ TEST(EmitOnnx, SameShardSameBytes) {
   auto second = emit_one(shard, folder, "b/s").value();
   EXPECT_EQ(first.graphs[0].file.digest, second.graphs[0].file.digest);
   EXPECT_EQ(first.data[0].digest, second.data[0].digest);
-  EXPECT_EQ(read_file(folder / "a/s.onnx"), read_file(folder / "b/s.onnx"));
+  EXPECT_EQ(read_file(folder / "a/s.t1.onnx"), read_file(folder / "b/s.t1.onnx"));
   EXPECT_EQ(read_file(folder / "a/s.data"), read_file(folder / "b/s.data"));
 }
 
@@ -264,7 +264,7 @@ TEST(EmitOnnx, SameShardSameBytes) {
 TEST(EmitOnnx, NodesFormAHierarchy) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(two_weights(1), folder));
-  const auto graph = load_model(folder / "shard.onnx").graph();
+  const auto graph = load_model(folder / "shard.t1.onnx").graph();
   std::vector<std::string> nodes, outputs;
   for (const auto& node : graph.node()) {
     nodes.push_back(node.name());
@@ -282,7 +282,7 @@ TEST(EmitOnnx, NamesAreUniqueForAnyNamesOfValues) {
   TestFolder folder;
   for (uint64_t seed = 100; seed < 140; ++seed) {
     ASSERT_TRUE(emit_one(random_shard(seed), folder));
-    const auto graph = load_model(folder / "shard.onnx").graph();
+    const auto graph = load_model(folder / "shard.t1.onnx").graph();
     std::set<std::string> tensors, nodes;
     for (const auto& input : graph.input()) EXPECT_TRUE(tensors.insert(input.name()).second);
     for (const auto& tensor : graph.initializer())
@@ -322,7 +322,7 @@ TEST(EmitOnnx, TheModelRecordsItsOrigin) {
   const ShardWidth width{1, &shard};
   ASSERT_TRUE(emit_onnx({&width, 1}, no_files(),
                         {.folder = folder.string(), .stem = "s", .family = "qwen3_moe"}));
-  const onnx::ModelProto model = load_model(folder / "s.onnx");
+  const onnx::ModelProto model = load_model(folder / "s.t1.onnx");
   EXPECT_EQ(model.producer_name(), "moec");
   EXPECT_EQ(model.producer_version(), MOEC_VERSION);
   EXPECT_EQ(model.ir_version(), 8);
@@ -347,7 +347,7 @@ TEST(EmitOnnx, EveryOpIsOneNode) {
     computed += splat || (!constant && !std::holds_alternative<Weight>(op.data));
   }
   size_t nodes = 0;
-  const onnx::ModelProto model = load_model(folder / "shard.onnx");
+  const onnx::ModelProto model = load_model(folder / "shard.t1.onnx");
   for (const auto& node : model.graph().node()) nodes += node.op_type() != "Identity";
   EXPECT_EQ(nodes, computed);
 }
@@ -422,7 +422,7 @@ TEST(EmitOnnxRefuses, GraphsBeyondTheLimit) {
   const Diagnostic error = refusal(two_weights(1), 500);
   EXPECT_EQ(error.code, "emit.graph_too_large");
   EXPECT_THAT(error.cause, HasSubstr("the limit is 500"));
-  EXPECT_EQ(error.place.file, "s.onnx");
+  EXPECT_EQ(error.place.file, "s.t1.onnx");
 }
 
 TEST(EmitOnnxRefuses, WeightsThatTheTableLacks) {
@@ -445,7 +445,7 @@ TEST(EmitOnnxRefuses, AFolderThatIsAFile) {
 TEST(EmitOnnxRefuses, ADiskThatIsFullAndKeepsTheEarlierExport) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(every_op_shard(DType::f16, Layout::rows, 1), folder));
-  const std::string graph = read_file(folder / "shard.onnx");
+  const std::string graph = read_file(folder / "shard.t1.onnx");
   const std::string data = read_file(folder / "shard.data");
   rlimit old{};
   getrlimit(RLIMIT_FSIZE, &old);
@@ -458,9 +458,9 @@ TEST(EmitOnnxRefuses, ADiskThatIsFullAndKeepsTheEarlierExport) {
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().front().code, "emit.no_space");
   EXPECT_EQ(report.error().front().place.file, folder / "shard.data");
-  EXPECT_EQ(read_file(folder / "shard.onnx"), graph);
+  EXPECT_EQ(read_file(folder / "shard.t1.onnx"), graph);
   EXPECT_EQ(read_file(folder / "shard.data"), data);
-  EXPECT_THAT(files_in(folder), ElementsAre("shard.data", "shard.onnx"));
+  EXPECT_THAT(files_in(folder), ElementsAre("shard.data", "shard.t1.onnx"));
 }
 
 // A checkpoint that shrinks while it is read ends the export, and leaves no partial file.

@@ -13,7 +13,7 @@ JournalPart sample_part() {
   EmittedTensor tensor;
   tensor.name = "w \"q\"";
   tensor.overflows = 3;
-  tensor.nans = 2;
+  tensor.nonfinite = 2;
   part.emitted.tensors = {tensor};
   part.emitted.weights = {{"norm.weight", WeightRole::plain, 0, 0, "d2"},
                           {"L05.experts.3.up.weight", WeightRole::expert, 1, 3, "d3"}};

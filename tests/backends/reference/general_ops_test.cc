@@ -75,7 +75,7 @@ TEST(ReferenceCompare, EachFunction) {
   EXPECT_EQ(equal.type.dtype, DType::boolean);
 }
 
-TEST(ReferenceSelect, TheOtherBranchDoesNotMatter) {
+TEST(ReferenceSelect, ValuesOfTheOtherBranchDoNotReachTheResult) {
   const Tensor condition = plain({4}, {1, 0, 1, 0}, DType::boolean);
   EXPECT_THAT(run_op(Select{}, {condition, plain({4}, {1, kNan, 2, kInf}), plain({}, {0})})[0].data,
               ElementsAre(1, 0, 2, 0));

@@ -109,27 +109,115 @@ TEST(Viterbi, LogSoftmaxOfLargeLogits) {
   EXPECT_FLOAT_EQ(rows.data[1], -std::log(2.0F));
   EXPECT_FLOAT_EQ(rows.data[2], -2000);
   EXPECT_FLOAT_EQ(rows.data[3], 0);
+  EXPECT_TRUE(std::isfinite(log_softmax({2, {3e38F, -3e38F}}).data[1]));
 }
 
-TEST(BioesTags, TransitionsAndTheirBiases) {
-  const manifest::Tagging tagging = two_classes();
+// Rows: the label before; columns: the label behind it.
+struct SchemeCase {
+  const char* name;
+  std::vector<std::string> labels;
+  std::vector<std::string> legal;
+  std::string first, last;  // whether a sequence may begin, and end, with the label
+};
+
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
+void PrintTo(const SchemeCase& scheme, std::ostream* out) { *out << scheme.name; }
+
+class SpanTags : public testing::TestWithParam<SchemeCase> {};
+
+TEST_P(SpanTags, TransitionsAreThoseOfTheScheme) {
+  const SchemeCase& scheme = GetParam();
+  const manifest::Tagging tagging = tagging_of(scheme.labels);
   const std::vector<Tag> tags = tags_of(tagging);
-  // Rows: the label before; columns: O, B-a, I-a, E-a, S-a, B-b, I-b, E-b, S-b.
-  const char* const kLegal[] = {"110011001", "001100000", "001100000", "110011001", "110011001",
-                                "000000110", "000000110", "110011001", "110011001"};
-  for (size_t from = 0; from < tags.size(); ++from)
+  ASSERT_EQ(tags.size(), scheme.legal.size());
+  for (size_t from = 0; from < tags.size(); ++from) {
+    EXPECT_EQ(may_begin(tags[from]), scheme.first[from] == '1') << scheme.labels[from];
+    EXPECT_EQ(may_end(tags[from]), scheme.last[from] == '1') << scheme.labels[from];
     for (size_t to = 0; to < tags.size(); ++to)
-      EXPECT_EQ(step_bias(tags[from], tags[to], tagging).has_value(), kLegal[from][to] == '1')
-          << tagging.labels[from].name << " to " << tagging.labels[to].name;
+      EXPECT_EQ(step_bias(tags[from], tags[to], tagging).has_value(), scheme.legal[from][to] == '1')
+          << scheme.labels[from] << " to " << scheme.labels[to];
+  }
 }
 
-TEST(BioesTags, LabelsThatAreNotTagsAreErrors) {
-  for (const char* label : {"LABEL_1", "B-", "X-a", "B_a", ""}) {
+TEST_P(SpanTags, TheBestOfAllLegalSequencesIsFound) {
+  std::mt19937 random(9);
+  manifest::Tagging tagging = tagging_of(GetParam().labels);
+  const std::vector<Tag> tags = tags_of(tagging);
+  tagging.inside_to_inside = 0.5;
+  tagging.end_to_start = -0.5;
+  for (int64_t length = 1; length <= 4; ++length) {
+    const Rows rows = random_rows(length, std::ssize(tags), random);
+    const auto sum = sum_of(best_labels(rows, tags, tagging), rows, tags, tagging);
+    ASSERT_TRUE(sum.has_value()) << "not legal";
+    EXPECT_NEAR(*sum, best_of_all(rows, tags, tagging), 1e-9);
+  }
+}
+
+const std::vector<std::string> kEndings = {"110011001", "001100000", "001100000",
+                                           "110011001", "110011001", "000000110",
+                                           "000000110", "110011001", "110011001"};
+
+INSTANTIATE_TEST_SUITE_P(
+    Schemes, SpanTags,
+    testing::Values(
+        SchemeCase{"io", {"I-a", "O", "I-b"}, {"111", "111", "111"}, "111", "111"},
+        SchemeCase{"bio",
+                   {"O", "B-a", "I-a", "B-b", "I-b"},
+                   {"11010", "11110", "11110", "11011", "11011"},
+                   "11010",
+                   "11111"},
+        SchemeCase{"single_tokens", {"O", "B-a", "B-b"}, {"111", "111", "111"}, "111", "111"},
+        SchemeCase{
+            "iob1", {"O", "B-a", "I-a", "I-b"}, {"1111", "1111", "1111", "1111"}, "1111", "1111"},
+        SchemeCase{"bioes",
+                   {"O", "B-a", "I-a", "E-a", "S-a", "B-b", "I-b", "E-b", "S-b"},
+                   kEndings,
+                   "110011001",
+                   "100110011"},
+        SchemeCase{"bilou",
+                   {"O", "B-a", "I-a", "L-a", "U-a", "B-b", "I-b", "L-b", "U-b"},
+                   kEndings,
+                   "110011001",
+                   "100110011"}),
+    [](const auto& each) { return each.param.name; });
+
+TEST(SpanTagBiases, EachTransitionHasItsBias) {
+  manifest::Tagging tagging = tagging_of({"O", "B-a", "I-a", "B-b", "I-b"});
+  const std::vector<Tag> tags = tags_of(tagging);
+  tagging = {tagging.labels, 1, 2, 3, 4, 5, 6};
+  const auto bias = [&](size_t from, size_t to) {
+    return *step_bias(tags[from], tags[to], tagging);
+  };
+  EXPECT_EQ(bias(0, 0), tagging.stay_outside);
+  EXPECT_EQ(bias(0, 1), tagging.outside_to_start);
+  EXPECT_EQ(bias(1, 2), tagging.inside_to_inside);
+  EXPECT_EQ(bias(2, 2), tagging.inside_to_inside);
+  EXPECT_EQ(bias(1, 0), tagging.end_to_outside);
+  EXPECT_EQ(bias(2, 1), tagging.end_to_start);
+  EXPECT_EQ(bias(2, 3), tagging.end_to_start);
+  const manifest::Tagging endings = tagging_of({"O", "B-a", "E-a"});
+  EXPECT_EQ(step_bias(tags_of(endings)[1], tags_of(endings)[2], tagging), tagging.inside_to_end);
+}
+
+TEST(SpanTagErrors, LabelsOfNoSchemeAreRefused) {
+  for (const char* label : {"LABEL_1", "B-", "X-a", "B_a", "", "o", "NAME"}) {
     const auto refused = parse_tags(tagging_of({"O", label}));
     ASSERT_FALSE(refused.has_value()) << label;
-    EXPECT_EQ(refused.error()[0].code, "run.labels");
+    EXPECT_EQ(refused.error()[0].code, "tagging.labels");
   }
   EXPECT_FALSE(parse_tags(tagging_of({"S-a"})).has_value()) << "no O";
+}
+
+// Tokens with labels that no legal sequence contains would pass as if they were outside.
+TEST(SpanTagErrors, MixedSchemesAndClassesWithoutALegalSpanAreRefused) {
+  const std::vector<std::vector<std::string>> refused = {
+      {"O", "B-a", "E-a", "U-a"}, {"O", "S-a", "B-b", "L-b"}, {"O", "S-a", "B-b", "I-b"},
+      {"O", "S-a", "I-b"},        {"O", "S-a", "E-a"},        {"O", "U-a", "B-a", "I-a"}};
+  for (const std::vector<std::string>& labels : refused) {
+    const auto tags = parse_tags(tagging_of(labels));
+    ASSERT_FALSE(tags.has_value()) << labels[1] << " " << labels[2];
+    EXPECT_EQ(tags.error()[0].code, "tagging.labels");
+  }
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(LoadTarget, ReadsEveryField) {
   EXPECT_EQ(target->rules[1].confidence, "measured");
 }
 
-TEST(LoadTarget, RefusesWhatItDoesNotUnderstand) {
+TEST(LoadTarget, RefusesUnknownFieldsAndValues) {
   EXPECT_EQ(error_of(with("\"unit\": \"cpu\"", "\"place\": \"cpu\"")).code, "target.missing_field");
   EXPECT_EQ(error_of(with("\"sum\": \"tree\"", "\"sum\": \"tree\", \"colour\": 1")).code,
             "target.unknown_field");
@@ -99,7 +99,7 @@ TEST(LoadTarget, NamesTheFieldAndTheChoices) {
   EXPECT_THAT(error.cause, HasSubstr("field \"sum\" is \"bush\", must be one of chain, tree"));
 }
 
-TEST(LoadTarget, PlacesAWrongField) {
+TEST(LoadTarget, AWrongFieldNamesItsLine) {
   const Diagnostic error = error_of(with("\"folklore\"", "\"certain\""));
   EXPECT_THAT(error.cause, HasSubstr("field \"rules[0].confidence\" is \"certain\""));
   EXPECT_EQ(error.place.line, 8u);
@@ -110,14 +110,14 @@ TEST(LoadTarget, ProposesTheNearestField) {
   EXPECT_THAT(error.cause, HasSubstr("\"rules[0].reasons\" is unknown (did you mean 'reason'?)"));
 }
 
-TEST(LoadTarget, PlacesASyntaxError) {
+TEST(LoadTarget, ASyntaxErrorNamesItsLine) {
   const Diagnostic error = error_of("{\n  \"name\": \"a\"\n  \"unit\": \"b\"\n}");
   EXPECT_EQ(error.code, "target.syntax");
   EXPECT_EQ(error.place.line, 3u);
   EXPECT_EQ(error.place.column, 9u);  // behind the string that follows the missing comma
 }
 
-TEST(BuiltinTarget, UnknownNamesGetTheKnownOnes) {
+TEST(BuiltinTarget, TheErrorForAnUnknownNameListsTheKnownOnes) {
   auto target = builtin_target("onx");
   ASSERT_FALSE(target);
   EXPECT_EQ(target.error().front().code, "target.unknown");
@@ -152,7 +152,7 @@ std::string broken(DType dtype, std::string_view op_name) {
   return rules;
 }
 
-TEST(BuiltinTarget, OnnxRulesConcernTheOpsTheySay) {
+TEST(BuiltinTarget, OnnxRulesMatchTheOpsAndTypesThatTheyName) {
   for (const char* op : {"weight", "conv", "max", "add", "slice"})
     EXPECT_EQ(broken(DType::f32, op), "") << op;
   EXPECT_EQ(broken(DType::f16, "conv"), "O5");

@@ -157,12 +157,8 @@ TEST_P(WeightsKernels, AllVersionsCountTheSame) {
 template <class T>
 void expect_counts(DType dtype, float (*definition)(T)) {
   const std::vector<T> values = all_values<T>();
-  uint64_t nans = 0, nonfinite = 0;
-  for (T value : values) {
-    nans += std::isnan(definition(value)) ? 1 : 0;
-    nonfinite += std::isfinite(definition(value)) ? 0 : 1;
-  }
-  EXPECT_EQ(count_nans(dtype, bytes_of(values).data(), values.size()), nans);
+  uint64_t nonfinite = 0;
+  for (T value : values) nonfinite += std::isfinite(definition(value)) ? 0 : 1;
   EXPECT_EQ(count_nonfinite(dtype, bytes_of(values).data(), values.size()), nonfinite);
 }
 
@@ -171,7 +167,6 @@ TEST(WeightsConvert, CountsNansAndInfinities) {
   expect_counts<uint16_t>(DType::bf16, f32_from_bf16);
   expect_counts<uint8_t>(DType::f8_e4m3, f32_from_f8_e4m3);
   const std::vector<float> values = {0, -0.0f, 3e38f, INFINITY, -INFINITY, NAN, -NAN};
-  EXPECT_EQ(count_nans(DType::f32, bytes_of(values).data(), values.size()), 2u);
   EXPECT_EQ(count_nonfinite(DType::f32, bytes_of(values).data(), values.size()), 4u);
   EXPECT_EQ(count_nonfinite(DType::i64, bytes_of<int64_t>({-1}).data(), 1), 0u);
 }

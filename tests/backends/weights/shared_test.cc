@@ -145,7 +145,7 @@ class SharedDelivery : public testing::TestWithParam<uint64_t> {
       const Got alone = take(open(), asks[i]);
       EXPECT_EQ(got[i] == alone, true) << "side " << i;
       EXPECT_EQ(got[i].report.overflows, alone.report.overflows);
-      EXPECT_EQ(got[i].report.nans, alone.report.nans);
+      EXPECT_EQ(got[i].report.nonfinite, alone.report.nonfinite);
       EXPECT_EQ(got[i].report.elements, alone.report.elements);
       EXPECT_EQ(got[i].report.bytes_read % kTensorBytes, 0u);
       read.push_back(got[i].report.bytes_read / kTensorBytes);
@@ -179,11 +179,11 @@ TEST_P(SharedDelivery, ThreeSides) {
   EXPECT_THAT(tensors_read({{"ab"}, {"cdef"}, {"cdef"}}), ElementsAre(2, 4, 0));
 }
 
-TEST_P(SharedDelivery, ViewsThatWereNotAnnouncedAreReadAlone) {
+TEST_P(SharedDelivery, ViewsMissingFromTheListAreReadAlone) {
   EXPECT_THAT(tensors_read({{"abc"}, {"abc", {"gh", "abc"}}}), ElementsAre(3, 2));
 }
 
-TEST_P(SharedDelivery, NobodyWaitsForASideThatLeft) {
+TEST_P(SharedDelivery, ASideThatEndedIsNotWaitedFor) {
   const Ask all{"abcdef"}, some{"abcdef", {"ab"}}, none{"abcdef", {""}};
   EXPECT_THAT(tensors_read({all, some}), ElementsAre(6, 0));
   EXPECT_THAT(tensors_read({some, all}), ElementsAre(2, 4));

@@ -1,5 +1,9 @@
 // Views of the kinds that the compiler makes, compared with the oracle, and what is counted for
 // them.
+#include <gmock/gmock.h>
+
+#include <limits>
+
 #include "tests/backends/weights/testing.h"
 
 namespace moec {
@@ -224,6 +228,33 @@ TEST_F(WeightsSteps, ScaleRoundsToTheElementType) {
                         ScaleStep{std::sqrt(2.0)}));
 }
 
+// Slices and reshapes of the centred view keep the median of the whole.
+TEST_F(WeightsSteps, CenterSubtractsTheMedianOfTheFiniteElements) {
+  const float inf = std::numeric_limits<float>::infinity();
+  file_ = bytes_of(std::vector<float>{35.5f, 34.25f, -inf, 34.5f, 36, 34, inf, NAN});
+  table_.files = {{write_file("steps_center.bin", file_), file_.size()}};
+  const WeightView view = then(tensor("w", 0, {DType::f32, {2, 4}}), CenterStep{});
+  expect_as_oracle(view);
+  expect_as_oracle(then(view, PermuteStep{{1, 0}}));
+  expect_as_oracle(then(then(view, ReshapeStep{{8}}), SliceStep{0, 3, 2}), {}, 4);
+  const auto values = WeightReader::open(table_)->read_f32(then(view, SliceStep{0, 0, 1}), 64);
+  EXPECT_THAT(*values, testing::ElementsAre(1, -0.25f, -inf, 0));
+}
+
+TEST_F(WeightsSteps, RemainderIsWhatACastLoses) {
+  const WeightView view = then(tensor("w", 0, {DType::f32, {5, 7}}), ScaleStep{1.0 / 3});
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    const WeightView low = then(view, RemainderStep{dtype});
+    expect_as_oracle(low);
+    expect_as_oracle(then(then(low, CastStep{dtype}), SliceStep{0, 1, 3}));
+  }
+  file_ = bytes_of(std::vector<float>{1.0f + 0x1p-12f, 7e4f, -INFINITY, 0.1f});
+  table_.files = {{write_file("steps_remainder.bin", file_), file_.size()}};
+  const auto values = WeightReader::open(table_)->read_f32(
+      then(tensor("v", 0, {DType::f32, {4}}), RemainderStep{DType::f16}), 64);
+  EXPECT_THAT(*values, testing::ElementsAre(0x1p-12f, 0, 0, 0.1f - round_to(DType::f16, 0.1f)));
+}
+
 TEST_F(WeightsSteps, SeededAndSplatNeedNoFile) {
   table_ = {};
   auto report = expect_as_oracle(
@@ -232,7 +263,7 @@ TEST_F(WeightsSteps, SeededAndSplatNeedNoFile) {
   expect_as_oracle(then(splat_view(1.5, {DType::f16, {3, 4}}), SliceStep{0, 1, 2}));
 }
 
-TEST_F(WeightsSteps, OverflowsAndNansAreCounted) {
+TEST_F(WeightsSteps, OverflowsAndNonfiniteValuesAreCounted) {
   const std::vector<float> values = {1, 65519.9f, 65520, -70000, INFINITY, NAN, 1e-9f, 3e38f};
   file_ = bytes_of(values);
   table_.files = {{write_file("steps_overflow.bin", file_), file_.size()}};
@@ -240,11 +271,11 @@ TEST_F(WeightsSteps, OverflowsAndNansAreCounted) {
   const StreamReport report = expect_as_oracle(view);
   EXPECT_EQ(report.elements, 8u);
   EXPECT_EQ(report.overflows, 3u);
-  EXPECT_EQ(report.nans, 1u);
+  EXPECT_EQ(report.nonfinite, 5u);
   EXPECT_EQ(report.bytes_read, 32u);
   const StreamReport row = expect_as_oracle(then(view, SliceStep{0, 0, 1}));
   EXPECT_EQ(row.overflows, 2u);
-  EXPECT_EQ(row.nans, 0u);
+  EXPECT_EQ(row.nonfinite, 2u);
 }
 
 // All 65,536 bit patterns of a 16-bit type, through the whole reader.
@@ -273,7 +304,8 @@ TEST_F(WeightsSteps, EachBf16ToF16AndEachF16ToF32) {
       if (std::isfinite(exact) && std::isinf(rounded)) ++overflows;
     }
     EXPECT_EQ(report.overflows, overflows);
-    EXPECT_EQ(report.nans, from == DType::bf16 ? 2u * 127 : 2u * 1023);
+    const uint64_t stored = from == DType::bf16 ? 2u * 128 : 2u * 1024;  // NaN or infinite
+    EXPECT_EQ(report.nonfinite, stored + overflows);
   }
 }
 

@@ -63,14 +63,14 @@ void expect_same(const Streamed& one, const Streamed& other) {
   EXPECT_EQ(one.bytes == other.bytes, true);
   EXPECT_EQ(one.report.elements, other.report.elements);
   EXPECT_EQ(one.report.overflows, other.report.overflows);
-  EXPECT_EQ(one.report.nans, other.report.nans);
+  EXPECT_EQ(one.report.nonfinite, other.report.nonfinite);
   EXPECT_EQ(one.report.bytes_read, other.report.bytes_read);
 }
 
 TEST_F(WeightsStream, AnyNumberOfReadersGivesTheSameBytes) {
   const Streamed one = stream(as_f16_, {}, 64 << 10);
   EXPECT_GT(one.report.overflows, 0u);
-  EXPECT_GT(one.report.nans, 0u);
+  EXPECT_GT(one.report.nonfinite, 0u);
   for (uint64_t readers : {2, 3, 8, 100})
     expect_same(stream(as_f16_, {.readers = readers}, 64 << 10), one);
   const WeightView turned = then(as_f16_, PermuteStep{{1, 0}});

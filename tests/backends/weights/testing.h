@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -228,6 +229,21 @@ class Oracle {
       for (size_t i = 0; i < at.size(); ++i) at[i] /= step.block[i];
       at.push_back(static_cast<int64_t>(value));
       return naive_decode(table.type.dtype, table.bits[naive_index(table.type.dims, at)]);
+    });
+  }
+  void apply_step(const CenterStep&, Naive& data) const {
+    std::vector<float> finite;
+    for (const uint64_t bits : data.bits)
+      if (const float value = naive_decode(data.type.dtype, bits); std::isfinite(value))
+        finite.push_back(value);
+    std::sort(finite.begin(), finite.end());
+    const float median = finite.empty() ? 0 : finite[(finite.size() - 1) / 2];
+    naive_map(data, DType::f32, [&](float value, const Dims&) { return value - median; });
+  }
+  void apply_step(const RemainderStep& step, Naive& data) const {
+    naive_map(data, DType::f32, [&](float value, const Dims&) {
+      const float rounded = naive_decode(step.dtype, naive_encode(step.dtype, value));
+      return std::isfinite(rounded) ? value - rounded : 0.0f;
     });
   }
   // The numbers of each row along the last axis, bit by bit.

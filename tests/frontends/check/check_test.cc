@@ -1,9 +1,11 @@
 // moec check: rules, coverage, SARIF and output.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/files.h"
 #include "tests/frontends/cli/command.h"
 #include "tests/frontends/cli/read_json.h"
 
@@ -13,6 +15,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // An export for ONNX. The Neural Engine would refuse every op of it, because it is f32.
 const std::string& onnx_export() {
@@ -49,6 +52,25 @@ TEST(Check, AnotherTargetAppliesItsRules) {
     EXPECT_EQ(limit["kept"], limit["rule"] != "W5") << limit;
 }
 
+// The f32 export breaks a rule with nearly every op. The first stands for all, and no rule is
+// hidden.
+TEST(Check, FindingsAreCountedByRule) {
+  const Outcome brief = run_command({"check", onnx_export(), "--target", "ane"});
+  EXPECT_EQ(brief.exit_code, kExitFellShort);
+  EXPECT_LT(std::count(brief.out.begin(), brief.out.end(), '\n'), 60);
+  EXPECT_THAT(brief.out, AllOf(HasSubstr("error [S9] 5 files, "), HasSubstr("error [P2] "),
+                               HasSubstr("error[target.S9] "), HasSubstr("error[target.S9]: and "),
+                               HasSubstr("error[target.P2] "), HasSubstr("error[check.coverage] "),
+                               HasSubstr("--ops lists all ")));
+  const Outcome full = run_command({"check", onnx_export(), "--target", "ane", "--ops"});
+  const json report =
+      json::parse(run_command({"check", onnx_export(), "--target", "ane", "--ops", "--json"}).out);
+  size_t lines = 0;
+  for (size_t at = 0; (at = full.out.find("error[", at)) != std::string::npos; ++at) ++lines;
+  EXPECT_EQ(lines, report["diagnostics"].size());
+  EXPECT_GT(lines, 100u);
+}
+
 TEST(Check, OpsOnOtherUnitsAreListed) {
   const Outcome outcome = run_command({"check", onnx_export(), "--target", "ane", "--ops"});
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("predicted on CPU or GPU by rule S9"),
@@ -63,6 +85,31 @@ TEST(Check, AMinimumCoverageCanBeRequired) {
   EXPECT_EQ(outcome.exit_code, kExitFellShort);
   EXPECT_THAT(outcome.out, HasSubstr("error[check.coverage]"));
   EXPECT_EQ(run_command({"check", out, "--min-coverage", "101"}).exit_code, kExitBadInput);
+}
+
+TEST(Check, FilesThatAreNotOfTheExportAreNamed) {
+  for (const char* target : {"onnx", "ane"}) {
+    const std::string out = fresh_folder("out");
+    run_command(
+        {"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet", "--target", target});
+    const Outcome clean = run_command({"check", out, "--expected"});
+    EXPECT_EQ(clean.exit_code, kExitFine) << clean.out;
+    EXPECT_THAT(run_command({"check", out}).out, Not(HasSubstr("manifest.extra_files")));
+    for (const char* name : {"/notes.txt", "/moe/L09.data"}) write_file(out + name, "x");
+    const Outcome checked = run_command({"check", out});
+    EXPECT_EQ(checked.exit_code, kExitFine);
+    EXPECT_THAT(checked.out, HasSubstr("warning[manifest.extra_files] " + out +
+                                       ": the manifest does not name 2 of the files here: "
+                                       "moe/L09.data, notes.txt"));
+  }
+}
+
+TEST(Check, OfManyExtraFilesTheFirstAreNamed) {
+  const std::string out = fresh_folder("out");
+  run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"});
+  for (int i = 10; i < 22; ++i) write_file(out + "/" + std::to_string(i), "x");
+  EXPECT_THAT(run_command({"check", out}).out,
+              HasSubstr("12 of the files here: 10, 11, 12, 13, 14, 15, 16, 17 and 4 more"));
 }
 
 TEST(Check, UnknownNamesAreErrors) {

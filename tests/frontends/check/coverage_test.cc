@@ -34,7 +34,7 @@ class EveryForm : public testing::TestWithParam<Variant> {
   }
 };
 
-TEST_P(EveryForm, WrittenAgainAsItWasIsFine) {
+TEST_P(EveryForm, FilesThatAreRewrittenUnchangedPass) {
   edited_.edit_experts([](Shard&) {});
   expect_fine(edited_.check());
 }
@@ -47,20 +47,19 @@ TEST_P(EveryForm, ConsistentPermutationIsAccepted) {
 TEST_P(EveryForm, Swap) {
   reorder_all(order({{0, 1}, {1, 0}}), true, false);
   expect_found(edited_.check(), {"error[coverage.swapped_experts]", "shard L00.",
-                                 "layer 0: experts 0 and 1 stand in each other's place"});
+                                 "layer 0: experts 0 and 1 are exchanged"});
 }
 
 TEST_P(EveryForm, RouterAloneSwapped) {
   reorder_all(order({{0, 1}, {1, 0}}), false, true);
   expect_found(edited_.check(), {"error[coverage.swapped_experts]", "shard L00.",
-                                 "layer 0: experts 0 and 1 stand in each other's place"});
+                                 "layer 0: experts 0 and 1 are exchanged"});
 }
 
 TEST_P(EveryForm, Duplicate) {
   reorder_all(order({{1, 0}}), true, false);
-  expect_found(edited_.check(),
-               {"error[coverage.duplicate_expert]", "shard L00.",
-                "layer 0: the weights of expert 0 stand in the place of expert 1"});
+  expect_found(edited_.check(), {"error[coverage.duplicate_expert]", "shard L00.",
+                                 "layer 0: the weights of expert 0 are in the place of expert 1"});
 }
 
 TEST_P(EveryForm, RowOfTheRouterDoubled) {
@@ -153,8 +152,7 @@ std::vector<GraphEdit> graph_edits() {
        [](Shard& s, int64_t n) {
          reorder(s, order_with(n, {{0, 1}, {1, 2}, {2, 0}}), true, false);
        },
-       {"error[coverage.permuted_experts]", "shard L00.moe",
-        "experts 0, 1, 2 stand in each other's places"}},
+       {"error[coverage.permuted_experts]", "shard L00.moe", "experts 0, 1, 2 are permuted"}},
       {"all_by_the_slices_of_the_routing_weights",
        turn_slices,
        {"error[coverage.permuted_experts]", "shard L00.moe", "experts 0, 1, 2, 3"}},
@@ -258,7 +256,7 @@ TEST(EditedFiles, BytesOfTwoExpertsSwapped) {
   data.close();
   edited.bring_manifest_in_line();
   expect_found(edited.check(), {"error[coverage.swapped_experts]", "shard L00.moe",
-                                "experts 1 and 3 stand in each other's place"});
+                                "experts 1 and 3 are exchanged"});
   // Without reading the bytes there is nothing to be seen.
   expect_fine(edited.check({"--no-digests"}));
 }
@@ -276,7 +274,7 @@ TEST(EditedFiles, TruncatedInAPackage) {
   Words flags = kGroups;
   flags.insert(flags.end(), {"--target", "ane"});
   const EditedExport edited("mixtral_a", flags);
-  cut_file(edited.path("moe/L00.g1.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
+  cut_file(edited.path("moe/L00.g1.t1.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
   edited.bring_manifest_in_line();
   expect_found(edited.check(), {"error[coreml.blob]", "error[coverage.unreadable_experts]",
                                 "layer 0: experts 2 to 3 cannot be read"});
@@ -310,12 +308,12 @@ TEST(EditedFiles, LayersInEachOthersFiles) {
   edited.edit_manifest([](Json& m) { swap_files(m, "L00.moe", "L01.moe"); });
   expect_found(edited.check(),
                {"error[coverage.foreign_expert]", "shard L00.moe",
-                "layer 0: the weights of expert 0 of layer 1 stand in the place of expert 0"});
+                "layer 0: the weights of expert 0 of layer 1 are in the place of expert 0"});
 }
 
 TEST(EditedFiles, OneFileForTwoGroups) {
   const EditedExport edited("mixtral_a", kGroups);
-  for (const char* extension : {".onnx", ".data"})
+  for (const char* extension : {".t1.onnx", ".data"})
     std::filesystem::copy_file(edited.path(std::string("moe/L00.g0") + extension),
                                edited.path(std::string("moe/L00.g1") + extension),
                                std::filesystem::copy_options::overwrite_existing);

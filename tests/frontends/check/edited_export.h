@@ -88,8 +88,7 @@ class EditedExport {
 
  private:
   static std::string stem_of(const std::string& file) {
-    const size_t package = file.find(".mlpackage");
-    return file.substr(0, package == std::string::npos ? file.find(".onnx") : package);
+    return file.substr(0, file.find(".t1."));  // of one width
   }
 
   void renew_files(Json& json) const {

@@ -11,8 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kOnnxFile = "moe/L00.onnx";
-constexpr const char* kCoremlFile = "moe/L00.mlpackage/Data/com.apple.CoreML/model.mlmodel";
+constexpr const char* kOnnxFile = "moe/L00.t1.onnx";
+constexpr const char* kCoremlFile = "moe/L00.t1.mlpackage/Data/com.apple.CoreML/model.mlmodel";
 
 template <class Message>
 Message load_message(const std::string& path) {
@@ -87,7 +87,7 @@ class Ownership : public testing::TestWithParam<bool> {
   }
 };
 
-TEST_P(Ownership, MapAsItWasWrittenIsFine) {
+TEST_P(Ownership, AnUnchangedMapPasses) {
   const Outcome outcome = check_edited(GetParam(), [](std::string text) {
     EXPECT_THAT(text, HasSubstr("expert 0 3 1 0 "));
     EXPECT_THAT(text, HasSubstr("routing 0 0 5 "));
@@ -116,7 +116,7 @@ TEST_P(Ownership, RowsOfTheRouterAlongAnotherAxis) {
   expect_found(replace("routing 0 0 5 0 ", "routing 0 0 5 1 "), "the router of layer 0");
 }
 
-TEST_P(Ownership, WeightThatIsNotThere) {
+TEST_P(Ownership, WeightThatDoesNotExist) {
   expect_found(
       [](const std::string& text) { return text + "expert 0 3 1 0 nothing.weight\n"; },
       "the file states that nothing.weight belongs to expert 3 of layer 0, but has no such "
@@ -133,7 +133,7 @@ TEST_P(Ownership, WholeMapIsMissing) {
                "the file does not state which weights belong to which expert");
 }
 
-TEST_P(Ownership, TextThatIsNoMap) {
+TEST_P(Ownership, TextThatIsNotAMap) {
   const Outcome outcome =
       check_edited(GetParam(), [](const std::string&) { return std::string("expert 0 2\n"); });
   EXPECT_EQ(outcome.exit_code, kExitFellShort);

@@ -491,7 +491,7 @@ TEST(BadInput, AmountsOfMemory) {
 // The budget that the error names is enough, and it is not far above what is needed.
 TEST(BadInput, TheSmallestBudgetThatWorks) {
   const std::string source = checkpoint_of("tinymoe");
-  const Outcome refused = run_command({"plan", source, "--max-shard-mb", "moe=0.01"});
+  const Outcome refused = run_command({"plan", source, "--max-shard-mb", "moe=0.001"});
   EXPECT_EQ(refused.exit_code, kExitBadInput);
   const std::string said = "The smallest budget that works is ";
   ASSERT_THAT(refused.err, HasSubstr(said));

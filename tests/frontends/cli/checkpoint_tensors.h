@@ -111,6 +111,7 @@ inline std::vector<Variant> forms_of_exports() {
   return {{"conv", {}},
           {"matmul", {"--form", "matmul"}},
           {"bank", {"--experts", "bank"}},
+          {"slices", {"--max-shard-mb", "moe=0.008,mlp=0.008"}},
           {"coreml", {"--target", "ane"}}};
 }
 

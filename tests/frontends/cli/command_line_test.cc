@@ -12,6 +12,35 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
+// The elements of a list stand in one word or in several.
+TEST(CommandLine, ListsAreTakenWithCommasAndWithBlanks) {
+  const std::string source = checkpoint_of("tinymoe"), out = fresh_folder("out");
+  const auto tokens_of = [](const Words& words) {
+    const Outcome outcome = run_command(words);
+    expect_fine(outcome);
+    return nlohmann::json::parse(outcome.out)["tokens"];
+  };
+  const nlohmann::json both = {1, 16};
+  EXPECT_EQ(tokens_of({"plan", source, "--json", "--tokens", "1,16"}), both);
+  EXPECT_EQ(tokens_of({"plan", source, "--json", "--tokens", "1", "16"}), both);
+  EXPECT_EQ(tokens_of({"plan", source, "--json", "--tokens=1", "16"}), both);
+  EXPECT_EQ(tokens_of({"plan", "--tokens", "1,", "16", source, "--json"}), both);
+  expect_fine(run_command({"plan", "--max-shard-mb", "moe=200", "attn=1000", source}));
+  expect_fine(export_case("tinymoe", out, {"--tokens", "1", "2"}));
+  const Outcome run =
+      run_command({"run", "--prompt-tokens", "65", "66", out, "--max-tokens", "1", "--json"});
+  expect_fine(run);
+  EXPECT_EQ(nlohmann::json::parse(run.out)["prompt"], (nlohmann::json{65, 66}));
+  const std::string ir = source_path("tests/passes/lower_router.ir");
+  expect_fine(run_command({"opt", "--passes", "lower_router", "lower_rms_norm", ir}));
+  expect_fine(run_command({"opt", "--skip-pass", "fold_constants", "eliminate_common", ir}));
+}
+
+TEST(CommandLine, HelpShowsBothFormsOfLists) {
+  EXPECT_THAT(run_command({"plan", "--help"}).out, HasSubstr("1,64 or 1 64"));
+  EXPECT_THAT(run_command({"run", "--help"}).out, HasSubstr("1,2,3 or 1 2 3"));
+}
+
 // A comma-separated list is one argument; the word behind it is the next one.
 TEST(CommandLine, AListDoesNotTakeTheNextArgument) {
   const std::string out = fresh_folder("out");
@@ -66,12 +95,71 @@ TEST(CommandLine, AnUnknownCommandGetsASuggestion) {
   EXPECT_EQ(run_command({"--version"}).exit_code, kExitFine);
 }
 
+TEST(CommandLine, UnknownFlagsAreNamedInTheirOrderWithTheNearestOnes) {
+  const Outcome outcome =
+      run_command({"plan", "tinymoe", "--zzz", "--targte", "x", "--json=1", "--sarif", "y"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  const std::string& err = outcome.err;
+  EXPECT_THAT(err, AllOf(HasSubstr("error[cli.unknown_flag]: unknown flag --zzz\n"),
+                         HasSubstr("unknown flag --targte (did you mean '--target'?)"),
+                         HasSubstr("unknown flag --sarif; it is a flag of moec check"),
+                         HasSubstr("next: moec plan --help lists the flags")));
+  EXPECT_LT(err.find("--zzz"), err.find("--targte"));
+  EXPECT_LT(err.find("--targte"), err.find("--sarif"));
+  EXPECT_THAT(run_command({"--tokens", "1"}).err, HasSubstr("unknown flag --tokens"));
+  EXPECT_THAT(run_command({"run", "x", "-z"}).err, HasSubstr("unknown flag -z"));
+  // A value is no flag, and what stands behind -- is none.
+  EXPECT_THAT(run_command({"plan", "--family-file", "--zzz", "--", "--yyy"}).err,
+              Not(HasSubstr("unknown flag")));
+}
+
+TEST(CommandLine, WordsThatAreTooManyAreNamedInTheirOrder) {
+  const Outcome outcome = run_command({"plan", "a", "b", "--tokens", "1", "c"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[cli.surplus_word]: \"b\""), HasSubstr("\"c\"")));
+  EXPECT_LT(outcome.err.find("\"b\""), outcome.err.find("\"c\""));
+}
+
+// Each flag with a set of values says which they are.
+TEST(CommandLine, AnUnknownValueListsTheKnownOnes) {
+  const std::string ir = source_path("tests/passes/lower_router.ir");
+  for (const auto& [words, said] : std::vector<std::pair<Words, std::string>>{
+           {{"plan", "x", "--routing", "rnk"},
+            "error[cli.value]: --routing: \"rnk\" is none of rank, iterate, topk, host, "
+            "full_softmax (did you mean 'rank'?)"},
+           {{"plan", "x", "--dtype", "f64"}, "\"f64\" is none of f32, f16"},
+           {{"plan", "mixtral-8x7b", "--target", "magic"}, "known targets: ane, onnx"},
+           {{"plan", "mixtral-8x7b", "--target", "ane", "--chip", "z"}, "known chips: a13 (m1)"},
+           {{"plan", "mixtral-8x7b", "--max-shard-mb", "x=1"}, "the kinds are attn, moe"},
+           {{"opt", ir, "--skip-pass", "magic"}, "the passes are lower_router, "},
+           {{"opt", ir, "--dump-after", "magic"}, "the passes are lower_router, "},
+           {{"opt", ir, "--passes", "magic"}, "the passes are lower_router, "},
+           {{"plan", "magic"}, "the published models are deepseek-r1, "},
+           {{"check", "--explain", "X9"}, "the rules are "}}) {
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.exit_code, kExitBadInput);
+    EXPECT_THAT(outcome.err, HasSubstr(said));
+  }
+}
+
+TEST(CommandLine, UsageErrorsHaveCodes) {
+  for (const auto& [words, code] : std::vector<std::pair<Words, std::string>>{
+           {{"export", "x"}, "error[cli.missing]: --out is required"},
+           {{"check"}, "error[cli.missing]: OUT is required"},
+           {{"plan", "x", "--tokens", "0"}, "error[cli.value]: --tokens"},
+           {{"plan", "x", "--context", "many"}, "error[cli.value]: "},
+           {{"plan", "x", "--resident-budget", "1GB", "--working-set", "2GB"},
+            "error[cli.conflict]: "},
+           {{}, "error[cli.missing]: A subcommand is required"}})
+    EXPECT_THAT(run_command(words).err, HasSubstr(code));
+}
+
 // A program that reads reports as JSON must be able to read usage errors, too.
 TEST(CommandLine, UsageErrorsAreWrittenAsJson) {
   for (const auto& [words, code] : std::vector<std::pair<Words, std::string>>{
            {{"exprot", "x", "--json"}, "cli.unknown_command"},
-           {{"export", "x", "--json"}, "cli.usage"},
-           {{"check", "--json", "x", "--bogus"}, "cli.usage"}}) {
+           {{"export", "x", "--json"}, "cli.missing"},
+           {{"check", "--json", "x", "--bogus"}, "cli.unknown_flag"}}) {
     const Outcome outcome = run_command(words);
     EXPECT_EQ(outcome.exit_code, kExitBadInput);
     EXPECT_EQ(nlohmann::json::parse(outcome.out)["diagnostics"][0]["code"], code);

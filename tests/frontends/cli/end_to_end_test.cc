@@ -1,6 +1,8 @@
 // export, check, validate and run on real checkpoints.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "backends/files/digest.h"
@@ -100,7 +102,7 @@ TEST(EndToEnd, LongFactorsAreReported) {
   const std::string out = fresh_folder("out");
   const Outcome far = export_case("phimoe_a", out, {"--context", "13", "--tokens", "1"});
   expect_fine(far);
-  EXPECT_THAT(far.err, HasSubstr("export.long_factors"));
+  EXPECT_THAT(far.err, HasSubstr("warning[export.long_factors]"));
   const Outcome near =
       export_case("phimoe_a", out, {"--context", "12", "--tokens", "1", "--force"});
   expect_fine(near);
@@ -148,6 +150,49 @@ TEST(EndToEnd, RunWritesTheGoldenText) {
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(tokens[i], golden["greedy"]["tokens"][i]);
 }
 
+// The end of text is a token of the greedy golden text here.
+TEST(EndToEnd, RunStopsAtTheEndOfText) {
+  const CheckpointCopy copy("tinymoe");
+  const std::string out = fresh_folder("out");
+  const nlohmann::json golden =
+      read_json(source_path("tests/golden/tinymoe/golden.json"))["greedy"];
+  const std::vector<int> tokens = golden["tokens"];
+  const int eos = tokens[6];
+  const auto until = std::find(tokens.begin(), tokens.end(), eos) - tokens.begin();
+  std::string prompt;
+  for (const int byte : golden["prompt"]) prompt += static_cast<char>(byte);
+  copy.edit_config([&](CheckpointCopy::Json& config) { config["eos_token_id"] = eos; });
+  expect_fine(run_command({"export", copy.folder(), "--out", out, "--quiet"}));
+  EXPECT_EQ(read_json(out + "/manifest.json")["model"]["eos_tokens"], nlohmann::json{eos});
+  const Words words = {"run", out, "--prompt", prompt, "-n", "12"};
+  const auto report = [&](const Words& more) {
+    Words all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    all.emplace_back("--json");
+    const Outcome outcome = run_command(all);
+    expect_fine(outcome);
+    return nlohmann::json::parse(outcome.out);
+  };
+  const nlohmann::json stopped = report({});
+  EXPECT_EQ(stopped["tokens"], std::vector<int>(tokens.begin(), tokens.begin() + until));
+  EXPECT_EQ(stopped["stopped_by"], "eos_token");
+  EXPECT_EQ(stopped["stopping_token"], eos);
+  EXPECT_THAT(run_command(words).err,
+              HasSubstr(fmt::format("stopped by the model's end of text, token {};", eos)));
+  const nlohmann::json ignored = report({"--ignore-eos"});
+  EXPECT_EQ(ignored["tokens"], std::vector<int>(tokens.begin(), tokens.begin() + 12));
+  EXPECT_EQ(ignored["stopped_by"], "max_tokens");
+  EXPECT_FALSE(ignored.contains("stopping_token"));
+}
+
+TEST(EndToEnd, AMissingTokenizerIsANote) {
+  const std::string note = "note[export.no_tokenizer]";
+  EXPECT_THAT(export_case("mixtral_a", fresh_folder("none")).err, HasSubstr(note));
+  EXPECT_THAT(export_case("mixtral_a", fresh_folder("noise"), {"--seeded-weights", "1"}).err,
+              Not(HasSubstr(note)));
+  EXPECT_THAT(export_case("tinymoe", fresh_folder("some")).err, Not(HasSubstr(note)));
+}
+
 TEST(EndToEnd, RunReportsAFullContext) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out, {"--tokens", "1,16", "--context", "20"}));
@@ -158,7 +203,7 @@ TEST(EndToEnd, RunReportsAFullContext) {
   const auto written = [&](Words more) {
     more.insert(more.begin(), {"run", out, "--prompt", std::string(18, 'a'), "--json"});
     const auto json = nlohmann::json::parse(run_command(more).out);
-    return std::pair(json["tokens"].size(), json["end"].get<std::string>());
+    return std::pair(json["tokens"].size(), json["stopped_by"].get<std::string>());
   };
   EXPECT_EQ(written({"-n", "9"}), std::pair(size_t{3}, std::string("context")));
   EXPECT_EQ(written({"-n", "3"}), std::pair(size_t{3}, std::string("max_tokens")));
@@ -166,24 +211,8 @@ TEST(EndToEnd, RunReportsAFullContext) {
               HasSubstr("the context of 20 is full"));
 }
 
-TEST(EndToEnd, OverflowsInF16AndNansAreReported) {
-  const CheckpointCopy copy;
-  const std::string expert = "model.layers.0.block_sparse_moe.experts.1.w1.weight";
-  copy.overwrite(expert, std::string("\x80\x7f\xff\x7e\xc0\x7f", 6));  // bf16: inf, 1.7e38, NaN
-  const std::string out = fresh_folder("out");
-  const Outcome exported =
-      run_command({"export", copy.folder(), "--out", out, "--dtype", "f16", "--quiet"});
-  expect_fine(exported);
-  EXPECT_THAT(exported.err,
-              AllOf(HasSubstr("warning[export.cast_overflow]"), HasSubstr(expert + ": 1 values"),
-                    HasSubstr("warning[export.nan_weight]"), HasSubstr(": 1 values are NaN")));
-  const Outcome checked = run_command({"check", out});
-  expect_fine(checked);
-  EXPECT_THAT(checked.out, HasSubstr("1 weights became infinite in f16"));
-}
-
 // As in transformers: the head is the stored one, and a config that ties it changes nothing.
-TEST(EndToEnd, AStoredHeadIsUsedWhateverTheConfigSays) {
+TEST(EndToEnd, AStoredHeadThatDiffersIsUsedDespiteTyingInTheConfig) {
   const std::string plain = fresh_folder("plain"), tied = fresh_folder("tied");
   const CheckpointCopy copy;
   expect_fine(run_command({"export", copy.folder(), "--out", plain, "--quiet"}));
@@ -191,7 +220,7 @@ TEST(EndToEnd, AStoredHeadIsUsedWhateverTheConfigSays) {
   const Outcome exported = run_command({"export", copy.folder(), "--out", tied, "--quiet"});
   expect_fine(exported);
   EXPECT_THAT(exported.err, HasSubstr("note[hf.head.own]"));
-  for (const char* file : {"/lm_head/00.data", "/lm_head/00.onnx"})
+  for (const char* file : {"/lm_head/00.data", "/lm_head/00.t1.onnx"})
     EXPECT_EQ(read_file(tied + file) == read_file(plain + file), true) << file;
 }
 
@@ -232,7 +261,7 @@ TEST(EndToEnd, TheFirstLayersOfQuantizedCheckpoints) {
 
 // For a family with an untied head, the shards read every byte of the payload once, whatever the
 // number of widths, functions and targets. (Of a layer that is cut, each shard has its own norm.)
-TEST(EndToEnd, NothingIsReadTwice) {
+TEST(EndToEnd, NoByteOfPayloadIsReadTwice) {
   const std::string file = checkpoint_of("mixtral_a") + "/model.safetensors";
   uint64_t header = 0;
   std::ifstream(file, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
@@ -268,7 +297,7 @@ TEST(EndToEnd, InspectCheckpointExportAndFile) {
   expect_fine(checkpoint);
   EXPECT_EQ(nlohmann::json::parse(checkpoint.out)["experts"], 5);
   EXPECT_THAT(run_command({"inspect", out}).out, HasSubstr("L00.moe"));
-  EXPECT_THAT(run_command({"inspect", out + "/moe/L00.onnx"}).out,
+  EXPECT_THAT(run_command({"inspect", out + "/moe/L00.t1.onnx"}).out,
               HasSubstr("shard L00.moe placed {"));
 }
 

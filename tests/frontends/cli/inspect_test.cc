@@ -29,15 +29,14 @@ void expect_shard_json(const Words& flags, const std::string& file) {
 }
 
 TEST(Inspect, AShardAsJson) {
-  expect_shard_json({}, "moe/L00.onnx");
-  expect_shard_json({"--target", "ane"}, "moe/L00.mlpackage");
+  expect_shard_json({}, "moe/L00.t1.onnx");
+  expect_shard_json({"--target", "ane"}, "moe/L00.t1.mlpackage");
 }
 
 TEST(Inspect, FilesThatAreNotShardsAreErrors) {
-  const Outcome config =
-      run_command({"inspect", checkpoint_of("mixtral_a") + "/config.json", "--json"});
-  EXPECT_EQ(config.exit_code, kExitBadInput);
-  EXPECT_EQ(json::parse(config.out)["diagnostics"][0]["code"], "inspect.kind");
+  const Outcome script = run_command({"inspect", source_path("CMakeLists.txt"), "--json"});
+  EXPECT_EQ(script.exit_code, kExitBadInput);
+  EXPECT_EQ(json::parse(script.out)["diagnostics"][0]["code"], "inspect.kind");
   const Outcome absent = run_command({"inspect", "nowhere.onnx"});
   EXPECT_EQ(absent.exit_code, kExitBadInput);
   EXPECT_THAT(absent.err, AllOf(HasSubstr("nowhere.onnx: "),

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backends/manifest/manifest_file.h"
+#include "models/published/published.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/cli/manifest_forms.h"
 #include "tests/frontends/cli/read_json.h"
@@ -39,6 +40,23 @@ TEST(Plan, ListsThePublishedModels) {
   EXPECT_EQ(outcome.exit_code, kExitFine);
   EXPECT_THAT(outcome.out, HasSubstr("qwen3-30b-a3b"));
   EXPECT_THAT(outcome.out, HasSubstr("30532122624"));
+}
+
+TEST(Plan, ListsTheParametersThatThePlanCounts) {
+  const Outcome outcome = run_command({"plan", "--list", "--json"});
+  for (const json& model : json::parse(outcome.out)) {
+    EXPECT_TRUE(model["parameters"].is_number_integer()) << model;
+    if (model["name"] == "hunyuan-a13b" || model["name"] == "zaya-book") {
+      EXPECT_EQ(model["parameters"], plan_json(model["name"], {})["parameters"]);
+    }
+  }
+}
+
+TEST(Plan, PrintsSmallBudgetsInSmallUnits) {
+  const std::string out =
+      plan(checkpoint_of("mixtral_a"), {"--max-shard-mb", "attn=0.00002,lm_head=0.05"}).out;
+  EXPECT_THAT(out, AllOf(HasSubstr(" 20 B "), HasSubstr(" 50.0 kB ")));
+  EXPECT_THAT(out, testing::Not(HasSubstr(" 0.0 ")));
 }
 
 // The group counts of Qwen3-30B-A3B with shards of 200 MB: 4 of 32 experts as int8.
@@ -106,10 +124,74 @@ TEST(Plan, ReportsHowTheCheckpointStoresItsMatrices) {
   EXPECT_THAT(plan("gpt-oss-20b").out, HasSubstr("as mxfp4; an export decodes them"));
 }
 
-TEST(Plan, AShardAboveItsBudgetExitsWithOne) {
-  const Outcome outcome = plan("mixtral-8x22b", {"--target", "ane"});
-  EXPECT_EQ(outcome.exit_code, kExitFellShort) << outcome.err;
+class PublishedPlan : public testing::TestWithParam<std::string> {};
+
+TEST_P(PublishedPlan, FitsTheNeuralEngine) {
+  const Outcome outcome = plan(GetParam(), {"--target", "ane"});
+  EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("OVER")));
+}
+
+std::vector<std::string> published_names() {
+  std::vector<std::string> names;
+  for (const PublishedModel& model : published_models()) names.push_back(model.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PublishedPlan, testing::ValuesIn(published_names()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name)
+                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+                           return name;
+                         });
+
+TEST(Plan, LatentAttentionThatDoesNotFitIsExpanded) {
+  const Outcome chosen = plan("deepseek-v3", {"--target", "ane"});
+  EXPECT_EQ(chosen.exit_code, kExitFine);
+  EXPECT_THAT(chosen.err, AllOf(HasSubstr("note[plan.mla_form]"), HasSubstr("--mla expanded")));
+  EXPECT_THAT(plan("kimi-k2", {"--target", "ane"}).err, testing::Not(HasSubstr("plan.mla_form")));
+  EXPECT_EQ(plan("deepseek-v3", {"--target", "ane", "--mla", "latent"}).exit_code, kExitBadInput);
+}
+
+TEST(Plan, ExpertsAboveTheBudgetAreCutIntoSlices) {
+  const json report = plan_json("mixtral-8x7b", {"--target", "ane"});
+  EXPECT_EQ(report["expert_groups"], json(std::vector<int>(8, 1)));
+  EXPECT_EQ(report["expert_slices"], 2);
+  EXPECT_EQ(report["shards"][2]["shards"], 32 * 8 * 2);
+  EXPECT_EQ(report["shards"][2]["largest_bytes"], (3 * 4096 * 7168 + 4096) * 2);
+  EXPECT_EQ(report["memory"]["expert_bytes"], int64_t{32} * 8 * 3 * 4096 * 14336 * 2);
+  EXPECT_THAT(plan("mixtral-8x7b", {"--target", "ane"}).out, HasSubstr("each in 2 slices"));
+  EXPECT_THAT(plan("glm-4.5", {"--target", "ane"}).out,
+              HasSubstr("MLP of a dense layer: 2 slices"));
+  EXPECT_THAT(plan("qwen2-57b-a14b", {"--target", "ane"}).out,
+              HasSubstr("shared expert of a layer: 3 slices"));
+}
+
+TEST(Plan, AShardAboveItsBudgetExitsWithOneAndSaysWhatToDo) {
+  const Words over = {"--max-shard-mb", "attn=0.02,lm_head=0.01", "--head-slices", "1"};
+  const std::string model = checkpoint_of("mixtral_a");
+  const Outcome outcome = plan(model, over);
+  EXPECT_EQ(outcome.exit_code, kExitFellShort);
   EXPECT_THAT(outcome.out, HasSubstr("OVER"));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("error[plan.over_budget] shard L00.attn: 2 of 2 shards "
+                              "of kind attention exceed the budget of 20.0 kB"),
+                    HasSubstr("error[plan.over_budget] shard lm_head.0"), HasSubstr("next: ")));
+  const json report = plan_json(model, over, kExitFellShort);
+  EXPECT_EQ(report["ok"], false);
+  ASSERT_EQ(report["diagnostics"].size(), 2u);
+  EXPECT_EQ(report["diagnostics"][0]["code"], "plan.over_budget");
+  EXPECT_EQ(report["diagnostics"][0]["place"]["shard"], "L00.attn");
+  EXPECT_THAT(report["diagnostics"][0]["next_step"].get<std::string>(), HasSubstr("attn=0.025"));
+}
+
+TEST(Plan, AShardAboveItsBudgetMayBeAllowed) {
+  const Words over = {"--max-shard-mb", "attn=0.02", "--allow-over-budget"};
+  const Outcome outcome = plan(checkpoint_of("mixtral_a"), over);
+  EXPECT_EQ(outcome.exit_code, kExitFine);
+  EXPECT_THAT(outcome.err, HasSubstr("warning[plan.over_budget]"));
+  EXPECT_EQ(plan_json(checkpoint_of("mixtral_a"), over)["ok"], true);
   EXPECT_EQ(plan("mixtral-8x22b", {"--target", "ane", "--max-shard-mb", "none"}).exit_code,
             kExitFine);
 }
@@ -152,7 +234,7 @@ std::string loads_of(int layers, int experts) {
   return file;
 }
 
-TEST(Plan, CopiesOfBusyExpertsLevelTheDevices) {
+TEST(Plan, CopiesOfBusyExpertsBalanceTheDevices) {
   const Words devices = {"--dtype",  "f16",   "--device", "a=9GB",
                          "--device", "b=9GB", "--loads",  loads_of(16, 64)};
   const json plain = plan_json("olmoe-1b-7b", devices)["replicas"];
@@ -229,6 +311,13 @@ TEST_F(ExportToDevices, WholeLayersHaveNoCopies) {
               AllOf(HasSubstr("error[plan.replicas]"), HasSubstr("--experts-per-shard")));
 }
 
+TEST_F(ExportToDevices, CountsThatDoNotFitTheLoadsNameTheirFile) {
+  const std::string loads = loads_of(4, 16);
+  const Outcome outcome = run({"--experts-per-shard", "4", "--loads", loads, "--replicas", "7"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("error[balance.counts] " + loads + ": 7 replicas"));
+}
+
 TEST_F(ExportToDevices, DevicesThatAreTooSmallAreRefusedBeforeAnythingIsWritten) {
   const Outcome outcome = export_case("tinymoe", out_, {"--device", "a=1MB"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
@@ -261,11 +350,14 @@ std::vector<Refused> refusals() {
   return {
       {"no_source", {}, {"error[plan.source]", "--list"}},
       {"unknown_model", {"olmoe-1b-8b"}, {"error[published.unknown]", model}},
-      {"budget_below_an_expert",
-       {model, "--max-shard-mb", "moe=5", "--dtype", "f16"},
-       {"error[plan.budget]", "one expert of 12.6 MB", "13 MB"}},
+      {"budget_below_a_slice",
+       {model, "--max-shard-mb", "moe=0.1", "--dtype", "f16"},
+       {"error[plan.budget]", "the smallest slice of an expert of 200.7 kB", "0.201 MB"}},
       {"unknown_kind", {model, "--max-shard-mb", "mor=5"}, {"error[plan.budget_kind]", "moe"}},
       {"kind_twice", {model, "--max-shard-mb", "moe=5,moe=6"}, {"error[plan.budget_kind]"}},
+      {"budget_below_a_byte",
+       {model, "--max-shard-mb", "1e-9"},
+       {"error[plan.budget_value]", "at least 0.000001"}},
       {"budget_zero", {model, "--max-shard-mb", "0"}, {"error[plan.budget_value]"}},
       {"budget_infinite", {model, "--max-shard-mb", "moe=inf"}, {"error[plan.budget_value]"}},
       {"budget_not_a_number", {model, "--max-shard-mb", "nan"}, {"error[plan.budget_value]"}},
@@ -282,7 +374,13 @@ std::vector<Refused> refusals() {
        {"error[plan.devices]", "device b lacks", "would be enough"}},
       {"trunk_too_large",
        {model, "--trunk", "replicated", "--device", "a=100MB"},
-       {"error[plan.devices]", "device a lacks", "the trunk needs"}},
+       {"error[plan.devices]", "device a lacks", "the trunk needs", "--experts-per-shard"}},
+      {"trunk_without_experts_too_large",
+       {model, "--trunk", "replicated", "--device", "a=100MB", "--experts-per-shard", "8"},
+       {"error[plan.devices]", "next: 2.5 GB would be enough, or use --trunk layers"}},
+      {"more_experts_a_group_than_there_are",
+       {model, "--experts-per-shard", "99"},
+       {"error[plan.experts_per_shard]", "99", "Choose 1 to 64"}},
       {"resident_budget_negative",
        {model, "--resident-budget=-1GB"},
        {"error[cli.bytes]", "--resident-budget"}},
@@ -290,7 +388,9 @@ std::vector<Refused> refusals() {
       {"loads_file_missing",
        {model, "--device", "a=99GB", "--loads", "none.csv"},
        {"error[loads.file]", "none.csv"}},
-      {"context_too_long", {model, "--context", "9999"}, {"error[plan.context]", "4096"}},
+      {"context_too_long",
+       {model, "--context", "9999"},
+       {"error[plan.context] " + model + ":", "4096"}},
   };
 }
 

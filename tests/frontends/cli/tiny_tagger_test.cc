@@ -47,6 +47,15 @@ std::set<Span> spans_of(const json& spans) {
   return all;
 }
 
+// The windows of a text are of no interest to whoever gave the text.
+TEST_F(TinyTagger, ATextBeyondTheContextIsReportedWithItsOwnLength) {
+  const Outcome outcome = run_command({"run", folder_, "--prompt", std::string(2201, 'a')});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err,
+              testing::HasSubstr("error[session.context_full]: the text of 2201 tokens "
+                                 "exceeds the exported context of 1024"));
+}
+
 TEST_F(TinyTagger, FindsTheSpansOfPyTorchAndOfTheLabels) {
   size_t right = 0, found = 0, wanted = 0;
   for (const json& each : texts_) {

@@ -105,7 +105,7 @@ TEST_F(CoremlProgram, TheModelInThePackageAndTheModelAlone) {
   EXPECT_TRUE(read_coreml(folder_ / "alone/other.mlmodel"));
 }
 
-TEST_F(CoremlProgram, ConvolutionsStandBetweenReshapesWithoutMetadata) {
+TEST_F(CoremlProgram, ConvolutionsAreBetweenReshapesWithoutMetadata) {
   for (const Dims& dims : {Dims{1, 4, 3, 1}, Dims{1, 4, 1, 3}}) {
     const Dims result = {1, 2, dims[2], dims[3]};
     program_ = MilProgram();
@@ -454,7 +454,7 @@ TEST_F(CoremlProgram, ArgumentsThatAreMissingOrNotRead) {
   arguments.erase("keep_dims");
   EXPECT_EQ(error().cause, "argument \"keep_dims\" of reduce_sum is missing");
   arguments["keep_dims"].add_arguments()->set_name("axes");
-  EXPECT_EQ(error().cause, "a bool must stand here, as an immediate value");
+  EXPECT_EQ(error().cause, "expected a bool as an immediate value");
   arguments["keep_dims"].mutable_arguments(0)->set_name("x");
   EXPECT_EQ(error().cause, "argument \"keep_dims\" of reduce_sum is not constant");
   arguments["keep_dims"] = keep;
@@ -462,7 +462,7 @@ TEST_F(CoremlProgram, ArgumentsThatAreMissingOrNotRead) {
   EXPECT_EQ(error().cause, "argument \"keep_dims\" of reduce_sum has a value that is not read");
 }
 
-TEST_F(CoremlProgram, OperandsThatAreMissingOrNoTensors) {
+TEST_F(CoremlProgram, OperandsThatAreMissingOrNotTensors) {
   auto& arguments = *operation("scaled").mutable_inputs();
   arguments.erase("y");
   EXPECT_EQ(error().cause, "argument \"y\" of mul is missing");
@@ -474,7 +474,7 @@ TEST_F(CoremlProgram, OperandsThatAreMissingOrNoTensors) {
   program_ = sample_program();
   program_.state("k_state", {1, 4});
   operation("scaled").mutable_inputs()->at("y").mutable_arguments(0)->set_name("k_state");
-  EXPECT_EQ(error().cause, "\"k_state\" is no tensor");
+  EXPECT_EQ(error().cause, "\"k_state\" is not a tensor");
 }
 
 TEST_F(CoremlProgram, OperandsThatBreakAConstraint) {
@@ -494,20 +494,20 @@ TEST_F(CoremlProgram, AttributesOfOperations) {
   EXPECT_EQ(error().cause, "attribute \"scale\" of mul is not read");
   attributes.erase("scale");
   attributes["name"] = value("axes");
-  EXPECT_EQ(error().cause, "a string must stand here, as an immediate value");
+  EXPECT_EQ(error().cause, "expected a string as an immediate value");
   attributes.erase("name");
   EXPECT_TRUE(read());
   (*operation("c").mutable_attributes())["scale"] = name;
   EXPECT_EQ(code(), "coreml.value");
 }
 
-TEST_F(CoremlProgram, SlicesThatTheIrLacks) {
+TEST_F(CoremlProgram, SlicesThatTheIrCannotExpress) {
   auto& begin = *value("begin").mutable_immediatevalue()->mutable_tensor()->mutable_ints();
   begin.set_values(0, 1);
   EXPECT_EQ(error().cause, "a slice along several axes is not read");
   begin.set_values(0, 0);
   begin.add_values(0);
-  EXPECT_EQ(error().cause, "a vector of i32 must stand here, as an immediate value");
+  EXPECT_EQ(error().cause, "expected a vector of i32 as an immediate value");
   value("begin")
       .mutable_type()
       ->mutable_tensortype()
@@ -620,7 +620,7 @@ TEST_F(CoremlBlobs, FilesThatAreShortOrMissing) {
   fs::create_symlink(folder_ / "elsewhere", blobs_);
   auto result = read_coreml(model_);
   ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().front().cause, HasSubstr("is missing or is no regular file"));
+  EXPECT_THAT(result.error().front().cause, HasSubstr("is missing or is not a regular file"));
 }
 
 TEST_F(CoremlBlobs, ConstantsThatAreTooLarge) {
@@ -700,7 +700,7 @@ TEST_F(CoremlPackage, ManifestsThatContradictThePackage) {
   EXPECT_EQ(with("\"author\"", "\"auther\"").cause, "an item has no text \"author\"");
   EXPECT_THAT(with("com.apple.CoreML/weights", "../../other").cause,
               HasSubstr("an item that is neither the model nor its weights"));
-  EXPECT_THAT(with("{", "[").cause, HasSubstr("Manifest.json is no JSON"));
+  EXPECT_THAT(with("{", "[").cause, HasSubstr("Manifest.json is not JSON"));
   fs::remove_all(fs::path(blobs_).parent_path());
   EXPECT_EQ(with("1.0.0", "1.0.0").cause, "com.apple.CoreML/weights is not in the package");
 }

@@ -6,6 +6,7 @@
 
 #include "backends/coreml/emit_coreml.h"
 #include "backends/reference/reference.h"
+#include "backends/weights/equal_tensors.h"
 #include "frontends/coreml/read_coreml.h"
 #include "frontends/hf/checkpoint.h"
 #include "ir/text/text.h"
@@ -125,7 +126,7 @@ class CoremlFamilies : public testing::TestWithParam<const char*> {
   // Each shard of the family's plan, at each width, packaged in one way.
   void expect_shards(BuildOptions build, PassOptions passes, const CoremlOptions& coreml) {
     const std::string name = GetParam();
-    auto checkpoint = open_checkpoint(source_dir() + "/tests/golden/" + name);
+    auto checkpoint = open_checkpoint(source_dir() + "/tests/golden/" + name, equal_tensors);
     ASSERT_TRUE(checkpoint) << render(checkpoint.error());
     build.dtype = DType::f16;
     build.tokens = {1, 4};

@@ -81,7 +81,7 @@ TEST(AneFit, CutsLongContextsAndLargeVocabularies) {
   expect_fine(run_command({"check", out, "--chip", "m1"}));
 }
 
-TEST(AneFit, RefusesWhatCannotBeCut) {
+TEST(AneFit, RefusesModelsThatNoCutFits) {
   const std::string out = fresh_folder("out");
   const Breaking clip{"S12", "olmoe_a", {{"clip_qkv", 1e5}}, {"--target", "ane"}};
   const Outcome clipped = export_seeded(clip, out, {"--dump-dir", fresh_folder("dump")});

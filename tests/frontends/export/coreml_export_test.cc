@@ -171,8 +171,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{"target", "mixtral_a", {"--target", "an"}, "target.unknown"},
         Refusal{"chip", "mixtral_a", {"--target", "ane", "--chip", "m99"}, "target.unknown_chip"},
-        Refusal{"f32", "mixtral_a", {"--target", "ane", "--dtype", "f32"}, "place.rule"},
-        Refusal{"topk", "mixtral_a", {"--target", "ane", "--routing", "topk"}, "place.rule"},
+        Refusal{"f32", "mixtral_a", {"--target", "ane", "--dtype", "f32"}, "target.S9"},
+        Refusal{"topk", "mixtral_a", {"--target", "ane", "--routing", "topk"}, "error[target."},
         Refusal{
             "spec", "mixtral_a", {"--target", "ane", "--spec-version", "7"}, "coreml.spec_too_low"},
         Refusal{"functions_of_onnx", "mixtral_a", {"--multi-function"}, "export.flags"},

@@ -78,12 +78,13 @@ TEST_P(Int4Checkpoint, ExportHasTheBytesOfTheDecodedOne) {
 
 // Unrolled experts in ONNX are left out: each is named after its tensor, and the tensors of the two
 // checkpoints have different names.
-INSTANTIATE_TEST_SUITE_P(Forms, Int4Checkpoint,
-                         testing::Values(Variant{"bank", {"--experts", "bank"}},
-                                         Variant{"matmul_bank",
-                                                 {"--form", "matmul", "--experts", "bank"}},
-                                         Variant{"coreml", {"--target", "ane"}}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Forms, Int4Checkpoint,
+    testing::Values(Variant{"bank", {"--experts", "bank"}},
+                    Variant{"matmul_bank", {"--form", "matmul", "--experts", "bank"}},
+                    Variant{"slices", {"--target", "ane", "--max-shard-mb", "moe=0.008,mlp=0.008"}},
+                    Variant{"coreml", {"--target", "ane"}}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Int4Checkpoints, AreExportedUnrolled) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");

@@ -117,7 +117,7 @@ TEST_F(Resume, RewritesDamagedAndMissingFiles) {
 TEST_F(Resume, RemovesLeftoversOfAKilledRun) {
   const size_t parts = complete_parts();
   for (const char* file : {"attn/L01.data.part", "attn/L07.data", "embed.bin.part",
-                           "lm_head/00.mlpackage.part/Data/weight.bin", "export.journal.part"}) {
+                           "lm_head/00.t1.mlpackage.part/Data/weight.bin", "export.journal.part"}) {
     fs::create_directories(fs::path(out_ + "/" + file).parent_path());
     write_file(out_ + "/" + file, "leftover");
   }
@@ -157,7 +157,7 @@ TEST_F(Resume, ForceStartsOver) {
   EXPECT_EQ(all_bytes(out_), all_bytes(whole_));
 }
 
-TEST_F(Resume, UnreadableJournalAsksForForce) {
+TEST_F(Resume, AnUnreadableJournalRequiresForce) {
   write_file(journal(), "{}\n");
   EXPECT_THAT(error_of(export_model(options_of(out_))),
               AllOf(HasSubstr("export.journal"), HasSubstr("--force")));

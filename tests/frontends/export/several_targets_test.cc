@@ -206,7 +206,7 @@ TEST(SeveralTargetsCommand, CommonFolderIsNotAnExport) {
   EXPECT_THAT(run_command({"check", out}).err, HasSubstr(both));
   std::ofstream(out + "/" + kJournalFile).put('x');
   EXPECT_THAT(run_command({"run", out, "--prompt-tokens", "1"}).err,
-              HasSubstr("not finished: the command that began it goes on"));
+              HasSubstr("not finished; run the command that began it again"));
 }
 
 TEST(SeveralTargetsCommand, FlagsApplyToTheTargetsThatSupportThem) {

@@ -91,19 +91,19 @@ std::vector<Edit> edits() {
          copy_expert(s, "L01.experts.2", before, "L00.experts.1");
        },
        {"error[coverage.foreign_expert]", "shard L00.layers",
-        "layer 0: the weights of expert 2 of layer 1 stand in the place of expert 1",
-        "layer 1: the weights of expert 1 of layer 0 stand in the place of expert 2"}},
+        "layer 0: the weights of expert 2 of layer 1 are in the place of expert 1",
+        "layer 1: the weights of expert 1 of layer 0 are in the place of expert 2"}},
       {"swapped_in_the_second_layer",
        [](Shard& s) {
          const Shard before = s;
          copy_expert(s, "L01.experts.0", before, "L01.experts.2");
          copy_expert(s, "L01.experts.2", before, "L01.experts.0");
        },
-       {"error[coverage.swapped_experts]", "layer 1: experts 0 and 2 stand in each other's place"}},
+       {"error[coverage.swapped_experts]", "layer 1: experts 0 and 2 are exchanged"}},
       {"doubled",
        [](Shard& s) { copy_expert(s, "L01.experts.3", Shard(s), "L01.experts.1"); },
        {"error[coverage.duplicate_expert]",
-        "layer 1: the weights of expert 1 stand in the place of expert 3"}},
+        "layer 1: the weights of expert 1 are in the place of expert 3"}},
       {"truncated",
        [](Shard& s) { cut_short(s, "L00.experts.3.down.weight"); },
        {"error[coverage.truncated_expert]",
@@ -120,7 +120,7 @@ std::vector<Edit> edits() {
        [](Shard& s) {
          reorder(s, order_with(5, {{0, 1}, {1, 0}}), false, true, {2, 1});
        },
-       {"error[coverage.swapped_experts]", "layer 1: experts 0 and 1 stand in each other's place"}},
+       {"error[coverage.swapped_experts]", "layer 1: experts 0 and 1 are exchanged"}},
       {"norm_scaled",
        [](Shard& s) {
          WeightView& view = view_named(s, "L01.attn_norm.weight");

@@ -8,7 +8,7 @@ namespace {
 
 using testing::UnorderedElementsAre;
 
-TEST(Format, RowsStandInTheOrderOfTheirIds) {
+TEST(Format, RowsAreInTheOrderOfTheirIds) {
   for (const ShardFormat id : {ShardFormat::onnx, ShardFormat::coreml})
     EXPECT_EQ(format_of(id).id, id);
   EXPECT_EQ(all_formats().size(), enum_names(ShardFormat{}).size());
@@ -21,7 +21,7 @@ TEST(Format, RowsWithGraphsCanEmitAndRead) {
   }
 }
 
-TEST(Format, GraphsAreToldByTheirSuffix) {
+TEST(Format, GraphsAreRecognisedByTheirSuffix) {
   EXPECT_EQ(format_of_path("moe/L00.t1.onnx")->id, ShardFormat::onnx);
   EXPECT_EQ(format_of_path("moe/L00.mlpackage")->id, ShardFormat::coreml);
   EXPECT_EQ(format_of_path("model.mlmodel")->id, ShardFormat::coreml);

@@ -1,5 +1,6 @@
 #include "frontends/hf/checkpoint.h"
 
+#include "backends/weights/equal_tensors.h"
 #include "frontends/hf/safetensors.h"
 #include "tests/files.h"
 #include "tests/frontends/hf/folder.h"
@@ -10,11 +11,11 @@ namespace moec {
 namespace {
 
 TEST(Checkpoint, ReadsPerExpertAndFusedLayouts) {
-  auto one_by_one = open_checkpoint(golden_folder("mixtral_a"));
+  auto one_by_one = open_checkpoint(golden_folder("mixtral_a"), equal_tensors);
   ASSERT_TRUE(one_by_one.has_value()) << render(one_by_one.error());
   EXPECT_FALSE(one_by_one->config.names.has("experts_gate_up"));
   EXPECT_EQ(one_by_one->config.names("router", 1), "model.layers.1.block_sparse_moe.gate.weight");
-  auto fused = open_checkpoint(golden_folder("mixtral_b"));
+  auto fused = open_checkpoint(golden_folder("mixtral_b"), equal_tensors);
   ASSERT_TRUE(fused.has_value()) << render(fused.error());
   EXPECT_FALSE(fused->config.names.has("expert_gate"));
   EXPECT_EQ(fused->config.names("experts_gate_up", 1), "model.layers.1.mlp.experts.gate_up_proj");
@@ -22,13 +23,13 @@ TEST(Checkpoint, ReadsPerExpertAndFusedLayouts) {
 }
 
 TEST(Checkpoint, ReadsSeveralFiles) {
-  auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_a"));
+  auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_a"), equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   EXPECT_EQ(checkpoint->weights.files.size(), 2u);
 }
 
 TEST(Checkpoint, DenseLayersBesideFusedExperts) {
-  auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_b"));
+  auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_b"), equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   EXPECT_FALSE(checkpoint->config.layers[1].moe);
   EXPECT_TRUE(checkpoint->config.names.has("experts_gate_up"));
@@ -38,17 +39,17 @@ TEST(Checkpoint, MissingTensorNamesRoleAndNearest) {
   std::string folder = copy_golden("mixtral_a", "missing_tensor");
   change_file(folder + "/model.safetensors", "layers.1.self_attn.q_proj",
               "layers.1.self_attn.q_porj");
-  auto checkpoint = open_checkpoint(folder);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
   expect_error(checkpoint, "hf.tensor.missing",
                "the tensor \"model.layers.1.self_attn.q_proj.weight\" (q) is not in the "
                "checkpoint; the nearest name is \"model.layers.1.self_attn.q_porj.weight\"");
   EXPECT_EQ(checkpoint.error()[0].place.tensor, "model.layers.1.self_attn.q_proj.weight");
 }
 
-TEST(Checkpoint, MissingHeadTellsOfTying) {
+TEST(Checkpoint, TheErrorForAMissingHeadMentionsTying) {
   std::string folder = copy_golden("mixtral_a", "missing_head");
   change_file(folder + "/model.safetensors", "\"lm_head.weight\"", "\"lm_tail.weight\"");
-  expect_error(open_checkpoint(folder), "hf.tensor.missing",
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.missing",
                "If the head shares the embedding, set tie_word_embeddings.");
 }
 
@@ -56,13 +57,14 @@ TEST(Checkpoint, MissingExpertOfMany) {
   std::string folder = copy_golden("mixtral_a", "missing_expert");
   change_file(folder + "/model.safetensors", "layers.0.block_sparse_moe.experts.4.w2",
               "layers.0.block_sparse_moe.experts.9.w2");
-  expect_error(open_checkpoint(folder), "hf.tensor.missing", "experts.4.w2.weight\" (expert_down)");
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.missing",
+               "experts.4.w2.weight\" (expert_down)");
 }
 
 TEST(Checkpoint, WrongShape) {
   std::string folder = copy_golden("mixtral_a", "wrong_shape");
   change_file(folder + "/config.json", "\"num_local_experts\": 5", "\"num_local_experts\": 4");
-  auto checkpoint = open_checkpoint(folder);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
   expect_error(checkpoint, "hf.tensor.shape",
                "the router of this model must be [4,48], found [5,48]");
   EXPECT_EQ(checkpoint.error()[0].place.tensor, "model.layers.0.block_sparse_moe.gate.weight");
@@ -72,15 +74,15 @@ TEST(Checkpoint, WrongShape) {
 TEST(Checkpoint, ADefaultThatDoesNotFitTheWeightsIsNamedWithItsKey) {
   std::string folder = copy_golden("mixtral_a", "absent_expert_width");
   change_file(folder + "/config.json", "\"intermediate_size\": 40,", "");
-  expect_error(open_checkpoint(folder), "hf.tensor.shape",
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.shape",
                "The config has no \"intermediate_size\"; the default, 14336, is taken.");
   folder = copy_golden("gpt_oss_a", "absent_head_dim");
   change_file(folder + "/config.json", "\"head_dim\": 12,", "");
-  expect_error(open_checkpoint(folder), "hf.tensor.shape",
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.shape",
                "The config has no \"head_dim\"; the default, 64, is taken.");
   folder = copy_golden("deepseek_v3_a", "absent_dense_layers");
   change_file(folder + "/config.json", "\"first_k_dense_replace\": 1,", "");
-  expect_error(open_checkpoint(folder), "hf.tensor.missing",
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.missing",
                "The config has no \"first_k_dense_replace\"; the default, 3, is taken.");
 }
 
@@ -88,19 +90,19 @@ TEST(Checkpoint, WrongElementType) {
   std::string folder = copy_golden("mixtral_a", "wrong_dtype");
   change_file(folder + "/model.safetensors", "\"model.norm.weight\":{\"dtype\":\"BF16\"",
               "\"model.norm.weight\":{\"dtype\":\"I16\" ");
-  expect_error(open_checkpoint(folder), "hf.tensor.dtype",
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.dtype",
                "I16[48] has no counterpart here; the final_norm must be [48] in F32, F16 or BF16");
   folder = copy_golden("qwen2_moe_a", "wrong_dtype_32");
   change_file(folder + "/model.safetensors", "\"model.norm.weight\":{\"dtype\":\"F32\"",
               "\"model.norm.weight\":{\"dtype\":\"I32\"");
-  expect_error(open_checkpoint(folder), "hf.tensor.dtype",
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.tensor.dtype",
                "it is stored as i32; weights must be F32, F16 or BF16");
 }
 
 TEST(Checkpoint, ManyFindingsAreCounted) {
   std::string folder = copy_golden("mixtral_a", "many");
   change_file(folder + "/config.json", "\"hidden_size\": 48", "\"hidden_size\": 60");
-  auto checkpoint = open_checkpoint(folder);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
   expect_error(checkpoint, "hf.tensor.shape", "must be [96,60], found [96,48]");
   expect_error(checkpoint, "hf.tensor.more", "more tensors are missing or not as expected");
   EXPECT_EQ(checkpoint.error().size(), 9u);
@@ -109,33 +111,36 @@ TEST(Checkpoint, ManyFindingsAreCounted) {
 TEST(Checkpoint, TruncatedWeights) {
   std::string folder = copy_golden("olmoe_a", "truncated_weights");
   std::filesystem::resize_file(folder + "/model.safetensors", 100'000);
-  expect_error(open_checkpoint(folder), "safetensors.truncated", "pass the end");
+  expect_error(open_checkpoint(folder, equal_tensors), "safetensors.truncated", "pass the end");
 }
 
-TEST(Checkpoint, IndexThatLeadsOut) {
+TEST(Checkpoint, AnIndexThatNamesAFileOutsideTheFolderIsRefused) {
   std::string folder = copy_golden("qwen3_moe_a", "leads_out");
   change_file(folder + "/model.safetensors.index.json", "\"model-00001-of-00002.safetensors\"",
               "\"../model-00001.safetensors\"");
-  expect_error(open_checkpoint(folder), "index.file_name", "\"../model-00001.safetensors\"");
+  expect_error(open_checkpoint(folder, equal_tensors), "index.file_name",
+               "\"../model-00001.safetensors\"");
 }
 
 TEST(Checkpoint, AbsentWeightFile) {
   std::string folder = copy_golden("qwen3_moe_a", "absent_weight_file");
   std::filesystem::remove(folder + "/model-00002-of-00002.safetensors");
-  expect_error(open_checkpoint(folder), "index.absent_file",
+  expect_error(open_checkpoint(folder, equal_tensors), "index.absent_file",
                "\"model-00002-of-00002.safetensors\", which is missing");
 }
 
 TEST(Checkpoint, AbsentConfigAndFolder) {
-  expect_error(open_checkpoint(empty_folder("no_config")), "file.open", "No such file");
-  expect_error(open_checkpoint(golden_folder("no_such_model")), "file.open", "No such file");
+  expect_error(open_checkpoint(empty_folder("no_config"), equal_tensors), "file.open",
+               "No such file");
+  expect_error(open_checkpoint(golden_folder("no_such_model"), equal_tensors), "file.open",
+               "No such file");
 }
 
 TEST(Checkpoint, UnknownFamily) {
   std::string folder = copy_golden("mixtral_a", "unknown_family");
   change_file(folder + "/config.json", "\"model_type\": \"mixtral\"",
               "\"model_type\": \"mistral\"");
-  auto checkpoint = open_checkpoint(folder);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
   expect_error(checkpoint, "hf.family.unknown", "known families: ");
   EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("config.json"));
 }
@@ -149,7 +154,7 @@ std::string tied_mixtral(const std::string& name) {
 
 // transformers 5.23 does not tie such a head either, whatever the config says.
 TEST(Checkpoint, AStoredHeadThatDiffersFromTheEmbeddingIsUsed) {
-  auto checkpoint = open_checkpoint(tied_mixtral("own_head"));
+  auto checkpoint = open_checkpoint(tied_mixtral("own_head"), equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   EXPECT_FALSE(checkpoint->config.head.tied);
   EXPECT_THAT(checkpoint->config.names.ignored, testing::Not(testing::Contains("lm_head.weight")));
@@ -179,7 +184,7 @@ void copy_embedding_to_head(const std::string& folder, size_t left_out = 0) {
 TEST(Checkpoint, AStoredHeadThatEqualsTheEmbeddingStaysTied) {
   const std::string folder = tied_mixtral("tied_copy");
   copy_embedding_to_head(folder);
-  auto checkpoint = open_checkpoint(folder);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   EXPECT_TRUE(checkpoint->config.head.tied);
   EXPECT_THAT(checkpoint->config.names.ignored, testing::Contains("lm_head.weight"));
@@ -189,7 +194,7 @@ TEST(Checkpoint, AStoredHeadThatEqualsTheEmbeddingStaysTied) {
 TEST(Checkpoint, AStoredHeadThatDiffersInItsLastBytesIsUsed) {
   const std::string folder = tied_mixtral("nearly_tied_copy");
   copy_embedding_to_head(folder, 2);
-  auto checkpoint = open_checkpoint(folder);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   EXPECT_FALSE(checkpoint->config.head.tied);
 }
@@ -207,7 +212,7 @@ TEST(Checkpoint, LeftOutTensorsAreWarnedOf) {
   std::string changed = safetensors_bytes(json, 0) + bytes.substr(header->tensors.front().begin) +
                         std::string(8, '\0');
   write_file(folder + "/model.safetensors", changed);
-  auto checkpoint = open_checkpoint(folder);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   ASSERT_EQ(checkpoint->warnings.size(), 1u);
   EXPECT_EQ(checkpoint->warnings[0].code, "hf.tensor.left_out");
@@ -231,10 +236,10 @@ TEST(FamilyFile, IsUsedInsteadOfTheBuiltInOne) {
   write_file(folder + "/own.json", text);
   change_file(folder + "/own.json", "\"model_type\": \"olmoe\"", "\"model_type\": \"my_olmoe\"");
   change_file(folder + "/config.json", "\"model_type\": \"olmoe\"", "\"model_type\": \"my_olmoe\"");
-  expect_error(open_checkpoint(folder), "hf.family.unknown", "my_olmoe");
+  expect_error(open_checkpoint(folder, equal_tensors), "hf.family.unknown", "my_olmoe");
   auto family = read_family_file(folder + "/own.json");
   ASSERT_TRUE(family.has_value()) << render(family.error());
-  auto checkpoint = open_checkpoint(folder, &*family);
+  auto checkpoint = open_checkpoint(folder, equal_tensors, &*family);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   EXPECT_EQ(checkpoint->config.family, "my_olmoe");
 }

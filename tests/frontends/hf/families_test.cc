@@ -13,10 +13,11 @@ namespace {
 
 // A config of small sizes with these members more.
 std::string text_of(const std::string& family, const std::string& members) {
+  const bool latent = family.starts_with("deepseek") || family.starts_with("kimi");
   return fmt::format(R"({{"model_type": "{}", "hidden_size": 32, "num_hidden_layers": 4,
-      "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 50,
+      "num_attention_heads": 4, "num_key_value_heads": {}, "head_dim": 8, "vocab_size": 50,
       "max_position_embeddings": 64, "rms_norm_eps": 1e-06, "hidden_act": "silu", {}}})",
-                     family, members);
+                     family, latent ? 4 : 2, members);
 }
 
 ModelConfig good(const std::string& family, const std::string& members) {
@@ -25,8 +26,8 @@ ModelConfig good(const std::string& family, const std::string& members) {
   return config ? std::move(config->model) : ModelConfig{};
 }
 
-void expect_refused(const std::string& family, const std::string& members, const std::string& code,
-                    const std::string& part) {
+void expect_family_refused(const std::string& family, const std::string& members,
+                           const std::string& code, const std::string& part) {
   expect_error(read_config(text_of(family, members), "config.json"), code, part);
 }
 
@@ -85,8 +86,8 @@ TEST(FamilyConfig, Glm) {
   EXPECT_TRUE(model.moe.choice_bias);
   model = good("glm4_moe", std::string(kGlm) + R"(, "use_qk_norm": true)");
   EXPECT_EQ(model.attention.qk_norm, QkNormWidth::per_head);
-  expect_refused("glm4_moe", std::string(kGlm) + R"(, "topk_method": "greedy")",
-                 "hf.config.unsupported_value", "\"topk_method\" is \"greedy\"");
+  expect_family_refused("glm4_moe", std::string(kGlm) + R"(, "topk_method": "greedy")",
+                        "hf.config.unsupported_value", "\"topk_method\" is \"greedy\"");
 }
 
 const char* const kMinimax = R"("num_local_experts": 4, "num_experts_per_tok": 2,
@@ -101,11 +102,11 @@ TEST(FamilyConfig, MinimaxRotatesPartOfEachHead) {
   EXPECT_EQ(rotated(R"(, "rope_parameters": {"rope_theta": 5e6, "partial_rotary_factor": 0.5})"),
             4);
   EXPECT_EQ(rotated(R"(, "rotary_dim": 4, "rope_parameters": {"partial_rotary_factor": 0.5})"), 4);
-  expect_refused("minimax_m2",
-                 std::string(kMinimax) +
-                     R"(, "rotary_dim": 2, "rope_parameters": {"partial_rotary_factor": 0.5})",
-                 "hf.config.conflict",
-                 "\"rotary_dim\" is 2, and by \"partial_rotary_factor\" it is 4");
+  expect_family_refused(
+      "minimax_m2",
+      std::string(kMinimax) +
+          R"(, "rotary_dim": 2, "rope_parameters": {"partial_rotary_factor": 0.5})",
+      "hf.config.conflict", "\"rotary_dim\" is 2, and by \"partial_rotary_factor\" it is 4");
 }
 
 TEST(FamilyConfig, MinimaxChoiceBias) {
@@ -126,10 +127,11 @@ TEST(FamilyConfig, MinimaxKeysOfTheRelease) {
            types;
   };
   good("minimax_m2", with_types("[1, 1, 1, 1]"));
-  expect_refused("minimax_m2", with_types("[1, 1, 0, 1]"), "hf.config.unsupported_value",
-                 "\"attn_type_list\" is [1, 1, 0, 1]; for the family minimax_m2 it must be 1");
-  expect_refused("minimax_m2", with_types("[1, 1]"), "hf.config.layer_types",
-                 "\"attn_type_list\" has 2 entries for 4 layers");
+  expect_family_refused(
+      "minimax_m2", with_types("[1, 1, 0, 1]"), "hf.config.unsupported_value",
+      "\"attn_type_list\" is [1, 1, 0, 1]; for the family minimax_m2 it must be 1");
+  expect_family_refused("minimax_m2", with_types("[1, 1]"), "hf.config.layer_types",
+                        "\"attn_type_list\" has 2 entries for 4 layers");
 }
 
 const char* const kErnie = R"("moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 12,
@@ -173,8 +175,8 @@ TEST(FamilyConfig, ErnieKeysOfTheRelease) {
            gate;
   };
   good("ernie4_5_moe", with_gate("\"topk\""));
-  expect_refused("ernie4_5_moe", with_gate("\"hash\""), "hf.config.unsupported_value",
-                 "\"moe_gate\" is \"hash\"");
+  expect_family_refused("ernie4_5_moe", with_gate("\"hash\""), "hf.config.unsupported_value",
+                        "\"moe_gate\" is \"hash\"");
 }
 
 const char* const kDeepseek = R"("n_routed_experts": 6, "num_experts_per_tok": 2,
@@ -200,7 +202,7 @@ TEST(FamilyConfig, DeepseekLatentAttention) {
   EXPECT_EQ(dims_of(model, layer + "o_proj.weight"), (Dims{32, 28}));
 }
 
-TEST(FamilyConfig, DeepseekQueriesAtOnce) {
+TEST(FamilyConfig, DeepseekQueriesWithoutALatent) {
   ModelConfig model = good("deepseek_v2", std::string(kDeepseek) + R"(, "q_lora_rank": null)");
   EXPECT_EQ(model.attention.latent->q_rank, 0);
   EXPECT_EQ(dims_of(model, "model.layers.0.self_attn.q_proj.weight"), (Dims{36, 32}));
@@ -220,10 +222,10 @@ TEST(FamilyConfig, DeepseekGroupsOnlyWhereTheMethodHasThem) {
   EXPECT_EQ(groups(""), 1) << "greedy";
   EXPECT_EQ(groups(R"(, "topk_method": "group_limited_greedy")"), 3);
   EXPECT_EQ(good("deepseek_v3", kDeepseek).moe.routing.groups, 3);
-  expect_refused("deepseek_v2", std::string(kDeepseek) + R"(, "topk_method": "best")",
-                 "hf.config.unknown_choice", "unknown choice method \"best\"");
-  expect_refused("deepseek_v3", std::string(kDeepseek) + R"(, "topk_method": "greedy")",
-                 "hf.config.unsupported_value", "must be noaux_tc");
+  expect_family_refused("deepseek_v2", std::string(kDeepseek) + R"(, "topk_method": "best")",
+                        "hf.config.unknown_choice", "unknown choice method \"best\"");
+  expect_family_refused("deepseek_v3", std::string(kDeepseek) + R"(, "topk_method": "greedy")",
+                        "hf.config.unsupported_value", "must be noaux_tc");
 }
 
 TEST(FamilyConfig, DeepseekBiases) {
@@ -239,7 +241,7 @@ TEST(FamilyConfig, DeepseekBiases) {
   EXPECT_TRUE(good("deepseek_v2", std::string(kDeepseek) + R"(, "mlp_bias": true)").mlp.bias);
 }
 
-TEST(FamilyConfig, DeepseekRotatesHalvesIfToldSo) {
+TEST(FamilyConfig, DeepseekRotatesHalvesWithoutRopeInterleave) {
   auto style = [](const std::string& members) {
     return good("deepseek_v3", kDeepseek + members).attention.rope.style;
   };
@@ -248,10 +250,10 @@ TEST(FamilyConfig, DeepseekRotatesHalvesIfToldSo) {
 }
 
 // transformers takes null for false, a reader of defaults for true.
-TEST(FamilyConfig, NullIsNoSwitchThatIsUsuallyOn) {
+TEST(FamilyConfig, ANullIsRefusedForASwitchThatIsOnByDefault) {
   for (const std::string key : {"rope_interleave", "norm_topk_prob"})
-    expect_refused("deepseek_v3", kDeepseek + (", \"" + key + "\": null"), "hf.config.type",
-                   "\"" + key + "\" is null");
+    expect_family_refused("deepseek_v3", kDeepseek + (", \"" + key + "\": null"), "hf.config.type",
+                          "\"" + key + "\" is null");
   EXPECT_FALSE(good("deepseek_v3", std::string(kDeepseek) + R"(, "attention_bias": null)")
                    .attention.qkv_bias);
 }
@@ -278,8 +280,8 @@ TEST(FamilyConfig, GptOssActivationOfTheConfig) {
   const std::string config(kGptOss);
   EXPECT_EQ(good("gpt_oss", config + R"(, "swiglu_limit": 10.0, "swiglu_alpha": 1.5)").mlp.gating,
             (Gating{Activation::clamped_swiglu, 10, 1.5}));
-  expect_refused("gpt_oss", config + R"(, "swiglu_limit": 0)", "model.number",
-                 "the limit of clamped_swiglu is 0");
+  expect_family_refused("gpt_oss", config + R"(, "swiglu_limit": 0)", "model.number",
+                        "the limit of clamped_swiglu is 0");
 }
 
 TEST(FamilyConfig, GptOssExpertsAreStoredTransposedWithBiases) {
@@ -301,7 +303,7 @@ std::string with_labels(const std::string& labels) {
   return fmt::format(R"({}, "id2label": {})", kPrivacy, labels);
 }
 
-TEST(FamilyConfig, PrivacyFilterLabelsTokensAndSeesBothWays) {
+TEST(FamilyConfig, PrivacyFilterLabelsTokensAndAttendsInBothDirections) {
   ModelConfig model = good("openai_privacy_filter", with_labels(R"({"1": "S-a", "0": "O"})"));
   EXPECT_EQ(model.head.task, Task::token_classification);
   EXPECT_EQ(model.head.labels, (std::vector<std::string>{"O", "S-a"}));
@@ -314,16 +316,11 @@ TEST(FamilyConfig, PrivacyFilterLabelsTokensAndSeesBothWays) {
   EXPECT_EQ(model.moe.gate_up_order, GateUpOrder::gate_first);
   EXPECT_EQ(dims_of(model, "score.weight"), (Dims{2, 32}));
   EXPECT_EQ(dims_of(model, "score.bias"), (Dims{2}));
-  std::string unlimited = with_labels(R"({"0": "O"})");
-  unlimited.replace(unlimited.find(": 3"), 3, ": 0");
-  model = good("openai_privacy_filter", unlimited);
-  EXPECT_EQ(model.layers[0].window, 0);
-  EXPECT_EQ(model.layers[0].ahead, model.max_positions);
 }
 
 TEST(FamilyConfig, PrivacyFilterRefusals) {
   auto refused = [](const std::string& labels, const std::string& code, const std::string& part) {
-    expect_refused("openai_privacy_filter", with_labels(labels), code, part);
+    expect_family_refused("openai_privacy_filter", with_labels(labels), code, part);
   };
   refused(R"(["O"])", "hf.config.type", "\"id2label\" must be an object");
   refused(R"({"0": "O", "2": "S-a"})", "hf.config.labels", "among them \"2\"");
@@ -346,11 +343,12 @@ TEST(FamilyConfig, Hunyuan) {
   EXPECT_EQ(dims_of(model, "model.layers.0.self_attn.query_layernorm.weight"), (Dims{8}));
   std::string differ = kHunyuan;
   differ.replace(differ.find("[2, 2"), 5, "[2, 1");
-  expect_refused("hunyuan_v1_moe", differ, "hf.config.type", "\"moe_topk\" must be an integer");
+  expect_family_refused("hunyuan_v1_moe", differ, "hf.config.type",
+                        "\"moe_topk\" must be an integer");
   std::string few = kHunyuan;
   few.replace(few.find("[2, 2, 2, 2]"), 12, "[2, 2]");
-  expect_refused("hunyuan_v1_moe", few, "hf.config.layer_types",
-                 "\"moe_topk\" has 2 entries for 4 layers");
+  expect_family_refused("hunyuan_v1_moe", few, "hf.config.layer_types",
+                        "\"moe_topk\" has 2 entries for 4 layers");
 }
 
 TEST(FamilyConfig, HunyuanStretchesTheBaseByAlpha) {
@@ -362,8 +360,37 @@ TEST(FamilyConfig, HunyuanStretchesTheBaseByAlpha) {
           .attention.rope;
   EXPECT_DOUBLE_EQ(rope.theta, 100 * 16) << "8^(8/6)";
   EXPECT_EQ(rope.scaling, RopeScaling::none);
-  expect_refused("hunyuan_v1_moe", scaled(R"({"type": "dynamic", "factor": 2.0})"),
-                 "hf.config.missing_key", "has no \"alpha\"");
+  EXPECT_EQ(
+      good("hunyuan_v1_moe", scaled(R"({"type": "dynamic", "factor": 2.0})")).attention.rope.theta,
+      100);
+  expect_family_refused("hunyuan_v1_moe", scaled(R"({"type": "dynamic", "alpha": 8.0})"),
+                        "hf.config.missing_key", "has no \"factor\"");
+}
+
+// No context is longer than the model's positions, up to which the base stays as it is.
+TEST(FamilyConfig, DynamicRotationOfOtherFamiliesIsThePlainOne) {
+  auto scaled = [](const char* scaling) {
+    return std::string(kGranite) + R"(, "rope_theta": 100.0, "rope_scaling": )" + scaling;
+  };
+  const RopeConfig plain = good("granitemoe", scaled(R"({"rope_type": "default"})")).attention.rope;
+  for (const char* dynamic :
+       {R"({"type": "dynamic", "factor": 2.0})",
+        R"({"type": "dynamic", "factor": 2.0, "alpha": 8.0})",
+        R"({"type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 32})"})
+    EXPECT_EQ(good("granitemoe", scaled(dynamic)).attention.rope, plain) << dynamic;
+  expect_family_refused("granitemoe", scaled(R"({"type": "dynamic", "alpha": 8.0})"),
+                        "hf.config.missing_key", "has no \"factor\"");
+}
+
+TEST(FamilyConfig, AnAlphaThatTheClassIgnoresIsReported) {
+  const auto config =
+      read_config(text_of("granitemoe",
+                          std::string(kGranite) +
+                              R"(, "rope_scaling": {"type": "dynamic", "factor": 2, "alpha": 8})"),
+                  "config.json");
+  ASSERT_TRUE(config.has_value()) << render(config.error());
+  ASSERT_EQ(config->warnings.size(), 1u);
+  EXPECT_EQ(config->warnings[0].code, "hf.config.rope_unread");
 }
 
 TEST(FamilyConfig, KimiIsADeepseek) {
@@ -406,12 +433,13 @@ TEST(FamilyConfig, PhimoeFactors) {
   const std::string outside = R"(, "original_max_position_embeddings": 16)";
   EXPECT_EQ(rope(outside + scaling("")), inside);
   EXPECT_EQ(rope(scaling("")).original_max_positions, 64);
-  expect_refused("phimoe", kPhi + outside + scaling(R"(, "original_max_position_embeddings": 8)"),
-                 "hf.config.conflict", "is 16, and inside \"rope_scaling\" it is 8");
-  expect_refused("phimoe",
-                 std::string(kPhi) + R"(, "rope_scaling": {"type": "longrope", "short_factor": 3,
+  expect_family_refused("phimoe",
+                        kPhi + outside + scaling(R"(, "original_max_position_embeddings": 8)"),
+                        "hf.config.conflict", "is 16, and inside \"rope_scaling\" it is 8");
+  expect_family_refused(
+      "phimoe", std::string(kPhi) + R"(, "rope_scaling": {"type": "longrope", "short_factor": 3,
                      "long_factor": [1, 2, 3, "x"], "short_mscale": 1, "long_mscale": 1})",
-                 "hf.config.type", "\"rope_scaling.short_factor\" must be a list of numbers");
+      "hf.config.type", "\"rope_scaling.short_factor\" must be a list of numbers");
 }
 
 const char* const kLlama = R"("num_local_experts": 4, "intermediate_size": 12,
@@ -470,7 +498,7 @@ TEST(FamilyConfig, Llama4Layers) {
 
 TEST(FamilyConfig, Llama4Refusals) {
   auto refused = [](const char* members, const std::string& code, const std::string& part) {
-    expect_refused("llama4_text", std::string(kLlama) + members, code, part);
+    expect_family_refused("llama4_text", std::string(kLlama) + members, code, part);
   };
   refused(R"(, "no_rope_layers": [0, 1])", "hf.config.layer_types",
           "\"no_rope_layers\" has 2 entries for 4 layers");
@@ -481,7 +509,7 @@ TEST(FamilyConfig, Llama4Refusals) {
 }
 
 // A descriptor may give a list, or name keys of which the first is null.
-TEST(FamilyConfig, ListsFromElsewhereThanTheFirstKeyHaveAnEntryForEachLayerToo) {
+TEST(FamilyConfig, ListsFromAliasKeysAndDefaultsNeedAnEntryForEachLayer) {
   auto refused = [](const std::string& line, const char* wanted, const char* members) {
     std::string text = read_file(source_dir() + "/models/families/llama4_text.json");
     text.replace(text.find(line), line.size(), wanted);
@@ -522,10 +550,10 @@ TEST(FamilyConfig, Zaya) {
   EXPECT_EQ(dims_of(model, layer + "mlp.gate.balancing_biases"), (Dims{5}));
   EXPECT_EQ(dims_of(model, layer + "mlp.gate.router_states_scale"), (Dims{}));
   EXPECT_EQ(dims_of(model, "model.layers.1.mlp.gate.router_states_scale"), (Dims{6}));
-  expect_refused("zaya", R"("num_experts": 4, "num_experts_per_tok": 2,
+  expect_family_refused("zaya", R"("num_experts": 4, "num_experts_per_tok": 2,
       "moe_intermediate_size": 12)",
-                 "hf.config.unsupported_value",
-                 "\"num_experts_per_tok\" is 2; for the family zaya it must be 1");
+                        "hf.config.unsupported_value",
+                        "\"num_experts_per_tok\" is 2; for the family zaya it must be 1");
 }
 
 TEST(FamilyConfig, ZayaRotatesByLayerType) {
@@ -542,12 +570,14 @@ TEST(FamilyConfig, ZayaRotatesByLayerType) {
   model = good("zaya", with(nested + slide + R"("hybrid_sliding"])"));
   EXPECT_EQ(model.attention.rope.theta, 1e4);
   EXPECT_EQ(model.layers[3].window, 5);
-  expect_refused("zaya", with(nested + slide + R"("hybrid"])"), "hf.config.rope_by_layer",
-                 "layers of the type \"hybrid\" rotate otherwise than others");
-  expect_refused("zaya", with(R"("rope_parameters": {"hybrid_sliding": {"rope_theta": 1e4}})"),
-                 "hf.config.missing_key", "no rotation for layers of the type");
-  expect_refused("zaya", with(R"("rope_parameters": {"hybrid": {"rope_theta": 1e4}, "scale": 2})"),
-                 "hf.config.unknown_key", "\"rope_parameters.scale\" (2)");
+  expect_family_refused("zaya", with(nested + slide + R"("hybrid"])"), "hf.config.rope_by_layer",
+                        "layers of the type \"hybrid\" rotate otherwise than others");
+  expect_family_refused("zaya",
+                        with(R"("rope_parameters": {"hybrid_sliding": {"rope_theta": 1e4}})"),
+                        "hf.config.missing_key", "no rotation for layers of the type");
+  expect_family_refused("zaya",
+                        with(R"("rope_parameters": {"hybrid": {"rope_theta": 1e4}, "scale": 2})"),
+                        "hf.config.unknown_key", "\"rope_parameters.scale\" (2)");
 }
 
 }  // namespace

@@ -152,8 +152,8 @@ TEST(Safetensors, ProductsDoNotOverflow) {
 }
 
 TEST(Safetensors, WholeBytes) {
-  expect_error(one("F6_E2M3", "[3]", 2, 2), "safetensors.shape", "no whole number of bytes");
-  expect_error(one("F4", "[2,3]", 3, 3), "safetensors.shape", "no whole number of bytes");
+  expect_error(one("F6_E2M3", "[3]", 2, 2), "safetensors.shape", "not a whole number of bytes");
+  expect_error(one("F4", "[2,3]", 3, 3), "safetensors.shape", "not a whole number of bytes");
 }
 
 TEST(Safetensors, UnknownElementType) {
@@ -171,7 +171,7 @@ TEST(Safetensors, DuplicateNames) {
 
 TEST(Safetensors, OddNumbers) {
   for (const char* shape : {"[-1]", "[1.0]", "[1e0]", "[\"1\"]", "[null]", "[281474976710657]"})
-    expect_error(one("U8", shape, 1, 1), "safetensors.number", "no integer from 0 to 2^48");
+    expect_error(one("U8", shape, 1, 1), "safetensors.number", "not an integer from 0 to 2^48");
   expect_error(one("U8", "[99999999999999999999]", 1, 1), "json.number", "");
   expect_error(parse(R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[-1,0]}})", 1),
                "safetensors.number", "-1");

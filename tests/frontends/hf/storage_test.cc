@@ -18,7 +18,7 @@ Result<HfConfig> mixtral_with(const std::string& storage) {
   return config_with("mixtral-8x7b", storage);
 }
 
-TEST(StorageConfig, PlainWithoutAWord) {
+TEST(StorageConfig, PlainWithoutAQuantizationConfig) {
   EXPECT_EQ(mixtral_with("null")->model.stored, StoredWeights{});
 }
 
@@ -36,7 +36,7 @@ TEST(StorageConfig, Mxfp4) {
   EXPECT_EQ(config->model.stored, (StoredWeights{WeightCoding::mxfp4, {}}));
 }
 
-TEST(StorageConfig, WhatPublishedModelsSay) {
+TEST(StorageConfig, ConfigsOfPublishedModels) {
   auto stored = [](const char* model) {
     const PublishedModel& published = **find_published(model);
     return read_config(published.config, published.name)->model.stored;
@@ -55,7 +55,7 @@ TEST(StorageConfig, OtherMethodsAreNamed) {
   expect_error(mixtral_with("4"), "hf.config.type", "must be an object");
 }
 
-TEST(StorageConfig, BlocksAreTwoSizes) {
+TEST(StorageConfig, ABlockHasTwoSizes) {
   for (const char* block :
        {"", R"(, "weight_block_size": null)", R"(, "weight_block_size": [128])",
         R"(, "weight_block_size": [128, 0])", R"(, "weight_block_size": [128, 128, 1])",
@@ -108,7 +108,7 @@ TEST(StorageConfig, OtherFormsOfCompressedTensorsAreNamed) {
                "hf.config.unknown_key", "config_groups.weights.outliers\" (3)");
 }
 
-TEST(StorageConfig, WhatElseIsSaidIsAnError) {
+TEST(StorageConfig, UnknownFieldsAndValuesAreErrors) {
   expect_error(mixtral_with(R"({"quant_method": "fp8", "weight_block_size": [8, 8],
                                 "zero_point": true})"),
                "hf.config.unknown_key", "\"quantization_config.zero_point\" (true)");

@@ -21,7 +21,7 @@ void expect_round_trip(const Shard& shard) {
   TestFolder folder;
   auto report = emit_one(shard, folder);
   ASSERT_TRUE(report) << render(report.error());
-  auto read = read_onnx(folder / "shard.onnx");
+  auto read = read_onnx(folder / "shard.t1.onnx");
   ASSERT_TRUE(read) << render(read.error()) << print(shard);
   EXPECT_FALSE(has_error(verify(read->shard)));
   const Shard expected = as_filed(shard), got = with_nameless_views(read->shard);
@@ -68,7 +68,7 @@ TEST(ReadOnnx, ReadsBackSourcesInTheirPlaces) {
 TEST(ReadOnnx, WeightsAreRangesOfTheDataFile) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(every_op_shard(DType::f16, Layout::rows, 2), folder));
-  auto read = read_onnx(folder / "shard.onnx").value();
+  auto read = read_onnx(folder / "shard.t1.onnx").value();
   ASSERT_EQ(read.weights.files.size(), 1u);
   EXPECT_EQ(read.weights.files[0].path, folder / "shard.data");
   EXPECT_EQ(read.weights.files[0].bytes, fs::file_size(folder / "shard.data"));
@@ -85,7 +85,7 @@ TEST(ReadOnnx, EvaluatesLikeTheEmittedShard) {
       TestFolder folder;
       const Shard shard = every_op_shard(dtype, layout, 3);
       ASSERT_TRUE(emit_one(shard, folder));
-      auto read = read_onnx(folder / "shard.onnx").value();
+      auto read = read_onnx(folder / "shard.t1.onnx").value();
       const std::vector<Tensor> inputs = seeded_inputs(shard, 5);
       auto expected = evaluate(shard, inputs);
       ASSERT_TRUE(expected) << render(expected.error());
@@ -150,7 +150,7 @@ class ChangedModel : public testing::Test {
   std::string code() { return error().code; }
 
   TestFolder folder_;
-  std::string path_ = folder_ / "shard.onnx";
+  std::string path_ = folder_ / "shard.t1.onnx";
   onnx::ModelProto model_;
 };
 
@@ -305,13 +305,13 @@ TEST_F(ChangedModel, ExternalLocations) {
   set_external("location", std::string("shard.data\0x", 12));
   EXPECT_THAT(error().cause, HasSubstr("is not a bare file name"));
   set_external("location", "absent.data");
-  EXPECT_THAT(error().cause, HasSubstr("is missing or is no regular file"));
+  EXPECT_THAT(error().cause, HasSubstr("is missing or is not a regular file"));
   fs::create_symlink(folder_ / "shard.data", folder_ / "link.data");
   set_external("location", "link.data");
-  EXPECT_THAT(error().cause, HasSubstr("is missing or is no regular file"));
+  EXPECT_THAT(error().cause, HasSubstr("is missing or is not a regular file"));
   fs::create_directory(folder_ / "folder.data");
   set_external("location", "folder.data");
-  EXPECT_THAT(error().cause, HasSubstr("is missing or is no regular file"));
+  EXPECT_THAT(error().cause, HasSubstr("is missing or is not a regular file"));
 }
 
 TEST_F(ChangedModel, ExternalRanges) {
@@ -425,7 +425,7 @@ TEST(ReadOnnxFile, FilesThatAreNotModels) {
 TEST(ReadOnnxFile, DamagedBytesNeverCrash) {
   TestFolder folder;
   ASSERT_TRUE(emit_one(every_op_shard(DType::f16, Layout::channels, 2), folder));
-  const std::string path = folder / "shard.onnx";
+  const std::string path = folder / "shard.t1.onnx";
   const std::string good = read_file(path);
   std::mt19937_64 random(11);
   size_t refused = 0, accepted = 0;

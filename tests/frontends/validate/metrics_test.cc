@@ -63,7 +63,7 @@ TEST(RouterComparer, ANullSlotIsAChoiceWithoutAnExpert) {
   EXPECT_NEAR(result.min_margin, 0.2, 1e-6);
 }
 
-TEST(RouterComparer, SeesAFlippedExpertAndItsWeight) {
+TEST(RouterComparer, ReportsAFlippedExpertAndItsWeight) {
   RouterComparer comparer;
   const std::vector<float> golden_logits = {2, 1, 0.9f};
   comparer.add(std::vector<float>{0.7f, 0.3f, 0}, std::vector<float>{0.7f, 0.3f, 0},

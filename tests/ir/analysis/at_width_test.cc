@@ -19,7 +19,7 @@ Shard attention_like(int64_t tokens, int64_t rows = 8) {
   return b.finish();
 }
 
-TEST(AtWidth, EverySizeIsOnItsLine) {
+TEST(AtWidth, InterpolatesEverySizeLinearly) {
   const Shard three = attention_like(3), five = attention_like(5);
   for (int64_t tokens : {1, 2, 3, 4, 5, 64}) {
     const auto shard = at_width({3, &three}, {5, &five}, tokens);
@@ -28,7 +28,7 @@ TEST(AtWidth, EverySizeIsOnItsLine) {
   }
 }
 
-TEST(AtWidth, OtherOpsAreNoWidthOfTheShard) {
+TEST(AtWidth, RefusesSamplesWithDifferentOps) {
   const Shard three = attention_like(3);
   Builder b("L00.attn", Form::placed);
   b.output("new", b.input("x", token_type(DType::f16, Layout::channels, 4, 5)));
@@ -38,7 +38,7 @@ TEST(AtWidth, OtherOpsAreNoWidthOfTheShard) {
   EXPECT_EQ(refused.error()[0].code, "width.structure");
 }
 
-TEST(AtWidth, AnotherAttributeIsNamed) {
+TEST(AtWidth, AnErrorNamesTheOpWhoseAttributesDiffer) {
   auto scaled = [](int64_t tokens, double factor) {
     Builder b("s", Form::placed);
     const ValueId x = b.input("x", token_type(DType::f16, Layout::channels, 4, tokens));
@@ -52,7 +52,7 @@ TEST(AtWidth, AnotherAttributeIsNamed) {
   EXPECT_THAT(refused.error()[0].cause, testing::HasSubstr("differs in more than sizes"));
 }
 
-TEST(AtWidth, SizesBetweenWholeNumbersAreRefused) {
+TEST(AtWidth, RefusesSizesThatAreNotWhole) {
   auto halves = [](int64_t tokens, int64_t rows) {
     Builder b("s", Form::placed);
     b.input("mask", {DType::f16, {1, 1, tokens, rows}});

@@ -1,4 +1,4 @@
-// Whose each weight is, in every form that the passes give to experts.
+// find_experts() assigns each weight to its expert, in every form that the passes give to experts.
 #include "ir/analysis/find_experts.h"
 
 #include "ir/graph/splice.h"
@@ -72,7 +72,7 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   const bool routes = (decl.kind == ShardKind::moe || decl.kind == ShardKind::router) &&
                       moe.null_slots == 0;  // else the router's rows are not those of the experts
   const auto routing = owned_weights(shard, moe.experts, WeightRole::routing);
-  // What only biases the choice is not there where nothing is chosen.
+  // full_softmax chooses no expert, so no bias of the choice is left.
   const bool biased = moe.choice_bias && is_exact(passes.routing);
   ASSERT_EQ(routing.size(), routes ? 1u + (biased ? 1u : 0u) + (moe.router_bias ? 1u : 0u) : 0u);
   for (const Owned& owned : routing) {
@@ -87,7 +87,7 @@ int64_t first_moe_layer(const Plan& plan) {
   return layer;
 }
 
-TEST_P(FindExperts, EachHasItsWeights) {
+TEST_P(FindExperts, FindsTheWeightsOfEachExpert) {
   for (const ExpertsCase& c : all_cases())
     for (const auto& [tokens, dtype] : {std::pair(int64_t{1}, DType::f32), {3, DType::f16}}) {
       BuildOptions build{.dtype = dtype, .tokens = {tokens}, .context = 16};
@@ -109,7 +109,7 @@ TEST_P(FindExperts, EachHasItsWeights) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, FindExperts, testing::ValuesIn(kGoldenCases), case_name);
 
-// The MoE layers of a plan, one after the other, with a dense map behind them that no expert has.
+// The MoE layers of a plan in a row, and behind them a linear map that belongs to no expert.
 Shard moe_layers_of(const Plan& plan, int64_t tokens) {
   Builder b("layers", Form::model);
   const Type type = token_type(plan.build.dtype, plan.build.layout, plan.model.hidden, tokens);
@@ -124,7 +124,7 @@ Shard moe_layers_of(const Plan& plan, int64_t tokens) {
   return b.finish();
 }
 
-// Each weight of an expert or a router is of the layer that its name says, and none is missing.
+// Each weight of an expert or a router is found in the layer that its name says; none is missing.
 void expect_found_in_layers(const Shard& shard, int64_t experts, size_t layers) {
   const IdMap<OpId, OpRole> roles = find_experts(shard, experts, layers);
   std::map<std::pair<size_t, int64_t>, int> weights;  // by layer and expert, -1: the router
@@ -149,7 +149,7 @@ void expect_found_in_layers(const Shard& shard, int64_t experts, size_t layers) 
       EXPECT_EQ((weights[{layer, e}]), e < 0 ? 1 : 3) << "layer " << layer << " expert " << e;
 }
 
-TEST(FindExpertsOf, SeveralLayers) {
+TEST(FindExpertsOf, FindsTheExpertsOfSeveralLayers) {
   for (const ExpertsCase& c : all_cases()) {
     if (c.routing == RoutingForm::host) continue;
     const bool conv = c.projection == ProjectionForm::conv;
@@ -166,7 +166,7 @@ TEST(FindExpertsOf, SeveralLayers) {
   }
 }
 
-TEST(FindExpertsOf, AWeightOfTwoLayersIsNobodys) {
+TEST(FindExpertsOf, AssignsAWeightThatTwoLayersUseToNoExpert) {
   const Plan plan = golden_plan("mixtral_a", {.tokens = {1}, .context = 16});
   Shard shard = run_default(moe_layers_of(plan, 1));
   const auto weight = [&](const std::string& name) {
@@ -185,7 +185,7 @@ TEST(FindExpertsOf, AWeightOfTwoLayersIsNobodys) {
     EXPECT_EQ(roles[shard.values[either].producer].share.role, WeightRole::plain);
 }
 
-TEST(FindExpertsOf, AWideExpertInParts) {
+TEST(FindExpertsOf, FindsAWideExpertThatIsCutIntoParts) {
   const MoeSizes sizes{.experts = 4, .width = 8, .inner = 30, .tokens = 2};
   const Router top_two{.score = Score::softmax, .top_k = 2, .renorm = Renorm::sum};
   const PassOptions passes{.target = {.limits = {.channels = 16}}};
@@ -198,7 +198,7 @@ TEST(FindExpertsOf, AWideExpertInParts) {
   EXPECT_EQ(weights, (std::vector<int>{6, 6, 6, 6}));
 }
 
-TEST(FindExpertsOf, AnExpertThatIsNotAddedIsNotThere) {
+TEST(FindExpertsOf, DoesNotFindAnExpertThatIsNotAdded) {
   const MoeSizes sizes{.experts = 3, .width = 4, .inner = 5, .tokens = 2};
   Shard shard = run_default(group_shard(sizes, Layout::channels, 0, 3));
   // The last sum of terms takes the first of them twice instead of the third.
@@ -210,7 +210,7 @@ TEST(FindExpertsOf, AnExpertThatIsNotAddedIsNotThere) {
     EXPECT_NE(owned.share.first, 2) << owned.name;
 }
 
-TEST(FindExpertsOf, ADenseShardHasNone) {
+TEST(FindExpertsOf, FindsNoneInADenseShard) {
   const Shard shard = run_default(moe_shard({}, Layout::channels, {.top_k = 1}));
   EXPECT_TRUE(owned_weights(shard, 0, WeightRole::expert).empty());
   EXPECT_TRUE(owned_weights(shard, 0, WeightRole::routing).empty());

@@ -58,7 +58,7 @@ TEST(Result, FailuresPassThroughTheMacros) {
   }
 }
 
-TEST(InvariantDeathTest, StopsWithCode3) {
+TEST(InvariantDeathTest, AFailedInvariantExitsWithCode3) {
   EXPECT_EXIT(MOEC_CHECK(1 == 2, "{} is not {}", 1, 2), testing::ExitedWithCode(3),
               "internal error: 1 is not 2 \\(tests/ir/base/diagnostics_test.cc:");
 }
@@ -76,7 +76,7 @@ TEST(InvariantDeathTest, WritesTheInnermostReproducer) {
 }
 
 // A hook that breaks an invariant itself must not be called again.
-TEST(InvariantDeathTest, AFailingHookEndsToo) {
+TEST(InvariantDeathTest, ADumpHookThatFailsItselfEndsTheProcess) {
   auto stop = [] {
     ReproducerScope scope([]() -> std::string {
       MOEC_CHECK(false, "in the hook");
@@ -87,7 +87,7 @@ TEST(InvariantDeathTest, AFailingHookEndsToo) {
   EXPECT_EXIT(stop(), testing::ExitedWithCode(3), "first.*\n.*in the hook");
 }
 
-TEST(Nearest, FindsSmallSlips) {
+TEST(Nearest, FindsNamesWithFewTypos) {
   const std::string_view known[] = {"softmax", "sigmoid", "conv", "exp"};
   EXPECT_EQ(nearest("sofmax", known), "softmax");
   EXPECT_EQ(nearest("sotfmax", known), "softmax");
@@ -98,7 +98,7 @@ TEST(Nearest, FindsSmallSlips) {
   EXPECT_EQ(did_you_mean("cov", known), " (did you mean 'conv'?)");
 }
 
-TEST(Nearest, IsSilentWhenNothingIsNear) {
+TEST(Nearest, ReturnsNothingWhenNoNameIsNear) {
   const std::string_view known[] = {"softmax", "conv", "exp"};
   EXPECT_EQ(nearest("transpose", known), "");
   EXPECT_EQ(nearest("cat", known), "");

@@ -20,7 +20,7 @@ TEST(EnumTable, CountsEnumerators) {
   EXPECT_EQ(enum_count<Empty>, 0);
 }
 
-TEST(EnumTable, EntriesStandInTheOrderOfTheEnumerators) {
+TEST(EnumTable, EntriesAreInTheOrderOfTheEnumerators) {
   constexpr auto kDays = enum_table<Season, int>({92, 94, 90, 89});
   static_assert(kDays.size() == enum_count<Season>);
   EXPECT_EQ(at(kDays, Season::autumn), 90);

@@ -14,7 +14,7 @@ TEST(Id, IsInvalidUntilSet) {
   EXPECT_EQ(ValueId{1}, ValueId{1});
 }
 
-TEST(IdVector, HandsOutIdsInOrder) {
+TEST(IdVector, AssignsIdsInOrder) {
   IdVector<ValueId, std::string> table;
   const ValueId a = table.push("a"), b = table.push("b");
   EXPECT_EQ(a.index, 0u);
@@ -28,7 +28,7 @@ TEST(IdVector, HandsOutIdsInOrder) {
   EXPECT_FALSE(table.contains(ValueId{}));
 }
 
-TEST(IdMap, GivesTheDefaultWhereNothingWasSet) {
+TEST(IdMap, ReturnsTheDefaultForAnIdThatWasNotSet) {
   IdMap<ValueId, int> map(1, 7);
   const IdMap<ValueId, int>& read = map;
   EXPECT_EQ(read[ValueId{0}], 7);

@@ -28,7 +28,7 @@ class Sample {
   JsonFields fields;
 };
 
-TEST(JsonFields, ReadEachType) {
+TEST(JsonFields, ReadsEachType) {
   Sample sample(R"({"text": "a", "on": true, "count": 7, "part": 0.5, "whole": 3,
                     "sizes": [1, -2], "names": ["b"], "fruit": "pear"})");
   std::string text;
@@ -63,7 +63,7 @@ TEST(JsonFields, ReadEachType) {
   EXPECT_EQ(fruit, Fruit::pear);
 }
 
-TEST(JsonFields, NameTheFieldAndItsPlace) {
+TEST(JsonFields, ErrorsNameTheFieldAndItsPlace) {
   Sample sample("{\n  \"a\": \"one\"\n}");
   int64_t number = 0;
   const Status wrong = sample.fields.integer("a", number);
@@ -74,7 +74,7 @@ TEST(JsonFields, NameTheFieldAndItsPlace) {
   expect_error(sample.fields.integer("b", number), "x.missing_field", "field \"b\" is missing");
 }
 
-TEST(JsonFields, RefuseOtherTypes) {
+TEST(JsonFields, RefusesOtherTypes) {
   Sample sample(R"({"half": 0.5, "one": 1, "minus": -1, "big": 256, "none": null, "list": [1],
                     "empty": [], "fruit": "plum"})");
   JsonFields& fields = sample.fields;
@@ -101,7 +101,7 @@ TEST(JsonFields, RefuseOtherTypes) {
   expect_error(fields.object("list"), "x.bad_value", "list is an array, must be an object");
 }
 
-TEST(JsonFields, PathsLeadThroughObjectsAndLists) {
+TEST(JsonFields, ErrorPathsGoThroughObjectsAndLists) {
   Sample sample(R"({"outer": {"items": [{"n": 1}, {"n": "x"}]}})");
   JsonFields outer = sample.fields.object("outer").value();
   int64_t sum = 0;

@@ -42,11 +42,11 @@ TEST(Json, DuplicateKeysAreErrorsAtAnyDepth) {
   expect_error(parse(R"({"a": 1, "a": 1})"), "json.duplicate_key", "\"a\"");
 }
 
-TEST(Json, SyntaxErrorsTellThePlace) {
+TEST(Json, SyntaxErrorsNameLineAndColumn) {
   auto value = parse("{\"a\": 1,\n \"b\" 2}");
   expect_error(value, "json.syntax", "syntax error");
   EXPECT_EQ(value.error()[0].place.line, 2u);
-  EXPECT_EQ(value.error()[0].place.column, 8u);  // behind what was read last
+  EXPECT_EQ(value.error()[0].place.column, 8u);  // behind the last token
   expect_error(parse(""), "json.syntax", "");
   expect_error(parse("{} x"), "json.syntax", "");
   expect_error(parse("{\"a\": NaN}"), "json.syntax", "");
@@ -81,7 +81,7 @@ TEST(Json, OffsetsAreTheEndsOfValues) {
   EXPECT_EQ(parse("12")->offset, 2u);
 }
 
-TEST(Json, LimitsHold) {
+TEST(Json, DocumentsOverTheLimitsAreErrors) {
   expect_error(parse("[[[[1]]]]", {.depth = 3}), "json.depth", "deeper than 3");
   EXPECT_TRUE(parse("[[[1]]]", {.depth = 3}).has_value());
   expect_error(parse("[1,2,3]", {.values = 3}), "json.values", "more than 3");

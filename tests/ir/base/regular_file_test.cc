@@ -46,7 +46,7 @@ TEST(RegularFile, LinksToFilesAreFollowed) {
   EXPECT_TRUE(RegularFile::open(link).has_value());
 }
 
-TEST(RegularFile, OtherThingsAreRefused) {
+TEST(RegularFile, AbsentFilesFoldersDevicesAndPipesAreRefused) {
   expect_error(RegularFile::open(fresh("absent")), "file.open", "No such file");
   expect_error(RegularFile::open(testing::TempDir()), "file.not_regular", "not a regular file");
   expect_error(RegularFile::open("/dev/zero"), "file.not_regular", "");
@@ -71,7 +71,7 @@ TEST(RegularFile, FilesOfUsersHaveOneCodeForEveryError) {
   expect_error(read_user_text(large, "x.file"), "x.file", "at most");
 }
 
-TEST(RegularFile, AChangedSizeIsSeen) {
+TEST(RegularFile, AChangedSizeIsAnError) {
   std::string path = write("changing", "hello");
   auto file = RegularFile::open(path);
   ASSERT_TRUE(file.has_value());
@@ -81,7 +81,7 @@ TEST(RegularFile, AChangedSizeIsSeen) {
   expect_error(file->read(0, 5), "file.read", "became shorter");
 }
 
-TEST(ReadTextFile, HasALimit) {
+TEST(ReadTextFile, RefusesFilesOverItsLimit) {
   std::string path = write("text", "hello");
   EXPECT_EQ(read_text_file(path, 5).value(), "hello");
   expect_error(read_text_file(path, 4), "file.too_big", "5 bytes, at most 4");

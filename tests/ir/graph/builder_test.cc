@@ -10,7 +10,7 @@ namespace {
 
 const Type kVector{DType::f32, {4}};
 
-TEST(Builder, BuildsWhatTheTextSays) {
+TEST(Builder, BuildsTheShardThatTheTextDescribes) {
   Builder b("L00.moe", Form::static_ops);
   const ValueId x = b.input("x", {DType::f16, {2, 3}, Layout::rows});
   b.state("s", kVector);
@@ -80,7 +80,7 @@ TEST(Builder, NamesTakeThePrefixOfOpenScopes) {
   EXPECT_EQ(names, (std::vector<std::string>{"experts.h", "experts.3.h", "3", "experts.h_2", "h"}));
 }
 
-TEST(Builder, NamesWhatHasNoName) {
+TEST(Builder, NamesUnnamedValues) {
   Builder b("a", Form::static_ops);
   const ValueId x = b.input("x", kVector);
   const ValueId unnamed = b.unary(UnaryFn::exp, x), named = b.unary(UnaryFn::neg, x, "n");
@@ -92,7 +92,7 @@ TEST(Builder, NamesWhatHasNoName) {
   EXPECT_EQ(b.shard().label(named), "x_2");
 }
 
-TEST(BuilderDeathTest, AnIllTypedOpIsABrokenInvariant) {
+TEST(BuilderDeathTest, AnIllTypedOpFailsAnInvariant) {
   Builder b("a", Form::static_ops);
   const ValueId x = b.input("x", {DType::i64, {4}});
   EXPECT_EXIT(b.unary(UnaryFn::exp, x), testing::ExitedWithCode(3), "unary.c2: operands must be");

@@ -41,7 +41,7 @@ TEST(Ops, KindsWithFunctionsAreNoMnemonics) {
     EXPECT_FALSE(parse_mnemonic(name)) << name;
 }
 
-TEST(Ops, CompositesEndInTheirForm) {
+TEST(Ops, CompositesAreInvalidInFormsBehindTheirOwn) {
   for (OpKind kind :
        {OpKind::Attention, OpKind::GatedMlp, OpKind::RmsNorm, OpKind::Router, OpKind::SoftMoe})
     EXPECT_EQ(last_legal_form(kind), Form::model);
@@ -49,13 +49,14 @@ TEST(Ops, CompositesEndInTheirForm) {
   EXPECT_EQ(last_legal_form(OpKind::Conv), Form::placed);
 }
 
-TEST(Ops, EnumNamesReadBack) {
+TEST(Ops, EnumNamesRoundTrip) {
   EXPECT_EQ(parse_enum<Score>("softmax_selected"), Score::softmax_selected);
   EXPECT_EQ(enum_name(Renorm::max_eps), "max_eps");
   EXPECT_EQ(parse_enum<Score>("Softmax"), std::nullopt);
 }
 
-// Ops hash alike exactly when mnemonic and attributes, which is their text, are alike.
+// Ops have equal hashes exactly when their mnemonics and attributes, which their text shows, are
+// equal.
 TEST(Ops, HashesTellAttributesApart) {
   std::map<uint64_t, std::string> seen;
   std::set<std::string> texts;
@@ -74,7 +75,8 @@ TEST(Ops, HashesTellAttributesApart) {
   EXPECT_GT(texts.size(), 1000u);
 }
 
-// The hash is written into no file, but dumps and caches compare across runs and machines.
+// No file contains the hash, but dumps and caches of different runs and machines are compared by
+// it.
 TEST(Ops, HashesAreStable) {
   EXPECT_EQ(hash_attributes(Conv{1}), hash_attributes(Conv{1}));
   EXPECT_NE(hash_attributes(Conv{1}), hash_attributes(Conv{2}));

@@ -29,7 +29,7 @@ TEST(Rewriter, CopyingAllOpsGivesTheSameShard) {
   }
 }
 
-TEST(Rewriter, ReplacementsTakeTheNameWhenTheyHaveNone) {
+TEST(Rewriter, UnnamedReplacementsTakeTheReplacedName) {
   const Shard shard = parsed(kSample);
   Rewriter rewriter(shard);
   for (OpId op : op_ids(shard)) {
@@ -54,7 +54,7 @@ TEST(Rewriter, ReplacementsTakeTheNameWhenTheyHaveNone) {
 )");
 }
 
-TEST(Rewriter, AReplacementMayBeAValueThatIsThere) {
+TEST(Rewriter, AReplacementMayBeAnExistingValue) {
   const Shard shard = parsed(kSample);
   Rewriter rewriter(shard);
   rewriter.copy(OpId{0});
@@ -78,7 +78,7 @@ TEST(Rewriter, CopyAsChangesAttributesOperandsAndTypes) {
   EXPECT_EQ(to_string(result.type(result.outputs[1].value)), "f32[1]");
 }
 
-TEST(Rewriter, ScopeNames) {
+TEST(Rewriter, ScopesPrefixNames) {
   const Shard shard = parsed(kSample);
   Rewriter rewriter(shard);
   EXPECT_EQ(rewriter.scope_name(OpId{0}), "e");
@@ -86,7 +86,7 @@ TEST(Rewriter, ScopeNames) {
   EXPECT_EQ(rewriter.scope_name(OpId{2}), "op2");
 }
 
-TEST(RewriterDeathTest, AValueThatWasDroppedCannotBeUsed) {
+TEST(RewriterDeathTest, AUseOfADroppedValueFailsAnInvariant) {
   const Shard shard = parsed(kSample);
   Rewriter rewriter(shard);
   EXPECT_EXIT(rewriter.copy(OpId{1}), testing::ExitedWithCode(3),

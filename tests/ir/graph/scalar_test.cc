@@ -101,7 +101,7 @@ TEST(Bf16, RoundsToNearestEven) {
 }
 
 // Each f32 goes to the nearer of its two neighbours; the even one where both are as near.
-TEST(Bf16, GoesToTheNearestOfTheNeighbours) {
+TEST(Bf16, RoundsToTheNearerNeighbour) {
   std::mt19937 random(3);
   for (int i = 0; i < 200000; ++i) {
     const uint32_t bits = static_cast<uint32_t>(random()) & 0x7fffffffu;
@@ -156,7 +156,7 @@ TEST(F8E4M3, FitsF16AndBf16Exactly) {
   }
 }
 
-TEST(RoundTo, LeavesOtherTypesAlone) {
+TEST(RoundTo, DoesNotChangeOtherTypes) {
   EXPECT_EQ(round_to(DType::f32, 0.1f), 0.1f);
   EXPECT_EQ(round_to(DType::i64, 3.0f), 3.0f);
 }

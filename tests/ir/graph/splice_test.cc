@@ -18,7 +18,7 @@ const char* const kPart = R"(shard part static {
 }
 )";
 
-TEST(Splice, PartsShareInputsAndKeepTheirNamesApart) {
+TEST(Splice, PartsShareInputsAndPrefixTheirNames) {
   const Shard part = parsed(kPart);
   Builder b("whole", Form::static_ops);
   const ValueId x = b.input("x", {DType::f32, {4}}), y = b.input("y", {DType::f32, {4}});
@@ -70,7 +70,7 @@ TEST(Splice, EachResultOfAnOpKeepsItsName) {
   EXPECT_EQ(whole.values[outputs[2]].name, "");
 }
 
-TEST(SpliceDeathTest, InputsHaveTheTypesOfThePart) {
+TEST(SpliceDeathTest, InputsOfAnotherTypeFailAnInvariant) {
   const Shard part = parsed(kPart);
   Builder b("whole", Form::static_ops);
   const ValueId x = b.input("x", {DType::f32, {4}}), y = b.input("y", {DType::f32, {1}});

@@ -64,7 +64,7 @@ TEST(Type, TokenTensors) {
   EXPECT_EQ(channel_vector_dims(Layout::bc1s, 64), (Dims{1, 64, 1, 1}));
 }
 
-TEST(Type, OnlyThreeElementTypesTakeArithmetic) {
+TEST(Type, OnlyThreeElementTypesAreArithmetic) {
   int floats = 0;
   for (int i = 0; i < 8; ++i) floats += is_float(static_cast<DType>(i)) ? 1 : 0;
   EXPECT_EQ(floats, 3);

@@ -5,7 +5,7 @@
 namespace moec {
 namespace {
 
-TEST(WeightOwners, TextIsReadBackAsItWasWritten) {
+TEST(WeightOwners, TextRoundTrips) {
   const WeightOwners owners = {
       {"model.norm.weight", {}},
       {"a name with spaces", {WeightRole::routing, 3, 0, 8, 0}},
@@ -29,7 +29,7 @@ TEST(WeightOwners, OtherTextIsRefused) {
     EXPECT_FALSE(parse_weight_owners(text)) << text;
 }
 
-TEST(WeightOwners, AreDescribed) {
+TEST(WeightOwners, DescriptionsNameLayerAndExperts) {
   EXPECT_EQ(describe({}), "no expert");
   EXPECT_EQ(describe({WeightRole::routing, 2, 0, 8, 0}), "the router of layer 2");
   EXPECT_EQ(describe({WeightRole::expert, 2, 7, 1, 0}), "expert 7 of layer 2");

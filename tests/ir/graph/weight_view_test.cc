@@ -57,7 +57,7 @@ TEST(ViewType, Steps) {
 
 TEST(ViewTypeErrors, C1SourceType) {
   EXPECT_EQ(type_of_text("@a:f32[0]"),
-            "view.c1: f32[0] is no type of a weight: at most 5 positive sizes, layout plain");
+            "view.c1: f32[0] is not a type of a weight: at most 5 positive sizes, layout plain");
   EXPECT_THAT(type_of_text("@a:f32[1,1,1,1,1,1]"), testing::StartsWith("view.c1: "));
   EXPECT_THAT(type_of_text("@a:f32[2,3]{rows}"), testing::StartsWith("view.c1: "));
   EXPECT_THAT(type_of_text("@a:f32[4611686018427387904,4]"), testing::StartsWith("view.c1: "));
@@ -108,7 +108,7 @@ TEST(ViewTypeErrors, C4Reshape) {
 
 TEST(ViewTypeErrors, C5Permute) {
   EXPECT_EQ(type_of_text("@a:f32[4,2] | permute(0, 0)"),
-            "view.c5: [0,0] is no permutation of the axes of f32[4,2]");
+            "view.c5: [0,0] is not a permutation of the axes of f32[4,2]");
   EXPECT_THAT(type_of_text("@a:f32[4,2] | permute(0)"), testing::StartsWith("view.c5: "));
   EXPECT_THAT(type_of_text("@a:f32[4,2] | permute(1, 2)"), testing::StartsWith("view.c5: "));
 }
@@ -156,16 +156,16 @@ TEST(ViewTypeErrors, C8DequantOffset) {
               testing::StartsWith("view.c8: "));
 }
 
-TEST(ViewTypeErrors, C11Lut) {
+TEST(ViewTypeErrors, C13Lut) {
   EXPECT_EQ(type_of_text("@a:f32[4,2] | lut(2, 2; @t:f16[2,2,16])"),
-            "view.c11: f32[4,2] in blocks of [2,2] needs a float table with sizes [2,1] and its "
+            "view.c13: f32[4,2] in blocks of [2,2] needs a float table with sizes [2,1] and its "
             "entries behind, got f16[2,2,16]");
-  EXPECT_THAT(type_of_text("@a:f32[4] | lut(2; @t:f16[])"), testing::StartsWith("view.c11: "));
-  EXPECT_THAT(type_of_text("@a:f32[4] | lut(2; @t:u8[2,4])"), testing::StartsWith("view.c11: "));
-  EXPECT_THAT(type_of_text("@a:u8[4] | lut(2; @t:f16[2,4])"), testing::StartsWith("view.c11: "));
-  EXPECT_THAT(type_of_text("@a:f32[4] | lut(0; @t:f16[4,4])"), testing::StartsWith("view.c11: "));
+  EXPECT_THAT(type_of_text("@a:f32[4] | lut(2; @t:f16[])"), testing::StartsWith("view.c13: "));
+  EXPECT_THAT(type_of_text("@a:f32[4] | lut(2; @t:u8[2,4])"), testing::StartsWith("view.c13: "));
+  EXPECT_THAT(type_of_text("@a:u8[4] | lut(2; @t:f16[2,4])"), testing::StartsWith("view.c13: "));
+  EXPECT_THAT(type_of_text("@a:f32[4] | lut(0; @t:f16[4,4])"), testing::StartsWith("view.c13: "));
   EXPECT_THAT(type_of_text("@a:f32[1,1,1,1,2] | lut(1, 1, 1, 1, 1; @t:f16[1,1,1,1,2])"),
-              testing::StartsWith("view.c11: "));
+              testing::StartsWith("view.c13: "));
 }
 
 TEST(ViewTypeErrors, C10Unpack) {
@@ -176,6 +176,20 @@ TEST(ViewTypeErrors, C10Unpack) {
   EXPECT_THAT(type_of_text("@a:u8[] | unpack(f4_e2m1)"), testing::StartsWith("view.c10: "));
   EXPECT_THAT(type_of_text("@a:u8[281474976710656] | unpack(f4_e2m1)"),
               testing::StartsWith("view.c10: "));
+}
+
+TEST(ViewTypeErrors, C11Center) {
+  EXPECT_EQ(type_of_text("@a:bf16[4] | center()"), "f32[4]");
+  EXPECT_EQ(type_of_text("@a:i32[4] | center()"),
+            "view.c11: center takes a float view of at most 65536 elements, got i32[4]");
+  EXPECT_THAT(type_of_text("@a:f32[65537] | center()"), testing::StartsWith("view.c11: "));
+}
+
+TEST(ViewTypeErrors, C12Remainder) {
+  EXPECT_EQ(type_of_text("@a:f32[4] | center() | remainder(f16)"), "f32[4]");
+  EXPECT_EQ(type_of_text("@a:f32[4] | remainder(f32)"),
+            "view.c12: remainder takes a float view and f16 or bf16, got f32[4] and f32");
+  EXPECT_THAT(type_of_text("@a:u8[4] | remainder(f16)"), testing::StartsWith("view.c12: "));
 }
 
 // ---- then() ------------------------------------------------------------------------------------
@@ -204,7 +218,8 @@ TEST(Then, KeepsStepsThatChangeSomething) {
         "@a:f32[4,2] | dequant(4, 2; splat(1):f32[1,1])", "@a:u8[4,2] | unpack(f8_e8m0)",
         "@a:u8[4,3] | unpack(u3) | lut(2, 8; @t:f16[2,1,8] | cast(f32)) | cast(f16)",
         "@a:u8[4,2] | unpack(i4) | dequant(1, 2; @s:f16[4,2], @z:f32[4,2])",
-        "@a:f32[4,2] | reshape(8) | slice(0, 0, 4) | reshape(2, 2)"})
+        "@a:f32[4,2] | reshape(8) | slice(0, 0, 4) | reshape(2, 2)", "@a:f32[4,2] | center()",
+        "@a:f32[4,2] | remainder(f16)"})
     EXPECT_EQ(folded(text), text);
 }
 
@@ -227,12 +242,12 @@ TEST(Then, MergesCastsAfterAnExactWidening) {
   EXPECT_EQ(folded("@a:bf16[4] | cast(f16) | cast(f32)"), "@a:bf16[4] | cast(f16) | cast(f32)");
 }
 
-TEST(Then, MergesAgainAfterAMerge) {
+TEST(Then, AMergedStepMergesWithTheStepBeforeIt) {
   EXPECT_EQ(folded("@a:f32[4,2] | reshape(8) | permute(0) | reshape(4, 2) | cast(f16)"),
             "@a:f32[4,2] | cast(f16)");
 }
 
-TEST(Then, KeepsWhatIsIllFormed) {
+TEST(Then, DoesNotMergeIllFormedSteps) {
   WeightView view = then(tensor_view("a", {DType::f32, {4}}), SliceStep{0, 2, 9});
   EXPECT_EQ(to_string(view), "@a:f32[4] | slice(0, 2, 9)");
   view = then(view, ReshapeStep{{4}});
@@ -244,7 +259,7 @@ TEST(Then, KeepsWhatIsIllFormed) {
 // ---- The rest ----------------------------------------------------------------------------------
 
 // splitmix64 of its published test values: seed 1234567 gives 6457827717110365317 first.
-TEST(SeededElement, IsTheTopOfSplitmix64) {
+TEST(SeededElement, IsTheUpperBitsOfSplitmix64) {
   EXPECT_EQ(seeded_element(1234567, 0),
             static_cast<float>(6457827717110365317u >> 40) * 0x1p-23f - 1.0f);
   EXPECT_EQ(seeded_element(5, 7), seeded_element(12, 0));

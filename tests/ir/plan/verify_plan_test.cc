@@ -81,7 +81,7 @@ TEST(VerifyPlan, P1EachPortIsConnectedOnce) {
                           "plan.p1 head logits: the output is connected 0 times, not once"));
 }
 
-TEST(VerifyPlan, P1SkippingPassesAnInputOn) {
+TEST(VerifyPlan, P1ASkippedStepForwardsAnInputOfTheSameType) {
   Sample sample;
   Step& group = sample.plan.schedule[1];
   group.skip_from = "x";
@@ -137,7 +137,18 @@ TEST(VerifyPlan, P3ExpertRangesTileTheLayer) {
                                          "plan.p3 g1 : layer 0 has no experts to hold"));
 }
 
-TEST(VerifyPlan, P4EachWeightIsAccountedFor) {
+TEST(VerifyPlan, P3SlicesAreThereOnce) {
+  Sample missing, twice;
+  missing.plan.shards[2].slices = 2;
+  EXPECT_THAT(missing.found(), ElementsAre("plan.p3 g1 : slice 0 of 2, where slice 0 of 1 is due"));
+  twice.plan.shards[1].slices = 2;
+  twice.plan.shards[2] = twice.plan.shards[1];
+  twice.plan.shards[2].name = "g1";
+  EXPECT_THAT(twice.found(),
+              testing::Contains("plan.p3 g1 : slice 0 of 2, where slice 1 of 2 is due"));
+}
+
+TEST(VerifyPlan, P4EachWeightIsEitherUsedOrIgnored) {
   Sample sample;
   sample.plan.ignored = {{"embed", "odd"}};
   sample.interfaces[0].tensors = {"gone"};

@@ -52,15 +52,15 @@ class Breaches : public testing::Test {
   Shard shard_;
 };
 
-TEST_F(Breaches, NoRulesBreakNothing) { EXPECT_EQ(broken({}), "- - - - "); }
+TEST_F(Breaches, WithoutRulesNoneIsBroken) { EXPECT_EQ(broken({}), "- - - - "); }
 
-TEST_F(Breaches, ByMnemonicOrKind) {
+TEST_F(Breaches, RulesMatchOpsByMnemonicOrKind) {
   EXPECT_EQ(broken({{"A", RuleCondition::op_is, ops({"exp", "topk"})}}), "A A - - ");
   EXPECT_EQ(broken({{"A", RuleCondition::op_is, ops({"unary", "state_write"})}}), "A - - A ");
   EXPECT_EQ(broken({{"A", RuleCondition::op_is, ops({"log"})}}), "- - - - ");
 }
 
-TEST_F(Breaches, ByTypeOfAnOperandOrResult) {
+TEST_F(Breaches, RulesMatchTypesOfOperandsAndResults) {
   EXPECT_EQ(
       broken(
           {{.id = "A", .condition = RuleCondition::dtype_is, .dtypes = {DType::i64, DType::f32}}}),
@@ -73,7 +73,7 @@ TEST_F(Breaches, ByTypeOfAnOperandOrResult) {
             "- - - - ");
 }
 
-TEST_F(Breaches, ARuleLooksAtItsOpsOnly) {
+TEST_F(Breaches, ARuleAppliesOnlyToItsOps) {
   EXPECT_EQ(broken({{.id = "A",
                      .condition = RuleCondition::extent_above,
                      .ops = ops({"unary"}),
@@ -81,7 +81,7 @@ TEST_F(Breaches, ARuleLooksAtItsOpsOnly) {
             "A - - - ");
 }
 
-TEST_F(Breaches, EachRuleThatAnOpBreaksInOrder) {
+TEST_F(Breaches, ListsEachBrokenRuleInTheOrderOfTheRules) {
   EXPECT_EQ(broken({{.id = "A", .condition = RuleCondition::dtype_is, .dtypes = {DType::i64}},
                     {"B", RuleCondition::op_is, ops({"topk", "exp"})}}),
             "B AB - - ");
@@ -96,7 +96,7 @@ TEST(Axes, AreNamedFromTheRight) {
   EXPECT_EQ(axis_at(1, 0), Axis::channels);
 }
 
-TEST(OpRules, ExtentAlongSomeAxesOnly) {
+TEST(OpRules, AnExtentRuleMayNameItsAxes) {
   Builder b("a", Form::static_ops);
   b.output("y", b.unary(UnaryFn::exp, b.input("x", {DType::f16, {1, 70, 5, 60}})));
   const Shard shard = b.finish();
@@ -141,7 +141,7 @@ TEST(OpRules, OperandsConstantsAndAxes) {
       "- - - - - A A - - ");
 }
 
-TEST(OpRules, SmallMatmulsAndConvolutionsOnTheNotch) {
+TEST(OpRules, SmallMatmulsAndConvolutionsWithNearlyAMebibytePerCore) {
   Builder b("a", Form::static_ops);
   ValueId x = b.input("x", {DType::f16, {4, 4}});
   ValueId y = b.input("y", {DType::f16, {4, 5}});
@@ -160,7 +160,7 @@ TEST(OpRules, SmallMatmulsAndConvolutionsOnTheNotch) {
       "- - - A - - ");
 }
 
-TEST(PredictUnits, AnErrorGoesBeforeAWarningAndAWarningWithoutUnitStays) {
+TEST(PredictUnits, AnErrorOverridesAWarningAndAWarningWithoutUnitChangesNothing) {
   Builder b("a", Form::static_ops);
   ValueId x = b.input("x", {DType::f16, {4}});
   ValueId y = b.unary(UnaryFn::exp, x);

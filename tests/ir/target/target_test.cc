@@ -32,7 +32,7 @@ Target sample() {
   return target;
 }
 
-TEST(Limits, AreTheLeastThatErrorsAboutAllOpsName) {
+TEST(Limits, AreTheSmallestOfTheErrorRulesForAllOps) {
   EXPECT_EQ(sample().limits, (TargetLimits{.channels = 100, .extent = 100, .fan_in = 11}));
   EXPECT_EQ(derive_limits({}), TargetLimits{});
 }
@@ -45,7 +45,7 @@ TEST(ForChip, KeepsTheRulesOfItsFamilyAndTheirLimits) {
   EXPECT_EQ(for_chip(sample(), "old").value().limits.extent, 100);
 }
 
-TEST(ForChip, UnknownChipsGetTheKnownOnes) {
+TEST(ForChip, AnErrorForAnUnknownChipListsTheKnownOnes) {
   const auto target = for_chip(sample(), "m9");
   ASSERT_FALSE(target);
   EXPECT_EQ(target.error()[0].code, "target.unknown_chip");
@@ -53,7 +53,7 @@ TEST(ForChip, UnknownChipsGetTheKnownOnes) {
   EXPECT_FALSE(for_chip(Target{}, "m1"));
 }
 
-TEST(OpSets, HoldOneMnemonicOrAKind) {
+TEST(OpSets, ContainOneMnemonicOrOneKind) {
   const OpSet add = OpSet::named("add").value(), binary = OpSet::named("binary").value();
   EXPECT_TRUE(add.contains(Binary{BinaryFn::add}));
   EXPECT_FALSE(add.contains(Binary{BinaryFn::max}));

@@ -7,7 +7,7 @@
 #include "ir/verify/verify.h"
 #include "tests/ir/random_shard.h"
 
-// What the fuzz target runs, the loops below run too.
+// The property that the fuzz target checks; the loops below check it as well.
 #include "tests/fuzz/ir_text_property.h"
 
 namespace moec {
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kShards = 4000;
 
-TEST(RoundTrip, RandomShards) {
+TEST(RoundTrip, RandomShardsAreReadBackAsWritten) {
   std::set<std::string_view> ops;
   for (uint64_t seed = 0; seed < kShards; ++seed) {
     const Shard shard = RandomShard(seed).make();
@@ -35,7 +35,7 @@ TEST(RoundTrip, RandomShards) {
   EXPECT_EQ(ops.size(), expected);
 }
 
-TEST(RoundTrip, RandomViews) {
+TEST(RoundTrip, RandomViewsAreReadBackAsWritten) {
   for (uint64_t seed = 0; seed < 4000; ++seed) {
     RandomShard random(seed);
     const WeightView view = random.view({DType::f32, {4, 3, 5}}, 5);
@@ -71,7 +71,7 @@ std::string damaged(std::string text, std::mt19937_64& random) {
   return text;
 }
 
-TEST(RoundTrip, DamagedTextsAreRefusedOrReadWhole) {
+TEST(RoundTrip, ADamagedTextIsRefusedOrRoundTrips) {
   std::mt19937_64 random(11);
   std::vector<std::string> texts;
   for (uint64_t seed = 0; seed < 500; ++seed) texts.push_back(print(RandomShard(seed).make()));

@@ -48,7 +48,7 @@ TEST(Text, RoundTripsAShardWithEverySection) {
 
 TEST(Text, RoundTripsAnEmptyShard) { expect_round_trip("shard a model {\n}\n"); }
 
-TEST(Text, AcceptsFreeSpacingCommentsAndAnyNumberThatIsFree) {
+TEST(Text, AcceptsAnySpacingCommentsAndUnusedValueNumbers) {
   auto shard = parse_shard(
       "// head\nshard a static{input %x:f32[2] // an input\n%77=exp %x{}:f32[2]"
       "%007 = add %77, %x : f32[2]\noutput y=%007}");
@@ -58,7 +58,7 @@ TEST(Text, AcceptsFreeSpacingCommentsAndAnyNumberThatIsFree) {
             "  %2 = add %1, %x : f32[2]\n  output y = %2\n}\n");
 }
 
-TEST(Text, AttributesTakeTheirDefaultsAndAnyOrder) {
+TEST(Text, AttributesMayBeOmittedAndInAnyOrder) {
   auto shard = parse_shard(
       "shard a static {\ninput %x : f32[1,4,2,1]{channels}\n"
       "%v, %i = topk %x {axis = 1, k = 2} : f32[1,2,2,1], i64[1,2,2,1]\n"
@@ -70,7 +70,7 @@ TEST(Text, AttributesTakeTheirDefaultsAndAnyOrder) {
   EXPECT_EQ(std::get<Router>(shard->ops[OpId{1}].data), expected);
 }
 
-TEST(Text, TellsTheLineOfEachThing) {
+TEST(Text, ReportsTheLineOfEachElement) {
   LineMap lines;
   ParseOptions options;
   options.first_line = 10;
@@ -100,7 +100,7 @@ TEST(Text, PrintsFindingsUnderTheirLines) {
   EXPECT_EQ(*parse_shard(text), *shard);
 }
 
-TEST(Text, AFindingStaysInItsComment) {
+TEST(Text, ALineBreakInAFindingStaysInItsComment) {
   auto shard = parse_shard("shard a static {\n%1 = state_read {state = \"s\\x0a}\"} : f32[2]\n}");
   ASSERT_TRUE(shard) << render(shard.error());
   const Diagnostics findings = verify(*shard);
@@ -132,7 +132,7 @@ TEST(Text, RoundTripsViews) {
     EXPECT_EQ(view_round_trip(text), text);
 }
 
-TEST(Text, ViewParserKeepsStepsAsWritten) {
+TEST(Text, TheViewParserDoesNotMergeSteps) {
   auto view = parse_view("@a:f32[4] | slice(0, 0, 4) | reshape(2, 2) | reshape(4)");
   ASSERT_TRUE(view);
   EXPECT_EQ(view->steps.size(), 3u);
@@ -192,7 +192,7 @@ TEST(TextErrors, UnknownNames) {
       "you mean 'splat'?)\n  next: known: splat, seeded, concat");
 }
 
-TEST(TextErrors, RedefinitionAndOrder) {
+TEST(TextErrors, RedefinitionsAndUsesBeforeDefinition) {
   EXPECT_EQ(rendered_error("shard a static {\n  input %x : f32[2]\n  input %x : f32[2]\n}"),
             "error[text.redefined] f.ir:3:9: value %x is defined twice");
   EXPECT_EQ(rendered_error("shard a static {\n input %x : f32[2]\n"
@@ -200,11 +200,11 @@ TEST(TextErrors, RedefinitionAndOrder) {
             "error[text.redefined] f.ir:3:29: attribute 'axis' is given twice");
   EXPECT_EQ(rendered_error("shard a static {\n  input %x : f32[2]\n  output y = %x\n"
                            "  input %z : f32[2]\n}"),
-            "error[text.order] f.ir:4:3: an input stands too late\n"
+            "error[text.order] f.ir:4:3: an input is out of order\n"
             "  next: write inputs, then states, then ops, then outputs");
 }
 
-TEST(TextErrors, Numbers) {
+TEST(TextErrors, NumbersOutOfRangeOrMalformed) {
   EXPECT_EQ(rendered_error("shard a static {\n  input %x : f32[9223372036854775808]\n}"),
             "error[text.number] f.ir:2:18: '9223372036854775808' is not an integer\n"
             "  next: the number must be whole and fit 64 bits");
@@ -239,7 +239,7 @@ TEST(TextErrors, LongTokensAreShortened) {
   EXPECT_NE(message.find("text.unknown_op"), std::string::npos);
 }
 
-TEST(TextErrors, AtMost2To20Values) {
+TEST(TextErrors, AValueListHasAtMost2To20Elements) {
   std::string text = "shard a static {\n";
   for (size_t i = 0; i <= kMaxTextValues; ++i) text += "input %" + std::to_string(i) + ":f32[]\n";
   EXPECT_EQ(

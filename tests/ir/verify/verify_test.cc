@@ -1,4 +1,4 @@
-// What the text form cannot express; the other constraints fail in tests/ir/*.ir.
+// Errors in shards that the text form cannot express; the others are tested in tests/ir/*.ir.
 #include "ir/verify/verify.h"
 
 #include <gmock/gmock.h>
@@ -34,33 +34,33 @@ std::vector<std::string> found(const Shard& shard) {
 
 TEST(Verify, ASoundShardHasNoFindings) { EXPECT_THAT(found(small_shard()), IsEmpty()); }
 
-TEST(Verify, OperandOutOfRange) {
+TEST(Verify, AnOperandOutOfRangeIsFound) {
   Shard shard = small_shard();
   shard.ops[OpId{0}].operands = {ValueId{9}};
   EXPECT_THAT(found(shard), ElementsAre("shard.s1 e"));
   EXPECT_EQ(verify(shard)[0].cause, "value id 9 is out of range");
 }
 
-TEST(Verify, UseBeforeDefinition) {
+TEST(Verify, AUseBeforeTheDefinitionIsFound) {
   Shard shard = small_shard();
   shard.ops[OpId{0}].operands = {ValueId{1}};
   EXPECT_THAT(found(shard), ElementsAre("shard.s1 e"));
   EXPECT_EQ(verify(shard)[0].cause, "value %e is used before it is defined");
 }
 
-TEST(Verify, OutputOutOfRange) {
+TEST(Verify, AnOutputOutOfRangeIsFound) {
   Shard shard = small_shard();
   shard.outputs[0].value = ValueId{};
   EXPECT_THAT(found(shard), ElementsAre("shard.s1 output y"));
 }
 
-TEST(Verify, ResultOutOfRange) {
+TEST(Verify, AResultOutOfRangeIsFound) {
   Shard shard = small_shard();
   shard.ops[OpId{0}].results = {ValueId{5}};
   EXPECT_THAT(found(shard), ElementsAre("shard.s1 ?5", "shard.s1 output y", "shard.s2 ?5"));
 }
 
-TEST(Verify, WrongProducer) {
+TEST(Verify, AWrongProducerIsFound) {
   Shard shard = small_shard();
   shard.values[ValueId{1}].producer = OpId{};
   EXPECT_THAT(found(shard), ElementsAre("shard.s2 e"));
@@ -69,14 +69,14 @@ TEST(Verify, WrongProducer) {
   EXPECT_THAT(found(shard), ElementsAre("shard.s2 "));
 }
 
-TEST(Verify, AStoredValueThatNothingDefines) {
+TEST(Verify, AValueThatNoOpDefinesIsFound) {
   Shard shard = small_shard();
   shard.values.push({{DType::f32, {2}}, "stray", OpId{}});
   EXPECT_THAT(found(shard), ElementsAre("shard.s2 "));
   EXPECT_EQ(verify(shard)[0].cause, "3 values are stored, 2 are defined");
 }
 
-TEST(Verify, ValueIdsOutOfOrder) {
+TEST(Verify, ValueIdsOutOfOrderAreFound) {
   Builder b("a", Form::static_ops);
   ValueId x = b.input("x", {DType::f32, {2}});
   ValueId e = b.unary(UnaryFn::exp, x);
@@ -88,7 +88,7 @@ TEST(Verify, ValueIdsOutOfOrder) {
   EXPECT_THAT(found(shard), ElementsAre("shard.s2 2", "shard.s2 1"));
 }
 
-TEST(Verify, NamesThatTextCannotHold) {
+TEST(Verify, NamesThatTextCannotExpressAreFound) {
   Shard shard = small_shard();
   shard.name = "a b";
   shard.values[ValueId{1}].name = "12";
@@ -120,7 +120,7 @@ TEST(Verify, AllFindingsAreCollected) {
 )");
 }
 
-TEST(Verify, AResultTooManyIsFound) {
+TEST(Verify, AnExtraResultIsFound) {
   Shard shard = small_shard();
   ValueId extra = shard.values.push({{DType::f32, {2}}, "", OpId{0}});
   shard.ops[OpId{0}].results.push_back(extra);
@@ -128,7 +128,7 @@ TEST(Verify, AResultTooManyIsFound) {
 }
 
 // NaN cannot be written in text, and would make two equal shards differ.
-TEST(Verify, NaNIsNoConstantAndNoSplat) {
+TEST(Verify, NaNIsRefusedInConstantsAndSplats) {
   Builder b("a", Form::static_ops);
   b.output("y", b.constant({DType::f32, {1}}, {0}, "c"));
   b.output("z", b.weight(splat_view(0, {DType::f32, {1}}), "w"));

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "backends/weights/equal_tensors.h"
 #include "backends/weights/weight_reader.h"
 #include "frontends/hf/checkpoint.h"
 #include "frontends/hf/safetensors.h"
@@ -73,7 +74,7 @@ std::string write_one_by_one() {
 // "L00.moe/experts.3.gate.weight" → values.
 std::map<std::string, std::vector<float>> all_weights(const std::string& folder, bool fused) {
   std::map<std::string, std::vector<float>> all;
-  auto checkpoint = open_checkpoint(folder);
+  auto checkpoint = open_checkpoint(folder, equal_tensors);
   EXPECT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   EXPECT_EQ(checkpoint->config.names.has("experts_gate_up"), fused);
   BuildOptions options;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/weights/equal_tensors.h"
 #include "frontends/hf/checkpoint.h"
 #include "frontends/hf/safetensors.h"
 #include "models/plan/plan_model.h"
@@ -104,7 +105,7 @@ void expect_step(const Golden& golden, const Plan& plan, ScheduleRunner& runner,
 
 void expect_golden(const std::string& name, BuildOptions options) {
   std::string folder = (name.starts_with("tiny") ? "/models/" : "/tests/golden/") + name;
-  auto checkpoint = open_checkpoint(source_dir() + folder);
+  auto checkpoint = open_checkpoint(source_dir() + folder, equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
   Golden golden = Golden::open(name);
   const int64_t prefill = golden.type("prefill.tokens").dims[0];
@@ -137,6 +138,32 @@ TEST_P(GoldenValues, HostRoutingInGroups) {
   BuildOptions options;
   options.host_routing = true;
   options.experts_per_shard = 2;
+  expect_golden(GetParam(), options);
+}
+
+// Every expert, shared expert and dense MLP in three slices of its intermediate width: biases of
+// down are added once, gates of shared experts multiply each slice.
+TEST_P(GoldenValues, SlicesOfExpertsAndMlps) {
+  const std::string name = GetParam();
+  const std::string folder = (name.starts_with("tiny") ? "/models/" : "/tests/golden/") + name;
+  const auto checkpoint = open_checkpoint(source_dir() + folder, equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  const ModelConfig& model = checkpoint->config;
+  BuildOptions options;
+  options.host_routing = true;
+  options.experts_per_shard = 1;
+  options.expert_slices = 3;
+  options.shared_slices = model.moe.shared_ff > 0 ? 3 : 0;
+  options.mlp_slices = model.mlp.ff > 0 ? 3 : 1;
+  expect_golden(name, options);
+}
+
+// A shared expert beside the first group is cut with it.
+TEST_P(GoldenValues, SlicesOfExpertsWithTheSharedOne) {
+  BuildOptions options;
+  options.host_routing = true;
+  options.experts_per_shard = 2;
+  options.expert_slices = 2;
   expect_golden(GetParam(), options);
 }
 

@@ -9,6 +9,7 @@
 #include "models/build/needed_tensors.h"
 #include "models/plan/plan_model.h"
 #include "models/plan/plan_report.h"
+#include "models/plan/shard_sizes.h"
 #include "tests/models/build/shard_text.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
@@ -222,6 +223,27 @@ TEST(CheckModel, ConvolutionsAndCarriedStates) {
   expect_zaya_finding([](ModelConfig& m) { m.moe.null_slots = -1; }, "model.size", "-1 null slots");
   expect_zaya_finding([](ModelConfig& m) { m.moe.experts = 6, m.moe.routing.groups = 2; },
                       "model.groups", "null slots cannot be combined with 2 groups");
+}
+
+// The peak given to each shard is its index, so that equal peaks show which shards share a
+// measurement.
+std::vector<int64_t> measured_indices(const Plan& plan) {
+  auto sizes = measure_shards(plan, [](size_t index) { return static_cast<int64_t>(index); });
+  EXPECT_TRUE(sizes.has_value()) << render(sizes.error());
+  std::vector<int64_t> indices;
+  for (const ShardSize& size : *sizes) indices.push_back(size.peak_activation_bytes);
+  return indices;
+}
+
+// Layer 0 holds embed_scale and embed_bias; the last layer's router hands no state on.
+TEST(MeasureShards, FirstAndLastLayersThatAreBuiltOtherwiseAreMeasuredThemselves) {
+  ModelConfig model = zaya_like();
+  model.layers.insert(model.layers.begin() + 1, model.layers[1]);
+  const Plan plan = plan_of(sample_options(), model);
+  ASSERT_EQ(plan.shards.size(), 9u);
+  EXPECT_EQ(measured_indices(plan), (std::vector<int64_t>{0, 1, 2, 3, 2, 3, 2, 7, 8}));
+  const auto sizes = measure_shards(plan, [](size_t) { return int64_t{0}; });
+  EXPECT_EQ((*sizes)[0].weights - (*sizes)[2].weights, 2 * model.hidden);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include "ir/analysis/cost.h"
 #include "models/build/build_shard.h"
 #include "models/build/needed_tensors.h"
+#include "models/build/width_slices.h"
+#include "models/plan/mlp_elements.h"
 #include "models/plan/plan_model.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
@@ -22,10 +24,9 @@ ModelConfig model_of(int64_t d, int64_t f, int64_t experts, int64_t shared_ff = 
   return model;
 }
 
-CutOptions budget(int64_t bytes, bool asked = true,
-                  std::optional<WeightStorage> count_as = std::nullopt) {
+CutOptions budget(int64_t bytes, std::optional<WeightStorage> count_as = std::nullopt) {
   CutOptions options;
-  options.budgets.fill({bytes, asked});
+  options.budgets.fill({bytes});
   options.count_as = count_as;
   return options;
 }
@@ -37,12 +38,6 @@ Sizes groups(const ModelConfig& model, const CutOptions& options, BuildOptions b
   EXPECT_EQ(cuts->front().parts, static_cast<int64_t>(sizes.size()));
   EXPECT_EQ(build.host_routing, cuts->front().kind == ShardKind::experts);
   return sizes;
-}
-
-TEST(BalancedParts, DifferByAtMostOne) {
-  EXPECT_EQ(balanced_parts(11, 3), (Sizes{4, 4, 3}));
-  EXPECT_EQ(balanced_parts(6, 3), (Sizes{2, 2, 2}));
-  EXPECT_EQ(balanced_parts(5, 1), (Sizes{5}));
 }
 
 // 200 MB at one byte a weight. The numbers of groups are those that other exporters were measured
@@ -60,7 +55,7 @@ TEST(CutShards, PublishedModelsAt200MegabytesOfInt8) {
         Case{"Qwen1.5-MoE-A2.7B", 2048, 1408, 60, {20, 20, 20}},
         Case{"Qwen3-30B-A3B", 2048, 768, 128, thirty_twos},
         Case{"gpt-oss-20b", 2880, 2880, 32, eights}, Case{"Mixtral-8x7B", 4096, 14336, 8, ones}})
-    EXPECT_EQ(groups(model_of(c.d, c.f, c.experts), budget(200'000'000, true, WeightStorage::int8)),
+    EXPECT_EQ(groups(model_of(c.d, c.f, c.experts), budget(200'000'000, WeightStorage::int8)),
               c.sizes)
         << c.model;
 }
@@ -95,27 +90,89 @@ TEST(CutShards, TheSharedExpertTakesRoomInTheFirstGroup) {
   const ModelConfig model = model_of(8, 3, 10, 6);
   EXPECT_EQ(groups(model, budget(4 * (8 + 5 * 72))), (Sizes{3, 3, 2, 2}));
   EXPECT_EQ(groups(model_of(8, 3, 10), budget(4 * (8 + 5 * 72))), (Sizes{5, 5}));
-  // A shared expert above the target's budget does not make the groups smaller.
-  EXPECT_EQ(groups(model_of(8, 3, 10, 60), budget(4 * (8 + 5 * 72), false)), (Sizes{5, 5}));
 }
 
-TEST(CutShards, BudgetsSmallerThanOneExpertNameTheLeastThatWorks) {
+TEST(CutShards, ASharedExpertThatFitsBesideNoneHasShardsOfItsOwn) {
   BuildOptions build;
-  expect_error(cut_shards(model_of(4096, 14336, 8), budget(200'000'000), build), "plan.budget",
-               "a budget of 200.0 MB is smaller than one expert of 704.7 MB");
-  const auto failed = cut_shards(model_of(4096, 14336, 8), budget(200'000'000), build);
-  EXPECT_EQ(failed.error()[0].next_step, "The smallest budget that works is 705 MB.");
-  EXPECT_EQ(groups(model_of(4096, 14336, 8), budget(705'000'000)), Sizes(8, 1));
-  EXPECT_EQ(groups(model_of(4096, 14336, 8), budget(200'000'000, false)), Sizes(8, 1))
-      << "a budget of the target is only reported";
+  const ModelConfig model = model_of(8, 3, 10, 60);
+  const auto cuts = cut_shards(model, budget(4 * (8 + 5 * 72)), build);
+  ASSERT_TRUE(cuts.has_value());
+  EXPECT_EQ(expert_groups(10, build), (Sizes{5, 5}));
+  EXPECT_EQ(build.expert_slices, 1);
+  EXPECT_EQ(build.shared_slices, 4) << "1440 elements, 15 columns of 24 in each";
+  EXPECT_EQ((*cuts)[1].kind, ShardKind::shared);
+  EXPECT_EQ((*cuts)[1].parts, 4);
+}
+
+TEST(CutShards, ExpertsAboveTheBudgetAreCutIntoSlices) {
+  const ModelConfig model = model_of(4096, 14336, 8);
+  BuildOptions build;
+  build.dtype = DType::f16;
+  const auto cuts = cut_shards(model, budget(200'000'000), build);
+  ASSERT_TRUE(cuts.has_value());
+  EXPECT_EQ(expert_groups(8, build), Sizes(8, 1));
+  EXPECT_EQ(build.expert_slices, 2) << "352 MB";
+  EXPECT_EQ(cuts->front().slices, 2);
+  EXPECT_EQ(build.shared_slices, 0);
+}
+
+TEST(CutShards, DenseMlpsAreCutIntoTheFewestSlices) {
+  ModelConfig model = sample_model();  // hidden 8, ff 12: 24 elements a column, a norm of 8
+  BuildOptions build;
+  CutOptions options;
+  int64_t& bytes = options.budgets[static_cast<size_t>(ShardKind::mlp)].bytes;
+  for (const auto& [columns, slices] :
+       std::map<int64_t, int64_t>{{12, 1}, {11, 2}, {6, 2}, {5, 3}}) {
+    bytes = 4 * (8 + 24 * columns);
+    ASSERT_TRUE(cut_shards(model, options, build).has_value());
+    EXPECT_EQ(build.mlp_slices, slices) << columns;
+  }
+}
+
+TEST(CutShards, BudgetsThatNoCutMeetsNameTheLeastThatWorks) {
+  BuildOptions build;
+  const ModelConfig model = model_of(4096, 14336, 8);
+  const auto failed = cut_shards(model, budget(10'000'000), build);
+  expect_error(failed, "plan.budget",
+               "a budget of 10.0 MB is smaller than the smallest slice of an expert of 11.0 MB");
+  EXPECT_EQ(failed.error()[0].next_step, "The smallest budget that works is 12 MB.");
+  EXPECT_TRUE(cut_shards(model, budget(12'000'000), build).has_value());
+  CutOptions allowed = budget(10'000'000);
+  allowed.allow_over_budget = true;
+  ASSERT_TRUE(cut_shards(model, allowed, build).has_value());
+  EXPECT_EQ(build.expert_slices, 64);
   expect_error(cut_shards(model_of(8, 1, 2), budget(40), build), "plan.budget", "expert");
+}
+
+TEST(CutShards, MoreExpertsAGroupThanThereAreAreAnError) {
+  CutOptions options;
+  options.experts_per_shard = 11;
+  BuildOptions build;
+  const auto failed = cut_shards(model_of(8, 3, 10), options, build);
+  expect_error(failed, "plan.experts_per_shard", "groups of 11 experts were requested");
+  EXPECT_EQ(failed.error()[0].next_step, "Choose 1 to 10.");
+  options.experts_per_shard = 10;
+  EXPECT_EQ(groups(model_of(8, 3, 10), options), Sizes{10});
+}
+
+TEST(CutShards, RequestedGroupsAboveTheBudgetAreCutFurther) {
+  CutOptions options = budget(4 * (8 + 3 * 72));
+  options.experts_per_shard = 5;
+  EXPECT_EQ(groups(model_of(8, 3, 10), options), (Sizes{3, 3, 2, 2}));
+}
+
+TEST(CutShards, AnMoeLayerMayBeKeptInOneShard) {
+  CutOptions options = budget(4 * 100);
+  options.keep_moe_layers = true;
+  options.allow_over_budget = true;
+  EXPECT_EQ(groups(model_of(8, 3, 10), options), Sizes{10});
 }
 
 TEST(CutShards, TheHeadIsCutIntoTheFewestSlices) {
   ModelConfig model = sample_model();  // 11 tokens of 8 elements, a norm of 8
   BuildOptions build;
   CutOptions options;
-  options.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8 * (1 + 4), true};
+  options.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8 * (1 + 4)};
   EXPECT_EQ(cut_shards(model, options, build)->back().parts, 3);
   EXPECT_EQ(build.head_slices, 3);
   build.head_slices = 5;  // the target's channels ask for more
@@ -123,7 +180,7 @@ TEST(CutShards, TheHeadIsCutIntoTheFewestSlices) {
   options.head_slices = 2;
   EXPECT_EQ(cut_shards(model, options, build)->back().parts, 2);
   options = {};
-  options.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8, true};
+  options.budgets[static_cast<size_t>(ShardKind::lm_head)] = {4 * 8};
   expect_error(cut_shards(model, options, build), "plan.budget", "row of the head");
 }
 
@@ -151,30 +208,57 @@ TEST(CutShards, RequestedGroupsAreBalanced) {
 }
 
 // The sizes that the cut assumes are those of the shards that the builders make.
-TEST(CutShards, BuiltShardsHaveTheBytesThatTheCutAssumes) {
+int64_t assumed_elements(const ModelConfig& model, const ShardDecl& decl) {
+  const MoeElements sizes = moe_elements(model);
+  const auto of = [&](const MlpElements& mlp) {
+    return mlp.of_width(slice_of(decl, mlp.width).size);
+  };
+  switch (decl.kind) {
+    case ShardKind::router:
+      return sizes.norm + sizes.router;
+    case ShardKind::shared:
+      return sizes.norm + of(sizes.shared);
+    case ShardKind::mlp:
+      return dense_elements(model).norm + of(dense_elements(model).mlp);
+    default:
+      return sizes.norm + decl.experts * of(sizes.expert);
+  }
+}
+
+// With biases, so that each slice repeats some of the weights.
+ModelConfig model_with_biases() {
   ModelConfig model = model_of(8, 3, 10, 6);
   model.moe.shared_gated = true;
-  BuildOptions build = sample_options();
-  const int64_t limit = 4 * (8 + 8 + 4 * 72);
-  const auto cuts = cut_shards(model, budget(limit), build);
-  ASSERT_TRUE(cuts.has_value());
-  const auto plan = plan_model(model, declared_weights(model, DType::bf16), build);
-  ASSERT_TRUE(plan.has_value()) << render(plan.error());
-  const MoeElements sizes = moe_elements(model);
-  int64_t largest = 0;
-  for (size_t i = 0; i < plan->shards.size(); ++i) {
-    const ShardDecl& decl = plan->shards[i];
-    if (decl.kind != ShardKind::experts && decl.kind != ShardKind::router) continue;
-    const bool router = decl.kind == ShardKind::router;
-    const int64_t shared = decl.kind == ShardKind::experts && decl.first_expert == 0;
-    const int64_t bytes = weight_bytes(*build_shard(*plan, i, 1));
-    EXPECT_EQ(bytes, 4 * (sizes.norm + shared * sizes.shared + decl.experts * sizes.expert +
-                          (router ? sizes.router : 0)))
-        << decl.name;
-    largest = std::max(largest, bytes);
+  model.moe.expert_biases = true;
+  model.mlp.bias = true;
+  for (const char* role : {"gate_bias", "up_bias", "down_bias", "shared_gate_proj_bias",
+                           "shared_up_bias", "shared_down_bias", "experts_gate_up",
+                           "experts_gate_up_bias", "experts_down", "experts_down_bias"})
+    model.names.by_role[role] = std::string("{i}.") + role;
+  return model;
+}
+
+TEST(CutShards, BuiltShardsHaveTheBytesThatTheCutAssumes) {
+  const ModelConfig model = model_with_biases();
+  // Groups beside the shared expert; groups without it; slices.
+  for (const int64_t elements : {500, 200, 70}) {
+    BuildOptions build = sample_options();
+    ASSERT_TRUE(cut_shards(model, budget(4 * elements), build).has_value());
+    const auto plan = plan_model(model, declared_weights(model, DType::bf16), build);
+    ASSERT_TRUE(plan.has_value()) << render(plan.error());
+    for (size_t i = 0; i < plan->shards.size(); ++i) {
+      const ShardDecl& decl = plan->shards[i];
+      if (decl.kind == ShardKind::attention || decl.kind == ShardKind::lm_head) continue;
+      int64_t assumed = assumed_elements(model, decl);
+      if (decl.kind == ShardKind::experts && decl.first_expert == 0 && build.shared_slices == 0)
+        assumed += moe_elements(model).shared.whole();
+      const int64_t bytes = weight_bytes(*build_shard(*plan, i, 1));
+      EXPECT_EQ(bytes, 4 * assumed) << decl.name;
+      if (decl.kind != ShardKind::router) {
+        EXPECT_LE(bytes, 4 * elements) << decl.name;
+      }
+    }
   }
-  EXPECT_GT(largest, 0);
-  EXPECT_LE(largest, limit);
 }
 
 }  // namespace

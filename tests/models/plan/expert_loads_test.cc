@@ -44,7 +44,7 @@ TEST(ExpertLoads, RejectsBadLines) {
     refuse(std::string("layer,expert,load\n") + line + "\n", "loads.line", "0,17,132.5", 2);
 }
 
-TEST(ExpertLoads, HeaderAndEveryExpertMustBeThere) {
+TEST(ExpertLoads, TheHeaderAndEveryExpertAreRequired) {
   for (const char* text : {"", "\n", "1,0,3\n", "expert,layer,load\n"})
     refuse(text, "loads.header", "layer,expert,load", 1);
   refuse("layer,expert,load\n1,0,1\n1,1,1\n1,2,1\n1,4,1\n", "loads.missing", "expert 3 of layer 1",

@@ -124,15 +124,48 @@ TEST(PlanModel, HostRoutingChainsGroups) {
             "hidden=edge:L01.hidden → routing_weights=edge:L01.routing_weights");
   EXPECT_EQ(wiring(plan.schedule[4]),
             "acc=edge:L01.hidden hidden=edge:L01.hidden routing_weights=edge:L01.routing_weights → "
-            "moe_out=edge:L01.g0.moe_out");
+            "moe_out=edge:L01.moe.g0.moe_out");
   EXPECT_EQ(wiring(plan.schedule[5]),
-            "acc=edge:L01.g0.moe_out hidden=edge:L01.hidden "
-            "routing_weights=edge:L01.routing_weights → moe_out=edge:L01.g1.moe_out");
+            "acc=edge:L01.moe.g0.moe_out hidden=edge:L01.hidden "
+            "routing_weights=edge:L01.routing_weights → moe_out=edge:L01.moe.g1.moe_out");
   for (size_t i = 4; i < 7; ++i) {
     EXPECT_EQ(plan.schedule[i].skip_from, "acc");
     EXPECT_EQ(plan.schedule[i].skip_to, "moe_out");
   }
   EXPECT_EQ(plan.schedule[3].skip_from, "");
+}
+
+TEST(PlanModel, SlicesAndGroupsFormOneChain) {
+  ModelConfig model = sample_model();
+  model.moe.shared_ff = 4;
+  BuildOptions options = sample_options();
+  options.host_routing = true;
+  options.experts_per_shard = 3;
+  options.expert_slices = 2;
+  options.shared_slices = 2;
+  options.mlp_slices = 2;
+  const Plan plan = good_plan(options, model);
+  EXPECT_THAT(names(plan),
+              testing::ElementsAre("L00.attn attn/L00", "L00.mlp.s0 mlp/L00.s0",
+                                   "L00.mlp.s1 mlp/L00.s1", "L01.attn attn/L01",
+                                   "L01.router router/L01", "L01.shared.s0 moe/L01.shared.s0",
+                                   "L01.shared.s1 moe/L01.shared.s1", "L01.moe.g0.s0 moe/L01.g0.s0",
+                                   "L01.moe.g0.s1 moe/L01.g0.s1", "L01.moe.g1.s0 moe/L01.g1.s0",
+                                   "L01.moe.g1.s1 moe/L01.g1.s1", "lm_head.0 lm_head/00"));
+  EXPECT_EQ(wiring(plan.schedule[1]),
+            "acc=edge:L00.hidden hidden=edge:L00.hidden → moe_out=edge:L00.mlp.s0.moe_out");
+  EXPECT_EQ(wiring(plan.schedule[2]),
+            "acc=edge:L00.mlp.s0.moe_out hidden=edge:L00.hidden → "
+            "moe_out=edge:L00.mlp.s1.moe_out");
+  EXPECT_EQ(wiring(plan.schedule[7]),
+            "acc=edge:L01.shared.s1.moe_out hidden=edge:L01.hidden "
+            "routing_weights=edge:L01.routing_weights → moe_out=edge:L01.moe.g0.s0.moe_out");
+  EXPECT_EQ(plan.schedule[5].skip_from, "") << "a shared expert always runs";
+  for (size_t i = 7; i < 11; ++i) EXPECT_EQ(plan.schedule[i].skip_from, "acc");
+  EXPECT_EQ(plan.shards[8].first_expert, 0);
+  EXPECT_EQ(plan.shards[8].experts, 3);
+  EXPECT_EQ(plan.shards[8].slice, 1);
+  EXPECT_EQ(plan.shards[8].slices, 2);
 }
 
 TEST(PlanModel, AGroupWithTheSharedExpertIsNeverSkipped) {
@@ -221,6 +254,9 @@ TEST(PlanModel, BadOptionsAreErrors) {
   expect_error(with([](auto& o) { o.tokens = {0, 4}; }), "plan.options", "positive");
   expect_error(with([](auto& o) { o.tokens = {4, 4}; }), "plan.options", "ascend");
   expect_error(with([](auto& o) { o.experts_per_shard = 2; }), "plan.options", "host routing");
+  expect_error(with([](auto& o) { o.mlp_slices = 13; }), "plan.options",
+               "13 slices of an MLP with a width of 12");
+  expect_error(with([](auto& o) { o.expert_slices = 2; }), "plan.options", "host routing");
   expect_error(with([](auto& o) { o.layers_per_shard = -1; }), "plan.options", "-1 layers");
   expect_error(with([](auto& o) {
                  o.layers_per_shard = 2;

@@ -90,7 +90,7 @@ TEST(StoredTensors, Mxfp4HasBlocksAndScales) {
   EXPECT_EQ(stored_tensors(table, kMxfp4, experts), parts);  // for a checker to miss one
 }
 
-TEST(StoredTensors, OtherTensorsStandAlone) {
+TEST(StoredTensors, OtherTensorsHaveOnePart) {
   const NeededTensor matrix{"q", "w", {7, 4}}, experts{"experts_down", "w", {5, 64, 6}};
   const std::vector<StoredTensor> alone = {{matrix}};
   EXPECT_EQ(stored_tensors(table_with(DType::bf16), kBlocks, matrix), alone);

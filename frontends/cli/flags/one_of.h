@@ -1,0 +1,16 @@
+// Flags that take one of several names, for CLI::Option::check().
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
+class Validator;
+}
+
+namespace moec {
+
+// Accepts one of the names. For another word it lists them, with the nearest one.
+CLI::Validator one_of(std::vector<std::string> names);
+
+}  // namespace moec

@@ -1,0 +1,200 @@
+#include "frontends/cli/flags/required_source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <set>
+
+#include "backends/manifest/file_names.h"
+#include "frontends/formats/format.h"
+#include "frontends/hf/index.h"
+#include "ir/base/at.h"
+#include "ir/base/enum_table.h"
+#include "models/published/published.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class PathKind : uint8_t {
+  unknown,     // nothing of the following, or nothing at all
+  checkpoint,  // a folder with config.json
+  config,      // a config.json
+  weights,     // a .safetensors file
+  gguf,        // a GGUF file
+  exported,    // a folder with manifest.json
+  several,     // a folder that holds a folder of an export for each of several targets
+  unfinished,  // a folder with the journal of an interrupted export
+  manifest,    // manifest.json or manifest.bin of an export
+  shard,       // an .onnx file or an .mlpackage
+  ir,          // a shard in text form, .ir
+  golden,      // a folder with golden.json
+  published,   // no path, but the name of a published model
+  json,        // a .json file of another name: a config or a family descriptor
+  file,        // any other file
+};
+
+constexpr const char* kConfig = "config.json";
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kGolden = "golden.json";
+
+// Whether the name is there, whatever it is: its reader refuses what is no file.
+bool has_file(const fs::path& folder, std::string_view name) {
+  std::error_code error;
+  return fs::exists(folder / name, error);
+}
+
+bool begins_with_gguf(const std::string& path) {
+  constexpr std::string_view kMagic = "GGUF";
+  std::string start(kMagic.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  return start == kMagic;
+}
+
+PathKind kind_of_file(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  if (name.ends_with(".gguf") || begins_with_gguf(path)) return PathKind::gguf;
+  if (name.ends_with(".safetensors")) return PathKind::weights;
+  if (name == kManifestJson || name == kManifestBin) return PathKind::manifest;
+  if (name == kConfig) return PathKind::config;
+  if (name.ends_with(".ir")) return PathKind::ir;
+  if (name.ends_with(".json")) return PathKind::json;
+  return format_of_path(path) ? PathKind::shard : PathKind::file;
+}
+
+// The folders in this one that hold an export.
+std::set<std::string> exports_in(const fs::path& folder) {
+  std::set<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (has_file(at->path(), kManifestJson)) found.insert(at->path().string());
+  return found;
+}
+
+PathKind kind_of_folder(const fs::path& folder) {
+  const Format* format = format_of_path(folder.string());
+  if (format && format->graph_is_folder) return PathKind::shard;
+  // A checkpoint may have a manifest.json of its own; an export has no weights of this name.
+  if (has_file(folder, kConfig) && (has_file(folder, kWeights) || has_file(folder, kIndexFile)))
+    return PathKind::checkpoint;
+  if (has_file(folder, kManifestJson)) return PathKind::exported;
+  if (has_file(folder, kJournalFile)) return PathKind::unfinished;
+  if (has_file(folder, kConfig)) return PathKind::checkpoint;
+  if (has_file(folder, kGolden) && !has_file(folder, kWeights)) return PathKind::golden;
+  return exports_in(folder).empty() ? PathKind::unknown : PathKind::several;
+}
+
+PathKind kind_of_path(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return kind_of_folder(path);
+  if (fs::is_regular_file(path, error)) return kind_of_file(path);
+  if (fs::exists(fs::symlink_status(path, error))) return PathKind::unknown;
+  return find_published(path) ? PathKind::published : PathKind::unknown;
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+std::string next_of_published(const std::string& name) {
+  const auto model = find_published(name);
+  return fmt::format("moec plan {} takes it; to export it, download {} and give its folder", name,
+                     model ? (*model)->checkpoint : name);
+}
+
+std::string next_of_several(const std::string& path) {
+  return fmt::format("give one of them: {}", fmt::join(exports_in(path), " or "));
+}
+
+// The words for each kind, in the order of the enum; {path} and {folder} stand for the path and the
+// folder that it lies in.
+struct KindWords {
+  const char *what, *next;
+};
+constexpr auto kWords = enum_table<PathKind>(
+    {KindWords{"it is of an unknown kind", ""},
+     KindWords{
+         "it is a checkpoint",
+         "moec export {path} --out OUT compiles it; moec inspect and moec plan take it as it is"},
+     KindWords{"it is the config of a checkpoint",
+               "moec plan {path} takes it; other commands take the folder of the checkpoint"},
+     KindWords{"it is a file of weights, a part of a checkpoint",
+               "moec inspect, plan and export take the folder with its config.json: {folder}"},
+     KindWords{"it is a GGUF file, which no command reads",
+               "give the folder of the checkpoint that it was made from, with config.json and "
+               ".safetensors files"},
+     KindWords{"it is an exported folder",
+               "moec inspect, check, validate and run take it: moec check {path}"},
+     KindWords{"the folder holds exports for several targets", ""},
+     KindWords{"the export in this folder is not finished",
+               "run the moec export command again: it continues there"},
+     KindWords{"it is the manifest of an export", "give the exported folder: {folder}"},
+     KindWords{"it is a single shard", "moec inspect {path} prints its IR"},
+     KindWords{"it is a shard in text form", "moec opt {path} takes it"},
+     KindWords{"it is a folder of golden results", "moec validate OUT --golden {path} takes it"},
+     KindWords{
+         "it is no path, but the name of a published model, of which only the config is known", ""},
+     KindWords{"it is a JSON file", "moec plan {path} takes it if it is a config"},
+     KindWords{"it is a file", "moec COMMAND --help says what the command takes"}});
+
+std::string next_of(PathKind kind, const std::string& path) {
+  if (kind == PathKind::published) return next_of_published(path);
+  if (kind == PathKind::several) return next_of_several(path);
+  return fmt::format(fmt::runtime(at(kWords, kind).next), fmt::arg("path", path),
+                     fmt::arg("folder", folder_of(path)));
+}
+
+Status require(const std::string& path, std::string_view wanted,
+               std::initializer_list<PathKind> taken) {
+  const PathKind kind = kind_of_path(path);
+  if (kind == PathKind::unknown) return {};
+  for (const PathKind one : taken)
+    if (kind == one) return {};
+  return fail("cli.wrong_source", fmt::format("{}; this must be {}", at(kWords, kind).what, wanted),
+              next_of(kind, path), {.file = path});
+}
+
+}  // namespace
+
+Status require_export(const std::string& path) {
+  // The reader of the manifest says more of a folder of several exports and of an unfinished one.
+  return require(path, "an exported folder",
+                 {PathKind::exported, PathKind::several, PathKind::unfinished});
+}
+
+Status require_checkpoint(const std::string& path) {
+  return require(path, "the folder of a checkpoint",
+                 {PathKind::checkpoint, PathKind::config, PathKind::json});
+}
+
+Status require_model(const std::string& path) {
+  return require(path, "a checkpoint, a config.json or the name of a published model",
+                 {PathKind::checkpoint, PathKind::config, PathKind::json, PathKind::published});
+}
+
+Status require_described(const std::string& path) {
+  return require(
+      path, "a checkpoint, an exported folder or a shard file",
+      {PathKind::checkpoint, PathKind::exported, PathKind::shard, PathKind::json, PathKind::file});
+}
+
+Status require_golden(const std::string& path) {
+  if (has_file(path, kGolden)) return {};  // some lie in the folder of their checkpoint
+  return require(path, "a folder of golden results", {PathKind::golden});
+}
+
+Status require_ir(const std::string& path) {
+  return require(path, "a shard in text form", {PathKind::ir, PathKind::file});
+}
+
+Status require_family_file(const std::string& path) {
+  return require(path, "a family descriptor", {PathKind::json});
+}
+
+}  // namespace moec

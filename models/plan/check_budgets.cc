@@ -1,0 +1,56 @@
+#include "models/plan/check_budgets.h"
+
+#include <fmt/format.h>
+
+#include "ir/base/byte_text.h"
+
+namespace moec {
+namespace {
+
+// The name that --max-shard-mb has for the kind.
+std::string_view flag_name(ShardKind kind) {
+  if (kind == ShardKind::attention) return "attn";
+  if (kind == ShardKind::experts || kind == ShardKind::shared) return "moe";
+  return enum_name(kind);
+}
+
+// What keeps shards of the kind from being cut further, and how to change that; may be empty.
+std::string how_to_cut(const KindReport& kind, const CutOptions& options) {
+  if (kind.kind == ShardKind::moe && options.keep_moe_layers)
+    return "Leave --compat out, so that the experts are cut into groups. ";
+  if (kind.kind == ShardKind::lm_head && options.head_slices > 0)
+    return "Give more --head-slices, or leave it out. ";
+  if (kind.kind == ShardKind::layers)
+    return "Give fewer --layers-per-shard, or --layers-per-shard fit. ";
+  return {};
+}
+
+std::string how_to_shrink(const PlanReport& report, const KindReport& kind) {
+  const bool halves =
+      report.storage == WeightStorage::f32 && kind.largest_bytes <= 2 * kind.budget_bytes;
+  return halves ? "--dtype f16 halves the bytes. " : "";
+}
+
+Diagnostic finding(const PlanReport& report, const KindReport& kind, const CutOptions& options) {
+  return {options.allow_over_budget ? Severity::warning : Severity::error,
+          "plan.over_budget",
+          fmt::format("{} of {} shards of kind {} exceed the budget of {}; the largest has {} of "
+                      "weights",
+                      kind.over, kind.shards, enum_name(kind.kind),
+                      decimal_bytes(kind.budget_bytes), decimal_bytes(kind.largest_bytes)),
+          fmt::format("{}{}--max-shard-mb {}={} allows this size, --allow-over-budget any size.",
+                      how_to_cut(kind, options), how_to_shrink(report, kind), flag_name(kind.kind),
+                      megabytes_flag(kind.largest_bytes)),
+          {.shard = kind.largest}};
+}
+
+}  // namespace
+
+Diagnostics check_budgets(const PlanReport& report, const CutOptions& options) {
+  Diagnostics findings;
+  for (const KindReport& kind : report.kinds)
+    if (!kind.within_budget()) findings.push_back(finding(report, kind, options));
+  return findings;
+}
+
+}  // namespace moec

@@ -1,0 +1,61 @@
+#include "models/plan/mlp_elements.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "ir/base/at.h"
+#include "models/build/needed_tensors.h"
+
+namespace moec {
+namespace {
+
+// What the last layer of the kind needs: the first of a model may also hold what the model has
+// once.
+std::vector<NeededRole> needed_by_a_layer(const ModelConfig& model, bool moe) {
+  const auto last = std::find_if(model.layers.rbegin(), model.layers.rend(),
+                                 [&](const LayerConfig& layer) { return layer.moe == moe; });
+  const int64_t number = std::distance(last, model.layers.rend()) - 1;
+  std::vector<NeededRole> needed;
+  if (number < 0) return needed;
+  for (NeededRole& role : needed_roles(model))
+    if (role.layer == number) needed.push_back(std::move(role));
+  return needed;
+}
+
+bool is_repeated(std::string_view role) {
+  return role.ends_with("down_bias") || role == "shared_sigmoid_gate";
+}
+
+void add(const NeededRole& needed, int64_t experts, MlpElements& elements) {
+  (is_repeated(needed.role) ? elements.repeated : elements.sliced) += needed.elements() / experts;
+}
+
+}  // namespace
+
+MoeElements moe_elements(const ModelConfig& model) {
+  MoeElements elements;
+  elements.expert.width = model.moe.expert_ff;
+  elements.shared.width = model.moe.shared_ff;
+  for (const NeededRole& needed : needed_by_a_layer(model, true)) {
+    if (needed.role.starts_with("expert")) add(needed, model.moe.experts, elements.expert);
+    if (needed.role.starts_with("shared_")) add(needed, 1, elements.shared);
+    if (needed.role.starts_with("router")) elements.router += needed.elements();
+    if (needed.role.starts_with("ffn_")) elements.norm += needed.elements();
+  }
+  return elements;
+}
+
+DenseElements dense_elements(const ModelConfig& model) {
+  DenseElements elements;
+  elements.mlp.width = model.mlp.ff;
+  for (const NeededRole& needed : needed_by_a_layer(model, false)) {
+    if (needed.role.starts_with("gate") || needed.role.starts_with("up") ||
+        needed.role.starts_with("down"))
+      add(needed, 1, elements.mlp);
+    if (needed.role.starts_with("ffn_")) elements.norm += needed.elements();
+  }
+  return elements;
+}
+
+}  // namespace moec

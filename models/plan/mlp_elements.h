@@ -1,0 +1,39 @@
+// The numbers of weights in the feed-forward part of a layer, as far as cutting it depends on them.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/plan/model_config.h"
+
+namespace moec {
+
+// The weights of a gated MLP or of one expert. `sliced` are those that a slice of the intermediate
+// width has its share of; `repeated` are in each slice: the bias of down and the gate of a shared
+// expert.
+struct MlpElements {
+  int64_t width = 0, sliced = 0, repeated = 0;
+  int64_t whole() const { return sliced + repeated; }
+  int64_t of_width(int64_t columns) const {
+    return width == 0 ? 0 : sliced / width * columns + repeated;
+  }
+};
+
+// Of a layer with experts. `norm` is what each of its shards may repeat: the norm before the
+// experts and the affine terms of the residual stream.
+struct MoeElements {
+  MlpElements expert;  // one of them
+  MlpElements shared;  // with its gate
+  int64_t norm = 0;
+  int64_t router = 0;
+};
+// All 0 for a model without such layers.
+MoeElements moe_elements(const ModelConfig& model);
+
+// Of a dense layer.
+struct DenseElements {
+  MlpElements mlp;
+  int64_t norm = 0;
+};
+DenseElements dense_elements(const ModelConfig& model);
+
+}  // namespace moec

@@ -1,0 +1,157 @@
+"""Random variants of the cases: checkpoints that nobody tuned the compiler to.
+
+A variant has the family and the switches of a case, with other sizes, other numbers where a configuration has numbers,
+keys left out where their values are the defaults of the config class, and weights that were moved in ways that leave a
+model meaningful: correction biases with an offset, scaled experts, large attention scores. A seed makes a variant
+again. A variant that transformers itself does not construct or run is drawn anew.
+"""
+
+import dataclasses
+import json
+import random
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig
+
+from golden.cases import CASES
+from golden.checkpoint import write_checkpoint
+from golden.labels import TAGGERS
+
+OFFSETS = (0.0, 7.0, 35.0)  # of correction biases, as in published checkpoints of GLM and DeepSeek
+SCALES = (0.25, 1.0, 4.0)   # of queries' projections: the attention scores' range
+KEPT = {"model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "quantization_config"}
+
+
+@dataclasses.dataclass
+class Variant:
+    """What was changed: arguments of the config, keys left out of its file, and moved weights."""
+
+    case: str
+    seed: int
+    args: dict = dataclasses.field(default_factory=dict)
+    absent: list = dataclasses.field(default_factory=list)
+    moved: dict = dataclasses.field(default_factory=dict)
+
+    def __str__(self):
+        changed = {k: v for k, v in self.args.items() if CASES[self.case]["args"].get(k) != v}
+        return f"{self.case} seed {self.seed}: {changed}, absent {self.absent}, moved {self.moved}"
+
+
+def draw_sizes(args, rng):
+    """Other sizes in place of those that `args` has. Constraints between them are kept."""
+    sizes = dict(args)
+    heads = rng.choice([2, 3, 4, 6])
+    groups = rng.choice([g for g in range(1, heads + 1) if heads % g == 0])
+    sizes["num_attention_heads"] = heads
+    if "num_key_value_heads" in args:
+        latent = "kv_lora_rank" in args
+        sizes["num_key_value_heads"] = heads if latent else groups
+    width = rng.choice([4, 8, 12, 16])
+    if "head_dim" in args:
+        sizes["head_dim"] = width
+        sizes["hidden_size"] = 2 * rng.randrange(12, 40)
+    elif "kv_lora_rank" not in args:
+        sizes["hidden_size"] = heads * width
+    for name in ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size",
+                 "shared_intermediate_size", "intermediate_size_mlp"):
+        if args.get(name):
+            sizes[name] = 2 * rng.randrange(6, 32)
+    sizes["vocab_size"] = rng.randrange(80, 140)
+    return sizes
+
+
+def draw_routing(args, rng):
+    """Another number of experts, and of those that a token uses; groups keep dividing them."""
+    routing = {}
+    experts = next(k for k in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts") if k in args)
+    chosen = next((k for k in ("num_experts_per_tok", "moe_topk", "moe_k") if k in args), None)
+    groups = args.get("n_group") or 1
+    count = groups * rng.randrange(2 if groups > 1 else 3, 5 if groups > 1 else 10)
+    routing[experts] = count
+    limit = count * (args.get("topk_group") or groups) // groups
+    if chosen and args[chosen] > 1:
+        routing[chosen] = rng.randrange(2, max(3, min(limit, 6)))
+    return routing
+
+
+def draw_numbers(args, rng):
+    """Other values of what is one number in a configuration."""
+    numbers = {}
+    if "sliding_window" in args and isinstance(args["sliding_window"], int):
+        numbers["sliding_window"] = rng.randrange(2, 12)
+    if "routed_scaling_factor" in args:
+        numbers["routed_scaling_factor"] = rng.choice([1.0, 1.8, 2.5])
+    for name in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"):
+        if name in args:
+            numbers[name] = args[name] * rng.choice([0.5, 1.0, 2.0])
+    numbers["rms_norm_eps"] = rng.choice([1e-6, 1e-5, 1e-3])
+    return numbers
+
+
+def defaults_present(folder):
+    """The keys of a config file whose removal transformers does not notice."""
+    path = folder / "config.json"
+    text, config = path.read_text(), json.loads(path.read_text())
+    whole, present = AutoConfig.from_pretrained(folder).to_dict(), []
+    for key in sorted(set(config) - KEPT):
+        path.write_text(json.dumps({k: v for k, v in config.items() if k != key}))
+        try:
+            same = AutoConfig.from_pretrained(folder).to_dict() == whole
+        except Exception:  # noqa: BLE001: a class that needs the key raises whatever it likes
+            same = False
+        if same:
+            present.append(key)
+    path.write_text(text)
+    return present
+
+
+def leave_out(folder, rng):
+    """Removes about half of the keys that may be left out. Returns those."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    whole = AutoConfig.from_pretrained(folder).to_dict()
+    absent = [key for key in defaults_present(folder) if rng.random() < 0.5]
+    path.write_text(json.dumps({k: v for k, v in config.items() if k not in absent}, indent=1))
+    if AutoConfig.from_pretrained(folder).to_dict() == whole:  # keys may stand in for one another
+        return absent
+    path.write_text(json.dumps(config, indent=1))
+    return []
+
+
+def move_weights(folder, rng):
+    """Moves weights in the files. Returns what was done."""
+    moved = {"bias offset": rng.choice(OFFSETS), "queries": rng.choice(SCALES), "experts": rng.choice(SCALES)}
+    for file in sorted(folder.glob("model*.safetensors")):
+        tensors = load_file(file)
+        for name, tensor in tensors.items():
+            if name.endswith("e_score_correction_bias"):
+                tensors[name] = tensor + moved["bias offset"]
+            if name.endswith("q_proj.weight"):
+                tensors[name] = tensor * moved["queries"]
+            if ".experts." in name and name.endswith(("down_proj", "down_proj.weight", "w2.weight")):
+                tensors[name] = tensor * moved["experts"]
+        save_file(tensors, file, metadata={"format": "pt"})
+    return moved
+
+
+def write_variant(case, seed, folder):
+    """Writes a random variant of a case into an empty folder. Raises what transformers raises where its sizes do not
+    fit together."""
+    rng = random.Random(f"{case} {seed}")
+    spec = CASES[case]
+    variant = Variant(case, seed)
+    variant.args = {**spec["args"]}
+    for draw in (draw_sizes, draw_routing, draw_numbers):
+        variant.args.update(draw(variant.args, rng))
+    torch.manual_seed(seed)
+    write_checkpoint(f"{case} {seed}", {**spec, "args": variant.args, "absent": []}, folder)
+    variant.moved = move_weights(folder, rng)
+    variant.absent = leave_out(folder, rng)
+    return variant
+
+
+def random_cases(family=None):
+    """The cases whose variants are drawn: those that generate text, store floats and state their sizes."""
+    return [name for name, spec in CASES.items() if family in (None, spec["family"]) and "quantization" not in spec
+            and "absent" not in spec and spec["family"] not in TAGGERS]

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Compares moec with transformers on random checkpoints that nobody tuned it to. Each one that differs is named with its
+seed, and stays in the folder.
+
+    scripts/held_out.py --moec build/release/frontends/moec --out /tmp/held_out --count 50
+    scripts/held_out.py --moec … --out … --family mixtral --seed 100 --count 10 --forms rank,host --target ane
+
+A checkpoint is a random variant of a case of the goldens (golden/variants.py): other sizes, keys left out that equal
+the class's defaults, weights moved. The reference is transformers in float32, as in scripts/make_golden.py, which names
+the packages. Each checkpoint is exported and validated in each form; a run is `differs` where moec validate fails, and
+`refused` where moec says that it does not take the checkpoint. Exits with 1 when any run differs.
+"""
+
+import argparse
+import collections
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import transformers
+
+from golden.gaps import steps_gap
+from golden.reference import load
+from golden.texts import run_random
+from golden.variants import random_cases, write_variant
+from golden.write import write_golden
+
+REDRAWS = 5        # of sizes that transformers does not take
+CLEAR_GAP = 1e-3   # a smaller gap between experts may flip by the order of a sum
+
+
+def flags_of():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--moec", type=Path, required=True, help="the program")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where checkpoints and exports go")
+    parser.add_argument("--family", help="only variants of this family's cases")
+    parser.add_argument("--seed", type=int, default=0, help="of the first variant (default: 0)")
+    parser.add_argument("--count", type=int, default=20, help="how many variants (default: 20)")
+    parser.add_argument("--forms", default="rank", help="routing forms, as rank,host,iterate (default: rank)")
+    parser.add_argument("--target", default="onnx", help="the target (default: onnx)")
+    parser.add_argument("--flags", default="", help="further flags of moec export, in one word")
+    return parser.parse_args()
+
+
+def make_golden(case, seed, home):
+    """Writes a variant and its golden. Returns it and the smallest gap of its choices, or None where transformers does
+    not take its sizes."""
+    for redraw in range(REDRAWS):
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        try:
+            variant = write_variant(case, seed + 1_000_000 * redraw, home)
+            model = load(home)
+            run = run_random(f"{case} {seed}", model)
+        except Exception as error:  # noqa: BLE001: transformers raises whatever it likes
+            print(f"  drawn anew: {type(error).__name__}: {str(error).splitlines()[0][:100] if str(error) else ''}")
+            continue
+        write_golden(home, home, home, model, run)
+        return variant, steps_gap(run.steps, model.config)
+    return None
+
+
+def outcome_of(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def compare(flags, home, form):
+    """One export and its validation: (outcome, what moec said)."""
+    out = home / f"out_{form}"
+    code, said = outcome_of([flags.moec, "export", home, "--out", out, "--target", flags.target, "--routing", form,
+                             "--tokens", "1,16", "--force", *flags.flags.split()])
+    if code != 0:
+        return "refused", said
+    code, said = outcome_of([flags.moec, "validate", out, "--golden", home])
+    return ("agrees" if code == 0 else "differs"), said
+
+
+def main():
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    flags = flags_of()
+    outcomes = collections.Counter()
+    cases = random_cases(flags.family)
+    for number in range(flags.count):
+        seed = flags.seed + number
+        case = cases[seed % len(cases)]
+        home = flags.out / f"{case}_{seed}"
+        made = make_golden(case, seed, home)
+        if made is None:
+            outcomes["not constructed"] += 1
+            continue
+        variant, gap = made
+        for form in flags.forms.split(","):
+            outcome, said = compare(flags, home, form)
+            if outcome == "differs" and gap < CLEAR_GAP:
+                outcome = "differs at a near-tie"
+            outcomes[outcome] += 1
+            print(f"{outcome:8} {form:8} gap {gap:.2g} {variant}", flush=True)
+            if outcome != "agrees":
+                (home / f"{form}.log").write_text(said)
+                print("\n".join(f"    {line}" for line in said.strip().splitlines()[-6:]), flush=True)
+            else:
+                shutil.rmtree(home / f"out_{form}")
+    print(dict(outcomes))
+    sys.exit(1 if outcomes["differs"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+// With --json each command prints one object that says whether all is well, and its diagnostics.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/frontends/cli/checkpoint_copy.h"
+#include "tests/frontends/cli/golden_case.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json report_of(Words words, bool ok = true) {
+  words.emplace_back("--json");
+  const Outcome outcome = run_command(words);
+  EXPECT_EQ(outcome.exit_code == kExitFine, ok) << outcome.out << outcome.err;
+  json report = json::parse(outcome.out, nullptr, false);
+  EXPECT_TRUE(report.is_object()) << testing::PrintToString(words);
+  if (!report.is_object()) return {};
+  EXPECT_TRUE(report.value("ok", json()).is_boolean()) << testing::PrintToString(words);
+  EXPECT_EQ(report.value("ok", json()), ok) << testing::PrintToString(words);
+  EXPECT_TRUE(report.value("diagnostics", json()).is_array()) << testing::PrintToString(words);
+  return report;
+}
+
+// An exported golden case.
+std::string exported(const std::string& golden_case, const Words& flags = {}) {
+  const std::string out = fresh_folder(golden_case);
+  expect_fine(export_case(golden_case, out, flags));
+  return out;
+}
+
+TEST(JsonReports, EveryCommandThatSucceeds) {
+  const std::string source = checkpoint_of("mixtral_a"), out = exported("mixtral_a");
+  const std::string ir = source_path("tests/passes/lower_router.ir");
+  for (const Words& words :
+       {Words{"inspect", source}, Words{"inspect", out}, Words{"inspect", out + "/moe/L00.onnx"},
+        Words{"plan", source}, Words{"plan", source, "--device", "a=1GB"}, Words{"plan", "--list"},
+        Words{"export", source, "--out", fresh_folder("one")},
+        Words{"export", source, "--out", fresh_folder("two"), "--target", "onnx,ane", "--dtype",
+              "f16"},
+        Words{"check", out}, Words{"check", "--explain", "S2"},
+        Words{"validate", out, "--golden", source},
+        Words{"run", out, "--prompt-tokens", "1,2", "-n", "2"}, Words{"opt", ir},
+        Words{"opt", "--list-passes"},
+        Words{"family", "check", source_path("models/families/mixtral.json"), "--checkpoint",
+              source}})
+    report_of(words);
+}
+
+TEST(JsonReports, EveryCommandThatFails) {
+  const std::string nowhere = fresh_folder("parent") + "/nowhere";
+  for (const Words& words :
+       {Words{"inspect", nowhere}, Words{"plan", nowhere}, Words{"plan"},
+        Words{"export", nowhere, "--out", fresh_folder("out")}, Words{"check", nowhere},
+        Words{"check", "--explain", "X9"}, Words{"validate", nowhere, "--golden", nowhere},
+        Words{"run", nowhere, "--prompt", "x"}, Words{"opt", nowhere}, Words{"opt"},
+        Words{"family", "check", nowhere, "--config", nowhere}, Words{"family"}, Words{}})
+    EXPECT_GE(report_of(words, false)["diagnostics"].size(), 1u) << testing::PrintToString(words);
+}
+
+TEST(JsonReports, AValidationThatFallsShortSaysWhy) {
+  const std::string out = exported("mixtral_a", {"--routing", "full_softmax"});
+  const json report = report_of({"validate", out, "--golden", checkpoint_of("mixtral_a")}, false);
+  ASSERT_GE(report["diagnostics"].size(), 1u);
+  EXPECT_EQ(report["diagnostics"][0]["code"], "validate.shard");
+  EXPECT_THAT(report["diagnostics"][0]["place"]["shard"].get<std::string>(), HasSubstr(".moe"));
+}
+
+TEST(JsonReports, RunHasTheText) {
+  const std::string out = exported("tinymoe");
+  const json report = report_of({"run", out, "--prompt", "def ", "-n", "12"});
+  std::string text;
+  for (const json& token : report["tokens"]) text += static_cast<char>(token.get<int>());
+  EXPECT_EQ(report["text"], text);
+  EXPECT_EQ(text.size(), 12u);
+  EXPECT_EQ(report_of({"run", exported("mixtral_a"), "--prompt-tokens", "1"})["text"], nullptr);
+}
+
+TEST(JsonReports, OptHasTheShardAndItsPasses) {
+  const std::string ir = source_path("tests/passes/lower_router.ir");
+  const json report = report_of({"opt", ir});
+  EXPECT_EQ(report["ir"], run_command({"opt", ir}).out);
+  EXPECT_EQ(report["passes"][0]["pass"], "lower_router");
+  EXPECT_GT(report["passes"][0]["ops_after"], report["passes"][0]["ops_before"]);
+}
+
+TEST(JsonReports, NotesOfAllTargets) {
+  const json report =
+      report_of({"export", checkpoint_of("mixtral_a"), "--out", fresh_folder("out"), "--target",
+                 "onnx,ane", "--routing", "full_softmax", "--dtype", "f16"});
+  size_t notes = 0;
+  for (const json& target : report["targets"]) notes += target["diagnostics"].size();
+  EXPECT_GT(notes, 0u);
+  EXPECT_EQ(report["diagnostics"].size(), notes);
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,121 @@
+// A command that is given something else than it takes says what it is and which command takes it.
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "tests/frontends/cli/checkpoint_copy.h"
+#include "tests/frontends/cli/golden_case.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+void expect_told(const Words& words, const std::string& what, const std::string& next) {
+  const Outcome outcome = run_command(words);
+  EXPECT_EQ(outcome.exit_code, kExitBadInput) << outcome.out;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[cli.wrong_source]"), HasSubstr(what),
+                                 HasSubstr("next: "), HasSubstr(next)))
+      << testing::PrintToString(words);
+}
+
+// The commands that take an exported folder.
+std::vector<Words> commands_on_an_export(const std::string& path) {
+  return {{"check", path},
+          {"run", path, "--prompt", "x"},
+          {"validate", path, "--golden", source_path("tests/golden/tinymoe")}};
+}
+
+TEST(WrongSource, ACheckpointWhereAnExportBelongs) {
+  const std::string checkpoint = checkpoint_of("tinymoe");
+  for (const Words& words : commands_on_an_export(checkpoint))
+    expect_told(words, "it is a checkpoint; this must be an exported folder",
+                "moec export " + checkpoint + " --out OUT");
+  for (const Words& words : commands_on_an_export(checkpoint + "/config.json"))
+    expect_told(words, "it is the config of a checkpoint", "moec plan");
+}
+
+TEST(WrongSource, AnExportWhereACheckpointBelongs) {
+  const std::string out = fresh_folder("out"), other = fresh_folder("other");
+  expect_fine(export_case("mixtral_a", out));
+  for (const Words& words : {Words{"export", out, "--out", other}, Words{"plan", out}})
+    expect_told(words, "it is an exported folder", "moec check " + out);
+  EXPECT_TRUE(fs::is_empty(other));
+  const std::string shard = out + "/moe/L00.onnx";
+  for (const Words& words : commands_on_an_export(shard))
+    expect_told(words, "it is a single shard", "moec inspect " + shard);
+  for (const Words& words : commands_on_an_export(out + "/manifest.json"))
+    expect_told(words, "it is the manifest of an export", "give the exported folder: " + out);
+  expect_told({"validate", out, "--golden", out}, "it is an exported folder", "moec check");
+}
+
+TEST(WrongSource, ThePublishedNameOfAModel) {
+  std::vector<Words> all = commands_on_an_export("qwen3-30b-a3b");
+  all.push_back({"export", "qwen3-30b-a3b", "--out", fresh_folder("out")});
+  all.push_back({"inspect", "qwen3-30b-a3b"});
+  for (const Words& words : all)
+    expect_told(words, "the name of a published model",
+                "moec plan qwen3-30b-a3b takes it; to export it, download Qwen/Qwen3-30B-A3B");
+  expect_fine(run_command({"plan", "qwen3-30b-a3b"}));
+}
+
+TEST(WrongSource, FilesOfWeights) {
+  const CheckpointCopy copy;
+  const std::string weights = copy.path("model.safetensors");
+  const std::string gguf = copy.path("model.gguf"), unnamed = copy.path("model");
+  copy.write("model.gguf", "");
+  copy.write("model", "GGUF\x03");
+  std::vector<Words> all = commands_on_an_export(weights);
+  all.push_back({"export", weights, "--out", fresh_folder("out")});
+  all.push_back({"inspect", weights});
+  all.push_back({"plan", weights});
+  for (const Words& words : all)
+    expect_told(words, "it is a file of weights",
+                "take the folder with its config.json: " + copy.folder());
+  for (const std::string& file : {gguf, unnamed})
+    for (const Words& words : {Words{"inspect", file}, Words{"plan", file}, Words{"check", file},
+                               Words{"export", file, "--out", fresh_folder("out")}})
+      expect_told(words, "it is a GGUF file, which no command reads",
+                  "the folder of the checkpoint");
+}
+
+// The commands that take a checkpoint.
+std::vector<Words> commands_on_a_checkpoint(const std::string& path) {
+  return {{"plan", path}, {"export", path, "--out", fresh_folder("other")}};
+}
+
+TEST(WrongSource, AFolderOfSeveralExports) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("mixtral_a", out, {"--target", "onnx,ane", "--dtype", "f16"}));
+  for (const Words& words : commands_on_a_checkpoint(out))
+    expect_told(words, "the folder holds exports for several targets",
+                "give one of them: " + out + "/ane or " + out + "/onnx");
+}
+
+TEST(WrongSource, AnUnfinishedExport) {
+  const std::string out = fresh_folder("out");
+  write_file(out + "/export.journal", "");
+  for (const Words& words : commands_on_a_checkpoint(out))
+    expect_told(words, "the export in this folder is not finished", "run the moec export command");
+}
+
+// A repository of a model may have a manifest.json of its own.
+TEST(WrongSource, ACheckpointWithAManifestOfItsOwn) {
+  const CheckpointCopy copy;
+  copy.write("manifest.json", "{}");
+  expect_fine(run_command({"export", copy.folder(), "--out", fresh_folder("out"), "--quiet"}));
+  expect_fine(run_command({"plan", copy.folder()}));
+}
+
+TEST(WrongSource, OtherFilesOfOptAndFamilyCheck) {
+  const CheckpointCopy copy;
+  expect_told({"opt", copy.path("config.json")}, "it is the config of a checkpoint", "moec plan");
+  expect_told({"opt", copy.folder()}, "it is a checkpoint", "moec export");
+  expect_told({"family", "check", copy.path("config.json"), "--config", copy.folder()},
+              "this must be a family descriptor", "moec plan");
+}
+
+}  // namespace
+}  // namespace moec
