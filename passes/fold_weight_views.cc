@@ -62,7 +62,11 @@ class WeightFolder {
   }
 
   std::optional<WeightView> view_of(const Op& op) const {
-    if (const auto* weight = std::get_if<Weight>(&op.data)) return weight->view;
+    if (const auto* weight = std::get_if<Weight>(&op.data)) {
+      // Blocks of an encoded weight do not follow its steps.
+      if (!is_plain(weight->encoding)) return std::nullopt;
+      return weight->view;
+    }
     const bool on_weights =
         !op.operands.empty() && std::all_of(op.operands.begin(), op.operands.end(),
                                             [&](ValueId v) { return folded_[v].view.has_value(); });

@@ -25,7 +25,7 @@ EVERYTHING = None
 IR = ["ir/base", "ir/graph", "ir/text", "ir/verify", "ir/plan", "ir/analysis", "ir/target"]
 MODELS = ["models/families", "models/published", "models/tensors", "models/build", "models/plan"]
 BACKENDS = [
-    "backends/weights", "backends/files", "backends/reference", "backends/targets", "backends/manifest",
+    "backends/weights", "backends/weights/encode", "backends/files", "backends/reference", "backends/targets", "backends/manifest",
     "backends/onnx", "backends/coreml", "backends/output", "backends/coverage", "backends/runtime",
 ]  # fmt: skip
 READERS = ["frontends/hf", "frontends/onnx", "frontends/coreml"]
@@ -49,8 +49,9 @@ ARROWS = {
     "models/build": [*IR, "models/tensors"],
     "models/plan": [*IR, "models/tensors", "models/build"],
     "backends/weights": IR,
+    "backends/weights/encode": [*IR, "backends/weights"],
     "backends/files": [*IR, "backends/weights"],
-    "backends/reference": [*IR, "backends/weights"],
+    "backends/reference": [*IR, "backends/weights", "backends/weights/encode"],
     "backends/targets": IR,
     "backends/manifest": [*IR, "backends/files"],
     "backends/onnx": [*IR, "backends/weights", "backends/files"],

@@ -100,6 +100,11 @@ Status check_op(const Shard& shard, OpId id) {
           label);
     if (std::holds_alternative<Weight>(op.data) && !is_float(type.dtype))
       return refuse_dtype(shard, fmt::format("a weight of {}", dtype_name(type.dtype)), label);
+    if (const auto* weight = std::get_if<Weight>(&op.data); weight && !is_plain(weight->encoding))
+      return fail(
+          "emit.encoding",
+          fmt::format("{} has no form in Core ML packages yet", to_string(weight->encoding)),
+          "keep the weight plain", {.shard = shard.name, .op = label});
     if (std::holds_alternative<Reshape>(op.data) && type.rank() == 0)
       return fail("emit.op", "MIL does not reshape to a scalar", "reshape to [1]",
                   {.shard = shard.name, .op = label});

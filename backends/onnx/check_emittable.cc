@@ -43,6 +43,15 @@ struct TakesBf16 {
   }
 };
 
+Status check_encodings(const Shard& shard) {
+  for (const Op& op : shard.ops)
+    if (const auto* weight = std::get_if<Weight>(&op.data); weight && !is_plain(weight->encoding))
+      return fail("emit.encoding",
+                  fmt::format("{} has no form in ONNX files yet", to_string(weight->encoding)),
+                  "keep the weight plain", place_of(shard, op));
+  return {};
+}
+
 Status check_dtypes(const Shard& shard) {
   for (OpId id : op_ids(shard)) {
     const Op& op = shard.ops[id];
@@ -95,6 +104,7 @@ Status check_ports(const Shard& shard) {
 Status check_emittable(const Shard& shard) {
   MOEC_TRY(check_placed(shard));
   MOEC_TRY(check_state(shard));
+  MOEC_TRY(check_encodings(shard));
   MOEC_TRY(check_dtypes(shard));
   MOEC_TRY(check_constants(shard));
   return check_ports(shard);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/reference/rounding.h"
+#include "backends/weights/encode/weight_encoder.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -156,9 +157,25 @@ Status check_memory(Program& program) {
   return {};
 }
 
+// The values that a file with the encoded weight gives back.
+Result<std::vector<float>> read_encoded(const Weight& op, const Type& type,
+                                        const WeightReader& weights) {
+  std::vector<std::byte> values;
+  StreamReport report;
+  MOEC_TRY(weights.stream(
+      op.view, kDefaultTileBytes,
+      [&](std::span<const std::byte> tile) -> Status {
+        values.insert(values.end(), tile.begin(), tile.end());
+        return {};
+      },
+      report));
+  return rounded_values(op.encoding, type, values);
+}
+
 Result<Tensor> read_weight(const Program& program, const Weight& op, ValueId id,
                            const WeightReader& weights) {
-  auto data = weights.read_f32(op.view, program.options.memory_limit);
+  auto data = is_plain(op.encoding) ? weights.read_f32(op.view, program.options.memory_limit)
+                                    : read_encoded(op, program.shard.type(id), weights);
   if (data) return Tensor{program.shard.type(id), std::move(*data)};
   return fail(at_value(std::move(data.error()), program.shard, id));
 }

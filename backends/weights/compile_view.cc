@@ -71,7 +71,15 @@ struct CompileStep {
   }
   Result<NodePtr> operator()(const DequantStep& step) const {
     MOEC_ASSIGN(NodePtr scale, compile(step.scale.front(), table));
-    return dequant_node(node, std::move(scale), step.block, Dims(step.block.size(), 0));
+    NodePtr offset;
+    if (!step.offset.empty()) {
+      MOEC_ASSIGN(offset, compile(step.offset.front(), table));
+    }
+    return dequant_node(node, std::move(scale), std::move(offset), step.block);
+  }
+  Result<NodePtr> operator()(const LutStep& step) const {
+    MOEC_ASSIGN(NodePtr entries, compile(step.table.front(), table));
+    return lut_node(node, std::move(entries), step.block);
   }
   Result<NodePtr> operator()(const UnpackStep& step) const {
     return unpack_node(node, step.packing);

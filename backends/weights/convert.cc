@@ -1,8 +1,12 @@
 #include "backends/weights/convert.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "backends/weights/convert_kernels.h"
+#include "backends/weights/pack_bits.h"
 #include "backends/weights/payload_bits.h"
 #include "ir/base/invariant.h"
 #include "ir/graph/scalar.h"
@@ -18,6 +22,20 @@ std::array<float, kCount> table_of(Value value) {
 }
 
 float f32_from_i4_excess8(uint8_t bits) { return static_cast<float>(bits) - 8; }
+float f32_from_u4(uint8_t bits) { return static_cast<float>(bits); }
+float f32_from_i4(uint8_t bits) { return static_cast<float>(bits < 8 ? bits : bits - 16); }
+
+// Unsigned numbers of any width, from `count` bytes.
+void unpack_unsigned(Packing packing, int bits, const std::byte* from, size_t count, float* to) {
+  constexpr size_t kPiece = 768;  // bytes at a time; whole runs of every packing
+  std::array<uint8_t, kPiece * 8> codes;
+  for (size_t at = 0; at < count; at += kPiece) {
+    const auto bytes = static_cast<int64_t>(std::min(kPiece, count - at));
+    const std::span piece(codes.data(), static_cast<size_t>(unpacked_count(packing, bytes)));
+    unpack_bits(from + at, bits, piece);
+    to = std::copy(piece.begin(), piece.end(), to);
+  }
+}
 
 }  // namespace
 
@@ -50,7 +68,8 @@ void decode(DType dtype, const std::byte* from, size_t count, float* to) {
 
 void unpack(Packing packing, const std::byte* from, size_t count, float* to) {
   static const auto e2m1 = table_of<16>(f32_from_f4_e2m1),
-                    excess8 = table_of<16>(f32_from_i4_excess8);
+                    excess8 = table_of<16>(f32_from_i4_excess8), u4 = table_of<16>(f32_from_u4),
+                    i4 = table_of<16>(f32_from_i4);
   static const auto e8m0 = table_of<256>(f32_from_f8_e8m0);
   switch (packing) {
     case Packing::f4_e2m1:
@@ -59,6 +78,22 @@ void unpack(Packing packing, const std::byte* from, size_t count, float* to) {
       return best_kernels().decode_nibbles(excess8.data(), from, count * sizeof(int32_t), to);
     case Packing::f8_e8m0:
       return decode_each<uint8_t>(from, count, to, [](uint8_t bits) { return e8m0[bits]; });
+    case Packing::u1:
+      return unpack_unsigned(packing, 1, from, count, to);
+    case Packing::u2:
+      return unpack_unsigned(packing, 2, from, count, to);
+    case Packing::u3:
+      return unpack_unsigned(packing, 3, from, count, to);
+    case Packing::u4:
+      return best_kernels().decode_nibbles(u4.data(), from, count, to);
+    case Packing::u6:
+      return unpack_unsigned(packing, 6, from, count, to);
+    case Packing::u8:
+      return decode(DType::u8, from, count, to);
+    case Packing::i4:
+      return best_kernels().decode_nibbles(i4.data(), from, count, to);
+    case Packing::i8:
+      return decode_each<int8_t>(from, count, to, [](int8_t v) { return static_cast<float>(v); });
   }
 }
 

@@ -13,7 +13,7 @@ namespace moec {
 // Converts `count` elements of any type to f32.
 void decode(DType dtype, const std::byte* from, size_t count, float* to);
 
-// Writes the numbers packed into `count` elements, packed_count() for each.
+// Writes the numbers packed into `count` elements: unpacked_count() of them.
 void unpack(Packing packing, const std::byte* from, size_t count, float* to);
 
 // Converts f32 to f32, f16 or bf16, rounding to nearest even. Returns how many finite values became

@@ -1,4 +1,5 @@
-// The node that unpacks numbers of a few bits from the elements that hold them.
+// The node that unpacks numbers of a few bits from the elements that hold them, run by run: a run
+// is the fewest elements that hold whole numbers only.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,7 +10,7 @@
 namespace moec {
 namespace {
 
-constexpr int64_t kChunk = 2048;  // numbers that are unpacked at a time; whole elements
+constexpr int64_t kChunk = 2048;  // numbers that are unpacked at a time; whole runs
 
 Dims unpacked_dims(const NodePtr& child, size_t axis, int64_t size) {
   Dims dims = child->type().dims;
@@ -17,7 +18,8 @@ Dims unpacked_dims(const NodePtr& child, size_t axis, int64_t size) {
   return dims;
 }
 
-// Number i along `axis` is number `phase` + i of the child's elements along it.
+// Number i along `axis` is number `phase` + i of the child's elements along it. The phase is less
+// than the numbers of a run.
 class UnpackNode : public ViewNode {
  public:
   UnpackNode(NodePtr child, Packing packing, size_t axis, int64_t phase, int64_t size)
@@ -26,7 +28,7 @@ class UnpackNode : public ViewNode {
         packing_(packing),
         axis_(axis),
         phase_(phase),
-        per_element_(packed_count(packing)) {}
+        run_(packed_run(packing)) {}
 
   // The packed elements are read with the axis innermost, so that each row along it is contiguous.
   Status read(const Region& region, const Destination& to, ReadContext& context) const override {
@@ -39,16 +41,17 @@ class UnpackNode : public ViewNode {
     Walk rows;
     for (size_t axis = 0; axis < steps.size(); ++axis)
       if (axis != axis_) rows.push_back({region.size[axis], steps[axis], to.steps[axis]});
-    const int64_t skip = (phase_ + region.begin[axis_]) % per_element_;
+    const int64_t skip = (phase_ + region.begin[axis_]) % run_.numbers;
     return for_each_offset(rows, rows.size(), [&](int64_t from, int64_t at) -> Status {
       unpack_row(raw.data() + from, skip, region.size[axis_], to.data + at, to.steps[axis_]);
       return {};
     });
   }
 
-  // In the worst case only one number of each element is requested.
+  // In the worst case only one number of each run is requested.
   uint64_t scratch_bytes(uint64_t elements, const ReaderOptions& options) const override {
-    return elements * child_->width() + child_->scratch_bytes(elements, options);
+    const uint64_t held = elements * static_cast<uint64_t>(run_.elements);
+    return held * child_->width() + child_->scratch_bytes(held, options);
   }
 
   bool reorders() const override { return child_->reorders(); }
@@ -57,7 +60,7 @@ class UnpackNode : public ViewNode {
     if (static_cast<size_t>(step.axis) != axis_) return with(child_->slice(step), axis_);
     const SliceStep held{step.axis, element_of(step.begin), elements_over(step.begin, step.size)};
     return std::make_shared<UnpackNode>(child_->slice(held), packing_, axis_,
-                                        (phase_ + step.begin) % per_element_, step.size);
+                                        (phase_ + step.begin) % run_.numbers, step.size);
   }
 
   NodePtr permute(const PermuteStep& step) const override {
@@ -90,9 +93,16 @@ class UnpackNode : public ViewNode {
                                         type().dims[axis_]);
   }
 
-  int64_t element_of(int64_t number) const { return (phase_ + number) / per_element_; }
+  // The first element of the run that holds a number.
+  int64_t element_of(int64_t number) const {
+    return (phase_ + number) / run_.numbers * run_.elements;
+  }
+  // The elements from there on that hold all bits of `size` numbers.
   int64_t elements_over(int64_t begin, int64_t size) const {
-    return element_of(begin + size - 1) - element_of(begin) + 1;
+    return elements_for((phase_ + begin) % run_.numbers + size);
+  }
+  int64_t elements_for(int64_t numbers) const {
+    return (numbers * run_.elements + run_.numbers - 1) / run_.numbers;
   }
 
   // Row-major but for the axis, whose elements lie side by side.
@@ -115,7 +125,7 @@ class UnpackNode : public ViewNode {
     std::array<float, kChunk> numbers;
     for (; count > 0; skip = 0) {
       const int64_t taken = std::min(kChunk - skip, count);
-      const int64_t elements = (skip + taken - 1) / per_element_ + 1;
+      const int64_t elements = elements_for(skip + taken);
       unpack(packing_, from, static_cast<size_t>(elements), numbers.data());
       place(numbers.data() + skip, taken, to, step);
       from += elements * static_cast<int64_t>(child_->width());
@@ -135,14 +145,15 @@ class UnpackNode : public ViewNode {
   NodePtr child_;
   Packing packing_;
   size_t axis_;
-  int64_t phase_, per_element_;
+  int64_t phase_;
+  PackedRun run_;
 };
 
 }  // namespace
 
 NodePtr unpack_node(NodePtr child, Packing packing) {
   const size_t axis = child->type().rank() - 1;
-  const int64_t size = child->type().dims[axis] * packed_count(packing);
+  const int64_t size = unpacked_count(packing, child->type().dims[axis]);
   return std::make_shared<UnpackNode>(std::move(child), packing, axis, 0, size);
 }
 

@@ -89,8 +89,10 @@ NodePtr seeded_node(uint64_t seed, const Type& type);
 NodePtr concat_node(std::vector<NodePtr> parts, size_t axis);
 // The child multiplied by the factor, if there is one, and rounded to `dtype`.
 NodePtr convert_node(NodePtr child, std::optional<double> factor, DType dtype);
-// Element i of axis a uses scale (i + phase[a]) / block[a].
-NodePtr dequant_node(NodePtr child, NodePtr scale, Dims block, Dims phase);
+// (Element − offset) × scale in f32, of the element's block; the offset may be null.
+NodePtr dequant_node(NodePtr child, NodePtr scale, NodePtr offset, const Dims& block);
+// The entry that an element is the index of, in the table of its block.
+NodePtr lut_node(NodePtr child, NodePtr table, const Dims& block);
 // What rounding the child's elements to `dtype` loses, in f32.
 NodePtr remainder_node(NodePtr child, DType dtype);
 // The elements of `child` less the median of the finite elements of `whole`, in f32.

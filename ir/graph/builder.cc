@@ -81,8 +81,8 @@ ValueId Builder::emit(OpData data, std::vector<ValueId> operands, std::string na
   return results.front();
 }
 
-ValueId Builder::weight(WeightView view, std::string name) {
-  return emit(Weight{std::move(view)}, {}, std::move(name));
+ValueId Builder::weight(WeightView view, std::string name, Encoding encoding) {
+  return emit(Weight{std::move(view), std::move(encoding)}, {}, std::move(name));
 }
 
 ValueId Builder::constant(Type type, std::vector<double> values, std::string name) {

@@ -27,7 +27,7 @@ class Builder {
   ValueId emit(OpData data, std::vector<ValueId> operands, std::string name = {});
 
   // Short forms.
-  ValueId weight(WeightView view, std::string name = {});
+  ValueId weight(WeightView view, std::string name = {}, Encoding encoding = PlainEncoding{});
   ValueId constant(Type type, std::vector<double> values, std::string name = {});
   // A scalar constant of x's element type.
   ValueId scalar_like(ValueId x, double value);

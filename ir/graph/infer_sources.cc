@@ -11,6 +11,12 @@ Inferred infer_op(const Weight& op, Check& check) {
   if (!check.require(type.has_value(), "weight.c2", "{}",
                      type ? std::string() : type.error().front().cause))
     return check.failed();
+  const Status encoding = check_encoding(op.encoding, *type);
+  if (!encoding) {
+    const Diagnostic& finding = encoding.error().front();
+    check.require(false, finding.code, "{}", finding.cause);
+    return check.failed();
+  }
   return check.result(*type);
 }
 

@@ -35,6 +35,7 @@ class Hasher {
   void operator()(std::string_view, const std::string& value) { text(value); }
   void operator()(std::string_view, const Type& value) { text(to_string(value)); }
   void operator()(std::string_view, const WeightView& value) { text(to_string(value)); }
+  void operator()(std::string_view, const Encoding& value) { text(to_string(value)); }
   void operator()(std::string_view, const std::vector<int64_t>& value) { text(to_string(value)); }
   void operator()(std::string_view, const std::vector<double>& value) {
     for (double v : value) bytes(&v, sizeof v);

@@ -14,6 +14,7 @@
 
 #include "ir/base/at.h"
 #include "ir/base/enum_table.h"
+#include "ir/graph/encoding.h"
 #include "ir/graph/form.h"
 #include "ir/graph/type.h"
 #include "ir/graph/weight_view.h"
@@ -246,14 +247,16 @@ struct Linear {
 
 // ---- General ops -------------------------------------------------------------------------------
 
-// A checkpoint weight, as a view.   operands: none.
+// A checkpoint weight, as a view, and how its values are stored.   operands: none.
 struct Weight {
   WeightView view;
+  Encoding encoding = PlainEncoding{};
 
   bool operator==(const Weight&) const = default;
   template <class Self, class F>
   static void each_field(Self& self, F&& f) {
     f("view", self.view);
+    f("encoding", self.encoding);
   }
 };
 

@@ -49,6 +49,7 @@ struct ChangesNothing {
   bool operator()(const UnpackStep&) const { return false; }
   bool operator()(const CenterStep&) const { return false; }
   bool operator()(const RemainderStep&) const { return false; }
+  bool operator()(const LutStep&) const { return false; }
 };
 
 // The single step that does the same as `last` followed by `next`, if there is one. `type` is the
@@ -69,20 +70,33 @@ std::optional<ViewStep> merged(const Type& type, const ViewStep& last, const Vie
 
 }  // namespace
 
-DType packed_dtype(Packing packing) {
-  return packing == Packing::i4_excess8 ? DType::i32 : DType::u8;
+PackedRun packed_run(Packing packing) {
+  switch (packing) {
+    case Packing::i4_excess8:
+      return {DType::i32, 1, 8};
+    case Packing::u1:
+      return {DType::u8, 1, 8};
+    case Packing::u2:
+      return {DType::u8, 1, 4};
+    case Packing::u3:
+      return {DType::u8, 3, 8};
+    case Packing::f4_e2m1:
+    case Packing::u4:
+    case Packing::i4:
+      return {DType::u8, 1, 2};
+    case Packing::u6:
+      return {DType::u8, 3, 4};
+    case Packing::f8_e8m0:
+    case Packing::u8:
+    case Packing::i8:
+      return {DType::u8, 1, 1};
+  }
+  return {};
 }
 
-int64_t packed_count(Packing packing) {
-  switch (packing) {
-    case Packing::f4_e2m1:
-      return 2;
-    case Packing::i4_excess8:
-      return 8;
-    case Packing::f8_e8m0:
-      return 1;
-  }
-  return 1;
+int64_t unpacked_count(Packing packing, int64_t elements) {
+  const PackedRun run = packed_run(packing);
+  return elements * run.numbers / run.elements;
 }
 
 WeightView tensor_view(std::string name, Type type) {
@@ -122,6 +136,26 @@ float seeded_element(uint64_t seed, uint64_t index) {
   return static_cast<float>(z >> 40) * 0x1p-23f - 1.0f;
 }
 
+std::vector<const WeightView*> parameters_of(const ViewStep& step) {
+  std::vector<const WeightView*> parameters;
+  auto add = [&](const std::vector<WeightView>& views) {
+    for (const WeightView& view : views) parameters.push_back(&view);
+  };
+  if (const auto* dequant = std::get_if<DequantStep>(&step)) {
+    add(dequant->scale);
+    add(dequant->offset);
+  }
+  if (const auto* lut = std::get_if<LutStep>(&step)) add(lut->table);
+  return parameters;
+}
+
+std::vector<WeightView*> parameters_of(ViewStep& step) {
+  std::vector<WeightView*> parameters;
+  for (const WeightView* view : parameters_of(std::as_const(step)))
+    parameters.push_back(const_cast<WeightView*>(view));
+  return parameters;
+}
+
 void for_each_tensor(const WeightView& view,
                      const std::function<void(const TensorSource&, const Type&)>& visit) {
   if (const auto* tensor = std::get_if<TensorSource>(&view.source))
@@ -129,8 +163,7 @@ void for_each_tensor(const WeightView& view,
   if (const auto* concat = std::get_if<ConcatSource>(&view.source))
     for (const WeightView& part : concat->parts) for_each_tensor(part, visit);
   for (const ViewStep& step : view.steps)
-    if (const auto* dequant = std::get_if<DequantStep>(&step))
-      for (const WeightView& scale : dequant->scale) for_each_tensor(scale, visit);
+    for (const WeightView* parameter : parameters_of(step)) for_each_tensor(*parameter, visit);
 }
 
 }  // namespace moec

@@ -6,6 +6,7 @@
 //   concat(0; @a:bf16[4,8], @b:bf16[4,8]) | permute(1, 0)
 //   splat(1):f32[8]          seeded(7):f32[4,4] | scale(0.05)
 //   @b:u8[8,16] | unpack(f4_e2m1) | dequant(1, 32; @s:u8[8,1] | unpack(f8_e8m0))
+//   @c:u8[64] | unpack(u4) | reshape(8, 16) | lut(4, 16; @t:f16[2,1,16]) | cast(f16)
 #pragma once
 
 #include <cstdint>
@@ -75,27 +76,47 @@ struct ScaleStep {
   double factor = 1;
   bool operator==(const ScaleStep&) const = default;
 };
-// element[i…] * scale[i/block…] in f32; the result is f32. One scale for each block of the tensor,
-// the last blocks may be partial.
+// (element[i…] − offset[i/block…]) * scale[i/block…] in f32; the result is f32. One scale, and one
+// offset if there are any, for each block of the tensor; the last blocks may be partial.
 struct DequantStep {
   Dims block;
-  std::vector<WeightView> scale;  // exactly one; a vector because WeightView is incomplete here
+  std::vector<WeightView> scale;        // exactly one; a vector: WeightView is incomplete here
+  std::vector<WeightView> offset = {};  // at most one, with the sizes of the scale
   bool operator==(const DequantStep&) const = default;
+};
+
+// table[i/block…][element[i…]]; the result is f32. One table for each block of the tensor, along
+// the last axis of `table`; the last blocks may be partial. The elements are indices of the table.
+struct LutStep {
+  Dims block;
+  std::vector<WeightView> table;  // exactly one; a vector as above
+  bool operator==(const LutStep&) const = default;
 };
 
 // Numbers of a few bits packed into the elements of a view; the first one is in the lowest bits.
 //   f4_e2m1     two in a u8: a sign, two bits of exponent, one of mantissa
 //   i4_excess8  eight in an i32: each an integer from -8 to 7, with 8 added
 //   f8_e8m0     one in a u8: a power of two, or NaN
-// Sources: OCP Microscaling Formats (MX) 1.0; the format pack-quantized of compressed-tensors.
-enum class Packing : uint8_t { f4_e2m1, i4_excess8, f8_e8m0 };
+//   u1 … u8     unsigned integers in u8; those of 3 and 6 bits cross bytes
+//   i4, i8      integers in two's complement in u8
+// Sources: OCP Microscaling Formats (MX) 1.0; the format pack-quantized of compressed-tensors; the
+// blobs of Core ML's sub-byte types.
+enum class Packing : uint8_t { f4_e2m1, i4_excess8, f8_e8m0, u1, u2, u3, u4, u6, u8, i4, i8 };
 constexpr auto enum_names(Packing) {
-  return name_table<Packing>({"f4_e2m1", "i4_excess8", "f8_e8m0"});
+  return name_table<Packing>(
+      {"f4_e2m1", "i4_excess8", "f8_e8m0", "u1", "u2", "u3", "u4", "u6", "u8", "i4", "i8"});
 }
-DType packed_dtype(Packing packing);    // of the elements that hold the numbers
-int64_t packed_count(Packing packing);  // how many numbers an element holds
 
-// Unpacks each element into its numbers, side by side along the last axis; the result is f32.
+// How a packing lies in its elements: each run of `elements` elements holds `numbers` numbers.
+struct PackedRun {
+  DType dtype = DType::u8;
+  int64_t elements = 1, numbers = 1;
+};
+PackedRun packed_run(Packing packing);
+// How many numbers are whole in the first `elements` elements.
+int64_t unpacked_count(Packing packing, int64_t elements);
+
+// Unpacks the elements along the last axis into their numbers; the result is f32.
 struct UnpackStep {
   Packing packing = Packing::f4_e2m1;
   bool operator==(const UnpackStep&) const = default;
@@ -116,7 +137,7 @@ struct RemainderStep {
 };
 
 using ViewStep = std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, ScaleStep, DequantStep,
-                              UnpackStep, CenterStep, RemainderStep>;
+                              UnpackStep, CenterStep, RemainderStep, LutStep>;
 
 struct WeightView {
   ViewSource source;
@@ -135,10 +156,14 @@ WeightView concat_view(int64_t axis, std::vector<WeightView> parts);
 // permute of a permute and a cast of an exact widening are merged.
 WeightView then(WeightView view, ViewStep step);
 
+// The views that a step reads besides the one that it follows: scales, offsets and tables.
+std::vector<const WeightView*> parameters_of(const ViewStep& step);
+std::vector<WeightView*> parameters_of(ViewStep& step);
+
 inline constexpr size_t kMaxViewNesting = 64;  // views within views
 
 // The type of the elements that a view delivers. Errors if it is ill-formed: codes view.c1 …
-// view.c12 of ir/OPS.md.
+// view.c13 of ir/OPS.md.
 Result<Type> view_type(const WeightView& view);
 
 std::string to_string(const WeightView& view);
@@ -146,7 +171,8 @@ std::string to_string(const WeightView& view);
 // The value of element i of seeded(seed): splitmix64(seed + i), its top 24 bits scaled to [-1, 1).
 float seeded_element(uint64_t seed, uint64_t index);
 
-// Calls visit(const std::string& tensor_name) for each tensor that the view reads, scales included.
+// Calls visit for each tensor that the view reads, those of its steps' scales, offsets and tables
+// included.
 void for_each_tensor(const WeightView& view,
                      const std::function<void(const TensorSource&, const Type&)>& visit);
 

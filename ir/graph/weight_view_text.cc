@@ -45,11 +45,20 @@ std::string print_step(const CastStep& step) {
   return fmt::format("cast({})", dtype_name(step.dtype));
 }
 std::string print_step(const ScaleStep& step) { return fmt::format("scale({})", step.factor); }
-std::string print_step(const DequantStep& step) {
-  std::string text = fmt::format("dequant({};", fmt::join(step.block, ", "));
-  for (const WeightView& scale : step.scale) text += " " + to_string(scale);
+std::string print_blocks(std::string_view name, const Dims& block, const ViewStep& step) {
+  std::string text = fmt::format("{}({};", name, fmt::join(block, ", "));
+  std::string_view before = " ";
+  for (const WeightView* parameter : parameters_of(step)) {
+    text += before;
+    text += to_string(*parameter);
+    before = ", ";
+  }
   return text + ")";
 }
+std::string print_step(const DequantStep& step) {
+  return print_blocks("dequant", step.block, step);
+}
+std::string print_step(const LutStep& step) { return print_blocks("lut", step.block, step); }
 std::string print_step(const UnpackStep& step) {
   return fmt::format("unpack({})", enum_name(step.packing));
 }

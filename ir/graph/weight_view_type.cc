@@ -1,4 +1,4 @@
-// The type rules of weight views: constraints view.c1 … view.c12 of ir/OPS.md.
+// The type rules of weight views: constraints view.c1 … view.c13 of ir/OPS.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -117,32 +117,69 @@ Status apply_step(const ScaleStep& step, Type& type, size_t) {
                  step.factor);
 }
 
-Status apply_step(const DequantStep& step, Type& type, size_t depth) {
-  bool good = step.scale.size() == 1 && std::ssize(step.block) == type.rank();
-  for (int64_t extent : step.block) good = good && extent >= 1;
-  MOEC_TRY(require(good && holds_reals(type.dtype), "view.c8",
-                   "dequant needs one scale and a positive block size for each axis of a float or "
-                   "f8_e4m3 view, got {} for {}",
-                   to_string(step.block), to_string(type)));
-  MOEC_ASSIGN(Type scale, nested_type(step.scale.front(), depth + 1));
-  Dims blocks;
+// How many blocks there are along each axis.
+Dims block_counts(const Type& type, const Dims& block) {
+  Dims counts;
   for (int64_t i = 0; i < type.rank(); ++i)
-    blocks.push_back((type.dims.at(i) - 1) / at(step.block, i) + 1);
-  MOEC_TRY(require(is_float(scale.dtype) && scale.dims == blocks, "view.c8",
-                   "{} in blocks of {} needs float scales of sizes {}, got {}", to_string(type),
-                   to_string(step.block), to_string(blocks), to_string(scale)));
+    counts.push_back((type.dims.at(i) - 1) / block.at(i) + 1);
+  return counts;
+}
+
+bool has_blocks(const Type& type, const Dims& block) {
+  return block.rank() == type.rank() &&
+         std::all_of(block.begin(), block.end(), [](int64_t extent) { return extent >= 1; });
+}
+
+Status check_parameter(const WeightView& view, const Dims& dims, const DequantStep& step,
+                       const Type& type, size_t depth) {
+  MOEC_ASSIGN(Type found, nested_type(view, depth + 1));
+  return require(is_float(found.dtype) && found.dims == dims, "view.c8",
+                 "{} in blocks of {} needs float scales of sizes {}, got {}", to_string(type),
+                 to_string(step.block), to_string(dims), to_string(found));
+}
+
+Status apply_step(const DequantStep& step, Type& type, size_t depth) {
+  const bool good =
+      step.scale.size() == 1 && step.offset.size() <= 1 && has_blocks(type, step.block);
+  MOEC_TRY(require(good && holds_reals(type.dtype), "view.c8",
+                   "dequant needs one scale, at most one offset and a positive block size for each "
+                   "axis of a float or f8_e4m3 view, got {} for {}",
+                   to_string(step.block), to_string(type)));
+  const Dims blocks = block_counts(type, step.block);
+  MOEC_TRY(check_parameter(step.scale.front(), blocks, step, type, depth));
+  for (const WeightView& offset : step.offset)
+    MOEC_TRY(check_parameter(offset, blocks, step, type, depth));
   type.dtype = DType::f32;
   return {};
 }
 
 Status apply_step(const UnpackStep& step, Type& type, size_t) {
+  const PackedRun run = packed_run(step.packing);
   Type unpacked{DType::f32, type.dims};
-  if (!unpacked.dims.empty()) unpacked.dims.back() *= packed_count(step.packing);
-  MOEC_TRY(require(
-      type.dtype == packed_dtype(step.packing) && type.rank() > 0 && good_sizes(unpacked.dims),
-      "view.c10", "unpack({}) takes a view of {} with at least one axis, got {}",
-      enum_name(step.packing), dtype_name(packed_dtype(step.packing)), to_string(type)));
+  if (!unpacked.dims.empty())
+    unpacked.dims.back() = unpacked_count(step.packing, unpacked.dims.back());
+  MOEC_TRY(require(type.dtype == run.dtype && type.rank() > 0 && good_sizes(unpacked.dims),
+                   "view.c10", "unpack({}) takes a view of {} with at least one axis, got {}",
+                   enum_name(step.packing), dtype_name(run.dtype), to_string(type)));
   type = std::move(unpacked);
+  return {};
+}
+
+Status apply_step(const LutStep& step, Type& type, size_t depth) {
+  MOEC_TRY(
+      require(step.table.size() == 1 && has_blocks(type, step.block) && type.dtype == DType::f32,
+              "view.c13",
+              "lut needs one table and a positive block size for each axis of an f32 view, "
+              "got {} for {}",
+              to_string(step.block), to_string(type)));
+  MOEC_ASSIGN(Type table, nested_type(step.table.front(), depth + 1));
+  Dims blocks = block_counts(type, step.block);
+  blocks.push_back(table.dims.empty() ? 0 : table.dims.back());
+  MOEC_TRY(require(is_float(table.dtype) && table.dims == blocks, "view.c13",
+                   "{} in blocks of {} needs a float table with sizes {} and its entries behind, "
+                   "got {}",
+                   to_string(type), to_string(step.block),
+                   to_string(block_counts(type, step.block)), to_string(table)));
   return {};
 }
 

@@ -55,11 +55,12 @@ Status parse_list(TextCursor& cursor, char close, F&& item) {
   return cursor.expect(close);
 }
 
-// The grammars of ir/graph/type.h and ir/graph/weight_view.h at the cursor. `depth`: of views
-// around this one.
+// The grammars of ir/graph/type.h, ir/graph/weight_view.h and ir/graph/encoding.h at the cursor.
+// `depth`: of views around this one.
 Result<DType> parse_dtype_at(TextCursor& cursor);
 Result<Layout> parse_layout_at(TextCursor& cursor);
 Result<Type> parse_type_at(TextCursor& cursor);
 Result<WeightView> parse_view_at(TextCursor& cursor, size_t depth = 0);
+Result<Encoding> parse_encoding_at(TextCursor& cursor);
 
 }  // namespace moec

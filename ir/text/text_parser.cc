@@ -75,9 +75,12 @@ Status parse_attributes(TextCursor& cursor, OpT& op) {
   return parse_list(cursor, '}', [&] { return parse_field(cursor, op, seen); });
 }
 
-// A weight is its view.
+// A weight is its view, and its encoding behind `as`.
 Status parse_attributes(TextCursor& cursor, Weight& op) {
-  return store(op.view, parse_view_at(cursor));
+  MOEC_ASSIGN(op.view, parse_view_at(cursor));
+  if (!cursor.peek().is_word("as")) return {};
+  cursor.take();
+  return store(op.encoding, parse_encoding_at(cursor));
 }
 
 // ---- Ops ---------------------------------------------------------------------------------------

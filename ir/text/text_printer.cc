@@ -35,8 +35,13 @@ std::string print_attributes(const OpT& op) {
   return parts.empty() ? "" : fmt::format(" {{{}}}", fmt::join(parts, ", "));
 }
 
-// A weight op has no operands and one attribute, its view, which is printed without braces.
-std::string print_attributes(const Weight& op) { return " " + to_string(op.view); }
+// A weight op has no operands; its view and, unless that is plain, its encoding are printed without
+// braces.
+std::string print_attributes(const Weight& op) {
+  std::string text = " " + to_string(op.view);
+  if (!is_plain(op.encoding)) text += " as " + to_string(op.encoding);
+  return text;
+}
 
 // ---- Statements --------------------------------------------------------------------------------
 

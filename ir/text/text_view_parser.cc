@@ -1,4 +1,4 @@
-// The text of types and weight views.
+// The text of types, weight views and encodings.
 #include <fmt/format.h>
 
 #include <array>
@@ -92,6 +92,19 @@ Result<ViewStep> parse_dequant(TextCursor& cursor, size_t depth) {
   MOEC_ASSIGN(step.block, parse_integers(cursor, ';'));
   MOEC_ASSIGN(WeightView scale, parse_view_at(cursor, depth + 1));
   step.scale.push_back(std::move(scale));
+  if (cursor.accept(',')) {
+    MOEC_ASSIGN(WeightView offset, parse_view_at(cursor, depth + 1));
+    step.offset.push_back(std::move(offset));
+  }
+  MOEC_TRY(cursor.expect(')'));
+  return step;
+}
+
+Result<ViewStep> parse_lut(TextCursor& cursor, size_t depth) {
+  LutStep step;
+  MOEC_ASSIGN(step.block, parse_integers(cursor, ';'));
+  MOEC_ASSIGN(WeightView table, parse_view_at(cursor, depth + 1));
+  step.table.push_back(std::move(table));
   MOEC_TRY(cursor.expect(')'));
   return step;
 }
@@ -115,8 +128,9 @@ Result<ViewStep> parse_remainder(TextCursor& cursor) {
 }
 
 Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
-  static constexpr std::array<std::string_view, 9> kSteps = {
-      "slice", "reshape", "permute", "cast", "scale", "dequant", "unpack", "center", "remainder"};
+  static constexpr std::array<std::string_view, 10> kSteps = {
+      "slice",   "reshape", "permute", "cast",      "scale",
+      "dequant", "unpack",  "center",  "remainder", "lut"};
   static_assert(kSteps.size() == std::variant_size_v<ViewStep>);
   MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
   MOEC_TRY(cursor.expect('('));
@@ -127,9 +141,37 @@ Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
   if (step == 6) return parse_unpack(cursor);
   if (step == 7) return parse_center(cursor);
   if (step == 8) return parse_remainder(cursor);
+  if (step == 9) return parse_lut(cursor, depth);
   MOEC_ASSIGN(auto numbers, parse_integers(cursor, ')'));
   if (step == 1) return ReshapeStep{std::move(numbers)};
   return PermuteStep{std::move(numbers)};
+}
+
+// ---- Encodings, after their opening parenthesis ------------------------------------------------
+
+Result<Encoding> parse_affine(TextCursor& cursor) {
+  AffineEncoding affine;
+  MOEC_ASSIGN(affine.bits, cursor.integer());
+  MOEC_TRY(cursor.expect(';'));
+  do {
+    MOEC_ASSIGN(const int64_t extent, cursor.integer());
+    affine.block.push_back(extent);
+  } while (cursor.accept(','));
+  if (cursor.accept(';')) {
+    if (!cursor.peek().is_word("zero")) return cursor.unexpected("'zero'");
+    cursor.take();
+    affine.zero_point = true;
+  }
+  MOEC_TRY(cursor.expect(')'));
+  return affine;
+}
+
+Result<Encoding> parse_palette(TextCursor& cursor) {
+  PaletteEncoding palette;
+  MOEC_ASSIGN(palette.bits, cursor.integer());
+  MOEC_TRY(cursor.expect(';'));
+  MOEC_ASSIGN(palette.block, parse_integers(cursor, ')'));
+  return palette;
 }
 
 template <class T, class F>
@@ -175,6 +217,15 @@ Result<WeightView> parse_view_at(TextCursor& cursor, size_t depth) {
     view.steps.push_back(std::move(step));
   }
   return view;
+}
+
+Result<Encoding> parse_encoding_at(TextCursor& cursor) {
+  static constexpr std::array<std::string_view, 3> kEncodings = {"plain", "affine", "palette"};
+  static_assert(kEncodings.size() == std::variant_size_v<Encoding>);
+  MOEC_ASSIGN(const size_t encoding, cursor.one_of("an encoding", kEncodings));
+  if (encoding == 0) return PlainEncoding{};
+  MOEC_TRY(cursor.expect('('));
+  return encoding == 1 ? parse_affine(cursor) : parse_palette(cursor);
 }
 
 Result<WeightView> parse_view(std::string_view text) {

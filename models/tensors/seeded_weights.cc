@@ -28,8 +28,8 @@ WeightView seeded_weights(const WeightView& view, uint64_t seed) {
     for (WeightView& part : concat->parts) part = seeded_weights(part, seed);
   }
   for (ViewStep& step : seeded.steps)
-    if (auto* dequant = std::get_if<DequantStep>(&step))
-      for (WeightView& scale : dequant->scale) scale = seeded_weights(scale, seed);
+    for (WeightView* parameter : parameters_of(step))
+      *parameter = seeded_weights(*parameter, seed);
   return seeded;
 }
 

@@ -146,9 +146,10 @@ class RandomShard {
 
   // By one of the steps that deliver f32.
   WeightView to_f32(const Type& type, int depth) {
-    const int64_t kind = below(4);
+    const int64_t kind = below(5);
     if (kind == 0) return dequantised(type, depth);
     if (kind == 1) return unpacked(type, depth);
+    if (kind == 4) return looked_up(type, depth);
     WeightView from = view({any_float(), type.dims}, depth - 1);
     if (kind == 2) return step(std::move(from), CenterStep{});
     return step(std::move(from), RemainderStep{coin() ? DType::f16 : DType::bf16});
@@ -162,16 +163,30 @@ class RandomShard {
       scale.dims.push_back((extent - 1) / dequant.block.back() + 1);
     }
     dequant.scale.push_back(view(scale, depth - 1));
+    if (coin()) dequant.offset.push_back(view(scale, depth - 1));
     const DType held = coin() ? DType::f8_e4m3 : any_float();
     return step(view({held, type.dims}, depth - 1), dequant);
   }
 
+  WeightView looked_up(const Type& type, int depth) {
+    if (type.rank() == kMaxRank) return source(type);
+    LutStep lut;
+    Type table{any_float(), {}};
+    for (int64_t extent : type.dims) {
+      lut.block.push_back(size());
+      table.dims.push_back((extent - 1) / lut.block.back() + 1);
+    }
+    table.dims.push_back(size());
+    lut.table.push_back(view(table, depth - 1));
+    return step(view(type, depth - 1), lut);
+  }
+
   WeightView unpacked(const Type& type, int depth) {
     const auto packing = any_enum<Packing>();
-    const int64_t count = packed_count(packing);
-    if (type.rank() == 0 || type.dims.back() % count != 0) return source(type);
-    Type from{packed_dtype(packing), type.dims};
-    from.dims.back() /= count;
+    const PackedRun run = packed_run(packing);
+    if (type.rank() == 0 || type.dims.back() % run.numbers != 0) return source(type);
+    Type from{run.dtype, type.dims};
+    from.dims.back() = from.dims.back() / run.numbers * run.elements;
     return step(view(from, depth - 1), UnpackStep{packing});
   }
 
@@ -202,6 +217,18 @@ class RandomShard {
   ValueId value(DType dtype, Dims dims) { return value(Type{dtype, std::move(dims)}); }
   ValueId token(DType dtype, Layout layout, int64_t channels, int64_t tokens) {
     return value(token_type(dtype, layout, channels, tokens));
+  }
+
+  void add_weight(const Type& type) {
+    builder_.weight(view(type), any_name(), is_float(type.dtype) ? encoding(type) : Encoding());
+  }
+
+  Encoding encoding(const Type& type) {
+    if (type.rank() == 0 || coin()) return PlainEncoding{};
+    Dims block;
+    for (int64_t extent : type.dims) block.push_back(extent % 2 == 0 && coin() ? 2 : extent);
+    if (type.rank() == kMaxRank || coin()) return AffineEncoding{coin() ? 4 : 8, block, coin()};
+    return PaletteEncoding{1 + below(4), block};
   }
 
   ValueId constant(const Type& type) {
@@ -256,7 +283,7 @@ class RandomShard {
       case OpKind::Linear:
         return add_linear();
       case OpKind::Weight:
-        builder_.weight(view({any_dtype(), any_dims()}), any_name());
+        add_weight({any_dtype(), any_dims()});
         return;
       case OpKind::Constant:
         constant({any_dtype(), any_dims()});

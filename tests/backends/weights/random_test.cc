@@ -39,7 +39,7 @@ class ViewMaker {
 
   WeightView make(const Type& type, int depth) {
     if (depth == 0) return leaf(type);
-    switch (pick(random_, 0, 9)) {
+    switch (pick(random_, 0, 10)) {
       case 0:
         return leaf(type);
       case 1:
@@ -56,6 +56,8 @@ class ViewMaker {
         return converted(type, depth);
       case 8:
         return unpacked(type, depth);
+      case 9:
+        return looked_up(type, depth);
       default:
         return dequantised(type, depth);
     }
@@ -159,18 +161,41 @@ class ViewMaker {
       scale.dims.push_back((size - 1) / step.block.back() + 1);
     }
     step.scale = {scale_view(scale)};
+    if (pick(random_, 0, 1)) step.offset = {splat_view(pick(random_, -8, 8), scale)};
     return with(make(child, depth - 1), step);
   }
 
-  // If the size is not a multiple of the packing, the last numbers of the last element are unused.
+  // Tables are read more than once, as scales are.
+  WeightView looked_up(const Type& type, int depth) {
+    if (type.dtype != DType::f32 || type.rank() == 0 || type.rank() == kMaxRank) return leaf(type);
+    LutStep step;
+    Type table{pick(random_, {DType::f32, DType::f16}), {}};
+    for (int64_t size : type.dims) {
+      step.block.push_back(pick(random_, {int64_t{1}, int64_t{3}, int64_t{128}}));
+      table.dims.push_back((size - 1) / step.block.back() + 1);
+    }
+    table.dims.push_back(16);
+    if (table.elements() > kMaxTestElements) return leaf(type);
+    step.table = {scale_view(table)};
+    const auto packing = pick(random_, {Packing::u1, Packing::u2, Packing::u3, Packing::u4});
+    return with(numbers(packing, type, depth), step);
+  }
+
   WeightView unpacked(const Type& type, int depth) {
     if (type.dtype != DType::f32 || type.rank() == 0) return leaf(type);
-    const auto packing = pick(random_, {Packing::f4_e2m1, Packing::i4_excess8, Packing::f8_e8m0});
-    Type held{packed_dtype(packing), type.dims};
-    held.dims.back() = (type.dims.back() - 1) / packed_count(packing) + 1;
-    const int64_t spare = held.dims.back() * packed_count(packing) - type.dims.back();
+    return numbers(static_cast<Packing>(pick(random_, 0, enum_count<Packing> - 1)), type, depth);
+  }
+
+  // Numbers of this packing. The bytes hold more of them than the type where its size is no
+  // multiple of a run's numbers.
+  WeightView numbers(Packing packing, const Type& type, int depth) {
+    const PackedRun run = packed_run(packing);
+    const int64_t size = type.dims.back();
+    Type held{run.dtype, type.dims};
+    held.dims.back() = (size * run.elements + run.numbers - 1) / run.numbers;
+    const int64_t spare = unpacked_count(packing, held.dims.back()) - size;
     WeightView view = with(make(held, depth - 1), UnpackStep{packing});
-    const SliceStep wanted{type.rank() - 1, pick(random_, 0, spare), type.dims.back()};
+    const SliceStep wanted{type.rank() - 1, pick(random_, 0, spare), size};
     return spare == 0 ? view : with(std::move(view), wanted);
   }
 

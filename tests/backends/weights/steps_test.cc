@@ -175,6 +175,53 @@ TEST_F(WeightsSteps, IntegersOfFourBitsInGroups) {
   expect_as_oracle(then(then(rows, SliceStep{1, 5, 41}), ReshapeStep{{10, 1, 41}}));
 }
 
+TEST_F(WeightsSteps, CodesOfAnyWidthInTheLowestBitsFirst) {
+  for (const Packing packing : {Packing::u1, Packing::u2, Packing::u3, Packing::u4, Packing::u6,
+                                Packing::u8, Packing::i4, Packing::i8}) {
+    const WeightView rows = then(tensor("c", 5, {DType::u8, {7, 23}}), UnpackStep{packing});
+    expect_as_oracle(rows);
+    expect_as_oracle(then(rows, PermuteStep{{1, 0}}));
+    const WeightView part = then(then(rows, SliceStep{1, 5, 17}), SliceStep{1, 2, 11});
+    expect_as_oracle(part);
+    expect_as_oracle(then(part, ReshapeStep{{7, 1, 11}}));
+    // As the blobs of Core ML hold a weight: rows are not aligned, the last byte has unused bits.
+    const WeightView blob =
+        then(then(tensor("d", 5, {DType::u8, {59}}), UnpackStep{packing}), SliceStep{0, 0, 45});
+    expect_as_oracle(then(blob, ReshapeStep{{5, 9}}));
+    expect_as_oracle(then(then(blob, ReshapeStep{{5, 9}}), PermuteStep{{1, 0}}));
+  }
+}
+
+TEST_F(WeightsSteps, AnOffsetIsSubtractedBeforeTheScale) {
+  const WeightView codes = then(tensor("c", 5, {DType::u8, {12, 32}}), UnpackStep{Packing::u4});
+  const WeightView zeros = then(tensor("z", 900, {DType::u8, {12, 1}}), UnpackStep{Packing::u4});
+  const WeightView rows =
+      then(codes, DequantStep{{1, 32}, {tensor("s", 4000, {DType::bf16, {12, 2}})}, {zeros}});
+  expect_as_oracle(rows);
+  expect_as_oracle(then(then(rows, SliceStep{1, 30, 9}), PermuteStep{{1, 0}}));
+}
+
+TEST_F(WeightsSteps, TablesByGroupsOfRows) {
+  const WeightView codes = then(tensor("c", 5, {DType::u8, {8, 15}}), UnpackStep{Packing::u3});
+  const WeightView view =
+      then(codes, LutStep{{3, 40}, {tensor("t", 4000, {DType::f16, {3, 1, 8}})}});
+  expect_as_oracle(view);
+  expect_as_oracle(then(view, PermuteStep{{1, 0}}));
+  expect_as_oracle(then(then(view, SliceStep{0, 2, 5}), CastStep{DType::f16}));
+  expect_as_oracle(then(then(view, SliceStep{0, 4, 3}), ReshapeStep{{3, 40, 1, 1}}));
+  expect_as_oracle(then(then(view, SliceStep{1, 3, 1}), ReshapeStep{{8}}));
+}
+
+TEST_F(WeightsSteps, AnIndexBehindItsTableIsAnError) {
+  file_.assign(64, std::byte{7});
+  table_.files = {{write_file("steps_lut.bin", file_), file_.size()}};
+  const WeightView codes = then(tensor("c", 0, {DType::u8, {2, 4}}), UnpackStep{Packing::u8});
+  const WeightView view = then(codes, LutStep{{2, 4}, {splat_view(1, {DType::f16, {1, 1, 7}})}});
+  auto values = WeightReader::open(table_)->read_f32(view, 1 << 20);
+  ASSERT_FALSE(values);
+  EXPECT_EQ(values.error().front().code, "weights.bad_index");
+}
+
 TEST_F(WeightsSteps, ScaleRoundsToTheElementType) {
   expect_as_oracle(then(tensor("w", 0, {DType::bf16, {64}}), ScaleStep{1.0 / 3}));
   expect_as_oracle(then(then(tensor("w", 0, {DType::bf16, {64}}), CastStep{DType::f16}),

@@ -215,9 +215,20 @@ class Oracle {
   }
   void apply_step(const DequantStep& step, Naive& data) const {
     const Naive scale = (*this)(step.scale.front());
+    const Naive offset = step.offset.empty() ? scale : (*this)(step.offset.front());
     naive_map(data, DType::f32, [&](float value, Dims at) {
       for (size_t i = 0; i < at.size(); ++i) at[i] /= step.block[i];
-      return value * naive_decode(scale.type.dtype, scale.bits[naive_index(scale.type.dims, at)]);
+      const size_t block = naive_index(scale.type.dims, at);
+      if (!step.offset.empty()) value -= naive_decode(offset.type.dtype, offset.bits[block]);
+      return value * naive_decode(scale.type.dtype, scale.bits[block]);
+    });
+  }
+  void apply_step(const LutStep& step, Naive& data) const {
+    const Naive table = (*this)(step.table.front());
+    naive_map(data, DType::f32, [&](float value, Dims at) {
+      for (size_t i = 0; i < at.size(); ++i) at[i] /= step.block[i];
+      at.push_back(static_cast<int64_t>(value));
+      return naive_decode(table.type.dtype, table.bits[naive_index(table.type.dims, at)]);
     });
   }
   void apply_step(const CenterStep&, Naive& data) const {
@@ -235,24 +246,36 @@ class Oracle {
       return std::isfinite(rounded) ? value - rounded : 0.0f;
     });
   }
-  // Number j of an element lies in bits [4j, 4j + 4); a number of 8 bits fills its element.
+  // The numbers of each row along the last axis, bit by bit.
   void apply_step(const UnpackStep& step, Naive& data) const {
-    const auto count = static_cast<size_t>(packed_count(step.packing));
+    const auto width = 8 * static_cast<size_t>(dtype_bytes(data.type.dtype));
+    const auto bits = static_cast<size_t>(naive_bits(step.packing));
+    const auto row = static_cast<size_t>(data.type.dims.back());
     Naive result{{DType::f32, data.type.dims}, {}, {}};
-    result.type.dims.back() *= static_cast<int64_t>(count);
-    for (const uint64_t element : data.bits)
-      for (size_t j = 0; j < count; ++j)
-        result.bits.push_back(std::bit_cast<uint32_t>(naive_number(step.packing, element, j)));
+    result.type.dims.back() = static_cast<int64_t>(row * width / bits);
+    for (size_t first = 0; first < data.bits.size(); first += row)
+      for (size_t number = 0; number < row * width / bits; ++number) {
+        uint64_t code = 0;
+        for (size_t bit = number * bits; bit < (number + 1) * bits; ++bit)
+          code |= (data.bits[first + bit / width] >> bit % width & 1) << (bit - number * bits);
+        result.bits.push_back(std::bit_cast<uint32_t>(naive_number(step.packing, code)));
+      }
     result.overflows.resize(result.bits.size());
     data = std::move(result);
   }
-  static float naive_number(Packing packing, uint64_t element, size_t j) {
-    const auto four = static_cast<int>(element >> (4 * j)) & 15;
-    if (packing == Packing::i4_excess8) return static_cast<float>(four - 8);
-    if (packing == Packing::f8_e8m0)
-      return element == 255 ? NAN : std::ldexp(1.0f, static_cast<int>(element) - 127);
+  static int naive_bits(Packing packing) {
+    const int bits[] = {4, 4, 8, 1, 2, 3, 4, 6, 8, 4, 8};  // in the order of the enum
+    return bits[static_cast<size_t>(packing)];
+  }
+  static float naive_number(Packing packing, uint64_t code) {
+    const auto number = static_cast<int>(code);
+    if (packing == Packing::i4_excess8) return static_cast<float>(number - 8);
+    if (packing == Packing::f8_e8m0) return code == 255 ? NAN : std::ldexp(1.0f, number - 127);
+    if (packing == Packing::i4) return static_cast<float>(number < 8 ? number : number - 16);
+    if (packing == Packing::i8) return static_cast<float>(number < 128 ? number : number - 256);
+    if (packing != Packing::f4_e2m1) return static_cast<float>(number);
     const float magnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
-    return four >= 8 ? -magnitudes[four - 8] : magnitudes[four];
+    return number >= 8 ? -magnitudes[number - 8] : magnitudes[number];
   }
 
   const WeightTable& table_;

@@ -44,6 +44,13 @@ TEST(ViewType, Steps) {
   EXPECT_EQ(type_of_text("@a:u8[3,4] | unpack(f4_e2m1)"), "f32[3,8]");
   EXPECT_EQ(type_of_text("@a:i32[3,4] | unpack(i4_excess8)"), "f32[3,32]");
   EXPECT_EQ(type_of_text("@a:u8[3] | unpack(f8_e8m0) | cast(f16)"), "f16[3]");
+  EXPECT_EQ(type_of_text("@a:u8[2,5] | unpack(u3)"), "f32[2,13]");
+  EXPECT_EQ(type_of_text("@a:u8[2,5] | unpack(u6)"), "f32[2,6]");
+  EXPECT_EQ(type_of_text("@a:u8[2,5] | unpack(u1)"), "f32[2,40]");
+  EXPECT_EQ(type_of_text("@a:u8[4,2] | unpack(i4) | dequant(1, 4; @s:f16[4,1], @z:u8[4,1] | "
+                         "unpack(i8))"),
+            "f32[4,4]");
+  EXPECT_EQ(type_of_text("@a:u8[4,2] | unpack(u4) | lut(3, 4; @t:f16[2,1,16])"), "f32[4,4]");
   EXPECT_EQ(type_of_text("@a:f32[8,4] | slice(0, 4, 4) | permute(1, 0) | reshape(16) | cast(f16)"),
             "f16[16]");
 }
@@ -142,6 +149,25 @@ TEST(ViewTypeErrors, C9GeneratedElements) {
               testing::StartsWith("view.c9: "));
 }
 
+TEST(ViewTypeErrors, C8DequantOffset) {
+  EXPECT_THAT(type_of_text("@a:f32[4] | dequant(2; @s:f32[2], @z:f32[1])"),
+              testing::StartsWith("view.c8: "));
+  EXPECT_THAT(type_of_text("@a:f32[4] | dequant(2; @s:f32[2], @z:u8[2])"),
+              testing::StartsWith("view.c8: "));
+}
+
+TEST(ViewTypeErrors, C13Lut) {
+  EXPECT_EQ(type_of_text("@a:f32[4,2] | lut(2, 2; @t:f16[2,2,16])"),
+            "view.c13: f32[4,2] in blocks of [2,2] needs a float table with sizes [2,1] and its "
+            "entries behind, got f16[2,2,16]");
+  EXPECT_THAT(type_of_text("@a:f32[4] | lut(2; @t:f16[])"), testing::StartsWith("view.c13: "));
+  EXPECT_THAT(type_of_text("@a:f32[4] | lut(2; @t:u8[2,4])"), testing::StartsWith("view.c13: "));
+  EXPECT_THAT(type_of_text("@a:u8[4] | lut(2; @t:f16[2,4])"), testing::StartsWith("view.c13: "));
+  EXPECT_THAT(type_of_text("@a:f32[4] | lut(0; @t:f16[4,4])"), testing::StartsWith("view.c13: "));
+  EXPECT_THAT(type_of_text("@a:f32[1,1,1,1,2] | lut(1, 1, 1, 1, 1; @t:f16[1,1,1,1,2])"),
+              testing::StartsWith("view.c13: "));
+}
+
 TEST(ViewTypeErrors, C10Unpack) {
   EXPECT_EQ(type_of_text("@a:i32[4] | unpack(f4_e2m1)"),
             "view.c10: unpack(f4_e2m1) takes a view of u8 with at least one axis, got i32[4]");
@@ -190,6 +216,8 @@ TEST(Then, KeepsStepsThatChangeSomething) {
        {"@a:f32[4,2] | slice(0, 1, 3)", "@a:f32[4,2] | slice(0, 0, 3)", "@a:f32[4,2] | reshape(8)",
         "@a:f32[4,2] | permute(1, 0)", "@a:f32[4,2] | cast(f16)", "@a:f32[4,2] | scale(2)",
         "@a:f32[4,2] | dequant(4, 2; splat(1):f32[1,1])", "@a:u8[4,2] | unpack(f8_e8m0)",
+        "@a:u8[4,3] | unpack(u3) | lut(2, 8; @t:f16[2,1,8] | cast(f32)) | cast(f16)",
+        "@a:u8[4,2] | unpack(i4) | dequant(1, 2; @s:f16[4,2], @z:f32[4,2])",
         "@a:f32[4,2] | reshape(8) | slice(0, 0, 4) | reshape(2, 2)", "@a:f32[4,2] | center()",
         "@a:f32[4,2] | remainder(f16)"})
     EXPECT_EQ(folded(text), text);

@@ -1,0 +1,363 @@
+// A palette divides the sorted values into clusters of neighbours; its entries are their means. The
+// error of a division is Σ w·v² less its gain, the sum of (Σ w·v)² / Σ w over the clusters, so the
+// division with the largest gain is searched, by dynamic programming over the clusters.
+//
+// The last cut of the best division moves with the end of what is divided, which allows divide and
+// conquer: O(entries · n log n) in place of O(entries · n²). The values of a group of weights are
+// thousands, so the search is limited further, without giving up the optimum. The values are merged
+// into bins. Moving the weight of a bin to its two ends, with the same mean, can only raise the
+// gain of a division: for given entries, the error of a value less its square is concave in it. So
+// the merged values bound the gain of every division whose cut number j lies in a given bin, and
+// the bins whose bound is below the gain of a division that is known hold no cut of the best one.
+// What is left is divided into finer bins, and so on, until few cuts are left.
+#include "backends/weights/encode/optimal_palette.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace moec {
+namespace {
+
+constexpr double kImpossible = -std::numeric_limits<double>::infinity();
+// With fewer cuts than this for each entry, bins are not worth their time.
+constexpr size_t kFewCuts = 64;
+// Rounding errors of the gains that are compared, relative to the largest one, are below this.
+constexpr double kRounding = 1e-11;
+
+// Positions [begin, end].
+struct Window {
+  size_t begin = 0, end = 0;
+};
+
+// Sums of weights and of weighted values before each position.
+struct Sums {
+  std::vector<double> weight, moment;
+
+  void add(double value, double amount) {
+    weight.push_back(weight.back() + amount);
+    moment.push_back(moment.back() + amount * value);
+  }
+  size_t size() const { return weight.size() - 1; }
+  // Of the cluster [begin, end).
+  double gain(size_t begin, size_t end) const {
+    const double mass = weight[end] - weight[begin], sum = moment[end] - moment[begin];
+    return mass > 0 ? sum * sum / mass : 0;
+  }
+};
+
+Sums empty_sums(size_t size) {
+  Sums sums;
+  sums.weight.reserve(size + 1);
+  sums.moment.reserve(size + 1);
+  sums.weight.push_back(0);
+  sums.moment.push_back(0);
+  return sums;
+}
+
+// One row of the table: the gain of the best division of the positions before i into j clusters,
+// and where its last cluster begins, for each i of a window.
+struct Row {
+  Window window;
+  std::vector<double> gain;
+  std::vector<uint32_t> cut;
+
+  double gain_at(size_t position) const { return gain[position - window.begin]; }
+};
+
+// Fills the row for one more cluster than `before` has.
+class NextRow {
+ public:
+  NextRow(const Sums& sums, const Row& before, Window window)
+      : sums_(sums), before_(before), row_{window, {}, {}} {
+    const size_t size = window.end - window.begin + 1;
+    row_.gain.assign(size, kImpossible);
+    row_.cut.assign(size, 0);
+  }
+
+  Row fill() {
+    solve(row_.window.begin, row_.window.end, before_.window.begin, before_.window.end);
+    return std::move(row_);
+  }
+
+ private:
+  // The rows [first, last], whose cuts lie in [low, high].
+  void solve(size_t first, size_t last, size_t low, size_t high) {
+    const size_t middle = first + (last - first) / 2;
+    const size_t cut = best_cut(middle, low, std::min(high, middle));
+    if (middle > first) solve(first, middle - 1, low, cut);
+    if (middle < last) solve(middle + 1, last, cut, high);
+  }
+
+  size_t best_cut(size_t end, size_t low, size_t high) {
+    double best = kImpossible;
+    size_t cut = low;
+    for (size_t begin = low; begin <= high; ++begin) {
+      const double gain = before_.gain_at(begin) + sums_.gain(begin, end);
+      if (gain > best) {
+        best = gain;
+        cut = begin;
+      }
+    }
+    row_.gain[end - row_.window.begin] = best;
+    row_.cut[end - row_.window.begin] = static_cast<uint32_t>(cut);
+    return cut;
+  }
+
+  const Sums& sums_;
+  const Row& before_;
+  Row row_;
+};
+
+// The rows for 1 to windows.size() clusters. The last row ends at the positions of the last window.
+std::vector<Row> fill_rows(const Sums& sums, const std::vector<Window>& windows) {
+  std::vector<Row> rows;
+  Row first{windows[0], {}, {}};
+  for (size_t end = windows[0].begin; end <= windows[0].end; ++end) {
+    first.gain.push_back(sums.gain(0, end));
+    first.cut.push_back(0);
+  }
+  rows.push_back(std::move(first));
+  for (size_t j = 1; j < windows.size(); ++j)
+    rows.push_back(NextRow(sums, rows.back(), windows[j]).fill());
+  return rows;
+}
+
+// The cuts of the best division of all positions: where each cluster ends.
+std::vector<size_t> trace(const std::vector<Row>& rows, size_t end) {
+  std::vector<size_t> ends(rows.size());
+  for (size_t j = rows.size(); j-- > 0;) {
+    ends[j] = end;
+    end = rows[j].cut[end - rows[j].window.begin];
+  }
+  return ends;
+}
+
+Sums sums_of(const Histogram& histogram) {
+  Sums sums = empty_sums(histogram.values.size());
+  for (size_t i = 0; i < histogram.values.size(); ++i)
+    sums.add(histogram.values[i], histogram.weights[i]);
+  return sums;
+}
+
+// The windows of all cuts; the last one is the end of the values.
+using Windows = std::vector<Window>;
+
+// Every cut that leaves a value for each cluster.
+Windows all_cuts(size_t size, size_t clusters) {
+  Windows windows;
+  for (size_t j = 1; j < clusters; ++j) windows.push_back({j, size - clusters + j});
+  windows.push_back({size, size});
+  return windows;
+}
+
+// ---- Bins --------------------------------------------------------------------------------------
+
+size_t count_cuts(const Windows& windows) {
+  size_t cuts = 0;
+  for (const Window& window : windows) cuts += window.end - window.begin + 1;
+  return cuts;
+}
+
+// Where each bin begins, and the number of values. Bins begin at cuts of the windows only, among
+// them the first and the last one of each window; the others have about the same share of
+// √(weight × gap), so that bins are narrow where entries lie close together.
+std::vector<size_t> bin_starts(const Histogram& histogram, const Windows& windows, size_t bins) {
+  const size_t size = histogram.values.size();
+  std::vector<bool> open(size + 1, false), forced(size + 1, false);
+  for (const Window& window : windows) {
+    std::fill(open.begin() + static_cast<std::ptrdiff_t>(window.begin),
+              open.begin() + static_cast<std::ptrdiff_t>(window.end) + 1, true);
+    forced[window.begin] = forced[window.end] = true;
+  }
+  std::vector<double> passed{0};
+  for (size_t i = 0; i + 1 < size; ++i) {
+    const double gap = histogram.values[i + 1] - histogram.values[i];
+    passed.push_back(passed.back() + (open[i + 1] ? std::sqrt(histogram.weights[i] * gap) : 0));
+  }
+  const double share = passed.back() / static_cast<double>(bins);
+  std::vector<size_t> starts{0};
+  double next = share;
+  for (size_t i = 1; i < size; ++i) {
+    if (!forced[i] && (!open[i] || passed[i] < next)) continue;
+    starts.push_back(i);
+    next = passed[i] + share;
+  }
+  starts.push_back(size);
+  return starts;
+}
+
+// The position of a cut among the ends of the bins: before a bin, or between its two ends.
+size_t merged_position(const std::vector<size_t>& starts, size_t cut) {
+  const auto bin =
+      static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), cut) - starts.begin() - 1);
+  return 2 * bin + (starts[bin] == cut ? 0 : 1);
+}
+
+// The bins' two ends, each with its part of the bin's weight: positions 2b and 2b + 1.
+struct Ends {
+  Sums forward, backward;
+};
+
+Ends ends_of(const Histogram& histogram, const std::vector<size_t>& starts) {
+  const size_t bins = starts.size() - 1;
+  std::vector<double> values, weights;
+  for (size_t b = 0; b < bins; ++b) {
+    const double low = histogram.values[starts[b]], high = histogram.values[starts[b + 1] - 1];
+    double mass = 0, excess = 0;  // Σ w and Σ w·(v − low)
+    for (size_t i = starts[b]; i < starts[b + 1]; ++i) {
+      mass += histogram.weights[i];
+      excess += histogram.weights[i] * (histogram.values[i] - low);
+    }
+    const double upper = high > low ? std::min(mass, excess / (high - low)) : 0;
+    values.insert(values.end(), {low, high});
+    weights.insert(weights.end(), {mass - upper, upper});
+  }
+  Ends ends{empty_sums(values.size()), empty_sums(values.size())};
+  for (size_t i = 0; i < values.size(); ++i) {
+    ends.forward.add(values[i], weights[i]);
+    ends.backward.add(values[values.size() - 1 - i], weights[values.size() - 1 - i]);
+  }
+  return ends;
+}
+
+// ---- The division ------------------------------------------------------------------------------
+
+using Cuts = std::vector<size_t>;  // where each cluster ends
+
+double gain_of(const Sums& sums, const Cuts& ends) {
+  double gain = 0;
+  for (size_t j = 0; j < ends.size(); ++j) gain += sums.gain(j == 0 ? 0 : ends[j - 1], ends[j]);
+  return gain;
+}
+
+// Moves each cut to the middle between the means beside it, a few times (Lloyd's iteration).
+Cuts settled(const Histogram& histogram, const Sums& sums, Cuts ends) {
+  constexpr int kRounds = 8;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<double> means;
+    for (size_t j = 0; j < ends.size(); ++j) {
+      const size_t begin = j == 0 ? 0 : ends[j - 1];
+      const double mass = sums.weight[ends[j]] - sums.weight[begin];
+      means.push_back(mass > 0 ? (sums.moment[ends[j]] - sums.moment[begin]) / mass
+                               : histogram.values[std::min(begin, histogram.values.size() - 1)]);
+    }
+    const Cuts last = ends;
+    for (size_t j = 0; j + 1 < ends.size(); ++j) {
+      const double middle = (means[j] + means[j + 1]) / 2;
+      ends[j] = static_cast<size_t>(
+          std::lower_bound(histogram.values.begin(), histogram.values.end(), middle) -
+          histogram.values.begin());
+    }
+    if (ends == last) break;
+  }
+  return ends;
+}
+
+// Gains of divisions of the bins' ends, which bound those of the values: `before` by the number of
+// clusters in front of a position, `after` behind it.
+struct Bounds {
+  std::vector<Row> before, after;
+};
+
+Bounds bound(const Ends& ends, const std::vector<size_t>& starts, const Windows& windows) {
+  const size_t size = ends.forward.size(), clusters = windows.size();
+  Windows forward, backward;
+  for (const Window& window : windows)
+    forward.push_back({merged_position(starts, window.begin), merged_position(starts, window.end)});
+  for (size_t j = clusters - 1; j-- > 0;)
+    backward.push_back({size - forward[j].end, size - forward[j].begin});
+  return {fill_rows(ends.forward, forward), fill_rows(ends.backward, backward)};
+}
+
+// The part of a window that may hold cut `j` of a division with at least this gain.
+Window narrowed(const Bounds& bounds, const std::vector<size_t>& starts, size_t j, double enough) {
+  const Row& before = bounds.before[j];
+  const Row& after = bounds.after[bounds.after.size() - 1 - j];
+  const size_t size = 2 * (starts.size() - 1);
+  Window window{starts.back(), 0};
+  for (size_t position = before.window.begin; position <= before.window.end; ++position) {
+    if (before.gain_at(position) + after.gain_at(size - position) < enough) continue;
+    const size_t bin = position / 2;
+    const bool inside = position % 2 == 1;
+    window.begin = std::min(window.begin, starts[bin] + (inside ? 1 : 0));
+    window.end = std::max(window.end, inside ? starts[bin + 1] - 1 : starts[bin]);
+  }
+  return window;
+}
+
+// The parts of the windows that hold the cuts of the best division.
+Windows narrowed(const Histogram& histogram, const Sums& sums, const Windows& windows) {
+  const size_t clusters = windows.size();
+  const std::vector<size_t> starts =
+      bin_starts(histogram, windows, std::max<size_t>(128, 4 * clusters));
+  const Ends ends = ends_of(histogram, starts);
+  const Bounds bounds = bound(ends, starts, windows);
+  Cuts cuts = trace(bounds.before, ends.forward.size());
+  for (size_t& cut : cuts) cut = starts[(cut + 1) / 2];
+  const double known = gain_of(sums, settled(histogram, sums, cuts));
+  const double enough = known - kRounding * std::abs(bounds.before.back().gain.back());
+  Windows narrower;
+  for (size_t j = 0; j + 1 < clusters; ++j) narrower.push_back(narrowed(bounds, starts, j, enough));
+  narrower.push_back(windows.back());
+  return narrower;
+}
+
+// Windows that hold the cuts of the best division, so small that all cuts in them can be tried.
+Windows find_windows(const Histogram& histogram, const Sums& sums, size_t clusters) {
+  Windows windows = all_cuts(histogram.values.size(), clusters);
+  while (clusters > 1 && count_cuts(windows) > kFewCuts * clusters) {
+    const size_t before = count_cuts(windows);
+    windows = narrowed(histogram, sums, windows);
+    if (2 * count_cuts(windows) > before) break;
+  }
+  return windows;
+}
+
+}  // namespace
+
+std::vector<double> optimal_palette(const Histogram& full, int entries) {
+  const auto clusters = static_cast<size_t>(entries);
+  const size_t size = full.values.size();
+  if (size <= clusters) {
+    std::vector<double> palette = full.values;
+    palette.resize(clusters, full.values.back());
+    return palette;
+  }
+  double mass = 0, moment = 0;
+  for (size_t i = 0; i < size; ++i) {
+    mass += full.weights[i];
+    moment += full.weights[i] * full.values[i];
+  }
+  // Around the mean, little of the gain is lost to rounding.
+  const double mean = moment / mass;
+  Histogram histogram = full;
+  for (double& value : histogram.values) value -= mean;
+  const Sums sums = sums_of(histogram);
+  const std::vector<Row> rows = fill_rows(sums, find_windows(histogram, sums, clusters));
+  std::vector<double> palette;
+  size_t begin = 0;
+  for (size_t end : trace(rows, size)) {
+    palette.push_back(mean + (sums.moment[end] - sums.moment[begin]) /
+                                 (sums.weight[end] - sums.weight[begin]));
+    begin = end;
+  }
+  return palette;
+}
+
+double palette_error(const Histogram& histogram, const std::vector<double>& entries) {
+  double error = 0;
+  size_t nearest = 0;
+  for (size_t i = 0; i < histogram.values.size(); ++i) {
+    const double value = histogram.values[i];
+    while (nearest + 1 < entries.size() &&
+           std::abs(value - entries[nearest + 1]) <= std::abs(value - entries[nearest]))
+      ++nearest;
+    const double difference = value - entries[nearest];
+    error += histogram.weights[i] * difference * difference;
+  }
+  return error;
+}
+
+}  // namespace moec
