@@ -11,6 +11,7 @@
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
+#include "ir/base/name_file.h"
 #include "ir/base/regular_file.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
@@ -49,21 +50,24 @@ Result<Optimised> optimise(const OptFlags& flags) {
   MOEC_ASSIGN(context.options, pass_options(flags.pass_flags));
   MOEC_TRY(require_ir(flags.file));
   MOEC_ASSIGN(const std::string text, read_user_text(flags.file, "opt.unreadable"));
-  MOEC_ASSIGN(const IrFile file, split_ir_file(text, context.options));
+  MOEC_ASSIGN(const IrFile file, naming_file(split_ir_file(text, context.options), flags.file));
   MOEC_ASSIGN(const Shard shard, parse_shard(file.input, {.file = flags.file}));
   if (Diagnostics findings = verify(shard); has_error(findings)) {
     if (!flags.json) say("{}", print_with_findings(shard, findings));
-    return fail(std::move(findings));
+    return fail(found_in_file(std::move(findings), flags.file));
   }
   const std::string& names = flags.passes.empty() ? file.passes : flags.passes;
   if (flags.passes.empty()) context.options = file.options;
   MOEC_ASSIGN(RunOptions run, run_options(flags.pass_flags));
   std::vector<const Pass*> passes = default_pipeline(context.options);
   if (!names.empty()) {
-    MOEC_ASSIGN(passes, parse_pipeline(names));
+    auto named = parse_pipeline(names);
+    if (!named && flags.passes.empty()) return fail(naming_file(named.error(), flags.file));
+    MOEC_ASSIGN(passes, std::move(named));
   }
-  MOEC_ASSIGN(PipelineResult result, run_pipeline(shard, passes, context, run));
-  return Optimised{std::move(result), std::move(context.notes)};
+  auto result = run_pipeline(shard, passes, context, run);
+  if (!result) return fail(found_in_file(std::move(result.error()), flags.file));
+  return Optimised{std::move(*result), std::move(context.notes)};
 }
 
 void print_optimised(const Optimised& optimised, bool timing) {

@@ -14,6 +14,13 @@ inline Diagnostics naming_file(Diagnostics findings, const std::string& file) {
   return findings;
 }
 
+// The findings about the content of a file: each gets its name beside the place that it has.
+inline Diagnostics found_in_file(Diagnostics findings, const std::string& file) {
+  for (Diagnostic& finding : findings)
+    if (finding.place.file.empty()) finding.place.file = file;
+  return findings;
+}
+
 // The same for the findings of a failure.
 template <class T>
 Result<T> naming_file(Result<T> result, const std::string& file) {

@@ -443,6 +443,20 @@ TEST(BadInput, MalformedIr) {
                                  HasSubstr("expp"), HasSubstr("exp")));
 }
 
+TEST(BadInput, ErrorsOfOptNameTheFile) {
+  const std::string file = fresh_folder("ir") + "/bad.ir";
+  const std::string shard = "shard s static {\n  input %x : f32[1,2]\n  output y = %x\n}\n";
+  for (const char* line : {"magic", "lower_router magic=1"}) {
+    std::ofstream(file) << "// run: " << line << "\n" << shard;
+    const Outcome outcome = run_command({"opt", file});
+    EXPECT_EQ(outcome.exit_code, kExitBadInput);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("] " + file + ": "), HasSubstr("magic")));
+  }
+  // The pass takes a shard in another form.
+  std::ofstream(file) << "// run: lower_router\n" << shard;
+  EXPECT_THAT(run_command({"opt", file}).err, HasSubstr("] " + file + ": "));
+}
+
 TEST(BadInput, PromptsThatAreErrors) {
   const std::string out = fresh_folder("out");
   ASSERT_EQ(run_command({"export", checkpoint_of("tinymoe"), "--out", out, "--quiet"}).exit_code,
