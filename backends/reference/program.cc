@@ -61,12 +61,13 @@ bool takes_stored(const Shard& shard, const Op& op, size_t operand) {
 // Smaller weights are quicker as f32 in memory.
 constexpr int64_t kStoredElements = int64_t{16} << 10;
 
-// Large weights of which each use can take them from their file.
+// Large weights of which each use can take them from their file. The values of an encoded weight
+// lie in no file.
 IdMap<ValueId, uint8_t> find_storable(const Program& program) {
   const Shard& shard = program.shard;
   IdMap<ValueId, uint8_t> storable(shard.values.size());
   for (const Op& op : shard.ops)
-    if (std::holds_alternative<Weight>(op.data))
+    if (const auto* weight = std::get_if<Weight>(&op.data); weight && is_plain(weight->encoding))
       storable[op.results.front()] = shard.type(op.results.front()).elements() >= kStoredElements;
   for (const Op& op : shard.ops) {
     const bool is_fixed = !op.results.empty() && program.is_fixed[op.results.front()];

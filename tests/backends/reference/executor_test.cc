@@ -35,6 +35,21 @@ TEST(ReferenceExecutor, LoadsWeightsFromFiles) {
   }
 }
 
+// A palette of two entries: the means of the values near 1 and of those near 5.
+TEST(ReferenceExecutor, AnEncodedWeightHasTheValuesOfItsCodes) {
+  const std::string path = write_file("encoded_weight.bin", bytes_of<float>({1, 5, 1.5, 5.5}));
+  const Type type{DType::f32, {4}};
+  Builder build("L00.test", Form::model);
+  const ValueId x = build.input("x", type);
+  const ValueId w = build.weight(tensor_view("w", type), "w", PaletteEncoding{1, {4}});
+  build.output("out", build.add(x, w, "sum"));
+  auto executor = Executor::create(build.finish(), table_of(path, 16, type));
+  ASSERT_TRUE(executor) << render(executor.error());
+  const auto out = executor->run({plain({4}, {0, 0, 10, 10})});
+  ASSERT_TRUE(out);
+  EXPECT_THAT((*out)[0].data, ElementsAre(1.25, 5.25, 11.25, 15.25));
+}
+
 TEST(ReferenceExecutor, AMissingWeightNamesTensorShardAndValue) {
   auto executor =
       Executor::create(sum_with_weight(tensor_view("w", {DType::f32, {3}})), WeightTable{});
