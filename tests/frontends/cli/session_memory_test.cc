@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string exported(const Words& flags = {}) {
+std::string exported_tinymoe(const Words& flags = {}) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out, flags));
   return out;
@@ -23,7 +23,7 @@ std::string exported(const Words& flags = {}) {
 constexpr uint64_t kLittle = uint64_t{52} << 20;
 
 TEST(SessionMemory, LittleMemoryGivesTheSameText) {
-  const std::string out = exported({"--tokens", "1,4"});
+  const std::string out = exported_tinymoe({"--tokens", "1,4"});
   const std::vector<int64_t> prompt = encode_bytes("def gcd(");
   std::vector<int64_t> texts[2];
   size_t kept[2];
@@ -44,7 +44,7 @@ TEST(SessionMemory, LittleMemoryGivesTheSameText) {
 }
 
 TEST(SessionMemory, ItIsAFlagOfRunAndValidate) {
-  const std::string out = exported({"--tokens", "1,16", "--context", "256"});
+  const std::string out = exported_tinymoe({"--tokens", "1,16", "--context", "256"});
   expect_fine(validate_case("tinymoe", out, {"--memory", "52"}));
   const Words run = {"run", out, "--prompt", "def ", "--max-tokens", "2", "--memory"};
   const auto with = [&](const char* memory) {
