@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/frontends/cli/checkpoint_copy.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/cli/read_json.h"
 #include "tests/golden_cases.h"
@@ -162,6 +163,17 @@ TEST(CoremlExport, AneBookNameIsThePrefixAndTheFamily) {
   EXPECT_EQ(read_json(out + "/zaya_runtime_meta.json").at("lm_head_shards").size(), 3u);
 }
 
+TEST(CoremlExport, AneBookRuntimesUseNoLongerCache) {
+  const CheckpointCopy copy("mixtral_a");
+  copy.edit_config([](auto& config) { config["max_position_embeddings"] = 16384; });
+  const Outcome refused =
+      run_command({"export", copy.folder(), "--out", fresh_folder("out"), "--target", "ane",
+                   "--compat", "ane-book", "--context", "8224"});
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, HasSubstr("compat.ane_book"));
+  EXPECT_THAT(refused.err, HasSubstr("--context 8192"));
+}
+
 TEST(CoremlExport, AneBookNamesAreFileNames) {
   const std::string out = fresh_folder("out");
   for (const char* name : {"../zaya", "", "a b"})
@@ -217,10 +229,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "mixtral_a",
                 {"--target", "ane", "--compat", "ane-book", "--kv", "io"},
                 "compat.ane_book"},
-        Refusal{"book_context",
-                "mixtral_a",
-                {"--target", "ane", "--compat", "ane-book", "--context", "8224"},
-                "--context 8192"},
         Refusal{"book_onnx", "mixtral_a", {"--compat", "ane-book"}, "compat.ane_book"},
         Refusal{"book_dense",
                 "qwen2_moe_b",
