@@ -24,8 +24,8 @@ ValueId inverse_rms(Builder& b, ValueId x, int64_t axis, ValueId eps, double lea
   return b.unary(UnaryFn::reciprocal, b.unary(UnaryFn::sqrt, sum, "rms"), "inverse_rms");
 }
 
-// number / peak for a number that f16 has only as a subnormal one, of few digits. Where the quotient
-// loses digits, the peak is so large that eps does not matter.
+// number / peak for a number that f16 has only as a subnormal one, of few digits. Where the
+// quotient loses digits, the peak is so large that eps does not matter.
 ValueId small_quotient(Builder& b, double number, ValueId peak) {
   ValueId inverse = b.div(b.scalar_like(peak, kSmallestPeak), peak, "inverse_peak");
   return b.mul(inverse, b.scalar_like(peak, number / kSmallestPeak), "eps_root");

@@ -31,7 +31,8 @@ inline constexpr const char* kNewHistory = "history_new";
 
 // The routing weights of all experts, between a shard of the router and the expert groups.
 inline constexpr const char* kRoutingWeights = "routing_weights";
-// The sum of the residual stream and the expert groups that ran before, into an expert group.
+// The sum of the residual stream and what ran before of the layer's MLP or experts, into a group of
+// experts or a slice of their width.
 inline constexpr const char* kPartialSumPort = "acc";
 // What a router hands to that of the next layer, and that one's input.
 inline constexpr const char* kRouterState = "router_state";

@@ -28,8 +28,7 @@ WeightView seeded_weights(const WeightView& view, uint64_t seed) {
     for (WeightView& part : concat->parts) part = seeded_weights(part, seed);
   }
   for (ViewStep& step : seeded.steps)
-    for (WeightView* parameter : parameters_of(step))
-      *parameter = seeded_weights(*parameter, seed);
+    for (WeightView* parameter : parameters_of(step)) *parameter = seeded_weights(*parameter, seed);
   return seeded;
 }
 

@@ -61,7 +61,8 @@ BENCHMARK(microscaled_to_f16);
 
 void find_nans(benchmark::State& state) {
   const std::vector<std::byte> source = small_values(DType::f16);
-  for (auto _ : state) benchmark::DoNotOptimize(count_nonfinite(DType::f16, source.data(), kElements));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(count_nonfinite(DType::f16, source.data(), kElements));
   state.SetBytesProcessed(static_cast<int64_t>(source.size()) * state.iterations());
 }
 BENCHMARK(find_nans);

@@ -36,11 +36,10 @@ Shard shard_of(const Product& product, DType dtype, bool in_memory) {
   const Layout layout = product.kind == Product::Kind::conv ? Layout::channels : Layout::plain;
   const ValueId x = build.input("x", {dtype, product.input, layout});
   const ValueId w = build.weight(tensor_view("w", {dtype, product.weight}), "w");
-  const ValueId y = product.kind == Product::Kind::conv
-                        ? build.emit(Conv{product.groups}, {x, w}, "y")
-                    : product.kind == Product::Kind::weight_right
-                        ? build.emit(MatMul{}, {x, w}, "y")
-                        : build.emit(MatMul{}, {w, x}, "y");
+  const ValueId y =
+      product.kind == Product::Kind::conv           ? build.emit(Conv{product.groups}, {x, w}, "y")
+      : product.kind == Product::Kind::weight_right ? build.emit(MatMul{}, {x, w}, "y")
+                                                    : build.emit(MatMul{}, {w, x}, "y");
   build.output("y", y);
   if (in_memory) build.output("w", w);
   return build.finish();

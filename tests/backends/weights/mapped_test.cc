@@ -35,8 +35,8 @@ TEST(MappedValues, HoldWhatTheReaderReads) {
   ASSERT_TRUE(reader);
   const WeightView all = tensor_view("w", type);
   for (const WeightView& view :
-       {all, then(all, SliceStep{0, 7, 20}), then(then(all, SliceStep{0, 3, 1}), SliceStep{1, 5, 9}),
-        then(all, ReshapeStep{{6400}})}) {
+       {all, then(all, SliceStep{0, 7, 20}),
+        then(then(all, SliceStep{0, 3, 1}), SliceStep{1, 5, 9}), then(all, ReshapeStep{{6400}})}) {
     const auto values = mapped(*reader, view);
     ASSERT_TRUE(values) << to_string(view);
     EXPECT_EQ(widened(*values), reader->read_f32(view, 1 << 20).value());

@@ -72,7 +72,8 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   const bool routes = (decl.kind == ShardKind::moe || decl.kind == ShardKind::router) &&
                       moe.null_slots == 0;  // else the router's rows are not those of the experts
   const auto routing = owned_weights(shard, moe.experts, WeightRole::routing);
-  // Below f32 the choice bias has two halves; full_softmax chooses no expert, so none is left there.
+  // Below f32 the choice bias has two halves; full_softmax chooses no expert, so none is left
+  // there.
   const bool biased = moe.choice_bias && is_exact(passes.routing);
   const size_t halves = !biased ? 0 : plan.build.dtype == DType::f32 ? 1 : 2;
   ASSERT_EQ(routing.size(), routes ? 1u + halves + (moe.router_bias ? 1u : 0u) : 0u);
