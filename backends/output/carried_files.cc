@@ -1,5 +1,6 @@
 #include "backends/output/carried_files.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,7 +53,8 @@ Result<RegularFile> open_carried(const fs::path& source, const std::string& name
                             file.string()),
                 "put the file itself there if it belongs to the model, or remove the link",
                 {.file = path});
-  return RegularFile::open(file.string());
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
+  return RegularFile::adopt(path, ::open(file.c_str(), kFlags));
 }
 
 Result<manifest::FileRef> carry_file(const fs::path& source, const std::string& out,
