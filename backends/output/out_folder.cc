@@ -11,6 +11,7 @@
 
 #include "backends/files/folder.h"
 #include "backends/files/output_file.h"
+#include "backends/files/write_error.h"
 #include "backends/manifest/file_names.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/journal_text.h"
@@ -25,6 +26,15 @@ tl::unexpected<Diagnostics> refused(const std::string& folder, const std::string
   return fail("export.no_permission",
               fmt::format("the output folder cannot be prepared: {}", reason),
               "choose a folder that you may write to", {.file = folder});
+}
+
+// A lack of rights has a code of its own, since another folder helps against it.
+tl::unexpected<Diagnostics> refused(const std::string& folder, const std::error_code& error) {
+  const bool lacks_rights = error == std::errc::permission_denied ||
+                            error == std::errc::operation_not_permitted ||
+                            error == std::errc::read_only_file_system;
+  if (lacks_rights) return refused(folder, error.message());
+  return write_error(error.value(), "prepare the output folder", folder);
 }
 
 // The final path of a file, of which this one may be the temporary form.
@@ -180,8 +190,12 @@ Status create_folder(const std::string& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
   if (status.type() == fs::file_type::not_found) {
+    if (fs::is_symlink(fs::symlink_status(folder, error)))
+      return fail("export.out_not_folder",
+                  "the output path is a link to a folder that does not exist",
+                  "create the folder that it leads to, or choose another --out", {.file = folder});
     fs::create_directories(folder, error);
-    if (error) return refused(folder, error.message());
+    if (error) return refused(folder, error);
   } else if (status.type() != fs::file_type::directory) {
     return fail("export.out_not_folder", "the output path exists but is not a folder",
                 "choose another --out", {.file = folder});
@@ -196,7 +210,7 @@ Result<bool> holds_files(const std::string& folder) {
     const bool is_folder = fs::is_directory(entry->symlink_status(error));
     if (!is_folder && !is_reserved(entry->path().lexically_relative(folder).string())) return true;
   }
-  if (error) return refused(folder, error.message());
+  if (error) return refused(folder, error);
   return false;
 }
 

@@ -30,7 +30,7 @@ struct OutNames {
 using OutFiles = std::set<std::string>;
 
 // Creates the folder, and its parents, unless it exists. Errors: export.out_not_folder,
-// export.no_permission.
+// export.no_permission, those of write_error.h.
 Status create_folder(const std::string& folder);
 
 // Whether the folder or a folder below it has any file or link, apart from what an export writes

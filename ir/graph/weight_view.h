@@ -80,8 +80,8 @@ struct ScaleStep {
 // offset if there are any, for each block of the tensor; the last blocks may be partial.
 struct DequantStep {
   Dims block;
-  std::vector<WeightView> scale;        // exactly one; a vector: WeightView is incomplete here
-  std::vector<WeightView> offset = {};  // at most one, with the sizes of the scale
+  std::vector<WeightView> scale;   // exactly one; a vector: WeightView is incomplete here
+  std::vector<WeightView> offset;  // at most one, with the sizes of the scale
   bool operator==(const DequantStep&) const = default;
 };
 

@@ -126,7 +126,8 @@ def test_weights_are_the_checkpoint_tensors(case, name, folder):
     missing = [tensor for tensor, values in tensors.items()
                if values.ndim == 2 and tensor not in fused_tensors(tensors)
                and (values.shape, values.astype(np.float16).tobytes()) not in seen[layer_of(tensor)]]
-    assert set(missing) <= {"model.embed_tokens.weight"}
+    # Biases of the choice are in two halves around their median.
+    assert {tensor for tensor in missing if not tensor.endswith("correction_bias")} <= {"model.embed_tokens.weight"}
 
 
 @pytest.mark.parametrize("case", ["mixtral_b", "qwen3_moe_b"])

@@ -294,7 +294,7 @@ TEST(BadInput, OutFolderThatCannotBeCreated) {
   const Outcome outcome =
       run_command({"export", checkpoint_of("mixtral_a"), "--out", file + "/out", "--quiet"});
   EXPECT_EQ(outcome.exit_code, kExitBadInput);
-  EXPECT_THAT(outcome.err, HasSubstr("error[export."));
+  EXPECT_THAT(outcome.err, HasSubstr("error[emit.bad_folder]"));
 }
 
 // Runs an export of mixtral_a in a child process, whose exit code is that of the command.
@@ -326,6 +326,17 @@ TEST(BadInput, NoPermission) {
                               fs::perms::others_exec);
   EXPECT_EXIT(export_without_rights(parent + "/out"), testing::ExitedWithCode(kExitBadInput),
               "export.no_permission");
+}
+
+TEST(BadInput, AnOutputFolderThatIsALinkToNowhere) {
+  const std::string parent = fresh_folder("parent");
+  fs::create_symlink("gone", parent + "/out");
+  const Outcome outcome =
+      run_command({"export", checkpoint_of("mixtral_a"), "--out", parent + "/out", "--quiet"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[export.out_not_folder]"),
+                                 HasSubstr("a link to a folder that does not exist")));
+  EXPECT_FALSE(fs::exists(parent + "/gone"));
 }
 
 TEST(BadInput, NoSpaceLeavesNothingUnderAFinalName) {

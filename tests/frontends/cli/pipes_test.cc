@@ -71,7 +71,7 @@ TEST(Pipes, CalibrationOfATagger) {
 TEST(Pipes, Tokenizer) {
   const std::string copy = fresh_folder("copy");
   fs::copy(checkpoint_of("tinymoe"), copy);
-  const std::string pipe = pipe_at(fs::canonical(copy).string() + "/tokenizer.json");
+  const std::string pipe = pipe_at(copy + "/tokenizer.json");
   expect_refused({"export", copy, "--out", fresh_folder("out")}, "file.not_regular", pipe);
 }
 
