@@ -76,20 +76,20 @@ class ConcatNode : public ViewNode {
   }
 
   // Elements that a part has for each position of the axes before the joined one.
-  int64_t stretch(const NodePtr& part) const {
+  int64_t elements_along(const NodePtr& part) const {
     return product(part->type().dims, axis_, type().rank());
   }
 
   bool parts_fill(int64_t step) const {
     return std::all_of(parts_.begin(), parts_.end(),
-                       [&](const NodePtr& part) { return stretch(part) % step == 0; });
+                       [&](const NodePtr& part) { return elements_along(part) % step == 0; });
   }
 
   NodePtr reshape_parts(const Dims& dims, size_t axis) const {
     const int64_t step = product(dims, axis + 1, dims.size());
     return map_parts(axis, [&](const NodePtr& part) {
       Dims part_dims = dims;
-      part_dims[axis] = stretch(part) / step;
+      part_dims[axis] = elements_along(part) / step;
       return reshape_node(part, part_dims);
     });
   }
