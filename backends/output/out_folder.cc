@@ -74,13 +74,14 @@ bool is_reserved(const std::string& path) {
 OutFiles described_files(std::string_view manifest) {
   constexpr std::string_view kPath = "\"path\": \"", kBytes = "\"bytes\":";
   OutFiles files;
-  for (size_t at = manifest.find(kPath); at != manifest.npos; at = manifest.find(kPath, at)) {
+  for (size_t at = manifest.find(kPath); at != std::string_view::npos;
+       at = manifest.find(kPath, at)) {
     at += kPath.size();
     const size_t end = std::min(manifest.find('"', at), manifest.size());
     const size_t next = manifest.find_first_not_of("\", \n", end);
     const std::string_view path = manifest.substr(at, end - at);
-    const bool has_bytes =
-        next != manifest.npos && next > end && manifest.substr(next - 1).starts_with(kBytes);
+    const bool has_bytes = next != std::string_view::npos && next > end &&
+                           manifest.substr(next - 1).starts_with(kBytes);
     if (has_bytes && is_below(path)) files.emplace(path);
   }
   return files;

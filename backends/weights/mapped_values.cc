@@ -66,8 +66,8 @@ std::optional<std::span<const float>> MappedValues::as_f32() const {
   return std::span(reinterpret_cast<const float*>(data()), static_cast<size_t>(elements_));
 }
 
-void MappedValues::widen(int64_t first, size_t count, float* to) const {
-  decode(dtype_, data() + first * dtype_bytes(dtype_), count, to);
+void MappedValues::widen(int64_t begin, size_t count, float* to) const {
+  decode(dtype_, data() + begin * dtype_bytes(dtype_), count, to);
 }
 
 // Only whole pages of these elements: the others hold neighbours, which may be in use.

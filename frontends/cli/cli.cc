@@ -27,7 +27,7 @@ Result<Called> find_command(const CLI::App& app, std::span<const std::string> wo
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());
-  if (names.empty() || words.empty() || words[0].starts_with("-")) return Called{&app, words};
+  if (names.empty() || words.empty() || words[0].starts_with('-')) return Called{&app, words};
   const std::string& word = words[0];
   const std::vector<std::string_view> known(names.begin(), names.end());
   if (std::find(names.begin(), names.end(), word) == names.end())

@@ -136,24 +136,27 @@ float seeded_element(uint64_t seed, uint64_t index) {
   return static_cast<float>(z >> 40) * 0x1p-23f - 1.0f;
 }
 
-std::vector<const WeightView*> parameters_of(const ViewStep& step) {
-  std::vector<const WeightView*> parameters;
-  auto add = [&](const std::vector<WeightView>& views) {
-    for (const WeightView& view : views) parameters.push_back(&view);
+// View is WeightView, const where the step is.
+template <class View, class Step>
+static std::vector<View*> collect_parameters(Step& step) {
+  std::vector<View*> parameters;
+  auto add = [&](auto& views) {
+    for (View& view : views) parameters.push_back(&view);
   };
-  if (const auto* dequant = std::get_if<DequantStep>(&step)) {
+  if (auto* dequant = std::get_if<DequantStep>(&step)) {
     add(dequant->scale);
     add(dequant->offset);
   }
-  if (const auto* lut = std::get_if<LutStep>(&step)) add(lut->table);
+  if (auto* lut = std::get_if<LutStep>(&step)) add(lut->table);
   return parameters;
 }
 
+std::vector<const WeightView*> parameters_of(const ViewStep& step) {
+  return collect_parameters<const WeightView>(step);
+}
+
 std::vector<WeightView*> parameters_of(ViewStep& step) {
-  std::vector<WeightView*> parameters;
-  for (const WeightView* view : parameters_of(std::as_const(step)))
-    parameters.push_back(const_cast<WeightView*>(view));
-  return parameters;
+  return collect_parameters<WeightView>(step);
 }
 
 void for_each_tensor(const WeightView& view,

@@ -38,7 +38,8 @@ int64_t weights_within(int64_t bytes, WeightStorage storage) {
 std::string megabytes_flag(int64_t bytes) {
   constexpr int64_t kKilo = 1000, kMega = 1'000'000;
   if (bytes > 10 * kMega) return std::to_string((bytes + kMega - 1) / kMega);
-  return fmt::format("{:.3f}", static_cast<double>((bytes + kKilo - 1) / kKilo) / kKilo);
+  const int64_t kilobytes = (bytes + kKilo - 1) / kKilo;
+  return fmt::format("{}.{:03}", kilobytes / kKilo, kilobytes % kKilo);
 }
 
 }  // namespace moec

@@ -268,7 +268,7 @@ class Planner {
 
   // Calls visit(slice) for each slice of a shard, which is the shard itself if there is only one.
   template <class Visit>
-  static void for_each_slice(const ShardDecl& whole, int64_t slices, Visit visit) {
+  static void for_each_slice(const ShardDecl& whole, int64_t slices, const Visit& visit) {
     for (int64_t i = 0; i < slices; ++i) {
       ShardDecl slice = whole;
       slice.slice = i;

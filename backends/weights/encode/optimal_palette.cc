@@ -317,25 +317,25 @@ Windows find_windows(const Histogram& histogram, const Sums& sums, size_t cluste
 
 }  // namespace
 
-std::vector<double> optimal_palette(const Histogram& full, int entries) {
+std::vector<double> optimal_palette(const Histogram& histogram, int entries) {
   const auto clusters = static_cast<size_t>(entries);
-  const size_t size = full.values.size();
+  const size_t size = histogram.values.size();
   if (size <= clusters) {
-    std::vector<double> palette = full.values;
-    palette.resize(clusters, full.values.back());
+    std::vector<double> palette = histogram.values;
+    palette.resize(clusters, histogram.values.back());
     return palette;
   }
   double mass = 0, moment = 0;
   for (size_t i = 0; i < size; ++i) {
-    mass += full.weights[i];
-    moment += full.weights[i] * full.values[i];
+    mass += histogram.weights[i];
+    moment += histogram.weights[i] * histogram.values[i];
   }
   // Around the mean, little of the gain is lost to rounding.
   const double mean = moment / mass;
-  Histogram histogram = full;
-  for (double& value : histogram.values) value -= mean;
-  const Sums sums = sums_of(histogram);
-  const std::vector<Row> rows = fill_rows(sums, find_windows(histogram, sums, clusters));
+  Histogram centred = histogram;
+  for (double& value : centred.values) value -= mean;
+  const Sums sums = sums_of(centred);
+  const std::vector<Row> rows = fill_rows(sums, find_windows(centred, sums, clusters));
   std::vector<double> palette;
   size_t begin = 0;
   for (size_t end : trace(rows, size)) {

@@ -285,7 +285,7 @@ struct WeightEncoder::Impl {
   std::vector<std::byte> gathered;
 };
 
-WeightEncoder::WeightEncoder(Encoding encoding, Type type)
+WeightEncoder::WeightEncoder(const Encoding& encoding, const Type& type)
     : impl_(std::make_unique<Impl>(encoding, type)) {}
 WeightEncoder::~WeightEncoder() = default;
 WeightEncoder::WeightEncoder(WeightEncoder&&) noexcept = default;

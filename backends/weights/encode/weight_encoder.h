@@ -23,7 +23,7 @@ Result<std::vector<float>> rounded_values(const Encoding& encoding, const Type& 
 class WeightEncoder {
  public:
   // The encoding is not plain and meets check_encoding().
-  WeightEncoder(Encoding encoding, Type type);
+  WeightEncoder(const Encoding& encoding, const Type& type);
   ~WeightEncoder();
   WeightEncoder(WeightEncoder&&) noexcept;
   WeightEncoder& operator=(WeightEncoder&&) noexcept;

@@ -15,7 +15,6 @@ namespace moec {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 

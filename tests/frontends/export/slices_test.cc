@@ -15,7 +15,6 @@ namespace moec {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
 using testing::Contains;
 using testing::Field;
 using testing::Gt;

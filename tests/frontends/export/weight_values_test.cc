@@ -124,7 +124,7 @@ TEST(WeightValues, APowerOfTwoMovesBetweenUpAndDown) {
       copy.overwrite(projection(name), kLarge);
       const std::string out = fresh_folder("out");
       Words flags = form;
-      flags.push_back("--fold-overflow");
+      flags.emplace_back("--fold-overflow");
       const Outcome exported = export_copy(copy, out, flags);
       expect_fine(exported);
       EXPECT_THAT(exported.err, AllOf(HasSubstr("tensor " + projection(name) + ": divided by 2^1"),
