@@ -43,8 +43,9 @@ TEST(Plan, ListsThePublishedModels) {
 }
 
 TEST(Plan, ListsTheParametersThatThePlanCounts) {
-  const Outcome outcome = run_command({"plan", "--list", "--json"});
-  for (const json& model : json::parse(outcome.out)["models"]) {
+  const json list = json::parse(run_command({"plan", "--list", "--json"}).out);
+  ASSERT_FALSE(list.at("models").empty());
+  for (const json& model : list.at("models")) {
     EXPECT_TRUE(model["parameters"].is_number_integer()) << model;
     if (model["name"] == "hunyuan-a13b" || model["name"] == "zaya-book") {
       EXPECT_EQ(model["parameters"], plan_json(model["name"], {})["parameters"]);
