@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <set>
 
@@ -13,6 +12,7 @@
 #include "frontends/hf/index.h"
 #include "ir/base/at.h"
 #include "ir/base/enum_table.h"
+#include "ir/base/regular_file.h"
 #include "models/published/published.h"
 
 namespace moec {
@@ -50,10 +50,10 @@ bool has_file(const fs::path& folder, std::string_view name) {
 
 bool begins_with_gguf(const std::string& path) {
   constexpr std::string_view kMagic = "GGUF";
-  std::string start(kMagic.size(), '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return start == kMagic;
+  const auto file = RegularFile::open(path);
+  if (!file || file->size() < kMagic.size()) return false;
+  const auto start = file->read(0, kMagic.size());
+  return start && *start == kMagic;
 }
 
 PathKind kind_of_file(const std::string& path) {
