@@ -160,6 +160,9 @@ Status refuse_unsupported(std::string_view item) {
 
 Result<WeightRule> parse_item(std::string_view item, const WeightForm& four_bits) {
   MOEC_TRY(refuse_unsupported(item.substr(item.find('=') + 1)));
+  if (item == "4bit" && is_float(four_bits))
+    return fail("weights.form", "--weights 4bit: the target names no form of 4 bits",
+                "name the forms, such as experts=int8");
   if (item == "4bit") return WeightRule{{}, {}, four_bits, true};
   WeightRule rule;
   const size_t equals = item.find('=');

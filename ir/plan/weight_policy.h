@@ -70,9 +70,9 @@ struct WeightPolicy {
 // projections only.
 bool asks_for_four_bits(const WeightPolicy& policy);
 
-// `four_bits` is the form of the experts that 4bit stands for. An empty text is an empty policy.
-// Errors:
-//   weights.form           no such form
+// `four_bits` is the form of the experts that 4bit stands for; float: there is none. An empty text
+// is an empty policy. Errors:
+//   weights.form           no such form, or 4bit without one
 //   weights.role           no such group
 //   weights.layers         not a range of layers, or one of a group that lies in no layer
 //   weights.embed          the embedding in another form than float: its rows are a table of floats
