@@ -13,7 +13,6 @@ namespace moec {
 namespace {
 
 using mlmodel::Operation;
-using mlmodel::Value;
 
 constexpr std::string_view kAffine = "constexpr_affine_dequantize",
                            kBlockwise = "constexpr_blockwise_shift_scale",
@@ -54,7 +53,7 @@ class CodedWeightReader {
   const std::string& name() const { return operation_.outputs(0).name(); }
 
   // The value of an attribute or an input; null where it is absent.
-  const Value* find(const char* argument) {
+  const mlmodel::Value* find(const char* argument) {
     known_.insert(argument);
     const auto attribute = operation_.attributes().find(argument);
     if (attribute != operation_.attributes().end()) return &attribute->second;
@@ -65,8 +64,8 @@ class CodedWeightReader {
     return &input->second.arguments(0).value();
   }
 
-  Result<const Value*> require(const char* argument) {
-    if (const Value* value = find(argument)) return value;
+  Result<const mlmodel::Value*> require(const char* argument) {
+    if (const mlmodel::Value* value = find(argument)) return value;
     return wrong(operation_, fmt::format("argument \"{}\" is missing or no value", argument));
   }
 
@@ -82,7 +81,7 @@ class CodedWeightReader {
   }
 
   // The type of codes, which have these sizes.
-  Result<const CodeType*> code_type(const Value& value, const Dims& dims) const {
+  Result<const CodeType*> code_type(const mlmodel::Value& value, const Dims& dims) const {
     const mlmodel::TensorType& stated = value.type().tensortype();
     Dims sizes;
     for (const auto& dimension : stated.dimensions())
@@ -97,7 +96,7 @@ class CodedWeightReader {
   }
 
   // A part in the blob file: codes as bytes, or floats of the weight's element type.
-  Result<WeightView> part(const Value& value, const StoredPart& stored,
+  Result<WeightView> part(const mlmodel::Value& value, const StoredPart& stored,
                           const BlobFile::Packed* packed, const std::string& name) {
     const uint64_t bits = packed ? static_cast<uint64_t>(packed->bits) : 0;
     MOEC_ASSIGN(const uint64_t offset,
@@ -106,7 +105,7 @@ class CodedWeightReader {
     return add_part(name, stored.type, offset, context_);
   }
 
-  static uint64_t elements_of(const Value& value) {
+  static uint64_t elements_of(const mlmodel::Value& value) {
     uint64_t elements = 1;
     for (const auto& dimension : value.type().tensortype().dimensions())
       elements *= dimension.constant().size();
@@ -114,7 +113,7 @@ class CodedWeightReader {
   }
 
   // The float values of a part, of the weight's element type and as many as it needs.
-  Status check_floats(const Value& value, const Type& type) const {
+  Status check_floats(const mlmodel::Value& value, const Type& type) const {
     const mlmodel::TensorType& stated = value.type().tensortype();
     const bool f16 = stated.datatype() == mlmodel::FLOAT16;
     const bool same = (f16 ? DType::f16 : DType::f32) == type.dtype &&
@@ -126,9 +125,9 @@ class CodedWeightReader {
   }
 
   struct Values {
-    const Value* codes = nullptr;
-    const Value* floats = nullptr;  // scales or a table
-    const Value* zeros = nullptr;   // may be absent
+    const mlmodel::Value* codes = nullptr;
+    const mlmodel::Value* floats = nullptr;  // scales or a table
+    const mlmodel::Value* zeros = nullptr;   // may be absent
   };
 
   Result<WeightView> decode(const Encoding& encoding, const Values& values) {
@@ -137,9 +136,9 @@ class CodedWeightReader {
     std::vector<WeightView> views;
     for (const StoredPart& stored : stored_parts(encoding, type_)) {
       const bool is_code = stored.part == WeightPart::codes;
-      const Value& value = is_code                            ? *values.codes
-                           : stored.part == WeightPart::zeros ? *values.zeros
-                                                              : *values.floats;
+      const mlmodel::Value& value = is_code                            ? *values.codes
+                                    : stored.part == WeightPart::zeros ? *values.zeros
+                                                                       : *values.floats;
       const BlobFile::Packed* packed = nullptr;
       if (is_float(stored.type.dtype)) {
         MOEC_TRY(check_floats(value, stored.type));
@@ -156,10 +155,10 @@ class CodedWeightReader {
   }
 
   Result<WeightView> read_affine() {
-    MOEC_ASSIGN(const Value* codes, require("quantized_data"));
-    MOEC_ASSIGN(const Value* scales, require("scale"));
-    MOEC_ASSIGN(const Value* zeros, require("zero_point"));
-    MOEC_ASSIGN(const Value* axis_value, require("axis"));
+    MOEC_ASSIGN(const mlmodel::Value* codes, require("quantized_data"));
+    MOEC_ASSIGN(const mlmodel::Value* scales, require("scale"));
+    MOEC_ASSIGN(const mlmodel::Value* zeros, require("zero_point"));
+    MOEC_ASSIGN(const mlmodel::Value* axis_value, require("axis"));
     MOEC_ASSIGN(const int64_t axis, integer_of(*axis_value, "axis"));
     if (axis < 0 || axis >= type_.rank())
       return wrong(operation_, fmt::format("axis {} is outside {}", axis, to_string(type_)));
@@ -174,14 +173,14 @@ class CodedWeightReader {
     return decode(affine, {codes, scales, zeros});
   }
 
-  static bool is_zero(const Value& value) {
+  static bool is_zero(const mlmodel::Value& value) {
     const mlmodel::TensorType& type = value.type().tensortype();
     return type.datatype() == mlmodel::INT8 && type.rank() == 0 &&
            value.immediatevalue().tensor().bytes().values() == std::string(1, '\0');
   }
 
   // How many times a part's sizes fit into the weight's: the blocks.
-  Result<Dims> blocks_of(const Value& value) const {
+  Result<Dims> blocks_of(const mlmodel::Value& value) const {
     Dims block;
     const mlmodel::TensorType& stated = value.type().tensortype();
     for (int64_t axis = 0; axis < type_.rank() && axis < stated.dimensions_size(); ++axis) {
@@ -195,9 +194,9 @@ class CodedWeightReader {
   }
 
   Result<WeightView> read_blockwise() {
-    MOEC_ASSIGN(const Value* codes, require("data"));
-    MOEC_ASSIGN(const Value* scales, require("scale"));
-    const Value* zeros = find("offset");
+    MOEC_ASSIGN(const mlmodel::Value* codes, require("data"));
+    MOEC_ASSIGN(const mlmodel::Value* scales, require("scale"));
+    const mlmodel::Value* zeros = find("offset");
     MOEC_ASSIGN(const CodeType* code, code_type(*codes, type_.dims));
     if (code->type != mlmodel::INT8 && code->type != mlmodel::INT4)
       return wrong(operation_, "only codes of int8 and int4 are read");
@@ -208,8 +207,8 @@ class CodedWeightReader {
   }
 
   Result<WeightView> read_palette() {
-    MOEC_ASSIGN(const Value* codes, require("indices"));
-    MOEC_ASSIGN(const Value* table, require("lut"));
+    MOEC_ASSIGN(const mlmodel::Value* codes, require("indices"));
+    MOEC_ASSIGN(const mlmodel::Value* table, require("lut"));
     MOEC_ASSIGN(const CodeType* code, code_type(*codes, type_.dims));
     if (code->type == mlmodel::INT8 || code->type == mlmodel::INT4)
       return wrong(operation_, "indices are unsigned");
