@@ -51,13 +51,12 @@ TEST(LoadTarget, ReadsFormsOfWeights) {
   auto target = load_target(with("\"rules\"", kWithForms));
   ASSERT_TRUE(target) << render(target.error());
   EXPECT_EQ(target->four_bits, WeightForm(PaletteForm{4, 8}));
-  EXPECT_EQ(target->weights,
-            (std::vector<TargetWeightForms>{{{"int8", "int4-lut:g*"},
-                                             {ProjectionForm::conv},
-                                             Severity::warning,
-                                             "unsure",
-                                             "folklore",
-                                             "a test"}}));
+  EXPECT_EQ(target->weights, (std::vector<TargetWeightForms>{{{"int8", "int4-lut:g*"},
+                                                              {ProjectionForm::conv},
+                                                              Severity::warning,
+                                                              "unsure",
+                                                              "folklore",
+                                                              "a test"}}));
   EXPECT_TRUE(load_target(kSmall)->weights.empty());
 }
 

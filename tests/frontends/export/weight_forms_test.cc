@@ -1,0 +1,119 @@
+// Exports with --weights: they pass `check`, hold as many bytes of weights as `plan` counts, and
+// are not resumed with other forms.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ir/plan/weight_policy.h"
+#include "tests/frontends/cli/golden_case.h"
+#include "tests/frontends/cli/read_json.h"
+#include "tests/frontends/export/testing.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+struct FormsCase {
+  const char* name;
+  const char* golden;
+  Words flags;
+};
+
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
+void PrintTo(const FormsCase& c, std::ostream* out) { *out << c.name; }
+
+class EncodedExport : public testing::TestWithParam<FormsCase> {};
+
+Words with_flags(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// All weights of shards, in bytes.
+int64_t exported_bytes(const json& manifest) {
+  int64_t bytes = 0;
+  for (const json& shard : manifest.at("shards")) bytes += shard.at("weight_bytes").get<int64_t>();
+  return bytes;
+}
+
+TEST_P(EncodedExport, HoldsWhatThePlanCounts) {
+  const std::string out = fresh_folder("out") + "/out", source = checkpoint_of(GetParam().golden);
+  const Words& flags = GetParam().flags;
+  const Outcome exported =
+      run_command(with_flags({"export", source, "-o", out, "--quiet", "--context", "32"}, flags));
+  ASSERT_EQ(exported.exit_code, kExitFine) << exported.err;
+  const Outcome checked = run_command({"check", out, "--min-coverage", "0"});
+  EXPECT_EQ(checked.exit_code, kExitFine) << checked.out << checked.err;
+  const json manifest = read_json(out + "/manifest.json");
+  const Outcome planned =
+      run_command(with_flags({"plan", source, "--json", "--context", "32"}, flags));
+  ASSERT_EQ(planned.exit_code, kExitFine) << planned.out;
+  const json plan = json::parse(planned.out);
+  EXPECT_EQ(manifest.at("build").at("weights"), plan.at("weights"));
+  EXPECT_EQ(read_json(out + "/report.json").at("weights"), plan.at("weights"));
+  EXPECT_EQ(exported_bytes(manifest), plan["memory"]["trunk_bytes"].get<int64_t>() +
+                                          plan["memory"]["expert_bytes"].get<int64_t>());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Forms, EncodedExport,
+    testing::Values(
+        FormsCase{"int8", "tinymoe", {"--weights", "int8"}},
+        FormsCase{"int8_matmul", "tinymoe", {"--weights", "int8", "--form", "matmul"}},
+        FormsCase{"four_bits", "tinymoe", {"--weights", "4bit"}},
+        FormsCase{"zeros", "tinymoe", {"--weights", "experts=int4:64:zero"}},
+        FormsCase{"bank", "tinymoe", {"--weights", "4bit", "--experts", "bank"}},
+        FormsCase{
+            "groups",
+            "tinymoe",
+            {"--weights", "int8,router=int8", "--routing", "host", "--experts-per-shard", "2"}},
+        FormsCase{
+            "layers", "tinymoe", {"--weights", "experts@1-2=int8", "--layers-per-shard", "2"}},
+        FormsCase{"fused", "gpt_oss_a", {"--weights", "int8"}},
+        FormsCase{"ane_int8", "tinymoe", {"--target", "ane", "--weights", "int8"}},
+        FormsCase{"ane_tables", "tinymoe", {"--target", "ane", "--weights", "4bit"}},
+        FormsCase{"ane_bank",
+                  "tinymoe",
+                  {"--target", "ane", "--weights", "int3-lut:g8", "--experts", "bank"}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(EncodedExports, CountNoiseAsTheCheckpoint) {
+  const std::string out = fresh_folder("out");
+  for (const char* seed : {"", "1"}) {
+    Words words = {
+        "export", checkpoint_of("tinymoe"), "-o", out + "/of" + seed, "--quiet", "--weights",
+        "4bit"};
+    if (*seed != 0) words.insert(words.end(), {"--seeded-weights", seed});
+    const Outcome exported = run_command(words);
+    ASSERT_EQ(exported.exit_code, kExitFine) << exported.err;
+  }
+  EXPECT_EQ(exported_bytes(read_json(out + "/of/manifest.json")),
+            exported_bytes(read_json(out + "/of1/manifest.json")));
+}
+
+TEST(EncodedExports, AreNotResumedWithOtherForms) {
+  const std::string out = fresh_folder("out") + "/out";
+  ExportOptions options = export_options_of(checkpoint_of("tinymoe"), "onnx", out);
+  options.compile.build.weights = parse_weight_policy("int8", FloatForm{}).value();
+  ASSERT_FALSE(export_until(options, 10));
+  options.compile.build.weights = parse_weight_policy("experts=int8", FloatForm{}).value();
+  const auto other = export_model(options);
+  ASSERT_FALSE(other);
+  EXPECT_THAT(render(other.error()), HasSubstr("--weights"));
+  options.compile.build.weights = parse_weight_policy("int8:row", FloatForm{}).value();
+  EXPECT_TRUE(export_model(options)) << "another text of the same forms";
+}
+
+TEST(EncodedExports, AreRefusedBeforeAnythingIsWritten) {
+  const std::string out = fresh_folder("out") + "/out";
+  const Outcome refused = run_command({"export", checkpoint_of("tinymoe"), "-o", out, "--target",
+                                       "ane", "--weights", "experts@3=int4-lut:g48"});
+  EXPECT_NE(refused.exit_code, kExitFine);
+  EXPECT_THAT(refused.err, HasSubstr("weights.group"));
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+}  // namespace
+}  // namespace moec
