@@ -83,7 +83,7 @@ LIBRARIES = {
     "mlmodel.pb.h": ["backends/coreml", "frontends/coreml"],
     "flatbuffers/": ["backends/manifest"],
     "manifest_generated.h": ["backends/manifest"],
-    "Eigen/": ["backends/reference"],
+    "Eigen/": ["backends/reference", "backends/weights/encode"],
     "CLI/": ["frontends/cli/flags", "frontends/cli"],
     # json.cc reads; the others write.
     "nlohmann/json.hpp": [

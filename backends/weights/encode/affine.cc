@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "backends/weights/encode/round_even.h"
+
 namespace moec {
 namespace {
 
@@ -15,13 +17,6 @@ namespace {
 constexpr std::array kShrink = {1.0f, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f, 0.65f};
 
 constexpr float kLeastF16 = 0x1p-14f, kLargestF16 = 65504.0f;
-
-// Rounds to the nearest integer, ties to even, for |x| < 2^22. Unlike std::nearbyint, the compiler
-// vectorises it for every x86-64.
-float round_even(float x) {
-  constexpr float kShift = 0x1.8p23f;
-  return (x + kShift) - kShift;
-}
 
 struct Coder {
   float inverse, low, high, zero;

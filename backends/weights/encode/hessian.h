@@ -1,0 +1,34 @@
+// What a linear map is given: second moments of its inputs over the tokens of a calibration. They
+// weigh the errors of its coded weights: an error E [outputs, inputs] of the weights is one of
+// tr(E·H·Eᵀ) of the outputs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/base/diagnostics.h"
+
+namespace moec {
+
+struct Hessian {
+  int64_t inputs = 0;
+  int64_t tokens = 0;       // that reached the map; 0 for an expert that was never chosen
+  std::vector<float> sums;  // Σ x·xᵀ over the tokens, [inputs, inputs], symmetric
+};
+
+// A Hessian of no tokens.
+Hessian empty_hessian(int64_t inputs);
+
+// Errors: calibrate.hessian_size where it is not [inputs, inputs]; calibrate.nonfinite for a NaN or
+// an infinite element, a negative count or a negative element of the diagonal.
+Status check_hessian(const Hessian& hessian, int64_t inputs);
+
+// The moments of an expert's inputs together with those of all tokens of its layer, which have the
+// same size and count as 4 × inputs further tokens, or as many as there are.
+Hessian pooled(Hessian expert, const Hessian& layer);
+
+// Moments per token, a·S + (1 − a)·diag S with S = sums / n and a = n / (n + 2·inputs): the fewer
+// tokens, the less is believed of what inputs have in common. With no tokens, all zeros.
+std::vector<float> shrunk(const Hessian& hessian);
+
+}  // namespace moec

@@ -1,0 +1,224 @@
+#include "backends/weights/encode/calibrated_encoder.h"
+
+#include <cmath>
+#include <limits>
+
+#include "backends/weights/convert.h"
+#include "backends/weights/encode/code_rounders.h"
+#include "backends/weights/encode/palette_refit.h"
+#include "backends/weights/encode/weight_encoder.h"
+#include "backends/weights/pack_bits.h"
+#include "tests/backends/weights/encode/calibration_testing.h"
+#include "tests/backends/weights/testing.h"
+
+namespace moec {
+namespace {
+
+Bytes seeded_values(const Type& type) {
+  const auto values = seeded_normals(11, static_cast<size_t>(type.elements()));
+  Bytes bytes(static_cast<size_t>(type.bytes()));
+  encode(type.dtype, values.data(), values.size(), bytes.data());
+  return bytes;
+}
+
+std::vector<Bytes> parts_of_nearest(const Encoding& encoding, const Type& type, const Bytes& values,
+                                    CodeForm form = CodeForm::signed_codes) {
+  WeightEncoder encoder(encoding, type, form);
+  std::vector<Bytes> parts(1);
+  const EncodedSink sink{[&](std::span<const std::byte> codes) -> Status {
+                           parts[0].insert(parts[0].end(), codes.begin(), codes.end());
+                           return {};
+                         },
+                         {}};
+  EXPECT_TRUE(encoder.add(values, sink));
+  for (const StoredPart& part : stored_parts(encoding, type))
+    if (part.part != WeightPart::codes) {
+      const auto bytes = encoder.parameters(part.part);
+      parts.emplace_back(bytes.begin(), bytes.end());
+    }
+  return parts;
+}
+
+struct CodedCase {
+  Encoding encoding;
+  Type type;
+  int64_t axis = 1;
+};
+
+std::string named(const CodedCase& one) {
+  return to_string(one.encoding) + " " + to_string(one.type);
+}
+
+std::vector<CodedCase> coded_cases() {
+  return {
+      {AffineEncoding{8, {1, 96}}, {DType::bf16, {12, 96}}},
+      {AffineEncoding{8, {12, 96}}, {DType::f16, {12, 96}}},  // one scale for all
+      {AffineEncoding{4, {1, 32, 1, 1}}, {DType::f16, {8, 96, 1, 1}}},
+      {AffineEncoding{4, {1, 32}, true}, {DType::f32, {7, 64}}},
+      {AffineEncoding{4, {1, 32}}, {DType::f32, {8, 80}}},  // the last block of a row is partial
+      {AffineEncoding{4, {1, 32}, true}, {DType::f16, {8, 72}}},
+      {AffineEncoding{4, {32, 1}}, {DType::f16, {96, 6}}, 0},  // inputs before outputs
+      {AffineEncoding{4, {1, 32, 5}}, {DType::f16, {1, 64, 10}}, 1},
+      {PaletteEncoding{4, {16, 40, 1, 1}}, {DType::f16, {32, 40, 1, 1}}},
+      {PaletteEncoding{3, {3, 31}}, {DType::f32, {9, 31}}},
+      {PaletteEncoding{2, {8, 20}}, {DType::bf16, {16, 40}}},  // two tables a row
+      {PaletteEncoding{2, {40, 8}}, {DType::f16, {40, 16}}, 0},
+      {PaletteEncoding{6, {15, 77}}, {DType::bf16, {30, 77}}},
+      {PaletteEncoding{1, {5, 7}}, {DType::f16, {5, 7}}},
+      {PaletteEncoding{2, {4, 2, 30}}, {DType::f16, {4, 2, 30}}, 2},  // outputs on two axes
+  };
+}
+
+Result<CalibratedWeight> coded(const CodedCase& one, const Bytes& values, const Hessian& hessian) {
+  return encode_calibrated(one.encoding, one.type, values, {std::span(&hessian, 1), one.axis});
+}
+
+TEST(CalibratedEncoder, CostsLessThanTheNearestCodesInPartsOfTheSameSizes) {
+  for (const CodedCase& one : coded_cases()) {
+    ASSERT_TRUE(check_encoding(one.encoding, one.type)) << named(one);
+    const Bytes values = seeded_values(one.type);
+    const Hessian hessian = seeded_hessian(12, one.type.dims.at(one.axis), 500);
+    const auto weight = coded(one, values, hessian);
+    ASSERT_TRUE(weight) << named(one) << render(weight.error());
+    EXPECT_LT(weight->error, 0.8 * weight->nearest_error) << named(one);
+    EXPECT_GT(weight->error, 0) << named(one);
+    const auto nearest = parts_of_nearest(one.encoding, one.type, values);
+    ASSERT_EQ(weight->parts.size(), nearest.size());
+    for (size_t i = 0; i < nearest.size(); ++i)
+      EXPECT_EQ(weight->parts[i].size(), nearest[i].size()) << named(one);
+    EXPECT_NE(weight->parts[0], nearest[0]) << named(one);
+  }
+}
+
+TEST(CalibratedEncoder, WithoutTokensGivesTheNearestCodes) {
+  for (const CodedCase& one : coded_cases()) {
+    const Bytes values = seeded_values(one.type);
+    const auto weight = coded(one, values, empty_hessian(one.type.dims.at(one.axis)));
+    ASSERT_TRUE(weight) << named(one);
+    EXPECT_EQ(weight->parts, parts_of_nearest(one.encoding, one.type, values)) << named(one);
+    EXPECT_EQ(weight->error, 0);
+  }
+}
+
+// Inputs with nothing in common: the nearest codes are the best ones of a grid.
+TEST(CalibratedEncoder, WritesCodesInBothForms) {
+  for (const bool zero : {false, true})
+    for (const int64_t inputs : {64, 80, 96}) {
+      const CodedCase one{AffineEncoding{4, {1, 32}, zero}, {DType::f32, {6, inputs}}};
+      const Bytes values = seeded_values(one.type);
+      const Hessian none = empty_hessian(inputs);
+      const auto found = encode_calibrated(one.encoding, one.type, values, {std::span(&none, 1), 1},
+                                           CodeForm::excess);
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->parts, parts_of_nearest(one.encoding, one.type, values, CodeForm::excess))
+          << named(one);
+    }
+}
+
+TEST(CalibratedEncoder, WithoutCorrelationsGivesTheNearestCodes) {
+  const CodedCase one{AffineEncoding{4, {1, 32}}, {DType::f16, {8, 64}}};
+  Hessian hessian = empty_hessian(64);
+  hessian.tokens = 100;
+  for (size_t i = 0; i < 64; ++i) hessian.sums[i * 65] = static_cast<float>(1 + i);
+  const Bytes values = seeded_values(one.type);
+  const auto weight = coded(one, values, hessian);
+  ASSERT_TRUE(weight);
+  EXPECT_EQ(weight->parts, parts_of_nearest(one.encoding, one.type, values));
+  EXPECT_EQ(weight->error, weight->nearest_error);
+}
+
+// Weights and inputs that are zero, or the same in all rows.
+TEST(CalibratedEncoder, TakesZeros) {
+  for (const CodedCase& one : coded_cases()) {
+    Bytes values = seeded_values(one.type);
+    std::fill_n(values.begin(), values.size() / 2, std::byte{0});
+    Hessian hessian = seeded_hessian(13, one.type.dims.at(one.axis), 50);
+    const auto size = static_cast<size_t>(hessian.inputs);
+    for (size_t i = 0; i < size; ++i)  // an input that is always zero
+      hessian.sums[3 * size + i] = hessian.sums[i * size + 3] = 0;
+    const auto weight = coded(one, values, hessian);
+    ASSERT_TRUE(weight) << named(one);
+    EXPECT_LE(weight->error, weight->nearest_error) << named(one);
+    const Bytes zeros(values.size(), std::byte{0});
+    EXPECT_EQ(coded(one, zeros, hessian)->error, 0) << named(one);
+  }
+}
+
+// Two inputs and a table of two entries: every table and every choice of codes is tried.
+TEST(CalibratedEncoder, FindsAGoodTableOfATinyWeight) {
+  const CodedCase one{PaletteEncoding{1, {1, 4}}, {DType::f32, {1, 4}}};
+  const std::vector<float> w = {0.9F, -0.4F, 0.3F, -1.1F};
+  const Hessian hessian = seeded_hessian(14, 4, 40);
+  const auto weight = coded(one, bytes_of(w), hessian);
+  ASSERT_TRUE(weight);
+  const std::vector<float> moments = shrunk(hessian);
+  double best = std::numeric_limits<double>::infinity();
+  for (float low = -1.5F; low < 1.5F; low += 0.01F)
+    for (float high = low; high < 1.5F; high += 0.01F)
+      for (unsigned codes = 0; codes < 16; ++codes) {
+        double cost = 0;
+        for (size_t i = 0; i < 4; ++i)
+          for (size_t j = 0; j < 4; ++j)
+            cost += double((w[i] - (codes >> i & 1 ? high : low)) * moments[i * 4 + j] *
+                           (w[j] - (codes >> j & 1 ? high : low)));
+        best = std::min(best, cost);
+      }
+  EXPECT_GE(weight->error, best * 0.98);  // tables in steps of 0.01 are not the best ones
+  EXPECT_LE(weight->error, weight->nearest_error);
+  EXPECT_LE(weight->error, best * 2);
+}
+
+TEST(CalibratedEncoder, RefittedTablesAreTheBestOfTheirCodes) {
+  const Weights weights = seeded_weights_of(15, 8, 30);
+  const std::vector<ErrorMetric> metrics = {make_metric(seeded_hessian(16, 30, 90), 0)};
+  const CodeBlocks blocks{8, 30, 4, 30, false};
+  PaletteCodes palette{Codes(8, 30), {-1, -0.3F, 0.3F, 1, -1, -0.3F, 0.3F, 1}};
+  palette.codes = feed_errors(weights, metrics, PaletteRounder(blocks, 2, palette.tables)).codes;
+  auto cost = [&](const PaletteCodes& of) {
+    double sum = 0;
+    const PaletteRounder rounder(blocks, 2, of.tables);
+    for (double error : cost_of(weights, metrics, rounder, of.codes).errors) sum += error;
+    return sum;
+  };
+  const double before = cost(palette);
+  refit_tables({weights, metrics, blocks, DType::f32, 2}, palette);
+  const double after = cost(palette);
+  EXPECT_LT(after, before);
+  for (size_t e = 0; e < palette.tables.size(); ++e)
+    for (const float step : {-0.01F, 0.01F}) {
+      PaletteCodes other = palette;
+      other.tables[e] += step;
+      EXPECT_GT(cost(other), after) << e;
+    }
+  descend_codes({weights, metrics, blocks, DType::f32, 2}, palette);
+  EXPECT_LT(cost(palette), after);
+}
+
+TEST(CalibratedEncoder, TakesTheHessiansOfExpertsBesideOneAnother) {
+  const Type type{DType::f16, {16, 50}};
+  const Bytes values = seeded_values(type);
+  const std::vector<Hessian> hessians = {seeded_hessian(17, 30, 90), empty_hessian(20)};
+  const auto weight = encode_calibrated(PaletteEncoding{3, {8, 50}}, type, values, {hessians});
+  ASSERT_TRUE(weight);
+  EXPECT_LT(weight->error, weight->nearest_error);
+}
+
+TEST(CalibratedEncoder, RefusesWhatItCannotEncode) {
+  const CodedCase one{AffineEncoding{4, {1, 32}}, {DType::f16, {8, 64}}};
+  const Bytes values = seeded_values(one.type);
+  Hessian odd = seeded_hessian(18, 64, 70);
+  odd.sums[5] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(coded(one, values, odd).error().front().code, "calibrate.nonfinite");
+  EXPECT_EQ(coded(one, values, empty_hessian(32)).error().front().code, "calibrate.hessian_size");
+  EXPECT_EQ(encode_calibrated(one.encoding, one.type, values, {{}}).error().front().code,
+            "calibrate.hessian_size");
+  const CodedCase cube{AffineEncoding{4, {1, 32, 1}}, {DType::f16, {2, 32, 4}}, 1};
+  EXPECT_EQ(coded(cube, seeded_values(cube.type), empty_hessian(32)).error().front().code,
+            "calibrate.shape");
+  Bytes infinite = values;
+  infinite[1] = std::byte{0x7c}, infinite[0] = std::byte{0};
+  EXPECT_EQ(coded(one, infinite, empty_hessian(64)).error().front().code, "encode.nonfinite");
+}
+
+}  // namespace
+}  // namespace moec
