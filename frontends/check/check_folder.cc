@@ -53,13 +53,14 @@ void check_ports(const manifest::Shard& shard, const std::vector<manifest::Port>
   }
 }
 
-ShardFacts facts_of(const manifest::Shard& shard, const manifest::Width& width) {
+ShardFacts facts_of(const manifest::Shard& shard, const manifest::Width& width, const Shard& body) {
   ShardFacts facts{.kind = shard.kind, .tokens = shard.widths.back().tokens};
   const auto in_file = std::count_if(
       shard.widths.begin(), shard.widths.end(),
       [&](const manifest::Width& other) { return other.file.path == width.file.path; });
   if (!width.function.empty()) facts.functions = in_file;
   facts.ranged = width.function.empty() && in_file > 1;
+  facts.weight_bytes = filed_weight_bytes(body);
   return facts;
 }
 
@@ -101,7 +102,7 @@ class Checker {
     append(report_.findings, verify(body));
     check_ports(shard, width.inputs, ports_of(body, true), path, report_.findings);
     check_ports(shard, width.outputs, ports_of(body, false), path, report_.findings);
-    if (const int64_t bytes = weight_bytes(body); bytes != shard.weight_bytes)
+    if (const int64_t bytes = filed_weight_bytes(body); bytes != shard.weight_bytes)
       report_.findings.push_back(finding("check.weight_bytes",
                                          fmt::format("the graph holds {} bytes of weights, the "
                                                      "manifest says {}",
@@ -110,7 +111,7 @@ class Checker {
     find_broken_rules(shard, width, body, checked.widths.empty());
     if (checked.widths.empty()) {
       checked.ops = std::ssize(body.ops);
-      checked.weight_bytes = weight_bytes(body);
+      checked.weight_bytes = filed_weight_bytes(body);
       checked.placement = predict_placement(body, report_.target);
     }
     checked.peak_activation_bytes = peak_activation_bytes(body);
@@ -137,7 +138,8 @@ class Checker {
         add({rule, shard.name, width.file.path, name, 1, rule->reason});
     }
     if (!first_width) return;
-    for (ShardBreach& breach : find_shard_breaches(report_.target, body, facts_of(shard, width)))
+    for (ShardBreach& breach :
+         find_shard_breaches(report_.target, body, facts_of(shard, width, body)))
       add({breach.rule, shard.name, width.file.path, "", 0,
            fmt::format("{}: {}", breach.what, breach.rule->reason)});
   }

@@ -104,6 +104,29 @@ int64_t weight_bytes(const Shard& shard, ValueId value) {
   return weight ? stored_bytes(weight->encoding, shard.type(value)) : 0;
 }
 
+static bool decodes(const WeightView& view) {
+  return std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
+    return std::holds_alternative<UnpackStep>(step) || std::holds_alternative<DequantStep>(step) ||
+           std::holds_alternative<LutStep>(step);
+  });
+}
+
+int64_t filed_weight_bytes(const Shard& shard) {
+  int64_t bytes = 0;
+  for (const Op& op : shard.ops)
+    for (ValueId result : op.results) bytes += filed_weight_bytes(shard, result);
+  return bytes;
+}
+
+int64_t filed_weight_bytes(const Shard& shard, ValueId value) {
+  const auto* weight = shard.producer_as<Weight>(value);
+  if (!weight || !decodes(weight->view)) return weight_bytes(shard, value);
+  int64_t bytes = 0;
+  for_each_tensor(weight->view,
+                  [&](const TensorSource&, const Type& type) { bytes += type.bytes(); });
+  return bytes;
+}
+
 int64_t peak_activation_bytes(const Shard& shard) {
   IdMap<ValueId, uint32_t> uses = count_uses(shard);
   int64_t live = 0;

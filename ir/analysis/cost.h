@@ -32,6 +32,11 @@ int64_t weight_bytes(const Shard& shard);
 // The same of one value; 0 if it is no weight.
 int64_t weight_bytes(const Shard& shard, ValueId value);
 
+// The same for a shard that was read from emitted files, where the view of an encoded weight
+// decodes: such a weight has the bytes of the tensors that its view reads.
+int64_t filed_weight_bytes(const Shard& shard);
+int64_t filed_weight_bytes(const Shard& shard, ValueId value);
+
 // The most bytes that inputs, outputs and intermediate values (weights, their transposes and
 // constants not counted) occupy at once when ops run in order and values are freed after their last
 // use.

@@ -165,14 +165,16 @@ const Type* unaligned_port(const Shard& shard, int64_t bytes) {
 
 // ---- Conditions on whole shards: what breaks the rule, in words; empty if nothing does ----------
 
-std::string weight_bytes_above(const TargetRule& rule, const Shard& shard, const ShardFacts&) {
-  const int64_t bytes = weight_bytes(shard);
+std::string weight_bytes_above(const TargetRule& rule, const Shard& shard,
+                               const ShardFacts& facts) {
+  const int64_t bytes = facts.weight_bytes.value_or(weight_bytes(shard));
   if (bytes <= rule.limit) return {};
   return fmt::format("weights of {} bytes are above {}", bytes, rule.limit);
 }
 
-std::string weight_bytes_below(const TargetRule& rule, const Shard& shard, const ShardFacts&) {
-  const int64_t bytes = weight_bytes(shard);
+std::string weight_bytes_below(const TargetRule& rule, const Shard& shard,
+                               const ShardFacts& facts) {
+  const int64_t bytes = facts.weight_bytes.value_or(weight_bytes(shard));
   if (bytes >= rule.limit) return {};
   return fmt::format("weights of {} bytes are below {}", bytes, rule.limit);
 }

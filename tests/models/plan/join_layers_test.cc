@@ -61,7 +61,7 @@ TEST(JoinLayers, FitTakesAsManyAsTheBudgetHolds) {
 TEST(JoinLayers, FitCountsEncodedWeights) {
   const int64_t layer = 4 * layer_elements(seven_layers())[1];
   BuildOptions build;
-  build.weights = {{{WeightGroup::experts, std::nullopt, PaletteForm{1, 0}}}};
+  build.weights = {{{std::nullopt, std::nullopt, AffineForm{8, ScaleScope::tensor}}}};
   EXPECT_LT(fitted(2 * layer, build).groups.size(), fitted(2 * layer).groups.size());
 }
 
