@@ -6,6 +6,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "backends/weights/encode/calibrated_encoder.h"
+#include "backends/weights/encode/decode_parts.h"
 #include "backends/weights/encode/weight_encoder.h"
 #include "ir/base/invariant.h"
 
@@ -62,6 +64,12 @@ class EntryWriter {
   }
 
   Status stream_codes(const Entry& entry, StreamReport& stream) {
+    calibrated_.reset();
+    if (options_.inputs_of) {
+      MOEC_ASSIGN(const auto inputs,
+                  options_.inputs_of(entry.source.weight.view, entry.source.type));
+      if (inputs) return encode_whole(entry, *inputs, stream);
+    }
     encoder_.emplace(entry.source.weight.encoding, entry.source.type, entry.source.form);
     uint64_t decoded = 0;
     EncodedSink sink{[this](std::span<const std::byte> codes) { return put(codes); }, {}};
@@ -76,6 +84,36 @@ class EntryWriter {
     return streamed ? streamed : fail(with_tensor(streamed.error(), entry.name));
   }
 
+  // Error feedback needs all values of a weight at a time.
+  Status encode_whole(const Entry& entry, const WeightInputs& inputs, StreamReport& stream) {
+    const auto& [weight, type, form] = entry.source;
+    std::vector<std::byte> values;
+    values.reserve(static_cast<size_t>(type.bytes()));
+    MOEC_TRY(views_.next(
+        [&](std::span<const std::byte> tile) -> Status {
+          values.insert(values.end(), tile.begin(), tile.end());
+          return {};
+        },
+        stream));
+    calibrated_ =
+        encode_calibrated(weight.encoding, type, values, {inputs.hessians, inputs.axis}, form);
+    if (!*calibrated_) return fail(with_tensor(calibrated_->error(), entry.name));
+    const auto& parts = (*calibrated_)->parts;
+    if (options_.on_weight)
+      options_.on_weight(entry.key, 0, decode_parts(weight.encoding, type, parts, form));
+    return put(parts.front());
+  }
+
+  // The bytes of a part, after the codes.
+  std::span<const std::byte> parameters(const Entry& entry) const {
+    if (!calibrated_) return encoder_->parameters(entry.part->part);
+    const auto& [weight, type, form] = entry.source;
+    const std::vector<StoredPart> stored = stored_parts(weight.encoding, type, form);
+    for (size_t i = 0; i < stored.size(); ++i)
+      if (stored[i].part == entry.part->part) return (*calibrated_)->parts[i];
+    return {};
+  }
+
   static Diagnostics with_tensor(Diagnostics findings, const std::string& name) {
     for (Diagnostic& finding : findings)
       if (finding.place.tensor.empty()) finding.place.tensor = name;
@@ -83,9 +121,9 @@ class EntryWriter {
   }
 
   Status write_parameters(const Entry& entry) {
-    MOEC_CHECK(encoder_, "the parameters of {} come before its codes", entry.key);
+    MOEC_CHECK(encoder_ || calibrated_, "the parameters of {} come before its codes", entry.key);
     if (is_new_) report_.weight_bytes += entry.bytes;
-    return put(encoder_->parameters(entry.part->part));
+    return put(parameters(entry));
   }
 
   // Packages of several widths may hold the same weight once each: it is reported once.
@@ -104,8 +142,9 @@ class EntryWriter {
   OutputFile& file_;
   EmitReport& report_;
   std::unordered_set<std::string> reported_;
-  std::optional<WeightEncoder> encoder_;  // of the last codes
-  bool is_new_ = true;                    // the last weight
+  std::optional<WeightEncoder> encoder_;                // of the last codes
+  std::optional<Result<CalibratedWeight>> calibrated_;  // the last weight, if it was calibrated
+  bool is_new_ = true;                                  // the last weight
 };
 
 }  // namespace

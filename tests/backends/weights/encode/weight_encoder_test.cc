@@ -6,6 +6,7 @@
 
 #include "backends/weights/convert.h"
 #include "backends/weights/encode/affine.h"
+#include "backends/weights/encode/decode_parts.h"
 #include "backends/weights/weight_reader.h"
 #include "tests/backends/weights/testing.h"
 
@@ -194,6 +195,16 @@ TEST(WeightEncoder, TheFormOfCodesChangesNoValue) {
       EXPECT_EQ(decoded(encoding, type, excess, CodeForm::excess), decoded(encoding, type, parts));
       for (size_t i = 0; i < parts[0].size(); ++i)
         ASSERT_EQ(excess[0][i], parts[0][i] ^ std::byte{0x88});
+    }
+}
+
+TEST(DecodeParts, GivesTheValuesThatAReaderGets) {
+  for (const Case& one : cases())
+    for (const CodeForm form : {CodeForm::signed_codes, CodeForm::excess}) {
+      const auto parts = encode_in_tiles(one.encoding, one.type, bell_of(one.type), 33, form);
+      EXPECT_EQ(floats_of(one.type, decode_parts(one.encoding, one.type, parts, form)),
+                decoded(one.encoding, one.type, parts, form))
+          << named(one);
     }
 }
 

@@ -1,0 +1,17 @@
+// The values of an encoded weight from its stored parts in memory.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ir/graph/encoding.h"
+
+namespace moec {
+
+// What a reader of the weight gets: all its values in C order, in its element type. The parts are
+// those of stored_parts(encoding, type, form). The same values as of decoded_view().
+std::vector<std::byte> decode_parts(const Encoding& encoding, const Type& type,
+                                    const std::vector<std::vector<std::byte>>& parts,
+                                    CodeForm form = CodeForm::signed_codes);
+
+}  // namespace moec
