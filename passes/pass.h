@@ -7,6 +7,7 @@
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
 #include "ir/graph/shard.h"
+#include "ir/graph/weight_form.h"
 #include "ir/target/target.h"
 
 namespace moec {
@@ -28,7 +29,8 @@ struct PassOptions {
   // Widest projection of an expert bank, in channels; the target's limit applies as well. Wider
   // banks are split.
   int64_t bank_channel_limit = 16384;
-  Target target;  // projection and sum form, rules for `place`
+  WeightForms weights = {};  // of the shard's weights (encode_weights in passes.h)
+  Target target;             // projection and sum form, rules for `place`
 };
 
 struct PassContext {

@@ -43,6 +43,12 @@ bool set_bool(bool& field, std::string_view text) {
   return true;
 }
 
+bool set_forms(WeightForms& forms, std::string_view text) {
+  auto parsed = parse_weight_forms(text);
+  if (parsed) forms = *std::move(parsed);
+  return parsed.has_value();
+}
+
 constexpr Option kOptions[] = {
     {"routing", [](const PassOptions& o) { return std::string(enum_name(o.routing)); },
      [](PassOptions& o, std::string_view v) { return set_enum(o.routing, v); }},
@@ -53,6 +59,8 @@ constexpr Option kOptions[] = {
     {"bank_channel_limit",
      [](const PassOptions& o) { return std::to_string(o.bank_channel_limit); },
      [](PassOptions& o, std::string_view v) { return set_limit(o.bank_channel_limit, v); }},
+    {"weights", [](const PassOptions& o) { return to_string(o.weights); },
+     [](PassOptions& o, std::string_view v) { return set_forms(o.weights, v); }},
     {"projection", [](const PassOptions& o) { return std::string(enum_name(o.target.projection)); },
      [](PassOptions& o, std::string_view v) { return set_enum(o.target.projection, v); }},
     {"sum", [](const PassOptions& o) { return std::string(enum_name(o.target.sum)); },

@@ -129,6 +129,19 @@ Result<Shard> hoist_state_writes(const Shard& shard, PassContext& context);
 // Removes ops that no output and no state depends on. Inputs stay: they are the shard's interface.
 Result<Shard> eliminate_dead(const Shard& shard, PassContext& context);
 
+// Encodes the matrices of projections in the forms of PassOptions::weights. A matmul takes its
+// matrix [K, N] through a transpose of the encoded [N, K]: codes and scales lie row by row.
+//   %w = weight @a : [N,K,1,1]; %y = conv %x, %w
+//   ──▶  %w = weight @a as affine(8; 1, K, 1, 1); y = conv %x, %w
+//   %w = weight @a | permute(1,0) : [K,N]; %y = matmul %x, %w
+//   ──▶  %w = weight @a as affine(8; 1, K) : [N,K]; %t = transpose %w {perm = [1,0]}
+//        y = matmul %x, %t
+// Weights that are used in any other way stay plain: those of convolutions in groups or with larger
+// kernels, and of matmuls with more than two axes. Errors: those of encoding_of(); weights.mixed (a
+// bank joins tensors of different forms); weights.expert (int8:expert for a bank whose parts hold
+// parts of experts).
+Result<Shard> encode_weights(const Shard& shard, PassContext& context);
+
 // ---- static → placed ---------------------------------------------------------------------------
 
 // Checks each op against the target's rules; only the form changes. A broken rule of severity error

@@ -37,6 +37,7 @@ constexpr Pass kPasses[] = {
      "states written right after their values are made"},
     {"limit_extents", limit_extents, kStatic, kStatic,
      "an error if an axis of a value is longer than the target takes"},
+    {"encode_weights", encode_weights, kStatic, kStatic, "matrices of projections in few bits"},
     {"place", place, kStatic, kPlaced, "an error if the target's rules refuse an op"},
 };
 
@@ -100,6 +101,9 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            std::string_view(options.target.has_state ? "hoist_state_writes" : ""),
            // After every pass that removes ops.
            std::string_view(limits.extent > 0 ? "limit_extents" : ""),
+           // After every pass that folds or counts views and activations: what it adds are
+           // transposes of weights.
+           std::string_view(options.weights.all_float() ? "" : "encode_weights"),
            // Last: the target is asked only about ops that will be emitted.
            std::string_view("place"),
        })

@@ -50,7 +50,7 @@ ARROWS = {
     "models/plan": [*IR, "models/tensors", "models/build"],
     "backends/weights": IR,
     "backends/weights/encode": [*IR, "backends/weights"],
-    "backends/files": [*IR, "backends/weights"],
+    "backends/files": [*IR, "backends/weights", "backends/weights/encode"],
     "backends/calibration": [*IR, "backends/weights/encode", "backends/files"],
     "backends/reference": [*IR, "backends/weights", "backends/weights/encode"],
     "backends/targets": IR,

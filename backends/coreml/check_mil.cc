@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "backends/coreml/encoded_weights.h"
 #include "backends/coreml/mil_names.h"
 #include "backends/coreml/mil_ops.h"
 #include "backends/coreml/mil_writer.h"
@@ -100,11 +101,12 @@ Status check_op(const Shard& shard, OpId id) {
           label);
     if (std::holds_alternative<Weight>(op.data) && !is_float(type.dtype))
       return refuse_dtype(shard, fmt::format("a weight of {}", dtype_name(type.dtype)), label);
-    if (const auto* weight = std::get_if<Weight>(&op.data); weight && !is_plain(weight->encoding))
-      return fail(
-          "emit.encoding",
-          fmt::format("{} has no form in Core ML packages yet", to_string(weight->encoding)),
-          "keep the weight plain", {.shard = shard.name, .op = label});
+    if (const auto* weight = std::get_if<Weight>(&op.data);
+        weight && mil_weight_op(weight->encoding, type).empty())
+      return fail("emit.encoding",
+                  fmt::format("{} of {} has no form in Core ML packages",
+                              to_string(weight->encoding), to_string(type)),
+                  "choose blocks that divide each axis", {.shard = shard.name, .op = label});
     if (std::holds_alternative<Reshape>(op.data) && type.rank() == 0)
       return fail("emit.op", "MIL does not reshape to a scalar", "reshape to [1]",
                   {.shard = shard.name, .op = label});

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "backends/coreml/encoded_weights.h"
 #include "backends/coreml/mil_names.h"
 #include "backends/coreml/mil_ops.h"
 #include "backends/coreml/spec_version.h"
@@ -205,15 +206,13 @@ void FunctionWriter::set_text(const std::string& parameter, std::string_view tex
 
 void FunctionWriter::fill_blob(const Type& type, const DataLayout::Entry& entry,
                                mlmodel::Operation& mil) {
-  mlmodel::Value& value = (*mil.mutable_attributes())["val"];
-  fill_tensor_type(type.dtype, type.dims, *value.mutable_type()->mutable_tensortype());
-  value.mutable_blobfilevalue()->set_filename("@model_path/weights/weight.bin");
-  // A program refers to the record that describes the blob, which lies in front of the bytes.
-  value.mutable_blobfilevalue()->set_offset(entry.offset - kBlobFormat.entry_lead);
+  fill_blob_value(*mil_dtype(type.dtype), type.dims, entry, (*mil.mutable_attributes())["val"]);
 }
 
 void FunctionWriter::fill(const Weight& data, const Op& op, mlmodel::Operation& mil) {
-  fill_blob(shard_.type(op.results.front()), layout_.find(data.view), mil);
+  const Type& type = shard_.type(op.results.front());
+  if (is_plain(data.encoding)) return fill_blob(type, layout_.find(data), mil);
+  fill_encoded_weight(data, type, layout_, mil);
 }
 
 void FunctionWriter::fill(const Constant& data, const Op&, mlmodel::Operation& mil) {
@@ -337,7 +336,7 @@ void collect_blobs(const Shard& shard, DataLayout& layout) {
     if (op.results.empty()) continue;
     const std::string& name = names.value(op.results.front());
     if (const auto* weight = std::get_if<Weight>(&op.data))
-      layout.add(weight->view, shard.type(op.results.front()), name);
+      layout.add(*weight, shard.type(op.results.front()), name);
     const auto* constant = std::get_if<Constant>(&op.data);
     if (constant && lies_in_blob(*constant))
       layout.add_literal(float_bytes(constant->type, constant->values), constant->type.dtype, name);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/coreml/encoded_weights.h"
+
 namespace moec {
 namespace {
 
@@ -21,6 +23,12 @@ Need need_of(std::span<const ShardWidth> widths, bool several_functions) {
   if (several_functions) raise(need, 9, "a package of several functions");
   for (const ShardWidth& width : widths) {
     const Shard& shard = *width.shard;
+    for (const Op& op : shard.ops)
+      if (const auto* weight = std::get_if<Weight>(&op.data)) {
+        const Type& type = shard.type(op.results.front());
+        raise(need, mil_weight_version(weight->encoding, type),
+              fmt::format("a weight as {}", to_string(weight->encoding)));
+      }
     for (const State& state : shard.states) raise(need, 9, fmt::format("state \"{}\"", state.name));
     for (ValueId input : shard.inputs)
       if (shard.type(input).dtype == DType::f16)

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "backends/coreml/encoded_weights.h"
 #include "backends/files/write_weights.h"
 
 namespace moec {
@@ -23,8 +24,6 @@ uint64_t round_up(uint64_t position) {
   return (position + kBlobFormat.alignment - 1) / kBlobFormat.alignment * kBlobFormat.alignment;
 }
 
-BlobDType blob_dtype(DType dtype) { return dtype == DType::f16 ? BlobDType::f16 : BlobDType::f32; }
-
 }  // namespace
 
 uint32_t blob_bits(BlobDType dtype) {
@@ -39,6 +38,14 @@ uint32_t blob_bits(BlobDType dtype) {
     case BlobDType::i4:
     case BlobDType::u4:
       return 4;
+    case BlobDType::u1:
+      return 1;
+    case BlobDType::u2:
+      return 2;
+    case BlobDType::u3:
+      return 3;
+    case BlobDType::u6:
+      return 6;
   }
   return 0;
 }
@@ -78,8 +85,8 @@ Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& we
   MOEC_ASSIGN(BlobWriter blobs,
               BlobWriter::create(path, count, layout.file_bytes(), options.sha256));
   auto begin = [&](const DataLayout::Entry& entry) {
-    const auto element_bytes = static_cast<uint64_t>(dtype_bytes(entry.dtype));
-    return blobs.begin(blob_dtype(entry.dtype), entry.bytes / element_bytes);
+    const BlobShape shape = blob_shape(entry);
+    return blobs.begin(shape.dtype, shape.elements);
   };
   MOEC_TRY(write_weights(layout, weights, options, begin, blobs.file(), report));
   MOEC_TRY(blobs.publish());

@@ -20,7 +20,18 @@ namespace moec {
 
 inline constexpr DataFormat kBlobFormat{.alignment = 64, .file_head = 64, .entry_lead = 64};
 
-enum class BlobDType : uint32_t { f16 = 1, f32 = 2, u8 = 3, i8 = 4, i4 = 8, u4 = 11 };
+enum class BlobDType : uint32_t {
+  f16 = 1,
+  f32 = 2,
+  u8 = 3,
+  i8 = 4,
+  i4 = 8,
+  u1 = 9,
+  u2 = 10,
+  u4 = 11,
+  u3 = 12,
+  u6 = 13
+};
 
 // Bits of an element.
 uint32_t blob_bits(BlobDType dtype);
@@ -45,7 +56,7 @@ class BlobWriter {
   OutputFile file_;
 };
 
-// Writes all entries of a layout in kBlobFormat, of f16 or f32, and fills in `report` as
+// Writes all entries of a layout in kBlobFormat, of f16, f32 or codes, and fills in `report` as
 // write_weights() does. The path of the result is empty.
 Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& weights,
                                 const EmitOptions& options, const OutputPath& path,

@@ -168,15 +168,16 @@ class WeightCheck::Taking {
   Result<const Digests*> read(OpId id, const WeightShare& share) {
     const auto& weight = std::get<Weight>(body_.ops[id].data);
     const TensorRange& range = *file_.weights.find(std::get<TensorSource>(weight.view.source).name);
+    const Type& type = body_.type(body_.ops[id].results[0]);
     const std::string place =
         fmt::format("{}:{}:{}:{}:{}", file_.weights.files[range.file].path, range.offset,
-                    to_string(range.type), share.axis, share.count);
+                    to_string(type), share.axis, share.count);
     if (const auto known = check_.read_.find(place); known != check_.read_.end())
       return &known->second;
     if (!reader_) {
       MOEC_ASSIGN(reader_, WeightReader::open(file_.weights));
     }
-    BlockDigests blocks(range.type, share.axis, share.count);
+    BlockDigests blocks(type, share.axis, share.count);
     StreamReport report;
     auto sink = [&](std::span<const std::byte> tile) -> Status {
       blocks.update(tile);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backends/files/data_layout.h"
+
 namespace moec {
 
 WeightRecorder::WeightRecorder(std::span<const Shard> widths, int64_t experts, size_t moe_layers) {
@@ -10,25 +12,25 @@ WeightRecorder::WeightRecorder(std::span<const Shard> widths, int64_t experts, s
     for (OpId id : op_ids(shard))
       if (const auto* weight = std::get_if<Weight>(&shard.ops[id].data)) {
         const ValueId value = shard.ops[id].results[0];
-        add(shard.values[value].name, to_string(weight->view), shard.type(value), roles[id].share);
+        add(shard.values[value].name, weight_key(*weight), shard.type(value), roles[id].share);
       }
   }
 }
 
-void WeightRecorder::add(const std::string& name, const std::string& view, const Type& type,
+void WeightRecorder::add(const std::string& name, const std::string& weight, const Type& type,
                          const WeightShare& share) {
-  const auto [begin, end] = by_view_.equal_range(view);
+  const auto [begin, end] = by_weight_.equal_range(weight);
   if (std::any_of(begin, end, [&](const auto& known) {
         return entries_[known.second].name == name && entries_[known.second].share == share;
       }))
     return;
-  by_view_.emplace(view, entries_.size());
-  entries_.push_back({name, view, type, share, {type, share.axis, share.count}});
+  by_weight_.emplace(weight, entries_.size());
+  entries_.push_back({name, weight, type, share, {type, share.axis, share.count}});
 }
 
-void WeightRecorder::take(const std::string& view, uint64_t offset,
+void WeightRecorder::take(const std::string& weight, uint64_t offset,
                           std::span<const std::byte> bytes) {
-  const auto [begin, end] = by_view_.equal_range(view);
+  const auto [begin, end] = by_weight_.equal_range(weight);
   for (auto known = begin; known != end; ++known) {
     Entry& entry = entries_[known->second];
     // Each package of several widths holds the view; it is recorded once, from the first tile on.

@@ -19,23 +19,23 @@ class WeightRecorder {
   WeightRecorder(std::span<const Shard> widths, int64_t experts, size_t moe_layers);
 
   // As EmitOptions::on_weight.
-  void take(const std::string& view, uint64_t offset, std::span<const std::byte> bytes);
+  void take(const std::string& weight, uint64_t offset, std::span<const std::byte> bytes);
 
   // Call after all weights have been written. Returns each weight of the graphs once.
   std::vector<WeightRecord> records() const;
 
  private:
   struct Entry {
-    std::string name, view;
+    std::string name, weight;  // weight_key()
     Type type;
     WeightShare share;
     BlockDigests digests;
   };
-  void add(const std::string& name, const std::string& view, const Type& type,
+  void add(const std::string& name, const std::string& weight, const Type& type,
            const WeightShare& share);
 
   std::vector<Entry> entries_;
-  std::multimap<std::string, size_t> by_view_;
+  std::multimap<std::string, size_t> by_weight_;
 };
 
 }  // namespace moec

@@ -15,52 +15,71 @@ std::string literal_key(const std::string& bytes, DType dtype) {
   return fmt::format("literal {} {}", dtype_name(dtype), bytes);
 }
 
+std::string part_key(const std::string& weight, WeightPart part) {
+  return fmt::format("{} {}", enum_name(part), weight);
+}
+
 }  // namespace
 
-void DataLayout::add(const WeightView& view, const Type& type, const std::string& name) {
-  place({.key = to_string(view),
-         .name = name,
-         .dtype = type.dtype,
-         .view = view,
-         .bytes = static_cast<uint64_t>(type.bytes())});
+std::string weight_key(const Weight& weight) {
+  std::string key = to_string(weight.view);
+  if (!is_plain(weight.encoding)) key += " as " + to_string(weight.encoding);
+  return key;
+}
+
+void DataLayout::add(const Weight& weight, const Type& type, const std::string& name,
+                     CodeForm form) {
+  Entry entry{.key = weight_key(weight), .name = name, .dtype = type.dtype};
+  entry.source = {weight, type, form};
+  entry.bytes = static_cast<uint64_t>(type.bytes());
+  const std::string key = entry.key;
+  if (is_plain(weight.encoding)) return place(std::move(entry), key);
+  for (const StoredPart& part : stored_parts(weight.encoding, type, form)) {
+    entry.part = part;
+    entry.dtype = part.type.dtype;
+    entry.bytes = static_cast<uint64_t>(part.type.bytes());
+    place(entry, part_key(key, part.part));
+  }
 }
 
 void DataLayout::add_literal(std::string bytes, DType dtype, const std::string& name) {
-  const uint64_t size = bytes.size();
   std::string key = literal_key(bytes, dtype);
-  place({.key = std::move(key),
-         .name = name,
-         .dtype = dtype,
-         .literal = std::move(bytes),
-         .bytes = size});
+  Entry entry{.key = key, .name = name, .dtype = dtype};
+  entry.bytes = bytes.size();
+  entry.literal = std::move(bytes);
+  place(std::move(entry), key);
 }
 
-void DataLayout::place(Entry entry) {
-  if (!by_key_.emplace(entry.key, entries_.size()).second) return;
+void DataLayout::place(Entry entry, const std::string& place_key) {
+  if (!by_key_.emplace(place_key, entries_.size()).second) return;
   const uint64_t end = std::max(file_bytes(), format_.file_head);
   const uint64_t start = (end + format_.alignment - 1) / format_.alignment * format_.alignment;
   entry.offset = start + format_.entry_lead;
   entries_.push_back(std::move(entry));
 }
 
-const DataLayout::Entry& DataLayout::find(const WeightView& view) const {
-  return find_key(to_string(view));
+const DataLayout::Entry& DataLayout::find(const Weight& weight) const {
+  return find_key(weight_key(weight));
+}
+
+const DataLayout::Entry& DataLayout::find(const Weight& weight, WeightPart part) const {
+  return find_key(part_key(weight_key(weight), part));
 }
 
 const DataLayout::Entry& DataLayout::find_literal(const std::string& bytes, DType dtype) const {
   return find_key(literal_key(bytes, dtype));
 }
 
-const DataLayout::Entry& DataLayout::find_key(const std::string& key) const {
-  auto found = by_key_.find(key);
-  MOEC_CHECK(found != by_key_.end(), "the data layout lacks {}", key);
+const DataLayout::Entry& DataLayout::find_key(const std::string& place_key) const {
+  auto found = by_key_.find(place_key);
+  MOEC_CHECK(found != by_key_.end(), "the data layout lacks {}", place_key);
   return entries_[found->second];
 }
 
 std::vector<WeightView> DataLayout::views() const {
   std::vector<WeightView> views;
   for (const Entry& entry : entries_)
-    if (entry.literal.empty()) views.push_back(entry.view);
+    if (entry.reads()) views.push_back(entry.source.weight.view);
   return views;
 }
 

@@ -1,13 +1,15 @@
-// The weights of a data file and their offsets. Each distinct view (by its text) is stored once,
-// however many ops and token widths use it.
+// The weights of a data file and their offsets. Each distinct weight (by its text) is stored once,
+// however many ops and token widths use it. An encoded weight is several entries, one for each of
+// its parts, the codes first.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "ir/graph/weight_view.h"
+#include "ir/graph/ops.h"
 
 namespace moec {
 
@@ -18,36 +20,52 @@ struct DataFormat {
   uint64_t entry_lead = 0;  // bytes of lead-in right before each entry's data
 };
 
+// The text of a weight: its view, and its encoding unless that is plain.
+std::string weight_key(const Weight& weight);
+
 class DataLayout {
  public:
+  // A weight whose values or parts lie in the file.
+  struct Source {
+    Weight weight;
+    Type type;  // of its values
+    CodeForm form = CodeForm::signed_codes;
+  };
+
   struct Entry {
-    std::string key;                 // the view's text
+    std::string key;                 // of the weight, or one that no weight has
     std::string name;                // of the first tensor that shows it
     DType dtype = DType::f32;        // of its elements
-    WeightView view;                 // unless the bytes stand in `literal`
-    std::string literal;             // the data itself; empty for a view
+    Source source;                   // unless the bytes stand in `literal`
+    std::optional<StoredPart> part;  // of an encoded weight
+    std::string literal;             // the data itself; empty for a weight
     uint64_t offset = 0, bytes = 0;  // of the data, without the lead-in
+
+    // The values of the weight are read for this entry, not for an earlier one.
+    bool reads() const { return literal.empty() && (!part || part->part == WeightPart::codes); }
   };
 
   explicit DataLayout(DataFormat format) : format_(format) {}
 
-  // Adds a view that delivers this type. A view that has been added before keeps its first name.
-  void add(const WeightView& view, const Type& type, const std::string& name);
+  // Adds a weight of this type. One that has been added before keeps its first name.
+  void add(const Weight& weight, const Type& type, const std::string& name,
+           CodeForm form = CodeForm::signed_codes);
   // The same for elements that come from no checkpoint, as the bytes that the file shall hold.
   void add_literal(std::string bytes, DType dtype, const std::string& name);
-  // The view or literal must have been added.
-  const Entry& find(const WeightView& view) const;
+  // The weight or literal must have been added; the part is one that it has.
+  const Entry& find(const Weight& weight) const;  // plain
+  const Entry& find(const Weight& weight, WeightPart part) const;
   const Entry& find_literal(const std::string& bytes, DType dtype) const;
 
   const std::vector<Entry>& entries() const { return entries_; }
-  std::vector<WeightView> views() const;  // of the entries that are no literals, in their order
+  std::vector<WeightView> views() const;  // of the entries that read, in their order
   bool empty() const { return entries_.empty(); }
   uint64_t file_bytes() const;
-  uint64_t weight_bytes() const;  // of the views: without heads, gaps and literals
+  uint64_t weight_bytes() const;  // without heads, gaps and literals
 
  private:
-  void place(Entry entry);
-  const Entry& find_key(const std::string& key) const;
+  void place(Entry entry, const std::string& place_key);
+  const Entry& find_key(const std::string& place_key) const;
 
   DataFormat format_;
   std::vector<Entry> entries_;

@@ -31,11 +31,11 @@ struct FileLimits {
 
 // A weight in a data file.
 struct EmittedTensor {
-  std::string name;  // in the graph
-  std::string view;  // its text
-  uint64_t offset = 0, bytes = 0;
-  uint64_t overflows = 0;  // finite values that a cast made infinite
-  uint64_t nonfinite = 0;  // values that are NaN or infinite, the overflows among them
+  std::string name;                // in the graph
+  std::string view;                // the text of its view, and of its encoding unless that is plain
+  uint64_t offset = 0, bytes = 0;  // of its values, or of its codes
+  uint64_t overflows = 0;          // finite values that a cast made infinite
+  uint64_t nonfinite = 0;          // values that are NaN or infinite, the overflows among them
   bool operator==(const EmittedTensor&) const = default;
 };
 
@@ -52,12 +52,13 @@ struct EmitOptions {
   // Called with the number of payload bytes each time some were written. Its error ends the
   // emission and is returned.
   std::function<Status(uint64_t bytes)> on_progress;
-  // Called with the bytes of each weight before they are written, tile by tile from offset 0 on,
-  // and with the text of its view. A weight that a further package of the shard holds as well
-  // begins again at offset 0.
-  std::function<void(const std::string& view, uint64_t offset, std::span<const std::byte> bytes)>
+  // Called with the values of each weight before they are written, tile by tile from offset 0 on,
+  // and with weight_key(). The values of an encoded weight are those that a reader of the file
+  // gets. A weight that a further package of the shard holds as well begins again at offset 0.
+  std::function<void(const std::string& weight, uint64_t offset, std::span<const std::byte> bytes)>
       on_weight;
-  // Called after the last byte of each weight. Its error ends the emission and is returned.
+  // Called after the last byte of each weight or of its codes. Its error ends the emission and is
+  // returned.
   std::function<Status(const WeightView& view, const EmittedTensor& written)> on_written;
 };
 

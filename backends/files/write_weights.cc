@@ -1,27 +1,123 @@
 #include "backends/files/write_weights.h"
 
+#include <fmt/format.h>
+
+#include <optional>
 #include <string>
 #include <unordered_set>
 
+#include "backends/weights/encode/weight_encoder.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
 namespace {
 
-std::unordered_set<std::string> views_of(const EmitReport& report) {
-  std::unordered_set<std::string> views;
-  for (const EmittedTensor& tensor : report.tensors) views.insert(tensor.view);
-  return views;
+using Entry = DataLayout::Entry;
+
+// What an encoder may hold at a time, besides what the export plans for reading and writing.
+constexpr int64_t kBandBytes = int64_t{48} << 20;
+// Of a value of a band: the value, its code, and both once more while a block is gathered.
+constexpr int64_t kBytesPerValue = 12;
+
+Status check_band(const Entry& entry) {
+  const auto& [weight, type, form] = entry.source;
+  const int64_t bytes = band_elements(weight.encoding, type) * kBytesPerValue;
+  if (bytes <= kBandBytes) return {};
+  return fail("encode.over_budget",
+              fmt::format("encoding {} as {} takes {} bytes at a time, the limit is {}",
+                          to_string(type), to_string(weight.encoding), bytes, kBandBytes),
+              "choose a form with groups of fewer rows", {.tensor = entry.name});
 }
+
+// Writes one entry after the other.
+class EntryWriter {
+ public:
+  EntryWriter(ViewSeries& views, const EmitOptions& options, OutputFile& file, EmitReport& report)
+      : views_(views), options_(options), file_(file), report_(report) {
+    for (const EmittedTensor& tensor : report.tensors) reported_.insert(tensor.view);
+  }
+
+  Status write(const Entry& entry) {
+    if (!entry.literal.empty()) return file_.write(std::as_bytes(std::span(entry.literal)));
+    if (!entry.reads()) return write_parameters(entry);
+    StreamReport stream;
+    MOEC_TRY(entry.part ? stream_codes(entry, stream) : stream_values(entry, stream));
+    report_.bytes_read += stream.bytes_read;
+    return describe(entry, stream);
+  }
+
+ private:
+  Status put(std::span<const std::byte> bytes) {
+    MOEC_TRY(file_.write(bytes));
+    return options_.on_progress ? options_.on_progress(bytes.size()) : Status();
+  }
+
+  Status stream_values(const Entry& entry, StreamReport& stream) {
+    return views_.next(
+        [&](std::span<const std::byte> tile) -> Status {
+          if (options_.on_weight) options_.on_weight(entry.key, file_.bytes() - entry.offset, tile);
+          return put(tile);
+        },
+        stream);
+  }
+
+  Status stream_codes(const Entry& entry, StreamReport& stream) {
+    encoder_.emplace(entry.source.weight.encoding, entry.source.type, entry.source.form);
+    uint64_t decoded = 0;
+    EncodedSink sink{[this](std::span<const std::byte> codes) { return put(codes); }, {}};
+    if (options_.on_weight)
+      sink.values = [&](std::span<const std::byte> values) -> Status {
+        options_.on_weight(entry.key, decoded, values);
+        decoded += values.size();
+        return {};
+      };
+    const Status streamed = views_.next(
+        [&](std::span<const std::byte> tile) { return encoder_->add(tile, sink); }, stream);
+    return streamed ? streamed : fail(with_tensor(streamed.error(), entry.name));
+  }
+
+  static Diagnostics with_tensor(Diagnostics findings, const std::string& name) {
+    for (Diagnostic& finding : findings)
+      if (finding.place.tensor.empty()) finding.place.tensor = name;
+    return findings;
+  }
+
+  Status write_parameters(const Entry& entry) {
+    MOEC_CHECK(encoder_, "the parameters of {} come before its codes", entry.key);
+    if (is_new_) report_.weight_bytes += entry.bytes;
+    return put(encoder_->parameters(entry.part->part));
+  }
+
+  // Packages of several widths may hold the same weight once each: it is reported once.
+  Status describe(const Entry& entry, const StreamReport& stream) {
+    is_new_ = !reported_.contains(entry.key);
+    if (!is_new_) return {};
+    report_.tensors.push_back(
+        {entry.name, entry.key, entry.offset, entry.bytes, stream.overflows, stream.nonfinite});
+    report_.weight_bytes += entry.bytes;
+    if (!options_.on_written) return {};
+    return options_.on_written(entry.source.weight.view, report_.tensors.back());
+  }
+
+  ViewSeries& views_;
+  const EmitOptions& options_;
+  OutputFile& file_;
+  EmitReport& report_;
+  std::unordered_set<std::string> reported_;
+  std::optional<WeightEncoder> encoder_;  // of the last codes
+  bool is_new_ = true;                    // the last weight
+};
 
 }  // namespace
 
 Status check_layout(const DataLayout& layout, const WeightReader& weights, size_t tile_bytes) {
-  for (const auto& entry : layout.entries()) {
-    if (!entry.literal.empty()) continue;
-    MOEC_ASSIGN(const ViewCost cost, weights.cost(entry.view, tile_bytes));
-    MOEC_CHECK(cost.result_bytes == entry.bytes, "{} delivers {} bytes, its type has {}", entry.key,
-               cost.result_bytes, entry.bytes);
+  for (const Entry& entry : layout.entries()) {
+    if (!entry.reads()) continue;
+    MOEC_ASSIGN(const ViewCost cost, weights.cost(entry.source.weight.view, tile_bytes));
+    const auto bytes = static_cast<uint64_t>(entry.source.type.bytes());
+    MOEC_CHECK(cost.result_bytes == bytes, "{} delivers {} bytes, its type has {}", entry.key,
+               cost.result_bytes, bytes);
+    if (entry.part) MOEC_TRY(check_band(entry));
   }
   return {};
 }
@@ -29,34 +125,15 @@ Status check_layout(const DataLayout& layout, const WeightReader& weights, size_
 Status write_weights(const DataLayout& layout, const WeightReader& weights,
                      const EmitOptions& options, const BeginEntry& begin, OutputFile& file,
                      EmitReport& report) {
-  // Packages of several widths may hold the same view once each: it is reported once.
-  const std::unordered_set<std::string> reported = views_of(report);
-  const DataLayout::Entry* writing = nullptr;
-  auto sink = [&](std::span<const std::byte> tile) -> Status {
-    if (options.on_weight) options.on_weight(writing->key, file.bytes() - writing->offset, tile);
-    MOEC_TRY(file.write(tile));
-    return options.on_progress ? options.on_progress(tile.size()) : Status();
-  };
   MOEC_ASSIGN(ViewSeries views, weights.series(layout.views(), options.tile_bytes));
-  for (const auto& entry : layout.entries()) {
-    writing = &entry;
+  EntryWriter writer(views, options, file, report);
+  for (const Entry& entry : layout.entries()) {
     MOEC_TRY(begin(entry));
     MOEC_CHECK(file.bytes() == entry.offset, "{} begins at {}, not {}", entry.key, file.bytes(),
                entry.offset);
-    if (!entry.literal.empty()) {
-      MOEC_TRY(file.write(std::as_bytes(std::span(entry.literal))));
-      continue;
-    }
-    StreamReport stream;
-    MOEC_TRY(views.next(sink, stream));
+    MOEC_TRY(writer.write(entry));
     MOEC_CHECK(file.bytes() == entry.offset + entry.bytes, "{} delivered {} bytes, not {}",
                entry.key, file.bytes() - entry.offset, entry.bytes);
-    report.bytes_read += stream.bytes_read;
-    if (reported.contains(entry.key)) continue;
-    report.tensors.push_back(
-        {entry.name, entry.key, entry.offset, entry.bytes, stream.overflows, stream.nonfinite});
-    report.weight_bytes += entry.bytes;
-    if (options.on_written) MOEC_TRY(options.on_written(entry.view, report.tensors.back()));
   }
   return {};
 }

@@ -50,6 +50,7 @@ void each_field(Is<Build> auto& self, auto&& f) {
   f("experts", self.experts);
   f("seeded", self.seeded);
   f("budgets", self.budgets);
+  f("weights", self.weights);
 }
 
 void each_field(Is<FileRef> auto& self, auto&& f) {

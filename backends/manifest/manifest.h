@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Incremented when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 13;
+inline constexpr int64_t kSchemaVersion = 14;
 
 struct Tool {
   std::string name, version;
@@ -60,6 +60,7 @@ struct Build {
   std::string experts;  // a name of passes/pass.h ExpertForm
   bool seeded = false;
   std::vector<Budget> budgets;
+  std::string weights = {};  // ir/plan/weight_policy.h, as text
   bool operator==(const Build&) const = default;
 };
 

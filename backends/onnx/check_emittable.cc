@@ -2,6 +2,7 @@
 
 #include "backends/files/op_tables.h"
 #include "backends/files/shard_facts.h"
+#include "backends/onnx/encoded_weights.h"
 #include "backends/onnx/graph_writer.h"
 #include "backends/onnx/onnx_types.h"
 
@@ -42,15 +43,6 @@ struct TakesBf16 {
     return true;  // never in a placed shard
   }
 };
-
-Status check_encodings(const Shard& shard) {
-  for (const Op& op : shard.ops)
-    if (const auto* weight = std::get_if<Weight>(&op.data); weight && !is_plain(weight->encoding))
-      return fail("emit.encoding",
-                  fmt::format("{} has no form in ONNX files yet", to_string(weight->encoding)),
-                  "keep the weight plain", place_of(shard, op));
-  return {};
-}
 
 Status check_dtypes(const Shard& shard) {
   for (OpId id : op_ids(shard)) {
@@ -104,7 +96,7 @@ Status check_ports(const Shard& shard) {
 Status check_emittable(const Shard& shard) {
   MOEC_TRY(check_placed(shard));
   MOEC_TRY(check_state(shard));
-  MOEC_TRY(check_encodings(shard));
+  MOEC_TRY(check_encoded(shard));
   MOEC_TRY(check_dtypes(shard));
   MOEC_TRY(check_constants(shard));
   return check_ports(shard);

@@ -53,7 +53,8 @@ Result<DataLayout> lay_out(std::span<const ShardWidth> widths) {
 }
 
 Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader& weights,
-                         const EmitOptions& options, std::span<const std::string> paths) {
+                         const EmitOptions& options, int accuracy_level,
+                         std::span<const std::string> paths) {
   Prepared prepared;
   MOEC_ASSIGN(prepared.layout, lay_out(widths));
   MOEC_TRY(check_layout(prepared.layout, weights, options.tile_bytes));
@@ -61,7 +62,7 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
   for (size_t i = 0; i < widths.size(); ++i) {
     onnx::ModelProto& model = prepared.models.emplace_back();
     write_model(*widths[i].shard, prepared.layout, location,
-                {MOEC_VERSION, options.family, options.moe_layers}, model);
+                {MOEC_VERSION, options.family, options.moe_layers, accuracy_level}, model);
     MOEC_TRY(check_size(model, paths[i], options.limits.graph_bytes));
   }
   return prepared;
@@ -110,7 +111,7 @@ Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightRea
   std::vector<int64_t> tokens;
   for (const ShardWidth& width : widths) tokens.push_back(width.tokens);
   const std::vector<std::string> names = onnx_file_names(options.stem, tokens);
-  MOEC_ASSIGN(Prepared prepared, prepare(widths, weights, options, names));
+  MOEC_ASSIGN(Prepared prepared, prepare(widths, weights, options, onnx.accuracy_level, names));
 
   EmitReport report;
   std::optional<OutputFile> data;

@@ -7,6 +7,8 @@
 
 #include "backends/files/op_tables.h"
 #include "backends/files/shard_facts.h"
+#include "backends/onnx/attributes.h"
+#include "backends/onnx/encoded_weights.h"
 #include "backends/onnx/initializers.h"
 #include "backends/onnx/onnx_types.h"
 #include "ir/base/at.h"
@@ -26,7 +28,8 @@ constexpr auto kBinaryTypes = name_table<BinaryFn>({"Add", "Sub", "Mul", "Div", 
 constexpr auto kCompareTypes = name_table<CompareFn>({"Greater", "Less", "Equal"});
 constexpr auto kReduceTypes = name_table<ReduceFn>({"ReduceSum", "ReduceMean", "ReduceMax"});
 
-// Ops that never become a node: weights are initializers, check_emittable() refuses states.
+// Ops that never become a node of their own: weights are initializers, check_emittable() refuses
+// states.
 template <class OpT>
 concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight, StateRead, StateWrite>;
 
@@ -44,16 +47,25 @@ bool is_initializer(const OpData& data) {
 class GraphWriter {
  public:
   GraphWriter(const Shard& shard, const DataLayout& layout, const std::string& location,
-              onnx::GraphProto& graph)
-      : shard_(shard), layout_(layout), location_(location), names_(shard), graph_(graph) {}
+              int accuracy_level, onnx::GraphProto& graph)
+      : shard_(shard),
+        layout_(layout),
+        location_(location),
+        accuracy_level_(accuracy_level),
+        names_(shard),
+        graph_(graph) {}
 
   void write() {
     graph_.set_name(shard_.name);
     write_ports();
     for (OpId op : op_ids(shard_))
       if (is_initializer(shard_.ops[op].data)) write_initializer(shard_.ops[op]);
-    for (OpId op : op_ids(shard_))
-      if (!is_initializer(shard_.ops[op].data)) write_node(op);
+    for (OpId op : op_ids(shard_)) {
+      if (!is_initializer(shard_.ops[op].data))
+        write_node(op);
+      else if (form_of(shard_.ops[op]) == OnnxWeightForm::dequantize)
+        write_dequantize(op);
+    }
     for (const Output& copy : names_.copies()) write_copy(copy);
   }
 
@@ -65,7 +77,16 @@ class GraphWriter {
  private:
   void write_ports();
   void write_initializer(const Op& op);
+  void fill_codes(const Weight& weight, ValueId value, onnx::TensorProto& tensor);
   void write_node(OpId id);
+  void write_dequantize(OpId id);
+  void write_nbits(OpId id, ValueId weight);
+  onnx::NodeProto& add_node(OpId id);
+  void add_results(const Op& op, onnx::NodeProto& node);
+  // Adds the parts of an encoded weight besides its codes as inputs of the node that takes them.
+  // `zeros_type` is the ONNX type of its zeros.
+  void add_parameters(ValueId weight, int zeros_type, onnx::NodeProto& node);
+  OnnxWeightForm form_of(const Op& op) const;
   void write_copy(const Output& output);
   const std::string& integers(const std::vector<int64_t>& values);
 
@@ -94,25 +115,14 @@ class GraphWriter {
   static void set_type(onnx::NodeProto& node, std::string_view type) {
     node.set_op_type(std::string(type));
   }
-  static void set_int(onnx::NodeProto& node, std::string name, int64_t value) {
-    auto& attribute = *node.add_attribute();
-    attribute.set_name(std::move(name));
-    attribute.set_type(onnx::AttributeProto::INT);
-    attribute.set_i(value);
-  }
-  static void set_ints(onnx::NodeProto& node, std::string name,
-                       const std::vector<int64_t>& values) {
-    auto& attribute = *node.add_attribute();
-    attribute.set_name(std::move(name));
-    attribute.set_type(onnx::AttributeProto::INTS);
-    for (int64_t value : values) attribute.add_ints(value);
-  }
-
   const Shard& shard_;
   const DataLayout& layout_;
   const std::string& location_;
+  int accuracy_level_;
   GraphNames names_;
   onnx::GraphProto& graph_;
+  std::map<ValueId, std::string> codes_;  // of weights of DequantizeLinear
+  std::map<std::pair<ValueId, WeightPart>, std::string> parameters_;  // of encoded weights
   std::map<std::vector<int64_t>, std::string> integers_;
 };
 
@@ -130,15 +140,62 @@ void GraphWriter::write_initializer(const Op& op) {
   tensor.set_name(names_.tensor(value));
   if (const auto* constant = std::get_if<Constant>(&op.data))
     return fill_inline(type, constant->values, tensor);
-  const auto& entry = layout_.find(std::get<Weight>(op.data).view);
+  const auto& weight = std::get<Weight>(op.data);
+  if (!is_plain(weight.encoding)) return fill_codes(weight, value, tensor);
+  const auto& entry = layout_.find(weight);
   fill_external(type, location_, entry.offset, entry.bytes, tensor);
 }
 
-void GraphWriter::write_node(OpId id) {
-  const Op& op = shard_.ops[id];
+OnnxWeightForm GraphWriter::form_of(const Op& op) const {
+  const auto* weight = std::get_if<Weight>(&op.data);
+  if (!weight) return OnnxWeightForm::plain;
+  return *onnx_weight_form(weight->encoding, shard_.type(op.results.front()));
+}
+
+// The initializer with the codes. That of a MatMulNBits has the weight's name; else a
+// DequantizeLinear gives the weight.
+void GraphWriter::fill_codes(const Weight& weight, ValueId value, onnx::TensorProto& tensor) {
+  const Type& type = shard_.type(value);
+  const auto& affine = std::get<AffineEncoding>(weight.encoding);
+  const auto& entry = layout_.find(weight, WeightPart::codes);
+  if (*onnx_weight_form(affine, type) == OnnxWeightForm::nbits) {
+    const int64_t block = affine.block.at(1);
+    const Dims packed{type.dims.at(0), block_counts(affine, type).at(1), block * affine.bits / 8};
+    return fill_external({DType::u8, packed}, location_, entry.offset, entry.bytes, tensor);
+  }
+  tensor.set_name(names_.fresh(names_.tensor(value) + ".codes"));
+  codes_[value] = tensor.name();
+  fill_external({DType::u8, type.dims}, location_, entry.offset, entry.bytes, tensor);
+  tensor.set_data_type(onnx::TensorProto::INT8);
+}
+
+// Several matmuls that use a weight share its scales and zeros.
+void GraphWriter::add_parameters(ValueId value, int zeros_type, onnx::NodeProto& node) {
+  const auto& weight = *shard_.producer_as<Weight>(value);
+  for (const StoredPart& part : stored_parts(weight.encoding, shard_.type(value))) {
+    if (part.part == WeightPart::codes) continue;
+    std::string& name = parameters_[{value, part.part}];
+    if (name.empty()) {
+      name = names_.fresh(fmt::format("{}.{}", names_.tensor(value), enum_name(part.part)));
+      const auto& entry = layout_.find(weight, part.part);
+      onnx::TensorProto& tensor = *graph_.add_initializer();
+      tensor.set_name(name);
+      const int64_t count = static_cast<int64_t>(entry.bytes) / dtype_bytes(part.type.dtype);
+      const Dims dims = count == 1 && zeros_type == onnx::TensorProto::INT8 ? Dims{} : Dims{count};
+      fill_external({part.type.dtype, dims}, location_, entry.offset, entry.bytes, tensor);
+      if (part.part == WeightPart::zeros) tensor.set_data_type(zeros_type);
+    }
+    node.add_input(name);
+  }
+}
+
+onnx::NodeProto& GraphWriter::add_node(OpId id) {
   onnx::NodeProto& node = *graph_.add_node();
   node.set_name(names_.node(id));
-  for (ValueId operand : op.operands) node.add_input(names_.tensor(operand));
+  return node;
+}
+
+void GraphWriter::add_results(const Op& op, onnx::NodeProto& node) {
   for (ValueId result : op.results) {
     node.add_output(names_.tensor(result));
     // Ports have been described already; ONNX does not allow a second description.
@@ -147,6 +204,38 @@ void GraphWriter::write_node(OpId id) {
     if (!is_port)
       fill_value_info(names_.tensor(result), shard_.type(result), *graph_.add_value_info());
   }
+}
+
+void GraphWriter::write_dequantize(OpId id) {
+  const Op& op = shard_.ops[id];
+  const ValueId value = op.results.front();
+  onnx::NodeProto& node = add_node(id);
+  fill_dequantize(std::get<AffineEncoding>(std::get<Weight>(op.data).encoding), shard_.type(value),
+                  node);
+  node.add_input(codes_.at(value));
+  add_parameters(value, onnx::TensorProto::INT8, node);
+  add_results(op, node);
+}
+
+void GraphWriter::write_nbits(OpId id, ValueId weight) {
+  const Op& op = shard_.ops[id];
+  onnx::NodeProto& node = add_node(id);
+  fill_nbits(std::get<AffineEncoding>(shard_.producer_as<Weight>(weight)->encoding),
+             shard_.type(weight), accuracy_level_, node);
+  node.add_input(names_.tensor(op.operands[0]));
+  node.add_input(names_.tensor(weight));
+  add_parameters(weight, onnx::TensorProto::UINT8, node);
+  add_results(op, node);
+}
+
+void GraphWriter::write_node(OpId id) {
+  const Op& op = shard_.ops[id];
+  if (is_inside_nbits(shard_, op)) return;
+  if (const ValueId weight = nbits_weight(shard_, op); weight.valid())
+    return write_nbits(id, weight);
+  onnx::NodeProto& node = add_node(id);
+  for (ValueId operand : op.operands) node.add_input(names_.tensor(operand));
+  add_results(op, node);
   std::visit([&](const auto& data) { fill(data, node); }, op.data);
 }
 
@@ -277,6 +366,12 @@ void add_metadata(onnx::ModelProto& model, std::string key, std::string value) {
   entry.set_value(std::move(value));
 }
 
+bool uses_microsoft_ops(const onnx::GraphProto& graph) {
+  for (const onnx::NodeProto& node : graph.node())
+    if (node.domain() == kMicrosoftDomain) return true;
+  return false;
+}
+
 }  // namespace
 
 void collect_weights(const Shard& shard, DataLayout& layout) {
@@ -284,7 +379,9 @@ void collect_weights(const Shard& shard, DataLayout& layout) {
   for (const Op& op : shard.ops)
     if (const auto* weight = std::get_if<Weight>(&op.data)) {
       const ValueId value = op.results.front();
-      layout.add(weight->view, shard.type(value), names.tensor(value));
+      const Type& type = shard.type(value);
+      layout.add(*weight, type, names.tensor(value),
+                 code_form(*onnx_weight_form(weight->encoding, type)));
     }
 }
 
@@ -297,8 +394,13 @@ void write_model(const Shard& shard, const DataLayout& layout, const std::string
   opset.set_domain("");
   opset.set_version(kOpset);
   model.set_doc_string(describe_file(shard, texts.family));
-  GraphWriter writer(shard, layout, location, *model.mutable_graph());
+  GraphWriter writer(shard, layout, location, texts.accuracy_level, *model.mutable_graph());
   writer.write();
+  if (uses_microsoft_ops(model.graph())) {
+    auto& contrib = *model.add_opset_import();
+    contrib.set_domain(kMicrosoftDomain);
+    contrib.set_version(1);
+  }
   add_metadata(model, "moec.shard", shard.name);
   add_metadata(model, "moec.family", texts.family);
   add_metadata(model, "moec.sources", writer.sources());

@@ -1,7 +1,7 @@
 // One shard as an ONNX graph: opset 17, IR version 8, one node for each op that is not a weight or
 // a constant.
 //
-//   weight                 initializer with external data
+//   weight                 initializer with external data; an encoded one as encoded_weights.h says
 //   constant               initializer; a splat of several elements: a scalar initializer + Expand
 //   unary                  Neg Abs Exp Log Sqrt Reciprocal Sigmoid Tanh Erf
 //   binary, compare        Add Sub Mul Div Max Min, Greater Less Equal
@@ -14,11 +14,12 @@
 //
 // The model's metadata_props hold what ONNX cannot express, for readers that rebuild the shard:
 //   moec.shard    the shard's name
-//   moec.sources  positions in the shard's op list of the ops that are the first initializers
+//   moec.sources  positions in the shard's op list of the ops that are the first initializers; that
+//                 of an encoded weight holds its codes
 //   moec.layouts  lines "channels NAME" for inputs, constants, reshapes and transposes that are not
 //                 plain; the layouts of all other values follow from these
 //   moec.names    lines "LABEL NAME" for values whose label in the IR is not their tensor's name
-//   moec.weights  the layer and the experts of each external initializer, in the lines of
+//   moec.weights  the layer and the experts of each weight, in the lines of
 //                 ir/graph/weight_owner.h
 #pragma once
 
@@ -43,10 +44,11 @@ struct ModelTexts {
   std::string tool_version;
   std::string family;                          // may be empty
   const std::optional<MoeLayers>& moe_layers;  // without them no owners are stated
+  int accuracy_level = 0;                      // of MatMulNBits (OnnxOptions)
 };
 
-// Fails when the shard cannot be an ONNX graph: emit.form, emit.state, emit.dtype, emit.constant,
-// emit.port_name.
+// Fails when the shard cannot be an ONNX graph: emit.form, emit.state, emit.dtype, emit.encoding,
+// emit.constant, emit.port_name.
 Status check_emittable(const Shard& shard);
 
 // Adds the shard's weights to the layout.

@@ -66,6 +66,44 @@ Status read_rules(JsonFields& fields, Target& target) {
   });
 }
 
+// A form's text, or one with groups of any size.
+bool is_form_entry(const std::string& text) {
+  constexpr std::string_view kAnyGroup = ":g*";
+  if (!text.ends_with(kAnyGroup)) return parse_weight_form(text).has_value();
+  return parse_weight_form(text.substr(0, text.size() - 1) + "1").has_value();
+}
+
+Status read_weight_form(JsonFields& fields, TargetWeightForms& entry) {
+  MOEC_TRY(fields.texts("forms", entry.forms));
+  for (const std::string& form : entry.forms)
+    if (!is_form_entry(form))
+      return fields.bad("forms", fmt::format("has the unknown form \"{}\"", printable(form, 60)));
+  if (fields.has("projections"))
+    MOEC_TRY(fields.named(
+        "projections", [](const std::string& name) { return parse_enum<ProjectionForm>(name); },
+        [&](ProjectionForm projection) { entry.projections.push_back(projection); }));
+  MOEC_TRY(fields.choice("severity", entry.severity));
+  MOEC_TRY(fields.text("reason", entry.reason));
+  MOEC_TRY(read_confidence(fields, entry.confidence));
+  MOEC_TRY(fields.text("source", entry.source));
+  return fields.finish();
+}
+
+// Optional: a target without these fields takes weights as they are only.
+Status read_weights(JsonFields& fields, Target& target) {
+  if (fields.has("four_bits")) {
+    std::string text;
+    MOEC_TRY(fields.text("four_bits", text));
+    const auto form = parse_weight_form(text);
+    if (!form) return fields.bad("four_bits", "is no form of weights");
+    target.four_bits = *form;
+  }
+  if (!fields.has("weights")) return {};
+  return fields.each("weights", [&](JsonFields& item) -> Status {
+    return read_weight_form(item, target.weights.emplace_back());
+  });
+}
+
 Result<Target> read_target(JsonFields fields) {
   Target target;
   MOEC_TRY(fields.text("name", target.name));
@@ -79,6 +117,7 @@ Result<Target> read_target(JsonFields fields) {
   MOEC_TRY(read_min_coverage(fields, target.min_coverage));
   MOEC_TRY(read_chips(fields, target));
   MOEC_TRY(read_rules(fields, target));
+  MOEC_TRY(read_weights(fields, target));
   MOEC_TRY(fields.finish());
   target.limits = derive_limits(target.rules);
   return target;

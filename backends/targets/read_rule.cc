@@ -65,11 +65,16 @@ Result<TargetRule> read_rule(JsonFields& fields) {
   MOEC_TRY(fields.choice("severity", rule.severity));
   MOEC_TRY(fields.text("unit", rule.unit));
   MOEC_TRY(fields.text("reason", rule.reason));
-  MOEC_ASSIGN(const size_t confidence, fields.one_of("confidence", kConfidences));
-  rule.confidence = kConfidences[confidence];
+  MOEC_TRY(read_confidence(fields, rule.confidence));
   MOEC_TRY(fields.text("source", rule.source));
   MOEC_TRY(fields.finish());
   return rule;
+}
+
+Status read_confidence(JsonFields& fields, std::string& confidence) {
+  MOEC_ASSIGN(const size_t index, fields.one_of("confidence", kConfidences));
+  confidence = kConfidences[index];
+  return {};
 }
 
 }  // namespace moec

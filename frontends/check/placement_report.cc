@@ -12,7 +12,7 @@ int64_t take_weight_bytes(const Shard& shard, const Op& op, IdMap<ValueId, uint8
   for (ValueId operand : op.operands) {
     if (taken[operand] != 0 || !shard.producer_as<Weight>(operand)) continue;
     taken[operand] = 1;
-    bytes += shard.type(operand).bytes();
+    bytes += weight_bytes(shard, operand);
   }
   return bytes;
 }

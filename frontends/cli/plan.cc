@@ -9,7 +9,6 @@
 #include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/device_flags.h"
-#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/cli/flags/pass_flags.h"
 #include "frontends/cli/flags/required_source.h"
@@ -38,7 +37,7 @@ struct MemoryFlags {
 };
 
 struct PlanFlags {
-  std::string source, family_file, count_as;
+  std::string source, family_file;
   MemoryFlags memory;
   DeviceFlags devices;
   bool list = false, json = false;
@@ -64,11 +63,16 @@ Result<std::optional<int64_t>> resident_budget(const MemoryFlags& flags) {
   return std::optional(static_cast<int64_t>(kResidentShare * static_cast<double>(bytes)));
 }
 
+Result<PassOptions> plan_passes(const PlanFlags& flags) {
+  MOEC_ASSIGN(PassOptions passes, pass_options(flags.passes));
+  MOEC_TRY(choose_projection(flags.shards, flags.passes.form, passes.target));
+  return passes;
+}
+
 Result<PlanRequest> plan_request(const PlanFlags& flags, const PassOptions& passes) {
   PlanRequest request;
   MOEC_ASSIGN(request.build, build_options(flags.shards, passes));
   MOEC_ASSIGN(request.cuts, cut_options(flags.shards, passes.target));
-  if (!flags.count_as.empty()) request.cuts.count_as = parse_enum<WeightStorage>(flags.count_as);
   request.kv = flags.shards.kv;
   request.mla = flags.shards.mla;
   return request;
@@ -94,7 +98,7 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   const Plan& plan = planned.made.plan;
   MOEC_ASSIGN(planned.measured,
               measure_plan(plan, request.cuts, std::move(devices),
-                           [&](size_t index) { return compiled_peak(plan, index, passes, run); }));
+                           [&](size_t index) { return compiled_size(plan, index, passes, run); }));
   planned.findings = check_budgets(planned.measured.report, request.cuts);
   if (budget) planned.resident = resident_set(plan, planned.measured.report, *budget);
   return planned;
@@ -142,7 +146,7 @@ int run_plan(const PlanFlags& flags) {
         fail("plan.source", "SOURCE is missing", "moec plan --list lists the published models")
             .value(),
         flags.json);
-  const auto passes = pass_options(flags.passes);
+  const auto passes = plan_passes(flags);
   if (!passes) return report_failure(passes.error(), flags.json);
   const auto planned = plan_source(flags, *passes);
   if (!planned) return report_failure(planned.error(), flags.json);
@@ -177,20 +181,13 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->add_option("--family-file", flags->family_file,
                       "Read the config with this family descriptor instead of a built-in one "
                       "(models/families/README.md)");
-  command
-      ->add_option(
-          "--count-as", flags->count_as,
-          "Count the bytes of weights, for reports and budgets, as if they were stored in this "
-          "type; int4 has a scale and an offset for each 64 weights (default: as the shards "
-          "hold them)")
-      ->check(one_of({"f32", "f16", "int8", "int4"}));
   add_device_flags(*command, flags->devices);
   add_memory_flags(*command, flags->memory);
   command->add_flag("--json", flags->json, "Print the plan as JSON");
   add_shard_flags(*command, flags->shards);
   add_pass_flags(*command, flags->passes);
   command->footer(
-      "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --count-as int8\n"
+      "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --weights int8\n"
       "Exit code 1: a shard exceeds its budget, and --allow-over-budget is not given.");
   command->callback([flags, &exit_code] { exit_code = run_plan(*flags); });
 }

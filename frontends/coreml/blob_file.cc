@@ -97,6 +97,18 @@ Status BlobFile::open(const std::string& name) {
 
 Result<uint64_t> BlobFile::locate(const mlmodel::Value& value, const Type& type,
                                   const std::string& name) {
+  return locate_stated(value, {blob_dtype(type.dtype), static_cast<uint64_t>(type.bytes()), 0},
+                       name);
+}
+
+Result<uint64_t> BlobFile::locate(const mlmodel::Value& value, const Packed& packed, uint64_t bits,
+                                  const std::string& name) {
+  const uint64_t bytes = (bits + 7) / 8;
+  return locate_stated(value, {packed.dtype, bytes, 8 * bytes - bits}, name);
+}
+
+Result<uint64_t> BlobFile::locate_stated(const mlmodel::Value& value, const Stated& wanted,
+                                         const std::string& name) {
   const auto& stored = value.blobfilevalue();
   if (stored.filename() != kBlobFileName)
     return fail_blob(fmt::format("only {} is read as a file of weights", kBlobFileName), name);
@@ -106,14 +118,14 @@ Result<uint64_t> BlobFile::locate(const mlmodel::Value& value, const Type& type,
     return fail_blob(fmt::format("byte {} of {} bytes is not a valid offset of a blob", at, bytes_),
                      name);
   MOEC_ASSIGN(const Lead lead, read_record<Lead>(path_, at, name));
-  const auto bytes = static_cast<uint64_t>(type.bytes());
+  const uint64_t bytes = wanted.bytes;
   const uint64_t data = at + sizeof(Lead);
-  if (lead.sentinel != kSentinel || lead.offset != data || lead.padding_bits != 0)
+  if (lead.sentinel != kSentinel || lead.offset != data || lead.padding_bits != wanted.padding_bits)
     return fail_blob(fmt::format("no blob begins at byte {} of {}", at, path_), name);
-  if (lead.dtype != blob_dtype(type.dtype) || lead.dtype == 0 || lead.bytes != bytes)
-    return fail_blob(fmt::format("the blob at byte {} has element type {} and {} bytes, which is "
-                                 "not {}",
-                                 at, lead.dtype, lead.bytes, to_string(type)),
+  if (lead.dtype != wanted.dtype || lead.dtype == 0 || lead.bytes != bytes)
+    return fail_blob(fmt::format("the blob at byte {} has element type {} and {} bytes, not {} and "
+                                 "{}",
+                                 at, lead.dtype, lead.bytes, wanted.dtype, bytes),
                      name);
   if (bytes > bytes_ - data)
     return fail_blob(fmt::format("bytes [{}, {} + {}) pass the end of {}, which has {}", data, data,

@@ -29,12 +29,27 @@ class BlobFile {
   // coreml.blob.
   Result<uint64_t> locate(const mlmodel::Value& value, const Type& type, const std::string& name);
 
+  // Numbers of a few bits each, one after the other.
+  struct Packed {
+    uint32_t dtype = 0;  // the format's number for the element type
+    int64_t bits = 8;    // of an element
+  };
+  // The same for packed numbers that take `bits` in all.
+  Result<uint64_t> locate(const mlmodel::Value& value, const Packed& packed, uint64_t bits,
+                          const std::string& name);
+
   // The elements of the blob whose data begin at `offset`. Errors: coreml.blob; coreml.value for a
   // constant of more than 2^24 elements.
   Result<std::vector<double>> values(uint64_t offset, const Type& type,
                                      const std::string& name) const;
 
  private:
+  struct Stated {  // what the record before a blob must state
+    uint32_t dtype = 0;
+    uint64_t bytes = 0, padding_bits = 0;
+  };
+  Result<uint64_t> locate_stated(const mlmodel::Value& value, const Stated& wanted,
+                                 const std::string& name);
   Status open(const std::string& name);
 
   std::string path_;

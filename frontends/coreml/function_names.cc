@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <mlmodel.pb.h>
 
+#include "frontends/coreml/coded_weights.h"
 #include "frontends/coreml/read_mil_ops.h"
 
 namespace moec {
@@ -60,7 +61,7 @@ class NameReader {
   Result<std::vector<std::string>> operands_of(const mlmodel::Operation& operation) const {
     Arguments arguments(operation, names_.consts);
     const std::string& type = operation.type();
-    if (type == kReadState) return std::vector<std::string>();
+    if (type == kReadState || is_coded_weight(operation)) return std::vector<std::string>();
     if (type != kIdentity && type != kWriteState)
       return operand_names(operation, is_negation(operation, metadata_));
     MOEC_ASSIGN(std::string operand, arguments.operand(type == kIdentity ? "x" : "data"));

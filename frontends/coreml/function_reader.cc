@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "frontends/coreml/blob_file.h"
+#include "frontends/coreml/coded_weights.h"
 #include "frontends/coreml/function_names.h"
 #include "frontends/coreml/mil_values.h"
 #include "frontends/coreml/read_mil_ops.h"
@@ -232,6 +233,10 @@ Status FunctionReader::read_operation(const Operation& operation) {
                 "export the model again");
   if (type == kIdentity) return read_identity(operation);
   if (type == kReadState) return read_read_state(operation);
+  if (is_coded_weight(operation)) {
+    MOEC_ASSIGN(WeightView view, read_coded_weight(operation, {false, blobs_, out_.weights}));
+    return append_named(Weight{std::move(view)}, {}, operation);
+  }
   MOEC_ASSIGN(const std::vector<std::string> names,
               operand_names(operation, is_negation(operation, metadata_)));
   std::vector<ValueId> operands;

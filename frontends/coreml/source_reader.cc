@@ -9,12 +9,12 @@
 
 namespace moec {
 
-static Weight add_weight(const std::string& name, const Type& type, uint64_t offset,
-                         const SourceContext& context) {
+WeightView add_part(const std::string& name, const Type& type, uint64_t offset,
+                    const SourceContext& context) {
   if (context.weights.files.empty())
     context.weights.files.push_back({context.blobs.path(), context.blobs.bytes()});
   context.weights.tensors[name] = {0, offset, type};
-  return Weight{tensor_view(name, type)};
+  return tensor_view(name, type);
 }
 
 Result<OpData> read_source(const mlmodel::Value& value, const std::string& name,
@@ -23,7 +23,7 @@ Result<OpData> read_source(const mlmodel::Value& value, const std::string& name,
   std::vector<double> values;
   if (value.has_blobfilevalue()) {
     MOEC_ASSIGN(const uint64_t offset, context.blobs.locate(value, type, name));
-    if (!context.is_constant) return add_weight(name, type, offset, context);
+    if (!context.is_constant) return Weight{add_part(name, type, offset, context)};
     MOEC_ASSIGN(values, context.blobs.values(offset, type, name));
   } else {
     MOEC_ASSIGN(values, immediate_values(value, type, name));

@@ -15,6 +15,10 @@ struct SourceContext {
   WeightTable& weights;  // gets the range of a weight, and the file
 };
 
+// Adds the range of a weight's values, or of a part of it, and returns its view.
+WeightView add_part(const std::string& name, const Type& type, uint64_t offset,
+                    const SourceContext& context);
+
 // Returns a weight, or a constant of layout plain. A constant whose elements are all equal gets a
 // single value, because files store every element. Errors: coreml.dtype, coreml.shape,
 // coreml.dynamic_shape, coreml.blob, coreml.value.

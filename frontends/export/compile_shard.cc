@@ -1,9 +1,13 @@
 #include "frontends/export/compile_shard.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ir/analysis/at_width.h"
+#include "ir/analysis/find_experts.h"
 #include "models/build/build_shard.h"
+#include "models/build/weight_uses.h"
 #include "models/tensors/seeded_weights.h"
 
 namespace moec {
@@ -13,6 +17,34 @@ std::optional<Router> find_router(const Shard& shard) {
   for (const Op& op : shard.ops)
     if (const auto* router = std::get_if<Router>(&op.data)) return *router;
   return std::nullopt;
+}
+
+// The options with the forms of the shard's weights. Noise takes the form of the tensor in whose
+// place it stands.
+PassOptions with_forms(PassOptions options, const Plan& plan, size_t index,
+                       std::optional<uint64_t> weight_seed) {
+  if (plan.build.weights.all_float()) return options;
+  options.weights = weight_forms(plan, index);
+  if (!weight_seed) return options;
+  WeightForms seeded{options.weights.base, {}};
+  for (const auto& [name, form] : options.weights.by_source) {
+    const WeightView noise = seeded_weights(tensor_view(name, {DType::f32, {1}}), *weight_seed);
+    const uint64_t seed = std::get<SeededSource>(noise.source).seed;
+    seeded.by_source.emplace(fmt::format("seeded({})", seed), form);
+  }
+  options.weights = std::move(seeded);
+  return options;
+}
+
+// What a compiled shard reads of its weights, in bytes: all of them, and those of experts.
+struct WeightBytes {
+  int64_t all = 0, experts = 0;
+};
+
+WeightBytes count_weight_bytes(const Plan& plan, size_t index, const Shard& placed) {
+  const size_t layers = moe_layers_of(plan.model, plan.shards[index]).size();
+  const auto roles = find_experts(placed, plan.model.moe.experts, layers);
+  return {weight_bytes(placed), expert_weight_bytes(placed, roles)};
 }
 
 ShardCost per_token(ShardCost cost, int64_t tokens) {
@@ -28,7 +60,7 @@ class Compiler {
            const ScaleFolds& folds, CompiledShard& compiled)
       : plan_(plan),
         index_(index),
-        options_(options),
+        options_(with_forms(options, plan, index, plan.weight_seed)),
         run_(run),
         folds_(folds),
         compiled_(compiled) {}
@@ -44,6 +76,7 @@ class Compiler {
     for (Diagnostic& note : context.notes)
       if (std::find(compiled_.notes.begin(), compiled_.notes.end(), note) == compiled_.notes.end())
         compiled_.notes.push_back(std::move(note));
+    if (compiled_.passes.empty() && !plan_.build.weights.all_float()) count_bytes(result.shard);
     compiled_.passes = std::move(result.passes);
     return std::move(result.shard);
   }
@@ -57,9 +90,19 @@ class Compiler {
                                tokens);
   }
 
+  // The model form has no encoded weights yet.
+  void count_bytes(const Shard& placed) {
+    const MoeConfig& moe = plan_.model.moe;
+    const auto [all, experts] = count_weight_bytes(plan_, index_, placed);
+    compiled_.cost.bytes_dense = all;
+    compiled_.cost.bytes_active =
+        all - experts +
+        experts * std::max<int64_t>(moe.routing.top_k, 1) / std::max<int64_t>(moe.experts, 1);
+  }
+
   const Plan& plan_;
   size_t index_;
-  const PassOptions& options_;
+  const PassOptions options_;
   const RunOptions& run_;
   const ScaleFolds& folds_;
   CompiledShard& compiled_;
@@ -97,13 +140,14 @@ Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const Pa
   return compiled;
 }
 
-Result<int64_t> compiled_peak(const Plan& plan, size_t index, const PassOptions& options,
-                              const RunOptions& run) {
+Result<CompiledSize> compiled_size(const Plan& plan, size_t index, const PassOptions& options,
+                                   const RunOptions& run) {
   MOEC_ASSIGN(const Shard model, build_shard(plan, index, plan.build.tokens.back()));
-  PassContext context{options, {}};
+  PassContext context{with_forms(options, plan, index, std::nullopt), {}};
   MOEC_ASSIGN(const PipelineResult placed,
-              run_pipeline(model, default_pipeline(options), context, run));
-  return peak_activation_bytes(placed.shard);
+              run_pipeline(model, default_pipeline(context.options), context, run));
+  const auto [weights, experts] = count_weight_bytes(plan, index, placed.shard);
+  return CompiledSize{peak_activation_bytes(placed.shard), weights, experts};
 }
 
 }  // namespace moec

@@ -5,6 +5,7 @@
 
 #include "ir/analysis/cost.h"
 #include "ir/plan/plan.h"
+#include "models/plan/shard_sizes.h"
 #include "models/tensors/fold_scales.h"
 #include "passes/pipeline.h"
 
@@ -18,8 +19,8 @@ struct CompiledShard {
   Diagnostics notes;               // without repetitions by further widths
 };
 
-// Builds and compiles shard `index` once for each width, with `folds` moved. Errors: those of
-// build_shard() and run_pipeline().
+// Builds and compiles shard `index` once for each width, with `folds` moved and its weights in the
+// forms of plan.build.weights. Errors: those of build_shard() and run_pipeline().
 Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOptions& options,
                                     const RunOptions& run, const ScaleFolds& folds = {});
 
@@ -28,9 +29,8 @@ Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOp
 Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const PassOptions& options,
                                         const RunOptions& run, const ScaleFolds& folds = {});
 
-// The peak of activation bytes (ir/analysis/cost.h) of shard `index`, compiled for the widest
-// width.
-Result<int64_t> compiled_peak(const Plan& plan, size_t index, const PassOptions& options,
-                              const RunOptions& run);
+// Measures shard `index`, compiled for the widest width. Its weights are not replaced by noise.
+Result<CompiledSize> compiled_size(const Plan& plan, size_t index, const PassOptions& options,
+                                   const RunOptions& run);
 
 }  // namespace moec

@@ -82,7 +82,8 @@ manifest::Build describe_build(const Plan& plan, const PassOptions& options,
           is_exact(options.routing),
           std::string(enum_name(options.experts)),
           plan.weight_seed.has_value(),
-          describe_budgets(plan, budgets)};
+          describe_budgets(plan, budgets),
+          to_string(build.weights)};
 }
 
 // One cache a layer; none for models that read a text as a whole.

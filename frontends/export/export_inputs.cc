@@ -35,6 +35,7 @@ void add_build(const BuildOptions& build, ExportInputs& inputs) {
   inputs["option --experts-per-shard"] = std::to_string(build.experts_per_shard);
   inputs["option --head-slices"] = std::to_string(build.head_slices);
   inputs["option --layers-per-shard"] = std::to_string(build.layers_per_shard);
+  inputs["option --weights"] = to_string(build.weights);
 }
 
 // The manifest names the budgets, also those that cut nothing.

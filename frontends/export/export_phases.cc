@@ -142,8 +142,8 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
 
 Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
   const OutputOptions& output = planned_.options.output;
-  MOEC_ASSIGN(manifest::FileRef report,
-              write_report(output.folder, planned_.cuts, parts.shards, output.sha256));
+  MOEC_ASSIGN(manifest::FileRef report, write_report(output.folder, planned_.plan.build.weights,
+                                                     planned_.cuts, parts.shards, output.sha256));
   ExportSummary summary = summarize(std::move(parts));
   Manifest& manifest = summary.manifest;
   manifest.side_files.push_back(std::move(report));

@@ -68,7 +68,7 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
                 "give --experts-per-shard; 1 replicates single experts");
   MOEC_ASSIGN(const MeasuredPlan measured,
               measure_plan(plan, options.cuts, options.devices, [&](size_t index) {
-                return compiled_peak(plan, index, options.passes, options.run);
+                return compiled_size(plan, index, options.passes, options.run);
               }));
   MOEC_CHECK(measured.devices, "measure_plan() gave no devices");
   const DevicePlan& devices = *measured.devices;
@@ -79,34 +79,37 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
   return assigned;
 }
 
-// Shards above their budgets are errors, or notes where the user allows them. Nothing is compiled
-// for it: peaks of activations do not matter to a budget.
-Status keep_budgets(const Plan& plan, const CutOptions& cuts, Diagnostics& notes) {
-  MOEC_ASSIGN(const std::vector<ShardSize> sizes,
-              measure_shards(plan, [](size_t) { return Result<int64_t>(0); }));
+// Shards above their budgets are errors, or notes where the user allows them. Peaks of activations
+// do not matter to a budget, so shards are compiled only where their weights are encoded. Returns
+// the bytes of weights that the shards will hold.
+Result<uint64_t> keep_budgets(const Plan& plan, const CompileOptions& compile, Diagnostics& notes) {
+  const CutOptions& cuts = compile.cuts;
+  MOEC_ASSIGN(const std::vector<ShardSize> sizes, measure_shards(plan, [&](size_t index) {
+                return plan.build.weights.all_float()
+                           ? Result<CompiledSize>(CompiledSize{})
+                           : compiled_size(plan, index, compile.passes, compile.run);
+              }));
+  uint64_t bytes = 0;
+  for (const ShardSize& size : sizes) bytes += static_cast<uint64_t>(size.weight_bytes);
   Diagnostics findings = check_budgets(report_plan(plan, sizes, cuts), cuts);
   if (has_error(findings)) return fail(std::move(findings));
   notes.insert(notes.end(), findings.begin(), findings.end());
-  return {};
+  return bytes;
 }
 
-// Builds every shard to verify the plan, and reads the weights that every token depends on. Returns
-// the bytes of weights that the shards will hold.
-Result<uint64_t> check_plan(const Plan& plan, const WeightReader& reader,
-                            const ValueOptions& allowed, std::set<std::string>& fine,
-                            Diagnostics& notes) {
+// Builds every shard to verify the plan, and reads the weights that every token depends on.
+Status check_plan(const Plan& plan, const WeightReader& reader, const ValueOptions& allowed,
+                  std::set<std::string>& fine, Diagnostics& notes) {
   std::vector<ShardInterface> interfaces;
-  uint64_t bytes = 0;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     MOEC_ASSIGN(Shard shard, build_shard(plan, i, plan.build.tokens.front()));
     if (!plan.weight_seed) MOEC_TRY(check_sensitive_weights(shard, reader, allowed, fine));
     interfaces.push_back(interface_of(shard));
-    bytes += static_cast<uint64_t>(weight_bytes(shard));
   }
   Diagnostics findings = verify_plan(plan, interfaces);
   if (has_error(findings)) return fail(std::move(findings));
   notes.insert(notes.end(), findings.begin(), findings.end());
-  return bytes;
+  return {};
 }
 
 bool has_one_package_a_shard(const CompileOptions& options) {
@@ -249,9 +252,9 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
-  MOEC_TRY(keep_budgets(plan, options.compile.cuts, notes));
+  MOEC_ASSIGN(const uint64_t payload, keep_budgets(plan, options.compile, notes));
   MOEC_ASSIGN(OpenReader open, open_reader(options, plan, targets, planned));
-  MOEC_ASSIGN(const uint64_t payload, check_plan(plan, open.reader, options.values, fine, notes));
+  MOEC_TRY(check_plan(plan, open.reader, options.values, fine, notes));
   ExportOptions own = options;
   if (own.compile.fold_overflow) {
     MOEC_ASSIGN(own.compile.folds, find_folds(plan, open.reader, notes));

@@ -45,9 +45,8 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
   const ModelConfig& model = job.plan.model;
   emit.moe_layers = {model.moe.experts, moe_layers_of(model, decl)};
   WeightRecorder recorder(compiled.widths, model.moe.experts, emit.moe_layers->layers.size());
-  emit.on_weight = [&](const std::string& view, uint64_t offset, std::span<const std::byte> bytes) {
-    recorder.take(view, offset, bytes);
-  };
+  emit.on_weight = [&](const std::string& weight, uint64_t offset,
+                       std::span<const std::byte> bytes) { recorder.take(weight, offset, bytes); };
   emit.on_progress = [&](uint64_t bytes) {
     job.advance(bytes, decl.name);
     return job.check_not_stopped();

@@ -35,11 +35,13 @@ ordered_json shard_json(const ExportedShard& exported) {
 
 }  // namespace
 
-Result<manifest::FileRef> write_report(const std::string& folder, std::span<const ShardCut> cuts,
+Result<manifest::FileRef> write_report(const std::string& folder, const WeightPolicy& weights,
+                                       std::span<const ShardCut> cuts,
                                        std::span<const ExportedShard> shards, bool sha256) {
   auto list = ordered_json::array();
   for (const ExportedShard& exported : shards) list.push_back(shard_json(exported));
-  const ordered_json whole = {{"cuts", cuts_json(cuts)}, {"shards", list}};
+  const ordered_json whole = {
+      {"weights", to_string(weights)}, {"cuts", cuts_json(cuts)}, {"shards", list}};
   return manifest::write_listed_file(folder, kReportFile, json_text(whole, 1) + "\n", sha256);
 }
 

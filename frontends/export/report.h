@@ -7,14 +7,17 @@
 
 #include "backends/manifest/manifest.h"
 #include "frontends/export/export_shards.h"
+#include "ir/plan/weight_policy.h"
 #include "models/plan/cut_options.h"
 
 namespace moec {
 
-// Writes FOLDER/report.json: how the model was cut and why, then for each shard what every pass
+// Writes FOLDER/report.json: in which forms the weights are stored, how the model was cut and why,
+// then for each shard what every pass
 // changed and which notes it gave. There are no times in it: the same input gives the same bytes.
 // Errors: those of write_listed_file().
-Result<manifest::FileRef> write_report(const std::string& folder, std::span<const ShardCut> cuts,
+Result<manifest::FileRef> write_report(const std::string& folder, const WeightPolicy& weights,
+                                       std::span<const ShardCut> cuts,
                                        std::span<const ExportedShard> shards, bool sha256);
 
 }  // namespace moec

@@ -7,6 +7,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "frontends/onnx/coded_weights.h"
 #include "frontends/onnx/external_data.h"
 #include "frontends/onnx/node_ops.h"
 #include "frontends/onnx/tensor_data.h"
@@ -64,6 +65,8 @@ class GraphReader {
   Status read_source(const TensorProto& tensor);
   Status read_splat(const NodeProto& node);
   Status read_identity(const NodeProto& node);
+  Status read_coded(const NodeProto& node);
+  Status read_nbits_product(const NodeProto& node);
 
   Result<ValueId> value_of(const std::string& tensor);
   Result<std::vector<int64_t>> integers_of(const std::string& tensor) const;
@@ -79,7 +82,8 @@ class GraphReader {
   const std::string& folder_;
   LoadedShard out_;
   std::map<std::string, ValueId, std::less<>> values_;
-  std::map<std::string_view, const TensorProto*> initializers_;
+  Initializers initializers_;
+  std::map<std::string_view, const NodeProto*> decoders_;  // by the initializer with the codes
   std::map<std::string_view, const ValueInfoProto*> stated_;
   std::unordered_set<std::string> names_;
 };
@@ -92,6 +96,8 @@ Status GraphReader::index_tensors() {
     if (tensor.name().empty() || !initializers_.emplace(tensor.name(), &tensor).second)
       return fail("onnx.duplicate_name", "an initializer has no name, or that of another one",
                   "export the model again", {.tensor = tensor.name()});
+  for (const NodeProto& node : graph_.node())
+    if (is_dequantize(node) || is_nbits(node)) decoders_.emplace(codes_of(node), &node);
   return {};
 }
 
@@ -147,7 +153,8 @@ Result<ValueId> GraphReader::value_of(const std::string& tensor) {
     return fail("onnx.undefined", "a tensor is used before anything defines it",
                 "export the model again", {.tensor = tensor});
   MOEC_TRY(read_source(*initializer->second));
-  return values_.at(tensor);
+  const auto decoder = decoders_.find(tensor);
+  return values_.at(decoder == decoders_.end() ? tensor : decoded_name(*decoder->second));
 }
 
 Result<std::vector<int64_t>> GraphReader::integers_of(const std::string& tensor) const {
@@ -183,7 +190,25 @@ Status GraphReader::append(OpData data, std::vector<ValueId> operands,
   return {};
 }
 
+// The op of a weight that lies in the file as codes.
+Status GraphReader::read_coded(const NodeProto& node) {
+  MOEC_ASSIGN(WeightView view, read_coded_weight(node, initializers_, folder_, out_.weights));
+  return append(Weight{std::move(view)}, {}, {decoded_name(node)});
+}
+
+// A MatMulNBits multiplies with the transpose of its weight.
+Status GraphReader::read_nbits_product(const NodeProto& node) {
+  MOEC_ASSIGN(const ValueId x, value_of(node.input(0)));
+  MOEC_ASSIGN(const ValueId weight, value_of(node.input(1)));
+  MOEC_TRY(append(Transpose{{1, 0}, Layout::plain}, {weight}, {""}));
+  const ValueId columns =
+      out_.shard.ops[OpId{static_cast<uint32_t>(out_.shard.ops.size() - 1)}].results.front();
+  return append(MatMul{}, {x, columns}, {node.output().begin(), node.output().end()});
+}
+
 Status GraphReader::read_source(const TensorProto& tensor) {
+  if (const auto decoder = decoders_.find(tensor.name()); decoder != decoders_.end())
+    return read_coded(*decoder->second);
   MOEC_ASSIGN(Type type, tensor_type(tensor));
   if (tensor.data_location() == TensorProto::EXTERNAL) {
     MOEC_TRY(add_external(tensor, type, folder_, out_.weights));
@@ -222,6 +247,9 @@ Status GraphReader::read_identity(const NodeProto& node) {
 Status GraphReader::read_node(const NodeProto& node) {
   if (node.domain().empty() && node.op_type() == "Identity") return read_identity(node);
   if (node.domain().empty() && node.op_type() == "Expand") return read_splat(node);
+  if (is_nbits(node)) return read_nbits_product(node);
+  // Its weight is read where the codes are, unless it has codes of another node.
+  if (is_dequantize(node)) return values_.contains(node.output(0)) ? Status() : read_coded(node);
   MOEC_ASSIGN(const int operand_inputs, operand_count(node));
   std::vector<ValueId> operands;
   std::vector<Type> types;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "frontends/onnx/coded_weights.h"
 #include "frontends/onnx/graph_reader.h"
 #include "ir/base/regular_file.h"
 
@@ -17,18 +18,30 @@ namespace fs = std::filesystem;
 constexpr int64_t kOpset = 17;
 constexpr int64_t kIrVersion = 8;
 
+// The default domain, and perhaps that of onnxruntime.
+Status check_opsets(const onnx::ModelProto& model) {
+  int defaults = 0;
+  for (const auto& opset : model.opset_import()) {
+    if (opset.domain() == kMicrosoftDomain && opset.version() == 1) continue;
+    if (!opset.domain().empty() && opset.domain() != "ai.onnx")
+      return fail(
+          "onnx.opset",
+          fmt::format("version {} of domain \"{}\" is not read", opset.version(), opset.domain()),
+          "use ops of the default domain only");
+    ++defaults;
+    if (opset.version() != kOpset) defaults = 2;
+  }
+  if (defaults == 1) return {};
+  return fail("onnx.opset", fmt::format("the model must import opset {} alone", kOpset),
+              "convert the model to that opset");
+}
+
 Status check_model(const onnx::ModelProto& model) {
   if (model.ir_version() != kIrVersion)
     return fail("onnx.ir_version",
                 fmt::format("IR version {} is not read, only {}", model.ir_version(), kIrVersion),
                 "export the model again");
-  for (const auto& opset : model.opset_import())
-    if (!opset.domain().empty() && opset.domain() != "ai.onnx")
-      return fail("onnx.opset", fmt::format("domain \"{}\" is not read", opset.domain()),
-                  "use ops of the default domain only");
-  if (model.opset_import_size() != 1 || model.opset_import(0).version() != kOpset)
-    return fail("onnx.opset", fmt::format("the model must import opset {} alone", kOpset),
-                "convert the model to that opset");
+  MOEC_TRY(check_opsets(model));
   const auto& graph = model.graph();
   if (model.functions_size() > 0 || model.training_info_size() > 0 ||
       graph.sparse_initializer_size() > 0)

@@ -119,6 +119,10 @@ Result<Type> tensor_type(const TensorProto& tensor) {
   return checked_type(dtype, {tensor.dims().begin(), tensor.dims().end()}, tensor.name());
 }
 
+Result<Type> decoded_type(const TensorProto& codes, DType dtype) {
+  return checked_type(dtype, {codes.dims().begin(), codes.dims().end()}, codes.name());
+}
+
 Result<Type> value_type(const onnx::ValueInfoProto& info) {
   if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape())
     return fail("onnx.dynamic_shape", "the value has no tensor type with a shape",

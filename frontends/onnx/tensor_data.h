@@ -18,6 +18,9 @@ namespace moec {
 Result<Type> tensor_type(const onnx::TensorProto& tensor);
 
 // Also onnx.dynamic_shape: a size that is not a number.
+// The type of what codes stand for: their sizes with this element type. Error onnx.shape.
+Result<Type> decoded_type(const onnx::TensorProto& codes, DType dtype);
+
 Result<Type> value_type(const onnx::ValueInfoProto& info);
 
 // The elements of an inline tensor of this type. Error: onnx.tensor_data.

@@ -50,8 +50,12 @@ struct OpMacs {
   }
 };
 
-bool is_source(const OpData& data) {
-  return std::holds_alternative<Weight>(data) || std::holds_alternative<Constant>(data);
+// Whether the value is a weight, a constant, or the transpose of an encoded weight, which a target
+// takes with it.
+bool is_source(const Shard& shard, ValueId value) {
+  if (shard.producer_as<Transpose>(value))
+    value = shard.ops[shard.values[value].producer].operands[0];
+  return shard.producer_as<Weight>(value) || shard.producer_as<Constant>(value);
 }
 
 }  // namespace
@@ -91,8 +95,13 @@ int64_t count_macs(const Shard& shard, const Op& op) {
 int64_t weight_bytes(const Shard& shard) {
   int64_t bytes = 0;
   for (const Op& op : shard.ops)
-    if (std::holds_alternative<Weight>(op.data)) bytes += shard.type(op.results[0]).bytes();
+    for (ValueId result : op.results) bytes += weight_bytes(shard, result);
   return bytes;
+}
+
+int64_t weight_bytes(const Shard& shard, ValueId value) {
+  const auto* weight = shard.producer_as<Weight>(value);
+  return weight ? stored_bytes(weight->encoding, shard.type(value)) : 0;
 }
 
 int64_t peak_activation_bytes(const Shard& shard) {
@@ -101,13 +110,11 @@ int64_t peak_activation_bytes(const Shard& shard) {
   for (ValueId input : shard.inputs) live += shard.type(input).bytes();
   int64_t peak = live;
   for (const Op& op : shard.ops) {
-    if (is_source(op.data)) continue;
+    if (!op.results.empty() && is_source(shard, op.results[0])) continue;
     for (ValueId result : op.results) live += shard.type(result).bytes();
     peak = std::max(peak, live);
     for (ValueId operand : op.operands) {
-      const OpId producer = shard.values[operand].producer;
-      const bool counted = !producer.valid() || !is_source(shard.ops[producer].data);
-      if (--uses[operand] == 0 && counted) live -= shard.type(operand).bytes();
+      if (--uses[operand] == 0 && !is_source(shard, operand)) live -= shard.type(operand).bytes();
     }
   }
   return peak;

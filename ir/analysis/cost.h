@@ -26,11 +26,15 @@ ShardCost count_cost(const Shard& shard, int64_t top_k = 1, int64_t all_experts 
 // Multiply-adds of one contraction; 0 for other ops.
 int64_t count_macs(const Shard& shard, const Op& op);
 
-// Bytes of all weights in the types that the shard holds (after casts).
+// Bytes of all weights as the shard stores them: encoded, or in the types that it holds (after
+// casts).
 int64_t weight_bytes(const Shard& shard);
+// The same of one value; 0 if it is no weight.
+int64_t weight_bytes(const Shard& shard, ValueId value);
 
-// The most bytes that inputs, outputs and intermediate values (weights and constants not counted)
-// occupy at once when ops run in order and values are freed after their last use.
+// The most bytes that inputs, outputs and intermediate values (weights, their transposes and
+// constants not counted) occupy at once when ops run in order and values are freed after their last
+// use.
 int64_t peak_activation_bytes(const Shard& shard);
 
 }  // namespace moec

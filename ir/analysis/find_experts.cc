@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "ir/analysis/cost.h"
+
 namespace moec {
 namespace {
 
@@ -73,8 +75,26 @@ class LayerFinder {
     Channels met;         // of values that it meets later on, where it has none itself
   };
 
+  // A weight as a projection takes it.
+  struct Matrix {
+    ValueId weight;
+    const Transpose* transpose = nullptr;  // null: as it is
+    // The weight's axis that is this axis of the operand.
+    size_t axis_of(size_t axis) const {
+      return transpose ? static_cast<size_t>(transpose->perm[axis]) : axis;
+    }
+  };
+
   const Op& op(OpId id) const { return shard_.ops[id]; }
-  bool is_weight(ValueId value) const { return shard_.producer_as<Weight>(value) != nullptr; }
+  // The weight that the value is, or of which it is the transpose.
+  std::optional<Matrix> matrix_of(ValueId value) const {
+    if (shard_.producer_as<Weight>(value)) return Matrix{value, nullptr};
+    const auto* transpose = shard_.producer_as<Transpose>(value);
+    if (!transpose) return std::nullopt;
+    const ValueId weight = op(shard_.values[value].producer).operands[0];
+    if (!shard_.producer_as<Weight>(weight)) return std::nullopt;
+    return Matrix{weight, transpose};
+  }
   bool has_all_channels(ValueId value) const {
     const Type& type = shard_.type(value);
     return type.layout != Layout::plain && channels_of(type) == experts_;
@@ -213,10 +233,13 @@ class LayerFinder {
     std::optional<size_t> axis = only_axis(dims);
     for (OpId id : op_ids(shard_)) {
       const Op& user = op(id);
-      if (!scope_[id] || user.operands.size() < 2 || user.operands[1] != weight) continue;
+      if (!scope_[id] || user.operands.size() < 2) continue;
+      const std::optional<Matrix> matrix = matrix_of(user.operands[1]);
+      if (!matrix || matrix->weight != weight) continue;
       const bool sums = values_[user.operands[0]].channels.any();
-      if (std::holds_alternative<Conv>(user.data)) axis = sums ? 1 : 0;
-      if (std::holds_alternative<MatMul>(user.data)) axis = dims.size() - (sums ? 2 : 1);
+      if (std::holds_alternative<Conv>(user.data)) axis = matrix->axis_of(sums ? 1 : 0);
+      if (std::holds_alternative<MatMul>(user.data))
+        axis = matrix->axis_of(dims.size() - (sums ? 2 : 1));
     }
     return axis && dims[*axis] % count == 0 ? axis : std::nullopt;
   }
@@ -240,9 +263,10 @@ class LayerFinder {
       if (std::holds_alternative<Weight>(made.data)) {
         share_router(producer, only_axis(shard_.type(value).dims));
       } else if (is_projection(made)) {
-        const size_t rank = shard_.type(made.operands[1]).rank();
-        share_router(shard_.values[made.operands[1]].producer,
-                     std::holds_alternative<Conv>(made.data) ? 0 : rank - 1);
+        const Matrix matrix = *matrix_of(made.operands[1]);
+        const size_t rank = shard_.type(matrix.weight).dims.size();
+        share_router(shard_.values[matrix.weight].producer,
+                     matrix.axis_of(std::holds_alternative<Conv>(made.data) ? 0 : rank - 1));
         router_inputs_.push_back(made.operands[0]);
       }
     });
@@ -269,7 +293,7 @@ class LayerFinder {
 
   bool is_projection(const Op& op) const {
     return (std::holds_alternative<Conv>(op.data) || std::holds_alternative<MatMul>(op.data)) &&
-           is_weight(op.operands[1]);
+           matrix_of(op.operands[1]).has_value();
   }
 
   void share_router(OpId weight, std::optional<size_t> axis) {
@@ -300,6 +324,14 @@ void take_shares(const LayerFinder& finder, size_t layer, IdMap<OpId, size_t>& o
 }
 
 }  // namespace
+
+int64_t expert_weight_bytes(const Shard& shard, const IdMap<OpId, OpRole>& roles) {
+  int64_t bytes = 0;
+  for (OpId id : op_ids(shard))
+    if (roles[id].share.role == WeightRole::expert)
+      bytes += weight_bytes(shard, shard.ops[id].results[0]);
+  return bytes;
+}
 
 IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe_layers) {
   std::vector<ValueId> ends;

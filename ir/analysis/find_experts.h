@@ -41,6 +41,12 @@ struct OpRole {
 // The routing weights are the shard's input or output of that name; else the last scores of as many
 // channels that are sliced into channels, or reshaped to be spread over a bank. A weight that
 // experts of two layers use belongs to no expert.
+// The matrix of a matmul may be the transpose of a weight; its share is along the weight's own
+// axis.
 IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe_layers = 1);
+
+// Bytes of the weights of all experts, as the shard stores them. `roles` is what find_experts()
+// found.
+int64_t expert_weight_bytes(const Shard& shard, const IdMap<OpId, OpRole>& roles);
 
 }  // namespace moec

@@ -9,11 +9,20 @@
 namespace moec {
 namespace {
 
-Dims block_counts(const Dims& block, const Type& type) {
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+Dims counts_of(const Dims& block, const Type& type) {
   Dims counts;
   for (int64_t axis = 0; axis < type.rank(); ++axis)
-    counts.push_back(type.dims.at(axis) / block.at(axis));
+    counts.push_back(ceil_div(type.dims.at(axis), block.at(axis)));
   return counts;
+}
+
+// The sizes of `type` with the last axis filled up to whole blocks.
+Dims filled_up(const Dims& block, const Type& type) {
+  Dims dims = type.dims;
+  dims.back() = ceil_div(dims.back(), block.back()) * block.back();
+  return dims;
 }
 
 Packing unsigned_packing(int64_t bits) {
@@ -33,57 +42,79 @@ Packing unsigned_packing(int64_t bits) {
   }
 }
 
-Packing signed_packing(int64_t bits) { return bits == 4 ? Packing::i4 : Packing::i8; }
+Packing affine_packing(int64_t bits, CodeForm form) {
+  if (form == CodeForm::excess) return unsigned_packing(bits);
+  return bits == 4 ? Packing::i4 : Packing::i8;
+}
 
-StoredPart packed_part(WeightPart part, Packing packing, int64_t bits, int64_t count) {
-  return {part, packing, {DType::u8, {(count * bits + 7) / 8}}};
+// The sizes of the zeros, with what fills up their rows.
+Dims zero_dims(const AffineEncoding& affine, const Type& type, CodeForm form) {
+  Dims dims = counts_of(affine.block, type);
+  const int64_t per_byte = 8 / affine.bits;
+  if (form == CodeForm::excess) dims.back() = ceil_div(dims.back(), per_byte) * per_byte;
+  return dims;
+}
+
+StoredPart packed_part(WeightPart part, Packing packing, int64_t bits, const Dims& dims) {
+  return {part, packing, {DType::u8, {ceil_div(*checked_elements(dims) * bits, 8)}}};
 }
 
 struct Parts {
   const Type& type;
+  CodeForm form;
 
   std::vector<StoredPart> operator()(const PlainEncoding&) const { return {}; }
   std::vector<StoredPart> operator()(const AffineEncoding& affine) const {
-    const Packing packing = signed_packing(affine.bits);
-    const Dims blocks = block_counts(affine.block, type);
+    const Packing packing = affine_packing(affine.bits, form);
     std::vector<StoredPart> parts{
-        packed_part(WeightPart::codes, packing, affine.bits, type.elements()),
-        {WeightPart::scales, packing, {type.dtype, blocks}}};
+        packed_part(WeightPart::codes, packing, affine.bits, filled_up(affine.block, type)),
+        {WeightPart::scales, packing, {type.dtype, counts_of(affine.block, type)}}};
     if (affine.zero_point)
       parts.push_back(
-          packed_part(WeightPart::zeros, packing, affine.bits, *checked_elements(blocks)));
+          packed_part(WeightPart::zeros, packing, affine.bits, zero_dims(affine, type, form)));
     return parts;
   }
   std::vector<StoredPart> operator()(const PaletteEncoding& palette) const {
     const Packing packing = unsigned_packing(palette.bits);
-    Dims table = block_counts(palette.block, type);
+    Dims table = counts_of(palette.block, type);
     table.push_back(int64_t{1} << palette.bits);
-    return {packed_part(WeightPart::codes, packing, palette.bits, type.elements()),
+    return {packed_part(WeightPart::codes, packing, palette.bits, type.dims),
             {WeightPart::table, packing, {type.dtype, table}}};
   }
 };
 
-// The first numbers of a packed part, with these sizes.
-WeightView unpacked(WeightView bytes, Packing packing, const Dims& dims) {
+// The first numbers of a packed part of these sizes, of which `kept` are wanted: fewer along the
+// last axis.
+WeightView unpacked(WeightView bytes, Packing packing, const Dims& dims, const Dims& kept) {
   WeightView numbers = then(std::move(bytes), UnpackStep{packing});
-  return then(then(std::move(numbers), SliceStep{0, 0, *checked_elements(dims)}),
-              ReshapeStep{dims});
+  numbers =
+      then(then(std::move(numbers), SliceStep{0, 0, *checked_elements(dims)}), ReshapeStep{dims});
+  return then(std::move(numbers), SliceStep{dims.rank() - 1, 0, kept.back()});
 }
+
+// What is subtracted from all codes.
+double excess_of(int64_t bits) { return static_cast<double>(int64_t{1} << (bits - 1)); }
 
 struct Decoded {
   const Type& type;
   std::vector<WeightView>& parts;
+  CodeForm form;
 
   WeightView operator()(const PlainEncoding&) const { return std::move(parts.front()); }
   WeightView operator()(const AffineEncoding& affine) const {
-    const Packing packing = signed_packing(affine.bits);
+    const Packing packing = affine_packing(affine.bits, form);
+    const Dims blocks = counts_of(affine.block, type);
     DequantStep step{affine.block, {std::move(parts[1])}};
     if (affine.zero_point)
-      step.offset = {unpacked(std::move(parts[2]), packing, block_counts(affine.block, type))};
-    return then(unpacked(std::move(parts[0]), packing, type.dims), std::move(step));
+      step.offset = {unpacked(std::move(parts[2]), packing, zero_dims(affine, type, form), blocks)};
+    else if (form == CodeForm::excess)
+      step.offset = {splat_view(excess_of(affine.bits), {DType::f32, blocks})};
+    return then(unpacked(std::move(parts[0]), packing, filled_up(affine.block, type), type.dims),
+                std::move(step));
   }
   WeightView operator()(const PaletteEncoding& palette) const {
-    WeightView codes = unpacked(std::move(parts[0]), unsigned_packing(palette.bits), type.dims);
+    WeightView codes =
+        unpacked(std::move(parts[0]), unsigned_packing(palette.bits), type.dims, type.dims);
     return then(std::move(codes), LutStep{palette.block, {std::move(parts[1])}});
   }
 };
@@ -92,10 +123,15 @@ bool has_bits(int64_t bits, std::initializer_list<int64_t> known) {
   return std::find(known.begin(), known.end(), bits) != known.end();
 }
 
-Status check_blocks(std::string_view name, const Dims& block, const Type& type) {
+// A block that passes the end of its axis is filled up, which must not make a weight much larger.
+constexpr int64_t kLargestPartialBlock = 1 << 16;
+
+// `divided` axes from the first on must be divided.
+Status check_blocks(std::string_view name, const Dims& block, const Type& type, int64_t divided) {
   bool divides = block.rank() == type.rank();
   for (int64_t axis = 0; divides && axis < type.rank(); ++axis)
-    divides = block.at(axis) >= 1 && type.dims.at(axis) % block.at(axis) == 0;
+    divides = block.at(axis) >= 1 && (type.dims.at(axis) % block.at(axis) == 0 ||
+                                      (axis >= divided && block.at(axis) <= kLargestPartialBlock));
   if (divides) return {};
   return fail(
       "weight.c4",
@@ -108,11 +144,11 @@ struct Check {
 
   Status operator()(const PlainEncoding&) const { return {}; }
   Status operator()(const AffineEncoding& affine) const {
-    return check("affine", affine.bits, {4, 8}, "4 or 8", affine.block);
+    return check("affine", affine.bits, {4, 8}, "4 or 8", affine.block, type.rank() - 1);
   }
   Status operator()(const PaletteEncoding& palette) const {
-    MOEC_TRY(
-        check("palette", palette.bits, {1, 2, 3, 4, 6, 8}, "1, 2, 3, 4, 6 or 8", palette.block));
+    MOEC_TRY(check("palette", palette.bits, {1, 2, 3, 4, 6, 8}, "1, 2, 3, 4, 6 or 8", palette.block,
+                   type.rank()));
     if (type.rank() < kMaxRank) return {};
     return fail("weight.c5", fmt::format("palette encodes weights of at most {} axes, not {}",
                                          kMaxRank - 1, to_string(type)));
@@ -120,14 +156,14 @@ struct Check {
 
  private:
   Status check(std::string_view name, int64_t bits, std::initializer_list<int64_t> known,
-               std::string_view known_text, const Dims& block) const {
+               std::string_view known_text, const Dims& block, int64_t divided) const {
     if (!has_bits(bits, known))
       return fail("weight.c3", fmt::format("{} has {} bits, not {}", name, known_text, bits));
     if (!is_float(type.dtype) || type.rank() == 0)
       return fail("weight.c5", fmt::format("{} encodes weights of f32, f16 or bf16 with at least "
                                            "one axis, not {}",
                                            name, to_string(type)));
-    return check_blocks(name, block, type);
+    return check_blocks(name, block, type, divided);
   }
 };
 
@@ -144,8 +180,28 @@ struct Print {
 
 }  // namespace
 
-std::vector<StoredPart> stored_parts(const Encoding& encoding, const Type& type) {
-  return std::visit(Parts{type}, encoding);
+std::vector<StoredPart> stored_parts(const Encoding& encoding, const Type& type, CodeForm form) {
+  return std::visit(Parts{type, form}, encoding);
+}
+
+namespace {
+
+struct BlockOf {
+  Dims operator()(const PlainEncoding&) const { return {}; }
+  Dims operator()(const AffineEncoding& affine) const { return affine.block; }
+  Dims operator()(const PaletteEncoding& palette) const { return palette.block; }
+};
+
+}  // namespace
+
+Dims block_of(const Encoding& encoding) { return std::visit(BlockOf{}, encoding); }
+
+Dims block_counts(const Encoding& encoding, const Type& type) {
+  return is_plain(encoding) ? Dims(type.rank(), 1) : counts_of(block_of(encoding), type);
+}
+
+Dims code_dims(const Encoding& encoding, const Type& type) {
+  return is_plain(encoding) ? type.dims : filled_up(block_of(encoding), type);
 }
 
 int64_t stored_bytes(const Encoding& encoding, const Type& type) {
@@ -156,8 +212,9 @@ int64_t stored_bytes(const Encoding& encoding, const Type& type) {
   return bytes;
 }
 
-WeightView decoded_view(const Encoding& encoding, const Type& type, std::vector<WeightView> parts) {
-  return then(std::visit(Decoded{type, parts}, encoding), CastStep{type.dtype});
+WeightView decoded_view(const Encoding& encoding, const Type& type, std::vector<WeightView> parts,
+                        CodeForm form) {
+  return then(std::visit(Decoded{type, parts, form}, encoding), CastStep{type.dtype});
 }
 
 Status check_encoding(const Encoding& encoding, const Type& type) {

@@ -14,6 +14,7 @@
 #include "ir/graph/shard.h"
 #include "ir/graph/weight_table.h"
 #include "ir/plan/model_config.h"
+#include "ir/plan/weight_policy.h"
 
 namespace moec {
 
@@ -40,6 +41,7 @@ struct BuildOptions {
   int64_t mlp_slices = 1;         // shards of the MLP of a dense layer
   int64_t head_slices = 1;        // vocabulary slices of the head
   int64_t layers_per_shard = 0;   // the most whole layers a shard; 0: their parts have shards
+  WeightPolicy weights = {};      // which weights are stored in which form
   bool operator==(const BuildOptions&) const = default;
 };
 

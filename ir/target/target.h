@@ -11,6 +11,7 @@
 #include "ir/base/enum_table.h"
 #include "ir/graph/op_set.h"
 #include "ir/graph/shard.h"
+#include "ir/graph/weight_form.h"
 #include "ir/plan/plan.h"
 
 namespace moec {
@@ -102,6 +103,16 @@ struct TargetRule {
   std::string reason, confidence, source;
 };
 
+// How a target takes weights of some forms (ir/graph/weight_form.h).
+struct TargetWeightForms {
+  // Texts of forms; "int4-lut:g*" stands for groups of any size.
+  std::vector<std::string> forms;
+  std::vector<ProjectionForm> projections;  // that it holds for; empty: all of them
+  Severity severity = Severity::note;       // error: the forms are refused; else they are taken
+  std::string reason, confidence, source;
+  bool operator==(const TargetWeightForms&) const = default;
+};
+
 // Sizes above which passes split values, 0: no limit; and ops that passes replace.
 struct TargetLimits {
   int64_t channels = 0;  // of one convolution's inputs or outputs
@@ -131,6 +142,8 @@ struct Target {
   std::vector<ChipFamily> chips;  // oldest first
   TargetLimits limits;
   std::vector<TargetRule> rules;
+  std::vector<TargetWeightForms> weights = {};  // float is always taken; the first entry decides
+  WeightForm four_bits = {};                    // of experts with --weights 4bit; float: none
 };
 
 // The smallest sizes that rules of the target name: channels and extent from errors about all ops,

@@ -112,9 +112,12 @@ class OpRule {
   bool has_payload_near_mib() const {
     if (!std::holds_alternative<Conv>(op_.data)) return false;
     constexpr int64_t kCores = 16, kMib = int64_t{1} << 20;
-    const Type& weight = shard_.type(op_.operands[1]);
-    const int64_t rows = (weight.dims[0] + kCores - 1) / kCores;
-    const int64_t payload = rows * (weight.bytes() / weight.dims[0]);
+    const ValueId weight = op_.operands[1];
+    const Type& type = shard_.type(weight);
+    const int64_t rows = (type.dims[0] + kCores - 1) / kCores;
+    const bool stored = shard_.producer_as<Weight>(weight) != nullptr;
+    const int64_t bytes = stored ? weight_bytes(shard_, weight) : type.bytes();
+    const int64_t payload = rows * (bytes / type.dims[0]);
     return payload + rule_.limit >= kMib &&
            std::min(payload % kMib, kMib - payload % kMib) <= rule_.limit;
   }

@@ -27,7 +27,7 @@ std::string how_to_cut(const KindReport& kind, const CutOptions& options) {
 
 std::string how_to_shrink(const PlanReport& report, const KindReport& kind) {
   const bool halves =
-      report.storage == WeightStorage::f32 && kind.largest_bytes <= 2 * kind.budget_bytes;
+      report.dtype == DType::f32 && report.all_float && kind.largest_bytes <= 2 * kind.budget_bytes;
   return halves ? "--dtype f16 halves the bytes. " : "";
 }
 

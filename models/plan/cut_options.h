@@ -1,8 +1,7 @@
-// Options for cutting a model into shards, and how bytes are counted for budgets.
+// Options for cutting a model into shards.
 #pragma once
 
 #include <array>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,18 +19,6 @@ struct Budget {
 using Budgets = std::array<Budget, enum_count<ShardKind>>;  // by ShardKind
 inline const Budget& budget_of(const Budgets& budgets, ShardKind kind) { return at(budgets, kind); }
 
-// How weights are counted in bytes: as the shards hold them, or as if they were quantised. int4
-// counts a scale and an offset of two bytes each for every 64 weights; int8 counts one byte a
-// weight.
-enum class WeightStorage : uint8_t { f32, f16, int8, int4 };
-constexpr auto enum_names(WeightStorage) {
-  return name_table<WeightStorage>({"f32", "f16", "int8", "int4"});
-}
-WeightStorage storage_of(DType dtype);  // f32 or f16
-int64_t stored_bytes(int64_t weights, WeightStorage storage);
-// The most weights that fit into so many bytes.
-int64_t weights_within(int64_t bytes, WeightStorage storage);
-
 struct CutOptions {
   int64_t experts_per_shard = 0;  // the most of a group; 0: as the budgets demand
   int64_t head_slices = 0;        // 0: as the budgets demand
@@ -39,9 +26,8 @@ struct CutOptions {
   int64_t layers_per_shard = 0;   // whole layers; 0: the parts of a layer get shards of their own
   bool fit_layers = false;        // as many whole layers as the budget of kind layers holds
   Budgets budgets = {};
-  std::optional<WeightStorage> count_as;  // for budgets; none: as BuildOptions::dtype
-  bool keep_moe_layers = false;           // an MoE layer stays in one shard, whatever its budget
-  bool allow_over_budget = false;         // shards above their budgets are warnings, not errors
+  bool keep_moe_layers = false;    // an MoE layer stays in one shard, whatever its budget
+  bool allow_over_budget = false;  // shards above their budgets are warnings, not errors
 };
 
 // Into how many shards the experts of a layer, its shared expert, the MLP of a dense layer, the

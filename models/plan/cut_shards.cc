@@ -8,6 +8,7 @@
 #include "models/build/width_slices.h"
 #include "models/plan/join_layers.h"
 #include "models/plan/mlp_elements.h"
+#include "models/plan/weight_sizes.h"
 
 namespace moec {
 namespace {
@@ -25,10 +26,7 @@ int64_t count_layers(const ModelConfig& model, bool moe) {
 class Cutter {
  public:
   Cutter(const ModelConfig& model, const CutOptions& options, BuildOptions& build)
-      : model_(model),
-        options_(options),
-        build_(build),
-        storage_(options.count_as.value_or(storage_of(build.dtype))) {}
+      : model_(model), options_(options), build_(build), sizes_(model, build) {}
 
   Result<std::vector<ShardCut>> run() {
     if (options_.fit_layers || options_.layers_per_shard > 0)
@@ -41,43 +39,64 @@ class Cutter {
   }
 
  private:
-  int64_t bytes(int64_t weights) const { return stored_bytes(weights, storage_); }
   const Budget& budget(ShardKind kind) const { return budget_of(options_.budgets, kind); }
-  bool fits(ShardKind kind, int64_t weights) const {
-    return budget(kind).bytes == 0 || bytes(weights) <= budget(kind).bytes;
+  bool fits(ShardKind kind, int64_t bytes) const {
+    return budget(kind).bytes == 0 || bytes <= budget(kind).bytes;
   }
   std::string budget_text(ShardKind kind) const { return decimal_bytes(budget(kind).bytes); }
 
   // That no cut can meet a budget is an error, unless shards above their budgets are allowed.
-  Status refuse(ShardKind kind, std::string_view item, int64_t weights) const {
+  Status refuse(ShardKind kind, std::string_view item, int64_t bytes) const {
     if (options_.allow_over_budget) return {};
-    return fail(
-        "plan.budget",
-        fmt::format("a budget of {} is smaller than {} of {}", budget_text(kind), item,
-                    decimal_bytes(bytes(weights))),
-        fmt::format("The smallest budget that works is {} MB.", megabytes_flag(bytes(weights))));
+    return fail("plan.budget",
+                fmt::format("a budget of {} is smaller than {} of {}", budget_text(kind), item,
+                            decimal_bytes(bytes)),
+                fmt::format("The smallest budget that works is {} MB.", megabytes_flag(bytes)));
   }
 
-  // The fewest slices of an MLP that the budget of the kind holds, each beside `fixed` weights.
-  Result<int64_t> slices_of(ShardKind kind, std::string_view item, const MlpElements& mlp,
-                            int64_t fixed) const {
+  // An MLP or an expert of which shards of a kind hold slices.
+  struct SlicedMlp {
+    ShardKind kind;
+    WeightGroup group;
+    std::string_view item;  // "an expert"
+  };
+
+  // The fewest slices that the budget of the kind holds, each beside `fixed` bytes.
+  Result<int64_t> slices_of(const SlicedMlp& sliced, const MlpElements& mlp, int64_t fixed) const {
     const int64_t most = std::min(mlp.width, kMostSlices);
     if (most < 1) return 1;  // check_model() refuses such a width
     const auto largest = [&](int64_t slices) {
-      return fixed + mlp.of_width(slice_widths(mlp.width, slices).front());
+      return fixed + sizes_.mlp(sliced.group, mlp, slice_widths(mlp.width, slices).front());
     };
     for (int64_t slices = 1; slices <= most; ++slices)
-      if (fits(kind, largest(slices))) return slices;
-    MOEC_TRY(refuse(kind, fmt::format("the smallest slice of {}", item), largest(most)));
+      if (fits(sliced.kind, largest(slices))) return slices;
+    MOEC_TRY(
+        refuse(sliced.kind, fmt::format("the smallest slice of {}", sliced.item), largest(most)));
     return most;
   }
 
   // ---- Experts ---------------------------------------------------------------------------------
 
+  // Bytes of the parts of a layer with experts; expert: of one.
+  struct MoeBytes {
+    MoeElements elements;
+    int64_t expert = 0, shared = 0, norm = 0, router = 0;
+  };
+
+  MoeBytes moe_bytes() const {
+    MoeBytes sizes{.elements = moe_elements(model_)};
+    sizes.expert = sizes_.whole(WeightGroup::experts, sizes.elements.expert);
+    if (sizes.elements.shared.whole() > 0)
+      sizes.shared = sizes_.whole(WeightGroup::shared, sizes.elements.shared);
+    sizes.norm = sizes_.plain(sizes.elements.norm);
+    sizes.router = sizes_.plain(sizes.elements.router);
+    return sizes;
+  }
+
   // A layer within its budget stays whole: cut experts need host routing, which costs an edge and a
   // decision of the host at every layer.
   Status cut_experts() {
-    const MoeElements sizes = moe_elements(model_);
+    const MoeBytes sizes = moe_bytes();
     const int64_t all = model_.moe.experts;
     MOEC_TRY(check_requested(all));
     const int64_t requested = options_.experts_per_shard;
@@ -87,12 +106,12 @@ class Cutter {
     }
     if (options_.keep_moe_layers) return note_experts("the runtime takes no groups of experts");
     const ShardKind kind = build_.host_routing ? ShardKind::experts : ShardKind::moe;
-    const int64_t whole = sizes.norm + (build_.host_routing ? 0 : sizes.router) +
-                          sizes.shared.whole() + all * sizes.expert.whole();
+    const int64_t whole =
+        sizes.norm + (build_.host_routing ? 0 : sizes.router) + sizes.shared + all * sizes.expert;
     if (budget(kind).bytes == 0) return note_experts("there is no budget");
     if (fits(kind, whole))
       return note_experts(fmt::format("all {} experts, {}, are within the budget of {}", all,
-                                      decimal_bytes(bytes(whole)), budget_text(kind)));
+                                      decimal_bytes(whole), budget_text(kind)));
     build_.host_routing = true;
     return group_experts(sizes, all);
   }
@@ -107,46 +126,45 @@ class Cutter {
 
   // Groups of at most `most` experts, as few as the budget allows; or slices of single experts,
   // where not even one fits.
-  Status group_experts(const MoeElements& sizes, int64_t most) {
-    const int64_t shared = sizes.shared.whole();
-    const bool beside = fits(ShardKind::experts, sizes.norm + shared + sizes.expert.whole());
-    const int64_t fixed = sizes.norm + (beside ? shared : 0);
+  Status group_experts(const MoeBytes& sizes, int64_t most) {
+    const bool beside = fits(ShardKind::experts, sizes.norm + sizes.shared + sizes.expert);
+    const int64_t fixed = sizes.norm + (beside ? sizes.shared : 0);
     build_.experts_per_shard = std::clamp<int64_t>(room(sizes, fixed), 1, most);
     MOEC_ASSIGN(build_.expert_slices,
-                slices_of(ShardKind::experts, "an expert", sizes.expert, fixed));
-    if (shared > 0 && !beside) {
+                slices_of({ShardKind::experts, WeightGroup::experts, "an expert"},
+                          sizes.elements.expert, fixed));
+    if (sizes.shared > 0 && !beside) {
       MOEC_ASSIGN(build_.shared_slices,
-                  slices_of(ShardKind::shared, "the shared expert", sizes.shared, sizes.norm));
+                  slices_of({ShardKind::shared, WeightGroup::shared, "the shared expert"},
+                            sizes.elements.shared, sizes.norm));
     }
     note_groups(sizes);
     return {};
   }
 
-  // How many experts the budget of a group holds beside `fixed` weights.
-  int64_t room(const MoeElements& sizes, int64_t fixed) const {
+  // How many experts the budget of a group holds beside `fixed` bytes.
+  int64_t room(const MoeBytes& sizes, int64_t fixed) const {
     const int64_t limit = budget(ShardKind::experts).bytes;
     if (limit == 0) return model_.moe.experts;
-    return (weights_within(limit, storage_) - fixed) / std::max<int64_t>(sizes.expert.whole(), 1);
+    return (limit - fixed) / std::max<int64_t>(sizes.expert, 1);
   }
 
-  void note_groups(const MoeElements& sizes) {
+  void note_groups(const MoeBytes& sizes) {
     const int64_t requested = options_.experts_per_shard;
     std::string reason =
         requested > 0 ? fmt::format("groups of at most {} were requested; ", requested) : "";
     if (budget(ShardKind::experts).bytes > 0)
-      reason +=
-          fmt::format("{} experts of {} in a budget of {}", model_.moe.experts,
-                      decimal_bytes(bytes(sizes.expert.whole())), budget_text(ShardKind::experts));
+      reason += fmt::format("{} experts of {} in a budget of {}", model_.moe.experts,
+                            decimal_bytes(sizes.expert), budget_text(ShardKind::experts));
     else
       reason += "there is no budget";
-    const int64_t shared = sizes.shared.whole();
-    if (shared > 0 && build_.shared_slices == 0)
+    if (sizes.shared > 0 && build_.shared_slices == 0)
       reason +=
-          fmt::format(", the shared one of {} in the first group", decimal_bytes(bytes(shared)));
+          fmt::format(", the shared one of {} in the first group", decimal_bytes(sizes.shared));
     note_experts(std::move(reason));
     if (build_.shared_slices > 0)
       cuts_.push_back({ShardKind::shared, build_.shared_slices,
-                       fmt::format("{} in a budget of {}", decimal_bytes(bytes(shared)),
+                       fmt::format("{} in a budget of {}", decimal_bytes(sizes.shared),
                                    budget_text(ShardKind::shared))});
   }
 
@@ -161,11 +179,13 @@ class Cutter {
 
   Status cut_mlp() {
     const auto [mlp, norm] = dense_elements(model_);
-    MOEC_ASSIGN(build_.mlp_slices, slices_of(ShardKind::mlp, "an MLP", mlp, norm));
+    MOEC_ASSIGN(build_.mlp_slices,
+                slices_of({ShardKind::mlp, WeightGroup::mlp, "an MLP"}, mlp, sizes_.plain(norm)));
     if (build_.mlp_slices > 1)
-      cuts_.push_back({ShardKind::mlp, build_.mlp_slices,
-                       fmt::format("{} in a budget of {}", decimal_bytes(bytes(mlp.whole())),
-                                   budget_text(ShardKind::mlp))});
+      cuts_.push_back(
+          {ShardKind::mlp, build_.mlp_slices,
+           fmt::format("{} in a budget of {}", decimal_bytes(sizes_.whole(WeightGroup::mlp, mlp)),
+                       budget_text(ShardKind::mlp))});
     return {};
   }
 
@@ -178,10 +198,8 @@ class Cutter {
       return note_head(fmt::format("{} slices were requested", options_.head_slices));
     }
     if (const int64_t limit = budget(ShardKind::lm_head).bytes; limit > 0) {
-      const int64_t norm = model_.hidden * (model_.norm.kind == NormKind::rms ? 1 : 2);
-      const int64_t row = std::max<int64_t>(model_.hidden, 1) + int64_t{model_.head.bias};
-      const int64_t rows = (weights_within(limit, storage_) - norm) / row;
-      if (rows < 1) MOEC_TRY(refuse(ShardKind::lm_head, "one row of the head", norm + row));
+      const int64_t rows = head_rows(limit);
+      if (rows < 1) MOEC_TRY(refuse(ShardKind::lm_head, "one row of the head", head_bytes(1)));
       build_.head_slices =
           std::max(for_channels, ceil_div(model_.logits(), std::max<int64_t>(rows, 1)));
     }
@@ -191,9 +209,28 @@ class Cutter {
     }
     if (build_.head_slices > for_channels)
       return note_head(fmt::format("{} rows of {} bytes in a budget of {}", model_.logits(),
-                                   bytes(model_.hidden),
+                                   sizes_.head(1),
                                    decimal_bytes(budget(ShardKind::lm_head).bytes)));
     return note_head(for_channels > 1 ? "the target takes no more channels in one" : "it fits");
+  }
+
+  // A slice of the head and the norm that each slice has.
+  int64_t head_bytes(int64_t rows) const {
+    const int64_t norms = model_.norm.kind == NormKind::rms ? 1 : 2;
+    return sizes_.plain(model_.hidden * norms) + sizes_.head(rows);
+  }
+
+  // The most rows, at most all of them, that the limit has room for.
+  int64_t head_rows(int64_t limit) const {
+    int64_t least = 0, most = model_.logits();
+    while (least < most) {
+      const int64_t middle = least + (most - least + 1) / 2;
+      if (head_bytes(middle) <= limit)
+        least = middle;
+      else
+        most = middle - 1;
+    }
+    return least;
   }
 
   Status note_head(std::string reason) {
@@ -204,7 +241,7 @@ class Cutter {
   const ModelConfig& model_;
   const CutOptions& options_;
   BuildOptions& build_;
-  WeightStorage storage_;
+  WeightSizes sizes_;
   std::vector<ShardCut> cuts_;
 };
 

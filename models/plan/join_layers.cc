@@ -8,11 +8,12 @@
 #include "ir/base/byte_text.h"
 #include "models/build/needed_tensors.h"
 #include "models/build/width_slices.h"
+#include "models/plan/weight_sizes.h"
 
 namespace moec {
 namespace {
 
-// The number of weights of the largest group.
+// The bytes of the largest group.
 int64_t largest_group(const std::vector<int64_t>& layers, const std::vector<int64_t>& groups) {
   int64_t largest = 0;
   auto begin = layers.begin();
@@ -24,15 +25,17 @@ int64_t largest_group(const std::vector<int64_t>& layers, const std::vector<int6
 }
 
 ShardCut fit_layers(const ModelConfig& model, const CutOptions& options, BuildOptions& build) {
-  const WeightStorage storage = options.count_as.value_or(storage_of(build.dtype));
   const int64_t budget = budget_of(options.budgets, ShardKind::layers).bytes;
-  const std::vector<int64_t> elements = layer_elements(model);
-  const auto layers = std::ssize(elements);
+  const WeightSizes sizes(model, build);
+  std::vector<int64_t> bytes;
+  for (const int64_t elements : layer_elements(model))
+    bytes.push_back(sizes.layer(std::ssize(bytes), elements));
+  const auto layers = std::ssize(bytes);
   int64_t least = 0;
   for (int64_t most = layers; most > 0; --most) {
     build.layers_per_shard = most;
     const std::vector<int64_t> groups = layer_groups(layers, build);
-    least = stored_bytes(largest_group(elements, groups), storage);
+    least = largest_group(bytes, groups);
     if (budget > 0 && least > budget) continue;
     const std::string reason = budget == 0
                                    ? "there is no budget"

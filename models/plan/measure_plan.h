@@ -13,9 +13,9 @@ struct MeasuredPlan {
   std::optional<DevicePlan> devices;  // where the options name devices
 };
 
-// `peak` compiles a shard and tells the most bytes of activations that it holds at once. Errors:
-// those of measure_shards() and plan_devices().
+// `compiled` compiles a shard and measures it. Errors: those of measure_shards() and
+// plan_devices().
 Result<MeasuredPlan> measure_plan(const Plan& plan, const CutOptions& cuts, DeviceOptions devices,
-                                  const MeasurePeak& peak);
+                                  const MeasureCompiled& compiled);
 
 }  // namespace moec

@@ -9,33 +9,32 @@ namespace {
 
 constexpr size_t kTables = 0;  // index of the unit that stands for the tables
 
-DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, const PlanReport& report,
-                   size_t i) {
+DeviceUnit unit_of(const Plan& plan, const std::vector<ShardSize>& sizes, size_t i) {
   const ShardDecl& shard = plan.shards[i];
-  const int64_t weights = stored_bytes(sizes[i].weights, report.storage);
+  const int64_t weights = sizes[i].weight_bytes;
   return {.name = shard.name,
           .layer = shard.layer,
           .bytes = weights + sizes[i].cache_bytes,
           .peak_bytes = sizes[i].peak_activation_bytes,
           .token_bytes = chance_to_run(plan, i) * static_cast<double>(weights),
-          .expert_bytes = shard.kind == ShardKind::moe ? shard.experts * report.expert_bytes : 0};
+          .expert_bytes = shard.kind == ShardKind::moe ? sizes[i].expert_bytes : 0};
 }
 
 // Appends a whole MoE layer as several units: each expert, and the rest of the shard.
-void split_experts(const Plan& plan, const PlanReport& report, DeviceUnit shard,
-                   std::vector<DeviceUnit>& units) {
+void split_experts(const Plan& plan, DeviceUnit shard, std::vector<DeviceUnit>& units) {
   const MoeConfig& moe = plan.model.moe;
   const double chosen = static_cast<double>(moe.routing.top_k) / static_cast<double>(moe.experts);
-  shard.bytes -= moe.experts * report.expert_bytes;
+  const int64_t each = shard.expert_bytes / moe.experts;
+  shard.bytes -= moe.experts * each;
   shard.expert_bytes = 0;
-  shard.token_bytes -= static_cast<double>(moe.experts * report.expert_bytes);
+  shard.token_bytes -= static_cast<double>(moe.experts * each);
   units.push_back(shard);
   for (int64_t e = 0; e < moe.experts; ++e)
     units.push_back({.name = fmt::format("{}.expert{}", shard.name, e),
                      .layer = shard.layer,
                      .group = e,
-                     .bytes = report.expert_bytes,
-                     .token_bytes = chosen * static_cast<double>(report.expert_bytes)});
+                     .bytes = each,
+                     .token_bytes = chosen * static_cast<double>(each)});
 }
 
 std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>& sizes,
@@ -45,7 +44,7 @@ std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>&
   int64_t group = 0;  // slices of a group have its number
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const ShardDecl& shard = plan.shards[i];
-    DeviceUnit unit = unit_of(plan, sizes, report, i);
+    DeviceUnit unit = unit_of(plan, sizes, i);
     if (shard.kind == ShardKind::experts) {
       if (shard.first_expert == 0)
         group = 0;
@@ -54,7 +53,7 @@ std::vector<DeviceUnit> units_of(const Plan& plan, const std::vector<ShardSize>&
       unit.group = group;
     }
     if (shard.kind == ShardKind::moe && each_expert)
-      split_experts(plan, report, std::move(unit), units);
+      split_experts(plan, std::move(unit), units);
     else
       units.push_back(std::move(unit));
   }

@@ -28,7 +28,7 @@ struct DevicePlan {
   std::vector<std::string> shards_of(size_t device) const;
 };
 
-// `sizes[i]` is the size of plan.shards[i]; weights are counted as in `report`. With loads, every
+// `sizes[i]` is the size of plan.shards[i]. With loads, every
 // device has the trunk, and the groups of experts of each MoE layer have copies. Where a layer is
 // not cut, each of its experts counts as a group, because a runtime may page single experts.
 // Errors: plan.devices; with loads also those of plan_replicas().

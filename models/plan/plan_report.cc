@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "models/build/needed_tensors.h"
 #include "models/build/width_slices.h"
@@ -17,9 +18,7 @@ struct MeanCost {
 class Reporter {
  public:
   Reporter(const Plan& plan, const std::vector<ShardSize>& sizes, const CutOptions& options)
-      : plan_(plan), sizes_(sizes), options_(options), elements_(moe_elements(plan.model)) {
-    report_.storage = options.count_as.value_or(storage_of(plan.build.dtype));
-  }
+      : plan_(plan), sizes_(sizes), options_(options), elements_(moe_elements(plan.model)) {}
 
   PlanReport run() {
     for (size_t i = 0; i < plan_.shards.size(); ++i) {
@@ -35,17 +34,9 @@ class Reporter {
   }
 
  private:
-  int64_t bytes(int64_t weights) const { return stored_bytes(weights, report_.storage); }
-  int64_t expert_weights(size_t i) const {
-    const ShardDecl& shard = plan_.shards[i];
-    if (shard.experts == 0) return 0;
-    const auto layers = static_cast<int64_t>(moe_layers_of(plan_.model, shard).size());
-    const MlpElements& expert = elements_.expert;
-    return layers * shard.experts * expert.of_width(slice_of(shard, expert.width).size);
-  }
   // A cache that is an input is counted among the activations already.
   int64_t resident(size_t i) const {
-    return bytes(sizes_[i].weights) + sizes_[i].peak_activation_bytes +
+    return sizes_[i].weight_bytes + sizes_[i].peak_activation_bytes +
            (plan_.build.cache == CacheForm::blend ? sizes_[i].cache_bytes : 0);
   }
 
@@ -59,7 +50,7 @@ class Reporter {
 
   void add_to_kind(size_t i) {
     KindReport& kind = kind_of(plan_.shards[i]);
-    const int64_t weights = bytes(sizes_[i].weights);
+    const int64_t weights = sizes_[i].weight_bytes;
     ++kind.shards;
     kind.over += kind.budget_bytes > 0 && weights > kind.budget_bytes;
     if (weights > kind.largest_bytes) kind.largest = plan_.shards[i].name;
@@ -71,30 +62,48 @@ class Reporter {
   }
 
   void add_to_memory(size_t i) {
-    report_.expert_total_bytes += bytes(expert_weights(i));
-    report_.trunk_bytes += bytes(sizes_[i].weights) - bytes(expert_weights(i));
+    report_.expert_total_bytes += sizes_[i].expert_bytes;
+    report_.trunk_bytes += sizes_[i].weight_bytes - sizes_[i].expert_bytes;
+    if (sizes_[i].expert_bytes > 0) add_to_layers(plan_.shards[i], sizes_[i].expert_bytes);
     report_.cache_bytes += sizes_[i].cache_bytes;
-    if (plan_.shards[i].kind == ShardKind::lm_head) report_.head_bytes += bytes(sizes_[i].weights);
+    if (plan_.shards[i].kind == ShardKind::lm_head) report_.head_bytes += sizes_[i].weight_bytes;
   }
 
   void add_to_token(size_t i) {
     const ShardSize& size = sizes_[i];
     const MoeConfig& moe = plan_.model.moe;
-    report_.dense.bytes += bytes(size.weights);
+    report_.dense.bytes += size.weight_bytes;
     report_.dense.macs += size.macs;
-    mean_.bytes += chance_to_run(plan_, i) * static_cast<double>(bytes(size.weights));
+    mean_.bytes += chance_to_run(plan_, i) * static_cast<double>(size.weight_bytes);
     mean_.macs += chance_to_run(plan_, i) * static_cast<double>(size.macs);
-    const int64_t experts = expert_weights(i);
+    const int64_t experts = size.expert_bytes;
     const int64_t chosen = experts == 0 ? 0 : experts * moe.routing.top_k / moe.experts;
-    report_.sparse.bytes += bytes(size.weights - experts + chosen);
+    report_.sparse.bytes += size.weight_bytes - experts + chosen;
     report_.sparse.macs += size.macs_active;
+  }
+
+  // Slices and groups of a layer's experts add up; several layers in one shard count as equal.
+  void add_to_layers(const ShardDecl& shard, int64_t bytes) {
+    const std::vector<int64_t> layers = moe_layers_of(plan_.model, shard);
+    for (const int64_t layer : layers) layer_bytes_[layer] += bytes / std::ssize(layers);
+  }
+
+  int64_t bytes_of_an_expert() const {
+    int64_t largest = 0;
+    for (const auto& [layer, bytes] : layer_bytes_)
+      largest = std::max(largest, (bytes + plan_.model.moe.experts - 1) / plan_.model.moe.experts);
+    return largest;
   }
 
   void describe_model() {
     report_.parameters = parameter_count(plan_.model);
+    report_.dtype = plan_.build.dtype;
+    report_.all_float = plan_.build.weights.all_float();
     if (elements_.expert.whole() > 0)
       report_.groups = expert_groups(plan_.model.moe.experts, plan_.build);
-    report_.expert_bytes = bytes(elements_.expert.whole());
+    report_.expert_bytes = plan_.build.weights.all_float()
+                               ? elements_.expert.whole() * dtype_bytes(plan_.build.dtype)
+                               : bytes_of_an_expert();
     const int64_t element = dtype_bytes(plan_.build.dtype);
     report_.embedding_bytes = plan_.model.vocab * plan_.model.hidden * element;
     const RopeConfig& rope = plan_.model.attention.rope;
@@ -107,6 +116,7 @@ class Reporter {
   const std::vector<ShardSize>& sizes_;
   const CutOptions& options_;
   MoeElements elements_;
+  std::map<int64_t, int64_t> layer_bytes_;  // of the experts of each layer
   MeanCost mean_;
   PlanReport report_;
 };

@@ -10,7 +10,7 @@
 
 namespace moec {
 
-// The shards of one kind. Bytes are bytes of weights, counted as in PlanReport::storage.
+// The shards of one kind. Bytes are bytes of weights, as the shards store them.
 struct KindReport {
   ShardKind kind = ShardKind::attention;
   int64_t shards = 0;
@@ -29,11 +29,12 @@ struct TokenCost {
 };
 
 struct PlanReport {
-  int64_t parameters = 0;  // of the model: elements of the tensors that it needs
-  WeightStorage storage = WeightStorage::f32;  // how weights are counted
-  std::vector<KindReport> kinds;               // the kinds in the plan, in the order of ShardKind
-  std::vector<int64_t> groups;                 // experts of each shard of an MoE layer
-  int64_t expert_bytes = 0;                    // of one expert
+  int64_t parameters = 0;         // of the model: elements of the tensors that it needs
+  DType dtype = DType::f32;       // of weights that stay float
+  bool all_float = true;          // all of them do
+  std::vector<KindReport> kinds;  // the kinds in the plan, in the order of ShardKind
+  std::vector<int64_t> groups;    // experts of each shard of an MoE layer
+  int64_t expert_bytes = 0;       // of one expert; the largest, where layers differ
 
   TokenCost dense;        // every shard runs, with all its experts
   TokenCost host_routed;  // groups without a chosen expert are skipped: the mean over all choices
@@ -50,8 +51,7 @@ struct PlanReport {
   }
 };
 
-// `sizes[i]` is the size of plan.shards[i]. Tables are counted in the plan's element type, whatever
-// `options` says about weights.
+// `sizes[i]` is the size of plan.shards[i]. Tables are counted in the plan's element type.
 PlanReport report_plan(const Plan& plan, const std::vector<ShardSize>& sizes,
                        const CutOptions& options);
 

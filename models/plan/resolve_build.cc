@@ -30,6 +30,7 @@ Status check_mla_flag(const std::string& mla, const ModelConfig& model) {
 Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,
                                             const CutOptions& cuts, BuildOptions& build) {
   if (build.context == 0) build.context = std::min(model.max_positions, kDefaultContext);
+  MOEC_TRY(check_weight_policy(build.weights, std::ssize(model.layers), build.dtype));
   MOEC_TRY(fit_to_target(model, target, build));
   return cut_shards(model, cuts, build);
 }

@@ -8,6 +8,7 @@
 #include "models/build/build_shard.h"
 #include "models/build/layer_ports.h"
 #include "models/build/width_slices.h"
+#include "models/plan/mlp_elements.h"
 
 namespace moec {
 namespace {
@@ -21,6 +22,7 @@ struct ShardShape {
   bool first_part = false;          // may hold the shared expert, and the residual's affine terms
   bool starts_stream = false;       // turns the embedding into the residual stream
   bool gives_router_state = false;  // to the router of the next layer
+  std::vector<WeightForm> forms;    // of each group of weights in each layer
   bool operator==(const ShardShape&) const = default;
 };
 
@@ -29,6 +31,23 @@ bool routes(ShardKind kind) {
   return kind == ShardKind::moe || kind == ShardKind::router || kind == ShardKind::layers;
 }
 int64_t last_layer(const ShardDecl& shard) { return shard.layer + shard.layers - 1; }
+
+std::vector<WeightForm> forms_in(const WeightPolicy& policy, const ShardDecl& shard) {
+  std::vector<WeightForm> forms;
+  if (policy.all_float()) return forms;
+  for (int64_t layer = shard.layer; layer < shard.layer + std::max<int64_t>(shard.layers, 1);
+       ++layer)
+    for (size_t group = 0; group < enum_count<WeightGroup>; ++group)
+      forms.push_back(policy.form_of(static_cast<WeightGroup>(group), layer));
+  return forms;
+}
+
+// Elements of the routed experts that a shard holds.
+int64_t expert_elements(const Plan& plan, const ShardDecl& shard, const MlpElements& expert) {
+  if (shard.experts == 0) return 0;
+  const auto layers = std::ssize(moe_layers_of(plan.model, shard));
+  return layers * shard.experts * expert.of_width(slice_of(shard, expert.width).size);
+}
 
 ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   ShardShape shape;
@@ -43,6 +62,7 @@ ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
       attends(shard.kind) && shard.layer == 0 && plan.model.residual == ResidualKind::affine;
   shape.gives_router_state =
       routes(shard.kind) && hands_on_router_state(plan.model, last_layer(shard));
+  shape.forms = forms_in(plan.build.weights, shard);
   return shape;
 }
 
@@ -58,7 +78,7 @@ int64_t cache_bytes(const Shard& shard) {
   return bytes;
 }
 
-Result<ShardSize> measure(const Plan& plan, size_t index) {
+Result<ShardSize> measure(const Plan& plan, size_t index, const MlpElements& expert) {
   const int64_t tokens = plan.build.tokens.front();
   MOEC_ASSIGN(const Shard shard, build_shard(plan, index, tokens));
   const MoeConfig& moe = plan.model.moe;
@@ -66,6 +86,9 @@ Result<ShardSize> measure(const Plan& plan, size_t index) {
       count_cost(shard, std::max<int64_t>(moe.routing.top_k, 1), std::max<int64_t>(moe.experts, 1));
   ShardSize size;
   size.weights = cost.bytes_dense / dtype_bytes(plan.build.dtype);
+  size.weight_bytes = cost.bytes_dense;
+  size.expert_bytes =
+      expert_elements(plan, plan.shards[index], expert) * dtype_bytes(plan.build.dtype);
   size.macs = cost.macs_dense / tokens;
   size.macs_active = cost.macs_active / tokens;
   size.cache_bytes = cache_bytes(shard);
@@ -74,7 +97,8 @@ Result<ShardSize> measure(const Plan& plan, size_t index) {
 
 }  // namespace
 
-Result<std::vector<ShardSize>> measure_shards(const Plan& plan, const MeasurePeak& peak) {
+Result<std::vector<ShardSize>> measure_shards(const Plan& plan, const MeasureCompiled& compiled) {
+  const MlpElements expert = moe_elements(plan.model).expert;
   std::vector<std::pair<ShardShape, ShardSize>> known;
   std::vector<ShardSize> sizes;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
@@ -82,8 +106,13 @@ Result<std::vector<ShardSize>> measure_shards(const Plan& plan, const MeasurePea
     auto found = std::find_if(known.begin(), known.end(),
                               [&](const auto& entry) { return entry.first == shape; });
     if (found == known.end()) {
-      MOEC_ASSIGN(ShardSize size, measure(plan, i));
-      MOEC_ASSIGN(size.peak_activation_bytes, peak(i));
+      MOEC_ASSIGN(ShardSize size, measure(plan, i, expert));
+      MOEC_ASSIGN(const CompiledSize more, compiled(i));
+      size.peak_activation_bytes = more.peak_activation_bytes;
+      if (!plan.build.weights.all_float()) {
+        size.weight_bytes = more.weight_bytes;
+        size.expert_bytes = more.expert_bytes;
+      }
       found = known.insert(known.end(), {shape, size});
     }
     sizes.push_back(found->second);

@@ -28,10 +28,12 @@ void encode_weight(benchmark::State& state, const Encoding& encoding) {
   uint64_t stored = 0;
   for (auto _ : state) {
     WeightEncoder encoder(encoding, kWeight);
-    const Status encoded = encoder.add(values, [&](std::span<const std::byte> codes) -> Status {
-      stored += codes.size();
-      return {};
-    });
+    const EncodedSink sink{[&](std::span<const std::byte> codes) -> Status {
+                             stored += codes.size();
+                             return {};
+                           },
+                           {}};
+    const Status encoded = encoder.add(values, sink);
     if (!encoded) state.SkipWithError("a value has no code");
   }
   state.SetBytesProcessed(kWeight.bytes() * state.iterations());

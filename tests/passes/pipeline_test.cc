@@ -335,6 +335,7 @@ TEST(PassOptionText, RoundTrips) {
       .experts = ExpertForm::bank,
       .attention = AttentionForm::per_head,
       .bank_channel_limit = 77,
+      .weights = {FloatForm{}, {{"a.b", AffineForm{}}, {"seeded(7)", PaletteForm{}}}},
       .target = {.projection = ProjectionForm::matmul, .sum = SumForm::tree, .has_state = true}};
   const std::string text = to_string(options);
   PassOptions read_back;
@@ -344,13 +345,14 @@ TEST(PassOptionText, RoundTrips) {
   EXPECT_EQ(to_string(read_back), text);
   EXPECT_EQ(read_back.routing, RoutingForm::topk);
   EXPECT_EQ(read_back.bank_channel_limit, 77);
+  EXPECT_EQ(read_back.weights, options.weights);
   EXPECT_TRUE(read_back.target.has_state);
 }
 
 TEST(PassOptionText, UnknownNamesAndValuesAreErrors) {
   PassOptions options;
   for (const char* word : {"rooting=rank", "routing=best", "routing", "bank_channel_limit=0",
-                           "bank_channel_limit=8x", "has_state=yes", ""}) {
+                           "bank_channel_limit=8x", "has_state=yes", "weights=int9", ""}) {
     const Status status = set_pass_option(options, word);
     ASSERT_FALSE(status.has_value()) << word;
     EXPECT_EQ(status.error()[0].code, "passes.option");

@@ -51,10 +51,12 @@ Result<std::vector<Bytes>> nearest_parts(const Encoding& encoding, const Type& t
                                          std::span<const std::byte> values) {
   WeightEncoder encoder(encoding, type);
   std::vector<Bytes> parts(1);
-  MOEC_TRY(encoder.add(values, [&](std::span<const std::byte> codes) -> Status {
-    parts[0].insert(parts[0].end(), codes.begin(), codes.end());
-    return {};
-  }));
+  const EncodedSink sink{[&](std::span<const std::byte> codes) -> Status {
+                           parts[0].insert(parts[0].end(), codes.begin(), codes.end());
+                           return {};
+                         },
+                         {}};
+  MOEC_TRY(encoder.add(values, sink));
   for (const StoredPart& stored : stored_parts(encoding, type)) {
     if (stored.part == WeightPart::codes) continue;
     const auto bytes = encoder.parameters(stored.part);
@@ -99,7 +101,7 @@ class Search {
         weights_(std::move(weights)),
         metrics_(std::move(metrics)),
         parts_(std::move(parts)) {
-    best_.codes = columns_of(blocks, unpacked(parts_[0], bits, weights_.data.size()));
+    best_.codes = columns_of(blocks, stored_codes());
   }
 
   void run_affine(DType dtype) {
@@ -123,13 +125,59 @@ class Search {
     encode(dtype, tables.data(), tables.size(), parts_[1].data());
   }
 
-  CalibratedWeight result() {
-    const std::vector<uint8_t> codes = elements_of(blocks_, std::move(best_.codes));
-    pack_bits(codes, bits_, parts_[0].data());
+  CalibratedWeight result(CodeForm form) {
+    pack_bits(filled_up(elements_of(blocks_, std::move(best_.codes))), bits_, parts_[0].data());
+    if (form == CodeForm::excess) add_excess();
     return {std::move(parts_), nearest_error_, sum(best_.errors)};
   }
 
  private:
+  // The codes of the nearest values, without those that fill up rows.
+  std::vector<uint8_t> stored_codes() const {
+    const auto stored = static_cast<size_t>(blocks_.stored_columns());
+    const auto columns = static_cast<size_t>(blocks_.columns);
+    if (stored == columns) return unpacked(parts_[0], bits_, weights_.data.size());
+    const auto rows = static_cast<size_t>(blocks_.rows);
+    std::vector<uint8_t> codes = unpacked(parts_[0], bits_, rows * stored);
+    for (size_t r = 0; r < rows; ++r)
+      std::copy_n(codes.begin() + static_cast<std::ptrdiff_t>(r * stored), columns,
+                  codes.begin() + static_cast<std::ptrdiff_t>(r * columns));
+    codes.resize(rows * columns);
+    return codes;
+  }
+
+  std::vector<uint8_t> filled_up(std::vector<uint8_t> codes) const {
+    const auto stored = static_cast<size_t>(blocks_.stored_columns());
+    const auto columns = static_cast<size_t>(blocks_.columns);
+    if (stored == columns) return codes;
+    const auto rows = static_cast<size_t>(blocks_.rows);
+    std::vector<uint8_t> filled(rows * stored);
+    for (size_t r = 0; r < rows; ++r)
+      std::copy_n(codes.begin() + static_cast<std::ptrdiff_t>(r * columns), columns,
+                  filled.begin() + static_cast<std::ptrdiff_t>(r * stored));
+    return filled;
+  }
+
+  // Codes of two's complement become codes with 2^(bits − 1) added: their highest bits change. The
+  // zeros of each row of blocks fill whole bytes.
+  void add_excess() {
+    const int shift = 8 - bits_;
+    const std::byte highest{bits_ == 4 ? uint8_t{0x88} : uint8_t{0x80}};
+    for (std::byte& codes : parts_[0]) codes ^= highest;
+    if (parts_.size() < 3) return;
+    const auto across = static_cast<size_t>(blocks_.across());
+    const auto rows = static_cast<size_t>(blocks_.down());
+    std::vector<uint8_t> zeros = unpacked(parts_[2], bits_, rows * across);
+    Bytes filled;
+    for (size_t r = 0; r < rows; ++r) {
+      std::span row(zeros.data() + r * across, across);
+      for (uint8_t& zero : row) zero ^= static_cast<uint8_t>(0x80 >> shift);
+      filled.resize(filled.size() + packed_bytes(across, bits_));
+      pack_bits(row, bits_, filled.data() + r * packed_bytes(across, bits_));
+    }
+    parts_[2] = std::move(filled);
+  }
+
   void start(const Rounder& rounder) {
     best_ = cost_of(weights_, metrics_, rounder, std::move(best_.codes));
     nearest_error_ = sum(best_.errors);
@@ -190,7 +238,7 @@ class Search {
 
 Result<CalibratedWeight> encode_calibrated(const Encoding& encoding, const Type& type,
                                            std::span<const std::byte> values,
-                                           const CalibratedInputs& inputs) {
+                                           const CalibratedInputs& inputs, CodeForm form) {
   MOEC_ASSIGN(const CodeBlocks blocks, code_blocks(encoding, type, inputs.axis));
   MOEC_TRY(check_inputs(blocks, inputs.hessians));
   MOEC_ASSIGN(std::vector<Bytes> parts, nearest_parts(encoding, type, values));
@@ -199,7 +247,7 @@ Result<CalibratedWeight> encode_calibrated(const Encoding& encoding, const Type&
   Search search(blocks, static_cast<int>(bits), columns_of(blocks, floats_of(type.dtype, values)),
                 make_metrics(inputs.hessians), std::move(parts));
   affine ? search.run_affine(type.dtype) : search.run_palette(type.dtype);
-  return search.result();
+  return search.result(form);
 }
 
 }  // namespace moec

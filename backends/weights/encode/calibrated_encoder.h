@@ -32,6 +32,7 @@ struct CalibratedWeight {
 // calibrate.shape, calibrate.hessian_size, calibrate.nonfinite.
 Result<CalibratedWeight> encode_calibrated(const Encoding& encoding, const Type& type,
                                            std::span<const std::byte> values,
-                                           const CalibratedInputs& inputs);
+                                           const CalibratedInputs& inputs,
+                                           CodeForm form = CodeForm::signed_codes);
 
 }  // namespace moec

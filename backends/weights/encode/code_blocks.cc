@@ -5,11 +5,6 @@
 namespace moec {
 namespace {
 
-const Dims& shared_block(const Encoding& encoding) {
-  const auto* affine = std::get_if<AffineEncoding>(&encoding);
-  return affine ? affine->block : std::get<PaletteEncoding>(encoding).block;
-}
-
 // The product of the sizes of axes begin … end − 1.
 int64_t product(const Dims& dims, int64_t begin, int64_t end) {
   int64_t all = 1;
@@ -30,13 +25,13 @@ bool is_one_axis(const Dims& dims, const Dims& block, int64_t begin, int64_t end
 }  // namespace
 
 Result<CodeBlocks> code_blocks(const Encoding& encoding, const Type& type, int64_t input_axis) {
-  const Dims &dims = type.dims, &block = shared_block(encoding);
+  const Dims &dims = type.dims, block = block_of(encoding);
   const int64_t rank = dims.rank(), behind = input_axis + 1;
   const bool transposed = input_axis >= 0 && behind < rank && product(dims, behind, rank) > 1;
   const int64_t begin = transposed ? behind : 0, end = transposed ? rank : input_axis;
-  const bool matrix = input_axis >= 0 && behind <= rank &&
-                      (!transposed || product(dims, 0, input_axis) == 1) &&
-                      is_one_axis(dims, block, begin, end);
+  const bool matrix =
+      input_axis >= 0 && behind <= rank && (!transposed || product(dims, 0, input_axis) == 1) &&
+      is_one_axis(dims, block, begin, end) && (!transposed || code_dims(encoding, type) == dims);
   if (!matrix)
     return fail("calibrate.shape",
                 fmt::format("{} with the inputs on axis {} is no matrix of outputs and inputs",

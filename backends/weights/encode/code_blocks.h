@@ -8,11 +8,14 @@ namespace moec {
 
 // A weight as a matrix of outputs and inputs, divided into blocks.
 struct CodeBlocks {
-  int64_t rows = 0, columns = 0;              // outputs, inputs
-  int64_t block_rows = 1, block_columns = 1;  // they divide the rows and the columns
-  bool transposed = false;                    // stored column after column
+  int64_t rows = 0, columns = 0;  // outputs, inputs
+  int64_t block_rows = 1;         // divides the rows
+  int64_t block_columns = 1;      // the last block of a row may be partial
+  bool transposed = false;        // stored column after column
 
-  int64_t across() const { return columns / block_columns; }
+  int64_t across() const { return (columns + block_columns - 1) / block_columns; }
+  // Codes of a row, with those that fill up its last block.
+  int64_t stored_columns() const { return across() * block_columns; }
   int64_t down() const { return rows / block_rows; }
   // The place of a block's parameters in their stored part.
   int64_t place(int64_t down_index, int64_t across_index) const {

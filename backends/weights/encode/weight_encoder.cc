@@ -20,13 +20,6 @@ ScalePrecision precision_of(int64_t bits, DType dtype) {
   return bits == 4 || dtype == DType::bf16 ? ScalePrecision::bits8 : ScalePrecision::f16;
 }
 
-const Dims& block_of(const Encoding& encoding) {
-  if (const auto* affine = std::get_if<AffineEncoding>(&encoding)) return affine->block;
-  const auto* palette = std::get_if<PaletteEncoding>(&encoding);
-  MOEC_CHECK(palette, "a plain weight is not encoded");
-  return palette->block;
-}
-
 // The first axis along which a block has several values; the last axis if there is none. Blocks
 // that are next to one another along it begin a band each.
 int64_t band_axis(const Dims& block) {
@@ -38,30 +31,66 @@ int64_t band_axis(const Dims& block) {
 Dims band_dims(const Dims& block, const Dims& dims) {
   const int64_t first = band_axis(block);
   Dims band(dims.begin() + first, dims.end());
-  band.front() = block.at(first);
+  if (band.front() % block.at(first) == 0) band.front() = block.at(first);
   return band;
 }
 
-// The walks from a band to each of its blocks, in C order, where values lie side by side.
+// The walks between a band and one of its blocks, whose values lie side by side in C order.
 struct BlockWalk {
-  int64_t offset = 0;  // of the block's first value in the band, in values
-  Walk walk;           // `from` the band, `to` the block, in values
+  int64_t values = 0;  // offset of the block's first value in the band
+  int64_t codes = 0;   // and of its code in the codes of the band, whose rows may be filled up
+  int64_t count = 1;   // values of the block
+  Walk of_values, of_codes;  // `from` the band, `to` the block
 };
 
-std::vector<BlockWalk> block_walks(const Dims& band, const Dims& block) {
-  const Dims from = row_major_steps(band, 1), to = row_major_steps(block, 1);
-  Walk inside, between;
-  for (int64_t axis = 0; axis < band.rank(); ++axis) {
-    inside.push_back({block.at(axis), from.at(axis), to.at(axis)});
-    between.push_back({band.at(axis) / block.at(axis), block.at(axis) * from.at(axis), 0});
+// Where a band and its codes hold the blocks.
+class BandShape {
+ public:
+  BandShape(const Dims& band, const Dims& block)
+      : band_(band), block_(block), codes_(band), value_steps_(row_major_steps(band, 1)) {
+    codes_.back() = (band.back() + block.back() - 1) / block.back() * block.back();
+    code_steps_ = row_major_steps(codes_, 1);
   }
-  std::vector<BlockWalk> walks;
-  for_each_offset(between, between.size(), [&](int64_t offset, int64_t) -> Status {
-    walks.push_back({offset, inside});
-    return {};
-  });
-  return walks;
-}
+
+  int64_t values() const { return *checked_elements(band_); }
+  int64_t codes() const { return *checked_elements(codes_); }
+
+  std::vector<BlockWalk> walks() const {
+    std::vector<BlockWalk> walks;
+    Dims begin(band_.size(), 0);
+    do walks.push_back(walk_from(begin));
+    while (advance(begin));
+    return walks;
+  }
+
+ private:
+  BlockWalk walk_from(const Dims& begin) const {
+    BlockWalk walk;
+    Dims extent = block_;
+    extent.back() = std::min(block_.back(), band_.back() - begin.back());
+    const Dims steps = row_major_steps(extent, 1);
+    for (int64_t axis = 0; axis < band_.rank(); ++axis) {
+      walk.values += begin.at(axis) * value_steps_.at(axis);
+      walk.codes += begin.at(axis) * code_steps_.at(axis);
+      walk.count *= extent.at(axis);
+      walk.of_values.push_back({extent.at(axis), value_steps_.at(axis), steps.at(axis)});
+      walk.of_codes.push_back({extent.at(axis), code_steps_.at(axis), steps.at(axis)});
+    }
+    return walk;
+  }
+
+  // The first value of the next block, in C order.
+  bool advance(Dims& begin) const {
+    for (int64_t axis = band_.rank(); axis-- > 0;) {
+      begin.at(axis) += block_.at(axis);
+      if (begin.at(axis) < band_.at(axis)) return true;
+      begin.at(axis) = 0;
+    }
+    return false;
+  }
+
+  Dims band_, block_, codes_, value_steps_, code_steps_;
+};
 
 Walk scaled(Walk walk, int64_t width) {
   for (WalkAxis& axis : walk) axis.from *= width, axis.to *= width;
@@ -82,6 +111,8 @@ class BlockCoder {
   // The values of codes of the last block, before they are rounded to the element type.
   virtual void decode(std::span<const uint8_t> codes, std::span<float> values) const = 0;
   virtual std::vector<std::byte>& parameters(WeightPart part) = 0;
+  // The code that fills up rows.
+  virtual uint8_t filler() const { return 0; }
 };
 
 void append_floats(DType dtype, std::span<const float> values, std::vector<std::byte>& bytes) {
@@ -92,10 +123,14 @@ void append_floats(DType dtype, std::span<const float> values, std::vector<std::
 
 class AffineCoder : public BlockCoder {
  public:
-  AffineCoder(const AffineEncoding& affine, DType dtype)
+  AffineCoder(const AffineEncoding& affine, const Type& type, CodeForm form)
       : options_{static_cast<int>(affine.bits), affine.zero_point,
-                 precision_of(affine.bits, dtype)},
-        dtype_(dtype) {}
+                 precision_of(affine.bits, type.dtype)},
+        dtype_(type.dtype),
+        excess_(form == CodeForm::excess ? 1 << (affine.bits - 1) : 0),
+        zeros_in_row_(static_cast<size_t>(block_counts(affine, type).back())) {}
+
+  uint8_t filler() const override { return code_of(0); }
 
   void encode(std::span<const std::byte> values, std::span<uint8_t> codes) override {
     floats_.resize(codes.size());
@@ -106,14 +141,14 @@ class AffineCoder : public BlockCoder {
     std::transform(numbers_.begin(), numbers_.end(), codes.begin(),
                    [this](int8_t number) { return code_of(number); });
     append_floats(dtype_, std::span(&block_.scale, 1), scales_);
-    if (!options_.zero_point) return;
-    pending_zeros_.push_back(code_of(static_cast<int8_t>(block_.zero)));
+    if (options_.zero_point) add_zero();
   }
 
   void decode(std::span<const uint8_t> codes, std::span<float> values) const override {
     const int half = 1 << (options_.bits - 1);
     for (size_t i = 0; i < codes.size(); ++i) {
-      const int number = codes[i] < half ? codes[i] : codes[i] - 2 * half;
+      const int code = codes[i] - excess_;
+      const int number = code < half ? code : code - 2 * half;
       values[i] = static_cast<float>(number - block_.zero) * block_.scale;
     }
   }
@@ -127,13 +162,24 @@ class AffineCoder : public BlockCoder {
   }
 
  private:
-  // In two's complement.
-  uint8_t code_of(int8_t number) const {
-    return static_cast<uint8_t>(static_cast<unsigned>(number) & ((1u << options_.bits) - 1));
+  // In two's complement, or with the excess.
+  uint8_t code_of(int number) const {
+    return static_cast<uint8_t>(static_cast<unsigned>(number + excess_) &
+                                ((1u << options_.bits) - 1));
+  }
+
+  void add_zero() {
+    pending_zeros_.push_back(code_of(block_.zero));
+    if (excess_ == 0 || ++zeros_of_row_ < zeros_in_row_) return;
+    zeros_of_row_ = 0;
+    const auto per_byte = static_cast<size_t>(8 / options_.bits);
+    while (pending_zeros_.size() % per_byte != 0) pending_zeros_.push_back(0);
   }
 
   AffineOptions options_;
   DType dtype_;
+  int excess_;
+  size_t zeros_in_row_, zeros_of_row_ = 0;
   AffineBlock block_;
   std::vector<float> floats_;
   std::vector<int8_t> numbers_;
@@ -167,10 +213,11 @@ class PaletteCoder : public BlockCoder {
   std::vector<std::byte> table_;
 };
 
-std::unique_ptr<BlockCoder> coder_of(const Encoding& encoding, DType dtype) {
+std::unique_ptr<BlockCoder> coder_of(const Encoding& encoding, const Type& type, CodeForm form) {
+  MOEC_CHECK(!is_plain(encoding), "a plain weight is not encoded");
   if (const auto* affine = std::get_if<AffineEncoding>(&encoding))
-    return std::make_unique<AffineCoder>(*affine, dtype);
-  return std::make_unique<PaletteCoder>(std::get<PaletteEncoding>(encoding), dtype);
+    return std::make_unique<AffineCoder>(*affine, type, form);
+  return std::make_unique<PaletteCoder>(std::get<PaletteEncoding>(encoding), type.dtype);
 }
 
 int bits_of(const Encoding& encoding) {
@@ -209,125 +256,135 @@ int64_t band_elements(const Encoding& encoding, const Type& type) {
   return *checked_elements(band_dims(block_of(encoding), type.dims));
 }
 
-struct WeightEncoder::Impl {
-  Impl(const Encoding& encoding, const Type& type)
-      : dtype(type.dtype),
-        width(dtype_bytes(type.dtype)),
-        left(type.elements()),
-        coder(coder_of(encoding, type.dtype)),
-        writer(bits_of(encoding)) {
-    const Dims& whole = block_of(encoding);
-    const Dims band = band_dims(whole, type.dims);
-    const Dims block(whole.begin() + (whole.rank() - band.rank()), whole.end());
-    walks = block_walks(band, block);
-    band_values = *checked_elements(band);
-    block_values = *checked_elements(block);
-    codes.resize(static_cast<size_t>(band_values));
-    block_codes.resize(static_cast<size_t>(block_values));
-    gathered.resize(static_cast<size_t>(block_values * width));
+class WeightEncoder::Impl {
+ public:
+  Impl(const Encoding& encoding, const Type& type, CodeForm form)
+      : dtype_(type.dtype),
+        width_(dtype_bytes(type.dtype)),
+        left_(type.elements()),
+        coder_(coder_of(encoding, type, form)),
+        writer_(bits_of(encoding)) {
+    const Dims block = block_of(encoding);
+    const Dims band = band_dims(block, type.dims);
+    const BandShape shape(band, Dims(block.begin() + (block.rank() - band.rank()), block.end()));
+    walks_ = shape.walks();
+    band_values_ = static_cast<size_t>(shape.values());
+    codes_.assign(static_cast<size_t>(shape.codes()), coder_->filler());
   }
 
-  size_t band_bytes() const { return static_cast<size_t>(band_values * width); }
+  int64_t left() const { return left_; }
+  std::span<const std::byte> parameters(WeightPart part) { return coder_->parameters(part); }
 
+  Status add(std::span<const std::byte> tile, const EncodedSink& sink) {
+    MOEC_TRY(check_finite(tile));
+    const size_t band = band_values_ * static_cast<size_t>(width_);
+    while (!tile.empty()) {
+      if (held_.empty() && tile.size() >= band) {
+        MOEC_TRY(encode_band(tile.data(), sink));
+        tile = tile.subspan(band);
+        continue;
+      }
+      const size_t taken = std::min(tile.size(), band - held_.size());
+      held_.insert(held_.end(), tile.begin(), tile.begin() + static_cast<std::ptrdiff_t>(taken));
+      tile = tile.subspan(taken);
+      if (held_.size() < band) continue;
+      MOEC_TRY(encode_band(held_.data(), sink));
+      held_.clear();
+    }
+    return writer_.flush(left_ == 0, sink.codes);
+  }
+
+ private:
   Status check_finite(std::span<const std::byte> tile) const {
-    if (count_nonfinite(dtype, tile.data(), tile.size() / static_cast<size_t>(width)) == 0)
+    if (count_nonfinite(dtype_, tile.data(), tile.size() / static_cast<size_t>(width_)) == 0)
       return {};
     return fail("encode.nonfinite", "the weight holds NaN or infinite values, which have no code",
                 "keep this weight in float, or fetch the checkpoint again");
   }
 
-  void encode_band(const std::byte* band) {
-    if (walks.size() == 1) {
-      coder->encode({band, band_bytes()}, codes);
-    } else {
-      for (const BlockWalk& walk : walks) {
-        encode_block(band, walk);
-        scatter(block_codes, walk, codes.data());
-      }
-    }
-    writer.add(codes);
-    left -= band_values;
+  Status encode_band(const std::byte* band, const EncodedSink& sink) {
+    if (sink.values) values_.resize(band_values_);
+    for (const BlockWalk& walk : walks_) encode_block(band, walk, sink.values != nullptr);
+    writer_.add(codes_);
+    left_ -= static_cast<int64_t>(band_values_);
+    if (!sink.values) return {};
+    stored_.clear();
+    append_floats(dtype_, values_, stored_);
+    return sink.values(stored_);
   }
 
-  void encode_block(const std::byte* band, const BlockWalk& block) {
-    copy_strided(band + block.offset * width, gathered.data(), scaled(block.walk, width),
-                 static_cast<size_t>(width));
-    coder->encode(gathered, block_codes);
+  void encode_block(const std::byte* band, const BlockWalk& walk, bool decodes) {
+    const auto count = static_cast<size_t>(walk.count);
+    if (walks_.size() == 1 && count == codes_.size()) {  // the band is the block
+      coder_->encode({band, count * static_cast<size_t>(width_)}, codes_);
+      if (decodes) coder_->decode(codes_, values_);
+      return;
+    }
+    gathered_.resize(count * static_cast<size_t>(width_));
+    block_codes_.resize(count);
+    copy_strided(band + walk.values * width_, gathered_.data(), scaled(walk.of_values, width_),
+                 static_cast<size_t>(width_));
+    coder_->encode(gathered_, block_codes_);
+    scatter(block_codes_, walk.of_codes, codes_.data() + walk.codes);
+    if (!decodes) return;
+    block_values_.resize(count);
+    coder_->decode(block_codes_, block_values_);
+    scatter(block_values_, walk.of_values, values_.data() + walk.values);
   }
 
   // Writes the elements of a block to their places in the band.
   template <class T>
-  void scatter(const std::vector<T>& elements, const BlockWalk& block, T* band) const {
+  static void scatter(const std::vector<T>& elements, const Walk& walk, T* band) {
     copy_strided(reinterpret_cast<const std::byte*>(elements.data()),
-                 reinterpret_cast<std::byte*>(band + block.offset),
-                 scaled(reversed(block.walk), sizeof(T)), sizeof(T));
+                 reinterpret_cast<std::byte*>(band), scaled(reversed(walk), sizeof(T)), sizeof(T));
   }
 
-  // The values that the codes of a band stand for.
-  void round_band(const std::byte* band, float* rounded) {
-    std::vector<float> values(static_cast<size_t>(block_values));
-    for (const BlockWalk& walk : walks) {
-      encode_block(band, walk);
-      coder->decode(block_codes, values);
-      scatter(values, walk, rounded);
-    }
-  }
-
-  DType dtype;
-  int64_t width;
-  int64_t left;  // values that have not been encoded
-  std::unique_ptr<BlockCoder> coder;
-  CodeWriter writer;
-  int64_t band_values = 0, block_values = 0;
-  std::vector<BlockWalk> walks;
-  std::vector<std::byte> held;  // the first values of a band, until the others arrive
-  std::vector<uint8_t> codes, block_codes;
-  std::vector<std::byte> gathered;
+  DType dtype_;
+  int64_t width_;
+  int64_t left_;  // values that have not been encoded
+  std::unique_ptr<BlockCoder> coder_;
+  CodeWriter writer_;
+  std::vector<BlockWalk> walks_;
+  size_t band_values_ = 0;
+  std::vector<std::byte> held_;  // the first values of a band, until the others arrive
+  std::vector<uint8_t> codes_;   // of a band
+  std::vector<float> values_;    // of a band, decoded
+  std::vector<std::byte> stored_, gathered_;
+  std::vector<uint8_t> block_codes_;
+  std::vector<float> block_values_;
 };
 
-WeightEncoder::WeightEncoder(const Encoding& encoding, const Type& type)
-    : impl_(std::make_unique<Impl>(encoding, type)) {}
+WeightEncoder::WeightEncoder(const Encoding& encoding, const Type& type, CodeForm form)
+    : impl_(std::make_unique<Impl>(encoding, type, form)) {}
 WeightEncoder::~WeightEncoder() = default;
 WeightEncoder::WeightEncoder(WeightEncoder&&) noexcept = default;
 WeightEncoder& WeightEncoder::operator=(WeightEncoder&&) noexcept = default;
 
-Status WeightEncoder::add(std::span<const std::byte> tile, const TileSink& codes) {
-  MOEC_TRY(impl_->check_finite(tile));
-  const size_t band = impl_->band_bytes();
-  while (!tile.empty()) {
-    if (impl_->held.empty() && tile.size() >= band) {
-      impl_->encode_band(tile.data());
-      tile = tile.subspan(band);
-      continue;
-    }
-    const size_t taken = std::min(tile.size(), band - impl_->held.size());
-    impl_->held.insert(impl_->held.end(), tile.begin(),
-                       tile.begin() + static_cast<std::ptrdiff_t>(taken));
-    tile = tile.subspan(taken);
-    if (impl_->held.size() < band) continue;
-    impl_->encode_band(impl_->held.data());
-    impl_->held.clear();
-  }
-  return impl_->writer.flush(impl_->left == 0, codes);
+Status WeightEncoder::add(std::span<const std::byte> tile, const EncodedSink& sink) {
+  return impl_->add(tile, sink);
 }
 
 Result<std::vector<float>> rounded_values(const Encoding& encoding, const Type& type,
                                           std::span<const std::byte> values) {
-  WeightEncoder::Impl coding(encoding, type);
-  MOEC_TRY(coding.check_finite(values));
-  std::vector<float> rounded(static_cast<size_t>(type.elements()));
-  const auto band = static_cast<size_t>(coding.band_values);
-  for (size_t at = 0; at < rounded.size(); at += band)
-    coding.round_band(values.data() + at * static_cast<size_t>(coding.width), rounded.data() + at);
-  std::vector<std::byte> stored;
-  append_floats(type.dtype, rounded, stored);
-  decode(type.dtype, stored.data(), rounded.size(), rounded.data());
+  WeightEncoder encoder(encoding, type);
+  std::vector<float> rounded;
+  rounded.reserve(static_cast<size_t>(type.elements()));
+  const EncodedSink sink{[](std::span<const std::byte>) -> Status { return {}; },
+                         [&](std::span<const std::byte> decoded) -> Status {
+                           const size_t begin = rounded.size();
+                           const size_t count =
+                               decoded.size() / static_cast<size_t>(dtype_bytes(type.dtype));
+                           rounded.resize(begin + count);
+                           decode(type.dtype, decoded.data(), count, rounded.data() + begin);
+                           return {};
+                         }};
+  MOEC_TRY(encoder.add(values, sink));
   return rounded;
 }
 
 std::span<const std::byte> WeightEncoder::parameters(WeightPart part) const {
-  MOEC_CHECK(impl_->left == 0, "{} values of a weight are not encoded yet", impl_->left);
-  return impl_->coder->parameters(part);
+  MOEC_CHECK(impl_->left() == 0, "{} values of a weight are not encoded yet", impl_->left());
+  return impl_->parameters(part);
 }
 
 }  // namespace moec

@@ -95,6 +95,7 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   compile.chip = passes.chip;
   MOEC_ASSIGN(compile.passes, pass_options(passes));
   MOEC_ASSIGN(compile.run, run_options(passes));
+  MOEC_TRY(choose_projection(flags.shards, passes.form, compile.passes.target));
   const Target& target = compile.passes.target;
   MOEC_ASSIGN(compile.build, build_options(flags.shards, compile.passes));
   MOEC_ASSIGN(compile.cuts, cut_options(flags.shards, target));

@@ -9,6 +9,7 @@
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/parse_number.h"
+#include "ir/target/weight_support.h"
 
 namespace moec {
 namespace {
@@ -19,7 +20,7 @@ Status check_flags(const ShardFlags& flags, const Target& target) {
                 "leave --kv out, or give --target ane");
   if (!flags.layout.empty() && target.projection == ProjectionForm::matmul)
     return fail("export.flags", "--layout has no effect with --form matmul",
-                "leave one of the two out");
+                "leave one of the two out; some forms of --weights imply --form matmul");
   return {};
 }
 
@@ -89,6 +90,11 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
           "--dtype", flags.dtype,
           "Element type of weights and activations (default: the one that the target prefers)")
       ->check(one_of({"f32", "f16"}));
+  command.add_option(
+      "--weights", flags.weights,
+      "Store the matrices of experts, attn, mlp, shared and head in few bits: int8, int4:64, "
+      "int4-lut:g16, 4bit (experts in 4 bits, the others in int8), or by group and layer: "
+      "experts=int4,attn=int8,experts@0-3=int8 (default: float)");
   command
       .add_option("--layout", flags.layout,
                   "Shape of activations, with C channels and T tokens. channels: [1,C,T,1]; bc1s: "
@@ -108,11 +114,18 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   add_cut_flags(command, flags);
 }
 
+Status choose_projection(const ShardFlags& flags, const std::string& form, Target& target) {
+  MOEC_ASSIGN(const WeightPolicy policy, parse_weight_policy(flags.weights, target.four_bits));
+  if (form.empty()) target.projection = projection_for(target, policy);
+  return check_weight_forms(target, policy);
+}
+
 Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& passes) {
   const Target& target = passes.target;
   MOEC_TRY(check_flags(flags, target));
   BuildOptions build;
   build.dtype = flags.dtype.empty() ? target.dtype : *parse_dtype(flags.dtype);
+  MOEC_ASSIGN(build.weights, parse_weight_policy(flags.weights, target.four_bits));
   build.layout = choose_layout(flags, target);
   build.tokens = flags.tokens;
   std::sort(build.tokens.begin(), build.tokens.end());

@@ -20,13 +20,19 @@ struct ShardFlags {
   int64_t context = 0, experts_per_shard = 0, head_slices = 0;
   std::string layers_per_shard;  // a number, or "fit"
   std::vector<std::string> max_shard_mb;
+  std::string weights;  // empty: as float
   bool allow_over_budget = false;
 };
 
 void add_shard_flags(CLI::App& command, ShardFlags& flags);
 
-// context 0 and head_slices 0 are chosen later, when the model is known (resolve_build). Error
-// export.flags: a flag asks for something that the target does not have.
+// Gives projections the form that the target needs for --weights, unless --form (`form`) is given.
+// Errors: those of parse_weight_policy(); weights.form where the target does not take a form.
+Status choose_projection(const ShardFlags& flags, const std::string& form, Target& target);
+
+// context 0 and head_slices 0 are chosen later, when the model is known (resolve_build).
+// Errors: those of choose_projection(), which was called before; export.flags: a flag asks for
+// something that the target does not have.
 Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& passes);
 
 // Errors: those of parse_budgets(); plan.layers_per_shard where it is neither a number nor "fit".

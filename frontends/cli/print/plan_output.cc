@@ -53,6 +53,11 @@ std::string describe_storage(const StoredWeights& stored) {
                      enum_name(stored.coding), fmt::join(stored.block, " x "));
 }
 
+std::string describe_weights(const BuildOptions& build) {
+  const std::string dtype(dtype_name(build.dtype));
+  return build.weights.all_float() ? dtype : dtype + " and " + to_string(build.weights);
+}
+
 std::string describe_layers(const Plan& plan) {
   if (plan.build.layers_per_shard == 0) return "none";
   const auto layers = std::ssize(plan.model.layers);
@@ -170,7 +175,7 @@ void print_plan(const PlanOutput& output) {
   print_out("{} ({}): {} parameters, {} layers\n", output.name, model.family, report.parameters,
             model.layers.size());
   print_out("for {}: weights counted as {}, token widths {}, context {}\n\n", output.target,
-            enum_name(report.storage), fmt::join(build.tokens, " "), build.context);
+            describe_weights(build), fmt::join(build.tokens, " "), build.context);
   if (model.stored.coding != WeightCoding::plain)
     print_out("{}\n\n", describe_storage(model.stored));
   const std::string factors = describe_factors(model.attention.rope, build.context);
@@ -194,7 +199,8 @@ ordered_json plan_json(const PlanOutput& output) {
                        {"family", output.plan.model.family},
                        {"parameters", report.parameters},
                        {"target", output.target},
-                       {"counted_as", enum_name(report.storage)},
+                       {"dtype", dtype_name(build.dtype)},
+                       {"weights", to_string(build.weights)},
                        {"stored_as", enum_name(output.plan.model.stored.coding)},
                        {"tokens", build.tokens},
                        {"context", build.context},

@@ -37,8 +37,8 @@ TEST(CoremlBlobs, EqualTheReferenceByteForByte) {
 
 TEST(CoremlBlobs, ALayoutPlacesEntriesWhereTheFileHasThem) {
   DataLayout layout(kBlobFormat);
-  layout.add(splat_view(1, {DType::f16, {10}}), {DType::f16, {10}}, "a");
-  layout.add(splat_view(1, {DType::f16, {33}}), {DType::f16, {33}}, "b");
+  layout.add(Weight{splat_view(1, {DType::f16, {10}})}, {DType::f16, {10}}, "a");
+  layout.add(Weight{splat_view(1, {DType::f16, {33}})}, {DType::f16, {33}}, "b");
   layout.add_literal("12345678", DType::f32, "c");
   ASSERT_EQ(layout.entries().size(), 3u);
   EXPECT_EQ(layout.entries()[0].offset, 128u);
@@ -73,8 +73,8 @@ TEST(CoremlBlobs, OneLiteralIsStoredOnceForEachElementType) {
 TEST(CoremlBlobs, OffsetsBeyond4GiBAreExact) {
   DataLayout layout(kBlobFormat);
   const Type large{DType::f16, {int64_t{1} << 31}};
-  layout.add(splat_view(1, large), large, "large");
-  layout.add(splat_view(2, {DType::f16, {1}}), {DType::f16, {1}}, "small");
+  layout.add(Weight{splat_view(1, large)}, large, "large");
+  layout.add(Weight{splat_view(2, {DType::f16, {1}})}, {DType::f16, {1}}, "small");
   EXPECT_EQ(layout.entries()[1].offset, 128 + (uint64_t{1} << 32) + 64);
 }
 

@@ -40,6 +40,39 @@ Diagnostic error_of(const std::string& text) {
   return target.error().front();
 }
 
+constexpr std::string_view kWithForms = R"("four_bits": "int4-lut:g8",
+  "weights": [
+    {"forms": ["int8", "int4-lut:g*"], "projections": ["conv"], "severity": "warning",
+     "reason": "unsure", "confidence": "folklore", "source": "a test"}
+  ],
+  "rules")";
+
+TEST(LoadTarget, ReadsFormsOfWeights) {
+  auto target = load_target(with("\"rules\"", kWithForms));
+  ASSERT_TRUE(target) << render(target.error());
+  EXPECT_EQ(target->four_bits, WeightForm(PaletteForm{4, 8}));
+  EXPECT_EQ(target->weights,
+            (std::vector<TargetWeightForms>{{{"int8", "int4-lut:g*"},
+                                             {ProjectionForm::conv},
+                                             Severity::warning,
+                                             "unsure",
+                                             "folklore",
+                                             "a test"}}));
+  EXPECT_TRUE(load_target(kSmall)->weights.empty());
+}
+
+TEST(LoadTarget, RefusesUnknownFormsOfWeights) {
+  const std::string text = with("\"rules\"", kWithForms);
+  const auto edited = [&](std::string_view from, std::string_view to) {
+    std::string other = text;
+    return error_of(other.replace(other.find(from), from.size(), to)).cause;
+  };
+  EXPECT_THAT(edited("\"int8\"", "\"int9\""), HasSubstr("unknown form \"int9\""));
+  EXPECT_THAT(edited("int4-lut:g*", "int4:g*"), HasSubstr("unknown form \"int4:g*\""));
+  EXPECT_THAT(edited("\"conv\"", "\"gemm\""), HasSubstr("gemm"));
+  EXPECT_THAT(edited("int4-lut:g8", "int5-lut"), HasSubstr("four_bits"));
+}
+
 TEST(LoadTarget, ReadsEveryField) {
   auto target = load_target(kSmall);
   ASSERT_TRUE(target) << render(target.error());

@@ -62,16 +62,59 @@ TEST(Plan, PrintsSmallBudgetsInSmallUnits) {
 
 // The group counts of Qwen3-30B-A3B with shards of 200 MB: 4 of 32 experts as int8.
 TEST(Plan, Qwen3InGroupsOf200Megabytes) {
-  const json int8 = plan_json("qwen3-30b-a3b", {"--max-shard-mb", "moe=200", "--count-as", "int8"});
+  const json int8 = plan_json("qwen3-30b-a3b", {"--max-shard-mb", "moe=200", "--weights", "int8"});
   EXPECT_EQ(int8["parameters"], 30532122624);
   EXPECT_EQ(int8["expert_groups"], json({32, 32, 32, 32}));
-  EXPECT_EQ(int8["expert_bytes"], 3 * 2048 * 768);
+  const int64_t expert = 3 * 2048 * 768 + 4 * (768 + 768 + 2048);  // codes and scales
+  EXPECT_EQ(int8["expert_bytes"], expert);
   EXPECT_EQ(int8["shards"][2]["kind"], "experts");
   EXPECT_EQ(int8["shards"][2]["shards"], 4 * 48);
-  EXPECT_EQ(int8["shards"][2]["largest_bytes"], 32 * 3 * 2048 * 768 + 2048);
+  EXPECT_EQ(int8["shards"][2]["largest_bytes"], 32 * expert + 4 * 2048) << "and a norm";
   const json f16 = plan_json("qwen3-30b-a3b", {"--target", "ane"});
   EXPECT_EQ(f16["expert_groups"], json({19, 19, 18, 18, 18, 18, 18}));
   EXPECT_THAT(f16["cuts"][0]["reason"].get<std::string>(), HasSubstr("a budget of 200.0 MB"));
+}
+
+TEST(Plan, CountsWhatAGroupOfWeightsIsStoredAs) {
+  const json plain = plan_json("qwen3-30b-a3b", {"--target", "ane", "--max-shard-mb", "none"});
+  const json lut = plan_json("qwen3-30b-a3b",
+                             {"--target", "ane", "--max-shard-mb", "none", "--weights", "4bit"});
+  EXPECT_EQ(lut["weights"], "4bit");
+  EXPECT_EQ(plain["weights"], "float");
+  const int64_t weights = 3 * 2048 * 768, rows = 768 + 768 + 2048;
+  EXPECT_EQ(lut["expert_bytes"], weights / 2 + rows / 16 * 16 * 2);
+  // The head is int8 with a scale of two bytes a row; its norm is float.
+  EXPECT_EQ(lut["memory"]["head_bytes"], 151936 * (2048 + 2) + 2 * 2048);
+  EXPECT_LT(
+      lut["memory"]["total_bytes"].get<int64_t>() - lut["memory"]["kv_cache_bytes"].get<int64_t>(),
+      17'500'000'000);
+  EXPECT_EQ(lut["memory"]["kv_cache_bytes"], plain["memory"]["kv_cache_bytes"]);
+}
+
+// Where layers differ, the largest expert is that of a slot.
+TEST(Plan, CountsLayersByTheirOwnForms) {
+  const json mixed = plan_json("olmoe-1b-7b", {"--weights", "int8,experts@0-3=float"});
+  EXPECT_EQ(mixed["expert_bytes"], 4 * 3 * 2048 * 1024);
+  const int64_t coded = 3 * 2048 * 1024 + 4 * (1024 + 1024 + 2048);
+  EXPECT_EQ(mixed["memory"]["expert_bytes"], 64 * (4 * int64_t{4} * 3 * 2048 * 1024 + 12 * coded));
+}
+
+TEST(Plan, RefusesFormsThatTheTargetLacks) {
+  const auto refusal = [](Words more) { return plan("olmoe-1b-7b", std::move(more)).err; };
+  EXPECT_THAT(refusal({"--weights", "int4", "--form", "conv"}),
+              AllOf(HasSubstr("weights.form"), HasSubstr("no 4-bit kernel for convolutions"),
+                    HasSubstr("int4:32 it has with --form matmul")));
+  EXPECT_THAT(refusal({"--weights", "int4", "--target", "ane"}),
+              AllOf(HasSubstr("weights.form"), HasSubstr("int4-lut:g*"), HasSubstr("0.367")));
+  EXPECT_THAT(refusal({"--weights", "int4-lut"}), HasSubstr("folded to f32"));
+  EXPECT_THAT(refusal({"--weights", "int8:expert"}), HasSubstr("float, int8, int8:tensor"));
+  EXPECT_THAT(refusal({"--weights", "int4", "--layout", "bc1s"}), HasSubstr("--form matmul"));
+  EXPECT_THAT(refusal({"--weights", "experts@3-16=int8"}), HasSubstr("layers 0 to 15"));
+  EXPECT_THAT(refusal({"--weights", "router=f16"}), HasSubstr("--dtype f16"));
+  EXPECT_THAT(refusal({"--weights", "embed=int8"}), HasSubstr("weights.embed"));
+  EXPECT_THAT(refusal({"--weights", "copy"}), HasSubstr("weights.unsupported"));
+  EXPECT_THAT(refusal({"--weights", "experts=int4-lut:g24", "--target", "ane"}),
+              AllOf(HasSubstr("weights.group"), HasSubstr("1, 2, 4, 8, 16, 32, 64")));
 }
 
 TEST(Plan, ReportsWhichRotaryFactorsAreUsed) {
@@ -214,9 +257,10 @@ TEST(Plan, DevicesHoldEachShardOnce) {
 }
 
 TEST(Plan, ResidentExpertsFitTheBudget) {
-  const json set = plan_json("olmoe-1b-7b", {"--count-as", "int4", "--dtype", "f16",
+  const json set = plan_json("olmoe-1b-7b", {"--weights", "experts=int4:64:zero", "--dtype", "f16",
                                              "--resident-budget", "3GB"})["resident"];
-  EXPECT_EQ(set["slot_bytes"], 3 * 2048 * 1024 * 36 / 64);
+  // Half a byte a weight, and for each 64 a scale of two bytes and a zero of half a byte.
+  EXPECT_EQ(set["slot_bytes"], 3 * 2048 * 1024 * 69 / 128);
   const int64_t capacity = set["capacity"], each = 16 * set["slot_bytes"].get<int64_t>();
   EXPECT_LE(set["base_bytes"].get<int64_t>() + capacity * each, 3'000'000'000);
   EXPECT_GT(set["base_bytes"].get<int64_t>() + (capacity + 1) * each, 3'000'000'000);

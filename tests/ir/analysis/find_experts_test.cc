@@ -111,6 +111,22 @@ TEST_P(FindExperts, FindsTheWeightsOfEachExpert) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, FindExperts, testing::ValuesIn(kGoldenCases), case_name);
 
+// The matrix of a matmul is then the transpose of a weight; in a bank, the experts lie along
+// another axis of that weight.
+TEST_P(FindExperts, FindsTheWeightsOfEachExpertInEncodedShards) {
+  for (const ExpertForm experts : {ExpertForm::unrolled, ExpertForm::bank})
+    for (const ProjectionForm projection : {ProjectionForm::conv, ProjectionForm::matmul}) {
+      BuildOptions build{.tokens = {3}, .context = 16};
+      if (projection == ProjectionForm::matmul) build.layout = Layout::rows;
+      const Plan plan = golden_plan(GetParam(), build);
+      const PassOptions passes{
+          .experts = experts, .weights = {AffineForm{}, {}}, .target = {.projection = projection}};
+      for (size_t i = 0; i < plan.shards.size() && !HasFailure(); ++i)
+        if (plan.shards[i].kind == ShardKind::moe && plan.shards[i].layer == first_moe_layer(plan))
+          expect_found(plan, i, passes, 3);
+    }
+}
+
 // The MoE layers of a plan in a row, and behind them a linear map that belongs to no expert.
 Shard moe_layers_of(const Plan& plan, int64_t tokens) {
   Builder b("layers", Form::model);

@@ -18,6 +18,7 @@ TEST(Encoding, PartsHoldTheBytesOfCodesAndParameters) {
   EXPECT_EQ(stored_bytes(AffineEncoding{4, {1, 32}}, type), 32 * 96 / 2 + 32 * 3 * 2);
   EXPECT_EQ(stored_bytes(AffineEncoding{4, {1, 32}, true}, type),
             32 * 96 / 2 + 32 * 3 * 2 + 32 * 3 / 2);
+  EXPECT_EQ(stored_bytes(AffineEncoding{4, {1, 64}}, type), 32 * 128 / 2 + 32 * 2 * 2);
   EXPECT_EQ(stored_bytes(PaletteEncoding{4, {16, 96}}, type), 32 * 96 / 2 + 2 * 16 * 2);
   EXPECT_EQ(stored_bytes(PaletteEncoding{3, {1, 5}}, {DType::f32, {31, 5}}), 59 + 31 * 8 * 4);
 }
@@ -49,7 +50,10 @@ TEST(EncodingErrors, C3Bits) {
 
 TEST(EncodingErrors, C4BlocksDivideEachAxis) {
   const Type type{DType::f16, {4, 8}};
-  EXPECT_EQ(code_of(AffineEncoding{8, {1, 3}}, type), "weight.c4");
+  EXPECT_EQ(code_of(AffineEncoding{8, {3, 1}}, type), "weight.c4");
+  EXPECT_EQ(code_of(AffineEncoding{8, {1, 3}}, type), "");  // but the last axis
+  EXPECT_EQ(code_of(AffineEncoding{8, {1, 1 << 17}}, type), "weight.c4");
+  EXPECT_EQ(code_of(PaletteEncoding{4, {1, 3}}, type), "weight.c4");
   EXPECT_EQ(code_of(AffineEncoding{8, {8}}, type), "weight.c4");
   EXPECT_EQ(code_of(PaletteEncoding{4, {0, 8}}, type), "weight.c4");
   EXPECT_EQ(code_of(PaletteEncoding{4, {16, 8}}, type), "weight.c4");

@@ -228,7 +228,9 @@ TEST(CheckModel, ConvolutionsAndCarriedStates) {
 // The peak given to each shard is its index, so that equal peaks show which shards share a
 // measurement.
 std::vector<int64_t> measured_indices(const Plan& plan) {
-  auto sizes = measure_shards(plan, [](size_t index) { return static_cast<int64_t>(index); });
+  auto sizes = measure_shards(plan, [](size_t index) {
+    return CompiledSize{.peak_activation_bytes = static_cast<int64_t>(index)};
+  });
   EXPECT_TRUE(sizes.has_value()) << render(sizes.error());
   std::vector<int64_t> indices;
   for (const ShardSize& size : *sizes) indices.push_back(size.peak_activation_bytes);
@@ -242,7 +244,7 @@ TEST(MeasureShards, FirstAndLastLayersThatAreBuiltOtherwiseAreMeasuredThemselves
   const Plan plan = plan_of(sample_options(), model);
   ASSERT_EQ(plan.shards.size(), 9u);
   EXPECT_EQ(measured_indices(plan), (std::vector<int64_t>{0, 1, 2, 3, 2, 3, 2, 7, 8}));
-  const auto sizes = measure_shards(plan, [](size_t) { return int64_t{0}; });
+  const auto sizes = measure_shards(plan, [](size_t) { return CompiledSize{}; });
   EXPECT_EQ((*sizes)[0].weights - (*sizes)[2].weights, 2 * model.hidden);
 }
 

@@ -24,11 +24,17 @@ ModelConfig model_of(int64_t d, int64_t f, int64_t experts, int64_t shared_ff = 
   return model;
 }
 
-CutOptions budget(int64_t bytes, std::optional<WeightStorage> count_as = std::nullopt) {
+CutOptions budget(int64_t bytes) {
   CutOptions options;
   options.budgets.fill({bytes});
-  options.count_as = count_as;
   return options;
+}
+
+// All weights of experts in one form.
+BuildOptions with_experts_as(const WeightForm& form) {
+  BuildOptions build;
+  build.weights = {{{WeightGroup::experts, std::nullopt, form}}};
+  return build;
 }
 
 Sizes groups(const ModelConfig& model, const CutOptions& options, BuildOptions build = {}) {
@@ -40,8 +46,8 @@ Sizes groups(const ModelConfig& model, const CutOptions& options, BuildOptions b
   return sizes;
 }
 
-// 200 MB at one byte a weight. The numbers of groups are those that other exporters were measured
-// with.
+// 200 MB at one byte a weight and four a row. The numbers of groups are those that other exporters
+// were measured with.
 TEST(CutShards, PublishedModelsAt200MegabytesOfInt8) {
   struct Case {
     const char* model;
@@ -55,16 +61,30 @@ TEST(CutShards, PublishedModelsAt200MegabytesOfInt8) {
         Case{"Qwen1.5-MoE-A2.7B", 2048, 1408, 60, {20, 20, 20}},
         Case{"Qwen3-30B-A3B", 2048, 768, 128, thirty_twos},
         Case{"gpt-oss-20b", 2880, 2880, 32, eights}, Case{"Mixtral-8x7B", 4096, 14336, 8, ones}})
-    EXPECT_EQ(groups(model_of(c.d, c.f, c.experts), budget(200'000'000, WeightStorage::int8)),
-              c.sizes)
+    EXPECT_EQ(
+        groups(model_of(c.d, c.f, c.experts), budget(200'000'000), with_experts_as(AffineForm{})),
+        c.sizes)
         << c.model;
 }
 
-TEST(StoredBytes, CountScalesAndOffsetsOfInt4) {
-  EXPECT_EQ(stored_bytes(640, WeightStorage::f32), 2560);
-  EXPECT_EQ(stored_bytes(640, WeightStorage::f16), 1280);
-  EXPECT_EQ(stored_bytes(640, WeightStorage::int8), 640);
-  EXPECT_EQ(stored_bytes(640, WeightStorage::int4), 360);
+// An expert of 4,718,592 weights takes 1,024 bytes for each group of 16 of its 3,584 rows' tables
+// and half a byte for each weight.
+TEST(CutShards, CountsCodesAndTables) {
+  BuildOptions build = with_experts_as(PaletteForm{4, 16});
+  build.dtype = DType::f16;
+  const int64_t expert = 4'718'592 / 2 + 3584 / 16 * 32, norm = 2 * 2048;
+  EXPECT_EQ(groups(model_of(2048, 768, 128), budget(32 * expert + norm), build), Sizes(4, 32));
+  EXPECT_EQ(groups(model_of(2048, 768, 128), budget(32 * expert + norm - 1), build),
+            (Sizes{26, 26, 26, 25, 25}));
+}
+
+// Groups of one size serve all layers, so the layer with the largest experts decides.
+TEST(CutShards, CutsForTheLargestFormOfALayer) {
+  ModelConfig model = model_of(2048, 768, 128);
+  BuildOptions build = with_experts_as(AffineForm{});
+  EXPECT_EQ(groups(model, budget(200'000'000), build), Sizes(4, 32));
+  build.weights.rules[0].layers = LayerRange{0, 0};
+  EXPECT_GT(groups(model, budget(200'000'000), build).size(), 8u) << "other layers are float";
 }
 
 TEST(CutShards, F16HasTwiceTheBytes) {

@@ -24,12 +24,11 @@ struct Joined {
   ShardCut cut;
 };
 
-Joined fitted(int64_t budget, WeightStorage count_as = WeightStorage::f32) {
+Joined fitted(int64_t budget, const BuildOptions& options_of_build = {}) {
   CutOptions options;
   options.fit_layers = true;
-  options.count_as = count_as;
   options.budgets[static_cast<size_t>(ShardKind::layers)].bytes = budget;
-  BuildOptions build;
+  BuildOptions build = options_of_build;
   const ModelConfig model = seven_layers();
   const ShardCut cut = join_layers(model, options, build);
   if (build.layers_per_shard == 0) return {{}, cut};
@@ -54,9 +53,16 @@ TEST(JoinLayers, FitTakesAsManyAsTheBudgetHolds) {
   EXPECT_EQ(fitted(7 * layer).groups, Sizes{7});
   EXPECT_EQ(fitted(4 * layer).groups, (Sizes{4, 3}));
   EXPECT_EQ(fitted(2 * layer).groups, (Sizes{2, 2, 2, 1}));
-  EXPECT_EQ(fitted(2 * layer, WeightStorage::f16).groups, (Sizes{4, 3}));
+  EXPECT_EQ(fitted(2 * layer, {.dtype = DType::f16}).groups, (Sizes{4, 3}));
   EXPECT_EQ(fitted(layer).groups, Sizes(7, 1));
   EXPECT_EQ(fitted(layer).cut.parts, 7);
+}
+
+TEST(JoinLayers, FitCountsEncodedWeights) {
+  const int64_t layer = 4 * layer_elements(seven_layers())[1];
+  BuildOptions build;
+  build.weights = {{{WeightGroup::experts, std::nullopt, PaletteForm{1, 0}}}};
+  EXPECT_LT(fitted(2 * layer, build).groups.size(), fitted(2 * layer).groups.size());
 }
 
 TEST(JoinLayers, ALayerAboveTheBudgetKeepsShardsOfItsParts) {

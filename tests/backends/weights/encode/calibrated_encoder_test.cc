@@ -21,14 +21,16 @@ Bytes seeded_values(const Type& type) {
   return bytes;
 }
 
-std::vector<Bytes> parts_of_nearest(const Encoding& encoding, const Type& type,
-                                    const Bytes& values) {
-  WeightEncoder encoder(encoding, type);
+std::vector<Bytes> parts_of_nearest(const Encoding& encoding, const Type& type, const Bytes& values,
+                                    CodeForm form = CodeForm::signed_codes) {
+  WeightEncoder encoder(encoding, type, form);
   std::vector<Bytes> parts(1);
-  EXPECT_TRUE(encoder.add(values, [&](std::span<const std::byte> codes) -> Status {
-    parts[0].insert(parts[0].end(), codes.begin(), codes.end());
-    return {};
-  }));
+  const EncodedSink sink{[&](std::span<const std::byte> codes) -> Status {
+                           parts[0].insert(parts[0].end(), codes.begin(), codes.end());
+                           return {};
+                         },
+                         {}};
+  EXPECT_TRUE(encoder.add(values, sink));
   for (const StoredPart& part : stored_parts(encoding, type))
     if (part.part != WeightPart::codes) {
       const auto bytes = encoder.parameters(part.part);
@@ -53,6 +55,8 @@ std::vector<CodedCase> coded_cases() {
       {AffineEncoding{8, {12, 96}}, {DType::f16, {12, 96}}},  // one scale for all
       {AffineEncoding{4, {1, 32, 1, 1}}, {DType::f16, {8, 96, 1, 1}}},
       {AffineEncoding{4, {1, 32}, true}, {DType::f32, {7, 64}}},
+      {AffineEncoding{4, {1, 32}}, {DType::f32, {8, 80}}},  // the last block of a row is partial
+      {AffineEncoding{4, {1, 32}, true}, {DType::f16, {8, 72}}},
       {AffineEncoding{4, {32, 1}}, {DType::f16, {96, 6}}, 0},  // inputs before outputs
       {AffineEncoding{4, {1, 32, 5}}, {DType::f16, {1, 64, 10}}, 1},
       {PaletteEncoding{4, {16, 40, 1, 1}}, {DType::f16, {32, 40, 1, 1}}},
@@ -97,6 +101,20 @@ TEST(CalibratedEncoder, WithoutTokensGivesTheNearestCodes) {
 }
 
 // Inputs with nothing in common: the nearest codes are the best ones of a grid.
+TEST(CalibratedEncoder, WritesCodesInBothForms) {
+  for (const bool zero : {false, true})
+    for (const int64_t inputs : {64, 80, 96}) {
+      const CodedCase one{AffineEncoding{4, {1, 32}, zero}, {DType::f32, {6, inputs}}};
+      const Bytes values = seeded_values(one.type);
+      const Hessian none = empty_hessian(inputs);
+      const auto found = encode_calibrated(one.encoding, one.type, values, {std::span(&none, 1), 1},
+                                           CodeForm::excess);
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->parts, parts_of_nearest(one.encoding, one.type, values, CodeForm::excess))
+          << named(one);
+    }
+}
+
 TEST(CalibratedEncoder, WithoutCorrelationsGivesTheNearestCodes) {
   const CodedCase one{AffineEncoding{4, {1, 32}}, {DType::f16, {8, 64}}};
   Hessian hessian = empty_hessian(64);

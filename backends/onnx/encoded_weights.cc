@@ -1,0 +1,137 @@
+#include "backends/onnx/encoded_weights.h"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <bit>
+
+#include "backends/files/shard_facts.h"
+#include "backends/onnx/attributes.h"
+
+namespace moec {
+namespace {
+
+// Blocks that lie along one axis at most, each of a single index of it.
+bool has_one_axis(const Dims& block, const Type& type) {
+  int64_t cut = 0;
+  for (int64_t axis = 0; axis < type.rank(); ++axis) {
+    if (block.at(axis) == type.dims.at(axis)) continue;
+    if (block.at(axis) != 1) return false;
+    ++cut;
+  }
+  return cut <= 1;
+}
+
+constexpr int64_t kLeastBlock = 16;
+
+bool is_nbits(const AffineEncoding& affine, const Type& type) {
+  return affine.bits == 4 && type.rank() == 2 && affine.block.at(0) == 1 &&
+         affine.block.at(1) >= kLeastBlock &&
+         std::has_single_bit(static_cast<uint64_t>(affine.block.at(1))) &&
+         (type.dtype == DType::f32 || type.dtype == DType::f16);
+}
+
+const AffineEncoding* nbits_encoding(const Shard& shard, ValueId value) {
+  const auto* weight = shard.producer_as<Weight>(value);
+  if (!weight) return nullptr;
+  const auto* affine = std::get_if<AffineEncoding>(&weight->encoding);
+  return affine && is_nbits(*affine, shard.type(value)) ? affine : nullptr;
+}
+
+bool is_row_to_column(const Op& op) {
+  const auto* transpose = std::get_if<Transpose>(&op.data);
+  return transpose && transpose->perm == std::vector<int64_t>{1, 0};
+}
+
+tl::unexpected<Diagnostics> refuse(const Shard& shard, ValueId value, std::string cause,
+                                   std::string next) {
+  return fail("emit.encoding", std::move(cause), std::move(next),
+              {.shard = shard.name, .op = shard.label(value)});
+}
+
+Status check_form(const Shard& shard, const Weight& weight, ValueId value) {
+  if (onnx_weight_form(weight.encoding, shard.type(value))) return {};
+  return refuse(shard, value,
+                fmt::format("{} of {} has no form in ONNX files", to_string(weight.encoding),
+                            to_string(shard.type(value))),
+                "int8 has one in f32 exports, int4 in blocks with --form matmul");
+}
+
+// Which operand of an op may be a weight of MatMulNBits, and which its transpose.
+Status check_use(const Shard& shard, const Op& op) {
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const ValueId operand = op.operands[i];
+    if (nbits_encoding(shard, operand) && !is_row_to_column(op))
+      return refuse(shard, operand, fmt::format("a {} uses 4-bit codes", mnemonic(op.data)),
+                    "only a matmul can, behind a transpose of them: keep the weight plain");
+    const OpId producer = shard.values[operand].producer;
+    if (!producer.valid() || !is_inside_nbits(shard, shard.ops[producer])) continue;
+    if (!std::holds_alternative<MatMul>(op.data) || i != 1)
+      return refuse(shard, operand,
+                    fmt::format("a {} uses a transpose of 4-bit codes", mnemonic(op.data)),
+                    "only a matmul can, as its second operand: keep the weight plain");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<OnnxWeightForm> onnx_weight_form(const Encoding& encoding, const Type& type) {
+  if (is_plain(encoding)) return OnnxWeightForm::plain;
+  const auto* affine = std::get_if<AffineEncoding>(&encoding);
+  if (!affine) return std::nullopt;
+  if (is_nbits(*affine, type)) return OnnxWeightForm::nbits;
+  if (affine->bits == 8 && type.dtype == DType::f32 && has_one_axis(affine->block, type))
+    return OnnxWeightForm::dequantize;
+  return std::nullopt;
+}
+
+int64_t scale_axis(const AffineEncoding& affine, const Type& type) {
+  for (int64_t axis = 0; axis < type.rank(); ++axis)
+    if (affine.block.at(axis) != type.dims.at(axis)) return axis;
+  return 0;
+}
+
+Status check_encoded(const Shard& shard) {
+  for (const Op& op : shard.ops) {
+    if (const auto* weight = std::get_if<Weight>(&op.data))
+      MOEC_TRY(check_form(shard, *weight, op.results.front()));
+    MOEC_TRY(check_use(shard, op));
+  }
+  for (const Output& output : shard.outputs) {
+    const OpId producer = shard.values[output.value].producer;
+    if (nbits_encoding(shard, output.value) ||
+        (producer.valid() && is_inside_nbits(shard, shard.ops[producer])))
+      return refuse(shard, output.value, "4-bit codes are an output", "keep the weight plain");
+  }
+  return {};
+}
+
+bool is_inside_nbits(const Shard& shard, const Op& op) {
+  return is_row_to_column(op) && nbits_encoding(shard, op.operands.front());
+}
+
+ValueId nbits_weight(const Shard& shard, const Op& matmul) {
+  if (!std::holds_alternative<MatMul>(matmul.data)) return {};
+  const OpId producer = shard.values[matmul.operands[1]].producer;
+  if (!producer.valid() || !is_inside_nbits(shard, shard.ops[producer])) return {};
+  return shard.ops[producer].operands.front();
+}
+
+void fill_nbits(const AffineEncoding& affine, const Type& weight, int accuracy_level,
+                onnx::NodeProto& node) {
+  node.set_domain(kMicrosoftDomain);
+  node.set_op_type("MatMulNBits");
+  set_int(node, "K", weight.dims.at(1));
+  set_int(node, "N", weight.dims.at(0));
+  set_int(node, "bits", affine.bits);
+  set_int(node, "block_size", affine.block.at(1));
+  set_int(node, "accuracy_level", accuracy_level);
+}
+
+void fill_dequantize(const AffineEncoding& affine, const Type& weight, onnx::NodeProto& node) {
+  node.set_op_type("DequantizeLinear");
+  set_int(node, "axis", scale_axis(affine, weight));
+}
+
+}  // namespace moec

@@ -1,0 +1,54 @@
+// The ONNX forms of encoded weights.
+//
+//   affine(8; …), a scale for the tensor or for each index of one axis, of f32
+//       i8 codes and a DequantizeLinear of opset 13
+//   affine(4; 1, B) of [N, K], which matmuls use behind a transpose; B is a power of two from 16 on
+//       a MatMulNBits of onnxruntime (domain com.microsoft, version 1) for weight, transpose and
+//       matmul. Its codes are u8 [N, ceil(K/B), B/2], scales [N·ceil(K/B)] of the activations'
+//       type, zeros u8 [N·ceil(ceil(K/B)/2)] where there are any
+//
+// onnxruntime keeps both compressed in memory. Sources: the operator documents of ONNX 1.12 and of
+// onnxruntime 1.32 (ContribOperators.md), and runs of both.
+#pragma once
+
+#include "ir/base/diagnostics.h"
+#include "ir/graph/shard.h"
+
+namespace onnx {
+class NodeProto;
+}
+
+namespace moec {
+
+inline constexpr const char* kMicrosoftDomain = "com.microsoft";
+
+enum class OnnxWeightForm : uint8_t { plain, dequantize, nbits };
+
+// The form of a weight with this encoding. Nothing where ONNX has none.
+std::optional<OnnxWeightForm> onnx_weight_form(const Encoding& encoding, const Type& type);
+
+// How the codes of a form are written.
+inline CodeForm code_form(OnnxWeightForm form) {
+  return form == OnnxWeightForm::nbits ? CodeForm::excess : CodeForm::signed_codes;
+}
+
+// The axis along which each index has a scale of its own; 0 where one scale is for all.
+int64_t scale_axis(const AffineEncoding& affine, const Type& type);
+
+// Error emit.encoding: a weight whose encoding has no form here, or a MatMulNBits that is used by
+// another op than a matmul behind a transpose.
+Status check_encoded(const Shard& shard);
+
+// The weight of a matmul's second operand where both are one MatMulNBits; an invalid id otherwise.
+// The shard meets check_encoded().
+ValueId nbits_weight(const Shard& shard, const Op& matmul);
+// The op is the transpose in between.
+bool is_inside_nbits(const Shard& shard, const Op& op);
+
+// Sets the type and the attributes of a MatMulNBits.
+void fill_nbits(const AffineEncoding& affine, const Type& weight, int accuracy_level,
+                onnx::NodeProto& node);
+// The same for a DequantizeLinear.
+void fill_dequantize(const AffineEncoding& affine, const Type& weight, onnx::NodeProto& node);
+
+}  // namespace moec

@@ -1,0 +1,162 @@
+#include "frontends/onnx/coded_weights.h"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <optional>
+
+#include "frontends/onnx/attributes.h"
+#include "frontends/onnx/external_data.h"
+#include "frontends/onnx/tensor_data.h"
+#include "ir/graph/encoding.h"
+
+namespace moec {
+namespace {
+
+using onnx::NodeProto;
+using onnx::TensorProto;
+
+tl::unexpected<Diagnostics> fail_node(const NodeProto& node, std::string cause) {
+  return fail("onnx.op", std::move(cause), "export the model again", {.op = node.name()});
+}
+
+// Finds the parts of a node's weight and adds their ranges to the table.
+class PartReader {
+ public:
+  PartReader(const NodeProto& node, const Initializers& initializers, const std::string& folder,
+             WeightTable& table)
+      : node_(node), initializers_(initializers), folder_(folder), table_(table) {}
+
+  // An input that is an initializer in the data file, of one of these element types of ONNX.
+  Result<const TensorProto*> tensor(int input, std::initializer_list<int> types) const {
+    const auto found =
+        input < node_.input_size() ? initializers_.find(node_.input(input)) : initializers_.end();
+    if (found == initializers_.end() || found->second->data_location() != TensorProto::EXTERNAL)
+      return fail_node(node_, fmt::format("input {} of {} is no initializer in the data file",
+                                          input, node_.op_type()));
+    for (int type : types)
+      if (found->second->data_type() == type) return found->second;
+    return fail("onnx.dtype",
+                fmt::format("element type {} is not read here", found->second->data_type()),
+                "export the model again", {.tensor = found->second->name()});
+  }
+
+  // The bytes of a tensor as the type, which must have as many elements.
+  Result<WeightView> part(TensorProto tensor, const Type& type, const std::string& name) {
+    const auto elements = checked_elements({tensor.dims().begin(), tensor.dims().end()});
+    const int64_t stated = tensor.dims_size() == 0 ? 1 : elements.value_or(0);
+    if (stated != type.elements())
+      return fail(
+          "onnx.shape",
+          fmt::format("a tensor of {} elements, where {} are needed", stated, type.elements()),
+          "export the model again", {.tensor = tensor.name()});
+    tensor.set_name(name);
+    MOEC_TRY(add_external(tensor, type, folder_, table_));
+    return tensor_view(name, type);
+  }
+
+ private:
+  const NodeProto& node_;
+  const Initializers& initializers_;
+  const std::string& folder_;
+  WeightTable& table_;
+};
+
+struct Coded {
+  AffineEncoding encoding;
+  Type type;  // of the decoded weight
+  CodeForm form = CodeForm::signed_codes;
+  const TensorProto* codes = nullptr;
+  const TensorProto* scales = nullptr;
+  const TensorProto* zeros = nullptr;  // may be absent
+};
+
+Result<WeightView> view_of(const Coded& coded, const std::string& name, PartReader& parts) {
+  MOEC_TRY(check_encoding(coded.encoding, coded.type));
+  std::vector<WeightView> views;
+  for (const StoredPart& part : stored_parts(coded.encoding, coded.type, coded.form)) {
+    const TensorProto* tensor = part.part == WeightPart::codes    ? coded.codes
+                                : part.part == WeightPart::scales ? coded.scales
+                                                                  : coded.zeros;
+    MOEC_ASSIGN(WeightView view,
+                parts.part(*tensor, part.type, tensor == coded.codes ? name : tensor->name()));
+    views.push_back(std::move(view));
+  }
+  return decoded_view(coded.encoding, coded.type, std::move(views), coded.form);
+}
+
+Result<Coded> read_dequantize(const NodeProto& node, const PartReader& parts) {
+  Attributes attributes(node);
+  MOEC_ASSIGN(int64_t axis, attributes.integer("axis", 1));
+  MOEC_TRY(attributes.finish());
+  if (node.input_size() < 2 || node.input_size() > 3 || node.output_size() != 1)
+    return fail_node(node, "DequantizeLinear takes codes, scales and perhaps zeros");
+  Coded coded;
+  MOEC_ASSIGN(coded.codes, parts.tensor(0, {TensorProto::INT8}));
+  MOEC_ASSIGN(coded.scales, parts.tensor(1, {TensorProto::FLOAT}));
+  coded.encoding.zero_point = node.input_size() == 3;
+  if (coded.encoding.zero_point) {
+    MOEC_ASSIGN(coded.zeros, parts.tensor(2, {TensorProto::INT8}));
+  }
+  MOEC_ASSIGN(coded.type, decoded_type(*coded.codes, DType::f32));
+  coded.encoding.block = coded.type.dims;
+  if (axis < 0) axis += coded.type.rank();
+  const bool per_index = coded.scales->dims_size() > 0 && coded.scales->dims(0) > 1;
+  if (per_index && (axis < 0 || axis >= coded.type.rank()))
+    return fail_node(node, fmt::format("axis {} is outside {}", axis, to_string(coded.type)));
+  if (per_index) coded.encoding.block.at(axis) = 1;
+  return coded;
+}
+
+Result<Coded> read_nbits(const NodeProto& node, const PartReader& parts) {
+  Attributes attributes(node);
+  MOEC_ASSIGN(const int64_t k, attributes.integer("K"));
+  MOEC_ASSIGN(const int64_t n, attributes.integer("N"));
+  MOEC_ASSIGN(const int64_t bits, attributes.integer("bits", 4));
+  MOEC_ASSIGN(const int64_t block, attributes.integer("block_size"));
+  MOEC_TRY(attributes.integer("accuracy_level", 0));
+  MOEC_TRY(attributes.finish());
+  if (node.input_size() < 3 || node.input_size() > 4 || node.output_size() != 1)
+    return fail_node(node, "MatMulNBits is read with codes, scales and perhaps zeros only");
+  Coded coded;
+  coded.form = CodeForm::excess;
+  MOEC_ASSIGN(coded.codes, parts.tensor(1, {TensorProto::UINT8}));
+  MOEC_ASSIGN(coded.scales, parts.tensor(2, {TensorProto::FLOAT, TensorProto::FLOAT16}));
+  if (node.input_size() == 4) {
+    MOEC_ASSIGN(coded.zeros, parts.tensor(3, {TensorProto::UINT8}));
+  }
+  coded.encoding = {bits, {1, block}, coded.zeros != nullptr};
+  MOEC_ASSIGN(const DType dtype, dtype_of(coded.scales->data_type(), coded.scales->name()));
+  if (!checked_elements({n, k}))
+    return fail_node(node, fmt::format("N = {} and K = {} are no sizes", n, k));
+  coded.type = {dtype, {n, k}};
+  return coded;
+}
+
+}  // namespace
+
+bool is_dequantize(const NodeProto& node) {
+  return node.domain().empty() && node.op_type() == "DequantizeLinear" && node.input_size() > 0 &&
+         node.output_size() > 0;
+}
+
+bool is_nbits(const NodeProto& node) {
+  return node.domain() == kMicrosoftDomain && node.op_type() == "MatMulNBits" &&
+         node.input_size() > 1;
+}
+
+const std::string& codes_of(const NodeProto& node) { return node.input(is_nbits(node) ? 1 : 0); }
+
+const std::string& decoded_name(const NodeProto& node) {
+  return is_nbits(node) ? node.input(1) : node.output(0);
+}
+
+Result<WeightView> read_coded_weight(const NodeProto& node, const Initializers& initializers,
+                                     const std::string& folder, WeightTable& table) {
+  PartReader parts(node, initializers, folder, table);
+  MOEC_ASSIGN(const Coded coded,
+              is_nbits(node) ? read_nbits(node, parts) : read_dequantize(node, parts));
+  return view_of(coded, decoded_name(node), parts);
+}
+
+}  // namespace moec

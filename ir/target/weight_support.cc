@@ -1,0 +1,85 @@
+#include "ir/target/weight_support.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace moec {
+namespace {
+
+constexpr std::string_view kAnyGroup = ":g*";
+
+bool holds_for(const TargetWeightForms& entry, ProjectionForm projection) {
+  return entry.projections.empty() || std::find(entry.projections.begin(), entry.projections.end(),
+                                                projection) != entry.projections.end();
+}
+
+ProjectionForm other(ProjectionForm projection) {
+  return projection == ProjectionForm::conv ? ProjectionForm::matmul : ProjectionForm::conv;
+}
+
+std::string taken_forms(const Target& target, ProjectionForm projection) {
+  std::vector<std::string> taken{"float"};
+  for (const TargetWeightForms& entry : target.weights)
+    if (entry.severity != Severity::error && holds_for(entry, projection))
+      taken.insert(taken.end(), entry.forms.begin(), entry.forms.end());
+  return fmt::format("{}", fmt::join(taken, ", "));
+}
+
+tl::unexpected<Diagnostics> refuse(const Target& target, const WeightForm& form) {
+  const ProjectionForm own = target.projection;
+  const TargetWeightForms* entry = find_weight_form(target, form, own);
+  const std::string reason =
+      entry ? fmt::format(": {} ({}: {})", entry->reason, entry->confidence, entry->source) : "";
+  const std::string elsewhere =
+      takes_weight_form(target, form, other(own))
+          ? fmt::format("; {} it has with --form {}", to_string(form), enum_name(other(own)))
+          : "";
+  return fail("weights.form",
+              fmt::format("target {} does not take weights as {} with --form {}{}", target.name,
+                          to_string(form), enum_name(own), reason),
+              fmt::format("it has {}{}", taken_forms(target, own), elsewhere));
+}
+
+}  // namespace
+
+bool names_weight_form(std::string_view entry, const WeightForm& form) {
+  const std::string text = to_string(form);
+  if (!entry.ends_with(kAnyGroup)) return entry == text;
+  const auto* palette = std::get_if<PaletteForm>(&form);
+  return palette && palette->rows > 0 &&
+         text.starts_with(entry.substr(0, entry.size() - 1));  // up to "int4-lut:g"
+}
+
+const TargetWeightForms* find_weight_form(const Target& target, const WeightForm& form,
+                                          ProjectionForm projection) {
+  for (const TargetWeightForms& entry : target.weights)
+    if (holds_for(entry, projection) &&
+        std::any_of(entry.forms.begin(), entry.forms.end(),
+                    [&](const std::string& text) { return names_weight_form(text, form); }))
+      return &entry;
+  return nullptr;
+}
+
+bool takes_weight_form(const Target& target, const WeightForm& form, ProjectionForm projection) {
+  if (is_float(form)) return true;
+  const TargetWeightForms* entry = find_weight_form(target, form, projection);
+  return entry && entry->severity != Severity::error;
+}
+
+ProjectionForm projection_for(const Target& target, const WeightPolicy& policy) {
+  const ProjectionForm own = target.projection;
+  for (const WeightForm& form : policy.forms())
+    if (!takes_weight_form(target, form, own) && takes_weight_form(target, form, other(own)))
+      return other(own);
+  return own;
+}
+
+Status check_weight_forms(const Target& target, const WeightPolicy& policy) {
+  for (const WeightForm& form : policy.forms())
+    if (!takes_weight_form(target, form, target.projection)) return refuse(target, form);
+  return {};
+}
+
+}  // namespace moec

@@ -1,0 +1,87 @@
+#include "models/plan/weight_sizes.h"
+
+#include <algorithm>
+
+#include "models/build/needed_tensors.h"
+
+namespace moec {
+namespace {
+
+// Rows as a form takes them: tables are for whole groups of rows.
+int64_t whole_groups(const WeightForm& form, int64_t rows) {
+  const auto* palette = std::get_if<PaletteForm>(&form);
+  if (!palette || palette->rows == 0) return rows;
+  return (rows + palette->rows - 1) / palette->rows * palette->rows;
+}
+
+// The matrices [rows, inputs] that a role stands for; none for vectors and kernels. A tensor of all
+// experts holds one or two matrices of each.
+struct Matrices {
+  int64_t count = 0, rows = 0, inputs = 0;
+};
+
+Matrices matrices_of(const ModelConfig& model, const NeededRole& needed) {
+  const int64_t d = model.hidden, f = model.moe.expert_ff;
+  if (needed.role.starts_with("experts_gate_up")) return {2 * model.moe.experts, f, d};
+  if (needed.role.starts_with("experts_down")) return {model.moe.experts, d, f};
+  if (needed.dims.rank() != 2) return {};
+  return {std::max<int64_t>(needed.experts, 1), needed.dims.at(0), needed.dims.at(1)};
+}
+
+}  // namespace
+
+WeightSizes::WeightSizes(const ModelConfig& model, const BuildOptions& build)
+    : model_(model), policy_(build.weights), dtype_(build.dtype) {
+  for (size_t group = 0; group < forms_.size(); ++group) {
+    std::vector<WeightForm>& forms = forms_[group];
+    // Layer -1 is the head's.
+    for (int64_t layer = -1; layer < std::ssize(model.layers); ++layer) {
+      const WeightForm form = policy_.form_of(static_cast<WeightGroup>(group), layer);
+      const bool counts = layer >= 0 || static_cast<WeightGroup>(group) == WeightGroup::head;
+      if (counts && std::find(forms.begin(), forms.end(), form) == forms.end())
+        forms.push_back(form);
+    }
+  }
+}
+
+int64_t WeightSizes::matrix_in(const WeightForm& form, int64_t rows, int64_t inputs) const {
+  const Type type{dtype_, {whole_groups(form, rows), inputs}};
+  const auto encoding = encoding_of(form, {type, 1, 0, {}});
+  // What cannot be encoded is refused when its shard is compiled.
+  return encoding ? stored_bytes(*encoding, type) : plain(rows * inputs);
+}
+
+int64_t WeightSizes::matrix(WeightGroup group, int64_t rows, int64_t inputs) const {
+  int64_t largest = 0;
+  for (const WeightForm& form : at(forms_, group))
+    largest = std::max(largest, matrix_in(form, rows, inputs));
+  return largest;
+}
+
+int64_t WeightSizes::mlp(WeightGroup group, const MlpElements& mlp, int64_t columns) const {
+  if (columns == 0) return plain(mlp.repeated);
+  const int64_t d = model_.hidden, matrices = 3 * d * columns;
+  return 2 * matrix(group, columns, d) + matrix(group, d, columns) +
+         plain(mlp.of_width(columns) - matrices);
+}
+
+int64_t WeightSizes::head(int64_t rows) const {
+  return matrix(WeightGroup::head, rows, model_.hidden) + plain(model_.head.bias ? rows : 0);
+}
+
+int64_t WeightSizes::saved_in_layer(int64_t layer) const {
+  if (policy_.all_float()) return 0;
+  int64_t saved = 0;
+  for (const NeededRole& needed : needed_roles(model_)) {
+    if (needed.layer != layer) continue;
+    const WeightForm form = policy_.form_of(*group_of_role(needed.role), layer);
+    // What latent attention keeps as a matrix of each head stays float.
+    const bool per_head = needed.role == "kv_b" || needed.role == "q_b";
+    if (is_float(form) || per_head) continue;
+    const auto [count, rows, inputs] = matrices_of(model_, needed);
+    if (count > 0) saved += count * (plain(rows * inputs) - matrix_in(form, rows, inputs));
+  }
+  return saved;
+}
+
+}  // namespace moec

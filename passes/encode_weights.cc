@@ -1,0 +1,222 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "ir/graph/rewriter.h"
+#include "passes/passes.h"
+
+namespace moec {
+namespace {
+
+// Calls visit(key) for each source of the view that WeightForms may name, those of its steps'
+// parameters included.
+template <class Visit>
+void each_source(const WeightView& view, const Visit& visit) {
+  if (const auto* tensor = std::get_if<TensorSource>(&view.source)) visit(tensor->name);
+  if (const auto* seeded = std::get_if<SeededSource>(&view.source))
+    visit(fmt::format("seeded({})", seeded->seed));
+  if (const auto* concat = std::get_if<ConcatSource>(&view.source))
+    for (const WeightView& part : concat->parts) each_source(part, visit);
+  for (const ViewStep& step : view.steps)
+    for (const WeightView* parameter : parameters_of(step)) each_source(*parameter, visit);
+}
+
+// The axis along which a view of joined parts has them, and their number.
+struct JoinedParts {
+  int64_t axis = 0, count = 1;
+};
+
+int64_t elements_before(const Dims& dims, int64_t axis) {
+  int64_t product = 1;
+  for (int64_t i = 0; i < axis; ++i) product *= dims.at(i);
+  return product;
+}
+
+// Where the parts lie after one more step; nothing if that is along no single axis. `dims` are the
+// sizes before the step.
+std::optional<JoinedParts> after_step(JoinedParts parts, const Dims& dims, const ViewStep& step) {
+  const int64_t size = dims.at(parts.axis);
+  if (const auto* reshape = std::get_if<ReshapeStep>(&step)) {
+    for (int64_t axis = 0; axis < reshape->dims.rank(); ++axis)
+      if (reshape->dims.at(axis) == size &&
+          elements_before(reshape->dims, axis) == elements_before(dims, parts.axis))
+        return JoinedParts{axis, parts.count};
+    return std::nullopt;
+  }
+  if (const auto* permute = std::get_if<PermuteStep>(&step)) {
+    const auto found = std::find(permute->axes.begin(), permute->axes.end(), parts.axis);
+    return JoinedParts{found - permute->axes.begin(), parts.count};
+  }
+  if (const auto* slice = std::get_if<SliceStep>(&step)) {
+    if (slice->axis != parts.axis) return parts;
+    const int64_t each = size / parts.count;
+    if (slice->begin % each != 0 || slice->size % each != 0) return std::nullopt;
+    return JoinedParts{parts.axis, slice->size / each};
+  }
+  const bool keeps_axes =
+      std::holds_alternative<CastStep>(step) || std::holds_alternative<ScaleStep>(step);
+  return keeps_axes ? std::optional(parts) : std::nullopt;
+}
+
+// The experts of a bank's weight, which is joined from equal parts; one part if it is not joined.
+// Nothing if they lie along no single axis.
+std::optional<JoinedParts> joined_parts(const WeightView& view) {
+  const auto* concat = std::get_if<ConcatSource>(&view.source);
+  if (!concat) return JoinedParts{};
+  std::optional<JoinedParts> parts =
+      JoinedParts{concat->axis, static_cast<int64_t>(concat->parts.size())};
+  const auto first = view_type(concat->parts.front());
+  for (const WeightView& part : concat->parts)
+    if (const auto type = view_type(part); !type || !first || type->dims != first->dims)
+      return std::nullopt;
+  WeightView prefix{view.source, view.source_type, {}};
+  for (const ViewStep& step : view.steps) {
+    const auto type = view_type(prefix);
+    if (!type) return std::nullopt;
+    parts = after_step(*parts, type->dims, step);
+    if (!parts) return std::nullopt;
+    prefix.steps.push_back(step);
+  }
+  return parts;
+}
+
+bool scales_experts(const WeightForm& form) {
+  const auto* affine = std::get_if<AffineForm>(&form);
+  return affine && affine->scope == ScaleScope::expert;
+}
+
+// How all uses of a value take it.
+enum class MatrixUse : uint8_t { none, conv, matmul, other };
+
+class ShardEncoder {
+ public:
+  ShardEncoder(const Shard& shard, const WeightForms& forms)
+      : shard_(shard), forms_(forms), uses_(shard.values.size(), MatrixUse::none) {
+    for (const Op& op : shard.ops)
+      for (size_t i = 0; i < op.operands.size(); ++i) note(op.operands[i], use_of(op, i));
+    for (const Output& output : shard.outputs) note(output.value, MatrixUse::other);
+  }
+
+  Result<Shard> run() {
+    Rewriter rewriter(shard_);
+    for (OpId id : op_ids(shard_)) {
+      const Op& op = shard_.ops[id];
+      if (const auto* weight = std::get_if<Weight>(&op.data)) {
+        MOEC_TRY(rewrite_weight(rewriter, id, *weight));
+      } else if (op.operands.size() > 1 && turned_.contains(op.operands[1])) {
+        std::vector<ValueId> operands = rewriter(op.operands);
+        operands[1] = rewriter.build().transpose(operands[1], {1, 0});
+        rewriter.copy_as(id, op.data, std::move(operands));
+      } else {
+        rewriter.copy(id);
+      }
+    }
+    return rewriter.finish();
+  }
+
+ private:
+  MatrixUse use_of(const Op& op, size_t operand) const {
+    if (operand != 1) return MatrixUse::other;
+    const Dims& dims = shard_.type(op.operands[1]).dims;
+    const auto* conv = std::get_if<Conv>(&op.data);
+    if (conv && conv->groups == 1 && dims.at(2) == 1 && dims.at(3) == 1) return MatrixUse::conv;
+    const bool matmul = std::holds_alternative<MatMul>(op.data) && dims.rank() == 2;
+    return matmul ? MatrixUse::matmul : MatrixUse::other;
+  }
+
+  void note(ValueId value, MatrixUse use) {
+    MatrixUse& known = uses_[value];
+    known = known == MatrixUse::none || known == use ? use : MatrixUse::other;
+  }
+
+  Status rewrite_weight(Rewriter& rewriter, OpId id, const Weight& weight) {
+    const ValueId value = shard_.ops[id].results[0];
+    const MatrixUse use = uses_[value];
+    if (!is_plain(weight.encoding) || (use != MatrixUse::conv && use != MatrixUse::matmul)) {
+      rewriter.copy(id);
+      return {};
+    }
+    WeightView view = weight.view;
+    if (use == MatrixUse::matmul) view = then(std::move(view), PermuteStep{{1, 0}});
+    auto encoding = encoding_for(view, value);
+    if (!encoding) return fail(placed(std::move(encoding.error()), value));
+    if (is_plain(*encoding)) {
+      rewriter.copy(id);
+      return {};
+    }
+    if (use == MatrixUse::matmul) turned_.insert(value);
+    rewriter.copy_as(id, Weight{std::move(view), std::move(*encoding)}, {});
+    return {};
+  }
+
+  // `view` has the rows of the matrix along its first axis, its inputs along the second.
+  Result<Encoding> encoding_for(const WeightView& view, ValueId value) const {
+    MOEC_ASSIGN(const WeightForm form, form_of(view));
+    if (is_float(form)) return PlainEncoding{};
+    MOEC_ASSIGN(EncodedMatrix matrix, matrix_of(view, value));
+    if (scales_experts(form)) {
+      const auto parts = joined_parts(view);
+      if (!parts || parts->axis > 1)
+        return fail("weights.expert",
+                    fmt::format("{} holds parts of experts, so no scale can be that of one expert",
+                                matrix.name),
+                    "give int8, a wider --bank-channel-limit, or --experts unrolled");
+      matrix.experts = parts->count;
+      matrix.expert_axis = parts->axis;
+    }
+    return encoding_of(form, matrix);
+  }
+
+  Result<EncodedMatrix> matrix_of(const WeightView& view, ValueId value) const {
+    EncodedMatrix matrix;
+    MOEC_ASSIGN(matrix.type, view_type(view));
+    for_each_tensor(view, [&](const TensorSource& tensor, const Type&) {
+      if (matrix.name.empty()) matrix.name = tensor.name;
+    });
+    if (matrix.name.empty()) matrix.name = shard_.label(value);
+    return matrix;
+  }
+
+  // All sources of a view must have one form: a bank has one encoding.
+  Result<WeightForm> form_of(const WeightView& view) const {
+    std::optional<std::string> first, other;
+    each_source(view, [&](const std::string& source) {
+      if (!first)
+        first = source;
+      else if (!other && forms_.of_source(source) != forms_.of_source(*first))
+        other = source;
+    });
+    if (!first) return forms_.base;
+    if (!other) return forms_.of_source(*first);
+    return fail("weights.mixed",
+                fmt::format("one weight joins {} as {} and {} as {}", *first,
+                            to_string(forms_.of_source(*first)), *other,
+                            to_string(forms_.of_source(*other))),
+                "give both the same form, or --experts unrolled");
+  }
+
+  Diagnostics placed(Diagnostics findings, ValueId value) const {
+    for (Diagnostic& finding : findings) {
+      finding.place.shard = shard_.name;
+      finding.place.op = shard_.label(value);
+    }
+    return findings;
+  }
+
+  const Shard& shard_;
+  const WeightForms& forms_;
+  IdMap<ValueId, MatrixUse> uses_;
+  std::set<ValueId> turned_;  // stored as [N, K], where matmuls take [K, N]
+};
+
+}  // namespace
+
+Result<Shard> encode_weights(const Shard& shard, PassContext& context) {
+  const WeightForms& forms = context.options.weights;
+  if (forms.all_float()) return shard;
+  return ShardEncoder(shard, forms).run();
+}
+
+}  // namespace moec

@@ -1,0 +1,187 @@
+// Shards with encoded weights that were emitted and read back: the same shard, with the same
+// results to the bit, and as many bytes as the encodings have.
+#include <gtest/gtest.h>
+
+#include "backends/coreml/emit_coreml.h"
+#include "backends/onnx/emit_onnx.h"
+#include "backends/reference/reference.h"
+#include "frontends/coreml/read_coreml.h"
+#include "frontends/onnx/read_onnx.h"
+#include "ir/text/text.h"
+#include "tests/backends/onnx/testing.h"
+#include "tests/frontends/filed_shard.h"
+
+namespace moec {
+namespace {
+
+// x [tokens, K] · Wᵀ with W [N, K] as codes.
+Shard encoded_matmul(const Encoding& encoding, const Type& weight, int64_t uses = 1) {
+  Builder b("L00.moe", Form::placed);
+  const ValueId x = b.input("x", token_type(weight.dtype, Layout::rows, weight.dims[1], 3));
+  const ValueId w = b.weight(
+      then(seeded_view(3, {DType::f32, weight.dims}), CastStep{weight.dtype}), "w", encoding);
+  for (int64_t use = 0; use < uses; ++use)
+    b.output("y" + std::to_string(use), b.matmul(x, b.transpose(w, {1, 0})));
+  return b.finish();
+}
+
+Shard encoded_conv(const Encoding& encoding, const Type& weight, Layout layout = Layout::channels) {
+  Builder b("L00.moe", Form::placed);
+  const ValueId x = b.input("x", token_type(weight.dtype, layout, weight.dims[1], 3));
+  const ValueId plain =
+      b.weight(then(seeded_view(4, {DType::f32, {weight.dims[0]}}), CastStep{weight.dtype}), "b");
+  const ValueId w = b.weight(
+      then(seeded_view(3, {DType::f32, weight.dims}), CastStep{weight.dtype}), "w", encoding);
+  b.output("y", b.emit(Conv{}, {x, w, plain}));
+  return b.finish();
+}
+
+uint64_t bytes_of_weights(const Shard& shard) {
+  uint64_t bytes = 0;
+  for (const Op& op : shard.ops)
+    if (const auto* weight = std::get_if<Weight>(&op.data))
+      bytes += static_cast<uint64_t>(stored_bytes(weight->encoding, shard.type(op.results[0])));
+  return bytes;
+}
+
+void expect_same(const Shard& emitted, const LoadedShard& read, Precision precision) {
+  const Shard expected = as_filed(emitted), got = as_filed(read.shard);
+  ASSERT_TRUE(expected == got) << print(expected) << print(got);
+  const std::vector<Tensor> inputs = seeded_inputs(emitted, 7);
+  auto run = [&](const Shard& shard, const WeightTable& table) {
+    auto executor = Executor::create(shard, table, {.precision = precision});
+    EXPECT_TRUE(executor) << render(executor.error());
+    return executor->run(inputs).value();
+  };
+  EXPECT_EQ(run(read.shard, read.weights), run(emitted, {}));
+}
+
+void expect_onnx(const Shard& shard) {
+  const TestFolder folder;
+  auto report = emit_one(shard, folder);
+  ASSERT_TRUE(report) << render(report.error()) << print(shard);
+  EXPECT_EQ(report->weight_bytes, bytes_of_weights(shard)) << print(shard);
+  auto read = read_onnx(folder / "shard.t1.onnx");
+  ASSERT_TRUE(read) << render(read.error()) << print(shard);
+  expect_same(shard, *read, Precision::f32);
+}
+
+void expect_coreml(const Shard& shard, int least_version) {
+  const TestFolder folder;
+  const ShardWidth width{3, &shard};
+  const EmitOptions options{.folder = folder.string(), .stem = "shard"};
+  auto early = emit_coreml({&width, 1}, no_files(), options, {.spec_version = least_version - 1});
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().front().code, "coreml.spec_too_low");
+  auto report = emit_coreml({&width, 1}, no_files(), options, {});
+  ASSERT_TRUE(report) << render(report.error()) << print(shard);
+  EXPECT_EQ(report->weight_bytes, bytes_of_weights(shard)) << print(shard);
+  auto read = read_coreml(folder / report->graphs[0].file.path, {.function = {}, .tokens = 3});
+  ASSERT_TRUE(read) << render(read.error()) << print(shard);
+  expect_same(shard, *read,
+              shard.type(shard.inputs[0]).dtype == DType::f16 ? Precision::f16 : Precision::f32);
+}
+
+TEST(EncodedOnnx, Int8OfConvolutions) {
+  const Type type{DType::f32, {24, 40, 1, 1}};
+  for (const bool zero : {false, true}) {
+    expect_onnx(encoded_conv(AffineEncoding{8, {1, 40, 1, 1}, zero}, type));
+    expect_onnx(encoded_conv(AffineEncoding{8, {24, 40, 1, 1}, zero}, type));
+  }
+}
+
+TEST(EncodedOnnx, Int8OfMatmuls) {
+  expect_onnx(encoded_matmul(AffineEncoding{8, {1, 40}}, {DType::f32, {24, 40}}, 2));
+}
+
+TEST(EncodedOnnx, Int4BlocksOfMatmuls) {
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const int64_t inputs : {64, 80, 96})  // two blocks; a partial one; three
+      for (const bool zero : {false, true})
+        for (const int64_t uses : {1, 2})
+          expect_onnx(
+              encoded_matmul(AffineEncoding{4, {1, 32}, zero}, {dtype, {24, inputs}}, uses));
+}
+
+TEST(EncodedCoreml, Int8AlongAnAxis) {
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const bool zero : {false, true}) {
+      expect_coreml(encoded_conv(AffineEncoding{8, {1, 40, 1, 1}, zero}, {dtype, {24, 40, 1, 1}}),
+                    7);
+      expect_coreml(encoded_matmul(AffineEncoding{8, {1, 40}, zero}, {dtype, {24, 40}}), 7);
+    }
+}
+
+TEST(EncodedCoreml, Blocks) {
+  const Type type{DType::f16, {24, 64, 1, 1}};
+  for (const bool zero : {false, true}) {
+    expect_coreml(encoded_conv(AffineEncoding{4, {1, 32, 1, 1}, zero}, type), 9);
+    expect_coreml(encoded_conv(AffineEncoding{8, {24, 64, 1, 1}, zero}, type), 9);
+    expect_coreml(encoded_conv(AffineEncoding{4, {1, 64, 1, 1}, zero}, {DType::f16, {7, 64, 1, 1}}),
+                  9);
+  }
+}
+
+TEST(EncodedCoreml, Palettes) {
+  for (const int64_t bits : {1, 2, 3, 4, 6, 8}) {
+    expect_coreml(encoded_conv(PaletteEncoding{bits, {8, 40, 1, 1}}, {DType::f16, {24, 40, 1, 1}}),
+                  9);
+    // 49 codes: the last byte is not full.
+    expect_coreml(encoded_conv(PaletteEncoding{bits, {7, 7, 1, 1}}, {DType::f16, {7, 7, 1, 1}}), 9);
+    expect_coreml(encoded_matmul(PaletteEncoding{bits, {12, 40}}, {DType::f32, {24, 40}}), 9);
+  }
+}
+
+// The values are the same whatever format holds them.
+TEST(EncodedWeights, OneSetOfValuesInAllFormats) {
+  const Shard shard = encoded_matmul(AffineEncoding{4, {1, 32}}, {DType::f16, {24, 64}});
+  std::string values[2];
+  for (std::string& each : values) {
+    const TestFolder folder;
+    EmitOptions options{.folder = folder.string(), .stem = "shard"};
+    options.on_weight = [&](const std::string&, uint64_t offset, std::span<const std::byte> bytes) {
+      EXPECT_EQ(offset, each.size());
+      each.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    };
+    const ShardWidth width{3, &shard};
+    const bool onnx = &each == &values[0];
+    const auto report = onnx ? emit_onnx({&width, 1}, no_files(), options)
+                             : emit_coreml({&width, 1}, no_files(), options);
+    ASSERT_TRUE(report) << render(report.error());
+    EXPECT_EQ(each.size(), 24u * 64 * 2);
+  }
+  EXPECT_EQ(values[0], values[1]);
+}
+
+std::string code_of_emission(const Shard& shard) {
+  const TestFolder folder;
+  const auto report = emit_one(shard, folder);
+  return report ? "" : report.error().front().code;
+}
+
+TEST(EncodedOnnx, FormsThatOnnxLacksAreErrors) {
+  EXPECT_EQ(code_of_emission(
+                encoded_conv(PaletteEncoding{4, {8, 40, 1, 1}}, {DType::f32, {24, 40, 1, 1}})),
+            "emit.encoding");
+  EXPECT_EQ(code_of_emission(
+                encoded_conv(AffineEncoding{4, {1, 32, 1, 1}}, {DType::f32, {24, 64, 1, 1}})),
+            "emit.encoding");
+  // Opset 17 dequantizes to f32 only.
+  EXPECT_EQ(code_of_emission(
+                encoded_conv(AffineEncoding{8, {1, 40, 1, 1}}, {DType::f16, {24, 40, 1, 1}})),
+            "emit.encoding");
+  Builder b("s", Form::placed);
+  const ValueId x = b.input("x", {DType::f32, {24, 64}});
+  b.output("y", b.add(x, b.weight(seeded_view(1, {DType::f32, {24, 64}}), "w",
+                                  AffineEncoding{4, {1, 32}})));
+  EXPECT_EQ(code_of_emission(b.finish()), "emit.encoding");
+}
+
+// An encoder holds a band of blocks; a weight whose band is the whole must not take all memory.
+TEST(EncodedWeights, ABandBeyondTheBudgetIsAnErrorBeforeAnythingIsWritten) {
+  const Shard shard = encoded_matmul(AffineEncoding{8, {4096, 2048}}, {DType::f32, {4096, 2048}});
+  EXPECT_EQ(code_of_emission(shard), "encode.over_budget");
+}
+
+}  // namespace
+}  // namespace moec

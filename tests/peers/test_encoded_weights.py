@@ -1,0 +1,158 @@
+"""Compressed exports, read by numpy, onnxruntime and coremltools: the codes decode to the same values everywhere, and
+onnxruntime computes with these values."""
+
+import functools
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from coremltools_values import constexpr_values
+from goldens import REPO
+
+TINYMOE = REPO / "models/tinymoe"
+ONNX_FORMS = {
+    "int8": ("--weights", "int8"),
+    "int8:tensor": ("--weights", "int8:tensor"),
+    "int8:zero": ("--weights", "int8:zero"),
+    "int8, matmul": ("--weights", "int8", "--form", "matmul"),
+    "4bit": ("--weights", "4bit"),
+    "int4:64": ("--weights", "int4:64,head=int8"),
+    "int4:32:zero": ("--weights", "int4:32:zero"),
+    "bank": ("--weights", "4bit", "--experts", "bank"),
+}
+COREML_FORMS = {
+    "int8": ("--weights", "int8"),
+    "int8:tensor": ("--weights", "int8:tensor"),
+    "int8:zero": ("--weights", "int8:zero"),
+    "4bit": ("--weights", "4bit"),
+    "tables": ("--weights", "int4-lut:g16,attn=int6-lut:g8,head=int3-lut:g32,experts@0=int2-lut:tensor,"
+                            "experts@1=int1-lut:g16,experts@2=int8-lut:tensor"),
+    "bank": ("--weights", "int4-lut:g16", "--experts", "bank"),
+}
+
+
+def shards_of(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return [(shard["name"], folder / width["file"]["path"])
+            for shard in manifest["shards"] for width in shard["widths"]]
+
+
+@pytest.fixture(scope="module")
+def onnx_folder(export):
+    return functools.cache(lambda form: export(TINYMOE, "--tokens", "1,16", *ONNX_FORMS[form]))
+
+
+@pytest.fixture(scope="module")
+def coreml_folder(export):
+    return functools.cache(
+        lambda form: export(TINYMOE, "--target", "ane", "--allow-over-budget", *COREML_FORMS[form]))
+
+
+def nibbles(packed):
+    return np.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:-1], -1)
+
+
+def decode_nbits(node, tensors):
+    """[K, N], as MatMulNBits documents its codes."""
+    of = {attribute.name: attribute.i for attribute in node.attribute}
+    codes = nibbles(tensors[node.input[1]]).astype(np.float32)  # [N, blocks, block_size]
+    scales = tensors[node.input[2]].astype(np.float32).reshape(codes.shape[:2])
+    zeros = np.float32(8)
+    if len(node.input) > 3:
+        packed = tensors[node.input[3]].reshape(of["N"], -1)
+        zeros = nibbles(packed)[:, :codes.shape[1], None].astype(np.float32)
+    values = (codes - zeros) * scales[..., None]
+    return values.reshape(of["N"], -1)[:, :of["K"]].T
+
+
+def decode_linear(node, tensors):
+    axis = node.attribute[0].i
+    codes, scale = tensors[node.input[0]].astype(np.float32), tensors[node.input[1]]
+    shape = [1] * codes.ndim
+    if scale.ndim:
+        shape[axis] = -1
+    zero = tensors[node.input[2]].astype(np.float32).reshape(shape) if len(node.input) > 2 else 0
+    return (codes - zero) * scale.reshape(shape)
+
+
+def decode(model):
+    """The model with the values of all codes instead of them, and these by the name of the weight."""
+    tensors = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    values, nodes = {}, []
+    for node in model.graph.node:
+        if node.op_type == "DequantizeLinear":
+            values[node.output[0]] = decode_linear(node, tensors)
+        elif node.op_type == "MatMulNBits":
+            values[node.input[1]] = decode_nbits(node, tensors)
+            nodes.append(helper.make_node("MatMul", node.input[:2], node.output))
+        else:
+            nodes.append(node)
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    del plain.graph.node[:], plain.graph.initializer[:]
+    plain.graph.node.extend(nodes)
+    used = {name for node in nodes for name in node.input}
+    plain.graph.initializer.extend(
+        [numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name) for name, array in values.items()]
+        + [tensor for tensor in model.graph.initializer if tensor.name in used - set(values)])
+    stated = [info for info in plain.graph.value_info if info.name not in values]
+    del plain.graph.value_info[:]
+    plain.graph.value_info.extend(stated)
+    return plain, values
+
+
+def random_inputs(model, seed):
+    random = np.random.default_rng(seed)
+    return {port.name: random.standard_normal([dim.dim_value for dim in port.type.tensor_type.shape.dim])
+            .astype(np.float32) for port in model.graph.input}
+
+
+def exact_session(model_or_path):
+    """Without the fusions with which onnxruntime rounds activations to 8 bits unasked."""
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    return onnxruntime.InferenceSession(model_or_path, options, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("form", ONNX_FORMS)
+def test_onnxruntime_computes_with_the_decoded_values(form, onnx_folder):
+    coded = 0
+    for name, path in shards_of(onnx_folder(form)):
+        model = onnx.load(path)
+        onnx.checker.check_model(str(path))
+        plain, values = decode(model)
+        coded += len(values)
+        inputs = random_inputs(model, 3)
+        found = exact_session(str(path)).run(None, inputs)
+        expected = exact_session(plain.SerializeToString()).run(None, inputs)
+        for ours, theirs in zip(found, expected):
+            assert np.linalg.norm(ours - theirs) <= 1e-5 * np.linalg.norm(theirs), name
+    assert coded > 100 or form == "bank"
+
+
+@pytest.mark.parametrize("form", ["int8", "int8:zero", "4bit", "int4:64", "int4:32:zero"])
+def test_values_are_near_the_checkpoints(form, onnx_folder, export):
+    forms = ("--form", "matmul") if "4" in form else ()
+    exact = dict(shards_of(export(TINYMOE, "--tokens", "1,16", *forms)))
+    for name, path in shards_of(onnx_folder(form)):
+        _, values = decode(onnx.load(path))
+        plain = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(exact[name]).graph.initializer}
+        for weight, found in values.items():
+            wanted = plain[weight]
+            error = np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
+            assert error < (0.02 if "int8" in form or wanted.shape[1:] == () else 0.13), (name, weight, error)
+
+
+@pytest.mark.parametrize("form", COREML_FORMS)
+def test_coremltools_materialises_the_values_of_the_codes(form, coreml_folder):
+    coded = 0
+    for name, path in shards_of(coreml_folder(form)):
+        for op, ours, theirs in constexpr_values(path):
+            assert ours.dtype == theirs.dtype == np.float16
+            assert np.array_equal(ours, theirs), (name, op)
+            coded += 1
+    assert coded > 100 or form == "bank"
