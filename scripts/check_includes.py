@@ -25,7 +25,7 @@ EVERYTHING = None
 IR = ["ir/base", "ir/graph", "ir/text", "ir/verify", "ir/plan", "ir/analysis", "ir/target"]
 MODELS = ["models/families", "models/published", "models/tensors", "models/build", "models/plan"]
 BACKENDS = [
-    "backends/weights", "backends/weights/encode", "backends/files", "backends/reference", "backends/targets", "backends/manifest",
+    "backends/weights", "backends/weights/encode", "backends/files", "backends/calibration", "backends/reference", "backends/targets", "backends/manifest",
     "backends/onnx", "backends/coreml", "backends/output", "backends/coverage", "backends/runtime",
 ]  # fmt: skip
 READERS = ["frontends/hf", "frontends/onnx", "frontends/coreml"]
@@ -51,6 +51,7 @@ ARROWS = {
     "backends/weights": IR,
     "backends/weights/encode": [*IR, "backends/weights"],
     "backends/files": [*IR, "backends/weights", "backends/weights/encode"],
+    "backends/calibration": [*IR, "backends/weights/encode", "backends/files"],
     "backends/reference": [*IR, "backends/weights", "backends/weights/encode"],
     "backends/targets": IR,
     "backends/manifest": [*IR, "backends/files"],
@@ -64,11 +65,13 @@ ARROWS = {
     "frontends/coreml": IR + MODELS,
     "frontends/formats": IR + BACKENDS + READERS,
     "frontends/export": ["passes", *MODELS, *BELOW_JOBS],
+    "frontends/calibrate": [*MODELS, *BELOW_JOBS],
     "frontends/check": BELOW_JOBS,
     "frontends/validate": BELOW_JOBS,
-    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export"],
+    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate"],
     "frontends/cli/print": [
-        *MODELS, *BELOW_JOBS, "frontends/export", "frontends/check", "frontends/validate",
+        *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate", "frontends/check",
+        "frontends/validate",
     ],
     "frontends/cli": EVERYTHING,
     "tests": EVERYTHING,
@@ -87,7 +90,7 @@ LIBRARIES = {
     "CLI/": ["frontends/cli/flags", "frontends/cli"],
     # json.cc reads; the others write.
     "nlohmann/json.hpp": [
-        "ir/base", "backends/output", "frontends/export", "frontends/check", "frontends/cli/print", "frontends/cli",
+        "ir/base", "backends/calibration", "backends/output", "frontends/export", "frontends/check", "frontends/cli/print", "frontends/cli",
     ],
     "xxhash.h": ["backends/files"],
     "xxh_x86dispatch.h": ["backends/files"],

@@ -32,32 +32,60 @@ TokenRows project(const Tensor& weight, const Tensor* bias, const TokenRows& x) 
   return y;
 }
 
-// down · act(gate · x, up · x); biases that are absent are null.
-TokenRows gated_mlp(const Gating& gating, const TokenRows& x, const Parts& weights,
+void tell(const Call& call, size_t operand, const TokenRows& x) {
+  if (call.applied) call.applied(operand, x.channels, x.data);
+}
+
+// down · act(gate · x, up · x); biases that are absent are null. The weights are the call's
+// operands from `position` on.
+TokenRows gated_mlp(const Call& call, size_t position, const Gating& gating, const TokenRows& x,
                     const Parts& biases) {
+  const Parts weights = mlp_parts_at<const Tensor*>(call.operands, position);
+  tell(call, position, x);
+  tell(call, position + 1, x);
   TokenRows inner = project(*weights.gate, biases.gate, x);
   const TokenRows up = project(*weights.up, biases.up, x);
   for (size_t i = 0; i < inner.data.size(); ++i)
     inner.data[i] = activate(gating, inner.data[i], up.data[i]);
+  tell(call, position + 2, inner);
   return project(*weights.down, biases.down, inner);
 }
 
-// Adds the output of an expert to the tokens that chose it; an infinite output of an expert that
-// was not chosen must not become NaN. With `weigh` the output is multiplied by the routing weight.
-void add_chosen(TokenRows& sum, const TokenRows& y, const TokenRows& routing, int64_t expert,
-                bool weigh) {
-  for (int64_t t = 0; t < sum.tokens; ++t) {
+// The tokens that chose an expert, and their routing weights.
+struct Chosen {
+  std::vector<int64_t> tokens;
+  std::vector<float> weights;
+};
+
+Chosen tokens_of_expert(const TokenRows& routing, int64_t expert) {
+  Chosen chosen;
+  for (int64_t t = 0; t < routing.tokens; ++t) {
     const float weight = at(routing.row(t), expert);
     if (weight == 0) continue;
-    for (size_t c = 0; c < static_cast<size_t>(sum.channels); ++c)
-      sum.row(t)[c] += weigh ? weight * y.row(t)[c] : y.row(t)[c];
+    chosen.tokens.push_back(t);
+    chosen.weights.push_back(weight);
   }
+  return chosen;
 }
 
-TokenRows weighted(TokenRows x, const TokenRows& routing, int64_t expert) {
-  for (int64_t t = 0; t < x.tokens; ++t)
-    for (float& value : x.row(t)) value *= at(routing.row(t), expert);
-  return x;
+// Their rows of x; with `weigh` multiplied by the routing weights.
+TokenRows rows_of_tokens(const TokenRows& x, const Chosen& chosen, bool weigh) {
+  TokenRows rows{std::ssize(chosen.tokens), x.channels, {}};
+  for (size_t i = 0; i < chosen.tokens.size(); ++i)
+    for (const float value : x.row(chosen.tokens[i]))
+      rows.data.push_back(weigh ? value * chosen.weights[i] : value);
+  return rows;
+}
+
+// Adds the output of an expert to the tokens that chose it; with `weigh` it is multiplied by the
+// routing weights.
+void add_chosen(TokenRows& sum, const TokenRows& y, const Chosen& chosen, bool weigh) {
+  for (int64_t i = 0; i < y.tokens; ++i) {
+    const std::span<const float> from = y.row(i);
+    const std::span<float> to = sum.row(at(chosen.tokens, i));
+    const float weight = weigh ? at(chosen.weights, i) : 1;
+    for (size_t c = 0; c < from.size(); ++c) to[c] += weight * from[c];
+  }
 }
 
 }  // namespace
@@ -65,8 +93,9 @@ TokenRows weighted(TokenRows x, const TokenRows& routing, int64_t expert) {
 Tensor eval(const GatedMlp& op, const Call& call) {
   const auto operands = gated_mlp_operands<const Tensor*>(call.operands);
   const TokenRows x = rows_of(*operands.x);
-  TokenRows y = gated_mlp(op.gating, x, operands.weights, operands.biases);
+  TokenRows y = gated_mlp(call, 1, op.gating, x, operands.biases);
   if (operands.shared_gate != nullptr) {
+    tell(call, GatedMlp::shared_gate_at(call.operands.size()), x);
     const TokenRows gate = project(*operands.shared_gate, x);
     for (int64_t t = 0; t < y.tokens; ++t)
       for (float& value : y.row(t)) value *= apply(UnaryFn::sigmoid, gate.row(t)[0]);
@@ -82,10 +111,12 @@ Tensor eval(const SoftMoe& op, const Call& call) {
     Parts biases;
     if (!operands.biases.empty()) biases = at(operands.biases, e);
     const int64_t number = op.first_expert + e;
+    const Chosen chosen = tokens_of_expert(routing, number);
+    if (chosen.tokens.empty()) continue;
     const bool weigh_output = op.weight_on == RoutedWeight::output;
-    const TokenRows y = gated_mlp(op.gating, weigh_output ? x : weighted(x, routing, number),
-                                  at(operands.weights, e), biases);
-    add_chosen(sum, y, routing, number, weigh_output);
+    const TokenRows y = gated_mlp(call, SoftMoe::weights_at(e), op.gating,
+                                  rows_of_tokens(x, chosen, !weigh_output), biases);
+    add_chosen(sum, y, chosen, weigh_output);
   }
   return tensor_of(sum, call.type());
 }

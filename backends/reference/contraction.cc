@@ -176,7 +176,9 @@ TokenRows project(const Tensor& w, const TokenRows& x) {
 }
 
 Tensor eval(const Linear&, const Call& call) {
-  TokenRows rows = project(call[1], rows_of(call[0]));
+  const TokenRows x = rows_of(call[0]);
+  if (call.applied) call.applied(1, x.channels, x.data);
+  TokenRows rows = project(call[1], x);
   if (call.operands.size() == 3)
     for (int64_t t = 0; t < rows.tokens; ++t)
       for (int64_t c = 0; c < rows.channels; ++c) at(rows.row(t), c) += at(call[2].data, c);

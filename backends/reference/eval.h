@@ -2,6 +2,7 @@
 // element types here; the executor does that for all ops alike.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,9 @@ struct Call {
   std::vector<const Tensor*> operands;
   std::span<const Type> types;              // of the results
   std::vector<const StoredWeight*> stored;  // by operand; null, or none at all: `operands` has it
+
+  // Told of the rows [tokens, inputs] that the matrix in an operand is applied to; may be empty.
+  std::function<void(size_t operand, int64_t inputs, std::span<const float> rows)> applied;
 
   const Tensor& operator[](size_t i) const { return *operands[i]; }
   const Type& type() const { return types.front(); }

@@ -57,8 +57,13 @@ Result<Executor> Executor::create(const Shard& shard, const WeightTable& weights
 }
 
 Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs, const Probe& probe) {
+  return run(inputs, RunProbes{probe, {}});
+}
+
+Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs,
+                                          const RunProbes& probes) {
   MOEC_TRY(check_inputs(shard(), inputs));
-  std::vector<Tensor> outputs = run_program(impl_->program, inputs, probe);
+  std::vector<Tensor> outputs = run_program(impl_->program, inputs, probes);
   for (const auto& file : impl_->program.files) MOEC_TRY(file->check_unchanged());
   return outputs;
 }

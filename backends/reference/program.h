@@ -33,10 +33,10 @@ void reset_states(Program& program);
 
 // The inputs must have the number and types that the shard declares.
 std::vector<Tensor> run_program(Program& program, const std::vector<Tensor>& inputs,
-                                const Probe& probe);
+                                const RunProbes& probes);
 
 // The rounded results of an op that is neither a weight nor reads or writes a state.
 std::vector<Tensor> eval_op(const Program& program, const Op& op,
-                            std::vector<const Tensor*> operands);
+                            std::vector<const Tensor*> operands, const MatrixProbe& matrices = {});
 
 }  // namespace moec

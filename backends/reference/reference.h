@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,22 @@ struct ExecutorMemory {
 // each op in order, including constants and the weights that are not left in their files.
 using Probe = std::function<void(std::string_view label, const Tensor& value)>;
 
+// Rows of tokens that a matrix of weights is applied to, [tokens, inputs].
+struct MatrixInput {
+  std::string_view matrix;  // label of the weight
+  int64_t inputs = 0;
+  std::span<const float> rows;
+};
+// Called for each matrix of linear, gated_mlp and soft_moe, in the order in which they are applied.
+// The matrices of an expert get the tokens that chose it.
+using MatrixProbe = std::function<void(const MatrixInput& input)>;
+
+// What is told of a run while it goes on; each may be empty.
+struct RunProbes {
+  Probe values;
+  MatrixProbe matrices;
+};
+
 // A shard with its weights, for repeated runs. Large weights that only convolutions and matrix
 // products take stay in their files, which are mapped, where they lie there as f32, f16 or bf16;
 // all others are loaded. Declared states start as zeros and keep their values between runs.
@@ -65,6 +82,7 @@ class Executor {
   // reference.input_count, reference.input_type (element type or sizes differ; layouts may);
   // weights.file_changed and weights.read for a file that was cut, changed or is unreadable.
   Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs, const Probe& probe = {});
+  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs, const RunProbes& probes);
 
   // Sets all states to zero.
   void reset();

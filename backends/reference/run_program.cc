@@ -7,8 +7,8 @@ namespace {
 // One run, and its values.
 class Run {
  public:
-  Run(Program& program, const Probe& probe)
-      : program_(program), shard_(program.shard), probe_(probe) {
+  Run(Program& program, const RunProbes& probes)
+      : program_(program), shard_(program.shard), probes_(probes) {
     for (uint32_t i = 0; i < shard_.values.size(); ++i) {
       own_.push({});
       at_.push(program.is_fixed[ValueId{i}] ? &program.fixed[ValueId{i}] : nullptr);
@@ -50,7 +50,7 @@ class Run {
     }
     std::vector<const Tensor*> operands;
     for (ValueId id : op.operands) operands.push_back(at_[id]);
-    std::vector<Tensor> results = eval_op(program_, op, std::move(operands));
+    std::vector<Tensor> results = eval_op(program_, op, std::move(operands), probes_.matrices);
     for (size_t i = 0; i < results.size(); ++i) {
       own_[op.results[i]] = std::move(results[i]);
       at_[op.results[i]] = &own_[op.results[i]];
@@ -58,7 +58,7 @@ class Run {
   }
 
   void see(ValueId id) const {
-    if (probe_ && !program_.stored[id]) probe_(shard_.label(id), *at_[id]);
+    if (probes_.values && !program_.stored[id]) probes_.values(shard_.label(id), *at_[id]);
   }
 
   // Frees operands that no later op uses, and results that no op uses.
@@ -74,7 +74,7 @@ class Run {
 
   Program& program_;
   const Shard& shard_;
-  const Probe& probe_;
+  const RunProbes& probes_;
   IdVector<ValueId, Tensor> own_;
   IdVector<ValueId, const Tensor*> at_;  // fixed, a state, or own
   std::map<std::string, Tensor> writes_;
@@ -83,8 +83,8 @@ class Run {
 }  // namespace
 
 std::vector<Tensor> run_program(Program& program, const std::vector<Tensor>& inputs,
-                                const Probe& probe) {
-  return Run(program, probe)(inputs);
+                                const RunProbes& probes) {
+  return Run(program, probes)(inputs);
 }
 
 }  // namespace moec

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 
 #include "backends/targets/load_target.h"
@@ -33,6 +34,11 @@ bool is_target(std::string_view word) {
   return std::find(names.begin(), names.end(), word) != names.end();
 }
 
+bool is_file(std::string_view word) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(word, error);
+}
+
 struct ListFlag {
   std::string_view name;
   bool (*is_element)(std::string_view word);
@@ -41,7 +47,7 @@ struct ListFlag {
 constexpr ListFlag kLists[] = {
     {"--tokens", is_whole},  {"--prompt-tokens", is_whole}, {"--max-shard-mb", is_budget},
     {"--passes", is_pass},   {"--skip-pass", is_pass},      {"--dump-after", is_pass},
-    {"--target", is_target},
+    {"--target", is_target}, {"--text", is_file},
 };
 
 const ListFlag* list_of(std::string_view word) {

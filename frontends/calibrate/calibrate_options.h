@@ -1,0 +1,31 @@
+// What `moec calibrate` is asked to do, as a program without a command line would say it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+// The code of the error that ends a calibration when CalibrateOptions::stop returns true.
+inline constexpr const char* kCalibrateInterrupted = "calibrate.interrupted";
+
+struct CalibrateOptions {
+  std::string source;                      // checkpoint folder
+  std::optional<std::string> family_file;  // family descriptor to use instead of a built-in one
+  std::vector<std::string> texts;          // files, for models whose tokens are bytes
+  std::string tokens_file;                 // or token ids, separated by spaces, lines or commas
+  std::string folder;                      // of the statistics
+  int64_t window = 256;                    // tokens that attend to one another
+  // How much memory the weights of a part of a layer and what is summed of its inputs may take;
+  // layers beyond it run in groups of experts. At least one expert runs at a time.
+  uint64_t group_bytes = uint64_t{1} << 30;
+  // Each may be empty. `progress` is told of the bytes of hidden states that went through a part of
+  // a layer, of those of all parts, and of the part.
+  std::function<bool()> stop;
+  std::function<void(uint64_t bytes, uint64_t total, const std::string& part)> progress;
+};
+
+}  // namespace moec

@@ -1,0 +1,105 @@
+#include "frontends/calibrate/tapped_inputs.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "ir/base/at.h"
+#include "models/build/shard_scope.h"
+
+namespace moec {
+namespace {
+
+// The first tensor of a view; empty where it has none.
+std::string tensor_of(const WeightView& view) {
+  if (const auto* tensor = std::get_if<TensorSource>(&view.source)) return tensor->name;
+  const auto* joined = std::get_if<ConcatSource>(&view.source);
+  return joined && !joined->parts.empty() ? tensor_of(joined->parts.front()) : "";
+}
+
+using Requests = std::map<std::string, WeightRequest>;  // by tensor
+
+class Taps {
+ public:
+  Taps(const Shard& shard, const Requests& requests) : shard_(shard), requests_(requests) {}
+
+  std::vector<TappedInput> find() {
+    for (const Op& op : shard_.ops) std::visit([&](const auto& data) { tap(data, op); }, op.data);
+    return std::move(taps_);
+  }
+
+ private:
+  template <class Other>
+  void tap(const Other&, const Op&) {}
+
+  void tap(const Linear&, const Op& op) { add(op.operands[1], name_of(op, 0)); }
+
+  void tap(const GatedMlp&, const Op& op) {
+    const std::string x = name_of(op, 0);
+    add(op.operands[1], x);
+    add(op.operands[2], x);
+    add(op.operands[3], shard_.label(op.results.front()) + ".down");
+    if (const size_t gate = GatedMlp::shared_gate_at(op.operands.size()); gate < op.operands.size())
+      add(op.operands[gate], x);
+  }
+
+  void tap(const SoftMoe& moe, const Op& op) {
+    for (int64_t e = 0; e < moe.experts; ++e) {
+      const int64_t number = moe.first_expert + e;
+      const size_t position = SoftMoe::weights_at(e);
+      const std::string name = fmt::format("{}.{}", kAllExperts, number);
+      add(op.operands[position], name, number).input.pool = kAllExperts;
+      add(op.operands[position + 1], name, number);
+      add(op.operands[position + 2], name + ".down", number);
+    }
+  }
+
+  // The name of the value that a matrix is applied to; that of the result where it has none.
+  std::string name_of(const Op& op, size_t operand) const {
+    const std::string& name = shard_.values[op.operands[operand]].name;
+    return name.empty() ? shard_.label(op.results.front()) + ".input" : name;
+  }
+
+  TappedInput& add(ValueId matrix, const std::string& name, int64_t expert = -1) {
+    TappedInput& tapped = input_of(matrix, name);
+    if (const auto* weight = shard_.producer_as<Weight>(matrix))
+      if (const auto found = requests_.find(tensor_of(weight->view)); found != requests_.end()) {
+        const CalibratedMatrix one{found->second.role,
+                                   found->second.expert < 0 ? expert : found->second.expert};
+        auto& all = tapped.input.matrices;
+        if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+      }
+    return tapped;
+  }
+
+  TappedInput& input_of(ValueId matrix, const std::string& name) {
+    for (TappedInput& tapped : taps_)
+      if (tapped.input.name == name) return tapped;
+    taps_.push_back({{.name = name, .inputs = shard_.type(matrix).dims[1]}, shard_.label(matrix)});
+    return taps_.back();
+  }
+
+  const Shard& shard_;
+  const Requests& requests_;
+  std::vector<TappedInput> taps_;
+};
+
+}  // namespace
+
+TappedShard tap_shard(const Plan& plan, size_t index) {
+  Requests requests;
+  const WeightSource stored = weights_of(plan);
+  ShardScope scope(plan, plan.shards[index], plan.build.tokens.front(),
+                   [&](const WeightRequest& request) {
+                     WeightView view = stored(request);
+                     requests[tensor_of(view)] = request;
+                     return view;
+                   });
+  build_body(scope);
+  TappedShard tapped;
+  tapped.body = scope.b.finish();
+  tapped.inputs = Taps(tapped.body, requests).find();
+  return tapped;
+}
+
+}  // namespace moec

@@ -1,0 +1,29 @@
+// Which inputs a shard gives to its matrices, and which matrices share them.
+#pragma once
+
+#include <vector>
+
+#include "backends/calibration/calibration_index.h"
+#include "ir/plan/plan.h"
+
+namespace moec {
+
+// The name of the inputs of all experts together.
+inline constexpr const char* kAllExperts = "experts";
+
+struct TappedInput {
+  CalibratedInput input;  // without tokens
+  std::string matrix;     // label of the weight with which a run tells of them (MatrixProbe)
+};
+
+// A shard of a plan in the model form, and the inputs of its matrices in the order in which they
+// are used.
+struct TappedShard {
+  Shard body;
+  std::vector<TappedInput> inputs;
+};
+
+// Builds plan.shards[index] for the plan's only width.
+TappedShard tap_shard(const Plan& plan, size_t index);
+
+}  // namespace moec

@@ -1,0 +1,52 @@
+#include "frontends/cli/flags/calibrate_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/parse_bytes.h"
+
+namespace moec {
+
+void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
+  command.add_option("CKPT", flags.source, "A checkpoint folder")->required();
+  CLI::Option* texts = command
+                           .add_option("--text", flags.texts,
+                                       "Text files to calibrate with, one after the other; for "
+                                       "models whose tokens are bytes")
+                           ->delimiter(',')
+                           ->allow_extra_args(false);
+  command
+      .add_option("--tokens", flags.tokens,
+                  "A file of token ids instead of text, separated by spaces, lines or commas")
+      ->excludes(texts);
+  command.add_option("-o,--out", flags.out, "Folder for the statistics")->required();
+  command
+      .add_option("--window", flags.window,
+                  "Tokens that see one another, at most the model's positions")
+      ->check(whole_from(1))
+      ->capture_default_str();
+  command.add_option("--group-memory", flags.group_memory,
+                     "Run the experts of larger layers in groups of this size, in MiB or with a "
+                     "unit: 2GB, 512MiB (default: 1GiB)");
+  command.add_option("--family-file", flags.family_file,
+                     "Read the config with this family descriptor instead of a built-in one "
+                     "(models/families/README.md)");
+  command.add_flag("-q,--quiet", flags.quiet, "Print no progress");
+  command.add_flag("--json", flags.json, "Print the report as JSON");
+}
+
+Result<CalibrateOptions> calibrate_options(const CalibrateFlags& flags) {
+  CalibrateOptions options;
+  options.source = flags.source;
+  if (!flags.family_file.empty()) options.family_file = flags.family_file;
+  options.texts = flags.texts;
+  options.tokens_file = flags.tokens;
+  options.folder = flags.out;
+  options.window = flags.window;
+  if (flags.group_memory.empty()) return options;
+  MOEC_ASSIGN(const int64_t bytes, bytes_of_mebibyte_flag("--group-memory", flags.group_memory));
+  options.group_bytes = static_cast<uint64_t>(bytes);
+  return options;
+}
+
+}  // namespace moec

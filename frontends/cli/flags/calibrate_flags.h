@@ -1,0 +1,28 @@
+// The flags of `moec calibrate`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontends/calibrate/calibrate_options.h"
+#include "ir/base/diagnostics.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
+class App;
+}
+
+namespace moec {
+
+struct CalibrateFlags {
+  std::string source, out, tokens, family_file, group_memory;
+  std::vector<std::string> texts;
+  int64_t window = 256;
+  bool quiet = false, json = false;
+};
+
+void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags);
+
+// Error cli.bytes: --group-memory is no amount of memory.
+Result<CalibrateOptions> calibrate_options(const CalibrateFlags& flags);
+
+}  // namespace moec

@@ -1,0 +1,81 @@
+#include "frontends/cli/print/print_calibration.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
+#include "ir/base/byte_text.h"
+
+namespace moec {
+namespace {
+
+// The tokens of the experts of a layer, in their order; empty for a layer without.
+std::vector<int64_t> tokens_of_experts(const CalibratedLayer& layer) {
+  std::vector<int64_t> tokens;
+  for (const CalibratedInput& input : layer.inputs)
+    if (!input.pool.empty()) tokens.push_back(input.tokens);
+  return tokens;
+}
+
+std::vector<size_t> experts_without_tokens(const std::vector<int64_t>& tokens) {
+  std::vector<size_t> none;
+  for (size_t e = 0; e < tokens.size(); ++e)
+    if (tokens[e] == 0) none.push_back(e);
+  return none;
+}
+
+void print_layer(const CalibratedLayer& layer) {
+  std::vector<int64_t> tokens = tokens_of_experts(layer);
+  if (tokens.empty()) return;
+  const std::vector<size_t> none = experts_without_tokens(tokens);
+  std::sort(tokens.begin(), tokens.end());
+  print_out("L{:02}  {:>4} experts  {:>8} {:>8} {:>8}  {}\n", layer.layer, tokens.size(),
+            tokens.front(), tokens[tokens.size() / 2], tokens.back(),
+            none.empty() ? "-" : fmt::format("{}", fmt::join(none, " ")));
+}
+
+}  // namespace
+
+void print_calibration(const FinishedCalibration& finished) {
+  const CalibrationReport& report = finished.report;
+  print_notes(report.notes);
+  print_out("tokens of the experts:  fewest   median     most  never chosen\n");
+  for (const CalibratedLayer& layer : report.index.layers) print_layer(layer);
+  print_out(
+      "calibrated with {} tokens in windows of {} ({} tokens behind them are not used), {:.1f} s\n",
+      report.index.tokens, report.index.window, report.unused_tokens, finished.seconds);
+  if (report.resumed_layers > 0)
+    print_out("{} layers were kept from an earlier run\n", report.resumed_layers);
+  print_out("{} in {}\n", binary_bytes(static_cast<double>(report.bytes)), finished.folder);
+}
+
+void print_calibration_json(const FinishedCalibration& finished) {
+  const CalibrationReport& report = finished.report;
+  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+  for (const CalibratedLayer& layer : report.index.layers) {
+    const std::vector<int64_t> tokens = tokens_of_experts(layer);
+    nlohmann::ordered_json json = {{"layer", layer.layer}, {"inputs", layer.inputs.size()}};
+    if (!tokens.empty()) {
+      json["expert_tokens"] = tokens;
+      json["never_chosen"] = experts_without_tokens(tokens);
+    }
+    layers.push_back(std::move(json));
+  }
+  print_json(true,
+             {{"out", finished.folder},
+              {"checkpoint", report.index.checkpoint},
+              {"tokens", report.index.tokens},
+              {"unused_tokens", report.unused_tokens},
+              {"window", report.index.window},
+              {"resumed_layers", report.resumed_layers},
+              {"bytes", report.bytes},
+              {"seconds", finished.seconds},
+              {"layers", std::move(layers)}},
+             report.notes);
+}
+
+}  // namespace moec

@@ -1,0 +1,80 @@
+// What a run tells of the rows that matrices are applied to.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "backends/reference/reference.h"
+#include "ir/graph/builder.h"
+
+namespace moec {
+namespace {
+
+using Told = std::map<std::string, std::vector<float>>;
+
+Told told_of(const Shard& shard, const std::vector<Tensor>& inputs) {
+  auto executor = Executor::create(shard, WeightTable{});
+  EXPECT_TRUE(executor);
+  Told told;
+  EXPECT_TRUE(executor->run(inputs, RunProbes{{}, [&](const MatrixInput& input) {
+                                                EXPECT_EQ(std::ssize(input.rows) % input.inputs, 0);
+                                                told[std::string(input.matrix)].assign(
+                                                    input.rows.begin(), input.rows.end());
+                                              }}));
+  return told;
+}
+
+// Three tokens of two channels, and two experts of width 1: token 0 chose expert 0, token 1 both
+// and token 2 none.
+struct TwoExperts {
+  Builder b{"probed", Form::model};
+  Tensor x{token_type(DType::f32, Layout::rows, 2, 3), {1, 2, 3, 4, 5, 6}};
+  Tensor routing{token_type(DType::f32, Layout::rows, 2, 3), {1, 0, 0.5F, 0.25F, 0, 0}};
+
+  Told run(RoutedWeight weight_on) {
+    const ValueId in = b.input("x", x.type), weights = b.input("w", routing.type);
+    std::vector<ValueId> operands = {in, weights};
+    for (const std::string expert : {"a", "b"})
+      for (const std::string part : {"gate", "up", "down"}) {
+        const Dims dims = part == "down" ? Dims{2, 1} : Dims{1, 2};
+        operands.push_back(b.weight(splat_view(1, {DType::f32, dims}), expert + "." + part));
+      }
+    SoftMoe op;
+    op.experts = 2;
+    op.weight_on = weight_on;
+    b.output("y", b.emit(op, operands, "moe"));
+    return told_of(b.finish(), {x, routing});
+  }
+};
+
+TEST(MatrixProbe, ExpertsTellOfTheTokensThatChoseThem) {
+  const Told told = TwoExperts().run(RoutedWeight::output);
+  EXPECT_EQ(told.at("a.gate"), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(told.at("a.up"), told.at("a.gate"));
+  EXPECT_EQ(told.at("b.up"), (std::vector<float>{3, 4}));
+  EXPECT_EQ(told.at("a.down").size(), 2U);
+  EXPECT_NEAR(told.at("b.down")[0], 7 / (1 + std::exp(-7.0)) * 7, 1e-4);
+}
+
+TEST(MatrixProbe, RoutingWeightsOnInputsAreApplied) {
+  const Told told = TwoExperts().run(RoutedWeight::input);
+  EXPECT_EQ(told.at("a.gate"), (std::vector<float>{1, 2, 1.5F, 2}));
+  EXPECT_EQ(told.at("b.gate"), (std::vector<float>{0.75F, 1}));
+}
+
+TEST(MatrixProbe, LinearTellsOfAllTokensInEitherLayout) {
+  for (const Layout layout : {Layout::rows, Layout::channels}) {
+    Builder b("probed", Form::model);
+    const Type type = token_type(DType::f32, layout, 2, 3);
+    const ValueId x = b.input("x", type);
+    const ValueId w = b.weight(splat_view(1, {DType::f32, {4, 2}}), "w");
+    b.output("y", b.emit(Linear{}, {x, w}, "y"));
+    const bool rows = layout == Layout::rows;
+    const std::vector<float> data =
+        rows ? std::vector<float>{1, 2, 3, 4, 5, 6} : std::vector<float>{1, 3, 5, 2, 4, 6};
+    EXPECT_EQ(told_of(b.finish(), {{type, data}}).at("w"), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  }
+}
+
+}  // namespace
+}  // namespace moec

@@ -1,0 +1,262 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "backends/calibration/calibration_stats.h"
+#include "backends/calibration/checkpoint_identity.h"
+#include "backends/weights/equal_tensors.h"
+#include "frontends/calibrate/calibrate_model.h"
+#include "frontends/hf/open_source.h"
+#include "models/build/needed_tensors.h"
+#include "tests/frontends/cli/command.h"
+#include "tests/golden_cases.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string file_of(const std::string& name, const std::string& bytes) {
+  const std::string path = fresh_folder(name) + "/" + name;
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+std::string some_text(size_t bytes) {
+  const std::string words = "def run(self):\n    return {\"a\": 12 + 7} # the end\n";
+  std::string text;
+  while (text.size() < bytes) text += words;
+  return text.substr(0, bytes);
+}
+
+CalibrateOptions tinymoe_options(const std::string& out, size_t bytes = 1000) {
+  CalibrateOptions options;
+  options.source = checkpoint_of("tinymoe");
+  options.texts = {file_of("text", some_text(bytes))};
+  options.folder = out;
+  options.window = 100;
+  return options;
+}
+
+std::map<std::string, std::string> bytes_in(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    files[entry.path().filename()] = {std::istreambuf_iterator<char>(file), {}};
+  }
+  return files;
+}
+
+std::string code_of(const CalibrateOptions& options) {
+  const auto report = calibrate_model(options);
+  return report ? "fine" : report.error().front().code;
+}
+
+TEST(Calibrate, HasTheInputsOfEveryMatrixOfTinymoe) {
+  const std::string out = fresh_folder("stats");
+  const auto report = calibrate_model(tinymoe_options(out, 1050));
+  ASSERT_TRUE(report) << render(report.error());
+  EXPECT_EQ(report->unused_tokens, 50);
+  const auto stats = CalibrationStats::open(out);
+  ASSERT_TRUE(stats) << render(stats.error());
+  for (int64_t layer = 0; layer < 4; ++layer) {
+    int64_t chosen = 0;
+    for (const char* role : {"q", "k", "v", "o", "router"}) {
+      EXPECT_EQ(stats->tokens(layer, role), 1000) << role;
+      EXPECT_TRUE(stats->find(layer, role)) << role;
+    }
+    for (int64_t e = 0; e < 16; ++e) {
+      const int64_t tokens = stats->tokens(layer, "expert_gate", e);
+      const auto gate = stats->find(layer, "expert_gate", e),
+                 up = stats->find(layer, "expert_up", e);
+      const auto down = stats->find(layer, "expert_down", e);
+      ASSERT_TRUE(gate && up && down);
+      EXPECT_EQ(gate->tokens, tokens + 4 * 128) << "pooled";
+      EXPECT_EQ(gate->sums, up->sums);
+      EXPECT_EQ(down->inputs, 80);
+      EXPECT_EQ(down->tokens, tokens);
+      chosen += tokens;
+    }
+    EXPECT_EQ(chosen, 2000);
+  }
+  EXPECT_TRUE(stats->find(-1, "lm_head"));
+  EXPECT_EQ(stats->find(0, "embed").error().front().code, "calibrate.no_input");
+  EXPECT_EQ(stats->check_checkpoint("other").error().front().code, "calibrate.other_checkpoint");
+}
+
+// Roles of matrices that take tokens; the others are vectors and convolutions.
+bool is_matrix(const NeededRole& needed) {
+  return needed.dims.rank() >= 2 && needed.role != "embed" && needed.role != "sinks" &&
+         needed.role.find("conv") == std::string::npos &&
+         needed.role.find("bias") == std::string::npos;
+}
+
+class CalibratedCheckpoints : public testing::TestWithParam<const char*> {};
+
+TEST_P(CalibratedCheckpoints, HaveStatisticsOfEveryMatrix) {
+  auto checkpoint = open_source(checkpoint_of(GetParam()), std::nullopt, equal_tensors);
+  ASSERT_TRUE(checkpoint);
+  std::string ids;
+  for (int64_t i = 0; i < 24; ++i)
+    ids += std::to_string((i * 5 + 3) % checkpoint->config.vocab) + (i % 7 == 6 ? "\n" : ",");
+  CalibrateOptions options;
+  options.source = checkpoint_of(GetParam());
+  options.tokens_file = file_of("ids", ids);
+  options.folder = fresh_folder("stats");
+  options.window = 8;
+  const auto report = calibrate_model(options);
+  ASSERT_TRUE(report) << render(report.error());
+  const auto stats = CalibrationStats::open(options.folder);
+  ASSERT_TRUE(stats) << render(stats.error());
+  for (const NeededRole& needed : needed_roles(checkpoint->config)) {
+    if (!is_matrix(needed)) continue;
+    const bool all_experts = needed.role.starts_with("experts_");
+    const int64_t expert = needed.experts > 0 || all_experts ? 0 : -1;
+    EXPECT_TRUE(stats->has(needed.layer, needed.role, expert)) << needed.layer << needed.role;
+    if (stats->has(needed.layer, needed.role, expert))
+      EXPECT_TRUE(stats->find(needed.layer, needed.role, expert)) << needed.role;
+  }
+  const char* head = checkpoint->config.head.tied ? "embed" : "lm_head";
+  EXPECT_EQ(stats->tokens(-1, head), 24);
+}
+
+INSTANTIATE_TEST_SUITE_P(, CalibratedCheckpoints, testing::ValuesIn(kGoldenCases),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST(Calibrate, GroupsOfExpertsGiveTheSameStatistics) {
+  const std::string whole = fresh_folder("whole"), groups = fresh_folder("groups");
+  CalibrateOptions options = tinymoe_options(whole, 500);
+  ASSERT_TRUE(calibrate_model(options));
+  options.folder = groups;
+  options.group_bytes = 1 << 20;
+  ASSERT_TRUE(calibrate_model(options));
+  const auto a = CalibrationStats::open(whole), b = CalibrationStats::open(groups);
+  ASSERT_TRUE(a && b);
+  for (int64_t layer = 0; layer < 4; ++layer)
+    for (int64_t e = 0; e < 16; ++e) {
+      const auto one = a->find(layer, "expert_up", e), other = b->find(layer, "expert_up", e);
+      ASSERT_TRUE(one && other);
+      EXPECT_EQ(one->tokens, other->tokens);
+      for (size_t i = 0; i < one->sums.size(); i += 129)
+        EXPECT_NEAR(one->sums[i], other->sums[i], 1e-4F * (1 + one->sums[i]));
+    }
+}
+
+TEST(Calibrate, GoesOnWhereItWasStopped) {
+  const std::string whole = fresh_folder("whole"), stopped = fresh_folder("stopped");
+  ASSERT_TRUE(calibrate_model(tinymoe_options(whole)));
+  CalibrateOptions options = tinymoe_options(stopped);
+  int windows = 0;
+  for (int runs = 0; runs < 20; ++runs) {
+    windows = 0;
+    options.stop = [&] { return ++windows == 33; };
+    const std::string code = code_of(options);
+    if (code == "fine") break;
+    ASSERT_EQ(code, kCalibrateInterrupted);
+    EXPECT_EQ(CalibrationStats::open(stopped).error().front().code, "calibrate.unfinished");
+  }
+  EXPECT_LT(windows, 33) << "the last run was not stopped";
+  EXPECT_EQ(bytes_in(stopped), bytes_in(whole));
+}
+
+TEST(Calibrate, AnotherTextOrCheckpointDoesNotContinueIt) {
+  const std::string out = fresh_folder("stats");
+  CalibrateOptions options = tinymoe_options(out);
+  options.stop = [] { return true; };
+  ASSERT_EQ(code_of(options), kCalibrateInterrupted);
+  options.stop = nullptr;
+  CalibrateOptions other = options;
+  other.texts = {file_of("other", some_text(900))};
+  EXPECT_EQ(code_of(other), "calibrate.differs");
+  other = options;
+  other.source = checkpoint_of("tinytagger");
+  EXPECT_EQ(code_of(other), "calibrate.differs");
+  other = options;
+  other.window = 50;
+  EXPECT_EQ(code_of(other), "calibrate.differs");
+  EXPECT_EQ(code_of(options), "fine");
+  EXPECT_EQ(code_of(options), "calibrate.out_not_empty");
+}
+
+TEST(Calibrate, RefusesWhatItCannotRead) {
+  const std::string out = fresh_folder("stats");
+  CalibrateOptions options = tinymoe_options(out);
+  auto code_with = [&](auto change) {
+    CalibrateOptions other = options;
+    change(other);
+    return code_of(other);
+  };
+  EXPECT_EQ(code_with([](auto& o) { o.texts = {"/nowhere"}; }), "calibrate.text");
+  EXPECT_EQ(code_with([](auto& o) { o.texts = {}; }), "calibrate.empty");
+  EXPECT_EQ(code_with([](auto& o) { o.texts = {file_of("empty", "")}; }), "calibrate.text");
+  EXPECT_EQ(code_with([](auto& o) { o.tokens_file = file_of("gaps", " \n"); }), "calibrate.empty");
+  EXPECT_EQ(code_with([](auto& o) { o.tokens_file = file_of("words", "1 two"); }),
+            "calibrate.tokens");
+  EXPECT_EQ(code_with([](auto& o) { o.tokens_file = file_of("large", "1 256"); }),
+            "calibrate.vocabulary");
+  EXPECT_EQ(code_with([](auto& o) { o.tokens_file = file_of("below", "-1 2"); }),
+            "calibrate.vocabulary");
+  EXPECT_EQ(code_with([](auto& o) { o.source = checkpoint_of("mixtral_a"); }),
+            "calibrate.no_tokenizer");
+  EXPECT_EQ(code_with([](auto& o) { o.window = 0; }), "calibrate.window");
+  const std::string full = fresh_folder("full");
+  std::ofstream(full + "/notes.txt") << "mine";
+  EXPECT_EQ(code_with([&](auto& o) { o.folder = full; }), "calibrate.out_not_empty");
+  EXPECT_TRUE(fs::is_empty(out));
+}
+
+TEST(Calibrate, DamagedStatisticsAreFound) {
+  const std::string out = fresh_folder("stats");
+  ASSERT_TRUE(calibrate_model(tinymoe_options(out, 300)));
+  {
+    std::fstream file(out + "/L02.hessians", std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(1000);
+    file.put('x');
+  }
+  const auto stats = CalibrationStats::open(out);
+  ASSERT_TRUE(stats);
+  EXPECT_EQ(stats->find(2, "q").error().front().code, "calibrate.damaged");
+  EXPECT_TRUE(stats->find(3, "q"));
+  EXPECT_EQ(CalibrationStats::open("/nowhere").error().front().code, "calibrate.no_statistics");
+  std::ofstream(out + "/calibration.json") << "{\"version\": 2}";
+  EXPECT_EQ(CalibrationStats::open(out).error().front().code, "calibrate.malformed");
+}
+
+TEST(Calibrate, ACheckpointIsKnownByItsBytes) {
+  auto identity = [](const std::string& folder) {
+    auto checkpoint = open_source(folder, std::nullopt, equal_tensors);
+    EXPECT_TRUE(checkpoint);
+    return *checkpoint_identity(config_path(folder), checkpoint->weights);
+  };
+  const std::string original = checkpoint_of("tinymoe"), copy = fresh_folder("copy");
+  for (const char* name : {"config.json", "model.safetensors"})
+    fs::copy_file(original + "/" + name, copy + "/" + name);
+  EXPECT_EQ(identity(copy), identity(original));
+  {
+    std::fstream file(copy + "/model.safetensors", std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(-2, std::ios::end);
+    file.put('x');
+  }
+  EXPECT_NE(identity(copy), identity(original));
+}
+
+TEST(Calibrate, TheCommandPrintsAReport) {
+  const std::string out = fresh_folder("stats");
+  const std::string text = file_of("text", some_text(700)), more = file_of("more", some_text(300));
+  const Outcome outcome = run_command({"calibrate", "--text", text, more, checkpoint_of("tinymoe"),
+                                       "--out", out, "--window", "100", "--json"});
+  EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("\"tokens\": 1000"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("\"never_chosen\""), std::string::npos);
+  const Outcome again = run_command({"calibrate", checkpoint_of("tinymoe"), "--text", text, "--out",
+                                     fresh_folder("again"), "--group-memory", "512KiB"});
+  EXPECT_EQ(again.exit_code, kExitFine) << again.err;
+  EXPECT_NE(again.out.find("never chosen"), std::string::npos);
+  EXPECT_EQ(run_command({"calibrate", checkpoint_of("tinymoe"), "--out", out}).exit_code,
+            kExitBadInput);
+}
+
+}  // namespace
+}  // namespace moec
