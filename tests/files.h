@@ -12,6 +12,15 @@
 
 namespace moec {
 
+// The name of the running test, for the paths of its files: ctest runs tests at the same time.
+inline std::string running_test() {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = std::string(test->test_suite_name()) + "." + test->name();
+  for (char& c : name)
+    if (c == '/') c = '_';
+  return name;
+}
+
 // All bytes of a file that is there.
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

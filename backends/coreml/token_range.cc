@@ -36,7 +36,10 @@ class OpRange {
       return {};
     return "the widths differ in more than sizes";
   }
-  template <class OpT>
+  template <OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
+                  MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax, TopK, Concat,
+                  Transpose, StateRead, StateWrite>
+                OpT>
   std::string of(const OpT& data) const {
     return data == std::get<OpT>(b_.data) ? std::string() : "an attribute depends on the width";
   }

@@ -5,6 +5,19 @@
 #include "ir/verify/verify.h"
 
 namespace moec {
+namespace {
+
+// Whether the layouts of the op's results are its own choice, not that of its operands' layouts.
+struct ChoosesLayout {
+  bool operator()(const OneOf<Constant, Reshape, Transpose> auto&) const { return true; }
+  bool operator()(const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Conv,
+                              MatMul, Unary, Binary, Compare, Select, Cast, Reduce, Softmax, TopK,
+                              Slice, Concat, StateRead, StateWrite> auto&) const {
+    return false;
+  }
+};
+
+}  // namespace
 
 Status check_placed(const Shard& shard) {
   if (shard.form != Form::placed)
@@ -21,8 +34,8 @@ bool is_source(const Shard& shard, ValueId value) {
 }
 
 bool states_layout(const Shard& shard, ValueId value) {
-  return !shard.values[value].producer.valid() || shard.producer_as<Constant>(value) ||
-         shard.producer_as<Reshape>(value) || shard.producer_as<Transpose>(value);
+  const OpId producer = shard.values[value].producer;
+  return !producer.valid() || std::visit(ChoosesLayout{}, shard.ops[producer].data);
 }
 
 std::string describe_file(const Shard& shard, const std::string& family) {

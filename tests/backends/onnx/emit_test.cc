@@ -69,6 +69,15 @@ TEST(EmitOnnx, CheckerAndStrictShapeInferenceAcceptEveryOp) {
       }
 }
 
+// In rows and without top-k: opset 17 has neither Conv nor TopK of this type.
+TEST(EmitOnnx, CheckerAndStrictShapeInferenceAcceptBf16) {
+  TestFolder folder;
+  auto report = emit_one(every_op_shard(DType::bf16, Layout::rows, 5, false), folder);
+  ASSERT_TRUE(report) << render(report.error());
+  const Status status = check_onnx_file(folder / "shard.t1.onnx");
+  EXPECT_TRUE(status) << render(status.error());
+}
+
 TEST(EmitOnnx, CheckerAcceptsRandomShards) {
   TestFolder folder;
   for (uint64_t seed = 0; seed < 60; ++seed) {

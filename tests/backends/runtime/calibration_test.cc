@@ -19,7 +19,7 @@ std::string with(std::string_view from, std::string_view to) {
 }
 
 Result<manifest::Tagging> read(const std::string& text) {
-  const std::string folder = testing::TempDir() + "/calibration_test";
+  const std::string folder = testing::TempDir() + "/calibration_test." + running_test();
   std::filesystem::create_directories(folder);
   write_file(calibration_path(folder), text);
   manifest::Tagging tagging;

@@ -5,13 +5,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/files.h"
 #include "tests/source_dir.h"
 
 namespace moec {
 namespace {
 
 std::string folder_with(const std::string& tokenizer_json) {
-  std::string folder = testing::TempDir() + "/tokenizer_test";
+  std::string folder = testing::TempDir() + "/tokenizer_test." + running_test();
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/tokenizer.json") << tokenizer_json;
   return folder;

@@ -9,6 +9,7 @@
 
 #include "frontends/cli/cli.h"
 #include "frontends/cli/print/findings.h"
+#include "tests/files.h"
 #include "tests/source_dir.h"
 
 namespace moec {
@@ -33,11 +34,7 @@ inline Outcome run_command(std::vector<std::string> words) {
 
 // An empty folder for the running test. What an earlier run left there is removed.
 inline std::string fresh_folder(const std::string& name) {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  std::string unique = std::string(test->test_suite_name()) + "." + test->name() + "." + name;
-  for (char& c : unique)
-    if (c == '/') c = '_';
-  std::string folder = testing::TempDir() + "/moec_cli/" + unique;
+  std::string folder = testing::TempDir() + "/moec_cli/" + running_test() + "." + name;
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   return folder;

@@ -16,9 +16,9 @@ inline std::string golden_folder(const std::string& name) {
   return source_dir() + "/tests/golden/" + name;
 }
 
-// An empty folder of this name for the test.
+// An empty folder for the running test.
 inline std::string empty_folder(const std::string& name) {
-  std::string path = testing::TempDir() + "/hf_" + name;
+  std::string path = testing::TempDir() + "/hf_" + running_test() + "." + name;
   std::filesystem::remove_all(path);
   std::filesystem::create_directories(path);
   return path;

@@ -13,7 +13,7 @@ const std::string kTensors = "/tests/golden/mixtral_a/golden.safetensors";
 
 // A golden folder with this golden.json, and the tensors of mixtral_a.
 Result<Golden> open(const std::string& text) {
-  const std::string folder = testing::TempDir() + "/golden_test";
+  const std::string folder = testing::TempDir() + "/golden_test." + running_test();
   fs::create_directories(folder);
   fs::copy_file(source_dir() + kTensors, folder + "/golden.safetensors",
                 fs::copy_options::overwrite_existing);
