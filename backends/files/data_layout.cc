@@ -53,7 +53,10 @@ void DataLayout::add_literal(std::string bytes, DType dtype, const std::string& 
 void DataLayout::place(Entry entry, const std::string& place_key) {
   if (!by_key_.emplace(place_key, entries_.size()).second) return;
   const uint64_t end = std::max(file_bytes(), format_.file_head);
-  const uint64_t start = (end + format_.alignment - 1) / format_.alignment * format_.alignment;
+  const bool is_parameter = entry.part && entry.part->part != WeightPart::codes;
+  const uint64_t alignment =
+      is_parameter && format_.parameters > 0 ? format_.parameters : format_.alignment;
+  const uint64_t start = (end + alignment - 1) / alignment * alignment;
   entry.offset = start + format_.entry_lead;
   entries_.push_back(std::move(entry));
 }

@@ -16,6 +16,7 @@ namespace moec {
 // How a format lays out its data files.
 struct DataFormat {
   uint64_t alignment = 1;   // of each entry: of its lead-in, where there is one
+  uint64_t parameters = 0;  // the same of scales, zeros and tables; 0: as all others
   uint64_t file_head = 0;   // bytes before the first entry
   uint64_t entry_lead = 0;  // bytes of lead-in right before each entry's data
 };

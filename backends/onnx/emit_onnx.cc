@@ -28,7 +28,7 @@ EmittedFile describe(const OutputFile& file, std::string path) {
 // The graphs, ready but for the checksum of the payload. They are made before a byte of payload is
 // read, so that errors of the shard are reported at once and not after minutes of writing.
 struct Prepared {
-  DataLayout layout{{.alignment = kOnnxDataAlignment}};
+  DataLayout layout{kOnnxData};
   std::vector<onnx::ModelProto> models;  // without a checksum
 };
 
@@ -44,7 +44,7 @@ Status check_size(const onnx::ModelProto& model, const std::string& path, uint64
 }
 
 Result<DataLayout> lay_out(std::span<const ShardWidth> widths) {
-  DataLayout layout({.alignment = kOnnxDataAlignment});
+  DataLayout layout(kOnnxData);
   for (const ShardWidth& width : widths) {
     MOEC_TRY(check_emittable(*width.shard));
     collect_weights(*width.shard, layout);

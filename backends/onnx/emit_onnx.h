@@ -5,7 +5,7 @@
 //   FOLDER/STEM.data            the weights; absent when there are none
 //
 // Every weight lies in the data file, however small, at an offset that is a multiple of 64 KiB, in
-// the order in which the ops first use it. Constants lie in the graph. The graphs name each
+// the order in which the ops first use it; the scales and zeros of its codes, if any, follow them. Constants lie in the graph. The graphs name each
 // weight's offset and length in the data file, and with OnnxOptions::checksum the file's SHA-1
 // (`checksum`, an optional key of ONNX). Opset 17, IR version 8, and onnxruntime's
 // MatMulNBits for weights of 4 bits. graph_writer.h documents how ops
@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/files/data_layout.h"
 #include "backends/files/emit.h"
 
 namespace moec {
@@ -24,6 +25,8 @@ namespace moec {
 // Memory-mapping a tensor by itself needs this granularity on Windows (64 KiB; elsewhere a page of
 // 4 KiB is enough). See onnxruntime issue 21195.
 inline constexpr uint64_t kOnnxDataAlignment = 64 * 1024;
+// Scales and zeros are small, and are read rather than mapped.
+inline constexpr DataFormat kOnnxData{.alignment = kOnnxDataAlignment, .parameters = 64};
 
 struct OnnxOptions {
   bool checksum = false;  // write the data file's SHA-1 into the graphs

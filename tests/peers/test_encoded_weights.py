@@ -17,7 +17,6 @@ TINYMOE = REPO / "models/tinymoe"
 ONNX_FORMS = {
     "int8": ("--weights", "int8"),
     "int8:tensor": ("--weights", "int8:tensor"),
-    "int8:zero": ("--weights", "int8:zero"),
     "int8, matmul": ("--weights", "int8", "--form", "matmul"),
     "4bit": ("--weights", "4bit"),
     "int4:64": ("--weights", "int4:64,head=int8"),
@@ -27,7 +26,6 @@ ONNX_FORMS = {
 COREML_FORMS = {
     "int8": ("--weights", "int8"),
     "int8:tensor": ("--weights", "int8:tensor"),
-    "int8:zero": ("--weights", "int8:zero"),
     "4bit": ("--weights", "4bit"),
     "tables": ("--weights", "int4-lut:g16,attn=int6-lut:g8,head=int3-lut:g32,experts@0=int2-lut:tensor,"
                             "experts@1=int1-lut:g16,experts@2=int8-lut:tensor"),
@@ -134,7 +132,7 @@ def test_onnxruntime_computes_with_the_decoded_values(form, onnx_folder):
     assert coded > 100 or form == "bank"
 
 
-@pytest.mark.parametrize("form", ["int8", "int8:zero", "4bit", "int4:64", "int4:32:zero"])
+@pytest.mark.parametrize("form", ["int8", "4bit", "int4:64", "int4:32:zero"])
 def test_values_are_near_the_checkpoints(form, onnx_folder, export):
     forms = ("--form", "matmul") if "4" in form else ()
     exact = dict(shards_of(export(TINYMOE, "--tokens", "1,16", *forms)))
