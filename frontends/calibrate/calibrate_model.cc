@@ -94,7 +94,7 @@ class Calibration {
     for (size_t step = layer.begin; step < layer.run; ++step) {
       const size_t shard = job_.plan.schedule[step].shard;
       const std::string& name = job_.plan.shards[shard].name;
-      const TappedShard tapped = tap_shard(job_.plan, shard);
+      MOEC_ASSIGN(const TappedShard tapped, tap_shard(job_.plan, shard));
       writer.begin_part(tapped.inputs);
       MOEC_TRY(run_.step(
           step, tapped.body, job_.weights, [&](const MatrixInput& input) { writer.add(input); },

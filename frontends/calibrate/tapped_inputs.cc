@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
-#include "ir/base/at.h"
-#include "models/build/shard_scope.h"
+#include "models/build/build_shard.h"
+#include "models/build/weight_uses.h"
 
 namespace moec {
 namespace {
@@ -17,11 +18,11 @@ std::string tensor_of(const WeightView& view) {
   return joined && !joined->parts.empty() ? tensor_of(joined->parts.front()) : "";
 }
 
-using Requests = std::map<std::string, WeightRequest>;  // by tensor
+using Uses = std::map<std::string, WeightUse>;  // by tensor
 
 class Taps {
  public:
-  Taps(const Shard& shard, const Requests& requests) : shard_(shard), requests_(requests) {}
+  Taps(const Shard& shard, const Uses& uses) : shard_(shard), uses_(uses) {}
 
   std::vector<TappedInput> find() {
     for (const Op& op : shard_.ops) std::visit([&](const auto& data) { tap(data, op); }, op.data);
@@ -63,7 +64,7 @@ class Taps {
   TappedInput& add(ValueId matrix, const std::string& name, int64_t expert = -1) {
     TappedInput& tapped = input_of(matrix, name);
     if (const auto* weight = shard_.producer_as<Weight>(matrix))
-      if (const auto found = requests_.find(tensor_of(weight->view)); found != requests_.end()) {
+      if (const auto found = uses_.find(tensor_of(weight->view)); found != uses_.end()) {
         const CalibratedMatrix one{found->second.role,
                                    found->second.expert < 0 ? expert : found->second.expert};
         auto& all = tapped.input.matrices;
@@ -80,25 +81,16 @@ class Taps {
   }
 
   const Shard& shard_;
-  const Requests& requests_;
+  const Uses& uses_;
   std::vector<TappedInput> taps_;
 };
 
 }  // namespace
 
-TappedShard tap_shard(const Plan& plan, size_t index) {
-  Requests requests;
-  const WeightSource stored = weights_of(plan);
-  ShardScope scope(plan, plan.shards[index], plan.build.tokens.front(),
-                   [&](const WeightRequest& request) {
-                     WeightView view = stored(request);
-                     requests[tensor_of(view)] = request;
-                     return view;
-                   });
-  build_body(scope);
+Result<TappedShard> tap_shard(const Plan& plan, size_t index) {
   TappedShard tapped;
-  tapped.body = scope.b.finish();
-  tapped.inputs = Taps(tapped.body, requests).find();
+  MOEC_ASSIGN(tapped.body, build_shard(plan, index, plan.build.tokens.front()));
+  tapped.inputs = Taps(tapped.body, weight_uses(plan, index)).find();
   return tapped;
 }
 

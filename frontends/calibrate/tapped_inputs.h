@@ -23,7 +23,7 @@ struct TappedShard {
   std::vector<TappedInput> inputs;
 };
 
-// Builds plan.shards[index] for the plan's only width.
-TappedShard tap_shard(const Plan& plan, size_t index);
+// Builds plan.shards[index] for the plan's only width. Errors: those of build_shard().
+Result<TappedShard> tap_shard(const Plan& plan, size_t index);
 
 }  // namespace moec

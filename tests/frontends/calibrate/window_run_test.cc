@@ -46,10 +46,11 @@ void expect_golden_layers(const std::string& name, uint64_t group_bytes) {
   WindowRun run(*plan, text);
   ASSERT_TRUE(run.embed(*weights));
   for (size_t s = 0; s < plan->schedule.size(); ++s) {
-    const TappedShard tapped = tap_shard(*plan, plan->schedule[s].shard);
-    EXPECT_FALSE(tapped.inputs.empty());
-    for (const TappedInput& input : tapped.inputs) EXPECT_FALSE(input.input.matrices.empty());
-    ASSERT_TRUE(run.step(s, tapped.body, *weights, {}, [] { return Status(); }));
+    const auto tapped = tap_shard(*plan, plan->schedule[s].shard);
+    ASSERT_TRUE(tapped);
+    EXPECT_FALSE(tapped->inputs.empty());
+    for (const TappedInput& input : tapped->inputs) EXPECT_FALSE(input.input.matrices.empty());
+    ASSERT_TRUE(run.step(s, tapped->body, *weights, {}, [] { return Status(); }));
     const ShardDecl& shard = plan->shards[plan->schedule[s].shard];
     const bool last = s + 1 == plan->schedule.size() ||
                       plan->shards[plan->schedule[s + 1].shard].layer != shard.layer;
