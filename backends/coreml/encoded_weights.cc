@@ -3,7 +3,6 @@
 #include <mlmodel.pb.h>
 
 #include "backends/coreml/mil_ops.h"
-#include "backends/coreml/spec_version.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -28,35 +27,6 @@ bool divides(const Dims& block, const Type& type) {
   for (int64_t axis = 0; axis < type.rank(); ++axis)
     if (type.dims.at(axis) % block.at(axis) != 0) return false;
   return true;
-}
-
-BlobDType blob_dtype(DType dtype) { return dtype == DType::f16 ? BlobDType::f16 : BlobDType::f32; }
-
-BlobDType blob_dtype(Packing packing) {
-  switch (packing) {
-    case Packing::u1:
-      return BlobDType::u1;
-    case Packing::u2:
-      return BlobDType::u2;
-    case Packing::u3:
-      return BlobDType::u3;
-    case Packing::u4:
-      return BlobDType::u4;
-    case Packing::u6:
-      return BlobDType::u6;
-    case Packing::u8:
-      return BlobDType::u8;
-    case Packing::i4:
-      return BlobDType::i4;
-    case Packing::i8:
-      return BlobDType::i8;
-    case Packing::f4_e2m1:
-    case Packing::i4_excess8:
-    case Packing::f8_e8m0:
-      break;
-  }
-  MOEC_CHECK(false, "codes packed as {} have no blob", enum_name(packing));
-  return BlobDType::u8;
 }
 
 int mil_dtype(BlobDType dtype) {
@@ -145,18 +115,8 @@ std::string_view mil_weight_op(const Encoding& encoding, const Type& type) {
 
 int mil_weight_version(const Encoding& encoding, const Type& type) {
   const std::string_view op = mil_weight_op(encoding, type);
-  if (op == kConst) return kLeastSpecVersion;
+  if (op == kConst) return 0;
   return op == kAffine ? 7 : 9;
-}
-
-BlobShape blob_shape(const DataLayout::Entry& entry) {
-  const auto element_bytes = static_cast<uint64_t>(dtype_bytes(entry.dtype));
-  if (!entry.part || is_float(entry.dtype))
-    return {blob_dtype(entry.dtype), entry.bytes / element_bytes};
-  const auto& [weight, type, form] = entry.source;
-  const Dims dims = entry.part->part == WeightPart::codes ? code_dims(weight.encoding, type)
-                                                          : block_counts(weight.encoding, type);
-  return {blob_dtype(entry.part->packing), static_cast<uint64_t>(*checked_elements(dims))};
 }
 
 void fill_encoded_weight(const Weight& weight, const Type& type, const DataLayout& layout,

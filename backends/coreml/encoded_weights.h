@@ -21,21 +21,14 @@ namespace moec {
 namespace mlmodel {
 class Operation;
 class Value;
-}
+}  // namespace mlmodel
 
 // The type of op that gives a weight with this encoding: "const" for a plain one. Empty where Core
 // ML has none.
 std::string_view mil_weight_op(const Encoding& encoding, const Type& type);
 
-// The least specification version with that op.
+// The least specification version with that op; 0 for a plain weight.
 int mil_weight_version(const Encoding& encoding, const Type& type);
-
-// The element type and the number of elements of an entry's blob.
-struct BlobShape {
-  BlobDType dtype = BlobDType::f16;
-  uint64_t elements = 0;
-};
-BlobShape blob_shape(const DataLayout::Entry& entry);
 
 // Sets the type and the arguments of the op that gives the weight. Its parts have been added to the
 // layout.

@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstring>
 
-#include "backends/coreml/encoded_weights.h"
 #include "backends/files/write_weights.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {
@@ -24,7 +24,46 @@ uint64_t round_up(uint64_t position) {
   return (position + kBlobFormat.alignment - 1) / kBlobFormat.alignment * kBlobFormat.alignment;
 }
 
+BlobDType blob_dtype(DType dtype) { return dtype == DType::f16 ? BlobDType::f16 : BlobDType::f32; }
+
+BlobDType blob_dtype(Packing packing) {
+  switch (packing) {
+    case Packing::u1:
+      return BlobDType::u1;
+    case Packing::u2:
+      return BlobDType::u2;
+    case Packing::u3:
+      return BlobDType::u3;
+    case Packing::u4:
+      return BlobDType::u4;
+    case Packing::u6:
+      return BlobDType::u6;
+    case Packing::u8:
+      return BlobDType::u8;
+    case Packing::i4:
+      return BlobDType::i4;
+    case Packing::i8:
+      return BlobDType::i8;
+    case Packing::f4_e2m1:
+    case Packing::i4_excess8:
+    case Packing::f8_e8m0:
+      break;
+  }
+  MOEC_CHECK(false, "codes packed as {} have no blob", enum_name(packing));
+  return BlobDType::u8;
+}
+
 }  // namespace
+
+BlobShape blob_shape(const DataLayout::Entry& entry) {
+  const auto element_bytes = static_cast<uint64_t>(dtype_bytes(entry.dtype));
+  if (!entry.part || is_float(entry.dtype))
+    return {blob_dtype(entry.dtype), entry.bytes / element_bytes};
+  const auto& [weight, type, form] = entry.source;
+  const Dims dims = entry.part->part == WeightPart::codes ? code_dims(weight.encoding, type)
+                                                          : block_counts(weight.encoding, type);
+  return {blob_dtype(entry.part->packing), static_cast<uint64_t>(*checked_elements(dims))};
+}
 
 uint32_t blob_bits(BlobDType dtype) {
   switch (dtype) {

@@ -36,6 +36,13 @@ enum class BlobDType : uint32_t {
 // Bits of an element.
 uint32_t blob_bits(BlobDType dtype);
 
+// The element type and the number of elements of an entry's blob.
+struct BlobShape {
+  BlobDType dtype = BlobDType::f16;
+  uint64_t elements = 0;
+};
+BlobShape blob_shape(const DataLayout::Entry& entry);
+
 class BlobWriter {
  public:
   // Errors are those of OutputFile.

@@ -132,6 +132,11 @@ def test_onnxruntime_computes_with_the_decoded_values(form, onnx_folder):
     assert coded > 100 or form == "bank"
 
 
+def relative_error(found, wanted):
+    """Infinite for another shape: matmuls hold the transpose of what an int8 weight is dequantized to."""
+    return np.linalg.norm(found - wanted) / np.linalg.norm(wanted) if found.shape == wanted.shape else np.inf
+
+
 @pytest.mark.parametrize("form", ["int8", "4bit", "int4:64", "int4:32:zero"])
 def test_values_are_near_the_checkpoints(form, onnx_folder, export):
     forms = ("--form", "matmul") if "4" in form else ()
@@ -140,9 +145,8 @@ def test_values_are_near_the_checkpoints(form, onnx_folder, export):
         _, values = decode(onnx.load(path))
         plain = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(exact[name]).graph.initializer}
         for weight, found in values.items():
-            wanted = plain[weight]
-            error = np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
-            assert error < (0.02 if "int8" in form or wanted.shape[1:] == () else 0.13), (name, weight, error)
+            error = min(relative_error(found, plain[weight]), relative_error(found, plain[weight].T))
+            assert error < (0.13 if ".experts." in weight or "int4" in form else 0.02), (name, weight, error)
 
 
 @pytest.mark.parametrize("form", COREML_FORMS)

@@ -86,8 +86,8 @@ def licences():
             yield str(path), path.read_bytes()
 
 
-def python_prose():
-    """(name, bytes) of Python's own prose: help topics and docstrings."""
+def english_files():
+    """(name, bytes) of prose: help topics, docstrings, installed manuals, licences."""
     for key, text in sorted(pydoc_data.topics.topics.items()):
         yield f"topic/{key}", text.encode()
     for name, raw in python_files():
@@ -95,11 +95,6 @@ def python_prose():
         text = docstrings(raw)
         if len(text) > 400:
             yield name, text.encode("utf-8", "replace")
-
-
-def english_files():
-    """(name, bytes) of prose: that of Python, installed manuals, licences."""
-    yield from python_prose()
     yield from manuals()
     yield from licences()
 
@@ -120,9 +115,9 @@ def collect(domains):
     return *sides, files
 
 
-def load_data(english=english_files):
+def load_data():
     """{domain: (training, held out)} as uint8 arrays, and the number of files that each came from."""
-    train, held, files = collect({"python": python_files(), "english": english()})
+    train, held, files = collect({"python": python_files(), "english": english_files()})
     for documents in held.values():
         random.Random(3).shuffle(documents)  # so that a slice of it covers many files
     for domain, make in (("arithmetic", arithmetic), ("json", json_records)):
