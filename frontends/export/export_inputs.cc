@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <span>
 
+#include "backends/calibration/calibration_index.h"
 #include "backends/files/digest.h"
 #include "backends/runtime/calibration.h"
 #include "frontends/hf/checkpoint.h"
@@ -95,6 +96,11 @@ Status add_option_files(const ExportOptions& options, ExportInputs& inputs) {
   const std::string& loads = options.compile.devices.loads;
   MOEC_ASSIGN(inputs["file of --loads"],
               digest_or_none(loads.empty() ? std::nullopt : std::optional(loads)));
+  const std::string& calibration = options.compile.calibration;
+  MOEC_ASSIGN(inputs["file of --calibration"],
+              digest_or_none(calibration.empty()
+                                 ? std::nullopt
+                                 : std::optional(calibration + "/" + kCalibrationIndex)));
   MOEC_ASSIGN(inputs["file of --family-file"], digest_or_none(options.source.family_file));
   MOEC_ASSIGN(inputs["file of --target"], digest_or_none(options.compile.target_file));
   return {};

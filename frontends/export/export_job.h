@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "backends/calibration/calibration_stats.h"
 #include "backends/output/journal.h"
 #include "backends/output/out_folder.h"
 #include "backends/weights/weight_reader.h"
@@ -23,6 +24,7 @@ struct ExportJob {
   const Plan& plan;
   const OutNames& names;
   const WeightReader& reader;
+  const CalibrationStats* calibration;  // may be null
   Journal& journal;
   const PayloadCallback& advance;
   int workers = 1;  // shards of all targets at the same time

@@ -43,6 +43,7 @@ struct CompileOptions {
   CoremlOptions coreml;
   RunOptions run;
   bool fold_overflow = false;  // find_folds.h
+  std::string calibration;     // folder that codes are chosen with (calibrated_inputs.h); may be empty
   ScaleFolds folds;            // found by plan_export()
 };
 

@@ -12,6 +12,7 @@
 #include "backends/runtime/tokenizer.h"
 #include "backends/weights/equal_tensors.h"
 #include "frontends/export/ane_book.h"
+#include "frontends/export/calibrated_inputs.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/export/default_jobs.h"
 #include "frontends/export/describe_export.h"
@@ -265,11 +266,14 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   if (options.output.ane_book) note_fixed_in_book(plan, notes);
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
+  MOEC_ASSIGN(auto calibration,
+              open_calibration(options.compile.calibration, plan, options.compile.passes,
+                               config_path(options.source.path)));
   OutNames names = options.output.ane_book ? ane_book_names(options) : OutNames();
-  return PlannedExport{std::move(own),         std::move(plan), std::move(cuts),
-                       std::move(open.reader), open.workers,    std::move(names),
-                       std::move(manifest),    payload,         std::move(inputs),
-                       std::move(notes)};
+  return PlannedExport{std::move(own),         std::move(plan),        std::move(cuts),
+                       std::move(open.reader), std::move(calibration), open.workers,
+                       std::move(names),       std::move(manifest),    payload,
+                       std::move(inputs),      std::move(notes)};
 }
 
 }  // namespace moec

@@ -9,6 +9,7 @@
 #include "backends/output/journal_text.h"
 #include "backends/output/out_folder.h"
 #include "backends/weights/weight_reader.h"
+#include "backends/calibration/calibration_stats.h"
 #include "frontends/export/export_options.h"
 #include "ir/plan/plan.h"
 #include "models/plan/cut_options.h"
@@ -21,6 +22,7 @@ struct PlannedExport {
   Plan plan;
   std::vector<ShardCut> cuts;
   WeightReader reader;
+  std::shared_ptr<const CalibrationStats> calibration;  // may be null
   int workers = 1;  // jobs, as the memory allows
   OutNames names;
   Manifest manifest;           // as far as it is known before files are written
@@ -33,7 +35,7 @@ struct PlannedExport {
 // weights that check_sensitive_weights() looks at, and those of find_folds() where they are asked
 // for; `fine` holds the sensitive ones that were found so, and is shared by the targets of an
 // export, as is the memory (`targets`: their number). Errors: export.out_is_source, those of the
-// plan, of its checks, of the checkpoint's files and of the memory budget.
+// plan, of its checks, of the checkpoint's files, of the calibration and of the memory budget.
 Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
                                   std::set<std::string>& fine);
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backends/coverage/weight_recorder.h"
+#include "frontends/export/calibrated_inputs.h"
 #include "frontends/export/describe_export.h"
 #include "frontends/export/export_compile.h"
 #include "frontends/export/export_units.h"
@@ -33,8 +34,8 @@ bool has_widths(const EmitReport& emitted, const std::vector<int64_t>& tokens) {
                     [](const EmittedGraph& graph, int64_t width) { return graph.tokens == width; });
 }
 
-Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
-                            const CompiledShard& compiled) {
+Result<EmitReport> emit_new(const ExportJob& job, size_t index, const CompiledShard& compiled) {
+  const ShardDecl& decl = job.plan.shards[index];
   const OutputOptions& output = job.options.output;
   const CompileOptions& compile = job.options.compile;
   EmitOptions emit;
@@ -51,6 +52,8 @@ Result<EmitReport> emit_new(const ExportJob& job, const ShardDecl& decl,
     job.advance(bytes, decl.name);
     return job.check_not_stopped();
   };
+  if (job.calibration)
+    emit.inputs_of = inputs_of_shard(*job.calibration, job.plan, index, compiled);
   WrittenValues values(job.options.values, decl.name);
   emit.on_written = [&](const WeightView& view, const EmittedTensor& written) {
     return values.take(view, written);
@@ -91,7 +94,7 @@ Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
 
 Result<EmitReport> emit_or_keep(const ExportJob& job, const PreparedShard& shard) {
   const ShardDecl& decl = job.plan.shards[shard.index];
-  if (!shard.kept) return emit_new(job, decl, shard.compiled);
+  if (!shard.kept) return emit_new(job, shard.index, shard.compiled);
   job.advance(shard.kept->weight_bytes, decl.name);
   return *shard.kept;
 }

@@ -75,6 +75,7 @@ Result<ExportOptions> common_options(const ExportFlags& flags) {
   source.layers = flags.trial.layers;
   options.values = {flags.values.allow_overflow, flags.values.allow_nonfinite};
   options.compile.fold_overflow = flags.values.fold_overflow;
+  options.compile.calibration = flags.values.calibration;
   options.compile.kv = flags.shards.kv;
   options.compile.mla = flags.shards.mla;
   options.output.folder = flags.out;
@@ -199,6 +200,9 @@ void add_trial_flags(CLI::App& command, TrialFlags& flags) {
 }
 
 void add_value_flags(CLI::App& command, ValueFlags& flags) {
+  command.add_option("--calibration", flags.calibration,
+                     "Choose the codes of --weights for the inputs in this folder of moec "
+                     "calibrate (default: the nearest codes)");
   command.add_flag("--fold-overflow", flags.fold_overflow,
                    "Where an up or a down projection overflows f16, move a power of two between "
                    "the two, which changes no result. Reads all of them once more");
