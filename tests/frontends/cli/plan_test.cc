@@ -83,8 +83,8 @@ TEST(Plan, CountsWhatAGroupOfWeightsIsStoredAs) {
   EXPECT_EQ(plain["weights"], "float");
   const int64_t weights = 3 * 2048 * 768, rows = 768 + 768 + 2048;
   EXPECT_EQ(lut["expert_bytes"], weights / 2 + rows / 16 * 16 * 2);
-  // The head is int8 with a scale of two bytes a row; its norm is float.
-  EXPECT_EQ(lut["memory"]["head_bytes"], 151936 * (2048 + 2) + 2 * 2048);
+  // The head is int8 with a scale of two bytes a row; the norm of each of its slices is float.
+  EXPECT_EQ(lut["memory"]["head_bytes"], 151936 * (2048 + 2) + 3 * 2 * 2048);
   EXPECT_LT(
       lut["memory"]["total_bytes"].get<int64_t>() - lut["memory"]["kv_cache_bytes"].get<int64_t>(),
       17'500'000'000);
