@@ -97,10 +97,10 @@ Status add_option_files(const ExportOptions& options, ExportInputs& inputs) {
   MOEC_ASSIGN(inputs["file of --loads"],
               digest_or_none(loads.empty() ? std::nullopt : std::optional(loads)));
   const std::string& calibration = options.compile.calibration;
-  MOEC_ASSIGN(inputs["file of --calibration"],
-              digest_or_none(calibration.empty()
-                                 ? std::nullopt
-                                 : std::optional(calibration + "/" + kCalibrationIndex)));
+  MOEC_ASSIGN(
+      inputs["file of --calibration"],
+      digest_or_none(calibration.empty() ? std::nullopt
+                                         : std::optional(calibration + "/" + kCalibrationIndex)));
   MOEC_ASSIGN(inputs["file of --family-file"], digest_or_none(options.source.family_file));
   MOEC_ASSIGN(inputs["file of --target"], digest_or_none(options.compile.target_file));
   return {};

@@ -43,8 +43,8 @@ struct CompileOptions {
   CoremlOptions coreml;
   RunOptions run;
   bool fold_overflow = false;  // find_folds.h
-  std::string calibration;     // folder that codes are chosen with (calibrated_inputs.h); may be empty
-  ScaleFolds folds;            // found by plan_export()
+  std::string calibration;  // folder that codes are chosen with (calibrated_inputs.h); may be empty
+  ScaleFolds folds;         // found by plan_export()
 };
 
 // Which values of weights an export accepts although results that they take part in are useless.

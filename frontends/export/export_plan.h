@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "backends/calibration/calibration_stats.h"
 #include "backends/manifest/manifest.h"
 #include "backends/output/journal_text.h"
 #include "backends/output/out_folder.h"
 #include "backends/weights/weight_reader.h"
-#include "backends/calibration/calibration_stats.h"
 #include "frontends/export/export_options.h"
 #include "ir/plan/plan.h"
 #include "models/plan/cut_options.h"
@@ -23,7 +23,7 @@ struct PlannedExport {
   std::vector<ShardCut> cuts;
   WeightReader reader;
   std::shared_ptr<const CalibrationStats> calibration;  // may be null
-  int workers = 1;  // jobs, as the memory allows
+  int workers = 1;                                      // jobs, as the memory allows
   OutNames names;
   Manifest manifest;           // as far as it is known before files are written
   uint64_t payload_bytes = 0;  // of weights in all shards

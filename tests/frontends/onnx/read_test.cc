@@ -213,8 +213,13 @@ TEST_F(ChangedModel, OtherVersionsAndDomains) {
   model_.mutable_opset_import(0)->set_version(18);
   EXPECT_EQ(error().cause, "the model must import opset 17 alone");
   model_.mutable_opset_import(0)->set_version(17);
-  model_.add_opset_import()->set_domain("com.microsoft");
-  EXPECT_EQ(error().cause, "domain \"com.microsoft\" is not read");
+  auto& contrib = *model_.add_opset_import();
+  contrib.set_domain("com.microsoft");
+  contrib.set_version(2);
+  EXPECT_EQ(error().cause, "version 2 of domain \"com.microsoft\" is not read");
+  contrib.set_version(1);
+  contrib.set_domain("com.example");
+  EXPECT_EQ(error().cause, "version 1 of domain \"com.example\" is not read");
   model_.clear_opset_import();
   EXPECT_EQ(code(), "onnx.opset");
 }
