@@ -76,7 +76,8 @@ void add_outputs(const ExportOptions& options, ExportInputs& inputs) {
   inputs["option --compat"] = output.ane_book ? "ane-book" : "none";
   if (!output.book_model.empty()) inputs["option --name"] = output.book_model;
   inputs["option --digest"] = output.sha256 ? "sha256" : "none";
-  inputs["option --onnx-checksum"] = output.onnx_checksum ? "sha1" : "none";
+  inputs["option --onnx-checksum"] = output.onnx.checksum ? "sha1" : "none";
+  inputs["option --accuracy-level"] = std::to_string(output.onnx.accuracy_level);
   inputs["option --layers"] = source.layers > 0 ? std::to_string(source.layers) : "all";
   inputs["option --seeded-weights"] =
       source.weight_seed ? std::to_string(*source.weight_seed) : "none";

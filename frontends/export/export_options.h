@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backends/coreml/emit_coreml.h"
+#include "backends/onnx/emit_onnx.h"
 #include "ir/plan/plan.h"
 #include "models/plan/cut_options.h"
 #include "models/plan/plan_devices.h"
@@ -58,7 +59,7 @@ struct OutputOptions {
   bool ane_book = false;       // names and manifest of frontends/export/ane_book.h as well
   std::string book_model;      // the MODEL of these names; empty: that of the source
   bool sha256 = false;         // record the SHA-256 of each file in the manifest
-  bool onnx_checksum = false;  // EmitOptions::onnx_checksum
+  OnnxOptions onnx;
   bool force = false;          // discard what an earlier export left in the folder and start over
 };
 

@@ -59,7 +59,7 @@ Result<EmitReport> emit_new(const ExportJob& job, size_t index, const CompiledSh
     return values.take(view, written);
   };
   auto emission = emit_shard(compile.passes.target.format, widths_of(job.plan, compiled),
-                             job.reader, emit, {{output.onnx_checksum}, compile.coreml});
+                             job.reader, emit, {output.onnx, compile.coreml});
   if (!emission) return fail(values.explain(std::move(emission.error()), job.reader));
   EmitReport& emitted = *emission;
   emitted.weights = recorder.records();

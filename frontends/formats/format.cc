@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kOnnxSuffixes = {".onnx", ".data"};
 constexpr std::array<std::string_view, 1> kOnnxGraphs = {".onnx"};
-constexpr std::array kOnnxOptionList = {FormatOption::data_checksum};
+constexpr std::array kOnnxOptionList = {FormatOption::data_checksum, FormatOption::accuracy_level};
 
 std::vector<std::string> names_for_onnx(const std::string& stem, std::span<const int64_t> tokens,
                                         const FormatOptions&) {

@@ -25,8 +25,15 @@ enum class FormatShape : uint8_t { graphs, weights_only };
 //   width_packaging   CoremlOptions::packaging
 //   spec_version      CoremlOptions::spec_version
 //   data_checksum     OnnxOptions::checksum
+//   accuracy_level    OnnxOptions::accuracy_level
 //   ane_book          the file names and the side files of the ane-book
-enum class FormatOption : uint8_t { width_packaging, spec_version, data_checksum, ane_book };
+enum class FormatOption : uint8_t {
+  width_packaging,
+  spec_version,
+  data_checksum,
+  accuracy_level,
+  ane_book
+};
 
 // The options of all formats; each emitter reads its own.
 struct FormatOptions {

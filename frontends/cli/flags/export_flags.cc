@@ -43,6 +43,9 @@ Status check_flags(const ExportFlags& flags, std::span<const Target> targets) {
   if (!any_has(targets, FormatOption::data_checksum) && flags.digests.onnx_checksum)
     return fail("export.flags", "--onnx-checksum is for ONNX files; Core ML packages have none",
                 "leave it out; --digest sha256 works for both formats");
+  if (!any_has(targets, FormatOption::accuracy_level) && flags.values.accuracy_level != 0)
+    return fail("export.flags", "--accuracy-level is for ONNX files; Core ML packages have none",
+                "leave it out, or give --target onnx");
   return {};
 }
 
@@ -109,7 +112,9 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   if (format.has(FormatOption::spec_version))
     compile.coreml.spec_version = flags.coreml.spec_version;
   OutputOptions& output = options.output;
-  output.onnx_checksum = format.has(FormatOption::data_checksum) && flags.digests.onnx_checksum;
+  output.onnx.checksum = format.has(FormatOption::data_checksum) && flags.digests.onnx_checksum;
+  if (format.has(FormatOption::accuracy_level))
+    output.onnx.accuracy_level = flags.values.accuracy_level;
   output.ane_book =
       flags.coreml.compat == "ane-book" &&
       (format.has(FormatOption::ane_book) || !any_has(targets, FormatOption::ane_book));
@@ -203,6 +208,12 @@ void add_value_flags(CLI::App& command, ValueFlags& flags) {
   command.add_option("--calibration", flags.calibration,
                      "Choose the codes of --weights for the inputs in this folder of moec "
                      "calibrate (default: the nearest codes)");
+  command
+      .add_option("--accuracy-level", flags.accuracy_level,
+                  "How onnxruntime multiplies with weights of 4 bits: 0 in the type of the "
+                  "activations, 4 in int8, which is several times as fast and less exact")
+      ->check(CLI::IsMember(std::vector<int>{0, 4}))
+      ->capture_default_str();
   command.add_flag("--fold-overflow", flags.fold_overflow,
                    "Where an up or a down projection overflows f16, move a power of two between "
                    "the two, which changes no result. Reads all of them once more");
