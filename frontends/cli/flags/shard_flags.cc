@@ -113,6 +113,7 @@ Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& p
   MOEC_TRY(check_flags(flags, target));
   BuildOptions build;
   build.dtype = flags.dtype.empty() ? target.dtype : *parse_dtype(flags.dtype);
+  build.wide_router = build.dtype == DType::f16 && !target.limits.no_casts;
   build.layout = choose_layout(flags, target);
   build.tokens = flags.tokens;
   std::sort(build.tokens.begin(), build.tokens.end());
