@@ -13,10 +13,18 @@ namespace {
 
 class RouterLowering {
  public:
-  RouterLowering(Builder& b, const Router& op, RoutingForm form, const Halves& choice_bias)
-      : b_(b), op_(op), form_(form), choice_bias_(choice_bias) {}
+  RouterLowering(Builder& b, const Router& op, const PassOptions& options,
+                 const Halves& choice_bias)
+      : b_(b),
+        op_(op),
+        form_(options.routing),
+        most_channels_(options.target.limits.channels),
+        choice_bias_(choice_bias) {}
 
   ValueId lower(ValueId logits) {
+    choice_logits_ = {logits, {}};
+    if (is_exact(form_) && b_.type(logits).dtype == DType::f16)
+      choice_logits_ = logit_halves(b_, logits, most_channels_);
     return scaled(renormalised(is_exact(form_) ? chosen(logits) : scores(logits)));
   }
 
@@ -51,12 +59,24 @@ class RouterLowering {
   // What experts are chosen by. In f16 scores lie too close together: experts are chosen by the
   // logits where that is the same choice, and else by two halves.
   Halves choice_scores(ValueId logits, ValueId scores) {
-    const bool half = b_.type(logits).dtype == DType::f16;
-    const bool of_logits = op_.score == Score::softmax || op_.score == Score::sigmoid;
-    if (!choice_bias_.high.valid() && half && of_logits && !adds_scores()) return {logits, {}};
-    Halves choice{scores, {}};
-    if (half && op_.score == Score::sigmoid) choice = centered_sigmoid(b_, logits);
-    return choice_bias_.high.valid() ? biased(choice) : choice;
+    if (b_.type(logits).dtype != DType::f16)
+      return choice_bias_.high.valid() ? biased({scores, {}}) : Halves{scores, {}};
+    const bool of_scores = op_.score == Score::softmax || op_.score == Score::sigmoid;
+    const bool biases = choice_bias_.high.valid();
+    if (!of_scores || (!biases && !adds_scores()))
+      return biases ? biased(choice_logits_) : choice_logits_;
+    const Halves halves = score_halves(scores);
+    if (biases) return biased(halves);
+    return halves.low.valid() ? two_sum(b_, halves.high, halves.low) : halves;
+  }
+
+  // The scores, or what they are above 1/2, as halves that may overlap. A softmax grows by itself
+  // times what its logit grows by.
+  Halves score_halves(ValueId scores) {
+    if (op_.score == Score::sigmoid) return centered_sigmoid(b_, choice_logits_);
+    if (!choice_logits_.low.valid()) return {scores, {}};
+    ValueId high = b_.softmax(choice_logits_.high, kChannelAxis, "choice_scores");
+    return {high, b_.mul(high, choice_logits_.low, "low_scores")};
   }
 
   // Whether scores are added up before they are compared.
@@ -124,17 +144,19 @@ class RouterLowering {
   // Sparsemixer, as Phi-3.5-MoE routes at inference: two picks one after the other, each weighted
   // with its share of the softmax over the logits near it.
   ValueId mix_of_picks(ValueId logits) {
-    ValueId picked = choose_pick(logits, "first");
+    ValueId picked = choose_pick(choice_logits_.high, "first");
     ValueId first = b_.mul(softmax_near(logits, logits, {}), picked, "first.weight");
     ValueId left = without(b_, logits, picked, "left");
-    ValueId second_pick = choose_pick(left, "second");
+    const bool plain = choice_logits_.high == logits;
+    ValueId second_pick =
+        choose_pick(plain ? left : without(b_, choice_logits_.high, picked), "second");
     ValueId second = b_.mul(softmax_near(logits, left, picked), second_pick, "second.weight");
     return b_.add(first, second, "chosen");
   }
 
   ValueId choose_pick(ValueId left, std::string name) {
     Builder::NameScope scope(b_, std::move(name));
-    return choose_top(b_, form_, {left, {}}, 1);
+    return choose_top(b_, form_, {left, choice_logits_.low}, 1);
   }
 
   // The softmax over the logits near the largest of `left`, without the pick `gone`, which may be
@@ -179,7 +201,9 @@ class RouterLowering {
   Builder& b_;
   const Router& op_;
   const RoutingForm form_;
+  const int64_t most_channels_;  // of one value; 0: no limit
   const Halves choice_bias_;
+  Halves choice_logits_;  // the logits, in f16 with what their rounding lost where that is known
 };
 
 Status check_count(const Shard& shard, const Op& op) {
@@ -222,7 +246,7 @@ Result<Shard> lower_router(const Shard& shard, PassContext& context) {
   }
   auto lower = [&](Builder& b, const Router& op, const std::vector<ValueId>& operands) {
     const auto [logits, high, low] = router_operands<ValueId>(operands);
-    return std::vector<ValueId>{RouterLowering(b, op, form, {high, low}).lower(logits)};
+    return std::vector<ValueId>{RouterLowering(b, op, context.options, {high, low}).lower(logits)};
   };
   return rewrite_each<Router>(shard, shard.form, router_scope, lower);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures how often experts that are chosen in f16 are those that float32 chooses, by moec and by transformers.
 
-    scripts/measure_routing.py MOEC [--family glm4_moe] [--seeds 3] [--offsets 0,7,35] [--target onnx --target ane]
+    scripts/measure_routing.py MOEC [--family glm4_moe] [--seeds 20] [--offsets 0,7,35] [--target onnx --target ane]
 
 MOEC is the program. For each family a tiny random checkpoint is made for each seed, as for the goldens
 (scripts/golden/cases.py). Where the family has correction biases, the offset is added to all of them. transformers runs
@@ -32,7 +32,7 @@ def flags_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("moec", type=Path)
     parser.add_argument("--family", action="append", help="only this family; may be given several times")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--offsets", default="0,7,35", help="of the correction biases")
     parser.add_argument("--target", action="append", choices=FLAGS, help="default: both")
     return parser.parse_args()

@@ -40,6 +40,7 @@ struct BuildOptions {
                                   // first group
   int64_t mlp_slices = 1;         // shards of the MLP of a dense layer
   int64_t head_slices = 1;        // vocabulary slices of the head
+  bool wide_router = false;       // with f16: norm, logits and choice of a router are in f32
   int64_t layers_per_shard = 0;   // the most whole layers a shard; 0: their parts have shards
   WeightPolicy weights = {};      // which weights are stored in which form
   bool operator==(const BuildOptions&) const = default;

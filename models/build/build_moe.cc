@@ -22,13 +22,14 @@ WeightView choice_bias(const ShardScope& scope) {
 // Below f32 the bias is taken less its median, which changes no choice, and in two halves: an
 // offset that all experts share would cost the digits that tell them apart.
 void append_choice_bias(ShardScope& scope, std::vector<ValueId>& operands) {
-  const DType dtype = scope.options().dtype;
+  const ValueId logits = operands[0];
+  const DType dtype = scope.b.type(logits).dtype;
   WeightView bias = choice_bias(scope);
   if (dtype != DType::f32) bias = then(std::move(bias), CenterStep{});
-  operands.push_back(scope.weight(bias, "router.choice_bias"));
+  operands.push_back(scope.weight_like(logits, bias, "router.choice_bias"));
   if (dtype == DType::f32) return;
   WeightView low = then(std::move(bias), RemainderStep{dtype});
-  operands.push_back(scope.weight(std::move(low), "router.choice_bias_low"));
+  operands.push_back(scope.weight_like(logits, std::move(low), "router.choice_bias_low"));
 }
 
 ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
@@ -43,9 +44,13 @@ ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
   if (moe.choice_bias) append_choice_bias(scope, operands);
-  if (moe.null_slots == 0) return scope.b.emit(moe.routing, std::move(operands), kRoutingWeights);
-  ValueId of_slots = scope.b.emit(moe.routing, std::move(operands), "slot_weights");
-  return scope.b.slice(of_slots, kChannelAxis, 0, moe.experts, kRoutingWeights);
+  const bool cast = scope.b.type(x).dtype != scope.options().dtype;
+  ValueId weights = scope.b.emit(moe.routing, std::move(operands),
+                                 moe.null_slots > 0 || cast ? "slot_weights" : kRoutingWeights);
+  if (moe.null_slots > 0)
+    weights = scope.b.slice(weights, kChannelAxis, 0, moe.experts,
+                            cast ? "expert_weights" : kRoutingWeights);
+  return scope.to_dtype(weights, scope.options().dtype, kRoutingWeights);
 }
 
 // The shard's slice of the matrices of an MLP: gate and up [width, d], down [d, width].
@@ -181,6 +186,17 @@ ValueId hidden_input(ShardScope& scope) {
 // than an edge of its own between the shards.
 ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.norm(hidden, "ffn_norm"); }
 
+// The norm that a router reads, in f32 where the router computes in f32.
+ValueId router_norm(ShardScope& scope, ValueId hidden) {
+  const DType dtype = scope.options().wide_router ? DType::f32 : scope.options().dtype;
+  return ffn_norm(scope, scope.to_dtype(hidden, dtype, "hidden.wide"));
+}
+
+// The norm that experts read: the router's, rounded to the shard's element type.
+ValueId expert_input(ShardScope& scope, ValueId norm) {
+  return scope.to_dtype(norm, scope.options().dtype, "expert_input");
+}
+
 void add_residual(ShardScope& scope, ValueId residual, ValueId part) {
   scope.b.output(kMoeOutPort, scope.add_residual(residual, part, "ffn", kMoeOutPort));
 }
@@ -202,9 +218,9 @@ void add_part(ShardScope& scope, ValueId sum, ValueId part) {
 void build_moe(ShardScope& scope) {
   ValueId hidden = hidden_input(scope);
   ValueId earlier = earlier_router_state(scope);
-  ValueId x = ffn_norm(scope, hidden);
+  ValueId x = router_norm(scope, hidden);
   ValueId routing = router(scope, x, earlier);
-  add_residual(scope, hidden, experts_part(scope, x, routing));
+  add_residual(scope, hidden, experts_part(scope, expert_input(scope, x), routing));
 }
 
 void build_mlp(ShardScope& scope) {
@@ -221,14 +237,14 @@ void build_mlp(ShardScope& scope) {
 
 void build_shared(ShardScope& scope) {
   ValueId sum = partial_sum_input(scope);
-  ValueId x = ffn_norm(scope, hidden_input(scope));
-  add_part(scope, sum, shared_expert(scope, x));
+  ValueId x = router_norm(scope, hidden_input(scope));
+  add_part(scope, sum, shared_expert(scope, expert_input(scope, x)));
 }
 
 void build_router(ShardScope& scope) {
   ValueId hidden = hidden_input(scope);
   ValueId earlier = earlier_router_state(scope);
-  ValueId x = ffn_norm(scope, hidden);
+  ValueId x = router_norm(scope, hidden);
   scope.b.output(kRoutingWeights, router(scope, x, earlier));
 }
 
@@ -236,7 +252,7 @@ void build_experts(ShardScope& scope) {
   ValueId sum = partial_sum_input(scope);
   ValueId hidden = hidden_input(scope);
   ValueId routing = scope.b.input(kRoutingWeights, scope.token_type_of(scope.model().moe.experts));
-  ValueId x = ffn_norm(scope, hidden);
+  ValueId x = expert_input(scope, router_norm(scope, hidden));
   add_part(scope, sum, experts_part(scope, x, routing));
 }
 

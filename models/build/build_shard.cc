@@ -24,9 +24,17 @@ ValueId ShardScope::weight(WeightView view, std::string name) {
   return b.weight(then(std::move(view), CastStep{options().dtype}), std::move(name));
 }
 
+ValueId ShardScope::weight_like(ValueId x, WeightView view, std::string name) {
+  return b.weight(then(std::move(view), CastStep{b.type(x).dtype}), std::move(name));
+}
+
+ValueId ShardScope::to_dtype(ValueId x, DType dtype, std::string name) {
+  return b.type(x).dtype == dtype ? x : b.cast(x, dtype, std::move(name));
+}
+
 ValueId ShardScope::rms_norm(ValueId x, const std::string& role, const std::string& name,
                              double eps) {
-  ValueId w = weight(role, {channels_of(b.type(x))}, name + ".weight");
+  ValueId w = weight_like(x, stored(role, {channels_of(b.type(x))}), name + ".weight");
   return b.emit(RmsNorm{eps}, {x, w}, name);
 }
 
@@ -43,7 +51,7 @@ ValueId ShardScope::norm(ValueId x, const std::string& role) {
 ValueId ShardScope::channel_vector(ValueId like, const std::string& role, std::string name) {
   const Type type = b.type(like);  // a copy: the builder's types move when an op is added
   const int64_t channels = channels_of(type);
-  return b.reshape(weight(role, {channels}, std::move(name)),
+  return b.reshape(weight_like(like, stored(role, {channels}), std::move(name)),
                    channel_vector_dims(type.layout, channels));
 }
 
@@ -58,9 +66,9 @@ ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::stri
 
 ValueId ShardScope::linear(ValueId x, const LinearWeights& weights, const std::string& name) {
   const auto& [role, out, bias] = weights;
-  std::vector<ValueId> operands = {x,
-                                   weight(role, {out, channels_of(b.type(x))}, name + ".weight")};
-  if (bias) operands.push_back(weight(role + "_bias", {out}, name + ".bias"));
+  const int64_t in = channels_of(b.type(x));
+  std::vector<ValueId> operands = {x, weight_like(x, stored(role, {out, in}), name + ".weight")};
+  if (bias) operands.push_back(weight_like(x, stored(role + "_bias", {out}), name + ".bias"));
   return b.emit(Linear{}, std::move(operands), name);
 }
 

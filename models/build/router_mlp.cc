@@ -32,12 +32,14 @@ ValueId router_mlp(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   ValueId state = scope.linear(x, {"router_down", moe.router_hidden, true}, "router_down");
   if (earlier.valid()) {
+    earlier = scope.to_dtype(earlier, b.type(state).dtype);
     ValueId scale = scope.channel_vector(state, "router_state_scale", "router_state.scale");
-    state = b.add(state, b.mul(earlier, scale), kRouterState);
-  } else {
-    b.rename(state, kRouterState);
+    state = b.add(state, b.mul(earlier, scale));
   }
-  if (hands_on_router_state(scope.model(), scope.decl.layer)) b.output(kRouterState, state);
+  const DType dtype = scope.options().dtype;
+  b.rename(state, b.type(state).dtype == dtype ? kRouterState : "wide_router_state");
+  if (hands_on_router_state(scope.model(), scope.decl.layer))
+    b.output(kRouterState, scope.to_dtype(state, dtype, kRouterState));
   ValueId hidden = scope.rms_norm(state, "router_norm", scope.model().norm.eps);
   hidden = hidden_layer(scope, hidden, "router_fc1");
   hidden = hidden_layer(scope, hidden, "router_fc2");

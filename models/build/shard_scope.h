@@ -69,6 +69,10 @@ struct ShardScope {
   ValueId weight(std::string role, Dims dims, std::string name) {
     return weight(stored(std::move(role), std::move(dims)), std::move(name));
   }
+  // The same, cast to the element type of x.
+  ValueId weight_like(ValueId x, WeightView view, std::string name);
+  // x in this element type, by a cast unless it has it already.
+  ValueId to_dtype(ValueId x, DType dtype, std::string name = {});
   // The RMS norm over the channels of x; the role's vector has one weight for each channel.
   ValueId rms_norm(ValueId x, const std::string& role, const std::string& name, double eps);
   ValueId rms_norm(ValueId x, const std::string& role, double eps) {

@@ -126,6 +126,7 @@ Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& p
   BuildOptions build;
   build.dtype = flags.dtype.empty() ? target.dtype : *parse_dtype(flags.dtype);
   MOEC_ASSIGN(build.weights, parse_weight_policy(flags.weights, target.four_bits));
+  build.wide_router = build.dtype == DType::f16 && !target.limits.no_casts;
   build.layout = choose_layout(flags, target);
   build.tokens = flags.tokens;
   std::sort(build.tokens.begin(), build.tokens.end());

@@ -128,10 +128,11 @@ TEST(Plan, ReportsWhichRotaryFactorsAreUsed) {
 TEST(Plan, MemoryAndCostAddUp) {
   const json report = plan_json("olmoe-1b-7b", {"--dtype", "f16", "--context", "1024"});
   const json& memory = report["memory"];
-  // All weights but the embedding, two bytes each; the final norm is in the head.
+  // Two bytes a weight, four in the routers and their norms; the final norm is in the head.
+  const int64_t routers = int64_t{16} * (64 + 1) * 2048;
   EXPECT_EQ(memory["trunk_bytes"].get<int64_t>() + memory["expert_bytes"].get<int64_t>() +
                 memory["embedding_bytes"].get<int64_t>(),
-            2 * report["parameters"].get<int64_t>());
+            2 * (report["parameters"].get<int64_t>() + routers));
   EXPECT_EQ(memory["kv_cache_bytes"], int64_t{16} * 2 * 2048 * 1024 * 2);
   EXPECT_EQ(memory["rope_bytes"], 1024 * 128 * 2);
   EXPECT_EQ(memory["expert_bytes"], int64_t{16} * 64 * 3 * 2048 * 1024 * 2);

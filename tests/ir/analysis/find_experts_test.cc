@@ -76,7 +76,9 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   // there.
   const bool biased = moe.choice_bias && is_exact(passes.routing);
   const size_t halves = !biased ? 0 : plan.build.dtype == DType::f32 ? 1 : 2;
-  ASSERT_EQ(routing.size(), routes ? 1u + halves + (moe.router_bias ? 1u : 0u) : 0u);
+  // There another projection gives what the rounding of the logits loses.
+  const size_t projections = is_exact(passes.routing) && plan.build.dtype != DType::f32 ? 2 : 1;
+  ASSERT_EQ(routing.size(), routes ? projections + halves + (moe.router_bias ? 1u : 0u) : 0u);
   for (const Owned& owned : routing) {
     EXPECT_TRUE(owned.name.starts_with("router")) << owned.name;
     EXPECT_EQ(owned.share.count, moe.experts);

@@ -323,6 +323,31 @@ TEST(BuildMoe, ReadsAChoiceBiasStoredAsARow) {
             "@1.bias_row:bf16[1,5] | reshape(5) | cast(f32)");
 }
 
+// In f16 a wide router works in f32 from the hidden states to the routing weights, and the bias
+// needs no halves. Experts and ports stay f16.
+TEST(BuildMoe, AWideRouterComputesInF32) {
+  ModelConfig model = sample_model();
+  model.moe.choice_bias = true;
+  model.names.by_role["router_choice_bias"] = "{i}.bias";
+  BuildOptions options = sample_options();
+  options.dtype = DType::f16;
+  options.wide_router = true;
+  const Shard shard = build(model, options, "L01.moe");
+  const auto all = views(shard);
+  EXPECT_EQ(all.at("router.weight"), "@1.router:bf16[5,8] | cast(f32)");
+  EXPECT_EQ(all.at("ffn_norm.weight"), "@1.ffn_norm:bf16[8] | cast(f32)");
+  EXPECT_EQ(all.at("router.choice_bias"), "@1.bias:bf16[5] | cast(f32)");
+  EXPECT_EQ(all.count("router.choice_bias_low"), 0u);
+  EXPECT_EQ(all.at("experts.3.gate.weight"), "@1.3.expert_gate:bf16[3,8] | cast(f16)");
+  const Op& router = *ops_of<Router>(shard).at(0);
+  EXPECT_EQ(shard.type(router.results[0]).dtype, DType::f32);
+  for (ValueId operand :
+       {ops_of<SoftMoe>(shard).at(0)->operands[0], ops_of<SoftMoe>(shard).at(0)->operands[1]})
+    EXPECT_EQ(shard.type(operand).dtype, DType::f16) << shard.label(operand);
+  EXPECT_THAT(input_texts(shard), testing::ElementsAre("hidden f16[1,8,4,1]{channels}"));
+  EXPECT_EQ(shard.type(shard.outputs[0].value).dtype, DType::f16);
+}
+
 TEST(BuildMoe, ReadsASharedExpertWithGateAndUpInOneTensor) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
