@@ -68,10 +68,11 @@ ARROWS = {
     "frontends/calibrate": [*MODELS, *BELOW_JOBS],
     "frontends/check": BELOW_JOBS,
     "frontends/validate": BELOW_JOBS,
+    "frontends/compare": [*BELOW_JOBS, "frontends/validate"],
     "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate"],
     "frontends/cli/print": [
         *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate", "frontends/check",
-        "frontends/validate",
+        "frontends/validate", "frontends/compare",
     ],
     "frontends/cli": EVERYTHING,
     "tests": EVERYTHING,

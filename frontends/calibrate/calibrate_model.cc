@@ -1,7 +1,5 @@
 #include "frontends/calibrate/calibrate_model.h"
 
-#include <fmt/format.h>
-
 #include <optional>
 
 #include "backends/calibration/checkpoint_identity.h"
@@ -11,6 +9,7 @@
 #include "backends/weights/weight_reader.h"
 #include "frontends/calibrate/calibration_folder.h"
 #include "frontends/calibrate/calibration_plan.h"
+#include "frontends/calibrate/calibration_text.h"
 #include "frontends/calibrate/layer_writer.h"
 #include "frontends/calibrate/window_run.h"
 #include "frontends/hf/open_source.h"
@@ -22,7 +21,7 @@ namespace {
 // A checkpoint, planned for a text.
 struct CalibrationJob {
   const CalibrateOptions& options;
-  const CalibrationText& text;
+  const TokenWindows& text;
   const Plan& plan;
   const WeightReader& weights;
 };
@@ -115,7 +114,7 @@ class Calibration {
   uint64_t total_ = 0;
 };
 
-Result<CalibrationIndex> new_index(const CalibrateOptions& options, const CalibrationText& text,
+Result<CalibrationIndex> new_index(const CalibrateOptions& options, const TokenWindows& text,
                                    const WeightTable& weights) {
   CalibrationIndex index;
   MOEC_ASSIGN(index.checkpoint, checkpoint_identity(config_path(options.source), weights));
@@ -133,19 +132,12 @@ uint64_t bytes_of(const CalibrationIndex& index) {
   return bytes;
 }
 
-Status check_window(int64_t window) {
-  if (window > 0) return {};
-  return fail("calibrate.window", fmt::format("a window of {} tokens", window),
-              "give a window of some hundred tokens");
-}
-
 }  // namespace
 
 Result<CalibrationReport> calibrate_model(const CalibrateOptions& options) {
-  MOEC_TRY(check_window(options.window));
   MOEC_ASSIGN(Checkpoint checkpoint,
               open_source(options.source, options.family_file, equal_tensors));
-  MOEC_ASSIGN(const CalibrationText text, read_calibration_text(options, checkpoint.config));
+  MOEC_ASSIGN(const TokenWindows text, read_calibration_text(options, checkpoint.config));
   MOEC_ASSIGN(const Plan plan, naming_file(calibration_plan(std::move(checkpoint.config),
                                                             std::move(checkpoint.weights),
                                                             text.window, options.group_bytes),

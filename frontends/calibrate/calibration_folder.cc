@@ -73,7 +73,7 @@ Status write_state(const std::string& folder, size_t next, WindowRun& run,
 }
 
 Status read_state(const std::string& folder, const CalibrationIndex& index,
-                  const CalibrationText& text, WindowRun& run) {
+                  const TokenWindows& text, WindowRun& run) {
   const std::string path = folder + "/" + state_file(index.next_step);
   const char* next = "remove the folder and start over";
   MOEC_ASSIGN(const std::string digest, digest_file(path));

@@ -19,7 +19,7 @@ Status write_state(const std::string& folder, size_t next, WindowRun& run, Calib
 
 // Reads them back. Error calibrate.damaged.
 Status read_state(const std::string& folder, const CalibrationIndex& index,
-                  const CalibrationText& text, WindowRun& run);
+                  const TokenWindows& text, WindowRun& run);
 
 // Writes the finished index and removes the state.
 Status finish_folder(const std::string& folder, CalibrationIndex& index);

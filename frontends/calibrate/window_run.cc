@@ -22,7 +22,7 @@ Tensor zeros_of(const Type& type) {
 
 }  // namespace
 
-WindowRun::WindowRun(const Plan& plan, const CalibrationText& text) : plan_(plan), text_(text) {
+WindowRun::WindowRun(const Plan& plan, const TokenWindows& text) : plan_(plan), text_(text) {
   if (plan.model.attention.rope.style != RopeStyle::none)
     rope_ = rope_table(plan.model.attention.rope, plan.build.context);
 }

@@ -8,7 +8,7 @@
 #include "backends/calibration/calibration_index.h"
 #include "backends/reference/reference.h"
 #include "backends/runtime/rows.h"
-#include "frontends/calibrate/calibration_text.h"
+#include "backends/runtime/token_windows.h"
 #include "ir/plan/plan.h"
 #include "models/tensors/rope.h"
 
@@ -17,7 +17,7 @@ namespace moec {
 class WindowRun {
  public:
   // Both must outlive it.
-  WindowRun(const Plan& plan, const CalibrationText& text);
+  WindowRun(const Plan& plan, const TokenWindows& text);
 
   // Reads the embedding of the text, from which the first step starts. Errors: those of
   // WeightReader.
@@ -41,7 +41,7 @@ class WindowRun {
   void take_output(const OutputBinding& binding, const Tensor& tensor, int64_t window);
 
   const Plan& plan_;
-  const CalibrationText& text_;
+  const TokenWindows& text_;
   RopeTable rope_;
   std::map<std::string, Rows> edges_;
 };

@@ -89,30 +89,34 @@ RouterComparison RouterComparer::result() const {
   return r;
 }
 
-static double log_sum_exp(std::span<const float> values) {
-  const double top = *std::max_element(values.begin(), values.end());
+double log_sum_exp(std::span<const float> logits) {
+  const double top = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
-  for (float v : values) sum += std::exp(v - top);
+  for (float v : logits) sum += std::exp(v - top);
   return top + std::log(sum);
 }
 
-void LogitComparer::add(std::span<const float> logits, std::span<const float> golden) {
+double kl_divergence(std::span<const float> logits, std::span<const float> golden) {
   MOEC_CHECK(logits.size() == golden.size(), "compared {} logits with {}", logits.size(),
              golden.size());
   const double z = log_sum_exp(logits), golden_z = log_sum_exp(golden);
   double kl = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
-    const double golden_log = golden[i] - golden_z;
-    kl += std::exp(golden_log) * (golden_log - (logits[i] - z));
+    const double golden_log = golden[i] - golden_z, p = std::exp(golden_log);
+    if (p != 0) kl += p * (golden_log - (logits[i] - z));
   }
-  sum_.mean_kl += kl;
+  return kl < 0 ? 0 : kl;
+}
+
+void LogitComparer::add(std::span<const float> logits, std::span<const float> golden) {
+  sum_.mean_kl += kl_divergence(logits, golden);
   sum_.same_top1 += argmax(logits) == argmax(golden);
   ++sum_.tokens;
 }
 
 LogitComparison LogitComparer::result() const {
   LogitComparison r = sum_;
-  if (r.tokens) r.mean_kl = std::max(0.0, r.mean_kl / static_cast<double>(r.tokens));
+  if (r.tokens) r.mean_kl /= static_cast<double>(r.tokens);
   return r;
 }
 

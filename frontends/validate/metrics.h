@@ -55,6 +55,13 @@ class RouterComparer {
   RouterComparison sum_;
 };
 
+// The natural logarithm of the sum of the exponentials; the logarithm of a probability is its logit
+// less this.
+double log_sum_exp(std::span<const float> logits);
+// KL(softmax(golden) || softmax(logits)) in nats, not below 0. NaN where a logit is NaN or a sum is
+// infinite.
+double kl_divergence(std::span<const float> logits, std::span<const float> golden);
+
 // Agreement of next-token distributions.
 struct LogitComparison {
   uint64_t tokens = 0;

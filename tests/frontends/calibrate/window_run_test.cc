@@ -37,7 +37,7 @@ void expect_golden_layers(const std::string& name, uint64_t group_bytes) {
   auto golden = Golden::open(folder);
   ASSERT_TRUE(checkpoint && golden);
   const GoldenStep& first = golden->steps().front();
-  const CalibrationText text{first.tokens, std::ssize(first.tokens), 0};
+  const TokenWindows text{first.tokens, std::ssize(first.tokens), 0};
   const auto plan =
       calibration_plan(checkpoint->config, checkpoint->weights, text.window, group_bytes);
   ASSERT_TRUE(plan) << render(plan.error());

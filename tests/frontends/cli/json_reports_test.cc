@@ -56,6 +56,7 @@ TEST(JsonReports, EveryCommandThatFails) {
        {Words{"inspect", nowhere}, Words{"plan", nowhere}, Words{"plan"},
         Words{"export", nowhere, "--out", fresh_folder("out")}, Words{"check", nowhere},
         Words{"check", "--explain", "X9"}, Words{"validate", nowhere, "--golden", nowhere},
+        Words{"compare", nowhere, nowhere, "--text", nowhere},
         Words{"run", nowhere, "--prompt", "x"}, Words{"opt", nowhere}, Words{"opt"},
         Words{"family", "check", nowhere, "--config", nowhere}, Words{"family"}, Words{}})
     EXPECT_GE(report_of(words, false)["diagnostics"].size(), 1u) << testing::PrintToString(words);

@@ -1,0 +1,97 @@
+// moec compare: what the compression of an export costs, on a text.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/flags/session_flags.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_comparison.h"
+#include "frontends/cli/print/progress.h"
+#include "frontends/compare/compare_exports.h"
+
+namespace moec {
+namespace {
+
+struct CompareFlags {
+  CompareOptions options;
+  SessionFlags session;
+  std::optional<double> min_top1_percent;
+  bool quiet = false, json = false;
+};
+
+Result<CompareOptions> compare_options(const CompareFlags& flags) {
+  CompareOptions options = flags.options;
+  MOEC_TRY(require_export(options.reference));
+  MOEC_TRY(require_export(options.compared));
+  MOEC_ASSIGN(options.session, session_options(flags.session));
+  if (flags.min_top1_percent) options.min_top1 = *flags.min_top1_percent / 100;
+  if (options.texts.empty() && options.tokens_file.empty())
+    return fail("compare.empty", "there is no text to compare with",
+                "give --text FILES or --tokens FILE with at least a few thousand tokens");
+  return options;
+}
+
+int run_compare(const CompareFlags& flags) {
+  auto options = compare_options(flags);
+  if (!options) return report_failure(options.error(), flags.json);
+  Progress progress("compare", flags.quiet || flags.json);
+  options->progress = [&](uint64_t bytes, uint64_t total) {
+    progress.advance(bytes, total, "tokens of 8 bytes");
+  };
+  const auto report = compare_exports(*options);
+  progress.finish();
+  if (!report) return report_failure(report.error(), flags.json);
+  flags.json ? print_comparison_json(*report) : print_comparison(*report);
+  return report->passed ? kExitFine : kExitFellShort;
+}
+
+void add_text_flags(CLI::App& command, CompareOptions& options) {
+  CLI::Option* texts = command
+                           .add_option("--text", options.texts,
+                                       "Text files to compare on, one after the other; for models "
+                                       "whose tokens are bytes")
+                           ->delimiter(',')
+                           ->allow_extra_args(false);
+  command
+      .add_option("--tokens", options.tokens_file,
+                  "A file of token ids instead of text, separated by spaces, lines or commas")
+      ->excludes(texts);
+  command
+      .add_option("--window", options.window,
+                  "Tokens that see one another, at most the context of both exports")
+      ->check(whole_from(1))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "compare", "Compare the predictions of two exports of a checkpoint on a text");
+  auto flags = std::make_shared<CompareFlags>();
+  command->add_option("A", flags->options.reference, "An exported folder, the reference")
+      ->required();
+  command
+      ->add_option("B", flags->options.compared,
+                   "Another export of the same checkpoint, e.g. with weights in few bits")
+      ->required();
+  add_text_flags(*command, flags->options);
+  command
+      ->add_option("--max-kl", flags->options.max_kl,
+                   "Exit with 1 if the mean KL(A||B) exceeds this, in nats")
+      ->check(finite_from_zero());
+  command
+      ->add_option("--min-top1", flags->min_top1_percent,
+                   "Exit with 1 if the likeliest next token agrees at fewer positions, in %")
+      ->check(finite_from_zero());
+  add_session_flags(*command, flags->session);
+  command->add_flag("-q,--quiet", flags->quiet, "Print no progress");
+  command->add_flag("--json", flags->json, "Print the report as JSON");
+  command->footer(
+      "Example: moec compare out/tinymoe out/tinymoe-4bit --text sample.txt --max-kl 0.01");
+  command->callback([flags, &exit_code] { exit_code = run_compare(*flags); });
+}
+
+}  // namespace moec

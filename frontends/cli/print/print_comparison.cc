@@ -1,0 +1,134 @@
+#include "frontends/cli/print/print_comparison.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string with_error(const WindowMean& value, double factor, int digits) {
+  std::string text = fmt::format("{:.{}f}", factor * value.mean, digits);
+  if (value.standard_error)
+    text += fmt::format(" +- {:.{}f}", factor * *value.standard_error, digits);
+  return text;
+}
+
+void print_predictions(const CompareReport& report) {
+  const PredictionComparison& found = report.predictions;
+  print_out("{} tokens in {} windows of {}{}\n", found.tokens + found.nonfinite, report.windows,
+            report.window,
+            report.unused_tokens > 0 ? fmt::format(", {} left over", report.unused_tokens) : "");
+  print_out("KL(A||B)      {} nats, p99 {:.6f}\n", with_error(found.kl, 1, 6), found.kl_p99);
+  print_out("same top-1    {} %\n", with_error(found.top1, 100, 2));
+  if (!found.bits) return;
+  print_out("bits per {}  A {}, B {}, B - A {}\n", report.bytes ? "byte" : "token",
+            with_error(found.bits->reference, 1, 5), with_error(found.bits->compared, 1, 5),
+            with_error(found.bits->difference, 1, 5));
+}
+
+void print_row(const std::string& name, const ValueComparison& c) {
+  print_out("{:<14} {:7.1f}  {:.9f}  {:9.2e}  {:>7}\n", name, c.all.sqnr_db, c.mean_cosine,
+            c.all.relative_l2, c.all.nonfinite);
+}
+
+void print_shards(const CompareReport& report) {
+  if (report.shards.empty()) return;
+  print_out("each shard of B on the inputs of A's\n{:<14} {:>7}  {:<11}  {:<9}  {}\n", "shard",
+            "SQNR dB", "mean cosine", "rel L2", "NaN/Inf");
+  for (const ComparedShard& shard : report.shards) {
+    print_row(shard.shard, shard.output);
+    if (shard.cache) print_row("  new K, V", *shard.cache);
+  }
+}
+
+double percent_of(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void print_routers(const CompareReport& report) {
+  if (report.routers.empty()) return;
+  print_out("routers\n{:<7} {:<14} {:<13} {}\n", "layer", "flipped sets", "weight moved",
+            "never routed");
+  for (const auto& [layer, routing] : report.routers) {
+    const std::vector<int64_t> never = routing.never_routed();
+    print_out("{:<7} {:<14} {:<13} {}\n", layer,
+              fmt::format("{:.2f} %", percent_of(routing.flipped_sets, routing.tokens)),
+              fmt::format("{:.3f} %", 100 * routing.moved_weight),
+              never.empty() ? "-" : fmt::format("{}", fmt::join(never, ", ")));
+  }
+}
+
+ordered_json to_json(const WindowMean& value) {
+  ordered_json json = {{"mean", value.mean}, {"standard_error", nullptr}};
+  if (value.standard_error) json["standard_error"] = *value.standard_error;
+  return json;
+}
+
+// An SQNR of equal values is infinite, which is null.
+ordered_json to_json(const ValueComparison& c) {
+  return {{"sqnr_db", c.all.sqnr_db},     {"mean_cosine", c.mean_cosine},
+          {"cosine", c.all.cosine},       {"relative_l2", c.all.relative_l2},
+          {"nonfinite", c.all.nonfinite}, {"elements", c.all.elements}};
+}
+
+ordered_json to_json(const PredictionComparison& found, bool bytes) {
+  ordered_json json = {{"tokens", found.tokens},
+                       {"nonfinite", found.nonfinite},
+                       {"kl", to_json(found.kl)},
+                       {"kl_p99", found.kl_p99},
+                       {"top1", to_json(found.top1)}};
+  if (found.bits)
+    json["bits"] = {{"per", bytes ? "byte" : "token"},
+                    {"tokens", found.bits->tokens},
+                    {"a", to_json(found.bits->reference)},
+                    {"b", to_json(found.bits->compared)},
+                    {"difference", to_json(found.bits->difference)}};
+  return json;
+}
+
+ordered_json to_json(const ComparedRouter& router) {
+  const RoutingComparison& routing = router.routing;
+  return {{"layer", router.layer},
+          {"tokens", routing.tokens},
+          {"flipped_sets", routing.flipped_sets},
+          {"weight_moved", routing.moved_weight},
+          {"tokens_of_experts", routing.chosen_by},
+          {"never_routed", routing.never_routed()}};
+}
+
+}  // namespace
+
+void print_comparison(const CompareReport& report) {
+  print_predictions(report);
+  print_shards(report);
+  print_routers(report);
+  for (const Diagnostic& finding : report.findings) print_out("{}\n", render(finding));
+  print_out("{}\n", report.passed ? "PASSED" : "FELL SHORT");
+}
+
+void print_comparison_json(const CompareReport& report) {
+  auto shards = ordered_json::array(), routers = ordered_json::array();
+  for (const ComparedShard& shard : report.shards) {
+    ordered_json json = to_json(shard.output);
+    json["shard"] = shard.shard;
+    if (shard.cache) json["cache"] = to_json(*shard.cache);
+    shards.push_back(std::move(json));
+  }
+  for (const ComparedRouter& router : report.routers) routers.push_back(to_json(router));
+  ordered_json json = {{"window", report.window},
+                       {"windows", report.windows},
+                       {"unused_tokens", report.unused_tokens}};
+  json.update(to_json(report.predictions, report.bytes));
+  json["shards"] = shards;
+  json["routers"] = routers;
+  print_json(report.passed, json, report.findings);
+}
+
+}  // namespace moec

@@ -1,0 +1,12 @@
+// What `moec compare` prints, for people and as JSON.
+#pragma once
+
+#include "frontends/compare/compare_report.h"
+
+namespace moec {
+
+// The predictions, a table of the shards, one of the routers, and the verdict.
+void print_comparison(const CompareReport& report);
+void print_comparison_json(const CompareReport& report);
+
+}  // namespace moec

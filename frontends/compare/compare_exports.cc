@@ -1,0 +1,209 @@
+#include "frontends/compare/compare_exports.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/runtime/token_windows.h"
+#include "frontends/compare/routing_record.h"
+#include "frontends/compare/shards_alone.h"
+#include "frontends/formats/read_shard.h"
+#include "ir/base/at.h"
+
+namespace moec {
+namespace {
+
+Status refuse_other_checkpoint(const std::string& what, const CompareOptions& options) {
+  return fail("compare.checkpoint", fmt::format("the exports differ in {}", what),
+              fmt::format("export the checkpoint of {} again, with the weights to compare",
+                          options.reference),
+              {.file = options.compared});
+}
+
+// The embedding is stored alike in all exports of an element type, whatever is compressed.
+Status check_same_checkpoint(const Manifest& a, const Manifest& b, const CompareOptions& options) {
+  if (a.model.config_digest != b.model.config_digest)
+    return refuse_other_checkpoint("the config.json that they were made from", options);
+  if (a.model.vocab != b.model.vocab || a.logits.vocab != b.logits.vocab ||
+      a.tokenizer != b.tokenizer)
+    return refuse_other_checkpoint("vocabulary", options);
+  if (a.build.seeded != b.build.seeded)
+    return refuse_other_checkpoint("whether weights are seeded instead of the checkpoint's",
+                                   options);
+  if (a.embedding.dtype == b.embedding.dtype && a.embedding.file.bytes == b.embedding.file.bytes &&
+      a.embedding.file.digest != b.embedding.file.digest)
+    return refuse_other_checkpoint("the embedding of the checkpoint", options);
+  return {};
+}
+
+int64_t longest_window(const Manifest& manifest) {
+  const manifest::Build& build = manifest.build;
+  return build.cache == CacheForm::none ? std::min(build.context, build.tokens.back())
+                                        : build.context;
+}
+
+// Runs windows through both exports: first through the compared one alone, as far as its logits,
+// and then side by side, each shard of the compared one on the inputs of the reference's.
+class ExportComparer {
+ public:
+  ExportComparer(Session& reference, Session& compared)
+      : reference_(reference),
+        compared_(compared),
+        predicts_(!reference.manifest().tagging),
+        alone_(reference, compared) {}
+
+  Status add_window(std::span<const int64_t> tokens);
+  void fill(CompareReport& report) const;
+
+ private:
+  int64_t chunk_size(int64_t remaining) const {
+    return std::min(reference_.chunk_size(remaining), compared_.chunk_size(remaining));
+  }
+  Result<Rows> logits_of_compared(std::span<const int64_t> tokens);
+  Result<Rows> logits_of_reference(std::span<const int64_t> tokens, int64_t position);
+  void compare_logits(std::span<const int64_t> tokens, int64_t position, const Rows& reference,
+                      const Rows& compared);
+  void compare_routing();
+
+  Session& reference_;
+  Session& compared_;
+  bool predicts_;  // the next token
+  ShardsAlone alone_;
+  PredictionComparer predictions_;
+  RoutingRecord reference_routing_, compared_routing_;
+  std::map<int64_t, RoutingComparer> routers_;  // by layer
+};
+
+Result<Rows> ExportComparer::logits_of_compared(std::span<const int64_t> tokens) {
+  Rows logits{compared_.manifest().logits.vocab, {}};
+  compared_.reset();
+  for (int64_t begin = 0; begin < std::ssize(tokens);) {
+    const int64_t count = chunk_size(std::ssize(tokens) - begin);
+    const auto chunk = tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+    MOEC_ASSIGN(const Rows rows, compared_.pass(chunk, begin, compared_routing_.probe(count)));
+    logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
+    begin += count;
+  }
+  compared_.reset();
+  return logits;
+}
+
+Result<Rows> ExportComparer::logits_of_reference(std::span<const int64_t> tokens,
+                                                 int64_t position) {
+  const StepProbe probe = reference_routing_.probe(std::ssize(tokens));
+  return alone_.possible() ? alone_.pass(tokens, position, probe)
+                           : reference_.pass(tokens, position, probe);
+}
+
+Status ExportComparer::add_window(std::span<const int64_t> tokens) {
+  MOEC_ASSIGN(const Rows compared, logits_of_compared(tokens));
+  reference_.reset();
+  for (int64_t begin = 0; begin < std::ssize(tokens);) {
+    const int64_t count = chunk_size(std::ssize(tokens) - begin);
+    const auto chunk = tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+    MOEC_ASSIGN(const Rows reference, logits_of_reference(chunk, begin));
+    compare_logits(tokens, begin, reference, compared);
+    begin += count;
+  }
+  predictions_.end_window();
+  compare_routing();
+  return {};
+}
+
+void ExportComparer::compare_logits(std::span<const int64_t> tokens, int64_t position,
+                                    const Rows& reference, const Rows& compared) {
+  for (int64_t t = 0; t < reference.count(); ++t) {
+    std::optional<int64_t> next;
+    if (predicts_ && position + t + 1 < std::ssize(tokens)) next = at(tokens, position + t + 1);
+    predictions_.add(reference.row(t), compared.row(position + t), next);
+  }
+}
+
+void ExportComparer::compare_routing() {
+  for (const auto& [layer, reference] : reference_routing_.layers()) {
+    const auto found = compared_routing_.layers().find(layer);
+    if (found == compared_routing_.layers().end()) continue;
+    const Rows& compared = found->second;
+    if (compared.columns != reference.columns || compared.count() != reference.count()) continue;
+    for (int64_t t = 0; t < reference.count(); ++t)
+      routers_[layer].add(compared.row(t), reference.row(t));
+  }
+  reference_routing_.clear();
+  compared_routing_.clear();
+}
+
+void ExportComparer::fill(CompareReport& report) const {
+  report.predictions = predictions_.result();
+  report.shards = alone_.result();
+  for (const auto& [layer, router] : routers_) report.routers.push_back({layer, router.result()});
+  if (!alone_.possible())
+    report.findings.push_back({Severity::note,
+                               "compare.other_shards",
+                               "the exports are cut into other shards, which are not compared",
+                               "export both with the same target and the same cuts",
+                               {}});
+}
+
+void miss(const std::string& code, std::string cause, std::string next, CompareReport& report) {
+  report.findings.push_back({Severity::error, code, std::move(cause), std::move(next), {}});
+}
+
+void judge(const CompareOptions& options, CompareReport& report) {
+  const PredictionComparison& found = report.predictions;
+  const char* next =
+      "give the largest matrices more bits, or calibrate: moec export --help, --weights";
+  if (found.nonfinite > 0)
+    miss("compare.nonfinite",
+         fmt::format("{} of {} positions have logits that are NaN or infinite", found.nonfinite,
+                     found.nonfinite + found.tokens),
+         "moec check and moec validate say which shard they come from", report);
+  if (options.max_kl && found.kl.mean > *options.max_kl)
+    miss("compare.threshold",
+         fmt::format("the mean KL is {:.6f} nats, above {}", found.kl.mean, *options.max_kl), next,
+         report);
+  if (options.min_top1 && found.top1.mean < *options.min_top1)
+    miss("compare.threshold",
+         fmt::format("the likeliest token agrees at {:.2f} % of the positions, below {} %",
+                     100 * found.top1.mean, 100 * *options.min_top1),
+         next, report);
+  report.passed = !has_error(report.findings);
+}
+
+}  // namespace
+
+Result<CompareReport> compare_exports(const CompareOptions& options) {
+  SessionOptions half = options.session;
+  half.memory_bytes /= 2;
+  MOEC_ASSIGN(Session reference, Session::open(options.reference, read_shard, half));
+  MOEC_ASSIGN(Session compared, Session::open(options.compared, read_shard, half));
+  const Manifest &a = reference.manifest(), &b = compared.manifest();
+  MOEC_TRY(check_same_checkpoint(a, b, options));
+  MOEC_ASSIGN(const TokenWindows text,
+              read_windows({"compare", options.texts, options.tokens_file, options.reference},
+                           {a.tokenizer, a.model.vocab},
+                           std::min({options.window, longest_window(a), longest_window(b)})));
+  CompareReport report;
+  report.window = text.window;
+  report.windows = text.windows();
+  report.unused_tokens = text.unused;
+  report.bytes = a.tokenizer == TokenizerKind::bytes;
+  ExportComparer comparer(reference, compared);
+  const auto bytes_of = [](int64_t tokens) {
+    return static_cast<uint64_t>(tokens) * sizeof(int64_t);
+  };
+  const auto tell = [&](int64_t tokens) {
+    if (options.progress) options.progress(bytes_of(tokens), bytes_of(std::ssize(text.tokens)));
+  };
+  tell(0);
+  for (int64_t i = 0; i < report.windows; ++i) {
+    const auto begin = static_cast<size_t>(i * text.window);
+    MOEC_TRY(comparer.add_window(
+        std::span(text.tokens).subspan(begin, static_cast<size_t>(text.window))));
+    tell(text.window);
+  }
+  comparer.fill(report);
+  judge(options, report);
+  return report;
+}
+
+}  // namespace moec

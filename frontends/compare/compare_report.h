@@ -1,0 +1,40 @@
+// What a comparison of two exports found.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/compare/compare_metrics.h"
+#include "ir/base/diagnostics.h"
+
+namespace moec {
+
+// A shard of the compared export on the inputs that the reference's shard had.
+struct ComparedShard {
+  std::string shard;
+  ValueComparison output;
+  std::optional<ValueComparison> cache;  // its new rows of keys and values, where it has any
+};
+
+// The router of a layer, each export on its own inputs.
+struct ComparedRouter {
+  int64_t layer = 0;
+  RoutingComparison routing;
+};
+
+struct CompareReport {
+  int64_t window = 0, windows = 0;
+  int64_t unused_tokens = 0;  // behind the last window
+  bool bytes = false;         // a token is a byte
+  PredictionComparison predictions;
+  // In schedule order; empty where the exports are cut into other shards.
+  std::vector<ComparedShard> shards;
+  // Of the layers whose routing weights both graphs still show.
+  std::vector<ComparedRouter> routers;
+  Diagnostics findings;  // what was missed, and what could not be compared
+  bool passed = false;   // no finding is an error
+};
+
+}  // namespace moec

@@ -1,0 +1,152 @@
+// moec compare on exports of small checkpoints.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/frontends/cli/golden_case.h"
+
+namespace moec {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::string compared_export(const std::string& golden_case, const std::string& name,
+                            const Words& flags = {}) {
+  const std::string out = fresh_folder(name);
+  expect_fine(export_case(golden_case, out, flags));
+  return out;
+}
+
+// The first bytes of the text that exports of tinymoe are measured on.
+std::string heldout(size_t bytes) {
+  const std::string path = fresh_folder("text") + "/heldout";
+  write_file(path, read_file(source_path("tests/data/tinymoe_heldout.bin")).substr(0, bytes));
+  return path;
+}
+
+std::string ids_file(const std::string& ids) {
+  const std::string path = fresh_folder("ids") + "/ids";
+  write_file(path, ids);
+  return path;
+}
+
+json comparison(Words words, int exit_code = kExitFine) {
+  words.insert(words.begin(), "compare");
+  words.emplace_back("--json");
+  const Outcome outcome = run_command(words);
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
+  json report = json::parse(outcome.out, nullptr, false);
+  EXPECT_EQ(report.value("ok", json()), exit_code == kExitFine);
+  return report;
+}
+
+std::string code_of(const Words& words) {
+  return comparison(words, kExitBadInput)["diagnostics"][0]["code"];
+}
+
+TEST(Compare, AnExportWithItselfHasNoDifference) {
+  const std::string out = compared_export("tinymoe", "out");
+  const json report = comparison({out, out, "--text", heldout(210), "--window", "100"});
+  EXPECT_EQ(report["windows"], 2);
+  EXPECT_EQ(report["unused_tokens"], 10);
+  EXPECT_EQ(report["tokens"], 200);
+  EXPECT_EQ(report["kl"]["mean"], 0);
+  EXPECT_EQ(report["kl_p99"], 0);
+  EXPECT_EQ(report["top1"]["mean"], 1);
+  EXPECT_EQ(report["bits"]["tokens"], 198);
+  EXPECT_EQ(report["bits"]["difference"]["mean"], 0);
+  EXPECT_EQ(report["shards"].size(), 9u);
+  for (const json& shard : report["shards"]) EXPECT_EQ(shard["sqnr_db"], nullptr) << shard;
+  EXPECT_EQ(report["routers"].size(), 4u);
+  for (const json& router : report["routers"]) {
+    EXPECT_EQ(router["flipped_sets"], 0);
+    EXPECT_EQ(router["weight_moved"], 0);
+    int chosen = 0;
+    for (const json& tokens : router["tokens_of_experts"]) chosen += tokens.get<int>();
+    EXPECT_EQ(chosen, 400);
+  }
+}
+
+TEST(Compare, EightBitsCostLittleAndFourBitsMore) {
+  const std::string plain = compared_export("tinymoe", "plain"), text = heldout(512);
+  const std::string int8 = compared_export("tinymoe", "int8", {"--weights", "int8"});
+  const std::string four = compared_export("tinymoe", "four", {"--weights", "4bit"});
+  const json eight = comparison({plain, int8, "--text", text});
+  EXPECT_EQ(eight["windows"], 2);
+  EXPECT_GT(eight["kl"]["mean"], 0);
+  EXPECT_LT(eight["kl"]["mean"], 0.001);
+  EXPECT_GE(eight["kl_p99"], eight["kl"]["mean"]);
+  EXPECT_GT(eight["top1"]["mean"], 0.95);
+  EXPECT_LT(eight["bits"]["a"]["mean"], 4);
+  ASSERT_EQ(eight["shards"].size(), 9u);
+  for (const json& shard : eight["shards"]) {
+    EXPECT_GT(shard["sqnr_db"], 25) << shard;
+    EXPECT_GT(shard["mean_cosine"], 0.99) << shard;
+    EXPECT_EQ(shard.contains("cache"), shard["shard"].get<std::string>().ends_with(".attn"));
+  }
+  const json fewer = comparison({plain, four, "--text", text});
+  EXPECT_GT(fewer["kl"]["mean"], eight["kl"]["mean"]);
+  EXPECT_LT(fewer["kl"]["mean"], 0.05);
+  EXPECT_GT(fewer["routers"][3]["weight_moved"], eight["routers"][3]["weight_moved"]);
+}
+
+TEST(Compare, ThresholdsThatAreMissed) {
+  const std::string plain = compared_export("tinymoe", "plain"), text = heldout(64);
+  const std::string int8 = compared_export("tinymoe", "int8", {"--weights", "int8"});
+  const Words words = {plain, int8, "--text", text};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return more;
+  };
+  comparison(with({"--max-kl", "1", "--min-top1", "1"}));
+  const json missed =
+      comparison(with({"--max-kl", "1e-12", "--min-top1", "100.5"}), kExitFellShort);
+  ASSERT_EQ(missed["diagnostics"].size(), 2u);
+  EXPECT_EQ(missed["diagnostics"][0]["code"], "compare.threshold");
+  EXPECT_EQ(missed["diagnostics"][1]["code"], "compare.threshold");
+  Words text_words = with({"--max-kl", "0", "--quiet"});
+  text_words.insert(text_words.begin(), "compare");
+  const Outcome printed = run_command(text_words);
+  EXPECT_EQ(printed.exit_code, kExitFellShort);
+  EXPECT_THAT(printed.out, HasSubstr("bits per byte"));
+  EXPECT_THAT(printed.out, HasSubstr("FELL SHORT"));
+}
+
+// Exports of another target, width, cut and routing form: predictions are compared all the same.
+TEST(Compare, ExportsThatAreCutDifferently) {
+  const std::string plain = compared_export("mixtral_a", "plain");
+  const std::string ids = ids_file("1,2,3,4,5,6,7 8\n9 1 2 3");
+  const std::string wide = compared_export("mixtral_a", "wide", {"--tokens", "1,4"});
+  const json same = comparison({plain, wide, "--tokens", ids});
+  EXPECT_LT(same["kl"]["mean"], 1e-9);
+  EXPECT_EQ(same["top1"]["mean"], 1);
+  EXPECT_EQ(same["bits"]["per"], "token");
+  EXPECT_GT(same["shards"].size(), 0u);
+  const std::string host = compared_export("mixtral_a", "host", {"--routing", "host"});
+  const json other = comparison({plain, host, "--tokens", ids});
+  EXPECT_LT(other["kl"]["mean"], 1e-9);
+  EXPECT_EQ(other["shards"].size(), 0u);
+  EXPECT_EQ(other["diagnostics"][0]["code"], "compare.other_shards");
+  const std::string ane =
+      compared_export("mixtral_a", "ane", {"--target", "ane", "--dtype", "f16"});
+  EXPECT_LT(comparison({plain, ane, "--tokens", ids})["kl"]["mean"], 1e-3);
+}
+
+TEST(Compare, BadInput) {
+  const std::string out = compared_export("mixtral_a", "out");
+  const std::string other = compared_export("mixtral_b", "other");
+  const std::string ids = ids_file("1 2 3");
+  EXPECT_EQ(code_of({out, other, "--tokens", ids}), "compare.checkpoint");
+  EXPECT_EQ(code_of({out, checkpoint_of("mixtral_a"), "--tokens", ids}), "cli.wrong_source");
+  EXPECT_EQ(code_of({out, out}), "compare.empty");
+  EXPECT_EQ(code_of({out, out, "--tokens", ids_file(" \n")}), "compare.empty");
+  EXPECT_EQ(code_of({out, out, "--tokens", ids_file("1 x")}), "compare.tokens");
+  EXPECT_EQ(code_of({out, out, "--tokens", ids_file("1 99999999")}), "compare.vocabulary");
+  EXPECT_EQ(code_of({out, out, "--tokens", fresh_folder("nothing")}), "compare.text");
+  EXPECT_EQ(code_of({out, out, "--text", ids}), "compare.no_tokenizer");
+  EXPECT_EQ(code_of({out, out, "--text", ids, "--tokens", ids}), "cli.conflict");
+}
+
+}  // namespace
+}  // namespace moec
