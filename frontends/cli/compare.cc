@@ -38,7 +38,7 @@ int run_compare(const CompareFlags& flags) {
   if (!options) return report_failure(options.error(), flags.json);
   Progress progress("compare", flags.quiet || flags.json);
   options->progress = [&](uint64_t bytes, uint64_t total) {
-    progress.advance(bytes, total, "tokens of 8 bytes");
+    progress.advance(bytes, total, "tokens");
   };
   const auto report = compare_exports(*options);
   progress.finish();

@@ -14,7 +14,8 @@ WindowMean mean_of_windows(std::span<const double> means) {
   WindowMean result;
   if (means.empty()) return result;
   const auto count = static_cast<double>(means.size());
-  for (const double mean : means) result.mean += mean / count;
+  for (const double mean : means) result.mean += mean;
+  result.mean /= count;
   if (means.size() < 2) return result;
   double squares = 0;
   for (const double mean : means) squares += (mean - result.mean) * (mean - result.mean);
