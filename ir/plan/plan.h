@@ -23,6 +23,14 @@ namespace moec {
 enum class MlaForm : uint8_t { latent, expanded };
 constexpr auto enum_names(MlaForm) { return name_table<MlaForm>({"latent", "expanded"}); }
 
+// How many shards hold the intermediate width of an MLP.
+struct WidthSlices {
+  int64_t expert = 1;  // with experts_per_shard 1: of each expert
+  int64_t shared = 0;  // with host_routing: of the shared expert; 0: it lies in the first group
+  int64_t mlp = 1;     // of a dense layer
+  bool operator==(const WidthSlices&) const = default;
+};
+
 // The user's choices that shape the inputs and outputs of shards.
 struct BuildOptions {
   DType dtype = DType::f32;           // of activations and weights in the shards: f32 or f16
@@ -35,10 +43,7 @@ struct BuildOptions {
   MlaForm mla = MlaForm::latent;  // of models with latent attention
   bool host_routing = false;      // the router is a shard of its own, weights are an input
   int64_t experts_per_shard = 0;  // with host_routing: experts a group; 0: all in one
-  int64_t expert_slices = 1;      // with experts_per_shard 1: shards of each expert
-  int64_t shared_slices = 0;      // with host_routing: shards of a shared expert; 0: it lies in the
-                                  // first group
-  int64_t mlp_slices = 1;         // shards of the MLP of a dense layer
+  WidthSlices slices;             // of MLPs that are cut along their width
   int64_t head_slices = 1;        // vocabulary slices of the head
   bool wide_router = false;       // with f16: norm, logits and choice of a router are in f32
   int64_t layers_per_shard = 0;   // the most whole layers a shard; 0: their parts have shards

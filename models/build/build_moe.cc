@@ -173,7 +173,7 @@ ValueId shared_expert(ShardScope& scope, ValueId x) {
 // else by the shard that has expert 0.
 ValueId experts_part(ShardScope& scope, ValueId x, ValueId routing) {
   ValueId sum = experts(scope, x, routing);
-  const bool none = scope.model().moe.shared_ff == 0 || scope.options().shared_slices > 0;
+  const bool none = scope.model().moe.shared_ff == 0 || scope.options().slices.shared > 0;
   if (none || scope.decl.first_expert != 0) return sum;
   return scope.b.add(sum, shared_expert(scope, x), "experts_and_shared");
 }

@@ -130,11 +130,11 @@ class Cutter {
     const bool beside = fits(ShardKind::experts, sizes.norm + sizes.shared + sizes.expert);
     const int64_t fixed = sizes.norm + (beside ? sizes.shared : 0);
     build_.experts_per_shard = std::clamp<int64_t>(room(sizes, fixed), 1, most);
-    MOEC_ASSIGN(build_.expert_slices,
+    MOEC_ASSIGN(build_.slices.expert,
                 slices_of({ShardKind::experts, WeightGroup::experts, "an expert"},
                           sizes.elements.expert, fixed));
     if (sizes.shared > 0 && !beside) {
-      MOEC_ASSIGN(build_.shared_slices,
+      MOEC_ASSIGN(build_.slices.shared,
                   slices_of({ShardKind::shared, WeightGroup::shared, "the shared expert"},
                             sizes.elements.shared, sizes.norm));
     }
@@ -158,12 +158,12 @@ class Cutter {
                             decimal_bytes(sizes.expert), budget_text(ShardKind::experts));
     else
       reason += "there is no budget";
-    if (sizes.shared > 0 && build_.shared_slices == 0)
+    if (sizes.shared > 0 && build_.slices.shared == 0)
       reason +=
           fmt::format(", the shared one of {} in the first group", decimal_bytes(sizes.shared));
     note_experts(std::move(reason));
-    if (build_.shared_slices > 0)
-      cuts_.push_back({ShardKind::shared, build_.shared_slices,
+    if (build_.slices.shared > 0)
+      cuts_.push_back({ShardKind::shared, build_.slices.shared,
                        fmt::format("{} in a budget of {}", decimal_bytes(sizes.shared),
                                    budget_text(ShardKind::shared))});
   }
@@ -171,7 +171,7 @@ class Cutter {
   Status note_experts(std::string reason) {
     const auto groups = static_cast<int64_t>(expert_groups(model_.moe.experts, build_).size());
     cuts_.push_back({build_.host_routing ? ShardKind::experts : ShardKind::moe, groups,
-                     std::move(reason), build_.expert_slices});
+                     std::move(reason), build_.slices.expert});
     return {};
   }
 
@@ -179,11 +179,11 @@ class Cutter {
 
   Status cut_mlp() {
     const auto [mlp, norm] = dense_elements(model_);
-    MOEC_ASSIGN(build_.mlp_slices,
+    MOEC_ASSIGN(build_.slices.mlp,
                 slices_of({ShardKind::mlp, WeightGroup::mlp, "an MLP"}, mlp, sizes_.plain(norm)));
-    if (build_.mlp_slices > 1)
+    if (build_.slices.mlp > 1)
       cuts_.push_back(
-          {ShardKind::mlp, build_.mlp_slices,
+          {ShardKind::mlp, build_.slices.mlp,
            fmt::format("{} in a budget of {}", decimal_bytes(sizes_.whole(WeightGroup::mlp, mlp)),
                        budget_text(ShardKind::mlp))});
     return {};

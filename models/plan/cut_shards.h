@@ -12,7 +12,7 @@ namespace moec {
 std::vector<int64_t> expert_groups(int64_t experts, const BuildOptions& options);
 
 // Sets build.layers_per_shard (models/plan/join_layers.h), host_routing, experts_per_shard,
-// expert_slices, shared_slices, mlp_slices and head_slices. head_slices never becomes smaller: the
+// slices and head_slices. head_slices never becomes smaller: the
 // number that the target's channels demand (models/plan/fit_target.h) is a lower bound.
 // - An MoE layer above its budget is cut into as few groups of experts as the budget of `experts`
 //   allows. The groups differ by at most one expert, and the first one also holds the shared

@@ -67,11 +67,11 @@ Status check_slices(const ModelConfig& model, const BuildOptions& options) {
     return bad_option(fmt::format("{} slices of {} with a width of {}", slices, what, width),
                       "Choose from one slice to one slice for each column.");
   };
-  MOEC_TRY(cut("an MLP", options.mlp_slices, model.mlp.ff));
-  MOEC_TRY(cut("an expert", options.expert_slices, model.moe.expert_ff));
-  if (options.shared_slices > 0)
-    MOEC_TRY(cut("the shared expert", options.shared_slices, model.moe.shared_ff));
-  if (!options.host_routing && (options.expert_slices > 1 || options.shared_slices > 0))
+  MOEC_TRY(cut("an MLP", options.slices.mlp, model.mlp.ff));
+  MOEC_TRY(cut("an expert", options.slices.expert, model.moe.expert_ff));
+  if (options.slices.shared > 0)
+    MOEC_TRY(cut("the shared expert", options.slices.shared, model.moe.shared_ff));
+  if (!options.host_routing && (options.slices.expert > 1 || options.slices.shared > 0))
     return bad_option("experts are cut into slices only with host routing", "Use --routing host.");
   return {};
 }
@@ -259,9 +259,9 @@ class Planner {
   }
 
   void dense() {
-    if (options_.mlp_slices == 1) return feed_forward(ShardKind::mlp, 0);
+    if (options_.slices.mlp == 1) return feed_forward(ShardKind::mlp, 0);
     const ShardDecl mlp{edge("mlp"), stem_of(ShardKind::mlp), ShardKind::mlp};
-    for_each_slice(mlp, options_.mlp_slices, [&, residual = hidden_](ShardDecl slice) {
+    for_each_slice(mlp, options_.slices.mlp, [&, residual = hidden_](ShardDecl slice) {
       add_part(std::move(slice), residual);
     });
   }
@@ -298,7 +298,7 @@ class Planner {
     const std::string residual = hidden_;
     const ShardDecl shared{edge("shared"), stem_of(ShardKind::shared) + ".shared",
                            ShardKind::shared};
-    for_each_slice(shared, options_.shared_slices,
+    for_each_slice(shared, options_.slices.shared,
                    [&](ShardDecl slice) { add_part(std::move(slice), residual); });
     int64_t number = 0, first = 0;
     for (const int64_t experts : expert_groups(model_.moe.experts, options_)) {
@@ -307,7 +307,7 @@ class Planner {
                       ShardKind::experts};
       group.first_expert = first;
       group.experts = experts;
-      for_each_slice(group, options_.expert_slices,
+      for_each_slice(group, options_.slices.expert,
                      [&](ShardDecl slice) { experts_part(std::move(slice), residual); });
       ++number;
       first += experts;
@@ -317,7 +317,7 @@ class Planner {
   // A group of experts, or a slice of it. A runtime may skip it unless it adds more than experts.
   void experts_part(ShardDecl shard, const std::string& residual) {
     const bool with_shared =
-        shard.first_expert == 0 && model_.moe.shared_ff > 0 && options_.shared_slices == 0;
+        shard.first_expert == 0 && model_.moe.shared_ff > 0 && options_.slices.shared == 0;
     const bool affine = model_.residual == ResidualKind::affine && is_first_part(shard, options_);
     Step& step = add_part(std::move(shard), residual);
     step.inputs.push_back(from_edge(kRoutingWeights, edge(kRoutingWeights)));

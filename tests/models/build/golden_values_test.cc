@@ -152,9 +152,9 @@ TEST_P(GoldenValues, SlicesOfExpertsAndMlps) {
   BuildOptions options;
   options.host_routing = true;
   options.experts_per_shard = 1;
-  options.expert_slices = 3;
-  options.shared_slices = model.moe.shared_ff > 0 ? 3 : 0;
-  options.mlp_slices = model.mlp.ff > 0 ? 3 : 1;
+  options.slices.expert = 3;
+  options.slices.shared = model.moe.shared_ff > 0 ? 3 : 0;
+  options.slices.mlp = model.mlp.ff > 0 ? 3 : 1;
   expect_golden(name, options);
 }
 
@@ -163,7 +163,7 @@ TEST_P(GoldenValues, SlicesOfExpertsWithTheSharedOne) {
   BuildOptions options;
   options.host_routing = true;
   options.experts_per_shard = 2;
-  options.expert_slices = 2;
+  options.slices.expert = 2;
   expect_golden(GetParam(), options);
 }
 

@@ -118,8 +118,8 @@ TEST(CutShards, ASharedExpertThatFitsBesideNoneHasShardsOfItsOwn) {
   const auto cuts = cut_shards(model, budget(4 * (8 + 5 * 72)), build);
   ASSERT_TRUE(cuts.has_value());
   EXPECT_EQ(expert_groups(10, build), (Sizes{5, 5}));
-  EXPECT_EQ(build.expert_slices, 1);
-  EXPECT_EQ(build.shared_slices, 4) << "1440 elements, 15 columns of 24 in each";
+  EXPECT_EQ(build.slices.expert, 1);
+  EXPECT_EQ(build.slices.shared, 4) << "1440 elements, 15 columns of 24 in each";
   EXPECT_EQ((*cuts)[1].kind, ShardKind::shared);
   EXPECT_EQ((*cuts)[1].parts, 4);
 }
@@ -131,9 +131,9 @@ TEST(CutShards, ExpertsAboveTheBudgetAreCutIntoSlices) {
   const auto cuts = cut_shards(model, budget(200'000'000), build);
   ASSERT_TRUE(cuts.has_value());
   EXPECT_EQ(expert_groups(8, build), Sizes(8, 1));
-  EXPECT_EQ(build.expert_slices, 2) << "352 MB";
+  EXPECT_EQ(build.slices.expert, 2) << "352 MB";
   EXPECT_EQ(cuts->front().slices, 2);
-  EXPECT_EQ(build.shared_slices, 0);
+  EXPECT_EQ(build.slices.shared, 0);
 }
 
 TEST(CutShards, DenseMlpsAreCutIntoTheFewestSlices) {
@@ -145,7 +145,7 @@ TEST(CutShards, DenseMlpsAreCutIntoTheFewestSlices) {
        std::map<int64_t, int64_t>{{12, 1}, {11, 2}, {6, 2}, {5, 3}}) {
     bytes = 4 * (8 + 24 * columns);
     ASSERT_TRUE(cut_shards(model, options, build).has_value());
-    EXPECT_EQ(build.mlp_slices, slices) << columns;
+    EXPECT_EQ(build.slices.mlp, slices) << columns;
   }
 }
 
@@ -160,7 +160,7 @@ TEST(CutShards, BudgetsThatNoCutMeetsNameTheLeastThatWorks) {
   CutOptions allowed = budget(10'000'000);
   allowed.allow_over_budget = true;
   ASSERT_TRUE(cut_shards(model, allowed, build).has_value());
-  EXPECT_EQ(build.expert_slices, 64);
+  EXPECT_EQ(build.slices.expert, 64);
   expect_error(cut_shards(model_of(8, 1, 2), budget(40), build), "plan.budget", "expert");
 }
 
@@ -270,7 +270,7 @@ TEST(CutShards, BuiltShardsHaveTheBytesThatTheCutAssumes) {
       const ShardDecl& decl = plan->shards[i];
       if (decl.kind == ShardKind::attention || decl.kind == ShardKind::lm_head) continue;
       int64_t assumed = assumed_elements(model, decl);
-      if (decl.kind == ShardKind::experts && decl.first_expert == 0 && build.shared_slices == 0)
+      if (decl.kind == ShardKind::experts && decl.first_expert == 0 && build.slices.shared == 0)
         assumed += moe_elements(model).shared.whole();
       const int64_t bytes = weight_bytes(*build_shard(*plan, i, 1));
       EXPECT_EQ(bytes, 4 * assumed) << decl.name;

@@ -141,9 +141,9 @@ TEST(PlanModel, SlicesAndGroupsFormOneChain) {
   BuildOptions options = sample_options();
   options.host_routing = true;
   options.experts_per_shard = 3;
-  options.expert_slices = 2;
-  options.shared_slices = 2;
-  options.mlp_slices = 2;
+  options.slices.expert = 2;
+  options.slices.shared = 2;
+  options.slices.mlp = 2;
   const Plan plan = good_plan(options, model);
   EXPECT_THAT(names(plan),
               testing::ElementsAre("L00.attn attn/L00", "L00.mlp.s0 mlp/L00.s0",
@@ -254,9 +254,9 @@ TEST(PlanModel, BadOptionsAreErrors) {
   expect_error(with([](auto& o) { o.tokens = {0, 4}; }), "plan.options", "positive");
   expect_error(with([](auto& o) { o.tokens = {4, 4}; }), "plan.options", "ascend");
   expect_error(with([](auto& o) { o.experts_per_shard = 2; }), "plan.options", "host routing");
-  expect_error(with([](auto& o) { o.mlp_slices = 13; }), "plan.options",
+  expect_error(with([](auto& o) { o.slices.mlp = 13; }), "plan.options",
                "13 slices of an MLP with a width of 12");
-  expect_error(with([](auto& o) { o.expert_slices = 2; }), "plan.options", "host routing");
+  expect_error(with([](auto& o) { o.slices.expert = 2; }), "plan.options", "host routing");
   expect_error(with([](auto& o) { o.layers_per_shard = -1; }), "plan.options", "-1 layers");
   expect_error(with([](auto& o) {
                  o.layers_per_shard = 2;
