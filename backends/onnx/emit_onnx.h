@@ -5,8 +5,9 @@
 //   FOLDER/STEM.data            the weights; absent when there are none
 //
 // Every weight lies in the data file, however small, at an offset that is a multiple of 64 KiB, in
-// the order in which the ops first use it; the scales and zeros of its codes, if any, follow them. Constants lie in the graph. The graphs name each
-// weight's offset and length in the data file, and with OnnxOptions::checksum the file's SHA-1
+// the order in which the ops first use it; the scales and zeros of its codes, if any, follow them.
+// Constants lie in the graph. The graphs name each weight's offset and length in the data file, and
+// with OnnxOptions::checksum the file's SHA-1
 // (`checksum`, an optional key of ONNX). Opset 17, IR version 8, and onnxruntime's
 // MatMulNBits for weights of 4 bits. graph_writer.h documents how ops
 // and names map. The same shard gives the same bytes.
