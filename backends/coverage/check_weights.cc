@@ -169,9 +169,8 @@ class WeightCheck::Taking {
     const auto& weight = std::get<Weight>(body_.ops[id].data);
     const TensorRange& range = *file_.weights.find(std::get<TensorSource>(weight.view.source).name);
     const Type& type = body_.type(body_.ops[id].results[0]);
-    const std::string place =
-        fmt::format("{}:{}:{}:{}:{}", file_.weights.files[range.file].path, range.offset,
-                    to_string(type), share.axis, share.count);
+    const std::string place = fmt::format("{}:{}:{}:{}:{}", file_.weights.files[range.file].path,
+                                          range.offset, to_string(type), share.axis, share.count);
     if (const auto known = check_.read_.find(place); known != check_.read_.end())
       return &known->second;
     if (!reader_) {
