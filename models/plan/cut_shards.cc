@@ -84,7 +84,7 @@ class Cutter {
   };
 
   MoeBytes moe_bytes() const {
-    MoeBytes sizes{.elements = moe_elements(model_)};
+    MoeBytes sizes{.elements = moe_elements(model_, build_)};
     sizes.expert = sizes_.whole(WeightGroup::experts, sizes.elements.expert);
     if (sizes.elements.shared.whole() > 0)
       sizes.shared = sizes_.whole(WeightGroup::shared, sizes.elements.shared);

@@ -8,6 +8,7 @@
 #include "ir/base/byte_text.h"
 #include "models/build/needed_tensors.h"
 #include "models/build/width_slices.h"
+#include "models/plan/mlp_elements.h"
 #include "models/plan/weight_sizes.h"
 
 namespace moec {
@@ -28,7 +29,7 @@ ShardCut fit_layers(const ModelConfig& model, const CutOptions& options, BuildOp
   const int64_t budget = budget_of(options.budgets, ShardKind::layers).bytes;
   const WeightSizes sizes(model, build);
   std::vector<int64_t> bytes;
-  for (const int64_t elements : layer_elements(model))
+  for (const int64_t elements : layer_elements(model, build))
     bytes.push_back(sizes.layer(std::ssize(bytes), elements));
   const auto layers = std::ssize(bytes);
   int64_t least = 0;
@@ -56,7 +57,9 @@ std::vector<int64_t> layer_groups(int64_t layers, const BuildOptions& options) {
   return balanced_parts(layers, (layers + most - 1) / most);
 }
 
-std::vector<int64_t> layer_elements(const ModelConfig& model) {
+std::vector<int64_t> layer_elements(const ModelConfig& model, const BuildOptions& build) {
+  const MoeElements in_type = moe_elements(model, build), plain = moe_elements(model, {});
+  const int64_t added = in_type.router + in_type.norm - plain.router - plain.norm;
   ModelConfig few = model;
   std::vector<std::pair<LayerConfig, int64_t>> known;
   std::vector<int64_t> elements;
@@ -71,7 +74,7 @@ std::vector<int64_t> layer_elements(const ModelConfig& model) {
       few.layers.push_back(layer);
       found = known.insert(known.end(), {layer, parameter_count(few) - with_one});
     }
-    elements.push_back(found->second);
+    elements.push_back(found->second + (layer.moe ? added : 0));
   }
   return elements;
 }

@@ -12,8 +12,8 @@ namespace moec {
 // options.layers_per_shard layers, which must not be 0.
 std::vector<int64_t> layer_groups(int64_t layers, const BuildOptions& options);
 
-// The number of weights of each layer.
-std::vector<int64_t> layer_elements(const ModelConfig& model);
+// The weights of each layer, in elements of the shards' type.
+std::vector<int64_t> layer_elements(const ModelConfig& model, const BuildOptions& build);
 
 // Sets build.layers_per_shard as `options` says. With fit_layers that is the largest number that
 // keeps every shard within the budget of kind `layers`, or 0 where one layer alone exceeds it: its

@@ -33,18 +33,30 @@ void add(const NeededRole& needed, int64_t experts, MlpElements& elements) {
 
 }  // namespace
 
-MoeElements moe_elements(const ModelConfig& model) {
+int64_t added_router_elements(const ModelConfig& model, const BuildOptions& build) {
+  if (build.dtype != DType::f16 || build.wide_router || model.moe.experts == 0) return 0;
+  const bool after_norm = model.moe.router_hidden == 0;
+  const int64_t inputs = after_norm ? model.hidden : model.moe.router_hidden;
+  const int64_t folded = after_norm && model.norm.kind == NormKind::rms ? 2 : 1;
+  return model.moe.slots() * (folded * inputs + model.moe.slots());
+}
+
+MoeElements moe_elements(const ModelConfig& model, const BuildOptions& build) {
   MoeElements elements;
   elements.expert.width = model.moe.expert_ff;
   elements.shared.width = model.moe.shared_ff;
+  const int64_t size = build.wide_router ? 2 : 1;  // of an f32 element, in those of the type
   for (const NeededRole& needed : needed_by_a_layer(model, true)) {
     if (needed.role.starts_with("expert")) add(needed, model.moe.experts, elements.expert);
     if (needed.role.starts_with("shared_")) add(needed, 1, elements.shared);
-    if (needed.role.starts_with("router")) elements.router += needed.elements();
+    if (needed.role.starts_with("router")) elements.router += size * needed.elements();
     // Below f32 it has a second half.
-    if (needed.role.starts_with("router_choice_bias")) elements.router += needed.elements();
-    if (needed.role.starts_with("ffn_")) elements.norm += needed.elements();
+    if (needed.role.starts_with("router_choice_bias") && !build.wide_router)
+      elements.router += needed.elements();
+    if (needed.role.starts_with("ffn_"))
+      elements.norm += (needed.role.starts_with("ffn_norm") ? size : 1) * needed.elements();
   }
+  elements.router += added_router_elements(model, build);
   return elements;
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ir/plan/model_config.h"
+#include "ir/plan/plan.h"
 
 namespace moec {
 
@@ -18,9 +18,9 @@ struct MlpElements {
   }
 };
 
-// Of a layer with experts. `norm` is what each of its shards may repeat: the norm before the
-// experts and the affine terms of the residual stream. `router` is the most that a router has in
-// any type.
+// Of a layer with experts, in elements of the shards' type. `norm` is what each of its shards may
+// repeat: the norm before the experts and the affine terms of the residual stream. `router` is the
+// most that a router has in the type.
 struct MoeElements {
   MlpElements expert;  // one of them
   MlpElements shared;  // with its gate
@@ -28,7 +28,10 @@ struct MoeElements {
   int64_t router = 0;
 };
 // All 0 for a model without such layers.
-MoeElements moe_elements(const ModelConfig& model);
+MoeElements moe_elements(const ModelConfig& model, const BuildOptions& build);
+// What a router has beyond the weights that the builders give it: in f16, unless it is wide, the
+// pass lower_router adds a projection (logit_halves in passes/halves.h).
+int64_t added_router_elements(const ModelConfig& model, const BuildOptions& build);
 
 // Of a dense layer.
 struct DenseElements {

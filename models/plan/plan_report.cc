@@ -18,7 +18,10 @@ struct MeanCost {
 class Reporter {
  public:
   Reporter(const Plan& plan, const std::vector<ShardSize>& sizes, const CutOptions& options)
-      : plan_(plan), sizes_(sizes), options_(options), elements_(moe_elements(plan.model)) {}
+      : plan_(plan),
+        sizes_(sizes),
+        options_(options),
+        elements_(moe_elements(plan.model, plan.build)) {}
 
   PlanReport run() {
     for (size_t i = 0; i < plan_.shards.size(); ++i) {

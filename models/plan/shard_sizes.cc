@@ -78,6 +78,13 @@ int64_t cache_bytes(const Shard& shard) {
   return bytes;
 }
 
+// By passes, to routers; each is read and multiplied once a token.
+int64_t added_elements(const Plan& plan, const ShardDecl& shard) {
+  if (!routes(shard.kind)) return 0;
+  const auto layers = static_cast<int64_t>(moe_layers_of(plan.model, shard).size());
+  return layers * added_router_elements(plan.model, plan.build);
+}
+
 Result<ShardSize> measure(const Plan& plan, size_t index, const MlpElements& expert) {
   const int64_t tokens = plan.build.tokens.front();
   MOEC_ASSIGN(const Shard shard, build_shard(plan, index, tokens));
@@ -85,12 +92,13 @@ Result<ShardSize> measure(const Plan& plan, size_t index, const MlpElements& exp
   const ShardCost cost =
       count_cost(shard, std::max<int64_t>(moe.routing.top_k, 1), std::max<int64_t>(moe.experts, 1));
   ShardSize size;
-  size.weights = cost.bytes_dense / dtype_bytes(plan.build.dtype);
-  size.weight_bytes = cost.bytes_dense;
-  size.expert_bytes =
-      expert_elements(plan, plan.shards[index], expert) * dtype_bytes(plan.build.dtype);
-  size.macs = cost.macs_dense / tokens;
-  size.macs_active = cost.macs_active / tokens;
+  const int64_t added = added_elements(plan, plan.shards[index]);
+  const int64_t element_bytes = dtype_bytes(plan.build.dtype);
+  size.weights = cost.bytes_dense / element_bytes + added;
+  size.weight_bytes = cost.bytes_dense + added * element_bytes;
+  size.expert_bytes = expert_elements(plan, plan.shards[index], expert) * element_bytes;
+  size.macs = cost.macs_dense / tokens + added;
+  size.macs_active = cost.macs_active / tokens + added;
   size.cache_bytes = cache_bytes(shard);
   return size;
 }
@@ -98,7 +106,7 @@ Result<ShardSize> measure(const Plan& plan, size_t index, const MlpElements& exp
 }  // namespace
 
 Result<std::vector<ShardSize>> measure_shards(const Plan& plan, const MeasureCompiled& compiled) {
-  const MlpElements expert = moe_elements(plan.model).expert;
+  const MlpElements expert = moe_elements(plan.model, plan.build).expert;
   std::vector<std::pair<ShardShape, ShardSize>> known;
   std::vector<ShardSize> sizes;
   for (size_t i = 0; i < plan.shards.size(); ++i) {

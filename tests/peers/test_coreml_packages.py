@@ -25,6 +25,7 @@ EXPORTS = {
     "range": (*WIDTHS, "--widths", "range"),
     "range_io": (*WIDTHS, "--widths", "range", "--kv", "io"),
 }
+CHOICE_BIASES = ("e_score_correction_bias", "balancing_biases")
 PLAIN = ("state", "io", "host", "bc1s", "functions")
 
 in_all_forms = pytest.mark.parametrize("case,name", in_forms(EXPORTS))
@@ -128,6 +129,24 @@ def test_weights_are_the_checkpoint_tensors(case, name, folder):
                and (values.shape, values.astype(np.float16).tobytes()) not in seen[layer_of(tensor)]]
     # Biases of the choice are in two halves around their median.
     assert {tensor for tensor in missing if not tensor.endswith("correction_bias")} <= {"model.embed_tokens.weight"}
+
+
+@pytest.mark.parametrize("case", ["deepseek_v3_a", "ernie4_5_moe_b", "glm4_moe_b", "minimax_m2_a", "zaya_a"])
+def test_a_choice_bias_is_two_halves_around_its_median(case, folder):
+    exported = folder(case, "state")
+    halves = {}
+    for package in exported.packages:
+        for label, array in package.weights(package.spec()).items():
+            if label.endswith(("router.choice_bias", "router.choice_bias_low")):
+                halves[package.shard["layer"], label.endswith("_low")] = array.ravel()
+    biases = {layer_of(tensor): values.astype(np.float32).ravel()
+              for tensor, values in read_checkpoint(exported.checkpoint).items() if tensor.endswith(CHOICE_BIASES)}
+    assert set(halves) == {(layer, low) for layer in biases for low in (False, True)} and biases
+    for layer, bias in biases.items():
+        centred = bias - np.sort(bias)[(len(bias) - 1) // 2]
+        high = centred.astype(np.float16)
+        np.testing.assert_array_equal(halves[layer, False], high)
+        np.testing.assert_array_equal(halves[layer, True], (centred - high).astype(np.float16))
 
 
 @pytest.mark.parametrize("case", ["mixtral_b", "qwen3_moe_b"])

@@ -43,8 +43,9 @@ def test_moe_shards_have_24_expert_convolutions(exported):
     manifest = json.loads((exported / "manifest.json").read_text())
     for shard in manifest["shards"]:
         if shard["kind"] == "moe":
-            assert {op["op"]: op["count"] for op in shard["ops"]}["conv"] == 24 + 1  # and the router
-            assert shard["weight_bytes"] == 2 * (3 * 8 * 4096 * 2048 + 8 * 4096 + 4096)
+            assert {op["op"]: op["count"] for op in shard["ops"]}["conv"] == 24 + 2  # and the router's two
+            router = 8 * 4096 + 8 * (2 * 4096 + 8)
+            assert shard["weight_bytes"] == 2 * (3 * 8 * 4096 * 2048 + router + 4096)
 
 
 @pytest.mark.parametrize("chip", ["m1", "m2", "m3", "m4"])

@@ -229,7 +229,7 @@ TEST(CutShards, RequestedGroupsAreBalanced) {
 
 // The sizes that the cut assumes are those of the shards that the builders make.
 int64_t assumed_elements(const ModelConfig& model, const ShardDecl& decl) {
-  const MoeElements sizes = moe_elements(model);
+  const MoeElements sizes = moe_elements(model, {});
   const auto of = [&](const MlpElements& mlp) {
     return mlp.of_width(slice_of(decl, mlp.width).size);
   };
@@ -271,7 +271,7 @@ TEST(CutShards, BuiltShardsHaveTheBytesThatTheCutAssumes) {
       if (decl.kind == ShardKind::attention || decl.kind == ShardKind::lm_head) continue;
       int64_t assumed = assumed_elements(model, decl);
       if (decl.kind == ShardKind::experts && decl.first_expert == 0 && build.slices.shared == 0)
-        assumed += moe_elements(model).shared.whole();
+        assumed += moe_elements(model, {}).shared.whole();
       const int64_t bytes = weight_bytes(*build_shard(*plan, i, 1));
       EXPECT_EQ(bytes, 4 * assumed) << decl.name;
       if (decl.kind != ShardKind::router) {

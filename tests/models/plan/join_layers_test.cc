@@ -48,7 +48,7 @@ TEST(JoinLayers, GroupsAreBalanced) {
 }
 
 TEST(JoinLayers, FitTakesAsManyAsTheBudgetHolds) {
-  const int64_t layer = 4 * layer_elements(seven_layers())[1];
+  const int64_t layer = 4 * layer_elements(seven_layers(), {})[1];
   EXPECT_EQ(fitted(0).groups, Sizes{7});
   EXPECT_EQ(fitted(7 * layer).groups, Sizes{7});
   EXPECT_EQ(fitted(4 * layer).groups, (Sizes{4, 3}));
@@ -59,14 +59,14 @@ TEST(JoinLayers, FitTakesAsManyAsTheBudgetHolds) {
 }
 
 TEST(JoinLayers, FitCountsEncodedWeights) {
-  const int64_t layer = 4 * layer_elements(seven_layers())[1];
+  const int64_t layer = 4 * layer_elements(seven_layers(), {})[1];
   BuildOptions build;
   build.weights = {{{std::nullopt, std::nullopt, AffineForm{8, ScaleScope::tensor}}}};
   EXPECT_LT(fitted(2 * layer, build).groups.size(), fitted(2 * layer).groups.size());
 }
 
 TEST(JoinLayers, ALayerAboveTheBudgetKeepsShardsOfItsParts) {
-  const Joined none = fitted(4 * layer_elements(seven_layers())[1] - 1);
+  const Joined none = fitted(4 * layer_elements(seven_layers(), {})[1] - 1);
   EXPECT_TRUE(none.groups.empty());
   EXPECT_EQ(none.cut.parts, 0);
   EXPECT_THAT(none.cut.reason, testing::HasSubstr("is above the budget"));
@@ -79,7 +79,7 @@ TEST(JoinLayers, BuiltShardsHaveTheBytesThatFittingAssumes) {
   build.layers_per_shard = 3;
   const auto plan = plan_model(model, declared_weights(model, DType::bf16), build);
   ASSERT_TRUE(plan.has_value()) << render(plan.error());
-  const Sizes elements = layer_elements(model);
+  const Sizes elements = layer_elements(model, build);
   int64_t seen = 0;
   for (size_t i = 0; i < plan->shards.size(); ++i) {
     const ShardDecl& decl = plan->shards[i];
