@@ -22,9 +22,9 @@ Halves add_halves(Builder& b, const Halves& x, const Halves& y);
 // are an RMS norm, the halves leave out the rounding of its product with its weights, too.
 // `most_channels` is the limit of one value, 0 for none: logits that need more stay as they are.
 Halves logit_halves(Builder& b, ValueId logits, int64_t most_channels);
-// sigmoid(z) - 1/2. The errors of sigmoid and tanh near 0 are the smaller, the smaller the result:
-// sigmoid(-|z|) serves where it is below 1/4, tanh(|z| / 2) elsewhere. The halves overlap if z has
+// sigmoid(x) - 1/2. The errors of sigmoid and tanh near 0 are the smaller, the smaller the result:
+// sigmoid(-|x|) serves where it is below 1/4, tanh(|x| / 2) elsewhere. The halves overlap if x has
 // a low half.
-Halves centered_sigmoid(Builder& b, const Halves& z);
+Halves centered_sigmoid(Builder& b, const Halves& x);
 
 }  // namespace moec

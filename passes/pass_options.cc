@@ -45,8 +45,9 @@ bool set_bool(bool& field, std::string_view text) {
 
 bool set_forms(WeightForms& forms, std::string_view text) {
   auto parsed = parse_weight_forms(text);
-  if (parsed) forms = *std::move(parsed);
-  return parsed.has_value();
+  if (!parsed) return false;
+  forms = std::move(*parsed);
+  return true;
 }
 
 constexpr Option kOptions[] = {

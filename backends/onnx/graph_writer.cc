@@ -85,7 +85,7 @@ class GraphWriter {
   void add_results(const Op& op, onnx::NodeProto& node);
   // Adds the parts of an encoded weight besides its codes as inputs of the node that takes them.
   // `zeros_type` is the ONNX type of its zeros.
-  void add_parameters(ValueId weight, int zeros_type, onnx::NodeProto& node);
+  void add_parameters(ValueId value, int zeros_type, onnx::NodeProto& node);
   OnnxWeightForm form_of(const Op& op) const;
   void write_copy(const Output& output);
   const std::string& integers(const std::vector<int64_t>& values);

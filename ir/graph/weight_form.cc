@@ -170,7 +170,7 @@ struct EncodingOf {
 }  // namespace
 
 Result<WeightForm> parse_weight_form(std::string_view text) {
-  if (auto form = find_form(text)) return std::move(*form);
+  if (auto form = find_form(text)) return *form;
   const std::string_view name = text.substr(0, text.find(':'));
   return fail("weights.form",
               fmt::format("there is no weight form '{}'{}", text, did_you_mean(name, kKnown)),

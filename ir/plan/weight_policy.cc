@@ -182,7 +182,7 @@ Result<WeightRule> parse_item(std::string_view item, const WeightForm& four_bits
 
 std::string item_text(const WeightRule& rule) {
   if (rule.four_bit) return "4bit";
-  const std::string form = to_string(rule.form);
+  std::string form = to_string(rule.form);
   if (!rule.group && !rule.layers) return form;
   std::string layers;
   if (rule.layers && rule.layers->first == rule.layers->last)
@@ -241,7 +241,7 @@ Result<WeightPolicy> parse_weight_policy(std::string_view text, const WeightForm
   for (bool more = !text.empty(); more;) {
     const size_t comma = text.find(',');
     MOEC_ASSIGN(WeightRule rule, parse_item(text.substr(0, comma), four_bits));
-    policy.rules.push_back(std::move(rule));
+    policy.rules.push_back(rule);
     more = comma != std::string_view::npos;
     if (more) text.remove_prefix(comma + 1);
   }

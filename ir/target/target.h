@@ -142,8 +142,8 @@ struct Target {
   std::vector<ChipFamily> chips;  // oldest first
   TargetLimits limits;
   std::vector<TargetRule> rules;
-  std::vector<TargetWeightForms> weights = {};  // float is always taken; the first entry decides
-  WeightForm four_bits = {};                    // of experts with --weights 4bit; float: none
+  std::vector<TargetWeightForms> weights;  // float is always taken; the first entry decides
+  WeightForm four_bits;                    // of experts with --weights 4bit; float: none
 };
 
 // The smallest sizes that rules of the target name: channels and extent from errors about all ops,

@@ -33,10 +33,10 @@ IdMap<OpId, PredictedUnit> predict_units(const Target& target, const Shard& shar
 // Facts that rules about whole shards use and that the shard's body does not hold.
 struct ShardFacts {
   ShardKind kind = ShardKind::attention;
-  int64_t tokens = 1;                        // the largest number that one run takes
-  int64_t functions = 1;                     // in the shard's file
-  bool ranged = false;                       // the file takes a range of widths
-  std::optional<int64_t> weight_bytes = {};  // in its file; none: as the shard stores them
+  int64_t tokens = 1;                   // the largest number that one run takes
+  int64_t functions = 1;                // in the shard's file
+  bool ranged = false;                  // the file takes a range of widths
+  std::optional<int64_t> weight_bytes;  // in its file; none: as the shard stores them
 };
 
 // Whether the rule is about whole shards and looks at shards of this kind.

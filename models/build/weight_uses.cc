@@ -34,7 +34,7 @@ WeightForms weight_forms(const Plan& plan, size_t shard) {
   if (plan.build.weights.all_float()) return forms;
   for (const auto& [tensor, use] : weight_uses(plan, shard))
     if (WeightForm form = plan.build.weights.form_of(use.group, use.layer); !is_float(form))
-      forms.by_source.emplace(tensor, std::move(form));
+      forms.by_source.emplace(tensor, form);
   return forms;
 }
 

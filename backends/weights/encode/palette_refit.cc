@@ -198,7 +198,7 @@ void for_groups(const PaletteProblem& problem, PaletteCodes& palette, Visit visi
       Rows errors((end - begin) * rows, metric.size);
       for (int64_t down = begin; down < end; ++down)
         RowGroup(problem, palette, down).errors(metric, (down - begin) * rows, errors);
-      gradients.push_back(errors * hessian_of(metric));
+      gradients.emplace_back(errors * hessian_of(metric));
     }
     for (int64_t down = begin; down < end; ++down)
       visit(RowGroup(problem, palette, down), gradients, (down - begin) * rows);

@@ -6,7 +6,7 @@
 #include "backends/runtime/session.h"
 #include "ir/base/diagnostics.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
 
