@@ -6,8 +6,8 @@
 Each file holds 128 windows of 256 bytes, 32 of each of tinymoe's four domains in turn: Python, English, arithmetic,
 JSON. Python and English are the scripts and the documents of this project, which tinymoe was not trained on; the other
 two come from the generators of the training, with seeds that it did not use. The windows of the two files are of
-different documents. The committed files are those that the figures in backends/weights/encode/README.md are of; made
-again, they follow the scripts and documents of today.
+different documents. The committed files stay as they are: made again, they follow the scripts and documents of today, and
+figures of different texts cannot be compared.
 """
 
 import argparse
