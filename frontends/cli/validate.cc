@@ -14,7 +14,7 @@ namespace moec {
 namespace {
 
 struct ValidateFlags {
-  std::string folder, golden;
+  std::string folder, golden, thresholds;
   SessionFlags session;
   bool json = false, record = false;
 };
@@ -31,7 +31,11 @@ int run_validate(const ValidateFlags& flags) {
   if (!options) return report_failure(options.error(), flags.json);
   auto golden = Golden::open(flags.golden);
   if (!golden) return report_failure(golden.error(), flags.json);
-  auto report = validate_model(flags.folder, *golden, *options);
+  const auto thresholds = flags.thresholds.empty()
+                              ? Result<ThresholdTable>(ThresholdTable::builtin())
+                              : ThresholdTable::read(flags.thresholds);
+  if (!thresholds) return report_failure(thresholds.error(), flags.json);
+  auto report = validate_model(flags.folder, *golden, *options, *thresholds);
   if (!report) return report_failure(report.error(), flags.json);
   if (flags.record)
     if (Status status = record_validation(*report, flags.folder); !status)
@@ -51,6 +55,9 @@ void add_validate_command(CLI::App& app, int& exit_code) {
       ->add_option("--golden", flags->golden,
                    "Folder of golden results, made by scripts/make_golden.py")
       ->required();
+  command->add_option("--thresholds", flags->thresholds,
+                      "A file of thresholds by bits, with the fields of "
+                      "frontends/validate/thresholds.json (default: that file)");
   add_session_flags(*command, flags->session);
   command->add_flag("--record", flags->record, "Record the results in the manifest of the export");
   command->add_flag("--json", flags->json, "Print the report as JSON");

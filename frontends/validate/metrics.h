@@ -78,15 +78,4 @@ class LogitComparer {
   LogitComparison sum_;
 };
 
-// What a validation must reach. There are no other thresholds.
-struct Thresholds {
-  double cosine, relative_l2;  // of each shard's output, alone and chained
-  double expert_agreement;     // fraction of tokens whose chosen experts are the golden's
-  double top1;                 // fraction of tokens whose likeliest next token is the golden's
-};
-inline constexpr Thresholds kF32Thresholds{0.999999, 1e-4, 1.0, 1.0};
-// In f16, expert sets and top-1 are reported but have no threshold: rounding may flip a near tie,
-// which is not an error of the shard.
-inline constexpr Thresholds kF16Thresholds{0.9999, 2e-2, 0.0, 0.0};
-
 }  // namespace moec

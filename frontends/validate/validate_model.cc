@@ -8,6 +8,7 @@
 #include "backends/runtime/step_inputs.h"
 #include "frontends/formats/read_shard.h"
 #include "frontends/validate/router_watch.h"
+#include "ir/analysis/code_bits.h"
 #include "ir/graph/port_names.h"
 
 namespace moec {
@@ -16,6 +17,7 @@ namespace {
 // A step of the schedule, the golden tensor of its output, and the comparisons so far.
 struct Watched {
   const manifest::Shard* shard = nullptr;
+  Thresholds thresholds;
   std::string edge;          // of the compared output; empty for logits
   std::string router_state;  // the edge of a router's state, where there is one
   std::string golden;        // the tensor's name in a layer; empty for a partial sum of a
@@ -66,7 +68,8 @@ Rows take_columns(const Rows& rows, int64_t begin, int64_t count) {
 
 class Validator {
  public:
-  Validator(Session& session, const Golden& golden);
+  // The thresholds of each step of the schedule.
+  Validator(Session& session, const Golden& golden, const std::vector<Thresholds>& thresholds);
 
   // Runs each shard on golden inputs: as soon as the output of a step has been compared, it is
   // replaced by the golden one, so that an error does not reach the next shard.
@@ -91,7 +94,8 @@ class Validator {
   Result<Rows> golden_rows(const Watched& watched, const GoldenStep& step) const;
   Status fill_caches(int64_t rows);
   Status fill_history(const manifest::Cache& description, int64_t rows);
-  bool passes(const ShardReport& shard, const Thresholds& thresholds) const;
+  static bool passes(const ShardReport& shard);
+  ShardReport shard_report(const Watched& watched) const;
 
   const Manifest& manifest() const { return session_.manifest(); }
 
@@ -102,11 +106,14 @@ class Validator {
   size_t greedy_equal_ = 0;
 };
 
-Validator::Validator(Session& session, const Golden& golden) : session_(session), golden_(golden) {
+Validator::Validator(Session& session, const Golden& golden,
+                     const std::vector<Thresholds>& thresholds)
+    : session_(session), golden_(golden) {
   for (size_t i = 0; i < manifest().schedule.size(); ++i) {
     const manifest::Step& step = manifest().schedule[i];
     Watched watched;
     watched.shard = manifest().find_shard(step.shard);
+    watched.thresholds = thresholds[i];
     watched.golden = golden_name(manifest(), i);
     for (const OutputBinding& output : step.outputs)
       if (output.sink == SinkKind::edge)
@@ -263,7 +270,8 @@ Status Validator::greedy() {
   return {};
 }
 
-bool Validator::passes(const ShardReport& shard, const Thresholds& thresholds) const {
+bool Validator::passes(const ShardReport& shard) {
+  const Thresholds& thresholds = shard.thresholds;
   auto close = [&](const Comparison& c) {
     return c.nonfinite == 0 && c.cosine >= thresholds.cosine &&
            c.relative_l2 <= thresholds.relative_l2;
@@ -274,32 +282,51 @@ bool Validator::passes(const ShardReport& shard, const Thresholds& thresholds) c
          thresholds.expert_agreement * static_cast<double>(shard.router->tokens);
 }
 
+ShardReport Validator::shard_report(const Watched& watched) const {
+  ShardReport shard;
+  shard.shard = watched.shard->name;
+  shard.thresholds = watched.thresholds;
+  shard.alone = watched.alone.result();
+  shard.chained = watched.chained.result();
+  if (watched.cache.result().elements > 0) shard.cache = watched.cache.result();
+  if (watched.shard->routing) shard.router = watched.router.result();
+  shard.passed = passes(shard);
+  return shard;
+}
+
 ValidationReport Validator::report(Precision precision) const {
   ValidationReport report;
   report.precision = precision;
   report.exact = manifest().build.exact;
-  const bool half = precision == Precision::f16 || manifest().build.dtype == DType::f16;
-  report.thresholds = half ? kF16Thresholds : kF32Thresholds;
   report.passed = true;
   for (const Watched& watched : watched_) {
+    if (watched.thresholds.bits < report.thresholds.bits) report.thresholds = watched.thresholds;
     if (watched.golden.empty()) continue;
-    ShardReport shard;
-    shard.shard = watched.shard->name;
-    shard.alone = watched.alone.result();
-    shard.chained = watched.chained.result();
-    if (watched.cache.result().elements > 0) shard.cache = watched.cache.result();
-    if (watched.shard->routing) shard.router = watched.router.result();
-    shard.passed = passes(shard, report.thresholds);
-    report.passed &= shard.passed;
-    report.shards.push_back(std::move(shard));
+    report.shards.push_back(shard_report(watched));
+    report.passed &= report.shards.back().passed;
   }
   report.logits = logits_.result();
   report.passed &= static_cast<double>(report.logits.same_top1) >=
                    report.thresholds.top1 * static_cast<double>(report.logits.tokens);
   if (golden_.greedy()) report.greedy_wanted = golden_.greedy()->tokens.size();
   report.greedy_equal = greedy_equal_;
-  if (!half) report.passed &= report.greedy_equal == report.greedy_wanted;
+  if (report.thresholds.greedy) report.passed &= report.greedy_equal == report.greedy_wanted;
   return report;
+}
+
+// Of each step of the schedule. The codes are those of the files, whatever the manifest says.
+Result<std::vector<Thresholds>> thresholds_of_steps(const Manifest& manifest,
+                                                    const std::string& folder, Precision precision,
+                                                    const ThresholdTable& table) {
+  const bool half = precision == Precision::f16 || manifest.build.dtype == DType::f16;
+  std::vector<Thresholds> thresholds;
+  for (const manifest::Step& step : manifest.schedule) {
+    const manifest::Shard& shard = *manifest.find_shard(step.shard);
+    MOEC_ASSIGN(const LoadedShard loaded, read_shard(manifest, folder, shard.widths.front()));
+    const int64_t bits = fewest_code_bits(loaded.shard).value_or(half ? 16 : 32);
+    thresholds.push_back(table.of_bits(bits));
+  }
+  return thresholds;
 }
 
 Status refuse_other_model(const Manifest& manifest, const Golden& golden) {
@@ -315,10 +342,13 @@ Status refuse_other_model(const Manifest& manifest, const Golden& golden) {
 }  // namespace
 
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
-                                        const SessionOptions& options) {
+                                        const SessionOptions& options,
+                                        const ThresholdTable& thresholds) {
   MOEC_ASSIGN(Session session, Session::open(folder, read_shard, options));
   MOEC_TRY(refuse_other_model(session.manifest(), golden));
-  Validator validator(session, golden);
+  MOEC_ASSIGN(const std::vector<Thresholds> of_steps,
+              thresholds_of_steps(session.manifest(), folder, options.precision, thresholds));
+  Validator validator(session, golden, of_steps);
   MOEC_TRY(validator.alone());
   MOEC_TRY(validator.chained());
   MOEC_TRY(validator.greedy());

@@ -10,11 +10,13 @@
 #include "backends/runtime/session.h"
 #include "frontends/validate/golden.h"
 #include "frontends/validate/metrics.h"
+#include "frontends/validate/thresholds.h"
 
 namespace moec {
 
 struct ShardReport {
   std::string shard;
+  Thresholds thresholds;                   // by the fewest bits of its weights
   Comparison alone;                        // the output on golden inputs
   std::optional<Comparison> cache;         // attention: its new K and V rows on golden inputs
   std::optional<RouterComparison> router;  // on golden inputs
@@ -24,18 +26,21 @@ struct ShardReport {
 
 struct ValidationReport {
   Precision precision = Precision::f32;
-  bool exact = true;  // whether the routing form is exact, by the manifest
-  Thresholds thresholds = kF32Thresholds;
+  bool exact = true;                           // whether the routing form is exact, by the manifest
+  Thresholds thresholds;                       // of the whole model, by its fewest bits
   std::vector<ShardReport> shards;             // those with a golden output, in schedule order
   LogitComparison logits;                      // chained
   size_t greedy_equal = 0, greedy_wanted = 0;  // leading tokens of the golden greedy text
   bool passed = false;
 };
 
-// With Precision::f16 every op rounds its result to f16. The f16 thresholds apply then, and for an
-// export in f16. A result below a threshold is no error: it is in the report. Errors:
-// golden.other_model, golden.missing, validate.no_router, those of Session.
+// With Precision::f16 every op rounds its result to f16. A shard whose weights are in codes has the
+// thresholds of the fewest bits among them; else those of 16 bits apply to an export in f16 and
+// with Precision::f16, and those of 32 bits otherwise. A result below a threshold is no error: it
+// is in the report. Errors: golden.other_model, golden.missing, validate.no_router, those of
+// Session.
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
-                                        const SessionOptions& options);
+                                        const SessionOptions& options,
+                                        const ThresholdTable& thresholds);
 
 }  // namespace moec

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/print/findings.h"
@@ -30,9 +32,16 @@ ordered_json to_json(const Comparison& c) {
           {"headroom", c.headroom}, {"elements", c.elements}};
 }
 
+ordered_json to_json(const Thresholds& thresholds) {
+  return {{"bits", thresholds.bits},
+          {"cosine", thresholds.cosine},
+          {"relative_l2", thresholds.relative_l2}};
+}
+
 ordered_json to_json(const ShardReport& shard) {
   ordered_json json = {{"shard", shard.shard},
                        {"passed", shard.passed},
+                       {"thresholds", to_json(shard.thresholds)},
                        {"alone", to_json(shard.alone)},
                        {"chained", to_json(shard.chained)}};
   if (shard.cache) json["cache"] = to_json(*shard.cache);
@@ -43,6 +52,15 @@ ordered_json to_json(const ShardReport& shard) {
                       {"least_margin", shard.router->min_margin},
                       {"close_tokens", shard.router->close_tokens}};
   return json;
+}
+
+// One line for each number of bits that shards have, the most first.
+void print_thresholds(const ValidationReport& report) {
+  std::map<int64_t, Thresholds, std::greater<>> by_bits;
+  for (const ShardReport& shard : report.shards) by_bits[shard.thresholds.bits] = shard.thresholds;
+  for (const auto& [bits, thresholds] : by_bits)
+    print_out("thresholds of {:>2} bits: cosine >= {}, relative L2 <= {}\n", bits,
+              thresholds.cosine, thresholds.relative_l2);
 }
 
 // What kept the validation from passing, where anything did.
@@ -61,7 +79,7 @@ Diagnostics shortfalls(const ValidationReport& report) {
           fmt::format("alone on golden inputs: cosine {:.9f}, relative L2 {:.2e}, {} NaN or "
                       "infinite; at least {} and at most {} are required",
                       shard.alone.cosine, shard.alone.relative_l2, shard.alone.nonfinite,
-                      report.thresholds.cosine, report.thresholds.relative_l2),
+                      shard.thresholds.cosine, shard.thresholds.relative_l2),
           shard.shard);
   if (!report.passed && found.empty())
     add("validate.text",
@@ -76,8 +94,8 @@ Diagnostics shortfalls(const ValidationReport& report) {
 }  // namespace
 
 void print_validation(const ValidationReport& report) {
-  print_out("each shard alone on golden inputs (thresholds: cosine >= {}, relative L2 <= {})\n",
-            report.thresholds.cosine, report.thresholds.relative_l2);
+  print_out("each shard alone on golden inputs\n");
+  print_thresholds(report);
   print_out("{:<14} {:<11}  {:<9}  {:<7}  {:<17} {:>8} {:<9}\n", "shard", "cosine", "rel L2",
             "SQNR dB", "max error", "NaN/Inf", "headroom");
   for (const ShardReport& shard : report.shards) {
@@ -109,8 +127,7 @@ void print_validation_json(const ValidationReport& report) {
   const ordered_json json = {
       {"precision", report.precision == Precision::f16 ? "f16" : "f32"},
       {"exact_routing", report.exact},
-      {"thresholds",
-       {{"cosine", report.thresholds.cosine}, {"relative_l2", report.thresholds.relative_l2}}},
+      {"thresholds", to_json(report.thresholds)},
       {"shards", shards},
       {"logits",
        {{"tokens", report.logits.tokens},

@@ -1,0 +1,43 @@
+#include "ir/analysis/code_bits.h"
+
+#include <algorithm>
+
+namespace moec {
+namespace {
+
+using Bits = std::optional<int64_t>;
+
+Bits fewer(Bits a, Bits b) { return a && b ? std::min(a, b) : a ? a : b; }
+
+int64_t bits_of(Packing packing) {
+  const PackedRun run = packed_run(packing);
+  return dtype_bytes(run.dtype) * 8 * run.elements / run.numbers;
+}
+
+Bits bits_of(const WeightView& view) {
+  Bits bits;
+  if (const auto* joined = std::get_if<ConcatSource>(&view.source))
+    for (const WeightView& part : joined->parts) bits = fewer(bits, bits_of(part));
+  for (const ViewStep& step : view.steps)
+    if (const auto* unpack = std::get_if<UnpackStep>(&step))
+      bits = fewer(bits, bits_of(unpack->packing));
+  return bits;
+}
+
+Bits bits_of(const Encoding& encoding) {
+  if (const auto* affine = std::get_if<AffineEncoding>(&encoding)) return affine->bits;
+  if (const auto* palette = std::get_if<PaletteEncoding>(&encoding)) return palette->bits;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> fewest_code_bits(const Shard& shard) {
+  Bits bits;
+  for (const Op& op : shard.ops)
+    if (const auto* weight = std::get_if<Weight>(&op.data))
+      bits = fewer(bits, fewer(bits_of(weight->view), bits_of(weight->encoding)));
+  return bits;
+}
+
+}  // namespace moec
