@@ -135,6 +135,7 @@ void ExportComparer::compare_routing() {
 void ExportComparer::fill(CompareReport& report) const {
   report.predictions = predictions_.result();
   report.shards = alone_.result();
+  report.experts = alone_.experts();
   for (const auto& [layer, router] : routers_) report.routers.push_back({layer, router.result()});
   if (!alone_.possible())
     report.findings.push_back({Severity::note,

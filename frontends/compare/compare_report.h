@@ -24,6 +24,13 @@ struct ComparedRouter {
   RoutingComparison routing;
 };
 
+// An expert of the compared export on the inputs of the reference's shard.
+struct ComparedExpert {
+  int64_t layer = 0, expert = 0;
+  uint64_t tokens = 0;  // that chose it in the reference; with none, `output` says nothing
+  Comparison output;
+};
+
 struct CompareReport {
   int64_t window = 0, windows = 0;
   int64_t unused_tokens = 0;  // behind the last window
@@ -31,6 +38,8 @@ struct CompareReport {
   PredictionComparison predictions;
   // In schedule order; empty where the exports are cut into other shards.
   std::vector<ComparedShard> shards;
+  // By layer, then by expert; of those whose outputs both graphs still show.
+  std::vector<ComparedExpert> experts;
   // Of the layers whose routing weights both graphs still show.
   std::vector<ComparedRouter> routers;
   Diagnostics findings;  // what was missed, and what could not be compared

@@ -25,6 +25,14 @@ bool same_steps(const Manifest& a, const Manifest& b) {
   return true;
 }
 
+StepProbe both(const StepProbe& first, StepProbe second) {
+  return [&first, second = std::move(second)](const manifest::Shard& shard, std::string_view label,
+                                              const Tensor& value) {
+    if (first) first(shard, label, value);
+    second(shard, label, value);
+  };
+}
+
 }  // namespace
 
 ShardsAlone::ShardsAlone(Session& reference, Session& compared)
@@ -48,8 +56,10 @@ Result<Rows> ShardsAlone::pass(std::span<const int64_t> tokens, int64_t position
 // What the step computed is replaced by the reference's, so that no error reaches the next shard.
 Status ShardsAlone::run_step(size_t step, Chunk& reference, Chunk& compared,
                              const StepProbe& probe) {
-  MOEC_TRY(reference_.run_step(step, reference, probe));
-  MOEC_TRY(compared_.run_step(step, compared));
+  ExpertOutputs wanted, found;
+  MOEC_TRY(reference_.run_step(step, reference, both(probe, wanted.probe(reference.count))));
+  MOEC_TRY(compared_.run_step(step, compared, found.probe(compared.count)));
+  experts_.add(found, wanted);
   Watched& watched = watched_[step];
   bool logits = false;
   for (const OutputBinding& output : reference_.manifest().schedule[step].outputs) {

@@ -6,6 +6,7 @@
 
 #include "backends/runtime/session.h"
 #include "frontends/compare/compare_report.h"
+#include "frontends/compare/expert_errors.h"
 
 namespace moec {
 
@@ -25,6 +26,7 @@ class ShardsAlone {
 
   // In schedule order; empty where it is not possible.
   std::vector<ComparedShard> result() const;
+  std::vector<ComparedExpert> experts() const { return experts_.result(); }
 
  private:
   struct Watched {
@@ -40,6 +42,7 @@ class ShardsAlone {
   Session& compared_;
   bool possible_ = false;
   std::vector<Watched> watched_;  // by step
+  ExpertErrors experts_;
 };
 
 }  // namespace moec

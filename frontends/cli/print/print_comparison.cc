@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/print/findings.h"
@@ -65,6 +67,27 @@ void print_routers(const CompareReport& report) {
   }
 }
 
+// Of the experts of a layer that some token chose, the median and the worst.
+void print_experts_of_layer(std::vector<ComparedExpert> experts) {
+  std::erase_if(experts, [](const ComparedExpert& expert) { return expert.tokens == 0; });
+  if (experts.empty()) return;
+  std::sort(experts.begin(), experts.end(), [](const auto& a, const auto& b) {
+    return a.output.relative_l2 < b.output.relative_l2;
+  });
+  const ComparedExpert &median = experts[experts.size() / 2], &worst = experts.back();
+  print_out("{:<7} {:<15.2e} {:<13} {:<9.2e} {}\n", worst.layer, median.output.relative_l2,
+            worst.expert, worst.output.relative_l2, worst.tokens);
+}
+
+void print_experts(const CompareReport& report) {
+  if (report.experts.empty()) return;
+  print_out("each expert of B on the inputs of A's\n{:<7} {:<15} {:<13} {:<9} {}\n", "layer",
+            "median rel L2", "worst expert", "rel L2", "tokens");
+  std::map<int64_t, std::vector<ComparedExpert>> layers;
+  for (const ComparedExpert& expert : report.experts) layers[expert.layer].push_back(expert);
+  for (const auto& [layer, experts] : layers) print_experts_of_layer(experts);
+}
+
 ordered_json to_json(const WindowMean& value) {
   ordered_json json = {{"mean", value.mean}, {"standard_error", nullptr}};
   if (value.standard_error) json["standard_error"] = *value.standard_error;
@@ -93,6 +116,18 @@ ordered_json to_json(const PredictionComparison& found, bool bytes) {
   return json;
 }
 
+// An expert that no token chose has no figures.
+ordered_json to_json(const ComparedExpert& expert) {
+  ordered_json json = {
+      {"layer", expert.layer}, {"expert", expert.expert}, {"tokens", expert.tokens}};
+  if (expert.tokens == 0) return json;
+  json["sqnr_db"] = expert.output.sqnr_db;
+  json["cosine"] = expert.output.cosine;
+  json["relative_l2"] = expert.output.relative_l2;
+  json["nonfinite"] = expert.output.nonfinite;
+  return json;
+}
+
 ordered_json to_json(const ComparedRouter& router) {
   const RoutingComparison& routing = router.routing;
   return {{"layer", router.layer},
@@ -108,25 +143,28 @@ ordered_json to_json(const ComparedRouter& router) {
 void print_comparison(const CompareReport& report) {
   print_predictions(report);
   print_shards(report);
+  print_experts(report);
   print_routers(report);
   for (const Diagnostic& finding : report.findings) print_out("{}\n", render(finding));
   print_out("{}\n", report.passed ? "PASSED" : "FELL SHORT");
 }
 
 void print_comparison_json(const CompareReport& report) {
-  auto shards = ordered_json::array(), routers = ordered_json::array();
+  auto shards = ordered_json::array(), experts = shards, routers = shards;
   for (const ComparedShard& shard : report.shards) {
     ordered_json json = to_json(shard.output);
     json["shard"] = shard.shard;
     if (shard.cache) json["cache"] = to_json(*shard.cache);
     shards.push_back(std::move(json));
   }
+  for (const ComparedExpert& expert : report.experts) experts.push_back(to_json(expert));
   for (const ComparedRouter& router : report.routers) routers.push_back(to_json(router));
   ordered_json json = {{"window", report.window},
                        {"windows", report.windows},
                        {"unused_tokens", report.unused_tokens}};
   json.update(to_json(report.predictions, report.bytes));
   json["shards"] = shards;
+  json["experts"] = experts;
   json["routers"] = routers;
   print_json(report.passed, json, report.findings);
 }

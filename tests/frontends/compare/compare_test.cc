@@ -85,7 +85,22 @@ TEST(Compare, EightBitsCostLittleAndFourBitsMore) {
     EXPECT_GT(shard["mean_cosine"], 0.99) << shard;
     EXPECT_EQ(shard.contains("cache"), shard["shard"].get<std::string>().ends_with(".attn"));
   }
+  ASSERT_EQ(eight["experts"].size(), 64u);
   const json fewer = comparison({plain, four, "--text", text});
+  uint64_t routed = 0;
+  for (size_t i = 0; i < 64; ++i) {
+    const json &expert = eight["experts"][i], &router = eight["routers"][i / 16];
+    EXPECT_EQ(expert["layer"], i / 16);
+    EXPECT_EQ(expert["expert"], i % 16);
+    EXPECT_EQ(expert["tokens"], router["tokens_of_experts"][i % 16]) << i;
+    routed += expert["tokens"].get<uint64_t>();
+    ASSERT_EQ(expert.contains("relative_l2"), expert["tokens"] != 0) << i;
+    if (expert["tokens"] == 0) continue;
+    EXPECT_GT(expert["relative_l2"], 0.001) << expert;
+    EXPECT_LT(expert["relative_l2"], 0.03) << expert;
+    EXPECT_GT(fewer["experts"][i]["relative_l2"], 3 * expert["relative_l2"].get<double>());
+  }
+  EXPECT_EQ(routed, 2u * 4 * 512);
   EXPECT_GT(fewer["kl"]["mean"], eight["kl"]["mean"]);
   EXPECT_LT(fewer["kl"]["mean"], 0.05);
   EXPECT_GT(fewer["routers"][3]["weight_moved"], eight["routers"][3]["weight_moved"]);
@@ -127,6 +142,7 @@ TEST(Compare, ExportsThatAreCutDifferently) {
   const json other = comparison({plain, host, "--tokens", ids});
   EXPECT_LT(other["kl"]["mean"], 1e-9);
   EXPECT_EQ(other["shards"].size(), 0u);
+  EXPECT_EQ(other["experts"].size(), 0u);
   EXPECT_EQ(other["diagnostics"][0]["code"], "compare.other_shards");
   const std::string ane =
       compared_export("mixtral_a", "ane", {"--target", "ane", "--dtype", "f16"});
