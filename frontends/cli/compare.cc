@@ -10,6 +10,7 @@
 #include "frontends/cli/print/print_comparison.h"
 #include "frontends/cli/print/progress.h"
 #include "frontends/compare/compare_exports.h"
+#include "frontends/compare/compare_golden.h"
 
 namespace moec {
 namespace {
@@ -23,25 +24,43 @@ struct CompareFlags {
 
 Result<CompareOptions> compare_options(const CompareFlags& flags) {
   CompareOptions options = flags.options;
-  MOEC_TRY(require_export(options.reference));
   MOEC_TRY(require_export(options.compared));
   MOEC_ASSIGN(options.session, session_options(flags.session));
-  if (flags.min_top1_percent) options.min_top1 = *flags.min_top1_percent / 100;
+  if (flags.min_top1_percent) options.limits.min_top1 = *flags.min_top1_percent / 100;
+  if (is_golden(options.reference)) return options;
+  MOEC_TRY(require_export(options.reference));
   if (options.texts.empty() && options.tokens_file.empty())
     return fail("compare.empty", "there is no text to compare with",
                 "give --text FILES or --tokens FILE with at least a few thousand tokens");
   return options;
 }
 
-int run_compare(const CompareFlags& flags) {
-  auto options = compare_options(flags);
-  if (!options) return report_failure(options.error(), flags.json);
-  Progress progress("compare", flags.quiet || flags.json);
-  options->progress = [&](uint64_t bytes, uint64_t total) {
+Result<CompareReport> compare_texts(CompareOptions options, bool quiet) {
+  Progress progress("compare", quiet);
+  options.progress = [&](uint64_t bytes, uint64_t total) {
     progress.advance(bytes, total, "tokens");
   };
-  const auto report = compare_exports(*options);
+  auto report = compare_exports(options);
   progress.finish();
+  return report;
+}
+
+// A golden has its own text, and so its own windows.
+Result<CompareReport> compare_golden(const CompareOptions& options) {
+  if (!options.texts.empty() || !options.tokens_file.empty())
+    return fail("compare.golden_text", "a golden is compared on its own text",
+                "leave out --text and --tokens, or give an export as A",
+                {.file = options.reference});
+  return compare_with_golden(
+      {options.reference, options.compared, options.session, options.limits});
+}
+
+int run_compare(const CompareFlags& flags) {
+  const auto options = compare_options(flags);
+  if (!options) return report_failure(options.error(), flags.json);
+  const auto report = is_golden(options->reference)
+                          ? compare_golden(*options)
+                          : compare_texts(*options, flags.quiet || flags.json);
   if (!report) return report_failure(report.error(), flags.json);
   flags.json ? print_comparison_json(*report) : print_comparison(*report);
   return report->passed ? kExitFine : kExitFellShort;
@@ -71,7 +90,11 @@ void add_compare_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "compare", "Compare the predictions of two exports of a checkpoint on a text");
   auto flags = std::make_shared<CompareFlags>();
-  command->add_option("A", flags->options.reference, "An exported folder, the reference")
+  command
+      ->add_option(
+          "A", flags->options.reference,
+          "The reference: an exported folder, or a golden of scripts/make_golden.py, which has its "
+          "own text")
       ->required();
   command
       ->add_option("B", flags->options.compared,
@@ -79,7 +102,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       ->required();
   add_text_flags(*command, flags->options);
   command
-      ->add_option("--max-kl", flags->options.max_kl,
+      ->add_option("--max-kl", flags->options.limits.max_kl,
                    "Exit with 1 if the mean KL(A||B) exceeds this, in nats")
       ->check(finite_from_zero());
   command

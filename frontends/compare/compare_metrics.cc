@@ -104,7 +104,8 @@ void ValueComparer::add(std::span<const float> compared, std::span<const float> 
 }
 
 ValueComparison ValueComparer::result() const {
-  return {all_.result(), rows_ == 0 ? 1 : cosines_ / static_cast<double>(rows_)};
+  if (rows_ == 0) return {all_.result(), {}};
+  return {all_.result(), cosines_ / static_cast<double>(rows_)};
 }
 
 std::vector<int64_t> RoutingComparison::never_routed() const {

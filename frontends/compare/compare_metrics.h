@@ -63,7 +63,7 @@ class PredictionComparer {
 
 struct ValueComparison {
   Comparison all;
-  double mean_cosine = 1;  // of the rows
+  std::optional<double> mean_cosine;  // of the rows, where they are known
 };
 
 // Compares rows of values; as Comparer does, with the mean of the rows' cosines.

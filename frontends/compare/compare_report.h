@@ -46,4 +46,14 @@ struct CompareReport {
   bool passed = false;   // no finding is an error
 };
 
+// What a comparison must reach; nothing: it is not required.
+struct CompareLimits {
+  std::optional<double> max_kl;    // nats, of the mean
+  std::optional<double> min_top1;  // a fraction
+};
+
+// Adds a finding compare.threshold for each limit that is missed, and compare.nonfinite where
+// logits are NaN or infinite; sets `passed`.
+void judge(const CompareLimits& limits, CompareReport& report);
+
 }  // namespace moec

@@ -36,8 +36,9 @@ void print_predictions(const CompareReport& report) {
 }
 
 void print_row(const std::string& name, const ValueComparison& c) {
-  print_out("{:<14} {:7.1f}  {:.9f}  {:9.2e}  {:>7}\n", name, c.all.sqnr_db, c.mean_cosine,
-            c.all.relative_l2, c.all.nonfinite);
+  print_out("{:<14} {:7.1f}  {:<11}  {:9.2e}  {:>7}\n", name, c.all.sqnr_db,
+            c.mean_cosine ? fmt::format("{:.9f}", *c.mean_cosine) : "-", c.all.relative_l2,
+            c.all.nonfinite);
 }
 
 void print_shards(const CompareReport& report) {
@@ -96,9 +97,13 @@ ordered_json to_json(const WindowMean& value) {
 
 // An SQNR of equal values is infinite, which is null.
 ordered_json to_json(const ValueComparison& c) {
-  return {{"sqnr_db", c.all.sqnr_db},     {"mean_cosine", c.mean_cosine},
-          {"cosine", c.all.cosine},       {"relative_l2", c.all.relative_l2},
-          {"nonfinite", c.all.nonfinite}, {"elements", c.all.elements}};
+  ordered_json json = {{"sqnr_db", c.all.sqnr_db}};
+  if (c.mean_cosine) json["mean_cosine"] = *c.mean_cosine;
+  json.update({{"cosine", c.all.cosine},
+               {"relative_l2", c.all.relative_l2},
+               {"nonfinite", c.all.nonfinite},
+               {"elements", c.all.elements}});
+  return json;
 }
 
 ordered_json to_json(const PredictionComparison& found, bool bytes) {

@@ -91,7 +91,7 @@ TEST(ValueComparer, TakesTheMeanOfTheRowsCosines) {
   ValueComparer comparer;
   comparer.add(std::vector<float>{1, 0, 0, 100}, std::vector<float>{0, 1, 0, 100}, 2);
   const ValueComparison found = comparer.result();
-  EXPECT_DOUBLE_EQ(found.mean_cosine, 0.5);
+  EXPECT_DOUBLE_EQ(found.mean_cosine.value_or(0), 0.5);
   EXPECT_GT(found.all.cosine, 0.999);
   EXPECT_NEAR(found.all.sqnr_db, 10 * std::log10(10001 / 2.0), 1e-9);
 }

@@ -128,6 +128,40 @@ TEST(Compare, ThresholdsThatAreMissed) {
   EXPECT_THAT(printed.out, HasSubstr("FELL SHORT"));
 }
 
+TEST(Compare, WithAGolden) {
+  const std::string golden = source_path("tests/golden/qwen3_moe_a");
+  const std::string plain = compared_export("qwen3_moe_a", "plain");
+  const json equal = comparison({golden, plain});
+  EXPECT_EQ(equal["windows"], 1);
+  EXPECT_EQ(equal["window"], 28);
+  EXPECT_EQ(equal["tokens"], 28);
+  EXPECT_EQ(equal["bits"]["tokens"], 27);
+  EXPECT_LT(equal["kl"]["mean"], 1e-9);
+  EXPECT_EQ(equal["top1"]["mean"], 1);
+  EXPECT_EQ(equal["shards"].size(), 5u);
+  EXPECT_EQ(equal["experts"].size(), 0u);
+  ASSERT_EQ(equal["routers"].size(), 2u);
+  for (const json& router : equal["routers"]) {
+    EXPECT_EQ(router["tokens"], 28);
+    EXPECT_EQ(router["flipped_sets"], 0);
+    EXPECT_LT(router["weight_moved"], 1e-5);
+  }
+  const std::string four =
+      compared_export("qwen3_moe_a", "four", {"--weights", "4bit", "--form", "matmul"});
+  const json fewer = comparison({golden, four, "--max-kl", "1e-3"}, kExitFellShort);
+  EXPECT_GT(fewer["kl"]["mean"], 1e-3);
+  EXPECT_LT(fewer["kl"]["mean"], 0.1);
+  for (const json& shard : fewer["shards"]) {
+    const std::string name = shard["shard"];
+    EXPECT_LT(shard["sqnr_db"], name.ends_with(".moe") ? 30 : 60) << shard;
+    EXPECT_GT(shard["sqnr_db"], name.ends_with(".moe") ? 15 : 35) << shard;
+    EXPECT_FALSE(shard.contains("mean_cosine"));
+  }
+  EXPECT_EQ(code_of({golden, plain, "--text", heldout(64)}), "compare.golden_text");
+  const std::string other = compared_export("qwen3_moe_b", "other");
+  EXPECT_EQ(code_of({golden, other}), "golden.other_model");
+}
+
 // Exports of another target, width, cut and routing form: predictions are compared all the same.
 TEST(Compare, ExportsThatAreCutDifferently) {
   const std::string plain = compared_export("mixtral_a", "plain");

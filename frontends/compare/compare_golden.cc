@@ -1,0 +1,121 @@
+#include "frontends/compare/compare_golden.h"
+
+#include <filesystem>
+
+#include "frontends/compare/routing_record.h"
+#include "frontends/formats/read_shard.h"
+#include "frontends/validate/validate_model.h"
+#include "ir/base/at.h"
+
+namespace moec {
+namespace {
+
+// Runs the text of a golden through an export, step by step.
+class GoldenComparer {
+ public:
+  GoldenComparer(const Golden& golden, Session& session);
+
+  Status run();
+  void fill(CompareReport& report) const;
+
+ private:
+  Status run_step(const GoldenStep& step);
+  Status compare_logits(const GoldenStep& step, const Rows& logits);
+  Status compare_routing(const GoldenStep& step);
+  std::optional<int64_t> token_behind(int64_t position) const;
+
+  const Golden& golden_;
+  Session& session_;
+  std::vector<int64_t> text_;  // all tokens
+  PredictionComparer predictions_;
+  RoutingRecord routing_;                       // of the step
+  std::map<int64_t, RoutingComparer> routers_;  // by layer
+};
+
+GoldenComparer::GoldenComparer(const Golden& golden, Session& session)
+    : golden_(golden), session_(session) {
+  for (const GoldenStep& step : golden.steps())
+    text_.insert(text_.end(), step.tokens.begin(), step.tokens.end());
+}
+
+Status GoldenComparer::run() {
+  session_.reset();
+  for (const GoldenStep& step : golden_.steps()) MOEC_TRY(run_step(step));
+  predictions_.end_window();
+  return {};
+}
+
+Status GoldenComparer::run_step(const GoldenStep& step) {
+  Rows logits{session_.manifest().logits.vocab, {}};
+  routing_.clear();
+  for (int64_t begin = 0; begin < std::ssize(step.tokens);) {
+    const int64_t count = session_.chunk_size(std::ssize(step.tokens) - begin);
+    const auto chunk =
+        std::span(step.tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+    MOEC_ASSIGN(const Rows rows,
+                session_.pass(chunk, step.position + begin, routing_.probe(count)));
+    logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
+    begin += count;
+  }
+  MOEC_TRY(compare_logits(step, logits));
+  return compare_routing(step);
+}
+
+// The token that the logits at a position predict; none behind the text, and for models that label.
+std::optional<int64_t> GoldenComparer::token_behind(int64_t position) const {
+  if (session_.manifest().tagging || position + 1 >= std::ssize(text_)) return std::nullopt;
+  return at(text_, position + 1);
+}
+
+Status GoldenComparer::compare_logits(const GoldenStep& step, const Rows& logits) {
+  MOEC_ASSIGN(const Rows golden, golden_.rows(step.name + ".logits"));
+  for (int64_t t = 0; t < logits.count(); ++t)
+    predictions_.add(golden.row(t), logits.row(t), token_behind(step.position + t));
+  return {};
+}
+
+Status GoldenComparer::compare_routing(const GoldenStep& step) {
+  for (const auto& [layer, weights] : routing_.layers()) {
+    MOEC_ASSIGN(const Rows golden, golden_.routing_weights(step.name, layer, weights.columns));
+    for (int64_t t = 0; t < weights.count(); ++t)
+      routers_[layer].add(weights.row(t), golden.row(t));
+  }
+  return {};
+}
+
+void GoldenComparer::fill(CompareReport& report) const {
+  report.window = std::ssize(text_);
+  report.windows = 1;
+  report.bytes = session_.manifest().tokenizer == TokenizerKind::bytes;
+  report.predictions = predictions_.result();
+  for (const auto& [layer, router] : routers_) report.routers.push_back({layer, router.result()});
+}
+
+ComparedShard compared_shard(const ShardReport& shard) {
+  ComparedShard compared{shard.shard, {shard.alone, {}}, {}};
+  if (shard.cache) compared.cache = {*shard.cache, {}};
+  return compared;
+}
+
+}  // namespace
+
+bool is_golden(const std::string& folder) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(folder + "/golden.json", error);
+}
+
+Result<CompareReport> compare_with_golden(const CompareGoldenOptions& options) {
+  MOEC_ASSIGN(const Golden golden, Golden::open(options.golden));
+  MOEC_ASSIGN(const ValidationReport validation,
+              validate_model(options.compared, golden, options.session, ThresholdTable::builtin()));
+  CompareReport report;
+  for (const ShardReport& shard : validation.shards) report.shards.push_back(compared_shard(shard));
+  MOEC_ASSIGN(Session session, Session::open(options.compared, read_shard, options.session));
+  GoldenComparer comparer(golden, session);
+  MOEC_TRY(comparer.run());
+  comparer.fill(report);
+  judge(options.limits, report);
+  return report;
+}
+
+}  // namespace moec
