@@ -4,20 +4,24 @@
     scripts/make_tinymoe_texts.py --out tests/data
 
 Each file holds 128 windows of 256 bytes, 32 of each of tinymoe's four domains in turn: Python, English, arithmetic,
-JSON. Python and English are the scripts and the documents of this project, which tinymoe was not trained on; the other
-two come from the generators of the training, with seeds that it did not use. The windows of the two files are of
-different documents. The committed files stay as they are: made again, they follow the scripts and documents of today, and
-figures of different texts cannot be compared.
+JSON. A window begins with 16 bytes of a document, and tinymoe writes the other 240: each byte is drawn from the
+probabilities that the model gives it (PyTorch, float32). So the texts are of the distribution that the model knows, and
+nobody else's. The first 16 bytes are of the scripts and the documents of this project, which tinymoe was not trained on,
+and of the generators of the training, with seeds that it did not use; the two files begin with different documents. The
+committed files stay as they are: made again, they follow the documents of today, and figures of different texts cannot
+be compared. Needs PyTorch and transformers.
 """
 
 import argparse
 import random
 from pathlib import Path
 
+import torch
 from training.tinymoe.generated import arithmetic, json_records
+from transformers import AutoModelForCausalLM
 
 REPO = Path(__file__).resolve().parents[1]
-WINDOW, WINDOWS = 256, 32
+WINDOW, WINDOWS, OPENING = 256, 32, 16
 FILES = {"tinymoe_calibration.bin": 0, "tinymoe_heldout.bin": 1}
 
 
@@ -28,10 +32,23 @@ def documents(pattern, part):
     return b"".join(path.read_text().encode("ascii", "ignore") for path in paths[part::2])
 
 
-def windows(text, rng):
-    """Windows that do not overlap, in the order of the text."""
+def openings(text, rng):
+    """The first bytes of windows that do not overlap, in the order of the text."""
     starts = sorted(rng.sample(range(len(text) // WINDOW), WINDOWS))
-    return b"".join(text[start * WINDOW:(start + 1) * WINDOW] for start in starts)
+    return [list(text[start * WINDOW:start * WINDOW + OPENING]) for start in starts]
+
+
+def written_on(model, begun):
+    """The bytes of all windows: those that are given, and those that the model draws behind them."""
+    tokens = new = torch.tensor(begun)
+    cache = None
+    with torch.no_grad():
+        while tokens.shape[1] < WINDOW:
+            result = model(new, past_key_values=cache, use_cache=True)
+            cache = result.past_key_values
+            new = torch.multinomial(result.logits[:, -1].double().softmax(-1), 1)
+            tokens = torch.cat([tokens, new], 1)
+    return bytes(tokens.flatten().tolist())
 
 
 def main():
@@ -39,11 +56,14 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("tests/data"), help="folder (default: tests/data)")
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
+    model = AutoModelForCausalLM.from_pretrained(REPO / "models/tinymoe", dtype=torch.float32).eval()
     for name, part in FILES.items():
         rng = random.Random(1000 + part)
+        torch.manual_seed(part)
         texts = [documents("*.py", part), documents("*.md", part), bytes(arithmetic(rng, 1 << 16)),
                  bytes(json_records(rng, 1 << 17))]
-        (out / name).write_bytes(b"".join(windows(text, rng) for text in texts))
+        begun = [opening for text in texts for opening in openings(text, rng)]
+        (out / name).write_bytes(written_on(model, begun))
 
 
 if __name__ == "__main__":

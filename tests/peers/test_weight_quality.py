@@ -1,0 +1,51 @@
+"""What weights in few bits cost tinymoe, held to the figures that scripts/measure_weights.py measured."""
+
+import dataclasses
+import json
+
+import pytest
+
+from conftest import find_binary
+from goldens import REPO
+from measure_weights import FORMS, TEXTS, WINDOW, Measurer
+
+FIGURES = json.loads((REPO / "tests/data/weight_figures.json").read_text())
+BY_NAME = {form.name: form for form in FORMS}
+FREE = [form for form in FORMS if f"{form.name} calibrated" in BY_NAME]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """reports(form) → the report of a comparison; each form is exported and compared once."""
+    measurer, made = Measurer(find_binary(), tmp_path_factory.mktemp("weights"), FIGURES["windows"]), {}
+
+    def report(form):
+        if form not in made:
+            made[form] = measurer.compare(form)
+        return made[form]
+
+    return report
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_costs_no_more_than_was_measured(reports, form):
+    report, figure = reports(form), FIGURES["forms"][form.name]
+    assert report["expert_bits"] == pytest.approx(figure["bits"], abs=0.01)
+    assert report["kl"]["mean"] <= 1.15 * figure["kl"]
+    assert report["top1"]["mean"] >= figure["top1"] - 0.01
+
+
+@pytest.mark.parametrize("form", FREE, ids=lambda form: form.name)
+def test_calibration_takes_a_third_of_the_cost_away(reports, form):
+    free, calibrated = reports(form), reports(BY_NAME[f"{form.name} calibrated"])
+    assert calibrated["expert_bits"] == free["expert_bits"]
+    assert calibrated["kl"]["mean"] <= 0.65 * free["kl"]["mean"]
+
+
+@pytest.mark.parametrize("windows", [slice(0, 1), slice(64, 96)], ids=["one window", "arithmetic only"])
+def test_little_or_foreign_text_does_no_harm(reports, tmp_path, windows):
+    text = TEXTS["calibration"].read_bytes()[windows.start * WINDOW : windows.stop * WINDOW]
+    (tmp_path / "text").write_bytes(text)
+    free = BY_NAME["int4:32"]
+    calibrated = dataclasses.replace(free, calibrated=True, calibration=tmp_path / "text")
+    assert reports(calibrated)["kl"]["mean"] <= reports(free)["kl"]["mean"]
