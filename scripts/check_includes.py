@@ -60,6 +60,7 @@ ARROWS = {
     "backends/output": [*IR, "backends/files", "backends/manifest"],
     "backends/coverage": [*IR, "backends/weights", "backends/files", "backends/manifest"],
     "backends/runtime": [*IR, "backends/weights", "backends/manifest", "backends/reference"],
+    "frontends/process": ["ir/base"],
     "frontends/hf": IR + MODELS,
     "frontends/onnx": IR + MODELS,
     "frontends/coreml": IR + MODELS,

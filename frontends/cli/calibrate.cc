@@ -11,7 +11,7 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_calibration.h"
 #include "frontends/cli/print/progress.h"
-#include "frontends/cli/stop_signals.h"
+#include "frontends/process/stop_signals.h"
 
 namespace moec {
 namespace {

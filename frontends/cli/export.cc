@@ -10,8 +10,8 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_export.h"
 #include "frontends/cli/print/progress.h"
-#include "frontends/cli/stop_signals.h"
 #include "frontends/export/export_model.h"
+#include "frontends/process/stop_signals.h"
 
 namespace moec {
 namespace {

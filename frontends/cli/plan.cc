@@ -8,8 +8,8 @@
 
 #include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/device_flags.h"
-#include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/cli/flags/pass_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/shard_flags.h"

@@ -9,9 +9,9 @@
 #include <span>
 
 #include "backends/targets/find_target.h"
+#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
-#include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/formats/format.h"
 

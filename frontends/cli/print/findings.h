@@ -15,6 +15,9 @@ inline constexpr int kExitFine = 0;
 inline constexpr int kExitFellShort = 1;  // a check or a threshold was not met
 inline constexpr int kExitBadInput = 2;   // bad input or usage
                                           // 3: internal error (ir/base/invariant.h)
+// The exit code that shells expect of a process that a signal ended: 130 for SIGINT, 143 for
+// SIGTERM.
+constexpr int exit_code_of(int signal) { return 128 + signal; }
 
 nlohmann::ordered_json to_json(const Diagnostic& diagnostic);
 nlohmann::ordered_json to_json(const Diagnostics& diagnostics);
