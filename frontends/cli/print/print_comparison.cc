@@ -3,15 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
-#include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
 
 namespace moec {
 namespace {
-
-using nlohmann::ordered_json;
 
 std::string with_error(const WindowMean& value, double factor, int digits) {
   std::string text = fmt::format("{:.{}f}", factor * value.mean, digits);
@@ -65,44 +60,6 @@ void print_routers(const CompareReport& report) {
   }
 }
 
-ordered_json to_json(const WindowMean& value) {
-  ordered_json json = {{"mean", value.mean}, {"standard_error", nullptr}};
-  if (value.standard_error) json["standard_error"] = *value.standard_error;
-  return json;
-}
-
-// An SQNR of equal values is infinite, which is null.
-ordered_json to_json(const ValueComparison& c) {
-  return {{"sqnr_db", c.all.sqnr_db},     {"mean_cosine", c.mean_cosine},
-          {"cosine", c.all.cosine},       {"relative_l2", c.all.relative_l2},
-          {"nonfinite", c.all.nonfinite}, {"elements", c.all.elements}};
-}
-
-ordered_json to_json(const PredictionComparison& found, bool bytes) {
-  ordered_json json = {{"tokens", found.tokens},
-                       {"nonfinite", found.nonfinite},
-                       {"kl", to_json(found.kl)},
-                       {"kl_p99", found.kl_p99},
-                       {"top1", to_json(found.top1)}};
-  if (found.bits)
-    json["bits"] = {{"per", bytes ? "byte" : "token"},
-                    {"tokens", found.bits->tokens},
-                    {"a", to_json(found.bits->reference)},
-                    {"b", to_json(found.bits->compared)},
-                    {"difference", to_json(found.bits->difference)}};
-  return json;
-}
-
-ordered_json to_json(const ComparedRouter& router) {
-  const RoutingComparison& routing = router.routing;
-  return {{"layer", router.layer},
-          {"tokens", routing.tokens},
-          {"flipped_sets", routing.flipped_sets},
-          {"weight_moved", routing.moved_weight},
-          {"tokens_of_experts", routing.chosen_by},
-          {"never_routed", routing.never_routed()}};
-}
-
 }  // namespace
 
 void print_comparison(const CompareReport& report) {
@@ -111,24 +68,6 @@ void print_comparison(const CompareReport& report) {
   print_routers(report);
   for (const Diagnostic& finding : report.findings) print_out("{}\n", render(finding));
   print_out("{}\n", report.passed ? "PASSED" : "FELL SHORT");
-}
-
-void print_comparison_json(const CompareReport& report) {
-  auto shards = ordered_json::array(), routers = ordered_json::array();
-  for (const ComparedShard& shard : report.shards) {
-    ordered_json json = to_json(shard.output);
-    json["shard"] = shard.shard;
-    if (shard.cache) json["cache"] = to_json(*shard.cache);
-    shards.push_back(std::move(json));
-  }
-  for (const ComparedRouter& router : report.routers) routers.push_back(to_json(router));
-  ordered_json json = {{"window", report.window},
-                       {"windows", report.windows},
-                       {"unused_tokens", report.unused_tokens}};
-  json.update(to_json(report.predictions, report.bytes));
-  json["shards"] = shards;
-  json["routers"] = routers;
-  print_json(report.passed, json, report.findings);
 }
 
 }  // namespace moec
