@@ -30,7 +30,12 @@ BACKENDS = [
 ]  # fmt: skip
 READERS = ["frontends/hf", "frontends/onnx", "frontends/coreml"]
 FORMATS = ["frontends/formats"]
-BELOW_JOBS = IR + BACKENDS + READERS + FORMATS
+REPORT = ["frontends/report"]
+BELOW_JOBS = IR + BACKENDS + READERS + FORMATS + REPORT
+JOBS = [
+    "frontends/export", "frontends/calibrate", "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan",
+    "frontends/inspect", "frontends/run", "frontends/opt", "frontends/family",
+]  # fmt: skip
 
 # Folder -> folders of ours that it may include besides itself, the lowest folder first. A folder with
 # C++ must be in the table.
@@ -60,6 +65,8 @@ ARROWS = {
     "backends/output": [*IR, "backends/files", "backends/manifest"],
     "backends/coverage": [*IR, "backends/weights", "backends/files", "backends/manifest"],
     "backends/runtime": [*IR, "backends/weights", "backends/manifest", "backends/reference"],
+    "frontends/process": ["ir/base"],
+    "frontends/report": ["ir/base"],
     "frontends/hf": IR + MODELS,
     "frontends/onnx": IR + MODELS,
     "frontends/coreml": IR + MODELS,
@@ -69,11 +76,13 @@ ARROWS = {
     "frontends/check": BELOW_JOBS,
     "frontends/validate": BELOW_JOBS,
     "frontends/compare": [*BELOW_JOBS, "frontends/validate"],
-    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate"],
-    "frontends/cli/print": [
-        *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate", "frontends/check",
-        "frontends/validate", "frontends/compare",
-    ],
+    "frontends/plan": ["passes", *MODELS, *BELOW_JOBS, "frontends/export"],
+    "frontends/inspect": [*MODELS, *BELOW_JOBS],
+    "frontends/run": BELOW_JOBS,
+    "frontends/opt": ["passes", *IR, *REPORT],
+    "frontends/family": [*MODELS, *BELOW_JOBS],
+    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate", "frontends/inspect"],
+    "frontends/cli/print": ["passes", "frontends/process", *MODELS, *BELOW_JOBS, *JOBS],
     "frontends/cli": EVERYTHING,
     "tests": EVERYTHING,
 }  # fmt: skip
@@ -89,9 +98,11 @@ LIBRARIES = {
     "manifest_generated.h": ["backends/manifest"],
     "Eigen/": ["backends/reference", "backends/weights/encode"],
     "CLI/": ["frontends/cli/flags", "frontends/cli"],
-    # json.cc reads; the others write.
+    # json.cc reads; the others write: reports lie beside their jobs, and commands only print them.
     "nlohmann/json.hpp": [
-        "ir/base", "backends/calibration", "backends/output", "frontends/export", "frontends/check", "frontends/cli/print", "frontends/cli",
+        "ir/base", "backends/calibration", "backends/output", "frontends/report", "frontends/export", "frontends/calibrate",
+        "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan", "frontends/inspect", "frontends/run",
+        "frontends/opt", "frontends/family", "frontends/cli",
     ],
     "xxhash.h": ["backends/files"],
     "xxh_x86dispatch.h": ["backends/files"],

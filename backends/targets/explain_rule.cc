@@ -34,4 +34,14 @@ Result<std::vector<ExplainedRule>> explain_rule(const std::string& id, const std
               fmt::format("the rules are {}", fmt::join(known, ", ")));
 }
 
+std::string describe_rule(const TargetRule& rule) {
+  std::string text =
+      fmt::format("{} ({}): {}\n", rule.id, severity_name(rule.severity), rule.reason);
+  text += fmt::format("  condition: {}\n", enum_name(rule.condition));
+  if (rule.limit > 0) text += fmt::format("  limit: {}\n", rule.limit);
+  if (!rule.chips.empty()) text += fmt::format("  chips: {}\n", fmt::join(rule.chips, ", "));
+  if (!rule.unit.empty()) text += fmt::format("  runs instead on: {}\n", rule.unit);
+  return text + fmt::format("  confidence: {}\n  source: {}\n", rule.confidence, rule.source);
+}
+
 }  // namespace moec

@@ -19,4 +19,7 @@ struct ExplainedRule {
 // find_target().
 Result<std::vector<ExplainedRule>> explain_rule(const std::string& id, const std::string& target);
 
+// A rule as text of several lines: its reason, condition, limit, chips, confidence and source.
+std::string describe_rule(const TargetRule& rule);
+
 }  // namespace moec

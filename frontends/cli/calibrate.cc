@@ -1,8 +1,8 @@
 // moec calibrate: runs a text through a checkpoint and records what its matrices are applied to.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "frontends/calibrate/calibrate_model.h"
 #include "frontends/cli/commands.h"
@@ -11,15 +11,10 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_calibration.h"
 #include "frontends/cli/print/progress.h"
-#include "frontends/cli/stop_signals.h"
+#include "frontends/process/stop_signals.h"
 
 namespace moec {
 namespace {
-
-bool stopped_calibration(const Diagnostics& failure) {
-  return std::any_of(failure.begin(), failure.end(),
-                     [](const Diagnostic& found) { return found.code == kCalibrateInterrupted; });
-}
 
 int run_calibrate(const CalibrateFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
@@ -35,13 +30,10 @@ int run_calibrate(const CalibrateFlags& flags) {
   };
   const auto report = calibrate_model(*options);
   progress.finish();
-  if (!report) {
-    const int code = report_failure(report.error(), flags.json);
-    return stopped_calibration(report.error()) ? exit_code_of(StopSignals::caught()) : code;
-  }
+  if (!report) return report_stopped(report.error(), kCalibrateInterrupted, flags.json);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const FinishedCalibration finished{flags.out, *report, seconds.count()};
-  flags.json ? print_calibration_json(finished) : print_calibration(finished);
+  flags.json ? print_json(calibration_json(finished)) : print_calibration(finished);
   return kExitFine;
 }
 

@@ -3,18 +3,21 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "backends/files/output_file.h"
 #include "backends/targets/explain_rule.h"
 #include "frontends/check/check_folder.h"
+#include "frontends/check/check_json.h"
 #include "frontends/check/expected_placement.h"
 #include "frontends/check/measured.h"
+#include "frontends/check/measured_json.h"
+#include "frontends/check/sarif.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_check.h"
 #include "frontends/cli/print/print_measured.h"
-#include "frontends/cli/print/sarif.h"
 #include "frontends/cli/print/say.h"
 
 namespace moec {
@@ -27,7 +30,7 @@ struct CheckFlags {
 };
 
 void print_rules(const std::vector<ExplainedRule>& rules, bool json) {
-  if (json) return print_rules_json(rules);
+  if (json) return print_json(rules_json(rules));
   for (const ExplainedRule& explained : rules) print_out("{}", describe_rule(explained.rule));
 }
 
@@ -50,7 +53,7 @@ int report_measured(const CheckFlags& flags, const CheckReport& report) {
   if (!measured) return report_failure(measured.error(), flags.json);
   auto comparison = compare_placement(report, *measured);
   if (!comparison) return report_failure(comparison.error(), flags.json);
-  flags.json ? print_comparison_json(*comparison, *measured)
+  flags.json ? print_json(measured_json(*comparison, *measured))
              : print_comparison(*comparison, *measured);
   return comparison->is_worse() ? kExitFellShort : kExitFine;
 }
@@ -64,7 +67,7 @@ int run_check(const CheckFlags& flags) {
   if (Status status = write_files(flags, **report); !status)
     return report_failure(status.error(), flags.json);
   if (!flags.measured.empty()) return report_measured(flags, **report);
-  flags.json ? print_check_json(**report, flags.ops) : print_check(**report, flags.ops);
+  flags.json ? print_json(check_json(**report, flags.ops)) : print_check(**report, flags.ops);
   return has_error((*report)->findings) ? kExitFellShort : kExitFine;
 }
 

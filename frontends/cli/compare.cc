@@ -1,6 +1,7 @@
 // moec compare: what the compression of an export costs, on a text.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
@@ -11,6 +12,7 @@
 #include "frontends/cli/print/progress.h"
 #include "frontends/compare/compare_exports.h"
 #include "frontends/compare/compare_golden.h"
+#include "frontends/compare/comparison_json.h"
 
 namespace moec {
 namespace {
@@ -62,7 +64,7 @@ int run_compare(const CompareFlags& flags) {
                           ? compare_golden(*options)
                           : compare_texts(*options, flags.quiet || flags.json);
   if (!report) return report_failure(report.error(), flags.json);
-  flags.json ? print_comparison_json(*report) : print_comparison(*report);
+  flags.json ? print_json(comparison_json(*report)) : print_comparison(*report);
   return report->passed ? kExitFine : kExitFellShort;
 }
 

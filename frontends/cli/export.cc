@@ -1,8 +1,8 @@
 // moec export: compiles a checkpoint into a folder of static shards.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/export_flags.h"
@@ -10,16 +10,11 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_export.h"
 #include "frontends/cli/print/progress.h"
-#include "frontends/cli/stop_signals.h"
 #include "frontends/export/export_model.h"
+#include "frontends/process/stop_signals.h"
 
 namespace moec {
 namespace {
-
-bool was_interrupted(const Diagnostics& failure) {
-  return std::any_of(failure.begin(), failure.end(),
-                     [](const Diagnostic& found) { return found.code == kExportInterrupted; });
-}
 
 int run_export(const ExportFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
@@ -37,14 +32,11 @@ int run_export(const ExportFlags& flags) {
   }
   auto summaries = export_targets(*targets);
   progress.finish();
-  if (!summaries) {
-    const int code = report_failure(summaries.error(), flags.json);
-    return was_interrupted(summaries.error()) ? exit_code_of(StopSignals::caught()) : code;
-  }
+  if (!summaries) return report_stopped(summaries.error(), kExportInterrupted, flags.json);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const FinishedExport finished{flags.out, *targets, *summaries, seconds.count()};
   if (flags.json)
-    print_export_json(finished);
+    print_json(export_json(finished));
   else
     print_export(finished, flags.quiet);
   return kExitFine;

@@ -1,12 +1,14 @@
 // moec family: checks family descriptors.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/family_report.h"
 #include "frontends/cli/print/findings.h"
+#include "frontends/family/family_json.h"
 #include "frontends/hf/checkpoint.h"
 
 namespace moec {
@@ -32,7 +34,7 @@ int run_family_check(const FamilyFlags& flags) {
       check_family(*family, flags.config, flags.checkpoint, equal_tensors);
   if (!report) return report_failure(report.error(), flags.json);
   if (flags.json)
-    print_family_report_json(*report);
+    print_json(family_json(*report));
   else
     print_family_report(*report);
   if (!report->config_errors.empty())

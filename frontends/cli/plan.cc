@@ -1,15 +1,12 @@
 // moec plan: how a model would be cut into shards and what they would cost, from its config alone.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/device_flags.h"
-#include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/cli/flags/pass_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/shard_flags.h"
@@ -17,16 +14,8 @@
 #include "frontends/cli/print/plan_output.h"
 #include "frontends/cli/print/print_devices.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/export/compile_shard.h"
-#include "frontends/hf/open_source.h"
-#include "ir/base/name_file.h"
-#include "models/build/needed_tensors.h"
-#include "models/plan/check_budgets.h"
-#include "models/plan/make_plan.h"
-#include "models/plan/measure_plan.h"
-#include "models/plan/residency.h"
-#include "models/published/published.h"
-#include "passes/pipeline.h"
+#include "frontends/plan/plan_json.h"
+#include "frontends/plan/plan_source.h"
 
 namespace moec {
 namespace {
@@ -43,13 +32,6 @@ struct PlanFlags {
   bool list = false, json = false;
   ShardFlags shards;
   PassFlags passes;
-};
-
-struct Planned {
-  MadePlan made;
-  MeasuredPlan measured;
-  std::optional<ResidentSet> resident;
-  Diagnostics notes, findings;  // of the checkpoint; of check_budgets()
 };
 
 // The memory that --resident-budget names, or the share of --working-set that is planned with.
@@ -78,65 +60,37 @@ Result<PlanRequest> plan_request(const PlanFlags& flags, const PassOptions& pass
   return request;
 }
 
-Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
-  std::optional<std::string> family_file;
-  if (!flags.family_file.empty()) family_file = flags.family_file;
-  MOEC_ASSIGN(const RunOptions run, run_options(flags.passes));
-  MOEC_ASSIGN(const PlanRequest request, plan_request(flags, passes));
-  MOEC_ASSIGN(DeviceOptions devices, device_options(flags.devices));
-  MOEC_ASSIGN(const std::optional<int64_t> budget, resident_budget(flags.memory));
+// What is read of flags comes before what is read of SOURCE.
+Result<PlannedSource> plan_named(const PlanFlags& flags) {
+  PlanSourceOptions options;
+  options.source = flags.source;
+  if (!flags.family_file.empty()) options.family_file = flags.family_file;
+  MOEC_ASSIGN(options.passes, plan_passes(flags));
+  MOEC_ASSIGN(options.run, run_options(flags.passes));
+  MOEC_ASSIGN(options.request, plan_request(flags, options.passes));
+  MOEC_ASSIGN(options.devices, device_options(flags.devices));
+  MOEC_ASSIGN(options.resident_bytes, resident_budget(flags.memory));
   MOEC_TRY(require_model(flags.source));
-  MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(flags.source, family_file, equal_tensors));
-  Planned planned;
-  planned.notes = std::move(checkpoint.warnings);
-  MOEC_ASSIGN(planned.made,
-              naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
-                                    passes.target, request),
-                          flags.source));
-  const Diagnostics& chosen = planned.made.notes;
-  planned.notes.insert(planned.notes.end(), chosen.begin(), chosen.end());
-  const Plan& plan = planned.made.plan;
-  MOEC_ASSIGN(planned.measured,
-              measure_plan(plan, request.cuts, std::move(devices),
-                           [&](size_t index) { return compiled_size(plan, index, passes, run); }));
-  planned.findings = check_budgets(planned.measured.report, request.cuts);
-  if (budget) planned.resident = resident_set(plan, planned.measured.report, *budget);
-  return planned;
+  return plan_source(std::move(options));
 }
 
-// Parameters are counted in each config, as `moec plan NAME` counts them: published figures are
-// rounded, or missing.
 int list_models(bool json) {
-  auto list = nlohmann::ordered_json::array();
-  for (const PublishedModel& model : published_models()) {
-    const auto opened = open_for_plan(model.name, std::nullopt, equal_tensors);
-    if (!opened) return report_failure(opened.error(), json);
-    const int64_t parameters = parameter_count(opened->config);
-    list.push_back(
-        {{"name", model.name}, {"checkpoint", model.checkpoint}, {"parameters", parameters}});
-    if (!json) print_out("{:<22} {:>15}  {}\n", model.name, parameters, model.checkpoint);
+  const auto models = published_sizes();
+  if (!models) return report_failure(models.error(), json);
+  if (json) {
+    print_json(published_json(*models));
+    return kExitFine;
   }
-  if (json) print_json(true, {{"models", list}});
+  for (const PublishedSize& model : *models)
+    print_out("{:<22} {:>15}  {}\n", model.name, model.parameters, model.checkpoint);
   return kExitFine;
 }
 
-void print_planned(const PlanFlags& flags, const std::string& target, const Planned& planned) {
-  const auto& [made, measured, resident, notes, findings] = planned;
-  Diagnostics all = notes;
-  all.insert(all.end(), findings.begin(), findings.end());
-  const PlanOutput output{flags.source, target, made.plan, made.cuts, measured.report, resident};
-  const std::optional<DevicePlan>& devices = measured.devices;
-  if (!flags.json) {
-    print_notes(notes);
-    print_plan(output);
-    if (devices) print_devices(*devices);
-    if (!findings.empty()) say("{}\n", render(findings));
-    return;
-  }
-  nlohmann::ordered_json json = plan_json(output);
-  if (devices) json["devices"] = devices_json(*devices);
-  if (devices && devices->replicas) json["replicas"] = replicas_json(*devices->replicas);
-  print_json(!has_error(all), json, all);
+void print_planned(const PlannedSource& planned) {
+  print_notes(planned.notes);
+  print_plan(planned);
+  if (planned.measured.devices) print_devices(*planned.measured.devices);
+  if (!planned.findings.empty()) say("{}\n", render(planned.findings));
 }
 
 int run_plan(const PlanFlags& flags) {
@@ -146,11 +100,9 @@ int run_plan(const PlanFlags& flags) {
         fail("plan.source", "SOURCE is missing", "moec plan --list lists the published models")
             .value(),
         flags.json);
-  const auto passes = plan_passes(flags);
-  if (!passes) return report_failure(passes.error(), flags.json);
-  const auto planned = plan_source(flags, *passes);
+  const auto planned = plan_named(flags);
   if (!planned) return report_failure(planned.error(), flags.json);
-  print_planned(flags, passes->target.name, *planned);
+  flags.json ? print_json(plan_json(*planned)) : print_planned(*planned);
   return has_error(planned->findings) ? kExitFellShort : kExitFine;
 }
 

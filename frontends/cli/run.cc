@@ -7,9 +7,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "backends/runtime/generate.h"
-#include "backends/runtime/tag_text.h"
-#include "backends/runtime/tokenizer.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/prompt_flags.h"
@@ -19,6 +16,9 @@
 #include "frontends/cli/print/print_spans.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/formats/read_shard.h"
+#include "frontends/run/label_text.h"
+#include "frontends/run/run_json.h"
+#include "frontends/run/write_text.h"
 
 namespace moec {
 namespace {
@@ -27,8 +27,8 @@ struct RunFlags {
   std::string folder;
   SessionFlags session;
   PromptFlags prompt;
-  GenerateOptions generate;
-  bool redact = false, ignore_eos = false, json = false;
+  WriteOptions write;
+  bool redact = false, json = false;
   std::vector<std::string> given;  // those that only one of the two tasks takes
 };
 
@@ -51,29 +51,10 @@ Status check_flags(const RunFlags& flags, bool tags) {
   return {};
 }
 
-bool writes_bytes(const Session& session) {
-  return session.manifest().tokenizer == TokenizerKind::bytes;
-}
-
 // Prints a token as soon as it is known.
 void show(const Session& session, int64_t token, TextPrinter& printer) {
-  printer.write(writes_bytes(session) ? decode_bytes({token}) : fmt::format("{} ", token));
+  printer.write(token_text(session.manifest(), token));
   std::fflush(stdout);
-}
-
-void print_text_json(const Prompt& prompt, const GeneratedText& text, const Session& session) {
-  nlohmann::ordered_json written;  // null where tokens are not bytes
-  if (writes_bytes(session)) written = decode_bytes(text.tokens);
-  nlohmann::ordered_json json = {{"prompt", prompt.tokens},
-                                 {"tokens", text.tokens},
-                                 {"text", written},
-                                 {"stopped_by", enum_name(text.stopped_by)},
-                                 {"prefill_seconds", text.prefill_seconds},
-                                 {"decode_seconds", text.decode_seconds},
-                                 {"decode_tokens_per_second", text.decode_tokens_per_second()},
-                                 {"skipped_steps", session.skipped_steps()}};
-  if (text.stopping_token) json["stopping_token"] = *text.stopping_token;
-  print_json(true, json);
 }
 
 void print_times(const Prompt& prompt, const GeneratedText& text, const Session& session) {
@@ -87,19 +68,14 @@ void print_times(const Prompt& prompt, const GeneratedText& text, const Session&
         session.manifest().build.context);
 }
 
-// The length of the prompt is checked before the first token of it is shown.
-Status write_text(const RunFlags& flags, const Prompt& prompt, Session& session) {
-  MOEC_TRY(check_prompt_length(prompt.tokens, session.manifest()));
+Status show_text(const RunFlags& flags, const Prompt& prompt, Session& session) {
   TextPrinter printer;
   const auto show_token = [&](int64_t token) {
     if (!flags.json) show(session, token, printer);
   };
-  for (const int64_t token : prompt.tokens) show_token(token);
-  GenerateOptions options = flags.generate;
-  if (!flags.ignore_eos) options.eos_tokens = session.manifest().model.eos_tokens;
-  MOEC_ASSIGN(const GeneratedText text, generate_text(session, prompt.tokens, options, show_token));
+  MOEC_ASSIGN(const GeneratedText text, write_text(session, prompt, flags.write, show_token));
   if (flags.json) {
-    print_text_json(prompt, text, session);
+    print_json(text_json(prompt, text, session));
     return {};
   }
   printer.finish();
@@ -116,15 +92,10 @@ void print_redacted(const RunFlags& flags, const Prompt& prompt, const TaggedTex
   if (flags.prompt.file.empty()) print_out("\n");
 }
 
-Status find_spans(const RunFlags& flags, const Prompt& prompt, Session& session) {
-  if (flags.redact && !prompt.text)
-    return fail("run.no_text", "--redact needs a text; the prompt consists of token ids",
-                "give --prompt TEXT or --prompt-file FILE, or leave --redact out");
-  MOEC_ASSIGN(TaggedText tagged, tag_text(session, prompt.tokens));
-  if (flags.redact) MOEC_TRY(check_judged(*prompt.text, tagged));
-  if (prompt.text) widen_to_characters(*prompt.text, tagged.spans);
+Status show_spans(const RunFlags& flags, const Prompt& prompt, Session& session) {
+  MOEC_ASSIGN(const TaggedText tagged, label_text(session, prompt, flags.redact));
   if (flags.json)
-    print_spans_json(prompt, tagged, flags.redact);
+    print_json(spans_json(prompt, tagged, flags.redact));
   else if (flags.redact)
     print_redacted(flags, prompt, tagged);
   else
@@ -138,10 +109,10 @@ Status run(const RunFlags& flags) {
   MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, options));
   const bool tags = session.manifest().tagging.has_value();
   MOEC_TRY(check_flags(flags, tags));
-  if (flags.generate.stop_token)
-    MOEC_TRY(check_token("--stop-token", *flags.generate.stop_token, session.manifest()));
+  if (flags.write.generate.stop_token)
+    MOEC_TRY(check_token("--stop-token", *flags.write.generate.stop_token, session.manifest()));
   MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
-  return tags ? find_spans(flags, prompt, session) : write_text(flags, prompt, session);
+  return tags ? show_spans(flags, prompt, session) : show_text(flags, prompt, session);
 }
 
 int run_run(const RunFlags& flags) {
@@ -164,24 +135,25 @@ void add_run_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   command->add_option("OUT", flags->folder, "An exported folder")->required();
   add_prompt_flags(*command, flags->prompt);
-  command->add_option("-n,--max-tokens", flags->generate.max_tokens, "The most tokens to write")
+  command
+      ->add_option("-n,--max-tokens", flags->write.generate.max_tokens, "The most tokens to write")
       ->check(whole_from(1))
       ->capture_default_str();
-  command->add_option("--stop-token", flags->generate.stop_token,
+  command->add_option("--stop-token", flags->write.generate.stop_token,
                       "Stop also when the model chooses this token id (default: none)");
-  command->add_flag("--ignore-eos", flags->ignore_eos,
+  command->add_flag("--ignore-eos", flags->write.ignore_eos,
                     "Write on behind the end of text, a token that the checkpoint's config names");
   command
-      ->add_option("--temperature", flags->generate.sampler.temperature,
+      ->add_option("--temperature", flags->write.generate.sampler.temperature,
                    "Divide logits by this before sampling; 0 always takes the likeliest token")
       ->check(finite_from_zero())
       ->capture_default_str();
   command
-      ->add_option("--top-k", flags->generate.sampler.top_k,
+      ->add_option("--top-k", flags->write.generate.sampler.top_k,
                    "Sample among the k likeliest tokens; 0: among all")
       ->check(whole_from(0))
       ->capture_default_str();
-  command->add_option("--seed", flags->generate.sampler.seed, "Seed of the sampling")
+  command->add_option("--seed", flags->write.generate.sampler.seed, "Seed of the sampling")
       ->check(whole_from(0))
       ->capture_default_str();
   add_session_flags(*command, flags->session);

@@ -1,12 +1,8 @@
 #include "frontends/cli/standard_streams.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <new>
@@ -17,7 +13,7 @@
 #include "frontends/cli/cli.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
-#include "ir/base/process_memory.h"
+#include "frontends/process/process.h"
 #include "ir/base/refusals.h"
 
 namespace moec {
@@ -39,48 +35,13 @@ int report_lost_results(int code) {
   return code == kExitFine ? kExitBadInput : code;
 }
 
-// What is said of memory that is refused, made while there is some, and where it goes.
-struct LastWords {
-  std::string text;
-  int descriptor = STDERR_FILENO;
-};
-LastWords last_words;
-
-// Ends the process at the first memory that is refused, in whatever thread. Nothing is unwound: the
-// libraries of the formats crash when they are. An export that ends so can be resumed.
-[[noreturn]] void end_without_memory() {
-  static std::atomic_flag is_ending;
-  while (is_ending.test_and_set()) ::pause();  // another thread ends the process
-  const std::string& text = last_words.text;
-  [[maybe_unused]] const ssize_t written = ::write(last_words.descriptor, text.data(), text.size());
-  ::_exit(kExitBadInput);
-}
-
-void prepare_last_words(bool json) {
-  last_words = {failure_text({refused_memory()}, json), json ? STDOUT_FILENO : STDERR_FILENO};
-  std::set_new_handler(end_without_memory);
-}
-
 }  // namespace
-
-void set_up_process() {
-  open_standard_descriptors();
-  // A file that reaches its limit (ulimit -f) fails with an error then, instead of a signal.
-  std::signal(SIGXFSZ, SIG_IGN);
-  return_freed_pieces();
-}
-
-void open_standard_descriptors() {
-  for (int descriptor = 0; descriptor <= 2; ++descriptor)
-    // open() takes the lowest free number, which is this one. Otherwise the first file of an export
-    // would take it, and messages would be written into that file.
-    if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", O_RDWR);
-}
 
 int run_and_flush(int argc, const char* const* argv) {
   const bool json = std::any_of(
       argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
-  prepare_last_words(json);
+  end_without_memory({failure_text({refused_memory()}, json), json ? STDOUT_FILENO : STDERR_FILENO,
+                      kExitBadInput});
   try {
     const int code = run_cli(argc, argv);
     return flush_results() ? code : report_lost_results(code);

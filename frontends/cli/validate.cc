@@ -1,6 +1,7 @@
 // moec validate: compares what the emitted files compute with golden results.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/required_source.h"
@@ -9,6 +10,7 @@
 #include "frontends/cli/print/print_validation.h"
 #include "frontends/validate/record_validation.h"
 #include "frontends/validate/validate_model.h"
+#include "frontends/validate/validation_json.h"
 
 namespace moec {
 namespace {
@@ -40,7 +42,7 @@ int run_validate(const ValidateFlags& flags) {
   if (flags.record)
     if (Status status = record_validation(*report, flags.folder); !status)
       return report_failure(status.error(), flags.json);
-  flags.json ? print_validation_json(*report) : print_validation(*report);
+  flags.json ? print_json(validation_json(*report)) : print_validation(*report);
   return report->passed ? kExitFine : kExitFellShort;
 }
 

@@ -4,22 +4,13 @@
 
 #include "backends/manifest/written_file.h"
 #include "backends/output/out_folder.h"
+#include "frontends/export/cuts_json.h"
 #include "ir/base/json_output.h"
 
 namespace moec {
 namespace {
 
 using nlohmann::ordered_json;
-
-ordered_json cuts_json(std::span<const ShardCut> cuts) {
-  auto list = ordered_json::array();
-  for (const ShardCut& cut : cuts)
-    list.push_back({{"kind", enum_name(cut.kind)},
-                    {"parts", cut.parts},
-                    {"slices", cut.slices},
-                    {"reason", cut.reason}});
-  return list;
-}
 
 ordered_json shard_json(const ExportedShard& exported) {
   auto passes = ordered_json::array();

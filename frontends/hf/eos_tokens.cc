@@ -12,7 +12,7 @@ namespace moec {
 namespace {
 
 constexpr uint64_t kMaxConfigBytes = 16 << 20;
-constexpr const char* kKey = "eos_token_id";
+constexpr const char* kEosKey = "eos_token_id";
 
 // Reads the ids of one file.
 class EosReader {
@@ -24,7 +24,7 @@ class EosReader {
   Result<std::optional<std::vector<int64_t>>> run() {
     MOEC_ASSIGN(const std::string text, read_text_file(path_, kMaxConfigBytes));
     MOEC_ASSIGN(const JsonValue root, parse_json(text, {.file = path_}));
-    const JsonValue* value = root.find(kKey);
+    const JsonValue* value = root.find(kEosKey);
     if (value == nullptr || value->is_null()) return std::optional<std::vector<int64_t>>();
     take(*value);
     if (const JsonValue* first = odd_)
@@ -32,7 +32,7 @@ class EosReader {
           {Severity::warning, "export.eos_token",
            fmt::format("{} of the values of \"{}\", among them {}, name no token of the vocabulary "
                        "of {}: they end no text",
-                       odd_count_, kKey, to_string(*first, 40), vocab_),
+                       odd_count_, kEosKey, to_string(*first, 40), vocab_),
            "correct the config if the model has such a token; moec run --stop-token ID names one",
            json_place(text, {.file = path_}, first->offset)});
     return std::optional(std::vector<int64_t>(ids_.begin(), ids_.end()));

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <set>
 
-#include "frontends/cli/flags/parse_number.h"
 #include "ir/base/at.h"
 #include "ir/base/nearest.h"
+#include "ir/base/parse_number.h"
 #include "models/plan/target_budgets.h"
 
 namespace moec {

@@ -5,14 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <set>
 #include <span>
 
 #include "backends/targets/find_target.h"
+#include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
-#include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/export/ane_book.h"
+#include "frontends/export/target_names.h"
 #include "frontends/formats/format.h"
 
 namespace moec {
@@ -46,25 +46,6 @@ Status check_flags(const ExportFlags& flags, std::span<const Target> targets) {
   if (!any_has(targets, FormatOption::accuracy_level) && flags.values.accuracy_level != 0)
     return fail("export.flags", "--accuracy-level is for ONNX files; Core ML packages have none",
                 "leave it out, or give --target onnx");
-  return {};
-}
-
-bool is_folder_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
-}
-
-// Several targets each get a folder of their name, so names must be distinct and usable.
-Status check_names(std::span<const Target> targets) {
-  std::set<std::string> names;
-  for (const Target& target : targets) {
-    if (!is_folder_name(target.name))
-      return fail("export.flags",
-                  fmt::format("the target name \"{}\" cannot be the name of a folder", target.name),
-                  "rename the target in its file, or export for this target alone");
-    if (!names.insert(target.name).second)
-      return fail("export.flags", fmt::format("there are two targets named {}", target.name),
-                  "rename one of them in its file, or export for each alone");
-  }
   return {};
 }
 
@@ -257,7 +238,7 @@ Result<std::vector<ExportOptions>> export_options(const ExportFlags& flags) {
     targets.push_back(std::move(target));
   }
   const bool several = targets.size() > 1;
-  if (several) MOEC_TRY(check_names(targets));
+  if (several) MOEC_TRY(check_target_names(targets));
   MOEC_TRY(check_flags(flags, targets));
   keep_chip(targets, passes);
   std::vector<ExportOptions> all;

@@ -5,97 +5,16 @@
 
 #include <filesystem>
 #include <initializer_list>
-#include <set>
 
-#include "backends/manifest/file_names.h"
-#include "frontends/formats/format.h"
-#include "frontends/hf/index.h"
+#include "frontends/inspect/path_kind.h"
 #include "ir/base/at.h"
 #include "ir/base/enum_table.h"
-#include "ir/base/regular_file.h"
 #include "models/published/published.h"
 
 namespace moec {
 namespace {
 
 namespace fs = std::filesystem;
-
-enum class PathKind : uint8_t {
-  unknown,     // nothing of the following, or nothing at all
-  checkpoint,  // a folder with config.json
-  config,      // a config.json
-  weights,     // a .safetensors file
-  gguf,        // a GGUF file
-  exported,    // a folder with manifest.json
-  several,     // a folder that holds a folder of an export for each of several targets
-  unfinished,  // a folder with the journal of an interrupted export
-  manifest,    // manifest.json or manifest.bin of an export
-  shard,       // an .onnx file or an .mlpackage
-  ir,          // a shard in text form, .ir
-  golden,      // a folder with golden.json
-  published,   // no path, but the name of a published model
-  json,        // a .json file of another name: a config or a family descriptor
-  file,        // any other file
-};
-
-constexpr const char* kConfig = "config.json";
-constexpr const char* kWeights = "model.safetensors";
-constexpr const char* kGolden = "golden.json";
-
-// Whether the name is there, whatever it is: its reader refuses what is no file.
-bool has_file(const fs::path& folder, std::string_view name) {
-  std::error_code error;
-  return fs::exists(folder / name, error);
-}
-
-bool begins_with_gguf(const std::string& path) {
-  constexpr std::string_view kMagic = "GGUF";
-  const auto file = RegularFile::open(path);
-  if (!file || file->size() < kMagic.size()) return false;
-  const auto start = file->read(0, kMagic.size());
-  return start && *start == kMagic;
-}
-
-PathKind kind_of_file(const std::string& path) {
-  const std::string name = fs::path(path).filename().string();
-  if (name.ends_with(".gguf") || begins_with_gguf(path)) return PathKind::gguf;
-  if (name.ends_with(".safetensors")) return PathKind::weights;
-  if (name == kManifestJson || name == kManifestBin) return PathKind::manifest;
-  if (name == kConfig) return PathKind::config;
-  if (name.ends_with(".ir")) return PathKind::ir;
-  if (name.ends_with(".json")) return PathKind::json;
-  return format_of_path(path) ? PathKind::shard : PathKind::file;
-}
-
-// The folders in this one that hold an export.
-std::set<std::string> exports_in(const fs::path& folder) {
-  std::set<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    if (has_file(at->path(), kManifestJson)) found.insert(at->path().string());
-  return found;
-}
-
-PathKind kind_of_folder(const fs::path& folder) {
-  const Format* format = format_of_path(folder.string());
-  if (format && format->graph_is_folder) return PathKind::shard;
-  // A checkpoint may have a manifest.json of its own; an export has no weights of this name.
-  if (has_file(folder, kConfig) && (has_file(folder, kWeights) || has_file(folder, kIndexFile)))
-    return PathKind::checkpoint;
-  if (has_file(folder, kManifestJson)) return PathKind::exported;
-  if (has_file(folder, kJournalFile)) return PathKind::unfinished;
-  if (has_file(folder, kConfig)) return PathKind::checkpoint;
-  if (has_file(folder, kGolden) && !has_file(folder, kWeights)) return PathKind::golden;
-  return exports_in(folder).empty() ? PathKind::unknown : PathKind::several;
-}
-
-PathKind kind_of_path(const std::string& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) return kind_of_folder(path);
-  if (fs::is_regular_file(path, error)) return kind_of_file(path);
-  if (fs::exists(fs::symlink_status(path, error))) return PathKind::unknown;
-  return find_published(path) ? PathKind::published : PathKind::unknown;
-}
 
 std::string folder_of(const std::string& path) {
   const std::string parent = fs::path(path).parent_path().string();
@@ -109,7 +28,7 @@ std::string next_of_published(const std::string& name) {
 }
 
 std::string next_of_several(const std::string& path) {
-  return fmt::format("give one of them: {}", fmt::join(exports_in(path), " or "));
+  return fmt::format("give one of them: {}", fmt::join(finished_exports_in(path), " or "));
 }
 
 // The words for each kind, in the order of the enum; {path} and {folder} stand for the path and the
@@ -185,7 +104,7 @@ Status require_described(const std::string& path) {
 }
 
 Status require_golden(const std::string& path) {
-  if (has_file(path, kGolden)) return {};  // some lie in the folder of their checkpoint
+  if (holds_golden(path)) return {};
   return require(path, "a folder of golden results", {PathKind::golden});
 }
 

@@ -8,7 +8,7 @@
 #include "frontends/cli/flags/budgets.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
-#include "frontends/cli/flags/parse_number.h"
+#include "ir/base/parse_number.h"
 #include "ir/target/weight_support.h"
 
 namespace moec {

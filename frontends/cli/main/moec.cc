@@ -1,4 +1,5 @@
 #include "frontends/cli/standard_streams.h"
+#include "frontends/process/process.h"
 
 int main(int argc, char** argv) {
   moec::set_up_process();

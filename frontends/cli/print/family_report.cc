@@ -2,16 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
 
 namespace moec {
 namespace {
-
-using nlohmann::ordered_json;
 
 std::string origin_of(const ConceptReading& reading) {
   if (!reading.key.empty()) return "key " + reading.key;
@@ -50,28 +45,6 @@ void print_findings(const Diagnostics& findings) {
   if (!findings.empty()) print_out("{}\n", render(first_of_each_code(findings, kShownErrors)));
 }
 
-ordered_json concepts_json(const HfConfig& config) {
-  ordered_json concepts = ordered_json::object();
-  for (const ConceptReading& reading : config.concepts) {
-    ordered_json& item = concepts[reading.name];
-    item["value"] = reading.value;
-    item["from"] = reading.key.empty() ? "default" : "config";
-    if (!reading.key.empty()) item["key"] = reading.key;
-    if (!reading.expression.empty()) item["expression"] = reading.expression;
-  }
-  return concepts;
-}
-
-ordered_json roles_json(const FamilyReport& report) {
-  auto roles = ordered_json::array();
-  for (const RoleAccount& role : report.tensors.roles) {
-    roles.push_back(
-        {{"role", role.role}, {"name", role.name}, {"shape", role.dims}, {"needed", role.needed}});
-    if (report.has_checkpoint) roles.back()["found"] = role.found;
-  }
-  return roles;
-}
-
 }  // namespace
 
 void print_family_report(const FamilyReport& report) {
@@ -85,30 +58,6 @@ void print_family_report(const FamilyReport& report) {
   print_findings(report.tensors.findings);
   print_out("{}\n", report.ok() ? "every tensor of the checkpoint is accounted for"
                                 : "the descriptor does not match the checkpoint");
-}
-
-// Without a checkpoint, all tensors are missing.
-static Diagnostics findings_of(const FamilyReport& report) {
-  if (!report.config_errors.empty()) return report.config_errors;
-  return report.has_checkpoint ? report.tensors.findings : Diagnostics();
-}
-
-void print_family_report_json(const FamilyReport& report) {
-  const Family& family = *report.config.family;
-  ordered_json axes = ordered_json::object(), keys = ordered_json::object();
-  for_each_axis(family.axes,
-                [&](const char* name, const auto& value) { axes[name] = enum_name(value); });
-  for (const KeyReading& key : report.config.other_keys)
-    keys[key.key] = {{"value", key.value}, {"use", key.use}};
-  ordered_json json = {{"family", family.model_type},
-                       {"summary", family.summary},
-                       {"axes", axes},
-                       {"concepts", concepts_json(report.config)},
-                       {"other_keys", keys},
-                       {"roles", roles_json(report)}};
-  if (report.config_errors.empty() && report.has_checkpoint)
-    json["ignored"] = report.tensors.ignored;
-  print_json(report.ok(), json, findings_of(report));
 }
 
 }  // namespace moec

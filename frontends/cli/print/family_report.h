@@ -1,12 +1,11 @@
-// What `moec family check` prints, for people and as JSON.
+// What `moec family check` prints for people.
 #pragma once
 
-#include "frontends/hf/check_family.h"
+#include "frontends/family/check_family.h"
 
 namespace moec {
 
 // The errors of the config are left to the caller.
 void print_family_report(const FamilyReport& report);
-void print_family_report_json(const FamilyReport& report);
 
 }  // namespace moec

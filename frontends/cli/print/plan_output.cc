@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
-#include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
 #include "ir/base/byte_text.h"
 #include "models/plan/join_layers.h"
@@ -14,8 +11,6 @@
 
 namespace moec {
 namespace {
-
-using nlohmann::ordered_json;
 
 // "32 32 32 32" as "4 x 32", the larger sizes first.
 std::string describe_groups(const std::vector<int64_t>& sizes) {
@@ -64,19 +59,19 @@ std::string describe_layers(const Plan& plan) {
   return describe_groups(layer_groups(layers, plan.build));
 }
 
-std::string describe_experts(const PlanOutput& output, const ShardCut& cut) {
+std::string describe_experts(const PlannedSource& planned, const ShardCut& cut) {
   return fmt::format(
-      "{}{} ({})", describe_groups(output.report.groups),
+      "{}{} ({})", describe_groups(planned.measured.report.groups),
       cut.slices > 1 ? fmt::format(", each in {} slices", cut.slices) : "",
       cut.kind == ShardKind::moe ? "with the router" : "router in a shard of its own");
 }
 
 // What was cut, and into what.
-std::string describe_cut(const PlanOutput& output, const ShardCut& cut) {
+std::string describe_cut(const PlannedSource& planned, const ShardCut& cut) {
   const std::string slices = fmt::format("{} slice{}", cut.parts, cut.parts == 1 ? "" : "s");
   switch (cut.kind) {
     case ShardKind::layers:
-      return "whole layers a shard: " + describe_layers(output.plan);
+      return "whole layers a shard: " + describe_layers(planned.made.plan);
     case ShardKind::lm_head:
       return "head: " + slices;
     case ShardKind::mlp:
@@ -89,20 +84,20 @@ std::string describe_cut(const PlanOutput& output, const ShardCut& cut) {
     case ShardKind::router:
       break;
   }
-  return "experts of a layer: " + describe_experts(output, cut);
+  return "experts of a layer: " + describe_experts(planned, cut);
 }
 
-void print_cuts(const PlanOutput& output) {
-  for (const ShardCut& cut : output.cuts)
-    print_out("{}: {}\n", describe_cut(output, cut), cut.reason);
+void print_cuts(const PlannedSource& planned) {
+  for (const ShardCut& cut : planned.made.cuts)
+    print_out("{}: {}\n", describe_cut(planned, cut), cut.reason);
 }
 
 void print_cost(std::string_view name, const TokenCost& cost) {
   print_out("  {:<14} {:>10} {:>14} MACs\n", name, decimal_bytes(cost.bytes), cost.macs);
 }
 
-void print_memory(const PlanOutput& output) {
-  const PlanReport& report = output.report;
+void print_memory(const PlannedSource& planned) {
+  const PlanReport& report = planned.measured.report;
   print_out("memory\n");
   const auto row = [](std::string_view name, int64_t bytes, const std::string& note) {
     print_out("  {:<14} {:>10}  {}\n", name, decimal_bytes(bytes), note);
@@ -114,10 +109,10 @@ void print_memory(const PlanOutput& output) {
   row("tables", report.embedding_bytes + report.rope_bytes,
       fmt::format("embedding {}, rotary {}", decimal_bytes(report.embedding_bytes),
                   decimal_bytes(report.rope_bytes)));
-  if (output.plan.model.keeps_cache())
+  if (planned.made.plan.model.keeps_cache())
     row("KV cache", report.cache_bytes,
-        fmt::format("{} rows of {} bytes", output.plan.build.context,
-                    report.cache_bytes / output.plan.build.context));
+        fmt::format("{} rows of {} bytes", planned.made.plan.build.context,
+                    report.cache_bytes / planned.made.plan.build.context));
   row("total", report.total_bytes(), "");
 }
 
@@ -127,54 +122,15 @@ void print_resident(const ResidentSet& set) {
             decimal_bytes(set.base_bytes), decimal_bytes(set.slot_bytes));
 }
 
-ordered_json to_json(const ResidentSet& set) {
-  return {{"budget_bytes", set.budget_bytes}, {"base_bytes", set.base_bytes},
-          {"slot_bytes", set.slot_bytes},     {"layers", set.layers},
-          {"experts", set.experts},           {"capacity", resident_capacity(set)}};
-}
-
-ordered_json to_json(const TokenCost& cost) { return {{"bytes", cost.bytes}, {"macs", cost.macs}}; }
-
-ordered_json kinds_json(const PlanReport& report) {
-  auto list = ordered_json::array();
-  for (const KindReport& kind : report.kinds)
-    list.push_back({{"kind", enum_name(kind.kind)},
-                    {"shards", kind.shards},
-                    {"largest_bytes", kind.largest_bytes},
-                    {"total_bytes", kind.total_bytes},
-                    {"budget_bytes", kind.budget_bytes},
-                    {"within_budget", kind.within_budget()},
-                    {"peak_activation_bytes", kind.peak_activation_bytes},
-                    {"resident_bytes", kind.resident_bytes}});
-  return list;
-}
-
-ordered_json memory_json(const PlanReport& report) {
-  return {{"trunk_bytes", report.trunk_bytes},         {"expert_bytes", report.expert_total_bytes},
-          {"embedding_bytes", report.embedding_bytes}, {"rope_bytes", report.rope_bytes},
-          {"head_bytes", report.head_bytes},           {"kv_cache_bytes", report.cache_bytes},
-          {"total_bytes", report.total_bytes()}};
-}
-
 }  // namespace
 
-ordered_json cuts_json(const std::vector<ShardCut>& cuts) {
-  auto list = ordered_json::array();
-  for (const ShardCut& cut : cuts)
-    list.push_back({{"kind", enum_name(cut.kind)},
-                    {"parts", cut.parts},
-                    {"slices", cut.slices},
-                    {"reason", cut.reason}});
-  return list;
-}
-
-void print_plan(const PlanOutput& output) {
-  const PlanReport& report = output.report;
-  const ModelConfig& model = output.plan.model;
-  const BuildOptions& build = output.plan.build;
-  print_out("{} ({}): {} parameters, {} layers\n", output.name, model.family, report.parameters,
+void print_plan(const PlannedSource& planned) {
+  const PlanReport& report = planned.measured.report;
+  const ModelConfig& model = planned.made.plan.model;
+  const BuildOptions& build = planned.made.plan.build;
+  print_out("{} ({}): {} parameters, {} layers\n", planned.source, model.family, report.parameters,
             model.layers.size());
-  print_out("for {}: weights counted as {}, token widths {}, context {}\n\n", output.target,
+  print_out("for {}: weights counted as {}, token widths {}, context {}\n\n", planned.target,
             describe_weights(build), fmt::join(build.tokens, " "), build.context);
   if (model.stored.coding != WeightCoding::plain)
     print_out("{}\n\n", describe_storage(model.stored));
@@ -182,46 +138,14 @@ void print_plan(const PlanOutput& output) {
   if (!factors.empty()) print_out("rotation: {}\n\n", factors);
   print_kinds(report);
   print_out("\n");
-  print_cuts(output);
+  print_cuts(planned);
   print_out("\na token reads   weights and multiplies\n");
   print_cost("dense, static", report.dense);
   print_cost("host-routed", report.host_routed);
   print_cost("ideal sparse", report.sparse);
   print_out("\n");
-  print_memory(output);
-  if (output.resident) print_resident(*output.resident);
-}
-
-ordered_json plan_json(const PlanOutput& output) {
-  const PlanReport& report = output.report;
-  const BuildOptions& build = output.plan.build;
-  ordered_json json = {{"source", output.name},
-                       {"family", output.plan.model.family},
-                       {"parameters", report.parameters},
-                       {"target", output.target},
-                       {"dtype", dtype_name(build.dtype)},
-                       {"weights", to_string(build.weights)},
-                       {"stored_as", enum_name(output.plan.model.stored.coding)},
-                       {"tokens", build.tokens},
-                       {"context", build.context},
-                       {"shards", kinds_json(report)},
-                       {"cuts", cuts_json(output.cuts)},
-                       {"layers_per_shard", build.layers_per_shard},
-                       {"expert_groups", report.groups},
-                       {"expert_slices", build.slices.expert},
-                       {"shared_slices", build.slices.shared},
-                       {"mlp_slices", build.slices.mlp},
-                       {"expert_bytes", report.expert_bytes},
-                       {"token",
-                        {{"dense_static", to_json(report.dense)},
-                         {"host_routed", to_json(report.host_routed)},
-                         {"ideal_sparse", to_json(report.sparse)}}},
-                       {"memory", memory_json(report)}};
-  const RopeConfig& rope = output.plan.model.attention.rope;
-  if (rope.scaling == RopeScaling::longrope)
-    json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";
-  if (output.resident) json["resident"] = to_json(*output.resident);
-  return json;
+  print_memory(planned);
+  if (planned.resident) print_resident(*planned.resident);
 }
 
 }  // namespace moec

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
@@ -12,21 +11,6 @@
 
 namespace moec {
 namespace {
-
-// The tokens of the experts of a layer, in their order; empty for a layer without.
-std::vector<int64_t> tokens_of_experts(const CalibratedLayer& layer) {
-  std::vector<int64_t> tokens;
-  for (const CalibratedInput& input : layer.inputs)
-    if (!input.pool.empty()) tokens.push_back(input.tokens);
-  return tokens;
-}
-
-std::vector<size_t> experts_without_tokens(const std::vector<int64_t>& tokens) {
-  std::vector<size_t> none;
-  for (size_t e = 0; e < tokens.size(); ++e)
-    if (tokens[e] == 0) none.push_back(e);
-  return none;
-}
 
 void print_layer(const CalibratedLayer& layer) {
   std::vector<int64_t> tokens = tokens_of_experts(layer);
@@ -51,31 +35,6 @@ void print_calibration(const FinishedCalibration& finished) {
   if (report.resumed_layers > 0)
     print_out("{} layers were kept from an earlier run\n", report.resumed_layers);
   print_out("{} in {}\n", binary_bytes(static_cast<double>(report.bytes)), finished.folder);
-}
-
-void print_calibration_json(const FinishedCalibration& finished) {
-  const CalibrationReport& report = finished.report;
-  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-  for (const CalibratedLayer& layer : report.index.layers) {
-    const std::vector<int64_t> tokens = tokens_of_experts(layer);
-    nlohmann::ordered_json json = {{"layer", layer.layer}, {"inputs", layer.inputs.size()}};
-    if (!tokens.empty()) {
-      json["expert_tokens"] = tokens;
-      json["never_chosen"] = experts_without_tokens(tokens);
-    }
-    layers.push_back(std::move(json));
-  }
-  print_json(true,
-             {{"out", finished.folder},
-              {"checkpoint", report.index.checkpoint},
-              {"tokens", report.index.tokens},
-              {"unused_tokens", report.unused_tokens},
-              {"window", report.index.window},
-              {"resumed_layers", report.resumed_layers},
-              {"bytes", report.bytes},
-              {"seconds", finished.seconds},
-              {"layers", std::move(layers)}},
-             report.notes);
 }
 
 }  // namespace moec

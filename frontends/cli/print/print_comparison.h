@@ -1,4 +1,4 @@
-// What `moec compare` prints, for people and as JSON.
+// What `moec compare` prints for people.
 #pragma once
 
 #include "frontends/compare/compare_report.h"
@@ -7,6 +7,5 @@ namespace moec {
 
 // The predictions, a table of the shards, one of the routers, and the verdict.
 void print_comparison(const CompareReport& report);
-void print_comparison_json(const CompareReport& report);
 
 }  // namespace moec

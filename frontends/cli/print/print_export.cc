@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
@@ -11,20 +10,6 @@
 
 namespace moec {
 namespace {
-
-nlohmann::ordered_json summary_json(const std::string& out, const ExportSummary& summary,
-                                    double seconds) {
-  const Manifest& manifest = summary.manifest;
-  return {{"out", out},
-          {"family", manifest.model.family},
-          {"shards", manifest.shards.size()},
-          {"bytes_read", summary.bytes_read},
-          {"weight_bytes", summary.weight_bytes},
-          {"file_bytes", summary.file_bytes},
-          {"parts_kept", summary.parts_kept},
-          {"seconds", seconds},
-          {"exact_routing", manifest.build.exact}};
-}
 
 void print_summary(const std::string& out, const ExportSummary& summary, double seconds) {
   const Manifest& manifest = summary.manifest;
@@ -45,45 +30,7 @@ void print_summary(const std::string& out, const ExportSummary& summary, double 
   print_out("next: moec check {}\n", out);
 }
 
-uint64_t bytes_read(std::span<const ExportSummary> summaries) {
-  uint64_t bytes = 0;
-  for (const ExportSummary& summary : summaries) bytes += summary.bytes_read;
-  return bytes;
-}
-
-// The notes of all targets.
-Diagnostics all_notes(std::span<const ExportSummary> summaries) {
-  Diagnostics notes;
-  for (const ExportSummary& summary : summaries)
-    notes.insert(notes.end(), summary.notes.begin(), summary.notes.end());
-  return notes;
-}
-
-// One of several targets: an object like the report of a single one.
-nlohmann::ordered_json target_json(const ExportOptions& target, const ExportSummary& summary,
-                                   double seconds) {
-  nlohmann::ordered_json json = {{"ok", true}};
-  json.update(summary_json(target.output.folder, summary, seconds));
-  json["diagnostics"] = to_json(summary.notes);
-  json["target"] = target.compile.passes.target.name;
-  return json;
-}
-
 }  // namespace
-
-// Prints an object for one target; for several a list, with the bytes that were read for all.
-void print_export_json(const FinishedExport& finished) {
-  const auto& [out, targets, summaries, seconds] = finished;
-  if (targets.size() == 1)
-    return print_json(true, summary_json(targets[0].output.folder, summaries[0], seconds),
-                      summaries[0].notes);
-  auto list = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < targets.size(); ++i)
-    list.push_back(target_json(targets[i], summaries[i], seconds));
-  const nlohmann::ordered_json whole = {
-      {"out", out}, {"bytes_read", bytes_read(summaries)}, {"seconds", seconds}, {"targets", list}};
-  print_json(true, whole, all_notes(summaries));
-}
 
 void print_export(const FinishedExport& finished, bool quiet) {
   const auto& [out, targets, summaries, seconds] = finished;

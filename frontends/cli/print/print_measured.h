@@ -1,4 +1,4 @@
-// What `moec check --measured` prints, for people and as JSON.
+// What `moec check --measured` prints for people.
 #pragma once
 
 #include "frontends/check/measured.h"
@@ -7,6 +7,5 @@ namespace moec {
 
 // The ops that were measured elsewhere than predicted, the score of each rule, and the verdict.
 void print_comparison(const PlacementComparison& comparison, const Measured& measured);
-void print_comparison_json(const PlacementComparison& comparison, const Measured& measured);
 
 }  // namespace moec

@@ -10,8 +10,4 @@ namespace moec {
 // prompt was text.
 void print_spans(const Prompt& prompt, const TaggedText& tagged);
 
-// An object with `spans`, and with the redacted text if `redacted`, which needs a prompt of text.
-// Bytes that are not UTF-8 become U+FFFD.
-void print_spans_json(const Prompt& prompt, const TaggedText& tagged, bool redacted);
-
 }  // namespace moec

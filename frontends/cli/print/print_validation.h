@@ -1,4 +1,4 @@
-// What `moec validate` prints, for people and as JSON.
+// What `moec validate` prints for people.
 #pragma once
 
 #include "frontends/validate/validate_model.h"
@@ -7,6 +7,5 @@ namespace moec {
 
 // A table of the shards alone, one of the routers, one of the shards chained, and the verdict.
 void print_validation(const ValidationReport& report);
-void print_validation_json(const ValidationReport& report);
 
 }  // namespace moec

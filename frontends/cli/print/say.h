@@ -1,5 +1,5 @@
 // The only place through which commands print: results to stdout; progress, notes and errors to
-// stderr. What a terminal would obey is escaped (print/terminal_text.h).
+// stderr. What a terminal would obey is escaped (ir/base/terminal_text.h).
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "frontends/cli/print/terminal_text.h"
+#include "ir/base/terminal_text.h"
 
 namespace moec {
 

@@ -1,10 +1,10 @@
-#include "frontends/cli/print/sarif.h"
+#include "frontends/check/sarif.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/cli/print/print_check.h"
+#include "backends/targets/explain_rule.h"
 #include "ir/base/json_output.h"
 
 namespace moec {

@@ -1,5 +1,5 @@
-// A file for `moec opt`: a shard in text form, an `.ir` test or a reproducer. Of a test with
-// several cases the first one is read. The run line of a test or reproducer names passes and
+// A file that passes are run over: a shard in text form, an `.ir` test or a reproducer. Of a test
+// with several cases the first one is read. The run line of a test or reproducer names passes and
 // options:
 //
 //   // run: lower_router,linear_to_conv routing=iterate

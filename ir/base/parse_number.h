@@ -1,4 +1,4 @@
-// Numbers as the command line gives them.
+// Numbers as people write them.
 #pragma once
 
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "frontends/hf/check_family.h"
+#include "frontends/family/check_family.h"
 
 #include "frontends/hf/checkpoint.h"
 

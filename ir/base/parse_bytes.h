@@ -1,12 +1,9 @@
-// Amounts of memory as the command line gives them.
+// Amounts of memory as people write them.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-
-#include "ir/base/diagnostics.h"
 
 namespace moec {
 
@@ -14,11 +11,5 @@ namespace moec {
 // MB, GB, TB), a binary unit (KiB, MiB, GiB, TiB) or none. Nothing if the text has another form, or
 // if the amount is below 1 byte or above 10^18 bytes.
 std::optional<int64_t> parse_bytes(std::string_view text);
-
-// The same for the value of a flag, which the error cli.bytes names.
-Result<int64_t> bytes_of_flag(std::string_view flag, const std::string& text);
-
-// The same for a flag whose numbers are MiB if they have no unit.
-Result<int64_t> bytes_of_mebibyte_flag(std::string_view flag, const std::string& text);
 
 }  // namespace moec

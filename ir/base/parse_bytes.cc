@@ -1,10 +1,8 @@
-#include "frontends/cli/flags/parse_bytes.h"
-
-#include <fmt/format.h>
+#include "ir/base/parse_bytes.h"
 
 #include <array>
 
-#include "frontends/cli/flags/parse_number.h"
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
@@ -40,16 +38,6 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   const auto number = parse_positive(text);
   if (!number || *number * unit_bytes > kMost || *number * unit_bytes < 1) return std::nullopt;
   return static_cast<int64_t>(*number * unit_bytes);
-}
-
-Result<int64_t> bytes_of_flag(std::string_view flag, const std::string& text) {
-  if (const auto bytes = parse_bytes(text)) return *bytes;
-  return fail("cli.bytes", fmt::format("{} {}: not a number of bytes above 0", flag, text),
-              "give a number with or without a unit, for example 16GB or 24GiB");
-}
-
-Result<int64_t> bytes_of_mebibyte_flag(std::string_view flag, const std::string& text) {
-  return bytes_of_flag(flag, parse_positive(text) ? text + "MiB" : text);
 }
 
 }  // namespace moec

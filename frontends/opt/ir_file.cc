@@ -1,4 +1,4 @@
-#include "frontends/cli/flags/ir_file.h"
+#include "frontends/opt/ir_file.h"
 
 #include <sstream>
 

@@ -1,4 +1,4 @@
-// Turns SIGINT and SIGTERM into a request to stop, for commands that can stop cleanly.
+// Turns SIGINT and SIGTERM into a request to stop, for work that can stop cleanly.
 #pragma once
 
 namespace moec {
@@ -16,9 +16,5 @@ class StopSignals {
   // The number of the signal that arrived, 0 if none did. Any thread may call it.
   static int caught();
 };
-
-// The exit code that shells expect of a process that a signal ended: 130 for SIGINT, 143 for
-// SIGTERM.
-constexpr int exit_code_of(int signal) { return 128 + signal; }
 
 }  // namespace moec

@@ -1,4 +1,4 @@
-#include "frontends/cli/print/terminal_text.h"
+#include "ir/base/terminal_text.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "frontends/cli/stop_signals.h"
+#include "frontends/process/stop_signals.h"
 
 #include <array>
 #include <atomic>

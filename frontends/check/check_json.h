@@ -1,0 +1,19 @@
+// The reports of a check as JSON (frontends/report/report_json.h).
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "backends/targets/explain_rule.h"
+#include "frontends/check/check_folder.h"
+
+namespace moec {
+
+// The shards, all broken rules, and the predicted coverage. `with_ops` also lists every op with its
+// predicted unit, and every finding.
+nlohmann::ordered_json check_json(const CheckReport& report, bool with_ops);
+
+// The rules that explain_rule() found.
+nlohmann::ordered_json rules_json(const std::vector<ExplainedRule>& rules);
+
+}  // namespace moec

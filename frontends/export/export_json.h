@@ -1,0 +1,29 @@
+// The report of an export as JSON (frontends/report/report_json.h).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+#include "frontends/export/export_options.h"
+#include "frontends/export/export_summary.h"
+
+namespace moec {
+
+// A finished export for one target or several.
+struct FinishedExport {
+  const std::string& out;  // the folder; with several targets that of their folders
+  std::span<const ExportOptions> targets;
+  std::span<const ExportSummary> summaries;  // parallel to `targets`
+  double seconds = 0;                        // for all targets together
+};
+
+// Folder, counts, bytes and seconds; for several targets a list of their reports, and the bytes
+// that were read for all.
+nlohmann::ordered_json export_json(const FinishedExport& finished);
+
+// Of the checkpoint, for all targets together.
+uint64_t bytes_read(std::span<const ExportSummary> summaries);
+
+}  // namespace moec

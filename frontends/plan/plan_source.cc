@@ -1,0 +1,49 @@
+#include "frontends/plan/plan_source.h"
+
+#include <utility>
+
+#include "backends/weights/equal_tensors.h"
+#include "frontends/export/compile_shard.h"
+#include "frontends/hf/open_source.h"
+#include "ir/base/name_file.h"
+#include "models/build/needed_tensors.h"
+#include "models/plan/check_budgets.h"
+#include "models/published/published.h"
+
+namespace moec {
+
+Result<PlannedSource> plan_source(PlanSourceOptions options) {
+  const std::string& source = options.source;
+  const PlanRequest& request = options.request;
+  MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(source, options.family_file, equal_tensors));
+  PlannedSource planned;
+  planned.source = source;
+  planned.target = options.passes.target.name;
+  planned.notes = std::move(checkpoint.warnings);
+  MOEC_ASSIGN(planned.made,
+              naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
+                                    options.passes.target, request),
+                          source));
+  const Diagnostics& chosen = planned.made.notes;
+  planned.notes.insert(planned.notes.end(), chosen.begin(), chosen.end());
+  const Plan& plan = planned.made.plan;
+  MOEC_ASSIGN(planned.measured,
+              measure_plan(plan, request.cuts, std::move(options.devices), [&](size_t index) {
+                return compiled_size(plan, index, options.passes, options.run);
+              }));
+  planned.findings = check_budgets(planned.measured.report, request.cuts);
+  if (options.resident_bytes)
+    planned.resident = resident_set(plan, planned.measured.report, *options.resident_bytes);
+  return planned;
+}
+
+Result<std::vector<PublishedSize>> published_sizes() {
+  std::vector<PublishedSize> sizes;
+  for (const PublishedModel& model : published_models()) {
+    MOEC_ASSIGN(const Checkpoint opened, open_for_plan(model.name, std::nullopt, equal_tensors));
+    sizes.push_back({model.name, model.checkpoint, parameter_count(opened.config)});
+  }
+  return sizes;
+}
+
+}  // namespace moec

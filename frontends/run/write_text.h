@@ -1,0 +1,27 @@
+// Writes text with an exported model.
+#pragma once
+
+#include <string>
+
+#include "backends/runtime/generate.h"
+#include "backends/runtime/prompt.h"
+
+namespace moec {
+
+struct WriteOptions {
+  GenerateOptions generate;  // eos_tokens is set from the manifest
+  bool ignore_eos = false;   // write on behind the end of text
+};
+
+// Continues the prompt. `on_token` gets the tokens of the prompt, too, when their number has been
+// checked. Errors: those of generate_text().
+Result<GeneratedText> write_text(Session& session, const Prompt& prompt,
+                                 const WriteOptions& options, const TokenCallback& on_token = {});
+
+// Whether the tokens of the model are the bytes of its text.
+bool writes_bytes(const Manifest& manifest);
+
+// A token as text: its byte, or where tokens are not bytes its number and a space.
+std::string token_text(const Manifest& manifest, int64_t token);
+
+}  // namespace moec
