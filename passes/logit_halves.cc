@@ -72,7 +72,8 @@ std::optional<NormProjection> norm_projection(const Builder& b, const Op& linear
   return found;
 }
 
-Products products_of(Builder& b, const NormProjection& from, LogitUnit unit, Products logits) {
+Products products_of(Builder& b, const NormProjection& from, LogitUnit unit,
+                     const Products& logits) {
   Products products{{}, {}, logits.bias, logits.sum};
   if (unit == LogitUnit::one) {
     ValueId normalised = rms_normalise(b, from.x, kChannelAxis, from.eps);
