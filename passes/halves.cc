@@ -1,7 +1,5 @@
 #include "passes/halves.h"
 
-#include "passes/rms.h"
-
 namespace moec {
 namespace {
 
@@ -10,66 +8,7 @@ ValueId is_less(Builder& b, ValueId a, ValueId c) {
   return b.cast(b.compare(CompareFn::less, a, c), b.type(a).dtype);
 }
 
-// -1 on the diagonal of [n, n]: the first n·n elements of rows of n + 1 that begin with -1.
-WeightView minus_identity(DType dtype, int64_t n) {
-  WeightView rows =
-      concat_view(1, {splat_view(-1, {dtype, {n, 1}}), splat_view(0, {dtype, {n, n}})});
-  WeightView flat = then(std::move(rows), ReshapeStep{{n * (n + 1)}});
-  return then(then(std::move(flat), SliceStep{0, 0, n * n}), ReshapeStep{{n, n}});
-}
-
-const Op& producer(const Builder& b, ValueId value) {
-  return b.shard().ops[b.shard().values[value].producer];
-}
-
-// The sum of x[i]·w[i] is a projection.
-struct Products {
-  std::vector<ValueId> x, w;
-};
-
-// Turns the projection of an RMS norm by w into one of the normalised values by w·v, where v are
-// the weights of the norm: both halves of that product are stored. False where it is another
-// projection.
-bool fold_norm(Builder& b, Products& products) {
-  const ValueId x = products.x[0], w = products.w[0];
-  const auto* norm = b.shard().producer_as<RmsNorm>(x);
-  const auto* matrix = b.shard().producer_as<Weight>(w);
-  if (!norm || !matrix) return false;
-  const auto* scale = b.shard().producer_as<Weight>(producer(b, x).operands[1]);
-  if (!scale) return false;
-  const DType dtype = b.type(w).dtype;
-  const Dims dims = b.type(w).dims;
-  const WeightView row = then(scale->view, ReshapeStep{{1, dims[1]}});
-  const WeightView product = then(matrix->view, DequantStep{{dims[0], 1}, {row}, {}});
-  const WeightView rest = then(product, RemainderStep{dtype});
-  const double eps = norm->eps;
-  ValueId normalised = rms_normalise(b, producer(b, x).operands[0], kChannelAxis, eps);
-  ValueId high = b.weight(then(product, CastStep{dtype}), "folded.weight");
-  ValueId low = b.weight(then(rest, CastStep{dtype}), "folded_low.weight");
-  products = {{normalised, normalised}, {high, low}};
-  return true;
-}
-
 }  // namespace
-
-Halves logit_halves(Builder& b, ValueId logits, int64_t most_channels) {
-  if (!b.shard().producer_as<Linear>(logits)) return {logits, {}};
-  std::vector<ValueId> operands = producer(b, logits).operands;
-  const DType dtype = b.type(logits).dtype;
-  const int64_t outputs = channels_of(b.type(logits)), inputs = channels_of(b.type(operands[0]));
-  const auto fits = [&](int64_t count) { return most_channels == 0 || count <= most_channels; };
-  if (!fits(inputs + outputs)) return {logits, {}};
-  Products products{{operands[0]}, {operands[1]}};
-  const bool folds = fits(2 * inputs + outputs) && fold_norm(b, products);
-  products.x.push_back(logits);
-  products.w.push_back(b.weight(minus_identity(dtype, outputs), "minus_identity"));
-  operands[0] = b.concat(products.x, kChannelAxis, "and_logits");
-  operands[1] = b.concat(products.w, 1, "low_logits.weight");
-  ValueId low = b.emit(Linear{}, std::move(operands), "low_logits");
-  if (!folds) return {logits, low};
-  ValueId high = b.add(logits, low, "high_logits");
-  return {high, b.sub(low, b.sub(high, logits), "rest_of_logits")};
-}
 
 Halves two_sum(Builder& b, ValueId x, ValueId y) {
   ValueId sum = b.add(x, y);

@@ -4,6 +4,7 @@
 #include "ir/graph/scalar.h"
 #include "passes/choose_top.h"
 #include "passes/halves.h"
+#include "passes/logit_halves.h"
 #include "passes/passes.h"
 #include "passes/rewrite_each.h"
 #include "passes/token_layout.h"
@@ -24,7 +25,7 @@ class RouterLowering {
   ValueId lower(ValueId logits) {
     choice_logits_ = {logits, {}};
     if (is_exact(form_) && b_.type(logits).dtype == DType::f16)
-      choice_logits_ = logit_halves(b_, logits, most_channels_);
+      choice_logits_ = logit_halves(b_, logits, logit_unit(), most_channels_);
     return scaled(renormalised(is_exact(form_) ? chosen(logits) : scores(logits)));
   }
 
@@ -54,6 +55,11 @@ class RouterLowering {
         break;
     }
     return mix_of_picks(logits);
+  }
+
+  // Biases and sums of scores need the scores themselves.
+  LogitUnit logit_unit() const {
+    return choice_bias_.high.valid() || adds_scores() ? LogitUnit::one : LogitUnit::any;
   }
 
   // What experts are chosen by. In f16 scores lie too close together: experts are chosen by the

@@ -35,6 +35,47 @@ ValueId small_quotient(Builder& b, double number, ValueId peak) {
   return b.mul(inverse, b.scalar_like(peak, number / kSmallestPeak), "eps_root");
 }
 
+// Whether the root of eps has few digits in f16.
+bool is_tiny(double eps) { return std::sqrt(eps) < kSmallestPeak; }
+
+// x in f16 beside its largest magnitude, which is at least sqrt(eps).
+struct InRange {
+  ValueId x, peak;
+};
+
+InRange in_range(Builder& b, ValueId x, int64_t axis, double eps) {
+  ValueId magnitude = b.reduce(ReduceFn::max, magnitudes(b, x), axis, "peak");
+  const double least = std::max(std::sqrt(eps), kSmallestPeak);
+  ValueId peak = b.binary(BinaryFn::max, magnitude, b.scalar_like(x, least));
+  return {b.div(x, peak, "in_range"), peak};
+}
+
+// The root of the mean of x² + eps, divided by the peak. Both terms under the root are squares of
+// numbers in [0, 1], whatever x and eps are.
+ValueId rms_in_range(Builder& b, const InRange& range, int64_t axis, double eps) {
+  const auto& [x, peak] = range;
+  const double root = std::sqrt(eps);
+  ValueId eps_root = is_tiny(eps) ? small_quotient(b, root, peak)
+                                  : b.div(b.scalar_like(x, root), peak, "eps_root");
+  // A row that is not all below kSmallestPeak has a mean square of at least 1/n.
+  const auto n = static_cast<double>(b.type(x).dims.at(axis));
+  const double least = is_tiny(eps) ? std::min(kSmallestPeak, 1 / n) : 0;
+  return root_mean_square(b, x, axis, b.mul(eps_root, eps_root), least);
+}
+
+// The power of two in (x, 2x] of an f16 x in [2^-4, 2^14], and the one of the nearer limit outside.
+// x + x/2^10 has the exponent of x or begins the next one; what its product with the number before
+// 1 falls short of it is half the step there (Rump, Ogita, Oishi: Accurate floating-point summation
+// I, algorithm 3.6).
+ValueId next_power_of_two(Builder& b, ValueId x) {
+  Builder::NameScope scope(b, "unit");
+  ValueId above = b.binary(BinaryFn::max, x, b.scalar_like(x, 0x1p-4));
+  ValueId inside = b.binary(BinaryFn::min, above, b.scalar_like(x, 0x1p14));
+  ValueId more = b.mul(inside, b.scalar_like(x, 1 + 0x1p-10));
+  ValueId step = b.sub(more, b.mul(more, b.scalar_like(x, 1 - 0x1p-11)));
+  return b.mul(step, b.scalar_like(x, 0x1p11));
+}
+
 }  // namespace
 
 // x / sqrt(mean(x²) + eps). In f16 squares overflow from |x| = 256 on and vanish below about 2^-12,
@@ -45,22 +86,18 @@ ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps) {
     const double least = eps < kSmallestSquare ? kSmallestSquare : 0;
     return divided_by(b, x, root_mean_square(b, x, axis, b.scalar_like(x, eps), least));
   }
-  // Both terms under the root are squares of numbers in [0, 1], whatever x and eps are.
-  const double root = std::sqrt(eps);
-  const bool tiny = root < kSmallestPeak;
-  ValueId magnitude = b.reduce(ReduceFn::max, magnitudes(b, x), axis, "peak");
-  ValueId peak =
-      b.binary(BinaryFn::max, magnitude, b.scalar_like(x, std::max(root, kSmallestPeak)));
-  ValueId in_range = b.div(x, peak, "in_range");
-  ValueId eps_root =
-      tiny ? small_quotient(b, root, peak) : b.div(b.scalar_like(x, root), peak, "eps_root");
-  // A row that is not all below kSmallestPeak has a mean square of at least 1/n.
-  const auto n = static_cast<double>(b.type(x).dims.at(axis));
-  const double least = tiny ? std::min(kSmallestPeak, 1 / n) : 0;
-  ValueId rms = root_mean_square(b, in_range, axis, b.mul(eps_root, eps_root), least);
+  const InRange range = in_range(b, x, axis, eps);
+  ValueId rms = rms_in_range(b, range, axis, eps);
   // Without eps the root for x itself may be a subnormal number, of few digits.
-  if (tiny) return divided_by(b, in_range, rms);
-  return b.div(x, b.mul(rms, peak, "rms_of_x"), "normalised");
+  if (is_tiny(eps)) return divided_by(b, range.x, rms);
+  return b.div(x, b.mul(rms, range.peak, "rms_of_x"), "normalised");
+}
+
+ScaledRms scaled_rms(Builder& b, ValueId x, int64_t axis, double eps) {
+  const InRange range = in_range(b, x, axis, eps);
+  ValueId rms = rms_in_range(b, range, axis, eps);
+  ValueId unit = next_power_of_two(b, range.peak);
+  return {b.div(x, unit, "scaled"), b.mul(rms, b.div(range.peak, unit), "rms_of_scaled")};
 }
 
 }  // namespace moec

@@ -11,4 +11,15 @@ namespace moec {
 // are zeros, and a NaN of theirs would reach the real tokens through attention.
 ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps);
 
+// x divided by a power of two, and sqrt(mean of its squares along the axis + eps in its unit):
+// x / rms is rms_normalise() of x.
+struct ScaledRms {
+  ValueId x, rms;
+};
+
+// For f16: the largest magnitude of the scaled x along the axis is in [1/2, 1), or smaller if that
+// of x is below 1/16, or below 2 if that of x is 2^15 or above. Where it is not far below, no digit
+// of x is lost, since a power of two divides exactly.
+ScaledRms scaled_rms(Builder& b, ValueId x, int64_t axis, double eps);
+
 }  // namespace moec

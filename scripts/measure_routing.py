@@ -1,30 +1,43 @@
 #!/usr/bin/env python3
-"""Measures how often experts that are chosen in f16 are those that float32 chooses, by moec and by transformers.
+"""Measures how often experts that are chosen in f16 are the exact ones, by moec and by transformers.
 
-    scripts/measure_routing.py MOEC [--family glm4_moe] [--seeds 20] [--offsets 0,7,35] [--target onnx --target ane]
+    scripts/measure_routing.py MOEC [--family glm4_moe] [--seeds 20] [--first-seed 0] [--offsets 0,7,35]
+                               [--target onnx --target ane]
 
 MOEC is the program. For each family a tiny random checkpoint is made for each seed, as for the goldens
 (scripts/golden/cases.py). Where the family has correction biases, the offset is added to all of them. transformers runs
-a random text in float32. Then each router gets the hidden states of that run, rounded to f16: that of transformers'
-model in f16, and those of the exports of moec in f16. Printed is how many tokens, summed up over the MoE layers and the
-seeds, get other experts than in float32.
+a random text in float32. The exact choice is that of each router in float64, norm and scores included, from the hidden
+states of this run. Then each router gets these hidden states rounded to f16: that of transformers' model in f16, and
+those of the exports of moec in f16. The first table has how many tokens, summed up over the MoE layers and the seeds,
+get other experts than the exact ones.
+
+The second table judges the bar: a form of moec must not be worse than transformers in f16. What both read is rounded to
+f16, which alone makes a few of a thousand tokens wrong, at random and not the same ones; so counts of a few tokens say
+nothing, and the checkpoints are compared in pairs. A checkpoint is `better` where moec has fewer wrong tokens than
+transformers, all layers and offsets together, and `worse` where it has more. If both were equally good, each would be
+as likely: `p worse` is how likely there were so many worse ones then, `p better` the same of better ones (one-sided sign
+tests). A family fails where p worse is at most the level of 0.05 divided by the number of families and targets, and the
+exit code is then 1. The last rows are all families together.
 
 Needs what make_golden.py needs. The figures of passes/README.md are its.
 """
 
 import argparse
 import contextlib
+import hashlib
 import json
+import math
 import random
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from golden.request import Request
 from make_golden import quieten
 
+LEVEL = 0.05
 FLAGS = {"onnx": ["--target", "onnx", "--dtype", "f16"], "ane": ["--target", "ane"]}
 
 
@@ -33,6 +46,7 @@ def flags_of():
     parser.add_argument("moec", type=Path)
     parser.add_argument("--family", action="append", help="only this family; may be given several times")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--offsets", default="0,7,35", help="of the correction biases")
     parser.add_argument("--target", action="append", choices=FLAGS, help="default: both")
     return parser.parse_args()
@@ -80,32 +94,64 @@ def half_model(folder, family):
     return model.eval()
 
 
-def sets(experts):
-    return [frozenset(row) for row in experts.tolist()]
+@contextlib.contextmanager
+def in_double():
+    """transformers casts to float32 in norms and scores; in this context such casts are to float64."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    def wide(value):
+        return torch.float64 if value is torch.float32 else value
+
+    class Double(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            func = torch.Tensor.double if func is torch.Tensor.float else func
+            return func(*map(wide, args), **{name: wide(value) for name, value in (kwargs or {}).items()})
+
+    with Double():
+        yield
 
 
-def wrong_in_transformers(folder, family, step):
-    """Tokens whose experts differ where transformers' f16 layers get the hidden states of the run in float32."""
+def choose(model, family, step):
+    """The experts [T,k] that each MoE layer of a model chooses, by layer, where it gets the hidden states of `step` in
+    the model's element type."""
     import torch
     from golden.capture import MOE_BLOCKS
 
-    model = half_model(folder, family)
-    capture, wrong, state = model.moec_capture, 0, None
+    capture, chosen, state = model.moec_capture, {}, None
     for i in capture.moe_layers:
         layer = model.model.layers[i]
         block = next(getattr(layer, name) for name in MOE_BLOCKS if hasattr(layer, name))
-        x = layer.post_attention_layernorm(step[f"L{i:02}.attn_out"][None].half())
-        earlier = [None if state is None else state[None].half()] if family == "zaya" else []
+        earlier = [None if state is None else state[None].to(model.dtype)] if family == "zaya" else []
         with torch.no_grad():
-            block(x, *earlier)
+            block(layer.post_attention_layernorm(step[f"L{i:02}.attn_out"][None].to(model.dtype)), *earlier)
         state = step.get(f"L{i:02}.router_state")
-        got = capture.seen[f"L{i:02}.experts"].reshape(len(step["tokens"]), -1)
-        wrong += sum(a != b for a, b in zip(sets(got), sets(step[f"L{i:02}.experts"])))
-    return wrong
+        chosen[i] = capture.seen[f"L{i:02}.experts"].reshape(len(step["tokens"]), -1)
+    return chosen
+
+
+def count_wrong(got, exact):
+    return sum(set(a) != set(b) for a, b in zip(got.tolist(), exact.tolist()))
+
+
+def put_experts(golden, exact):
+    """Replaces the experts of a golden by these."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    file = golden / "golden.safetensors"
+    tensors = load_file(file)
+    for layer, experts in exact.items():
+        tensors[f"prefill.L{layer:02}.experts"] = experts.to(torch.int32)
+    save_file(tensors, file)
+    info = json.loads((golden / "golden.json").read_text())
+    info["golden_sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (golden / "golden.json").write_text(json.dumps(info))
 
 
 def wrong_in_moec(moec, folder, golden, out, target):
-    """The same for the shards of an export, by `moec validate`."""
+    """How many tokens get other experts than those of the golden in the shards of an export, by `moec validate`, and
+    how many there are."""
     run = [moec, "export", folder, "--out", out, "--quiet", "--tokens", "1,96", "--context", "96", *FLAGS[target]]
     subprocess.run(run, check=True, stderr=subprocess.DEVNULL)
     told = subprocess.run([moec, "validate", out, "--golden", golden, "--json"], stdout=subprocess.PIPE, check=False)
@@ -113,52 +159,93 @@ def wrong_in_moec(moec, folder, golden, out, target):
     return sum(router["tokens"] - router["same_experts"] for router in routers), sum(r["tokens"] for r in routers)
 
 
-def measure(flags, case, spec, seed, offset, work, found):
-    """Adds one checkpoint to `found`. Returns whether the family has correction biases."""
+def measure(flags, case, spec, seed, offset, work):
+    """The wrong tokens of one checkpoint by who chooses, and "tokens". None where there is no bias to offset."""
+    import torch
     from golden.checkpoint import write_checkpoint
     from golden.own import make_own
     from golden.reference import load, run_pass
 
-    folder, golden = work / "checkpoint", work / "golden"
+    folder, golden, family = work / "checkpoint", work / "golden", spec["family"]
     folder.mkdir()
     write_checkpoint(f"{case}.{seed}", spec, folder)
-    biased = shift_biases(folder, offset) > 0
-    if offset and not biased:
-        return False
+    if shift_biases(folder, offset) == 0 and offset:
+        return None
     rng = random.Random(seed)
     tokens = [rng.randrange(spec["args"]["vocab_size"]) for _ in range(90)]
     step = run_pass(load(folder), tokens, use_cache=False)
+    double = load(folder).to(torch.float64)
+    with in_double():
+        exact = choose(double, family, step)
     with contextlib.redirect_stdout(sys.stderr):
-        make_own(Request(folder, spec["family"], tokens, [], golden), whole=True)
-    found["transformers"] += wrong_in_transformers(folder, spec["family"], step)
-    for target in flags.target or FLAGS:
-        wrong, count = wrong_in_moec(flags.moec, folder, golden, work / target, target)
-        found[target] += wrong
-        found["tokens"] = found.get("tokens", 0) + (count if target == (flags.target or list(FLAGS))[0] else 0)
-    return biased
+        make_own(Request(folder, family, tokens, [], golden), whole=True)
+    put_experts(golden, exact)
+    half = choose(half_model(folder, family), family, step)
+    found = {"transformers": sum(count_wrong(half[layer], exact[layer]) for layer in exact)}
+    for target in flags.target:
+        found[target], found["tokens"] = wrong_in_moec(flags.moec, folder, golden, work / target, target)
+    return found
+
+
+def chance_of_at_least(count, of):
+    """How likely a fair coin shows heads `count` times or more in `of` throws."""
+    return sum(math.comb(of, i) for i in range(count, of + 1)) / 2 ** of
+
+
+def compare_pairs(pairs):
+    """(better, worse, p worse, p better) of the pairs (wrong tokens of transformers, wrong tokens of moec)."""
+    better, worse = sum(b < a for a, b in pairs), sum(b > a for a, b in pairs)
+    return better, worse, chance_of_at_least(worse, better + worse), chance_of_at_least(better, better + worse)
+
+
+def judge(by_seed, targets):
+    """Prints the second table of {family: {seed: counts}}. Returns whether all families meet the bar."""
+    print("\n| family | target | checkpoints | better | worse | p worse | p better | bar |\n" + "| --- " * 8 + "|")
+    met, everything = True, defaultdict(list)
+    for family, seeds in by_seed.items():
+        for target in targets:
+            pairs = [(found["transformers"], found[target]) for found in seeds.values()]
+            everything[target] += pairs
+            better, worse, p_worse, p_better = compare_pairs(pairs)
+            passes = p_worse > LEVEL / (len(by_seed) * len(targets))
+            met &= passes
+            print(f"| {family} | {target} | {len(pairs)} | {better} | {worse} | {p_worse:.2g} | {p_better:.2g} |",
+                  "met |" if passes else "FAILED |")
+    for target, pairs in everything.items():
+        better, worse, p_worse, p_better = compare_pairs(pairs)
+        print(f"| all | {target} | {len(pairs)} | {better} | {worse} | {p_worse:.2g} | {p_better:.2g} | |")
+    return met
+
+
+def measure_family(flags, case, spec, by_seed, total):
+    """Prints a row for each offset, and adds up the counts of each seed, and of all."""
+    for offset in map(float, flags.offsets.split(",")):
+        row = Counter()
+        for seed in range(flags.first_seed, flags.first_seed + flags.seeds):
+            with tempfile.TemporaryDirectory() as work:
+                found = measure(flags, case, spec, seed, offset, Path(work))
+            if found is None:
+                break
+            row.update(found)
+            by_seed[spec["family"]][seed].update(found)
+        if row["tokens"]:
+            counts = [row[name] for name in ["tokens", "transformers", *flags.target]]
+            print("|", " | ".join(map(str, [spec["family"], f"{offset:g}", *counts])), "|", flush=True)
+            total += row
 
 
 def main():
     flags = flags_of()
+    flags.target = flags.target or list(FLAGS)
     quieten()
-    targets = flags.target or list(FLAGS)
-    print("| family | offset | tokens | transformers |", " | ".join(targets), "|")
-    print("| --- " * (4 + len(targets)) + "|")
-    total = Counter()
+    print("| family | offset | tokens | transformers |", " | ".join(flags.target), "|")
+    print("| --- " * (4 + len(flags.target)) + "|")
+    total, by_seed = Counter(), defaultdict(lambda: defaultdict(Counter))
     for family, (case, spec) in first_cases().items():
-        if flags.family and family not in flags.family:
-            continue
-        for offset in map(float, flags.offsets.split(",")):
-            found = Counter()
-            for seed in range(flags.seeds):
-                with tempfile.TemporaryDirectory() as work:
-                    if not measure(flags, case, spec, seed, offset, Path(work), found) and offset:
-                        break
-            if found["tokens"]:
-                row = [family, f"{offset:g}", *(found[name] for name in ["tokens", "transformers", *targets])]
-                print("|", " | ".join(map(str, row)), "|", flush=True)
-                total += found
-    print("| all | |", " | ".join(str(total[name]) for name in ["tokens", "transformers", *targets]), "|")
+        if not flags.family or family in flags.family:
+            measure_family(flags, case, spec, by_seed, total)
+    print("| all | |", " | ".join(str(total[name]) for name in ["tokens", "transformers", *flags.target]), "|")
+    return 0 if judge(by_seed, flags.target) else 1
 
 
 if __name__ == "__main__":

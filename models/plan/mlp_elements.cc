@@ -35,10 +35,10 @@ void add(const NeededRole& needed, int64_t experts, MlpElements& elements) {
 
 int64_t added_router_elements(const ModelConfig& model, const BuildOptions& build) {
   if (build.dtype != DType::f16 || build.wide_router || model.moe.experts == 0) return 0;
-  const bool after_norm = model.moe.router_hidden == 0;
-  const int64_t inputs = after_norm ? model.hidden : model.moe.router_hidden;
-  const int64_t folded = after_norm && model.norm.kind == NormKind::rms ? 2 : 1;
-  return model.moe.slots() * (folded * inputs + model.moe.slots());
+  const int64_t slots = model.moe.slots();
+  if (model.moe.router_hidden > 0) return slots * (model.moe.router_hidden + slots);
+  if (model.norm.kind != NormKind::rms) return slots * (model.hidden + slots);
+  return slots * (2 * (model.hidden + (model.moe.router_bias ? 1 : 0)) + slots);
 }
 
 MoeElements moe_elements(const ModelConfig& model, const BuildOptions& build) {

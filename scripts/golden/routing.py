@@ -28,7 +28,6 @@ ROUTING = {
     "openai_privacy_filter": dict(score="selected"),
     "zaya": dict(score="softmax", renorm=False),
 }
-NOT_CHOSEN = -1e4  # the choice score of an expert whose group is not kept
 
 
 def routing_of(config):
@@ -45,14 +44,15 @@ def has_groups(config):
 
 
 def choice_scores(config, scores, bias):
-    """The biased scores [T,E], and NOT_CHOSEN for the experts of groups that are not kept."""
+    """The biased scores [T,E], and the lowest finite number for the experts of groups that are not kept: a bias may be
+    lower than any other limit."""
     choice = scores if bias is None else scores + bias
     groups, kept = getattr(config, "n_group", 1), getattr(config, "topk_group", 1)
     by_group = choice.unflatten(-1, (groups, -1))
     best_of = 1 if routing_of(config).get("group_score") == "max" else min(2, by_group.shape[-1])
     best = by_group.topk(best_of, dim=-1).values.sum(-1)
     open_groups = torch.zeros_like(best).scatter(-1, best.topk(kept, dim=-1).indices, 1)
-    return by_group.masked_fill(open_groups[..., None] == 0, NOT_CHOSEN).flatten(-2)
+    return by_group.masked_fill(open_groups[..., None] == 0, torch.finfo(choice.dtype).min).flatten(-2)
 
 
 def choice_of(step, layer_prefix):

@@ -170,20 +170,28 @@ TEST(HalfChoice, TakesBiasesBeyondItsRange) {
 
 constexpr int64_t kHidden = 96;
 
-// hidden → RMS norm → logits → the weights of the chosen experts, without a bias.
-Shard whole_router(DType dtype) {
+struct WholeRouter {
+  double spread = 3;         // of the hidden states
+  bool router_bias = false;  // of the projection
+  bool choice_bias = false;
+};
+
+// hidden → RMS norm → logits → the weights of the chosen experts.
+Shard whole_router(const WholeRouter& of, DType dtype) {
   Builder b("router", Form::model);
   ValueId hidden = b.input("hidden", token_type(dtype, Layout::rows, kHidden, kTokens));
   const auto seeded = [&](uint64_t seed, Dims dims, double scale, const char* name) {
     WeightView view = then(seeded_view(seed, {DType::f32, std::move(dims)}), ScaleStep{scale});
-    view = then(then(std::move(view), CastStep{DType::f16}), CastStep{dtype});
-    return b.weight(std::move(view), name);
+    return b.weight(then(std::move(view), CastStep{dtype}), name);
   };
   ValueId norm = b.emit(RmsNorm{1e-6}, {hidden, seeded(3, {kHidden}, 1, "norm.weight")}, "norm");
   ValueId w = seeded(4, {kExperts, kHidden}, 0.5, "router.weight");
-  ValueId logits = b.emit(Linear{}, {norm, w}, "logits");
+  std::vector<ValueId> linear = {norm, w};
+  if (of.router_bias) linear.push_back(seeded(5, {kExperts}, 2, "router.bias"));
+  std::vector<ValueId> operands = {b.emit(Linear{}, std::move(linear), "logits")};
+  if (of.choice_bias) operands.push_back(seeded(6, {kExperts}, 0x1p-6, "choice_bias"));
   const Router router{.score = Score::softmax, .top_k = kChosen, .renorm = Renorm::sum};
-  b.output("routing", b.emit(router, {logits}, "routing"));
+  b.output("routing", b.emit(router, std::move(operands), "routing"));
   return b.finish();
 }
 
@@ -198,23 +206,24 @@ int tokens_that_differ(const std::vector<float>& left, const std::vector<float>&
   return differing;
 }
 
-Tensor random_hidden(std::mt19937& random) {
-  std::normal_distribution<float> normal(0, 3);
+Tensor random_hidden(std::mt19937& random, double spread) {
+  std::normal_distribution<float> normal(0, static_cast<float>(spread));
   Tensor hidden{token_type(DType::f16, Layout::rows, kHidden, kTokens), {}};
   for (int64_t i = 0; i < kTokens * kHidden; ++i)
     hidden.data.push_back(round_to(DType::f16, normal(random)));
   return hidden;
 }
 
-// How many of 6000 tokens get other experts in f16 than in f32, where f16 hidden states are the
-// input of both.
-int wrong_tokens(const PassOptions& options) {
-  const Shard exact = run_passes(whole_router(DType::f32), "lower_router", options);
-  const Shard half = run_passes(whole_router(DType::f16), "lower_router,lower_rms_norm", options);
+// How many of `rounds` times 600 tokens get other experts in f16 than in f32, where f16 hidden
+// states are the input of both, and the weights are as in the checkpoint, in f32.
+int wrong_tokens(const WholeRouter& of, const PassOptions& options, int rounds) {
+  const Shard exact = run_passes(whole_router(of, DType::f32), "lower_router", options);
+  const Shard half =
+      run_passes(whole_router(of, DType::f16), "lower_router,lower_rms_norm", options);
   std::mt19937 random(11);
   int wrong = 0;
-  for (int i = 0; i < 10; ++i) {
-    Tensor hidden = random_hidden(random);
+  for (int i = 0; i < rounds; ++i) {
+    Tensor hidden = random_hidden(random, of.spread);
     const std::vector<float> got = outputs_of(half, {hidden})[0].data;
     hidden.type.dtype = DType::f32;
     wrong += tokens_that_differ(got, outputs_of(exact, {hidden})[0].data);
@@ -222,15 +231,35 @@ int wrong_tokens(const PassOptions& options) {
   return wrong;
 }
 
-// Of the roundings between the hidden states and the choice, those of the norm's product with its
-// weights and of the logits are made up for.
-TEST(HalfChoice, LosesLittleBetweenHiddenStatesAndLogits) {
-  PassOptions narrow;  // a value of all inputs and logits is wider than this target takes
-  narrow.target.limits.channels = kHidden + kExperts - 1;
-  const int without = wrong_tokens(narrow);
+// A value of all inputs and logits is wider than this target takes: there are no halves of logits.
+PassOptions narrow() {
+  PassOptions options;
+  options.target.limits.channels = kHidden + kExperts - 1;
+  return options;
+}
+
+// The roundings of weights, of the norm and of the logits are made up for.
+TEST(HalfChoice, LosesNothingBetweenHiddenStatesAndLogits) {
   for (RoutingForm form : {RoutingForm::rank, RoutingForm::iterate, RoutingForm::topk})
-    EXPECT_LE(2 * wrong_tokens({.routing = form}), without) << enum_name(form);
-  EXPECT_GT(without, 20);
+    EXPECT_LE(wrong_tokens({}, {.routing = form}, 10), 1) << enum_name(form);
+  EXPECT_GT(wrong_tokens({}, narrow(), 10), 20);
+}
+
+TEST(HalfChoice, LosesNothingAtAnyMagnitudeOfTheHiddenStates) {
+  for (double spread : {0.002, 0.05, 60.0, 9000.0})
+    EXPECT_LE(wrong_tokens({.spread = spread}, {}, 5), 1) << spread;
+}
+
+// The bias is multiplied by the root mean square, of which f16 holds 11 digits.
+TEST(HalfChoice, LosesLittleWhereTheProjectionHasABias) {
+  const WholeRouter biased{.router_bias = true};
+  EXPECT_LE(2 * wrong_tokens(biased, {}, 5), wrong_tokens(biased, narrow(), 5));
+}
+
+// Scores need the logits divided by the root mean square.
+TEST(HalfChoice, LosesLessThanF16WhereScoresAreBiased) {
+  const WholeRouter biased{.choice_bias = true};
+  EXPECT_LT(3 * wrong_tokens(biased, {}, 5), 2 * wrong_tokens(biased, narrow(), 5));
 }
 
 }  // namespace
