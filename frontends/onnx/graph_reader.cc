@@ -71,6 +71,7 @@ class GraphReader {
   Result<ValueId> value_of(const std::string& tensor);
   Result<std::vector<int64_t>> integers_of(const std::string& tensor) const;
   Status append(OpData data, std::vector<ValueId> operands, std::vector<std::string> tensors);
+  ValueId last_result() const;
   Status define(const std::string& tensor, const Type& type, OpId producer);
   Status bind(const std::string& tensor, ValueId value);
   Status check_stated(const ValueInfoProto& info, ValueId value) const;
@@ -190,20 +191,29 @@ Status GraphReader::append(OpData data, std::vector<ValueId> operands,
   return {};
 }
 
+ValueId GraphReader::last_result() const {
+  const OpId last{static_cast<uint32_t>(out_.shard.ops.size() - 1)};
+  return out_.shard.ops[last].results.front();
+}
+
 // The op of a weight that lies in the file as codes.
 Status GraphReader::read_coded(const NodeProto& node) {
   MOEC_ASSIGN(WeightView view, read_coded_weight(node, initializers_, folder_, out_.weights));
   return append(Weight{std::move(view)}, {}, {decoded_name(node)});
 }
 
-// A MatMulNBits multiplies with the transpose of its weight.
+// A MatMulNBits multiplies with the transpose of its weight, which has as many axes as the first
+// input.
 Status GraphReader::read_nbits_product(const NodeProto& node) {
   MOEC_ASSIGN(const ValueId x, value_of(node.input(0)));
   MOEC_ASSIGN(const ValueId weight, value_of(node.input(1)));
   MOEC_TRY(append(Transpose{{1, 0}, Layout::plain}, {weight}, {""}));
-  const ValueId columns =
-      out_.shard.ops[OpId{static_cast<uint32_t>(out_.shard.ops.size() - 1)}].results.front();
-  return append(MatMul{}, {x, columns}, {node.output().begin(), node.output().end()});
+  const Dims& rows = out_.shard.type(weight).dims;
+  Dims columns(std::max<size_t>(out_.shard.type(x).dims.size(), 2), 1);
+  columns.at(columns.rank() - 2) = rows.at(1);
+  columns.back() = rows.at(0);
+  if (columns.rank() > 2) MOEC_TRY(append(Reshape{columns, Layout::plain}, {last_result()}, {""}));
+  return append(MatMul{}, {x, last_result()}, {node.output().begin(), node.output().end()});
 }
 
 Status GraphReader::read_source(const TensorProto& tensor) {

@@ -17,9 +17,10 @@ constexpr std::array<int64_t, 2> kAffineBits = {4, 8};
 constexpr std::array<int64_t, 6> kPaletteBits = {1, 2, 3, 4, 6, 8};
 constexpr std::array<int64_t, 3> kBlocks = {32, 64, 128};
 constexpr int64_t kDefaultBlock = 32, kDefaultGroup = 16;
-constexpr std::array<std::string_view, 13> kKnown = {
-    "float",    "int8",     "int8:tensor", "int8:expert", "int4:32",  "int4:64", "int4:128",
-    "int8-lut", "int6-lut", "int4-lut",    "int3-lut",    "int2-lut", "int1-lut"};
+constexpr std::array<std::string_view, 16> kKnown = {
+    "float",    "int8",     "int8:tensor", "int8:expert", "int8:32",  "int8:64",
+    "int8:128", "int4:32",  "int4:64",     "int4:128",    "int8-lut", "int6-lut",
+    "int4-lut", "int3-lut", "int2-lut",    "int1-lut"};
 
 std::optional<int64_t> whole_number(std::string_view text) {
   int64_t value = 0;

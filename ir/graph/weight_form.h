@@ -5,7 +5,8 @@
 //   int8             integers of 8 bits, a scale for each output row; also int8:row
 //   int8:tensor      one scale for the whole weight
 //   int8:expert      one scale for each expert; differs from int8:tensor in banks of experts
-//   int4             a scale for each 32 inputs of a row, as int4:32; also int4:64, int4:128
+//   int8:32          a scale for each 32 inputs of a row; also int8:64, int8:128
+//   int4             4 bits with such scales, as int4:32; also int4:64, int4:128
 //   int4:32:zero     the same with a zero point; :zero may follow each of the forms above
 //   int4-lut         4-bit indices of a table, which 16 output rows share, as int4-lut:g16
 //   int4-lut:g8      a table for each 8 output rows; tables have 1, 2, 3, 4, 6 or 8 bits

@@ -21,6 +21,8 @@ ONNX_FORMS = {
     "4bit": ("--weights", "4bit"),
     "int4:64": ("--weights", "int4:64,head=int8"),
     "int4:32:zero": ("--weights", "int4:32:zero"),
+    "int8:32": ("--weights", "int8:32"),
+    "int8:64:zero": ("--weights", "int8:64:zero"),
     "bank": ("--weights", "4bit", "--experts", "bank"),
 }
 COREML_FORMS = {
@@ -57,12 +59,13 @@ def nibbles(packed):
 def decode_nbits(node, tensors):
     """[K, N], as MatMulNBits documents its codes."""
     of = {attribute.name: attribute.i for attribute in node.attribute}
-    codes = nibbles(tensors[node.input[1]]).astype(np.float32)  # [N, blocks, block_size]
+    numbers = nibbles if of["bits"] == 4 else np.asarray
+    codes = numbers(tensors[node.input[1]]).astype(np.float32)  # [N, blocks, block_size]
     scales = tensors[node.input[2]].astype(np.float32).reshape(codes.shape[:2])
-    zeros = np.float32(8)
+    zeros = np.float32(1 << (of["bits"] - 1))
     if len(node.input) > 3:
         packed = tensors[node.input[3]].reshape(of["N"], -1)
-        zeros = nibbles(packed)[:, :codes.shape[1], None].astype(np.float32)
+        zeros = numbers(packed)[:, :codes.shape[1], None].astype(np.float32)
     values = (codes - zeros) * scales[..., None]
     return values.reshape(of["N"], -1)[:, :of["K"]].T
 
@@ -137,9 +140,9 @@ def relative_error(found, wanted):
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted) if found.shape == wanted.shape else np.inf
 
 
-@pytest.mark.parametrize("form", ["int8", "4bit", "int4:64", "int4:32:zero"])
+@pytest.mark.parametrize("form", ["int8", "4bit", "int4:64", "int4:32:zero", "int8:32", "int8:64:zero"])
 def test_values_are_near_the_checkpoints(form, onnx_folder, export):
-    forms = ("--form", "matmul") if "4" in form else ()
+    forms = ("--form", "matmul") if "4" in form or "32" in form else ()
     exact = dict(shards_of(export(TINYMOE, "--tokens", "1,16", *forms)))
     for name, path in shards_of(onnx_folder(form)):
         _, values = decode(onnx.load(path))
