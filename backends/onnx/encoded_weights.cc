@@ -50,7 +50,7 @@ Status check_form(const Shard& shard, const Weight& weight, ValueId value) {
   return refuse(shard, value,
                 fmt::format("{} of {} has no form in ONNX files", to_string(weight.encoding),
                             to_string(shard.type(value))),
-                "int8 has one in f32 exports, int4:32 and int8:32 with --form matmul");
+                "int8 and int8:tensor have one, int4:32 and int8:32 with --form matmul");
 }
 
 // Whether the second sizes are the first ones behind sizes of 1.
@@ -97,9 +97,13 @@ std::optional<OnnxWeightForm> onnx_weight_form(const Encoding& encoding, const T
   if (is_plain(encoding)) return OnnxWeightForm::plain;
   const auto* affine = std::get_if<AffineEncoding>(&encoding);
   if (!affine || (type.dtype != DType::f32 && type.dtype != DType::f16)) return std::nullopt;
-  if (affine->bits == 8 && has_one_axis(affine->block, type))
-    return type.dtype == DType::f32 ? std::optional(OnnxWeightForm::dequantize) : std::nullopt;
+  if (affine->bits == 8 && has_one_axis(affine->block, type)) return OnnxWeightForm::dequantize;
   return is_nbits(*affine, type) ? std::optional(OnnxWeightForm::nbits) : std::nullopt;
+}
+
+CodeForm onnx_code_form(const Encoding& encoding, const Type& type) {
+  return onnx_weight_form(encoding, type) == OnnxWeightForm::nbits ? CodeForm::excess
+                                                                   : CodeForm::signed_codes;
 }
 
 int64_t scale_axis(const AffineEncoding& affine, const Type& type) {

@@ -152,9 +152,7 @@ void GraphWriter::add_results(const Op& op, onnx::NodeProto& node) {
 
 void GraphWriter::write_dequantize(OpId id) {
   const Op& op = shard_.ops[id];
-  onnx::NodeProto& node = add_node(id);
-  weights_.fill_dequantize(op.results.front(), node);
-  add_results(op, node);
+  add_results(op, weights_.add_dequantize(op.results.front(), names_.node(id)));
 }
 
 void GraphWriter::write_nbits(OpId id, ValueId weight) {
@@ -318,7 +316,7 @@ void collect_weights(const Shard& shard, DataLayout& layout) {
       const ValueId value = op.results.front();
       const Type& type = shard.type(value);
       layout.add(*weight, type, names.tensor(value),
-                 code_form(*onnx_weight_form(weight->encoding, type)));
+                 onnx_code_form(weight->encoding, type));
     }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
+#include "backends/onnx/attributes.h"
 #include "backends/onnx/initializers.h"
 
 namespace moec {
@@ -39,10 +40,32 @@ void WeightTensors::add(ValueId value) {
   tensor.set_data_type(onnx::TensorProto::INT8);
 }
 
-void WeightTensors::fill_dequantize(ValueId weight, onnx::NodeProto& node) {
-  moec::fill_dequantize(std::get<AffineEncoding>(encoding(weight)), shard_.type(weight), node);
+onnx::NodeProto& WeightTensors::add_cast(const std::string& input, int dtype,
+                                         const std::string& name) {
+  onnx::NodeProto& cast = *graph_.add_node();
+  cast.set_name(name);
+  cast.set_op_type("Cast");
+  set_int(cast, "to", dtype);
+  cast.add_input(input);
+  return cast;
+}
+
+onnx::NodeProto& WeightTensors::add_dequantize(ValueId weight, const std::string& name) {
+  const Type& type = shard_.type(weight);
+  onnx::NodeProto node;
+  fill_dequantize(std::get<AffineEncoding>(encoding(weight)), type, node);
+  node.set_name(name);
   node.add_input(codes_.at(weight));
   add_parameters(weight, onnx::TensorProto::INT8, node);
+  if (type.dtype != DType::f16) return *graph_.add_node() = std::move(node);
+  const std::string scales = node.input(1), wide = names_.fresh(scales + ".f32"),
+                    values = names_.fresh(names_.tensor(weight) + ".f32");
+  add_cast(scales, onnx::TensorProto::FLOAT, names_.fresh_node(wide)).add_output(wide);
+  node.set_name(names_.fresh_node(values));
+  node.set_input(1, wide);
+  node.add_output(values);
+  *graph_.add_node() = std::move(node);
+  return add_cast(values, onnx::TensorProto::FLOAT16, name);
 }
 
 void WeightTensors::fill_nbits(ValueId weight, int accuracy_level, onnx::NodeProto& node) {

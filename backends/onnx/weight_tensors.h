@@ -30,13 +30,16 @@ class WeightTensors {
   // weight's name; else a DequantizeLinear gives the weight.
   void add(ValueId weight);
 
-  // Makes the node a DequantizeLinear that gives the weight.
-  void fill_dequantize(ValueId weight, onnx::NodeProto& node);
+  // Adds the nodes that give a weight of DequantizeLinear. Returns the last one, which has this
+  // name and no output yet.
+  onnx::NodeProto& add_dequantize(ValueId weight, const std::string& name);
   // Makes the node, which has its first input, a MatMulNBits with the weight.
   void fill_nbits(ValueId weight, int accuracy_level, onnx::NodeProto& node);
 
  private:
   const Encoding& encoding(ValueId weight) const;
+  // Adds a node, which lies under the shard's path, that casts the input.
+  onnx::NodeProto& add_cast(const std::string& input, int dtype, const std::string& name);
   // Adds the parts of a weight besides its codes as inputs of the node that takes them. Nodes that
   // use one weight share them. `zeros_type` is the ONNX type of its zeros.
   void add_parameters(ValueId weight, int zeros_type, onnx::NodeProto& node);

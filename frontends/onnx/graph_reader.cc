@@ -40,7 +40,7 @@ class GraphReader {
  public:
   GraphReader(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
               const std::string& folder)
-      : graph_(graph), metadata_(metadata), folder_(folder) {}
+      : graph_(graph), metadata_(metadata), folder_(folder), decoders_(graph) {}
 
   Result<LoadedShard> read() {
     out_.shard.name = ir_name(metadata_.shard.empty() ? graph_.name() : metadata_.shard);
@@ -65,7 +65,7 @@ class GraphReader {
   Status read_source(const TensorProto& tensor);
   Status read_splat(const NodeProto& node);
   Status read_identity(const NodeProto& node);
-  Status read_coded(const NodeProto& node);
+  Status read_coded(const Decoder& decoder);
   Status read_nbits_product(const NodeProto& node);
 
   Result<ValueId> value_of(const std::string& tensor);
@@ -84,7 +84,7 @@ class GraphReader {
   LoadedShard out_;
   std::map<std::string, ValueId, std::less<>> values_;
   Initializers initializers_;
-  std::map<std::string_view, const NodeProto*> decoders_;  // by the initializer with the codes
+  Decoders decoders_;
   std::map<std::string_view, const ValueInfoProto*> stated_;
   std::unordered_set<std::string> names_;
 };
@@ -97,8 +97,6 @@ Status GraphReader::index_tensors() {
     if (tensor.name().empty() || !initializers_.emplace(tensor.name(), &tensor).second)
       return fail("onnx.duplicate_name", "an initializer has no name, or that of another one",
                   "export the model again", {.tensor = tensor.name()});
-  for (const NodeProto& node : graph_.node())
-    if (is_dequantize(node) || is_nbits(node)) decoders_.emplace(codes_of(node), &node);
   return {};
 }
 
@@ -154,8 +152,8 @@ Result<ValueId> GraphReader::value_of(const std::string& tensor) {
     return fail("onnx.undefined", "a tensor is used before anything defines it",
                 "export the model again", {.tensor = tensor});
   MOEC_TRY(read_source(*initializer->second));
-  const auto decoder = decoders_.find(tensor);
-  return values_.at(decoder == decoders_.end() ? tensor : decoded_name(*decoder->second));
+  const Decoder* decoder = decoders_.of_codes(tensor);
+  return values_.at(decoder ? decoded_name(*decoder) : tensor);
 }
 
 Result<std::vector<int64_t>> GraphReader::integers_of(const std::string& tensor) const {
@@ -197,9 +195,9 @@ ValueId GraphReader::last_result() const {
 }
 
 // The op of a weight that lies in the file as codes.
-Status GraphReader::read_coded(const NodeProto& node) {
-  MOEC_ASSIGN(WeightView view, read_coded_weight(node, initializers_, folder_, out_.weights));
-  return append(Weight{std::move(view)}, {}, {decoded_name(node)});
+Status GraphReader::read_coded(const Decoder& decoder) {
+  MOEC_ASSIGN(WeightView view, read_coded_weight(decoder, initializers_, folder_, out_.weights));
+  return append(Weight{std::move(view)}, {}, {decoded_name(decoder)});
 }
 
 // A MatMulNBits multiplies with the transpose of its weight, which has as many axes as the first
@@ -217,8 +215,7 @@ Status GraphReader::read_nbits_product(const NodeProto& node) {
 }
 
 Status GraphReader::read_source(const TensorProto& tensor) {
-  if (const auto decoder = decoders_.find(tensor.name()); decoder != decoders_.end())
-    return read_coded(*decoder->second);
+  if (const Decoder* decoder = decoders_.of_codes(tensor.name())) return read_coded(*decoder);
   MOEC_ASSIGN(Type type, tensor_type(tensor));
   if (tensor.data_location() == TensorProto::EXTERNAL) {
     MOEC_TRY(add_external(tensor, type, folder_, out_.weights));
@@ -258,8 +255,9 @@ Status GraphReader::read_node(const NodeProto& node) {
   if (node.domain().empty() && node.op_type() == "Identity") return read_identity(node);
   if (node.domain().empty() && node.op_type() == "Expand") return read_splat(node);
   if (is_nbits(node)) return read_nbits_product(node);
-  // Its weight is read where the codes are, unless it has codes of another node.
-  if (is_dequantize(node)) return values_.contains(node.output(0)) ? Status() : read_coded(node);
+  // The weight is read where the codes are, unless it has codes of another node.
+  if (const Decoder* decoder = decoders_.of_node(node))
+    return values_.contains(decoded_name(*decoder)) ? Status() : read_coded(*decoder);
   MOEC_ASSIGN(const int operand_inputs, operand_count(node));
   std::vector<ValueId> operands;
   std::vector<Type> types;

@@ -128,6 +128,18 @@ TEST(EncodedOnnx, Int8OfMatmuls) {
   expect_onnx(encoded_matmul(AffineEncoding{8, {1, 40}}, {DType::f32, {24, 40}}, 2));
 }
 
+// Opset 17 dequantizes to f32 only.
+TEST(EncodedOnnx, Int8OfF16IsCast) {
+  for (const bool zero : {false, true}) {
+    const Shard conv =
+        encoded_conv(AffineEncoding{8, {1, 40, 1, 1}, zero}, {DType::f16, {24, 40, 1, 1}});
+    expect_onnx(conv);
+    EXPECT_EQ(nodes_of(conv),
+              (std::vector<std::string>{"Cast", "DequantizeLinear", "Cast", "Conv"}));
+    expect_onnx(encoded_matmul(AffineEncoding{8, {24, 40}, zero}, {DType::f16, {24, 40}}, 2));
+  }
+}
+
 TEST(EncodedOnnx, Int4BlocksOfMatmuls) {
   for (const DType dtype : {DType::f32, DType::f16})
     for (const int64_t inputs : {64, 80, 96})  // two blocks; a partial one; three
@@ -223,9 +235,8 @@ TEST(EncodedOnnx, FormsThatOnnxLacksAreErrors) {
   EXPECT_EQ(code_of_emission(
                 encoded_conv(AffineEncoding{4, {1, 32, 1, 1}}, {DType::f32, {24, 64, 1, 1}})),
             "emit.encoding");
-  // Opset 17 dequantizes to f32 only.
   EXPECT_EQ(code_of_emission(
-                encoded_conv(AffineEncoding{8, {1, 40, 1, 1}}, {DType::f16, {24, 40, 1, 1}})),
+                encoded_conv(AffineEncoding{8, {1, 40, 1, 1}}, {DType::bf16, {24, 40, 1, 1}})),
             "emit.encoding");
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f32, {24, 64}});

@@ -18,6 +18,8 @@ ONNX_FORMS = {
     "int8": ("--weights", "int8"),
     "int8:tensor": ("--weights", "int8:tensor"),
     "int8, matmul": ("--weights", "int8", "--form", "matmul"),
+    "int8, f16": ("--weights", "int8", "--dtype", "f16"),
+    "int8:tensor, f16, matmul": ("--weights", "int8:tensor", "--dtype", "f16", "--form", "matmul"),
     "4bit": ("--weights", "4bit"),
     "int4:64": ("--weights", "int4:64,head=int8"),
     "int4:32:zero": ("--weights", "int4:32:zero"),
@@ -83,6 +85,9 @@ def decode_linear(node, tensors):
 def decode(model):
     """The model with the values of all codes instead of them, and these by the name of the weight."""
     tensors = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    for node in model.graph.node:  # scales of f16 weights
+        if node.op_type == "Cast" and node.input[0] in tensors and node.attribute[0].i == TensorProto.FLOAT:
+            tensors[node.output[0]] = tensors[node.input[0]].astype(np.float32)
     values, nodes = {}, []
     for node in model.graph.node:
         if node.op_type == "DequantizeLinear":
@@ -108,8 +113,9 @@ def decode(model):
 
 def random_inputs(model, seed):
     random = np.random.default_rng(seed)
+    types = {TensorProto.FLOAT: np.float32, TensorProto.FLOAT16: np.float16}
     return {port.name: random.standard_normal([dim.dim_value for dim in port.type.tensor_type.shape.dim])
-            .astype(np.float32) for port in model.graph.input}
+            .astype(types[port.type.tensor_type.elem_type]) for port in model.graph.input}
 
 
 def exact_session(model_or_path):
@@ -131,7 +137,8 @@ def test_onnxruntime_computes_with_the_decoded_values(form, onnx_folder):
         found = exact_session(str(path)).run(None, inputs)
         expected = exact_session(plain.SerializeToString()).run(None, inputs)
         for ours, theirs in zip(found, expected):
-            assert np.linalg.norm(ours - theirs) <= 1e-5 * np.linalg.norm(theirs), name
+            error = np.linalg.norm(np.float32(ours) - np.float32(theirs))
+            assert error <= 1e-5 * np.linalg.norm(np.float32(theirs)), name
     assert coded > 100 or form == "bank"
 
 
