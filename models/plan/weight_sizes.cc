@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/cost.h"
 #include "models/build/needed_tensors.h"
 
 namespace moec {
@@ -48,7 +49,8 @@ int64_t WeightSizes::matrix_in(const WeightForm& form, int64_t rows, int64_t inp
   const Type type{dtype_, {whole_groups(form, rows), inputs}};
   const auto encoding = encoding_of(form, {type, 1, 0, {}});
   // What cannot be encoded is refused when its shard is compiled.
-  return encoding ? stored_bytes(*encoding, type) : plain(rows * inputs);
+  // Zeros take the most bytes with the excess.
+  return encoding ? encoded_bytes(*encoding, type, CodeForm::excess) : plain(rows * inputs);
 }
 
 int64_t WeightSizes::matrix(WeightGroup group, int64_t rows, int64_t inputs) const {
