@@ -1,4 +1,5 @@
-// The rules of targets by their id, for `moec check --explain`.
+// The rules of targets by their id, and what they say of forms of weights, for
+// `moec check --explain`.
 #pragma once
 
 #include <string>
@@ -18,5 +19,18 @@ struct ExplainedRule {
 // one if `target` is empty. Errors: check.unknown_rule, which lists the known ids; those of
 // find_target().
 Result<std::vector<ExplainedRule>> explain_rule(const std::string& id, const std::string& target);
+
+struct ExplainedForms {
+  std::string target;
+  TargetWeightForms forms;
+};
+
+// Whether the text is a form of weights (ir/graph/weight_form.h), or "weights" for all of them.
+bool names_weight_forms(const std::string& text);
+
+// The entries that name the form, of the targets that explain_rule() looks at. Errors:
+// check.unknown_form (no target names it), those of find_target().
+Result<std::vector<ExplainedForms>> explain_weight_forms(const std::string& form,
+                                                         const std::string& target);
 
 }  // namespace moec

@@ -14,6 +14,7 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_check.h"
 #include "frontends/cli/print/print_measured.h"
+#include "frontends/cli/print/print_weight_forms.h"
 #include "frontends/cli/print/sarif.h"
 #include "frontends/cli/print/say.h"
 
@@ -31,7 +32,15 @@ void print_rules(const std::vector<ExplainedRule>& rules, bool json) {
   for (const ExplainedRule& explained : rules) print_out("{}", describe_rule(explained.rule));
 }
 
+int explain_forms(const CheckFlags& flags) {
+  const auto found = explain_weight_forms(flags.explain, flags.options.target);
+  if (!found) return report_failure(found.error(), flags.json);
+  flags.json ? print_weight_forms_json(*found) : print_weight_forms(*found);
+  return kExitFine;
+}
+
 int explain(const CheckFlags& flags) {
+  if (names_weight_forms(flags.explain)) return explain_forms(flags);
   const auto found = explain_rule(flags.explain, flags.options.target);
   if (!found) return report_failure(found.error(), flags.json);
   print_rules(*found, flags.json);
@@ -79,8 +88,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->add_option("OUT", flags->folder, "An exported folder");
   command->add_option(
       "--explain", flags->explain,
-      "Print the target rule of this id (limit, chips, confidence, source) instead of "
-      "checking");
+      "Print the target rule of this id (limit, chips, confidence, source), or what targets say of "
+      "a form of weights, int8:32, or of all of them, weights, instead of checking");
   command->add_option("--target", flags->options.target,
                       "Target whose rules apply: a built-in name or the path of a target file "
                       "NAME.json (default: the one that the folder was exported for)");
