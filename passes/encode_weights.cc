@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/graph/rewriter.h"
+#include "ir/graph/stored_codes.h"
 #include "passes/passes.h"
 
 namespace moec {
@@ -176,6 +177,7 @@ class ShardEncoder {
     MOEC_ASSIGN(const WeightForm form, form_of(view));
     if (is_float(form)) return PlainEncoding{};
     MOEC_ASSIGN(EncodedMatrix matrix, matrix_of(view, value));
+    if (is_copy(form)) return copied(view, matrix.name);
     if (scales_experts(form)) {
       const auto parts = joined_parts(view);
       if (!parts || parts->axis > 1)
@@ -187,6 +189,15 @@ class ShardEncoder {
       matrix.expert_axis = parts->axis;
     }
     return encoding_of(form, matrix);
+  }
+
+  static Result<Encoding> copied(const WeightView& view, const std::string& name) {
+    if (auto stored = stored_codes(view)) return std::move(stored->encoding);
+    if (!decodes_stored(view)) return PlainEncoding{};
+    return fail("weights.copy",
+                fmt::format("the codes of {} cannot be copied: {}", name, to_string(view)),
+                "copied are integers of 4 bits in groups that no shard cuts: give another form, or "
+                "--experts unrolled without slices of experts");
   }
 
   Result<EncodedMatrix> matrix_of(const WeightView& view, ValueId value) const {

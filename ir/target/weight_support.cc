@@ -42,6 +42,22 @@ tl::unexpected<Diagnostics> refuse(const Target& target, const WeightForm& form)
               fmt::format("it has {}{}", taken_forms(target, own), elsewhere));
 }
 
+std::string_view about_codes(WeightCoding coding) {
+  switch (coding) {
+    case WeightCoding::plain:
+      return "stores its weights as numbers, not as codes";
+    case WeightCoding::fp8_blocks:
+      return "stores floats of 8 bits with a factor for each block, for which there is no form";
+    case WeightCoding::mxfp4:
+      return "stores floats of 4 bits with a power of two for each 32 of them, for which there is "
+             "no "
+             "form: Core ML has tables without scales, onnxruntime integers";
+    case WeightCoding::int4_groups:
+      return {};
+  }
+  return {};
+}
+
 }  // namespace
 
 bool names_weight_form(std::string_view entry, const WeightForm& form) {
@@ -80,6 +96,16 @@ Status check_weight_forms(const Target& target, const WeightPolicy& policy) {
   for (const WeightForm& form : policy.forms())
     if (!takes_weight_form(target, form, target.projection)) return refuse(target, form);
   return {};
+}
+
+Status check_copied_codes(const Target& target, const WeightPolicy& policy,
+                          const StoredWeights& stored) {
+  const std::vector<WeightForm> forms = policy.forms();
+  const std::string_view reason = about_codes(stored.coding);
+  if (reason.empty() || std::none_of(forms.begin(), forms.end(), is_copy)) return {};
+  return fail("weights.copy", fmt::format("--weights copy: the checkpoint {}", reason),
+              fmt::format("leave copy out for the decoded values, or name a form: target {} has {}",
+                          target.name, taken_forms(target, target.projection)));
 }
 
 }  // namespace moec

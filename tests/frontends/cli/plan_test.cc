@@ -114,7 +114,8 @@ TEST(Plan, RefusesFormsThatTheTargetLacks) {
   EXPECT_THAT(refusal({"--weights", "experts@3-16=int8"}), HasSubstr("layers 0 to 15"));
   EXPECT_THAT(refusal({"--weights", "router=f16"}), HasSubstr("--dtype f16"));
   EXPECT_THAT(refusal({"--weights", "embed=int8"}), HasSubstr("weights.embed"));
-  EXPECT_THAT(refusal({"--weights", "copy"}), HasSubstr("weights.unsupported"));
+  EXPECT_THAT(refusal({"--weights", "copy"}),
+              AllOf(HasSubstr("weights.copy"), HasSubstr("not as codes")));
   EXPECT_THAT(refusal({"--weights", "experts=int4-lut:g24", "--target", "ane"}),
               AllOf(HasSubstr("weights.group"), HasSubstr("1, 2, 4, 8, 16, 32, 64")));
 }
