@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from coremltools_values import constexpr_values
+from coremltools_values import constexpr_functions, constexpr_values
 from goldens import REPO
 
 TINYMOE = REPO / "models/tinymoe"
@@ -168,3 +168,66 @@ def test_coremltools_materialises_the_values_of_the_codes(form, coreml_folder):
             assert np.array_equal(ours, theirs), (name, op)
             coded += 1
     assert coded > 100 or form == "bank"
+
+
+def data_bytes(folder, pattern):
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob(pattern))}
+
+
+@pytest.mark.parametrize("form", ["int8", "int4-lut:g16"])
+def test_functions_of_a_package_share_the_codes(form, export):
+    options = ("--target", "ane", "--allow-over-budget", "--weights", form, "--widths", "functions", "--tokens")
+    one, two = export(TINYMOE, *options, "1"), export(TINYMOE, *options, "1,16")
+    single, double = data_bytes(one, "weight.bin"), data_bytes(two, "weight.bin")
+    assert single.keys() == double.keys()
+    for name, size in single.items():  # a width may have constants of its own, each behind 64 bytes
+        assert size <= double[name] <= size + 4096, name
+    assert sum(double.values()) < 1.01 * sum(single.values())
+    coded = 0
+    for path in {path for _, path in shards_of(two)}:
+        functions = list(constexpr_functions(path))
+        assert len(functions) == 2
+        (_, first), (_, second) = functions
+        assert first.keys() == second.keys()
+        for name in first:
+            assert np.array_equal(first[name], second[name]), name
+        coded += len(first)
+    assert coded > 100
+
+
+def test_widths_of_onnx_share_the_codes(export):
+    options = ("--weights", "4bit", "--tokens")
+    one, two = export(TINYMOE, *options, "1"), export(TINYMOE, *options, "1,16")
+    assert data_bytes(one, "*.data") == data_bytes(two, "*.data")
+
+
+def bit_patterns(arrays):
+    """Of all arrays, as f16, in any order."""
+    for array in arrays:
+        assert np.array_equal(np.float32(np.float16(array)), np.float32(array))
+    return sorted(np.ascontiguousarray(array, np.float16).tobytes() for array in arrays)
+
+
+def test_one_set_of_codes_serves_onnx_and_core_ml(export, tmp_path):
+    """int4 has blocks of 32 and scales of 8 significant bits: its values are numbers of f16."""
+    target = json.loads((REPO / "backends/targets/ane.json").read_text())
+    for entry in target["weights"]:
+        if "int4:32" in entry["forms"]:
+            entry["severity"] = "note"
+    file = tmp_path / "gpu.json"
+    file.write_text(json.dumps(target | {"name": "gpu", "projection": "matmul"}))
+    weights = ("--weights", "attn=int4,head=int4", "--form", "matmul")
+    onnx_shards = shards_of(export(TINYMOE, *weights))
+    coreml_shards = dict(shards_of(export(TINYMOE, "--target", str(file), "--allow-over-budget", *weights)))
+    compared = 0
+    for name, path in onnx_shards:
+        _, values = decode(onnx.load(path))
+        ours = [value.T for value in values.values()]
+        theirs = [value for _, _, value in constexpr_values(coreml_shards[name])]
+        assert bit_patterns(ours) == bit_patterns(theirs), name
+        compared += len(ours)
+    assert compared == 17  # four matrices of four layers, and the head
+    scales = [numpy_helper.to_array(tensor) for _, path in onnx_shards for tensor in onnx.load(path).graph.initializer
+              if tensor.name.endswith(".scales")]
+    for scale in scales:
+        assert not np.any(scale.view(np.uint32) & 0xFFFF)  # 8 significant bits
