@@ -28,7 +28,7 @@ class WeightTensors {
 
   // Adds the initializer of a weight's values, or of its codes. That of a MatMulNBits has the
   // weight's name; else a DequantizeLinear gives the weight.
-  void add(ValueId weight);
+  void add(ValueId value);
 
   // Adds the nodes that give a weight of DequantizeLinear. Returns the last one, which has this
   // name and no output yet.

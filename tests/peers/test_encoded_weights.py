@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from coremltools_values import constexpr_functions, constexpr_values
 from goldens import REPO
+from safetensors_files import read_checkpoint, read_tensors
 
 TINYMOE = REPO / "models/tinymoe"
 ONNX_FORMS = {
@@ -231,3 +232,21 @@ def test_one_set_of_codes_serves_onnx_and_core_ml(export, tmp_path):
               if tensor.name.endswith(".scales")]
     for scale in scales:
         assert not np.any(scale.view(np.uint32) & 0xFFFF)  # 8 significant bits
+
+
+def test_copied_codes_are_those_of_the_checkpoint(export, moec):
+    """deepseek_v3_d stores its experts as INT4 groups: what MatMulNBits decodes is what numpy decodes of the
+    checkpoint, to the bit, and the export meets the golden of the decoded model."""
+    checkpoint = REPO / "tests/golden/deepseek_v3_d"
+    folder = export(checkpoint, "--weights", "copy")
+    stored = {name.removesuffix("_packed") for name in read_tensors(checkpoint / "model.safetensors")
+              if name.endswith("_packed")}
+    tensors = read_checkpoint(checkpoint)
+    wanted = {np.ascontiguousarray(tensors[name], np.float32).tobytes() for name in stored if name in tensors}
+    found = set()
+    for _, path in shards_of(folder):
+        _, values = decode(onnx.load(path))
+        found |= {np.ascontiguousarray(value.T, np.float32).tobytes() for value in values.values()}
+    assert len(wanted) > 20 and found == wanted
+    moec("check", folder)
+    moec("validate", folder, "--golden", checkpoint)
