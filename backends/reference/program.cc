@@ -70,7 +70,8 @@ IdMap<ValueId, uint8_t> find_storable(const Program& program) {
   const Shard& shard = program.shard;
   IdMap<ValueId, uint8_t> storable(shard.values.size());
   for (const Op& op : shard.ops)
-    if (const auto* weight = std::get_if<Weight>(&op.data); weight && keeps_values(weight->encoding))
+    if (const auto* weight = std::get_if<Weight>(&op.data);
+        weight && keeps_values(weight->encoding))
       storable[op.results.front()] = shard.type(op.results.front()).elements() >= kStoredElements;
   for (const Op& op : shard.ops) {
     const bool is_fixed = !op.results.empty() && program.is_fixed[op.results.front()];
@@ -179,7 +180,7 @@ Result<std::vector<float>> read_encoded(const Weight& op, const Type& type,
 Result<Tensor> read_weight(const Program& program, const Weight& op, ValueId id,
                            const WeightReader& weights) {
   auto data = keeps_values(op.encoding) ? weights.read_f32(op.view, program.options.memory_limit)
-                                    : read_encoded(op, program.shard.type(id), weights);
+                                        : read_encoded(op, program.shard.type(id), weights);
   if (data) return Tensor{program.shard.type(id), std::move(*data)};
   return fail(at_value(std::move(data.error()), program.shard, id));
 }
