@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/graph/rewriter.h"
+#include "ir/graph/stored_codes.h"
 #include "passes/passes.h"
 
 namespace moec {
@@ -87,6 +88,26 @@ bool scales_experts(const WeightForm& form) {
   return affine && affine->scope == ScaleScope::expert;
 }
 
+// [K, N], or [1, …, K, N] for activations of more axes.
+bool is_one_matrix(const Dims& dims) {
+  for (int64_t axis = 0; axis + 2 < dims.rank(); ++axis)
+    if (dims.at(axis) != 1) return false;
+  return dims.rank() >= 2;
+}
+
+// [N, K] of a matrix of these sizes.
+WeightView rows_of(WeightView view, const Dims& dims) {
+  const int64_t rank = dims.rank();
+  view = then(std::move(view), ReshapeStep{{dims.at(rank - 2), dims.at(rank - 1)}});
+  return then(std::move(view), PermuteStep{{1, 0}});
+}
+
+// The matrix of these sizes from its rows.
+ValueId turned_back(Builder& b, ValueId rows, const Dims& dims) {
+  const ValueId columns = b.transpose(rows, {1, 0});
+  return dims.rank() == 2 ? columns : b.reshape(columns, dims);
+}
+
 // How all uses of a value take it.
 enum class MatrixUse : uint8_t { none, conv, matmul, other };
 
@@ -107,7 +128,7 @@ class ShardEncoder {
         MOEC_TRY(rewrite_weight(rewriter, id, *weight));
       } else if (op.operands.size() > 1 && turned_.contains(op.operands[1])) {
         std::vector<ValueId> operands = rewriter(op.operands);
-        operands[1] = rewriter.build().transpose(operands[1], {1, 0});
+        operands[1] = turned_back(rewriter.build(), operands[1], shard_.type(op.operands[1]).dims);
         rewriter.copy_as(id, op.data, std::move(operands));
       } else {
         rewriter.copy(id);
@@ -122,7 +143,7 @@ class ShardEncoder {
     const Dims& dims = shard_.type(op.operands[1]).dims;
     const auto* conv = std::get_if<Conv>(&op.data);
     if (conv && conv->groups == 1 && dims.at(2) == 1 && dims.at(3) == 1) return MatrixUse::conv;
-    const bool matmul = std::holds_alternative<MatMul>(op.data) && dims.rank() == 2;
+    const bool matmul = std::holds_alternative<MatMul>(op.data) && is_one_matrix(dims);
     return matmul ? MatrixUse::matmul : MatrixUse::other;
   }
 
@@ -139,7 +160,7 @@ class ShardEncoder {
       return {};
     }
     WeightView view = weight.view;
-    if (use == MatrixUse::matmul) view = then(std::move(view), PermuteStep{{1, 0}});
+    if (use == MatrixUse::matmul) view = rows_of(std::move(view), shard_.type(value).dims);
     auto encoding = encoding_for(view, value);
     if (!encoding) return fail(placed(std::move(encoding.error()), value));
     if (is_plain(*encoding)) {
@@ -156,6 +177,7 @@ class ShardEncoder {
     MOEC_ASSIGN(const WeightForm form, form_of(view));
     if (is_float(form)) return PlainEncoding{};
     MOEC_ASSIGN(EncodedMatrix matrix, matrix_of(view, value));
+    if (is_copy(form)) return copied(view, matrix.name);
     if (scales_experts(form)) {
       const auto parts = joined_parts(view);
       if (!parts || parts->axis > 1)
@@ -167,6 +189,15 @@ class ShardEncoder {
       matrix.expert_axis = parts->axis;
     }
     return encoding_of(form, matrix);
+  }
+
+  static Result<Encoding> copied(const WeightView& view, const std::string& name) {
+    if (auto stored = stored_codes(view)) return std::move(stored->encoding);
+    if (!decodes_stored(view)) return PlainEncoding{};
+    return fail("weights.copy",
+                fmt::format("the codes of {} cannot be copied: {}", name, to_string(view)),
+                "copied are integers of 4 bits in groups that no shard cuts: give another form, or "
+                "--experts unrolled without slices of experts");
   }
 
   Result<EncodedMatrix> matrix_of(const WeightView& view, ValueId value) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/base/invariant.h"
+#include "ir/graph/stored_codes.h"
 
 namespace moec {
 
@@ -79,10 +80,20 @@ const DataLayout::Entry& DataLayout::find_key(const std::string& place_key) cons
   return entries_[found->second];
 }
 
+std::vector<WeightView> DataLayout::Entry::views() const {
+  std::vector<WeightView> views;
+  if (reads()) views.push_back(source.weight.view);
+  if (!literal.empty() || !is_copied(source.weight.encoding)) return views;
+  const auto stored = stored_codes(source.weight.view);
+  MOEC_CHECK(stored, "{} decodes no codes", key);
+  views.push_back(part->part == WeightPart::codes ? stored->codes : stored->scales);
+  return views;
+}
+
 std::vector<WeightView> DataLayout::views() const {
   std::vector<WeightView> views;
   for (const Entry& entry : entries_)
-    if (entry.reads()) views.push_back(entry.source.weight.view);
+    for (WeightView& view : entry.views()) views.push_back(std::move(view));
   return views;
 }
 

@@ -44,6 +44,9 @@ class DataLayout {
 
     // The values of the weight are read for this entry, not for an earlier one.
     bool reads() const { return literal.empty() && (!part || part->part == WeightPart::codes); }
+    // What is read for this entry, in this order: the values of the weight if it reads, then codes
+    // or scales that are copied.
+    std::vector<WeightView> views() const;
   };
 
   explicit DataLayout(DataFormat format) : format_(format) {}
@@ -59,7 +62,7 @@ class DataLayout {
   const Entry& find_literal(const std::string& bytes, DType dtype) const;
 
   const std::vector<Entry>& entries() const { return entries_; }
-  std::vector<WeightView> views() const;  // of the entries that read, in their order
+  std::vector<WeightView> views() const;  // of all entries, in their order
   bool empty() const { return entries_.empty(); }
   uint64_t file_bytes() const;
   uint64_t weight_bytes() const;  // without heads, gaps and literals

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "backends/weights/encode/calibrated_encoder.h"
+#include "backends/weights/encode/copied_codes.h"
 #include "backends/weights/encode/decode_parts.h"
 #include "backends/weights/encode/weight_encoder.h"
 #include "ir/base/invariant.h"
@@ -41,9 +42,12 @@ class EntryWriter {
 
   Status write(const Entry& entry) {
     if (!entry.literal.empty()) return file_.write(std::as_bytes(std::span(entry.literal)));
-    if (!entry.reads()) return write_parameters(entry);
+    const bool copied = is_copied(entry.source.weight.encoding);
+    if (!entry.reads()) return copied ? copy_scales(entry) : write_parameters(entry);
     StreamReport stream;
-    MOEC_TRY(entry.part ? stream_codes(entry, stream) : stream_values(entry, stream));
+    MOEC_TRY(copied       ? copy_codes(entry, stream)
+             : entry.part ? stream_codes(entry, stream)
+                          : stream_values(entry, stream));
     report_.bytes_read += stream.bytes_read;
     return describe(entry, stream);
   }
@@ -61,6 +65,41 @@ class EntryWriter {
           return put(tile);
         },
         stream);
+  }
+
+  // The values are read for the callback; the file gets the codes that they are decoded from.
+  Status copy_codes(const Entry& entry, StreamReport& stream) {
+    const auto& [weight, type, form] = entry.source;
+    uint64_t decoded = 0;
+    MOEC_TRY(views_.next(
+        [&](std::span<const std::byte> tile) -> Status {
+          if (options_.on_weight) options_.on_weight(entry.key, decoded, tile);
+          decoded += tile.size();
+          return {};
+        },
+        stream));
+    CopiedCodes codes(std::get<AffineEncoding>(weight.encoding), type, form);
+    StreamReport again;
+    const TileSink sink = [this](std::span<const std::byte> bytes) { return put(bytes); };
+    MOEC_TRY(
+        views_.next([&](std::span<const std::byte> tile) { return codes.add(tile, sink); }, again));
+    stream.bytes_read += again.bytes_read;
+    return {};
+  }
+
+  Status copy_scales(const Entry& entry) {
+    std::vector<std::byte> scales;
+    StreamReport stream;
+    MOEC_TRY(views_.next(
+        [&](std::span<const std::byte> tile) -> Status {
+          scales.insert(scales.end(), tile.begin(), tile.end());
+          return {};
+        },
+        stream));
+    report_.bytes_read += stream.bytes_read;
+    if (is_new_) report_.weight_bytes += entry.bytes;
+    const auto bytes = copied_scales(scales, entry.dtype);
+    return bytes ? put(*bytes) : fail(with_tensor(bytes.error(), entry.name));
   }
 
   Status stream_codes(const Entry& entry, StreamReport& stream) {
@@ -151,12 +190,13 @@ class EntryWriter {
 
 Status check_layout(const DataLayout& layout, const WeightReader& weights, size_t tile_bytes) {
   for (const Entry& entry : layout.entries()) {
+    for (const WeightView& view : entry.views()) MOEC_TRY(weights.cost(view, tile_bytes));
     if (!entry.reads()) continue;
     MOEC_ASSIGN(const ViewCost cost, weights.cost(entry.source.weight.view, tile_bytes));
     const auto bytes = static_cast<uint64_t>(entry.source.type.bytes());
     MOEC_CHECK(cost.result_bytes == bytes, "{} delivers {} bytes, its type has {}", entry.key,
                cost.result_bytes, bytes);
-    if (entry.part) MOEC_TRY(check_band(entry));
+    if (entry.part && !is_copied(entry.source.weight.encoding)) MOEC_TRY(check_band(entry));
   }
   return {};
 }

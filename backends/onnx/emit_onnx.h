@@ -9,8 +9,8 @@
 // Constants lie in the graph. The graphs name each weight's offset and length in the data file, and
 // with OnnxOptions::checksum the file's SHA-1
 // (`checksum`, an optional key of ONNX). Opset 17, IR version 8, and onnxruntime's
-// MatMulNBits for weights of 4 bits. graph_writer.h documents how ops
-// and names map. The same shard gives the same bytes.
+// MatMulNBits for weights in blocks (encoded_weights.h). graph_writer.h documents how ops and names
+// map. The same shard gives the same bytes.
 #pragma once
 
 #include <cstdint>

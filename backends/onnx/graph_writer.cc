@@ -8,9 +8,9 @@
 #include "backends/files/op_tables.h"
 #include "backends/files/shard_facts.h"
 #include "backends/onnx/attributes.h"
-#include "backends/onnx/encoded_weights.h"
 #include "backends/onnx/initializers.h"
 #include "backends/onnx/onnx_types.h"
+#include "backends/onnx/weight_tensors.h"
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
@@ -49,11 +49,10 @@ class GraphWriter {
   GraphWriter(const Shard& shard, const DataLayout& layout, const std::string& location,
               int accuracy_level, onnx::GraphProto& graph)
       : shard_(shard),
-        layout_(layout),
-        location_(location),
         accuracy_level_(accuracy_level),
         names_(shard),
-        graph_(graph) {}
+        graph_(graph),
+        weights_(shard, layout, location, names_, graph) {}
 
   void write() {
     graph_.set_name(shard_.name);
@@ -63,7 +62,7 @@ class GraphWriter {
     for (OpId op : op_ids(shard_)) {
       if (!is_initializer(shard_.ops[op].data))
         write_node(op);
-      else if (form_of(shard_.ops[op]) == OnnxWeightForm::dequantize)
+      else if (weights_.form_of(shard_.ops[op]) == OnnxWeightForm::dequantize)
         write_dequantize(op);
     }
     for (const Output& copy : names_.copies()) write_copy(copy);
@@ -77,16 +76,11 @@ class GraphWriter {
  private:
   void write_ports();
   void write_initializer(const Op& op);
-  void fill_codes(const Weight& weight, ValueId value, onnx::TensorProto& tensor);
   void write_node(OpId id);
   void write_dequantize(OpId id);
   void write_nbits(OpId id, ValueId weight);
   onnx::NodeProto& add_node(OpId id);
   void add_results(const Op& op, onnx::NodeProto& node);
-  // Adds the parts of an encoded weight besides its codes as inputs of the node that takes them.
-  // `zeros_type` is the ONNX type of its zeros.
-  void add_parameters(ValueId value, int zeros_type, onnx::NodeProto& node);
-  OnnxWeightForm form_of(const Op& op) const;
   void write_copy(const Output& output);
   const std::string& integers(const std::vector<int64_t>& values);
 
@@ -116,13 +110,10 @@ class GraphWriter {
     node.set_op_type(std::string(type));
   }
   const Shard& shard_;
-  const DataLayout& layout_;
-  const std::string& location_;
   int accuracy_level_;
   GraphNames names_;
   onnx::GraphProto& graph_;
-  std::map<ValueId, std::string> codes_;  // of weights of DequantizeLinear
-  std::map<std::pair<ValueId, WeightPart>, std::string> parameters_;  // of encoded weights
+  WeightTensors weights_;
   std::map<std::vector<int64_t>, std::string> integers_;
 };
 
@@ -135,58 +126,11 @@ void GraphWriter::write_ports() {
 
 void GraphWriter::write_initializer(const Op& op) {
   const ValueId value = op.results.front();
-  const Type& type = shard_.type(value);
+  const auto* constant = std::get_if<Constant>(&op.data);
+  if (!constant) return weights_.add(value);
   onnx::TensorProto& tensor = *graph_.add_initializer();
   tensor.set_name(names_.tensor(value));
-  if (const auto* constant = std::get_if<Constant>(&op.data))
-    return fill_inline(type, constant->values, tensor);
-  const auto& weight = std::get<Weight>(op.data);
-  if (!is_plain(weight.encoding)) return fill_codes(weight, value, tensor);
-  const auto& entry = layout_.find(weight);
-  fill_external(type, location_, entry.offset, entry.bytes, tensor);
-}
-
-OnnxWeightForm GraphWriter::form_of(const Op& op) const {
-  const auto* weight = std::get_if<Weight>(&op.data);
-  if (!weight) return OnnxWeightForm::plain;
-  return *onnx_weight_form(weight->encoding, shard_.type(op.results.front()));
-}
-
-// The initializer with the codes. That of a MatMulNBits has the weight's name; else a
-// DequantizeLinear gives the weight.
-void GraphWriter::fill_codes(const Weight& weight, ValueId value, onnx::TensorProto& tensor) {
-  const Type& type = shard_.type(value);
-  const auto& affine = std::get<AffineEncoding>(weight.encoding);
-  const auto& entry = layout_.find(weight, WeightPart::codes);
-  if (*onnx_weight_form(affine, type) == OnnxWeightForm::nbits) {
-    const int64_t block = affine.block.at(1);
-    const Dims packed{type.dims.at(0), block_counts(affine, type).at(1), block * affine.bits / 8};
-    return fill_external({DType::u8, packed}, location_, entry.offset, entry.bytes, tensor);
-  }
-  tensor.set_name(names_.fresh(names_.tensor(value) + ".codes"));
-  codes_[value] = tensor.name();
-  fill_external({DType::u8, type.dims}, location_, entry.offset, entry.bytes, tensor);
-  tensor.set_data_type(onnx::TensorProto::INT8);
-}
-
-// Several matmuls that use a weight share its scales and zeros.
-void GraphWriter::add_parameters(ValueId value, int zeros_type, onnx::NodeProto& node) {
-  const auto& weight = *shard_.producer_as<Weight>(value);
-  for (const StoredPart& part : stored_parts(weight.encoding, shard_.type(value))) {
-    if (part.part == WeightPart::codes) continue;
-    std::string& name = parameters_[{value, part.part}];
-    if (name.empty()) {
-      name = names_.fresh(fmt::format("{}.{}", names_.tensor(value), enum_name(part.part)));
-      const auto& entry = layout_.find(weight, part.part);
-      onnx::TensorProto& tensor = *graph_.add_initializer();
-      tensor.set_name(name);
-      const int64_t count = static_cast<int64_t>(entry.bytes) / dtype_bytes(part.type.dtype);
-      const Dims dims = count == 1 && zeros_type == onnx::TensorProto::INT8 ? Dims{} : Dims{count};
-      fill_external({part.type.dtype, dims}, location_, entry.offset, entry.bytes, tensor);
-      if (part.part == WeightPart::zeros) tensor.set_data_type(zeros_type);
-    }
-    node.add_input(name);
-  }
+  fill_inline(shard_.type(value), constant->values, tensor);
 }
 
 onnx::NodeProto& GraphWriter::add_node(OpId id) {
@@ -208,23 +152,14 @@ void GraphWriter::add_results(const Op& op, onnx::NodeProto& node) {
 
 void GraphWriter::write_dequantize(OpId id) {
   const Op& op = shard_.ops[id];
-  const ValueId value = op.results.front();
-  onnx::NodeProto& node = add_node(id);
-  fill_dequantize(std::get<AffineEncoding>(std::get<Weight>(op.data).encoding), shard_.type(value),
-                  node);
-  node.add_input(codes_.at(value));
-  add_parameters(value, onnx::TensorProto::INT8, node);
-  add_results(op, node);
+  add_results(op, weights_.add_dequantize(op.results.front(), names_.node(id)));
 }
 
 void GraphWriter::write_nbits(OpId id, ValueId weight) {
   const Op& op = shard_.ops[id];
   onnx::NodeProto& node = add_node(id);
-  fill_nbits(std::get<AffineEncoding>(shard_.producer_as<Weight>(weight)->encoding),
-             shard_.type(weight), accuracy_level_, node);
   node.add_input(names_.tensor(op.operands[0]));
-  node.add_input(names_.tensor(weight));
-  add_parameters(weight, onnx::TensorProto::UINT8, node);
+  weights_.fill_nbits(weight, accuracy_level_, node);
   add_results(op, node);
 }
 
@@ -381,7 +316,7 @@ void collect_weights(const Shard& shard, DataLayout& layout) {
       const ValueId value = op.results.front();
       const Type& type = shard.type(value);
       layout.add(*weight, type, names.tensor(value),
-                 code_form(*onnx_weight_form(weight->encoding, type)));
+                 onnx_code_form(weight->encoding, type));
     }
 }
 

@@ -61,13 +61,17 @@ bool takes_stored(const Shard& shard, const Op& op, size_t operand) {
 // Smaller weights are quicker as f32 in memory.
 constexpr int64_t kStoredElements = int64_t{16} << 10;
 
+// The file with the weight holds the values of its view.
+bool keeps_values(const Encoding& encoding) { return is_plain(encoding) || is_copied(encoding); }
+
 // Large weights of which each use can take them from their file. The values of an encoded weight
 // lie in no file.
 IdMap<ValueId, uint8_t> find_storable(const Program& program) {
   const Shard& shard = program.shard;
   IdMap<ValueId, uint8_t> storable(shard.values.size());
   for (const Op& op : shard.ops)
-    if (const auto* weight = std::get_if<Weight>(&op.data); weight && is_plain(weight->encoding))
+    if (const auto* weight = std::get_if<Weight>(&op.data);
+        weight && keeps_values(weight->encoding))
       storable[op.results.front()] = shard.type(op.results.front()).elements() >= kStoredElements;
   for (const Op& op : shard.ops) {
     const bool is_fixed = !op.results.empty() && program.is_fixed[op.results.front()];
@@ -175,8 +179,8 @@ Result<std::vector<float>> read_encoded(const Weight& op, const Type& type,
 
 Result<Tensor> read_weight(const Program& program, const Weight& op, ValueId id,
                            const WeightReader& weights) {
-  auto data = is_plain(op.encoding) ? weights.read_f32(op.view, program.options.memory_limit)
-                                    : read_encoded(op, program.shard.type(id), weights);
+  auto data = keeps_values(op.encoding) ? weights.read_f32(op.view, program.options.memory_limit)
+                                        : read_encoded(op, program.shard.type(id), weights);
   if (data) return Tensor{program.shard.type(id), std::move(*data)};
   return fail(at_value(std::move(data.error()), program.shard, id));
 }

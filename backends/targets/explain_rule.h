@@ -1,4 +1,5 @@
-// The rules of targets by their id, for `moec check --explain`.
+// The rules of targets by their id, and what they say of forms of weights, for
+// `moec check --explain`.
 #pragma once
 
 #include <string>
@@ -21,5 +22,24 @@ Result<std::vector<ExplainedRule>> explain_rule(const std::string& id, const std
 
 // A rule as text of several lines: its reason, condition, limit, chips, confidence and source.
 std::string describe_rule(const TargetRule& rule);
+
+struct ExplainedForms {
+  std::string target;
+  TargetWeightForms forms;
+};
+
+// The names of the projections that the forms go with; none: all.
+std::vector<std::string_view> projections_of(const TargetWeightForms& forms);
+// An entry as text of several lines: the forms, whether they are taken, the reason, confidence and
+// source.
+std::string describe_weight_forms(const ExplainedForms& entry);
+
+// Whether the text is a form of weights (ir/graph/weight_form.h), or "weights" for all of them.
+bool names_weight_forms(const std::string& text);
+
+// The entries that name the form, of the targets that explain_rule() looks at. Errors:
+// check.unknown_form (no target names it), those of find_target().
+Result<std::vector<ExplainedForms>> explain_weight_forms(const std::string& form,
+                                                         const std::string& target);
 
 }  // namespace moec

@@ -113,4 +113,20 @@ ordered_json rules_json(const std::vector<ExplainedRule>& rules) {
   return report_json(true, {{"rules", list}});
 }
 
+ordered_json weight_forms_json(const std::vector<ExplainedForms>& entries) {
+  auto list = ordered_json::array();
+  for (const ExplainedForms& entry : entries) {
+    const TargetWeightForms& forms = entry.forms;
+    list.push_back({{"target", entry.target},
+                    {"forms", forms.forms},
+                    {"projections", projections_of(forms)},
+                    {"taken", forms.severity != Severity::error},
+                    {"severity", severity_name(forms.severity)},
+                    {"reason", forms.reason},
+                    {"confidence", forms.confidence},
+                    {"source", forms.source}});
+  }
+  return report_json(true, {{"weights", list}});
+}
+
 }  // namespace moec

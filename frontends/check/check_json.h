@@ -16,4 +16,7 @@ nlohmann::ordered_json check_json(const CheckReport& report, bool with_ops);
 // The rules that explain_rule() found.
 nlohmann::ordered_json rules_json(const std::vector<ExplainedRule>& rules);
 
+// What explain_weight_forms() found.
+nlohmann::ordered_json weight_forms_json(const std::vector<ExplainedForms>& entries);
+
 }  // namespace moec

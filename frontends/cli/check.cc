@@ -34,7 +34,20 @@ void print_rules(const std::vector<ExplainedRule>& rules, bool json) {
   for (const ExplainedRule& explained : rules) print_out("{}", describe_rule(explained.rule));
 }
 
+void print_forms(const std::vector<ExplainedForms>& forms, bool json) {
+  if (json) return print_json(weight_forms_json(forms));
+  for (const ExplainedForms& entry : forms) print_out("{}", describe_weight_forms(entry));
+}
+
+int explain_forms(const CheckFlags& flags) {
+  const auto found = explain_weight_forms(flags.explain, flags.options.target);
+  if (!found) return report_failure(found.error(), flags.json);
+  print_forms(*found, flags.json);
+  return kExitFine;
+}
+
 int explain(const CheckFlags& flags) {
+  if (names_weight_forms(flags.explain)) return explain_forms(flags);
   const auto found = explain_rule(flags.explain, flags.options.target);
   if (!found) return report_failure(found.error(), flags.json);
   print_rules(*found, flags.json);
@@ -82,8 +95,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->add_option("OUT", flags->folder, "An exported folder");
   command->add_option(
       "--explain", flags->explain,
-      "Print the target rule of this id (limit, chips, confidence, source) instead of "
-      "checking");
+      "Print the target rule of this id (limit, chips, confidence, source), or what targets say of "
+      "a form of weights, int8:32, or of all of them, weights, instead of checking");
   command->add_option("--target", flags->options.target,
                       "Target whose rules apply: a built-in name or the path of a target file "
                       "NAME.json (default: the one that the folder was exported for)");

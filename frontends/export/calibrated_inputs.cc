@@ -31,7 +31,7 @@ std::map<std::string, Matrix> encoded_matrices(const Plan& plan, size_t index,
     const IdMap<OpId, OpRole> roles = find_experts(shard, plan.model.moe.experts, layers);
     for (OpId id : op_ids(shard)) {
       const auto* weight = std::get_if<Weight>(&shard.ops[id].data);
-      if (!weight || is_plain(weight->encoding)) continue;
+      if (!weight || is_plain(weight->encoding) || is_copied(weight->encoding)) continue;
       const auto use = uses.find(first_tensor(weight->view));
       if (use == uses.end()) continue;
       // A tensor that holds all experts is sliced; the graph tells which one.

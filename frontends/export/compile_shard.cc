@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontends/formats/format.h"
 #include "ir/analysis/at_width.h"
 #include "ir/analysis/find_experts.h"
 #include "models/build/build_shard.h"
@@ -41,10 +42,12 @@ struct WeightBytes {
   int64_t all = 0, experts = 0;
 };
 
-WeightBytes count_weight_bytes(const Plan& plan, size_t index, const Shard& placed) {
+WeightBytes count_weight_bytes(const Plan& plan, size_t index, const Shard& placed,
+                               ShardFormat format) {
   const size_t layers = moe_layers_of(plan.model, plan.shards[index]).size();
   const auto roles = find_experts(placed, plan.model.moe.experts, layers);
-  return {weight_bytes(placed), expert_weight_bytes(placed, roles)};
+  const CodeFormOf form = format_of(format).code_form;
+  return {weight_bytes(placed, form), expert_weight_bytes(placed, roles, form)};
 }
 
 ShardCost per_token(ShardCost cost, int64_t tokens) {
@@ -93,7 +96,7 @@ class Compiler {
   // The model form has no encoded weights yet.
   void count_bytes(const Shard& placed) {
     const MoeConfig& moe = plan_.model.moe;
-    const auto [all, experts] = count_weight_bytes(plan_, index_, placed);
+    const auto [all, experts] = count_weight_bytes(plan_, index_, placed, options_.target.format);
     compiled_.cost.bytes_dense = all;
     compiled_.cost.bytes_active =
         all - experts +
@@ -146,7 +149,8 @@ Result<CompiledSize> compiled_size(const Plan& plan, size_t index, const PassOpt
   PassContext context{with_forms(options, plan, index, std::nullopt), {}};
   MOEC_ASSIGN(const PipelineResult placed,
               run_pipeline(model, default_pipeline(context.options), context, run));
-  const auto [weights, experts] = count_weight_bytes(plan, index, placed.shard);
+  const auto [weights, experts] =
+      count_weight_bytes(plan, index, placed.shard, options.target.format);
   return CompiledSize{peak_activation_bytes(placed.shard), weights, experts};
 }
 

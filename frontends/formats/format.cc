@@ -7,6 +7,7 @@
 
 #include "backends/coreml/mil_names.h"
 #include "backends/onnx/check_onnx.h"
+#include "backends/onnx/encoded_weights.h"
 #include "frontends/coreml/read_coreml.h"
 #include "frontends/onnx/read_onnx.h"
 #include "ir/base/at.h"
@@ -77,6 +78,7 @@ const std::array kFormats = {
            .file_names = names_for_onnx,
            .emit = emit_as_onnx,
            .weight_views = views_for_onnx,
+           .code_form = onnx_code_form,
            .read = read_from_onnx,
            .check = check_onnx_file},
     Format{.id = ShardFormat::coreml,

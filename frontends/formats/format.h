@@ -12,6 +12,7 @@
 #include "backends/coreml/emit_coreml.h"
 #include "backends/files/emit.h"
 #include "backends/onnx/emit_onnx.h"
+#include "ir/analysis/cost.h"
 #include "ir/graph/loaded_shard.h"
 #include "ir/target/target.h"
 
@@ -71,6 +72,9 @@ struct Format {
                              const EmitOptions& emit, const FormatOptions& options) = nullptr;
   Result<std::vector<WeightView>> (*weight_views)(std::span<const ShardWidth> widths,
                                                   const FormatOptions& options) = nullptr;
+
+  // How the codes of an encoded weight are written. Null: always in two's complement.
+  CodeFormOf code_form = nullptr;
 
   // Reads a graph back into the IR. Null with shape weights_only.
   Result<LoadedShard> (*read)(const std::string& path, const GraphSelection& graph) = nullptr;

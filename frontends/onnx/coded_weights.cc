@@ -29,8 +29,13 @@ class PartReader {
 
   // An input that is an initializer in the data file, of one of these element types of ONNX.
   Result<const TensorProto*> tensor(int input, std::initializer_list<int> types) const {
-    const auto found =
-        input < node_.input_size() ? initializers_.find(node_.input(input)) : initializers_.end();
+    if (input < node_.input_size()) return tensor(input, node_.input(input), types);
+    return tensor(input, std::string(), types);
+  }
+
+  Result<const TensorProto*> tensor(int input, const std::string& name,
+                                    std::initializer_list<int> types) const {
+    const auto found = initializers_.find(name);
     if (found == initializers_.end() || found->second->data_location() != TensorProto::EXTERNAL)
       return fail_node(node_, fmt::format("input {} of {} is no initializer in the data file",
                                           input, node_.op_type()));
@@ -85,7 +90,14 @@ Result<WeightView> view_of(const Coded& coded, const std::string& name, PartRead
   return decoded_view(coded.encoding, coded.type, std::move(views), coded.form);
 }
 
-Result<Coded> read_dequantize(const NodeProto& node, const PartReader& parts) {
+// The scales of a DequantizeLinear: f32, or f16 behind a cast to f32.
+Result<const TensorProto*> read_scales(const Decoder& decoder, const PartReader& parts) {
+  if (!decoder.widen) return parts.tensor(1, {TensorProto::FLOAT});
+  return parts.tensor(1, decoder.widen->input(0), {TensorProto::FLOAT16});
+}
+
+Result<Coded> read_dequantize(const Decoder& decoder, const PartReader& parts) {
+  const NodeProto& node = *decoder.node;
   Attributes attributes(node);
   MOEC_ASSIGN(int64_t axis, attributes.integer("axis", 1));
   MOEC_TRY(attributes.finish());
@@ -93,12 +105,12 @@ Result<Coded> read_dequantize(const NodeProto& node, const PartReader& parts) {
     return fail_node(node, "DequantizeLinear takes codes, scales and perhaps zeros");
   Coded coded;
   MOEC_ASSIGN(coded.codes, parts.tensor(0, {TensorProto::INT8}));
-  MOEC_ASSIGN(coded.scales, parts.tensor(1, {TensorProto::FLOAT}));
+  MOEC_ASSIGN(coded.scales, read_scales(decoder, parts));
   coded.encoding.zero_point = node.input_size() == 3;
   if (coded.encoding.zero_point) {
     MOEC_ASSIGN(coded.zeros, parts.tensor(2, {TensorProto::INT8}));
   }
-  MOEC_ASSIGN(coded.type, decoded_type(*coded.codes, DType::f32));
+  MOEC_ASSIGN(coded.type, decoded_type(*coded.codes, decoder.widen ? DType::f16 : DType::f32));
   coded.encoding.block = coded.type.dims;
   if (axis < 0) axis += coded.type.rank();
   const bool per_index = coded.scales->dims_size() > 0 && coded.scales->dims(0) > 1;
@@ -133,30 +145,74 @@ Result<Coded> read_nbits(const NodeProto& node, const PartReader& parts) {
   return coded;
 }
 
-}  // namespace
-
 bool is_dequantize(const NodeProto& node) {
   return node.domain().empty() && node.op_type() == "DequantizeLinear" && node.input_size() > 0 &&
          node.output_size() > 0;
 }
+
+// The initializer with the codes of a node that decodes.
+const std::string& codes_of(const NodeProto& node) { return node.input(is_nbits(node) ? 1 : 0); }
+
+bool is_cast_to(const NodeProto& node, int dtype) {
+  return node.domain().empty() && node.op_type() == "Cast" && node.input_size() == 1 &&
+         node.output_size() == 1 && node.attribute_size() == 1 && node.attribute(0).i() == dtype;
+}
+
+using NodesByName = std::map<std::string_view, const NodeProto*>;
+
+const NodeProto* node_at(const NodesByName& nodes, std::string_view name) {
+  const auto found = nodes.find(name);
+  return found == nodes.end() ? nullptr : found->second;
+}
+
+}  // namespace
 
 bool is_nbits(const NodeProto& node) {
   return node.domain() == kMicrosoftDomain && node.op_type() == "MatMulNBits" &&
          node.input_size() > 1;
 }
 
-const std::string& codes_of(const NodeProto& node) { return node.input(is_nbits(node) ? 1 : 0); }
-
-const std::string& decoded_name(const NodeProto& node) {
-  return is_nbits(node) ? node.input(1) : node.output(0);
+Decoders::Decoders(const onnx::GraphProto& graph) {
+  NodesByName widen, narrow;  // by output, by input
+  for (const NodeProto& node : graph.node()) {
+    if (is_cast_to(node, TensorProto::FLOAT)) widen.emplace(node.output(0), &node);
+    if (is_cast_to(node, TensorProto::FLOAT16)) narrow.emplace(node.input(0), &node);
+  }
+  for (const NodeProto& node : graph.node()) {
+    if (!is_dequantize(node) && !is_nbits(node)) continue;
+    Decoder decoder{&node};
+    if (is_dequantize(node) && node.input_size() > 1) {
+      decoder.widen = node_at(widen, node.input(1));
+      decoder.narrow = node_at(narrow, node.output(0));
+    }
+    if (!decoder.widen || !decoder.narrow) decoder.widen = decoder.narrow = nullptr;
+    by_codes_.emplace(codes_of(node), decoder);
+    for (const NodeProto* part : {decoder.node, decoder.widen, decoder.narrow})
+      if (part) by_node_.emplace(part, decoder);
+  }
 }
 
-Result<WeightView> read_coded_weight(const NodeProto& node, const Initializers& initializers,
+const Decoder* Decoders::of_codes(std::string_view initializer) const {
+  const auto found = by_codes_.find(initializer);
+  return found == by_codes_.end() ? nullptr : &found->second;
+}
+
+const Decoder* Decoders::of_node(const NodeProto& node) const {
+  const auto found = by_node_.find(&node);
+  return found == by_node_.end() ? nullptr : &found->second;
+}
+
+const std::string& decoded_name(const Decoder& decoder) {
+  if (is_nbits(*decoder.node)) return decoder.node->input(1);
+  return decoder.narrow ? decoder.narrow->output(0) : decoder.node->output(0);
+}
+
+Result<WeightView> read_coded_weight(const Decoder& decoder, const Initializers& initializers,
                                      const std::string& folder, WeightTable& table) {
-  PartReader parts(node, initializers, folder, table);
-  MOEC_ASSIGN(const Coded coded,
-              is_nbits(node) ? read_nbits(node, parts) : read_dequantize(node, parts));
-  return view_of(coded, decoded_name(node), parts);
+  PartReader parts(*decoder.node, initializers, folder, table);
+  MOEC_ASSIGN(const Coded coded, is_nbits(*decoder.node) ? read_nbits(*decoder.node, parts)
+                                                         : read_dequantize(decoder, parts));
+  return view_of(coded, decoded_name(decoder), parts);
 }
 
 }  // namespace moec

@@ -1,5 +1,5 @@
-// Weights that lie in a file as codes: what a DequantizeLinear gives, or what a MatMulNBits of
-// onnxruntime multiplies with. backends/onnx/encoded_weights.h has the forms.
+// Weights that lie in a file as codes: what a DequantizeLinear gives, perhaps between casts, or
+// what a MatMulNBits of onnxruntime multiplies with. backends/onnx/encoded_weights.h has the forms.
 #pragma once
 
 #include <map>
@@ -11,6 +11,7 @@
 #include "ir/graph/weight_view.h"
 
 namespace onnx {
+class GraphProto;
 class NodeProto;
 class TensorProto;
 }  // namespace onnx
@@ -19,21 +20,40 @@ namespace moec {
 
 inline constexpr std::string_view kMicrosoftDomain = "com.microsoft";
 
-bool is_dequantize(const onnx::NodeProto& node);
 bool is_nbits(const onnx::NodeProto& node);
 
-// The initializer with the codes, for a node of these kinds.
-const std::string& codes_of(const onnx::NodeProto& node);
-// The name that the decoded weight has in the graph: that of the node's output, or of the codes
-// where the node multiplies with them.
-const std::string& decoded_name(const onnx::NodeProto& node);
+// The nodes that decode a weight.
+struct Decoder {
+  const onnx::NodeProto* node = nullptr;  // a DequantizeLinear or a MatMulNBits
+  // Casts of the scales to f32 and of the values to f16; both or none.
+  const onnx::NodeProto* widen = nullptr;
+  const onnx::NodeProto* narrow = nullptr;
+};
+
+// The decoders of a graph.
+class Decoders {
+ public:
+  explicit Decoders(const onnx::GraphProto& graph);
+
+  // The one whose codes are the initializer, or that has the node; null where there is none.
+  const Decoder* of_codes(std::string_view initializer) const;
+  const Decoder* of_node(const onnx::NodeProto& node) const;
+
+ private:
+  std::map<std::string_view, Decoder> by_codes_;  // the first one where several share codes
+  std::map<const onnx::NodeProto*, Decoder> by_node_;
+};
+
+// The name that the decoded weight has in the graph: that of the last node's output, or of the
+// codes where the node multiplies with them.
+const std::string& decoded_name(const Decoder& decoder);
 
 using Initializers = std::map<std::string_view, const onnx::TensorProto*>;
 
-// The view that decodes the node's weight; for MatMulNBits, [N, K]. Adds the ranges of its parts to
+// The view that decodes a weight; for MatMulNBits, [N, K]. Adds the ranges of its parts to
 // the table, those of the codes under decoded_name(). Errors: onnx.op, onnx.attribute, onnx.dtype,
 // onnx.shape, onnx.external_data.
-Result<WeightView> read_coded_weight(const onnx::NodeProto& node, const Initializers& initializers,
+Result<WeightView> read_coded_weight(const Decoder& decoder, const Initializers& initializers,
                                      const std::string& folder, WeightTable& table);
 
 }  // namespace moec

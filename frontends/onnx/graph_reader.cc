@@ -40,7 +40,7 @@ class GraphReader {
  public:
   GraphReader(const onnx::GraphProto& graph, const OnnxMetadata& metadata,
               const std::string& folder)
-      : graph_(graph), metadata_(metadata), folder_(folder) {}
+      : graph_(graph), metadata_(metadata), folder_(folder), decoders_(graph) {}
 
   Result<LoadedShard> read() {
     out_.shard.name = ir_name(metadata_.shard.empty() ? graph_.name() : metadata_.shard);
@@ -65,12 +65,13 @@ class GraphReader {
   Status read_source(const TensorProto& tensor);
   Status read_splat(const NodeProto& node);
   Status read_identity(const NodeProto& node);
-  Status read_coded(const NodeProto& node);
+  Status read_coded(const Decoder& decoder);
   Status read_nbits_product(const NodeProto& node);
 
   Result<ValueId> value_of(const std::string& tensor);
   Result<std::vector<int64_t>> integers_of(const std::string& tensor) const;
   Status append(OpData data, std::vector<ValueId> operands, std::vector<std::string> tensors);
+  ValueId last_result() const;
   Status define(const std::string& tensor, const Type& type, OpId producer);
   Status bind(const std::string& tensor, ValueId value);
   Status check_stated(const ValueInfoProto& info, ValueId value) const;
@@ -83,7 +84,7 @@ class GraphReader {
   LoadedShard out_;
   std::map<std::string, ValueId, std::less<>> values_;
   Initializers initializers_;
-  std::map<std::string_view, const NodeProto*> decoders_;  // by the initializer with the codes
+  Decoders decoders_;
   std::map<std::string_view, const ValueInfoProto*> stated_;
   std::unordered_set<std::string> names_;
 };
@@ -96,8 +97,6 @@ Status GraphReader::index_tensors() {
     if (tensor.name().empty() || !initializers_.emplace(tensor.name(), &tensor).second)
       return fail("onnx.duplicate_name", "an initializer has no name, or that of another one",
                   "export the model again", {.tensor = tensor.name()});
-  for (const NodeProto& node : graph_.node())
-    if (is_dequantize(node) || is_nbits(node)) decoders_.emplace(codes_of(node), &node);
   return {};
 }
 
@@ -153,8 +152,8 @@ Result<ValueId> GraphReader::value_of(const std::string& tensor) {
     return fail("onnx.undefined", "a tensor is used before anything defines it",
                 "export the model again", {.tensor = tensor});
   MOEC_TRY(read_source(*initializer->second));
-  const auto decoder = decoders_.find(tensor);
-  return values_.at(decoder == decoders_.end() ? tensor : decoded_name(*decoder->second));
+  const Decoder* decoder = decoders_.of_codes(tensor);
+  return values_.at(decoder ? decoded_name(*decoder) : tensor);
 }
 
 Result<std::vector<int64_t>> GraphReader::integers_of(const std::string& tensor) const {
@@ -190,25 +189,33 @@ Status GraphReader::append(OpData data, std::vector<ValueId> operands,
   return {};
 }
 
-// The op of a weight that lies in the file as codes.
-Status GraphReader::read_coded(const NodeProto& node) {
-  MOEC_ASSIGN(WeightView view, read_coded_weight(node, initializers_, folder_, out_.weights));
-  return append(Weight{std::move(view)}, {}, {decoded_name(node)});
+ValueId GraphReader::last_result() const {
+  const OpId last{static_cast<uint32_t>(out_.shard.ops.size() - 1)};
+  return out_.shard.ops[last].results.front();
 }
 
-// A MatMulNBits multiplies with the transpose of its weight.
+// The op of a weight that lies in the file as codes.
+Status GraphReader::read_coded(const Decoder& decoder) {
+  MOEC_ASSIGN(WeightView view, read_coded_weight(decoder, initializers_, folder_, out_.weights));
+  return append(Weight{std::move(view)}, {}, {decoded_name(decoder)});
+}
+
+// A MatMulNBits multiplies with the transpose of its weight, which has as many axes as the first
+// input.
 Status GraphReader::read_nbits_product(const NodeProto& node) {
   MOEC_ASSIGN(const ValueId x, value_of(node.input(0)));
   MOEC_ASSIGN(const ValueId weight, value_of(node.input(1)));
   MOEC_TRY(append(Transpose{{1, 0}, Layout::plain}, {weight}, {""}));
-  const ValueId columns =
-      out_.shard.ops[OpId{static_cast<uint32_t>(out_.shard.ops.size() - 1)}].results.front();
-  return append(MatMul{}, {x, columns}, {node.output().begin(), node.output().end()});
+  const Dims& rows = out_.shard.type(weight).dims;
+  Dims columns(std::max<size_t>(out_.shard.type(x).dims.size(), 2), 1);
+  columns.at(columns.rank() - 2) = rows.at(1);
+  columns.back() = rows.at(0);
+  if (columns.rank() > 2) MOEC_TRY(append(Reshape{columns, Layout::plain}, {last_result()}, {""}));
+  return append(MatMul{}, {x, last_result()}, {node.output().begin(), node.output().end()});
 }
 
 Status GraphReader::read_source(const TensorProto& tensor) {
-  if (const auto decoder = decoders_.find(tensor.name()); decoder != decoders_.end())
-    return read_coded(*decoder->second);
+  if (const Decoder* decoder = decoders_.of_codes(tensor.name())) return read_coded(*decoder);
   MOEC_ASSIGN(Type type, tensor_type(tensor));
   if (tensor.data_location() == TensorProto::EXTERNAL) {
     MOEC_TRY(add_external(tensor, type, folder_, out_.weights));
@@ -248,8 +255,9 @@ Status GraphReader::read_node(const NodeProto& node) {
   if (node.domain().empty() && node.op_type() == "Identity") return read_identity(node);
   if (node.domain().empty() && node.op_type() == "Expand") return read_splat(node);
   if (is_nbits(node)) return read_nbits_product(node);
-  // Its weight is read where the codes are, unless it has codes of another node.
-  if (is_dequantize(node)) return values_.contains(node.output(0)) ? Status() : read_coded(node);
+  // The weight is read where the codes are, unless it has codes of another node.
+  if (const Decoder* decoder = decoders_.of_node(node))
+    return values_.contains(decoded_name(*decoder)) ? Status() : read_coded(*decoder);
   MOEC_ASSIGN(const int operand_inputs, operand_count(node));
   std::vector<ValueId> operands;
   std::vector<Type> types;

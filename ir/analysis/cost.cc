@@ -92,16 +92,26 @@ int64_t count_macs(const Shard& shard, const Op& op) {
   return std::visit(OpMacs{shard, op, 1, 1}, op.data).dense;
 }
 
-int64_t weight_bytes(const Shard& shard) {
+int64_t weight_bytes(const Shard& shard, CodeFormOf form) {
   int64_t bytes = 0;
   for (const Op& op : shard.ops)
-    for (ValueId result : op.results) bytes += weight_bytes(shard, result);
+    for (ValueId result : op.results) bytes += weight_bytes(shard, result, form);
   return bytes;
 }
 
-int64_t weight_bytes(const Shard& shard, ValueId value) {
+int64_t weight_bytes(const Shard& shard, ValueId value, CodeFormOf form) {
   const auto* weight = shard.producer_as<Weight>(value);
-  return weight ? stored_bytes(weight->encoding, shard.type(value)) : 0;
+  if (!weight) return 0;
+  const Type& type = shard.type(value);
+  return encoded_bytes(weight->encoding, type,
+                       form ? form(weight->encoding, type) : CodeForm::signed_codes);
+}
+
+int64_t encoded_bytes(const Encoding& encoding, const Type& type, CodeForm form) {
+  if (is_plain(encoding)) return type.bytes();
+  int64_t bytes = 0;
+  for (const StoredPart& part : stored_parts(encoding, type, form)) bytes += part.type.bytes();
+  return bytes;
 }
 
 static bool decodes(const WeightView& view) {

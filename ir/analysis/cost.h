@@ -26,11 +26,16 @@ ShardCost count_cost(const Shard& shard, int64_t top_k = 1, int64_t all_experts 
 // Multiply-adds of one contraction; 0 for other ops.
 int64_t count_macs(const Shard& shard, const Op& op);
 
+// How a format writes the codes of a weight; null: always in two's complement.
+using CodeFormOf = CodeForm (*)(const Encoding& encoding, const Type& type);
+
 // Bytes of all weights as the shard stores them: encoded, or in the types that it holds (after
-// casts).
-int64_t weight_bytes(const Shard& shard);
+// casts). Zeros take more bytes in some forms of codes than in others.
+int64_t weight_bytes(const Shard& shard, CodeFormOf form = nullptr);
 // The same of one value; 0 if it is no weight.
-int64_t weight_bytes(const Shard& shard, ValueId value);
+int64_t weight_bytes(const Shard& shard, ValueId value, CodeFormOf form = nullptr);
+// The same of one weight of this type.
+int64_t encoded_bytes(const Encoding& encoding, const Type& type, CodeForm form);
 
 // The same for a shard that was read from emitted files, where the view of an encoded weight
 // decodes: such a weight has the bytes of the tensors that its view reads.

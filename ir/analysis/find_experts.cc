@@ -325,11 +325,11 @@ void take_shares(const LayerFinder& finder, size_t layer, IdMap<OpId, size_t>& o
 
 }  // namespace
 
-int64_t expert_weight_bytes(const Shard& shard, const IdMap<OpId, OpRole>& roles) {
+int64_t expert_weight_bytes(const Shard& shard, const IdMap<OpId, OpRole>& roles, CodeFormOf form) {
   int64_t bytes = 0;
   for (OpId id : op_ids(shard))
     if (roles[id].share.role == WeightRole::expert)
-      bytes += weight_bytes(shard, shard.ops[id].results[0]);
+      bytes += weight_bytes(shard, shard.ops[id].results[0], form);
   return bytes;
 }
 

@@ -13,6 +13,7 @@
 
 #include <vector>
 
+#include "ir/analysis/cost.h"
 #include "ir/base/enum_table.h"
 #include "ir/graph/port_names.h"
 #include "ir/graph/shard.h"
@@ -45,8 +46,9 @@ struct OpRole {
 // axis.
 IdMap<OpId, OpRole> find_experts(const Shard& shard, int64_t experts, size_t moe_layers = 1);
 
-// Bytes of the weights of all experts, as the shard stores them. `roles` is what find_experts()
-// found.
-int64_t expert_weight_bytes(const Shard& shard, const IdMap<OpId, OpRole>& roles);
+// Bytes of the weights of all experts, as weight_bytes() of ir/analysis/cost.h counts them. `roles`
+// is what find_experts() found.
+int64_t expert_weight_bytes(const Shard& shard, const IdMap<OpId, OpRole>& roles,
+                            CodeFormOf form = nullptr);
 
 }  // namespace moec

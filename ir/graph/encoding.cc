@@ -144,6 +144,7 @@ struct Check {
 
   Status operator()(const PlainEncoding&) const { return {}; }
   Status operator()(const AffineEncoding& affine) const {
+    if (affine.copied && affine.zero_point) return fail("weight.c3", "copied codes have no zeros");
     return check("affine", affine.bits, {4, 8}, "4 or 8", affine.block, type.rank() - 1);
   }
   Status operator()(const PaletteEncoding& palette) const {
@@ -170,8 +171,8 @@ struct Check {
 struct Print {
   std::string operator()(const PlainEncoding&) const { return "plain"; }
   std::string operator()(const AffineEncoding& affine) const {
-    return fmt::format("affine({}; {}{})", affine.bits, fmt::join(affine.block, ", "),
-                       affine.zero_point ? "; zero" : "");
+    return fmt::format("affine({}; {}{}{})", affine.bits, fmt::join(affine.block, ", "),
+                       affine.zero_point ? "; zero" : "", affine.copied ? "; copied" : "");
   }
   std::string operator()(const PaletteEncoding& palette) const {
     return fmt::format("palette({}; {})", palette.bits, fmt::join(palette.block, ", "));

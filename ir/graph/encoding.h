@@ -5,6 +5,7 @@
 //   plain
 //   affine(8; 1, 128)        a scale for each row of 128
 //   affine(4; 1, 32; zero)   a scale and a zero for each 32 values of a row
+//   affine(4; 1, 32; copied)  the codes and scales that the weight's view decodes
 //   palette(4; 16, 128)      a table of 16 entries for each 16 rows of 128
 #pragma once
 
@@ -27,6 +28,9 @@ struct AffineEncoding {
   int64_t bits = 8;
   Dims block;               // divides each axis of the weight but the last
   bool zero_point = false;  // else zero = 0
+  // The codes and scales are those that the weight's view decodes (ir/graph/stored_codes.h), not
+  // chosen for its values. Such a weight has no zeros.
+  bool copied = false;
   bool operator==(const AffineEncoding&) const = default;
 };
 
@@ -41,6 +45,11 @@ using Encoding = std::variant<PlainEncoding, AffineEncoding, PaletteEncoding>;
 
 inline bool is_plain(const Encoding& encoding) {
   return std::holds_alternative<PlainEncoding>(encoding);
+}
+
+inline bool is_copied(const Encoding& encoding) {
+  const auto* affine = std::get_if<AffineEncoding>(&encoding);
+  return affine && affine->copied;
 }
 
 // How the codes and zeros of an affine encoding are written.
@@ -84,7 +93,7 @@ WeightView decoded_view(const Encoding& encoding, const Type& type, std::vector<
                         CodeForm form = CodeForm::signed_codes);
 
 // Errors, constraints of ir/OPS.md:
-//   weight.c3  bits that the encoding does not have
+//   weight.c3  bits that the encoding does not have, or copied codes with zeros
 //   weight.c4  not one positive block size for each axis, or one that does not divide its axis; the
 //              last axis need not be divided by affine blocks
 //   weight.c5  a weight that is not f32, f16 or bf16, or has no axis, or too many for a table's

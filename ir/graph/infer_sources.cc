@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "ir/graph/infer_op.h"
+#include "ir/graph/stored_codes.h"
 
 namespace moec::inference {
 // ---- Sources -----------------------------------------------------------------------------------
@@ -16,6 +17,14 @@ Inferred infer_op(const Weight& op, Check& check) {
     const Diagnostic& finding = encoding.error().front();
     check.require(false, finding.code, "{}", finding.cause);
     return check.failed();
+  }
+  const auto* affine = std::get_if<AffineEncoding>(&op.encoding);
+  if (affine && affine->copied) {
+    const auto stored = stored_codes(op.view);
+    if (!check.require(stored && stored->encoding == *affine, "weight.c6",
+                       "the view does not decode codes in the blocks of {}",
+                       to_string(op.encoding)))
+      return check.failed();
   }
   return check.result(*type);
 }

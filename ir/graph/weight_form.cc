@@ -17,9 +17,10 @@ constexpr std::array<int64_t, 2> kAffineBits = {4, 8};
 constexpr std::array<int64_t, 6> kPaletteBits = {1, 2, 3, 4, 6, 8};
 constexpr std::array<int64_t, 3> kBlocks = {32, 64, 128};
 constexpr int64_t kDefaultBlock = 32, kDefaultGroup = 16;
-constexpr std::array<std::string_view, 13> kKnown = {
-    "float",    "int8",     "int8:tensor", "int8:expert", "int4:32",  "int4:64", "int4:128",
-    "int8-lut", "int6-lut", "int4-lut",    "int3-lut",    "int2-lut", "int1-lut"};
+constexpr std::array<std::string_view, 17> kKnown = {
+    "float",    "int8",     "int8:tensor", "int8:expert", "int8:32",  "int8:64",
+    "int8:128", "int4:32",  "int4:64",     "int4:128",    "int8-lut", "int6-lut",
+    "int4-lut", "int3-lut", "int2-lut",    "int1-lut",    "copy"};
 
 std::optional<int64_t> whole_number(std::string_view text) {
   int64_t value = 0;
@@ -89,6 +90,7 @@ std::optional<WeightForm> palette_form(const std::vector<std::string_view>& word
 
 std::optional<WeightForm> find_form(std::string_view text) {
   if (text == "float") return FloatForm{};
+  if (text == "copy") return CopyForm{};
   if (const auto dtype = parse_dtype(text)) {
     if (!is_float(*dtype)) return std::nullopt;
     return FloatForm{*dtype};
@@ -114,6 +116,7 @@ struct PrintForm {
     const std::string scope = form.rows == 0 ? "tensor" : fmt::format("g{}", form.rows);
     return fmt::format("int{}-lut:{}", form.bits, scope);
   }
+  std::string operator()(const CopyForm&) const { return "copy"; }
 };
 
 // ---- Encodings ---------------------------------------------------------------------------------
@@ -130,6 +133,7 @@ struct EncodingOf {
   const EncodedMatrix& matrix;
 
   Result<Encoding> operator()(const FloatForm&) const { return PlainEncoding{}; }
+  Result<Encoding> operator()(const CopyForm&) const { return PlainEncoding{}; }
   Result<Encoding> operator()(const AffineForm& form) const {
     AffineEncoding affine{form.bits, matrix.type.dims, form.zero_point};
     if (form.scope == ScaleScope::row || form.scope == ScaleScope::block) affine.block.at(0) = 1;

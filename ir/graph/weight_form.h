@@ -5,11 +5,14 @@
 //   int8             integers of 8 bits, a scale for each output row; also int8:row
 //   int8:tensor      one scale for the whole weight
 //   int8:expert      one scale for each expert; differs from int8:tensor in banks of experts
-//   int4             a scale for each 32 inputs of a row, as int4:32; also int4:64, int4:128
+//   int8:32          a scale for each 32 inputs of a row; also int8:64, int8:128
+//   int4             4 bits with such scales, as int4:32; also int4:64, int4:128
 //   int4:32:zero     the same with a zero point; :zero may follow each of the forms above
 //   int4-lut         4-bit indices of a table, which 16 output rows share, as int4-lut:g16
 //   int4-lut:g8      a table for each 8 output rows; tables have 1, 2, 3, 4, 6 or 8 bits
 //   int4-lut:tensor  one table for the whole weight
+//   copy             the codes and scales of a checkpoint that has them (ir/graph/stored_codes.h);
+//                    weights that it stores as numbers stay float
 #pragma once
 
 #include <cstdint>
@@ -51,9 +54,14 @@ struct PaletteForm {
   bool operator==(const PaletteForm&) const = default;
 };
 
-using WeightForm = std::variant<FloatForm, AffineForm, PaletteForm>;
+struct CopyForm {
+  bool operator==(const CopyForm&) const = default;
+};
+
+using WeightForm = std::variant<FloatForm, AffineForm, PaletteForm, CopyForm>;
 
 inline bool is_float(const WeightForm& form) { return std::holds_alternative<FloatForm>(form); }
+inline bool is_copy(const WeightForm& form) { return std::holds_alternative<CopyForm>(form); }
 
 // Error weights.form: the text is none of the forms above. The message lists them.
 Result<WeightForm> parse_weight_form(std::string_view text);
@@ -68,8 +76,8 @@ struct EncodedMatrix {
   std::string name;         // for messages
 };
 
-// The encoding of a matrix in this form; plain for a float form. In a matrix [N, K] the last block
-// of a row may be partial.
+// The encoding of a matrix in this form; plain for a float form, and for copied codes, which are
+// found in the weight's view. In a matrix [N, K] the last block of a row may be partial.
 // Errors, which name the matrix:
 //   weights.group   the rows do not divide into groups of so many; the message lists sizes that fit
 //   weights.block   the inputs of a weight [N, K, 1, 1] do not divide into blocks of so many

@@ -148,12 +148,9 @@ Status check_rule(const WeightRule& rule, std::string_view item) {
 }
 
 Status refuse_unsupported(std::string_view item) {
-  const bool copies = item == "copy", chooses = item.starts_with("auto:") || item == "auto";
-  if (!copies && !chooses) return {};
+  if (!item.starts_with("auto:") && item != "auto") return {};
   return fail("weights.unsupported",
-              copies
-                  ? "--weights copy: codes of a checkpoint cannot be passed through yet"
-                  : fmt::format("--weights {}: bits cannot be chosen by measured error yet", item),
+              fmt::format("--weights {}: bits cannot be chosen by measured error yet", item),
               "name a form, such as int8 or 4bit, or forms by group, such as "
               "experts=int4,attn=int8");
 }

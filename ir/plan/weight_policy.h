@@ -4,6 +4,7 @@
 //   experts=int4,attn=int8        a form for some groups
 //   experts@0-3=int8, experts@5=int8   a form for a group in some layers
 //   all@0-3=int8                  a form for all groups of the first example in some layers
+//   copy                          the codes of a checkpoint that stores them, as they are
 //   4bit                          experts in 4 bits, in the form that the target prefers;
 //                                 attn, mlp, shared and head in int8
 //
@@ -76,7 +77,7 @@ bool asks_for_four_bits(const WeightPolicy& policy);
 //   weights.role           no such group
 //   weights.layers         not a range of layers, or one of a group that lies in no layer
 //   weights.embed          the embedding in another form than float: its rows are a table of floats
-//   weights.unsupported    `copy` and `auto:BITS`
+//   weights.unsupported    `auto:BITS`
 Result<WeightPolicy> parse_weight_policy(std::string_view text, const WeightForm& four_bits);
 
 // The items as parse_weight_policy() reads them, "float" for none.

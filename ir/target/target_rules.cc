@@ -116,7 +116,7 @@ class OpRule {
     const Type& type = shard_.type(weight);
     const int64_t rows = (type.dims[0] + kCores - 1) / kCores;
     const bool stored = shard_.producer_as<Weight>(weight) != nullptr;
-    const int64_t bytes = stored ? weight_bytes(shard_, weight) : type.bytes();
+    const int64_t bytes = stored ? filed_weight_bytes(shard_, weight) : type.bytes();
     const int64_t payload = rows * (bytes / type.dims[0]);
     return payload + rule_.limit >= kMib &&
            std::min(payload % kMib, kMib - payload % kMib) <= rule_.limit;
@@ -167,14 +167,14 @@ const Type* unaligned_port(const Shard& shard, int64_t bytes) {
 
 std::string weight_bytes_above(const TargetRule& rule, const Shard& shard,
                                const ShardFacts& facts) {
-  const int64_t bytes = facts.weight_bytes.value_or(weight_bytes(shard));
+  const int64_t bytes = facts.weight_bytes.value_or(filed_weight_bytes(shard));
   if (bytes <= rule.limit) return {};
   return fmt::format("weights of {} bytes are above {}", bytes, rule.limit);
 }
 
 std::string weight_bytes_below(const TargetRule& rule, const Shard& shard,
                                const ShardFacts& facts) {
-  const int64_t bytes = facts.weight_bytes.value_or(weight_bytes(shard));
+  const int64_t bytes = facts.weight_bytes.value_or(filed_weight_bytes(shard));
   if (bytes >= rule.limit) return {};
   return fmt::format("weights of {} bytes are below {}", bytes, rule.limit);
 }

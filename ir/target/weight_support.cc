@@ -19,12 +19,12 @@ ProjectionForm other(ProjectionForm projection) {
   return projection == ProjectionForm::conv ? ProjectionForm::matmul : ProjectionForm::conv;
 }
 
-std::string taken_forms(const Target& target, ProjectionForm projection) {
+std::vector<std::string> taken_forms(const Target& target, ProjectionForm projection) {
   std::vector<std::string> taken{"float"};
   for (const TargetWeightForms& entry : target.weights)
     if (entry.severity != Severity::error && holds_for(entry, projection))
       taken.insert(taken.end(), entry.forms.begin(), entry.forms.end());
-  return fmt::format("{}", fmt::join(taken, ", "));
+  return taken;
 }
 
 tl::unexpected<Diagnostics> refuse(const Target& target, const WeightForm& form) {
@@ -39,7 +39,23 @@ tl::unexpected<Diagnostics> refuse(const Target& target, const WeightForm& form)
   return fail("weights.form",
               fmt::format("target {} does not take weights as {} with --form {}{}", target.name,
                           to_string(form), enum_name(own), reason),
-              fmt::format("it has {}{}", taken_forms(target, own), elsewhere));
+              fmt::format("it has {}{}", fmt::join(taken_forms(target, own), ", "), elsewhere));
+}
+
+std::string_view about_codes(WeightCoding coding) {
+  switch (coding) {
+    case WeightCoding::plain:
+      return "stores its weights as numbers, not as codes";
+    case WeightCoding::fp8_blocks:
+      return "stores floats of 8 bits with a factor for each block, for which there is no form";
+    case WeightCoding::mxfp4:
+      return "stores floats of 4 bits with a power of two for each 32 of them, for which there is "
+             "no "
+             "form: Core ML has tables without scales, onnxruntime integers";
+    case WeightCoding::int4_groups:
+      return {};
+  }
+  return {};
 }
 
 }  // namespace
@@ -80,6 +96,18 @@ Status check_weight_forms(const Target& target, const WeightPolicy& policy) {
   for (const WeightForm& form : policy.forms())
     if (!takes_weight_form(target, form, target.projection)) return refuse(target, form);
   return {};
+}
+
+Status check_copied_codes(const Target& target, const WeightPolicy& policy,
+                          const StoredWeights& stored) {
+  const std::vector<WeightForm> forms = policy.forms();
+  const std::string_view reason = about_codes(stored.coding);
+  if (reason.empty() || std::none_of(forms.begin(), forms.end(), is_copy)) return {};
+  std::vector<std::string> taken = taken_forms(target, target.projection);
+  std::erase(taken, to_string(WeightForm{CopyForm{}}));
+  return fail("weights.copy", fmt::format("--weights copy: the checkpoint {}", reason),
+              fmt::format("leave copy out for the decoded values, or name a form: target {} has {}",
+                          target.name, fmt::join(taken, ", ")));
 }
 
 }  // namespace moec

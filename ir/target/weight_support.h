@@ -29,4 +29,9 @@ ProjectionForm projection_for(const Target& target, const WeightPolicy& policy);
 // The message names the form, the target, the reason and the forms that it takes.
 Status check_weight_forms(const Target& target, const WeightPolicy& policy);
 
+// Error weights.copy: the policy copies codes, and the checkpoint has none, or such as no format
+// has a form for. The message names what it has, and the forms that the target takes.
+Status check_copied_codes(const Target& target, const WeightPolicy& policy,
+                          const StoredWeights& stored);
+
 }  // namespace moec

@@ -158,9 +158,9 @@ Result<Encoding> parse_affine(TextCursor& cursor) {
     affine.block.push_back(extent);
   } while (cursor.accept(','));
   if (cursor.accept(';')) {
-    if (!cursor.peek().is_word("zero")) return cursor.unexpected("'zero'");
-    cursor.take();
-    affine.zero_point = true;
+    static constexpr std::array<std::string_view, 2> kWords = {"zero", "copied"};
+    MOEC_ASSIGN(const size_t word, cursor.one_of("'zero' or 'copied'", kWords));
+    (word == 0 ? affine.zero_point : affine.copied) = true;
   }
   MOEC_TRY(cursor.expect(')'));
   return affine;

@@ -1,11 +1,23 @@
 #include "models/plan/make_plan.h"
 
+#include <algorithm>
+
 #include "models/plan/first_layers.h"
 #include "models/plan/fit_target.h"
 #include "models/plan/plan_model.h"
 #include "models/plan/resolve_build.h"
 
 namespace moec {
+
+// Which weights are codes is seen from the tensors of a checkpoint. Tensors that a config alone
+// declares lie in a file without a path.
+static Status check_copies(const WeightPolicy& policy, const WeightTable& weights) {
+  const std::vector<WeightForm> forms = policy.forms();
+  const bool declared = !weights.files.empty() && weights.files.front().path.empty();
+  if (!declared || std::none_of(forms.begin(), forms.end(), is_copy)) return {};
+  return fail("weights.copy", "--weights copy: a config does not tell which weights are codes",
+              "give the folder of the checkpoint, or the form itself, such as experts=int4");
+}
 
 // Layers are dropped first, because the remaining ones decide whether a requested form fits the
 // model and how the budgets cut it.
@@ -19,6 +31,7 @@ Result<MadePlan> make_plan(ModelConfig model, WeightTable weights, const Target&
     if (auto note = choose_mla_form(model, target, request.build))
       made.notes.push_back(std::move(*note));
   MOEC_ASSIGN(made.cuts, resolve_build(model, target, request.cuts, request.build));
+  MOEC_TRY(check_copies(request.build.weights, weights));
   MOEC_ASSIGN(made.plan,
               plan_model(std::move(model), std::move(weights), std::move(request.build)));
   return made;

@@ -24,8 +24,8 @@ struct MadePlan {
   Diagnostics notes;           // what was chosen in place of a default
 };
 
-// Errors: those of keep_first_layers(), check_kv_flag(), check_mla_flag(), resolve_build() and
-// plan_model().
+// Errors: weights.copy (codes are to be copied of a model without a checkpoint), those of
+// keep_first_layers(), check_kv_flag(), check_mla_flag(), resolve_build() and plan_model().
 Result<MadePlan> make_plan(ModelConfig model, WeightTable weights, const Target& target,
                            PlanRequest request);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/target/weight_support.h"
 #include "models/plan/fit_target.h"
 
 namespace moec {
@@ -31,6 +32,7 @@ Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Targ
                                             const CutOptions& cuts, BuildOptions& build) {
   if (build.context == 0) build.context = std::min(model.max_positions, kDefaultContext);
   MOEC_TRY(check_weight_policy(build.weights, std::ssize(model.layers), build.dtype));
+  MOEC_TRY(check_copied_codes(target, build.weights, model.stored));
   MOEC_TRY(fit_to_target(model, target, build));
   return cut_shards(model, cuts, build);
 }

@@ -17,7 +17,7 @@ Status check_mla_flag(const std::string& mla, const ModelConfig& model);
 
 // Sets the context where it is 0 (the model's positions, at most 2048), the form and pages of the
 // cache, the slices of the head and the groups of experts. Returns the reasons for the cuts.
-// Errors: those of check_weight_policy(), fit_to_target() and cut_shards().
+// Errors: those of check_weight_policy(), check_copied_codes(), fit_to_target() and cut_shards().
 Result<std::vector<ShardCut>> resolve_build(const ModelConfig& model, const Target& target,
                                             const CutOptions& cuts, BuildOptions& build);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis/cost.h"
 #include "models/build/needed_tensors.h"
 
 namespace moec {
@@ -36,7 +37,7 @@ WeightSizes::WeightSizes(const ModelConfig& model, const BuildOptions& build)
     std::vector<WeightForm>& forms = forms_[group];
     // Layer -1 is the head's.
     for (int64_t layer = -1; layer < std::ssize(model.layers); ++layer) {
-      const WeightForm form = policy_.form_of(static_cast<WeightGroup>(group), layer);
+      const WeightForm form = form_of(static_cast<WeightGroup>(group), layer);
       const bool counts = layer >= 0 || static_cast<WeightGroup>(group) == WeightGroup::head;
       if (counts && std::find(forms.begin(), forms.end(), form) == forms.end())
         forms.push_back(form);
@@ -44,11 +45,22 @@ WeightSizes::WeightSizes(const ModelConfig& model, const BuildOptions& build)
   }
 }
 
+// Copied codes as the integers that they are. Which weights a checkpoint stores so is not known
+// from its config: experts at least.
+WeightForm WeightSizes::form_of(WeightGroup group, int64_t layer) const {
+  WeightForm form = policy_.form_of(group, layer);
+  if (!is_copy(form)) return form;
+  if (group != WeightGroup::experts || model_.stored.coding != WeightCoding::int4_groups)
+    return FloatForm{};
+  return AffineForm{4, ScaleScope::block, model_.stored.block.at(1)};
+}
+
 int64_t WeightSizes::matrix_in(const WeightForm& form, int64_t rows, int64_t inputs) const {
   const Type type{dtype_, {whole_groups(form, rows), inputs}};
   const auto encoding = encoding_of(form, {type, 1, 0, {}});
   // What cannot be encoded is refused when its shard is compiled.
-  return encoding ? stored_bytes(*encoding, type) : plain(rows * inputs);
+  // Zeros take the most bytes with the excess.
+  return encoding ? encoded_bytes(*encoding, type, CodeForm::excess) : plain(rows * inputs);
 }
 
 int64_t WeightSizes::matrix(WeightGroup group, int64_t rows, int64_t inputs) const {
@@ -74,7 +86,7 @@ int64_t WeightSizes::saved_in_layer(int64_t layer) const {
   int64_t saved = 0;
   for (const NeededRole& needed : needed_roles(model_)) {
     if (needed.layer != layer) continue;
-    const WeightForm form = policy_.form_of(*group_of_role(needed.role), layer);
+    const WeightForm form = form_of(*group_of_role(needed.role), layer);
     // What latent attention keeps as a matrix of each head stays float.
     const bool per_head = needed.role == "kv_b" || needed.role == "q_b";
     if (is_float(form) || per_head) continue;

@@ -32,6 +32,7 @@ class WeightSizes {
   }
 
  private:
+  WeightForm form_of(WeightGroup group, int64_t layer) const;
   int64_t matrix_in(const WeightForm& form, int64_t rows, int64_t inputs) const;
   int64_t saved_in_layer(int64_t layer) const;
 

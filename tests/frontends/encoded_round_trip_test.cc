@@ -1,6 +1,9 @@
 // Shards with encoded weights that were emitted and read back: the same shard, with the same
 // results to the bit, and as many bytes as the encodings have.
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
+
+#include <fstream>
 
 #include "backends/coreml/emit_coreml.h"
 #include "backends/onnx/emit_onnx.h"
@@ -25,6 +28,17 @@ Shard encoded_matmul(const Encoding& encoding, const Type& weight, int64_t uses 
   return b.finish();
 }
 
+// x [2, tokens, K] · Wᵀ: as activations of three axes are multiplied.
+Shard encoded_batch(const Encoding& encoding, const Type& weight) {
+  Builder b("L00.moe", Form::placed);
+  const int64_t n = weight.dims[0], k = weight.dims[1];
+  const ValueId x = b.input("x", {weight.dtype, {2, 3, k}});
+  const ValueId w = b.weight(
+      then(seeded_view(3, {DType::f32, weight.dims}), CastStep{weight.dtype}), "w", encoding);
+  b.output("y", b.matmul(x, b.reshape(b.transpose(w, {1, 0}), {1, k, n})));
+  return b.finish();
+}
+
 Shard encoded_conv(const Encoding& encoding, const Type& weight, Layout layout = Layout::channels) {
   Builder b("L00.moe", Form::placed);
   const ValueId x = b.input("x", token_type(weight.dtype, layout, weight.dims[1], 3));
@@ -34,6 +48,18 @@ Shard encoded_conv(const Encoding& encoding, const Type& weight, Layout layout =
       then(seeded_view(3, {DType::f32, weight.dims}), CastStep{weight.dtype}), "w", encoding);
   b.output("y", b.emit(Conv{}, {x, w, plain}));
   return b.finish();
+}
+
+// The types of the nodes of an emitted shard.
+std::vector<std::string> nodes_of(const Shard& shard) {
+  const TestFolder folder;
+  EXPECT_TRUE(emit_one(shard, folder));
+  onnx::ModelProto model;
+  std::ifstream file(folder / "shard.t1.onnx", std::ios::binary);
+  EXPECT_TRUE(model.ParseFromIstream(&file));
+  std::vector<std::string> types;
+  for (const onnx::NodeProto& node : model.graph().node()) types.push_back(node.op_type());
+  return types;
 }
 
 uint64_t bytes_of_weights(const Shard& shard, CodeForm form = CodeForm::signed_codes) {
@@ -65,7 +91,7 @@ void expect_onnx(const Shard& shard) {
   auto report = emit_one(shard, folder);
   ASSERT_TRUE(report) << render(report.error()) << print(shard);
   // Only what MatMulNBits takes is longer in the other form.
-  const bool matmul = shard.type(shard.inputs[0]).rank() == 2;
+  const bool matmul = shard.type(shard.inputs[0]).rank() != 4;
   EXPECT_EQ(report->weight_bytes,
             bytes_of_weights(shard, matmul ? CodeForm::excess : CodeForm::signed_codes))
       << print(shard);
@@ -102,6 +128,18 @@ TEST(EncodedOnnx, Int8OfMatmuls) {
   expect_onnx(encoded_matmul(AffineEncoding{8, {1, 40}}, {DType::f32, {24, 40}}, 2));
 }
 
+// Opset 17 dequantizes to f32 only.
+TEST(EncodedOnnx, Int8OfF16IsCast) {
+  for (const bool zero : {false, true}) {
+    const Shard conv =
+        encoded_conv(AffineEncoding{8, {1, 40, 1, 1}, zero}, {DType::f16, {24, 40, 1, 1}});
+    expect_onnx(conv);
+    EXPECT_EQ(nodes_of(conv),
+              (std::vector<std::string>{"Cast", "DequantizeLinear", "Cast", "Conv"}));
+    expect_onnx(encoded_matmul(AffineEncoding{8, {24, 40}, zero}, {DType::f16, {24, 40}}, 2));
+  }
+}
+
 TEST(EncodedOnnx, Int4BlocksOfMatmuls) {
   for (const DType dtype : {DType::f32, DType::f16})
     for (const int64_t inputs : {64, 80, 96})  // two blocks; a partial one; three
@@ -109,6 +147,29 @@ TEST(EncodedOnnx, Int4BlocksOfMatmuls) {
         for (const int64_t uses : {1, 2})
           expect_onnx(
               encoded_matmul(AffineEncoding{4, {1, 32}, zero}, {dtype, {24, inputs}}, uses));
+}
+
+// A node takes activations of three axes as they are.
+TEST(EncodedOnnx, BlocksOfMatmulsOfThreeAxes) {
+  for (const int64_t bits : {4, 8}) {
+    const Shard shard = encoded_batch(AffineEncoding{bits, {1, 32}}, {DType::f32, {24, 96}});
+    expect_onnx(shard);
+    EXPECT_EQ(nodes_of(shard), std::vector<std::string>{"MatMulNBits"});
+  }
+}
+
+TEST(EncodedOnnx, Int8BlocksOfMatmuls) {
+  for (const DType dtype : {DType::f32, DType::f16})
+    for (const int64_t inputs : {64, 80})
+      for (const bool zero : {false, true})
+        expect_onnx(encoded_matmul(AffineEncoding{8, {1, 32}, zero}, {dtype, {24, inputs}}));
+}
+
+// One scale for a row has the op that needs no domain of its own.
+TEST(EncodedOnnx, Int8BlocksOfWholeRowsAreDequantized) {
+  const Shard shard = encoded_matmul(AffineEncoding{8, {1, 64}}, {DType::f32, {24, 64}});
+  expect_onnx(shard);
+  EXPECT_EQ(nodes_of(shard), (std::vector<std::string>{"DequantizeLinear", "Transpose", "MatMul"}));
 }
 
 TEST(EncodedCoreml, Int8AlongAnAxis) {
@@ -174,9 +235,8 @@ TEST(EncodedOnnx, FormsThatOnnxLacksAreErrors) {
   EXPECT_EQ(code_of_emission(
                 encoded_conv(AffineEncoding{4, {1, 32, 1, 1}}, {DType::f32, {24, 64, 1, 1}})),
             "emit.encoding");
-  // Opset 17 dequantizes to f32 only.
   EXPECT_EQ(code_of_emission(
-                encoded_conv(AffineEncoding{8, {1, 40, 1, 1}}, {DType::f16, {24, 40, 1, 1}})),
+                encoded_conv(AffineEncoding{8, {1, 40, 1, 1}}, {DType::bf16, {24, 40, 1, 1}})),
             "emit.encoding");
   Builder b("s", Form::placed);
   const ValueId x = b.input("x", {DType::f32, {24, 64}});

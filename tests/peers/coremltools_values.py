@@ -62,6 +62,15 @@ def decode(operation, blobs):
     return ((codes - zero).astype(np.float32) * scale.astype(np.float32)).astype(scale.dtype)
 
 
+def constexpr_functions(model):
+    """(function's name, {operation's name: coremltools' array}) of each function of a package's model.mlmodel."""
+    spec = load_spec(str(model.parents[2]))
+    program = load_program(spec, spec.specificationVersion, file_weights_dir=str(model.parent / "weights"))
+    for name, function in program.functions.items():
+        yield name, {op.outputs[0].name: op.materialized_val_inference() for op in function.operations
+                     if op.op_type.startswith("constexpr_")}
+
+
 def constexpr_values(model):
     """(operation's name, our array, coremltools' array) of each coded weight of a package's model.mlmodel."""
     package = model.parents[2]

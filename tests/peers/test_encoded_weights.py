@@ -10,17 +10,22 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from coremltools_values import constexpr_values
+from coremltools_values import constexpr_functions, constexpr_values
 from goldens import REPO
+from safetensors_files import read_checkpoint, read_tensors
 
 TINYMOE = REPO / "models/tinymoe"
 ONNX_FORMS = {
     "int8": ("--weights", "int8"),
     "int8:tensor": ("--weights", "int8:tensor"),
     "int8, matmul": ("--weights", "int8", "--form", "matmul"),
+    "int8, f16": ("--weights", "int8", "--dtype", "f16"),
+    "int8:tensor, f16, matmul": ("--weights", "int8:tensor", "--dtype", "f16", "--form", "matmul"),
     "4bit": ("--weights", "4bit"),
     "int4:64": ("--weights", "int4:64,head=int8"),
     "int4:32:zero": ("--weights", "int4:32:zero"),
+    "int8:32": ("--weights", "int8:32"),
+    "int8:64:zero": ("--weights", "int8:64:zero"),
     "bank": ("--weights", "4bit", "--experts", "bank"),
 }
 COREML_FORMS = {
@@ -57,12 +62,13 @@ def nibbles(packed):
 def decode_nbits(node, tensors):
     """[K, N], as MatMulNBits documents its codes."""
     of = {attribute.name: attribute.i for attribute in node.attribute}
-    codes = nibbles(tensors[node.input[1]]).astype(np.float32)  # [N, blocks, block_size]
+    numbers = nibbles if of["bits"] == 4 else np.asarray
+    codes = numbers(tensors[node.input[1]]).astype(np.float32)  # [N, blocks, block_size]
     scales = tensors[node.input[2]].astype(np.float32).reshape(codes.shape[:2])
-    zeros = np.float32(8)
+    zeros = np.float32(1 << (of["bits"] - 1))
     if len(node.input) > 3:
         packed = tensors[node.input[3]].reshape(of["N"], -1)
-        zeros = nibbles(packed)[:, :codes.shape[1], None].astype(np.float32)
+        zeros = numbers(packed)[:, :codes.shape[1], None].astype(np.float32)
     values = (codes - zeros) * scales[..., None]
     return values.reshape(of["N"], -1)[:, :of["K"]].T
 
@@ -80,6 +86,9 @@ def decode_linear(node, tensors):
 def decode(model):
     """The model with the values of all codes instead of them, and these by the name of the weight."""
     tensors = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    for node in model.graph.node:  # scales of f16 weights
+        if node.op_type == "Cast" and node.input[0] in tensors and node.attribute[0].i == TensorProto.FLOAT:
+            tensors[node.output[0]] = tensors[node.input[0]].astype(np.float32)
     values, nodes = {}, []
     for node in model.graph.node:
         if node.op_type == "DequantizeLinear":
@@ -105,8 +114,9 @@ def decode(model):
 
 def random_inputs(model, seed):
     random = np.random.default_rng(seed)
+    types = {TensorProto.FLOAT: np.float32, TensorProto.FLOAT16: np.float16}
     return {port.name: random.standard_normal([dim.dim_value for dim in port.type.tensor_type.shape.dim])
-            .astype(np.float32) for port in model.graph.input}
+            .astype(types[port.type.tensor_type.elem_type]) for port in model.graph.input}
 
 
 def exact_session(model_or_path):
@@ -128,7 +138,8 @@ def test_onnxruntime_computes_with_the_decoded_values(form, onnx_folder):
         found = exact_session(str(path)).run(None, inputs)
         expected = exact_session(plain.SerializeToString()).run(None, inputs)
         for ours, theirs in zip(found, expected):
-            assert np.linalg.norm(ours - theirs) <= 1e-5 * np.linalg.norm(theirs), name
+            error = np.linalg.norm(np.float32(ours) - np.float32(theirs))
+            assert error <= 1e-5 * np.linalg.norm(np.float32(theirs)), name
     assert coded > 100 or form == "bank"
 
 
@@ -137,9 +148,9 @@ def relative_error(found, wanted):
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted) if found.shape == wanted.shape else np.inf
 
 
-@pytest.mark.parametrize("form", ["int8", "4bit", "int4:64", "int4:32:zero"])
+@pytest.mark.parametrize("form", ["int8", "4bit", "int4:64", "int4:32:zero", "int8:32", "int8:64:zero"])
 def test_values_are_near_the_checkpoints(form, onnx_folder, export):
-    forms = ("--form", "matmul") if "4" in form else ()
+    forms = ("--form", "matmul") if "4" in form or "32" in form else ()
     exact = dict(shards_of(export(TINYMOE, "--tokens", "1,16", *forms)))
     for name, path in shards_of(onnx_folder(form)):
         _, values = decode(onnx.load(path))
@@ -158,3 +169,84 @@ def test_coremltools_materialises_the_values_of_the_codes(form, coreml_folder):
             assert np.array_equal(ours, theirs), (name, op)
             coded += 1
     assert coded > 100 or form == "bank"
+
+
+def data_bytes(folder, pattern):
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob(pattern))}
+
+
+@pytest.mark.parametrize("form", ["int8", "int4-lut:g16"])
+def test_functions_of_a_package_share_the_codes(form, export):
+    options = ("--target", "ane", "--allow-over-budget", "--weights", form, "--widths", "functions", "--tokens")
+    one, two = export(TINYMOE, *options, "1"), export(TINYMOE, *options, "1,16")
+    single, double = data_bytes(one, "weight.bin"), data_bytes(two, "weight.bin")
+    assert single.keys() == double.keys()
+    for name, size in single.items():  # a width may have constants of its own, each behind 64 bytes
+        assert size <= double[name] <= size + 4096, name
+    assert sum(double.values()) < 1.01 * sum(single.values())
+    coded = 0
+    for path in {path for _, path in shards_of(two)}:
+        functions = list(constexpr_functions(path))
+        assert len(functions) == 2
+        (_, first), (_, second) = functions
+        assert first.keys() == second.keys()
+        for name in first:
+            assert np.array_equal(first[name], second[name]), name
+        coded += len(first)
+    assert coded > 100
+
+
+def test_widths_of_onnx_share_the_codes(export):
+    options = ("--weights", "4bit", "--tokens")
+    one, two = export(TINYMOE, *options, "1"), export(TINYMOE, *options, "1,16")
+    assert data_bytes(one, "*.data") == data_bytes(two, "*.data")
+
+
+def bit_patterns(arrays):
+    """Of all arrays, as f16, in any order."""
+    for array in arrays:
+        assert np.array_equal(np.float32(np.float16(array)), np.float32(array))
+    return sorted(np.ascontiguousarray(array, np.float16).tobytes() for array in arrays)
+
+
+def test_one_set_of_codes_serves_onnx_and_core_ml(export, tmp_path):
+    """int4 has blocks of 32 and scales of 8 significant bits: its values are numbers of f16."""
+    target = json.loads((REPO / "backends/targets/ane.json").read_text())
+    for entry in target["weights"]:
+        if "int4:32" in entry["forms"]:
+            entry["severity"] = "note"
+    file = tmp_path / "gpu.json"
+    file.write_text(json.dumps(target | {"name": "gpu", "projection": "matmul"}))
+    weights = ("--weights", "attn=int4,head=int4", "--form", "matmul")
+    onnx_shards = shards_of(export(TINYMOE, *weights))
+    coreml_shards = dict(shards_of(export(TINYMOE, "--target", str(file), "--allow-over-budget", *weights)))
+    compared = 0
+    for name, path in onnx_shards:
+        _, values = decode(onnx.load(path))
+        ours = [value.T for value in values.values()]
+        theirs = [value for _, _, value in constexpr_values(coreml_shards[name])]
+        assert bit_patterns(ours) == bit_patterns(theirs), name
+        compared += len(ours)
+    assert compared == 17  # four matrices of four layers, and the head
+    scales = [numpy_helper.to_array(tensor) for _, path in onnx_shards for tensor in onnx.load(path).graph.initializer
+              if tensor.name.endswith(".scales")]
+    for scale in scales:
+        assert not np.any(scale.view(np.uint32) & 0xFFFF)  # 8 significant bits
+
+
+def test_copied_codes_are_those_of_the_checkpoint(export, moec):
+    """deepseek_v3_d stores its experts as INT4 groups: what MatMulNBits decodes is what numpy decodes of the
+    checkpoint, to the bit, and the export meets the golden of the decoded model."""
+    checkpoint = REPO / "tests/golden/deepseek_v3_d"
+    folder = export(checkpoint, "--weights", "copy")
+    stored = {name.removesuffix("_packed") for name in read_tensors(checkpoint / "model.safetensors")
+              if name.endswith("_packed")}
+    tensors = read_checkpoint(checkpoint)
+    wanted = {np.ascontiguousarray(tensors[name], np.float32).tobytes() for name in stored if name in tensors}
+    found = set()
+    for _, path in shards_of(folder):
+        _, values = decode(onnx.load(path))
+        found |= {np.ascontiguousarray(value.T, np.float32).tobytes() for value in values.values()}
+    assert len(wanted) > 20 and found == wanted
+    moec("check", folder)
+    moec("validate", folder, "--golden", checkpoint)

@@ -151,6 +151,22 @@ TEST(Check, ExplainsARuleWithItsEvidence) {
                               HasSubstr("limit: 65536")));
 }
 
+TEST(Check, ExplainsFormsOfWeights) {
+  const Outcome one = run_command({"check", "--explain", "int8:32"});
+  EXPECT_EQ(one.exit_code, kExitFine);
+  EXPECT_THAT(one.out, AllOf(HasSubstr("(onnx): taken: "), HasSubstr("with: --form matmul"),
+                             HasSubstr("(ane): refused: "), HasSubstr("confidence: measured")));
+  const json group = json::parse(
+      run_command({"check", "--explain", "int4-lut:g8", "--target", "ane", "--json"}).out);
+  ASSERT_EQ(group["weights"].size(), 1u);
+  EXPECT_EQ(group["weights"][0]["taken"], true);
+  EXPECT_EQ(group["weights"][0]["target"], "ane");
+  const json all = json::parse(run_command({"check", "--explain", "weights", "--json"}).out);
+  EXPECT_GT(all["weights"].size(), 8u);
+  EXPECT_THAT(run_command({"check", "--explain", "float", "--target", "onnx"}).err,
+              AllOf(HasSubstr("error[check.unknown_form]"), HasSubstr("float is always taken")));
+}
+
 TEST(Check, ExplainsARuleAsJson) {
   const json report = json::parse(run_command({"check", "--explain", "S2", "--json"}).out);
   EXPECT_EQ(report["ok"], true);

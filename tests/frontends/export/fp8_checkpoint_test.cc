@@ -79,6 +79,16 @@ TEST_P(Fp8Checkpoint, ExportHasTheBytesOfTheDecodedOne) {
 INSTANTIATE_TEST_SUITE_P(Forms, Fp8Checkpoint, testing::ValuesIn(forms_of_exports()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(Fp8Checkpoints, CodesHaveNoFormToBeCopiedTo) {
+  const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
+  write_fp8_pair(coded, decoded);
+  const Outcome outcome = run_command(
+      {"export", coded.folder(), "--out", fresh_folder("out"), "--quiet", "--weights", "copy"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("weights.copy"));
+  EXPECT_THAT(outcome.err, HasSubstr("floats of 8 bits with a factor for each block"));
+}
+
 TEST(Fp8Checkpoints, MissingOrMisshapenFactorsAreErrors) {
   const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
   write_fp8_pair(coded, decoded);

@@ -1,12 +1,16 @@
 // Experts as 4-bit integers with a factor for each group, the format of Kimi-K2-Thinking: exports
 // hold the decoded values.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "backends/weights/weight_reader.h"
+#include "frontends/onnx/read_onnx.h"
 #include "tests/frontends/cli/checkpoint_tensors.h"
 
 namespace moec {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using Json = CheckpointCopy::Json;
 
@@ -68,6 +72,11 @@ void write_int4_pair(const CheckpointCopy& coded, const CheckpointCopy& decoded)
   declare_int4(coded);
 }
 
+Words with_words(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 class Int4Checkpoint : public testing::TestWithParam<Variant> {};
 
 TEST_P(Int4Checkpoint, ExportHasTheBytesOfTheDecodedOne) {
@@ -92,6 +101,101 @@ TEST(Int4Checkpoints, AreExportedUnrolled) {
   const std::string out = fresh_folder("out");
   expect_fine(run_command({"export", coded.folder(), "--out", out, "--quiet", "--tokens", "1"}));
   expect_fine(run_command({"check", out}));
+}
+
+// The values of the weights of a shard by their names, as [K, N].
+std::map<std::string, std::vector<float>> matrices_of(const LoadedShard& loaded) {
+  std::map<std::string, std::vector<float>> values;
+  const auto reader = WeightReader::open(loaded.weights).value();
+  for (const Op& op : loaded.shard.ops) {
+    const auto* weight = std::get_if<Weight>(&op.data);
+    if (!weight) continue;
+    const ValueId value = op.results.front();
+    WeightView view = weight->view;
+    const bool rows =
+        std::any_of(loaded.shard.ops.begin(), loaded.shard.ops.end(), [&](const Op& o) {
+          return std::holds_alternative<Transpose>(o.data) && o.operands.front() == value;
+        });
+    if (rows) view = then(std::move(view), PermuteStep{{1, 0}});
+    values[loaded.shard.values[value].name] = reader.read_f32(view, 1 << 24).value();
+  }
+  return values;
+}
+
+std::string bytes_at(const WeightTable& table, const TensorRange& range) {
+  std::ifstream file(table.files[range.file].path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(range.offset));
+  std::string bytes(static_cast<size_t>(range.type.bytes()), '\0');
+  file.read(bytes.data(), std::ssize(bytes));
+  return bytes;
+}
+
+// The rows of a MatMulNBits hold the checkpoint's words, and zeros up to a whole block.
+void expect_stored_words(const std::string& bytes, const DiskTensor& words) {
+  const auto rows = static_cast<size_t>(words.shape[0]);
+  const size_t row = bytes.size() / rows, stored = words.bytes.size() / rows;
+  for (size_t i = 0; i < rows; ++i) {
+    EXPECT_EQ(bytes.substr(i * row, stored), words.bytes.substr(i * stored, stored));
+    EXPECT_EQ(bytes.substr(i * row + stored, row - stored), std::string(row - stored, '\x88'));
+  }
+}
+
+TEST(Int4Checkpoints, CodesAreCopied) {
+  const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
+  write_int4_pair(coded, decoded);
+  const std::string copied = fresh_folder("copied"), plain = fresh_folder("plain");
+  const Words flags{"export", coded.folder(), "--quiet", "--form", "matmul", "--out"};
+  expect_fine(run_command(with_words(flags, {copied, "--weights", "copy"})));
+  expect_fine(run_command(with_words(flags, {plain})));
+  expect_fine(run_command({"check", copied}));
+  const LoadedShard found = read_onnx(copied + "/moe/L01.t1.onnx").value();
+  EXPECT_EQ(matrices_of(found), matrices_of(read_onnx(plain + "/moe/L01.t1.onnx").value()));
+  const DiskTensors tensors = read_tensors(coded);
+  for (const char* projection : {"gate", "up", "down"}) {
+    const TensorRange* filed = found.weights.find(fmt::format("experts.2.{}.weight", projection));
+    ASSERT_TRUE(filed) << projection;
+    expect_stored_words(bytes_at(found.weights, *filed),
+                        tensors.at(fmt::format("model.layers.1.mlp.experts.2.{}_proj."
+                                               "weight_packed",
+                                               projection)));
+  }
+}
+
+// Scales of bf16 may be too small for f16.
+TEST(Int4Checkpoints, ScalesThatF16LacksAreRefused) {
+  const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
+  write_int4_pair(coded, decoded);
+  const Words flags{"export", coded.folder(), "--quiet", "--weights", "copy", "--dtype", "f16"};
+  expect_fine(run_command(with_words(flags, {"--out", fresh_folder("out")})));
+  DiskTensors tensors = read_tensors(coded);
+  DiskTensor& scales = tensors.at("model.layers.1.mlp.experts.2.down_proj.weight_scale");
+  const uint16_t tiny = bf16_from_f32(1e-9f);
+  std::memcpy(scales.bytes.data(), &tiny, sizeof tiny);
+  write_tensors(coded.folder(), tensors);
+  const Outcome refused = run_command(with_words(flags, {"--out", fresh_folder("out")}));
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("encode.copied_scale"), HasSubstr("--dtype f32")));
+}
+
+TEST(Int4Checkpoints, CodesAreCopiedOnlyWhereThereIsAFormForThem) {
+  const CheckpointCopy coded("deepseek_v3_a", "coded"), decoded("deepseek_v3_a", "decoded");
+  write_int4_pair(coded, decoded);
+  const auto refusal = [](const CheckpointCopy& copy, const Words& more) {
+    const Outcome outcome = run_command(with_words(
+        {"export", copy.folder(), "--quiet", "--weights", "copy", "--out", fresh_folder("out")},
+        more));
+    EXPECT_EQ(outcome.exit_code, kExitBadInput);
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal(coded, {"--target", "ane"}),
+              AllOf(HasSubstr("weights.form"), HasSubstr("which are for the GPU")));
+  EXPECT_THAT(refusal(coded, {"--form", "conv"}), HasSubstr("copy it has with --form matmul"));
+  EXPECT_THAT(refusal(decoded, {}),
+              AllOf(HasSubstr("weights.copy"), HasSubstr("not as codes"), HasSubstr("int4:32")));
+  EXPECT_THAT(run_command({"plan", coded.path("config.json"), "--weights", "copy"}).err,
+              AllOf(HasSubstr("weights.copy"), HasSubstr("give the folder")));
+  EXPECT_THAT(refusal(coded, {"--max-shard-mb", "moe=0.004"}),
+              AllOf(HasSubstr("weights.copy"), HasSubstr("cannot be copied")));
 }
 
 TEST(Int4Checkpoints, IntegersAndFactorsAreChecked) {

@@ -103,6 +103,18 @@ TEST(Mxfp4Checkpoints, PassInspect) {
   expect_fine(inspect_edited([](DiskTensors&) {}));
 }
 
+TEST(Mxfp4Checkpoints, CodesHaveNoFormToBeCopiedTo) {
+  const CheckpointCopy coded("gpt_oss_a", "coded"), decoded("gpt_oss_a", "decoded");
+  write_mxfp4_pair(coded, decoded);
+  const Outcome outcome = run_command(
+      {"export", coded.folder(), "--out", fresh_folder("out"), "--quiet", "--weights", "copy"});
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("weights.copy"));
+  EXPECT_THAT(outcome.err, HasSubstr("a power of two for each 32 of them, for which there is no "
+                                     "form"));
+  EXPECT_THAT(outcome.err, HasSubstr("target onnx has float, int8"));
+}
+
 TEST(Mxfp4Checkpoints, MissingBlocksOrScalesAreErrors) {
   Outcome outcome = inspect_edited([](DiskTensors& all) { all.erase(down("scales")); });
   EXPECT_EQ(outcome.exit_code, kExitBadInput);

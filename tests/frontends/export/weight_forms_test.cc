@@ -64,6 +64,10 @@ INSTANTIATE_TEST_SUITE_P(
         FormsCase{"int8_matmul", "tinymoe", {"--weights", "int8", "--form", "matmul"}},
         FormsCase{"four_bits", "tinymoe", {"--weights", "4bit"}},
         FormsCase{"zeros", "tinymoe", {"--weights", "experts=int4:64:zero"}},
+        FormsCase{"odd_zeros", "tinymoe", {"--weights", "int4:32:zero"}},  // rows of 3 blocks
+        FormsCase{"int8_blocks", "tinymoe", {"--weights", "int8:32,head=int8:64:zero"}},
+        FormsCase{"int8_f16", "tinymoe", {"--weights", "int8", "--dtype", "f16"}},
+        FormsCase{"f16_zeros", "tinymoe", {"--weights", "int4:32:zero", "--dtype", "f16"}},
         FormsCase{"bank", "tinymoe", {"--weights", "4bit", "--experts", "bank"}},
         FormsCase{
             "groups",

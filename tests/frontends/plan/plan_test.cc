@@ -102,8 +102,10 @@ TEST(Plan, CountsLayersByTheirOwnForms) {
 TEST(Plan, RefusesFormsThatTheTargetLacks) {
   const auto refusal = [](Words more) { return plan("olmoe-1b-7b", std::move(more)).err; };
   EXPECT_THAT(refusal({"--weights", "int4", "--form", "conv"}),
-              AllOf(HasSubstr("weights.form"), HasSubstr("no 4-bit kernel for convolutions"),
+              AllOf(HasSubstr("weights.form"), HasSubstr("no kernel for blocks of convolutions"),
                     HasSubstr("int4:32 it has with --form matmul")));
+  EXPECT_THAT(refusal({"--weights", "int8:64", "--form", "conv"}),
+              AllOf(HasSubstr("weights.form"), HasSubstr("int8:64 it has with --form matmul")));
   EXPECT_THAT(refusal({"--weights", "int4", "--target", "ane"}),
               AllOf(HasSubstr("weights.form"), HasSubstr("int4-lut:g*"), HasSubstr("0.367")));
   EXPECT_THAT(refusal({"--weights", "int4-lut"}), HasSubstr("folded to f32"));
@@ -112,7 +114,8 @@ TEST(Plan, RefusesFormsThatTheTargetLacks) {
   EXPECT_THAT(refusal({"--weights", "experts@3-16=int8"}), HasSubstr("layers 0 to 15"));
   EXPECT_THAT(refusal({"--weights", "router=f16"}), HasSubstr("--dtype f16"));
   EXPECT_THAT(refusal({"--weights", "embed=int8"}), HasSubstr("weights.embed"));
-  EXPECT_THAT(refusal({"--weights", "copy"}), HasSubstr("weights.unsupported"));
+  EXPECT_THAT(refusal({"--weights", "copy"}),
+              AllOf(HasSubstr("weights.copy"), HasSubstr("not as codes")));
   EXPECT_THAT(refusal({"--weights", "experts=int4-lut:g24", "--target", "ane"}),
               AllOf(HasSubstr("weights.group"), HasSubstr("1, 2, 4, 8, 16, 32, 64")));
 }

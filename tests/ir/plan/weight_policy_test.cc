@@ -86,8 +86,16 @@ TEST(WeightPolicy, RefusesUnknownWords) {
 TEST(WeightPolicy, RefusesWhatCannotBeDone) {
   EXPECT_THAT(policy_error("embed=int8"), HasSubstr("weights.embed"));
   EXPECT_EQ(form_in(policy_of("embed=float"), WeightGroup::embed), "float");
-  for (const char* text : {"copy", "auto:4.0", "experts=copy", "int8,experts=auto:3"})
+  for (const char* text : {"auto:4.0", "int8,experts=auto:3"})
     EXPECT_THAT(policy_error(text), HasSubstr("weights.unsupported")) << text;
+}
+
+TEST(WeightPolicy, CopiesCodesOfGroups) {
+  EXPECT_EQ(form_in(policy_of("copy"), WeightGroup::attn), "copy");
+  EXPECT_EQ(form_in(policy_of("attn=int8,experts=copy"), WeightGroup::experts), "copy");
+  EXPECT_EQ(form_in(policy_of("copy"), WeightGroup::router), "float");
+  EXPECT_FALSE(policy_of("copy").all_float());
+  EXPECT_EQ(to_string(policy_of("experts=copy")), "experts=copy");
 }
 
 TEST(WeightPolicy, IsCheckedAgainstTheModel) {

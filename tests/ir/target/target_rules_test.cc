@@ -160,6 +160,29 @@ TEST(OpRules, SmallMatmulsAndConvolutionsWithNearlyAMebibytePerCore) {
       "- - - A - - ");
 }
 
+// A file that was read back has a view that decodes: its bytes are those of codes and scales.
+TEST(FindBreaches, PayloadsAreThoseOfTheFile) {
+  const Type type{DType::f16, {8192, 1024, 1, 1}};
+  const auto shard_with = [&](const Encoding& encoding, bool read_back) {
+    Builder b("a", Form::static_ops);
+    const ValueId x = b.input("x", token_type(DType::f16, Layout::channels, 1024, 1));
+    WeightView view = tensor_view("w", type);
+    std::vector<WeightView> parts;
+    if (read_back)
+      for (const StoredPart& part : stored_parts(encoding, type))
+        parts.push_back(tensor_view(std::string(enum_name(part.part)), part.type));
+    if (read_back) view = decoded_view(encoding, type, std::move(parts));
+    const ValueId w = b.weight(view, "w", read_back ? Encoding{PlainEncoding{}} : encoding);
+    b.output("y", b.emit(Conv{}, {x, w}));
+    return b.finish();
+  };
+  const std::vector<TargetRule> rules{
+      {.id = "A", .condition = RuleCondition::payload_near_mib, .limit = 4096}};
+  EXPECT_EQ(broken(shard_with(PlainEncoding{}, false), rules), "- A ");
+  for (const bool read_back : {false, true})
+    EXPECT_EQ(broken(shard_with(AffineEncoding{8, {1, 1024, 1, 1}}, read_back), rules), "- - ");
+}
+
 TEST(PredictUnits, AnErrorOverridesAWarningAndAWarningWithoutUnitChangesNothing) {
   Builder b("a", Form::static_ops);
   ValueId x = b.input("x", {DType::f16, {4}});

@@ -1,0 +1,62 @@
+#include "backends/weights/encode/copied_codes.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "backends/weights/convert.h"
+
+namespace moec {
+namespace {
+
+std::vector<float> floats_of(std::span<const std::byte> bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  return values;
+}
+
+}  // namespace
+
+CopiedCodes::CopiedCodes(const AffineEncoding& encoding, const Type& type, CodeForm form)
+    : bits_(static_cast<int>(encoding.bits)),
+      excess_(form == CodeForm::excess ? 1 << (encoding.bits - 1) : 0),
+      left_(type.elements()),
+      row_(type.dims.back()),
+      filled_(code_dims(encoding, type).back()),
+      writer_(bits_) {}
+
+uint8_t CopiedCodes::code_of(int number) const {
+  return static_cast<uint8_t>(static_cast<unsigned>(number + excess_) & ((1u << bits_) - 1));
+}
+
+Status CopiedCodes::add(std::span<const std::byte> tile, const TileSink& sink) {
+  const std::vector<uint8_t> filler(static_cast<size_t>(filled_ - row_), code_of(0));
+  std::vector<uint8_t> codes;
+  for (const float number : floats_of(tile)) {
+    codes.push_back(code_of(static_cast<int>(number)));
+    if (++in_row_ < row_) continue;
+    codes.insert(codes.end(), filler.begin(), filler.end());
+    in_row_ = 0;
+  }
+  left_ -= static_cast<int64_t>(tile.size() / sizeof(float));
+  writer_.add(codes);
+  return writer_.flush(left_ == 0, sink);
+}
+
+Result<std::vector<std::byte>> copied_scales(std::span<const std::byte> scales, DType dtype) {
+  const std::vector<float> values = floats_of(scales);
+  std::vector<std::byte> bytes(values.size() * static_cast<size_t>(dtype_bytes(dtype)));
+  encode(dtype, values.data(), values.size(), bytes.data());
+  std::vector<float> kept(values.size());
+  decode(dtype, bytes.data(), kept.size(), kept.data());
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]) || kept[i] != values[i])
+      return fail("encode.copied_scale",
+                  fmt::format("scale {} of the checkpoint's codes is {}, which {} does not hold", i,
+                              values[i], dtype_name(dtype)),
+                  "export with --dtype f32, or give another form than copy");
+  return bytes;
+}
+
+}  // namespace moec
