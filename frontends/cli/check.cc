@@ -1,6 +1,4 @@
 // moec check: checks an exported folder without a device.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,5 @@
 #include "frontends/cli/print/print_devices.h"
 
-#include <fmt/format.h>
-
 #include "frontends/cli/print/say.h"
 #include "ir/base/byte_text.h"
 

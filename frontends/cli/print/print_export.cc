@@ -1,7 +1,5 @@
 #include "frontends/cli/print/print_export.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "frontends/cli/print/findings.h"

@@ -1,7 +1,5 @@
 #include "frontends/cli/print/print_measured.h"
 
-#include <fmt/format.h>
-
 #include "frontends/cli/print/say.h"
 
 namespace moec {

@@ -1,7 +1,7 @@
 // Passes over a file without a command line.
 #include "frontends/opt/optimise.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,8 +12,6 @@
 
 namespace moec {
 namespace {
-
-using testing::HasSubstr;
 
 PassOptions onnx_options() {
   PassOptions options;

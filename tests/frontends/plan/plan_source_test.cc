@@ -1,7 +1,7 @@
 // Plans without a command line.
 #include "frontends/plan/plan_source.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -40,8 +40,7 @@ TEST(PlanSource, APublishedModel) {
 
 TEST(PlanSource, AShardAboveItsBudgetIsAFinding) {
   PlanSourceOptions options = options_for("qwen3-30b-a3b");
-  options.request.cuts.experts_per_shard = 128;
-  options.request.cuts.budgets.fill({1000});
+  at(options.request.cuts.budgets, ShardKind::attention) = {1000};
   const auto planned = plan_source(options);
   ASSERT_TRUE(planned.has_value()) << render(planned.error());
   EXPECT_TRUE(has_error(planned->findings));

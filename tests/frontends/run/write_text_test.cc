@@ -1,7 +1,7 @@
 // Texts and spans of an export without a command line.
 #include "frontends/run/write_text.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
@@ -13,9 +13,9 @@
 namespace moec {
 namespace {
 
-Session session_of(const std::string& golden_case) {
+Session session_of(const std::string& golden_case, const Words& flags = {}) {
   const std::string out = fresh_folder(golden_case);
-  expect_fine(export_case(golden_case, out));
+  expect_fine(export_case(golden_case, out, flags));
   return Session::open(out, read_shard, {}).value();
 }
 
@@ -40,8 +40,9 @@ TEST(WriteText, TokensThatAreNoBytesAreNumbers) {
 }
 
 TEST(LabelText, OnlyATextCanBeRedacted) {
-  Session session = session_of("tinytagger");
-  const Prompt tokens = prompt_of_tokens("tokens", {65, 66}, session.manifest()).value();
+  Session session = session_of("tinytagger", {"--tokens", "8"});
+  const Prompt tokens =
+      prompt_of_tokens("tokens", {67, 97, 108, 108, 32, 65, 110, 110}, session.manifest()).value();
   EXPECT_TRUE(label_text(session, tokens, false).has_value());
   EXPECT_EQ(label_text(session, tokens, true).error()[0].code, "run.no_text");
   const Prompt text = prompt_of_text("Call Ann", session.manifest()).value();
