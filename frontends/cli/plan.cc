@@ -9,6 +9,7 @@
 #include "backends/weights/equal_tensors.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/device_flags.h"
+#include "frontends/cli/flags/export_flags.h"
 #include "frontends/cli/flags/parse_bytes.h"
 #include "frontends/cli/flags/pass_flags.h"
 #include "frontends/cli/flags/required_source.h"
@@ -17,7 +18,9 @@
 #include "frontends/cli/print/plan_output.h"
 #include "frontends/cli/print/print_devices.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/export/ane_book.h"
 #include "frontends/export/compile_shard.h"
+#include "frontends/export/describe_export.h"
 #include "frontends/hf/open_source.h"
 #include "ir/base/name_file.h"
 #include "models/build/needed_tensors.h"
@@ -42,6 +45,7 @@ struct PlanFlags {
   DeviceFlags devices;
   bool list = false, json = false;
   ShardFlags shards;
+  CoremlFlags coreml;
   PassFlags passes;
 };
 
@@ -75,7 +79,18 @@ Result<PlanRequest> plan_request(const PlanFlags& flags, const PassOptions& pass
   MOEC_ASSIGN(request.cuts, cut_options(flags.shards, passes.target));
   request.kv = flags.shards.kv;
   request.mla = flags.shards.mla;
+  if (!flags.coreml.compat.empty()) cut_for_ane_book(request.cuts);
   return request;
+}
+
+// As an export with --compat is refused, or warned of.
+Status check_compat(const PlanFlags& flags, const PassOptions& passes, const Plan& plan,
+                    Diagnostics& notes) {
+  if (flags.coreml.compat.empty()) return {};
+  const bool one_package = plan.build.tokens.size() == 1 || flags.coreml.widths == "range";
+  MOEC_TRY(check_ane_book(plan, describe_plan(plan, passes, {}).build, one_package));
+  note_fixed_in_book(plan, notes);
+  return {};
 }
 
 Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
@@ -96,6 +111,7 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   const Diagnostics& chosen = planned.made.notes;
   planned.notes.insert(planned.notes.end(), chosen.begin(), chosen.end());
   const Plan& plan = planned.made.plan;
+  MOEC_TRY(check_compat(flags, passes, plan, planned.notes));
   MOEC_ASSIGN(planned.measured,
               measure_plan(plan, request.cuts, std::move(devices),
                            [&](size_t index) { return compiled_size(plan, index, passes, run); }));
@@ -185,6 +201,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_memory_flags(*command, flags->memory);
   command->add_flag("--json", flags->json, "Print the plan as JSON");
   add_shard_flags(*command, flags->shards);
+  add_compat_flags(*command, flags->coreml);
+  command->get_option("--widths")->needs("--compat");
   add_pass_flags(*command, flags->passes);
   command->footer(
       "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --weights int8\n"
