@@ -1,6 +1,7 @@
 #include "frontends/cli/standard_streams.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <iostream>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -17,6 +19,7 @@
 #include "frontends/cli/cli.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
+#include "ir/base/invariant.h"
 #include "ir/base/process_memory.h"
 #include "ir/base/refusals.h"
 
@@ -61,7 +64,19 @@ void prepare_last_words(bool json) {
   std::set_new_handler(end_without_memory);
 }
 
+void report_as_json(const std::string& message, const std::string& reproducer) {
+  const std::string with = reproducer.empty() ? "the command and its input" : reproducer;
+  print_json(false, nlohmann::ordered_json::object(),
+             {{Severity::error,
+               "internal.error",
+               message,
+               fmt::format("this is an error of moec: report it with {}", with),
+               {}}});
+}
+
 }  // namespace
+
+void report_internal_errors(bool json) { set_up_internal_errors(json ? report_as_json : nullptr); }
 
 void set_up_process() {
   open_standard_descriptors();
@@ -81,6 +96,7 @@ int run_and_flush(int argc, const char* const* argv) {
   const bool json = std::any_of(
       argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   prepare_last_words(json);
+  report_internal_errors(json);
   try {
     const int code = run_cli(argc, argv);
     return flush_results() ? code : report_lost_results(code);
