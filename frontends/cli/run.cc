@@ -61,7 +61,8 @@ void show(const Session& session, int64_t token, TextPrinter& printer) {
   std::fflush(stdout);
 }
 
-void print_text_json(const Prompt& prompt, const GeneratedText& text, const Session& session) {
+void print_text_json(const Prompt& prompt, const GeneratedText& text, const Session& session,
+                     const Diagnostics& notes) {
   nlohmann::ordered_json written;  // null where tokens are not bytes
   if (writes_bytes(session)) written = decode_bytes(text.tokens);
   nlohmann::ordered_json json = {{"prompt", prompt.tokens},
@@ -73,7 +74,7 @@ void print_text_json(const Prompt& prompt, const GeneratedText& text, const Sess
                                  {"decode_tokens_per_second", text.decode_tokens_per_second()},
                                  {"skipped_steps", session.skipped_steps()}};
   if (text.stopping_token) json["stopping_token"] = *text.stopping_token;
-  print_json(true, json);
+  print_json(true, json, notes);
 }
 
 void print_times(const Prompt& prompt, const GeneratedText& text, const Session& session) {
@@ -88,7 +89,8 @@ void print_times(const Prompt& prompt, const GeneratedText& text, const Session&
 }
 
 // The length of the prompt is checked before the first token of it is shown.
-Status write_text(const RunFlags& flags, const Prompt& prompt, Session& session) {
+Status write_text(const RunFlags& flags, const Prompt& prompt, Session& session,
+                  const Diagnostics& notes) {
   MOEC_TRY(check_prompt_length(prompt.tokens, session.manifest()));
   TextPrinter printer;
   const auto show_token = [&](int64_t token) {
@@ -99,7 +101,7 @@ Status write_text(const RunFlags& flags, const Prompt& prompt, Session& session)
   if (!flags.ignore_eos) options.eos_tokens = session.manifest().model.eos_tokens;
   MOEC_ASSIGN(const GeneratedText text, generate_text(session, prompt.tokens, options, show_token));
   if (flags.json) {
-    print_text_json(prompt, text, session);
+    print_text_json(prompt, text, session, notes);
     return {};
   }
   printer.finish();
@@ -141,7 +143,9 @@ Status run(const RunFlags& flags) {
   if (flags.generate.stop_token)
     MOEC_TRY(check_token("--stop-token", *flags.generate.stop_token, session.manifest()));
   MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
-  return tags ? find_spans(flags, prompt, session) : write_text(flags, prompt, session);
+  const Diagnostics notes = note_precision(session.manifest(), options.precision);
+  if (!flags.json) print_notes(notes);
+  return tags ? find_spans(flags, prompt, session) : write_text(flags, prompt, session, notes);
 }
 
 int run_run(const RunFlags& flags) {

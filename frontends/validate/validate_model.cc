@@ -277,6 +277,7 @@ bool Validator::passes(const ShardReport& shard, const Thresholds& thresholds) c
 ValidationReport Validator::report(Precision precision) const {
   ValidationReport report;
   report.precision = precision;
+  report.notes = note_precision(manifest(), precision);
   report.exact = manifest().build.exact;
   const bool half = precision == Precision::f16 || manifest().build.dtype == DType::f16;
   report.thresholds = half ? kF16Thresholds : kF32Thresholds;

@@ -117,7 +117,9 @@ void print_validation_json(const ValidationReport& report) {
         {"same_top1", report.logits.same_top1},
         {"mean_kl", report.logits.mean_kl}}},
       {"greedy", {{"wanted", report.greedy_wanted}, {"equal", report.greedy_equal}}}};
-  print_json(report.passed, json, shortfalls(report));
+  Diagnostics all = shortfalls(report);
+  all.insert(all.end(), report.notes.begin(), report.notes.end());
+  print_json(report.passed, json, all);
 }
 
 }  // namespace moec

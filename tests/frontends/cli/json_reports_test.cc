@@ -17,7 +17,9 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 json report_of(Words words, bool ok = true) {
@@ -134,6 +136,26 @@ TEST(JsonReportsDeathTest, UncaughtExceptionsAreInternalErrors) {
                     HasSubstr(R"("cause": "uncaught exception: far away")")));
   EXPECT_EXIT(fail_inside(false, raise_elsewhere), internal,
               HasSubstr("internal error: uncaught exception: far away\n"));
+}
+
+TEST(JsonReports, ExportsInF32SayThatTheyRunInF16) {
+  const std::string out = exported("deepseek_v3_a"), half = fresh_folder("half");
+  expect_fine(export_case("deepseek_v3_a", half, {"--dtype", "f16"}));
+  const auto codes = [](const json& report) {
+    std::vector<std::string> found;
+    for (const json& one : report["diagnostics"]) found.push_back(one["code"]);
+    return found;
+  };
+  const auto of_run = [&](const std::string& folder, const std::string& precision) {
+    return codes(
+        report_of({"run", folder, "--prompt-tokens", "1", "-n", "1", "--precision", precision}));
+  };
+  EXPECT_THAT(of_run(out, "f16"), ElementsAre("session.f32_routers"));
+  EXPECT_THAT(of_run(out, "f32"), IsEmpty());
+  EXPECT_THAT(of_run(half, "f16"), IsEmpty());
+  const std::string golden = source_path("tests/golden/deepseek_v3_a");
+  const json validated = report_of({"validate", out, "--golden", golden, "--precision", "f16"});
+  EXPECT_THAT(codes(validated), ElementsAre("session.f32_routers"));
 }
 
 }  // namespace
