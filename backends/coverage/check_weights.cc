@@ -99,10 +99,25 @@ class WeightCheck::Taking {
     check_owners();
     for (OpId id : op_ids(body_))
       if (std::holds_alternative<Weight>(body_.ops[id].data) && roles_[id].live) MOEC_TRY(take(id));
+    note_nonfinite();
     return {};
   }
 
  private:
+  // Values that became infinite when they were written are counted in the manifest.
+  void note_nonfinite() {
+    const auto cast = static_cast<uint64_t>(shard_.cast_overflows);
+    if (nonfinite_ <= cast) return;
+    const uint64_t count = nonfinite_ - cast;
+    check_.findings_.push_back(
+        {Severity::note,
+         "coverage.nonfinite_weight",
+         fmt::format("{} of its weights {} NaN or infinite, as in the checkpoint", count,
+                     count == 1 ? "is" : "are"),
+         "run moec validate to see what this does to the results",
+         {.shard = shard_.name, .file = path_}});
+  }
+
   void report(std::string code, std::string cause) {
     check_.findings_.push_back(finding(std::move(code), std::move(cause), shard_.name, path_));
   }
@@ -183,6 +198,7 @@ class WeightCheck::Taking {
       return {};
     };
     MOEC_TRY(reader_->stream(weight.view, kDefaultTileBytes, sink, report));
+    nonfinite_ += report.nonfinite;
     Digests digests;
     for (size_t i = 0; i < blocks.count(); ++i) {
       digests.hex.push_back(blocks.hex(i));
@@ -236,6 +252,7 @@ class WeightCheck::Taking {
   const std::string path_;
   const IdMap<OpId, OpRole> roles_;
   std::optional<WeightReader> reader_;
+  uint64_t nonfinite_ = 0;  // of the values that were read
 };
 
 void WeightCheck::take(const manifest::Shard& shard, size_t width, const LoadedShard& file) {

@@ -30,6 +30,8 @@ class WeightCheck {
   //                              has, no owner, or the owner of a weight that the file lacks
   //   coverage.changed_weight, coverage.unknown_weight   a weight that is no expert's
   //   coverage.misplaced_expert  an expert outside the range that the manifest gives the shard
+  //   coverage.nonfinite_weight  a note: weights that are NaN or infinite, beyond those that the
+  //   manifest counts as overflows; without content none is seen
   //   coverage.duplicate_expert  an expert that another shard of the layer holds as well
   void take(const manifest::Shard& shard, size_t width, const LoadedShard& file);
   // Notes that the graph could not be read: coverage.unreadable_experts.

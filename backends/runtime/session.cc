@@ -79,6 +79,19 @@ static Status refuse_part_of_a_model(const manifest::Model& model, const std::st
               "export the whole model, without --layers", {.file = folder});
 }
 
+Diagnostics note_precision(const Manifest& manifest, Precision precision) {
+  const auto routes = [](const manifest::Shard& shard) { return shard.routing.has_value(); };
+  if (precision == Precision::f32 || manifest.build.dtype != DType::f32 ||
+      std::none_of(manifest.shards.begin(), manifest.shards.end(), routes))
+    return {};
+  return {{Severity::note,
+           "session.f32_routers",
+           "the graphs of an export in f32 run in f16: their routers choose by rounded scores, "
+           "which an export in f16 does not",
+           "export with --dtype f16 to see the choices of such an export",
+           {}}};
+}
+
 uint64_t default_session_memory() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
   constexpr uint64_t kUnknown = uint64_t{4} << 30;

@@ -36,6 +36,11 @@ struct SessionOptions {
   uint64_t memory_bytes = default_session_memory();
 };
 
+// A note session.f32_routers where a run in f16 takes the graphs of an export in f32: its routers
+// compare rounded scores, and biases that share an offset lose their digits. Those of an export in
+// f16 do not.
+Diagnostics note_precision(const Manifest& manifest, Precision precision);
+
 class Session {
  public:
   // Opens the manifest and the tables; a shard is read when its first step runs. Errors: those of

@@ -7,6 +7,7 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/device_flags.h"
+#include "frontends/cli/flags/export_flags.h"
 #include "frontends/cli/flags/pass_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/shard_flags.h"
@@ -31,6 +32,7 @@ struct PlanFlags {
   DeviceFlags devices;
   bool list = false, json = false;
   ShardFlags shards;
+  CoremlFlags coreml;
   PassFlags passes;
 };
 
@@ -57,6 +59,7 @@ Result<PlanRequest> plan_request(const PlanFlags& flags, const PassOptions& pass
   MOEC_ASSIGN(request.cuts, cut_options(flags.shards, passes.target));
   request.kv = flags.shards.kv;
   request.mla = flags.shards.mla;
+  if (!flags.coreml.compat.empty()) cut_for_ane_book(request.cuts);
   return request;
 }
 
@@ -70,6 +73,9 @@ Result<PlannedSource> plan_named(const PlanFlags& flags) {
   MOEC_ASSIGN(options.request, plan_request(flags, options.passes));
   MOEC_ASSIGN(options.devices, device_options(flags.devices));
   MOEC_ASSIGN(options.resident_bytes, resident_budget(flags.memory));
+  if (!flags.coreml.compat.empty())
+    options.ane_book =
+        AneBookForm{options.request.build.tokens.size() == 1 || flags.coreml.widths == "range"};
   MOEC_TRY(require_model(flags.source));
   return plan_source(std::move(options));
 }
@@ -137,6 +143,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_memory_flags(*command, flags->memory);
   command->add_flag("--json", flags->json, "Print the plan as JSON");
   add_shard_flags(*command, flags->shards);
+  add_compat_flags(*command, flags->coreml);
+  command->get_option("--widths")->needs("--compat");
   add_pass_flags(*command, flags->passes);
   command->footer(
       "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --weights int8\n"

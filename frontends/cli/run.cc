@@ -68,14 +68,15 @@ void print_times(const Prompt& prompt, const GeneratedText& text, const Session&
         session.manifest().build.context);
 }
 
-Status show_text(const RunFlags& flags, const Prompt& prompt, Session& session) {
+Status show_text(const RunFlags& flags, const Prompt& prompt, Session& session,
+                 const Diagnostics& notes) {
   TextPrinter printer;
   const auto show_token = [&](int64_t token) {
     if (!flags.json) show(session, token, printer);
   };
   MOEC_ASSIGN(const GeneratedText text, write_text(session, prompt, flags.write, show_token));
   if (flags.json) {
-    print_json(text_json(prompt, text, session));
+    print_json(text_json(prompt, text, session, notes));
     return {};
   }
   printer.finish();
@@ -92,10 +93,11 @@ void print_redacted(const RunFlags& flags, const Prompt& prompt, const TaggedTex
   if (flags.prompt.file.empty()) print_out("\n");
 }
 
-Status show_spans(const RunFlags& flags, const Prompt& prompt, Session& session) {
+Status show_spans(const RunFlags& flags, const Prompt& prompt, Session& session,
+                  const Diagnostics& notes) {
   MOEC_ASSIGN(const TaggedText tagged, label_text(session, prompt, flags.redact));
   if (flags.json)
-    print_json(spans_json(prompt, tagged, flags.redact));
+    print_json(spans_json(prompt, tagged, flags.redact, notes));
   else if (flags.redact)
     print_redacted(flags, prompt, tagged);
   else
@@ -112,7 +114,10 @@ Status run(const RunFlags& flags) {
   if (flags.write.generate.stop_token)
     MOEC_TRY(check_token("--stop-token", *flags.write.generate.stop_token, session.manifest()));
   MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
-  return tags ? show_spans(flags, prompt, session) : show_text(flags, prompt, session);
+  const Diagnostics notes = note_precision(session.manifest(), options.precision);
+  if (!flags.json) print_notes(notes);
+  return tags ? show_spans(flags, prompt, session, notes)
+              : show_text(flags, prompt, session, notes);
 }
 
 int run_run(const RunFlags& flags) {

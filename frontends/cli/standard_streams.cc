@@ -1,11 +1,13 @@
 #include "frontends/cli/standard_streams.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -14,6 +16,8 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/process/process.h"
+#include "frontends/report/report_json.h"
+#include "ir/base/invariant.h"
 #include "ir/base/refusals.h"
 
 namespace moec {
@@ -35,13 +39,25 @@ int report_lost_results(int code) {
   return code == kExitFine ? kExitBadInput : code;
 }
 
+void report_as_json(const std::string& message, const std::string& reproducer) {
+  const std::string with = reproducer.empty() ? "the command and its input" : reproducer;
+  print_json(failure_json({{Severity::error,
+                            "internal.error",
+                            message,
+                            fmt::format("this is an error of moec: report it with {}", with),
+                            {}}}));
+}
+
 }  // namespace
+
+void report_internal_errors(bool json) { set_up_internal_errors(json ? report_as_json : nullptr); }
 
 int run_and_flush(int argc, const char* const* argv) {
   const bool json = std::any_of(
       argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   end_without_memory({failure_text({refused_memory()}, json), json ? STDOUT_FILENO : STDERR_FILENO,
                       kExitBadInput});
+  report_internal_errors(json);
   try {
     const int code = run_cli(argc, argv);
     return flush_results() ? code : report_lost_results(code);

@@ -42,6 +42,7 @@ int run_validate(const ValidateFlags& flags) {
   if (flags.record)
     if (Status status = record_validation(*report, flags.folder); !status)
       return report_failure(status.error(), flags.json);
+  if (!flags.json) print_notes(report->notes);
   flags.json ? print_json(validation_json(*report)) : print_validation(*report);
   return report->passed ? kExitFine : kExitFellShort;
 }

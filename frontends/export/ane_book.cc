@@ -24,6 +24,7 @@ using nlohmann::ordered_json;
 constexpr int64_t kBookFrequencies = 32;
 constexpr double kBookTheta = 5e6;
 constexpr int64_t kBookRows = 8192;
+constexpr int64_t kBookHeadSlices = 2;
 
 std::string model_name(const std::string& source) {
   const fs::path path = fs::path(source).lexically_normal();
@@ -131,6 +132,11 @@ OutNames ane_book_names(const ExportOptions& options) {
   names.stem_prefix = model + "_ane/";
   names.runtime_meta = model + "_runtime_meta.json";
   return names;
+}
+
+void cut_for_ane_book(CutOptions& cuts) {
+  cuts.keep_moe_layers = true;
+  cuts.least_head_slices = kBookHeadSlices;
 }
 
 Status check_ane_book(const Plan& plan, const manifest::Build& build, bool one_package_a_shard) {

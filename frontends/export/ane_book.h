@@ -16,6 +16,7 @@
 #include "backends/output/out_folder.h"
 #include "frontends/export/export_options.h"
 #include "ir/plan/plan.h"
+#include "models/plan/cut_options.h"
 
 namespace moec {
 
@@ -23,8 +24,9 @@ namespace moec {
 // path, with '_' for each character outside [A-Za-z0-9].
 OutNames ane_book_names(const ExportOptions& options);
 
-// How many slices of the head the runtimes' own exports have.
-inline constexpr int64_t kBookHeadSlices = 2;
+// Cuts as the runtimes need them: an MoE layer is one shard, and the head has at least the two
+// slices of their own exports.
+void cut_for_ane_book(CutOptions& cuts);
 
 // Error compat.ane_book, which says what to choose instead, for what the runtimes do not support:
 // other formats than Core ML, f32 tables, other layouts than [1, C, T, 1], the cache as inputs,

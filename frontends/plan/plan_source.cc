@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "backends/weights/equal_tensors.h"
+#include "frontends/export/ane_book.h"
 #include "frontends/export/compile_shard.h"
+#include "frontends/export/describe_export.h"
 #include "frontends/hf/open_source.h"
 #include "ir/base/name_file.h"
 #include "models/build/needed_tensors.h"
@@ -11,6 +13,15 @@
 #include "models/published/published.h"
 
 namespace moec {
+
+// As an export is refused, or warned of.
+static Status check_book(const PlanSourceOptions& options, const Plan& plan, Diagnostics& notes) {
+  if (!options.ane_book) return {};
+  MOEC_TRY(check_ane_book(plan, describe_plan(plan, options.passes, {}).build,
+                          options.ane_book->one_package_a_shard));
+  note_fixed_in_book(plan, notes);
+  return {};
+}
 
 Result<PlannedSource> plan_source(PlanSourceOptions options) {
   const std::string& source = options.source;
@@ -27,6 +38,7 @@ Result<PlannedSource> plan_source(PlanSourceOptions options) {
   const Diagnostics& chosen = planned.made.notes;
   planned.notes.insert(planned.notes.end(), chosen.begin(), chosen.end());
   const Plan& plan = planned.made.plan;
+  MOEC_TRY(check_book(options, plan, planned.notes));
   MOEC_ASSIGN(planned.measured,
               measure_plan(plan, request.cuts, std::move(options.devices), [&](size_t index) {
                 return compiled_size(plan, index, options.passes, options.run);

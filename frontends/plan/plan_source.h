@@ -13,6 +13,10 @@
 
 namespace moec {
 
+struct AneBookForm {
+  bool one_package_a_shard = false;
+};
+
 struct PlanSourceOptions {
   std::string source;  // a checkpoint folder, a config.json, or the name of a published model
   std::optional<std::string> family_file;  // the descriptor to read the config with
@@ -21,6 +25,9 @@ struct PlanSourceOptions {
   PlanRequest request;
   DeviceOptions devices;
   std::optional<int64_t> resident_bytes;  // memory to fill with experts
+  // Check the plan as an export for the ane-book's runtimes is checked
+  // (frontends/export/ane_book.h).
+  std::optional<AneBookForm> ane_book;
 };
 
 struct PlannedSource {
@@ -33,7 +40,7 @@ struct PlannedSource {
 };
 
 // Compiles every kind of shard, for its size; reads and writes no weights. Errors: those of
-// open_for_plan(), make_plan() and measure_plan().
+// open_for_plan(), make_plan(), measure_plan() and check_ane_book().
 Result<PlannedSource> plan_source(PlanSourceOptions options);
 
 struct PublishedSize {

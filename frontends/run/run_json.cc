@@ -10,7 +10,8 @@ namespace moec {
 
 using nlohmann::ordered_json;
 
-ordered_json text_json(const Prompt& prompt, const GeneratedText& text, const Session& session) {
+ordered_json text_json(const Prompt& prompt, const GeneratedText& text, const Session& session,
+                       const Diagnostics& notes) {
   ordered_json written;  // null where tokens are not bytes
   if (writes_bytes(session.manifest())) written = decode_bytes(text.tokens);
   ordered_json json = {{"prompt", prompt.tokens},
@@ -22,14 +23,15 @@ ordered_json text_json(const Prompt& prompt, const GeneratedText& text, const Se
                        {"decode_tokens_per_second", text.decode_tokens_per_second()},
                        {"skipped_steps", session.skipped_steps()}};
   if (text.stopping_token) json["stopping_token"] = *text.stopping_token;
-  return report_json(true, json);
+  return report_json(true, json, notes);
 }
 
 std::string text_of_span(const std::string& text, const TextSpan& span) {
   return text.substr(static_cast<size_t>(span.begin), static_cast<size_t>(span.end - span.begin));
 }
 
-ordered_json spans_json(const Prompt& prompt, const TaggedText& tagged, bool redacted) {
+ordered_json spans_json(const Prompt& prompt, const TaggedText& tagged, bool redacted,
+                        const Diagnostics& notes) {
   auto spans = ordered_json::array();
   for (const TextSpan& span : tagged.spans) {
     ordered_json json = {
@@ -40,7 +42,7 @@ ordered_json spans_json(const Prompt& prompt, const TaggedText& tagged, bool red
   ordered_json json = {
       {"tokens", prompt.tokens.size()}, {"windows", tagged.windows}, {"spans", spans}};
   if (redacted) json["redacted"] = redact(*prompt.text, tagged.spans);
-  return report_json(true, json);
+  return report_json(true, json, notes);
 }
 
 }  // namespace moec

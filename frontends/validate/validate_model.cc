@@ -297,6 +297,7 @@ ShardReport Validator::shard_report(const Watched& watched) const {
 ValidationReport Validator::report(Precision precision) const {
   ValidationReport report;
   report.precision = precision;
+  report.notes = note_precision(manifest(), precision);
   report.exact = manifest().build.exact;
   report.passed = true;
   for (const Watched& watched : watched_) {

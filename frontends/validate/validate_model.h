@@ -32,6 +32,7 @@ struct ValidationReport {
   LogitComparison logits;                      // chained
   size_t greedy_equal = 0, greedy_wanted = 0;  // leading tokens of the golden greedy text
   bool passed = false;
+  Diagnostics notes;  // note_precision()
 };
 
 // With Precision::f16 every op rounds its result to f16. A shard whose weights are in codes has the

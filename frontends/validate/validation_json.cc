@@ -82,7 +82,9 @@ ordered_json validation_json(const ValidationReport& report) {
         {"same_top1", report.logits.same_top1},
         {"mean_kl", report.logits.mean_kl}}},
       {"greedy", {{"wanted", report.greedy_wanted}, {"equal", report.greedy_equal}}}};
-  return report_json(report.passed, json, shortfalls(report));
+  Diagnostics all = shortfalls(report);
+  all.insert(all.end(), report.notes.begin(), report.notes.end());
+  return report_json(report.passed, json, all);
 }
 
 }  // namespace moec

@@ -1,11 +1,16 @@
 #include "ir/base/invariant.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 
 namespace moec {
 
 static thread_local ReproducerScope* innermost = nullptr;
+static InternalErrorReport report_of_process = nullptr;
 
 // Unlike fmt::print, does not throw where stderr is full or closed.
 static void say(const std::string& text) { std::fputs(text.c_str(), stderr); }
@@ -17,15 +22,44 @@ ReproducerScope::ReproducerScope(std::function<std::string()> write)
 
 ReproducerScope::~ReproducerScope() { innermost = outer_; }
 
-void fail_invariant(std::string_view file, int line, const std::string& message) {
-  say(fmt::format("internal error: {} ({}:{})\n", message, file, line));
+static void report_once(const std::string& message, const std::string& reproducer) {
+  static std::atomic_flag is_reported;
+  while (is_reported.test_and_set()) ::pause();  // another thread ends the process
+  if (report_of_process) report_of_process(message, reproducer);
+}
+
+void end_by_internal_error(const std::string& message) {
+  say(fmt::format("internal error: {}\n", message));
+  std::string reproducer;
   if (ReproducerScope* scope = innermost) {
     innermost = scope->outer_;  // a failure inside the hook must not call it again
-    std::string path = scope->write_();
-    if (!path.empty()) say(fmt::format("  reproducer: {}\n", path));
+    reproducer = scope->write_();
+    if (!reproducer.empty()) say(fmt::format("  reproducer: {}\n", reproducer));
   }
+  report_once(message, reproducer);
   std::fflush(nullptr);
   std::_Exit(kInternalErrorExitCode);
+}
+
+void fail_invariant(std::string_view file, int line, const std::string& message) {
+  end_by_internal_error(fmt::format("{} ({}:{})", message, file, line));
+}
+
+static std::string uncaught_exception_text() {
+  try {
+    if (const std::exception_ptr uncaught = std::current_exception())
+      std::rethrow_exception(uncaught);
+  } catch (const std::exception& error) {
+    return fmt::format("uncaught exception: {}", error.what());
+  } catch (...) {
+    return "uncaught exception of an unknown type";
+  }
+  return "std::terminate was called";
+}
+
+void set_up_internal_errors(InternalErrorReport report) {
+  report_of_process = report;
+  std::set_terminate([] { end_by_internal_error(uncaught_exception_text()); });
 }
 
 }  // namespace moec

@@ -122,7 +122,7 @@ def run_benchmarks():
     say("kernels, planner and passes")
     command = [BENCHMARKS, "--benchmark_format=json", "--benchmark_min_time=0.2"]
     report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    kept = ("cpu_time", "time_unit", "bytes_per_second", "ops")
+    kept = ("cpu_time", "time_unit", "bytes_per_second", "items_per_second", "ops")
     return {one["name"]: {key: one[key] for key in kept if key in one} for one in report["benchmarks"]}
 
 

@@ -9,13 +9,18 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
+from conftest import find_binary
 from exports import BOTH, MANNERS, check_unfinished, codes_of, export_command, files_of, finish, is_finished, report_of, run
+from goldens import REPO
 
 KILLS = int(os.environ.get("MOEC_KILLS", "10"))
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
@@ -269,3 +274,30 @@ def test_two_exports_into_one_folder(failing_disk, tmp_path):
                               text=True)
         assert done.returncode == 2 and codes_of(done) == ["export.locked"]
     assert export.wait(timeout=60) == 0
+
+
+@pytest.fixture
+def no_threads():
+    """The words before a command that another user runs, who may have one thread, and a folder that this user may
+    write. Root is not bound by such a limit."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    if not shutil.which("setpriv") or not shutil.which("prlimit"):
+        pytest.skip("setpriv and prlimit are missing")
+    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "prlimit", "--nproc=1"]
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        source = REPO / "models/tinymoe"
+        if subprocess.run([*words, find_binary(), "inspect", source], capture_output=True).returncode != 0:
+            pytest.skip("another user may not read the program or the model, or has other processes")
+        yield words, Path(folder)
+
+
+@pytest.mark.parametrize("target,jobs", MANNERS[3:6])
+def test_user_who_may_start_no_thread(target, jobs, whole, no_threads):
+    expected, _ = whole(target)
+    words, folder = no_threads
+    assert subprocess.run([*words, "sh", "-c", "true & wait"], capture_output=True).returncode != 0
+    done = subprocess.run([*words, *export_command(folder / "out", target, jobs)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert files_of(folder / "out") == expected

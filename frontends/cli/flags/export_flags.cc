@@ -99,11 +99,9 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   output.ane_book =
       flags.coreml.compat == "ane-book" &&
       (format.has(FormatOption::ane_book) || !any_has(targets, FormatOption::ane_book));
-  // The runtimes of the ane-book take an MoE layer as one shard.
-  compile.cuts.keep_moe_layers = output.ane_book;
   if (output.ane_book) {
     output.book_model = flags.coreml.name;
-    compile.cuts.least_head_slices = kBookHeadSlices;
+    cut_for_ane_book(compile.cuts);
   }
   return options;
 }
@@ -136,13 +134,7 @@ std::string check_name(const std::string& name) {
 }
 
 void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
-  command
-      .add_option("--widths", flags.widths,
-                  "Core ML: how several token widths are packaged. separate: a package for each; "
-                  "functions: one package with a function for each, which share the weights; "
-                  "range: one package whose token dimension is a range")
-      ->check(one_of({"separate", "functions", "range"}))
-      ->capture_default_str();
+  add_compat_flags(command, flags);
   command.add_flag("--multi-function", flags.multi_function, "The same as --widths functions")
       ->excludes("--widths");
   command
@@ -150,10 +142,6 @@ void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
                   "Core ML: specification version of the packages, 6 (iOS 15) to 9 (iOS 18) "
                   "(default: the lowest that has what the shards need)")
       ->check(CLI::Range(6, 9));
-  command
-      .add_option("--compat", flags.compat,
-                  "Core ML: also write the file names and the metadata of another runtime")
-      ->check(one_of({"ane-book"}));
   command
       .add_option(
           "--name", flags.name,
@@ -229,6 +217,20 @@ void describe_targets(CLI::App& command) {
 }
 
 }  // namespace
+
+void add_compat_flags(CLI::App& command, CoremlFlags& flags) {
+  command
+      .add_option("--widths", flags.widths,
+                  "Core ML: how several token widths are packaged. separate: a package for each; "
+                  "functions: one package with a function for each, which share the weights; "
+                  "range: one package whose token dimension is a range")
+      ->check(one_of({"separate", "functions", "range"}))
+      ->capture_default_str();
+  command
+      .add_option("--compat", flags.compat,
+                  "Core ML: also write the file names and the metadata of another runtime")
+      ->check(one_of({"ane-book"}));
+}
 
 Result<std::vector<ExportOptions>> export_options(const ExportFlags& flags) {
   std::vector<PassFlags> passes = split_targets(flags.passes);

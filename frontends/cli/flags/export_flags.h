@@ -57,6 +57,8 @@ struct ExportFlags {
   PassFlags passes;
 };
 
+// --widths and --compat, which `moec plan` has, too.
+void add_compat_flags(CLI::App& command, CoremlFlags& flags);
 void add_export_flags(CLI::App& command, ExportFlags& flags);
 
 // The options for each target that --target names, in that order. Errors: export.flags, and those

@@ -1,8 +1,14 @@
 // With --json each command prints one object that says whether all is well, and its diagnostics.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
 
+#include "frontends/cli/standard_streams.h"
+#include "ir/base/invariant.h"
 #include "tests/frontends/cli/checkpoint_copy.h"
 #include "tests/frontends/cli/golden_case.h"
 
@@ -10,7 +16,11 @@ namespace moec {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 
 json report_of(Words words, bool ok = true) {
   words.emplace_back("--json");
@@ -96,6 +106,56 @@ TEST(JsonReports, NotesOfAllTargets) {
   for (const json& target : report["targets"]) notes += target["diagnostics"].size();
   EXPECT_GT(notes, 0u);
   EXPECT_EQ(report["diagnostics"].size(), notes);
+}
+
+// Ends the process with an error of moec's own, as under --json, with stdout on stderr.
+void fail_inside(bool json, const std::function<void()>& work) {
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  report_internal_errors(json);
+  ReproducerScope scope([] { return std::string("dump.ir"); });
+  work();
+}
+
+TEST(JsonReportsDeathTest, InternalErrorsAreReported) {
+  const auto broken = [] { MOEC_CHECK(1 == 2, "no \"{}\"", 3); };
+  const testing::ExitedWithCode internal(kInternalErrorExitCode);
+  EXPECT_EXIT(
+      fail_inside(true, broken), internal,
+      AllOf(HasSubstr(R"("ok": false)"), HasSubstr(R"("code": "internal.error")"),
+            HasSubstr(R"("cause": "no \"3\" (tests/)"), HasSubstr("report it with dump.ir\"")));
+  EXPECT_EXIT(fail_inside(false, broken), internal,
+              AllOf(HasSubstr("internal error: no \"3\" (tests/"), Not(HasSubstr("\"ok\""))));
+}
+
+TEST(JsonReportsDeathTest, UncaughtExceptionsAreInternalErrors) {
+  const auto raise = [] { throw std::out_of_range("far away"); };
+  const auto raise_elsewhere = [&] { std::thread(raise).join(); };
+  const testing::ExitedWithCode internal(kInternalErrorExitCode);
+  EXPECT_EXIT(fail_inside(true, raise_elsewhere), internal,
+              AllOf(HasSubstr(R"("ok": false)"), HasSubstr(R"("code": "internal.error")"),
+                    HasSubstr(R"("cause": "uncaught exception: far away")")));
+  EXPECT_EXIT(fail_inside(false, raise_elsewhere), internal,
+              HasSubstr("internal error: uncaught exception: far away\n"));
+}
+
+TEST(JsonReports, ExportsInF32SayThatTheyRunInF16) {
+  const std::string out = exported("deepseek_v3_a"), half = fresh_folder("half");
+  expect_fine(export_case("deepseek_v3_a", half, {"--dtype", "f16"}));
+  const auto codes = [](const json& report) {
+    std::vector<std::string> found;
+    for (const json& one : report["diagnostics"]) found.push_back(one["code"]);
+    return found;
+  };
+  const auto of_run = [&](const std::string& folder, const std::string& precision) {
+    return codes(
+        report_of({"run", folder, "--prompt-tokens", "1", "-n", "1", "--precision", precision}));
+  };
+  EXPECT_THAT(of_run(out, "f16"), ElementsAre("session.f32_routers"));
+  EXPECT_THAT(of_run(out, "f32"), IsEmpty());
+  EXPECT_THAT(of_run(half, "f16"), IsEmpty());
+  const std::string golden = source_path("tests/golden/deepseek_v3_a");
+  const json validated = report_of({"validate", out, "--golden", golden, "--precision", "f16"});
+  EXPECT_THAT(codes(validated), ElementsAre("session.f32_routers"));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/frontends/cli/checkpoint_copy.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/export/testing.h"
@@ -14,6 +16,7 @@ using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 constexpr const char* kUp = "model.layers.1.block_sparse_moe.experts.3.w3.weight";
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
@@ -182,6 +185,26 @@ TEST(WeightValues, ThoseOfTheCheckpointMustBeFinite) {
       expect_fine(allowed);
       EXPECT_THAT(allowed.err, HasSubstr("warning[export.nonfinite_weight]"));
     }
+}
+
+// The digests are right, so that only a look at the values finds them.
+TEST(WeightValues, CheckCountsThoseThatAreNotFinite) {
+  for (const char* target : {"onnx", "ane"}) {
+    const CheckpointCopy copy;
+    copy.overwrite(kUp, kInfinity);
+    const std::string out = fresh_folder("out");
+    expect_fine(export_copy(copy, out, {"--target", target, "--allow-nonfinite"}));
+    const Outcome checked = run_command({"check", out, "--json"});
+    expect_fine(checked);
+    const auto report = nlohmann::json::parse(checked.out);
+    std::vector<nlohmann::json> notes;
+    for (const auto& found : report["diagnostics"])
+      if (found["code"] == "coverage.nonfinite_weight") notes.push_back(found);
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_EQ(notes[0]["severity"], "note");
+    EXPECT_THAT(notes[0]["cause"].get<std::string>(),
+                StartsWith("1 of its weights is NaN or infinite"));
+  }
 }
 
 TEST(WeightValues, AnInfinityOfTheCheckpointIsNoOverflow) {

@@ -120,6 +120,35 @@ TEST(Plan, RefusesFormsThatTheTargetLacks) {
               AllOf(HasSubstr("weights.group"), HasSubstr("1, 2, 4, 8, 16, 32, 64")));
 }
 
+// A plan with --compat is refused as the export is, and cut as it is.
+TEST(Plan, RefusesWhatTheAneBookLacks) {
+  const auto refusal = [](const std::string& model, Words more) {
+    more.insert(more.end(), {"--compat", "ane-book"});
+    return plan(checkpoint_of(model), std::move(more)).err;
+  };
+  EXPECT_THAT(refusal("mixtral_a", {}),
+              AllOf(HasSubstr("compat.ane_book"), HasSubstr("--target ane")));
+  EXPECT_THAT(refusal("qwen2_moe_b", {"--target", "ane"}),
+              AllOf(HasSubstr("compat.ane_book"), HasSubstr("dense layers")));
+  EXPECT_THAT(refusal("mixtral_a", {"--target", "ane", "--tokens", "1,16"}),
+              AllOf(HasSubstr("compat.ane_book"), HasSubstr("--widths range")));
+  EXPECT_THAT(refusal("mixtral_a", {"--target", "ane", "--tokens", "1,16", "--widths", "range"}),
+              Not(HasSubstr("compat.ane_book")));
+  EXPECT_THAT(plan("mixtral-8x7b", {"--widths", "range"}).err, HasSubstr("--compat"));
+}
+
+TEST(Plan, CutsTheHeadForTheAneBook) {
+  const std::string source = checkpoint_of("mixtral_a");
+  const auto heads = [&](const Words& words) {
+    const json planned = plan_json(source, words);
+    for (const json& kind : planned["shards"])
+      if (kind["kind"] == "lm_head") return kind["shards"].get<int>();
+    return 0;
+  };
+  EXPECT_EQ(heads({"--target", "ane"}), 1);
+  EXPECT_EQ(heads({"--target", "ane", "--compat", "ane-book"}), 2);
+}
+
 TEST(Plan, ReportsWhichRotaryFactorsAreUsed) {
   EXPECT_EQ(plan_json("phi-3.5-moe", {"--context", "4096"})["rope_factors"], "short");
   EXPECT_EQ(plan_json("phi-3.5-moe", {"--context", "4097"})["rope_factors"], "long");
