@@ -315,8 +315,7 @@ void collect_weights(const Shard& shard, DataLayout& layout) {
     if (const auto* weight = std::get_if<Weight>(&op.data)) {
       const ValueId value = op.results.front();
       const Type& type = shard.type(value);
-      layout.add(*weight, type, names.tensor(value),
-                 onnx_code_form(weight->encoding, type));
+      layout.add(*weight, type, names.tensor(value), onnx_code_form(weight->encoding, type));
     }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/graph/ops.h"
+
 namespace moec {
 namespace {
 
