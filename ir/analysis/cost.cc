@@ -92,12 +92,15 @@ int64_t count_macs(const Shard& shard, const Op& op) {
   return std::visit(OpMacs{shard, op, 1, 1}, op.data).dense;
 }
 
-int64_t weight_bytes(const Shard& shard) {
+// The sum of what `bytes_of` gives for the results of all ops.
+static int64_t bytes_of_results(const Shard& shard, int64_t (*bytes_of)(const Shard&, ValueId)) {
   int64_t bytes = 0;
   for (const Op& op : shard.ops)
-    for (ValueId result : op.results) bytes += weight_bytes(shard, result);
+    for (ValueId result : op.results) bytes += bytes_of(shard, result);
   return bytes;
 }
+
+int64_t weight_bytes(const Shard& shard) { return bytes_of_results(shard, weight_bytes); }
 
 int64_t weight_bytes(const Shard& shard, ValueId value) {
   const auto* weight = shard.producer_as<Weight>(value);
@@ -112,10 +115,7 @@ static bool decodes(const WeightView& view) {
 }
 
 int64_t filed_weight_bytes(const Shard& shard) {
-  int64_t bytes = 0;
-  for (const Op& op : shard.ops)
-    for (ValueId result : op.results) bytes += filed_weight_bytes(shard, result);
-  return bytes;
+  return bytes_of_results(shard, filed_weight_bytes);
 }
 
 int64_t filed_weight_bytes(const Shard& shard, ValueId value) {

@@ -8,6 +8,7 @@
 #include "backends/weights/convert.h"
 #include "backends/weights/encode/code_rounders.h"
 #include "backends/weights/encode/palette_refit.h"
+#include "backends/weights/encode/part_values.h"
 #include "backends/weights/encode/weight_encoder.h"
 #include "backends/weights/pack_bits.h"
 
@@ -65,18 +66,6 @@ Result<std::vector<Bytes>> nearest_parts(const Encoding& encoding, const Type& t
   return parts;
 }
 
-std::vector<float> floats_of(DType dtype, std::span<const std::byte> bytes) {
-  std::vector<float> floats(bytes.size() / static_cast<size_t>(dtype_bytes(dtype)));
-  decode(dtype, bytes.data(), floats.size(), floats.data());
-  return floats;
-}
-
-std::vector<uint8_t> unpacked(const Bytes& packed, int bits, size_t count) {
-  std::vector<uint8_t> codes(count);
-  unpack_bits(packed.data(), bits, codes);
-  return codes;
-}
-
 // Takes the rows of `other` that cost less.
 void keep_better_rows(RoundedRows& best, const RoundedRows& other) {
   for (size_t r = 0; r < best.errors.size(); ++r) {
@@ -107,7 +96,7 @@ class Search {
   void run_affine(DType dtype) {
     std::vector<int8_t> zeros;
     if (parts_.size() > 2) {
-      const auto count = static_cast<size_t>(blocks_.down() * blocks_.across());
+      const int64_t count = blocks_.down() * blocks_.across();
       const int half = 1 << (bits_ - 1);
       for (uint8_t zero : unpacked(parts_[2], bits_, count))
         zeros.push_back(static_cast<int8_t>(zero < half ? zero : zero - 2 * half));
@@ -136,9 +125,10 @@ class Search {
   std::vector<uint8_t> stored_codes() const {
     const auto stored = static_cast<size_t>(blocks_.stored_columns());
     const auto columns = static_cast<size_t>(blocks_.columns);
-    if (stored == columns) return unpacked(parts_[0], bits_, weights_.data.size());
     const auto rows = static_cast<size_t>(blocks_.rows);
-    std::vector<uint8_t> codes = unpacked(parts_[0], bits_, rows * stored);
+    std::vector<uint8_t> codes =
+        unpacked(parts_[0], bits_, blocks_.rows * blocks_.stored_columns());
+    if (stored == columns) return codes;
     for (size_t r = 0; r < rows; ++r)
       std::copy_n(codes.begin() + static_cast<std::ptrdiff_t>(r * stored), columns,
                   codes.begin() + static_cast<std::ptrdiff_t>(r * columns));
@@ -167,7 +157,7 @@ class Search {
     if (parts_.size() < 3) return;
     const auto across = static_cast<size_t>(blocks_.across());
     const auto rows = static_cast<size_t>(blocks_.down());
-    std::vector<uint8_t> zeros = unpacked(parts_[2], bits_, rows * across);
+    std::vector<uint8_t> zeros = unpacked(parts_[2], bits_, blocks_.down() * blocks_.across());
     Bytes filled;
     for (size_t r = 0; r < rows; ++r) {
       std::span row(zeros.data() + r * across, across);
