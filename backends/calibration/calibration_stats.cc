@@ -40,6 +40,9 @@ Result<CalibrationStats> CalibrationStats::open(const std::string& folder) {
   if (!stats.index_.finished)
     return fail("calibrate.unfinished", "the calibration was interrupted",
                 "run the moec calibrate command again: it continues there", {.file = folder});
+  if (stats.index_.layers.empty())
+    return fail("calibrate.no_input", "the calibration has inputs of no matrix",
+                "run moec calibrate into a new folder", {.file = folder});
   for (size_t l = 0; l < stats.index_.layers.size(); ++l) {
     const CalibratedLayer& layer = stats.index_.layers[l];
     uint64_t offset = 0;
@@ -87,6 +90,22 @@ int64_t CalibrationStats::borrowed(int64_t layer, const std::string& role, int64
   const Stored* own = stored(layer, role, expert);
   const Stored* pool = own ? pool_of(*own) : nullptr;
   return pool ? borrowed_tokens(input(*own).inputs, input(*pool).tokens) : 0;
+}
+
+std::vector<ExpertFallback> CalibrationStats::fallbacks() const {
+  std::vector<ExpertFallback> found;
+  for (const CalibratedLayer& layer : index_.layers)
+    for (const CalibratedInput& inputs : layer.inputs) {
+      if (inputs.pool.empty() || inputs.matrices.empty()) continue;
+      const CalibratedMatrix& matrix = inputs.matrices.front();
+      const int64_t more = borrowed(layer.layer, matrix.role, matrix.expert);
+      if (inputs.tokens > more) continue;
+      const double weight = inputs.tokens == 0 ? 1
+                                               : static_cast<double>(more) /
+                                                     static_cast<double>(inputs.tokens + more);
+      found.push_back({layer.layer, matrix.expert, inputs.tokens, weight});
+    }
+  return found;
 }
 
 Result<Hessian> CalibrationStats::find(int64_t layer, const std::string& role,

@@ -14,10 +14,17 @@ struct InputRange {
   bool operator==(const InputRange&) const = default;
 };
 
+// An expert that few tokens chose: at least half of the moments of its gate and up are those of all
+// experts of its layer.
+struct ExpertFallback {
+  int64_t layer = 0, expert = 0, tokens = 0;
+  double weight = 0;  // of the layer's moments, 1 for an expert that no token chose
+};
+
 class CalibrationStats {
  public:
   // Opens the folder of a finished calibration. Errors: those of read_calibration_index(),
-  // calibrate.unfinished.
+  // calibrate.unfinished, calibrate.no_input where it is empty.
   static Result<CalibrationStats> open(const std::string& folder);
 
   // Error calibrate.other_checkpoint where it is of another one than checkpoint_identity() says.
@@ -33,6 +40,9 @@ class CalibrationStats {
   // (gate and up) borrows from all experts, as borrowed_tokens() says.
   int64_t tokens(int64_t layer, const std::string& role, int64_t expert = -1) const;
   int64_t borrowed(int64_t layer, const std::string& role, int64_t expert = -1) const;
+
+  // In the order of layers and experts.
+  std::vector<ExpertFallback> fallbacks() const;
 
   // The Hessian of a range of the inputs of a matrix, with what it borrows. The bytes of a triangle
   // pass through memory once, a part at a time. Errors: calibrate.no_input, calibrate.damaged,

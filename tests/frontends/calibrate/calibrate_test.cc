@@ -1,13 +1,18 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
+#include <span>
 
 #include "backends/calibration/calibration_stats.h"
 #include "backends/calibration/checkpoint_identity.h"
+#include "backends/files/digest.h"
 #include "backends/weights/equal_tensors.h"
 #include "frontends/calibrate/calibrate_model.h"
+#include "frontends/calibrate/layer_writer.h"
 #include "frontends/hf/open_source.h"
 #include "models/build/needed_tensors.h"
 #include "tests/frontends/cli/command.h"
@@ -222,6 +227,42 @@ TEST(Calibrate, DamagedStatisticsAreFound) {
   EXPECT_EQ(CalibrationStats::open("/nowhere").error().front().code, "calibrate.no_statistics");
   std::ofstream(out + "/calibration.json") << "{\"version\": 2}";
   EXPECT_EQ(CalibrationStats::open(out).error().front().code, "calibrate.malformed");
+}
+
+// The digest is right, but the numbers are none that inputs give.
+TEST(Calibrate, MomentsThatAreNotNumbersAreFound) {
+  const std::string out = fresh_folder("stats");
+  ASSERT_TRUE(calibrate_model(tinymoe_options(out, 300)));
+  auto index = read_calibration_index(out);
+  ASSERT_TRUE(index);
+  CalibratedInput& input = index->layers[1].inputs.front();
+  std::string bytes = bytes_in(out)["L01.hessians"];
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data(), &nan, sizeof nan);
+  std::ofstream(out + "/L01.hessians", std::ios::binary) << bytes;
+  Digest digest;
+  digest.update(std::as_bytes(std::span(bytes)).first(triangle_bytes(input.inputs)));
+  input.digest = digest.hex();
+  std::ofstream(out + "/calibration.json") << index_text(*index);
+  const auto stats = CalibrationStats::open(out);
+  ASSERT_TRUE(stats);
+  const CalibratedMatrix& matrix = input.matrices.front();
+  EXPECT_EQ(stats->find(1, matrix.role, matrix.expert).error().front().code, "calibrate.nonfinite");
+  index->layers.clear();
+  std::ofstream(out + "/calibration.json") << index_text(*index);
+  EXPECT_EQ(CalibrationStats::open(out).error().front().code, "calibrate.no_input");
+}
+
+TEST(Calibrate, InputsThatAreNotFiniteEndIt) {
+  auto writer = LayerWriter::create(fresh_folder("stats"), 3);
+  ASSERT_TRUE(writer);
+  writer->begin_part({{{.name = "x", .inputs = 2}, "w"}});
+  const std::vector<float> rows = {1, 2, std::numeric_limits<float>::infinity(), 3};
+  writer->add({"w", 2, rows});
+  const Status ended = writer->end_part();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().front().code, "calibrate.nonfinite");
+  EXPECT_NE(ended.error().front().cause.find("\"x\" of layer 3"), std::string::npos);
 }
 
 TEST(Calibrate, ACheckpointIsKnownByItsBytes) {

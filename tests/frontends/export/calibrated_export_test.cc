@@ -1,4 +1,5 @@
-// Exports whose codes are chosen with a calibration: slices and memory.
+// Exports whose codes are chosen with a calibration: slices, memory, and experts that few tokens
+// chose.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -94,6 +95,40 @@ TEST(CalibratedExport, CountsTheEncoderAgainstTheMemory) {
   EXPECT_THAT(refused.err, HasSubstr("takes 1 MiB"));
   EXPECT_FALSE(fs::exists(out)) << "nothing is written";
   expect_fine(export_tinymoe(out, flags));
+}
+
+TEST(CalibratedExport, NamesExpertsThatFewTokensChose) {
+  const std::string out = fresh_folder("out");
+  const auto stats = CalibrationStats::open(tinymoe_stats(100));
+  ASSERT_TRUE(stats);
+  const Outcome exported =
+      export_tinymoe(out, {"--weights", "experts=int4", "--calibration", tinymoe_stats(100)});
+  expect_fine(exported);
+  const json few = read_json(out + "/report.json").at("few_tokens");
+  EXPECT_EQ(few.size(), 64u) << "100 tokens are few for 16 experts of 4 layers";
+  bool never = false;
+  for (const json& one : few) {
+    const auto layer = one.at("layer").get<int64_t>(), expert = one.at("expert").get<int64_t>();
+    const auto tokens = one.at("tokens").get<int64_t>();
+    EXPECT_EQ(tokens, stats->tokens(layer, "expert_gate", expert));
+    const auto borrowed = static_cast<double>(stats->borrowed(layer, "expert_gate", expert));
+    EXPECT_DOUBLE_EQ(one.at("weight").get<double>(),
+                     borrowed / (borrowed + static_cast<double>(tokens)));
+    never = never || tokens == 0;
+  }
+  EXPECT_TRUE(never);
+  EXPECT_THAT(exported.err + exported.out, HasSubstr("calibrate.few_tokens"));
+  EXPECT_THAT(exported.err + exported.out, HasSubstr("no token of the calibration chose"));
+}
+
+TEST(CalibratedExport, RefusesACalibrationOfAnotherCheckpoint) {
+  const std::string out = fresh_folder("out") + "/out";
+  const Outcome refused = run_command({"export", checkpoint_of("mixtral_a"), "-o", out, "--quiet",
+                                       "--weights", "int8", "--calibration", tinymoe_stats(600)});
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, HasSubstr("calibrate.other_checkpoint"));
+  EXPECT_THAT(refused.err, HasSubstr("next: run moec calibrate with this checkpoint"));
+  EXPECT_FALSE(fs::exists(out));
 }
 
 }  // namespace
