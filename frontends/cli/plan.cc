@@ -17,6 +17,7 @@
 #include "frontends/cli/print/plan_output.h"
 #include "frontends/cli/print/print_devices.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/export/auto_bits.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/hf/open_source.h"
 #include "ir/base/name_file.h"
@@ -37,7 +38,7 @@ struct MemoryFlags {
 };
 
 struct PlanFlags {
-  std::string source, family_file;
+  std::string source, family_file, calibration;
   MemoryFlags memory;
   DeviceFlags devices;
   bool list = false, json = false;
@@ -82,7 +83,8 @@ Result<Planned> plan_source(const PlanFlags& flags, const PassOptions& passes) {
   std::optional<std::string> family_file;
   if (!flags.family_file.empty()) family_file = flags.family_file;
   MOEC_ASSIGN(const RunOptions run, run_options(flags.passes));
-  MOEC_ASSIGN(const PlanRequest request, plan_request(flags, passes));
+  MOEC_ASSIGN(PlanRequest request, plan_request(flags, passes));
+  MOEC_TRY(choose_forms(passes.target, flags.calibration, request.build.weights));
   MOEC_ASSIGN(DeviceOptions devices, device_options(flags.devices));
   MOEC_ASSIGN(const std::optional<int64_t> budget, resident_budget(flags.memory));
   MOEC_TRY(require_model(flags.source));
@@ -178,6 +180,9 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->add_flag("--list", flags->list, "List the published models that SOURCE may name");
   command->add_option("SOURCE", flags->source,
                       "Checkpoint folder, config.json, or the name of a published model");
+  command->add_option("--calibration", flags->calibration,
+                      "The folder of moec calibrate --sensitivity by which --weights auto:BITS "
+                      "chooses bits");
   command->add_option("--family-file", flags->family_file,
                       "Read the config with this family descriptor instead of a built-in one "
                       "(models/families/README.md)");

@@ -12,6 +12,7 @@
 #include "backends/runtime/tokenizer.h"
 #include "backends/weights/equal_tensors.h"
 #include "frontends/export/ane_book.h"
+#include "frontends/export/auto_bits.h"
 #include "frontends/export/calibrated_inputs.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/export/default_jobs.h"
@@ -42,12 +43,14 @@ Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
 Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cuts,
                          Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
+  BuildOptions build = compile.build;
+  MOEC_TRY(choose_forms(compile.passes.target, compile.calibration, build.weights));
   MOEC_ASSIGN(Checkpoint checkpoint, open_checkpoint(options.source));
   notes = std::move(checkpoint.warnings);
   MOEC_ASSIGN(MadePlan made,
               naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
                                     compile.passes.target,
-                                    {compile.build, compile.cuts, compile.kv, compile.mla,
+                                    {std::move(build), compile.cuts, compile.kv, compile.mla,
                                      options.source.layers}),
                           config_path(options.source.path)));
   cuts = std::move(made.cuts);

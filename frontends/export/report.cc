@@ -36,6 +36,17 @@ ordered_json shard_json(const ExportedShard& exported) {
   return {{"shard", exported.shard.name}, {"passes", passes}, {"notes", notes}};
 }
 
+ordered_json chosen_json(const WeightPolicy& weights) {
+  auto list = ordered_json::array();
+  for (const auto& [tensor, form] : weights.chosen) {
+    ordered_json one = {{"layer", tensor.layer}, {"role", tensor.role}};
+    if (tensor.expert >= 0) one["expert"] = tensor.expert;
+    one["form"] = to_string(form);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 ordered_json fallbacks_json(const CalibrationStats& calibration) {
   auto list = ordered_json::array();
   for (const ExpertFallback& one : calibration.fallbacks())
@@ -66,6 +77,7 @@ Result<manifest::FileRef> write_report(const std::string& folder, const ReportFa
   auto list = ordered_json::array();
   for (const ExportedShard& exported : facts.shards) list.push_back(shard_json(exported));
   ordered_json whole = {{"weights", to_string(facts.weights)}};
+  if (facts.weights.chooses_bits()) whole["chosen"] = chosen_json(facts.weights);
   if (facts.calibration) whole["few_tokens"] = fallbacks_json(*facts.calibration);
   whole["cuts"] = cuts_json(facts.cuts);
   whole["shards"] = std::move(list);

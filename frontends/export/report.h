@@ -20,8 +20,8 @@ struct ReportFacts {
   std::span<const ExportedShard> shards;
 };
 
-// Writes FOLDER/report.json: in which forms the weights are stored, the experts
-// that few tokens of the calibration chose, how the model was cut
+// Writes FOLDER/report.json: in which forms the weights are stored, the bits that were chosen for
+// tensors of experts, the experts that few tokens of the calibration chose, how the model was cut
 // and why, then for each shard what every pass changed and which notes it gave. There are no times
 // in it: the same input gives the same bytes. Errors: those of write_listed_file().
 Result<manifest::FileRef> write_report(const std::string& folder, const ReportFacts& facts,

@@ -33,6 +33,8 @@ class WeightSizes {
 
  private:
   int64_t matrix_in(const WeightForm& form, int64_t rows, int64_t inputs) const;
+  // The matrices of the largest expert whose bits were chosen.
+  int64_t chosen_expert(int64_t columns) const;
   int64_t saved_in_layer(int64_t layer) const;
 
   const ModelConfig& model_;

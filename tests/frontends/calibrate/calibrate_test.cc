@@ -9,10 +9,12 @@
 
 #include "backends/calibration/calibration_stats.h"
 #include "backends/calibration/checkpoint_identity.h"
+#include "backends/calibration/sensitivity.h"
 #include "backends/files/digest.h"
 #include "backends/weights/equal_tensors.h"
 #include "frontends/calibrate/calibrate_model.h"
 #include "frontends/calibrate/layer_writer.h"
+#include "frontends/calibrate/measure_sensitivity.h"
 #include "frontends/hf/open_source.h"
 #include "models/build/needed_tensors.h"
 #include "tests/frontends/cli/command.h"
@@ -263,6 +265,56 @@ TEST(Calibrate, InputsThatAreNotFiniteEndIt) {
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().front().code, "calibrate.nonfinite");
   EXPECT_NE(ended.error().front().cause.find("\"x\" of layer 3"), std::string::npos);
+}
+
+TEST(Calibrate, SensitivitiesAreAddedToAFinishedCalibration) {
+  const std::string out = fresh_folder("stats"), at_once = fresh_folder("at_once");
+  CalibrateOptions options = tinymoe_options(out, 300);
+  ASSERT_TRUE(calibrate_model(options));
+  EXPECT_EQ(read_sensitivity(out).error().front().code, "calibrate.no_sensitivity");
+  options.sensitivity = true;
+  options.stop = [] { return true; };
+  EXPECT_EQ(code_of(options), kCalibrateInterrupted);
+  options.stop = nullptr;
+  EXPECT_EQ(code_of(options), "fine");
+  EXPECT_EQ(code_of(options), "calibrate.out_not_empty");
+  options.folder = at_once;
+  EXPECT_EQ(code_of(options), "fine");
+  EXPECT_EQ(bytes_in(at_once), bytes_in(out));
+  const auto measured = read_sensitivity(out);
+  ASSERT_TRUE(measured) << render(measured.error());
+  EXPECT_EQ(measured->tokens, 300);
+  ASSERT_EQ(measured->layers.size(), 4u);
+  for (const LayerSensitivity& layer : measured->layers) {
+    ASSERT_EQ(layer.roles.size(), 3u);
+    for (const RoleSensitivity& role : layer.roles) {
+      EXPECT_GT(role.kl, 1e-5) << role.role;
+      EXPECT_LT(role.kl, 0.1) << role.role;
+    }
+    EXPECT_EQ(layer.tensors.size(), 48u);
+    for (const TensorErrors& tensor : layer.tensors) {
+      EXPECT_EQ(tensor.elements, 128 * 80);
+      for (size_t b = 1; b < kMeasuredBits.size(); ++b)
+        EXPECT_LT(tensor.errors[b], tensor.errors[b - 1]) << tensor.role << tensor.expert;
+    }
+  }
+  std::ofstream(out + "/calibration.json", std::ios::app) << " ";
+  EXPECT_EQ(read_sensitivity(out).error().front().code, "calibrate.damaged");
+}
+
+TEST(Calibrate, SensitivitiesAreOfExperts) {
+  CalibrateOptions options = tinymoe_options(fresh_folder("stats"), 200);
+  options.sensitivity = true;
+  auto checkpoint = open_source(options.source, std::nullopt, equal_tensors);
+  ASSERT_TRUE(checkpoint);
+  checkpoint->config.moe.experts = 0;
+  const auto weights = WeightReader::open(checkpoint->weights);
+  ASSERT_TRUE(weights);
+  Plan plan;
+  plan.model = checkpoint->config;
+  const Status measured = measure_sensitivity(options, plan, {}, *weights);
+  ASSERT_FALSE(measured);
+  EXPECT_EQ(measured.error().front().code, "calibrate.no_experts");
 }
 
 TEST(Calibrate, ACheckpointIsKnownByItsBytes) {

@@ -1,12 +1,14 @@
-// Exports whose codes are chosen with a calibration: slices, memory, and experts that few tokens
-// chose.
+// Exports whose codes are chosen with a calibration: slices, memory, experts that few tokens chose,
+// and bits by sensitivity.
 #include <gmock/gmock.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "backends/calibration/calibration_stats.h"
+#include "backends/calibration/sensitivity.h"
 #include "frontends/calibrate/calibrate_model.h"
+#include "frontends/export/auto_bits.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/cli/read_json.h"
 #include "tests/frontends/export/testing.h"
@@ -26,11 +28,11 @@ std::string text_of_digits(size_t bytes) {
 }
 
 // Statistics of tinymoe, made once for a number of bytes of text.
-std::string tinymoe_stats(size_t bytes) {
-  static std::map<size_t, std::string> made;
-  std::string& folder = made[bytes];
+std::string tinymoe_stats(size_t bytes, bool sensitivity = false) {
+  static std::map<std::pair<size_t, bool>, std::string> made;
+  std::string& folder = made[{bytes, sensitivity}];
   if (!folder.empty()) return folder;
-  folder = fresh_folder("stats_of_" + std::to_string(bytes));
+  folder = fresh_folder("stats_of_" + std::to_string(bytes) + (sensitivity ? "_s" : ""));
   const std::string text = fresh_folder("text") + "/text";
   write_file(text, text_of_digits(bytes));
   CalibrateOptions options;
@@ -38,6 +40,7 @@ std::string tinymoe_stats(size_t bytes) {
   options.texts = {text};
   options.folder = folder;
   options.window = 100;
+  options.sensitivity = sensitivity;
   const auto report = calibrate_model(options);
   EXPECT_TRUE(report) << render(report.error());
   return folder;
@@ -128,6 +131,93 @@ TEST(CalibratedExport, RefusesACalibrationOfAnotherCheckpoint) {
   EXPECT_EQ(refused.exit_code, kExitBadInput);
   EXPECT_THAT(refused.err, HasSubstr("calibrate.other_checkpoint"));
   EXPECT_THAT(refused.err, HasSubstr("next: run moec calibrate with this checkpoint"));
+  EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(AutoBits, AreChosenByErrorAndSensitivity) {
+  LayerSensitivity sensitive{0, {{"expert_up", 1.0}}, {}}, other{1, {{"expert_up", 0.001}}, {}};
+  const std::array<double, 4> errors = {16, 4, 1, 0.1};
+  for (int64_t e = 0; e < 2; ++e) {
+    sensitive.tensors.push_back({"expert_up", e, 100, errors});
+    other.tensors.push_back({"expert_up", e, 100, errors});
+  }
+  const Sensitivity sensitivity{"", 10, {sensitive, other}};
+  EXPECT_DOUBLE_EQ(expected_kl(sensitive, sensitive.tensors[0], 4), 1.0 / 8);
+  EXPECT_DOUBLE_EQ(expected_kl(sensitive, sensitive.tensors[0], 8), 0.1 / 16 / 8);
+  const Target ane = find_target("ane").value();
+  WeightPolicy policy = parse_weight_policy("experts=auto:3", ane.four_bits).value();
+  ASSERT_TRUE(choose_forms(ane, sensitivity, policy));
+  EXPECT_EQ(policy.chosen.size(), 4u);
+  for (int64_t e = 0; e < 2; ++e) {
+    EXPECT_EQ(to_string(policy.form_of(WeightGroup::experts, {0, e, "expert_up"})), "int4-lut:g16");
+    EXPECT_EQ(to_string(policy.form_of(WeightGroup::experts, {1, e, "expert_up"})), "int2-lut:g16");
+  }
+  EXPECT_EQ(to_string(policy), "experts=auto:3");
+}
+
+TEST(AutoBits, StayWithinTheFormsOfTheTarget) {
+  LayerSensitivity layer{0, {{"expert_up", 1.0}}, {}};
+  for (int64_t e = 0; e < 4; ++e)
+    layer.tensors.push_back({"expert_up", e, 10, {16.0 + double(e), 4, 1, 0.1}});
+  const Sensitivity sensitivity{"", 10, {layer}};
+  Target onnx = find_target("onnx").value();
+  WeightPolicy policy = parse_weight_policy("auto:6", onnx.four_bits).value();
+  onnx.projection = ProjectionForm::matmul;
+  ASSERT_TRUE(choose_forms(onnx, sensitivity, policy));
+  std::map<std::string, int> forms;
+  for (const auto& [tensor, form] : policy.chosen) ++forms[to_string(form)];
+  EXPECT_EQ(forms, (std::map<std::string, int>{{"int4:32", 2}, {"int8", 2}}));
+  EXPECT_EQ(to_string(policy.form_of(WeightGroup::attn, 0)), "int8");
+  policy = parse_weight_policy("auto:3", onnx.four_bits).value();
+  const Status few = choose_forms(onnx, sensitivity, policy);
+  ASSERT_FALSE(few);
+  EXPECT_EQ(few.error().front().code, "weights.auto");
+  EXPECT_THAT(few.error().front().cause, HasSubstr("4 to 8 bits"));
+}
+
+TEST(AutoBits, OfTinymoeKeepTheMeanAndAreReported) {
+  const std::string out = fresh_folder("out"), stats = tinymoe_stats(300, true);
+  const Words flags = {"--target", "ane", "--weights", "experts=auto:3", "--calibration", stats};
+  expect_fine(export_tinymoe(out, flags));
+  expect_fine(run_command({"check", out, "--min-coverage", "0"}));
+  const json report = read_json(out + "/report.json");
+  EXPECT_EQ(report.at("weights"), "experts=auto:3");
+  ASSERT_EQ(report.at("chosen").size(), 4u * 16 * 3);
+  double bits = 0;
+  std::map<std::string, int> forms;
+  for (const json& one : report.at("chosen")) {
+    const std::string form = one.at("form").get<std::string>();
+    bits += form[3] - '0';
+    ++forms[form];
+  }
+  EXPECT_LE(bits / 192, 3);
+  EXPECT_GT(bits / 192, 2.95);
+  EXPECT_GT(forms.size(), 1u);
+  Words plan = {"plan", checkpoint_of("tinymoe"), "--json", "--context", "32"};
+  plan.insert(plan.end(), flags.begin(), flags.end());
+  const json planned = json::parse(run_command(plan).out);
+  const json manifest = read_json(out + "/manifest.json");
+  int64_t bytes = 0;
+  for (const json& shard : manifest.at("shards")) bytes += shard.at("weight_bytes").get<int64_t>();
+  EXPECT_EQ(bytes, planned["memory"]["trunk_bytes"].get<int64_t>() +
+                       planned["memory"]["expert_bytes"].get<int64_t>());
+}
+
+TEST(AutoBits, NeedACalibrationWithSensitivities) {
+  const std::string out = fresh_folder("out") + "/out";
+  const Outcome none = export_tinymoe(out, {"--target", "ane", "--weights", "auto:3"});
+  EXPECT_EQ(none.exit_code, kExitBadInput);
+  EXPECT_THAT(none.err, HasSubstr("weights.auto"));
+  EXPECT_THAT(none.err, HasSubstr("--sensitivity"));
+  const Outcome without = export_tinymoe(
+      out, {"--target", "ane", "--weights", "auto:3", "--calibration", tinymoe_stats(600)});
+  EXPECT_EQ(without.exit_code, kExitBadInput);
+  EXPECT_THAT(without.err, HasSubstr("calibrate.no_sensitivity"));
+  for (const char* wrong : {"auto", "auto:", "auto:x", "auto:0", "auto:9", "attn=auto:4"}) {
+    const Outcome outcome = export_tinymoe(out, {"--target", "ane", "--weights", wrong});
+    EXPECT_EQ(outcome.exit_code, kExitBadInput) << wrong;
+    EXPECT_THAT(outcome.err, HasSubstr("weights.auto")) << wrong;
+  }
   EXPECT_FALSE(fs::exists(out));
 }
 
