@@ -10,17 +10,25 @@
 namespace moec {
 namespace {
 
-// The symmetric matrix of a triangle.
-std::vector<float> whole_of(const std::string& triangle, int64_t inputs) {
-  const auto size = static_cast<size_t>(inputs);
-  std::vector<float> sums(size * size);
-  const char* from = triangle.data();
-  for (size_t i = 0; i < size; ++i)
-    for (size_t j = 0; j <= i; ++j, from += sizeof(float)) {
-      std::memcpy(&sums[i * size + j], from, sizeof(float));
-      sums[j * size + i] = sums[i * size + j];
-    }
-  return sums;
+// What is read of a triangle at a time.
+constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
+
+// Adds the elements of row `row` of a triangle that lie in the range.
+void add_row(const char* elements, int64_t row, const InputRange& range, double share,
+             std::vector<float>& sums) {
+  if (row < range.begin || row >= range.begin + range.size) return;
+  float* to = sums.data() + (row - range.begin) * range.size;
+  for (int64_t column = range.begin; column <= row; ++column) {
+    float value = 0;
+    std::memcpy(&value, elements + static_cast<size_t>(column) * sizeof(float), sizeof value);
+    to[column - range.begin] += static_cast<float>(share * static_cast<double>(value));
+  }
+}
+
+void mirror(std::vector<float>& sums, int64_t size) {
+  for (int64_t i = 0; i < size; ++i)
+    for (int64_t j = 0; j < i; ++j)
+      sums[static_cast<size_t>(j * size + i)] = sums[static_cast<size_t>(i * size + j)];
 }
 
 }  // namespace
@@ -32,6 +40,9 @@ Result<CalibrationStats> CalibrationStats::open(const std::string& folder) {
   if (!stats.index_.finished)
     return fail("calibrate.unfinished", "the calibration was interrupted",
                 "run the moec calibrate command again: it continues there", {.file = folder});
+  if (stats.index_.layers.empty())
+    return fail("calibrate.no_input", "the calibration has inputs of no matrix",
+                "run moec calibrate into a new folder", {.file = folder});
   for (size_t l = 0; l < stats.index_.layers.size(); ++l) {
     const CalibratedLayer& layer = stats.index_.layers[l];
     uint64_t offset = 0;
@@ -59,47 +70,100 @@ const CalibrationStats::Stored* CalibrationStats::stored(int64_t layer, const st
   return found == by_matrix_.end() ? nullptr : &found->second;
 }
 
-bool CalibrationStats::has(int64_t layer, const std::string& role, int64_t expert) const {
-  return stored(layer, role, expert) != nullptr;
+const CalibrationStats::Stored* CalibrationStats::pool_of(const Stored& own) const {
+  const auto found = by_name_.find({own.layer, input(own).pool});
+  return found == by_name_.end() ? nullptr : &found->second;
+}
+
+const CalibratedInput* CalibrationStats::inputs_of(int64_t layer, const std::string& role,
+                                                   int64_t expert) const {
+  const Stored* found = stored(layer, role, expert);
+  return found ? &input(*found) : nullptr;
 }
 
 int64_t CalibrationStats::tokens(int64_t layer, const std::string& role, int64_t expert) const {
-  const Stored* found = stored(layer, role, expert);
-  return found ? index_.layers[found->layer].inputs[found->input].tokens : 0;
+  const CalibratedInput* found = inputs_of(layer, role, expert);
+  return found ? found->tokens : 0;
+}
+
+int64_t CalibrationStats::borrowed(int64_t layer, const std::string& role, int64_t expert) const {
+  const Stored* own = stored(layer, role, expert);
+  const Stored* pool = own ? pool_of(*own) : nullptr;
+  return pool ? borrowed_tokens(input(*own).inputs, input(*pool).tokens) : 0;
+}
+
+std::vector<ExpertFallback> CalibrationStats::fallbacks() const {
+  std::vector<ExpertFallback> found;
+  for (const CalibratedLayer& layer : index_.layers)
+    for (const CalibratedInput& inputs : layer.inputs) {
+      if (inputs.pool.empty() || inputs.matrices.empty()) continue;
+      const CalibratedMatrix& matrix = inputs.matrices.front();
+      const int64_t more = borrowed(layer.layer, matrix.role, matrix.expert);
+      if (inputs.tokens > more) continue;
+      const double weight = inputs.tokens == 0 ? 1
+                                               : static_cast<double>(more) /
+                                                     static_cast<double>(inputs.tokens + more);
+      found.push_back({layer.layer, matrix.expert, inputs.tokens, weight});
+    }
+  return found;
 }
 
 Result<Hessian> CalibrationStats::find(int64_t layer, const std::string& role,
                                        int64_t expert) const {
-  const Stored* found = stored(layer, role, expert);
-  if (!found)
+  const CalibratedInput* found = inputs_of(layer, role, expert);
+  return find(layer, role, expert, {0, found ? found->inputs : 0});
+}
+
+Result<Hessian> CalibrationStats::find(int64_t layer, const std::string& role, int64_t expert,
+                                       const InputRange& range) const {
+  const Stored* own = stored(layer, role, expert);
+  if (!own)
     return fail("calibrate.no_input",
                 fmt::format("the calibration has no inputs of {} in layer {}{}", role, layer,
                             expert < 0 ? "" : fmt::format(", expert {}", expert)),
                 "run moec calibrate with this checkpoint", {.file = folder_});
-  MOEC_ASSIGN(Hessian own, read(*found));
-  const auto all =
-      by_name_.find({found->layer, index_.layers[found->layer].inputs[found->input].pool});
-  if (all == by_name_.end()) return own;
-  MOEC_ASSIGN(const Hessian layers, read(all->second));
-  MOEC_TRY(check_hessian(layers, own.inputs));
-  return pooled(std::move(own), layers);
+  Hessian hessian = empty_hessian(range.size);
+  hessian.tokens = input(*own).tokens;
+  MOEC_TRY(add_triangle(*own, range, 1, hessian.sums));
+  if (const int64_t more = borrowed(layer, role, expert); more > 0) {
+    const Stored& pool = *pool_of(*own);
+    const double share = static_cast<double>(more) / static_cast<double>(input(pool).tokens);
+    MOEC_TRY(add_triangle(pool, range, share, hessian.sums));
+    hessian.tokens += more;
+  }
+  mirror(hessian.sums, range.size);
+  MOEC_TRY(check_hessian(hessian, range.size));
+  return hessian;
 }
 
-Result<Hessian> CalibrationStats::read(const Stored& stored) const {
-  const CalibratedLayer& layer = index_.layers[stored.layer];
-  const CalibratedInput& input = layer.inputs[stored.input];
-  if (input.tokens == 0) return empty_hessian(input.inputs);
-  MOEC_ASSIGN(const RegularFile file, RegularFile::open(folder_ + "/" + layer.file));
-  MOEC_ASSIGN(const std::string bytes, file.read(stored.offset, triangle_bytes(input.inputs)));
+// The digest is of all rows, also of those outside the range.
+Status CalibrationStats::add_triangle(const Stored& stored, const InputRange& range, double share,
+                                      std::vector<float>& sums) const {
+  const CalibratedInput& of = input(stored);
+  if (range.begin < 0 || range.begin + range.size > of.inputs)
+    return fail("calibrate.hessian_size",
+                fmt::format("the calibration has {} inputs \"{}\", the weight has {} from {} on",
+                            of.inputs, of.name, range.size, range.begin),
+                "calibrate this checkpoint again with moec calibrate", {.file = folder_});
+  if (of.tokens == 0) return {};
+  MOEC_ASSIGN(const RegularFile file,
+              RegularFile::open(folder_ + "/" + index_.layers[stored.layer].file));
   Digest digest;
-  digest.update(std::as_bytes(std::span(bytes)));
-  if (digest.hex() != input.digest)
-    return fail("calibrate.damaged",
-                fmt::format("the bytes of \"{}\" do not match their digest", input.name),
-                "run moec calibrate into a new folder", {.file = file.path()});
-  Hessian hessian{input.inputs, input.tokens, whole_of(bytes, input.inputs)};
-  MOEC_TRY(check_hessian(hessian, input.inputs));
-  return hessian;
+  for (int64_t row = 0; row < of.inputs;) {
+    int64_t end = row + 1;
+    while (end < of.inputs && triangle_bytes(end + 1) - triangle_bytes(row) <= kChunkBytes) ++end;
+    MOEC_ASSIGN(const std::string bytes, file.read(stored.offset + triangle_bytes(row),
+                                                   triangle_bytes(end) - triangle_bytes(row)));
+    digest.update(std::as_bytes(std::span(bytes)));
+    for (const char* from = bytes.data(); row < end; ++row) {
+      add_row(from, row, range, share, sums);
+      from += static_cast<size_t>(row + 1) * sizeof(float);
+    }
+  }
+  if (digest.hex() == of.digest) return {};
+  return fail("calibrate.damaged",
+              fmt::format("the bytes of \"{}\" do not match their digest", of.name),
+              "run moec calibrate into a new folder", {.file = file.path()});
 }
 
 }  // namespace moec

@@ -8,25 +8,48 @@
 
 namespace moec {
 
+// Inputs begin … begin + size − 1 of a matrix.
+struct InputRange {
+  int64_t begin = 0, size = 0;
+  bool operator==(const InputRange&) const = default;
+};
+
+// An expert that few tokens chose: at least half of the moments of its gate and up are those of all
+// experts of its layer.
+struct ExpertFallback {
+  int64_t layer = 0, expert = 0, tokens = 0;
+  double weight = 0;  // of the layer's moments, 1 for an expert that no token chose
+};
+
 class CalibrationStats {
  public:
   // Opens the folder of a finished calibration. Errors: those of read_calibration_index(),
-  // calibrate.unfinished.
+  // calibrate.unfinished, calibrate.no_input where it is empty.
   static Result<CalibrationStats> open(const std::string& folder);
 
   // Error calibrate.other_checkpoint where it is of another one than checkpoint_identity() says.
   Status check_checkpoint(const std::string& identity) const;
 
-  // Whether there are inputs of this matrix, and how many tokens reached them. `layer` and `role`
-  // are those of the builder's WeightRequest, −1 for the head; `expert` is −1 unless the matrix is
-  // one expert's, also where the checkpoint stores all experts in one tensor.
-  bool has(int64_t layer, const std::string& role, int64_t expert = -1) const;
+  // The inputs of a matrix; null where there are none. `layer` and `role` are those of the
+  // builder's WeightRequest, −1 for the head; `expert` is −1 unless the matrix is one expert's,
+  // also where the checkpoint stores all experts in one tensor. Matrices that share their inputs
+  // have the same ones.
+  const CalibratedInput* inputs_of(int64_t layer, const std::string& role,
+                                   int64_t expert = -1) const;
+  // The tokens that reached them, and those that an expert that shares the inputs of its layer
+  // (gate and up) borrows from all experts, as borrowed_tokens() says.
   int64_t tokens(int64_t layer, const std::string& role, int64_t expert = -1) const;
+  int64_t borrowed(int64_t layer, const std::string& role, int64_t expert = -1) const;
 
-  // The Hessian of its inputs: an expert's pooled() with that of its layer, where it shares the
-  // inputs of the layer (gate and up). Errors: calibrate.no_input, calibrate.damaged, those of
-  // RegularFile and check_hessian().
+  // In the order of layers and experts.
+  std::vector<ExpertFallback> fallbacks() const;
+
+  // The Hessian of a range of the inputs of a matrix, with what it borrows. The bytes of a triangle
+  // pass through memory once, a part at a time. Errors: calibrate.no_input, calibrate.damaged,
+  // calibrate.hessian_size where the range lies outside, those of RegularFile and check_hessian().
   Result<Hessian> find(int64_t layer, const std::string& role, int64_t expert = -1) const;
+  Result<Hessian> find(int64_t layer, const std::string& role, int64_t expert,
+                       const InputRange& range) const;
 
   const CalibrationIndex& index() const { return index_; }
 
@@ -42,7 +65,13 @@ class CalibrationStats {
   };
 
   const Stored* stored(int64_t layer, const std::string& role, int64_t expert) const;
-  Result<Hessian> read(const Stored& stored) const;
+  const CalibratedInput& input(const Stored& stored) const {
+    return index_.layers[stored.layer].inputs[stored.input];
+  }
+  // Those of all experts; null for inputs that borrow nothing.
+  const Stored* pool_of(const Stored& own) const;
+  Status add_triangle(const Stored& stored, const InputRange& range, double share,
+                      std::vector<float>& sums) const;
 
   std::string folder_;
   CalibrationIndex index_;

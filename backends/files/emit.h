@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,7 +11,7 @@
 
 #include "backends/files/moe_layers.h"
 #include "backends/files/weight_record.h"
-#include "backends/weights/encode/hessian.h"
+#include "backends/weights/encode/error_feedback.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/graph/shard.h"
 
@@ -40,11 +41,8 @@ struct EmittedTensor {
   bool operator==(const EmittedTensor&) const = default;
 };
 
-// What the tokens of a calibration gave a weight as inputs. encode_calibrated() documents the two.
-struct WeightInputs {
-  std::vector<Hessian> hessians;
-  int64_t axis = 1;
-};
+// What the tokens of a calibration gave a weight [outputs, inputs] or [outputs, inputs, 1, 1].
+using InputMetrics = std::shared_ptr<const ErrorMetric>;
 
 struct EmitOptions {
   std::string folder;  // created when missing
@@ -56,10 +54,10 @@ struct EmitOptions {
   std::optional<MoeLayers> moe_layers;
   FileLimits limits;
   bool sha256 = false;  // of each file, besides its xxh3
-  // The inputs of a weight that is to be encoded, by its view and type; nothing where none are
-  // known. Without this function, or without inputs, the codes are the nearest ones.
-  std::function<Result<std::optional<WeightInputs>>(const WeightView& view, const Type& type)>
-      inputs_of;
+  // The metric of the inputs of a weight that is to be encoded, with the metric_parts() of its
+  // encoding; null where none are known. Without this function, or without inputs, the codes are
+  // the nearest ones. It is called for one weight after the other.
+  std::function<Result<InputMetrics>(const Weight& weight, const Type& type)> inputs_of;
   // Called with the number of payload bytes each time some were written. Its error ends the
   // emission and is returned.
   std::function<Status(uint64_t bytes)> on_progress;

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <optional>
 #include <string>
 #include <unordered_set>
+#include <variant>
 
 #include "backends/weights/encode/calibrated_encoder.h"
 #include "backends/weights/encode/copied_codes.h"
-#include "backends/weights/encode/decode_parts.h"
 #include "backends/weights/encode/weight_encoder.h"
 #include "ir/base/invariant.h"
 
@@ -103,13 +102,24 @@ class EntryWriter {
   }
 
   Status stream_codes(const Entry& entry, StreamReport& stream) {
-    calibrated_.reset();
+    const auto& [weight, type, form] = entry.source;
+    encoder_.emplace<std::monostate>();
+    inputs_.reset();
     if (options_.inputs_of) {
-      MOEC_ASSIGN(const auto inputs,
-                  options_.inputs_of(entry.source.weight.view, entry.source.type));
-      if (inputs) return encode_whole(entry, *inputs, stream);
+      MOEC_ASSIGN(inputs_, options_.inputs_of(weight, type));
     }
-    encoder_.emplace(entry.source.weight.encoding, entry.source.type, entry.source.form);
+    if (!inputs_)
+      return stream_through(encoder_.emplace<WeightEncoder>(weight.encoding, type, form), entry,
+                            stream);
+    auto calibrated =
+        CalibratedEncoder::create(weight.encoding, type, {std::span(inputs_.get(), 1), 1}, form);
+    if (!calibrated) return fail(with_tensor(calibrated.error(), entry.name));
+    return stream_through(encoder_.emplace<CalibratedEncoder>(std::move(*calibrated)), entry,
+                          stream);
+  }
+
+  template <class Encoder>
+  Status stream_through(Encoder& encoder, const Entry& entry, StreamReport& stream) {
     uint64_t decoded = 0;
     EncodedSink sink{[this](std::span<const std::byte> codes) { return put(codes); }, {}};
     if (options_.on_weight)
@@ -119,38 +129,15 @@ class EntryWriter {
         return {};
       };
     const Status streamed = views_.next(
-        [&](std::span<const std::byte> tile) { return encoder_->add(tile, sink); }, stream);
+        [&](std::span<const std::byte> tile) { return encoder.add(tile, sink); }, stream);
     return streamed ? streamed : fail(with_tensor(streamed.error(), entry.name));
   }
 
-  // Error feedback needs all values of a weight at a time.
-  Status encode_whole(const Entry& entry, const WeightInputs& inputs, StreamReport& stream) {
-    const auto& [weight, type, form] = entry.source;
-    std::vector<std::byte> values;
-    values.reserve(static_cast<size_t>(type.bytes()));
-    MOEC_TRY(views_.next(
-        [&](std::span<const std::byte> tile) -> Status {
-          values.insert(values.end(), tile.begin(), tile.end());
-          return {};
-        },
-        stream));
-    calibrated_ =
-        encode_calibrated(weight.encoding, type, values, {inputs.hessians, inputs.axis}, form);
-    if (!*calibrated_) return fail(with_tensor(calibrated_->error(), entry.name));
-    const auto& parts = (*calibrated_)->parts;
-    if (options_.on_weight)
-      options_.on_weight(entry.key, 0, decode_parts(weight.encoding, type, parts, form));
-    return put(parts.front());
-  }
-
   // The bytes of a part, after the codes.
-  std::span<const std::byte> parameters(const Entry& entry) const {
-    if (!calibrated_) return encoder_->parameters(entry.part->part);
-    const auto& [weight, type, form] = entry.source;
-    const std::vector<StoredPart> stored = stored_parts(weight.encoding, type, form);
-    for (size_t i = 0; i < stored.size(); ++i)
-      if (stored[i].part == entry.part->part) return (*calibrated_)->parts[i];
-    return {};
+  std::span<const std::byte> parameters(WeightPart part) const {
+    if (const auto* calibrated = std::get_if<CalibratedEncoder>(&encoder_))
+      return calibrated->parameters(part);
+    return std::get<WeightEncoder>(encoder_).parameters(part);
   }
 
   static Diagnostics with_tensor(Diagnostics findings, const std::string& name) {
@@ -160,9 +147,9 @@ class EntryWriter {
   }
 
   Status write_parameters(const Entry& entry) {
-    MOEC_CHECK(encoder_ || calibrated_, "the parameters of {} come before its codes", entry.key);
+    MOEC_CHECK(encoder_.index() != 0, "the parameters of {} come before its codes", entry.key);
     if (is_new_) report_.weight_bytes += entry.bytes;
-    return put(parameters(entry));
+    return put(parameters(entry.part->part));
   }
 
   // Packages of several widths may hold the same weight once each: it is reported once.
@@ -181,9 +168,9 @@ class EntryWriter {
   OutputFile& file_;
   EmitReport& report_;
   std::unordered_set<std::string> reported_;
-  std::optional<WeightEncoder> encoder_;                // of the last codes
-  std::optional<Result<CalibratedWeight>> calibrated_;  // the last weight, if it was calibrated
-  bool is_new_ = true;                                  // the last weight
+  InputMetrics inputs_;  // of the last codes, where they are calibrated
+  std::variant<std::monostate, WeightEncoder, CalibratedEncoder> encoder_;  // of the last codes
+  bool is_new_ = true;                                                      // the last weight
 };
 
 }  // namespace

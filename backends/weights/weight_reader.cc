@@ -49,9 +49,11 @@ Status check_plan_bytes(uint64_t memory_bytes, uint64_t plan_bytes) {
               "give more memory");
 }
 
-Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t plan_bytes) {
+Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t plan_bytes,
+                                    uint64_t job_bytes) {
   const uint64_t fixed = kProgramBytes + plan_bytes;
-  const uint64_t least = fixed + static_cast<uint64_t>(jobs) * (kWriterBytes + kLeastBytes);
+  const uint64_t least =
+      fixed + static_cast<uint64_t>(jobs) * (kWriterBytes + kLeastBytes + job_bytes);
   if (memory_bytes < least)
     return fail(
         "weights.over_budget",
@@ -64,7 +66,8 @@ Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t pl
                     memory_bytes >> 20),
         jobs == 1 ? "give more memory" : "give more memory, or use fewer jobs or targets");
   ReaderOptions options;
-  options.memory_bytes = (memory_bytes - fixed) / static_cast<uint64_t>(jobs) - kWriterBytes;
+  options.memory_bytes =
+      (memory_bytes - fixed) / static_cast<uint64_t>(jobs) - kWriterBytes - job_bytes;
   options.readers = kReaders;
   options.past_cache = true;
   return options;

@@ -28,8 +28,10 @@ inline constexpr uint64_t kWriterBytes = uint64_t{12} << 20;
 
 // Options for an export that streams `jobs` shards at a time in `memory_bytes`. Each job may read
 // with an equal part of what is left after the program itself, the files being written, and
-// `plan_bytes` for what a large plan needs beyond a usual one. Error: weights.over_budget.
-Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t plan_bytes = 0);
+// `plan_bytes` for what a large plan needs beyond a usual one, and after `job_bytes` of its own
+// that are for something else. Error: weights.over_budget.
+Result<ReaderOptions> export_reader(uint64_t memory_bytes, int jobs, uint64_t plan_bytes = 0,
+                                    uint64_t job_bytes = 0);
 // The same for a time when nothing is read or written.
 Status check_plan_bytes(uint64_t memory_bytes, uint64_t plan_bytes);
 

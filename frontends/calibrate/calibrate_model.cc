@@ -11,6 +11,7 @@
 #include "frontends/calibrate/calibration_plan.h"
 #include "frontends/calibrate/calibration_text.h"
 #include "frontends/calibrate/layer_writer.h"
+#include "frontends/calibrate/measure_sensitivity.h"
 #include "frontends/calibrate/window_run.h"
 #include "frontends/hf/open_source.h"
 #include "ir/base/name_file.h"
@@ -149,10 +150,11 @@ Result<CalibrationReport> calibrate_model(const CalibrateOptions& options) {
   MOEC_ASSIGN(report.index, new_index(options, text, plan.weights));
   MOEC_TRY(create_folder(options.folder));
   MOEC_ASSIGN(const FolderLock lock, FolderLock::take(options.folder));
-  MOEC_TRY(resume_index(options.folder, report.index));
+  MOEC_TRY(resume_index(options.folder, report.index, options.sensitivity));
   report.resumed_layers = report.index.layers.size();
   const CalibrationJob job{options, text, plan, weights};
-  MOEC_TRY(Calibration(job, report.index).run_all());
+  if (!report.index.finished) MOEC_TRY(Calibration(job, report.index).run_all());
+  if (options.sensitivity) MOEC_TRY(measure_sensitivity(options, plan, text, weights));
   report.bytes = bytes_of(report.index);
   return report;
 }

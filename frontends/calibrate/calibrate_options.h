@@ -22,6 +22,9 @@ struct CalibrateOptions {
   // How much memory the weights of a part of a layer and what is summed of its inputs may take;
   // layers beyond it run in groups of experts. At least one expert runs at a time.
   uint64_t group_bytes = uint64_t{1} << 30;
+  // Whether to measure how much each layer's experts matter (measure_sensitivity.h); also for a
+  // folder that holds the finished calibration of the same checkpoint, text and window.
+  bool sensitivity = false;
   // Each may be empty. `progress` is told of the bytes of hidden states that went through a part of
   // a layer, of those of all parts, and of the part.
   std::function<bool()> stop;

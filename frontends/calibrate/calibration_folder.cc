@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/calibration/sensitivity.h"
 #include "backends/files/digest.h"
 #include "backends/files/folder.h"
 #include "backends/files/output_file.h"
@@ -21,8 +22,8 @@ Status remove_state(const std::string& folder, int64_t next_step) {
 }
 
 Status check_same(const std::string& folder, const CalibrationIndex& stored,
-                  const CalibrationIndex& index) {
-  if (stored.finished)
+                  const CalibrationIndex& index, bool extend) {
+  if (stored.finished && (!extend || file_exists(folder + "/" + kSensitivityFile)))
     return fail("calibrate.out_not_empty", "the folder holds a finished calibration",
                 "give --out another folder, or remove this one", {.file = folder});
   const char* what = stored.checkpoint != index.checkpoint ? "checkpoint"
@@ -31,7 +32,8 @@ Status check_same(const std::string& folder, const CalibrationIndex& stored,
                                                            : nullptr;
   if (what == nullptr) return {};
   return fail("calibrate.differs",
-              fmt::format("the folder holds an unfinished calibration with another {}", what),
+              fmt::format("the folder holds {} calibration with another {}",
+                          stored.finished ? "a" : "an unfinished", what),
               "give --out another folder, or remove this one", {.file = folder});
 }
 
@@ -43,7 +45,7 @@ std::string digest_of_tokens(std::span<const int64_t> tokens) {
   return digest.hex();
 }
 
-Status resume_index(const std::string& folder, CalibrationIndex& index) {
+Status resume_index(const std::string& folder, CalibrationIndex& index, bool extend) {
   if (!file_exists(folder + "/" + kCalibrationIndex)) {
     MOEC_ASSIGN(const bool other, holds_files(folder));
     if (other)
@@ -52,7 +54,7 @@ Status resume_index(const std::string& folder, CalibrationIndex& index) {
     return write_file({folder, kCalibrationIndex}, index_text(index));
   }
   MOEC_ASSIGN(CalibrationIndex stored, read_calibration_index(folder));
-  MOEC_TRY(check_same(folder, stored, index));
+  MOEC_TRY(check_same(folder, stored, index, extend));
   index = std::move(stored);
   return {};
 }

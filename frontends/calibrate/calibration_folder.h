@@ -10,9 +10,10 @@ namespace moec {
 std::string digest_of_tokens(std::span<const int64_t> tokens);
 
 // Takes over the index of the unfinished calibration in the folder, which must be that of `index`:
-// of the same checkpoint, text and window. An empty folder changes nothing. Errors:
-// calibrate.out_not_empty, calibrate.differs, calibrate.malformed.
-Status resume_index(const std::string& folder, CalibrationIndex& index);
+// of the same checkpoint, text and window; with `extend` also that of a finished calibration that
+// has no sensitivities. An empty folder changes nothing. Errors: calibrate.out_not_empty,
+// calibrate.differs, calibrate.malformed.
+Status resume_index(const std::string& folder, CalibrationIndex& index, bool extend);
 
 // Writes the values that steps from `next` on take, and then the index, with `next` and them.
 Status write_state(const std::string& folder, size_t next, WindowRun& run, CalibrationIndex& index);

@@ -24,9 +24,10 @@ class Taps {
  public:
   Taps(const Shard& shard, const Uses& uses) : shard_(shard), uses_(uses) {}
 
-  std::vector<TappedInput> find() {
+  void find(TappedShard& tapped) {
     for (const Op& op : shard_.ops) std::visit([&](const auto& data) { tap(data, op); }, op.data);
-    return std::move(taps_);
+    tapped.inputs = std::move(taps_);
+    tapped.experts = std::move(experts_);
   }
 
  private:
@@ -69,6 +70,7 @@ class Taps {
                                    found->second.expert < 0 ? expert : found->second.expert};
         auto& all = tapped.input.matrices;
         if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+        if (expert >= 0) experts_.push_back({matrix, one, found->second.expert});
       }
     return tapped;
   }
@@ -83,6 +85,7 @@ class Taps {
   const Shard& shard_;
   const Uses& uses_;
   std::vector<TappedInput> taps_;
+  std::vector<ExpertMatrix> experts_;
 };
 
 }  // namespace
@@ -90,7 +93,8 @@ class Taps {
 Result<TappedShard> tap_shard(const Plan& plan, size_t index) {
   TappedShard tapped;
   MOEC_ASSIGN(tapped.body, build_shard(plan, index, plan.build.tokens.front()));
-  tapped.inputs = Taps(tapped.body, weight_uses(plan, index)).find();
+  const Uses uses = weight_uses(plan, index);
+  Taps(tapped.body, uses).find(tapped);
   return tapped;
 }
 

@@ -90,20 +90,27 @@ void WindowRun::take_output(const OutputBinding& binding, const Tensor& tensor, 
             all.data.begin() + window * text_.window * rows.columns);
 }
 
+Result<std::vector<Tensor>> WindowRun::run_window(size_t index, Executor& executor, int64_t window,
+                                                  const MatrixProbe& matrices) {
+  const Step& step = plan_.schedule[index];
+  const Shard& body = executor.shard();
+  std::vector<Tensor> inputs;
+  for (const ValueId id : body.inputs) {
+    const std::string& port = body.values[id].name;
+    inputs.push_back(input(binding_of(step, port), port, body.type(id), window));
+  }
+  MOEC_ASSIGN(std::vector<Tensor> outputs, executor.run(inputs, RunProbes{{}, matrices}));
+  for (size_t i = 0; i < outputs.size(); ++i)
+    for (const OutputBinding& binding : step.outputs)
+      if (binding.port == body.outputs[i].name) take_output(binding, outputs[i], window);
+  return outputs;
+}
+
 Status WindowRun::step(size_t index, const Shard& body, const WeightReader& weights,
                        const MatrixProbe& matrices, const std::function<Status()>& after) {
-  const Step& step = plan_.schedule[index];
   MOEC_ASSIGN(Executor executor, Executor::create(body, weights));
   for (int64_t window = 0; window < text_.windows(); ++window) {
-    std::vector<Tensor> inputs;
-    for (const ValueId id : body.inputs) {
-      const std::string& port = body.values[id].name;
-      inputs.push_back(input(binding_of(step, port), port, body.type(id), window));
-    }
-    MOEC_ASSIGN(const std::vector<Tensor> outputs, executor.run(inputs, RunProbes{{}, matrices}));
-    for (size_t i = 0; i < outputs.size(); ++i)
-      for (const OutputBinding& binding : step.outputs)
-        if (binding.port == body.outputs[i].name) take_output(binding, outputs[i], window);
+    MOEC_TRY(run_window(index, executor, window, matrices));
     MOEC_TRY(after());
   }
   return {};

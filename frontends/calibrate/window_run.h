@@ -23,6 +23,11 @@ class WindowRun {
   // WeightReader.
   Status embed(const WeightReader& weights);
 
+  // Runs a step of the schedule on one window with an executor of its shard, and keeps what later
+  // steps take. Returns the outputs of the shard. Errors: those of Executor.
+  Result<std::vector<Tensor>> run_window(size_t index, Executor& executor, int64_t window,
+                                         const MatrixProbe& matrices = {});
+
   // Runs a step of the schedule. `after` is called for each window. Errors: those of Executor and
   // of `after`.
   Status step(size_t index, const Shard& body, const WeightReader& weights,

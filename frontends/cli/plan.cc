@@ -15,6 +15,7 @@
 #include "frontends/cli/print/plan_output.h"
 #include "frontends/cli/print/print_devices.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/export/auto_bits.h"
 #include "frontends/plan/plan_json.h"
 #include "frontends/plan/plan_source.h"
 
@@ -27,7 +28,7 @@ struct MemoryFlags {
 };
 
 struct PlanFlags {
-  std::string source, family_file;
+  std::string source, family_file, calibration;
   MemoryFlags memory;
   DeviceFlags devices;
   bool list = false, json = false;
@@ -71,6 +72,7 @@ Result<PlannedSource> plan_named(const PlanFlags& flags) {
   MOEC_ASSIGN(options.passes, plan_passes(flags));
   MOEC_ASSIGN(options.run, run_options(flags.passes));
   MOEC_ASSIGN(options.request, plan_request(flags, options.passes));
+  MOEC_TRY(choose_forms(options.passes.target, flags.calibration, options.request.build.weights));
   MOEC_ASSIGN(options.devices, device_options(flags.devices));
   MOEC_ASSIGN(options.resident_bytes, resident_budget(flags.memory));
   if (!flags.coreml.compat.empty())
@@ -136,6 +138,9 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->add_flag("--list", flags->list, "List the published models that SOURCE may name");
   command->add_option("SOURCE", flags->source,
                       "Checkpoint folder, config.json, or the name of a published model");
+  command->add_option("--calibration", flags->calibration,
+                      "The folder of moec calibrate --sensitivity by which --weights auto:BITS "
+                      "chooses bits");
   command->add_option("--family-file", flags->family_file,
                       "Read the config with this family descriptor instead of a built-in one "
                       "(models/families/README.md)");

@@ -1,11 +1,15 @@
 #include "frontends/export/calibrated_inputs.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "backends/calibration/checkpoint_identity.h"
+#include "backends/weights/encode/calibrated_encoder.h"
 #include "frontends/export/weight_values.h"
 #include "ir/analysis/find_experts.h"
 #include "models/build/weight_uses.h"
+#include "models/build/width_slices.h"
 
 namespace moec {
 namespace {
@@ -44,6 +48,52 @@ std::map<std::string, Matrix> encoded_matrices(const Plan& plan, size_t index,
   return matrices;
 }
 
+// Which of the inputs of a matrix the shard's weight with `size` of them has: all, or those of a
+// slice of an MLP.
+InputRange inputs_in_shard(const ShardDecl& decl, int64_t all, int64_t size) {
+  if (size == all || decl.slices == 1) return {0, size};
+  const auto [begin, sliced] = slice_of(decl, all);
+  return {sliced == size ? begin : 0, size};
+}
+
+// The inputs of the weights of one shard. Matrices that share their inputs are encoded one after
+// the other, so the last metric is kept: factoring takes as long as encoding.
+class ShardInputs {
+ public:
+  ShardInputs(const CalibrationStats& stats, const ShardDecl& decl,
+              std::map<std::string, Matrix> matrices)
+      : stats_(stats), decl_(decl), matrices_(std::move(matrices)) {}
+
+  Result<InputMetrics> find(const Weight& weight, const Type& type) {
+    const auto found = matrices_.find(to_string(weight.view));
+    if (found == matrices_.end()) return nullptr;
+    const auto& [layer, role, expert] = found->second;
+    const CalibratedInput* inputs = stats_.inputs_of(layer, role, expert);
+    if (!inputs) return nullptr;
+    const InputRange range = inputs_in_shard(decl_, inputs->inputs, type.dims.at(1));
+    const MetricParts parts = metric_parts(weight.encoding);
+    if (inputs == inputs_ && range == range_ && has(parts)) return last_;
+    last_.reset();  // before the next one takes memory
+    MOEC_ASSIGN(Hessian hessian, stats_.find(layer, role, expert, range));
+    last_ = std::make_shared<const ErrorMetric>(make_metric(std::move(hessian), 0, parts));
+    inputs_ = inputs;
+    range_ = range;
+    return last_;
+  }
+
+ private:
+  bool has(MetricParts parts) const {
+    return last_ && (parts == MetricParts::factor || !last_->hessian.empty());
+  }
+
+  const CalibrationStats& stats_;
+  const ShardDecl& decl_;
+  std::map<std::string, Matrix> matrices_;
+  const CalibratedInput* inputs_ = nullptr;  // of the last metric, and the range of them
+  InputRange range_;
+  InputMetrics last_;
+};
+
 }  // namespace
 
 Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::string& folder,
@@ -68,18 +118,23 @@ Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::stri
 
 decltype(EmitOptions::inputs_of) inputs_of_shard(const CalibrationStats& stats, const Plan& plan,
                                                  size_t index, const CompiledShard& compiled) {
-  return [&stats, matrices = encoded_matrices(plan, index, compiled)](
-             const WeightView& view, const Type& type) -> Result<std::optional<WeightInputs>> {
-    const auto found = matrices.find(to_string(view));
-    if (found == matrices.end()) return std::nullopt;
-    const auto& [layer, role, expert] = found->second;
-    if (!stats.has(layer, role, expert)) return std::nullopt;
-    MOEC_ASSIGN(Hessian hessian, stats.find(layer, role, expert));
-    MOEC_TRY(check_hessian(hessian, type.dims.at(1)));
-    WeightInputs inputs;
-    inputs.hessians.push_back(std::move(hessian));
-    return inputs;
-  };
+  return [inputs = std::make_shared<ShardInputs>(stats, plan.shards[index],
+                                                 encoded_matrices(plan, index, compiled))](
+             const Weight& weight, const Type& type) { return inputs->find(weight, type); };
+}
+
+void EncoderMemory::take(const Shard& placed) {
+  for (OpId id : op_ids(placed)) {
+    const auto* weight = std::get_if<Weight>(&placed.ops[id].data);
+    if (!weight || is_plain(weight->encoding)) continue;
+    const Type& type = placed.type(placed.ops[id].results[0]);
+    const auto needed = static_cast<uint64_t>(calibrated_bytes(weight->encoding, type));
+    if (needed <= bytes) continue;
+    bytes = needed;
+    inputs = type.dims.at(1);
+    what =
+        fmt::format("{} {} of shard {}", to_string(type), first_tensor(weight->view), placed.name);
+  }
 }
 
 }  // namespace moec

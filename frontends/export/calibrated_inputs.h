@@ -17,8 +17,19 @@ Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::stri
                                                                  const std::string& config_file);
 
 // Finds the inputs of the weights of shard `index` by their views. Weights that the calibration has
-// no inputs of are encoded without it. `compiled` may end before the result; `stats` may not.
+// no inputs of are encoded without it. `compiled` may end before the result; `stats` and `plan` may
+// not.
 decltype(EmitOptions::inputs_of) inputs_of_shard(const CalibrationStats& stats, const Plan& plan,
                                                  size_t index, const CompiledShard& compiled);
+
+// The weight that takes the most memory to be encoded with a calibration (calibrated_bytes()).
+struct EncoderMemory {
+  uint64_t bytes = 0;
+  int64_t inputs = 0;
+  std::string what;  // its type, its tensor and its shard
+
+  // Takes the encoded weights of one more shard into account.
+  void take(const Shard& placed);
+};
 
 }  // namespace moec

@@ -144,11 +144,13 @@ Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const Pa
 }
 
 Result<CompiledSize> compiled_size(const Plan& plan, size_t index, const PassOptions& options,
-                                   const RunOptions& run) {
+                                   const RunOptions& run,
+                                   const std::function<void(const Shard&)>& visit) {
   MOEC_ASSIGN(const Shard model, build_shard(plan, index, plan.build.tokens.back()));
   PassContext context{with_forms(options, plan, index, std::nullopt), {}};
   MOEC_ASSIGN(const PipelineResult placed,
               run_pipeline(model, default_pipeline(context.options), context, run));
+  if (visit) visit(placed.shard);
   const auto [weights, experts] =
       count_weight_bytes(plan, index, placed.shard, options.target.format);
   return CompiledSize{peak_activation_bytes(placed.shard), weights, experts};

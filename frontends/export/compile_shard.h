@@ -1,6 +1,7 @@
 // Compiles one shard of a plan from its model form to `placed`, for every token width.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "ir/analysis/cost.h"
@@ -30,7 +31,9 @@ Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const Pa
                                         const RunOptions& run, const ScaleFolds& folds = {});
 
 // Measures shard `index`, compiled for the widest width. Its weights are not replaced by noise.
+// `visit`, where given, sees the compiled shard.
 Result<CompiledSize> compiled_size(const Plan& plan, size_t index, const PassOptions& options,
-                                   const RunOptions& run);
+                                   const RunOptions& run,
+                                   const std::function<void(const Shard&)>& visit = {});
 
 }  // namespace moec

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "backends/calibration/calibration_index.h"
+#include "backends/calibration/sensitivity.h"
 #include "backends/files/digest.h"
 #include "backends/runtime/calibration.h"
 #include "frontends/hf/checkpoint.h"
@@ -102,6 +103,10 @@ Status add_option_files(const ExportOptions& options, ExportInputs& inputs) {
       inputs["file of --calibration"],
       digest_or_none(calibration.empty() ? std::nullopt
                                          : std::optional(calibration + "/" + kCalibrationIndex)));
+  MOEC_ASSIGN(inputs["file of sensitivities"],
+              digest_or_none(options.compile.build.weights.chooses_bits()
+                                 ? std::optional(calibration + "/" + kSensitivityFile)
+                                 : std::nullopt));
   MOEC_ASSIGN(inputs["file of --family-file"], digest_or_none(options.source.family_file));
   MOEC_ASSIGN(inputs["file of --target"], digest_or_none(options.compile.target_file));
   return {};

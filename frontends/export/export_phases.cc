@@ -125,6 +125,8 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
   summary.notes = std::move(planned_.notes);
   summary.parts_kept = folder_->journal.kept();
   summary.bytes_read = parts.tables.bytes_read;
+  const Diagnostics few = note_fallbacks(planned_.calibration.get());
+  summary.notes.insert(summary.notes.end(), few.begin(), few.end());
   summary.notes.insert(summary.notes.end(), parts.tables.notes.begin(), parts.tables.notes.end());
   summary.file_bytes = static_cast<uint64_t>(parts.tables.embedding.file.bytes);
   summary.manifest.embedding = std::move(parts.tables.embedding);
@@ -142,8 +144,9 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
 
 Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
   const OutputOptions& output = planned_.options.output;
-  MOEC_ASSIGN(manifest::FileRef report, write_report(output.folder, planned_.plan.build.weights,
-                                                     planned_.cuts, parts.shards, output.sha256));
+  const ReportFacts facts{planned_.plan.build.weights, planned_.calibration.get(), planned_.cuts,
+                          parts.shards};
+  MOEC_ASSIGN(manifest::FileRef report, write_report(output.folder, facts, output.sha256));
   ExportSummary summary = summarize(std::move(parts));
   Manifest& manifest = summary.manifest;
   manifest.side_files.push_back(std::move(report));

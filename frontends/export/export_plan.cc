@@ -12,6 +12,7 @@
 #include "backends/runtime/tokenizer.h"
 #include "backends/weights/equal_tensors.h"
 #include "frontends/export/ane_book.h"
+#include "frontends/export/auto_bits.h"
 #include "frontends/export/calibrated_inputs.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/export/default_jobs.h"
@@ -42,12 +43,14 @@ Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
 Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cuts,
                          Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
+  BuildOptions build = compile.build;
+  MOEC_TRY(choose_forms(compile.passes.target, compile.calibration, build.weights));
   MOEC_ASSIGN(Checkpoint checkpoint, open_checkpoint(options.source));
   notes = std::move(checkpoint.warnings);
   MOEC_ASSIGN(MadePlan made,
               naming_file(make_plan(std::move(checkpoint.config), std::move(checkpoint.weights),
                                     compile.passes.target,
-                                    {compile.build, compile.cuts, compile.kv, compile.mla,
+                                    {std::move(build), compile.cuts, compile.kv, compile.mla,
                                      options.source.layers}),
                           config_path(options.source.path)));
   cuts = std::move(made.cuts);
@@ -80,18 +83,26 @@ Result<std::vector<manifest::Device>> assign_devices(const CompileOptions& optio
   return assigned;
 }
 
+struct PlannedBytes {
+  uint64_t payload = 0;   // of the weights that the shards will hold
+  EncoderMemory encoder;  // of the largest weight that is encoded with a calibration
+};
+
 // Shards above their budgets are errors, or notes where the user allows them. Peaks of activations
-// do not matter to a budget, so shards are compiled only where their weights are encoded. Returns
-// the bytes of weights that the shards will hold.
-Result<uint64_t> keep_budgets(const Plan& plan, const CompileOptions& compile, Diagnostics& notes) {
+// do not matter to a budget, so shards are compiled only where their weights are encoded.
+Result<PlannedBytes> keep_budgets(const Plan& plan, const CompileOptions& compile,
+                                  Diagnostics& notes) {
   const CutOptions& cuts = compile.cuts;
+  PlannedBytes bytes;
+  std::function<void(const Shard&)> visit;
+  if (!compile.calibration.empty())
+    visit = [&](const Shard& placed) { bytes.encoder.take(placed); };
   MOEC_ASSIGN(const std::vector<ShardSize> sizes, measure_shards(plan, [&](size_t index) {
                 return plan.build.weights.all_float()
                            ? Result<CompiledSize>(CompiledSize{})
-                           : compiled_size(plan, index, compile.passes, compile.run);
+                           : compiled_size(plan, index, compile.passes, compile.run, visit);
               }));
-  uint64_t bytes = 0;
-  for (const ShardSize& size : sizes) bytes += static_cast<uint64_t>(size.weight_bytes);
+  for (const ShardSize& size : sizes) bytes.payload += static_cast<uint64_t>(size.weight_bytes);
   Diagnostics findings = check_budgets(report_plan(plan, sizes, cuts), cuts);
   if (has_error(findings)) return fail(std::move(findings));
   notes.insert(notes.end(), findings.begin(), findings.end());
@@ -222,21 +233,41 @@ struct OpenReader {
 
 uint64_t beyond_usual(uint64_t bytes) { return bytes - std::min(bytes, kUsualBytes); }
 
+// Fails where not even one job for each target has room to encode with the calibration, or not as
+// many as the user asks for.
+Status check_encoder(const ExportResources& resources, size_t targets, uint64_t plan_bytes,
+                     const EncoderMemory& encoder) {
+  const int jobs = std::max(resources.jobs, 1) * static_cast<int>(targets);
+  const uint64_t memory = resources.memory_bytes;
+  if (encoder.bytes == 0 || export_reader(memory, jobs, plan_bytes, encoder.bytes) ||
+      !export_reader(memory, jobs, plan_bytes))
+    return {};
+  return fail("encode.over_budget",
+              fmt::format("encoding {} with a calibration takes {} MiB, of them {} MiB for the "
+                          "moments of its {} inputs; {} at a time do not fit into {} MiB",
+                          encoder.what, (encoder.bytes >> 20) + 1,
+                          (metric_bytes(encoder.inputs, MetricParts::factor) >> 20) + 1,
+                          encoder.inputs, jobs, memory >> 20),
+              jobs > 1 ? "give more --memory, fewer --jobs or targets, or leave out --calibration"
+                       : "give more --memory, keep this group float, or leave out --calibration");
+}
+
 // Opens the reader with this target's share of the memory. The other targets are not all planned
 // yet: they are taken to be as large as this one.
 Result<OpenReader> open_reader(const ExportOptions& options, const Plan& plan, size_t targets,
-                               const PlanMemory& planned) {
+                               const PlanMemory& planned, const EncoderMemory& encoder) {
   MOEC_ASSIGN(WeightReader reader,
               WeightReader::open(plan.weight_seed ? WeightTable() : plan.weights));
   return_free_memory();
   const ExportResources& resources = options.resources;
   const uint64_t held = targets * (planned.held() + plan.shards.size() * kShardBytes);
-  const int workers = resources.jobs > 0
-                          ? resources.jobs
-                          : default_jobs(resources.memory_bytes, targets, beyond_usual(held));
+  MOEC_TRY(check_encoder(resources, targets, beyond_usual(held), encoder));
+  const int workers = resources.jobs > 0 ? resources.jobs
+                                         : default_jobs(resources.memory_bytes, targets,
+                                                        beyond_usual(held), encoder.bytes);
   MOEC_ASSIGN(const ReaderOptions reading,
               export_reader(resources.memory_bytes, workers * static_cast<int>(targets),
-                            beyond_usual(held)));
+                            beyond_usual(held), encoder.bytes));
   // Before anything was read, and when nothing is read any more but the manifest is written.
   const uint64_t written = held + targets * plan.weights.tensors.size() * kRecordBytes;
   MOEC_TRY(
@@ -253,8 +284,8 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
-  MOEC_ASSIGN(const uint64_t payload, keep_budgets(plan, options.compile, notes));
-  MOEC_ASSIGN(OpenReader open, open_reader(options, plan, targets, planned));
+  MOEC_ASSIGN(const PlannedBytes bytes, keep_budgets(plan, options.compile, notes));
+  MOEC_ASSIGN(OpenReader open, open_reader(options, plan, targets, planned, bytes.encoder));
   MOEC_TRY(check_plan(plan, open.reader, options.values, fine, notes));
   ExportOptions own = options;
   if (own.compile.fold_overflow) {
@@ -272,7 +303,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   OutNames names = options.output.ane_book ? ane_book_names(options) : OutNames();
   return PlannedExport{std::move(own),         std::move(plan),        std::move(cuts),
                        std::move(open.reader), std::move(calibration), open.workers,
-                       std::move(names),       std::move(manifest),    payload,
+                       std::move(names),       std::move(manifest),    bytes.payload,
                        std::move(inputs),      std::move(notes)};
 }
 

@@ -1,5 +1,8 @@
 #include "frontends/export/report.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "backends/manifest/written_file.h"
@@ -24,16 +27,74 @@ ordered_json shard_json(const ExportedShard& exported) {
   return {{"shard", exported.shard.name}, {"passes", passes}, {"notes", notes}};
 }
 
+ordered_json chosen_json(const WeightPolicy& weights) {
+  auto list = ordered_json::array();
+  for (const auto& [tensor, form] : weights.chosen) {
+    ordered_json one = {{"layer", tensor.layer}, {"role", tensor.role}};
+    if (tensor.expert >= 0) one["expert"] = tensor.expert;
+    one["form"] = to_string(form);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+ordered_json fallbacks_json(const CalibrationStats& calibration) {
+  auto list = ordered_json::array();
+  for (const ExpertFallback& one : calibration.fallbacks())
+    list.push_back({{"layer", one.layer},
+                    {"expert", one.expert},
+                    {"tokens", one.tokens},
+                    {"weight", one.weight}});
+  return list;
+}
+
+// Experts that a note names; the report has them all.
+constexpr size_t kNamedExperts = 6;
+
+std::string names_of(std::span<const ExpertFallback> experts) {
+  std::string names;
+  for (const ExpertFallback& one : experts.first(std::min(experts.size(), kNamedExperts)))
+    names += fmt::format("{}L{:02} expert {}{}", names.empty() ? "" : ", ", one.layer, one.expert,
+                         one.tokens > 0 ? fmt::format(" ({} tokens)", one.tokens) : "");
+  if (experts.size() > kNamedExperts)
+    names += fmt::format(" and {} more", experts.size() - kNamedExperts);
+  return names;
+}
+
 }  // namespace
 
-Result<manifest::FileRef> write_report(const std::string& folder, const WeightPolicy& weights,
-                                       std::span<const ShardCut> cuts,
-                                       std::span<const ExportedShard> shards, bool sha256) {
+Result<manifest::FileRef> write_report(const std::string& folder, const ReportFacts& facts,
+                                       bool sha256) {
   auto list = ordered_json::array();
-  for (const ExportedShard& exported : shards) list.push_back(shard_json(exported));
-  const ordered_json whole = {
-      {"weights", to_string(weights)}, {"cuts", cuts_json(cuts)}, {"shards", list}};
+  for (const ExportedShard& exported : facts.shards) list.push_back(shard_json(exported));
+  ordered_json whole = {{"weights", to_string(facts.weights)}};
+  if (facts.weights.chooses_bits()) whole["chosen"] = chosen_json(facts.weights);
+  if (facts.calibration) whole["few_tokens"] = fallbacks_json(*facts.calibration);
+  whole["cuts"] = cuts_json(facts.cuts);
+  whole["shards"] = std::move(list);
   return manifest::write_listed_file(folder, kReportFile, json_text(whole, 1) + "\n", sha256);
+}
+
+Diagnostics note_fallbacks(const CalibrationStats* calibration) {
+  std::vector<ExpertFallback> few, none;
+  if (calibration)
+    for (const ExpertFallback& one : calibration->fallbacks())
+      (one.tokens > 0 ? few : none).push_back(one);
+  if (few.empty() && none.empty()) return {};
+  std::string cause;
+  if (!none.empty())
+    cause = fmt::format("no token of the calibration chose {} experts: {}", none.size(),
+                        names_of(none));
+  if (!few.empty())
+    cause += fmt::format(
+        "{}{} experts saw few tokens and take at least half of their moments from "
+        "their layer: {}",
+        cause.empty() ? "" : "; ", few.size(), names_of(few));
+  return {{Severity::note,
+           "calibrate.few_tokens",
+           std::move(cause),
+           "calibrate with more text; report.json lists them all",
+           {}}};
 }
 
 }  // namespace moec

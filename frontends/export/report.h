@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/calibration/calibration_stats.h"
 #include "backends/manifest/manifest.h"
 #include "frontends/export/export_shards.h"
 #include "ir/plan/weight_policy.h"
@@ -12,12 +13,21 @@
 
 namespace moec {
 
-// Writes FOLDER/report.json: in which forms the weights are stored, how the model was cut and why,
-// then for each shard what every pass
-// changed and which notes it gave. There are no times in it: the same input gives the same bytes.
-// Errors: those of write_listed_file().
-Result<manifest::FileRef> write_report(const std::string& folder, const WeightPolicy& weights,
-                                       std::span<const ShardCut> cuts,
-                                       std::span<const ExportedShard> shards, bool sha256);
+struct ReportFacts {
+  const WeightPolicy& weights;
+  const CalibrationStats* calibration;  // may be null
+  std::span<const ShardCut> cuts;
+  std::span<const ExportedShard> shards;
+};
+
+// Writes FOLDER/report.json: in which forms the weights are stored, the bits that were chosen for
+// tensors of experts, the experts that few tokens of the calibration chose, how the model was cut
+// and why, then for each shard what every pass changed and which notes it gave. There are no times
+// in it: the same input gives the same bytes. Errors: those of write_listed_file().
+Result<manifest::FileRef> write_report(const std::string& folder, const ReportFacts& facts,
+                                       bool sha256);
+
+// The same experts as one note for the terminal, which names the first ones; none without any.
+Diagnostics note_fallbacks(const CalibrationStats* calibration);
 
 }  // namespace moec

@@ -92,11 +92,17 @@ int64_t count_macs(const Shard& shard, const Op& op) {
   return std::visit(OpMacs{shard, op, 1, 1}, op.data).dense;
 }
 
-int64_t weight_bytes(const Shard& shard, CodeFormOf form) {
+// The sum of what `bytes_of` gives for the results of all ops.
+template <class BytesOf>
+static int64_t bytes_of_results(const Shard& shard, BytesOf bytes_of) {
   int64_t bytes = 0;
   for (const Op& op : shard.ops)
-    for (ValueId result : op.results) bytes += weight_bytes(shard, result, form);
+    for (ValueId result : op.results) bytes += bytes_of(result);
   return bytes;
+}
+
+int64_t weight_bytes(const Shard& shard, CodeFormOf form) {
+  return bytes_of_results(shard, [&](ValueId value) { return weight_bytes(shard, value, form); });
 }
 
 int64_t weight_bytes(const Shard& shard, ValueId value, CodeFormOf form) {
@@ -122,10 +128,7 @@ static bool decodes(const WeightView& view) {
 }
 
 int64_t filed_weight_bytes(const Shard& shard) {
-  int64_t bytes = 0;
-  for (const Op& op : shard.ops)
-    for (ValueId result : op.results) bytes += filed_weight_bytes(shard, result);
-  return bytes;
+  return bytes_of_results(shard, [&](ValueId value) { return filed_weight_bytes(shard, value); });
 }
 
 int64_t filed_weight_bytes(const Shard& shard, ValueId value) {

@@ -147,16 +147,31 @@ Status check_rule(const WeightRule& rule, std::string_view item) {
   return {};
 }
 
-Status refuse_unsupported(std::string_view item) {
-  if (!item.starts_with("auto:") && item != "auto") return {};
-  return fail("weights.unsupported",
-              fmt::format("--weights {}: bits cannot be chosen by measured error yet", item),
-              "name a form, such as int8 or 4bit, or forms by group, such as "
-              "experts=int4,attn=int8");
+constexpr std::string_view kAuto = "auto";
+
+// Completes a rule whose form is the text auto:BITS.
+Status parse_auto(std::string_view text, std::string_view item, const WeightForm& four_bits,
+                  WeightRule& rule) {
+  const std::string_view number = text.substr(std::min(text.size(), kAuto.size() + 1));
+  double bits = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bits);
+  if (error != std::errc() || end != number.data() + number.size() || !(bits >= 1 && bits <= 8))
+    return fail("weights.auto", fmt::format("--weights {}: no number of bits from 1 to 8", item),
+                "give the bits of a weight on average, as in auto:3.5");
+  if (rule.group && *rule.group != experts)
+    return fail("weights.auto", fmt::format("--weights {}: bits are chosen for experts only", item),
+                "give experts=auto:BITS, and a form for this group, such as int8");
+  if (is_float(four_bits))
+    return fail("weights.form",
+                fmt::format("--weights {}: the target names no form of 4 bits", item),
+                "name the forms, such as experts=int8");
+  rule.bits = bits;
+  rule.form = four_bits;
+  rule.four_bit = !rule.group;
+  return {};
 }
 
 Result<WeightRule> parse_item(std::string_view item, const WeightForm& four_bits) {
-  MOEC_TRY(refuse_unsupported(item.substr(item.find('=') + 1)));
   if (item == "4bit" && is_float(four_bits))
     return fail("weights.form", "--weights 4bit: the target names no form of 4 bits",
                 "name the forms, such as experts=int8");
@@ -172,14 +187,18 @@ Result<WeightRule> parse_item(std::string_view item, const WeightForm& four_bits
     MOEC_ASSIGN(rule.group, parse_group(name, item));
   }
   const std::string_view form = equals == std::string_view::npos ? item : item.substr(equals + 1);
+  if (form.substr(0, form.find(':')) == kAuto) {
+    MOEC_TRY(parse_auto(form, item, four_bits, rule));
+    return rule;
+  }
   MOEC_ASSIGN(rule.form, parse_weight_form(form));
   MOEC_TRY(check_rule(rule, item));
   return rule;
 }
 
 std::string item_text(const WeightRule& rule) {
-  if (rule.four_bit) return "4bit";
-  std::string form = to_string(rule.form);
+  if (rule.four_bit && !rule.bits) return "4bit";
+  std::string form = rule.bits ? fmt::format("auto:{}", *rule.bits) : to_string(rule.form);
   if (!rule.group && !rule.layers) return form;
   std::string layers;
   if (rule.layers && rule.layers->first == rule.layers->last)
@@ -199,14 +218,29 @@ std::optional<WeightGroup> group_of_role(std::string_view role) {
   return is_bias(role) ? std::optional(vectors) : std::nullopt;
 }
 
-WeightForm WeightPolicy::form_of(WeightGroup group, int64_t layer) const {
-  const WeightRule* chosen = nullptr;
+const WeightRule* WeightPolicy::rule_of(WeightGroup group, int64_t layer) const {
+  const WeightRule* found = nullptr;
   for (const WeightRule& rule : rules)
-    if (concerns(rule, group, layer) && (!chosen || precedence(rule) >= precedence(*chosen)))
-      chosen = &rule;
-  if (!chosen) return FloatForm{};
-  if (chosen->four_bit && group != experts) return AffineForm{};
-  return chosen->form;
+    if (concerns(rule, group, layer) && (!found || precedence(rule) >= precedence(*found)))
+      found = &rule;
+  return found;
+}
+
+WeightForm WeightPolicy::form_of(WeightGroup group, int64_t layer) const {
+  const WeightRule* rule = rule_of(group, layer);
+  if (!rule) return FloatForm{};
+  if (rule->four_bit && group != experts) return AffineForm{};
+  return rule->form;
+}
+
+WeightForm WeightPolicy::form_of(WeightGroup group, const ExpertTensor& tensor) const {
+  const auto found = chosen.find(tensor);
+  return found == chosen.end() ? form_of(group, tensor.layer) : found->second;
+}
+
+bool WeightPolicy::chooses_bits() const {
+  return std::any_of(rules.begin(), rules.end(),
+                     [](const WeightRule& rule) { return rule.bits.has_value(); });
 }
 
 std::vector<WeightForm> WeightPolicy::forms() const {
@@ -218,6 +252,7 @@ std::vector<WeightForm> WeightPolicy::forms() const {
     add(rule.form);
     if (rule.four_bit) add(AffineForm{});
   }
+  for (const auto& [tensor, form] : chosen) add(form);
   return all;
 }
 

@@ -7,12 +7,17 @@
 //   copy                          the codes of a checkpoint that stores them, as they are
 //   4bit                          experts in 4 bits, in the form that the target prefers;
 //                                 attn, mlp, shared and head in int8
+//   experts=auto:3.5              so many bits for each weight of the experts on average, those of
+//                                 each matrix chosen by what a calibration says
+//   auto:3.5                      the same, and attn, mlp, shared and head in int8
 //
 // Items are separated by commas. Of the items that concern a weight, one with layers wins over one
 // without, then one that names the group over one that does not, then the later one.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,15 +57,32 @@ struct WeightRule {
   std::optional<LayerRange> layers;  // none: all
   WeightForm form;
   bool four_bit = false;  // the item 4bit: `form` is that of the experts
+  // The item auto:BITS: `form` is that of 4 bits, and WeightPolicy::chosen has those of matrices.
+  std::optional<double> bits;
   bool operator==(const WeightRule&) const = default;
+};
+
+// A tensor of the experts of a layer. `expert` is -1 where it holds all of them.
+struct ExpertTensor {
+  int64_t layer = -1, expert = -1;
+  std::string role;
+  auto operator<=>(const ExpertTensor&) const = default;
 };
 
 struct WeightPolicy {
   std::vector<WeightRule> rules;  // in the order of the items
+  // Forms that were chosen for the items auto:BITS. They follow from these and a calibration, and
+  // are no part of the policy's text.
+  std::map<ExpertTensor, WeightForm> chosen;
   bool operator==(const WeightPolicy&) const = default;
 
-  // `layer` is -1 for the head.
+  // The rule that decides; null: none. `layer` is -1 for the head.
+  const WeightRule* rule_of(WeightGroup group, int64_t layer) const;
   WeightForm form_of(WeightGroup group, int64_t layer) const;
+  // Of one tensor: the chosen form, where there is one.
+  WeightForm form_of(WeightGroup group, const ExpertTensor& tensor) const;
+  // Whether bits are to be chosen by a calibration.
+  bool chooses_bits() const;
   // Whether every weight stays float.
   bool all_float() const;
   // The forms that some rule gives, each once.
@@ -77,7 +99,7 @@ bool asks_for_four_bits(const WeightPolicy& policy);
 //   weights.role           no such group
 //   weights.layers         not a range of layers, or one of a group that lies in no layer
 //   weights.embed          the embedding in another form than float: its rows are a table of floats
-//   weights.unsupported    `auto:BITS`
+//   weights.auto           no number of bits from 1 to 8, or of another group than experts
 Result<WeightPolicy> parse_weight_policy(std::string_view text, const WeightForm& four_bits);
 
 // The items as parse_weight_policy() reads them, "float" for none.

@@ -33,7 +33,8 @@ WeightForms weight_forms(const Plan& plan, size_t shard) {
   WeightForms forms;
   if (plan.build.weights.all_float()) return forms;
   for (const auto& [tensor, use] : weight_uses(plan, shard))
-    if (WeightForm form = plan.build.weights.form_of(use.group, use.layer); !is_float(form))
+    if (WeightForm form = plan.build.weights.form_of(use.group, {use.layer, use.expert, use.role});
+        !is_float(form))
       forms.by_source.emplace(tensor, form);
   return forms;
 }

@@ -39,6 +39,13 @@ std::vector<WeightForm> forms_in(const WeightPolicy& policy, const ShardDecl& sh
        ++layer)
     for (size_t group = 0; group < enum_count<WeightGroup>; ++group)
       forms.push_back(policy.form_of(static_cast<WeightGroup>(group), layer));
+  // Where bits are chosen for each tensor, hardly any two shards have the same ones.
+  for (const auto& [tensor, form] : policy.chosen) {
+    const bool held = tensor.expert < 0 || (tensor.expert >= shard.first_expert &&
+                                            tensor.expert < shard.first_expert + shard.experts);
+    if (held && tensor.layer >= shard.layer && tensor.layer < shard.layer + shard.layers)
+      forms.push_back(form);
+  }
   return forms;
 }
 

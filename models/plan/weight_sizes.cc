@@ -37,8 +37,12 @@ WeightSizes::WeightSizes(const ModelConfig& model, const BuildOptions& build)
     std::vector<WeightForm>& forms = forms_[group];
     // Layer -1 is the head's.
     for (int64_t layer = -1; layer < std::ssize(model.layers); ++layer) {
-      const WeightForm form = form_of(static_cast<WeightGroup>(group), layer);
-      const bool counts = layer >= 0 || static_cast<WeightGroup>(group) == WeightGroup::head;
+      const auto which = static_cast<WeightGroup>(group);
+      const WeightRule* rule = policy_.rule_of(which, layer);
+      // Tensors whose bits were chosen have forms of their own.
+      if (which == WeightGroup::experts && rule && rule->bits && !policy_.chosen.empty()) continue;
+      const WeightForm form = filed(policy_.form_of(which, layer), which);
+      const bool counts = layer >= 0 || which == WeightGroup::head;
       if (counts && std::find(forms.begin(), forms.end(), form) == forms.end())
         forms.push_back(form);
     }
@@ -47,8 +51,7 @@ WeightSizes::WeightSizes(const ModelConfig& model, const BuildOptions& build)
 
 // Copied codes as the integers that they are. Which weights a checkpoint stores so is not known
 // from its config: experts at least.
-WeightForm WeightSizes::form_of(WeightGroup group, int64_t layer) const {
-  WeightForm form = policy_.form_of(group, layer);
+WeightForm WeightSizes::filed(const WeightForm& form, WeightGroup group) const {
   if (!is_copy(form)) return form;
   if (group != WeightGroup::experts || model_.stored.coding != WeightCoding::int4_groups)
     return FloatForm{};
@@ -70,11 +73,27 @@ int64_t WeightSizes::matrix(WeightGroup group, int64_t rows, int64_t inputs) con
   return largest;
 }
 
+int64_t WeightSizes::chosen_expert(int64_t columns) const {
+  int64_t largest = 0, bytes = 0;
+  const ExpertTensor* last = nullptr;
+  for (const auto& [tensor, form] : policy_.chosen) {
+    if (!last || last->layer != tensor.layer || last->expert != tensor.expert) bytes = 0;
+    last = &tensor;
+    const bool down = tensor.role.find("down") != std::string::npos;
+    const int64_t matrices = tensor.role.find("gate_up") != std::string::npos ? 2 : 1;
+    bytes += matrices * (down ? matrix_in(form, model_.hidden, columns)
+                              : matrix_in(form, columns, model_.hidden));
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
 int64_t WeightSizes::mlp(WeightGroup group, const MlpElements& mlp, int64_t columns) const {
   if (columns == 0) return plain(mlp.repeated);
   const int64_t d = model_.hidden, matrices = 3 * d * columns;
-  return 2 * matrix(group, columns, d) + matrix(group, d, columns) +
-         plain(mlp.of_width(columns) - matrices);
+  int64_t bytes = 2 * matrix(group, columns, d) + matrix(group, d, columns);
+  if (group == WeightGroup::experts) bytes = std::max(bytes, chosen_expert(columns));
+  return bytes + plain(mlp.of_width(columns) - matrices);
 }
 
 int64_t WeightSizes::head(int64_t rows) const {
@@ -86,12 +105,17 @@ int64_t WeightSizes::saved_in_layer(int64_t layer) const {
   int64_t saved = 0;
   for (const NeededRole& needed : needed_roles(model_)) {
     if (needed.layer != layer) continue;
-    const WeightForm form = form_of(*group_of_role(needed.role), layer);
     // What latent attention keeps as a matrix of each head stays float.
-    const bool per_head = needed.role == "kv_b" || needed.role == "q_b";
-    if (is_float(form) || per_head) continue;
+    if (needed.role == "kv_b" || needed.role == "q_b") continue;
     const auto [count, rows, inputs] = matrices_of(model_, needed);
-    if (count > 0) saved += count * (plain(rows * inputs) - matrix_in(form, rows, inputs));
+    const int64_t tensors = std::max<int64_t>(needed.experts, 1);
+    for (int64_t tensor = 0; tensor < tensors && count > 0; ++tensor) {
+      const WeightGroup group = *group_of_role(needed.role);
+      const ExpertTensor which{layer, needed.experts > 0 ? tensor : -1, needed.role};
+      const WeightForm form = filed(policy_.form_of(group, which), group);
+      if (!is_float(form))
+        saved += count / tensors * (plain(rows * inputs) - matrix_in(form, rows, inputs));
+    }
   }
   return saved;
 }

@@ -32,8 +32,11 @@ class WeightSizes {
   }
 
  private:
-  WeightForm form_of(WeightGroup group, int64_t layer) const;
+  // The form that weights of the group have in files: copied codes are those of the checkpoint.
+  WeightForm filed(const WeightForm& form, WeightGroup group) const;
   int64_t matrix_in(const WeightForm& form, int64_t rows, int64_t inputs) const;
+  // The matrices of the largest expert whose bits were chosen.
+  int64_t chosen_expert(int64_t columns) const;
   int64_t saved_in_layer(int64_t layer) const;
 
   const ModelConfig& model_;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/weights/convert.h"
-#include "backends/weights/encode/calibrated_encoder.h"
+#include "tests/backends/weights/encode/calibration_testing.h"
 
 namespace moec {
 namespace {
@@ -47,7 +47,7 @@ void encode_expert(benchmark::State& state, const Encoding& gate_up, const Encod
     for (int i = 0; i < 2; ++i) {
       const auto coded = encode_calibrated(
           encodings[i], types[i], std::span(values).first(static_cast<size_t>(types[i].bytes())),
-          {std::span(&hessians[i], 1)});
+          {metrics_of({&hessians[i], 1})});
       if (!coded) return state.SkipWithError("a weight was not encoded");
       nearest += coded->nearest_error;
       error += coded->error;

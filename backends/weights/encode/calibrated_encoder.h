@@ -3,36 +3,59 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
-#include <vector>
 
-#include "backends/weights/encode/hessian.h"
-#include "ir/graph/encoding.h"
+#include "backends/weights/encode/error_feedback.h"
+#include "backends/weights/encode/weight_encoder.h"
 
 namespace moec {
 
-// The Hessians of consecutive ranges of inputs: one, or those of several experts whose matrices
-// stand beside one another. They are taken as they are: pool those of experts first.
+// The metrics of consecutive ranges of inputs: one, or those of several experts whose matrices
+// stand beside one another. They outlive what is made with them.
 struct CalibratedInputs {
-  std::span<const Hessian> hessians;
+  std::span<const ErrorMetric> metrics;
   int64_t axis = 1;  // of the weight, which counts the inputs
 };
 
-struct CalibratedWeight {
-  std::vector<std::vector<std::byte>> parts;  // in the order of stored_parts()
-  // Squared error of all outputs per token, under the shrunk Hessians: of the codes that
-  // WeightEncoder gives, and of these, which is never larger.
-  double nearest_error = 0, error = 0;
-};
+// Which metrics a calibrated encoder needs: tables are fitted only where they have few entries.
+MetricParts metric_parts(const Encoding& encoding);
 
-// Takes all values of a weight, in C order, and gives the same parts as WeightEncoder with other
-// codes and, for palettes of at most 3 bits, other entries. Where error feedback gains nothing for
-// a row of weights or for a table, its codes are those of WeightEncoder; so without any tokens all
-// are. The encoding is not plain and meets check_encoding(). Errors: encode.nonfinite;
-// calibrate.shape, calibrate.hessian_size, calibrate.nonfinite.
-Result<CalibratedWeight> encode_calibrated(const Encoding& encoding, const Type& type,
-                                           std::span<const std::byte> values,
-                                           const CalibratedInputs& inputs,
-                                           CodeForm form = CodeForm::signed_codes);
+// The most bytes that a calibrated encoder takes with one metric of all inputs, the metric itself
+// included: 4·K² for its factor, again 4·K² for its Hessian where tables are fitted, a band of some
+// 256 rows, and scales or tables, which are kept to the end.
+int64_t calibrated_bytes(const Encoding& encoding, const Type& type);
+
+// Takes the values as WeightEncoder does, and gives the same parts with other codes and, for
+// palettes of at most 3 bits, other entries. Rows do not depend on one another, only on those with
+// which they share a table or a scale: they are encoded in bands of at least 256 rows. Where error
+// feedback gains nothing for a row of weights or for a table, its codes are those of WeightEncoder;
+// so without any tokens all are.
+class CalibratedEncoder {
+ public:
+  // The encoding is not plain and meets check_encoding(); the metrics have the parts of
+  // metric_parts(). Errors: calibrate.shape; calibrate.hessian_size where the metrics are not of as
+  // many inputs as the weight has.
+  static Result<CalibratedEncoder> create(const Encoding& encoding, const Type& type,
+                                          const CalibratedInputs& inputs,
+                                          CodeForm form = CodeForm::signed_codes);
+  ~CalibratedEncoder();
+  CalibratedEncoder(CalibratedEncoder&&) noexcept;
+  CalibratedEncoder& operator=(CalibratedEncoder&&) noexcept;
+
+  // As those of WeightEncoder.
+  Status add(std::span<const std::byte> tile, const EncodedSink& sink);
+  std::span<const std::byte> parameters(WeightPart part) const;
+
+  // Squared error of all outputs per token, under the shrunk Hessians, of what was added: with the
+  // codes that WeightEncoder gives, and with these, which is never larger.
+  double nearest_error() const;
+  double error() const;
+
+ private:
+  class Impl;
+  explicit CalibratedEncoder(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace moec

@@ -1,7 +1,7 @@
 #include "backends/weights/encode/decode_parts.h"
 
 #include "backends/weights/convert.h"
-#include "backends/weights/pack_bits.h"
+#include "backends/weights/encode/part_values.h"
 #include "backends/weights/strided.h"
 #include "ir/base/invariant.h"
 
@@ -9,18 +9,6 @@ namespace moec {
 namespace {
 
 using Parts = std::vector<std::vector<std::byte>>;
-
-std::vector<uint8_t> unpacked(const std::vector<std::byte>& bytes, int64_t bits, int64_t count) {
-  std::vector<uint8_t> codes(static_cast<size_t>(count));
-  unpack_bits(bytes.data(), static_cast<int>(bits), codes);
-  return codes;
-}
-
-std::vector<float> floats_of(DType dtype, const std::vector<std::byte>& bytes) {
-  std::vector<float> floats(bytes.size() / static_cast<size_t>(dtype_bytes(dtype)));
-  decode(dtype, bytes.data(), floats.size(), floats.data());
-  return floats;
-}
 
 // The numbers that codes of an affine encoding stand for.
 class Numbers {

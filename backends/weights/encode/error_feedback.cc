@@ -26,32 +26,50 @@ std::vector<int64_t> falling_diagonal(const std::vector<float>& hessian, int64_t
   return order;
 }
 
-// H in another order of its rows and columns, divided by `unit`.
-std::vector<float> arranged(const std::vector<float>& hessian, const std::vector<int64_t>& order,
-                            double unit) {
-  const size_t size = order.size();
-  std::vector<float> to(hessian.size());
-  for (size_t i = 0; i < size; ++i) {
-    const float* from = hessian.data() + static_cast<size_t>(order[i]) * size;
-    for (size_t j = 0; j < size; ++j)
-      to[i * size + j] = static_cast<float>(static_cast<double>(from[order[j]]) / unit);
-    to[i * size + i] = std::max(to[i * size + i], kLeast);
+// Gives the columns of a square matrix another order.
+void arrange_columns(Eigen::Map<Matrix> matrix, const std::vector<int64_t>& order) {
+  std::vector<bool> done(order.size());
+  Eigen::VectorXf first;
+  for (size_t begin = 0; begin < order.size(); ++begin) {
+    if (done[begin]) continue;
+    first = matrix.col(static_cast<int64_t>(begin));
+    size_t to = begin;
+    for (auto from = static_cast<size_t>(order[to]); from != begin;
+         to = from, from = static_cast<size_t>(order[from])) {
+      matrix.col(static_cast<int64_t>(to)) = matrix.col(static_cast<int64_t>(from));
+      done[to] = true;
+    }
+    matrix.col(static_cast<int64_t>(to)) = first;
+    done[to] = true;
   }
-  return to;
 }
 
-// R, from the factor of H with its rows and columns reversed.
-std::vector<float> upper_factor(const std::vector<float>& hessian, int64_t size) {
+// H with its rows and columns in another order, divided by `unit`.
+void arrange(std::vector<float>& hessian, const std::vector<int64_t>& order, double unit) {
+  const auto size = static_cast<int64_t>(order.size());
+  Eigen::Map<Matrix> matrix(hessian.data(), size, size);
+  arrange_columns(matrix, order);
+  matrix.transposeInPlace();
+  arrange_columns(matrix, order);
+  for (float& value : hessian) value = static_cast<float>(static_cast<double>(value) / unit);
+  for (int64_t i = 0; i < size; ++i) matrix(i, i) = std::max(matrix(i, i), kLeast);
+}
+
+// R in the memory of H: from the factor of H with its rows and columns reversed, which is the
+// reverse order of all elements. A factor that fails has overwritten the lower triangle alone.
+std::vector<float> upper_factor(std::vector<float> hessian, int64_t size) {
+  std::reverse(hessian.begin(), hessian.end());
+  Eigen::Map<Matrix> matrix(hessian.data(), size, size);
+  const Eigen::VectorXf diagonal = matrix.diagonal();
   for (float damping = 0;; damping = std::max(kDamping, 10 * damping)) {
-    Matrix reversed = View(hessian.data(), size, size).reverse();
-    reversed.diagonal().array() += damping;
-    const Eigen::LLT<Eigen::Ref<Matrix>> factored(reversed);
-    if (factored.info() != Eigen::Success) continue;
-    std::vector<float> upper(hessian.size());
-    Eigen::Map<Matrix>(upper.data(), size, size) =
-        Matrix(reversed.triangularView<Eigen::Lower>()).reverse();
-    return upper;
+    matrix.diagonal() = diagonal.array() + damping;
+    const Eigen::LLT<Eigen::Ref<Matrix>> factored(matrix);
+    if (factored.info() == Eigen::Success) break;
+    matrix.triangularView<Eigen::StrictlyLower>() = matrix.transpose();
   }
+  matrix.triangularView<Eigen::StrictlyUpper>().setZero();
+  std::reverse(hessian.begin(), hessian.end());
+  return hessian;
 }
 
 // The rows of a tile, in the order of a metric's columns.
@@ -139,16 +157,17 @@ class Tile {
 
 }  // namespace
 
-ErrorMetric make_metric(const Hessian& hessian, int64_t first) {
+ErrorMetric make_metric(Hessian hessian, int64_t first, MetricParts parts) {
   ErrorMetric metric{first, hessian.inputs, 1, {}, {}, {}};
-  const std::vector<float> moments = shrunk(hessian);
+  std::vector<float> moments = shrunk(std::move(hessian));
   double trace = 0;
   for (int64_t i = 0; i < metric.size; ++i)
     trace += static_cast<double>(moments[static_cast<size_t>(i * (metric.size + 1))]);
   if (trace > 0) metric.unit = trace / static_cast<double>(metric.size);
   metric.order = falling_diagonal(moments, metric.size);
-  metric.hessian = arranged(moments, metric.order, metric.unit);
-  metric.factor = upper_factor(metric.hessian, metric.size);
+  arrange(moments, metric.order, metric.unit);
+  if (parts == MetricParts::factor_and_hessian) metric.hessian = moments;
+  metric.factor = upper_factor(std::move(moments), metric.size);
   for (int64_t& column : metric.order) column += first;
   if (trace == 0) metric.unit = 0;  // no error costs anything
   return metric;

@@ -20,13 +20,24 @@ struct ErrorMetric {
   int64_t first = 0, size = 0;  // the columns of the weight
   double unit = 1;              // squared error of the outputs per token = unit × tr(E·H·Eᵀ)
   std::vector<int64_t> order;   // of the columns, as they are rounded: the largest H_jj first
-  std::vector<float> hessian;   // H [size, size] in this order, with mean(H_jj) = 1
+  std::vector<float> hessian;   // H [size, size] in this order, with mean(H_jj) = 1; may be empty
   std::vector<float> factor;    // R, column after column, with H = R·Rᵀ
 };
 
+// What of a metric is kept: H itself is needed only to fit tables (palette_refit.h).
+enum class MetricParts : uint8_t { factor, factor_and_hessian };
+
+// Bytes of the matrices of a metric.
+constexpr int64_t metric_bytes(int64_t inputs, MetricParts parts) {
+  const int64_t matrices = parts == MetricParts::factor ? 1 : 2;
+  return matrices * inputs * inputs * static_cast<int64_t>(sizeof(float));
+}
+
 // The metric of columns first … first + inputs − 1, from the shrunk Hessian, which has passed
-// check_hessian(). Inputs that are always zero get a little weight, so that H has a factor.
-ErrorMetric make_metric(const Hessian& hessian, int64_t first);
+// check_hessian() and is factored in its own memory. Inputs that are always zero get a little
+// weight, so that H has a factor.
+ErrorMetric make_metric(Hessian hessian, int64_t first,
+                        MetricParts parts = MetricParts::factor_and_hessian);
 
 // A matrix [rows, columns], stored column after column.
 template <class T>

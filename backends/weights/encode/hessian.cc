@@ -31,26 +31,30 @@ Status check_hessian(const Hessian& hessian, int64_t inputs) {
               next);
 }
 
-Hessian pooled(Hessian expert, const Hessian& layer) {
-  if (layer.tokens == 0) return expert;
-  const int64_t taken = std::min(4 * expert.inputs, layer.tokens);
-  const double share = static_cast<double>(taken) / static_cast<double>(layer.tokens);
-  for (size_t i = 0; i < expert.sums.size(); ++i)
-    expert.sums[i] += static_cast<float>(share * static_cast<double>(layer.sums[i]));
-  expert.tokens += taken;
-  return expert;
+int64_t borrowed_tokens(int64_t inputs, int64_t layer_tokens) {
+  return std::min(4 * inputs, layer_tokens);
 }
 
-std::vector<float> shrunk(const Hessian& hessian) {
+std::vector<float> shrunk(Hessian hessian) {
+  std::vector<float>& moments = hessian.sums;
+  if (hessian.tokens == 0) {
+    std::fill(moments.begin(), moments.end(), 0.0f);
+    return std::move(moments);
+  }
   const auto size = static_cast<size_t>(hessian.inputs);
-  std::vector<float> moments(hessian.sums.size(), 0);
-  if (hessian.tokens == 0) return moments;
   const auto tokens = static_cast<double>(hessian.tokens);
-  const auto shared = static_cast<float>(1 / (tokens + 2 * static_cast<double>(size)));
-  for (size_t i = 0; i < moments.size(); ++i) moments[i] = hessian.sums[i] * shared;
+  const auto inputs = static_cast<double>(size);
+  const double a = tokens / (tokens + 2 * inputs), b = tokens / (tokens + 8 * inputs);
+  double mean = 0;
+  for (size_t i = 0; i < size; ++i) mean += moments[i * (size + 1)] / tokens / inputs;
   for (size_t i = 0; i < size; ++i)
-    moments[i * (size + 1)] = static_cast<float>(hessian.sums[i * (size + 1)] / tokens);
-  return moments;
+    for (size_t j = 0; j < size; ++j) {
+      float& moment = moments[i * size + j];
+      const double of_token = moment / tokens;
+      const double own = b * of_token + (1 - b) * mean;
+      moment = static_cast<float>(a * of_token + (i == j ? (1 - a) * own : 0));
+    }
+  return std::move(moments);
 }
 
 }  // namespace moec

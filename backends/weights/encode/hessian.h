@@ -23,12 +23,15 @@ Hessian empty_hessian(int64_t inputs);
 // an infinite element, a negative count or a negative element of the diagonal.
 Status check_hessian(const Hessian& hessian, int64_t inputs);
 
-// The moments of an expert's inputs together with those of all tokens of its layer, which have the
-// same size and count as 4 × inputs further tokens, or as many as there are.
-Hessian pooled(Hessian expert, const Hessian& layer);
+// How many further tokens the moments of all experts of a layer count as beside those of one
+// expert, which has as many inputs: 4 for each input, or as many as there are.
+int64_t borrowed_tokens(int64_t inputs, int64_t layer_tokens);
 
-// Moments per token, a·S + (1 − a)·diag S with S = sums / n and a = n / (n + 2·inputs): the fewer
-// tokens, the less is believed of what inputs have in common. With no tokens, all zeros.
-std::vector<float> shrunk(const Hessian& hessian);
+// Moments per token, with S = sums / n and the mean m of its diagonal:
+//   a·S + (1 − a)·(b·diag S + (1 − b)·m·I), a = n / (n + 2·inputs), b = n / (n + 8·inputs)
+// The fewer tokens, the less is believed of what inputs have in common, and of their sizes: an
+// input that a short or foreign text leaves small would else have codes that suit nothing. Both
+// factors are measured (backends/weights/encode/README.md). With no tokens, all zeros.
+std::vector<float> shrunk(Hessian hessian);
 
 }  // namespace moec

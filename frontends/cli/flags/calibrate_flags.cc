@@ -28,6 +28,9 @@ void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
   command.add_option("--group-memory", flags.group_memory,
                      "Run the experts of larger layers in groups of this size, in MiB or with a "
                      "unit: 2GB, 512MiB (default: 1GiB)");
+  command.add_flag("--sensitivity", flags.sensitivity,
+                   "Measure besides how much errors of each layer's experts matter, for --weights "
+                   "auto:BITS; --out may hold the finished calibration");
   command.add_option("--family-file", flags.family_file,
                      "Read the config with this family descriptor instead of a built-in one "
                      "(models/families/README.md)");
@@ -43,6 +46,7 @@ Result<CalibrateOptions> calibrate_options(const CalibrateFlags& flags) {
   options.tokens_file = flags.tokens;
   options.folder = flags.out;
   options.window = flags.window;
+  options.sensitivity = flags.sensitivity;
   if (flags.group_memory.empty()) return options;
   MOEC_ASSIGN(const int64_t bytes, bytes_of_mebibyte_flag("--group-memory", flags.group_memory));
   options.group_bytes = static_cast<uint64_t>(bytes);

@@ -17,7 +17,7 @@ struct CalibrateFlags {
   std::string source, out, tokens, family_file, group_memory;
   std::vector<std::string> texts;
   int64_t window = 256;
-  bool quiet = false, json = false;
+  bool sensitivity = false, quiet = false, json = false;
 };
 
 void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags);

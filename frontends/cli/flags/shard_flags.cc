@@ -93,7 +93,8 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command.add_option(
       "--weights", flags.weights,
       "Store the matrices of experts, attn, mlp, shared and head in few bits: int8, int4:64, "
-      "int4-lut:g16, 4bit (experts in 4 bits, the others in int8), or by group and layer: "
+      "int4-lut:g16, 4bit (experts in 4 bits, the others in int8), auto:3.5 (the same with bits "
+      "chosen by a calibration, so many on average), or by group and layer: "
       "experts=int4,attn=int8,experts@0-3=int8 (default: float)");
   command
       .add_option("--layout", flags.layout,

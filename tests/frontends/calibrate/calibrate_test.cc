@@ -1,13 +1,20 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
+#include <span>
 
 #include "backends/calibration/calibration_stats.h"
 #include "backends/calibration/checkpoint_identity.h"
+#include "backends/calibration/sensitivity.h"
+#include "backends/files/digest.h"
 #include "backends/weights/equal_tensors.h"
 #include "frontends/calibrate/calibrate_model.h"
+#include "frontends/calibrate/layer_writer.h"
+#include "frontends/calibrate/measure_sensitivity.h"
 #include "frontends/hf/open_source.h"
 #include "models/build/needed_tensors.h"
 #include "tests/frontends/cli/command.h"
@@ -114,10 +121,10 @@ TEST_P(CalibratedCheckpoints, HaveStatisticsOfEveryMatrix) {
     if (!is_matrix(needed)) continue;
     const bool all_experts = needed.role.starts_with("experts_");
     const int64_t expert = needed.experts > 0 || all_experts ? 0 : -1;
-    EXPECT_TRUE(stats->has(needed.layer, needed.role, expert)) << needed.layer << needed.role;
-    if (stats->has(needed.layer, needed.role, expert)) {
-      EXPECT_TRUE(stats->find(needed.layer, needed.role, expert)) << needed.role;
-    }
+    const auto* inputs = stats->inputs_of(needed.layer, needed.role, expert);
+    EXPECT_NE(inputs, nullptr) << needed.layer << needed.role;
+    if (!inputs) continue;
+    EXPECT_TRUE(stats->find(needed.layer, needed.role, expert)) << needed.role;
   }
   const char* head = checkpoint->config.head.tied ? "embed" : "lm_head";
   EXPECT_EQ(stats->tokens(-1, head), 24);
@@ -223,6 +230,92 @@ TEST(Calibrate, DamagedStatisticsAreFound) {
   EXPECT_EQ(CalibrationStats::open("/nowhere").error().front().code, "calibrate.no_statistics");
   std::ofstream(out + "/calibration.json") << "{\"version\": 2}";
   EXPECT_EQ(CalibrationStats::open(out).error().front().code, "calibrate.malformed");
+}
+
+// The digest is right, but the numbers are none that inputs give.
+TEST(Calibrate, MomentsThatAreNotNumbersAreFound) {
+  const std::string out = fresh_folder("stats");
+  ASSERT_TRUE(calibrate_model(tinymoe_options(out, 300)));
+  auto index = read_calibration_index(out);
+  ASSERT_TRUE(index);
+  CalibratedInput& input = index->layers[1].inputs.front();
+  std::string bytes = bytes_in(out)["L01.hessians"];
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data(), &nan, sizeof nan);
+  std::ofstream(out + "/L01.hessians", std::ios::binary) << bytes;
+  Digest digest;
+  digest.update(std::as_bytes(std::span(bytes)).first(triangle_bytes(input.inputs)));
+  input.digest = digest.hex();
+  std::ofstream(out + "/calibration.json") << index_text(*index);
+  const auto stats = CalibrationStats::open(out);
+  ASSERT_TRUE(stats);
+  const CalibratedMatrix& matrix = input.matrices.front();
+  EXPECT_EQ(stats->find(1, matrix.role, matrix.expert).error().front().code, "calibrate.nonfinite");
+  index->layers.clear();
+  std::ofstream(out + "/calibration.json") << index_text(*index);
+  EXPECT_EQ(CalibrationStats::open(out).error().front().code, "calibrate.no_input");
+}
+
+TEST(Calibrate, InputsThatAreNotFiniteEndIt) {
+  auto writer = LayerWriter::create(fresh_folder("stats"), 3);
+  ASSERT_TRUE(writer);
+  writer->begin_part({{{.name = "x", .inputs = 2}, "w"}});
+  const std::vector<float> rows = {1, 2, std::numeric_limits<float>::infinity(), 3};
+  writer->add({"w", 2, rows});
+  const Status ended = writer->end_part();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().front().code, "calibrate.nonfinite");
+  EXPECT_NE(ended.error().front().cause.find("\"x\" of layer 3"), std::string::npos);
+}
+
+TEST(Calibrate, SensitivitiesAreAddedToAFinishedCalibration) {
+  const std::string out = fresh_folder("stats"), at_once = fresh_folder("at_once");
+  CalibrateOptions options = tinymoe_options(out, 300);
+  ASSERT_TRUE(calibrate_model(options));
+  EXPECT_EQ(read_sensitivity(out).error().front().code, "calibrate.no_sensitivity");
+  options.sensitivity = true;
+  options.stop = [] { return true; };
+  EXPECT_EQ(code_of(options), kCalibrateInterrupted);
+  options.stop = nullptr;
+  EXPECT_EQ(code_of(options), "fine");
+  EXPECT_EQ(code_of(options), "calibrate.out_not_empty");
+  options.folder = at_once;
+  EXPECT_EQ(code_of(options), "fine");
+  EXPECT_EQ(bytes_in(at_once), bytes_in(out));
+  const auto measured = read_sensitivity(out);
+  ASSERT_TRUE(measured) << render(measured.error());
+  EXPECT_EQ(measured->tokens, 300);
+  ASSERT_EQ(measured->layers.size(), 4u);
+  for (const LayerSensitivity& layer : measured->layers) {
+    ASSERT_EQ(layer.roles.size(), 3u);
+    for (const RoleSensitivity& role : layer.roles) {
+      EXPECT_GT(role.kl, 1e-5) << role.role;
+      EXPECT_LT(role.kl, 0.1) << role.role;
+    }
+    EXPECT_EQ(layer.tensors.size(), 48u);
+    for (const TensorErrors& tensor : layer.tensors) {
+      EXPECT_EQ(tensor.elements, 128 * 80);
+      for (size_t b = 1; b < kMeasuredBits.size(); ++b)
+        EXPECT_LT(tensor.errors[b], tensor.errors[b - 1]) << tensor.role << tensor.expert;
+    }
+  }
+  std::ofstream(out + "/calibration.json", std::ios::app) << " ";
+  EXPECT_EQ(read_sensitivity(out).error().front().code, "calibrate.damaged");
+}
+
+TEST(Calibrate, SensitivitiesAreOfExperts) {
+  CalibrateOptions options = tinymoe_options(fresh_folder("stats"), 200);
+  options.sensitivity = true;
+  auto checkpoint = open_source(options.source, std::nullopt, equal_tensors);
+  ASSERT_TRUE(checkpoint);
+  checkpoint->config.moe.experts = 0;
+  const auto weights = WeightReader::open(checkpoint->weights);
+  ASSERT_TRUE(weights);
+  Plan plan;
+  plan.model = checkpoint->config;
+  const Status measured = measure_sensitivity(options, plan, {}, *weights);
+  ASSERT_FALSE(measured);
+  EXPECT_EQ(measured.error().front().code, "calibrate.no_experts");
 }
 
 TEST(Calibrate, ACheckpointIsKnownByItsBytes) {

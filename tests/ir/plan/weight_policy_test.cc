@@ -72,6 +72,29 @@ TEST(WeightPolicy, KnowsThePresetOfFourBits) {
   EXPECT_FALSE(asks_for_four_bits(policy_of("int4-lut")));
 }
 
+TEST(WeightPolicy, KnowsBitsThatACalibrationChooses) {
+  WeightPolicy policy = policy_of("auto:3.50,attn=float");
+  EXPECT_TRUE(policy.chooses_bits());
+  EXPECT_FALSE(policy_of("4bit").chooses_bits());
+  EXPECT_EQ(form_in(policy, WeightGroup::experts), "int4:32") << "until bits are chosen";
+  EXPECT_EQ(form_in(policy, WeightGroup::head), "int8");
+  EXPECT_EQ(form_in(policy, WeightGroup::attn), "float");
+  policy.chosen[{2, 5, "expert_up"}] = AffineForm{};
+  EXPECT_EQ(to_string(policy.form_of(WeightGroup::experts, {2, 5, "expert_up"})), "int8");
+  EXPECT_EQ(to_string(policy.form_of(WeightGroup::experts, {2, 5, "expert_down"})), "int4:32");
+  EXPECT_EQ(policy.forms().size(), 3u) << "int4:32, int8, float";
+  EXPECT_EQ(to_string(policy), "auto:3.5,attn=float");
+  const WeightPolicy layers = policy_of("experts@0-1=auto:3,experts@2=int8");
+  EXPECT_EQ(to_string(layers), "experts@0-1=auto:3,experts@2=int8");
+  EXPECT_EQ(layers.rule_of(WeightGroup::experts, 1), &layers.rules[0]);
+  EXPECT_EQ(layers.rule_of(WeightGroup::experts, 3), nullptr);
+  for (const char* text : {"auto", "auto:", "auto:0.5", "auto:9", "auto:nan", "head=auto:4"})
+    EXPECT_THAT(policy_error(text), HasSubstr("weights.auto")) << text;
+  const auto none = parse_weight_policy("auto:4", FloatForm{});
+  ASSERT_FALSE(none);
+  EXPECT_THAT(render(none.error()), HasSubstr("names no form of 4 bits"));
+}
+
 TEST(WeightPolicy, RefusesUnknownWords) {
   EXPECT_THAT(policy_error("expert=int8"), HasSubstr("weights.role"));
   EXPECT_THAT(policy_error("expert=int8"), HasSubstr("did you mean 'experts'?"));
@@ -83,11 +106,9 @@ TEST(WeightPolicy, RefusesUnknownWords) {
     EXPECT_THAT(policy_error(text), HasSubstr("weights.layers")) << text;
 }
 
-TEST(WeightPolicy, RefusesWhatCannotBeDone) {
+TEST(WeightPolicy, KeepsTheEmbeddingInFloats) {
   EXPECT_THAT(policy_error("embed=int8"), HasSubstr("weights.embed"));
   EXPECT_EQ(form_in(policy_of("embed=float"), WeightGroup::embed), "float");
-  for (const char* text : {"auto:4.0", "int8,experts=auto:3"})
-    EXPECT_THAT(policy_error(text), HasSubstr("weights.unsupported")) << text;
 }
 
 TEST(WeightPolicy, CopiesCodesOfGroups) {

@@ -5,6 +5,7 @@
 
 #include "backends/weights/convert.h"
 #include "backends/weights/encode/code_rounders.h"
+#include "backends/weights/encode/decode_parts.h"
 #include "backends/weights/encode/palette_refit.h"
 #include "backends/weights/encode/weight_encoder.h"
 #include "backends/weights/pack_bits.h"
@@ -70,7 +71,8 @@ std::vector<CodedCase> coded_cases() {
 }
 
 Result<CalibratedWeight> coded(const CodedCase& one, const Bytes& values, const Hessian& hessian) {
-  return encode_calibrated(one.encoding, one.type, values, {std::span(&hessian, 1), one.axis});
+  const auto metrics = metrics_of({&hessian, 1});
+  return encode_calibrated(one.encoding, one.type, values, {metrics, one.axis});
 }
 
 TEST(CalibratedEncoder, CostsLessThanTheNearestCodesInPartsOfTheSameSizes) {
@@ -107,8 +109,9 @@ TEST(CalibratedEncoder, WritesCodesInBothForms) {
       const CodedCase one{AffineEncoding{4, {1, 32}, zero}, {DType::f32, {6, inputs}}};
       const Bytes values = seeded_values(one.type);
       const Hessian none = empty_hessian(inputs);
-      const auto found = encode_calibrated(one.encoding, one.type, values, {std::span(&none, 1), 1},
-                                           CodeForm::excess);
+      const auto metrics = metrics_of({&none, 1});
+      const auto found =
+          encode_calibrated(one.encoding, one.type, values, {metrics, 1}, CodeForm::excess);
       ASSERT_TRUE(found);
       EXPECT_EQ(found->parts, parts_of_nearest(one.encoding, one.type, values, CodeForm::excess))
           << named(one);
@@ -198,19 +201,83 @@ TEST(CalibratedEncoder, TakesTheHessiansOfExpertsBesideOneAnother) {
   const Type type{DType::f16, {16, 50}};
   const Bytes values = seeded_values(type);
   const std::vector<Hessian> hessians = {seeded_hessian(17, 30, 90), empty_hessian(20)};
-  const auto weight = encode_calibrated(PaletteEncoding{3, {8, 50}}, type, values, {hessians});
+  const auto metrics = metrics_of(hessians);
+  const auto weight = encode_calibrated(PaletteEncoding{3, {8, 50}}, type, values, {metrics});
   ASSERT_TRUE(weight);
   EXPECT_LT(weight->error, weight->nearest_error);
+}
+
+// 600 rows are three bands, or two of them where 16 and 300 rows share a table.
+std::vector<CodedCase> banded_cases() {
+  return {
+      {AffineEncoding{8, {1, 24}}, {DType::bf16, {600, 24}}},
+      {AffineEncoding{4, {1, 32}, true}, {DType::f32, {600, 72}}},
+      {AffineEncoding{4, {1, 32, 1, 1}}, {DType::f16, {600, 64, 1, 1}}},
+      {PaletteEncoding{3, {8, 31}}, {DType::f32, {600, 31}}},
+      {PaletteEncoding{2, {12, 30}}, {DType::f16, {600, 30}}},  // bands of 252 rows
+      {PaletteEncoding{4, {300, 20, 1, 1}}, {DType::f16, {600, 20, 1, 1}}},
+      {PaletteEncoding{2, {4, 2, 30}}, {DType::f16, {300, 2, 30}}, 2},
+      {PaletteEncoding{1, {600, 7}}, {DType::f16, {600, 7}}},  // one table for all
+  };
+}
+
+TEST(CalibratedEncoder, GivesTheSameBytesForAnyTiles) {
+  for (const CodedCase& one : banded_cases())
+    for (const CodeForm form : {CodeForm::signed_codes, CodeForm::excess}) {
+      if (form == CodeForm::excess && !std::holds_alternative<AffineEncoding>(one.encoding))
+        continue;
+      const Bytes values = seeded_values(one.type);
+      const auto metrics =
+          metrics_of(std::vector{seeded_hessian(20, one.type.dims.at(one.axis), 300)});
+      const CalibratedInputs inputs{metrics, one.axis};
+      const auto whole = encode_calibrated(one.encoding, one.type, values, inputs, form);
+      ASSERT_TRUE(whole) << named(one);
+      for (const size_t tile : {size_t{7}, size_t{4096}, values.size() - 1}) {
+        const auto tiled = encode_calibrated(one.encoding, one.type, values, inputs, form, tile);
+        ASSERT_TRUE(tiled) << named(one);
+        EXPECT_EQ(tiled->parts, whole->parts) << named(one) << " in tiles of " << tile;
+        EXPECT_EQ(tiled->error, whole->error);
+      }
+      EXPECT_EQ(decode_parts(one.encoding, one.type, whole->parts, form), whole->values)
+          << named(one);
+    }
+}
+
+// Rows of one band are those of a weight of their own.
+TEST(CalibratedEncoder, CodesOfABandDependOnNoOtherBand) {
+  const Type type{DType::f16, {600, 40}}, first{DType::f16, {256, 40}}, last{DType::f16, {88, 40}};
+  const Encoding encoding = PaletteEncoding{3, {8, 40}};
+  const Bytes values = seeded_values(type);
+  const auto metrics = metrics_of(std::vector{seeded_hessian(21, 40, 300)});
+  const auto whole = encode_calibrated(encoding, type, values, {metrics});
+  const auto band = encode_calibrated(
+      encoding, first, std::span(values).first(static_cast<size_t>(first.bytes())), {metrics});
+  const auto rest = encode_calibrated(
+      encoding, last, std::span(values).last(static_cast<size_t>(last.bytes())), {metrics});
+  ASSERT_TRUE(whole && band && rest);
+  for (size_t part = 0; part < 2; ++part) {
+    const Bytes &all = whole->parts[part], &begin = band->parts[part], &end = rest->parts[part];
+    EXPECT_TRUE(std::equal(begin.begin(), begin.end(), all.begin())) << part;
+    EXPECT_TRUE(std::equal(end.rbegin(), end.rend(), all.rbegin())) << part;
+  }
+}
+
+TEST(CalibratedEncoder, TakesMemoryForAFactorAndABand) {
+  const int64_t square = int64_t{4} * 2048 * 2048, band = int64_t{32} * 256 * 2048;
+  const Type head{DType::f16, {151936, 2048}};
+  const int64_t scales = 151936 * 2;
+  EXPECT_EQ(calibrated_bytes(AffineEncoding{8, {1, 2048}}, head), square + band + scales);
+  const int64_t tables = 151936 / 16 * 8 * 2;
+  EXPECT_EQ(calibrated_bytes(PaletteEncoding{3, {16, 2048}}, head), 2 * square + band + tables)
+      << "tables are fitted with the Hessian itself";
+  EXPECT_LT(calibrated_bytes(AffineEncoding{8, {1, 2048}}, head), int64_t{48} << 20);
 }
 
 TEST(CalibratedEncoder, RefusesWhatItCannotEncode) {
   const CodedCase one{AffineEncoding{4, {1, 32}}, {DType::f16, {8, 64}}};
   const Bytes values = seeded_values(one.type);
-  Hessian odd = seeded_hessian(18, 64, 70);
-  odd.sums[5] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(coded(one, values, odd).error().front().code, "calibrate.nonfinite");
   EXPECT_EQ(coded(one, values, empty_hessian(32)).error().front().code, "calibrate.hessian_size");
-  EXPECT_EQ(encode_calibrated(one.encoding, one.type, values, {{}}).error().front().code,
+  EXPECT_EQ(encode_calibrated(one.encoding, one.type, values, {}).error().front().code,
             "calibrate.hessian_size");
   const CodedCase cube{AffineEncoding{4, {1, 32, 1}}, {DType::f16, {2, 32, 4}}, 1};
   EXPECT_EQ(coded(cube, seeded_values(cube.type), empty_hessian(32)).error().front().code,

@@ -1,10 +1,12 @@
 // Random weights and inputs for the tests of calibrated codes.
 #pragma once
 
+#include <algorithm>
 #include <random>
+#include <span>
 #include <vector>
 
-#include "backends/weights/encode/error_feedback.h"
+#include "backends/weights/encode/calibrated_encoder.h"
 
 namespace moec {
 
@@ -36,6 +38,52 @@ inline Hessian seeded_hessian(uint32_t seed, int64_t inputs, int64_t tokens) {
       for (size_t j = 0; j < size; ++j) hessian.sums[i * size + j] += x[i] * x[j];
   }
   return hessian;
+}
+
+// What a calibrated encoder gives for a whole weight.
+struct CalibratedWeight {
+  std::vector<std::vector<std::byte>> parts;  // in the order of stored_parts()
+  std::vector<std::byte> values;              // what a reader gets
+  double nearest_error = 0, error = 0;
+};
+
+// Encodes values that arrive in tiles of so many bytes.
+inline Result<CalibratedWeight> encode_calibrated(const Encoding& encoding, const Type& type,
+                                                  std::span<const std::byte> values,
+                                                  const CalibratedInputs& inputs,
+                                                  CodeForm form = CodeForm::signed_codes,
+                                                  size_t tile_bytes = size_t{1} << 30) {
+  MOEC_ASSIGN(auto encoder, CalibratedEncoder::create(encoding, type, inputs, form));
+  CalibratedWeight weight;
+  weight.parts.resize(1);
+  const auto append_to = [](std::vector<std::byte>& to) {
+    return [&to](std::span<const std::byte> bytes) -> Status {
+      to.insert(to.end(), bytes.begin(), bytes.end());
+      return {};
+    };
+  };
+  const EncodedSink sink{append_to(weight.parts[0]), append_to(weight.values)};
+  for (size_t begin = 0; begin < values.size(); begin += tile_bytes)
+    MOEC_TRY(encoder.add(values.subspan(begin, std::min(tile_bytes, values.size() - begin)), sink));
+  for (const StoredPart& part : stored_parts(encoding, type, form))
+    if (part.part != WeightPart::codes) {
+      const auto bytes = encoder.parameters(part.part);
+      weight.parts.emplace_back(bytes.begin(), bytes.end());
+    }
+  weight.nearest_error = encoder.nearest_error();
+  weight.error = encoder.error();
+  return weight;
+}
+
+// The metrics of consecutive ranges of inputs.
+inline std::vector<ErrorMetric> metrics_of(std::span<const Hessian> hessians) {
+  std::vector<ErrorMetric> metrics;
+  int64_t first = 0;
+  for (const Hessian& hessian : hessians) {
+    metrics.push_back(make_metric(hessian, first));
+    first += hessian.inputs;
+  }
+  return metrics;
 }
 
 }  // namespace moec

@@ -21,12 +21,9 @@ TEST(Hessian, OfNoTokensIsZero) {
 }
 
 TEST(Hessian, OfAnExpertTakesTheLayersAsFourTimesItsInputs) {
-  const Hessian expert{2, 1, {1, 2, 2, 4}}, layer{2, 16, {32, 0, 0, 64}};
-  const Hessian both = pooled(expert, layer);
-  EXPECT_EQ(both.tokens, 1 + 4 * 2);
-  EXPECT_EQ(both.sums, (std::vector<float>{17, 2, 2, 36}));
-  EXPECT_EQ(pooled(expert, {2, 3, {3, 0, 0, 3}}).tokens, 1 + 3) << "as many as there are";
-  EXPECT_EQ(pooled(expert, empty_hessian(2)).sums, expert.sums);
+  EXPECT_EQ(borrowed_tokens(2, 16), 4 * 2);
+  EXPECT_EQ(borrowed_tokens(2, 3), 3) << "as many as there are";
+  EXPECT_EQ(borrowed_tokens(2, 0), 0);
 }
 
 TEST(Hessian, RefusesOtherSizesAndNumbersThatNoInputsGive) {

@@ -1,0 +1,191 @@
+#include "backends/weights/encode/band_codes.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "backends/weights/convert.h"
+#include "backends/weights/encode/code_rounders.h"
+#include "backends/weights/encode/palette_refit.h"
+#include "backends/weights/encode/part_values.h"
+#include "backends/weights/encode/weight_encoder.h"
+
+namespace moec {
+namespace {
+
+// Errors are sums in f32: a smaller difference is one of rounding.
+constexpr double kLess = 1 - 1e-5;
+
+// Entries of all tables of a row of weights that are still solved for at once.
+constexpr int64_t kMostUnknowns = 512;
+
+int64_t bits_of_codes(const Encoding& encoding) {
+  const auto* affine = std::get_if<AffineEncoding>(&encoding);
+  return affine ? affine->bits : std::get<PaletteEncoding>(encoding).bits;
+}
+
+// The parts that WeightEncoder gives, with codes and zeros unpacked.
+Result<BandCodes> nearest_codes(const Encoding& encoding, const Type& type,
+                                std::span<const std::byte> values) {
+  WeightEncoder encoder(encoding, type);
+  std::vector<std::byte> codes;
+  const EncodedSink sink{[&](std::span<const std::byte> more) -> Status {
+                           codes.insert(codes.end(), more.begin(), more.end());
+                           return {};
+                         },
+                         {}};
+  MOEC_TRY(encoder.add(values, sink));
+  const int64_t bits = bits_of_codes(encoding);
+  BandCodes nearest;
+  nearest.codes = unpacked(codes, bits, *checked_elements(code_dims(encoding, type)));
+  for (const StoredPart& stored : stored_parts(encoding, type)) {
+    if (stored.part == WeightPart::codes) continue;
+    const auto bytes = encoder.parameters(stored.part);
+    if (stored.part == WeightPart::zeros)
+      nearest.zeros = unpacked(bytes, bits, *checked_elements(block_counts(encoding, type)));
+    else
+      nearest.parameters.assign(bytes.begin(), bytes.end());
+  }
+  return nearest;
+}
+
+// Takes the rows of `other` that cost less.
+void keep_better_rows(RoundedRows& best, const RoundedRows& other) {
+  for (size_t r = 0; r < best.errors.size(); ++r) {
+    if (!(other.errors[r] < kLess * best.errors[r])) continue;
+    best.errors[r] = other.errors[r];
+    for (int64_t c = 0; c < best.codes.columns; ++c)
+      best.codes.column(c)[r] = other.codes.column(c)[r];
+  }
+}
+
+double sum(std::span<const double> errors) {
+  return std::accumulate(errors.begin(), errors.end(), 0.0);
+}
+
+// Copies the first `count` elements of each row from rows of one length to rows of another.
+std::vector<uint8_t> with_row_length(const std::vector<uint8_t>& from, int64_t rows,
+                                     int64_t from_length, int64_t to_length) {
+  std::vector<uint8_t> to(static_cast<size_t>(rows * to_length));
+  for (int64_t r = 0; r < rows; ++r)
+    std::copy_n(from.begin() + r * from_length, std::min(from_length, to_length),
+                to.begin() + r * to_length);
+  return to;
+}
+
+// Rows whose codes are being chosen; at first they are the nearest ones.
+class Search {
+ public:
+  Search(const CodeBlocks& blocks, int bits, Weights weights, std::span<const ErrorMetric> metrics,
+         BandCodes nearest)
+      : blocks_(blocks),
+        bits_(bits),
+        weights_(std::move(weights)),
+        metrics_(metrics),
+        band_(std::move(nearest)) {
+    std::vector<uint8_t> codes = std::move(band_.codes);
+    if (is_filled_up())
+      codes = with_row_length(codes, blocks.rows, blocks.stored_columns(), blocks.columns);
+    best_.codes = columns_of(blocks, std::move(codes));
+  }
+
+  void run_affine(DType dtype) {
+    const int half = 1 << (bits_ - 1);
+    std::vector<int8_t> zeros;
+    for (uint8_t zero : band_.zeros)
+      zeros.push_back(static_cast<int8_t>(zero < half ? zero : zero - 2 * half));
+    start(AffineRounder(blocks_, bits_, floats_of(dtype, band_.parameters), zeros));
+  }
+
+  void run_palette(DType dtype) {
+    const PaletteProblem problem{weights_, metrics_, blocks_, dtype, bits_};
+    std::vector<float> tables = floats_of(dtype, band_.parameters);
+    start(PaletteRounder(blocks_, bits_, tables));
+    const bool small = blocks_.across() << bits_ <= kMostUnknowns;
+    for (int round = 0; small && round < table_rounds(bits_); ++round)
+      if (!improve_tables(problem, tables)) break;
+    encode(dtype, tables.data(), tables.size(), band_.parameters.data());
+  }
+
+  BandCodes result() {
+    band_.codes = elements_of(blocks_, std::move(best_.codes));
+    if (is_filled_up())
+      band_.codes =
+          with_row_length(band_.codes, blocks_.rows, blocks_.columns, blocks_.stored_columns());
+    band_.error = sum(best_.errors);
+    return std::move(band_);
+  }
+
+ private:
+  bool is_filled_up() const { return blocks_.stored_columns() != blocks_.columns; }
+
+  void start(const Rounder& rounder) {
+    best_ = cost_of(weights_, metrics_, rounder, std::move(best_.codes));
+    band_.nearest_error = sum(best_.errors);
+    keep_better_rows(best_, feed_errors(weights_, metrics_, rounder));
+  }
+
+  // One round; whether a table became better.
+  bool improve_tables(const PaletteProblem& problem, std::vector<float>& tables) {
+    PaletteCodes next{best_.codes, tables};
+    refit_tables(problem, next);
+    const PaletteRounder rounder(blocks_, bits_, next.tables);
+    RoundedRows rows = cost_of(weights_, metrics_, rounder, std::move(next.codes));
+    keep_better_rows(rows, feed_errors(weights_, metrics_, rounder));
+    next.codes = std::move(rows.codes);
+    descend_codes(problem, next);
+    rows = cost_of(weights_, metrics_, rounder, std::move(next.codes));
+    return keep_better_tables(rows, next.tables, tables);
+  }
+
+  // Takes the rows of those tables whose rows cost less together.
+  bool keep_better_tables(const RoundedRows& rows, const std::vector<float>& from,
+                          std::vector<float>& tables) {
+    bool better = false;
+    for (int64_t down = 0; down < blocks_.down(); ++down) {
+      const int64_t first = down * blocks_.block_rows;
+      const auto begin = static_cast<size_t>(first),
+                 count = static_cast<size_t>(blocks_.block_rows);
+      if (!(sum(std::span(rows.errors).subspan(begin, count)) <
+            sum(std::span(best_.errors).subspan(begin, count))))
+        continue;
+      better = true;
+      take_group(rows, first);
+      for (int64_t across = 0; across < blocks_.across(); ++across) {
+        const int64_t place = blocks_.place(down, across) << bits_;
+        std::copy_n(from.begin() + place, int64_t{1} << bits_, tables.begin() + place);
+      }
+    }
+    return better;
+  }
+
+  void take_group(const RoundedRows& rows, int64_t first) {
+    const int64_t count = blocks_.block_rows;
+    std::copy_n(rows.errors.begin() + first, count, best_.errors.begin() + first);
+    for (int64_t c = 0; c < blocks_.columns; ++c)
+      std::copy_n(rows.codes.column(c) + first, count, best_.codes.column(c) + first);
+  }
+
+  CodeBlocks blocks_;
+  int bits_;
+  Weights weights_;
+  std::span<const ErrorMetric> metrics_;
+  BandCodes band_;
+  RoundedRows best_;
+};
+
+}  // namespace
+
+Result<BandCodes> code_band(const Encoding& encoding, const Type& type, const CodeBlocks& blocks,
+                            std::span<const std::byte> values,
+                            std::span<const ErrorMetric> metrics) {
+  MOEC_ASSIGN(BandCodes nearest, nearest_codes(encoding, type, values));
+  Search search(blocks, static_cast<int>(bits_of_codes(encoding)),
+                columns_of(blocks, floats_of(type.dtype, values)), metrics, std::move(nearest));
+  if (std::holds_alternative<AffineEncoding>(encoding))
+    search.run_affine(type.dtype);
+  else
+    search.run_palette(type.dtype);
+  return search.result();
+}
+
+}  // namespace moec

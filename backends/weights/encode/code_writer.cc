@@ -1,0 +1,16 @@
+#include "backends/weights/encode/code_writer.h"
+
+#include "backends/weights/pack_bits.h"
+
+namespace moec {
+
+Status CodeWriter::flush(bool all, const TileSink& sink) {
+  const size_t count = all ? pending_.size() : pending_.size() / 8 * 8;
+  if (count == 0) return {};
+  packed_.resize(packed_bytes(count, bits_));
+  pack_bits(std::span(pending_).first(count), bits_, packed_.data());
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(count));
+  return sink(packed_);
+}
+
+}  // namespace moec

@@ -1,0 +1,27 @@
+// Measures how much the predictions of a model suffer from errors of its experts, for `--weights
+// auto:BITS` (backends/calibration/sensitivity.h).
+#pragma once
+
+#include "backends/calibration/sensitivity.h"
+#include "backends/runtime/token_windows.h"
+#include "backends/weights/weight_reader.h"
+#include "frontends/calibrate/calibrate_options.h"
+#include "ir/plan/plan.h"
+
+namespace moec {
+
+// Encodes the matrices of the experts with each number of bits. Runs windows of the text, evenly
+// spread over it, through the model once as it is, and once for each layer and role of its experts
+// with few bits for that role, and compares the predictions; all runs go through a layer together,
+// so that its weights are read once. Codes are those of the calibration: what they leave of an
+// error disturbs the predictions in other ways than what nearest codes do. options.folder holds the
+// finished calibration; sensitivity.json is added to it. There are as many windows as
+// options.group_bytes has room for the hidden states of all runs, at most 2,048 tokens and at least
+// one window; the experts in few bits take about as much once more.
+//
+// Errors: calibrate.no_experts, calibrate.interrupted; those of CalibrationStats, Executor and of
+// writing.
+Status measure_sensitivity(const CalibrateOptions& options, const Plan& plan,
+                           const TokenWindows& text, const WeightReader& weights);
+
+}  // namespace moec

@@ -1,0 +1,225 @@
+// Exports whose codes are chosen with a calibration: slices, memory, experts that few tokens chose,
+// and bits by sensitivity.
+#include <gmock/gmock.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "backends/calibration/calibration_stats.h"
+#include "backends/calibration/sensitivity.h"
+#include "frontends/calibrate/calibrate_model.h"
+#include "frontends/export/auto_bits.h"
+#include "tests/frontends/cli/golden_case.h"
+#include "tests/frontends/cli/read_json.h"
+#include "tests/frontends/export/testing.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::string text_of_digits(size_t bytes) {
+  std::string text;
+  for (int i = 0; text.size() < bytes; ++i) text += std::to_string(i * 37) + " plus ";
+  return text.substr(0, bytes);
+}
+
+// Statistics of tinymoe, made once for a number of bytes of text.
+std::string tinymoe_stats(size_t bytes, bool sensitivity = false) {
+  static std::map<std::pair<size_t, bool>, std::string> made;
+  std::string& folder = made[{bytes, sensitivity}];
+  if (!folder.empty()) return folder;
+  folder = fresh_folder("stats_of_" + std::to_string(bytes) + (sensitivity ? "_s" : ""));
+  const std::string text = fresh_folder("text") + "/text";
+  write_file(text, text_of_digits(bytes));
+  CalibrateOptions options;
+  options.source = checkpoint_of("tinymoe");
+  options.texts = {text};
+  options.folder = folder;
+  options.window = 100;
+  options.sensitivity = sensitivity;
+  const auto report = calibrate_model(options);
+  EXPECT_TRUE(report) << render(report.error());
+  return folder;
+}
+
+Outcome export_tinymoe(const std::string& out, const Words& more) {
+  Words words = {"export", checkpoint_of("tinymoe"), "-o", out, "--quiet", "--context", "32"};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_command(words);
+}
+
+TEST(CalibratedExport, ASliceOfDownHasTheMomentsOfItsOwnInputs) {
+  const auto stats = CalibrationStats::open(tinymoe_stats(600));
+  ASSERT_TRUE(stats);
+  const auto whole = stats->find(1, "expert_down", 3),
+             slice = stats->find(1, "expert_down", 3, {30, 20});
+  ASSERT_TRUE(whole && slice);
+  EXPECT_EQ(slice->inputs, 20);
+  EXPECT_EQ(slice->tokens, whole->tokens);
+  for (size_t i = 0; i < 20; ++i)
+    for (size_t j = 0; j < 20; ++j)
+      EXPECT_EQ(slice->sums[i * 20 + j], whole->sums[(30 + i) * 80 + 30 + j]);
+  EXPECT_EQ(stats->find(1, "expert_down", 3, {70, 20}).error().front().code,
+            "calibrate.hessian_size");
+}
+
+TEST(CalibratedExport, TakesExpertsThatAreCutIntoSlices) {
+  const std::string out = fresh_folder("out");
+  const Words flags = {"--weights", "experts=int4", "--max-shard-mb", "moe=0.012"};
+  Words calibrated = flags;
+  calibrated.insert(calibrated.end(), {"--calibration", tinymoe_stats(600)});
+  expect_fine(export_tinymoe(out + "/nearest", flags));
+  expect_fine(export_tinymoe(out + "/calibrated", calibrated));
+  expect_fine(run_command({"check", out + "/calibrated"}));
+  const json manifest = read_json(out + "/calibrated/manifest.json");
+  int slices = 0;
+  for (const json& shard : manifest.at("shards")) {
+    if (shard.value("slices", 1) == 1 || shard.at("kind") != "experts") continue;
+    ++slices;
+    const std::string data = "/" + shard.at("data")[0].at("path").get<std::string>();
+    EXPECT_NE(read_file(out + "/calibrated" + data), read_file(out + "/nearest" + data)) << data;
+  }
+  EXPECT_GT(slices, 16);
+}
+
+TEST(CalibratedExport, CountsTheEncoderAgainstTheMemory) {
+  const std::string out = fresh_folder("out") + "/out";
+  const Words flags = {"--weights", "experts=int4", "--memory", "64MiB", "--jobs", "1"};
+  Words calibrated = flags;
+  calibrated.insert(calibrated.end(), {"--calibration", tinymoe_stats(600)});
+  const Outcome refused = export_tinymoe(out, calibrated);
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, HasSubstr("encode.over_budget"));
+  EXPECT_THAT(refused.err, HasSubstr("model.layers.0.mlp.experts.0.")) << "names a weight";
+  EXPECT_THAT(refused.err, HasSubstr("takes 1 MiB"));
+  EXPECT_FALSE(fs::exists(out)) << "nothing is written";
+  expect_fine(export_tinymoe(out, flags));
+}
+
+TEST(CalibratedExport, NamesExpertsThatFewTokensChose) {
+  const std::string out = fresh_folder("out");
+  const auto stats = CalibrationStats::open(tinymoe_stats(100));
+  ASSERT_TRUE(stats);
+  const Outcome exported =
+      export_tinymoe(out, {"--weights", "experts=int4", "--calibration", tinymoe_stats(100)});
+  expect_fine(exported);
+  const json few = read_json(out + "/report.json").at("few_tokens");
+  EXPECT_EQ(few.size(), 64u) << "100 tokens are few for 16 experts of 4 layers";
+  bool never = false;
+  for (const json& one : few) {
+    const auto layer = one.at("layer").get<int64_t>(), expert = one.at("expert").get<int64_t>();
+    const auto tokens = one.at("tokens").get<int64_t>();
+    EXPECT_EQ(tokens, stats->tokens(layer, "expert_gate", expert));
+    const auto borrowed = static_cast<double>(stats->borrowed(layer, "expert_gate", expert));
+    EXPECT_DOUBLE_EQ(one.at("weight").get<double>(),
+                     borrowed / (borrowed + static_cast<double>(tokens)));
+    never = never || tokens == 0;
+  }
+  EXPECT_TRUE(never);
+  EXPECT_THAT(exported.err + exported.out, HasSubstr("calibrate.few_tokens"));
+  EXPECT_THAT(exported.err + exported.out, HasSubstr("no token of the calibration chose"));
+}
+
+TEST(CalibratedExport, RefusesACalibrationOfAnotherCheckpoint) {
+  const std::string out = fresh_folder("out") + "/out";
+  const Outcome refused = run_command({"export", checkpoint_of("mixtral_a"), "-o", out, "--quiet",
+                                       "--weights", "int8", "--calibration", tinymoe_stats(600)});
+  EXPECT_EQ(refused.exit_code, kExitBadInput);
+  EXPECT_THAT(refused.err, HasSubstr("calibrate.other_checkpoint"));
+  EXPECT_THAT(refused.err, HasSubstr("next: run moec calibrate with this checkpoint"));
+  EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(AutoBits, AreChosenByErrorAndSensitivity) {
+  LayerSensitivity sensitive{0, {{"expert_up", 1.0}}, {}}, other{1, {{"expert_up", 0.001}}, {}};
+  const std::array<double, 4> errors = {16, 4, 1, 0.1};
+  for (int64_t e = 0; e < 2; ++e) {
+    sensitive.tensors.push_back({"expert_up", e, 100, errors});
+    other.tensors.push_back({"expert_up", e, 100, errors});
+  }
+  const Sensitivity sensitivity{"", 10, {sensitive, other}};
+  EXPECT_DOUBLE_EQ(expected_kl(sensitive, sensitive.tensors[0], 4), 1.0 / 8);
+  EXPECT_DOUBLE_EQ(expected_kl(sensitive, sensitive.tensors[0], 8), 0.1 / 16 / 8);
+  const Target ane = find_target("ane").value();
+  WeightPolicy policy = parse_weight_policy("experts=auto:3", ane.four_bits).value();
+  ASSERT_TRUE(choose_forms(ane, sensitivity, policy));
+  EXPECT_EQ(policy.chosen.size(), 4u);
+  for (int64_t e = 0; e < 2; ++e) {
+    EXPECT_EQ(to_string(policy.form_of(WeightGroup::experts, {0, e, "expert_up"})), "int4-lut:g16");
+    EXPECT_EQ(to_string(policy.form_of(WeightGroup::experts, {1, e, "expert_up"})), "int2-lut:g16");
+  }
+  EXPECT_EQ(to_string(policy), "experts=auto:3");
+}
+
+TEST(AutoBits, StayWithinTheFormsOfTheTarget) {
+  LayerSensitivity layer{0, {{"expert_up", 1.0}}, {}};
+  for (int64_t e = 0; e < 4; ++e)
+    layer.tensors.push_back({"expert_up", e, 10, {16.0 + double(e), 4, 1, 0.1}});
+  const Sensitivity sensitivity{"", 10, {layer}};
+  Target onnx = find_target("onnx").value();
+  WeightPolicy policy = parse_weight_policy("auto:6", onnx.four_bits).value();
+  onnx.projection = ProjectionForm::matmul;
+  ASSERT_TRUE(choose_forms(onnx, sensitivity, policy));
+  std::map<std::string, int> forms;
+  for (const auto& [tensor, form] : policy.chosen) ++forms[to_string(form)];
+  EXPECT_EQ(forms, (std::map<std::string, int>{{"int4:32", 2}, {"int8", 2}}));
+  EXPECT_EQ(to_string(policy.form_of(WeightGroup::attn, 0)), "int8");
+  policy = parse_weight_policy("auto:3", onnx.four_bits).value();
+  const Status few = choose_forms(onnx, sensitivity, policy);
+  ASSERT_FALSE(few);
+  EXPECT_EQ(few.error().front().code, "weights.auto");
+  EXPECT_THAT(few.error().front().cause, HasSubstr("4 to 8 bits"));
+}
+
+TEST(AutoBits, OfTinymoeKeepTheMeanAndAreReported) {
+  const std::string out = fresh_folder("out"), stats = tinymoe_stats(300, true);
+  const Words flags = {"--target", "ane", "--weights", "experts=auto:3", "--calibration", stats};
+  expect_fine(export_tinymoe(out, flags));
+  expect_fine(run_command({"check", out, "--min-coverage", "0"}));
+  const json report = read_json(out + "/report.json");
+  EXPECT_EQ(report.at("weights"), "experts=auto:3");
+  ASSERT_EQ(report.at("chosen").size(), 4u * 16 * 3);
+  double bits = 0;
+  std::map<std::string, int> forms;
+  for (const json& one : report.at("chosen")) {
+    const std::string form = one.at("form").get<std::string>();
+    bits += form[3] - '0';
+    ++forms[form];
+  }
+  EXPECT_LE(bits / 192, 3);
+  EXPECT_GT(bits / 192, 2.95);
+  EXPECT_GT(forms.size(), 1u);
+  Words plan = {"plan", checkpoint_of("tinymoe"), "--json", "--context", "32"};
+  plan.insert(plan.end(), flags.begin(), flags.end());
+  const json planned = json::parse(run_command(plan).out);
+  const json manifest = read_json(out + "/manifest.json");
+  int64_t bytes = 0;
+  for (const json& shard : manifest.at("shards")) bytes += shard.at("weight_bytes").get<int64_t>();
+  EXPECT_EQ(bytes, planned["memory"]["trunk_bytes"].get<int64_t>() +
+                       planned["memory"]["expert_bytes"].get<int64_t>());
+}
+
+TEST(AutoBits, NeedACalibrationWithSensitivities) {
+  const std::string out = fresh_folder("out") + "/out";
+  const Outcome none = export_tinymoe(out, {"--target", "ane", "--weights", "auto:3"});
+  EXPECT_EQ(none.exit_code, kExitBadInput);
+  EXPECT_THAT(none.err, HasSubstr("weights.auto"));
+  EXPECT_THAT(none.err, HasSubstr("--sensitivity"));
+  const Outcome without = export_tinymoe(
+      out, {"--target", "ane", "--weights", "auto:3", "--calibration", tinymoe_stats(600)});
+  EXPECT_EQ(without.exit_code, kExitBadInput);
+  EXPECT_THAT(without.err, HasSubstr("calibrate.no_sensitivity"));
+  for (const char* wrong : {"auto", "auto:", "auto:x", "auto:0", "auto:9", "attn=auto:4"}) {
+    const Outcome outcome = export_tinymoe(out, {"--target", "ane", "--weights", wrong});
+    EXPECT_EQ(outcome.exit_code, kExitBadInput) << wrong;
+    EXPECT_THAT(outcome.err, HasSubstr("weights.auto")) << wrong;
+  }
+  EXPECT_FALSE(fs::exists(out));
+}
+
+}  // namespace
+}  // namespace moec
