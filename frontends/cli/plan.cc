@@ -15,6 +15,7 @@
 #include "frontends/cli/print/plan_output.h"
 #include "frontends/cli/print/print_devices.h"
 #include "frontends/cli/print/say.h"
+#include "frontends/export/ane_book.h"
 #include "frontends/export/auto_bits.h"
 #include "frontends/plan/plan_json.h"
 #include "frontends/plan/plan_source.h"
