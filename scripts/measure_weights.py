@@ -48,6 +48,7 @@ FORMS = [
     Form("int4-lut:g16 calibrated", "experts=int4-lut:g16,attn=int8,head=int8", ANE, True),
     Form("int3-lut:g16", "experts=int3-lut:g16", ANE),
     Form("int3-lut:g16 calibrated", "experts=int3-lut:g16", ANE, True),
+    Form("auto:3.0", "experts=auto:3.0", ANE, True),
     Form("int2-lut:g16", "experts=int2-lut:g16", ANE),
     Form("int2-lut:g16 calibrated", "experts=int2-lut:g16", ANE, True),
 ]
@@ -83,14 +84,16 @@ class Measurer:
             self.folders[key] = out
         return self.folders[key]
 
-    def calibration(self, text):
-        return self.made(text, "calibrate", TINYMOE, "--text", text)
+    def calibration(self, form):
+        """The statistics of its text; choosing bits also needs what each matrix is sensitive to."""
+        more = ("--sensitivity",) if "auto:" in form.weights else ()
+        return self.made((form.calibration, more), "calibrate", TINYMOE, "--text", form.calibration, *more)
 
     def plain(self, target):
         return self.made(target, "export", TINYMOE, *target, "--tokens", WINDOW // 4)
 
     def coded(self, form):
-        more = ("--calibration", self.calibration(form.calibration)) if form.calibrated else ()
+        more = ("--calibration", self.calibration(form)) if form.calibrated else ()
         return self.made(form, "export", TINYMOE, *form.target, "--tokens", WINDOW // 4, "--weights",
                          form.weights, *more)
 

@@ -9,10 +9,25 @@
 namespace moec {
 namespace {
 
-TEST(Hessian, ShrinksWhatInputsHaveInCommonAndKeepsTheirOwnMoments) {
-  const Hessian hessian{2, 8, {16, 4, 4, 32}};
-  const float a = 8.0F / (8 + 2 * 2);
-  EXPECT_EQ(shrunk(hessian), (std::vector<float>{2, a * 0.5F, a * 0.5F, 4}));
+// Of 8 tokens: sums per token 2 and 4, and 0.5 in common.
+TEST(Hessian, ShrinksWhatInputsHaveInCommonAndThenTheirSizes) {
+  const double a = 8.0 / (8 + 2 * 2), b = 8.0 / (8 + 8 * 2), mean = 3;
+  const auto own = [&](double moment) {
+    return a * moment + (1 - a) * (b * moment + (1 - b) * mean);
+  };
+  const std::vector<float> moments = shrunk({2, 8, {16, 4, 4, 32}});
+  ASSERT_EQ(moments.size(), 4U);
+  EXPECT_NEAR(moments[0], own(2), 1e-6);
+  EXPECT_NEAR(moments[1], a * 0.5, 1e-6);
+  EXPECT_NEAR(moments[2], a * 0.5, 1e-6);
+  EXPECT_NEAR(moments[3], own(4), 1e-6);
+}
+
+TEST(Hessian, OfManyTokensIsTheirMean) {
+  const std::vector<float> moments = shrunk({2, 1000000, {2e6F, 5e5F, 5e5F, 4e6F}});
+  EXPECT_NEAR(moments[0], 2, 1e-4);
+  EXPECT_NEAR(moments[1], 0.5, 1e-4);
+  EXPECT_NEAR(moments[3], 4, 1e-4);
 }
 
 TEST(Hessian, OfNoTokensIsZero) {
