@@ -63,8 +63,8 @@ TEST(Thresholds, OfAFileThatIsWrong) {
 
 TEST(Thresholds, AreThoseOfTheBitsInTheFiles) {
   const std::string out = fresh_folder("out"), golden = "olmoe_a";
-  expect_fine(export_case(golden, out,
-                          {"--weights", "experts=int4,attn=int8", "--form", "matmul"}));
+  expect_fine(
+      export_case(golden, out, {"--weights", "experts=int4,attn=int8", "--form", "matmul"}));
   const json report = validated(golden, out);
   EXPECT_EQ(report["thresholds"]["bits"], 4);
   for (const json& shard : report["shards"]) {
@@ -92,7 +92,8 @@ TEST(Thresholds, OfFloats) {
   EXPECT_EQ(validated("olmoe_a", out)["thresholds"]["bits"], 32);
   EXPECT_EQ(validated("olmoe_a", out, {"--precision", "f16"})["thresholds"]["bits"], 16);
   const Outcome text = validate_case("olmoe_a", out);
-  EXPECT_THAT(text.out, HasSubstr("thresholds of 32 bits: cosine >= 0.999999, relative L2 <= 0.0001"));
+  EXPECT_THAT(text.out,
+              HasSubstr("thresholds of 32 bits: cosine >= 0.999999, relative L2 <= 0.0001"));
 }
 
 }  // namespace

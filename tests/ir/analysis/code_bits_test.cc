@@ -35,8 +35,8 @@ TEST(CodeBits, OfEncodingsAndOfWhatIsReadBack) {
     EXPECT_EQ(bits_of({{read_back(AffineEncoding{4, {1, 16}, true}, type, form)}}), 4);
   }
   for (const int64_t bits : {1, 2, 3, 4, 6, 8})
-    EXPECT_EQ(
-        bits_of({{read_back(PaletteEncoding{bits, {4, 32}}, type, CodeForm::signed_codes)}}), bits);
+    EXPECT_EQ(bits_of({{read_back(PaletteEncoding{bits, {4, 32}}, type, CodeForm::signed_codes)}}),
+              bits);
 }
 
 TEST(CodeBits, OfJoinedParts) {
