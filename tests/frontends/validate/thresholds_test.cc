@@ -23,7 +23,7 @@ std::string code_of_table(const json& table) {
 
 json validated(const std::string& golden_case, const std::string& out, Words more = {},
                int exit_code = kExitFine) {
-  more.push_back("--json");
+  more.emplace_back("--json");
   const Outcome outcome = validate_case(golden_case, out, more);
   EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
   return json::parse(outcome.out);

@@ -86,7 +86,7 @@ TEST(WeightPolicy, KnowsBitsThatACalibrationChooses) {
   EXPECT_EQ(to_string(policy), "auto:3.5,attn=float");
   const WeightPolicy layers = policy_of("experts@0-1=auto:3,experts@2=int8");
   EXPECT_EQ(to_string(layers), "experts@0-1=auto:3,experts@2=int8");
-  EXPECT_EQ(layers.rule_of(WeightGroup::experts, 1), &layers.rules[0]);
+  EXPECT_EQ(layers.rule_of(WeightGroup::experts, 1), layers.rules.data());
   EXPECT_EQ(layers.rule_of(WeightGroup::experts, 3), nullptr);
   for (const char* text : {"auto", "auto:", "auto:0.5", "auto:9", "auto:nan", "head=auto:4"})
     EXPECT_THAT(policy_error(text), HasSubstr("weights.auto")) << text;
