@@ -261,13 +261,6 @@ bool WeightPolicy::all_float() const {
                      [](const WeightRule& rule) { return is_float(rule.form); });
 }
 
-bool asks_for_four_bits(const WeightPolicy& policy) {
-  return std::any_of(policy.rules.begin(), policy.rules.end(), [](const WeightRule& rule) {
-    const auto* affine = std::get_if<AffineForm>(&rule.form);
-    return affine && affine->bits == 4;
-  });
-}
-
 Result<WeightPolicy> parse_weight_policy(std::string_view text, const WeightForm& four_bits) {
   WeightPolicy policy;
   for (bool more = !text.empty(); more;) {

@@ -89,10 +89,6 @@ struct WeightPolicy {
   std::vector<WeightForm> forms() const;
 };
 
-// Whether the text has the item 4bit or a form of 4 bits, which some targets have for one form of
-// projections only.
-bool asks_for_four_bits(const WeightPolicy& policy);
-
 // `four_bits` is the form of the experts that 4bit stands for; float: there is none. An empty text
 // is an empty policy. Errors:
 //   weights.form           no such form, or 4bit without one

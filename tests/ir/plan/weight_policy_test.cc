@@ -68,8 +68,6 @@ TEST(WeightPolicy, KnowsThePresetOfFourBits) {
   EXPECT_EQ(form_in(policy, WeightGroup::attn), "float");
   EXPECT_EQ(form_in(policy, WeightGroup::router), "float");
   EXPECT_EQ(to_string(policy), "4bit,attn=float");
-  EXPECT_TRUE(asks_for_four_bits(policy));
-  EXPECT_FALSE(asks_for_four_bits(policy_of("int4-lut")));
 }
 
 TEST(WeightPolicy, KnowsBitsThatACalibrationChooses) {
