@@ -71,6 +71,12 @@ Status choose_forms(const Target& target, const Sensitivity& sensitivity, Weight
   for (const WeightRule& rule : policy.rules) {
     if (!rule.bits) continue;
     const std::vector<WeightForm> forms = forms_of(target, rule);
+    if (forms.empty())
+      return fail("weights.auto",
+                  fmt::format("--weights auto:{}: target {} has none of the forms to choose among "
+                              "for --form {}",
+                              *rule.bits, target.name, enum_name(target.projection)),
+                  "name the forms, such as experts=int8");
     const int64_t fewest = code_bits(forms.front()), most = code_bits(forms.back());
     if (*rule.bits < static_cast<double>(fewest) || *rule.bits > static_cast<double>(most))
       return fail("weights.auto",

@@ -173,6 +173,11 @@ TEST(AutoBits, StayWithinTheFormsOfTheTarget) {
   ASSERT_FALSE(few);
   EXPECT_EQ(few.error().front().code, "weights.auto");
   EXPECT_THAT(few.error().front().cause, HasSubstr("4 to 8 bits"));
+  onnx.weights.clear();
+  const Status none = choose_forms(onnx, sensitivity, policy);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().front().code, "weights.auto");
+  EXPECT_THAT(none.error().front().cause, HasSubstr("none of the forms"));
 }
 
 TEST(AutoBits, OfTinymoeKeepTheMeanAndAreReported) {
