@@ -270,7 +270,7 @@ TEST(Calibrate, InputsThatAreNotFiniteEndIt) {
 
 TEST(Calibrate, SensitivitiesAreAddedToAFinishedCalibration) {
   const std::string out = fresh_folder("stats"), at_once = fresh_folder("at_once");
-  CalibrateOptions options = tinymoe_options(out, 300);
+  CalibrateOptions options = tinymoe_options(out, 100);
   ASSERT_TRUE(calibrate_model(options));
   EXPECT_EQ(read_sensitivity(out).error().front().code, "calibrate.no_sensitivity");
   options.sensitivity = true;
@@ -284,7 +284,7 @@ TEST(Calibrate, SensitivitiesAreAddedToAFinishedCalibration) {
   EXPECT_EQ(bytes_in(at_once), bytes_in(out));
   const auto measured = read_sensitivity(out);
   ASSERT_TRUE(measured) << render(measured.error());
-  EXPECT_EQ(measured->tokens, 300);
+  EXPECT_EQ(measured->tokens, 100);
   ASSERT_EQ(measured->layers.size(), 4u);
   for (const LayerSensitivity& layer : measured->layers) {
     ASSERT_EQ(layer.roles.size(), 3u);

@@ -181,7 +181,7 @@ TEST(AutoBits, StayWithinTheFormsOfTheTarget) {
 }
 
 TEST(AutoBits, OfTinymoeKeepTheMeanAndAreReported) {
-  const std::string out = fresh_folder("out"), stats = tinymoe_stats(300, true);
+  const std::string out = fresh_folder("out"), stats = tinymoe_stats(100, true);
   const Words flags = {"--target", "ane", "--weights", "experts=auto:3", "--calibration", stats};
   expect_fine(export_tinymoe(out, flags));
   expect_fine(run_command({"check", out, "--min-coverage", "0"}));
