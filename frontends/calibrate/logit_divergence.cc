@@ -38,7 +38,8 @@ double LogitDivergence::kl() const {
   if (!begun_) return 0;
   const double normalizers =
       other_.largest + std::log(other_.sum) - reference_.largest - std::log(reference_.sum);
-  return std::max(0.0, reference_.cross / reference_.sum + normalizers);
+  const double kl = reference_.cross / reference_.sum + normalizers;
+  return kl < 0 ? 0 : kl;  // NaN stays
 }
 
 }  // namespace moec

@@ -9,7 +9,7 @@ class LogitDivergence {
  public:
   // The next logits of both, as many of each.
   void add(std::span<const float> reference, std::span<const float> other);
-  // KL(reference || other) in nats, not below 0.
+  // KL(reference || other) in nats, not below 0; NaN where a logit is NaN or a sum infinite.
   double kl() const;
 
  private:

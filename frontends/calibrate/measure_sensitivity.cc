@@ -1,6 +1,9 @@
 #include "frontends/calibrate/measure_sensitivity.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "backends/files/digest.h"
@@ -79,7 +82,7 @@ class SensitivityRun {
       for (NoisyRun& noisy : noisy_) noisy.run.keep_edges(step + 1);
     }
     finish_layer();
-    for (NoisyRun& noisy : noisy_) result_.layers[noisy.layer].roles.push_back(role_of(noisy));
+    for (NoisyRun& noisy : noisy_) MOEC_TRY(add_role(noisy));
     result_.tokens = std::ssize(text_.tokens);
     return std::move(result_);
   }
@@ -162,10 +165,17 @@ class SensitivityRun {
     return unpack_rows(outputs.front(), text_.window);
   }
 
-  static RoleSensitivity role_of(const NoisyRun& noisy) {
+  Status add_role(const NoisyRun& noisy) {
     double sum = 0;
     for (const LogitDivergence& divergence : noisy.divergences) sum += divergence.kl();
-    return {noisy.role, sum / static_cast<double>(noisy.divergences.size())};
+    LayerSensitivity& layer = result_.layers[noisy.layer];
+    layer.roles.push_back({noisy.role, sum / static_cast<double>(noisy.divergences.size())});
+    if (std::isfinite(sum)) return {};
+    return fail("calibrate.nonfinite",
+                fmt::format("with few bits for {} of layer {} the model's logits are NaN or "
+                            "infinite, so there is no divergence to measure",
+                            noisy.role, layer.layer),
+                "calibrate with another text, or without --sensitivity", {.file = options_.source});
   }
 
   const CalibrateOptions& options_;

@@ -16,7 +16,6 @@
 #include "frontends/cli/print/print_devices.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/export/ane_book.h"
-#include "frontends/export/auto_bits.h"
 #include "frontends/plan/plan_json.h"
 #include "frontends/plan/plan_source.h"
 
@@ -73,7 +72,7 @@ Result<PlannedSource> plan_named(const PlanFlags& flags) {
   MOEC_ASSIGN(options.passes, plan_passes(flags));
   MOEC_ASSIGN(options.run, run_options(flags.passes));
   MOEC_ASSIGN(options.request, plan_request(flags, options.passes));
-  MOEC_TRY(choose_forms(options.passes.target, flags.calibration, options.request.build.weights));
+  options.calibration = flags.calibration;
   MOEC_ASSIGN(options.devices, device_options(flags.devices));
   MOEC_ASSIGN(options.resident_bytes, resident_budget(flags.memory));
   if (!flags.coreml.compat.empty())

@@ -48,12 +48,12 @@ std::map<std::string, Matrix> encoded_matrices(const Plan& plan, size_t index,
   return matrices;
 }
 
-// Which of the inputs of a matrix the shard's weight with `size` of them has: all, or those of a
-// slice of an MLP.
+// Which of the inputs of a matrix the shard's weight with `size` of them has: those of a slice of
+// an MLP where they are as many, else all, of which the encoder refuses any other number.
 InputRange inputs_in_shard(const ShardDecl& decl, int64_t all, int64_t size) {
-  if (size == all || decl.slices == 1) return {0, size};
+  if (size == all || decl.slices == 1) return {0, all};
   const auto [begin, sliced] = slice_of(decl, all);
-  return {sliced == size ? begin : 0, size};
+  return sliced == size ? InputRange{begin, size} : InputRange{0, all};
 }
 
 // The inputs of the weights of one shard. Matrices that share their inputs are encoded one after
@@ -126,7 +126,7 @@ decltype(EmitOptions::inputs_of) inputs_of_shard(const CalibrationStats& stats, 
 void EncoderMemory::take(const Shard& placed) {
   for (OpId id : op_ids(placed)) {
     const auto* weight = std::get_if<Weight>(&placed.ops[id].data);
-    if (!weight || is_plain(weight->encoding)) continue;
+    if (!weight || is_plain(weight->encoding) || is_copied(weight->encoding)) continue;
     const Type& type = placed.type(placed.ops[id].results[0]);
     const auto needed = static_cast<uint64_t>(calibrated_bytes(weight->encoding, type));
     if (needed <= bytes) continue;

@@ -40,8 +40,8 @@ Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
                             : open_source(source.path, source.family_file, equal_tensors);
 }
 
-Result<Plan> plan_source(const ExportOptions& options, std::vector<ShardCut>& cuts,
-                         Diagnostics& notes) {
+Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>& cuts,
+                             Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
   BuildOptions build = compile.build;
   MOEC_TRY(choose_forms(compile.passes.target, compile.calibration, build.weights));
@@ -283,7 +283,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   const PlanMemory planned;
   std::vector<ShardCut> cuts;
   Diagnostics notes;
-  MOEC_ASSIGN(Plan plan, plan_source(options, cuts, notes));
+  MOEC_ASSIGN(Plan plan, plan_checkpoint(options, cuts, notes));
   MOEC_ASSIGN(const PlannedBytes bytes, keep_budgets(plan, options.compile, notes));
   MOEC_ASSIGN(OpenReader open, open_reader(options, plan, targets, planned, bytes.encoder));
   MOEC_TRY(check_plan(plan, open.reader, options.values, fine, notes));

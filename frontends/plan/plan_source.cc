@@ -2,8 +2,11 @@
 
 #include <utility>
 
+#include "backends/calibration/calibration_stats.h"
+#include "backends/calibration/checkpoint_identity.h"
 #include "backends/weights/equal_tensors.h"
 #include "frontends/export/ane_book.h"
+#include "frontends/export/auto_bits.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/export/describe_export.h"
 #include "frontends/hf/open_source.h"
@@ -23,10 +26,22 @@ static Status check_book(const PlanSourceOptions& options, const Plan& plan, Dia
   return {};
 }
 
+// A config alone, whose weights lie in no file, may be of any checkpoint.
+static Status check_calibration(const PlanSourceOptions& options, const WeightTable& weights) {
+  if (!options.request.build.weights.chooses_bits() || weights.files.front().path.empty())
+    return {};
+  MOEC_ASSIGN(const CalibrationStats stats, CalibrationStats::open(options.calibration));
+  MOEC_ASSIGN(const std::string identity,
+              checkpoint_identity(config_path(options.source), weights));
+  return stats.check_checkpoint(identity);
+}
+
 Result<PlannedSource> plan_source(PlanSourceOptions options) {
   const std::string& source = options.source;
-  const PlanRequest& request = options.request;
+  PlanRequest& request = options.request;
+  MOEC_TRY(choose_forms(options.passes.target, options.calibration, request.build.weights));
   MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(source, options.family_file, equal_tensors));
+  MOEC_TRY(check_calibration(options, checkpoint.weights));
   PlannedSource planned;
   planned.source = source;
   planned.target = options.passes.target.name;

@@ -20,6 +20,7 @@ struct AneBookForm {
 struct PlanSourceOptions {
   std::string source;  // a checkpoint folder, a config.json, or the name of a published model
   std::optional<std::string> family_file;  // the descriptor to read the config with
+  std::string calibration;  // the folder by which --weights auto:BITS chooses bits; "": none
   PassOptions passes;
   RunOptions run;
   PlanRequest request;
@@ -40,7 +41,8 @@ struct PlannedSource {
 };
 
 // Compiles every kind of shard, for its size; reads and writes no weights. Errors: those of
-// open_for_plan(), make_plan(), measure_plan() and check_ane_book().
+// open_for_plan(), choose_forms(), make_plan(), measure_plan() and check_ane_book();
+// calibrate.other_checkpoint where bits are chosen for a checkpoint by the calibration of another.
 Result<PlannedSource> plan_source(PlanSourceOptions options);
 
 struct PublishedSize {

@@ -25,7 +25,12 @@ ReproducerScope::~ReproducerScope() { innermost = outer_; }
 static void report_once(const std::string& message, const std::string& reproducer) {
   static std::atomic_flag is_reported;
   while (is_reported.test_and_set()) ::pause();  // another thread ends the process
-  if (report_of_process) report_of_process(message, reproducer);
+  if (!report_of_process) return;
+  try {
+    report_of_process(message, reproducer);
+  } catch (...) {
+    // The report cannot be written. Thrown on, it would come back here and wait for itself.
+  }
 }
 
 void end_by_internal_error(const std::string& message) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace moec {
@@ -32,6 +33,17 @@ TEST(LogitDivergence, OfSlicesIsThatOfTheWhole) {
   sliced.add(x.subspan(3), y.subspan(3));
   EXPECT_NEAR(whole.kl(), kl_of(a, b), 1e-12);
   EXPECT_NEAR(sliced.kl(), kl_of(a, b), 1e-12);
+}
+
+TEST(LogitDivergence, OfLogitsThatAreNotNumbersIsNone) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              infinite = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& broken :
+       {std::vector<float>{nan, 1}, std::vector<float>{1, nan}, std::vector<float>{1, infinite}}) {
+    LogitDivergence divergence;
+    divergence.add(std::vector<float>{1, 2}, broken);
+    EXPECT_TRUE(std::isnan(divergence.kl()));
+  }
 }
 
 TEST(LogitDivergence, TakesLargeLogitsAndEqualOnes) {

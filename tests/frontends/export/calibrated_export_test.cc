@@ -226,6 +226,13 @@ TEST(AutoBits, NeedACalibrationWithSensitivities) {
       out, {"--target", "ane", "--weights", "auto:3", "--calibration", tinymoe_stats(600)});
   EXPECT_EQ(without.exit_code, kExitBadInput);
   EXPECT_THAT(without.err, HasSubstr("calibrate.no_sensitivity"));
+  const Words other = {"--target",  "onnx",           "--form",        "matmul",
+                       "--weights", "experts=auto:6", "--calibration", tinymoe_stats(100, true)};
+  Words plan = {"plan", checkpoint_of("olmoe_a")};
+  plan.insert(plan.end(), other.begin(), other.end());
+  const Outcome planned = run_command(plan);
+  EXPECT_EQ(planned.exit_code, kExitBadInput);
+  EXPECT_THAT(planned.err, HasSubstr("calibrate.other_checkpoint"));
   for (const char* wrong : {"auto", "auto:", "auto:x", "auto:0", "auto:9", "attn=auto:4"}) {
     const Outcome outcome = export_tinymoe(out, {"--target", "ane", "--weights", wrong});
     EXPECT_EQ(outcome.exit_code, kExitBadInput) << wrong;

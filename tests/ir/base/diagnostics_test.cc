@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <stdexcept>
 
 #include "ir/base/invariant.h"
 #include "ir/base/nearest.h"
@@ -61,6 +62,18 @@ TEST(Result, FailuresPassThroughTheMacros) {
 TEST(InvariantDeathTest, AFailedInvariantExitsWithCode3) {
   EXPECT_EXIT(MOEC_CHECK(1 == 2, "{} is not {}", 1, 2), testing::ExitedWithCode(3),
               "internal error: 1 is not 2 \\(tests/ir/base/diagnostics_test.cc:");
+}
+
+TEST(InvariantDeathTest, AReportThatCannotBeWrittenEndsTheProcess) {
+  const auto stop = [](const auto& end) {
+    set_up_internal_errors(
+        [](const std::string&, const std::string&) { throw std::runtime_error("no room"); });
+    end();
+  };
+  EXPECT_EXIT(stop([] { MOEC_CHECK(false, "stop"); }), testing::ExitedWithCode(3),
+              "internal error: stop");
+  EXPECT_EXIT(stop([]() noexcept { throw std::runtime_error("lost"); }), testing::ExitedWithCode(3),
+              "internal error: uncaught exception: lost");
 }
 
 TEST(InvariantDeathTest, WritesTheInnermostReproducer) {
