@@ -13,6 +13,7 @@
 #include "frontends/compare/compare_exports.h"
 #include "frontends/compare/compare_golden.h"
 #include "frontends/compare/comparison_json.h"
+#include "frontends/inspect/path_kind.h"
 
 namespace moec {
 namespace {
@@ -29,7 +30,7 @@ Result<CompareOptions> compare_options(const CompareFlags& flags) {
   MOEC_TRY(require_export(options.compared));
   MOEC_ASSIGN(options.session, session_options(flags.session));
   if (flags.min_top1_percent) options.limits.min_top1 = *flags.min_top1_percent / 100;
-  if (is_golden(options.reference)) return options;
+  if (holds_golden(options.reference)) return options;
   MOEC_TRY(require_export(options.reference));
   if (options.texts.empty() && options.tokens_file.empty())
     return fail("compare.empty", "there is no text to compare with",
@@ -60,7 +61,7 @@ Result<CompareReport> compare_golden(const CompareOptions& options) {
 int run_compare(const CompareFlags& flags) {
   const auto options = compare_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
-  const auto report = is_golden(options->reference)
+  const auto report = holds_golden(options->reference)
                           ? compare_golden(*options)
                           : compare_texts(*options, flags.quiet || flags.json);
   if (!report) return report_failure(report.error(), flags.json);

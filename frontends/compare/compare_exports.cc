@@ -75,15 +75,11 @@ class ExportComparer {
 };
 
 Result<Rows> ExportComparer::logits_of_compared(std::span<const int64_t> tokens) {
-  Rows logits{compared_.manifest().logits.vocab, {}};
   compared_.reset();
-  for (int64_t begin = 0; begin < std::ssize(tokens);) {
-    const int64_t count = chunk_size(std::ssize(tokens) - begin);
-    const auto chunk = tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
-    MOEC_ASSIGN(const Rows rows, compared_.pass(chunk, begin, compared_routing_.probe(count)));
-    logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
-    begin += count;
-  }
+  MOEC_ASSIGN(Rows logits,
+              recorded_logits(
+                  compared_, tokens, 0, [this](int64_t remaining) { return chunk_size(remaining); },
+                  compared_routing_));
   compared_.reset();
   return logits;
 }

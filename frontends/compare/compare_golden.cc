@@ -1,7 +1,5 @@
 #include "frontends/compare/compare_golden.h"
 
-#include <filesystem>
-
 #include "frontends/compare/routing_record.h"
 #include "frontends/formats/read_shard.h"
 #include "frontends/validate/validate_model.h"
@@ -46,17 +44,11 @@ Status GoldenComparer::run() {
 }
 
 Status GoldenComparer::run_step(const GoldenStep& step) {
-  Rows logits{session_.manifest().logits.vocab, {}};
   routing_.clear();
-  for (int64_t begin = 0; begin < std::ssize(step.tokens);) {
-    const int64_t count = session_.chunk_size(std::ssize(step.tokens) - begin);
-    const auto chunk =
-        std::span(step.tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
-    MOEC_ASSIGN(const Rows rows,
-                session_.pass(chunk, step.position + begin, routing_.probe(count)));
-    logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
-    begin += count;
-  }
+  MOEC_ASSIGN(const Rows logits,
+              recorded_logits(
+                  session_, step.tokens, step.position,
+                  [this](int64_t remaining) { return session_.chunk_size(remaining); }, routing_));
   MOEC_TRY(compare_logits(step, logits));
   return compare_routing(step);
 }
@@ -98,11 +90,6 @@ ComparedShard compared_shard(const ShardReport& shard) {
 }
 
 }  // namespace
-
-bool is_golden(const std::string& folder) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(folder + "/golden.json", error);
-}
 
 Result<CompareReport> compare_with_golden(const CompareGoldenOptions& options) {
   MOEC_ASSIGN(const Golden golden, Golden::open(options.golden));

@@ -16,9 +16,6 @@ struct CompareGoldenOptions {
   CompareLimits limits;
 };
 
-// Whether the folder holds a golden (golden.json).
-bool is_golden(const std::string& folder);
-
 // The steps of the golden are one text, and one window. Shards run alone on golden inputs, as in a
 // validation; experts have no golden outputs and are left out. Errors: those of Golden,
 // validate_model() and Session.

@@ -24,11 +24,7 @@ Bits bits_of(const WeightView& view) {
   return bits;
 }
 
-Bits bits_of(const Encoding& encoding) {
-  if (const auto* affine = std::get_if<AffineEncoding>(&encoding)) return affine->bits;
-  if (const auto* palette = std::get_if<PaletteEncoding>(&encoding)) return palette->bits;
-  return std::nullopt;
-}
+Bits bits_of(const Encoding& encoding) { return is_plain(encoding) ? Bits() : code_bits(encoding); }
 
 }  // namespace
 

@@ -195,6 +195,12 @@ struct BlockOf {
 
 }  // namespace
 
+int64_t code_bits(const Encoding& encoding) {
+  if (const auto* affine = std::get_if<AffineEncoding>(&encoding)) return affine->bits;
+  const auto* palette = std::get_if<PaletteEncoding>(&encoding);
+  return palette ? palette->bits : 0;
+}
+
 Dims block_of(const Encoding& encoding) { return std::visit(BlockOf{}, encoding); }
 
 Dims block_counts(const Encoding& encoding, const Type& type) {

@@ -81,6 +81,9 @@ std::vector<StoredPart> stored_parts(const Encoding& encoding, const Type& type,
 // Bytes of all parts, or of the values of a plain weight.
 int64_t stored_bytes(const Encoding& encoding, const Type& type);
 
+// The bits of a code; 0 for a plain weight.
+int64_t code_bits(const Encoding& encoding);
+
 // The sizes of a block; none for a plain weight.
 Dims block_of(const Encoding& encoding);
 

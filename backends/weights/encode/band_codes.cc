@@ -18,11 +18,6 @@ constexpr double kLess = 1 - 1e-5;
 // Entries of all tables of a row of weights that are still solved for at once.
 constexpr int64_t kMostUnknowns = 512;
 
-int64_t bits_of_codes(const Encoding& encoding) {
-  const auto* affine = std::get_if<AffineEncoding>(&encoding);
-  return affine ? affine->bits : std::get<PaletteEncoding>(encoding).bits;
-}
-
 // The parts that WeightEncoder gives, with codes and zeros unpacked.
 Result<BandCodes> nearest_codes(const Encoding& encoding, const Type& type,
                                 std::span<const std::byte> values) {
@@ -34,7 +29,7 @@ Result<BandCodes> nearest_codes(const Encoding& encoding, const Type& type,
                          },
                          {}};
   MOEC_TRY(encoder.add(values, sink));
-  const int64_t bits = bits_of_codes(encoding);
+  const int64_t bits = code_bits(encoding);
   BandCodes nearest;
   nearest.codes = unpacked(codes, bits, *checked_elements(code_dims(encoding, type)));
   for (const StoredPart& stored : stored_parts(encoding, type)) {
@@ -179,7 +174,7 @@ Result<BandCodes> code_band(const Encoding& encoding, const Type& type, const Co
                             std::span<const std::byte> values,
                             std::span<const ErrorMetric> metrics) {
   MOEC_ASSIGN(BandCodes nearest, nearest_codes(encoding, type, values));
-  Search search(blocks, static_cast<int>(bits_of_codes(encoding)),
+  Search search(blocks, static_cast<int>(code_bits(encoding)),
                 columns_of(blocks, floats_of(type.dtype, values)), metrics, std::move(nearest));
   if (std::holds_alternative<AffineEncoding>(encoding))
     search.run_affine(type.dtype);

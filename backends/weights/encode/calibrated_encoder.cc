@@ -48,11 +48,6 @@ Status check_metrics(const CodeBlocks& blocks, std::span<const ErrorMetric> metr
       "calibrate this checkpoint again with moec calibrate");
 }
 
-int64_t bits_in(const Encoding& encoding) {
-  const auto* affine = std::get_if<AffineEncoding>(&encoding);
-  return affine ? affine->bits : std::get<PaletteEncoding>(encoding).bits;
-}
-
 }  // namespace
 
 MetricParts metric_parts(const Encoding& encoding) {
@@ -80,7 +75,7 @@ class CalibratedEncoder::Impl {
         band_(with_first_size(type, band_size(encoding, type, blocks, inputs.axis))),
         inputs_(inputs),
         form_(form),
-        bits_(bits_in(encoding)),
+        bits_(code_bits(encoding)),
         across_(static_cast<size_t>(block_counts(encoding, type).back())),
         left_(type.dims.at(0)),
         writer_(static_cast<int>(bits_)) {}

@@ -3,20 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "backends/weights/convert.h"
+#include "backends/weights/encode/part_values.h"
 
 namespace moec {
-namespace {
-
-std::vector<float> floats_of(std::span<const std::byte> bytes) {
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
-  return values;
-}
-
-}  // namespace
 
 CopiedCodes::CopiedCodes(const AffineEncoding& encoding, const Type& type, CodeForm form)
     : bits_(static_cast<int>(encoding.bits)),
@@ -33,7 +24,7 @@ uint8_t CopiedCodes::code_of(int number) const {
 Status CopiedCodes::add(std::span<const std::byte> tile, const TileSink& sink) {
   const std::vector<uint8_t> filler(static_cast<size_t>(filled_ - row_), code_of(0));
   std::vector<uint8_t> codes;
-  for (const float number : floats_of(tile)) {
+  for (const float number : floats_of(DType::f32, tile)) {
     codes.push_back(code_of(static_cast<int>(number)));
     if (++in_row_ < row_) continue;
     codes.insert(codes.end(), filler.begin(), filler.end());
@@ -45,11 +36,10 @@ Status CopiedCodes::add(std::span<const std::byte> tile, const TileSink& sink) {
 }
 
 Result<std::vector<std::byte>> copied_scales(std::span<const std::byte> scales, DType dtype) {
-  const std::vector<float> values = floats_of(scales);
+  const std::vector<float> values = floats_of(DType::f32, scales);
   std::vector<std::byte> bytes(values.size() * static_cast<size_t>(dtype_bytes(dtype)));
   encode(dtype, values.data(), values.size(), bytes.data());
-  std::vector<float> kept(values.size());
-  decode(dtype, bytes.data(), kept.size(), kept.data());
+  const std::vector<float> kept = floats_of(dtype, bytes);
   for (size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]) || kept[i] != values[i])
       return fail("encode.copied_scale",
