@@ -1,5 +1,6 @@
 #include "frontends/compare/compare_golden.h"
 
+#include "backends/runtime/tokenizer.h"
 #include "frontends/compare/routing_record.h"
 #include "frontends/formats/read_shard.h"
 #include "frontends/validate/validate_model.h"
