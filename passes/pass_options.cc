@@ -69,6 +69,9 @@ constexpr Option kOptions[] = {
     {"has_state",
      [](const PassOptions& o) { return std::string(o.target.has_state ? "true" : "false"); },
      [](PassOptions& o, std::string_view v) { return set_bool(o.target.has_state, v); }},
+    {"coded_matmul_rank",
+     [](const PassOptions& o) { return std::to_string(o.target.coded_matmul_rank); },
+     [](PassOptions& o, std::string_view v) { return set_limit(o.target.coded_matmul_rank, v); }},
     {"limits.channels",
      [](const PassOptions& o) { return std::to_string(o.target.limits.channels); },
      [](PassOptions& o, std::string_view v) {

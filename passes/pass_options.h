@@ -11,7 +11,7 @@ namespace moec {
 
 // Sets one option. Names: routing, experts, attention, bank_channel_limit, weights
 // (ir/graph/weight_form.h, WeightForms), and of the target projection, sum, has_state,
-// limits.channels, limits.extent and limits.fan_in. Errors: passes.option.
+// coded_matmul_rank, limits.channels, limits.extent and limits.fan_in. Errors: passes.option.
 Status set_pass_option(PassOptions& options, std::string_view name_and_value);
 
 // All options in a fixed order, separated by spaces; set_pass_option() reads each word back.

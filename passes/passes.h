@@ -142,6 +142,13 @@ Result<Shard> eliminate_dead(const Shard& shard, PassContext& context);
 // parts of experts).
 Result<Shard> encode_weights(const Shard& shard, PassContext& context);
 
+// Gives matmuls whose weights have codes in blocks of a row's inputs three axes, where the target's
+// coded_matmul_rank is 3: Qualcomm's compiler takes MatMulNBits of such operands only
+// (onnxruntime-qnn 2.7.0).
+//   %t = transpose %w; y = matmul %x, %t : [T,N]
+//   ──▶  %a = reshape %x : [1,T,K]; %b = reshape %t : [1,K,N]; %c = matmul %a, %b; y = reshape %c
+Result<Shard> batch_coded_matmuls(const Shard& shard, PassContext& context);
+
 // ---- static → placed ---------------------------------------------------------------------------
 
 // Checks each op against the target's rules; only the form changes. A broken rule of severity error

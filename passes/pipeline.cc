@@ -38,6 +38,8 @@ constexpr Pass kPasses[] = {
     {"limit_extents", limit_extents, kStatic, kStatic,
      "an error if an axis of a value is longer than the target takes"},
     {"encode_weights", encode_weights, kStatic, kStatic, "matrices of projections in few bits"},
+    {"batch_coded_matmuls", batch_coded_matmuls, kStatic, kStatic,
+     "matmuls with codes in blocks of [1, T, C]"},
     {"place", place, kStatic, kPlaced, "an error if the target's rules refuse an op"},
 };
 
@@ -71,6 +73,8 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
   const bool bank = options.experts == ExpertForm::bank;
   const bool conv = options.target.projection == ProjectionForm::conv;
   const TargetLimits& limits = options.target.limits;
+  const bool batches_codes =
+      !options.weights.all_float() && options.target.coded_matmul_rank > 2 && !conv;
   std::vector<const Pass*> pipeline;
   for (std::string_view name : {
            std::string_view("lower_router"),
@@ -104,6 +108,7 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            // After every pass that folds or counts views and activations: what it adds are
            // transposes of weights.
            std::string_view(options.weights.all_float() ? "" : "encode_weights"),
+           std::string_view(batches_codes ? "batch_coded_matmuls" : ""),
            // Last: the target is asked only about ops that will be emitted.
            std::string_view("place"),
        })

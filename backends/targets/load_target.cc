@@ -89,6 +89,13 @@ Status read_weight_form(JsonFields& fields, TargetWeightForms& entry) {
   return fields.finish();
 }
 
+Status read_coded_matmul_rank(JsonFields& fields, int64_t& rank) {
+  if (!fields.has("coded_matmul_rank")) return {};
+  MOEC_TRY(fields.whole("coded_matmul_rank", rank));
+  if (rank != 2 && rank != 3) return fields.bad("coded_matmul_rank", "must be 2 or 3");
+  return {};
+}
+
 // Optional: a target without these fields takes weights as they are only.
 Status read_weights(JsonFields& fields, Target& target) {
   if (fields.has("four_bits")) {
@@ -118,6 +125,7 @@ Result<Target> read_target(JsonFields fields) {
   MOEC_TRY(read_chips(fields, target));
   MOEC_TRY(read_rules(fields, target));
   MOEC_TRY(read_weights(fields, target));
+  MOEC_TRY(read_coded_matmul_rank(fields, target.coded_matmul_rank));
   MOEC_TRY(fields.finish());
   target.limits = derive_limits(target.rules);
   return target;

@@ -144,6 +144,8 @@ struct Target {
   std::vector<TargetRule> rules;
   std::vector<TargetWeightForms> weights;  // float is always taken; the first entry decides
   WeightForm four_bits;                    // of experts with --weights 4bit; float: none
+  // Axes of the activations that matmuls with codes in blocks take: 2, [T, C], or 3, [1, T, C].
+  int64_t coded_matmul_rank = 2;
 };
 
 // The smallest sizes that rules of the target name: channels and extent from errors about all ops,

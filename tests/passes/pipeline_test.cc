@@ -336,7 +336,10 @@ TEST(PassOptionText, RoundTrips) {
       .attention = AttentionForm::per_head,
       .bank_channel_limit = 77,
       .weights = {FloatForm{}, {{"a.b", AffineForm{}}, {"seeded(7)", PaletteForm{}}}},
-      .target = {.projection = ProjectionForm::matmul, .sum = SumForm::tree, .has_state = true}};
+      .target = {.projection = ProjectionForm::matmul,
+                 .sum = SumForm::tree,
+                 .has_state = true,
+                 .coded_matmul_rank = 3}};
   const std::string text = to_string(options);
   PassOptions read_back;
   std::istringstream words(text);
@@ -347,6 +350,7 @@ TEST(PassOptionText, RoundTrips) {
   EXPECT_EQ(read_back.bank_channel_limit, 77);
   EXPECT_EQ(read_back.weights, options.weights);
   EXPECT_TRUE(read_back.target.has_state);
+  EXPECT_EQ(read_back.target.coded_matmul_rank, 3);
 }
 
 TEST(PassOptionText, UnknownNamesAndValuesAreErrors) {

@@ -143,6 +143,19 @@ def test_onnxruntime_computes_with_the_decoded_values(form, onnx_folder):
     assert coded > 100 or form == "bank"
 
 
+@pytest.mark.parametrize("form", ["4bit", "int8:32"])
+def test_matmuls_with_codes_in_blocks_take_three_axes(form, onnx_folder):
+    """What Qualcomm's compiler takes: [1, T, C]."""
+    found = 0
+    for name, path in shards_of(onnx_folder(form)):
+        model = onnx.load(path)
+        axes = {info.name: len(info.type.tensor_type.shape.dim) for info in model.graph.value_info}
+        taken = {axes[node.input[0]] for node in model.graph.node if node.op_type == "MatMulNBits"}
+        assert taken <= {3}, name
+        found += len(taken)
+    assert found > 4
+
+
 def relative_error(found, wanted):
     """Infinite for another shape: matmuls hold the transpose of what an int8 weight is dequantized to."""
     return np.linalg.norm(found - wanted) / np.linalg.norm(wanted) if found.shape == wanted.shape else np.inf

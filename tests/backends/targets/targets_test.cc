@@ -60,6 +60,15 @@ TEST(LoadTarget, ReadsFormsOfWeights) {
   EXPECT_TRUE(load_target(kSmall)->weights.empty());
 }
 
+TEST(LoadTarget, ReadsTheRankOfCodedMatmuls) {
+  const auto of_rank = [](std::string_view rank) {
+    return with("\"rules\"", "\"coded_matmul_rank\": " + std::string(rank) + ", \"rules\"");
+  };
+  EXPECT_EQ(load_target(kSmall)->coded_matmul_rank, 2);
+  EXPECT_EQ(load_target(of_rank("3"))->coded_matmul_rank, 3);
+  EXPECT_THAT(error_of(of_rank("4")).cause, HasSubstr("must be 2 or 3"));
+}
+
 TEST(LoadTarget, RefusesUnknownFormsOfWeights) {
   const std::string text = with("\"rules\"", kWithForms);
   const auto edited = [&](std::string_view from, std::string_view to) {
