@@ -6,7 +6,6 @@
 #include "tests/frontends/cli/checkpoint_copy.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/cli/read_json.h"
-#include "tests/golden_cases.h"
 
 namespace moec {
 namespace {
@@ -20,41 +19,38 @@ Outcome export_ane(const std::string& golden_case, const std::string& out, Words
   return export_case(golden_case, out, more);
 }
 
+// tests/peers/test_ane_exports.py does this for all goldens and in all forms with the optimised
+// build.
 class AneGoldenCase : public testing::TestWithParam<const char*> {};
 
 TEST_P(AneGoldenCase, ExportsChecksAndValidatesInF16) {
   const std::string out = fresh_folder("out");
   expect_fine(export_ane(GetParam(), out, {"--tokens", "1,16"}));
-  for (const char* chip : {"m1", "m2", "m3", "m4"})
-    expect_fine(run_command({"check", out, "--chip", chip, "--no-digests"}));
+  expect_fine(run_command({"check", out, "--chip", "m1"}));
   expect_fine(validate_case(GetParam(), out, {"--precision", "f16"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(CoremlExport, AneGoldenCase, testing::ValuesIn(kGoldenCases),
+INSTANTIATE_TEST_SUITE_P(CoremlExport, AneGoldenCase,
+                         testing::Values("deepseek_v3_a", "gpt_oss_a", "qwen2_moe_b", "zaya_b"),
                          [](const auto& info) { return std::string(info.param); });
 
 class AneVariant : public testing::TestWithParam<Variant> {};
 
 TEST_P(AneVariant, Validates) {
-  for (const char* golden_case : {"qwen2_moe_b", "olmoe_a", "zaya_b"}) {
-    const std::string out = fresh_folder(golden_case);
-    Words flags = GetParam().flags;
-    flags.insert(flags.end(), {"--tokens", "1,5,32"});
-    expect_fine(export_ane(golden_case, out, flags));
-    expect_fine(run_command({"check", out}));
-    expect_fine(validate_case(golden_case, out, {"--precision", "f16"}));
-  }
+  const std::string out = fresh_folder("out");
+  Words flags = GetParam().flags;
+  flags.insert(flags.end(), {"--tokens", "1,5,32"});
+  expect_fine(export_ane("olmoe_a", out, flags));
+  expect_fine(run_command({"check", out}));
+  expect_fine(validate_case("olmoe_a", out, {"--precision", "f16"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     CoremlExport, AneVariant,
-    testing::Values(
-        Variant{"io", {"--kv", "io"}}, Variant{"bc1s", {"--layout", "bc1s"}},
-        Variant{"bank", {"--experts", "bank"}}, Variant{"iterate", {"--routing", "iterate"}},
-        Variant{"host_groups", {"--routing", "host", "--experts-per-shard", "2"}},
-        Variant{"functions", {"--multi-function"}}, Variant{"range", {"--widths", "range"}},
-        Variant{"range_io", {"--widths", "range", "--kv", "io"}},
-        Variant{"tree", {"--sum", "tree"}}, Variant{"head_slices", {"--head-slices", "3"}}),
+    testing::Values(Variant{"io", {"--kv", "io"}}, Variant{"bank", {"--experts", "bank"}},
+                    Variant{"host_groups", {"--routing", "host", "--experts-per-shard", "2"}},
+                    Variant{"functions", {"--multi-function"}},
+                    Variant{"range_io", {"--widths", "range", "--kv", "io"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // A target file with the Neural Engine's rules and another limit for the extent of an axis.
