@@ -28,8 +28,9 @@ static Status check_book(const PlanSourceOptions& options, const Plan& plan, Dia
 
 // A config alone, whose weights lie in no file, may be of any checkpoint.
 static Status check_calibration(const PlanSourceOptions& options, const WeightTable& weights) {
-  if (!options.request.build.weights.chooses_bits() || weights.files.front().path.empty())
-    return {};
+  const bool has_choice =
+      options.request.build.weights.chooses_bits() && !options.calibration.empty();
+  if (!has_choice || weights.files.front().path.empty()) return {};
   MOEC_ASSIGN(const CalibrationStats stats, CalibrationStats::open(options.calibration));
   MOEC_ASSIGN(const std::string identity,
               checkpoint_identity(config_path(options.source), weights));
@@ -39,9 +40,9 @@ static Status check_calibration(const PlanSourceOptions& options, const WeightTa
 Result<PlannedSource> plan_source(PlanSourceOptions options) {
   const std::string& source = options.source;
   PlanRequest& request = options.request;
-  MOEC_TRY(choose_forms(options.passes.target, options.calibration, request.build.weights));
   MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(source, options.family_file, equal_tensors));
   MOEC_TRY(check_calibration(options, checkpoint.weights));
+  MOEC_TRY(choose_forms(options.passes.target, options.calibration, request.build.weights));
   PlannedSource planned;
   planned.source = source;
   planned.target = options.passes.target.name;

@@ -227,7 +227,7 @@ TEST(AutoBits, NeedACalibrationWithSensitivities) {
   EXPECT_EQ(without.exit_code, kExitBadInput);
   EXPECT_THAT(without.err, HasSubstr("calibrate.no_sensitivity"));
   const Words other = {"--target",  "onnx",           "--form",        "matmul",
-                       "--weights", "experts=auto:6", "--calibration", tinymoe_stats(100, true)};
+                       "--weights", "experts=auto:6", "--calibration", tinymoe_stats(600)};
   Words plan = {"plan", checkpoint_of("olmoe_a")};
   plan.insert(plan.end(), other.begin(), other.end());
   const Outcome planned = run_command(plan);
