@@ -1,4 +1,5 @@
-// The location of each tensor of a checkpoint: file, byte range and type. Metadata only.
+// The location of each tensor of a checkpoint: file, byte range and type, and how needed tensors
+// are made of others. Metadata only.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +28,17 @@ struct WeightFile {
 struct WeightTable {
   std::vector<WeightFile> files;
   std::map<std::string, TensorRange, std::less<>> tensors;
+  // What a model needs and the files hold in another form, as views of `tensors`. A name here hides
+  // a tensor of the same name.
+  std::map<std::string, WeightView, std::less<>> derived;
 
   const TensorRange* find(std::string_view name) const {
     auto found = tensors.find(name);
     return found == tensors.end() ? nullptr : &found->second;
+  }
+  const WeightView* find_derived(std::string_view name) const {
+    auto found = derived.find(name);
+    return found == derived.end() ? nullptr : &found->second;
   }
 };
 

@@ -43,6 +43,8 @@ constexpr RoleGroup kMatrices[] = {
     {"expert_gate", experts},
     {"expert_up", experts},
     {"expert_down", experts},
+    {"experts_gate", experts},
+    {"experts_up", experts},
     {"experts_gate_up", experts},
     {"experts_down", experts},
     {"experts_gate_up_in_out", experts},

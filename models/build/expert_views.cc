@@ -23,8 +23,16 @@ WeightView part_of(const ShardScope& scope, WeightView both, Part part, int64_t 
   return then(then(std::move(pairs), SliceStep{axis, part, 1}), ReshapeStep{std::move(dims)});
 }
 
+// Gate or up of one expert, where the tensors of all experts hold one of them each.
+WeightView separate(const ShardScope& scope, Part part, std::string_view suffix, Dims dims,
+                    int64_t expert) {
+  const std::string role = (part == kGate ? "experts_gate" : "experts_up") + std::string(suffix);
+  return then(expert_of(scope, role, dims, expert), ReshapeStep{dims});
+}
+
 WeightView gate_or_up(const ShardScope& scope, int64_t expert, Part part) {
   const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
+  if (scope.model().names.has("experts_gate")) return separate(scope, part, "", {f, d}, expert);
   if (!scope.model().names.has("experts_gate_up_in_out"))
     return part_of(scope, expert_of(scope, "experts_gate_up", {2 * f, d}, expert), part, 1,
                    {f, 2, d}, {f, d});
@@ -40,12 +48,18 @@ WeightView down(const ShardScope& scope, int64_t expert) {
   return then(then(std::move(transposed), ReshapeStep{{f, d}}), PermuteStep{{1, 0}});
 }
 
+// Whether a layer's experts lie in one tensor, and not one by one.
+bool holds_all_experts(const TensorNames& names) {
+  return names.has("experts_gate") || names.has("experts_gate_up") ||
+         names.has("experts_gate_up_in_out");
+}
+
 }  // namespace
 
 ExpertViews expert_matrices(const ShardScope& scope, int64_t expert) {
   const TensorNames& names = scope.model().names;
   const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
-  if (!names.has("experts_gate_up") && !names.has("experts_gate_up_in_out"))
+  if (!holds_all_experts(names))
     return {scope.stored("expert_gate", {f, d}, expert), scope.stored("expert_up", {f, d}, expert),
             scope.stored("expert_down", {d, f}, expert)};
   return {gate_or_up(scope, expert, kGate), gate_or_up(scope, expert, kUp), down(scope, expert)};
@@ -54,6 +68,8 @@ ExpertViews expert_matrices(const ShardScope& scope, int64_t expert) {
 ExpertViews expert_biases(const ShardScope& scope, int64_t expert) {
   const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
   auto of_part = [&](Part part) {
+    if (scope.model().names.has("experts_gate_bias"))
+      return separate(scope, part, "_bias", {f}, expert);
     return part_of(scope, expert_of(scope, "experts_gate_up_bias", {2 * f}, expert), part, 1,
                    {f, 2}, {f});
   };

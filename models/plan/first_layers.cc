@@ -20,10 +20,12 @@ Status keep_first_layers(ModelConfig& model, WeightTable& weights, int64_t count
   model.left_out_layers += layers - count;
   std::set<std::string> kept;
   for (NeededTensor& tensor : needed_tensors(model)) kept.insert(std::move(tensor.name));
-  for (const NeededTensor& tensor : before)
-    if (!kept.contains(tensor.name))
-      for (const StoredTensor& stored : stored_tensors(weights, model.stored, tensor))
-        weights.tensors.erase(stored.tensor.name);
+  for (const NeededTensor& tensor : before) {
+    if (kept.contains(tensor.name)) continue;
+    for (const StoredTensor& stored : stored_tensors(weights, model.stored, tensor))
+      weights.tensors.erase(stored.tensor.name);
+    weights.derived.erase(tensor.name);
+  }
   return {};
 }
 

@@ -121,6 +121,18 @@ Status check_tensor(const WeightTable& weights, const NeededTensor& tensor) {
   return {};
 }
 
+// Of a tensor that is made of others: they are checked one by one.
+Status check_derived(const WeightTable& weights, const NeededTensor& tensor) {
+  const WeightView* view = weights.find_derived(tensor.name);
+  if (view == nullptr) return {};
+  MOEC_ASSIGN(const Type type, view_type(*view));
+  if (type.dims == tensor.dims) return {};
+  return fail("plan.tensor_shape",
+              fmt::format("\"{}\", made of stored tensors, is {}, expected {}", tensor.name,
+                          to_string(type.dims), to_string(tensor.dims)),
+              {}, {.tensor = tensor.name});
+}
+
 // Declares the shards and the schedule in the order in which the shards run.
 class Planner {
  public:
@@ -371,9 +383,11 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
   if (!findings.empty()) return fail(std::move(findings));
   options.cache = cache_form(model, options.cache);
   MOEC_TRY(check_options(model, options));
-  for (const NeededTensor& tensor : needed_tensors(model))
+  for (const NeededTensor& tensor : needed_tensors(model)) {
+    MOEC_TRY(check_derived(weights, tensor));
     for (const StoredTensor& part : stored_tensors(weights, model.stored, tensor))
       MOEC_TRY(check_tensor(weights, part.tensor));
+  }
 
   Plan plan;
   plan.model = std::move(model);

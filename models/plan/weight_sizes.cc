@@ -25,6 +25,8 @@ Matrices matrices_of(const ModelConfig& model, const NeededRole& needed) {
   const int64_t d = model.hidden, f = model.moe.expert_ff;
   if (needed.role.starts_with("experts_gate_up")) return {2 * model.moe.experts, f, d};
   if (needed.role.starts_with("experts_down")) return {model.moe.experts, d, f};
+  if (needed.role == "experts_gate" || needed.role == "experts_up")
+    return {model.moe.experts, f, d};
   if (needed.dims.rank() != 2) return {};
   return {std::max<int64_t>(needed.experts, 1), needed.dims.at(0), needed.dims.at(1)};
 }

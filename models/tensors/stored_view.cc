@@ -94,10 +94,23 @@ WeightView int4_view(const WeightTable& weights, const StoredWeights& stored,
               DequantStep{stored.block, {stored_tensor(weights, group_factors_of(name))}});
 }
 
+// What a view reads, each tensor once.
+std::vector<StoredTensor> sources_of(const WeightView& view, const std::string& role) {
+  std::vector<StoredTensor> sources;
+  for_each_tensor(view, [&](const TensorSource& tensor, const Type& type) {
+    StoredTensor source{{role, tensor.name, type.dims}, type.dtype};
+    if (std::find(sources.begin(), sources.end(), source) == sources.end())
+      sources.push_back(std::move(source));
+  });
+  return sources;
+}
+
 }  // namespace
 
 std::vector<StoredTensor> stored_tensors(const WeightTable& weights, const StoredWeights& stored,
                                          const NeededTensor& tensor) {
+  if (const WeightView* derived = weights.find_derived(tensor.name))
+    return sources_of(*derived, tensor.role);
   if (is_microscaled(weights, stored, tensor.name) && tensor.role.ends_with("_in_out"))
     return microscaled_parts(tensor);
   if (is_int4(weights, stored, tensor.name) && tensor.dims.size() == 2 &&
@@ -118,6 +131,7 @@ std::vector<std::string> stored_names(const StoredWeights& stored, const std::st
 
 WeightView stored_view(const WeightTable& weights, const StoredWeights& stored,
                        const std::string& name) {
+  if (const WeightView* derived = weights.find_derived(name)) return *derived;
   if (is_microscaled(weights, stored, name)) return microscaled_view(weights, name);
   if (is_int4(weights, stored, name)) return int4_view(weights, stored, name);
   WeightView view = stored_tensor(weights, name);

@@ -24,6 +24,7 @@ struct StoredTensor {
 
 // The tensors that must be in the table for a needed tensor NAME. In general that is NAME itself;
 // the exceptions are:
+//   derived     the table derives NAME from others: those
 //   fp8_blocks  NAME is f8_e4m3 [rows, columns]: also NAME_scale_inv [⌈rows/b0⌉, ⌈columns/b1⌉], the
 //               factors of its blocks of shape [b0, b1]. Source: the DeepSeek-V3 release.
 //   mxfp4       NAME holds all experts [E, in, out] and is absent, but one of these is present:

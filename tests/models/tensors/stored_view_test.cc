@@ -67,6 +67,18 @@ TEST(StoredTensors, Int4HasIntegersAndFactors) {
   EXPECT_EQ(stored_tensors(int4_table(), kInt4, odd), (std::vector<StoredTensor>{{odd}}));
 }
 
+TEST(StoredView, DerivedTensorsAreTheirViews) {
+  WeightTable table = table_with(DType::bf16);
+  const WeightView w = tensor_view("w", {DType::bf16, {7, 4}});
+  table.derived["both"] = concat_view(0, {w, w});
+  table.derived["w"] = then(w, PermuteStep{{1, 0}});
+  const StoredWeights plain;
+  EXPECT_EQ(stored_view(table, plain, "both"), table.derived["both"]);
+  EXPECT_EQ(to_string(stored_view(table, plain, "w")), "@w:bf16[7,4] | permute(1, 0)");
+  EXPECT_EQ(stored_tensors(table, plain, {"gate", "both", {14, 4}}),
+            (std::vector<StoredTensor>{{{"gate", "w", {7, 4}}, DType::bf16}}));
+}
+
 TEST(StoredView, OtherTypesAreNotDecoded) {
   EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kBlocks, "w")), "@w:bf16[7,4]");
   EXPECT_EQ(to_string(stored_view(table_with(DType::bf16), kMxfp4, "w")), "@w:bf16[7,4]");
