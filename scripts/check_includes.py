@@ -28,7 +28,7 @@ BACKENDS = [
     "backends/weights", "backends/weights/encode", "backends/files", "backends/calibration", "backends/reference", "backends/targets", "backends/manifest",
     "backends/onnx", "backends/coreml", "backends/output", "backends/coverage", "backends/runtime",
 ]  # fmt: skip
-READERS = ["frontends/hf", "frontends/onnx", "frontends/coreml"]
+READERS = ["frontends/hf", "frontends/gguf", "frontends/onnx", "frontends/coreml"]
 FORMATS = ["frontends/formats"]
 REPORT = ["frontends/report"]
 BELOW_JOBS = IR + BACKENDS + READERS + FORMATS + REPORT
@@ -68,6 +68,7 @@ ARROWS = {
     "frontends/process": ["ir/base"],
     "frontends/report": ["ir/base"],
     "frontends/hf": IR + MODELS,
+    "frontends/gguf": IR,
     "frontends/onnx": IR + MODELS,
     "frontends/coreml": IR + MODELS,
     "frontends/formats": IR + BACKENDS + READERS,

@@ -1,0 +1,103 @@
+// The types in which a GGUF file stores tensors: plain elements, or blocks of elements that share
+// scales. A row of a tensor, along its innermost axis, holds whole blocks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "ir/graph/type.h"
+
+namespace moec {
+
+enum class BlockType : uint8_t {
+  f32,
+  f16,
+  bf16,
+  f64,
+  i8,
+  i16,
+  i32,
+  i64,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_nl,
+  iq4_xs,
+  mxfp4,
+  nvfp4,
+  iq1_s,
+  iq1_m,
+  iq2_xxs,
+  iq2_xs,
+  iq2_s,
+  iq3_xxs,
+  iq3_s,
+  tq1_0,
+  tq2_0,
+  q1_0,
+  q2_0
+};
+
+// What moec knows of a type besides its sizes.
+//   plain    nothing is packed; the name is that of the DType where moec has one
+//   decoded  unblock() gives the values
+//   opaque   only the sizes: such blocks can be copied
+enum class BlockValues : uint8_t { plain, decoded, opaque };
+
+struct BlockFormat {
+  std::string_view name;
+  uint32_t gguf_id = 0;
+  int64_t elements = 1;  // in a block
+  int64_t bytes = 1;     // of a block
+  BlockValues values = BlockValues::plain;
+};
+
+inline constexpr auto kBlockFormats = enum_table<BlockType, BlockFormat>({
+    {"f32", 0, 1, 4, BlockValues::plain},          {"f16", 1, 1, 2, BlockValues::plain},
+    {"bf16", 30, 1, 2, BlockValues::plain},        {"f64", 28, 1, 8, BlockValues::plain},
+    {"i8", 24, 1, 1, BlockValues::plain},          {"i16", 25, 1, 2, BlockValues::plain},
+    {"i32", 26, 1, 4, BlockValues::plain},         {"i64", 27, 1, 8, BlockValues::plain},
+    {"q4_0", 2, 32, 18, BlockValues::decoded},     {"q4_1", 3, 32, 20, BlockValues::decoded},
+    {"q5_0", 6, 32, 22, BlockValues::decoded},     {"q5_1", 7, 32, 24, BlockValues::decoded},
+    {"q8_0", 8, 32, 34, BlockValues::decoded},     {"q2_k", 10, 256, 84, BlockValues::decoded},
+    {"q3_k", 11, 256, 110, BlockValues::decoded},  {"q4_k", 12, 256, 144, BlockValues::decoded},
+    {"q5_k", 13, 256, 176, BlockValues::decoded},  {"q6_k", 14, 256, 210, BlockValues::decoded},
+    {"iq4_nl", 20, 32, 18, BlockValues::decoded},  {"iq4_xs", 23, 256, 136, BlockValues::decoded},
+    {"mxfp4", 39, 32, 17, BlockValues::decoded},   {"nvfp4", 40, 64, 36, BlockValues::opaque},
+    {"iq1_s", 19, 256, 50, BlockValues::opaque},   {"iq1_m", 29, 256, 56, BlockValues::opaque},
+    {"iq2_xxs", 16, 256, 66, BlockValues::opaque}, {"iq2_xs", 17, 256, 74, BlockValues::opaque},
+    {"iq2_s", 22, 256, 82, BlockValues::opaque},   {"iq3_xxs", 18, 256, 98, BlockValues::opaque},
+    {"iq3_s", 21, 256, 110, BlockValues::opaque},  {"tq1_0", 34, 256, 54, BlockValues::opaque},
+    {"tq2_0", 35, 256, 66, BlockValues::opaque},   {"q1_0", 41, 128, 18, BlockValues::opaque},
+    {"q2_0", 42, 64, 18, BlockValues::opaque},
+});
+
+constexpr const BlockFormat& block_format(BlockType type) { return at(kBlockFormats, type); }
+
+constexpr auto enum_names(BlockType) {
+  std::array<std::string_view, enum_count<BlockType>> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = kBlockFormats[i].name;
+  return names;
+}
+
+// The type with this number in GGUF files; nothing for other numbers.
+std::optional<BlockType> find_block_type(uint32_t gguf_id);
+// The name of the type that once had this number. No current reader knows its layout.
+std::optional<std::string_view> removed_block_type(uint32_t gguf_id);
+
+// The element type of a plain type; nothing for blocks, and for f64, i8 and i16.
+std::optional<DType> plain_dtype(BlockType type);
+
+// How many bytes a row of `elements` has. The row must hold whole blocks.
+int64_t block_row_bytes(BlockType type, int64_t elements);
+
+}  // namespace moec
