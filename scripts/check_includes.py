@@ -23,12 +23,12 @@ import sys
 EVERYTHING = None
 
 IR = ["ir/base", "ir/graph", "ir/text", "ir/verify", "ir/plan", "ir/analysis", "ir/target"]
-MODELS = ["models/families", "models/published", "models/tensors", "models/build", "models/plan"]
+MODELS = ["models/families", "models/published", "models/gguf", "models/tensors", "models/build", "models/plan"]
 BACKENDS = [
     "backends/weights", "backends/weights/encode", "backends/files", "backends/calibration", "backends/reference", "backends/targets", "backends/manifest",
     "backends/onnx", "backends/coreml", "backends/output", "backends/coverage", "backends/runtime",
 ]  # fmt: skip
-READERS = ["frontends/hf", "frontends/gguf", "frontends/onnx", "frontends/coreml"]
+READERS = ["frontends/hf", "frontends/gguf", "frontends/source", "frontends/onnx", "frontends/coreml"]
 FORMATS = ["frontends/formats"]
 REPORT = ["frontends/report"]
 BELOW_JOBS = IR + BACKENDS + READERS + FORMATS + REPORT
@@ -50,6 +50,7 @@ ARROWS = {
     "passes": IR,
     "models/families": IR,
     "models/published": IR,
+    "models/gguf": IR,
     "models/tensors": IR,
     "models/build": [*IR, "models/tensors"],
     "models/plan": [*IR, "models/tensors", "models/build"],
@@ -68,7 +69,8 @@ ARROWS = {
     "frontends/process": ["ir/base"],
     "frontends/report": ["ir/base"],
     "frontends/hf": IR + MODELS,
-    "frontends/gguf": IR,
+    "frontends/gguf": [*IR, *MODELS, "frontends/hf"],
+    "frontends/source": [*IR, *MODELS, "frontends/hf", "frontends/gguf"],
     "frontends/onnx": IR + MODELS,
     "frontends/coreml": IR + MODELS,
     "frontends/formats": IR + BACKENDS + READERS,

@@ -35,11 +35,9 @@ Status add_file(Digest& digest, const std::string& path) {
 
 }  // namespace
 
-Result<std::string> checkpoint_identity(const std::string& config_file,
-                                        const WeightTable& weights) {
+Result<std::string> checkpoint_identity(std::string_view config, const WeightTable& weights) {
   Digest digest;
-  MOEC_ASSIGN(const std::string config, digest_file(config_file));
-  add_text(digest, config);
+  add_text(digest, digest_text(config));
   for (const WeightFile& file : weights.files) MOEC_TRY(add_file(digest, file.path));
   return digest.hex();
 }

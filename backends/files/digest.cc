@@ -39,6 +39,12 @@ std::string Digest::hex() const {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
+std::string digest_text(std::string_view text) {
+  Digest digest;
+  digest.update(std::as_bytes(std::span(text)));
+  return digest.hex();
+}
+
 static Status feed(const RegularFile& file,
                    const std::function<void(std::span<const std::byte>)>& take) {
   constexpr uint64_t kPieceBytes = 1 << 20;

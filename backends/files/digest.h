@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "ir/base/diagnostics.h"
 #include "ir/base/regular_file.h"
@@ -25,6 +26,8 @@ class Digest {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+std::string digest_text(std::string_view text);
 
 // Reads the file in pieces of 1 MiB. Fails with "digest.open" or "digest.read".
 Result<std::string> digest_file(const std::string& path);

@@ -30,7 +30,7 @@ struct Tool {
 
 struct Model {
   std::string family;
-  std::string config_digest;  // of config.json, as in FileRef
+  std::string config_digest;  // of config.json, as in FileRef; empty: there is none (GGUF)
   int64_t hidden = 0, vocab = 0, layers = 0, max_positions = 0;
   double norm_eps = 0;
   bool tied_head = false;

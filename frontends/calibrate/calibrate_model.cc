@@ -13,7 +13,7 @@
 #include "frontends/calibrate/layer_writer.h"
 #include "frontends/calibrate/measure_sensitivity.h"
 #include "frontends/calibrate/window_run.h"
-#include "frontends/hf/open_source.h"
+#include "frontends/source/open_source.h"
 #include "ir/base/name_file.h"
 
 namespace moec {
@@ -118,7 +118,8 @@ class Calibration {
 Result<CalibrationIndex> new_index(const CalibrateOptions& options, const TokenWindows& text,
                                    const WeightTable& weights) {
   CalibrationIndex index;
-  MOEC_ASSIGN(index.checkpoint, checkpoint_identity(config_path(options.source), weights));
+  MOEC_ASSIGN(const std::string config, source_config_text(options.source));
+  MOEC_ASSIGN(index.checkpoint, checkpoint_identity(config, weights));
   index.text = digest_of_tokens(text.tokens);
   index.window = text.window;
   index.tokens = std::ssize(text.tokens);

@@ -10,9 +10,9 @@
 #include "backends/manifest/written_file.h"
 #include "frontends/formats/format.h"
 #include "frontends/hf/checkpoint.h"
+#include "frontends/source/open_source.h"
 #include "ir/base/json.h"
 #include "ir/base/json_output.h"
-#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
@@ -164,7 +164,7 @@ void note_fixed_in_book(const Plan& plan, Diagnostics& notes) {
 Result<manifest::FileRef> write_runtime_meta(const Manifest& manifest, const ExportOptions& options,
                                              const OutNames& names, const Plan& plan) {
   const std::string path = config_path(options.source.path);
-  MOEC_ASSIGN(const std::string text, read_user_text(path, "compat.config"));
+  MOEC_ASSIGN(const std::string text, source_config_text(options.source.path));
   MOEC_ASSIGN(const JsonValue config, parse_json(text, {.file = path}));
   const manifest::Model& model = manifest.model;
   const AttentionConfig& attention = plan.model.attention;

@@ -7,6 +7,7 @@
 #include "backends/calibration/checkpoint_identity.h"
 #include "backends/weights/encode/calibrated_encoder.h"
 #include "frontends/export/weight_values.h"
+#include "frontends/source/open_source.h"
 #include "ir/analysis/find_experts.h"
 #include "models/build/weight_uses.h"
 #include "models/build/width_slices.h"
@@ -99,7 +100,7 @@ class ShardInputs {
 Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::string& folder,
                                                                  const Plan& plan,
                                                                  const PassOptions& passes,
-                                                                 const std::string& config_file) {
+                                                                 const std::string& source) {
   if (folder.empty()) return nullptr;
   if (plan.build.weights.all_float())
     return no_use("a calibration chooses codes, but all weights are exported as floats",
@@ -111,7 +112,8 @@ Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::stri
     return no_use("each row of a bank of experts has the inputs of its own expert",
                   "leave out --experts bank or --calibration");
   MOEC_ASSIGN(CalibrationStats stats, CalibrationStats::open(folder));
-  MOEC_ASSIGN(const std::string identity, checkpoint_identity(config_file, plan.weights));
+  MOEC_ASSIGN(const std::string config, source_config_text(source));
+  MOEC_ASSIGN(const std::string identity, checkpoint_identity(config, plan.weights));
   MOEC_TRY(stats.check_checkpoint(identity));
   return std::make_shared<const CalibrationStats>(std::move(stats));
 }

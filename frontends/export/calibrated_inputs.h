@@ -8,13 +8,13 @@
 namespace moec {
 
 // The calibration in this folder, which must be of the checkpoint of the plan; null without a
-// folder. `config_file` is that of the checkpoint. Errors: those of CalibrationStats::open(),
+// folder. `source` is that of the plan. Errors: those of CalibrationStats::open(),
 // calibrate.other_checkpoint, calibrate.no_use where no weight of the plan is encoded, is random,
 // or where experts are banks, whose rows have the inputs of several experts.
 Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::string& folder,
                                                                  const Plan& plan,
                                                                  const PassOptions& passes,
-                                                                 const std::string& config_file);
+                                                                 const std::string& source);
 
 // Finds the inputs of the weights of shard `index` by their views. Weights that the calibration has
 // no inputs of are encoded without it. `compiled` may end before the result; `stats` and `plan` may

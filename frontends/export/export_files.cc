@@ -3,7 +3,7 @@
 #include "backends/manifest/file_names.h"
 #include "backends/output/carried_files.h"
 #include "frontends/formats/format.h"
-#include "frontends/hf/open_source.h"
+#include "frontends/source/open_source.h"
 
 namespace moec {
 

@@ -14,13 +14,14 @@
 #include "backends/runtime/calibration.h"
 #include "frontends/hf/checkpoint.h"
 #include "frontends/hf/index.h"
+#include "frontends/source/open_source.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
 
-// A safetensors file begins with the length of its header, a little-endian 64-bit integer.
-constexpr size_t kLengthBytes = 8;
+// Headers of files of weights are shorter.
+constexpr uint64_t kMaxHeader = uint64_t{128} << 20;
 
 std::string_view kv_name(CacheForm cache) {
   if (cache == CacheForm::none) return "none";
@@ -112,22 +113,25 @@ Status add_option_files(const ExportOptions& options, ExportInputs& inputs) {
   return {};
 }
 
-Result<std::string> header_digest(const std::string& path) {
+// Where the payload of a file of weights begins, as far as the plan has its tensors.
+uint64_t payload_of(const WeightTable& weights, size_t file) {
+  uint64_t begin = weights.files[file].bytes;
+  for (const auto& [name, range] : weights.tensors)
+    if (range.file == file) begin = std::min(begin, range.offset);
+  return begin;
+}
+
+// The digest of what lies before the payload.
+Result<std::string> header_digest(const std::string& path, uint64_t payload) {
   MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
-  MOEC_ASSIGN(const std::string start, file.read(0, kLengthBytes));
-  uint64_t length = 0;
-  std::memcpy(&length, start.data(), kLengthBytes);
-  MOEC_ASSIGN(const std::string header, file.read(kLengthBytes, length));
-  Digest digest;
-  digest.update(std::as_bytes(std::span(start)));
-  digest.update(std::as_bytes(std::span(header)));
-  return digest.hex();
+  MOEC_ASSIGN(const std::string header, file.read(0, std::min(payload, kMaxHeader)));
+  return digest_text(header);
 }
 
 // Does not read the payload, which would take as long as the export itself. Programs can set the
 // time of the last write (mtime), but not that of the last change (ctime).
-Result<std::string> describe_safetensors(const std::string& path) {
-  MOEC_ASSIGN(const std::string header, header_digest(path));
+Result<std::string> describe_weights(const std::string& path, uint64_t payload) {
+  MOEC_ASSIGN(const std::string header, header_digest(path, payload));
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0)
     return fail("file.open", fmt::format("cannot examine the file: {}", std::strerror(errno)),
@@ -138,7 +142,8 @@ Result<std::string> describe_safetensors(const std::string& path) {
 }
 
 Status add_checkpoint_files(const SourceOptions& source, const Plan& plan, ExportInputs& inputs) {
-  MOEC_ASSIGN(inputs["file config.json"], digest_file(config_path(source.path)));
+  MOEC_ASSIGN(const std::string config, source_config_text(source.path));
+  inputs["file config.json"] = digest_text(config);
   if (plan.model.head.task == Task::token_classification) {
     const std::string calibration = calibration_path(source_folder(source.path));
     MOEC_ASSIGN(
@@ -150,9 +155,10 @@ Status add_checkpoint_files(const SourceOptions& source, const Plan& plan, Expor
   if (file_exists(index)) {
     MOEC_ASSIGN(inputs[fmt::format("file {}", kIndexFile)], digest_file(index));
   }
-  for (const WeightFile& file : plan.weights.files) {
-    const std::string name = std::filesystem::path(file.path).filename().string();
-    MOEC_ASSIGN(inputs["file " + name], describe_safetensors(file.path));
+  for (size_t i = 0; i < plan.weights.files.size(); ++i) {
+    const std::string& path = plan.weights.files[i].path;
+    const std::string name = std::filesystem::path(path).filename().string();
+    MOEC_ASSIGN(inputs["file " + name], describe_weights(path, payload_of(plan.weights, i)));
   }
   return {};
 }

@@ -11,7 +11,7 @@
 #include "frontends/export/export_files.h"
 #include "frontends/export/report.h"
 #include "frontends/formats/format.h"
-#include "frontends/hf/open_source.h"
+#include "frontends/source/open_source.h"
 #include "ir/base/process_memory.h"
 
 namespace moec {

@@ -21,8 +21,8 @@
 #include "frontends/export/export_inputs.h"
 #include "frontends/export/find_folds.h"
 #include "frontends/export/weight_values.h"
-#include "frontends/hf/eos_tokens.h"
-#include "frontends/hf/open_source.h"
+#include "frontends/gguf/open_gguf.h"
+#include "frontends/source/open_source.h"
 #include "ir/base/invariant.h"
 #include "ir/base/name_file.h"
 #include "ir/base/process_memory.h"
@@ -194,11 +194,13 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
   MOEC_ASSIGN(manifest.devices, assign_devices(compile, plan));
   if (options.output.ane_book)
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(compile)));
-  MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source.path)));
+  if (!names_gguf(options.source.path)) {
+    MOEC_ASSIGN(manifest.model.config_digest, digest_file(config_path(options.source.path)));
+  }
   MOEC_ASSIGN(manifest.tokenizer, detect_tokenizer(folder));
   note_tokenizer(options.source, folder, notes);
   MOEC_ASSIGN(manifest.model.eos_tokens,
-              read_eos_tokens(config_path(options.source.path), manifest.model.vocab, notes));
+              source_eos_tokens(options.source.path, manifest.model.vocab, notes));
   if (manifest.tagging) MOEC_TRY(complete_tagging(options.source.path, *manifest.tagging));
   return manifest;
 }
@@ -297,9 +299,8 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   if (options.output.ane_book) note_fixed_in_book(plan, notes);
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
-  MOEC_ASSIGN(auto calibration,
-              open_calibration(options.compile.calibration, plan, options.compile.passes,
-                               config_path(options.source.path)));
+  MOEC_ASSIGN(auto calibration, open_calibration(options.compile.calibration, plan,
+                                                 options.compile.passes, options.source.path));
   OutNames names = options.output.ane_book ? ane_book_names(options) : OutNames();
   return PlannedExport{std::move(own),         std::move(plan),        std::move(cuts),
                        std::move(open.reader), std::move(calibration), open.workers,

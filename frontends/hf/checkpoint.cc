@@ -11,8 +11,6 @@
 namespace moec {
 namespace {
 
-constexpr uint64_t kMaxTextBytes = 16 << 20;
-
 void append(Diagnostics& to, Diagnostics from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
@@ -28,25 +26,33 @@ void warn_of_unrepresentable_tensors(const FolderWeights& weights, Checkpoint& c
                                      {.tensor = name}});
 }
 
+// A file that is no config has everything of its model in it, as GGUF files do: those beside it do
+// not belong to it.
+bool is_one_file(const std::string& source) {
+  std::error_code error;
+  return !source.ends_with(".json") && std::filesystem::is_regular_file(source, error);
+}
+
 }  // namespace
 
 std::string config_path(const std::string& source) {
-  return source.ends_with(".json") ? source : source + "/config.json";
+  return source.ends_with(".json") || is_one_file(source) ? source : source + "/config.json";
 }
 
 std::string source_folder(const std::string& source) {
+  if (is_one_file(source)) return source;
   return std::filesystem::path(config_path(source)).parent_path().string();
 }
 
 Result<HfConfig> read_config_of(const std::string& source, const Family* user_family) {
   const std::string path = config_path(source);
-  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxTextBytes));
+  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxConfigBytes));
   return read_config(text, path, user_family);
 }
 
 Result<ExplainedConfig> explain_config_of(const std::string& source, const Family* user_family) {
   const std::string path = config_path(source);
-  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxTextBytes));
+  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxConfigBytes));
   return explain_config(text, path, user_family);
 }
 
@@ -78,7 +84,7 @@ Result<ModelConfig> open_config(const std::string& source, const Family* user_fa
 }
 
 Result<Family> read_family_file(const std::string& path) {
-  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxTextBytes));
+  MOEC_ASSIGN(std::string text, read_text_file(path, kMaxConfigBytes));
   return load_family(text, path);
 }
 

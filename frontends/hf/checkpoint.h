@@ -35,9 +35,12 @@ struct Checkpoint {
 Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same,
                                    const Family* user_family = nullptr);
 
-// The config.json of a checkpoint folder; the path itself where it names a .json file.
+inline constexpr uint64_t kMaxConfigBytes = 16 << 20;
+
+// The config.json of a checkpoint folder; the path itself where it names a file.
 std::string config_path(const std::string& source);
-// The folder of that config.json; "" for the current one.
+// The folder of that config.json; "" for the current one. The path itself where it names another
+// file than a .json file: no folder, in which no file can be found.
 std::string source_folder(const std::string& source);
 
 // read_config() and explain_config() of that config.json, which has at most 16 MiB. Errors also

@@ -5,24 +5,23 @@
 #include <filesystem>
 #include <set>
 
+#include "frontends/hf/checkpoint.h"
 #include "ir/base/json.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
 
-constexpr uint64_t kMaxConfigBytes = 16 << 20;
 constexpr const char* kEosKey = "eos_token_id";
 
-// Reads the ids of one file.
+// Reads the ids of one text.
 class EosReader {
  public:
   EosReader(std::string path, int64_t vocab, Diagnostics& warnings)
       : path_(std::move(path)), vocab_(vocab), warnings_(warnings) {}
 
-  // Nothing where the file has no such key, or null.
-  Result<std::optional<std::vector<int64_t>>> run() {
-    MOEC_ASSIGN(const std::string text, read_text_file(path_, kMaxConfigBytes));
+  // Nothing where the text has no such key, or null.
+  Result<std::optional<std::vector<int64_t>>> run(std::string_view text) {
     MOEC_ASSIGN(const JsonValue root, parse_json(text, {.file = path_}));
     const JsonValue* value = root.find(kEosKey);
     if (value == nullptr || value->is_null()) return std::optional<std::vector<int64_t>>();
@@ -68,10 +67,17 @@ Result<std::vector<int64_t>> read_eos_tokens(const std::string& config_path, int
   const auto beside = std::filesystem::path(config_path).parent_path() / "generation_config.json";
   for (const std::string& path : {beside.string(), config_path}) {
     if (!file_exists(path)) continue;
-    MOEC_ASSIGN(const auto ids, EosReader(path, vocab, warnings).run());
+    MOEC_ASSIGN(const std::string text, read_text_file(path, kMaxConfigBytes));
+    MOEC_ASSIGN(const auto ids, EosReader(path, vocab, warnings).run(text));
     if (ids) return *ids;
   }
   return std::vector<int64_t>();
+}
+
+Result<std::vector<int64_t>> eos_tokens_of(std::string_view text, const std::string& file,
+                                           int64_t vocab, Diagnostics& warnings) {
+  MOEC_ASSIGN(auto ids, EosReader(file, vocab, warnings).run(text));
+  return std::move(ids).value_or(std::vector<int64_t>());
 }
 
 }  // namespace moec

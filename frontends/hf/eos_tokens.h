@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/base/diagnostics.h"
@@ -15,5 +16,9 @@ namespace moec {
 // of another type. Errors: those of reading a file, and json.*.
 Result<std::vector<int64_t>> read_eos_tokens(const std::string& config_path, int64_t vocab,
                                              Diagnostics& warnings);
+
+// The same of the text of one config; `file` is for messages.
+Result<std::vector<int64_t>> eos_tokens_of(std::string_view text, const std::string& file,
+                                           int64_t vocab, Diagnostics& warnings);
 
 }  // namespace moec

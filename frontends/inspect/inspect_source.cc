@@ -11,7 +11,8 @@
 #include "backends/manifest/manifest_file.h"
 #include "backends/weights/equal_tensors.h"
 #include "frontends/formats/format.h"
-#include "frontends/hf/open_source.h"
+#include "frontends/gguf/open_gguf.h"
+#include "frontends/source/open_source.h"
 
 namespace moec {
 namespace {
@@ -41,6 +42,7 @@ Result<Inspected> inspect_source(const InspectOptions& options) {
   const Format* format = format_of_path(source);
   if (format && (format->graph_is_folder || is_file || is_absent))
     return inspected(format->read(source, {.function = options.function}));
+  if (names_gguf(source)) return inspected(open_source(source, options.family_file, equal_tensors));
   if (is_file) return no_shard_file(source);
   if (fs::exists(fs::path(source) / kManifestJson, error)) return inspected(read_manifest(source));
   return inspected(open_source(source, options.family_file, equal_tensors));

@@ -6,8 +6,8 @@
 
 #include "backends/manifest/file_names.h"
 #include "frontends/formats/format.h"
+#include "frontends/gguf/open_gguf.h"
 #include "frontends/hf/index.h"
-#include "ir/base/regular_file.h"
 #include "models/published/published.h"
 
 namespace moec {
@@ -25,17 +25,9 @@ bool has_file(const fs::path& folder, std::string_view name) {
   return fs::exists(folder / name, error);
 }
 
-bool begins_with_gguf(const std::string& path) {
-  constexpr std::string_view kMagic = "GGUF";
-  const auto file = RegularFile::open(path);
-  if (!file || file->size() < kMagic.size()) return false;
-  const auto start = file->read(0, kMagic.size());
-  return start && *start == kMagic;
-}
-
 PathKind kind_of_file(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
-  if (name.ends_with(".gguf") || begins_with_gguf(path)) return PathKind::gguf;
+  if (names_gguf(path)) return PathKind::gguf;
   if (name.ends_with(".safetensors")) return PathKind::weights;
   if (name == kManifestJson || name == kManifestBin) return PathKind::manifest;
   if (name == kConfig) return PathKind::config;

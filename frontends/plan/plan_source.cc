@@ -9,7 +9,7 @@
 #include "frontends/export/auto_bits.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/export/describe_export.h"
-#include "frontends/hf/open_source.h"
+#include "frontends/source/open_source.h"
 #include "ir/base/name_file.h"
 #include "models/build/needed_tensors.h"
 #include "models/plan/check_budgets.h"
@@ -32,8 +32,8 @@ static Status check_calibration(const PlanSourceOptions& options, const WeightTa
       options.request.build.weights.chooses_bits() && !options.calibration.empty();
   if (!has_choice || weights.files.front().path.empty()) return {};
   MOEC_ASSIGN(const CalibrationStats stats, CalibrationStats::open(options.calibration));
-  MOEC_ASSIGN(const std::string identity,
-              checkpoint_identity(config_path(options.source), weights));
+  MOEC_ASSIGN(const std::string config, source_config_text(options.source));
+  MOEC_ASSIGN(const std::string identity, checkpoint_identity(config, weights));
   return stats.check_checkpoint(identity);
 }
 

@@ -331,7 +331,8 @@ Result<std::vector<Thresholds>> thresholds_of_steps(const Manifest& manifest,
 }
 
 Status refuse_other_model(const Manifest& manifest, const Golden& golden) {
-  if (manifest.model.config_digest == golden.config_digest()) return {};
+  const std::string& config = manifest.model.config_digest;
+  if (config.empty() || config == golden.config_digest()) return {};
   return fail(
       "golden.other_model",
       fmt::format("the golden was made with a config.json of digest {}, the export with one of "

@@ -45,9 +45,8 @@ constexpr auto kWords = enum_table<PathKind>(
                "moec plan {path} takes it; other commands take the folder of the checkpoint"},
      KindWords{"it is a file of weights, a part of a checkpoint",
                "moec inspect, plan and export take the folder with its config.json: {folder}"},
-     KindWords{"it is a GGUF file, which no command reads",
-               "give the folder of the checkpoint that it was made from, with config.json and "
-               ".safetensors files"},
+     KindWords{"it is a GGUF file",
+               "moec export {path} --out OUT compiles it; moec inspect and plan take it as it is"},
      KindWords{"it is an exported folder",
                "moec inspect, check, validate and run take it: moec check {path}"},
      KindWords{"the folder holds exports for several targets", ""},
@@ -88,19 +87,20 @@ Status require_export(const std::string& path) {
 }
 
 Status require_checkpoint(const std::string& path) {
-  return require(path, "the folder of a checkpoint",
-                 {PathKind::checkpoint, PathKind::config, PathKind::json});
+  return require(path, "the folder of a checkpoint or a GGUF file",
+                 {PathKind::checkpoint, PathKind::config, PathKind::json, PathKind::gguf});
 }
 
 Status require_model(const std::string& path) {
-  return require(path, "a checkpoint, a config.json or the name of a published model",
-                 {PathKind::checkpoint, PathKind::config, PathKind::json, PathKind::published});
+  return require(path, "a checkpoint, a GGUF file, a config.json or the name of a published model",
+                 {PathKind::checkpoint, PathKind::config, PathKind::json, PathKind::gguf,
+                  PathKind::published});
 }
 
 Status require_described(const std::string& path) {
-  return require(
-      path, "a checkpoint, an exported folder or a shard file",
-      {PathKind::checkpoint, PathKind::exported, PathKind::shard, PathKind::json, PathKind::file});
+  return require(path, "a checkpoint, a GGUF file, an exported folder or a shard file",
+                 {PathKind::checkpoint, PathKind::gguf, PathKind::exported, PathKind::shard,
+                  PathKind::json, PathKind::file});
 }
 
 Status require_golden(const std::string& path) {

@@ -15,7 +15,7 @@
 #include "frontends/calibrate/calibrate_model.h"
 #include "frontends/calibrate/layer_writer.h"
 #include "frontends/calibrate/measure_sensitivity.h"
-#include "frontends/hf/open_source.h"
+#include "frontends/source/open_source.h"
 #include "models/build/needed_tensors.h"
 #include "tests/frontends/cli/command.h"
 #include "tests/golden_cases.h"
@@ -331,7 +331,7 @@ TEST(Calibrate, ACheckpointIsKnownByItsBytes) {
   auto identity = [](const std::string& folder) {
     auto checkpoint = open_source(folder, std::nullopt, equal_tensors);
     EXPECT_TRUE(checkpoint);
-    return *checkpoint_identity(config_path(folder), checkpoint->weights);
+    return *checkpoint_identity(*source_config_text(folder), checkpoint->weights);
   };
   const std::string original = checkpoint_of("tinymoe"), copy = fresh_folder("copy");
   for (const char* name : {"config.json", "model.safetensors"})

@@ -9,7 +9,7 @@
 #include "backends/weights/equal_tensors.h"
 #include "frontends/calibrate/calibration_plan.h"
 #include "frontends/calibrate/tapped_inputs.h"
-#include "frontends/hf/open_source.h"
+#include "frontends/source/open_source.h"
 #include "frontends/validate/golden.h"
 #include "tests/frontends/cli/command.h"
 #include "tests/golden_cases.h"

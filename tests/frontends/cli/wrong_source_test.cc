@@ -74,11 +74,13 @@ TEST(WrongSource, FilesOfWeights) {
   for (const Words& words : all)
     expect_told(words, "it is a file of weights",
                 "take the folder with its config.json: " + copy.folder());
-  for (const std::string& file : {gguf, unnamed})
-    for (const Words& words : {Words{"inspect", file}, Words{"plan", file}, Words{"check", file},
+  for (const std::string& file : {gguf, unnamed}) {
+    for (const Words& words : commands_on_an_export(file))
+      expect_told(words, "it is a GGUF file", "moec export " + file + " --out OUT compiles it");
+    for (const Words& words : {Words{"inspect", file}, Words{"plan", file},
                                Words{"export", file, "--out", fresh_folder("out")}})
-      expect_told(words, "it is a GGUF file, which no command reads",
-                  "the folder of the checkpoint");
+      EXPECT_THAT(run_command(words).err, HasSubstr("gguf.too_short"));
+  }
 }
 
 // The commands that take a checkpoint.

@@ -1,18 +1,35 @@
-#include "frontends/hf/open_source.h"
+#include "frontends/source/open_source.h"
+
+#include <fmt/format.h>
 
 #include <filesystem>
 
+#include "frontends/gguf/open_gguf.h"
 #include "frontends/hf/config.h"
+#include "frontends/hf/eos_tokens.h"
+#include "ir/base/regular_file.h"
 #include "models/build/needed_tensors.h"
 #include "models/published/published.h"
 
 namespace moec {
 
-Result<Checkpoint> open_source(const std::string& folder,
+static Status refuse_family_file(const std::string& source,
+                                 const std::optional<std::string>& family_file) {
+  if (!family_file) return {};
+  return fail("gguf.family_file",
+              fmt::format("{} describes Hugging Face checkpoints, not GGUF files", *family_file),
+              "Leave --family-file out.", {.file = source});
+}
+
+Result<Checkpoint> open_source(const std::string& source,
                                const std::optional<std::string>& family_file, TensorsEqual& same) {
-  if (!family_file) return open_checkpoint(folder, same);
+  if (names_gguf(source)) {
+    MOEC_TRY(refuse_family_file(source, family_file));
+    return open_gguf(source);
+  }
+  if (!family_file) return open_checkpoint(source, same);
   MOEC_ASSIGN(const Family family, read_family_file(*family_file));
-  return open_checkpoint(folder, same, &family);
+  return open_checkpoint(source, same, &family);
 }
 
 static Checkpoint without_files(ModelConfig config) {
@@ -24,12 +41,19 @@ static Checkpoint without_files(ModelConfig config) {
 
 Result<Checkpoint> open_config_only(const std::string& source,
                                     const std::optional<std::string>& family_file) {
+  if (names_gguf(source)) {
+    MOEC_TRY(refuse_family_file(source, family_file));
+    MOEC_ASSIGN(const std::string text, gguf_config_text(source));
+    MOEC_ASSIGN(HfConfig config, read_config(text, source));
+    return without_files(std::move(config.model));
+  }
   if (!family_file) return open_config(source).map(without_files);
   MOEC_ASSIGN(const Family family, read_family_file(*family_file));
   return open_config(source, &family).map(without_files);
 }
 
 static bool has_weights(const std::string& source) {
+  if (names_gguf(source)) return true;
   std::error_code error;
   for (const char* file : {"model.safetensors", "model.safetensors.index.json"})
     if (std::filesystem::exists(std::filesystem::path(source) / file, error)) return true;
@@ -45,6 +69,18 @@ Result<Checkpoint> open_for_plan(const std::string& source,
   MOEC_ASSIGN(const PublishedModel* model, find_published(source));
   MOEC_ASSIGN(HfConfig config, read_config(model->config, model->name + "/config.json"));
   return without_files(std::move(config.model));
+}
+
+Result<std::string> source_config_text(const std::string& source) {
+  return names_gguf(source) ? gguf_config_text(source)
+                            : read_text_file(config_path(source), kMaxConfigBytes);
+}
+
+Result<std::vector<int64_t>> source_eos_tokens(const std::string& source, int64_t vocab,
+                                               Diagnostics& warnings) {
+  if (!names_gguf(source)) return read_eos_tokens(config_path(source), vocab, warnings);
+  MOEC_ASSIGN(const std::string text, gguf_config_text(source));
+  return eos_tokens_of(text, source, vocab, warnings);
 }
 
 }  // namespace moec

@@ -1,0 +1,86 @@
+#include "frontends/gguf/open_gguf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "frontends/gguf/gguf.h"
+#include "frontends/gguf/gguf_config.h"
+#include "frontends/gguf/gguf_tensors.h"
+#include "ir/base/regular_file.h"
+#include "models/build/check_model.h"
+
+namespace moec {
+namespace {
+
+constexpr uint64_t kMostFactors = 4096;  // of a rotation
+constexpr std::string_view kMagic = "GGUF";
+
+Result<std::vector<float>> read_floats(const Gguf& gguf, const GgufTensor& tensor) {
+  if (tensor.type != BlockType::f32 || tensor.bytes > kMostFactors * sizeof(float))
+    return fail("gguf.tensor_type",
+                fmt::format("the factors of the rotation must be at most {} of f32, found {} of {}",
+                            kMostFactors, to_string(tensor.dims), enum_name(tensor.type)),
+                "Convert the model again.", {.tensor = tensor.name, .file = gguf.values.file()});
+  MOEC_ASSIGN(const RegularFile file, RegularFile::open(gguf.files[tensor.file].path));
+  MOEC_ASSIGN(const std::string bytes, file.read(tensor.offset, tensor.bytes));
+  std::vector<float> floats(bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
+  return floats;
+}
+
+Result<std::string> config_of(const GgufModel& model) {
+  return config_text(model,
+                     [&](const GgufTensor& tensor) { return read_floats(model.file, tensor); });
+}
+
+// The names of the architecture in place of the family's, and what a decoder does without: factors
+// that the config has, and layers that guess further tokens.
+void rename_tensors(const GgufArchitecture& architecture, int64_t mtp_layers, ModelConfig& model) {
+  model.names.by_role.clear();
+  for (const auto& [role, name] : architecture.tensors) model.names.by_role[role] = name;
+  model.names.ignored = {"rope_freqs.weight", "rope_factors_short.weight",
+                         "rope_factors_long.weight", "*.input_scale"};
+  const auto layers = std::ssize(model.layers);
+  for (int64_t layer = layers; layer < layers + mtp_layers; ++layer)
+    model.names.ignored.push_back(fmt::format("blk.{}.*", layer));
+}
+
+Result<int64_t> mtp_layers_of(const GgufModel& model) {
+  MOEC_ASSIGN(const auto layers,
+              model.file.values.find<uint32_t>(model.key("nextn_predict_layers")));
+  return layers.value_or(0);
+}
+
+}  // namespace
+
+bool names_gguf(const std::string& source) {
+  if (source.ends_with(".gguf")) return true;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(source, error)) return false;
+  const auto file = RegularFile::open(source);
+  const auto start = file ? file->read(0, std::min<uint64_t>(file->size(), kMagic.size())) : "";
+  return start && *start == kMagic;
+}
+
+Result<Checkpoint> open_gguf(const std::string& path) {
+  MOEC_ASSIGN(const Gguf file, read_gguf(path));
+  MOEC_ASSIGN(const GgufModel model, identify(file));
+  MOEC_ASSIGN(const std::string text, config_of(model));
+  MOEC_ASSIGN(HfConfig config, read_config(text, path, &model.family));
+  MOEC_ASSIGN(const int64_t mtp_layers, mtp_layers_of(model));
+  rename_tensors(model.architecture, mtp_layers, config.model);
+  MOEC_ASSIGN(WeightTable weights, gguf_weights(model, config.model));
+  return Checkpoint{std::move(config.model), std::move(weights), std::move(config.warnings)};
+}
+
+Result<std::string> gguf_config_text(const std::string& path) {
+  MOEC_ASSIGN(const Gguf file, read_gguf(path));
+  MOEC_ASSIGN(const GgufModel model, identify(file));
+  return config_of(model);
+}
+
+}  // namespace moec
