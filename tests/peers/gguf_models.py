@@ -175,6 +175,8 @@ def read_model(folder):
 def stored_type(name, values, tensor_type):
     """The type of a tensor in a file of this type: matrices have it where whole blocks fill their rows; norms, biases
     and routers are f32."""
+    if values.dtype == np.float16:
+        return gguf.GGMLQuantizationType.F16
     block = gguf.GGML_QUANT_SIZES[tensor_type][0]
     matrix = values.ndim > 1 and name.endswith(".weight") and "ffn_gate_inp" not in name
     return tensor_type if matrix and values.shape[-1] % block == 0 else gguf.GGMLQuantizationType.F32

@@ -22,7 +22,11 @@ SPARE = 256  # bytes that a struct may be larger than the fields that are named 
 
 
 class LlamaError(Exception):
-    """llama.cpp refused a file or died of it; holds the end of what it said."""
+    """llama.cpp refused a file or, where `aborted`, died of it; says the end of what llama.cpp said."""
+
+    def __init__(self, message, aborted):
+        super().__init__(message)
+        self.aborted = aborted
 
 
 def logits(file, tokens):
@@ -32,7 +36,7 @@ def logits(file, tokens):
     done = subprocess.run(command, capture_output=True, env=environment)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").splitlines()[-12:]
-        raise LlamaError("\n".join([f"{file}: llama.cpp ended with {done.returncode}", *said]))
+        raise LlamaError("\n".join([f"{file}: llama.cpp ended with {done.returncode}", *said]), done.returncode < 0)
     return np.load(io.BytesIO(done.stdout))
 
 
