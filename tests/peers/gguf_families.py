@@ -73,6 +73,8 @@ def deepseek_limits(c):
     grouped = c.model_type == "deepseek_v2" and c.topk_method == "group_limited_greedy"
     yield grouped, "groups are ranked by the sum of their two best experts, not by the best"
     yield c.rope.get("mscale") != c.rope.get("mscale_all_dim"), "mscale and mscale_all_dim are one number"
+    given = c.rope["rope_type"] != "yarn" or c.rope.get("mscale_all_dim")
+    yield not given, "mscale_all_dim of yarn is given"
     yield not getattr(c, "rope_interleave", True), "rotated pairs are consecutive: rope_interleave is true"
     yield c.rms_norm_eps != 1e-6, "the latent norms have the eps of the others"
     yield c.attention_bias or getattr(c, "mlp_bias", False), "there are no biases"
@@ -158,6 +160,10 @@ def hunyuan_keys(c):
     }
 
 
+SCALINGS = ("default", "linear", "yarn")
+WITH_DIVISORS = (*SCALINGS, "llama3")  # of archs that read rope_freqs.weight
+
+
 @dataclass(frozen=True)
 class Family:
     arch: str
@@ -167,21 +173,21 @@ class Family:
     paired: bool = False  # rotates consecutive pairs: rows of q and k, stored as halves, change places
     post_norm: str = "ffn_norm"
     needs_head: bool = False  # does not take the embedding for a missing head
-    scalings: tuple = ("default", "linear", "yarn")  # of the rotations
+    scalings: tuple = SCALINGS  # of the rotations
 
 
 FAMILIES = {
     "mixtral": Family(
         "llama", limits=lambda c: [(c.sliding_window is not None, "there is no sliding window")], paired=True,
-        scalings=("default", "linear", "yarn", "llama3")),
+        scalings=WITH_DIVISORS),
     "qwen2_moe": Family(
         "qwen2moe",
         lambda c: expert_width(c) | {"expert_shared_feed_forward_length": c.shared_expert_intermediate_size},
         qwen2_limits, needs_head=True),
     "qwen3_moe": Family("qwen3moe", expert_width, qwen3_limits),
     "olmoe": Family("olmoe", limits=olmoe_limits, needs_head=True),
-    "granitemoe": Family("granitemoe", granite_keys, paired=True),
-    "granitemoeshared": Family("granitemoe", granite_keys, paired=True),
+    "granitemoe": Family("granitemoe", granite_keys, paired=True, scalings=WITH_DIVISORS),
+    "granitemoeshared": Family("granitemoe", granite_keys, paired=True, scalings=WITH_DIVISORS),
     "glm4_moe": Family("glm4moe", lambda c: expert_width(c) | deepseek_routing(c), post_norm="post_attention_norm"),
     "minimax_m2": Family("minimax-m2", lambda c: own_width(c) | {"expert_gating_func": 2}, needs_head=True),
     "deepseek_v2": Family("deepseek2", deepseek_keys, deepseek_limits),
@@ -193,7 +199,7 @@ FAMILIES = {
     "llama4_text": Family(
         "llama4", lambda c: own_width(c) | {"interleave_moe_layer_step": c.interleave_moe_layer_step,
                                             "feed_forward_length": c.intermediate_size_mlp},
-        llama4_limits, "columns", scalings=("default", "linear", "yarn", "llama3")),
+        llama4_limits, "columns", scalings=WITH_DIVISORS),
     "hunyuan_v1_moe": Family(
         "hunyuan-moe", hunyuan_keys, lambda c: [(c.attention_bias, "there is no bias of attn_output")],
         scalings=("default", "dynamic")),
