@@ -5,15 +5,17 @@ moec's own reader and writer of GGUF. Where llama.cpp cannot represent a golden,
 way is compared with moec's ONNX export instead; for some families there is no other proof.
 """
 
+import json
+
 import gguf
 import numpy as np
 import pytest
 
 import llama_cpp
 from comparison import compare
-from gguf_cases import NOT_REPRESENTABLE, REPRESENTABLE, STORED, VARIANTS, all_tokens
-from gguf_families import FAMILIES, NotRepresentable
-from gguf_models import read_model, write_gguf, write_model
+from gguf_cases import NOT_REPRESENTABLE, REPRESENTABLE, STORED, VARIANTS, all_tokens, changed
+from gguf_families import FAMILIES, NotRepresentable, keys_of
+from gguf_models import read_model, resolved, write_gguf, write_model
 from goldens import CASES
 from run_with_onnxruntime import Runner
 
@@ -33,6 +35,38 @@ def reason(folder):
     return str(refused.value)
 
 
+# What may not be said of a case that is represented otherwise. NOT_REPRESENTABLE has the other limits.
+LIMITS = [
+    ("deepseek_v3_a", {"mscale": 0.7}, "deepseek2: mscale and mscale_all_dim are one number"),
+    ("deepseek_v3_a", {"mscale": None, "mscale_all_dim": None}, "deepseek2: mscale_all_dim of yarn is given"),
+    ("deepseek_v3_a", {"rms_norm_eps": 1e-5}, "deepseek2: the latent norms have the eps of the others"),
+    ("deepseek_v3_a", {"attention_bias": True}, "deepseek2: there are no biases"),
+    ("deepseek_v3_a", {"num_hidden_layers": 27}, "deepseek2: 26 and 27 layers have no query LoRA"),
+    ("qwen2_moe_a", {"norm_topk_prob": True}, "qwen2moe: weights are not normalised"),
+    ("qwen2_moe_a", {"num_attention_heads": 5}, "qwen2moe: heads are as wide together as the hidden state"),
+    ("qwen3_moe_a", {"norm_topk_prob": False}, "qwen3moe: weights are normalised"),
+    ("qwen3_moe_a", {"attention_bias": True}, "qwen3moe: there is no bias of attn_output"),
+    ("qwen3_moe_a", {"use_sliding_window": True}, "qwen3moe: there is no sliding window"),
+    ("qwen3_moe_a", {"mlp_only_layers": [0]}, "qwen3moe: all layers have experts"),
+    ("qwen3_moe_a", {"rope_parameters": {"rope_type": "yarn", "attention_factor": 1.5}},
+     "qwen3moe: the attention factor of yarn follows from its factor"),
+    ("olmoe_b", {"clip_qkv": 2.0}, "olmoe: there is no clip_qkv"),
+    ("olmoe_b", {"attention_bias": True}, "olmoe: there is no bias of attn_output"),
+    ("gpt_oss_a", {"swiglu_limit": 5.0}, "gpt-oss: swiglu_alpha is 1.702 and swiglu_limit is 7"),
+    ("gpt_oss_a", {"layer_types": ["full_attention"] * 3}, "gpt-oss: even layers slide, odd layers do not"),
+    ("ernie4_5_moe_a", {"moe_layer_end_index": 1}, "ernie4_5-moe: the last layer has experts"),
+    ("llama4_text_a", {"no_rope_layers": [1] * 4}, "llama4: every fourth layer is not rotated"),
+    ("llama4_text_a", {"attn_scale": 0.3}, "llama4: floor_scale is 8192 and attn_scale is 0.1"),
+    ("llama4_text_a", {"attn_temperature_tuning": False}, "llama4: attn_temperature_tuning is true"),
+    ("llama4_text_a", {"use_qk_norm": False}, "llama4: use_qk_norm is true but with 128 experts"),
+    ("llama4_text_a", {"num_local_experts": 128}, "llama4: use_qk_norm is true but with 128 experts"),
+    ("llama4_text_a", {"moe_layers": [0, 3]}, "llama4: layers with experts are evenly spread"),
+    ("llama4_text_a", {"attention_bias": True}, "llama4: there is no bias of attn_output"),
+    ("hunyuan_v1_moe_a", {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4}},
+     "hunyuan-moe: rotations do not depend on the length of the text"),
+]
+
+
 @pytest.mark.parametrize("case", REPRESENTABLE)
 def test_llama_cpp_computes_the_golden(case, golden, tmp_path, worst):
     """Prefill, and the tokens of the decode steps behind it, in one pass."""
@@ -45,6 +79,16 @@ def test_llama_cpp_computes_the_golden(case, golden, tmp_path, worst):
 def test_what_is_left_out_has_a_reason(golden):
     assert NOT_REPRESENTABLE.keys() <= set(CASES)
     assert {case: reason(golden(case).checkpoint) for case in NOT_REPRESENTABLE} == NOT_REPRESENTABLE
+
+
+@pytest.mark.parametrize("case, changes, limit", LIMITS)
+def test_each_limit_refuses(case, changes, limit, gguf_checkpoint):
+    """The config without the change is represented."""
+    config = json.loads((gguf_checkpoint(case) / "config.json").read_text())
+    assert keys_of(resolved(config))
+    with pytest.raises(NotRepresentable) as refused:
+        keys_of(resolved(changed(config, changes)))
+    assert str(refused.value) == limit
 
 
 def test_each_family_is_compared(golden):
