@@ -98,6 +98,19 @@ def golden():
 
 
 @pytest.fixture(scope="session")
+def gguf_checkpoint(golden, tmp_path_factory):
+    """gguf_checkpoint(case) → a checkpoint folder that GGUF can represent: the golden's, or its variant."""
+    from gguf_cases import VARIANTS, write_variant
+
+    @functools.cache
+    def folder_of(case):
+        folder = golden(case).checkpoint
+        return write_variant(case, tmp_path_factory.mktemp("variant") / case, folder) if case in VARIANTS else folder
+
+    return folder_of
+
+
+@pytest.fixture(scope="session")
 def runner(export, golden):
     """runner(case, *options) → a Runner of the case's export at the start of a sequence."""
 

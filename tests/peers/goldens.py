@@ -29,10 +29,10 @@ def in_forms(forms):
 
 class Golden:
     def __init__(self, case):
-        folder = REPO / "tests/golden" / case
-        self.info = json.loads((folder / "golden.json").read_text())
-        self.tensors = read_tensors(folder / "golden.safetensors")
-        self.checkpoint = (folder / self.info["checkpoint"]).resolve()
+        self.folder = REPO / "tests/golden" / case
+        self.info = json.loads((self.folder / "golden.json").read_text())
+        self.tensors = read_tensors(self.folder / "golden.safetensors")
+        self.checkpoint = (self.folder / self.info["checkpoint"]).resolve()
         greedy = self.info.get("greedy", {})
         self.prompt, self.greedy = greedy.get("prompt"), greedy.get("tokens")
         # (name, position of the first token, token ids)

@@ -1,0 +1,79 @@
+"""Which goldens the tests of GGUF take: those that llama.cpp can represent, and variants of others."""
+
+import json
+import re
+
+import numpy as np
+
+from goldens import CASES
+from safetensors_files import read_checkpoint, write_tensors
+
+NO_ARCH = "llama.cpp has no architecture that computes it"
+NOT_REPRESENTABLE = {
+    "deepseek_v2_a": "deepseek2: groups are ranked by the sum of their two best experts, not by the best",
+    "deepseek_v3_b": "deepseek2: rotated pairs are consecutive: rope_interleave is true",
+    "ernie4_5_moe_a": "ernie4_5-moe: attn_output and feed-forward layers have no biases",
+    "ernie4_5_moe_b": "ernie4_5-moe: all layers behind the first ones have experts",
+    "gpt_oss_b": "gpt-oss: attention has biases",
+    "gpt_oss_d": "gpt-oss: the range of yarn is rounded: truncate is true",
+    "hunyuan_v1_moe_b": "hunyuan-moe: there is no bias of attn_output",
+    "llama4_text_a": "llama4: attention_chunk_size is 8192",
+    "llama4_text_b": "llama4: attention_chunk_size is 8192",
+    "mixtral_a": "llama: there is no sliding window",
+    "olmoe_a": "olmoe: each query head has its own key and value head",
+    "olmoe_b": "olmoe: weights are not normalised",
+    "openai_privacy_filter_a": f"openai_privacy_filter: {NO_ARCH}",
+    "openai_privacy_filter_b": f"openai_privacy_filter: {NO_ARCH}",
+    "openai_privacy_filter_c": f"openai_privacy_filter: {NO_ARCH}",
+    "phimoe_a": f"phimoe: {NO_ARCH}",
+    "phimoe_b": f"phimoe: {NO_ARCH}",
+    "qwen2_moe_a": "qwen2moe: there is no sliding window",
+    "qwen2_moe_b": "qwen2moe: rotations are not scaled as llama3",
+    "qwen3_moe_b": "qwen3moe: all layers have experts",
+    "tinytagger": f"openai_privacy_filter: {NO_ARCH}",
+    "zaya_a": f"zaya: {NO_ARCH}",
+    "zaya_b": f"zaya: {NO_ARCH}",
+    "zaya_c": f"zaya: {NO_ARCH}",
+}
+REPRESENTABLE = [case for case in CASES if case not in NOT_REPRESENTABLE]
+BIASES = r".*(proj|proj_with_mqa|lm_head)\.bias"
+# Of cases that GGUF cannot represent: what the config says instead, and which tensors go.
+VARIANTS = {
+    "deepseek_v2_a": ({"topk_method": "greedy", "n_group": None, "topk_group": None, "attention_bias": False,
+                       "mlp_bias": False, "mscale_all_dim": 0.707}, BIASES),
+    "deepseek_v3_b": ({"rope_interleave": True, "attention_bias": False}, BIASES),
+    "ernie4_5_moe_a": ({"use_bias": False}, BIASES),
+    "hunyuan_v1_moe_b": ({"attention_bias": False}, BIASES),
+    "llama4_text_a": ({"attention_chunk_size": 8192, "floor_scale": 8192, "attn_scale": 0.1,
+                       "no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0],
+                       "layer_types": ["chunked_attention"] * 3 + ["full_attention"]}, ""),
+    "mixtral_a": ({"sliding_window": None}, ""),
+    "olmoe_b": ({"norm_topk_prob": False, "attention_bias": False}, BIASES),
+    "qwen2_moe_a": ({"use_sliding_window": False, "layer_types": ["full_attention"] * 2}, ""),
+}
+# Types in which the gguf package can store matrices.
+STORED = ("F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")
+
+
+def all_tokens(golden):
+    """Those of the prefill and of the decode steps."""
+    return [token for _, _, tokens in golden.steps for token in tokens]
+
+
+def changed(config, changes):
+    """The config with other values for its keys, wherever they are."""
+    out = {key: changes.get(key, changed(value, changes) if isinstance(value, dict) else value)
+           for key, value in config.items()}
+    return out | {"dtype": "float32"} if "model_type" in out else out
+
+
+def write_variant(case, folder, checkpoint):
+    """Writes the variant of a case's checkpoint, in f32, into a new folder."""
+    changes, without = VARIANTS[case]
+    config = json.loads((checkpoint / "config.json").read_text())
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(changed(config, changes)))
+    tensors = {name: np.float32(values) for name, values in read_checkpoint(checkpoint).items()
+               if not re.fullmatch(without, name)}
+    write_tensors(folder / "model.safetensors", tensors)
+    return folder

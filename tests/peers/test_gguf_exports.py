@@ -1,0 +1,92 @@
+"""moec reads the GGUF files that gguf_models.py writes: their exports meet the goldens, and hold to the bit the weights
+that an export of the checkpoint itself holds.
+
+test_gguf_goldens.py proves with llama.cpp that these files say what their checkpoints say.
+"""
+
+import functools
+import json
+import shutil
+
+import gguf
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, numpy_helper
+
+from gguf_cases import REPRESENTABLE, STORED, VARIANTS
+from gguf_models import read_model, write_gguf, write_model
+
+TARGET = ("--target", "onnx")
+
+
+@pytest.fixture(scope="module")
+def gguf_export(export, gguf_checkpoint, tmp_path_factory):
+    """gguf_export(case, **how) → the export of its GGUF file, written as `how` says to write_gguf."""
+
+    @functools.cache
+    def make(case, **how):
+        path = tmp_path_factory.mktemp("gguf") / "model.gguf"
+        return export(write_gguf(gguf_checkpoint(case), path, **how)[0], *TARGET)
+
+    return make
+
+
+def stored_weights(path):
+    """The weights of a shard that lie in its data file: shape and bytes, in any order."""
+    model = onnx.load(path, load_external_data=False)
+    outside = {tensor.name for tensor in model.graph.initializer if tensor.data_location == TensorProto.EXTERNAL}
+    arrays = [numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer if tensor.name in outside]
+    return sorted((array.shape, str(array.dtype), array.tobytes()) for array in arrays)
+
+
+def assert_same_weights(folder, wanted):
+    """Both exports have the same shards and tables. The base of rotations is f32 in GGUF, so angles differ by its
+    rounding."""
+    files = {path.relative_to(wanted) for path in wanted.rglob("*.onnx")}
+    assert {path.relative_to(folder) for path in folder.rglob("*.onnx")} == files
+    counts = []
+    for file in files:
+        expected = stored_weights(wanted / file)
+        assert stored_weights(folder / file) == expected, file
+        counts.append(len(expected))
+    assert sum(counts) > 10
+    assert (folder / "embed.bin").read_bytes() == (wanted / "embed.bin").read_bytes()
+    angles = (np.fromfile(out / "rope.bin", np.float32) for out in (folder, wanted))
+    np.testing.assert_allclose(*angles, atol=1e-4, rtol=0)
+
+
+def golden_of(folder, golden, copy):
+    """A golden's files with the digest of an export's config: that of a GGUF file is not that of config.json."""
+    copy.mkdir()
+    digest = json.loads((folder / "manifest.json").read_text())["model"]["config_digest"]
+    (copy / "golden.json").write_text(json.dumps(golden.info | {"config_digest": digest}))
+    shutil.copy(golden.folder / "golden.safetensors", copy)
+    return copy
+
+
+@pytest.mark.parametrize("case", REPRESENTABLE)
+def test_the_export_meets_the_golden(case, gguf_export, golden, moec, tmp_path):
+    folder = gguf_export(case)
+    moec("check", folder)
+    moec("validate", folder, "--golden", golden_of(folder, golden(case), tmp_path / "golden"))
+
+
+@pytest.mark.parametrize("case", [*REPRESENTABLE, *VARIANTS])
+def test_the_weights_are_the_checkpoints(case, gguf_export, gguf_checkpoint, export):
+    assert_same_weights(gguf_export(case), export(gguf_checkpoint(case), *TARGET))
+
+
+@pytest.mark.parametrize("case", ["tinymoe", "deepseek_v3_a"])
+def test_parts_hold_the_same_weights(case, gguf_export):
+    assert_same_weights(gguf_export(case, parts=3), gguf_export(case))
+
+
+@pytest.mark.parametrize("stored", STORED)
+def test_weights_are_what_the_gguf_package_decodes(stored, gguf_export, gguf_checkpoint, export, tmp_path):
+    [file] = write_gguf(gguf_checkpoint("tinymoe"), tmp_path / "stored.gguf", stored)
+    model = read_model(gguf_checkpoint("tinymoe"))
+    for tensor in gguf.GGUFReader(file).tensors:
+        model.tensors[tensor.name] = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+    [exact] = write_model(model, tmp_path / "exact.gguf")
+    assert_same_weights(gguf_export("tinymoe", tensor_type=stored), export(exact, *TARGET))

@@ -1,0 +1,41 @@
+"""The files of gguf_faults.py are faulty: llama.cpp refuses them, or aborts, or loads them and computes something else
+than it does from the good file. The last are what a checker has to find."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import llama_cpp
+from gguf_cases import all_tokens
+from gguf_faults import ABORTED, FAULTS, SILENT, broken
+from gguf_models import read_model, write_model
+
+LEAST = 1e-3  # difference that a silent fault makes, of the largest logit
+
+
+@pytest.fixture(scope="module")
+def good(golden, gguf_checkpoint, tmp_path_factory):
+    """good(case) → (its Model, its logits)."""
+
+    @functools.cache
+    def make(case):
+        model = read_model(gguf_checkpoint(case))
+        [file] = write_model(model, tmp_path_factory.mktemp("good") / "model.gguf")
+        return model, llama_cpp.logits(file, all_tokens(golden(case)))
+
+    return make
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_fault_has_its_outcome(name, good, golden, tmp_path):
+    fault = FAULTS[name]
+    model, wanted = good(fault.case)
+    [file] = write_model(broken(fault, model), tmp_path / "broken.gguf")
+    tokens = all_tokens(golden(fault.case))
+    if fault.outcome == SILENT:
+        assert np.abs(llama_cpp.logits(file, tokens) - wanted).max() > LEAST * np.abs(wanted).max()
+        return
+    with pytest.raises(llama_cpp.LlamaError) as died:
+        llama_cpp.logits(file, tokens)
+    assert died.value.aborted == (fault.outcome == ABORTED), died.value
