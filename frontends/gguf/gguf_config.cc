@@ -57,11 +57,17 @@ std::string first_key(const GgufModel& model, const GgufConcept& item) {
   return model.key(item.from.front().left);
 }
 
-Result<std::string> from_keys(const GgufModel& model, const GgufConcept& item,
-                              const Concept& meant) {
+// A value as JSON, and whether the file leaves it out, so that it is what llama.cpp takes then.
+struct TakenValue {
+  std::string text;
+  bool is_absent = false;
+};
+
+Result<TakenValue> from_keys(const GgufModel& model, const GgufConcept& item,
+                             const Concept& meant) {
   for (const GgufExpression& from : item.from) {
     MOEC_ASSIGN(auto value, evaluate(model, from, type_of_keys(item, meant)));
-    if (value) return *std::move(value);
+    if (value) return TakenValue{*std::move(value), !from.literal.empty()};
   }
   return fail("gguf.missing_key",
               fmt::format("there is no key \"{}\", which gives the {} of the model",
@@ -88,13 +94,15 @@ bool has_in_a_layer(const GgufModel& model, std::string_view tensor) {
       });
 }
 
-Result<std::string> value_of(const GgufModel& model, const GgufConcept& item,
-                             const Concept& meant) {
-  if (item.is) return to_string(*item.is);
-  if (!item.has.empty()) return fmt::format("{}", has_in_a_layer(model, item.has));
-  MOEC_ASSIGN(std::string value, from_keys(model, item, meant));
-  if (!item.names.empty()) return named(model, item, meant, value);
-  if (item.zero && (value == "0" || value == "0.0")) return fmt::format("{}", *item.zero);
+Result<TakenValue> value_of(const GgufModel& model, const GgufConcept& item, const Concept& meant) {
+  if (item.is) return TakenValue{to_string(*item.is)};
+  if (!item.has.empty()) return TakenValue{fmt::format("{}", has_in_a_layer(model, item.has))};
+  MOEC_ASSIGN(TakenValue value, from_keys(model, item, meant));
+  if (!item.names.empty()) {
+    MOEC_ASSIGN(value.text, named(model, item, meant, value.text));
+  } else if (item.zero && value.text == "0") {
+    value.text = fmt::format("{}", *item.zero);
+  }
   return value;
 }
 
@@ -118,19 +126,20 @@ class ConfigWriter {
  public:
   explicit ConfigWriter(const GgufModel& model) : model_(model) {}
 
-  Result<std::string> run(const ReadFloats& read) {
+  Result<GgufConfig> run(const ReadFloats& read) {
     entries_["model_type"] = fmt::format("\"{}\"", model_.family.model_type);
     MOEC_ASSIGN(const std::string vocabulary, vocabulary_size(model_));
     MOEC_TRY(set_concept("vocab", vocabulary));
     MOEC_TRY(set_concept("tied_head", model_.find("output.weight") ? "false" : "true"));
     for (const auto& [name, item] : model_.architecture.concepts)
       if (item.unread.empty()) MOEC_TRY(take(name, item));
-    MOEC_ASSIGN(const std::string rotation, rope_text(model_, read));
-    entries_["rope_parameters"] = rotation;
+    MOEC_ASSIGN(entries_["rope_parameters"], rope_text(model_, read));
+    MOEC_ASSIGN(const auto eos, model_.file.values.find<uint32_t>("tokenizer.ggml.eos_token_id"));
+    if (eos) entries_["eos_token_id"] = std::to_string(*eos);
     std::vector<std::string> lines;
     for (const auto& [key, value] : entries_)
       lines.push_back(fmt::format("\"{}\": {}", key, value));
-    return fmt::format("{{{}}}", fmt::join(lines, ",\n"));
+    return GgufConfig{fmt::format("{{{}}}", fmt::join(lines, ",\n")), std::move(warnings_)};
   }
 
  private:
@@ -139,8 +148,28 @@ class ConfigWriter {
     const auto rule = model_.family.concepts.find(name);
     const bool read = rule != model_.family.concepts.end() && !rule->second.keys.empty();
     if (meant == nullptr || (!read && item.as.empty())) return {};
-    MOEC_ASSIGN(const std::string value, value_of(model_, item, *meant));
-    return set(item.as.empty() ? rule->second.keys.front() : item.as, value);
+    MOEC_ASSIGN(const TakenValue value, value_of(model_, item, *meant));
+    if (value.is_absent && read) warn_of_default(item, rule->second, value.text);
+    return set(item.as.empty() ? rule->second.keys.front() : item.as, value.text);
+  }
+
+  // A file that leaves out a key may do so because its converter did not know it.
+  void warn_of_default(const GgufConcept& item, const ConceptRule& rule, const std::string& value) {
+    if (!rule.fallback || rule.fallback->is_null() || same_value(*rule.fallback, value)) return;
+    warnings_.push_back(
+        {Severity::warning,
+         "gguf.absent_key",
+         fmt::format("there is no key \"{}\": the model has {}, as llama.cpp computes it; models "
+                     "of the family {} have {} by default",
+                     first_key(model_, item), value, model_.family.model_type,
+                     to_string(*rule.fallback)),
+         "compare the model with its Hugging Face checkpoint",
+         {.file = model_.file.values.file()}});
+  }
+
+  static bool same_value(const JsonValue& known, const std::string& text) {
+    const auto value = parse_json(text, {});
+    return value && (*value == known || (value->number() && value->number() == known.number()));
   }
 
   Status set_concept(std::string_view name, const std::string& value) {
@@ -162,11 +191,12 @@ class ConfigWriter {
 
   const GgufModel& model_;
   std::map<std::string, std::string> entries_;
+  Diagnostics warnings_;
 };
 
 }  // namespace
 
-Result<std::string> config_text(const GgufModel& model, const ReadFloats& read) {
+Result<GgufConfig> gguf_config(const GgufModel& model, const ReadFloats& read) {
   return ConfigWriter(model).run(read);
 }
 

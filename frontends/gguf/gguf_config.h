@@ -8,8 +8,16 @@
 
 namespace moec {
 
-// The text of the config. Errors: gguf.missing_key, gguf.key_type, gguf.value (what the family has
+struct GgufConfig {
+  std::string text;  // of a config.json
+  Diagnostics warnings;
+};
+
+// The config. Errors: gguf.missing_key, gguf.key_type, gguf.value (what the family has
 // no word for), gguf.conflict (two sources of one key of the config), those of `read`.
-Result<std::string> config_text(const GgufModel& model, const ReadFloats& read);
+//
+// Warning gguf.absent_key: the file leaves out a key, and what llama.cpp takes then is not what
+// models of the family have by default.
+Result<GgufConfig> gguf_config(const GgufModel& model, const ReadFloats& read);
 
 }  // namespace moec

@@ -32,8 +32,8 @@ Result<std::vector<float>> read_floats(const Gguf& gguf, const GgufTensor& tenso
   return floats;
 }
 
-Result<std::string> config_of(const GgufModel& model) {
-  return config_text(model,
+Result<GgufConfig> config_of(const GgufModel& model) {
+  return gguf_config(model,
                      [&](const GgufTensor& tensor) { return read_floats(model.file, tensor); });
 }
 
@@ -69,18 +69,20 @@ bool names_gguf(const std::string& source) {
 Result<Checkpoint> open_gguf(const std::string& path) {
   MOEC_ASSIGN(const Gguf file, read_gguf(path));
   MOEC_ASSIGN(const GgufModel model, identify(file));
-  MOEC_ASSIGN(const std::string text, config_of(model));
-  MOEC_ASSIGN(HfConfig config, read_config(text, path, &model.family));
+  MOEC_ASSIGN(GgufConfig said, config_of(model));
+  MOEC_ASSIGN(HfConfig config, read_config(said.text, path, &model.family));
+  Diagnostics warnings = std::move(said.warnings);
+  warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
   MOEC_ASSIGN(const int64_t mtp_layers, mtp_layers_of(model));
   rename_tensors(model.architecture, mtp_layers, config.model);
   MOEC_ASSIGN(WeightTable weights, gguf_weights(model, config.model));
-  return Checkpoint{std::move(config.model), std::move(weights), std::move(config.warnings)};
+  return Checkpoint{std::move(config.model), std::move(weights), std::move(warnings)};
 }
 
 Result<std::string> gguf_config_text(const std::string& path) {
   MOEC_ASSIGN(const Gguf file, read_gguf(path));
   MOEC_ASSIGN(const GgufModel model, identify(file));
-  return config_of(model);
+  return config_of(model).map([](GgufConfig config) { return std::move(config.text); });
 }
 
 }  // namespace moec

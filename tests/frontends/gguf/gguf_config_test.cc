@@ -12,6 +12,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 GgufBytes& f32(GgufBytes& bytes, std::string_view key, float value) {
   return bytes.raw_key(key, GgufType::f32, number_bytes(value));
@@ -42,11 +43,13 @@ std::string config_of(const GgufBytes& bytes) {
   const Gguf file{{{"x.gguf", 0}}, header->values, header->tensors};
   const auto model = identify(file);
   if (!model) return model.error().front().code + ": " + model.error().front().cause;
-  const auto text = config_text(*model, [](const GgufTensor& tensor) -> Result<std::vector<float>> {
+  const auto text = gguf_config(*model, [](const GgufTensor& tensor) -> Result<std::vector<float>> {
     return std::vector<float>(static_cast<size_t>(tensor.dims.at(0)), 2.5F);
   });
   if (!text) return text.error().front().code + ": " + text.error().front().cause;
-  return *text;
+  std::string all = text->text;
+  for (const Diagnostic& warning : text->warnings) all += warning.code + ": " + warning.cause;
+  return all;
 }
 
 TEST(GgufConfig, IsThatOfTheFamily) {
@@ -80,7 +83,12 @@ TEST(GgufConfig, AFamilyIsChosenByItsKeys) {
       config_of(deepseek(2)),
       AllOf(HasSubstr(R"("model_type": "deepseek_v3")"), HasSubstr(R"("qk_nope_head_dim": 8)"),
             HasSubstr(R"("q_lora_rank": 0)"), HasSubstr(R"("routed_scaling_factor": 1)")));
-  EXPECT_THAT(config_of(deepseek(1)), HasSubstr(R"("model_type": "deepseek_v2")"));
+  EXPECT_THAT(config_of(deepseek(2)),
+              HasSubstr("gguf.absent_key: there is no key \"deepseek2.expert_weights_scale\": the "
+                        "model has 1, as llama.cpp computes it; models of the family deepseek_v3 "
+                        "have 2.5 by default"));
+  EXPECT_THAT(config_of(deepseek(1)),
+              AllOf(HasSubstr(R"("model_type": "deepseek_v2")"), Not(HasSubstr("weights_scale"))));
   EXPECT_THAT(config_of(deepseek(0)),
               AllOf(HasSubstr("gguf.family: "), HasSubstr("deepseek2.expert_gating_func 2")));
   EXPECT_THAT(config_of(deepseek(1).u32("deepseek2.expert_group_count", 4)),
@@ -142,6 +150,13 @@ TEST(GgufConfig, RotationsAreScaled) {
                 bytes.tensor({"rope_freqs.weight", {2}, 0, 0});
               }),
               AllOf(HasSubstr(R"("long_factor": [2.5, 2.5])"), HasSubstr(R"("longrope")")));
+}
+
+TEST(GgufConfig, HasTheTokenThatEndsATextIfItIsNamed) {
+  GgufBytes bytes = sample().u32("qwen3moe.expert_used_count", 2);
+  EXPECT_THAT(config_of(bytes), Not(HasSubstr("eos")));
+  bytes.u32("tokenizer.ggml.eos_token_id", 7);
+  EXPECT_THAT(config_of(bytes), HasSubstr(R"("eos_token_id": 7)"));
 }
 
 TEST(GgufConfig, UnknownArchitecturesAreNamed) {
