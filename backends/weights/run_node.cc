@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "backends/weights/convert.h"
+#include "backends/weights/unblock.h"
 #include "backends/weights/view_node.h"
 
 namespace moec {
@@ -183,6 +184,18 @@ NodePtr unpack_node(NodePtr child, Packing packing) {
       std::move(child), size,
       {packed_run(packing), true, [packing](const std::byte* from, int64_t elements, float* to) {
          unpack(packing, from, static_cast<size_t>(elements), to);
+       }});
+}
+
+NodePtr unblock_node(NodePtr child, BlockType type) {
+  const BlockFormat& format = block_format(type);
+  const int64_t size = child->type().dims.back() / format.bytes * format.elements;
+  return run_node(
+      std::move(child), size,
+      {{DType::u8, format.bytes, format.elements},
+       false,
+       [type, bytes = format.bytes](const std::byte* from, int64_t elements, float* to) {
+         unblock(type, from, static_cast<size_t>(elements / bytes), to);
        }});
 }
 
