@@ -84,6 +84,9 @@ struct CompileStep {
   Result<NodePtr> operator()(const UnpackStep& step) const {
     return unpack_node(node, step.packing);
   }
+  Result<NodePtr> operator()(const UnblockStep& step) const {
+    return unblock_node(node, step.type);
+  }
   Result<NodePtr> operator()(const CenterStep&) const { return center_node(node, node); }
   Result<NodePtr> operator()(const RemainderStep& step) const {
     return remainder_node(node, step.dtype);

@@ -56,7 +56,8 @@ class ViewNode {
   const Type& type() const { return type_; }
   size_t width() const { return static_cast<size_t>(dtype_bytes(type_.dtype)); }
 
-  // Writes a region of the node, in the node's element type.
+  // Writes a region of the node, in the node's element type. The region is one that first_region()
+  // gives, or the part of such a one that lies in a part of the node.
   virtual Status read(const Region& region, const Destination& to, ReadContext& context) const = 0;
   // Writes the region in C order, without gaps.
   Status read_packed(const Region& region, std::byte* to, ReadContext& context) const;
@@ -99,6 +100,8 @@ NodePtr remainder_node(NodePtr child, DType dtype);
 NodePtr center_node(NodePtr child, NodePtr whole);
 // The numbers packed into the child's elements, along its last axis.
 NodePtr unpack_node(NodePtr child, Packing packing);
+// The elements of the blocks that the child's bytes are, along its last axis.
+NodePtr unblock_node(NodePtr child, BlockType type);
 // The elements that `map` picks from the child's, counted in C order.
 NodePtr reindex_node(NodePtr child, AffineMap map);
 

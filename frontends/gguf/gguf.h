@@ -29,7 +29,8 @@
 //   type              the number of the tensor's type is unknown
 //   block             the innermost size is no multiple of the elements of a block
 //   offset            the tensor does not follow the one before it
-//   missing_key, key_type  from reading values: gguf_values.h
+//   missing_key, key_type  from reading values of keys: gguf_values.h
+//   no_values         from gguf_weights.h
 // Of models in several files, PREFIX-00001-of-0000N.gguf and so on:
 //   split_name        the first file's name has another form, or does not fit its keys
 //   split_number      split.no does not fit the file's place among the others

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "frontends/gguf/gguf_views.h"
+#include "frontends/gguf/gguf_weights.h"
 #include "ir/base/bounded_diagnostics.h"
 #include "models/build/needed_tensors.h"
 
@@ -39,8 +39,7 @@ WeightView halves_of_pairs(WeightView view, const Dims& dims, int64_t heads) {
 class TensorDeriver {
  public:
   TensorDeriver(const GgufModel& gguf, const ModelConfig& model) : gguf_(gguf), model_(model) {
-    table_.files = gguf.file.files;
-    for (const GgufTensor& tensor : gguf.file.tensors) add(tensor);
+    table_ = gguf_weights(gguf.file);
   }
 
   Result<WeightTable> run() {
@@ -56,12 +55,6 @@ class TensorDeriver {
   }
 
  private:
-  void add(const GgufTensor& tensor) {
-    const auto range = gguf_range(tensor);
-    if (!range) return;  // found where it is needed
-    table_.tensors[tensor.name] = *range;
-  }
-
   void find(std::string code, const std::string& tensor, std::string cause) {
     findings_.add({Severity::error,
                    std::move(code),
@@ -103,14 +96,10 @@ class TensorDeriver {
            fmt::format("the tensor \"{}\" ({}) is not in the file", name, role));
       return std::nullopt;
     }
-    std::optional<WeightView> view = gguf_view(*tensor);
-    if (!view) {
-      find("gguf.tensor_type", name,
-           fmt::format("it is stored as {}; weights must be floats or blocks that are decoded",
-                       enum_name(tensor->type)));
-      return std::nullopt;
-    }
-    return with_factor(*std::move(view), name);
+    auto view = gguf_view(gguf_.file, *tensor);
+    if (view) return with_factor(*std::move(view), name);
+    for (Diagnostic& finding : view.error()) findings_.add(std::move(finding));
+    return std::nullopt;
   }
 
   // NAME.scale beside NAME.weight: one factor, or one for each expert.
@@ -122,7 +111,7 @@ class TensorDeriver {
     const Dims dims = view_type(view)->dims;
     const Dims counts = without_ones(factor->dims);
     const bool by_expert = counts.rank() == 1 && counts.at(0) == dims.at(0) && dims.rank() == 3;
-    std::optional<WeightView> scale = gguf_view(*factor);
+    auto scale = gguf_view(gguf_.file, *factor);
     if (!scale || (!by_expert && counts.rank() > 0)) {
       find("gguf.tensor_dims", beside,
            fmt::format("the factors of \"{}\" must be one, or one for each expert", name));
@@ -165,7 +154,7 @@ class TensorDeriver {
 
 }  // namespace
 
-Result<WeightTable> gguf_weights(const GgufModel& gguf, const ModelConfig& model) {
+Result<WeightTable> derive_weights(const GgufModel& gguf, const ModelConfig& model) {
   return TensorDeriver(gguf, model).run();
 }
 

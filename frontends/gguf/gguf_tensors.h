@@ -15,8 +15,8 @@ namespace moec {
 // Errors, all findings at once but for the many that follow from one:
 //   gguf.tensor_missing  with its role
 //   gguf.tensor_dims     expected and found
-//   gguf.tensor_type     neither floats nor blocks that moec decodes
+//   gguf.no_values       neither floats nor blocks that moec decodes
 //   gguf.tensor_role     the model needs a tensor for which the architecture has no name
-Result<WeightTable> gguf_weights(const GgufModel& gguf, const ModelConfig& model);
+Result<WeightTable> derive_weights(const GgufModel& gguf, const ModelConfig& model);
 
 }  // namespace moec

@@ -75,7 +75,7 @@ Result<Checkpoint> open_gguf(const std::string& path) {
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
   MOEC_ASSIGN(const int64_t mtp_layers, mtp_layers_of(model));
   rename_tensors(model.architecture, mtp_layers, config.model);
-  MOEC_ASSIGN(WeightTable weights, gguf_weights(model, config.model));
+  MOEC_ASSIGN(WeightTable weights, derive_weights(model, config.model));
   return Checkpoint{std::move(config.model), std::move(weights), std::move(warnings)};
 }
 

@@ -11,7 +11,7 @@ namespace moec {
 bool names_gguf(const std::string& source);
 
 // Headers only. Of a model in several files, `path` names the first. Errors: those of read_gguf(),
-// identify(), gguf_config(), read_config() of that text, check_model() and gguf_weights().
+// identify(), gguf_config(), read_config() of that text, check_model() and derive_weights().
 Result<Checkpoint> open_gguf(const std::string& path);
 
 // The text of the config that the file's keys stand for (gguf_config.h).

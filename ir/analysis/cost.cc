@@ -123,7 +123,7 @@ int64_t encoded_bytes(const Encoding& encoding, const Type& type, CodeForm form)
 static bool decodes(const WeightView& view) {
   return std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
     return std::holds_alternative<UnpackStep>(step) || std::holds_alternative<DequantStep>(step) ||
-           std::holds_alternative<LutStep>(step);
+           std::holds_alternative<LutStep>(step) || std::holds_alternative<UnblockStep>(step);
   });
 }
 

@@ -51,7 +51,9 @@ class AfterStep {
     if (cast.dtype != dtype_ && cast.dtype != DType::f32) return std::nullopt;
     return std::move(coded_);
   }
-  template <OneOf<ScaleStep, DequantStep, UnpackStep, CenterStep, RemainderStep, LutStep> StepT>
+  template <
+      OneOf<ScaleStep, DequantStep, UnpackStep, CenterStep, RemainderStep, LutStep, UnblockStep>
+          StepT>
   std::optional<Coded> operator()(const StepT&) {
     return std::nullopt;
   }
@@ -138,7 +140,8 @@ bool decodes_stored(const WeightView& view) {
   if (const auto* concat = std::get_if<ConcatSource>(&view.source))
     if (std::any_of(concat->parts.begin(), concat->parts.end(), decodes_stored)) return true;
   return std::any_of(view.steps.begin(), view.steps.end(), [](const ViewStep& step) {
-    return std::holds_alternative<DequantStep>(step) || std::holds_alternative<LutStep>(step);
+    return std::holds_alternative<DequantStep>(step) || std::holds_alternative<LutStep>(step) ||
+           std::holds_alternative<UnblockStep>(step);
   });
 }
 

@@ -50,6 +50,7 @@ struct ChangesNothing {
   bool operator()(const CenterStep&) const { return false; }
   bool operator()(const RemainderStep&) const { return false; }
   bool operator()(const LutStep&) const { return false; }
+  bool operator()(const UnblockStep&) const { return false; }
 };
 
 // The single step that does the same as `last` followed by `next`, if there is one. `type` is the

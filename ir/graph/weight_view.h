@@ -6,6 +6,7 @@
 //   concat(0; @a:bf16[4,8], @b:bf16[4,8]) | permute(1, 0)
 //   splat(1):f32[8]          seeded(7):f32[4,4] | scale(0.05)
 //   @b:u8[8,16] | unpack(f4_e2m1) | dequant(1, 32; @s:u8[8,1] | unpack(f8_e8m0))
+//   @q:u8[8,144] | unblock(q4_k)
 //   @c:u8[64] | unpack(u4) | reshape(8, 16) | lut(4, 16; @t:f16[2,1,16]) | cast(f16)
 #pragma once
 
@@ -18,6 +19,7 @@
 
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
+#include "ir/graph/block_type.h"
 #include "ir/graph/type.h"
 
 namespace moec {
@@ -122,6 +124,14 @@ struct UnpackStep {
   bool operator==(const UnpackStep&) const = default;
 };
 
+// Decodes the bytes along the last axis, which are whole blocks of a type that is decoded, into the
+// blocks' elements; the result is f32. Arithmetic is that of GGUF's own readers: in f32, each
+// product and each difference rounded by itself.
+struct UnblockStep {
+  BlockType type = BlockType::q4_0;
+  bool operator==(const UnblockStep&) const = default;
+};
+
 // Each element less the median of the view's finite elements (the lower one of two), computed and
 // delivered in f32; elements that are not finite stay. Of at most kMaxCentered elements, because
 // each read of a part reads all of them.
@@ -137,7 +147,7 @@ struct RemainderStep {
 };
 
 using ViewStep = std::variant<SliceStep, ReshapeStep, PermuteStep, CastStep, ScaleStep, DequantStep,
-                              UnpackStep, CenterStep, RemainderStep, LutStep>;
+                              UnpackStep, CenterStep, RemainderStep, LutStep, UnblockStep>;
 
 struct WeightView {
   ViewSource source;
@@ -163,7 +173,7 @@ std::vector<WeightView*> parameters_of(ViewStep& step);
 inline constexpr size_t kMaxViewNesting = 64;  // views within views
 
 // The type of the elements that a view delivers. Errors if it is ill-formed: codes view.c1 …
-// view.c13 of ir/OPS.md.
+// view.c14 of ir/OPS.md.
 Result<Type> view_type(const WeightView& view);
 
 std::string to_string(const WeightView& view);

@@ -62,6 +62,9 @@ std::string print_step(const LutStep& step) { return print_blocks("lut", step.bl
 std::string print_step(const UnpackStep& step) {
   return fmt::format("unpack({})", enum_name(step.packing));
 }
+std::string print_step(const UnblockStep& step) {
+  return fmt::format("unblock({})", enum_name(step.type));
+}
 std::string print_step(const CenterStep&) { return "center()"; }
 std::string print_step(const RemainderStep& step) {
   return fmt::format("remainder({})", dtype_name(step.dtype));

@@ -1,4 +1,4 @@
-// The type rules of weight views: constraints view.c1 … view.c13 of ir/OPS.md.
+// The type rules of weight views: constraints view.c1 … view.c14 of ir/OPS.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -180,6 +180,27 @@ Status apply_step(const LutStep& step, Type& type, size_t depth) {
                    "got {}",
                    to_string(type), to_string(step.block),
                    to_string(block_counts(type, step.block)), to_string(table)));
+  return {};
+}
+
+// The sizes of the elements that whole blocks hold; nothing where the bytes are none.
+std::optional<Dims> unblocked(BlockType block, Dims dims) {
+  const BlockFormat& format = block_format(block);
+  if (dims.empty() || dims.back() % format.bytes != 0) return std::nullopt;
+  dims.back() = dims.back() / format.bytes * format.elements;
+  return good_sizes(dims) ? std::optional(std::move(dims)) : std::nullopt;
+}
+
+Status apply_step(const UnblockStep& step, Type& type, size_t) {
+  const BlockFormat& format = block_format(step.type);
+  const std::optional<Dims> dims = unblocked(step.type, type.dims);
+  MOEC_TRY(require(format.values == BlockValues::decoded, "view.c14", "unblock has no values of {}",
+                   format.name));
+  MOEC_TRY(require(type.dtype == DType::u8 && dims, "view.c14",
+                   "unblock({}) takes a view of u8 whose last axis holds whole blocks of {} bytes, "
+                   "got {}",
+                   format.name, format.bytes, to_string(type)));
+  type = {DType::f32, *dims};
   return {};
 }
 

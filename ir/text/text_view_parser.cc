@@ -116,6 +116,13 @@ Result<ViewStep> parse_unpack(TextCursor& cursor) {
   return UnpackStep{static_cast<Packing>(packing)};
 }
 
+Result<ViewStep> parse_unblock(TextCursor& cursor) {
+  static constexpr auto kTypes = enum_names(BlockType{});
+  MOEC_ASSIGN(size_t type, cursor.one_of("a block type", kTypes));
+  MOEC_TRY(cursor.expect(')'));
+  return UnblockStep{static_cast<BlockType>(type)};
+}
+
 Result<ViewStep> parse_center(TextCursor& cursor) {
   MOEC_TRY(cursor.expect(')'));
   return CenterStep{};
@@ -128,9 +135,9 @@ Result<ViewStep> parse_remainder(TextCursor& cursor) {
 }
 
 Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
-  static constexpr std::array<std::string_view, 10> kSteps = {
-      "slice",   "reshape", "permute", "cast",      "scale",
-      "dequant", "unpack",  "center",  "remainder", "lut"};
+  static constexpr std::array<std::string_view, 11> kSteps = {
+      "slice",  "reshape", "permute",   "cast", "scale",  "dequant",
+      "unpack", "center",  "remainder", "lut",  "unblock"};
   static_assert(kSteps.size() == std::variant_size_v<ViewStep>);
   MOEC_ASSIGN(size_t step, cursor.one_of("a view step", kSteps));
   MOEC_TRY(cursor.expect('('));
@@ -142,6 +149,7 @@ Result<ViewStep> parse_step(TextCursor& cursor, size_t depth) {
   if (step == 7) return parse_center(cursor);
   if (step == 8) return parse_remainder(cursor);
   if (step == 9) return parse_lut(cursor, depth);
+  if (step == 10) return parse_unblock(cursor);
   MOEC_ASSIGN(auto numbers, parse_integers(cursor, ')'));
   if (step == 1) return ReshapeStep{std::move(numbers)};
   return PermuteStep{std::move(numbers)};

@@ -146,10 +146,11 @@ class RandomShard {
 
   // By one of the steps that deliver f32.
   WeightView to_f32(const Type& type, int depth) {
-    const int64_t kind = below(5);
+    const int64_t kind = below(6);
     if (kind == 0) return dequantised(type, depth);
     if (kind == 1) return unpacked(type, depth);
     if (kind == 4) return looked_up(type, depth);
+    if (kind == 5) return unblocked(type, depth);
     WeightView from = view({any_float(), type.dims}, depth - 1);
     if (kind == 2) return step(std::move(from), CenterStep{});
     return step(std::move(from), RemainderStep{coin() ? DType::f16 : DType::bf16});
@@ -188,6 +189,18 @@ class RandomShard {
     Type from{run.dtype, type.dims};
     from.dims.back() = from.dims.back() / run.numbers * run.elements;
     return step(view(from, depth - 1), UnpackStep{packing});
+  }
+
+  WeightView unblocked(const Type& type, int depth) {
+    const auto block = any_enum<BlockType>();
+    const BlockFormat& format = block_format(block);
+    if (format.values != BlockValues::decoded || type.rank() == 0) return source(type);
+    Type from{DType::u8, type.dims};
+    const int64_t blocks = (type.dims.back() - 1) / format.elements + 1;
+    from.dims.back() = blocks * format.bytes;
+    const SliceStep wanted{type.rank() - 1, below(blocks * format.elements - type.dims.back() + 1),
+                           type.dims.back()};
+    return step(step(view(from, depth - 1), UnblockStep{block}), wanted);
   }
 
   // ---- Values ----------------------------------------------------------------------------------

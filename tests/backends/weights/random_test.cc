@@ -39,7 +39,7 @@ class ViewMaker {
 
   WeightView make(const Type& type, int depth) {
     if (depth == 0) return leaf(type);
-    switch (pick(random_, 0, 10)) {
+    switch (pick(random_, 0, 11)) {
       case 0:
         return leaf(type);
       case 1:
@@ -58,6 +58,8 @@ class ViewMaker {
         return unpacked(type, depth);
       case 9:
         return looked_up(type, depth);
+      case 10:
+        return unblocked(type, depth);
       default:
         return dequantised(type, depth);
     }
@@ -184,6 +186,20 @@ class ViewMaker {
   WeightView unpacked(const Type& type, int depth) {
     if (type.dtype != DType::f32 || type.rank() == 0) return leaf(type);
     return numbers(static_cast<Packing>(pick(random_, 0, enum_count<Packing> - 1)), type, depth);
+  }
+
+  WeightView unblocked(const Type& type, int depth) {
+    if (type.dtype != DType::f32 || type.rank() == 0) return leaf(type);
+    const auto block = static_cast<BlockType>(pick(random_, 8, 20));
+    const BlockFormat& format = block_format(block);
+    const int64_t size = type.dims.back(), blocks = (size - 1) / format.elements + 1;
+    Type held{DType::u8, type.dims};
+    held.dims.back() = blocks * format.bytes;
+    if (format.values != BlockValues::decoded || held.elements() > kMaxTestElements)
+      return leaf(type);
+    const int64_t spare = blocks * format.elements - size;
+    WeightView view = with(make(held, depth - 1), UnblockStep{block});
+    return with(std::move(view), SliceStep{type.rank() - 1, pick(random_, 0, spare), size});
   }
 
   // Numbers of this packing. The bytes hold more of them than the type where its size is no

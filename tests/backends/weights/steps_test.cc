@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "backends/weights/view_node.h"
 #include "tests/backends/weights/testing.h"
 
 namespace moec {
@@ -108,6 +109,52 @@ TEST_F(WeightsSteps, DequantInBlocksThenSliceAndReshape) {
   expect_as_oracle(then(part, ReshapeStep{{12, 20, 1, 1}}));
   expect_as_oracle(then(then(part, ReshapeStep{{12, 1, 20}}), PermuteStep{{2, 1, 0}}));
   expect_as_oracle(then(then(part, ReshapeStep{{240}}), SliceStep{0, 7, 100}));
+}
+
+// One expert of a bank in blocks, and parts of its rows that begin and end inside blocks.
+TEST_F(WeightsSteps, BlocksOfExperts) {
+  for (const BlockType type : {BlockType::q4_k, BlockType::q5_0, BlockType::mxfp4}) {
+    const int64_t row = 512, bytes = block_row_bytes(type, row);
+    const WeightView bank = then(
+        tensor(std::string(enum_name(type)), 3, {DType::u8, {3, 6, bytes}}), UnblockStep{type});
+    expect_as_oracle(bank);
+    const WeightView expert = then(then(bank, SliceStep{0, 1, 1}), ReshapeStep{{6, row}});
+    const StreamReport report = expect_as_oracle(expert, {}, 1 << 20);
+    EXPECT_EQ(report.bytes_read, static_cast<uint64_t>(6 * bytes)) << enum_name(type);
+    const StreamReport rows = expect_as_oracle(then(expert, SliceStep{0, 2, 3}), {}, 1 << 20);
+    EXPECT_EQ(rows.bytes_read, static_cast<uint64_t>(3 * bytes)) << enum_name(type);
+    expect_as_oracle(then(expert, SliceStep{1, 37, 300}));
+    expect_as_oracle(then(then(expert, SliceStep{1, 250, 12}), PermuteStep{{1, 0}}));
+    expect_as_oracle(then(then(expert, PermuteStep{{1, 0}}), SliceStep{0, 255, 2}),
+                     {.gather_bytes = 300, .band_bytes = 16});
+    expect_as_oracle(concat_view(1, {then(expert, SliceStep{1, 500, 12}), expert}));
+    expect_as_oracle(then(then(expert, ReshapeStep{{6, row, 1, 1}}), CastStep{DType::f16}));
+    expect_as_oracle(then(then(expert, ReshapeStep{{6 * row}}), SliceStep{0, 100, 1000}));
+  }
+}
+
+// A part of a row reads the blocks that it touches, and no others.
+TEST_F(WeightsSteps, OnlyTouchedBlocksAreRead) {
+  const WeightView rows =
+      then(tensor("w", 0, {DType::u8, {4, 64 * 144}}), UnblockStep{BlockType::q4_k});
+  const auto bytes_read = [&](const WeightView& view) {
+    return expect_as_oracle(view, {}, 1 << 20).bytes_read;
+  };
+  EXPECT_EQ(bytes_read(then(rows, SliceStep{1, 256, 512})), 4u * 2 * 144);
+  EXPECT_EQ(bytes_read(then(then(rows, SliceStep{0, 3, 1}), SliceStep{1, 511, 2})), 2u * 144);
+}
+
+// The scratch memory for blocks of a view in its order is a few times that of the block.
+TEST_F(WeightsSteps, BlocksNeedLittleScratch) {
+  table_.tensors["big"] = {0, 0, {DType::u8, {4096, 16 * 144}}};
+  table_.files.front().bytes = uint64_t{4096} * 16 * 144;
+  const WeightView rows =
+      then(tensor_view("big", {DType::u8, {4096, 16 * 144}}), UnblockStep{BlockType::q4_k});
+  for (const WeightView& view : {rows, then(rows, PermuteStep{{1, 0}})}) {
+    const NodePtr node = *compile_view(view, table_);
+    const uint64_t block = uint64_t{1} << 20;
+    EXPECT_LE(node->scratch_bytes(block, {}), 2 * block * sizeof(float));
+  }
 }
 
 // The MXFP4 tensors of gpt-oss: in each expert, rows of gate and up alternate; each row has blocks

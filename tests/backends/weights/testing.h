@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/weights/unblock.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/graph/scalar.h"
 
@@ -262,6 +263,20 @@ class Oracle {
       }
     result.overflows.resize(result.bits.size());
     data = std::move(result);
+  }
+  // All blocks of all rows; the values of a block are tested with GGUF files.
+  void apply_step(const UnblockStep& step, Naive& data) const {
+    const BlockFormat& format = block_format(step.type);
+    Bytes bytes;
+    for (const uint64_t bits : data.bits) bytes.push_back(static_cast<std::byte>(bits));
+    data.type.dtype = DType::f32;
+    data.type.dims.back() = data.type.dims.back() / format.bytes * format.elements;
+    std::vector<float> values(static_cast<size_t>(data.type.elements()));
+    unblock(step.type, bytes.data(), values.size() / static_cast<size_t>(format.elements),
+            values.data());
+    data.bits.clear();
+    for (const float value : values) data.bits.push_back(std::bit_cast<uint32_t>(value));
+    data.overflows.assign(values.size(), 0);
   }
   static int naive_bits(Packing packing) {
     const int bits[] = {4, 4, 8, 1, 2, 3, 4, 6, 8, 4, 8};  // in the order of the enum

@@ -168,6 +168,21 @@ TEST(ViewTypeErrors, C13Lut) {
               testing::StartsWith("view.c13: "));
 }
 
+TEST(ViewTypeErrors, C14Unblock) {
+  EXPECT_EQ(type_of_text("@a:u8[3,2,288] | unblock(q4_k)"), "f32[3,2,512]");
+  EXPECT_EQ(type_of_text("@a:u8[17] | unblock(mxfp4)"), "f32[32]");
+  EXPECT_EQ(type_of_text("@a:u8[3,100] | unblock(q4_k)"),
+            "view.c14: unblock(q4_k) takes a view of u8 whose last axis holds whole blocks of 144 "
+            "bytes, got u8[3,100]");
+  EXPECT_THAT(type_of_text("@a:f32[144] | unblock(q4_k)"), testing::StartsWith("view.c14: "));
+  EXPECT_THAT(type_of_text("@a:u8[] | unblock(q4_k)"), testing::StartsWith("view.c14: "));
+  EXPECT_THAT(type_of_text("@a:u8[279275953455104] | unblock(q2_k)"),
+              testing::StartsWith("view.c14: "));
+  EXPECT_EQ(type_of_text("@a:u8[66] | unblock(iq2_xxs)"),
+            "view.c14: unblock has no values of iq2_xxs");
+  EXPECT_EQ(type_of_text("@a:u8[4] | unblock(f32)"), "view.c14: unblock has no values of f32");
+}
+
 TEST(ViewTypeErrors, C10Unpack) {
   EXPECT_EQ(type_of_text("@a:i32[4] | unpack(f4_e2m1)"),
             "view.c10: unpack(f4_e2m1) takes a view of u8 with at least one axis, got i32[4]");
@@ -219,7 +234,7 @@ TEST(Then, KeepsStepsThatChangeSomething) {
         "@a:u8[4,3] | unpack(u3) | lut(2, 8; @t:f16[2,1,8] | cast(f32)) | cast(f16)",
         "@a:u8[4,2] | unpack(i4) | dequant(1, 2; @s:f16[4,2], @z:f32[4,2])",
         "@a:f32[4,2] | reshape(8) | slice(0, 0, 4) | reshape(2, 2)", "@a:f32[4,2] | center()",
-        "@a:f32[4,2] | remainder(f16)"})
+        "@a:f32[4,2] | remainder(f16)", "@a:u8[4,18] | unblock(q4_0)"})
     EXPECT_EQ(folded(text), text);
 }
 
