@@ -37,6 +37,7 @@ gather_seeds() {
     config_fuzz) pattern=config.json ;;
     index_fuzz) pattern='*.index.json' ;;
     safetensors_fuzz) pattern='*.safetensors' ;;
+    gguf_fuzz) pattern='*.gguf' ;;
     ir_text_fuzz) pattern='*.ir' ;;
     onnx_fuzz) pattern='*.onnx' ;;
     coreml_fuzz) pattern='*.mlmodel' ;;

@@ -91,21 +91,28 @@ void decode_mxfp4(Block block, float* to) {
 
 // ---- Blocks of 256, with scales for their parts ------------------------------------------------
 
-// Code i of 256 codes of two bits in 64 bytes.
-int two_bits(Block codes, int i) {
-  const int half = i / 128, shift = i % 128 / 32;
-  return byte_at(codes, 32 * half + i % 32) >> (2 * shift) & 3;
+// A part is 16 elements. Where each of 32 bytes has a code for several runs of 32 elements, a
+// part's bytes are one half of them.
+constexpr int kPart = 16;
+
+// Where 16 of the 256 codes of two bits in 64 bytes are, and by how much they are shifted.
+struct PartCodes {
+  Block from;
+  int shift;
+};
+PartCodes two_bit_codes(Block codes, int part) {
+  return {codes + 32 * (part / 8) + kPart * (part % 2), 2 * (part % 8 / 2)};
 }
 
 void decode_q2_k(Block block, float* to) {
-  const Block scales = block, codes = block + 16;
   const float d = half_at(block + 80), m = half_at(block + 82);
-  for (int part = 0; part < 16; ++part) {
-    const int scale = byte_at(scales, part);
-    const float step = d * static_cast<float>(low(scale)),
-                least = m * static_cast<float>(high(scale));
-    for (int i = 16 * part; i < 16 * (part + 1); ++i)
-      to[i] = step * static_cast<float>(two_bits(codes, i)) - least;
+  for (int part = 0; part < kLarge / kPart; ++part, to += kPart) {
+    const PartCodes codes = two_bit_codes(block + 16, part);
+    const int scale = byte_at(block, part);
+    const float step = d * static_cast<float>(low(scale));
+    const float least = m * static_cast<float>(high(scale));
+    for (int i = 0; i < kPart; ++i)
+      to[i] = step * static_cast<float>(byte_at(codes.from, i) >> codes.shift & 3) - least;
   }
 }
 
@@ -117,13 +124,15 @@ int q3_scale(Block scales, int part) {
 }
 
 void decode_q3_k(Block block, float* to) {
-  const Block third_bits = block, codes = block + 32, scales = block + 96;
   const float d = half_at(block + 108);
-  for (int part = 0; part < 16; ++part) {
-    const float step = d * static_cast<float>(q3_scale(scales, part));
-    for (int i = 16 * part; i < 16 * (part + 1); ++i) {
-      const int third = byte_at(third_bits, i % 32) >> (i / 32) & 1;
-      to[i] = step * static_cast<float>(two_bits(codes, i) + 4 * third - 4);
+  for (int part = 0; part < kLarge / kPart; ++part, to += kPart) {
+    const PartCodes codes = two_bit_codes(block + 32, part);
+    const Block third_bits = block + kPart * (part % 2);
+    const float step = d * static_cast<float>(q3_scale(block + 96, part));
+    for (int i = 0; i < kPart; ++i) {
+      const int third = byte_at(third_bits, i) >> (part / 2) & 1;
+      const int q = (byte_at(codes.from, i) >> codes.shift & 3) | third << 2;
+      to[i] = step * static_cast<float>(q - 4);
     }
   }
 }
@@ -165,15 +174,16 @@ void decode_q5_k(Block block, float* to) {
 }
 
 void decode_q6_k(Block block, float* to) {
-  const Block low_bits = block, high_bits = block + 128, scales = block + 192;
+  const Block scales = block + 192;
   const float d = half_at(block + 208);
-  for (int part = 0; part < 16; ++part) {
+  for (int part = 0; part < kLarge / kPart; ++part, to += kPart) {
+    const int half = part / 8, quarter = part % 8 / 2, begin = kPart * (part % 2);
+    const Block fours = block + 64 * half + 32 * (quarter % 2) + begin;
+    const Block twos = block + 128 + 32 * half + begin;
     const float step = d * static_cast<float>(signed_at(scales, part));
-    const int half = part / 8, quarter = part % 8 / 2;
-    for (int i = 16 * part; i < 16 * (part + 1); ++i) {
-      const int four =
-          byte_at(low_bits, 64 * half + 32 * (quarter % 2) + i % 32) >> (4 * (quarter / 2)) & 15;
-      const int two = byte_at(high_bits, 32 * half + i % 32) >> (2 * quarter) & 3;
+    for (int i = 0; i < kPart; ++i) {
+      const int four = byte_at(fours, i) >> (4 * (quarter / 2)) & 15;
+      const int two = byte_at(twos, i) >> (2 * quarter) & 3;
       to[i] = step * static_cast<float>((four | two << 4) - 32);
     }
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/weights/convert.h"
+#include "backends/weights/unblock.h"
 
 namespace moec {
 namespace {
@@ -58,6 +59,27 @@ void microscaled_to_f16(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<int64_t>(codes.size()) * state.iterations());
 }
 BENCHMARK(microscaled_to_f16);
+
+void unblock_to_f32(benchmark::State& state, BlockType type) {
+  const BlockFormat& format = block_format(type);
+  const size_t blocks = kElements / static_cast<size_t>(format.elements);
+  std::mt19937 random(1);
+  std::vector<std::byte> bytes(blocks * static_cast<size_t>(format.bytes));
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 0x70);  // finite scales
+  std::vector<float> values(kElements);
+  for (auto _ : state) {
+    unblock(type, bytes.data(), blocks, values.data());
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(bytes.size()) * state.iterations());
+}
+BENCHMARK_CAPTURE(unblock_to_f32, q4_0, BlockType::q4_0);
+BENCHMARK_CAPTURE(unblock_to_f32, q8_0, BlockType::q8_0);
+BENCHMARK_CAPTURE(unblock_to_f32, q3_k, BlockType::q3_k);
+BENCHMARK_CAPTURE(unblock_to_f32, q4_k, BlockType::q4_k);
+BENCHMARK_CAPTURE(unblock_to_f32, q6_k, BlockType::q6_k);
+BENCHMARK_CAPTURE(unblock_to_f32, iq4_xs, BlockType::iq4_xs);
+BENCHMARK_CAPTURE(unblock_to_f32, mxfp4, BlockType::mxfp4);
 
 void find_nans(benchmark::State& state) {
   const std::vector<std::byte> source = small_values(DType::f16);

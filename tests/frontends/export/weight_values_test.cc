@@ -1,9 +1,12 @@
 // Weights that are NaN or infinite, or too large for the element type, end an export.
+#include "frontends/export/weight_values.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
+#include "tests/files.h"
 #include "tests/frontends/cli/checkpoint_copy.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/frontends/export/testing.h"
@@ -205,6 +208,25 @@ TEST(WeightValues, CheckCountsThoseThatAreNotFinite) {
     EXPECT_THAT(notes[0]["cause"].get<std::string>(),
                 StartsWith("1 of its weights is NaN or infinite"));
   }
+}
+
+// Values are those of the blocks, not the bytes of the parts that are joined before.
+TEST(WeightValues, BlocksAreJudgedWhereTheirBytesAreJoined) {
+  const std::string path = fresh_folder("blocks") + "/w";
+  fs::create_directories(fs::path(path).parent_path());
+  write_file(path,
+             std::string(18, '\0') + std::string(18, '\xff'));  // a scale of 0, and one that is NaN
+  WeightTable table;
+  table.files = {{path, 36}};
+  table.tensors = {{"a", {0, 0, {DType::u8, {1, 18}}}}, {"b", {0, 18, {DType::u8, {1, 18}}}}};
+  const WeightReader reader = WeightReader::open(table).value();
+  const WeightView joined = concat_view(
+      0, {tensor_view("a", {DType::u8, {1, 18}}), tensor_view("b", {DType::u8, {1, 18}})});
+  const auto findings =
+      scan_values(then(joined, UnblockStep{BlockType::q4_0}), reader, {}, "L00.moe");
+  ASSERT_TRUE(findings) << render(findings.error());
+  ASSERT_EQ(findings->size(), 1u);
+  EXPECT_THAT(findings->front().cause, StartsWith("32 of its values"));
 }
 
 TEST(WeightValues, AnInfinityOfTheCheckpointIsNoOverflow) {

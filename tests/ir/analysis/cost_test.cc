@@ -21,6 +21,18 @@ TEST(Cost, LinearAndElementwise) {
   EXPECT_EQ(peak_activation_bytes(shard), 4 * (3 * 5 + 3 * 5));  // x is gone when exp runs
 }
 
+// What a file holds of a weight that its view decodes: the bytes before.
+TEST(Cost, FiledBytesOfDecodedWeights) {
+  Builder b("s", Form::model);
+  const ValueId x = b.input("x", tokens(512));
+  const WeightView blocks = tensor_view("w", {DType::u8, {5, 288}});
+  const ValueId w = b.weight(then(blocks, UnblockStep{BlockType::q4_k}));
+  b.output("y", b.linear(x, w));
+  const Shard shard = b.finish();
+  EXPECT_EQ(weight_bytes(shard), 5 * 512 * 4);
+  EXPECT_EQ(filed_weight_bytes(shard), 5 * 288);
+}
+
 TEST(Cost, SoftMoeActiveShareIsTopK) {
   Builder b("s", Form::model);
   ValueId x = b.input("x", tokens(4));

@@ -53,6 +53,7 @@ TEST(StoredCodes, AreNotFoundWhereValuesChangeOrBlocksAreCut) {
         kStored + " | cast(f16) | cast(f32)", kStored + " | reshape(12, 40)",
         "concat(1; " + kStored + ", " + kStored + ")", "concat(0; " + kStored + ", @p:f32[1,80])",
         std::string("@b:u8[6,32] | unpack(f4_e2m1) | dequant(1, 32; @s:f32[6,2])"),
+        std::string("@b:u8[6,36] | unblock(q4_0)"),
         std::string("@w:f8_e4m3[6,64] | dequant(1, 32; @s:f32[6,2])")}) {
     EXPECT_FALSE(stored_in(text)) << text;
     EXPECT_TRUE(decodes_stored(parse_view(text).value())) << text;

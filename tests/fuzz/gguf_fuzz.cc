@@ -1,0 +1,62 @@
+// Takes any bytes as the start of a GGUF file. An accepted header must be consistent, each of its
+// values must be readable, and each tensor that is a weight must have a view of its sizes.
+#include "frontends/gguf/gguf_weights.h"
+#include "ir/base/invariant.h"
+
+namespace {
+
+template <class T>
+bool is_read(const moec::GgufValues& values, const std::string& key, const moec::GgufValue& value) {
+  const auto one = values.find<T>(key);
+  const auto several = values.find_array<T>(key);
+  MOEC_CHECK(!one || !several, "{} is a value and an array", key);
+  MOEC_CHECK(!several || several->value().size() == value.count, "entries of {} are lost", key);
+  return one || several;
+}
+
+template <class... T>
+void check_value(const moec::GgufValues& values, const std::string& key,
+                 const moec::GgufValue& value) {
+  const int types = (int{is_read<T>(values, key, value)} + ...);
+  MOEC_CHECK(types == 1, "{} can be read as {} types", key, types);
+}
+
+void check_weight(const moec::Gguf& model, const moec::GgufTensor& tensor) {
+  const auto range = moec::gguf_range(tensor);
+  if (!range) return;
+  MOEC_CHECK(
+      range->offset == tensor.offset && static_cast<uint64_t>(range->type.bytes()) == tensor.bytes,
+      "the range does not fit the tensor");
+  const auto view = moec::gguf_view(model, tensor);
+  if (!view) return;
+  const auto type = moec::view_type(*view);
+  MOEC_CHECK(type && type->dims == tensor.dims, "the view has other sizes than the tensor");
+}
+
+void check_tensors(const moec::GgufHeader& header) {
+  const moec::Gguf model{{{"fuzz", header.file_bytes}}, header.values, header.tensors};
+  uint64_t end = header.data_start;
+  for (const moec::GgufTensor& tensor : header.tensors) {
+    MOEC_CHECK(tensor.offset >= end && tensor.offset - end < header.alignment &&
+                   (tensor.offset - header.data_start) % header.alignment == 0,
+               "tensors do not follow each other");
+    end = tensor.offset + tensor.bytes;
+    MOEC_CHECK(tensor.bytes == 0 || end <= header.file_bytes, "a tensor passes the end");
+    check_weight(model, tensor);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  // The last byte adds payload, so that a header may describe a file longer than the input.
+  const uint64_t file_bytes = size + (size == 0 ? 0 : uint64_t{256} * data[size - 1]);
+  const auto header = moec::parse_gguf(bytes, file_bytes, "fuzz");
+  if (!header) return 0;
+  for (const auto& [key, value] : header->values.keys())
+    check_value<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, float, bool,
+                std::string_view, uint64_t, int64_t, double>(header->values, key, value);
+  check_tensors(*header);
+  return 0;
+}
