@@ -109,7 +109,7 @@ LIBRARIES = {
     ],
     "xxhash.h": ["backends/files"],
     "xxh_x86dispatch.h": ["backends/files"],
-    "immintrin.h": ["backends/weights"],
+    "immintrin.h": ["backends/weights", "backends/weights/encode"],
     "cpuid.h": ["backends/weights"],
     "openssl/": ["backends/files"],
     "dlfcn.h": [],

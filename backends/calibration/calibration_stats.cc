@@ -116,35 +116,47 @@ Result<Hessian> CalibrationStats::find(int64_t layer, const std::string& role,
 
 Result<Hessian> CalibrationStats::find(int64_t layer, const std::string& role, int64_t expert,
                                        const InputRange& range) const {
+  MOEC_ASSIGN(std::vector<Hessian> only, find(layer, role, expert, std::span(&range, 1)));
+  return std::move(only.front());
+}
+
+Result<std::vector<Hessian>> CalibrationStats::find(int64_t layer, const std::string& role,
+                                                    int64_t expert,
+                                                    std::span<const InputRange> ranges) const {
   const Stored* own = stored(layer, role, expert);
   if (!own)
     return fail("calibrate.no_input",
                 fmt::format("the calibration has no inputs of {} in layer {}{}", role, layer,
                             expert < 0 ? "" : fmt::format(", expert {}", expert)),
                 "run moec calibrate with this checkpoint", {.file = folder_});
-  Hessian hessian = empty_hessian(range.size);
-  hessian.tokens = input(*own).tokens;
-  MOEC_TRY(add_triangle(*own, range, 1, hessian.sums));
+  std::vector<Hessian> hessians;
+  for (const InputRange& range : ranges) hessians.push_back(empty_hessian(range.size));
+  MOEC_TRY(add_triangle(*own, ranges, 1, hessians));
+  int64_t tokens = input(*own).tokens;
   if (const int64_t more = borrowed(layer, role, expert); more > 0) {
     const Stored& pool = *pool_of(*own);
     const double share = static_cast<double>(more) / static_cast<double>(input(pool).tokens);
-    MOEC_TRY(add_triangle(pool, range, share, hessian.sums));
-    hessian.tokens += more;
+    MOEC_TRY(add_triangle(pool, ranges, share, hessians));
+    tokens += more;
   }
-  mirror(hessian.sums, range.size);
-  MOEC_TRY(check_hessian(hessian, range.size));
-  return hessian;
+  for (Hessian& hessian : hessians) {
+    hessian.tokens = tokens;
+    mirror(hessian.sums, hessian.inputs);
+    MOEC_TRY(check_hessian(hessian, hessian.inputs));
+  }
+  return hessians;
 }
 
 // The digest is of all rows, also of those outside the range.
-Status CalibrationStats::add_triangle(const Stored& stored, const InputRange& range, double share,
-                                      std::vector<float>& sums) const {
+Status CalibrationStats::add_triangle(const Stored& stored, std::span<const InputRange> ranges,
+                                      double share, std::vector<Hessian>& to) const {
   const CalibratedInput& of = input(stored);
-  if (range.begin < 0 || range.begin + range.size > of.inputs)
-    return fail("calibrate.hessian_size",
-                fmt::format("the calibration has {} inputs \"{}\", the weight has {} from {} on",
-                            of.inputs, of.name, range.size, range.begin),
-                "calibrate this checkpoint again with moec calibrate", {.file = folder_});
+  for (const InputRange& range : ranges)
+    if (range.begin < 0 || range.begin + range.size > of.inputs)
+      return fail("calibrate.hessian_size",
+                  fmt::format("the calibration has {} inputs \"{}\", the weight has {} from {} on",
+                              of.inputs, of.name, range.size, range.begin),
+                  "calibrate this checkpoint again with moec calibrate", {.file = folder_});
   if (of.tokens == 0) return {};
   MOEC_ASSIGN(const RegularFile file,
               RegularFile::open(folder_ + "/" + index_.layers[stored.layer].file));
@@ -156,7 +168,7 @@ Status CalibrationStats::add_triangle(const Stored& stored, const InputRange& ra
                                                    triangle_bytes(end) - triangle_bytes(row)));
     digest.update(std::as_bytes(std::span(bytes)));
     for (const char* from = bytes.data(); row < end; ++row) {
-      add_row(from, row, range, share, sums);
+      for (size_t r = 0; r < ranges.size(); ++r) add_row(from, row, ranges[r], share, to[r].sums);
       from += static_cast<size_t>(row + 1) * sizeof(float);
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 
 #include "backends/calibration/calibration_index.h"
 #include "backends/weights/encode/hessian.h"
@@ -50,6 +51,9 @@ class CalibrationStats {
   Result<Hessian> find(int64_t layer, const std::string& role, int64_t expert = -1) const;
   Result<Hessian> find(int64_t layer, const std::string& role, int64_t expert,
                        const InputRange& range) const;
+  // Those of several ranges, in rising order, that do not overlap.
+  Result<std::vector<Hessian>> find(int64_t layer, const std::string& role, int64_t expert,
+                                    std::span<const InputRange> ranges) const;
 
   const CalibrationIndex& index() const { return index_; }
 
@@ -70,8 +74,8 @@ class CalibrationStats {
   }
   // Those of all experts; null for inputs that borrow nothing.
   const Stored* pool_of(const Stored& own) const;
-  Status add_triangle(const Stored& stored, const InputRange& range, double share,
-                      std::vector<float>& sums) const;
+  Status add_triangle(const Stored& stored, std::span<const InputRange> ranges, double share,
+                      std::vector<Hessian>& to) const;
 
   std::string folder_;
   CalibrationIndex index_;

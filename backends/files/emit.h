@@ -41,8 +41,9 @@ struct EmittedTensor {
   bool operator==(const EmittedTensor&) const = default;
 };
 
-// What the tokens of a calibration gave a weight [outputs, inputs] or [outputs, inputs, 1, 1].
-using InputMetrics = std::shared_ptr<const ErrorMetric>;
+// What the tokens of a calibration gave a weight [outputs, inputs] or [outputs, inputs, 1, 1]: one
+// metric of all inputs, or those of consecutive blocks.
+using InputMetrics = std::shared_ptr<const std::vector<ErrorMetric>>;
 
 struct EmitOptions {
   std::string folder;  // created when missing

@@ -111,8 +111,7 @@ class EntryWriter {
     if (!inputs_)
       return stream_through(encoder_.emplace<WeightEncoder>(weight.encoding, type, form), entry,
                             stream);
-    auto calibrated =
-        CalibratedEncoder::create(weight.encoding, type, {std::span(inputs_.get(), 1), 1}, form);
+    auto calibrated = CalibratedEncoder::create(weight.encoding, type, {*inputs_, 1}, form);
     if (!calibrated) return fail(with_tensor(calibrated.error(), entry.name));
     return stream_through(encoder_.emplace<CalibratedEncoder>(std::move(*calibrated)), entry,
                           stream);

@@ -57,13 +57,23 @@ InputRange inputs_in_shard(const ShardDecl& decl, int64_t all, int64_t size) {
   return sliced == size ? InputRange{begin, size} : InputRange{0, all};
 }
 
+// A range in so many parts of about equal size.
+std::vector<InputRange> in_parts(const InputRange& range, int64_t parts) {
+  std::vector<InputRange> ranges;
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t begin = range.size * i / parts, end = range.size * (i + 1) / parts;
+    ranges.push_back({range.begin + begin, end - begin});
+  }
+  return ranges;
+}
+
 // The inputs of the weights of one shard. Matrices that share their inputs are encoded one after
 // the other, so the last metric is kept: factoring takes as long as encoding.
 class ShardInputs {
  public:
   ShardInputs(const CalibrationStats& stats, const ShardDecl& decl,
-              std::map<std::string, Matrix> matrices)
-      : stats_(stats), decl_(decl), matrices_(std::move(matrices)) {}
+              std::map<std::string, Matrix> matrices, const EncoderLimit& limit)
+      : stats_(stats), decl_(decl), matrices_(std::move(matrices)), limit_(limit) {}
 
   Result<InputMetrics> find(const Weight& weight, const Type& type) {
     const auto found = matrices_.find(to_string(weight.view));
@@ -72,26 +82,30 @@ class ShardInputs {
     const CalibratedInput* inputs = stats_.inputs_of(layer, role, expert);
     if (!inputs) return nullptr;
     const InputRange range = inputs_in_shard(decl_, inputs->inputs, type.dims.at(1));
+    const std::vector<InputRange> ranges =
+        in_parts(range, input_blocks(weight.encoding, type, limit_));
     const MetricParts parts = metric_parts(weight.encoding);
-    if (inputs == inputs_ && range == range_ && has(parts)) return last_;
-    last_.reset();  // before the next one takes memory
-    MOEC_ASSIGN(Hessian hessian, stats_.find(layer, role, expert, range));
-    last_ = std::make_shared<const ErrorMetric>(make_metric(std::move(hessian), 0, parts));
+    if (inputs == inputs_ && ranges == ranges_ && has(parts)) return last_;
+    last_.reset();  // before the next ones take memory
+    MOEC_ASSIGN(std::vector<Hessian> hessians, stats_.find(layer, role, expert, ranges));
+    last_ =
+        std::make_shared<const std::vector<ErrorMetric>>(make_metrics(std::move(hessians), parts));
     inputs_ = inputs;
-    range_ = range;
+    ranges_ = ranges;
     return last_;
   }
 
  private:
   bool has(MetricParts parts) const {
-    return last_ && (parts == MetricParts::factor || !last_->hessian.empty());
+    return last_ && (parts == MetricParts::factor || !last_->front().hessian.empty());
   }
 
   const CalibrationStats& stats_;
   const ShardDecl& decl_;
   std::map<std::string, Matrix> matrices_;
-  const CalibratedInput* inputs_ = nullptr;  // of the last metric, and the range of them
-  InputRange range_;
+  EncoderLimit limit_;
+  const CalibratedInput* inputs_ = nullptr;  // of the last metrics, and the ranges of them
+  std::vector<InputRange> ranges_;
   InputMetrics last_;
 };
 
@@ -119,10 +133,20 @@ Result<std::shared_ptr<const CalibrationStats>> open_calibration(const std::stri
 }
 
 decltype(EmitOptions::inputs_of) inputs_of_shard(const CalibrationStats& stats, const Plan& plan,
-                                                 size_t index, const CompiledShard& compiled) {
+                                                 size_t index, const CompiledShard& compiled,
+                                                 const EncoderLimit& limit) {
   return [inputs = std::make_shared<ShardInputs>(stats, plan.shards[index],
-                                                 encoded_matrices(plan, index, compiled))](
+                                                 encoded_matrices(plan, index, compiled), limit)](
              const Weight& weight, const Type& type) { return inputs->find(weight, type); };
+}
+
+EncoderLimit encoder_limit(const ExportOptions& options, size_t targets) {
+  constexpr uint64_t kBeside = uint64_t{64} << 20;
+  EncoderLimit limit;
+  const uint64_t share = options.resources.memory_bytes / targets;
+  limit.bytes = share - std::min(share, kBeside);
+  if (options.compile.calibration_inputs > 0) limit.inputs = options.compile.calibration_inputs;
+  return limit;
 }
 
 void EncoderMemory::take(const Shard& placed) {
@@ -130,13 +154,34 @@ void EncoderMemory::take(const Shard& placed) {
     const auto* weight = std::get_if<Weight>(&placed.ops[id].data);
     if (!weight || is_plain(weight->encoding) || is_copied(weight->encoding)) continue;
     const Type& type = placed.type(placed.ops[id].results[0]);
-    const auto needed = static_cast<uint64_t>(calibrated_bytes(weight->encoding, type));
+    const int64_t parts = input_blocks(weight->encoding, type, limit);
+    if (parts > 1) in_blocks[placed.name].insert(fmt::format("{} in {}", type.dims.at(1), parts));
+    const auto needed = static_cast<uint64_t>(calibrated_bytes(weight->encoding, type, parts));
     if (needed <= bytes) continue;
     bytes = needed;
     inputs = type.dims.at(1);
+    blocks = parts;
     what =
         fmt::format("{} {} of shard {}", to_string(type), first_tensor(weight->view), placed.name);
   }
+}
+
+Diagnostics note_blocks(const EncoderMemory& memory) {
+  if (memory.in_blocks.empty()) return {};
+  std::vector<std::string> shards;
+  std::set<std::string> sizes;
+  for (const auto& [shard, its] : memory.in_blocks) {
+    shards.push_back(shard);
+    sizes.insert(its.begin(), its.end());
+  }
+  return {{Severity::note,
+           "calibrate.blocks",
+           fmt::format("moments of inputs are taken in blocks, which do not make up for one "
+                       "another's errors ({}), in {} shards: {}",
+                       fmt::join(sizes, ", "), shards.size(), fmt::join(shards, ", ")),
+           "give more --memory for fewer blocks; backends/weights/encode/README.md says what they "
+           "cost",
+           {}}};
 }
 
 }  // namespace moec

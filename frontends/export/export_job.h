@@ -9,6 +9,7 @@
 #include "backends/calibration/calibration_stats.h"
 #include "backends/output/journal.h"
 #include "backends/output/out_folder.h"
+#include "backends/weights/encode/calibrated_encoder.h"
 #include "backends/weights/weight_reader.h"
 #include "frontends/export/export_options.h"
 #include "ir/plan/plan.h"
@@ -25,6 +26,7 @@ struct ExportJob {
   const OutNames& names;
   const WeightReader& reader;
   const CalibrationStats* calibration;  // may be null
+  const EncoderLimit& encoder;          // of weights that it is used for
   Journal& journal;
   const PayloadCallback& advance;
   int workers = 1;  // shards of all targets at the same time

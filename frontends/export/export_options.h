@@ -45,7 +45,9 @@ struct CompileOptions {
   RunOptions run;
   bool fold_overflow = false;  // find_folds.h
   std::string calibration;  // folder that codes are chosen with (calibrated_inputs.h); may be empty
-  ScaleFolds folds;         // found by plan_export()
+  // The most inputs of a matrix whose moments are taken together; 0: as many as the memory holds.
+  int64_t calibration_inputs = 0;
+  ScaleFolds folds;  // found by plan_export()
 };
 
 // Which values of weights an export accepts although results that they take part in are useless.

@@ -115,8 +115,15 @@ Result<PreparedExport> OpenExport::prepare() && {
 }
 
 ExportJob PreparedExport::job(const PayloadCallback& advance) const {
-  return {planned_.options,           planned_.plan,    planned_.names, planned_.reader,
-          planned_.calibration.get(), folder_->journal, advance,        planned_.workers};
+  return {planned_.options,
+          planned_.plan,
+          planned_.names,
+          planned_.reader,
+          planned_.calibration.get(),
+          planned_.encoder,
+          folder_->journal,
+          advance,
+          planned_.workers};
 }
 
 ExportSummary PreparedExport::summarize(ExportedParts parts) {

@@ -88,12 +88,27 @@ struct PlannedBytes {
   EncoderMemory encoder;  // of the largest weight that is encoded with a calibration
 };
 
+// Adds the shards that are like one whose inputs are taken in blocks: one of each such set was
+// measured.
+void add_alike(const Plan& plan, const std::vector<ShardSize>& sizes, EncoderMemory& encoder) {
+  const auto measured = encoder.in_blocks;
+  for (size_t one = 0; one < sizes.size(); ++one) {
+    const auto found = measured.find(plan.shards[one].name);
+    if (found == measured.end()) continue;
+    for (size_t other = 0; other < sizes.size(); ++other)
+      if (plan.shards[other].kind == plan.shards[one].kind && sizes[other] == sizes[one])
+        encoder.in_blocks[plan.shards[other].name] = found->second;
+  }
+}
+
 // Shards above their budgets are errors, or notes where the user allows them. Peaks of activations
 // do not matter to a budget, so shards are compiled only where their weights are encoded.
-Result<PlannedBytes> keep_budgets(const Plan& plan, const CompileOptions& compile,
+Result<PlannedBytes> keep_budgets(const Plan& plan, const ExportOptions& options, size_t targets,
                                   Diagnostics& notes) {
+  const CompileOptions& compile = options.compile;
   const CutOptions& cuts = compile.cuts;
   PlannedBytes bytes;
+  bytes.encoder.limit = encoder_limit(options, targets);
   std::function<void(const Shard&)> visit;
   if (!compile.calibration.empty())
     visit = [&](const Shard& placed) { bytes.encoder.take(placed); };
@@ -105,6 +120,9 @@ Result<PlannedBytes> keep_budgets(const Plan& plan, const CompileOptions& compil
   for (const ShardSize& size : sizes) bytes.payload += static_cast<uint64_t>(size.weight_bytes);
   Diagnostics findings = check_budgets(report_plan(plan, sizes, cuts), cuts);
   if (has_error(findings)) return fail(std::move(findings));
+  notes.insert(notes.end(), findings.begin(), findings.end());
+  add_alike(plan, sizes, bytes.encoder);
+  findings = note_blocks(bytes.encoder);
   notes.insert(notes.end(), findings.begin(), findings.end());
   return bytes;
 }
@@ -244,14 +262,15 @@ Status check_encoder(const ExportResources& resources, size_t targets, uint64_t 
   if (encoder.bytes == 0 || export_reader(memory, jobs, plan_bytes, encoder.bytes) ||
       !export_reader(memory, jobs, plan_bytes))
     return {};
-  return fail("encode.over_budget",
-              fmt::format("encoding {} with a calibration takes {} MiB, of them {} MiB for the "
-                          "moments of its {} inputs; {} at a time do not fit into {} MiB",
-                          encoder.what, (encoder.bytes >> 20) + 1,
-                          (metric_bytes(encoder.inputs, MetricParts::factor) >> 20) + 1,
-                          encoder.inputs, jobs, memory >> 20),
-              jobs > 1 ? "give more --memory, fewer --jobs or targets, or leave out --calibration"
-                       : "give more --memory, keep this group float, or leave out --calibration");
+  return fail(
+      "encode.over_budget",
+      fmt::format("encoding {} with a calibration takes {} MiB, of them {} MiB for the "
+                  "moments of its {} inputs; {} at a time do not fit into {} MiB",
+                  encoder.what, (encoder.bytes >> 20) + 1,
+                  (metric_bytes(encoder.inputs, MetricParts::factor) / encoder.blocks >> 20) + 1,
+                  encoder.inputs, jobs, memory >> 20),
+      jobs > 1 ? "give more --memory, fewer --jobs or targets, or leave out --calibration"
+               : "give more --memory, keep this group float, or leave out --calibration");
 }
 
 // Opens the reader with this target's share of the memory. The other targets are not all planned
@@ -286,7 +305,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   std::vector<ShardCut> cuts;
   Diagnostics notes;
   MOEC_ASSIGN(Plan plan, plan_checkpoint(options, cuts, notes));
-  MOEC_ASSIGN(const PlannedBytes bytes, keep_budgets(plan, options.compile, notes));
+  MOEC_ASSIGN(const PlannedBytes bytes, keep_budgets(plan, options, targets, notes));
   MOEC_ASSIGN(OpenReader open, open_reader(options, plan, targets, planned, bytes.encoder));
   MOEC_TRY(check_plan(plan, open.reader, options.values, fine, notes));
   ExportOptions own = options;
@@ -299,13 +318,16 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   if (options.output.ane_book) note_fixed_in_book(plan, notes);
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
+  if (const EncoderMemory& encoder = bytes.encoder; !encoder.in_blocks.empty())
+    inputs["option --calibration-inputs"] =
+        fmt::format("{} in {} bytes", encoder.limit.inputs, encoder.limit.bytes);
   MOEC_ASSIGN(auto calibration, open_calibration(options.compile.calibration, plan,
                                                  options.compile.passes, options.source.path));
   OutNames names = options.output.ane_book ? ane_book_names(options) : OutNames();
   return PlannedExport{std::move(own),         std::move(plan),        std::move(cuts),
-                       std::move(open.reader), std::move(calibration), open.workers,
-                       std::move(names),       std::move(manifest),    bytes.payload,
-                       std::move(inputs),      std::move(notes)};
+                       std::move(open.reader), std::move(calibration), bytes.encoder.limit,
+                       open.workers,           std::move(names),       std::move(manifest),
+                       bytes.payload,          std::move(inputs),      std::move(notes)};
 }
 
 }  // namespace moec

@@ -9,6 +9,7 @@
 #include "backends/manifest/manifest.h"
 #include "backends/output/journal_text.h"
 #include "backends/output/out_folder.h"
+#include "backends/weights/encode/calibrated_encoder.h"
 #include "backends/weights/weight_reader.h"
 #include "frontends/export/export_options.h"
 #include "ir/plan/plan.h"
@@ -23,6 +24,7 @@ struct PlannedExport {
   std::vector<ShardCut> cuts;
   WeightReader reader;
   std::shared_ptr<const CalibrationStats> calibration;  // may be null
+  EncoderLimit encoder;                                 // of weights that it is used for
   int workers = 1;                                      // jobs, as the memory allows
   OutNames names;
   Manifest manifest;           // as far as it is known before files are written

@@ -53,7 +53,7 @@ Result<EmitReport> emit_new(const ExportJob& job, size_t index, const CompiledSh
     return job.check_not_stopped();
   };
   if (job.calibration)
-    emit.inputs_of = inputs_of_shard(*job.calibration, job.plan, index, compiled);
+    emit.inputs_of = inputs_of_shard(*job.calibration, job.plan, index, compiled, job.encoder);
   WrittenValues values(job.options.values, decl.name);
   emit.on_written = [&](const WeightView& view, const EmittedTensor& written) {
     return values.take(view, written);

@@ -15,7 +15,7 @@ void run_targets_in_parallel(std::span<const ExportJob> jobs,
   const auto run = [&](size_t target) {
     const ExportJob& job = jobs[target];
     work(target, {job.options, job.plan, job.names, shared.reader(target), job.calibration,
-                  job.journal, job.advance});
+                  job.encoder, job.journal, job.advance});
     // Also after a failure: the others must not wait for a target that has stopped reading.
     shared.leave(target);
   };

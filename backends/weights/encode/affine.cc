@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
-#include <limits>
-#include <numeric>
 
-#include "backends/weights/encode/round_even.h"
+#include "backends/weights/encode/affine_kernels.h"
 
 namespace moec {
 namespace {
@@ -18,21 +15,10 @@ constexpr std::array kShrink = {1.0f, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f, 0.6
 
 constexpr float kLeastF16 = 0x1p-14f, kLargestF16 = 65504.0f;
 
-struct Coder {
-  float inverse, low, high, zero;
-
-  Coder(const AffineBlock& block, CodeRange range)
-      : inverse(1 / block.scale),
-        low(static_cast<float>(range.low)),
-        high(static_cast<float>(range.high)),
-        zero(static_cast<float>(block.zero)) {}
-
-  // Limited before it is rounded, so that values far beyond the range round exactly.
-  float code(float value) const {
-    return round_even(std::min(std::max(value * inverse + zero, low), high));
-  }
-  float steps(float value) const { return code(value) - zero; }  // value ≈ scale × steps
-};
+AffineRule rule_of(const AffineBlock& block, CodeRange range) {
+  return {1 / block.scale, static_cast<float>(range.low), static_cast<float>(range.high),
+          static_cast<float>(block.zero)};
+}
 
 float allowed_scale(float scale, ScalePrecision precision) {
   if (precision == ScalePrecision::f32) return std::max(scale, 0x1p-126f);
@@ -42,35 +28,12 @@ float allowed_scale(float scale, ScalePrecision precision) {
 
 // How well scale × steps fits the values, whatever the scale: with the best one, products /
 // squares, the squared error is Σ value² − products² / squares.
-struct Fit {
-  double products = 0, squares = 0;  // Σ steps × value and Σ steps²
-
-  double gain() const { return squares > 0 && products > 0 ? products * products / squares : 0; }
-};
-
-// Several partial sums, which the compiler keeps in vector registers; always in the same order.
-Fit fit_of(std::span<const float> values, const Coder& coder) {
-  constexpr size_t kLanes = 16;
-  std::array<float, kLanes> products{}, squares{};
-  auto add = [&](size_t lane, float value) {
-    const float steps = coder.steps(value);
-    products[lane] += steps * value;
-    squares[lane] += steps * steps;
-  };
-  size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, values[i + lane]);
-  for (size_t lane = 0; i < values.size(); ++i, ++lane) add(lane, values[i]);
-  return {std::accumulate(products.begin(), products.end(), 0.0),
-          std::accumulate(squares.begin(), squares.end(), 0.0)};
+double gain(const AffineFit& fit) {
+  return fit.squares > 0 && fit.products > 0 ? fit.products * fit.products / fit.squares : 0;
 }
 
-struct Extent {
-  float low = 0, high = 0;  // low ≤ 0 ≤ high
-};
-
 // The scale and zero with which the codes span the values.
-AffineBlock spanning(const Extent& extent, CodeRange range, float shrink,
+AffineBlock spanning(const AffineExtent& extent, CodeRange range, float shrink,
                      const AffineOptions& options) {
   const float low = extent.low * shrink, high = extent.high * shrink;
   if (!options.zero_point) {
@@ -100,34 +63,37 @@ float round_significand(float value, int bits) {
 }
 
 AffineBlock fit_affine(std::span<const float> values, const AffineOptions& options) {
+  const AffineKernels& kernels = best_affine();
   const CodeRange range = affine_codes(options.bits);
-  Extent extent;
-  for (float value : values) {
-    extent.low = std::min(extent.low, value);
-    extent.high = std::max(extent.high, value);
-  }
+  const AffineExtent extent = kernels.extent(values.data(), values.size());
   if (extent.low == 0 && extent.high == 0) return {};
   // With the steps of 8 bits, clipping never pays.
   const size_t tries = options.bits == 8 ? 1 : kShrink.size();
   AffineBlock best;
-  Fit best_fit;
+  AffineFit best_fit;
   for (float shrink : std::span(kShrink).first(tries)) {
     const AffineBlock block = spanning(extent, range, shrink, options);
-    const Fit fit = fit_of(values, Coder(block, range));
-    if (best_fit.squares > 0 && fit.gain() <= best_fit.gain()) continue;
+    const AffineFit fit = kernels.fit(values.data(), values.size(), rule_of(block, range));
+    if (best_fit.squares > 0 && gain(fit) <= gain(best_fit)) continue;
     best = block;
     best_fit = fit;
   }
-  if (best_fit.gain() > 0)
+  if (gain(best_fit) > 0)
     best.scale =
         allowed_scale(static_cast<float>(best_fit.products / best_fit.squares), options.precision);
   return best;
 }
 
-void encode_affine(std::span<const float> values, const AffineBlock& block, int bits,
-                   std::span<int8_t> codes) {
-  const Coder coder(block, affine_codes(bits));
-  for (size_t i = 0; i < values.size(); ++i) codes[i] = static_cast<int8_t>(coder.code(values[i]));
+void encode_affine(std::span<const float> values, const AffineBlock& block, int bits, CodeForm form,
+                   std::span<uint8_t> codes) {
+  best_affine().encode(values.data(), values.size(), rule_of(block, affine_codes(bits)),
+                       {bits, form == CodeForm::excess}, codes.data());
+}
+
+void decode_affine(std::span<const uint8_t> codes, const AffineBlock& block, int bits,
+                   CodeForm form, std::span<float> values) {
+  best_affine().decode(codes.data(), codes.size(), {bits, form == CodeForm::excess}, block.scale,
+                       block.zero, values.data());
 }
 
 }  // namespace moec

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "ir/graph/encoding.h"
+
 namespace moec {
 
 // The codes of a number of bits: −127 … 127 for 8 bits, since −128 has no counterpart and some
@@ -34,9 +36,13 @@ struct AffineBlock {
 // where all are zero, the scale is 1.
 AffineBlock fit_affine(std::span<const float> values, const AffineOptions& options);
 
-// code = round to even(value / scale) + zero, limited to affine_codes().
-void encode_affine(std::span<const float> values, const AffineBlock& block, int bits,
-                   std::span<int8_t> codes);
+// code = round to even(value / scale) + zero, limited to affine_codes(), in the lowest `bits` bits.
+void encode_affine(std::span<const float> values, const AffineBlock& block, int bits, CodeForm form,
+                   std::span<uint8_t> codes);
+
+// The inverse: scale × (code − zero).
+void decode_affine(std::span<const uint8_t> codes, const AffineBlock& block, int bits,
+                   CodeForm form, std::span<float> values);
 
 // A positive float rounded to this many significant bits, ties to even.
 float round_significand(float value, int bits);

@@ -14,8 +14,9 @@ namespace moec {
 namespace {
 
 // Rows of a band, where whole blocks have fewer: enough that a factor is read seldom, few enough
-// that a band is small beside it.
-constexpr int64_t kBandRows = 256;
+// that a band is small beside it; of inputs so many that their factor does not fit, fewer.
+constexpr int64_t kBandRows = 256, kWideBandRows = 64;
+constexpr int64_t kLeastBlock = 64;
 // Of a value of a band, while its codes are chosen: the value as it is stored and in f32, its code
 // three times, its error and its gradient, and the value of its code.
 constexpr int64_t kBytesPerBandValue = 32;
@@ -26,11 +27,12 @@ int64_t outputs_of(const CodeBlocks& blocks, const Type& type) {
 
 // How much of the first axis makes a band. Weights whose inputs come first are one band.
 int64_t band_size(const Encoding& encoding, const Type& type, const CodeBlocks& blocks,
-                  int64_t input_axis) {
+                  int64_t input_axis, size_t metrics) {
+  const int64_t most_rows = metrics == 1 ? kBandRows : kWideBandRows;
   const int64_t all = type.dims.at(0);
   if (blocks.transposed || input_axis == 0) return all;
   const int64_t block = block_of(encoding).at(0), rows = block * outputs_of(blocks, type);
-  return std::min(all, block * std::max<int64_t>(1, kBandRows / rows));
+  return std::min(all, block * std::max<int64_t>(1, most_rows / rows));
 }
 
 Type with_first_size(Type type, int64_t size) {
@@ -56,15 +58,27 @@ MetricParts metric_parts(const Encoding& encoding) {
                                                     : MetricParts::factor;
 }
 
-int64_t calibrated_bytes(const Encoding& encoding, const Type& type) {
-  const int64_t inputs = type.dims.at(1);
-  const auto blocks = code_blocks(encoding, type, 1);
-  const int64_t rows = blocks ? band_size(encoding, type, *blocks, 1) : type.dims.at(0);
-  int64_t bytes = metric_bytes(inputs, metric_parts(encoding)) +
+int64_t calibrated_bytes(const Encoding& encoding, const Type& type, int64_t blocks) {
+  const int64_t inputs = (type.dims.at(1) + blocks - 1) / blocks;
+  const auto shape = code_blocks(encoding, type, 1);
+  const int64_t rows =
+      shape ? band_size(encoding, type, *shape, 1, static_cast<size_t>(blocks)) : type.dims.at(0);
+  int64_t bytes = blocks * metric_bytes(inputs, metric_parts(encoding)) +
                   with_first_size(type, rows).elements() * kBytesPerBandValue;
   for (const StoredPart& part : stored_parts(encoding, type))
     if (part.part != WeightPart::codes) bytes += part.type.bytes();
   return bytes;
+}
+
+int64_t input_blocks(const Encoding& encoding, const Type& type, const EncoderLimit& limit) {
+  const int64_t inputs = type.dims.at(1);
+  const auto fits = [&](int64_t blocks, uint64_t bytes) {
+    return static_cast<uint64_t>(calibrated_bytes(encoding, type, blocks)) <= bytes;
+  };
+  if (inputs <= limit.inputs && fits(1, limit.bytes)) return 1;
+  int64_t blocks = std::max<int64_t>(2, (inputs - 1) / limit.inputs + 1);
+  while (!fits(blocks, limit.bytes / 8 * 7) && inputs / (blocks + 1) >= kLeastBlock) ++blocks;
+  return std::min(blocks, inputs);
 }
 
 class CalibratedEncoder::Impl {
@@ -72,7 +86,8 @@ class CalibratedEncoder::Impl {
   Impl(const Encoding& encoding, const Type& type, const CalibratedInputs& inputs, CodeForm form,
        const CodeBlocks& blocks)
       : encoding_(encoding),
-        band_(with_first_size(type, band_size(encoding, type, blocks, inputs.axis))),
+        band_(with_first_size(
+            type, band_size(encoding, type, blocks, inputs.axis, inputs.metrics.size()))),
         inputs_(inputs),
         form_(form),
         bits_(code_bits(encoding)),

@@ -21,10 +21,23 @@ struct CalibratedInputs {
 // Which metrics a calibrated encoder needs: tables are fitted only where they have few entries.
 MetricParts metric_parts(const Encoding& encoding);
 
-// The most bytes that a calibrated encoder takes with one metric of all inputs, the metric itself
-// included: 4·K² for its factor, again 4·K² for its Hessian where tables are fitted, a band of some
-// 256 rows, and scales or tables, which are kept to the end.
-int64_t calibrated_bytes(const Encoding& encoding, const Type& type);
+// The most bytes that a calibrated encoder takes with metrics of so many blocks of about equal size
+// of all inputs, the metrics included: 4·K² / blocks for their factors, again as much for their
+// Hessians where tables are fitted, a band of some 256 rows, or of 64 with several blocks, and
+// scales or tables, which are kept to the end.
+int64_t calibrated_bytes(const Encoding& encoding, const Type& type, int64_t blocks = 1);
+
+// What encoding a weight with a calibration may take.
+struct EncoderLimit {
+  uint64_t bytes = uint64_t{1} << 62;
+  int64_t inputs = int64_t{1} << 62;  // of a block
+  bool operator==(const EncoderLimit&) const = default;
+};
+
+// The fewest blocks of inputs with which a calibrated encoder keeps the limit. Where one block does
+// not, an eighth of the bytes is left free. Blocks have at least 64 inputs, or as many as the limit
+// says: a limit of bytes below that is not kept.
+int64_t input_blocks(const Encoding& encoding, const Type& type, const EncoderLimit& limit);
 
 // Takes the values as WeightEncoder does, and gives the same parts with other codes and, for
 // palettes of at most 3 bits, other entries. Rows do not depend on one another, only on those with

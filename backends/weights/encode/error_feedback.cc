@@ -173,6 +173,17 @@ ErrorMetric make_metric(Hessian hessian, int64_t first, MetricParts parts) {
   return metric;
 }
 
+std::vector<ErrorMetric> make_metrics(std::vector<Hessian> hessians, MetricParts parts) {
+  std::vector<ErrorMetric> metrics;
+  int64_t first = 0;
+  for (Hessian& hessian : hessians) {
+    const int64_t inputs = hessian.inputs;
+    metrics.push_back(make_metric(std::move(hessian), first, parts));
+    first += inputs;
+  }
+  return metrics;
+}
+
 RoundedRows feed_errors(const Weights& weights, std::span<const ErrorMetric> metrics,
                         const Rounder& rounder) {
   RoundedRows result{Codes(weights.rows, weights.columns), {}};

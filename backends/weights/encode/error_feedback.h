@@ -39,6 +39,9 @@ constexpr int64_t metric_bytes(int64_t inputs, MetricParts parts) {
 ErrorMetric make_metric(Hessian hessian, int64_t first,
                         MetricParts parts = MetricParts::factor_and_hessian);
 
+// The metrics of consecutive ranges of inputs, from the first one on.
+std::vector<ErrorMetric> make_metrics(std::vector<Hessian> hessians, MetricParts parts);
+
 // A matrix [rows, columns], stored column after column.
 template <class T>
 struct ColumnMatrix {

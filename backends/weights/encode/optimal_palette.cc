@@ -64,6 +64,20 @@ struct Row {
   std::vector<uint32_t> cut;
 
   double gain_at(size_t position) const { return gain[position - window.begin]; }
+  void end_at(size_t last) {
+    window.end = last;
+    gain.resize(last - window.begin + 1);
+    cut.resize(last - window.begin + 1);
+  }
+};
+
+// Tells the positions that a division with at least some gain may be cut at: in front of it lies
+// what a row has gained, behind it at most Σ w·v².
+struct Enough {
+  double gain = 0;
+  std::vector<double> behind;  // Σ w·v² of the values from each position on
+
+  bool at(size_t position, double in_front) const { return in_front + behind[position] >= gain; }
 };
 
 // Fills the row for one more cluster than `before` has.
@@ -79,6 +93,20 @@ class NextRow {
   Row fill() {
     solve(row_.window.begin, row_.window.end, before_.window.begin, before_.window.end);
     return std::move(row_);
+  }
+
+  // Ends the window where what is in front loses too much. That grows with the position.
+  void limit(const Enough& enough) {
+    size_t low = before_.window.begin, high = before_.window.end;
+    size_t last = row_.window.begin, end = row_.window.end;
+    while (last < end) {
+      const size_t middle = last + (end - last + 1) / 2;
+      const size_t cut = best_cut(middle, low, std::min(high, middle));
+      const bool possible = enough.at(middle, row_.gain_at(middle));
+      (possible ? last : end) = possible ? middle : middle - 1;
+      (possible ? low : high) = cut;
+    }
+    row_.end_at(last);
   }
 
  private:
@@ -110,17 +138,36 @@ class NextRow {
   Row row_;
 };
 
-// The rows for 1 to windows.size() clusters. The last row ends at the positions of the last window.
-std::vector<Row> fill_rows(const Sums& sums, const std::vector<Window>& windows) {
-  std::vector<Row> rows;
-  Row first{windows[0], {}, {}};
-  for (size_t end = windows[0].begin; end <= windows[0].end; ++end) {
+Row first_row(const Sums& sums, Window window) {
+  Row first{window, {}, {}};
+  for (size_t end = window.begin; end <= window.end; ++end) {
     first.gain.push_back(sums.gain(0, end));
     first.cut.push_back(0);
   }
-  rows.push_back(std::move(first));
+  return first;
+}
+
+// The rows for 1 to windows.size() clusters. The last row ends at the positions of the last window.
+std::vector<Row> fill_rows(const Sums& sums, const std::vector<Window>& windows) {
+  std::vector<Row> rows{first_row(sums, windows[0])};
   for (size_t j = 1; j < windows.size(); ++j)
     rows.push_back(NextRow(sums, rows.back(), windows[j]).fill());
+  return rows;
+}
+
+// The same, but for positions that no division with enough gain is cut at.
+std::vector<Row> fill_rows(const Sums& sums, const std::vector<Window>& windows,
+                           const Enough& enough) {
+  std::vector<Row> rows{first_row(sums, windows[0])};
+  size_t last = windows[0].end;
+  while (last > windows[0].begin && !enough.at(last, rows[0].gain_at(last))) --last;
+  rows[0].end_at(last);
+  for (size_t j = 1; j < windows.size(); ++j) {
+    const size_t begin = std::max(windows[j].begin, rows.back().window.begin);
+    NextRow next(sums, rows.back(), {begin, std::max(begin, windows[j].end)});
+    next.limit(enough);
+    rows.push_back(next.fill());
+  }
   return rows;
 }
 
@@ -164,23 +211,25 @@ size_t count_cuts(const Windows& windows) {
 // them the first and the last one of each window; the others have about the same share of
 // √(weight × gap), so that bins are narrow where entries lie close together.
 std::vector<size_t> bin_starts(const Histogram& histogram, const Windows& windows, size_t bins) {
+  enum : uint8_t { kClosed, kOpen, kForced };
   const size_t size = histogram.values.size();
-  std::vector<bool> open(size + 1, false), forced(size + 1, false);
-  for (const Window& window : windows) {
-    std::fill(open.begin() + static_cast<std::ptrdiff_t>(window.begin),
-              open.begin() + static_cast<std::ptrdiff_t>(window.end) + 1, true);
-    forced[window.begin] = forced[window.end] = true;
-  }
-  std::vector<double> passed{0};
-  for (size_t i = 0; i + 1 < size; ++i) {
-    const double gap = histogram.values[i + 1] - histogram.values[i];
-    passed.push_back(passed.back() + (open[i + 1] ? std::sqrt(histogram.weights[i] * gap) : 0));
+  std::vector<uint8_t> places(size + 1, kClosed);
+  for (const Window& window : windows)
+    std::fill(places.begin() + static_cast<std::ptrdiff_t>(window.begin),
+              places.begin() + static_cast<std::ptrdiff_t>(window.end) + 1, kOpen);
+  for (const Window& window : windows) places[window.begin] = places[window.end] = kForced;
+  std::vector<double> passed(size, 0);
+  for (size_t i = 1; i < size; ++i) {
+    passed[i] = passed[i - 1];
+    if (places[i] != kClosed)
+      passed[i] +=
+          std::sqrt(histogram.weights[i - 1] * (histogram.values[i] - histogram.values[i - 1]));
   }
   const double share = passed.back() / static_cast<double>(bins);
   std::vector<size_t> starts{0};
   double next = share;
   for (size_t i = 1; i < size; ++i) {
-    if (!forced[i] && (!open[i] || passed[i] < next)) continue;
+    if (places[i] != kForced && (places[i] == kClosed || passed[i] < next)) continue;
     starts.push_back(i);
     next = passed[i] + share;
   }
@@ -198,7 +247,17 @@ size_t merged_position(const std::vector<size_t>& starts, size_t cut) {
 // The bins' two ends, each with its part of the bin's weight: positions 2b and 2b + 1.
 struct Ends {
   Sums forward, backward;
+  Enough enough, enough_backward;
 };
+
+// Σ w·v² from each position on.
+std::vector<double> squares_behind(const std::vector<double>& values,
+                                   const std::vector<double>& weights) {
+  std::vector<double> behind(values.size() + 1, 0);
+  for (size_t i = values.size(); i-- > 0;)
+    behind[i] = behind[i + 1] + weights[i] * values[i] * values[i];
+  return behind;
+}
 
 Ends ends_of(const Histogram& histogram, const std::vector<size_t>& starts) {
   const size_t bins = starts.size() - 1;
@@ -214,11 +273,15 @@ Ends ends_of(const Histogram& histogram, const std::vector<size_t>& starts) {
     values.insert(values.end(), {low, high});
     weights.insert(weights.end(), {mass - upper, upper});
   }
-  Ends ends{empty_sums(values.size()), empty_sums(values.size())};
+  Ends ends{empty_sums(values.size()), empty_sums(values.size()), {}, {}};
   for (size_t i = 0; i < values.size(); ++i) {
     ends.forward.add(values[i], weights[i]);
     ends.backward.add(values[values.size() - 1 - i], weights[values.size() - 1 - i]);
   }
+  ends.enough.behind = squares_behind(values, weights);
+  std::reverse(values.begin(), values.end());
+  std::reverse(weights.begin(), weights.end());
+  ends.enough_backward.behind = squares_behind(values, weights);
   return ends;
 }
 
@@ -268,7 +331,12 @@ Bounds bound(const Ends& ends, const std::vector<size_t>& starts, const Windows&
     forward.push_back({merged_position(starts, window.begin), merged_position(starts, window.end)});
   for (size_t j = clusters - 1; j-- > 0;)
     backward.push_back({size - forward[j].end, size - forward[j].begin});
-  return {fill_rows(ends.forward, forward), fill_rows(ends.backward, backward)};
+  std::vector<Row> after = fill_rows(ends.backward, backward, ends.enough_backward);
+  for (size_t j = 0; j + 1 < clusters; ++j) {
+    const Window& window = after[clusters - 2 - j].window;
+    forward[j] = {size - window.end, size - window.begin};
+  }
+  return {fill_rows(ends.forward, forward, ends.enough), std::move(after)};
 }
 
 // The part of a window that may hold cut `j` of a division with at least this gain.
@@ -287,32 +355,63 @@ Window narrowed(const Bounds& bounds, const std::vector<size_t>& starts, size_t 
   return window;
 }
 
+// Windows that hold the cuts of the best division, and the cuts of the best one that is known.
+struct Narrowing {
+  Windows windows;
+  Cuts known;
+};
+
+// Entries are as dense as the cube root of the weights is, where there are many of them.
+Cuts guessed_cuts(const Histogram& histogram, size_t clusters) {
+  const size_t size = histogram.values.size(), strides = 8 * clusters;
+  std::vector<double> passed{0};
+  auto place = [&](size_t stride) { return stride * (size - 1) / strides; };
+  for (size_t s = 0; s < strides; ++s) {
+    double mass = 0;
+    for (size_t i = place(s); i < place(s + 1); ++i) mass += histogram.weights[i];
+    const double width = histogram.values[place(s + 1)] - histogram.values[place(s)];
+    passed.push_back(passed.back() + std::cbrt(mass * width * width));
+  }
+  Cuts cuts;
+  for (size_t j = 1, s = 0; j < clusters; ++j) {
+    const double share = passed.back() * static_cast<double>(j) / static_cast<double>(clusters);
+    while (s < strides && passed[s] < share) ++s;
+    cuts.push_back(std::clamp(place(s), j, size - clusters + j));
+  }
+  cuts.push_back(size);
+  return cuts;
+}
+
 // The parts of the windows that hold the cuts of the best division.
-Windows narrowed(const Histogram& histogram, const Sums& sums, const Windows& windows) {
-  const size_t clusters = windows.size();
+Narrowing narrowed(const Histogram& histogram, const Sums& sums, const Narrowing& last) {
+  const size_t clusters = last.windows.size();
   const std::vector<size_t> starts =
-      bin_starts(histogram, windows, std::max<size_t>(128, 4 * clusters));
-  const Ends ends = ends_of(histogram, starts);
-  const Bounds bounds = bound(ends, starts, windows);
+      bin_starts(histogram, last.windows, std::max<size_t>(128, 4 * clusters));
+  Ends ends = ends_of(histogram, starts);
+  const double rounding = kRounding * ends.enough.behind[0];
+  ends.enough.gain = ends.enough_backward.gain = gain_of(sums, last.known) - rounding;
+  const Bounds bounds = bound(ends, starts, last.windows);
   Cuts cuts = trace(bounds.before, ends.forward.size());
   for (size_t& cut : cuts) cut = starts[(cut + 1) / 2];
-  const double known = gain_of(sums, settled(histogram, sums, cuts));
-  const double enough = known - kRounding * std::abs(bounds.before.back().gain.back());
-  Windows narrower;
-  for (size_t j = 0; j + 1 < clusters; ++j) narrower.push_back(narrowed(bounds, starts, j, enough));
-  narrower.push_back(windows.back());
-  return narrower;
+  Narrowing next{{}, settled(histogram, sums, cuts)};
+  const double enough = gain_of(sums, next.known) - rounding;
+  for (size_t j = 0; j + 1 < clusters; ++j)
+    next.windows.push_back(narrowed(bounds, starts, j, enough));
+  next.windows.push_back(last.windows.back());
+  return next;
 }
 
 // Windows that hold the cuts of the best division, so small that all cuts in them can be tried.
 Windows find_windows(const Histogram& histogram, const Sums& sums, size_t clusters) {
-  Windows windows = all_cuts(histogram.values.size(), clusters);
-  while (clusters > 1 && count_cuts(windows) > kFewCuts * clusters) {
-    const size_t before = count_cuts(windows);
-    windows = narrowed(histogram, sums, windows);
-    if (2 * count_cuts(windows) > before) break;
+  Narrowing found{all_cuts(histogram.values.size(), clusters), {}};
+  while (clusters > 1 && count_cuts(found.windows) > kFewCuts * clusters) {
+    if (found.known.empty())
+      found.known = settled(histogram, sums, guessed_cuts(histogram, clusters));
+    const size_t before = count_cuts(found.windows);
+    found = narrowed(histogram, sums, found);
+    if (2 * count_cuts(found.windows) > before) break;
   }
-  return windows;
+  return std::move(found.windows);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@ namespace moec {
 namespace {
 
 constexpr uint32_t kPatterns = 1u << 16, kSign = 1u << 15;
+// Counts that are looked at together: most are 0.
+constexpr uint32_t kRun = 32;
 
 template <class T>
 T load(const std::byte* from) {
@@ -54,7 +56,7 @@ std::vector<float> PaletteEncoder::encode(std::span<const std::byte> values,
 }
 
 void PaletteEncoder::count(std::span<const std::byte> values) {
-  std::fill(counts_.begin(), counts_.end(), 0);
+  for (uint16_t pattern : patterns_) counts_[pattern] = 0;
   std::fill(sums_.begin(), sums_.end(), 0.0);
   if (dtype_ != DType::f32) {
     for (size_t at = 0; at < values.size(); at += sizeof(uint16_t))
@@ -69,27 +71,35 @@ void PaletteEncoder::count(std::span<const std::byte> values) {
   }
 }
 
+const std::vector<uint16_t>& PaletteEncoder::find_patterns() {
+  patterns_.clear();
+  for (uint32_t begin = 0; begin < kPatterns; begin += kRun) {
+    uint32_t any = 0;
+    for (uint32_t pattern = begin; pattern < begin + kRun; ++pattern) any |= counts_[pattern];
+    for (uint32_t pattern = begin; any != 0 && pattern < begin + kRun; ++pattern)
+      if (counts_[pattern] != 0) patterns_.push_back(static_cast<uint16_t>(pattern));
+  }
+  // Negative values come first, the largest magnitude first; then the others.
+  const auto negative = std::lower_bound(patterns_.begin(), patterns_.end(), kSign);
+  std::rotate(patterns_.begin(), negative, patterns_.end());
+  std::reverse(patterns_.begin(), patterns_.begin() + (patterns_.end() - negative));
+  return patterns_;
+}
+
 Histogram PaletteEncoder::take_histogram() {
   Histogram histogram;
-  patterns_.clear();
-  auto add = [&](uint32_t pattern) {
-    if (counts_[pattern] == 0) return;
+  for (uint16_t pattern : find_patterns()) {
     const double weight = counts_[pattern];
-    const auto bits = static_cast<uint16_t>(pattern);
-    patterns_.push_back(bits);
     const double value = dtype_ == DType::f32 ? sums_[pattern] / weight
-                                              : static_cast<double>(value_of(dtype_, bits));
+                                              : static_cast<double>(value_of(dtype_, pattern));
     // The two zeros are one value.
     if (!histogram.values.empty() && histogram.values.back() >= value) {
       histogram.weights.back() += weight;
-      return;
+      continue;
     }
     histogram.values.push_back(value);
     histogram.weights.push_back(weight);
-  };
-  // Negative values, the largest magnitude first; then the others.
-  for (uint32_t pattern = kPatterns; pattern-- > kSign;) add(pattern);
-  for (uint32_t pattern = 0; pattern < kSign; ++pattern) add(pattern);
+  }
   return histogram;
 }
 

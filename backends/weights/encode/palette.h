@@ -28,6 +28,7 @@ class PaletteEncoder {
 
  private:
   void count(std::span<const std::byte> values);
+  const std::vector<uint16_t>& find_patterns();
   Histogram take_histogram();
   float rounded(double entry) const;
   void encode_patterns(std::span<const std::byte> values, std::span<const float> entries,
@@ -37,7 +38,7 @@ class PaletteEncoder {
   int bits_;
   std::vector<uint32_t> counts_;    // of values, by their first 16 bits
   std::vector<double> sums_;        // of values of f32, by their first 16 bits
-  std::vector<uint16_t> patterns_;  // that occur, in the order of their values
+  std::vector<uint16_t> patterns_;  // that occurred last, in the order of their values
   std::vector<uint8_t> codes_;      // by the pattern of a value of 16 bits
 };
 

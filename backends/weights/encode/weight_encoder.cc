@@ -5,6 +5,7 @@
 
 #include "backends/weights/convert.h"
 #include "backends/weights/encode/affine.h"
+#include "backends/weights/encode/affine_kernels.h"
 #include "backends/weights/encode/code_writer.h"
 #include "backends/weights/encode/palette.h"
 #include "backends/weights/pack_bits.h"
@@ -128,30 +129,22 @@ class AffineCoder : public BlockCoder {
       : options_{static_cast<int>(affine.bits), affine.zero_point,
                  precision_of(affine.bits, type.dtype)},
         dtype_(type.dtype),
-        excess_(form == CodeForm::excess ? 1 << (affine.bits - 1) : 0),
+        form_(form),
         zeros_in_row_(static_cast<size_t>(block_counts(affine, type).back())) {}
 
-  uint8_t filler() const override { return code_of(0); }
+  uint8_t filler() const override { return stored(0); }
 
   void encode(std::span<const std::byte> values, std::span<uint8_t> codes) override {
     floats_.resize(codes.size());
-    numbers_.resize(codes.size());
     moec::decode(dtype_, values.data(), codes.size(), floats_.data());
     block_ = fit_affine(floats_, options_);
-    encode_affine(floats_, block_, options_.bits, numbers_);
-    std::transform(numbers_.begin(), numbers_.end(), codes.begin(),
-                   [this](int8_t number) { return code_of(number); });
+    encode_affine(floats_, block_, options_.bits, form_, codes);
     append_floats(dtype_, std::span(&block_.scale, 1), scales_);
     if (options_.zero_point) add_zero();
   }
 
   void decode(std::span<const uint8_t> codes, std::span<float> values) const override {
-    const int half = 1 << (options_.bits - 1);
-    for (size_t i = 0; i < codes.size(); ++i) {
-      const int code = codes[i] - excess_;
-      const int number = code < half ? code : code - 2 * half;
-      values[i] = static_cast<float>(number - block_.zero) * block_.scale;
-    }
+    decode_affine(codes, block_, options_.bits, form_, values);
   }
 
   std::vector<std::byte>& parameters(WeightPart part) override {
@@ -163,15 +156,13 @@ class AffineCoder : public BlockCoder {
   }
 
  private:
-  // In two's complement, or with the excess.
-  uint8_t code_of(int number) const {
-    return static_cast<uint8_t>(static_cast<unsigned>(number + excess_) &
-                                ((1u << options_.bits) - 1));
+  uint8_t stored(int number) const {
+    return AffineCodes{options_.bits, form_ == CodeForm::excess}.stored(number);
   }
 
   void add_zero() {
-    pending_zeros_.push_back(code_of(block_.zero));
-    if (excess_ == 0 || ++zeros_of_row_ < zeros_in_row_) return;
+    pending_zeros_.push_back(stored(block_.zero));
+    if (form_ == CodeForm::signed_codes || ++zeros_of_row_ < zeros_in_row_) return;
     zeros_of_row_ = 0;
     const auto per_byte = static_cast<size_t>(8 / options_.bits);
     while (pending_zeros_.size() % per_byte != 0) pending_zeros_.push_back(0);
@@ -179,11 +170,10 @@ class AffineCoder : public BlockCoder {
 
   AffineOptions options_;
   DType dtype_;
-  int excess_;
+  CodeForm form_;
   size_t zeros_in_row_, zeros_of_row_ = 0;
   AffineBlock block_;
   std::vector<float> floats_;
-  std::vector<int8_t> numbers_;
   std::vector<uint8_t> pending_zeros_;
   std::vector<std::byte> scales_, zeros_;
 };

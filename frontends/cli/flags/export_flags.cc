@@ -60,6 +60,7 @@ Result<ExportOptions> common_options(const ExportFlags& flags) {
   options.values = {flags.values.allow_overflow, flags.values.allow_nonfinite};
   options.compile.fold_overflow = flags.values.fold_overflow;
   options.compile.calibration = flags.values.calibration;
+  options.compile.calibration_inputs = flags.values.calibration_inputs;
   options.compile.kv = flags.shards.kv;
   options.compile.mla = flags.shards.mla;
   options.output.folder = flags.out;
@@ -177,6 +178,11 @@ void add_value_flags(CLI::App& command, ValueFlags& flags) {
   command.add_option("--calibration", flags.calibration,
                      "Choose the codes of --weights for the inputs in this folder of moec "
                      "calibrate (default: the nearest codes)");
+  command
+      .add_option("--calibration-inputs", flags.calibration_inputs,
+                  "The most inputs of a matrix that make up for one another's errors; more are "
+                  "taken in blocks, with less memory (default: as many as --memory has room for)")
+      ->check(whole_from(1));
   command
       .add_option("--accuracy-level", flags.accuracy_level,
                   "How onnxruntime multiplies with weights of 4 bits: 0 in the type of the "

@@ -108,6 +108,41 @@ TEST(CalibratedExport, CountsTheEncoderAgainstTheMemory) {
   EXPECT_FALSE(fs::exists(out)) << "nothing is written";
 }
 
+TEST(CalibratedExport, TakesWideMatricesInBlocksAndNamesTheirShards) {
+  const std::string out = fresh_folder("out");
+  const auto with = [](Words more) {
+    const Words all = {"--weights", "experts=int4", "--calibration", tinymoe_stats(600)};
+    more.insert(more.begin(), all.begin(), all.end());
+    return more;
+  };
+  expect_fine(export_tinymoe(out + "/whole", with({})));
+  const Outcome blocks = export_tinymoe(out + "/blocks", with({"--calibration-inputs", "64"}));
+  expect_fine(blocks);
+  EXPECT_THAT(blocks.err + blocks.out, HasSubstr("calibrate.blocks"));
+  EXPECT_THAT(blocks.err + blocks.out, HasSubstr("80 in 2")) << "down has 80 inputs";
+  EXPECT_THAT(blocks.err + blocks.out, HasSubstr("in 4 shards: L00.moe, L01.moe"));
+  expect_fine(export_tinymoe(out + "/jobs", with({"--calibration-inputs", "64", "-j", "3"})));
+  const std::string data = "/moe/L00.data";
+  EXPECT_NE(read_file(out + "/blocks" + data), read_file(out + "/whole" + data));
+  EXPECT_EQ(read_file(out + "/blocks" + data), read_file(out + "/jobs" + data));
+  expect_fine(run_command({"check", out + "/blocks"}));
+}
+
+TEST(CalibratedExport, BlocksOfInputsHaveTheMomentsOfTheirOwn) {
+  const auto stats = CalibrationStats::open(tinymoe_stats(600));
+  ASSERT_TRUE(stats);
+  const std::vector<InputRange> ranges = {{0, 27}, {27, 53}};
+  const auto blocks = stats->find(2, "expert_down", 1, ranges);
+  ASSERT_TRUE(blocks);
+  ASSERT_EQ(blocks->size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto alone = stats->find(2, "expert_down", 1, ranges[i]);
+    ASSERT_TRUE(alone);
+    EXPECT_EQ((*blocks)[i].sums, alone->sums);
+    EXPECT_EQ((*blocks)[i].tokens, alone->tokens);
+  }
+}
+
 TEST(CalibratedExport, NamesExpertsThatFewTokensChose) {
   const std::string out = fresh_folder("out");
   const auto stats = CalibrationStats::open(tinymoe_stats(100));

@@ -11,9 +11,18 @@
 namespace moec {
 namespace {
 
+// The numbers that the codes of these values stand for.
+std::vector<int> numbers_of(const std::vector<float>& values, const AffineBlock& block, int bits) {
+  std::vector<uint8_t> codes(values.size());
+  encode_affine(values, block, bits, CodeForm::signed_codes, codes);
+  const int half = 1 << (bits - 1);
+  std::vector<int> numbers;
+  for (uint8_t code : codes) numbers.push_back(code < half ? code : code - 2 * half);
+  return numbers;
+}
+
 double error_of(const std::vector<float>& values, const AffineBlock& block, int bits) {
-  std::vector<int8_t> codes(values.size());
-  encode_affine(values, block, bits, codes);
+  const std::vector<int> codes = numbers_of(values, block, bits);
   double error = 0;
   for (size_t i = 0; i < values.size(); ++i)
     error += std::pow(double(values[i]) - double(block.scale) * (codes[i] - block.zero), 2);
@@ -30,9 +39,7 @@ std::vector<float> bell(std::mt19937& random, size_t count, float mean = 0) {
 TEST(Affine, EightBitsSpanTheLargestValue) {
   const std::vector<float> values{0.5f, -1.27f, 0.01f, 1.0f};
   const AffineBlock block = fit_affine(values, {});
-  std::vector<int8_t> codes(values.size());
-  encode_affine(values, block, 8, codes);
-  EXPECT_EQ(codes, (std::vector<int8_t>{50, -127, 1, 100}));
+  EXPECT_EQ(numbers_of(values, block, 8), (std::vector<int>{50, -127, 1, 100}));
   EXPECT_NEAR(block.scale, 0.01f, 1e-6f);
 }
 
@@ -86,11 +93,25 @@ TEST(Affine, ZerosAndTinyValuesHaveAPositiveScale) {
 }
 
 TEST(Affine, CodesStayInTheirRange) {
-  std::vector<int8_t> codes(4);
-  encode_affine(std::vector<float>{-1e30f, 1e30f, -1.0f, 1.0f}, {1e-3f, 0}, 4, codes);
-  EXPECT_EQ(codes, (std::vector<int8_t>{-8, 7, -8, 7}));
-  encode_affine(std::vector<float>{-1e30f, 1e30f, 0, 0.001f}, {1e-3f, 0}, 8, codes);
-  EXPECT_EQ(codes, (std::vector<int8_t>{-127, 127, 0, 1}));
+  EXPECT_EQ(numbers_of({-1e30f, 1e30f, -1.0f, 1.0f}, {1e-3f, 0}, 4),
+            (std::vector<int>{-8, 7, -8, 7}));
+  EXPECT_EQ(numbers_of({-1e30f, 1e30f, 0, 0.001f}, {1e-3f, 0}, 8),
+            (std::vector<int>{-127, 127, 0, 1}));
+}
+
+TEST(Affine, CodesOfBothFormsDecodeToTheSameValues) {
+  const std::vector<float> values{-2.0f, -0.9f, 0, 0.3f, 0.6f};
+  const AffineBlock block{0.25f, -3};
+  std::vector<uint8_t> codes(values.size()), excess(values.size());
+  std::vector<float> found(values.size()), of_excess(values.size());
+  encode_affine(values, block, 4, CodeForm::signed_codes, codes);
+  encode_affine(values, block, 4, CodeForm::excess, excess);
+  EXPECT_EQ(codes, (std::vector<uint8_t>{0x8, 0x9, 0xd, 0xe, 0xf}));
+  EXPECT_EQ(excess, (std::vector<uint8_t>{0x0, 0x1, 0x5, 0x6, 0x7}));
+  decode_affine(codes, block, 4, CodeForm::signed_codes, found);
+  decode_affine(excess, block, 4, CodeForm::excess, of_excess);
+  EXPECT_EQ(found, (std::vector<float>{-1.25f, -1.0f, 0, 0.25f, 0.5f}));
+  EXPECT_EQ(of_excess, found);
 }
 
 TEST(Affine, SignificandsRoundToNearestEven) {

@@ -273,6 +273,47 @@ TEST(CalibratedEncoder, TakesMemoryForAFactorAndABand) {
   EXPECT_LT(calibrated_bytes(AffineEncoding{8, {1, 2048}}, head), int64_t{48} << 20);
 }
 
+// Of Mixtral's down in 4 bits, in what is left of 256 MiB.
+TEST(CalibratedEncoder, TakesInputsInBlocksWhereTheirMomentsDoNotFit) {
+  const AffineEncoding encoding{4, {1, 32}};
+  const EncoderLimit limit{uint64_t{192} << 20};
+  for (int64_t inputs : {6144, 7168, 14336, 16384, 28672}) {
+    const Type down{DType::bf16, {6144, inputs}};
+    const int64_t blocks = input_blocks(encoding, down, limit);
+    EXPECT_LE(calibrated_bytes(encoding, down, blocks), int64_t{192} << 20) << inputs;
+    EXPECT_EQ(blocks == 1, inputs == 6144) << inputs;
+    if (blocks > 2)
+      EXPECT_GT(calibrated_bytes(encoding, down, blocks - 1), int64_t{168} << 20) << inputs;
+  }
+  const Type wide{DType::bf16, {16, 1000}};
+  EXPECT_EQ(input_blocks(encoding, wide, {.inputs = 1000}), 1);
+  EXPECT_EQ(input_blocks(encoding, wide, {.inputs = 999}), 2);
+  EXPECT_EQ(input_blocks(encoding, wide, {.inputs = 64}), 16);
+  EXPECT_EQ(input_blocks(encoding, wide, {.bytes = 1}), 15) << "no block below 64 inputs";
+}
+
+// The codes of a block are those of its columns alone.
+TEST(CalibratedEncoder, BlocksOfInputsAreEncodedAsWeightsOfTheirOwn) {
+  const Type whole{DType::f32, {70, 64}}, half{DType::f32, {70, 32}};
+  const std::vector<float> values = seeded_normals(30, 70 * 64);
+  std::vector<float> left;
+  for (size_t row = 0; row < 70; ++row)
+    left.insert(left.end(), values.begin() + static_cast<std::ptrdiff_t>(row * 64),
+                values.begin() + static_cast<std::ptrdiff_t>(row * 64 + 32));
+  const std::vector<Hessian> hessians{seeded_hessian(31, 32, 300), seeded_hessian(32, 32, 300)};
+  const AffineEncoding encoding{4, {1, 32}};
+  const auto metrics = make_metrics(hessians, MetricParts::factor);
+  const auto in_blocks =
+      encode_calibrated(encoding, whole, std::as_bytes(std::span(values)), {metrics});
+  const auto alone = encode_calibrated(encoding, half, std::as_bytes(std::span(left)),
+                                       {std::span(metrics).first(1)});
+  ASSERT_TRUE(in_blocks && alone);
+  EXPECT_LT(in_blocks->error, 0.95 * in_blocks->nearest_error);
+  for (size_t row = 0; row < 70; ++row)
+    for (size_t byte = 0; byte < 16; ++byte)
+      ASSERT_EQ(in_blocks->parts[0][row * 32 + byte], alone->parts[0][row * 16 + byte]) << row;
+}
+
 TEST(CalibratedEncoder, RefusesWhatItCannotEncode) {
   const CodedCase one{AffineEncoding{4, {1, 32}}, {DType::f16, {8, 64}}};
   const Bytes values = seeded_values(one.type);
