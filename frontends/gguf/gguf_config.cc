@@ -57,17 +57,19 @@ std::string first_key(const GgufModel& model, const GgufConcept& item) {
   return model.key(item.from.front().left);
 }
 
-// A value as JSON, and whether the file leaves it out, so that it is what llama.cpp takes then.
+// A value as JSON, and the key or tensor that would tell but is not in the file, so that the value
+// is what llama.cpp takes then; empty where the file tells.
 struct TakenValue {
-  std::string text;
-  bool is_absent = false;
+  std::string text, absent;
 };
 
 Result<TakenValue> from_keys(const GgufModel& model, const GgufConcept& item,
                              const Concept& meant) {
   for (const GgufExpression& from : item.from) {
     MOEC_ASSIGN(auto value, evaluate(model, from, type_of_keys(item, meant)));
-    if (value) return TakenValue{*std::move(value), !from.literal.empty()};
+    if (value && from.literal.empty()) return TakenValue{*std::move(value), ""};
+    if (value)
+      return TakenValue{*std::move(value), fmt::format("key \"{}\"", first_key(model, item))};
   }
   return fail("gguf.missing_key",
               fmt::format("there is no key \"{}\", which gives the {} of the model",
@@ -95,8 +97,9 @@ bool has_in_a_layer(const GgufModel& model, std::string_view tensor) {
 }
 
 Result<TakenValue> value_of(const GgufModel& model, const GgufConcept& item, const Concept& meant) {
-  if (item.is) return TakenValue{to_string(*item.is)};
-  if (!item.has.empty()) return TakenValue{fmt::format("{}", has_in_a_layer(model, item.has))};
+  if (item.is) return TakenValue{to_string(*item.is), ""};
+  if (!item.has.empty() && has_in_a_layer(model, item.has)) return TakenValue{"true", ""};
+  if (!item.has.empty()) return TakenValue{"false", fmt::format("tensor \"{}\"", item.has)};
   MOEC_ASSIGN(TakenValue value, from_keys(model, item, meant));
   if (!item.names.empty()) {
     MOEC_ASSIGN(value.text, named(model, item, meant, value.text));
@@ -149,19 +152,20 @@ class ConfigWriter {
     const bool read = rule != model_.family.concepts.end() && !rule->second.keys.empty();
     if (meant == nullptr || (!read && item.as.empty())) return {};
     MOEC_ASSIGN(const TakenValue value, value_of(model_, item, *meant));
-    if (value.is_absent && read) warn_of_default(item, rule->second, value.text);
+    if (!value.absent.empty() && read) warn_of_default(rule->second, value);
     return set(item.as.empty() ? rule->second.keys.front() : item.as, value.text);
   }
 
-  // A file that leaves out a key may do so because its converter did not know it.
-  void warn_of_default(const GgufConcept& item, const ConceptRule& rule, const std::string& value) {
-    if (!rule.fallback || rule.fallback->is_null() || same_value(*rule.fallback, value)) return;
+  // A file that leaves something out may do so because its converter did not know it.
+  void warn_of_default(const ConceptRule& rule, const TakenValue& value) {
+    if (!rule.fallback || rule.fallback->is_null() || same_value(*rule.fallback, value.text))
+      return;
     warnings_.push_back(
         {Severity::warning,
-         "gguf.absent_key",
-         fmt::format("there is no key \"{}\": the model has {}, as llama.cpp computes it; models "
-                     "of the family {} have {} by default",
-                     first_key(model_, item), value, model_.family.model_type,
+         "gguf.absent",
+         fmt::format("there is no {}: \"{}\" is {}, as llama.cpp computes it; in models of the "
+                     "family {} it is {} by default",
+                     value.absent, rule.keys.front(), value.text, model_.family.model_type,
                      to_string(*rule.fallback)),
          "compare the model with its Hugging Face checkpoint",
          {.file = model_.file.values.file()}});

@@ -16,8 +16,8 @@ struct GgufConfig {
 // The config. Errors: gguf.missing_key, gguf.key_type, gguf.value (what the family has
 // no word for), gguf.conflict (two sources of one key of the config), those of `read`.
 //
-// Warning gguf.absent_key: the file leaves out a key, and what llama.cpp takes then is not what
-// models of the family have by default.
+// Warning gguf.absent: the file leaves out a key or a tensor, and what llama.cpp computes then is
+// not what models of the family have by default.
 Result<GgufConfig> gguf_config(const GgufModel& model, const ReadFloats& read);
 
 }  // namespace moec

@@ -97,8 +97,13 @@ class TensorDeriver {
       return std::nullopt;
     }
     auto view = gguf_view(gguf_.file, *tensor);
-    if (view) return with_factor(*std::move(view), name);
-    for (Diagnostic& finding : view.error()) findings_.add(std::move(finding));
+    if (!view) {
+      for (Diagnostic& finding : view.error()) findings_.add(std::move(finding));
+      return std::nullopt;
+    }
+    if (is_float(view_type(*view)->dtype)) return with_factor(*std::move(view), name);
+    find("gguf.tensor_type", name,
+         fmt::format("it holds {}; weights must be floats or blocks", enum_name(tensor->type)));
     return std::nullopt;
   }
 

@@ -15,7 +15,8 @@ namespace moec {
 // Errors, all findings at once but for the many that follow from one:
 //   gguf.tensor_missing  with its role
 //   gguf.tensor_dims     expected and found
-//   gguf.no_values       neither floats nor blocks that moec decodes
+//   gguf.tensor_type     integers
+//   gguf.no_values       blocks that moec does not decode
 //   gguf.tensor_role     the model needs a tensor for which the architecture has no name
 Result<WeightTable> derive_weights(const GgufModel& gguf, const ModelConfig& model);
 

@@ -11,7 +11,6 @@
 #include "frontends/gguf/gguf_config.h"
 #include "frontends/gguf/gguf_tensors.h"
 #include "ir/base/regular_file.h"
-#include "models/build/check_model.h"
 
 namespace moec {
 namespace {
@@ -32,9 +31,8 @@ Result<std::vector<float>> read_floats(const Gguf& gguf, const GgufTensor& tenso
   return floats;
 }
 
-Result<GgufConfig> config_of(const GgufModel& model) {
-  return gguf_config(model,
-                     [&](const GgufTensor& tensor) { return read_floats(model.file, tensor); });
+ReadFloats reader_of(const Gguf& gguf) {
+  return [&gguf](const GgufTensor& tensor) { return read_floats(gguf, tensor); };
 }
 
 // The names of the architecture in place of the family's, and what a decoder does without: factors
@@ -66,11 +64,10 @@ bool names_gguf(const std::string& source) {
   return start && *start == kMagic;
 }
 
-Result<Checkpoint> open_gguf(const std::string& path) {
-  MOEC_ASSIGN(const Gguf file, read_gguf(path));
+Result<Checkpoint> gguf_checkpoint(const Gguf& file, const ReadFloats& read) {
   MOEC_ASSIGN(const GgufModel model, identify(file));
-  MOEC_ASSIGN(GgufConfig said, config_of(model));
-  MOEC_ASSIGN(HfConfig config, read_config(said.text, path, &model.family));
+  MOEC_ASSIGN(GgufConfig said, gguf_config(model, read));
+  MOEC_ASSIGN(HfConfig config, read_config(said.text, file.values.file(), &model.family));
   Diagnostics warnings = std::move(said.warnings);
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
   MOEC_ASSIGN(const int64_t mtp_layers, mtp_layers_of(model));
@@ -79,10 +76,17 @@ Result<Checkpoint> open_gguf(const std::string& path) {
   return Checkpoint{std::move(config.model), std::move(weights), std::move(warnings)};
 }
 
+Result<Checkpoint> open_gguf(const std::string& path) {
+  MOEC_ASSIGN(const Gguf file, read_gguf(path));
+  return gguf_checkpoint(file, reader_of(file));
+}
+
 Result<std::string> gguf_config_text(const std::string& path) {
   MOEC_ASSIGN(const Gguf file, read_gguf(path));
   MOEC_ASSIGN(const GgufModel model, identify(file));
-  return config_of(model).map([](GgufConfig config) { return std::move(config.text); });
+  return gguf_config(model, reader_of(file)).map([](GgufConfig config) {
+    return std::move(config.text);
+  });
 }
 
 }  // namespace moec

@@ -1,7 +1,11 @@
 // Takes any bytes as the start of a GGUF file. An accepted header must be consistent, each of its
-// values must be readable, and each tensor that is a weight must have a view of its sizes.
+// values must be readable, and each tensor that is a weight must have a view of its sizes. A model
+// that is accepted must have what it needs in the sizes that it needs.
 #include "frontends/gguf/gguf_weights.h"
+#include "frontends/gguf/open_gguf.h"
 #include "ir/base/invariant.h"
+#include "models/build/needed_tensors.h"
+#include "models/tensors/stored_view.h"
 
 namespace {
 
@@ -33,8 +37,22 @@ void check_weight(const moec::Gguf& model, const moec::GgufTensor& tensor) {
   MOEC_CHECK(type && type->dims == tensor.dims, "the view has other sizes than the tensor");
 }
 
-void check_tensors(const moec::GgufHeader& header) {
-  const moec::Gguf model{{{"fuzz", header.file_bytes}}, header.values, header.tensors};
+moec::Result<std::vector<float>> no_floats(const moec::GgufTensor& tensor) {
+  return std::vector<float>(static_cast<size_t>(tensor.bytes / sizeof(float)), 1.0F);
+}
+
+void check_model(const moec::Gguf& model) {
+  const auto checkpoint = moec::gguf_checkpoint(model, no_floats);
+  if (!checkpoint) return;
+  for (const moec::NeededTensor& needed : moec::needed_tensors(checkpoint->config)) {
+    const moec::WeightView view =
+        moec::stored_view(checkpoint->weights, checkpoint->config.stored, needed.name);
+    const auto type = moec::view_type(view);
+    MOEC_CHECK(type && type->dims == needed.dims, "{} has other sizes", needed.name);
+  }
+}
+
+void check_tensors(const moec::Gguf& model, const moec::GgufHeader& header) {
   uint64_t end = header.data_start;
   for (const moec::GgufTensor& tensor : header.tensors) {
     MOEC_CHECK(tensor.offset >= end && tensor.offset - end < header.alignment &&
@@ -57,6 +75,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const auto& [key, value] : header->values.keys())
     check_value<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, float, bool,
                 std::string_view, uint64_t, int64_t, double>(header->values, key, value);
-  check_tensors(*header);
+  const moec::Gguf model{{{"fuzz", header->file_bytes}}, header->values, header->tensors};
+  check_tensors(model, *header);
+  check_model(model);
   return 0;
 }

@@ -139,6 +139,26 @@ FAULTS = {
 }
 
 
+# The code by which moec names each fault: an error, or a warning where the file may be meant so.
+MISSING, TYPE, TENSOR = "gguf.missing_key", "gguf.key_type", "gguf.tensor_missing"
+CODES = {
+    "no gating function": "gguf.family", "no gating function, minimax": MISSING, "no groups": "model.groups",
+    "no scale of weights": "gguf.absent", "no normalised weights": "gguf.absent", "no rotated width": MISSING,
+    "no embedding scale": MISSING, "no residual scale": MISSING, "no attention scale": MISSING,
+    "no expert count": MISSING, "no used count": MISSING, "no logit scale": MISSING, "no width of experts": MISSING,
+    "no dense layers": MISSING, "no window": MISSING, "no key heads": "gguf.tensor_dims",
+    "more used than there are": "model.top_k", "used counts of layers": TYPE, "count as u64": TYPE, "count as i32": TYPE,
+    "base as f64": TYPE, "flag as u32": TYPE, "no gates, llama": TENSOR, "no gates, granite": TENSOR,
+    "no gates, ernie": TENSOR, "no gates, qwen3": TENSOR, "no correction, deepseek": TENSOR,
+    "no correction, ernie": "gguf.absent", "no correction, glm": TENSOR, "no correction, minimax": TENSOR,
+    "no bias of queries": "gguf.absent", "no sinks": TENSOR, "fewer routed": "gguf.tensor_dims",
+    "fewer experts": "gguf.tensor_dims", "unknown bias": "gguf.conflict",
+}
+# What no reader can tell from a model that is meant so.
+MEANT = {"no multiplier of yarn", "no scaling of rotations", "no base of rotations", "no norm of queries", "norm in f16",
+         "128 experts", "halves not paired"}
+
+
 def broken(fault, model):
     """A copy of the Model with the fault."""
     copy = Model(model.arch, dict(model.keys), dict(model.tensors))

@@ -2,13 +2,16 @@
 than it does from the good file. The last are what a checker has to find."""
 
 import functools
+import json
+import subprocess
 
 import numpy as np
 import pytest
 
 import llama_cpp
+from conftest import find_binary
 from gguf_cases import all_tokens
-from gguf_faults import ABORTED, FAULTS, SILENT, broken
+from gguf_faults import ABORTED, CODES, FAULTS, MEANT, SILENT, broken
 from gguf_models import read_model, write_model
 
 LEAST = 1e-3  # difference that a silent fault makes, of the largest logit
@@ -39,3 +42,17 @@ def test_the_fault_has_its_outcome(name, good, golden, tmp_path):
     with pytest.raises(llama_cpp.LlamaError) as died:
         llama_cpp.logits(file, tokens)
     assert died.value.aborted == (fault.outcome == ABORTED), died.value
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_moec_names_the_fault(name, gguf_checkpoint, tmp_path):
+    fault = FAULTS[name]
+    [file] = write_model(broken(fault, read_model(gguf_checkpoint(fault.case))), tmp_path / "broken.gguf")
+    planned = subprocess.run([find_binary(), "plan", file, "--json"], capture_output=True, text=True)
+    codes = {found["code"] for found in json.loads(planned.stdout)["diagnostics"]}
+    assert (codes == set()) if name in MEANT else (CODES[name] in codes)
+    assert planned.returncode == (2 if name in CODES and CODES[name] != "gguf.absent" else 0)
+
+
+def test_each_fault_is_judged():
+    assert CODES.keys() | MEANT == set(FAULTS) and not CODES.keys() & MEANT
