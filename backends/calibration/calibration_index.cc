@@ -18,6 +18,7 @@ constexpr int64_t kMostInputs = 1 << 20;
 Json json_of(const CalibratedInput& input) {
   Json json = {{"name", input.name}, {"inputs", input.inputs}, {"tokens", input.tokens}};
   if (!input.pool.empty()) json["pool"] = input.pool;
+  if (input.together > 0) json["together"] = input.together;
   if (!input.digest.empty()) json["digest"] = input.digest;
   Json matrices = Json::array();
   for (const CalibratedMatrix& matrix : input.matrices) {
@@ -50,6 +51,7 @@ Status read_input(JsonFields& fields, CalibratedLayer& layer) {
   if (input.inputs > kMostInputs) return fields.bad("inputs", "is larger than that of any model");
   MOEC_TRY(fields.whole("tokens", input.tokens));
   if (fields.has("pool")) MOEC_TRY(fields.text("pool", input.pool));
+  if (fields.has("together")) MOEC_TRY(fields.positive("together", input.together));
   if (input.tokens > 0) MOEC_TRY(fields.text("digest", input.digest));
   MOEC_TRY(fields.each("matrices", [&](JsonFields& one) { return read_matrix(one, input); }));
   layer.inputs.push_back(std::move(input));
@@ -97,6 +99,13 @@ Status read_index(JsonFields& fields, CalibrationIndex& index) {
 }
 
 }  // namespace
+
+uint64_t triangle_bytes(const CalibratedInput& input) {
+  if (input.together == 0) return triangle_bytes(input.inputs);
+  const int64_t rest = input.inputs % input.together;
+  return static_cast<uint64_t>(input.inputs / input.together) * triangle_bytes(input.together) +
+         triangle_bytes(rest);
+}
 
 std::string index_text(const CalibrationIndex& index) {
   Json edges = Json::array(), layers = Json::array();

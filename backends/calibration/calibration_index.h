@@ -7,7 +7,8 @@
 //
 // A .hessians file has one triangle after the other, in the order of the index, for inputs that at
 // least one token reached: rows 0 … I − 1 of Σ x·xᵀ, row i with its first i + 1 elements, f32 in
-// little-endian order. Inputs of no token have no triangle.
+// little-endian order. Inputs of no token have no triangle. Where their sums were too large, inputs
+// have one triangle after the other for blocks of `together` of them, the last maybe smaller.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +31,10 @@ struct CalibratedMatrix {
 struct CalibratedInput {
   std::string name;  // "attn_norm", "experts.3", "experts.3.down", …; once a layer
   int64_t inputs = 0, tokens = 0;
-  std::string pool;    // the name of those of all experts together, with which few tokens of an
-                       // expert are pooled; may be empty
-  std::string digest;  // of the triangle's bytes; empty without tokens
+  std::string pool;      // the name of those of all experts together, with which few tokens of an
+                         // expert are pooled; may be empty
+  int64_t together = 0;  // inputs of a block; 0: all of them
+  std::string digest;    // of the bytes of all triangles; empty without tokens
   std::vector<CalibratedMatrix> matrices;
   bool operator==(const CalibratedInput&) const = default;
 };
@@ -67,6 +69,9 @@ struct CalibrationIndex {
 constexpr uint64_t triangle_bytes(int64_t inputs) {
   return static_cast<uint64_t>(inputs) * static_cast<uint64_t>(inputs + 1) / 2 * sizeof(float);
 }
+
+// Of all blocks.
+uint64_t triangle_bytes(const CalibratedInput& input);
 
 std::string index_text(const CalibrationIndex& index);
 // Reads calibration.json of a folder. Errors: calibrate.no_statistics where there is none,

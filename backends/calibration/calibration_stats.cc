@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/files/digest.h"
@@ -13,16 +14,30 @@ namespace {
 // What is read of a triangle at a time.
 constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 
-// Adds the elements of row `row` of a triangle that lie in the range.
-void add_row(const char* elements, int64_t row, const InputRange& range, double share,
+// A row of a triangle: elements `first` … `row` of that row of the moments.
+struct TriangleRow {
+  const char* elements;
+  int64_t first, row;
+};
+
+// Adds the elements that lie in the range.
+void add_row(const TriangleRow& from, const InputRange& range, double share,
              std::vector<float>& sums) {
-  if (row < range.begin || row >= range.begin + range.size) return;
-  float* to = sums.data() + (row - range.begin) * range.size;
-  for (int64_t column = range.begin; column <= row; ++column) {
+  if (from.row < range.begin || from.row >= range.begin + range.size) return;
+  float* to = sums.data() + (from.row - range.begin) * range.size;
+  for (int64_t column = std::max(range.begin, from.first); column <= from.row; ++column) {
     float value = 0;
-    std::memcpy(&value, elements + static_cast<size_t>(column) * sizeof(float), sizeof value);
+    std::memcpy(&value, from.elements + static_cast<size_t>(column - from.first) * sizeof(float),
+                sizeof value);
     to[column - range.begin] += static_cast<float>(share * static_cast<double>(value));
   }
+}
+
+// The rows of `size` inputs from row `begin` on that make about a chunk.
+int64_t end_of_chunk(int64_t begin, int64_t size) {
+  int64_t end = begin + 1;
+  while (end < size && triangle_bytes(end + 1) - triangle_bytes(begin) <= kChunkBytes) ++end;
+  return end;
 }
 
 void mirror(std::vector<float>& sums, int64_t size) {
@@ -52,7 +67,7 @@ Result<CalibrationStats> CalibrationStats::open(const std::string& folder) {
       stats.by_name_[{l, input.name}] = stored;
       for (const CalibratedMatrix& matrix : input.matrices)
         stats.by_matrix_[{layer.layer, matrix.expert, matrix.role}] = stored;
-      if (input.tokens > 0) offset += triangle_bytes(input.inputs);
+      if (input.tokens > 0) offset += triangle_bytes(input);
     }
   }
   return stats;
@@ -161,16 +176,22 @@ Status CalibrationStats::add_triangle(const Stored& stored, std::span<const Inpu
   MOEC_ASSIGN(const RegularFile file,
               RegularFile::open(folder_ + "/" + index_.layers[stored.layer].file));
   Digest digest;
-  for (int64_t row = 0; row < of.inputs;) {
-    int64_t end = row + 1;
-    while (end < of.inputs && triangle_bytes(end + 1) - triangle_bytes(row) <= kChunkBytes) ++end;
-    MOEC_ASSIGN(const std::string bytes, file.read(stored.offset + triangle_bytes(row),
-                                                   triangle_bytes(end) - triangle_bytes(row)));
-    digest.update(std::as_bytes(std::span(bytes)));
-    for (const char* from = bytes.data(); row < end; ++row) {
-      for (size_t r = 0; r < ranges.size(); ++r) add_row(from, row, ranges[r], share, to[r].sums);
-      from += static_cast<size_t>(row + 1) * sizeof(float);
+  const int64_t together = of.together > 0 ? of.together : of.inputs;
+  uint64_t offset = stored.offset;
+  for (int64_t first = 0; first < of.inputs; first += together) {
+    const int64_t size = std::min(together, of.inputs - first);
+    for (int64_t row = 0; row < size;) {
+      const int64_t end = end_of_chunk(row, size);
+      MOEC_ASSIGN(const std::string bytes, file.read(offset + triangle_bytes(row),
+                                                     triangle_bytes(end) - triangle_bytes(row)));
+      digest.update(std::as_bytes(std::span(bytes)));
+      for (const char* from = bytes.data(); row < end; ++row) {
+        for (size_t r = 0; r < ranges.size(); ++r)
+          add_row({from, first, first + row}, ranges[r], share, to[r].sums);
+        from += static_cast<size_t>(row + 1) * sizeof(float);
+      }
     }
+    offset += triangle_bytes(size);
   }
   if (digest.hex() == of.digest) return {};
   return fail("calibrate.damaged",

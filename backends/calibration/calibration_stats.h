@@ -51,7 +51,8 @@ class CalibrationStats {
   Result<Hessian> find(int64_t layer, const std::string& role, int64_t expert = -1) const;
   Result<Hessian> find(int64_t layer, const std::string& role, int64_t expert,
                        const InputRange& range) const;
-  // Those of several ranges, in rising order, that do not overlap.
+  // Those of several ranges, in rising order, that do not overlap. Products of inputs that were not
+  // summed together (CalibratedInput::together) are 0.
   Result<std::vector<Hessian>> find(int64_t layer, const std::string& role, int64_t expert,
                                     std::span<const InputRange> ranges) const;
 

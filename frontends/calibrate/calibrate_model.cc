@@ -90,7 +90,8 @@ class Calibration {
   }
 
   Status run_layer(const LayerSteps& layer) {
-    MOEC_ASSIGN(LayerWriter writer, LayerWriter::create(job_.options.folder, layer.layer));
+    MOEC_ASSIGN(LayerWriter writer, LayerWriter::create(job_.options.folder, layer.layer,
+                                                        sum_bytes(job_.options.group_bytes)));
     for (size_t step = layer.begin; step < layer.run; ++step) {
       const size_t shard = job_.plan.schedule[step].shard;
       const std::string& name = job_.plan.shards[shard].name;
@@ -130,7 +131,7 @@ uint64_t bytes_of(const CalibrationIndex& index) {
   uint64_t bytes = 0;
   for (const CalibratedLayer& layer : index.layers)
     for (const CalibratedInput& input : layer.inputs)
-      if (input.tokens > 0) bytes += triangle_bytes(input.inputs);
+      if (input.tokens > 0) bytes += triangle_bytes(input);
   return bytes;
 }
 

@@ -12,6 +12,8 @@ namespace moec {
 // The code of the error that ends a calibration when CalibrateOptions::stop returns true.
 inline constexpr const char* kCalibrateInterrupted = "calibrate.interrupted";
 
+constexpr uint64_t sum_bytes(uint64_t group_bytes) { return group_bytes / 4; }
+
 struct CalibrateOptions {
   std::string source;                      // checkpoint folder
   std::optional<std::string> family_file;  // family descriptor to use instead of a built-in one
@@ -20,7 +22,9 @@ struct CalibrateOptions {
   std::string folder;                      // of the statistics
   int64_t window = 256;                    // tokens that attend to one another
   // How much memory the weights of a part of a layer and what is summed of its inputs may take;
-  // layers beyond it run in groups of experts. At least one expert runs at a time.
+  // layers beyond it run in groups of experts. At least one expert runs at a time, with its weights
+  // in f32. The sums of one input take at most a quarter of these bytes (sum_bytes()), or those of
+  // blocks of 64: inputs beyond that, 8,192 of the default, are summed in diagonal blocks.
   uint64_t group_bytes = uint64_t{1} << 30;
   // Whether to measure how much each layer's experts matter (measure_sensitivity.h); also for a
   // folder that holds the finished calibration of the same checkpoint, text and window.

@@ -15,9 +15,10 @@ std::string file_name(int64_t layer) {
 
 }  // namespace
 
-Result<LayerWriter> LayerWriter::create(const std::string& folder, int64_t layer) {
+Result<LayerWriter> LayerWriter::create(const std::string& folder, int64_t layer,
+                                        uint64_t sum_bytes) {
   MOEC_ASSIGN(OutputFile file, OutputFile::create({folder, file_name(layer)}, 0));
-  return LayerWriter(std::move(file), {layer, file_name(layer), {}});
+  return LayerWriter(std::move(file), {layer, file_name(layer), {}}, sum_bytes);
 }
 
 void LayerWriter::begin_part(const std::vector<TappedInput>& inputs) {
@@ -33,7 +34,8 @@ void LayerWriter::begin_part(const std::vector<TappedInput>& inputs) {
       continue;
     }
     part_.push_back(tapped);
-    sums_.emplace(tapped.matrix, HessianSum(tapped.input.inputs));
+    const int64_t inputs = tapped.input.inputs;
+    sums_.emplace(tapped.matrix, HessianSum(inputs, summed_together(inputs, sum_bytes_)));
   }
 }
 
@@ -45,45 +47,56 @@ void LayerWriter::add(const MatrixInput& input) {
 Status LayerWriter::end_part() {
   for (const TappedInput& tapped : part_) {
     const auto sum = sums_.find(tapped.matrix);
-    const Hessian hessian = sum->second.finish();
+    const std::vector<Hessian> blocks = sum->second.finish();
     sums_.erase(sum);
-    if (!tapped.input.pool.empty()) pool(hessian);
-    MOEC_TRY(write(tapped.input, hessian));
+    if (!tapped.input.pool.empty()) pool(blocks);
+    MOEC_TRY(write(tapped.input, blocks));
   }
   part_.clear();
   return {};
 }
 
-void LayerWriter::pool(const Hessian& hessian) {
-  if (!all_experts_) all_experts_ = empty_hessian(hessian.inputs);
-  all_experts_->tokens += hessian.tokens;
-  for (size_t i = 0; i < hessian.sums.size(); ++i) all_experts_->sums[i] += hessian.sums[i];
+void LayerWriter::pool(const std::vector<Hessian>& blocks) {
+  if (all_experts_.empty())
+    for (const Hessian& block : blocks) all_experts_.push_back(empty_hessian(block.inputs));
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    all_experts_[b].tokens += blocks[b].tokens;
+    for (size_t i = 0; i < blocks[b].sums.size(); ++i) all_experts_[b].sums[i] += blocks[b].sums[i];
+  }
 }
 
-Status LayerWriter::write(CalibratedInput input, const Hessian& hessian) {
-  if (!check_hessian(hessian, input.inputs))
-    return fail("calibrate.nonfinite",
-                fmt::format("the inputs \"{}\" of layer {} are not finite or overflow", input.name,
-                            layer_.layer),
-                "check the checkpoint with moec export and moec validate");
-  input.tokens = hessian.tokens;
-  if (hessian.tokens > 0) {
-    Digest digest;
-    const auto size = static_cast<size_t>(input.inputs);
-    for (size_t row = 0; row < size; ++row) {
-      const auto bytes = std::as_bytes(std::span(hessian.sums).subspan(row * size, row + 1));
+Status LayerWriter::check(const CalibratedInput& input, const std::vector<Hessian>& blocks) const {
+  for (const Hessian& block : blocks)
+    if (!check_hessian(block, block.inputs))
+      return fail("calibrate.nonfinite",
+                  fmt::format("the inputs \"{}\" of layer {} are not finite or overflow",
+                              input.name, layer_.layer),
+                  "check the checkpoint with moec export and moec validate");
+  return {};
+}
+
+Status LayerWriter::write(CalibratedInput input, const std::vector<Hessian>& blocks) {
+  MOEC_TRY(check(input, blocks));
+  input.tokens = blocks.front().tokens;
+  input.together = blocks.size() > 1 ? blocks.front().inputs : 0;
+  Digest digest;
+  for (const Hessian& block : blocks) {
+    const auto size = static_cast<size_t>(block.inputs);
+    for (size_t row = 0; input.tokens > 0 && row < size; ++row) {
+      const auto bytes = std::as_bytes(std::span(block.sums).subspan(row * size, row + 1));
       digest.update(bytes);
       MOEC_TRY(file_.write(bytes));
     }
-    input.digest = digest.hex();
   }
+  if (input.tokens > 0) input.digest = digest.hex();
   layer_.inputs.push_back(std::move(input));
   return {};
 }
 
 Result<CalibratedLayer> LayerWriter::finish() {
-  if (all_experts_)
-    MOEC_TRY(write({.name = kAllExperts, .inputs = all_experts_->inputs}, *all_experts_));
+  int64_t inputs = 0;
+  for (const Hessian& block : all_experts_) inputs += block.inputs;
+  if (inputs > 0) MOEC_TRY(write({.name = kAllExperts, .inputs = inputs}, all_experts_));
   MOEC_TRY(file_.sync());
   MOEC_TRY(file_.publish());
   return std::move(layer_);

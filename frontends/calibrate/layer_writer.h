@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 
 #include "backends/files/output_file.h"
 #include "backends/reference/reference.h"
@@ -13,8 +12,9 @@ namespace moec {
 
 class LayerWriter {
  public:
-  // Begins the file of a layer, −1 for the head.
-  static Result<LayerWriter> create(const std::string& folder, int64_t layer);
+  // Begins the file of a layer, −1 for the head. The sums of one input take at most `sum_bytes`
+  // (summed_together()): wider ones are taken in blocks.
+  static Result<LayerWriter> create(const std::string& folder, int64_t layer, uint64_t sum_bytes);
 
   // Begins a part of the layer. What an earlier part has summed is not summed again.
   void begin_part(const std::vector<TappedInput>& inputs);
@@ -27,15 +27,17 @@ class LayerWriter {
   Result<CalibratedLayer> finish();
 
  private:
-  LayerWriter(OutputFile file, CalibratedLayer layer)
-      : file_(std::move(file)), layer_(std::move(layer)) {}
+  LayerWriter(OutputFile file, CalibratedLayer layer, uint64_t sum_bytes)
+      : file_(std::move(file)), layer_(std::move(layer)), sum_bytes_(sum_bytes) {}
 
-  Status write(CalibratedInput input, const Hessian& hessian);
-  void pool(const Hessian& hessian);
+  Status write(CalibratedInput input, const std::vector<Hessian>& blocks);
+  Status check(const CalibratedInput& input, const std::vector<Hessian>& blocks) const;
+  void pool(const std::vector<Hessian>& blocks);
 
   OutputFile file_;
   CalibratedLayer layer_;
-  std::optional<Hessian> all_experts_;
+  uint64_t sum_bytes_;
+  std::vector<Hessian> all_experts_;  // by block; empty before the first expert
   std::vector<TappedInput> part_;
   std::map<std::string, HessianSum, std::less<>> sums_;  // by matrix
 };

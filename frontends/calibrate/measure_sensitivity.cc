@@ -121,7 +121,7 @@ class SensitivityRun {
     if (!result_.layers.empty() && result_.layers.back().layer == layer) return;
     finish_layer();
     result_.layers.push_back({layer, {}, {}});
-    sums_.emplace(stats_, weights_, layer);
+    sums_.emplace(stats_, weights_, layer, options_.group_bytes);
     std::set<std::string> roles;
     for (const ExpertMatrix& expert : tapped.experts)
       if (roles.insert(expert.matrix.role).second)

@@ -1,8 +1,10 @@
 #include "frontends/calibrate/tensor_errors.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "backends/weights/encode/calibrated_encoder.h"
+#include "backends/weights/encode/hessian_sum.h"
 #include "backends/weights/encode/part_values.h"
 #include "ir/graph/shard.h"
 
@@ -19,9 +21,9 @@ struct CodedMatrix {
 
 // With tables of so many bits for groups of 16 rows, or of fewer that divide the rows.
 Result<CodedMatrix> coded_matrix(int64_t bits, const Type& type, const std::vector<float>& values,
-                                 const ErrorMetric& metric) {
+                                 std::span<const ErrorMetric> metrics) {
   const PaletteEncoding encoding{bits, {std::gcd(kTableRows, type.dims.at(0)), type.dims.at(1)}};
-  MOEC_ASSIGN(auto encoder, CalibratedEncoder::create(encoding, type, {std::span(&metric, 1), 1}));
+  MOEC_ASSIGN(auto encoder, CalibratedEncoder::create(encoding, type, {metrics, 1}));
   CodedMatrix coded;
   const EncodedSink sink{[](std::span<const std::byte>) -> Status { return {}; },
                          [&](std::span<const std::byte> bytes) -> Status {
@@ -39,7 +41,7 @@ Result<CodedMatrix> coded_matrix(int64_t bits, const Type& type, const std::vect
 Result<std::vector<float>> TensorErrorSums::add(const Shard& body, const ExpertMatrix& expert) {
   const CalibratedMatrix& matrix = expert.matrix;
   const Type type{DType::f32, body.type(expert.weight).dims};
-  MOEC_ASSIGN(const auto metric, metric_of(matrix));
+  MOEC_ASSIGN(const Metrics metrics, metrics_of(matrix));
   MOEC_ASSIGN(const std::vector<float> values,
               weights_.read_f32(body.producer_as<Weight>(expert.weight)->view,
                                 static_cast<uint64_t>(type.bytes())));
@@ -50,7 +52,7 @@ Result<std::vector<float>> TensorErrorSums::add(const Shard& body, const ExpertM
   tensor.elements += type.elements();
   std::vector<float> noisy;
   for (size_t b = 0; b < kMeasuredBits.size(); ++b) {
-    MOEC_ASSIGN(CodedMatrix coded, coded_matrix(kMeasuredBits[b], type, values, *metric));
+    MOEC_ASSIGN(CodedMatrix coded, coded_matrix(kMeasuredBits[b], type, values, *metrics));
     tensor.errors[b] += tokens * coded.error;
     if (kMeasuredBits[b] == kNoiseBits) noisy = std::move(coded.values);
   }
@@ -58,15 +60,22 @@ Result<std::vector<float>> TensorErrorSums::add(const Shard& body, const ExpertM
 }
 
 // Gate and up of an expert share their inputs.
-Result<std::shared_ptr<const ErrorMetric>> TensorErrorSums::metric_of(
-    const CalibratedMatrix& matrix) {
+Result<TensorErrorSums::Metrics> TensorErrorSums::metrics_of(const CalibratedMatrix& matrix) {
   const CalibratedInput* inputs = stats_.inputs_of(layer_, matrix.role, matrix.expert);
-  if (metric_ && inputs == inputs_) return metric_;
-  metric_.reset();
-  MOEC_ASSIGN(Hessian hessian, stats_.find(layer_, matrix.role, matrix.expert));
-  metric_ = std::make_shared<const ErrorMetric>(make_metric(std::move(hessian), 0));
+  if (metrics_ && inputs == inputs_) return metrics_;
+  metrics_.reset();
+  const int64_t all = inputs ? inputs->inputs : 0;
+  constexpr MetricParts kParts = MetricParts::factor_and_hessian;
+  const int64_t together = summed_together(all, metric_bytes_ / 2);  // H and its factor
+  std::vector<InputRange> ranges;
+  for (int64_t begin = 0; begin < all; begin += together)
+    ranges.push_back({begin, std::min(together, all - begin)});
+  MOEC_ASSIGN(std::vector<Hessian> hessians,
+              stats_.find(layer_, matrix.role, matrix.expert, ranges));
+  metrics_ =
+      std::make_shared<const std::vector<ErrorMetric>>(make_metrics(std::move(hessians), kParts));
   inputs_ = inputs;
-  return metric_;
+  return metrics_;
 }
 
 std::vector<TensorErrors> TensorErrorSums::finish() const {

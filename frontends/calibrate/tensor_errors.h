@@ -14,9 +14,11 @@ namespace moec {
 
 class TensorErrorSums {
  public:
-  // Both must outlive it.
-  TensorErrorSums(const CalibrationStats& stats, const WeightReader& weights, int64_t layer)
-      : stats_(stats), weights_(weights), layer_(layer) {}
+  // Both must outlive it. Metrics take at most `metric_bytes`: of wider inputs they are those of
+  // blocks.
+  TensorErrorSums(const CalibrationStats& stats, const WeightReader& weights, int64_t layer,
+                  uint64_t metric_bytes)
+      : stats_(stats), weights_(weights), layer_(layer), metric_bytes_(metric_bytes) {}
 
   // Encodes a matrix with the bits that are measured and adds its errors to those of its tensor.
   // Returns its values with codes of kNoiseBits. Errors: those of WeightReader, CalibrationStats
@@ -28,14 +30,16 @@ class TensorErrorSums {
   std::vector<TensorErrors> finish() const;
 
  private:
-  Result<std::shared_ptr<const ErrorMetric>> metric_of(const CalibratedMatrix& matrix);
+  using Metrics = std::shared_ptr<const std::vector<ErrorMetric>>;
+  Result<Metrics> metrics_of(const CalibratedMatrix& matrix);
 
   const CalibrationStats& stats_;
   const WeightReader& weights_;
   int64_t layer_;
+  uint64_t metric_bytes_;
   std::map<std::pair<std::string, int64_t>, TensorErrors> tensors_;  // by role and expert
-  const CalibratedInput* inputs_ = nullptr;                          // of the last metric
-  std::shared_ptr<const ErrorMetric> metric_;
+  const CalibratedInput* inputs_ = nullptr;                          // of the last metrics
+  Metrics metrics_;
 };
 
 }  // namespace moec

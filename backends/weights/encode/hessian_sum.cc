@@ -7,11 +7,27 @@ namespace moec {
 namespace {
 
 constexpr int64_t kBlockRows = 256;
+constexpr int64_t kLeastTogether = 64;
 
 }  // namespace
 
+int64_t summed_together(int64_t inputs, uint64_t bytes) {
+  int64_t blocks = 1;
+  auto together = [&] { return (inputs + blocks - 1) / blocks; };
+  auto sums = [&] {
+    return static_cast<uint64_t>(blocks * together() * together()) * sizeof(float);
+  };
+  while (sums() > bytes && inputs / (blocks + 1) >= kLeastTogether) ++blocks;
+  return together();
+}
+
+HessianSum::HessianSum(int64_t inputs, int64_t together) : inputs_(inputs) {
+  for (int64_t first = 0; first < inputs; first += together)
+    blocks_.push_back({std::min(together, inputs - first), 0, {}});
+}
+
 void HessianSum::add(std::span<const float> rows) {
-  tokens_ += std::ssize(rows) / inputs_;
+  for (Hessian& block : blocks_) block.tokens += std::ssize(rows) / inputs_;
   const auto block = static_cast<size_t>(kBlockRows * inputs_);
   while (!rows.empty()) {
     const size_t taken = std::min(rows.size(), block - pending_.size());
@@ -25,20 +41,28 @@ void HessianSum::add(std::span<const float> rows) {
 }
 
 void HessianSum::add_block(std::span<const float> rows) {
-  sums_.resize(static_cast<size_t>(inputs_ * inputs_), 0);
   // A row of tokens is a column here.
-  const Eigen::Map<const Eigen::MatrixXf> x(rows.data(), inputs_, std::ssize(rows) / inputs_);
-  Eigen::Map<Eigen::MatrixXf>(sums_.data(), inputs_, inputs_)
-      .selfadjointView<Eigen::Lower>()
-      .rankUpdate(x);
+  const Eigen::Map<const Eigen::MatrixXf> all(rows.data(), inputs_, std::ssize(rows) / inputs_);
+  int64_t first = 0;
+  for (Hessian& block : blocks_) {
+    const int64_t size = block.inputs;
+    block.sums.resize(static_cast<size_t>(size * size), 0);
+    Eigen::Map<Eigen::MatrixXf>(block.sums.data(), size, size)
+        .selfadjointView<Eigen::Lower>()
+        .rankUpdate(all.middleRows(first, size));
+    first += size;
+  }
 }
 
-Hessian HessianSum::finish() {
+std::vector<Hessian> HessianSum::finish() {
   if (!pending_.empty()) add_block(pending_);
-  sums_.resize(static_cast<size_t>(inputs_ * inputs_), 0);
-  Eigen::Map<Eigen::MatrixXf> sums(sums_.data(), inputs_, inputs_);
-  sums.triangularView<Eigen::StrictlyUpper>() = sums.transpose();
-  return {inputs_, tokens_, std::move(sums_)};
+  for (Hessian& block : blocks_) {
+    const int64_t size = block.inputs;
+    block.sums.resize(static_cast<size_t>(size * size), 0);
+    Eigen::Map<Eigen::MatrixXf> sums(block.sums.data(), size, size);
+    sums.triangularView<Eigen::StrictlyUpper>() = sums.transpose();
+  }
+  return std::move(blocks_);
 }
 
 }  // namespace moec

@@ -152,6 +152,34 @@ TEST(Calibrate, GroupsOfExpertsGiveTheSameStatistics) {
     }
 }
 
+// 128 inputs take 64 KiB together; a quarter of 128 KiB holds two blocks of 64.
+TEST(Calibrate, WideInputsAreSummedInBlocksWithinTheirBudget) {
+  const std::string whole = fresh_folder("whole"), blocks = fresh_folder("blocks");
+  CalibrateOptions options = tinymoe_options(whole, 300);
+  ASSERT_TRUE(calibrate_model(options));
+  options.folder = blocks;
+  options.group_bytes = 128 << 10;
+  options.sensitivity = true;
+  ASSERT_TRUE(calibrate_model(options));
+  const auto a = CalibrationStats::open(whole), b = CalibrationStats::open(blocks);
+  ASSERT_TRUE(a && b);
+  for (const char* role : {"expert_up", "expert_down", "q"}) {
+    const int64_t expert = role[0] == 'e' ? 3 : -1;
+    const CalibratedInput* inputs = b->inputs_of(1, role, expert);
+    const auto one = a->find(1, role, expert), other = b->find(1, role, expert);
+    ASSERT_TRUE(inputs && one && other) << role;
+    const bool wide = inputs->inputs == 128;
+    EXPECT_EQ(inputs->together, wide ? 64 : 0) << role;
+    EXPECT_EQ(one->tokens, other->tokens);
+    for (size_t i = 0, size = static_cast<size_t>(one->inputs); i < size * size; ++i) {
+      const bool together = !wide || (i / size < 64) == (i % size < 64);
+      const float expected = together ? one->sums[i] : 0;
+      ASSERT_NEAR(other->sums[i], expected, 1e-4F * (1 + std::abs(expected))) << role << i;
+    }
+  }
+  EXPECT_TRUE(read_sensitivity(blocks));
+}
+
 TEST(Calibrate, GoesOnWhereItWasStopped) {
   const std::string whole = fresh_folder("whole"), stopped = fresh_folder("stopped");
   ASSERT_TRUE(calibrate_model(tinymoe_options(whole)));
@@ -257,7 +285,7 @@ TEST(Calibrate, MomentsThatAreNotNumbersAreFound) {
 }
 
 TEST(Calibrate, InputsThatAreNotFiniteEndIt) {
-  auto writer = LayerWriter::create(fresh_folder("stats"), 3);
+  auto writer = LayerWriter::create(fresh_folder("stats"), 3, 1 << 20);
   ASSERT_TRUE(writer);
   writer->begin_part({{{.name = "x", .inputs = 2}, "w"}});
   const std::vector<float> rows = {1, 2, std::numeric_limits<float>::infinity(), 3};

@@ -12,7 +12,7 @@ TEST(HessianSum, IsTheSumOfTheProductsOfInputs) {
   const std::vector<float> rows = seeded_normals(21, kInputs * kTokens);
   HessianSum sum(kInputs);
   sum.add(rows);
-  const Hessian hessian = sum.finish();
+  const Hessian hessian = sum.finish().front();
   ASSERT_TRUE(check_hessian(hessian, kInputs));
   EXPECT_EQ(hessian.tokens, kTokens);
   for (size_t i = 0; i < kInputs; ++i)
@@ -31,13 +31,39 @@ TEST(HessianSum, DoesNotDependOnHowTheRowsAreDivided) {
   whole.add(rows);
   for (size_t at = 0; at < rows.size(); at += 7 * 35)
     parts.add(std::span(rows).subspan(at, 7 * 35));
-  EXPECT_EQ(whole.finish().sums, parts.finish().sums);
+  EXPECT_EQ(whole.finish().front().sums, parts.finish().front().sums);
 }
 
 TEST(HessianSum, OfNoRowsIsZero) {
   HessianSum sum(3);
   sum.add({});
-  EXPECT_EQ(sum.finish().sums, empty_hessian(3).sums);
+  EXPECT_EQ(sum.finish().front().sums, empty_hessian(3).sums);
+}
+
+TEST(HessianSum, BlocksAreThoseOfTheWholeOnItsDiagonal) {
+  const std::vector<float> rows = seeded_normals(23, 7 * 300);
+  HessianSum whole(7), blocks(7, 3);
+  whole.add(rows);
+  blocks.add(rows);
+  const Hessian all = whole.finish().front();
+  const std::vector<Hessian> parts = blocks.finish();
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[2].inputs, 1);
+  for (size_t b = 0; b < 3; ++b) {
+    const auto size = static_cast<size_t>(parts[b].inputs);
+    EXPECT_EQ(parts[b].tokens, 300);
+    for (size_t i = 0; i < size; ++i)
+      for (size_t j = 0; j < size; ++j)
+        EXPECT_NEAR(parts[b].sums[i * size + j], all.sums[(3 * b + i) * 7 + 3 * b + j], 1e-3);
+  }
+}
+
+TEST(HessianSum, TakesAsManyInputsTogetherAsFit) {
+  EXPECT_EQ(summed_together(128, 128 * 128 * 4), 128);
+  EXPECT_EQ(summed_together(128, 128 * 128 * 4 - 1), 64);
+  EXPECT_EQ(summed_together(1000, 0), 67) << "at least 64";
+  EXPECT_EQ(summed_together(8192, uint64_t{256} << 20), 8192);
+  EXPECT_EQ(summed_together(14336, uint64_t{256} << 20), 3584);
 }
 
 }  // namespace
