@@ -27,7 +27,8 @@ void add_calibrate_flags(CLI::App& command, CalibrateFlags& flags) {
       ->capture_default_str();
   command.add_option("--group-memory", flags.group_memory,
                      "Run the experts of larger layers in groups of this size, in MiB or with a "
-                     "unit: 2GB, 512MiB (default: 1GiB)");
+                     "unit: 2GB, 512MiB; sums of one input that take more than a quarter of it "
+                     "are taken in blocks (default: 1GiB)");
   command.add_flag("--sensitivity", flags.sensitivity,
                    "Measure besides how much errors of each layer's experts matter, for --weights "
                    "auto:BITS; --out may hold the finished calibration");
