@@ -9,8 +9,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr uint32_t kF32 = 0, kQ8 = 8;
-
 // A model of one layer: hidden 32, two heads of 16, one head of keys, three experts of width 32.
 // Tensors lie one after the other.
 class SmallGguf {
@@ -36,15 +34,18 @@ class SmallGguf {
     layer("ffn_gate_inp", {32, 3}).layer("ffn_down_exps", {32, 32, 3});
   }
 
-  SmallGguf& add(const std::string& name, std::vector<int64_t> sizes, uint32_t type = kF32) {
+  SmallGguf& add(const std::string& name, std::vector<int64_t> sizes,
+                 BlockType type = BlockType::f32) {
     int64_t elements = 1;
     for (const int64_t size : sizes) elements *= size;
-    bytes_.tensor({name, std::move(sizes), type, end_});
-    const auto bytes = static_cast<uint64_t>(type == kQ8 ? elements / 32 * 34 : elements * 4);
+    const BlockFormat& format = block_format(type);
+    bytes_.tensor({name, std::move(sizes), format.gguf_id, end_});
+    const auto bytes = static_cast<uint64_t>(elements / format.elements * format.bytes);
     end_ += (bytes + 31) / 32 * 32;
     return *this;
   }
-  SmallGguf& layer(const std::string& name, std::vector<int64_t> sizes, uint32_t type = kF32) {
+  SmallGguf& layer(const std::string& name, std::vector<int64_t> sizes,
+                   BlockType type = BlockType::f32) {
     return add("blk.0." + name + ".weight", std::move(sizes), type);
   }
 
@@ -89,8 +90,10 @@ TEST(GgufCheckpoint, RowsOfRotatedPairsArePutApart) {
 }
 
 TEST(GgufCheckpoint, BlocksAreDecoded) {
-  const auto checkpoint =
-      SmallGguf().layer("ffn_gate_exps", {32, 32, 3}, kQ8).layer("ffn_up_exps", {32, 32, 3}).open();
+  const auto checkpoint = SmallGguf()
+                              .layer("ffn_gate_exps", {32, 32, 3}, BlockType::q8_0)
+                              .layer("ffn_up_exps", {32, 32, 3})
+                              .open();
   EXPECT_EQ(derived(checkpoint, "blk.0.ffn_gate_exps.weight"),
             "@blk.0.ffn_gate_exps.weight:u8[3,32,34] | unblock(q8_0)");
 }
@@ -116,9 +119,8 @@ TEST(GgufCheckpoint, WrongTensorsAreNamed) {
       code_of(
           SmallGguf().layer("ffn_gate_exps", {32, 32, 2}).layer("ffn_up_exps", {32, 32, 3}).open()),
       "gguf.tensor_dims");
-  constexpr uint32_t kI32 = 26;
   EXPECT_EQ(code_of(SmallGguf()
-                        .layer("ffn_gate_exps", {32, 32, 3}, kI32)
+                        .layer("ffn_gate_exps", {32, 32, 3}, BlockType::i32)
                         .layer("ffn_up_exps", {32, 32, 3})
                         .open()),
             "gguf.tensor_type");
