@@ -20,6 +20,7 @@ uint64_t joined(uint64_t codes, int bits) {
 }  // namespace
 
 void pack_bits(std::span<const uint8_t> codes, int bits, std::byte* to) {
+  if (codes.empty()) return;  // perhaps without memory
   if (bits == 8) {
     std::memcpy(to, codes.data(), codes.size());
     return;
