@@ -9,7 +9,7 @@
 namespace moec {
 namespace {
 
-using Operands = std::vector<const Constant*>;
+using ConstantOperands = std::vector<const Constant*>;
 
 // Row-major steps of an operand along the axes of a result that it broadcasts to.
 std::vector<int64_t> broadcast_strides(const Dims& dims, size_t result_rank) {
@@ -33,7 +33,7 @@ int64_t source_index(int64_t linear, const Dims& result, const std::vector<int64
   return index;
 }
 
-bool all_splats(const Operands& operands) {
+bool all_splats(const ConstantOperands& operands) {
   return std::all_of(operands.begin(), operands.end(),
                      [](const Constant* c) { return c->values.size() == 1; });
 }
@@ -48,7 +48,7 @@ double loaded_element(const Constant& constant, int64_t i) {
 
 // Calls value(operand elements) for each element of the result, operands broadcast.
 template <class F>
-Constant elementwise(const Type& result, const Operands& operands, F&& value) {
+Constant elementwise(const Type& result, const ConstantOperands& operands, F&& value) {
   Constant out{result, {}};
   std::vector<std::vector<int64_t>> strides;
   for (const Constant* c : operands)
@@ -87,45 +87,51 @@ float as_float(double value) { return static_cast<float>(value); }
 std::optional<Constant> evaluate_op(
     const OneOf<Attention, GatedMlp, RmsNorm, Router, SoftMoe, Linear, Weight, Constant, Conv,
                 MatMul, Reduce, Softmax, TopK, StateRead, StateWrite> auto&,
-    const Operands&, const Type&) {
+    const ConstantOperands&, const Type&) {
   return std::nullopt;
 }
 
-std::optional<Constant> evaluate_op(const Unary& op, const Operands& operands, const Type& type) {
+std::optional<Constant> evaluate_op(const Unary& op, const ConstantOperands& operands,
+                                    const Type& type) {
   return elementwise(type, operands, [&](const std::vector<double>& v) {
     return round_to(type.dtype, apply(op.fn, as_float(v[0])));
   });
 }
 
-std::optional<Constant> evaluate_op(const Binary& op, const Operands& operands, const Type& type) {
+std::optional<Constant> evaluate_op(const Binary& op, const ConstantOperands& operands,
+                                    const Type& type) {
   return elementwise(type, operands, [&](const std::vector<double>& v) {
     return round_to(type.dtype, apply(op.fn, as_float(v[0]), as_float(v[1])));
   });
 }
 
-std::optional<Constant> evaluate_op(const Compare& op, const Operands& operands, const Type& type) {
+std::optional<Constant> evaluate_op(const Compare& op, const ConstantOperands& operands,
+                                    const Type& type) {
   return elementwise(type, operands, [&](const std::vector<double>& v) {
     return apply(op.fn, as_float(v[0]), as_float(v[1])) ? 1.0 : 0.0;
   });
 }
 
-std::optional<Constant> evaluate_op(const Select&, const Operands& operands, const Type& type) {
+std::optional<Constant> evaluate_op(const Select&, const ConstantOperands& operands,
+                                    const Type& type) {
   return elementwise(type, operands,
                      [](const std::vector<double>& v) { return v[0] != 0 ? v[1] : v[2]; });
 }
 
-std::optional<Constant> evaluate_op(const Cast& op, const Operands& operands, const Type& type) {
+std::optional<Constant> evaluate_op(const Cast& op, const ConstantOperands& operands,
+                                    const Type& type) {
   if (!is_float(op.dtype)) return std::nullopt;
   return elementwise(type, operands, [&](const std::vector<double>& v) {
     return round_to(type.dtype, as_float(v[0]));
   });
 }
 
-std::optional<Constant> evaluate_op(const Reshape&, const Operands& operands, const Type& type) {
+std::optional<Constant> evaluate_op(const Reshape&, const ConstantOperands& operands,
+                                    const Type& type) {
   return Constant{type, operands[0]->values};
 }
 
-std::optional<Constant> evaluate_op(const Transpose& op, const Operands& operands,
+std::optional<Constant> evaluate_op(const Transpose& op, const ConstantOperands& operands,
                                     const Type& type) {
   const std::vector<int64_t> source = row_major_strides(operands[0]->type.dims);
   std::vector<int64_t> strides;
@@ -133,12 +139,14 @@ std::optional<Constant> evaluate_op(const Transpose& op, const Operands& operand
   return gather(type, *operands[0], strides, 0);
 }
 
-std::optional<Constant> evaluate_op(const Slice& op, const Operands& operands, const Type& type) {
+std::optional<Constant> evaluate_op(const Slice& op, const ConstantOperands& operands,
+                                    const Type& type) {
   const std::vector<int64_t> strides = row_major_strides(operands[0]->type.dims);
   return gather(type, *operands[0], strides, op.begin * at(strides, op.axis));
 }
 
-std::optional<Constant> evaluate_op(const Concat& op, const Operands& operands, const Type& type) {
+std::optional<Constant> evaluate_op(const Concat& op, const ConstantOperands& operands,
+                                    const Type& type) {
   int64_t inner = 1, outer = 1;
   for (int64_t axis = 0; axis < type.rank(); ++axis)
     if (axis != op.axis) (axis < op.axis ? outer : inner) *= type.dims.at(axis);

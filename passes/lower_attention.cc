@@ -6,10 +6,10 @@
 namespace moec {
 namespace {
 
-using Operands = AttentionOperands<ValueId>;  // absent ones are invalid
+using AttentionValues = AttentionOperands<ValueId>;  // absent ones are invalid
 
-ValueId normed_and_rotated(Builder& b, const Attention& op, const Operands& operands, ValueId heads,
-                           ValueId norm) {
+ValueId normed_and_rotated(Builder& b, const Attention& op, const AttentionValues& operands,
+                           ValueId heads, ValueId norm) {
   if (op.qk_norm == QkNorm::per_head) heads = head_norm(b, heads, norm, op.eps);
   if (op.rope != RopeStyle::none)
     heads = rotate(b, heads, operands.rope_cos, operands.rope_sin, op.rope, op.rope_dims);
@@ -23,7 +23,7 @@ struct Keys {
   ValueId all, result;
 };
 
-Keys with_cache(Builder& b, const Attention& op, const Operands& operands, ValueId rows,
+Keys with_cache(Builder& b, const Attention& op, const AttentionValues& operands, ValueId rows,
                 ValueId cache) {
   switch (op.cache) {
     case CacheForm::none:
@@ -59,7 +59,7 @@ ValueId attend_per_head(Builder& b, const Attention& op, const Heads& heads) {
   return b.concat(outs, 1);
 }
 
-std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const Operands& operands,
+std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const AttentionValues& operands,
                                  AttentionForm form) {
   ValueId q = to_heads(b, operands.q, op.heads, op.head_dim, "q.heads");
   ValueId k = to_heads(b, operands.k, op.kv_heads, op.head_dim, "k.heads");

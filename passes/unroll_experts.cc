@@ -7,9 +7,9 @@
 namespace moec {
 namespace {
 
-using Operands = SoftMoeOperands<ValueId>;
+using ExpertOperands = SoftMoeOperands<ValueId>;
 
-ValueId expert(Builder& b, const SoftMoe& moe, const Operands& operands, int64_t e) {
+ValueId expert(Builder& b, const SoftMoe& moe, const ExpertOperands& operands, int64_t e) {
   const int64_t number = moe.first_expert + e;
   Builder::NameScope scope(b, "experts." + std::to_string(number));
   const MlpParts<ValueId> weights = at(operands.weights, e);
@@ -26,7 +26,7 @@ ValueId expert(Builder& b, const SoftMoe& moe, const Operands& operands, int64_t
 
 // The weighted sum of the down biases of all experts. It needs no expert's result, so one
 // projection makes it for all.
-ValueId down_biases(Builder& b, const SoftMoe& moe, const Operands& operands) {
+ValueId down_biases(Builder& b, const SoftMoe& moe, const ExpertOperands& operands) {
   Builder::NameScope scope(b, "experts");
   std::vector<ValueId> biases;
   for (const MlpParts<ValueId>& expert : operands.biases) biases.push_back(expert.down);
@@ -39,7 +39,7 @@ ValueId down_biases(Builder& b, const SoftMoe& moe, const Operands& operands) {
 
 Result<Shard> unroll_experts(const Shard& shard, PassContext& context) {
   auto lower = [&](Builder& b, const SoftMoe& moe, const std::vector<ValueId>& list) {
-    const Operands operands = soft_moe_operands<ValueId>(moe, list);
+    const ExpertOperands operands = soft_moe_operands<ValueId>(moe, list);
     std::vector<ValueId> terms;
     for (int64_t e = 0; e < moe.experts; ++e) terms.push_back(expert(b, moe, operands, e));
     if (!operands.biases.empty()) terms.push_back(down_biases(b, moe, operands));

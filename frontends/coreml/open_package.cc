@@ -29,16 +29,16 @@ Result<JsonValue> read_manifest(const std::string& path) {
   return json;
 }
 
-const std::string* text_of(const JsonValue& object, std::string_view key) {
+const std::string* text_in(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.find(key);
   return value ? value->string() : nullptr;
 }
 
 Status check_item(const std::string& folder, const JsonValue& item, const std::string& manifest) {
   for (std::string_view key : {"path", "name", "author", "description"})
-    if (!text_of(item, key))
+    if (!text_in(item, key))
       return wrong_package(fmt::format("an item has no text \"{}\"", key), manifest);
-  const std::string& path = *text_of(item, "path");
+  const std::string& path = *text_in(item, "path");
   if (path != kModelItem && path != kWeightsItem)
     return wrong_package("an item that is neither the model nor its weights: " + printable(path),
                          manifest);
@@ -52,19 +52,19 @@ Status check_item(const std::string& folder, const JsonValue& item, const std::s
 Status check_package(const std::string& folder) {
   const std::string path = (fs::path(folder) / "Manifest.json").string();
   MOEC_ASSIGN(const JsonValue manifest, read_manifest(path));
-  const std::string* version = text_of(manifest, "fileFormatVersion");
+  const std::string* version = text_in(manifest, "fileFormatVersion");
   if (!version || *version != "1.0.0")
     return wrong_package("fileFormatVersion must be \"1.0.0\"", path);
   const JsonValue* items = manifest.find("itemInfoEntries");
   if (!items || !items->object()) return wrong_package("itemInfoEntries must be an object", path);
   for (const JsonMember& item : *items->object()) MOEC_TRY(check_item(folder, item.value, path));
-  const std::string* root = text_of(manifest, "rootModelIdentifier");
+  const std::string* root = text_in(manifest, "rootModelIdentifier");
   const JsonValue* model = root ? items->find(*root) : nullptr;
-  if (!model || *text_of(*model, "path") != kModelItem)
+  if (!model || *text_in(*model, "path") != kModelItem)
     return wrong_package("rootModelIdentifier does not name the item of the model", path);
   bool has_weights_item = false;
   for (const JsonMember& item : *items->object())
-    has_weights_item |= *text_of(item.value, "path") == kWeightsItem;
+    has_weights_item |= *text_in(item.value, "path") == kWeightsItem;
   std::error_code error;
   if (!has_weights_item && fs::exists(fs::path(folder) / "Data" / kWeightsItem, error))
     return wrong_package("the weights are in the package, but no item names them", path);

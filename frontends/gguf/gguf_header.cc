@@ -11,7 +11,6 @@
 namespace moec {
 namespace {
 
-constexpr std::string_view kMagic = "GGUF";
 constexpr uint64_t kPrefixBytes = 24;  // magic, version, numbers of tensors and of keys
 constexpr uint64_t kMaxKeys = 4096;
 constexpr uint64_t kMaxGgufTensors = 65'536;
@@ -62,8 +61,8 @@ class GgufHeaderReader {
                        fmt::format("the file has {} bytes, a GGUF file at least {}",
                                    in_.file_bytes(), kPrefixBytes),
                        0, {}, "The file is incomplete or of another kind: fetch it again.");
-    MOEC_ASSIGN(const std::string_view magic, in_.take(kMagic.size()));
-    if (magic != kMagic)
+    MOEC_ASSIGN(const std::string_view magic, in_.take(kGgufMagic.size()));
+    if (magic != kGgufMagic)
       return in_.error("magic", "the file does not begin with \"GGUF\"", 0, {},
                        "The file is of another kind, or damaged: give a .gguf file.");
     MOEC_ASSIGN(header_.version, in_.number<uint32_t>());

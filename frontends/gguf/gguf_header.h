@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "frontends/gguf/gguf_cursor.h"
@@ -12,6 +13,9 @@
 #include "ir/graph/type.h"
 
 namespace moec {
+
+// The first bytes of a file.
+inline constexpr std::string_view kGgufMagic = "GGUF";
 
 struct GgufTensor {
   std::string name;

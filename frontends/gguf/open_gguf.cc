@@ -16,7 +16,6 @@ namespace moec {
 namespace {
 
 constexpr uint64_t kMostFactors = 4096;  // of a rotation
-constexpr std::string_view kMagic = "GGUF";
 
 Result<std::vector<float>> read_floats(const Gguf& gguf, const GgufTensor& tensor) {
   if (tensor.type != BlockType::f32 || tensor.bytes > kMostFactors * sizeof(float))
@@ -60,8 +59,8 @@ bool names_gguf(const std::string& source) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(source, error)) return false;
   const auto file = RegularFile::open(source);
-  const auto start = file ? file->read(0, std::min<uint64_t>(file->size(), kMagic.size())) : "";
-  return start && *start == kMagic;
+  const auto start = file ? file->read(0, std::min<uint64_t>(file->size(), kGgufMagic.size())) : "";
+  return start && *start == kGgufMagic;
 }
 
 Result<Checkpoint> gguf_checkpoint(const Gguf& file, const ReadFloats& read) {

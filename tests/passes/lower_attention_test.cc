@@ -88,7 +88,7 @@ TEST_P(LowerAttention, PreservesValues) {
   }
 }
 
-std::string case_name(const testing::TestParamInfo<Axes>& info) {
+std::string attention_case_name(const testing::TestParamInfo<Axes>& info) {
   const auto& [layout, form, cache, rope, qk_norm] = info.param;
   return std::string(layout_name(layout)) + "_" + std::string(enum_name(form)) + "_cache_" +
          std::string(enum_name(cache)) + "_rope_" + std::string(enum_name(rope)) + "_norm_" +
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(CacheForm::none, CacheForm::append, CacheForm::blend),
                      testing::Values(RopeStyle::none, RopeStyle::half, RopeStyle::interleaved),
                      testing::Values(QkNorm::none, QkNorm::per_head)),
-    case_name);
+    attention_case_name);
 
 using ExtraAxes = std::tuple<Layout, AttentionForm, CacheForm>;
 

@@ -363,7 +363,7 @@ TEST(EmitOnnx, EveryOpIsOneNode) {
 
 // ---- Refusals -----------------------------------------------------------------------------------
 
-Diagnostic refusal(const Shard& shard, uint64_t graph_byte_limit = 1 << 30) {
+Diagnostic onnx_refusal(const Shard& shard, uint64_t graph_byte_limit = 1 << 30) {
   TestFolder folder;
   const ShardWidth width{1, &shard};
   EmitOptions options{.folder = folder.string(), .stem = "s"};
@@ -376,7 +376,7 @@ Diagnostic refusal(const Shard& shard, uint64_t graph_byte_limit = 1 << 30) {
 TEST(EmitOnnxRefuses, OtherForms) {
   Builder b("L00.moe", Form::static_ops);
   b.output("y", b.input("x", {DType::f32, {2}}));
-  const Diagnostic error = refusal(b.finish());
+  const Diagnostic error = onnx_refusal(b.finish());
   EXPECT_EQ(error.code, "emit.form");
   EXPECT_THAT(error.cause, HasSubstr("form static"));
   EXPECT_EQ(error.place.shard, "L00.moe");
@@ -387,14 +387,14 @@ TEST(EmitOnnxRefuses, ShardsThatDoNotVerify) {
   b.output("y", b.input("x", {DType::f32, {2}}));
   Shard shard = b.finish();
   shard.outputs.front().value = ValueId{7};
-  EXPECT_EQ(refusal(shard).code, "shard.s1");
+  EXPECT_EQ(onnx_refusal(shard).code, "shard.s1");
 }
 
 TEST(EmitOnnxRefuses, State) {
   Builder b("s", Form::placed);
   b.state("k_state", {DType::f32, {2}});
   b.output("y", b.emit(StateRead{"k_state"}, {}));
-  const Diagnostic error = refusal(b.finish());
+  const Diagnostic error = onnx_refusal(b.finish());
   EXPECT_EQ(error.code, "emit.state");
   EXPECT_THAT(error.cause, HasSubstr("k_state"));
 }
@@ -402,11 +402,11 @@ TEST(EmitOnnxRefuses, State) {
 TEST(EmitOnnxRefuses, ElementTypesThatOpset17Lacks) {
   Builder eight("s", Form::placed);
   eight.output("y", eight.weight(tensor_view("eight", {DType::f8_e4m3, {2}}), "w"));
-  const Diagnostic error = refusal(eight.finish());
+  const Diagnostic error = onnx_refusal(eight.finish());
   EXPECT_EQ(error.code, "emit.dtype");
   EXPECT_EQ(error.cause, "weight of f8_e4m3 does not exist in ONNX opset 17");
   EXPECT_EQ(error.place.op, "w");
-  EXPECT_EQ(refusal(two_weights(1, DType::bf16)).cause,
+  EXPECT_EQ(onnx_refusal(two_weights(1, DType::bf16)).cause,
             "conv of bf16 does not exist in ONNX opset 17");
 }
 
@@ -416,7 +416,7 @@ TEST(EmitOnnxRefuses, ConstantsThatTheirTypeCannotHold) {
         std::pair{DType::i64, 0x1p63}, std::pair{DType::boolean, 2.0}}) {
     Builder b("s", Form::placed);
     b.output("y", b.constant({dtype, {}}, {value}));
-    EXPECT_EQ(refusal(b.finish()).code, "emit.constant") << dtype_name(dtype) << " " << value;
+    EXPECT_EQ(onnx_refusal(b.finish()).code, "emit.constant") << dtype_name(dtype) << " " << value;
   }
 }
 
@@ -424,11 +424,11 @@ TEST(EmitOnnxRefuses, AnOutputNamedLikeAnotherInput) {
   Builder b("s", Form::placed);
   ValueId x = b.input("x", {DType::f32, {2}});
   b.output("x", b.unary(UnaryFn::neg, x));
-  EXPECT_EQ(refusal(b.finish()).code, "emit.port_name");
+  EXPECT_EQ(onnx_refusal(b.finish()).code, "emit.port_name");
 }
 
 TEST(EmitOnnxRefuses, GraphsBeyondTheLimit) {
-  const Diagnostic error = refusal(two_weights(1), 500);
+  const Diagnostic error = onnx_refusal(two_weights(1), 500);
   EXPECT_EQ(error.code, "emit.graph_too_large");
   EXPECT_THAT(error.cause, HasSubstr("the limit is 500"));
   EXPECT_EQ(error.place.file, "s.t1.onnx");
@@ -437,7 +437,7 @@ TEST(EmitOnnxRefuses, GraphsBeyondTheLimit) {
 TEST(EmitOnnxRefuses, WeightsThatTheTableLacks) {
   Builder b("s", Form::placed);
   b.output("y", b.unary(UnaryFn::neg, b.weight(tensor_view("absent", {DType::f32, {2}}))));
-  EXPECT_EQ(refusal(b.finish()).code, "weights.unknown_tensor");
+  EXPECT_EQ(onnx_refusal(b.finish()).code, "weights.unknown_tensor");
 }
 
 TEST(EmitOnnxRefuses, AFolderThatIsAFile) {

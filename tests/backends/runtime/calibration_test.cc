@@ -11,7 +11,7 @@ constexpr std::string_view kFile = R"({"operating_points": {"default": {"biases"
   "transition_bias_inside_to_continue": 0.25, "transition_bias_inside_to_end": 2,
   "transition_bias_end_to_background": -0.125, "transition_bias_end_to_start": 3}}}})";
 
-std::string with(std::string_view from, std::string_view to) {
+std::string calibration_with(std::string_view from, std::string_view to) {
   std::string text(kFile);
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -55,12 +55,13 @@ TEST(Calibration, MalformedFilesAreRefused) {
   const std::string path = "operating_points.default.biases";
   expect_malformed("[]", "must be an object");
   expect_malformed("{}", "field \"operating_points\" is missing");
-  expect_malformed(with("\"biases\"", "\"bias\""), "\"" + path + "\" is missing");
-  expect_malformed(with("0.5", "\"0.5\""), "background_stay\" must be a number");
-  expect_malformed(with("to_end\"", "to_ende\""), path + ".transition_bias_inside_to_end");
-  expect_malformed(with("0.5", "0.5, \"x\": 1"), path + ".x\" is unknown");
-  expect_malformed(with("0.5", "1e999"), "");
-  expect_malformed(with("0.5", "0.5, \"x\": 1, \"x\": 1"), "occurs twice");
+  expect_malformed(calibration_with("\"biases\"", "\"bias\""), "\"" + path + "\" is missing");
+  expect_malformed(calibration_with("0.5", "\"0.5\""), "background_stay\" must be a number");
+  expect_malformed(calibration_with("to_end\"", "to_ende\""),
+                   path + ".transition_bias_inside_to_end");
+  expect_malformed(calibration_with("0.5", "0.5, \"x\": 1"), path + ".x\" is unknown");
+  expect_malformed(calibration_with("0.5", "1e999"), "");
+  expect_malformed(calibration_with("0.5", "0.5, \"x\": 1, \"x\": 1"), "occurs twice");
   expect_malformed(std::string(kFile) + "x", "");
   expect_malformed(std::string(kFile) + '\0', "NUL");
 }

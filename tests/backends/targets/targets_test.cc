@@ -25,7 +25,7 @@ constexpr std::string_view kSmall = R"({
   ]
 })";
 
-std::string with(std::string_view from, std::string_view to) {
+std::string target_text_with(std::string_view from, std::string_view to) {
   std::string text(kSmall);
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -48,7 +48,7 @@ constexpr std::string_view kWithForms = R"("four_bits": "int4-lut:g8",
   "rules")";
 
 TEST(LoadTarget, ReadsFormsOfWeights) {
-  auto target = load_target(with("\"rules\"", kWithForms));
+  auto target = load_target(target_text_with("\"rules\"", kWithForms));
   ASSERT_TRUE(target) << render(target.error());
   EXPECT_EQ(target->four_bits, WeightForm(PaletteForm{4, 8}));
   EXPECT_EQ(target->weights, (std::vector<TargetWeightForms>{{{"int8", "int4-lut:g*"},
@@ -62,7 +62,8 @@ TEST(LoadTarget, ReadsFormsOfWeights) {
 
 TEST(LoadTarget, ReadsTheRankOfCodedMatmuls) {
   const auto of_rank = [](std::string_view rank) {
-    return with("\"rules\"", "\"coded_matmul_rank\": " + std::string(rank) + ", \"rules\"");
+    return target_text_with("\"rules\"",
+                            "\"coded_matmul_rank\": " + std::string(rank) + ", \"rules\"");
   };
   EXPECT_EQ(load_target(kSmall)->coded_matmul_rank, 2);
   EXPECT_EQ(load_target(of_rank("3"))->coded_matmul_rank, 3);
@@ -70,7 +71,7 @@ TEST(LoadTarget, ReadsTheRankOfCodedMatmuls) {
 }
 
 TEST(LoadTarget, RefusesUnknownFormsOfWeights) {
-  const std::string text = with("\"rules\"", kWithForms);
+  const std::string text = target_text_with("\"rules\"", kWithForms);
   const auto edited = [&](std::string_view from, std::string_view to) {
     std::string other = text;
     return error_of(other.replace(other.find(from), from.size(), to)).cause;
@@ -107,28 +108,33 @@ TEST(LoadTarget, ReadsEveryField) {
 }
 
 TEST(LoadTarget, RefusesUnknownFieldsAndValues) {
-  EXPECT_EQ(error_of(with("\"unit\": \"cpu\"", "\"place\": \"cpu\"")).code, "target.missing_field");
-  EXPECT_EQ(error_of(with("\"sum\": \"tree\"", "\"sum\": \"tree\", \"colour\": 1")).code,
+  EXPECT_EQ(error_of(target_text_with("\"unit\": \"cpu\"", "\"place\": \"cpu\"")).code,
+            "target.missing_field");
+  EXPECT_EQ(
+      error_of(target_text_with("\"sum\": \"tree\"", "\"sum\": \"tree\", \"colour\": 1")).code,
+      "target.unknown_field");
+  EXPECT_EQ(
+      error_of(target_text_with("\"limit\": 64", "\"limit\": 64, \"dtypes\": [\"f16\"]")).code,
+      "target.unknown_field");
+  EXPECT_EQ(error_of(target_text_with("\"limit\": 64", "\"limit\": -1")).code, "target.bad_value");
+  EXPECT_EQ(error_of(target_text_with("\"f16\"", "\"f17\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(target_text_with("\"binary\"", "\"ad\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(target_text_with("\"width\"", "\"breadth\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(target_text_with("[\"c1\"]", "[\"c2\"]")).code, "target.bad_value");
+  EXPECT_EQ(error_of(target_text_with("\"mlp\"", "\"mpl\"")).code, "target.bad_value");
+  EXPECT_EQ(error_of(target_text_with("90", "101")).code, "target.bad_value");
+  EXPECT_EQ(error_of(target_text_with("\"limit\": 9", "\"ops\": [\"add\"], \"limit\": 9")).code,
             "target.unknown_field");
-  EXPECT_EQ(error_of(with("\"limit\": 64", "\"limit\": 64, \"dtypes\": [\"f16\"]")).code,
-            "target.unknown_field");
-  EXPECT_EQ(error_of(with("\"limit\": 64", "\"limit\": -1")).code, "target.bad_value");
-  EXPECT_EQ(error_of(with("\"f16\"", "\"f17\"")).code, "target.bad_value");
-  EXPECT_EQ(error_of(with("\"binary\"", "\"ad\"")).code, "target.bad_value");
-  EXPECT_EQ(error_of(with("\"width\"", "\"breadth\"")).code, "target.bad_value");
-  EXPECT_EQ(error_of(with("[\"c1\"]", "[\"c2\"]")).code, "target.bad_value");
-  EXPECT_EQ(error_of(with("\"mlp\"", "\"mpl\"")).code, "target.bad_value");
-  EXPECT_EQ(error_of(with("90", "101")).code, "target.bad_value");
-  EXPECT_EQ(error_of(with("\"limit\": 9", "\"ops\": [\"add\"], \"limit\": 9")).code,
-            "target.unknown_field");
-  EXPECT_EQ(error_of(with("X2", "X1")).code, "target.bad_value");
-  EXPECT_EQ(error_of(with("folklore", "certain")).code, "target.bad_value");
-  EXPECT_EQ(error_of(with("true", "\"yes\"")).code, "target.bad_value");
-  EXPECT_EQ(error_of(with("\"name\": \"small\"", "\"name\": \"small\", \"name\": \"big\"")).code,
-            "target.duplicate_key");
+  EXPECT_EQ(error_of(target_text_with("X2", "X1")).code, "target.bad_value");
+  EXPECT_EQ(error_of(target_text_with("folklore", "certain")).code, "target.bad_value");
+  EXPECT_EQ(error_of(target_text_with("true", "\"yes\"")).code, "target.bad_value");
+  EXPECT_EQ(
+      error_of(target_text_with("\"name\": \"small\"", "\"name\": \"small\", \"name\": \"big\""))
+          .code,
+      "target.duplicate_key");
   EXPECT_EQ(error_of("[]").code, "target.bad_value");
   EXPECT_EQ(error_of("{\"a\": 1e999}").code, "target.syntax");
-  EXPECT_EQ(error_of(with("\"limit\": 64", "\"limit\": 99999999999999999999")).code,
+  EXPECT_EQ(error_of(target_text_with("\"limit\": 64", "\"limit\": 99999999999999999999")).code,
             "target.syntax");
   EXPECT_EQ(error_of(std::string(kSmall) + "{}").code, "target.syntax");
   EXPECT_EQ(error_of(std::string(kSmall) + '\0').code, "target.syntax");
@@ -136,18 +142,19 @@ TEST(LoadTarget, RefusesUnknownFieldsAndValues) {
 }
 
 TEST(LoadTarget, NamesTheFieldAndTheChoices) {
-  const Diagnostic error = error_of(with("\"tree\"", "\"bush\""));
+  const Diagnostic error = error_of(target_text_with("\"tree\"", "\"bush\""));
   EXPECT_THAT(error.cause, HasSubstr("field \"sum\" is \"bush\", must be one of chain, tree"));
 }
 
 TEST(LoadTarget, AWrongFieldNamesItsLine) {
-  const Diagnostic error = error_of(with("\"folklore\"", "\"certain\""));
+  const Diagnostic error = error_of(target_text_with("\"folklore\"", "\"certain\""));
   EXPECT_THAT(error.cause, HasSubstr("field \"rules[0].confidence\" is \"certain\""));
   EXPECT_EQ(error.place.line, 8u);
 }
 
 TEST(LoadTarget, ProposesTheNearestField) {
-  const Diagnostic error = error_of(with("\"limit\": 64", "\"limit\": 64, \"reasons\": \"\""));
+  const Diagnostic error =
+      error_of(target_text_with("\"limit\": 64", "\"limit\": 64, \"reasons\": \"\""));
   EXPECT_THAT(error.cause, HasSubstr("\"rules[0].reasons\" is unknown (did you mean 'reason'?)"));
 }
 
