@@ -81,7 +81,7 @@ class TensorDeriver {
   }
 
   int64_t heads_of(std::string_view role) const {
-    return role.starts_with("q") ? model_.attention.heads : model_.attention.kv_heads;
+    return role.starts_with('q') ? model_.attention.heads : model_.attention.kv_heads;
   }
 
   std::optional<WeightView> view_of(const NeededRole& needed, const std::string& name) {

@@ -24,7 +24,7 @@ WeightView part_of(const ShardScope& scope, WeightView both, Part part, int64_t 
 }
 
 // Gate or up of one expert, where the tensors of all experts hold one of them each.
-WeightView separate(const ShardScope& scope, Part part, std::string_view suffix, Dims dims,
+WeightView separate(const ShardScope& scope, Part part, std::string_view suffix, const Dims& dims,
                     int64_t expert) {
   const std::string role = (part == kGate ? "experts_gate" : "experts_up") + std::string(suffix);
   return then(expert_of(scope, role, dims, expert), ReshapeStep{dims});
