@@ -9,6 +9,7 @@
 #include "frontends/gguf/gguf_weights.h"
 #include "ir/base/bounded_diagnostics.h"
 #include "models/build/needed_tensors.h"
+#include "models/tensors/ignored_tensors.h"
 
 namespace moec {
 namespace {
@@ -50,6 +51,7 @@ class TensorDeriver {
                        role, gguf_.architecture.name));
     if (findings_.count() == 0)
       for (const NeededRole& needed : needed_roles(model_)) derive(needed);
+    if (findings_.count() == 0) find_unused();
     if (findings_.count() > 0) return fail(findings_.take());
     return std::move(table_);
   }
@@ -61,6 +63,14 @@ class TensorDeriver {
                    std::move(cause),
                    "Convert the model again, or give its Hugging Face checkpoint.",
                    {.tensor = tensor, .file = gguf_.file.values.file()}});
+  }
+
+  // A tensor that the model has no use for may change what it computes.
+  void find_unused() {
+    for (const auto& [name, range] : table_.tensors)
+      if (!used_.contains(name) && ignoring_pattern(model_, name) == nullptr)
+        find("gguf.tensor_unused", name,
+             fmt::format("models of the family {} have no use for \"{}\"", model_.family, name));
   }
 
   void derive(const NeededRole& needed) {
@@ -91,6 +101,7 @@ class TensorDeriver {
 
   std::optional<WeightView> decoded(const std::string& role, const std::string& name) {
     const GgufTensor* tensor = gguf_.find(name);
+    used_.insert(name);
     if (tensor == nullptr) {
       find("gguf.tensor_missing", name,
            fmt::format("the tensor \"{}\" ({}) is not in the file", name, role));
@@ -113,6 +124,7 @@ class TensorDeriver {
     const std::string beside = name.substr(0, name.size() - kWeight.size()) + ".scale";
     const GgufTensor* factor = gguf_.find(beside);
     if (factor == nullptr) return view;
+    used_.insert(beside);
     const Dims dims = view_type(view)->dims;
     const Dims counts = without_ones(factor->dims);
     const bool by_expert = counts.rank() == 1 && counts.at(0) == dims.at(0) && dims.rank() == 3;
@@ -154,6 +166,7 @@ class TensorDeriver {
   const GgufModel& gguf_;
   const ModelConfig& model_;
   WeightTable table_;
+  std::set<std::string, std::less<>> used_;
   BoundedDiagnostics findings_;
 };
 

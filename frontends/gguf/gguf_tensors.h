@@ -16,6 +16,7 @@ namespace moec {
 //   gguf.tensor_missing  with its role
 //   gguf.tensor_dims     expected and found
 //   gguf.tensor_type     integers
+//   gguf.tensor_unused   a tensor that neither the model needs nor its names list as ignored
 //   gguf.no_values       blocks that moec does not decode
 //   gguf.tensor_role     the model needs a tensor for which the architecture has no name
 Result<WeightTable> derive_weights(const GgufModel& gguf, const ModelConfig& model);

@@ -119,6 +119,7 @@ TEST(GgufCheckpoint, WrongTensorsAreNamed) {
       code_of(
           SmallGguf().layer("ffn_gate_exps", {32, 32, 2}).layer("ffn_up_exps", {32, 32, 3}).open()),
       "gguf.tensor_dims");
+  EXPECT_EQ(code_of(whole().layer("attn_q_norm", {16}).open()), "gguf.tensor_unused");
   EXPECT_EQ(code_of(SmallGguf()
                         .layer("ffn_gate_exps", {32, 32, 3}, BlockType::i32)
                         .layer("ffn_up_exps", {32, 32, 3})
