@@ -151,7 +151,7 @@ CODES = {
     "base as f64": TYPE, "flag as u32": TYPE, "no gates, llama": TENSOR, "no gates, granite": TENSOR,
     "no gates, ernie": TENSOR, "no gates, qwen3": TENSOR, "no correction, deepseek": TENSOR,
     "no correction, ernie": "gguf.absent", "no correction, glm": TENSOR, "no correction, minimax": TENSOR,
-    "no bias of queries": "gguf.absent", "no norm of queries": "gguf.tensor_unused", "no sinks": TENSOR,
+    "no bias of queries": "gguf.tensor_unused", "no norm of queries": "gguf.tensor_unused", "no sinks": TENSOR,
     "fewer routed": "gguf.tensor_dims",
     "fewer experts": "gguf.tensor_dims", "unknown bias": "gguf.conflict",
 }
