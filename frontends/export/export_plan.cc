@@ -181,7 +181,9 @@ void note_tokenizer(const SourceOptions& source, const std::string& folder, Diag
                    "export.no_tokenizer",
                    "the checkpoint has no tokenizer, so the export carries none: it takes token "
                    "ids, not text",
-                   "to give it text, add tokenizer.json to the checkpoint and export again",
+                   names_gguf(source.path)
+                       ? "give it token ids; the tokenizer in a GGUF file is not read"
+                       : "to give it text, add tokenizer.json to the checkpoint and export again",
                    {.file = folder}});
 }
 

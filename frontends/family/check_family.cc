@@ -1,11 +1,14 @@
 #include "frontends/family/check_family.h"
 
 #include "frontends/hf/checkpoint.h"
+#include "frontends/source/open_source.h"
 
 namespace moec {
 
 Result<FamilyReport> check_family(const Family& family, const std::string& config,
                                   const std::string& checkpoint, TensorsEqual& same) {
+  MOEC_TRY(refuse_gguf(config));
+  MOEC_TRY(refuse_gguf(checkpoint));
   MOEC_ASSIGN(ExplainedConfig explained,
               explain_config_of(config.empty() ? checkpoint : config, &family));
   FamilyReport report{std::move(explained.config), std::move(explained.errors), {}};

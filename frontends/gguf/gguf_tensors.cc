@@ -127,11 +127,11 @@ class TensorDeriver {
     used_.insert(beside);
     const Dims dims = view_type(view)->dims;
     const Dims counts = without_ones(factor->dims);
-    const bool by_expert = counts.rank() == 1 && counts.at(0) == dims.at(0) && dims.rank() == 3;
+    const bool by_expert = dims.rank() == 3 && counts.rank() == 1 && counts.at(0) == dims.at(0);
     auto scale = gguf_view(gguf_.file, *factor);
-    if (!scale || (!by_expert && counts.rank() > 0)) {
+    if (!scale || !is_float(view_type(*scale)->dtype) || (!by_expert && counts.rank() > 0)) {
       find("gguf.tensor_dims", beside,
-           fmt::format("the factors of \"{}\" must be one, or one for each expert", name));
+           fmt::format("the factors of \"{}\" must be one float, or one for each expert", name));
       return std::nullopt;
     }
     Dims block = dims, shape(std::vector<int64_t>(dims.size(), 1));

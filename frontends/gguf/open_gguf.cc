@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string_view>
 
 #include "frontends/gguf/gguf.h"
@@ -34,22 +37,38 @@ ReadFloats reader_of(const Gguf& gguf) {
   return [&gguf](const GgufTensor& tensor) { return read_floats(gguf, tensor); };
 }
 
-// The names of the architecture in place of the family's, and what a decoder does without: factors
-// that the config has, and layers that guess further tokens.
-void rename_tensors(const GgufArchitecture& architecture, int64_t mtp_layers, ModelConfig& model) {
-  model.names.by_role.clear();
-  for (const auto& [role, name] : architecture.tensors) model.names.by_role[role] = name;
-  model.names.ignored = {"rope_freqs.weight", "rope_factors_short.weight",
-                         "rope_factors_long.weight", "*.input_scale"};
-  const auto layers = std::ssize(model.layers);
-  for (int64_t layer = layers; layer < layers + mtp_layers; ++layer)
-    model.names.ignored.push_back(fmt::format("blk.{}.*", layer));
+// N of a tensor "blk.N.…"; nothing for others.
+std::optional<int64_t> layer_of(std::string_view tensor) {
+  constexpr std::string_view kBlock = "blk.";
+  if (!tensor.starts_with(kBlock)) return std::nullopt;
+  tensor.remove_prefix(kBlock.size());
+  int64_t layer = 0;
+  const auto [end, error] = std::from_chars(tensor.data(), tensor.data() + tensor.size(), layer);
+  return error == std::errc() ? std::optional(layer) : std::nullopt;
 }
 
-Result<int64_t> mtp_layers_of(const GgufModel& model) {
-  MOEC_ASSIGN(const auto layers,
-              model.file.values.find<uint32_t>(model.key("nextn_predict_layers")));
-  return layers.value_or(0);
+// Layers that are stored behind those of the decoder and guess further tokens. The key may state
+// any number of them, so the patterns are of those that have tensors.
+Result<std::set<std::string>> patterns_behind(const GgufModel& model, int64_t layers) {
+  MOEC_ASSIGN(const auto more, model.file.values.find<uint32_t>(model.key("nextn_predict_layers")));
+  std::set<std::string> patterns;
+  for (const GgufTensor& tensor : model.file.tensors)
+    if (const auto layer = layer_of(tensor.name);
+        layer && *layer >= layers && *layer - layers < int64_t{more.value_or(0)})
+      patterns.insert(fmt::format("blk.{}.*", *layer));
+  return patterns;
+}
+
+// The names of the architecture in place of the family's, and what a decoder does without: factors
+// that the config has, and layers that guess further tokens.
+Status rename_tensors(const GgufModel& gguf, ModelConfig& model) {
+  model.names.by_role.clear();
+  for (const auto& [role, name] : gguf.architecture.tensors) model.names.by_role[role] = name;
+  model.names.ignored = {"rope_freqs.weight", "rope_factors_short.weight",
+                         "rope_factors_long.weight", "*.input_scale"};
+  MOEC_ASSIGN(const auto behind, patterns_behind(gguf, std::ssize(model.layers)));
+  model.names.ignored.insert(model.names.ignored.end(), behind.begin(), behind.end());
+  return {};
 }
 
 }  // namespace
@@ -69,8 +88,7 @@ Result<Checkpoint> gguf_checkpoint(const Gguf& file, const ReadFloats& read) {
   MOEC_ASSIGN(HfConfig config, read_config(said.text, file.values.file(), &model.family));
   Diagnostics warnings = std::move(said.warnings);
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
-  MOEC_ASSIGN(const int64_t mtp_layers, mtp_layers_of(model));
-  rename_tensors(model.architecture, mtp_layers, config.model);
+  MOEC_TRY(rename_tensors(model, config.model));
   MOEC_ASSIGN(WeightTable weights, derive_weights(model, config.model));
   return Checkpoint{std::move(config.model), std::move(weights), std::move(warnings)};
 }

@@ -13,18 +13,17 @@
 
 namespace moec {
 
-static Status refuse_family_file(const std::string& source,
-                                 const std::optional<std::string>& family_file) {
-  if (!family_file) return {};
+Status refuse_gguf(const std::string& source) {
+  if (!names_gguf(source)) return {};
   return fail("gguf.family_file",
-              fmt::format("{} describes Hugging Face checkpoints, not GGUF files", *family_file),
-              "Leave --family-file out.", {.file = source});
+              "a family descriptor describes Hugging Face checkpoints, not GGUF files",
+              "Leave --family-file out, or give the Hugging Face checkpoint.", {.file = source});
 }
 
 Result<Checkpoint> open_source(const std::string& source,
                                const std::optional<std::string>& family_file, TensorsEqual& same) {
   if (names_gguf(source)) {
-    MOEC_TRY(refuse_family_file(source, family_file));
+    if (family_file) MOEC_TRY(refuse_gguf(source));
     return open_gguf(source);
   }
   if (!family_file) return open_checkpoint(source, same);
@@ -42,7 +41,7 @@ static Checkpoint without_files(ModelConfig config) {
 Result<Checkpoint> open_config_only(const std::string& source,
                                     const std::optional<std::string>& family_file) {
   if (names_gguf(source)) {
-    MOEC_TRY(refuse_family_file(source, family_file));
+    if (family_file) MOEC_TRY(refuse_gguf(source));
     MOEC_ASSIGN(const std::string text, gguf_config_text(source));
     MOEC_ASSIGN(HfConfig config, read_config(text, source));
     return without_files(std::move(config.model));

@@ -10,6 +10,9 @@
 
 namespace moec {
 
+// Error gguf.family_file where the source is a GGUF file, which no family descriptor describes.
+Status refuse_gguf(const std::string& source);
+
 // The checkpoint in a folder, read with the user's family descriptor if there is one, or the model
 // in a GGUF file, for which there can be none (error gguf.family_file). `same` is that of
 // open_checkpoint().

@@ -80,6 +80,10 @@ TEST(WrongSource, FilesOfWeights) {
     for (const Words& words : {Words{"inspect", file}, Words{"plan", file},
                                Words{"export", file, "--out", fresh_folder("out")}})
       EXPECT_THAT(run_command(words).err, HasSubstr("gguf.too_short"));
+    const std::string family = source_path("models/families/mixtral.json");
+    for (const Words& words : {Words{"family", "check", family, "--checkpoint", file},
+                               Words{"plan", file, "--family-file", family}})
+      EXPECT_THAT(run_command(words).err, HasSubstr("gguf.family_file"));
   }
 }
 

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 // Tensors lie one after the other.
 class SmallGguf {
  public:
-  explicit SmallGguf(const std::string& arch = "llama") {
+  explicit SmallGguf(const std::string& arch = "llama") : arch_(arch) {
     bytes_.text("general.architecture", arch);
     for (const auto& [key, value] :
          std::vector<std::pair<std::string, uint32_t>>{{"block_count", 1},
@@ -44,6 +44,10 @@ class SmallGguf {
     end_ += (bytes + 31) / 32 * 32;
     return *this;
   }
+  SmallGguf& key(const std::string& name, uint32_t value) {
+    bytes_.u32(arch_ + "." + name, value);
+    return *this;
+  }
   SmallGguf& layer(const std::string& name, std::vector<int64_t> sizes,
                    BlockType type = BlockType::f32) {
     return add("blk.0." + name + ".weight", std::move(sizes), type);
@@ -58,6 +62,7 @@ class SmallGguf {
   }
 
  private:
+  std::string arch_;
   GgufBytes bytes_;
   uint64_t end_ = 0;
 };
@@ -108,6 +113,30 @@ TEST(GgufCheckpoint, FactorsBesideATensorAreMultipliedIn) {
             "@blk.0.attn_v.weight:f32[16,32] | dequant(16, 32; @blk.0.attn_v.scale:f32[1] | "
             "reshape(1, 1))");
   EXPECT_EQ(code_of(whole().add("blk.0.ffn_up_exps.scale", {2}).open()), "gguf.tensor_dims");
+  EXPECT_EQ(code_of(whole().add("blk.0.attn_v.scale", {1}, BlockType::i32).open()),
+            "gguf.tensor_dims");
+}
+
+TEST(GgufCheckpoint, TensorsWithoutSizesAreNoMatrices) {
+  EXPECT_EQ(code_of(SmallGguf()
+                        .layer("ffn_gate_exps", {32, 32, 3})
+                        .layer("ffn_up_exps", {})
+                        .add("blk.0.ffn_up_exps.scale", {3})
+                        .open()),
+            "gguf.tensor_dims");
+}
+
+// The number of them sizes nothing.
+TEST(GgufCheckpoint, LayersBehindTheDecoderAreLeftOut) {
+  const auto with_layers = [](uint32_t layers) {
+    SmallGguf gguf = whole();
+    gguf.key("nextn_predict_layers", layers).add("blk.1.attn_norm.weight", {32});
+    return gguf.open();
+  };
+  const auto checkpoint = with_layers(0xffffffff);
+  ASSERT_TRUE(checkpoint) << render(checkpoint.error());
+  EXPECT_THAT(checkpoint->config.names.ignored, testing::Contains("blk.1.*"));
+  EXPECT_EQ(code_of(with_layers(0)), "gguf.tensor_unused");
 }
 
 TEST(GgufCheckpoint, WrongTensorsAreNamed) {
