@@ -1,0 +1,75 @@
+#include "ir/plan/expert_groups.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ir/base/json_fields.h"
+
+namespace moec {
+namespace {
+
+class GroupReader {
+ public:
+  GroupReader(const ExpertGrid& grid, const std::string& file) : grid_(grid), file_(file) {}
+
+  Status read(JsonFields& fields) {
+    ExpertGroup group;
+    std::string experts;
+    MOEC_TRY(fields.text("name", group.name));
+    MOEC_TRY(fields.text("experts", experts));
+    MOEC_TRY(fields.finish());
+    const auto same = [&](const ExpertGroup& other) { return other.name == group.name; };
+    if (group.name.empty()) return fields.bad("name", "must not be empty");
+    if (std::any_of(groups_.begin(), groups_.end(), same))
+      return fields.bad("name", fmt::format("is '{}', as that of another group", group.name));
+    MOEC_ASSIGN(group.experts,
+                parse_expert_sets(experts, grid_, fmt::format("{}: group {}", file_, group.name)));
+    groups_.push_back(std::move(group));
+    return {};
+  }
+
+  std::vector<ExpertGroup> take() { return std::move(groups_); }
+
+ private:
+  const ExpertGrid& grid_;
+  const std::string& file_;
+  std::vector<ExpertGroup> groups_;
+};
+
+}  // namespace
+
+Result<std::vector<ExpertGroup>> parse_expert_groups(std::string_view text, const std::string& file,
+                                                     const ExpertGrid& grid) {
+  const JsonReport report(
+      text, file,
+      JsonCodes::by_prefix("groups",
+                           R"(give {"groups": [{"name": …, "experts": "L0:0-7;…"}, …]})"));
+  MOEC_ASSIGN(const JsonValue value, report.parse());
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
+  GroupReader reader(grid, file);
+  MOEC_TRY(fields.each("groups", [&](JsonFields& group) { return reader.read(group); }));
+  std::vector<ExpertGroup> groups = reader.take();
+  if (groups.empty()) return fields.bad("groups", "must have at least one group");
+  return groups;
+}
+
+Status check_covered(const std::vector<ExpertGroup>& groups, const ExpertGrid& grid,
+                     const std::string& what) {
+  for (const int64_t layer : grid.layers) {
+    ExpertSets missing;
+    for (int64_t expert = 0; expert < grid.experts; ++expert)
+      if (std::none_of(groups.begin(), groups.end(),
+                       [&](const ExpertGroup& group) { return group.experts.has(layer, expert); }))
+        missing.layers[layer].push_back(expert);
+    if (!missing.layers.empty())
+      return fail("experts.uncovered",
+                  fmt::format("{}: {} {} in no group", what, to_string(missing),
+                              missing.layers[layer].size() == 1 ? "is" : "are"),
+                  "add these experts to a group, or leave them out of the model by --expert-mask");
+  }
+  return {};
+}
+
+}  // namespace moec

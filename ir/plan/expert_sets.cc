@@ -1,0 +1,208 @@
+#include "ir/plan/expert_sets.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+namespace moec {
+namespace {
+
+struct NumberRange {
+  int64_t first = 0, last = 0;  // both included
+};
+
+std::optional<int64_t> number_of(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+std::optional<NumberRange> range_of(std::string_view text) {
+  const size_t dash = text.find('-');
+  const auto first = number_of(trimmed(text.substr(0, dash)));
+  const auto last =
+      dash == std::string_view::npos ? first : number_of(trimmed(text.substr(dash + 1)));
+  if (!first || !last || *first > *last) return std::nullopt;
+  return NumberRange{*first, *last};
+}
+
+// Calls visit(part) for each part of the text between separators, up to the first error.
+template <class Visit>
+Status for_each_part(std::string_view text, std::string_view separators, Visit visit) {
+  for (;;) {
+    const size_t end = text.find_first_of(separators);
+    MOEC_TRY(visit(text.substr(0, end)));
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+}
+
+// "0-7,9" of ascending numbers.
+std::string ranges_text(const std::vector<int64_t>& numbers) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t j = i + 1;
+    while (j < numbers.size() && numbers[j] == numbers[j - 1] + 1) ++j;
+    parts.push_back(j == i + 1 ? fmt::to_string(numbers[i])
+                               : fmt::format("{}-{}", numbers[i], numbers[j - 1]));
+    i = j;
+  }
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+class SetReader {
+ public:
+  SetReader(const ExpertGrid& grid, const std::string& what) : grid_(grid), what_(what) {}
+
+  Result<ExpertSets> read(std::string_view text) {
+    MOEC_TRY(for_each_part(text, "\n", [&](std::string_view line) {
+      return for_each_part(line.substr(0, line.find('#')), ";", [&](std::string_view item) {
+        const std::string_view words = trimmed(item);
+        return words.empty() ? Status() : read_item(words);
+      });
+    }));
+    if (others_)
+      for (const int64_t layer : grid_.layers) sets_.layers.try_emplace(layer, *others_);
+    return std::move(sets_);
+  }
+
+ private:
+  tl::unexpected<Diagnostics> error(std::string code, std::string_view item, std::string cause,
+                                    std::string next) const {
+    return fail(std::move(code), fmt::format("{}: '{}' {}", what_, item, cause), std::move(next));
+  }
+
+  Status read_item(std::string_view item) {
+    const size_t colon = item.find(':');
+    if (colon == std::string_view::npos) return no_item(item);
+    const std::string_view where = trimmed(item.substr(0, colon));
+    MOEC_ASSIGN(const std::vector<int64_t> experts, experts_of(item.substr(colon + 1), item));
+    if (where == "*") {
+      if (others_) return twice(item, "all other layers");
+      others_ = experts;
+      return {};
+    }
+    const auto layers = where.starts_with('L') ? range_of(where.substr(1)) : std::nullopt;
+    if (!layers) return no_item(item);
+    return add(*layers, experts, item);
+  }
+
+  tl::unexpected<Diagnostics> no_item(std::string_view item) const {
+    return error("experts.item", item, "names no layer and its experts",
+                 "write items such as L0:0-7 or L1:1,3,5, with semicolons between");
+  }
+
+  tl::unexpected<Diagnostics> twice(std::string_view item, const std::string& layer) const {
+    return error("experts.twice", item, fmt::format("names {} again", layer),
+                 "give each layer once");
+  }
+
+  Status add(NumberRange layers, const std::vector<int64_t>& experts, std::string_view item) {
+    const auto first = std::lower_bound(grid_.layers.begin(), grid_.layers.end(), layers.first);
+    const auto last = std::upper_bound(first, grid_.layers.end(), layers.last);
+    if (last - first != layers.last - layers.first + 1)
+      return error("experts.layer", item, "names a layer without experts, or none of the model's",
+                   fmt::format("the layers with experts are {}", ranges_text(grid_.layers)));
+    for (auto layer = first; layer != last; ++layer)
+      if (!sets_.layers.try_emplace(*layer, experts).second)
+        return twice(item, fmt::format("layer {}", *layer));
+    return {};
+  }
+
+  Result<std::vector<int64_t>> experts_of(std::string_view text, std::string_view item) const {
+    std::set<int64_t> experts;
+    MOEC_TRY(for_each_part(text, ",", [&](std::string_view part) -> Status {
+      const auto range = range_of(trimmed(part));
+      if (!range) return no_item(item);
+      if (range->last >= grid_.experts)
+        return error("experts.expert", item, fmt::format("has no expert {} to take", range->last),
+                     fmt::format("the experts are 0 to {}", grid_.experts - 1));
+      for (int64_t e = range->first; e <= range->last; ++e) experts.insert(e);
+      return {};
+    }));
+    return std::vector<int64_t>(experts.begin(), experts.end());
+  }
+
+  const ExpertGrid& grid_;
+  const std::string& what_;
+  ExpertSets sets_;
+  std::optional<std::vector<int64_t>> others_;  // of the item *
+};
+
+}  // namespace
+
+ExpertGrid expert_grid(const ModelConfig& model) {
+  ExpertGrid grid{{},
+                  model.moe.experts,
+                  model.moe.routing.top_k,
+                  model.moe.routing.groups,
+                  model.moe.routing.groups_kept};
+  for (size_t layer = 0; layer < model.layers.size(); ++layer)
+    if (model.layers[layer].moe) grid.layers.push_back(static_cast<int64_t>(layer));
+  return grid;
+}
+
+bool ExpertSets::has(int64_t layer, int64_t expert) const {
+  const auto found = layers.find(layer);
+  return found == layers.end() ||
+         std::binary_search(found->second.begin(), found->second.end(), expert);
+}
+
+int64_t ExpertSets::count(int64_t layer, const ExpertGrid& grid) const {
+  const auto found = layers.find(layer);
+  return found == layers.end() ? grid.experts : std::ssize(found->second);
+}
+
+Result<ExpertSets> parse_expert_sets(std::string_view text, const ExpertGrid& grid,
+                                     const std::string& what) {
+  return SetReader(grid, what).read(text);
+}
+
+std::string to_string(const ExpertSets& sets) {
+  std::vector<std::string> items;
+  for (auto first = sets.layers.begin(); first != sets.layers.end();) {
+    auto last = first, next = std::next(first);
+    while (next != sets.layers.end() && next->first == last->first + 1 &&
+           next->second == first->second)
+      last = next++;
+    const std::string layers = last == first ? fmt::to_string(first->first)
+                                             : fmt::format("{}-{}", first->first, last->first);
+    items.push_back(fmt::format("L{}:{}", layers, ranges_text(first->second)));
+    first = next;
+  }
+  return fmt::format("{}", fmt::join(items, ";"));
+}
+
+Status check_enough(const ExpertSets& sets, const ExpertGrid& grid, const std::string& what) {
+  const int64_t group_size = grid.experts / std::max<int64_t>(1, grid.groups);
+  for (const auto& [layer, experts] : sets.layers) {
+    const auto place = [&, layer = layer] { return fmt::format("{}: layer {}", what, layer); };
+    if (std::ssize(experts) < grid.top_k)
+      return fail("experts.too_few",
+                  fmt::format("{} has {} experts, but a token chooses {}", place(), experts.size(),
+                              grid.top_k),
+                  fmt::format("leave at least {} experts in each layer", grid.top_k));
+    std::set<int64_t> groups;
+    for (const int64_t expert : experts) groups.insert(expert / group_size);
+    if (std::ssize(groups) < grid.groups_kept)
+      return fail("experts.too_few",
+                  fmt::format("{} has experts of {} groups, but a token chooses from {}", place(),
+                              groups.size(), grid.groups_kept),
+                  fmt::format("leave experts in at least {} groups of {} experts each",
+                              grid.groups_kept, group_size));
+  }
+  return {};
+}
+
+}  // namespace moec
