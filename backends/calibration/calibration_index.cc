@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 constexpr JsonLimits kIndexLimits{.bytes = 256 << 20, .values = 16 << 20};
 constexpr int64_t kMostInputs = 1 << 20;
 
@@ -69,22 +69,6 @@ Status read_layer(JsonFields& fields, CalibrationIndex& index) {
   return fields.finish();
 }
 
-Status read_edge(JsonFields& fields, CalibrationIndex& index) {
-  CalibrationEdge edge;
-  MOEC_TRY(fields.text("name", edge.name));
-  MOEC_TRY(fields.positive("columns", edge.columns));
-  if (edge.columns > kMostInputs) return fields.bad("columns", "is larger than that of any model");
-  index.edges.push_back(std::move(edge));
-  return fields.finish();
-}
-
-Status read_state(JsonFields& fields, CalibrationIndex& index) {
-  MOEC_TRY(fields.boolean("finished", index.finished));
-  MOEC_TRY(fields.whole("next_step", index.next_step));
-  MOEC_TRY(fields.each("edges", [&](JsonFields& one) { return read_edge(one, index); }));
-  return fields.text("state_digest", index.state_digest);
-}
-
 Status read_index(JsonFields& fields, CalibrationIndex& index) {
   int64_t version = 0;
   MOEC_TRY(fields.integer("version", version));
@@ -93,7 +77,8 @@ Status read_index(JsonFields& fields, CalibrationIndex& index) {
   MOEC_TRY(fields.text("text", index.text));
   MOEC_TRY(fields.positive("window", index.window));
   MOEC_TRY(fields.positive("tokens", index.tokens));
-  MOEC_TRY(read_state(fields, index));
+  MOEC_TRY(fields.boolean("finished", index.finished));
+  MOEC_TRY(read_run_state(fields, "state", index.state));
   MOEC_TRY(fields.each("layers", [&](JsonFields& one) { return read_layer(one, index); }));
   return fields.finish();
 }
@@ -108,9 +93,7 @@ uint64_t triangle_bytes(const CalibratedInput& input) {
 }
 
 std::string index_text(const CalibrationIndex& index) {
-  Json edges = Json::array(), layers = Json::array();
-  for (const CalibrationEdge& edge : index.edges)
-    edges.push_back({{"name", edge.name}, {"columns", edge.columns}});
+  Json layers = Json::array();
   for (const CalibratedLayer& layer : index.layers) layers.push_back(json_of(layer));
   const Json json = {{"version", kVersion},
                      {"checkpoint", index.checkpoint},
@@ -118,9 +101,7 @@ std::string index_text(const CalibrationIndex& index) {
                      {"window", index.window},
                      {"tokens", index.tokens},
                      {"finished", index.finished},
-                     {"next_step", index.next_step},
-                     {"edges", std::move(edges)},
-                     {"state_digest", index.state_digest},
+                     {"state", run_state_json(index.state)},
                      {"layers", std::move(layers)}};
   return json_text(json, 1) + "\n";
 }

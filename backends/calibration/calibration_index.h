@@ -2,8 +2,7 @@
 //
 //   STATS/calibration.json   this index: of which checkpoint and text, and what lies in the files
 //   STATS/L00.hessians       one file for each layer, and head.hessians
-//   STATS/state.bin          while it is unfinished: the values between the last finished layer and
-//                            the next one
+//   STATS/state2.bin         while it is unfinished: the values behind the second layer
 //
 // A .hessians file has one triangle after the other, in the order of the index, for inputs that at
 // least one token reached: rows 0 … I − 1 of Σ x·xᵀ, row i with its first i + 1 elements, f32 in
@@ -15,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/calibration/run_state.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
@@ -46,21 +46,12 @@ struct CalibratedLayer {
   bool operator==(const CalibratedLayer&) const = default;
 };
 
-// A value between layers, [tokens, columns], in the state.
-struct CalibrationEdge {
-  std::string name;
-  int64_t columns = 0;
-  bool operator==(const CalibrationEdge&) const = default;
-};
-
 struct CalibrationIndex {
   std::string checkpoint;  // checkpoint_identity()
   std::string text;        // digest of the token ids
   int64_t window = 0, tokens = 0;
   bool finished = false;
-  int64_t next_step = 0;  // of the schedule; with the edges, where an unfinished one goes on
-  std::vector<CalibrationEdge> edges;
-  std::string state_digest;
+  RunState state;  // of an unfinished one
   std::vector<CalibratedLayer> layers;
   bool operator==(const CalibrationIndex&) const = default;
 };

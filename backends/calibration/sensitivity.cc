@@ -19,6 +19,8 @@ using SensitivityJson = nlohmann::ordered_json;
 constexpr int64_t kSensitivityVersion = 1;
 constexpr std::array<const char*, kMeasuredBits.size()> kBitsNames = {"bits2", "bits3", "bits4",
                                                                       "bits6"};
+constexpr const char* kMeasure =
+    "run moec calibrate --sensitivity with this folder and the same text";
 constexpr JsonLimits kSensitivityLimits{.bytes = 256 << 20, .values = 16 << 20};
 
 SensitivityJson tensor_json(const TensorErrors& tensor) {
@@ -76,8 +78,10 @@ Status read_all(JsonFields& fields, Sensitivity& sensitivity) {
     return fields.bad("version", fmt::format("must be {}", kSensitivityVersion));
   MOEC_TRY(fields.text("calibration", sensitivity.calibration));
   MOEC_TRY(fields.positive("tokens", sensitivity.tokens));
-  return fields.each("layers",
-                     [&](JsonFields& one) { return read_layer_sensitivity(one, sensitivity); });
+  if (fields.has("state")) MOEC_TRY(read_run_state(fields, "state", sensitivity.state.emplace()));
+  MOEC_TRY(fields.each("layers",
+                       [&](JsonFields& one) { return read_layer_sensitivity(one, sensitivity); }));
+  return fields.finish();
 }
 
 double error_at(const TensorErrors& tensor, int64_t bits) {
@@ -101,30 +105,41 @@ double expected_kl(const LayerSensitivity& layer, const TensorErrors& tensor, in
 std::string sensitivity_text(const Sensitivity& sensitivity) {
   auto layers = SensitivityJson::array();
   for (const LayerSensitivity& layer : sensitivity.layers) layers.push_back(layer_json(layer));
-  const SensitivityJson json = {{"version", kSensitivityVersion},
-                                {"calibration", sensitivity.calibration},
-                                {"tokens", sensitivity.tokens},
-                                {"layers", std::move(layers)}};
+  SensitivityJson json = {{"version", kSensitivityVersion},
+                          {"calibration", sensitivity.calibration},
+                          {"tokens", sensitivity.tokens}};
+  if (sensitivity.state) json["state"] = run_state_json(*sensitivity.state);
+  json["layers"] = std::move(layers);
   return json_text(json, 1) + "\n";
 }
 
-Result<Sensitivity> read_sensitivity(const std::string& folder) {
+Result<std::optional<Sensitivity>> read_any_sensitivity(const std::string& folder) {
   const std::string path = folder + "/" + kSensitivityFile;
-  const char* next = "run moec calibrate --sensitivity with this folder and the same text";
-  if (!file_exists(path))
-    return fail("calibrate.no_sensitivity",
-                "the calibration does not say how much each layer suffers from errors", next,
-                {.file = folder});
+  if (!file_exists(path)) return std::optional<Sensitivity>();
   MOEC_ASSIGN(const std::string text, read_text_file(path, kSensitivityLimits.bytes));
-  const JsonReport report(text, path, JsonCodes::all_as("calibrate.malformed", next));
+  const JsonReport report(text, path, JsonCodes::all_as("calibrate.malformed", kMeasure));
   MOEC_ASSIGN(const JsonValue value, report.parse(kSensitivityLimits));
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   Sensitivity sensitivity;
   MOEC_TRY(read_all(fields, sensitivity));
+  return std::optional(std::move(sensitivity));
+}
+
+Result<bool> has_finished_sensitivity(const std::string& folder) {
+  MOEC_ASSIGN(const auto sensitivity, read_any_sensitivity(folder));
+  return sensitivity && !sensitivity->state;
+}
+
+Result<Sensitivity> read_sensitivity(const std::string& folder) {
+  MOEC_ASSIGN(auto sensitivity, read_any_sensitivity(folder));
+  if (!sensitivity || sensitivity->state)
+    return fail("calibrate.no_sensitivity",
+                "the calibration does not say how much each layer suffers from errors", kMeasure,
+                {.file = folder});
   MOEC_ASSIGN(const std::string digest, digest_file(folder + "/" + kCalibrationIndex));
-  if (digest == sensitivity.calibration) return sensitivity;
-  return fail("calibrate.damaged", "the sensitivities are of another calibration", next,
-              {.file = path});
+  if (digest == sensitivity->calibration) return std::move(*sensitivity);
+  return fail("calibrate.damaged", "the sensitivities are of another calibration", kMeasure,
+              {.file = folder + "/" + kSensitivityFile});
 }
 
 }  // namespace moec

@@ -1,13 +1,16 @@
 // What codes of few bits cost a model, as `moec calibrate --sensitivity` measures it for the
 // tensors of experts. STATS/sensitivity.json holds it beside the calibration that it was measured
-// with.
+// with, and STATS/sensitivity2.bin, while it is unfinished, the values of all runs behind the
+// second layer.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "backends/calibration/run_state.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
@@ -47,6 +50,8 @@ struct Sensitivity {
   std::string calibration;  // digest of the index of the calibration
   int64_t tokens = 0;       // that the predictions were compared for
   std::vector<LayerSensitivity> layers;
+  // Of an unfinished measurement, whose roles have no divergences yet: where it goes on.
+  std::optional<RunState> state;
   bool operator==(const Sensitivity&) const = default;
 };
 
@@ -59,7 +64,12 @@ double expected_kl(const LayerSensitivity& layer, const TensorErrors& tensor, in
 std::string sensitivity_text(const Sensitivity& sensitivity);
 
 // Reads that of a folder of a finished calibration. Errors: calibrate.no_sensitivity where there is
-// none, calibrate.malformed, calibrate.damaged where it is of another calibration.
+// none or its measurement is unfinished, calibrate.malformed, calibrate.damaged where it is of
+// another calibration.
 Result<Sensitivity> read_sensitivity(const std::string& folder);
+// The same of a measurement that may be unfinished; nothing where there is none.
+Result<std::optional<Sensitivity>> read_any_sensitivity(const std::string& folder);
+// Whether the folder has a finished one. Error calibrate.malformed.
+Result<bool> has_finished_sensitivity(const std::string& folder);
 
 }  // namespace moec

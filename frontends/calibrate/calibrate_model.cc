@@ -10,9 +10,11 @@
 #include "frontends/calibrate/calibration_folder.h"
 #include "frontends/calibrate/calibration_plan.h"
 #include "frontends/calibrate/calibration_text.h"
+#include "frontends/calibrate/layer_steps.h"
 #include "frontends/calibrate/layer_writer.h"
 #include "frontends/calibrate/measure_sensitivity.h"
 #include "frontends/calibrate/window_run.h"
+#include "frontends/calibrate/work_meter.h"
 #include "frontends/source/open_source.h"
 #include "ir/base/name_file.h"
 
@@ -25,63 +27,48 @@ struct CalibrationJob {
   const TokenWindows& text;
   const Plan& plan;
   const WeightReader& weights;
+  const WorkMeter& meter;
 };
-
-// The steps of the schedule that belong to one layer, or to the head, of which one part is enough.
-struct LayerSteps {
-  int64_t layer = -1;
-  size_t begin = 0, run = 0, end = 0;  // begin … run − 1 are run
-};
-
-std::vector<LayerSteps> layers_of(const Plan& plan) {
-  std::vector<LayerSteps> layers;
-  for (size_t s = 0; s < plan.schedule.size(); ++s) {
-    const int64_t layer = plan.shards[plan.schedule[s].shard].layer;
-    if (layers.empty() || layers.back().layer != layer) layers.push_back({layer, s, s, s});
-    layers.back().end = s + 1;
-    layers.back().run = layer < 0 ? layers.back().begin + 1 : s + 1;
-  }
-  return layers;
-}
 
 class Calibration {
  public:
   Calibration(const CalibrationJob& job, CalibrationIndex& index)
-      : job_(job), index_(index), run_(job.plan, job.text), layers_(layers_of(job.plan)) {
-    for (const LayerSteps& layer : layers_) total_ += (layer.run - layer.begin) * bytes_of_step();
+      : job_(job), index_(index), run_(job.plan, job.text), layers_(layers_of(job.plan)) {}
+
+  // Of all layers.
+  static uint64_t work(const Plan& plan, const TokenWindows& text) {
+    uint64_t bytes = 0;
+    for (const LayerSteps& layer : layers_of(plan))
+      bytes += steps_of(layer) * text_bytes(plan, text);
+    return bytes;
   }
 
   Status run_all() {
-    const auto next = static_cast<size_t>(index_.next_step);
-    if (next == 0)
+    if (index_.layers.empty()) {
       MOEC_TRY(run_.embed(job_.weights));
-    else
-      MOEC_TRY(read_state(job_.options.folder, index_, job_.text, run_));
-    tell(0, "");
-    for (const LayerSteps& layer : layers_) {
-      if (layer.begin < next) {
-        tell((layer.run - layer.begin) * bytes_of_step(), "");
-        continue;
-      }
-      MOEC_TRY(run_layer(layer));
+    } else {
+      WindowRun* runs[] = {&run_};
+      MOEC_TRY(calibration_state(job_.options.folder).read(index_.state, job_.text, runs));
+    }
+    const size_t finished = index_.layers.size();
+    job_.meter.tell(0, "");
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      if (i < finished)
+        job_.meter.tell(steps_of(layers_[i]) * text_bytes(job_.plan, job_.text), "");
+      else
+        MOEC_TRY(run_layer(layers_[i]));
     }
     return finish_folder(job_.options.folder, index_);
   }
 
  private:
-  uint64_t bytes_of_window() const {
-    return static_cast<uint64_t>(job_.text.window * job_.plan.model.hidden) * sizeof(float);
-  }
-  uint64_t bytes_of_step() const {
-    return static_cast<uint64_t>(job_.text.windows()) * bytes_of_window();
-  }
-
-  void tell(uint64_t bytes, const std::string& part) const {
-    if (job_.options.progress) job_.options.progress(bytes, total_, part);
+  // Of the head one part is enough.
+  static size_t steps_of(const LayerSteps& layer) {
+    return layer.layer < 0 ? 1 : layer.end - layer.begin;
   }
 
   Status after_window(const std::string& part) const {
-    tell(bytes_of_window(), part);
+    job_.meter.tell(window_bytes(job_.plan, job_.text), part);
     if (job_.options.stop && job_.options.stop())
       return fail(kCalibrateInterrupted, "the calibration was stopped",
                   "run the same command again: it continues behind the last finished layer",
@@ -92,7 +79,7 @@ class Calibration {
   Status run_layer(const LayerSteps& layer) {
     MOEC_ASSIGN(LayerWriter writer, LayerWriter::create(job_.options.folder, layer.layer,
                                                         sum_bytes(job_.options.group_bytes)));
-    for (size_t step = layer.begin; step < layer.run; ++step) {
+    for (size_t step = layer.begin; step < layer.begin + steps_of(layer); ++step) {
       const size_t shard = job_.plan.schedule[step].shard;
       const std::string& name = job_.plan.shards[shard].name;
       MOEC_ASSIGN(const TappedShard tapped, tap_shard(job_.plan, shard));
@@ -113,7 +100,6 @@ class Calibration {
   CalibrationIndex& index_;
   WindowRun run_;
   std::vector<LayerSteps> layers_;
-  uint64_t total_ = 0;
 };
 
 Result<CalibrationIndex> new_index(const CalibrateOptions& options, const TokenWindows& text,
@@ -154,9 +140,12 @@ Result<CalibrationReport> calibrate_model(const CalibrateOptions& options) {
   MOEC_ASSIGN(const FolderLock lock, FolderLock::take(options.folder));
   MOEC_TRY(resume_index(options.folder, report.index, options.sensitivity));
   report.resumed_layers = report.index.layers.size();
-  const CalibrationJob job{options, text, plan, weights};
+  WorkMeter meter{options};
+  if (!report.index.finished) meter.total += Calibration::work(plan, text);
+  if (options.sensitivity) MOEC_TRY(add_sensitivity_work(meter, plan, text));
+  const CalibrationJob job{options, text, plan, weights, meter};
   if (!report.index.finished) MOEC_TRY(Calibration(job, report.index).run_all());
-  if (options.sensitivity) MOEC_TRY(measure_sensitivity(options, plan, text, weights));
+  if (options.sensitivity) MOEC_TRY(measure_sensitivity(meter, plan, text, weights));
   report.bytes = bytes_of(report.index);
   return report;
 }

@@ -2,28 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "backends/calibration/sensitivity.h"
 #include "backends/files/digest.h"
-#include "backends/files/folder.h"
 #include "backends/files/output_file.h"
 #include "backends/output/out_folder.h"
-#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
 
-// Two states lie side by side until the index names the new one.
-std::string state_file(int64_t next_step) { return fmt::format("state{}.bin", next_step); }
-
-Status remove_state(const std::string& folder, int64_t next_step) {
-  MOEC_ASSIGN(const Folder opened, Folder::open(folder));
-  if (next_step == 0 || !opened.has(state_file(next_step))) return {};
-  return opened.remove_file(state_file(next_step));
-}
-
 Status check_same(const std::string& folder, const CalibrationIndex& stored,
                   const CalibrationIndex& index, bool extend) {
-  if (stored.finished && (!extend || file_exists(folder + "/" + kSensitivityFile)))
+  MOEC_ASSIGN(const bool measured, has_finished_sensitivity(folder));
+  if (stored.finished && (!extend || measured))
     return fail("calibrate.out_not_empty", "the folder holds a finished calibration",
                 "give --out another folder, or remove this one", {.file = folder});
   const char* what = stored.checkpoint != index.checkpoint ? "checkpoint"
@@ -59,50 +51,25 @@ Status resume_index(const std::string& folder, CalibrationIndex& index, bool ext
   return {};
 }
 
-Status write_state(const std::string& folder, size_t next, WindowRun& run,
-                   CalibrationIndex& index) {
-  const int64_t before = index.next_step;
-  index.next_step = static_cast<int64_t>(next);
-  index.edges = run.edges(next);
-  MOEC_ASSIGN(OutputFile file, OutputFile::create({folder, state_file(index.next_step)}, 0));
-  for (const CalibrationEdge& edge : index.edges)
-    MOEC_TRY(file.write(std::as_bytes(std::span(run.edge(edge.name).data))));
-  MOEC_TRY(file.sync());
-  MOEC_TRY(file.publish());
-  index.state_digest = file.digest();
-  MOEC_TRY(write_file({folder, kCalibrationIndex}, index_text(index)));
-  return remove_state(folder, before);
+RunFiles calibration_state(const std::string& folder) {
+  return {folder, "state", "remove the folder and start over"};
 }
 
-Status read_state(const std::string& folder, const CalibrationIndex& index,
-                  const TokenWindows& text, WindowRun& run) {
-  const std::string path = folder + "/" + state_file(index.next_step);
-  const char* next = "remove the folder and start over";
-  MOEC_ASSIGN(const std::string digest, digest_file(path));
-  if (digest != index.state_digest)
-    return fail("calibrate.damaged", "the file does not match its digest", next, {.file = path});
-  MOEC_ASSIGN(const RegularFile file, RegularFile::open(path));
-  uint64_t offset = 0;
-  for (const CalibrationEdge& edge : index.edges) {
-    Rows rows{edge.columns,
-              std::vector<float>(text.tokens.size() * static_cast<size_t>(edge.columns))};
-    const std::span bytes(reinterpret_cast<char*>(rows.data.data()),
-                          rows.data.size() * sizeof(float));
-    MOEC_TRY(file.read_into(offset, bytes));
-    offset += bytes.size();
-    run.edge(edge.name) = std::move(rows);
-  }
-  return {};
+Status write_state(const std::string& folder, size_t next_step, WindowRun& run,
+                   CalibrationIndex& index) {
+  const RunFiles files = calibration_state(folder);
+  WindowRun* runs[] = {&run};
+  const RunState before = std::move(index.state);
+  MOEC_ASSIGN(index.state, files.write(runs, next_step, std::ssize(index.layers)));
+  MOEC_TRY(write_file({folder, kCalibrationIndex}, index_text(index)));
+  return files.remove(before);
 }
 
 Status finish_folder(const std::string& folder, CalibrationIndex& index) {
-  const int64_t last = index.next_step;
+  const RunState last = std::exchange(index.state, {});
   index.finished = true;
-  index.next_step = 0;
-  index.edges.clear();
-  index.state_digest.clear();
   MOEC_TRY(write_file({folder, kCalibrationIndex}, index_text(index)));
-  return remove_state(folder, last);
+  return calibration_state(folder).remove(last);
 }
 
 }  // namespace moec

@@ -3,7 +3,8 @@
 
 #include <span>
 
-#include "frontends/calibrate/window_run.h"
+#include "backends/calibration/calibration_index.h"
+#include "frontends/calibrate/run_files.h"
 
 namespace moec {
 
@@ -15,12 +16,12 @@ std::string digest_of_tokens(std::span<const int64_t> tokens);
 // calibrate.differs, calibrate.malformed.
 Status resume_index(const std::string& folder, CalibrationIndex& index, bool extend);
 
-// Writes the values that steps from `next` on take, and then the index, with `next` and them.
-Status write_state(const std::string& folder, size_t next, WindowRun& run, CalibrationIndex& index);
+// The values between layers of the unfinished calibration in the folder.
+RunFiles calibration_state(const std::string& folder);
 
-// Reads them back. Error calibrate.damaged.
-Status read_state(const std::string& folder, const CalibrationIndex& index,
-                  const TokenWindows& text, WindowRun& run);
+// Writes the values that steps from `next_step` on take, and then the index, which names them.
+Status write_state(const std::string& folder, size_t next_step, WindowRun& run,
+                   CalibrationIndex& index);
 
 // Writes the finished index and removes the state.
 Status finish_folder(const std::string& folder, CalibrationIndex& index);

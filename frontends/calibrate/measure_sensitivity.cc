@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "backends/files/digest.h"
 #include "backends/files/output_file.h"
 #include "backends/runtime/step_inputs.h"
+#include "frontends/calibrate/layer_steps.h"
 #include "frontends/calibrate/logit_divergence.h"
+#include "frontends/calibrate/run_files.h"
 #include "frontends/calibrate/tensor_errors.h"
 #include "frontends/calibrate/window_run.h"
 
@@ -60,38 +63,125 @@ Shard with_noise(const TappedShard& tapped, const std::string& role, CodedExpert
   return body;
 }
 
+bool has_experts(const ShardDecl& decl) {
+  return decl.kind == ShardKind::moe || decl.kind == ShardKind::experts;
+}
+
+// How many roles the matrices of an expert have; 0 where the plan has none.
+Result<uint64_t> roles_of_experts(const Plan& plan) {
+  std::set<std::string> roles;
+  for (const Step& step : plan.schedule) {
+    if (!has_experts(plan.shards[step.shard])) continue;
+    MOEC_ASSIGN(const TappedShard tapped, tap_shard(plan, step.shard));
+    for (const ExpertMatrix& expert : tapped.experts) roles.insert(expert.matrix.role);
+    break;
+  }
+  return roles.size();
+}
+
+// What all runs do in the first layers, `layers` of them.
+Result<uint64_t> work_of_layers(const Plan& plan, const TokenWindows& text, size_t layers) {
+  MOEC_ASSIGN(const uint64_t roles, roles_of_experts(plan));
+  const std::vector<LayerSteps> all = layers_of(plan);
+  uint64_t runs = 1, passes = 0;
+  for (size_t i = 0; i < layers; ++i) {
+    bool begun = false;
+    for (size_t step = all[i].begin; step < all[i].end; ++step) {
+      if (!begun && has_experts(plan.shards[plan.schedule[step].shard])) {
+        runs += roles;
+        begun = true;
+      }
+      passes += runs;
+    }
+  }
+  return passes * text_bytes(plan, text);
+}
+
 class SensitivityRun {
  public:
-  SensitivityRun(const CalibrateOptions& options, const Plan& plan, const TokenWindows& text,
+  SensitivityRun(const WorkMeter& meter, const Plan& plan, const TokenWindows& text,
                  const WeightReader& weights, const CalibrationStats& stats)
-      : options_(options),
+      : meter_(meter),
+        options_(meter.options),
         plan_(plan),
         text_(text),
         weights_(weights),
         stats_(stats),
+        files_{options_.folder, "sensitivity", "remove sensitivity.json and go on"},
         exact_(plan, text_) {}
 
-  Result<Sensitivity> run() {
-    MOEC_TRY(exact_.embed(weights_));
-    for (size_t step = 0; step < plan_.schedule.size(); ++step) {
-      MOEC_TRY(check_not_stopped());
-      const ShardDecl& decl = plan_.shards[plan_.schedule[step].shard];
-      MOEC_ASSIGN(const TappedShard tapped, tap_shard(plan_, plan_.schedule[step].shard));
-      MOEC_TRY(decl.layer < 0 ? run_head(step, tapped) : run_body(step, tapped, decl.layer));
-      exact_.keep_edges(step + 1);
-      for (NoisyRun& noisy : noisy_) noisy.run.keep_edges(step + 1);
+  // Writes kSensitivityFile, layer by layer.
+  Status run() {
+    MOEC_TRY(begin());
+    const std::vector<LayerSteps> layers = layers_of(plan_);
+    for (size_t i = result_.state ? static_cast<size_t>(result_.state->next_layer) : 0;
+         i < layers.size(); ++i) {
+      for (size_t step = layers[i].begin; step < layers[i].end; ++step) MOEC_TRY(run_step(step));
+      finish_layer();
+      if (layers[i].layer >= 0) MOEC_TRY(save(layers[i].end, static_cast<int64_t>(i) + 1));
     }
-    finish_layer();
-    for (NoisyRun& noisy : noisy_) MOEC_TRY(add_role(noisy));
-    result_.tokens = std::ssize(text_.tokens);
-    return std::move(result_);
+    for (const NoisyRun& noisy : noisy_) MOEC_TRY(set_divergence(noisy));
+    return publish(std::nullopt);
   }
 
  private:
+  // From the start, or behind the last layer that an earlier run finished.
+  Status begin() {
+    MOEC_ASSIGN(const std::string calibration,
+                digest_file(options_.folder + "/" + kCalibrationIndex));
+    MOEC_ASSIGN(auto stored, read_any_sensitivity(options_.folder));
+    const int64_t tokens = std::ssize(text_.tokens);
+    if (!stored || !stored->state || stored->calibration != calibration ||
+        stored->tokens != tokens) {
+      result_.calibration = calibration;
+      result_.tokens = tokens;
+      return exact_.embed(weights_);
+    }
+    result_ = std::move(*stored);
+    for (size_t layer = 0; layer < result_.layers.size(); ++layer)
+      for (const RoleSensitivity& role : result_.layers[layer].roles)
+        noisy_.push_back(noisy_run(layer, role.role, {plan_, text_}));
+    MOEC_ASSIGN(const uint64_t done,
+                work_of_layers(plan_, text_, static_cast<size_t>(result_.state->next_layer)));
+    meter_.tell(done, "");
+    return files_.read(*result_.state, text_, all_runs());
+  }
+
+  NoisyRun noisy_run(size_t layer, const std::string& role, WindowRun run) const {
+    return {layer, role, std::move(run), std::vector<LogitDivergence>(text_.tokens.size())};
+  }
+
+  std::vector<WindowRun*> all_runs() {
+    std::vector<WindowRun*> runs = {&exact_};
+    for (NoisyRun& noisy : noisy_) runs.push_back(&noisy.run);
+    return runs;
+  }
+
+  Status save(size_t next_step, int64_t next_layer) {
+    MOEC_ASSIGN(RunState state, files_.write(all_runs(), next_step, next_layer));
+    return publish(std::move(state));
+  }
+
+  // Without a state the measurement is finished.
+  Status publish(std::optional<RunState> state) {
+    const auto before = std::exchange(result_.state, std::move(state));
+    MOEC_TRY(write_file({options_.folder, kSensitivityFile}, sensitivity_text(result_)));
+    return before ? files_.remove(*before) : Status();
+  }
+
+  Status run_step(size_t step) {
+    MOEC_TRY(check_not_stopped());
+    const ShardDecl& decl = plan_.shards[plan_.schedule[step].shard];
+    MOEC_ASSIGN(const TappedShard tapped, tap_shard(plan_, plan_.schedule[step].shard));
+    MOEC_TRY(decl.layer < 0 ? run_head(step, tapped) : run_body(step, tapped, decl.layer));
+    for (WindowRun* run : all_runs()) run->keep_edges(step + 1);
+    return {};
+  }
+
   Status check_not_stopped() const {
     if (!options_.stop || !options_.stop()) return {};
     return fail(kCalibrateInterrupted, "the measurement was stopped",
-                "run the same command again: the calibration is kept, the measurement starts over",
+                "run the same command again: it continues behind the last finished layer",
                 {.file = options_.folder});
   }
 
@@ -118,15 +208,17 @@ class SensitivityRun {
 
   // The experts of a layer may lie in several parts.
   void begin_layer(const TappedShard& tapped, int64_t layer) {
-    if (!result_.layers.empty() && result_.layers.back().layer == layer) return;
-    finish_layer();
+    if (sums_) return;
     result_.layers.push_back({layer, {}, {}});
     sums_.emplace(stats_, weights_, layer, options_.group_bytes);
     std::set<std::string> roles;
     for (const ExpertMatrix& expert : tapped.experts)
-      if (roles.insert(expert.matrix.role).second)
-        noisy_.push_back({result_.layers.size() - 1, expert.matrix.role, exact_,
-                          std::vector<LogitDivergence>(text_.tokens.size())});
+      if (roles.insert(expert.matrix.role).second) begin_role(expert.matrix.role);
+  }
+
+  void begin_role(const std::string& role) {
+    result_.layers.back().roles.push_back({role, 0});
+    noisy_.push_back(noisy_run(result_.layers.size() - 1, role, exact_));
   }
 
   void finish_layer() {
@@ -140,6 +232,7 @@ class SensitivityRun {
       for (int64_t window = 0; window < text_.windows(); ++window) {
         MOEC_TRY(check_not_stopped());
         MOEC_TRY(run->run_window(step, executor, window));
+        told(step);
       }
     return {};
   }
@@ -162,14 +255,21 @@ class SensitivityRun {
 
   Result<Rows> logits_of(WindowRun& run, size_t step, Executor& executor, int64_t window) const {
     MOEC_ASSIGN(const std::vector<Tensor> outputs, run.run_window(step, executor, window));
+    told(step);
     return unpack_rows(outputs.front(), text_.window);
   }
 
-  Status add_role(const NoisyRun& noisy) {
+  void told(size_t step) const {
+    meter_.tell(window_bytes(plan_, text_),
+                plan_.shards[plan_.schedule[step].shard].name + ", sensitivity");
+  }
+
+  Status set_divergence(const NoisyRun& noisy) {
     double sum = 0;
     for (const LogitDivergence& divergence : noisy.divergences) sum += divergence.kl();
     LayerSensitivity& layer = result_.layers[noisy.layer];
-    layer.roles.push_back({noisy.role, sum / static_cast<double>(noisy.divergences.size())});
+    for (RoleSensitivity& role : layer.roles)
+      if (role.role == noisy.role) role.kl = sum / static_cast<double>(noisy.divergences.size());
     if (std::isfinite(sum)) return {};
     return fail("calibrate.nonfinite",
                 fmt::format("with few bits for {} of layer {} the model's logits are NaN or "
@@ -178,29 +278,37 @@ class SensitivityRun {
                 "calibrate with another text, or without --sensitivity", {.file = options_.source});
   }
 
+  const WorkMeter& meter_;
   const CalibrateOptions& options_;
   const Plan& plan_;
   const TokenWindows& text_;
   const WeightReader& weights_;
   const CalibrationStats& stats_;
+  RunFiles files_;
   WindowRun exact_;
   std::vector<NoisyRun> noisy_;
-  std::optional<TensorErrorSums> sums_;  // of the last layer
+  std::optional<TensorErrorSums> sums_;  // of the layer under way
   Sensitivity result_;
 };
 
 }  // namespace
 
-Status measure_sensitivity(const CalibrateOptions& options, const Plan& plan,
-                           const TokenWindows& text, const WeightReader& weights) {
+Status measure_sensitivity(const WorkMeter& meter, const Plan& plan, const TokenWindows& text,
+                           const WeightReader& weights) {
+  const CalibrateOptions& options = meter.options;
   if (plan.model.moe.experts == 0)
     return fail("calibrate.no_experts", "the model has no experts to choose bits for",
                 "leave out --sensitivity", {.file = options.source});
   MOEC_ASSIGN(const CalibrationStats stats, CalibrationStats::open(options.folder));
   const TokenWindows some = spread_windows(plan, text, options.group_bytes);
-  MOEC_ASSIGN(Sensitivity sensitivity, SensitivityRun(options, plan, some, weights, stats).run());
-  MOEC_ASSIGN(sensitivity.calibration, digest_file(options.folder + "/" + kCalibrationIndex));
-  return write_file({options.folder, kSensitivityFile}, sensitivity_text(sensitivity));
+  return SensitivityRun(meter, plan, some, weights, stats).run();
+}
+
+Status add_sensitivity_work(WorkMeter& meter, const Plan& plan, const TokenWindows& text) {
+  const TokenWindows some = spread_windows(plan, text, meter.options.group_bytes);
+  MOEC_ASSIGN(const uint64_t work, work_of_layers(plan, some, layers_of(plan).size()));
+  meter.total += work;
+  return {};
 }
 
 }  // namespace moec

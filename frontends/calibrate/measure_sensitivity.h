@@ -5,7 +5,7 @@
 #include "backends/calibration/sensitivity.h"
 #include "backends/runtime/token_windows.h"
 #include "backends/weights/weight_reader.h"
-#include "frontends/calibrate/calibrate_options.h"
+#include "frontends/calibrate/work_meter.h"
 #include "ir/plan/plan.h"
 
 namespace moec {
@@ -17,11 +17,16 @@ namespace moec {
 // error disturbs the predictions in other ways than what nearest codes do. options.folder holds the
 // finished calibration; sensitivity.json is added to it. There are as many windows as
 // options.group_bytes has room for the hidden states of all runs, at most 2,048 tokens and at least
-// one window; the experts in few bits take about as much once more.
+// one window; the experts in few bits take about as much once more. A measurement that was stopped
+// goes on behind its last finished layer, if it is of the same windows.
 //
 // Errors: calibrate.no_experts, calibrate.interrupted; those of CalibrationStats, Executor and of
 // writing.
-Status measure_sensitivity(const CalibrateOptions& options, const Plan& plan,
-                           const TokenWindows& text, const WeightReader& weights);
+Status measure_sensitivity(const WorkMeter& meter, const Plan& plan, const TokenWindows& text,
+                           const WeightReader& weights);
+
+// Adds to the meter's total what measure_sensitivity() is going to do. Errors: those of
+// tap_shard().
+Status add_sensitivity_work(WorkMeter& meter, const Plan& plan, const TokenWindows& text);
 
 }  // namespace moec

@@ -340,6 +340,87 @@ TEST(Calibrate, SensitivitiesAreAddedToAFinishedCalibration) {
   EXPECT_EQ(read_sensitivity(out).error().front().code, "calibrate.damaged");
 }
 
+// Calls of `stop` in the last of as many runs as it takes when each is stopped at its n-th call.
+int calls_of_last_run(CalibrateOptions options, int n) {
+  for (int runs = 0; runs < 40; ++runs) {
+    int calls = 0;
+    options.stop = [&] { return ++calls == n; };
+    const std::string code = code_of(options);
+    if (code == "fine") return calls;
+    EXPECT_EQ(code, kCalibrateInterrupted);
+  }
+  ADD_FAILURE() << "the runs did not get on";
+  return n;
+}
+
+TEST(Calibrate, SensitivitiesGoOnWhereTheyWereStopped) {
+  const std::string whole = fresh_folder("whole"), stopped = fresh_folder("stopped");
+  CalibrateOptions options = tinymoe_options(whole, 400);
+  options.source = checkpoint_of("olmoe_a");
+  options.texts.clear();
+  options.tokens_file = file_of("tokens", hundred_tokens());
+  options.window = 25;
+  ASSERT_TRUE(calibrate_model(options));
+  options.sensitivity = true;
+  uint64_t told = 0, planned = 0;
+  options.progress = [&](uint64_t bytes, uint64_t total, const std::string&) {
+    told += bytes;
+    planned = total;
+  };
+  int calls = 0;
+  options.stop = [&] { return ++calls < 0; };
+  ASSERT_TRUE(calibrate_model(options));
+  EXPECT_EQ(told, planned);
+  fs::copy(whole, stopped);
+  fs::remove(stopped + "/sensitivity.json");
+  options.folder = stopped;
+  told = 0;
+  EXPECT_LT(calls_of_last_run(options, calls * 3 / 4), calls);
+  EXPECT_GT(told, planned) << "what both runs tell of";
+  EXPECT_LT(told, 2 * planned) << "the first was stopped";
+  EXPECT_EQ(bytes_in(stopped), bytes_in(whole));
+}
+
+TEST(Calibrate, AnUnfinishedMeasurementOfOtherWindowsStartsOver) {
+  const std::string out = fresh_folder("stats"), whole = fresh_folder("whole");
+  CalibrateOptions options = tinymoe_options(out, 300);
+  options.source = checkpoint_of("olmoe_a");
+  options.texts.clear();
+  options.tokens_file = file_of("tokens", hundred_tokens());
+  options.window = 25;
+  ASSERT_TRUE(calibrate_model(options));
+  fs::copy(out, whole);
+  options.sensitivity = true;
+  int calls = 0;
+  options.stop = [&] { return ++calls == 50; };
+  ASSERT_EQ(code_of(options), kCalibrateInterrupted);
+  ASSERT_TRUE(fs::exists(out + "/sensitivity1.bin"));
+  EXPECT_EQ(read_sensitivity(out).error().front().code, "calibrate.no_sensitivity");
+  options.stop = nullptr;
+  // Room for the hidden states of fewer windows.
+  options.group_bytes = 4 * 25 * 7 * 2 * 96 * 2;
+  ASSERT_EQ(code_of(options), "fine");
+  options.folder = whole;
+  ASSERT_EQ(code_of(options), "fine");
+  EXPECT_EQ(read_sensitivity(out).value(), read_sensitivity(whole).value());
+}
+
+TEST(Calibrate, ADamagedStateOfAMeasurementIsFound) {
+  CalibrateOptions options = tinymoe_options(fresh_folder("stats"), 300);
+  options.source = checkpoint_of("olmoe_a");
+  options.texts.clear();
+  options.tokens_file = file_of("tokens", hundred_tokens());
+  options.window = 25;
+  options.sensitivity = true;
+  options.stop = [&] { return fs::exists(options.folder + "/sensitivity1.bin"); };
+  ASSERT_EQ(code_of(options), kCalibrateInterrupted);
+  std::ofstream(options.folder + "/sensitivity1.bin", std::ios::app) << "x";
+  options.stop = nullptr;
+  EXPECT_EQ(code_of(options), "calibrate.damaged");
+  fs::remove(options.folder + "/sensitivity.json");
+  EXPECT_EQ(code_of(options), "fine");
+}
+
 TEST(Calibrate, SensitivitiesAreOfExperts) {
   CalibrateOptions options = tinymoe_options(fresh_folder("stats"), 200);
   options.sensitivity = true;
@@ -350,7 +431,7 @@ TEST(Calibrate, SensitivitiesAreOfExperts) {
   ASSERT_TRUE(weights);
   Plan plan;
   plan.model = checkpoint->config;
-  const Status measured = measure_sensitivity(options, plan, {}, *weights);
+  const Status measured = measure_sensitivity({options}, plan, {}, *weights);
   ASSERT_FALSE(measured);
   EXPECT_EQ(measured.error().front().code, "calibrate.no_experts");
 }
