@@ -43,19 +43,6 @@ manifest::Tagging describe_labels(const ModelConfig& model) {
   return tagging;
 }
 
-manifest::Model describe_model(const ModelConfig& model) {
-  return {model.family,
-          {},
-          model.hidden,
-          model.vocab,
-          std::ssize(model.layers),
-          model.max_positions,
-          model.norm.eps,
-          model.head.tied,
-          model.left_out_layers,
-          model.head.task};
-}
-
 // Of the kinds that the plan has.
 std::vector<manifest::Budget> describe_budgets(const Plan& plan, const Budgets& budgets) {
   std::set<ShardKind> kinds;
@@ -98,6 +85,19 @@ void add_caches(const Plan& plan, Manifest& manifest) {
 }
 
 }  // namespace
+
+manifest::Model describe_model(const ModelConfig& model) {
+  return {model.family,
+          {},
+          model.hidden,
+          model.vocab,
+          std::ssize(model.layers),
+          model.max_positions,
+          model.norm.eps,
+          model.head.tied,
+          model.left_out_layers,
+          model.head.task};
+}
 
 Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budgets& budgets) {
   Manifest manifest;

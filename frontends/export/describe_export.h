@@ -10,6 +10,8 @@
 
 namespace moec {
 
+manifest::Model describe_model(const ModelConfig& model);
+
 // The manifest without what becomes known later: tables, shards, files, devices. `budgets` are
 // those by which the model was cut.
 Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budgets& budgets);

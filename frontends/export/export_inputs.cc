@@ -141,10 +141,13 @@ Result<std::string> describe_weights(const std::string& path, uint64_t payload) 
                      info.st_ctim.tv_nsec, info.st_ino, header);
 }
 
-Status add_checkpoint_files(const SourceOptions& source, const Plan& plan, ExportInputs& inputs) {
+}  // namespace
+
+Status add_source_files(const SourceOptions& source, const ModelConfig& model,
+                        const WeightTable& weights, ExportInputs& inputs) {
   MOEC_ASSIGN(const std::string config, source_config_text(source.path));
   inputs["file config.json"] = digest_text(config);
-  if (plan.model.head.task == Task::token_classification) {
+  if (model.head.task == Task::token_classification) {
     const std::string calibration = calibration_path(source_folder(source.path));
     MOEC_ASSIGN(
         inputs[fmt::format("file {}", kCalibrationFile)],
@@ -155,15 +158,13 @@ Status add_checkpoint_files(const SourceOptions& source, const Plan& plan, Expor
   if (file_exists(index)) {
     MOEC_ASSIGN(inputs[fmt::format("file {}", kIndexFile)], digest_file(index));
   }
-  for (size_t i = 0; i < plan.weights.files.size(); ++i) {
-    const std::string& path = plan.weights.files[i].path;
+  for (size_t i = 0; i < weights.files.size(); ++i) {
+    const std::string& path = weights.files[i].path;
     const std::string name = std::filesystem::path(path).filename().string();
-    MOEC_ASSIGN(inputs["file " + name], describe_weights(path, payload_of(plan.weights, i)));
+    MOEC_ASSIGN(inputs["file " + name], describe_weights(path, payload_of(weights, i)));
   }
   return {};
 }
-
-}  // namespace
 
 Result<ExportInputs> export_inputs(const ExportOptions& options, const Plan& plan) {
   ExportInputs inputs = {{"moec", MOEC_VERSION}};
@@ -173,7 +174,7 @@ Result<ExportInputs> export_inputs(const ExportOptions& options, const Plan& pla
   add_outputs(options, inputs);
   add_devices(options.compile.devices, inputs);
   MOEC_TRY(add_option_files(options, inputs));
-  MOEC_TRY(add_checkpoint_files(options.source, plan, inputs));
+  MOEC_TRY(add_source_files(options.source, plan.model, plan.weights, inputs));
   return inputs;
 }
 

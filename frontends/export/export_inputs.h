@@ -16,4 +16,8 @@ namespace moec {
 // Jobs and memory are not among them. Errors: those of RegularFile and digest_file().
 Result<ExportInputs> export_inputs(const ExportOptions& options, const Plan& plan);
 
+// Adds those of the source: "file config.json" and what follows it above.
+Status add_source_files(const SourceOptions& source, const ModelConfig& model,
+                        const WeightTable& weights, ExportInputs& inputs);
+
 }  // namespace moec

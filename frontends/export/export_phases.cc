@@ -31,71 +31,25 @@ uint64_t file_bytes(const manifest::Shard& shard) {
 
 }  // namespace
 
-void OpenFolder::note_unfinished(Diagnostics& failure) const {
-  if (!has_journal(path)) return;
-  failure.push_back(
-      {Severity::note,
-       "export.unfinished",
-       fmt::format("{} of {} tables and shards are complete and kept", journal.complete(), parts),
-       "run the same command again to resume the export",
-       {.file = path}});
-}
-
 Result<LockedExport> LockedExport::lock(PlannedExport planned) {
-  const OutputOptions output = planned.options.output;  // a copy: the plan moves on
-  MOEC_TRY(create_folder(output.folder));
-  MOEC_ASSIGN(FolderLock lock, FolderLock::take(output.folder));
-  LockedExport locked(std::move(planned), std::move(lock));
-  if (output.force || !has_journal(output.folder)) return locked;
-  MOEC_ASSIGN(locked.earlier_, read_journal(output.folder));
-  return locked;
+  MOEC_ASSIGN(LockedFolder folder, LockedFolder::lock(planned.options.output));
+  return LockedExport(std::move(planned), std::move(folder));
 }
 
-// A run that ended while it removed the journals of several targets leaves finished folders without
-// a journal. The last journal holds copies of theirs.
-Status LockedExport::resume_from(const LockedExport& sibling) {
-  if (output().force || earlier_ || !sibling.earlier_) return {};
-  const FinishedTarget* found = find_finished(sibling.earlier_->finished, output().folder);
-  if (!found) return {};
-  MOEC_ASSIGN(earlier_, parse_journal(found->journal, sibling.output().folder));
-  return {};
-}
-
-Status LockedExport::check_free() const {
-  if (output().force || earlier_) return {};
-  MOEC_ASSIGN(const bool occupied, holds_files(output().folder));
-  if (!occupied) return {};
-  return fail("export.out_not_empty", "the output folder is not empty",
-              "choose another --out, or give --force to replace an earlier export in it",
-              {.file = output().folder});
-}
-
-// Finds out which files in the folder exports wrote. Others must not be in the way.
 Status LockedExport::claim_files() {
-  const std::string& path = output().folder;
-  OutFiles own = files_of_exports(path);
-  if (earlier_) own.insert(earlier_->names.begin(), earlier_->names.end());
-  names_ = files_to_write(planned_.options, planned_.plan, planned_.names);
-  MOEC_TRY(check_none_in_the_way(path, names_, own, shard_suffixes()));
-  names_.merge(own);
-  names_.erase(kJournalFile);  // so that a journal that is resumed does not grow
-  return {};
+  return folder_.claim(files_to_write(planned_.options, planned_.plan, planned_.names));
 }
 
 Result<OpenExport> LockedExport::open() && {
-  const std::string& path = output().folder;
-  MOEC_ASSIGN(Journal journal,
-              earlier_ ? Journal::resume(path, planned_.inputs, std::move(names_), *earlier_)
-                       : Journal::begin(path, planned_.inputs, std::move(names_)));
-  auto folder = std::make_shared<OpenFolder>(
-      OpenFolder{path, count_parts(planned_.plan), std::move(lock_), std::move(journal)});
+  MOEC_ASSIGN(auto folder, std::move(folder_).open(planned_.inputs, count_parts(planned_.plan)));
   return OpenExport(std::move(planned_), std::move(folder));
 }
 
 Result<std::vector<OpenExport>> open_exports(std::vector<LockedExport> exports) {
   for (LockedExport& locked : exports)
-    for (const LockedExport& sibling : exports) MOEC_TRY(locked.resume_from(sibling));
-  for (const LockedExport& locked : exports) MOEC_TRY(locked.check_free());
+    for (const LockedExport& sibling : exports)
+      MOEC_TRY(locked.folder_.resume_from(sibling.folder_));
+  for (const LockedExport& locked : exports) MOEC_TRY(locked.folder_.check_free());
   for (LockedExport& locked : exports) MOEC_TRY(locked.claim_files());
   std::vector<OpenExport> open;
   for (LockedExport& locked : exports) {

@@ -15,51 +15,31 @@
 #include <optional>
 #include <vector>
 
-#include "backends/output/folder_lock.h"
-#include "backends/output/journal.h"
 #include "frontends/export/export_job.h"
 #include "frontends/export/export_parts.h"
 #include "frontends/export/export_plan.h"
 #include "frontends/export/export_summary.h"
+#include "frontends/export/open_folder.h"
 
 namespace moec {
-
-// An output folder whose journal is open. It is shared with TargetExports, so that it stays locked
-// until every target has ended, and so that a failure of any later phase can tell what is kept.
-struct OpenFolder {
-  std::string path;
-  size_t parts = 0;  // tables and shards of the complete export
-  FolderLock lock;
-  Journal journal;
-
-  // Appends to a failure the note export.unfinished: how many parts are complete and stay in the
-  // folder. Appends nothing where the journal is gone, because the folder vanished or is finished.
-  void note_unfinished(Diagnostics& failure) const;
-};
 
 class OpenExport;
 
 class LockedExport {
  public:
-  // Creates the folder where it is missing, locks it, and reads its journal unless the export is to
-  // start over (force). Errors: export.locked, those of create_folder() and read_journal().
+  // Errors: those of LockedFolder::lock().
   static Result<LockedExport> lock(PlannedExport planned);
 
  private:
   friend Result<std::vector<OpenExport>> open_exports(std::vector<LockedExport> exports);
 
-  LockedExport(PlannedExport planned, FolderLock lock)
-      : planned_(std::move(planned)), lock_(std::move(lock)) {}
-  const OutputOptions& output() const { return planned_.options.output; }
-  Status resume_from(const LockedExport& sibling);
-  Status check_free() const;
+  LockedExport(PlannedExport planned, LockedFolder folder)
+      : planned_(std::move(planned)), folder_(std::move(folder)) {}
   Status claim_files();
   Result<OpenExport> open() &&;
 
   PlannedExport planned_;
-  FolderLock lock_;
-  std::optional<JournalText> earlier_;  // of the run to resume
-  OutFiles names_;                      // of the files that this export and earlier ones write
+  LockedFolder folder_;
 };
 
 // Opens the journals of all targets of an export. Nothing in any folder changes before every folder

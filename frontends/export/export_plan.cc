@@ -20,12 +20,12 @@
 #include "frontends/export/export_compile.h"
 #include "frontends/export/export_inputs.h"
 #include "frontends/export/find_folds.h"
+#include "frontends/export/plan_memory.h"
 #include "frontends/export/weight_values.h"
 #include "frontends/gguf/open_gguf.h"
 #include "frontends/source/open_source.h"
 #include "ir/base/invariant.h"
 #include "ir/base/name_file.h"
-#include "ir/base/process_memory.h"
 #include "models/build/build_shard.h"
 #include "models/plan/check_budgets.h"
 #include "models/plan/make_plan.h"
@@ -229,31 +229,10 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
 // for Core ML against 3,100; and for each tensor while it is written, measured with 99,203 tensors.
 constexpr uint64_t kShardBytes = uint64_t{32} << 10;
 constexpr uint64_t kRecordBytes = uint64_t{1} << 10;
-// Of what export_reader() sets aside in any case, the part of the index and the plan.
-constexpr uint64_t kUsualBytes = uint64_t{8} << 20;
-
-// The memory that the index of the checkpoint and the plan of one target take, as the system counts
-// it: it depends on names and shapes, so it is measured when it is there.
-class PlanMemory {
- public:
-  uint64_t held() const { return grown(process_memory().own, before_.own); }
-  // The most that was held at one time. A peak before the plan hides a lower one.
-  uint64_t peak() const {
-    const uint64_t most = process_memory().peak;
-    return most > before_.peak ? grown(most, before_.resident) : held();
-  }
-
- private:
-  static uint64_t grown(uint64_t now, uint64_t before) { return now - std::min(now, before); }
-  ProcessMemory before_ = process_memory();
-};
-
 struct OpenReader {
   WeightReader reader;
   int workers = 1;
 };
-
-uint64_t beyond_usual(uint64_t bytes) { return bytes - std::min(bytes, kUsualBytes); }
 
 // Fails where not even one job for each target has room to encode with the calibration, or not as
 // many as the user asks for.

@@ -56,19 +56,6 @@ Result<std::optional<FolderLock>> lock_common_folder(std::span<const ExportOptio
   return lock;
 }
 
-// Refuses an export for one target into the common folder of several. With --force it is refused as
-// well, because the exports of the several targets could not be resumed afterwards
-// (lock_common_folder()).
-Status check_not_common(const std::string& folder) {
-  if (holds_export(folder)) return {};
-  const std::vector<std::string> others = exports_in(folder);
-  if (others.empty()) return {};
-  return fail("export.out_not_empty",
-              "the output folder holds the folders of other exports, one of them is " +
-                  std::filesystem::path(others.front()).filename().string(),
-              "choose another --out for one target", {.file = folder});
-}
-
 Result<std::vector<ExportedParts>> export_parts(const std::vector<PreparedExport>& exports,
                                                 const ProgressCallback& progress) {
   uint64_t payload = 0;

@@ -1,0 +1,79 @@
+#include "frontends/export/open_folder.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "backends/manifest/manifest_file.h"
+#include "frontends/formats/format.h"
+
+namespace moec {
+
+void OpenFolder::note_unfinished(Diagnostics& failure) const {
+  if (!has_journal(path)) return;
+  failure.push_back(
+      {Severity::note,
+       "export.unfinished",
+       fmt::format("{} of {} tables and shards are complete and kept", journal.complete(), parts),
+       "run the same command again to resume the export",
+       {.file = path}});
+}
+
+Result<LockedFolder> LockedFolder::lock(const OutputOptions& output) {
+  MOEC_TRY(create_folder(output.folder));
+  MOEC_ASSIGN(FolderLock lock, FolderLock::take(output.folder));
+  LockedFolder locked(output.folder, output.force, std::move(lock));
+  if (output.force || !has_journal(output.folder)) return locked;
+  MOEC_ASSIGN(locked.earlier_, read_journal(output.folder));
+  return locked;
+}
+
+// A run that ended while it removed the journals of several targets leaves finished folders without
+// a journal. The last journal holds copies of theirs.
+Status LockedFolder::resume_from(const LockedFolder& sibling) {
+  if (force_ || earlier_ || !sibling.earlier_) return {};
+  const FinishedTarget* found = find_finished(sibling.earlier_->finished, path_);
+  if (!found) return {};
+  MOEC_ASSIGN(earlier_, parse_journal(found->journal, sibling.path_));
+  return {};
+}
+
+Status LockedFolder::check_free() const {
+  if (force_ || earlier_) return {};
+  MOEC_ASSIGN(const bool occupied, holds_files(path_));
+  if (!occupied) return {};
+  return fail("export.out_not_empty", "the output folder is not empty",
+              "choose another --out, or give --force to replace an earlier export in it",
+              {.file = path_});
+}
+
+Status LockedFolder::claim(OutFiles files) {
+  OutFiles own = files_of_exports(path_);
+  if (earlier_) own.insert(earlier_->names.begin(), earlier_->names.end());
+  names_ = std::move(files);
+  MOEC_TRY(check_none_in_the_way(path_, names_, own, shard_suffixes()));
+  names_.merge(own);
+  names_.erase(kJournalFile);  // so that a journal that is resumed does not grow
+  return {};
+}
+
+Result<std::shared_ptr<OpenFolder>> LockedFolder::open(const ExportInputs& inputs,
+                                                       size_t parts) && {
+  MOEC_ASSIGN(Journal journal, earlier_
+                                   ? Journal::resume(path_, inputs, std::move(names_), *earlier_)
+                                   : Journal::begin(path_, inputs, std::move(names_)));
+  return std::make_shared<OpenFolder>(
+      OpenFolder{std::move(path_), parts, std::move(lock_), std::move(journal)});
+}
+
+Status check_not_common(const std::string& folder) {
+  if (holds_export(folder)) return {};
+  const std::vector<std::string> others = exports_in(folder);
+  if (others.empty()) return {};
+  return fail("export.out_not_empty",
+              "the output folder holds the folders of other exports, one of them is " +
+                  std::filesystem::path(others.front()).filename().string(),
+              "choose another --out for one target", {.file = folder});
+}
+
+}  // namespace moec
