@@ -2,6 +2,7 @@
 #include "models/tensors/stored_view.h"
 
 #include "models/build/check_model.h"
+#include "models/build/needed_tensors.h"
 #include "models/plan/plan_model.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/sample_model.h"
