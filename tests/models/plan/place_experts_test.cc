@@ -36,17 +36,17 @@ ExpertProfile profile_of(const ExpertGrid& grid, int64_t kinds, int64_t hot = -1
   return profile;
 }
 
-const ExpertGrid kGrid{{0, 1, 3}, 12, 2, 1, 1};
+const ExpertGrid kPlacedGrid{{0, 1, 3}, 12, 2, 1, 1};
 
-std::string code_of(const Result<std::vector<ExpertGroup>>& groups) {
+std::string placing_of(const Result<std::vector<ExpertGroup>>& groups) {
   return groups ? "fine" : groups.error().front().code;
 }
 
 TEST(PlaceExperts, PutsTogetherWhatIsChosenTogether) {
-  const ExpertProfile profile = profile_of(kGrid, 3);
-  const auto groups = place_experts(&profile, kGrid, PlacePolicy::packed, {4, 4, 4});
+  const ExpertProfile profile = profile_of(kPlacedGrid, 3);
+  const auto groups = place_experts(&profile, kPlacedGrid, PlacePolicy::packed, {4, 4, 4});
   ASSERT_TRUE(groups) << render(groups.error());
-  EXPECT_TRUE(check_covered(*groups, kGrid, "groups"));
+  EXPECT_TRUE(check_covered(*groups, kPlacedGrid, "groups"));
   for (const ExpertGroup& group : *groups)
     for (const auto& [layer, experts] : group.experts.layers) {
       ASSERT_EQ(experts.size(), 4u);
@@ -55,8 +55,8 @@ TEST(PlaceExperts, PutsTogetherWhatIsChosenTogether) {
 }
 
 TEST(PlaceExperts, MatchesLayersByWhatKindsOfTextChoose) {
-  const ExpertProfile profile = profile_of(kGrid, 3);
-  const auto groups = place_experts(&profile, kGrid, PlacePolicy::packed, {4, 4, 4});
+  const ExpertProfile profile = profile_of(kPlacedGrid, 3);
+  const auto groups = place_experts(&profile, kPlacedGrid, PlacePolicy::packed, {4, 4, 4});
   ASSERT_TRUE(groups);
   // Category c is that of experts with (expert + layer) % 3 = c.
   for (const ExpertGroup& group : *groups)
@@ -66,10 +66,10 @@ TEST(PlaceExperts, MatchesLayersByWhatKindsOfTextChoose) {
 }
 
 TEST(PlaceExperts, SpareSlotsTakeTheHottestExpertsOnAllNodes) {
-  const ExpertProfile profile = profile_of(kGrid, 3, 7);
-  const auto groups = place_experts(&profile, kGrid, PlacePolicy::packed, {5, 5, 5});
+  const ExpertProfile profile = profile_of(kPlacedGrid, 3, 7);
+  const auto groups = place_experts(&profile, kPlacedGrid, PlacePolicy::packed, {5, 5, 5});
   ASSERT_TRUE(groups);
-  EXPECT_TRUE(check_covered(*groups, kGrid, "groups"));
+  EXPECT_TRUE(check_covered(*groups, kPlacedGrid, "groups"));
   for (const ExpertGroup& group : *groups) {
     EXPECT_TRUE(group.experts.has(1, 7)) << group.name;
     for (const auto& [layer, experts] : group.experts.layers) EXPECT_EQ(experts.size(), 5u);
@@ -77,13 +77,14 @@ TEST(PlaceExperts, SpareSlotsTakeTheHottestExpertsOnAllNodes) {
 }
 
 TEST(PlaceExperts, FillsNodesOfAnySize) {
-  const ExpertProfile profile = profile_of(kGrid, 2);
-  const auto groups = place_experts(&profile, kGrid, PlacePolicy::packed, {9, 2, 4});
+  const ExpertProfile profile = profile_of(kPlacedGrid, 2);
+  const auto groups = place_experts(&profile, kPlacedGrid, PlacePolicy::packed, {9, 2, 4});
   ASSERT_TRUE(groups);
-  EXPECT_TRUE(check_covered(*groups, kGrid, "groups"));
+  EXPECT_TRUE(check_covered(*groups, kPlacedGrid, "groups"));
   for (size_t node = 0; node < 3; ++node)
-    for (const int64_t layer : kGrid.layers)
-      EXPECT_EQ((*groups)[node].experts.count(layer, kGrid), (std::vector<int64_t>{9, 2, 4})[node]);
+    for (const int64_t layer : kPlacedGrid.layers)
+      EXPECT_EQ((*groups)[node].experts.count(layer, kPlacedGrid),
+                (std::vector<int64_t>{9, 2, 4})[node]);
 }
 
 TEST(PlaceExperts, TakesAsManyOfEveryGroupOfTheRouter) {
@@ -100,31 +101,32 @@ TEST(PlaceExperts, TakesAsManyOfEveryGroupOfTheRouter) {
       EXPECT_THAT(of_group, testing::Each(of_group.front()));
     }
   }
-  EXPECT_EQ(code_of(place_experts(&profile, grid, PlacePolicy::packed, {7, 9})), "place.slots");
+  EXPECT_EQ(placing_of(place_experts(&profile, grid, PlacePolicy::packed, {7, 9})), "place.slots");
 }
 
 TEST(PlaceExperts, ContiguousRangesNeedNoProfile) {
-  const auto groups = place_experts(nullptr, kGrid, PlacePolicy::contiguous, {5, 5, 5});
+  const auto groups = place_experts(nullptr, kPlacedGrid, PlacePolicy::contiguous, {5, 5, 5});
   ASSERT_TRUE(groups);
   EXPECT_THAT((*groups)[1].experts.layers.at(0), ElementsAre(5, 6, 7, 8, 9));
   EXPECT_THAT((*groups)[2].experts.layers.at(3), ElementsAre(7, 8, 9, 10, 11));
-  EXPECT_EQ(code_of(place_experts(nullptr, kGrid, PlacePolicy::packed, {6, 6})), "place.profile");
+  EXPECT_EQ(placing_of(place_experts(nullptr, kPlacedGrid, PlacePolicy::packed, {6, 6})),
+            "place.profile");
 }
 
 TEST(PlaceExperts, BalancedNodesHaveEqualCountsWithoutCopiesOnOneNode) {
-  const ExpertProfile profile = profile_of(kGrid, 3, 2);
-  const auto groups = place_experts(&profile, kGrid, PlacePolicy::balanced, {6, 6, 6});
+  const ExpertProfile profile = profile_of(kPlacedGrid, 3, 2);
+  const auto groups = place_experts(&profile, kPlacedGrid, PlacePolicy::balanced, {6, 6, 6});
   ASSERT_TRUE(groups) << render(groups.error());
-  EXPECT_TRUE(check_covered(*groups, kGrid, "groups"));
-  for (const ExpertGroup& group : *groups) EXPECT_EQ(group.experts.count(3, kGrid), 6);
-  EXPECT_EQ(code_of(place_experts(&profile, kGrid, PlacePolicy::balanced, {6, 7})),
+  EXPECT_TRUE(check_covered(*groups, kPlacedGrid, "groups"));
+  for (const ExpertGroup& group : *groups) EXPECT_EQ(group.experts.count(3, kPlacedGrid), 6);
+  EXPECT_EQ(placing_of(place_experts(&profile, kPlacedGrid, PlacePolicy::balanced, {6, 7})),
             "place.balanced");
 }
 
 TEST(PlaceExperts, RefusesRoomThatDoesNotDo) {
-  const ExpertProfile profile = profile_of(kGrid, 3);
+  const ExpertProfile profile = profile_of(kPlacedGrid, 3);
   const auto code = [&](const std::vector<int64_t>& slots) {
-    return code_of(place_experts(&profile, kGrid, PlacePolicy::packed, slots));
+    return placing_of(place_experts(&profile, kPlacedGrid, PlacePolicy::packed, slots));
   };
   EXPECT_EQ(code({5, 6}), "place.slots");
   EXPECT_EQ(code({12, 1}), "place.slots");
