@@ -85,7 +85,7 @@ ARROWS = {
     "frontends/run": BELOW_JOBS,
     "frontends/opt": ["passes", *IR, *REPORT],
     "frontends/family": [*MODELS, *BELOW_JOBS],
-    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate", "frontends/inspect"],
+    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/plan", "frontends/calibrate", "frontends/inspect"],
     "frontends/cli/print": ["passes", "frontends/process", *MODELS, *BELOW_JOBS, *JOBS],
     "frontends/cli": EVERYTHING,
     "tests": EVERYTHING,

@@ -48,6 +48,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, const Called
 void add_commands(CLI::App& app, int& exit_code) {
   add_inspect_command(app, exit_code);
   add_plan_command(app, exit_code);
+  add_place_command(app, exit_code);
   add_calibrate_command(app, exit_code);
   add_export_command(app, exit_code);
   add_check_command(app, exit_code);

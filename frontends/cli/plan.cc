@@ -7,15 +7,12 @@
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/device_flags.h"
-#include "frontends/cli/flags/export_flags.h"
-#include "frontends/cli/flags/pass_flags.h"
+#include "frontends/cli/flags/plan_flags.h"
 #include "frontends/cli/flags/required_source.h"
-#include "frontends/cli/flags/shard_flags.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/plan_output.h"
 #include "frontends/cli/print/print_devices.h"
 #include "frontends/cli/print/say.h"
-#include "frontends/export/ane_book.h"
 #include "frontends/plan/plan_json.h"
 #include "frontends/plan/plan_source.h"
 
@@ -27,14 +24,11 @@ struct MemoryFlags {
   std::string resident_budget, working_set;
 };
 
-struct PlanFlags {
-  std::string source, family_file, calibration;
+struct PlanCommandFlags {
+  PlanFlags plan;
   MemoryFlags memory;
   DeviceFlags devices;
   bool list = false, json = false;
-  ShardFlags shards;
-  CoremlFlags coreml;
-  PassFlags passes;
 };
 
 // The memory that --resident-budget names, or the share of --working-set that is planned with.
@@ -48,37 +42,12 @@ Result<std::optional<int64_t>> resident_budget(const MemoryFlags& flags) {
   return std::optional(static_cast<int64_t>(kResidentShare * static_cast<double>(bytes)));
 }
 
-Result<PassOptions> plan_passes(const PlanFlags& flags) {
-  MOEC_ASSIGN(PassOptions passes, pass_options(flags.passes));
-  MOEC_TRY(choose_projection(flags.shards, flags.passes.form, passes.target));
-  return passes;
-}
-
-Result<PlanRequest> plan_request(const PlanFlags& flags, const PassOptions& passes) {
-  PlanRequest request;
-  MOEC_ASSIGN(request.build, build_options(flags.shards, passes));
-  MOEC_ASSIGN(request.cuts, cut_options(flags.shards, passes.target));
-  request.kv = flags.shards.kv;
-  request.mla = flags.shards.mla;
-  if (!flags.coreml.compat.empty()) cut_for_ane_book(request.cuts);
-  return request;
-}
-
 // What is read of flags comes before what is read of SOURCE.
-Result<PlannedSource> plan_named(const PlanFlags& flags) {
-  PlanSourceOptions options;
-  options.source = flags.source;
-  if (!flags.family_file.empty()) options.family_file = flags.family_file;
-  MOEC_ASSIGN(options.passes, plan_passes(flags));
-  MOEC_ASSIGN(options.run, run_options(flags.passes));
-  MOEC_ASSIGN(options.request, plan_request(flags, options.passes));
-  options.calibration = flags.calibration;
+Result<PlannedSource> plan_named(const PlanCommandFlags& flags) {
+  MOEC_ASSIGN(PlanSourceOptions options, plan_options(flags.plan));
   MOEC_ASSIGN(options.devices, device_options(flags.devices));
   MOEC_ASSIGN(options.resident_bytes, resident_budget(flags.memory));
-  if (!flags.coreml.compat.empty())
-    options.ane_book =
-        AneBookForm{options.request.build.tokens.size() == 1 || flags.coreml.widths == "range"};
-  MOEC_TRY(require_model(flags.source));
+  MOEC_TRY(require_model(flags.plan.source));
   return plan_source(std::move(options));
 }
 
@@ -101,9 +70,9 @@ void print_planned(const PlannedSource& planned) {
   if (!planned.findings.empty()) say("{}\n", render(planned.findings));
 }
 
-int run_plan(const PlanFlags& flags) {
+int run_plan(const PlanCommandFlags& flags) {
   if (flags.list) return list_models(flags.json);
-  if (flags.source.empty())
+  if (flags.plan.source.empty())
     return report_failure(
         fail("plan.source", "SOURCE is missing", "moec plan --list lists the published models")
             .value(),
@@ -134,23 +103,12 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       "plan",
       "Show how a model would be exported: its shards, their bytes and budgets, the cost of a "
       "token. No weights are needed");
-  auto flags = std::make_shared<PlanFlags>();
+  auto flags = std::make_shared<PlanCommandFlags>();
   command->add_flag("--list", flags->list, "List the published models that SOURCE may name");
-  command->add_option("SOURCE", flags->source,
-                      "Checkpoint folder, config.json, or the name of a published model");
-  command->add_option("--calibration", flags->calibration,
-                      "The folder of moec calibrate --sensitivity by which --weights auto:BITS "
-                      "chooses bits");
-  command->add_option("--family-file", flags->family_file,
-                      "Read the config with this family descriptor instead of a built-in one "
-                      "(models/families/README.md)");
+  add_plan_flags(*command, flags->plan);
   add_device_flags(*command, flags->devices);
   add_memory_flags(*command, flags->memory);
   command->add_flag("--json", flags->json, "Print the plan as JSON");
-  add_shard_flags(*command, flags->shards);
-  add_compat_flags(*command, flags->coreml);
-  command->get_option("--widths")->needs("--compat");
-  add_pass_flags(*command, flags->passes);
   command->footer(
       "Example: moec plan qwen3-30b-a3b --target ane --max-shard-mb moe=200 --weights int8\n"
       "Exit code 1: a shard exceeds its budget, and --allow-over-budget is not given.");

@@ -1,0 +1,114 @@
+// moec place: which experts the nodes of a cluster hold.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "backends/files/output_file.h"
+#include "frontends/cli/commands.h"
+#include "frontends/cli/flags/byte_flags.h"
+#include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/one_of.h"
+#include "frontends/cli/flags/plan_flags.h"
+#include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
+#include "frontends/plan/place_nodes.h"
+#include "frontends/report/report_json.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+namespace {
+
+struct PlaceFlags {
+  PlanFlags plan;
+  PlaceNodesOptions options;
+  std::string policy = "packed", out;
+  std::vector<std::string> memory;
+  bool force = false, json = false;
+};
+
+Result<PlacedNodes> place_named(const PlaceFlags& flags) {
+  PlaceNodesOptions options = flags.options;
+  MOEC_ASSIGN(options.plan, plan_options(flags.plan));
+  options.policy = *parse_enum<PlacePolicy>(flags.policy);
+  for (const std::string& word : flags.memory) {
+    MOEC_ASSIGN(const int64_t bytes, bytes_of_flag("--node-memory", word));
+    options.nodes.memory.push_back(bytes);
+  }
+  MOEC_TRY(require_model(flags.plan.source));
+  return place_nodes(std::move(options));
+}
+
+Status write_placement(const PlaceFlags& flags, const PlacedNodes& placed) {
+  if (flags.out.empty()) return {};
+  if (file_exists(flags.out) && !flags.force)
+    return fail("place.out_exists", "the file is there already",
+                "give --out another name, or replace it with --force", {.file = flags.out});
+  const size_t slash = flags.out.rfind('/');
+  return slash == std::string::npos
+             ? write_file({".", flags.out}, placement_text(placed))
+             : write_file({flags.out.substr(0, slash + 1), flags.out.substr(slash + 1)},
+                          placement_text(placed));
+}
+
+int run_place(const PlaceFlags& flags) {
+  const auto placed = place_named(flags);
+  if (!placed) return report_failure(placed.error(), flags.json);
+  if (const Status written = write_placement(flags, *placed); !written)
+    return report_failure(written.error(), flags.json);
+  if (flags.json)
+    print_json(report_json(true, nlohmann::ordered_json::parse(placement_text(*placed))));
+  else
+    print_out("{}", placement_table(*placed));
+  return kExitFine;
+}
+
+void add_node_flags(CLI::App& command, PlaceFlags& flags) {
+  NodeRequest& nodes = flags.options.nodes;
+  command
+      .add_option("--nodes", nodes.nodes,
+                  "Nodes in all stages (default: as few as --node-memory allows)")
+      ->check(whole_from(1));
+  command
+      .add_option("--node-memory", flags.memory,
+                  "Memory of every node, or of each, stage by stage, e.g. 24GB,24GB,16GB (default: "
+                  "not limited)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--stages", nodes.stages, "Runs of layers, each on nodes of its own")
+      ->check(whole_from(1))
+      ->capture_default_str();
+  command
+      .add_option("--replicas", nodes.replicas,
+                  "Copies of a layer's experts on all nodes of a stage (default: as many as fit)")
+      ->check(whole_from(1));
+}
+
+}  // namespace
+
+void add_place_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "place",
+      "Choose which experts each node of a cluster holds, by how a text used them and by the "
+      "nodes' memory");
+  auto flags = std::make_shared<PlaceFlags>();
+  add_plan_flags(*command, flags->plan);
+  command->get_option("SOURCE")->required();
+  command->add_option("--profile", flags->options.profile,
+                      "What moec analyze wrote: profile.json, or its folder");
+  command
+      ->add_option("--policy", flags->policy,
+                   "packed: together what tokens choose together. balanced: equal work, as EPLB "
+                   "does. contiguous: ranges of experts, without a profile")
+      ->check(one_of({"packed", "balanced", "contiguous"}))
+      ->capture_default_str();
+  add_node_flags(*command, *flags);
+  command->add_option("--out", flags->out, "Write the placement to this file");
+  command->add_flag("--force", flags->force, "Replace the file");
+  command->add_flag("--json", flags->json, "Print the placement as JSON");
+  command->footer(
+      "Example: moec place qwen3-30b-a3b --node-memory 24GB --policy contiguous --weights 4bit");
+  command->callback([flags, &exit_code] { exit_code = run_place(*flags); });
+}
+
+}  // namespace moec
