@@ -12,6 +12,7 @@
 #include "frontends/analyze/measure_export.h"
 #include "frontends/analyze/plots.h"
 #include "frontends/analyze/read_imatrix.h"
+#include "frontends/analyze/write_imatrix.h"
 #include "frontends/source/open_source.h"
 #include "ir/base/json_output.h"
 
@@ -32,8 +33,9 @@ Result<Analysis> analyze_imatrix(const AnalyzeOptions& options) {
 }
 
 Result<Analysis> analyze_text(const AnalyzeOptions& options) {
-  MOEC_ASSIGN(Measurement measured,
-              options.exported ? measure_export(options) : measure_checkpoint(options, false));
+  MOEC_ASSIGN(Measurement measured, options.exported
+                                        ? measure_export(options)
+                                        : measure_checkpoint(options, options.imatrix_file));
   return analysis_of(std::move(measured));
 }
 
@@ -44,6 +46,17 @@ Status write_rankings(const Analysis& analysis, const std::string& folder) {
         write_file({folder, fmt::format("ranking_L{:02}.csv", layer.layer)}, ranking_csv(layer)));
   }
   return write_file({folder, "ranking.csv"}, summed_ranking_csv(analysis.profile));
+}
+
+// The name of what was run, as llama-imatrix tells it.
+std::string dataset_of(const AnalysisSource& text) {
+  if (!text.prompts.empty()) return text.prompts;
+  return (text.texts.empty() ? text.tokens : text.texts).front();
+}
+
+Status write_imatrix(const Analysis& analysis, const AnalyzeOptions& options) {
+  MOEC_ASSIGN(const std::string bytes, imatrix_bytes(analysis, dataset_of(options.text)));
+  return write_file({options.folder, kImatrixFile}, bytes);
 }
 
 Status write_results(const Analysis& analysis, const AnalyzeOptions& options) {
@@ -57,13 +70,18 @@ Status write_results(const Analysis& analysis, const AnalyzeOptions& options) {
   MOEC_TRY(write_file({folder, "heatmap.svg"}, heat_map_svg(analysis.profile)));
   MOEC_TRY(write_file({folder, "capture.svg"}, capture_svg(analysis)));
   MOEC_TRY(write_rankings(analysis, folder));
-  if (!options.pairs_file) return {};
-  return write_file({folder, "coactivation.csv"}, coactivation_csv(analysis.profile));
+  if (options.pairs_file)
+    MOEC_TRY(write_file({folder, "coactivation.csv"}, coactivation_csv(analysis.profile)));
+  return options.imatrix_file ? write_imatrix(analysis, options) : Status();
 }
 
 }  // namespace
 
 Result<Analysis> analyze_model(const AnalyzeOptions& options) {
+  if (options.imatrix_file && (options.exported || !options.imatrix.empty()))
+    return fail("analyze.imatrix_source",
+                "an imatrix is made of the inputs of matrices, which only a checkpoint shows",
+                "analyze the checkpoint, or leave out --imatrix", {.file = options.source});
   MOEC_ASSIGN(Analysis analysis,
               options.imatrix.empty() ? analyze_text(options) : analyze_imatrix(options));
   MOEC_TRY(create_folder(options.folder));

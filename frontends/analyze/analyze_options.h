@@ -31,6 +31,7 @@ struct AnalyzeOptions {
   std::string folder;                        // of the results
   uint64_t group_bytes = uint64_t{1} << 30;  // CalibrateOptions::group_bytes, of a checkpoint
   SessionOptions session;                    // of an export
+  bool imatrix_file = false;                 // write imatrix.gguf; of a checkpoint
   bool pairs_file = false;                   // write coactivation.csv
   std::function<bool()> stop;                // may be empty
   std::function<void(uint64_t bytes, uint64_t total, const std::string& part)> progress;

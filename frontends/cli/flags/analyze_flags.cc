@@ -53,6 +53,8 @@ void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags) {
   add_text_sources(command, options);
   command.add_flag("--coactivation", options.pairs_file,
                    "Write coactivation.csv as well, a line for each pair of experts");
+  command.add_flag("--imatrix", options.imatrix_file,
+                   "Of a checkpoint: write imatrix.gguf as well, for llama-quantize");
   command.add_option("--group-memory", flags.group_memory,
                      "Of a checkpoint: run the experts of larger layers in groups of this size, in "
                      "MiB or with a unit: 2GB, 512MiB (default: 1GiB)");
