@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -184,6 +185,19 @@ std::string to_string(const ExpertSets& sets) {
   return fmt::format("{}", fmt::join(items, ";"));
 }
 
+namespace {
+
+// The fewest experts that the groups which a token keeps may have together. With fewer than it
+// chooses, a token would choose from groups that it does not keep.
+int64_t fewest_in_kept_groups(const std::map<int64_t, int64_t>& counts, int64_t kept) {
+  std::vector<int64_t> ascending;
+  for (const auto& [group, count] : counts) ascending.push_back(count);
+  std::sort(ascending.begin(), ascending.end());
+  return std::accumulate(ascending.begin(), ascending.begin() + kept, int64_t{0});
+}
+
+}  // namespace
+
 Status check_enough(const ExpertSets& sets, const ExpertGrid& grid, const std::string& what) {
   const int64_t group_size = grid.experts / std::max<int64_t>(1, grid.groups);
   for (const auto& [layer, experts] : sets.layers) {
@@ -193,14 +207,20 @@ Status check_enough(const ExpertSets& sets, const ExpertGrid& grid, const std::s
                   fmt::format("{} has {} experts, but a token chooses {}", place(), experts.size(),
                               grid.top_k),
                   fmt::format("leave at least {} experts in each layer", grid.top_k));
-    std::set<int64_t> groups;
-    for (const int64_t expert : experts) groups.insert(expert / group_size);
+    std::map<int64_t, int64_t> groups;
+    for (const int64_t expert : experts) ++groups[expert / group_size];
     if (std::ssize(groups) < grid.groups_kept)
       return fail("experts.too_few",
                   fmt::format("{} has experts of {} groups, but a token chooses from {}", place(),
                               groups.size(), grid.groups_kept),
                   fmt::format("leave experts in at least {} groups of {} experts each",
                               grid.groups_kept, group_size));
+    if (const int64_t fewest = fewest_in_kept_groups(groups, grid.groups_kept); fewest < grid.top_k)
+      return fail("experts.too_few",
+                  fmt::format("{} has groups of which {} have {} experts, but a token chooses {} "
+                              "from as many groups",
+                              place(), grid.groups_kept, fewest, grid.top_k),
+                  "leave more experts in the groups that have the fewest");
   }
   return {};
 }

@@ -49,8 +49,8 @@ Result<ExpertSets> parse_expert_sets(std::string_view text, const ExpertGrid& gr
 std::string to_string(const ExpertSets& sets);
 
 // Checks that a token can still choose as many experts as the model's router does. Errors:
-// experts.too_few (a layer has fewer experts than a token chooses, or fewer groups with experts
-// than it keeps).
+// experts.too_few (a layer has fewer experts than a token chooses, fewer groups with experts than
+// it keeps, or fewer experts in the groups that it may keep than it chooses).
 Status check_enough(const ExpertSets& sets, const ExpertGrid& grid, const std::string& what);
 
 }  // namespace moec
