@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/reference/heads.h"
+#include "backends/runtime/masked_routers.h"
 #include "backends/runtime/step_inputs.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/base/at.h"
@@ -47,9 +49,14 @@ struct Session::Impl {
   std::optional<WeightReader> embedding, rope;
   std::map<int64_t, LayerCache> caches;
   LoadedShards loaded{0};
+  ExpertGrid grid;
+  ExpertSets mask, baked;  // of the session, and of the graphs
   int64_t position = 0;
   int64_t skipped = 0;
 
+  bool masks() const { return options.maskable || !options.expert_mask.empty(); }
+  Status read_masks();
+  Status set_mask(const ExpertSets& wanted, const std::string& what);
   Result<Executor*> executor(const manifest::Shard& shard, size_t width);
   Result<Rows> rope_rows(const Chunk& chunk, SourceKind source);
   double masked_value() const;
@@ -139,6 +146,7 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   impl->options = options;
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
+  MOEC_TRY(impl->read_masks());
   MOEC_ASSIGN(impl->loaded, room_for_shards(impl->manifest, options.memory_bytes));
   MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
   if (impl->manifest.rope) {
@@ -162,10 +170,40 @@ void Session::reset() {
   }
 }
 
+Status Session::Impl::read_masks() {
+  if (!masks()) return {};
+  grid = expert_grid(manifest);
+  if (grid.layers.empty())
+    return fail("session.no_experts", "the model has no experts to mask",
+                "leave out --expert-mask", {.file = folder});
+  if (!manifest.build.exact)
+    return fail("session.no_choice",
+                fmt::format("the export's routing is {}, which chooses no experts",
+                            manifest.build.routing),
+                "export with another --routing to mask experts", {.file = folder});
+  MOEC_ASSIGN(baked, expert_mask_of(manifest));
+  MOEC_ASSIGN(const ExpertSets wanted, read_expert_mask(options.expert_mask, grid, "--expert-mask"));
+  return set_mask(wanted, "--expert-mask");
+}
+
+Status Session::Impl::set_mask(const ExpertSets& wanted, const std::string& what) {
+  MOEC_TRY(check_enough(in_both(baked, wanted), grid, what));
+  mask = wanted;
+  return {};
+}
+
+Status Session::set_mask(const ExpertSets& mask) {
+  MOEC_CHECK(impl_->options.maskable, "the session was not opened as maskable");
+  return impl_->set_mask(mask, "the mask");
+}
+
 // A shard is read when it first runs and stays loaded: the next token needs all of them again.
 Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t width) {
   return loaded.get(shard.name, width, [&](uint64_t limit) -> Result<Executor> {
     MOEC_ASSIGN(LoadedShard file, read_shard(manifest, folder, shard.widths[width]));
+    if (masks() && shard.routing) {
+      MOEC_ASSIGN(file.shard, with_ceiling_inputs(file.shard, shard));
+    }
     return Executor::create(file.shard, file.weights,
                             {.precision = options.precision, .memory_limit = limit});
   });
@@ -356,6 +394,8 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
   }
   const Shard& body = executor->shard();
   std::vector<Tensor> inputs;
+  if (impl_->masks() && shard.routing)
+    add_ceilings(body, shard, impl_->mask, impl_->options.precision, by_port);
   for (ValueId input : body.inputs) {
     auto found = by_port.find(body.values[input].name);
     if (found == by_port.end())

@@ -162,6 +162,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->check(whole_from(0))
       ->capture_default_str();
   add_session_flags(*command, flags->session);
+  add_mask_flag(*command, flags->session.expert_mask);
   command->add_flag("--redact", flags->redact,
                     "Models that label tokens: print the text with <LABEL> in place of each span");
   command->add_flag("--json", flags->json, "Print the tokens and times, or the spans, as JSON");

@@ -9,6 +9,8 @@
 #include <optional>
 #include <set>
 
+#include "ir/base/regular_file.h"
+
 namespace moec {
 namespace {
 
@@ -165,6 +167,32 @@ int64_t ExpertSets::count(int64_t layer, const ExpertGrid& grid) const {
   return found == layers.end() ? grid.experts : std::ssize(found->second);
 }
 
+std::vector<std::vector<int64_t>> kept_slots(const ExpertSets& mask,
+                                             const std::vector<int64_t>& layers, int64_t experts,
+                                             int64_t slots) {
+  std::vector<std::vector<int64_t>> kept;
+  for (const int64_t layer : layers) {
+    kept.emplace_back();
+    const auto found = mask.layers.find(layer);
+    if (found == mask.layers.end() || std::ssize(found->second) == experts) continue;
+    kept.back() = found->second;
+    for (int64_t slot = experts; slot < slots; ++slot) kept.back().push_back(slot);
+  }
+  const bool all =
+      std::all_of(kept.begin(), kept.end(), [](const auto& layer) { return layer.empty(); });
+  return all ? std::vector<std::vector<int64_t>>() : kept;
+}
+
+ExpertSets in_both(const ExpertSets& a, const ExpertSets& b) {
+  ExpertSets both = a;
+  for (const auto& [layer, experts] : b.layers) {
+    const auto [found, is_new] = both.layers.try_emplace(layer, experts);
+    if (is_new) continue;
+    std::erase_if(found->second, [&](int64_t expert) { return !b.has(layer, expert); });
+  }
+  return both;
+}
+
 Result<ExpertSets> parse_expert_sets(std::string_view text, const ExpertGrid& grid,
                                      const std::string& what) {
   return SetReader(grid, what).read(text);
@@ -223,6 +251,19 @@ Status check_enough(const ExpertSets& sets, const ExpertGrid& grid, const std::s
                   "leave more experts in the groups that have the fewest");
   }
   return {};
+}
+
+Result<ExpertSets> read_expert_mask(const std::string& value, const ExpertGrid& grid,
+                                    const std::string& flag) {
+  const bool in_file = value.starts_with('@');
+  std::string text = value;
+  if (in_file) {
+    MOEC_ASSIGN(text, read_user_text(value.substr(1), "experts.file"));
+  }
+  const std::string what = in_file ? value.substr(1) : flag;
+  MOEC_ASSIGN(ExpertSets mask, parse_expert_sets(text, grid, what));
+  MOEC_TRY(check_enough(mask, grid, what));
+  return mask;
 }
 
 }  // namespace moec

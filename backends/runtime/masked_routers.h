@@ -1,0 +1,22 @@
+// Masks of experts in shards that were emitted without one: the ceilings of their routers
+// (ir/analysis/router_choice.h) are inputs, which a session fills.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "backends/manifest/manifest.h"
+#include "backends/reference/reference.h"
+#include "ir/plan/expert_sets.h"
+
+namespace moec {
+
+// The body of a shard that routes, with an input of ceilings for the router of each of its layers.
+// Errors: those of find_choices().
+Result<Shard> with_ceiling_inputs(const Shard& body, const manifest::Shard& shard);
+
+// Adds the values of these inputs by name. With Precision::f16 they are finite in f16.
+void add_ceilings(const Shard& body, const manifest::Shard& shard, const ExpertSets& mask,
+                  Precision precision, std::map<std::string, Tensor>& inputs);
+
+}  // namespace moec
