@@ -51,6 +51,7 @@ struct Session::Impl {
   LoadedShards loaded{0};
   ExpertGrid grid;
   ExpertSets mask, baked;  // of the session, and of the graphs
+  RoutingObserver observer;
   int64_t position = 0;
   int64_t skipped = 0;
 
@@ -65,6 +66,7 @@ struct Session::Impl {
                    Chunk& chunk);
   Status put_states(const manifest::Shard& shard, Executor& executor) const;
   void take_states(const manifest::Shard& shard, const Executor& executor, Chunk& chunk);
+  Probe probe_of(const manifest::Shard& shard, const Chunk& chunk, const StepProbe& probe) const;
   bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
 };
 
@@ -335,6 +337,19 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
   return true;
 }
 
+// In a shard of several layers, names begin with that of the layer.
+std::optional<int64_t> routed_layer(const manifest::Shard& shard, std::string_view label) {
+  if (!shard.routing || !label.ends_with(kRoutingWeights)) return std::nullopt;
+  const auto prefix = label.substr(0, label.size() - std::string_view(kRoutingWeights).size());
+  for (const int64_t layer : shard.moe_layers) {
+    const std::string scope =
+        shard.kind == ShardKind::layers ? fmt::format("L{:02}", layer) : std::string();
+    if (prefix == scope || (!scope.empty() && (prefix == scope + "." || prefix == scope + "_")))
+      return layer;
+  }
+  return std::nullopt;
+}
+
 static Status check_room(int64_t tokens, const Manifest& manifest) {
   if (tokens <= manifest.build.context) return {};
   return fail(
@@ -381,6 +396,21 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
   return chunk;
 }
 
+// Refers to its arguments.
+Probe Session::Impl::probe_of(const manifest::Shard& shard, const Chunk& chunk,
+                              const StepProbe& probe) const {
+  const bool routes = observer && shard.routing;
+  if (!probe && !routes) return {};
+  return [this, &shard, &chunk, &probe, routes](std::string_view label, const Tensor& value) {
+    if (probe) probe(shard, label, value);
+    if (!routes) return;
+    if (const auto layer = routed_layer(shard, label))
+      observer(*layer, chunk.position, unpack_rows(value, chunk.count));
+  };
+}
+
+void Session::observe_routing(RoutingObserver observer) { impl_->observer = std::move(observer); }
+
 Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe) {
   const manifest::Step& step = impl_->manifest.schedule[step_index];
   const manifest::Shard& shard = *impl_->manifest.find_shard(step.shard);
@@ -405,11 +435,8 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
                   "export the model again", {.shard = shard.name, .file = width.file.path});
     inputs.push_back(std::move(found->second));
   }
-  Probe inner;
-  if (probe)
-    inner = [&](std::string_view label, const Tensor& value) { probe(shard, label, value); };
   MOEC_TRY(impl_->put_states(shard, *executor));
-  MOEC_ASSIGN(std::vector<Tensor> outputs, executor->run(inputs, inner));
+  MOEC_ASSIGN(std::vector<Tensor> outputs, executor->run(inputs, impl_->probe_of(shard, chunk, probe)));
   impl_->take_states(shard, *executor, chunk);
   for (const OutputBinding& binding : step.outputs)
     for (size_t i = 0; i < body.outputs.size(); ++i)

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,14 @@ namespace moec {
 
 // Called with each value inside a shard while a step runs: the shard, the value's label, the value.
 using StepProbe = std::function<void(const manifest::Shard&, std::string_view, const Tensor&)>;
+
+// Called with the routing weights that a router gave to the tokens of a chunk, of which the first
+// is at `position`: one row a token, one column an expert, 0 for those that it did not choose.
+using RoutingObserver =
+    std::function<void(int64_t layer, int64_t position, const Rows& weights)>;
+
+// The MoE layer of the shard whose routing weights have this label, if any.
+std::optional<int64_t> routed_layer(const manifest::Shard& shard, std::string_view label);
 
 // Reads the graph of one token width of a shard in `folder` back into the IR. It is passed in
 // because the runtime knows no file formats; frontends/formats/read_shard.h reads all of them.
@@ -70,6 +79,8 @@ class Session {
   // `position`. The position of the session does not move. Errors: those of feed(), and
   // session.width if no exported width takes that many tokens.
   Result<Rows> pass(std::span<const int64_t> tokens, int64_t position, const StepProbe& probe = {});
+  // From now on tells of each router that runs; of those whose graphs name their weights.
+  void observe_routing(RoutingObserver observer);
   // From now on tokens choose from these experts, of those that the graphs can choose. A session
   // that was opened as maskable only. Errors: those of check_enough().
   Status set_mask(const ExpertSets& mask);

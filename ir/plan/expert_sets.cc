@@ -198,6 +198,25 @@ Result<ExpertSets> parse_expert_sets(std::string_view text, const ExpertGrid& gr
   return SetReader(grid, what).read(text);
 }
 
+Result<std::vector<int64_t>> parse_expert_layers(std::string_view text, const ExpertGrid& grid,
+                                                 const std::string& what) {
+  std::set<int64_t> layers;
+  MOEC_TRY(for_each_part(text, ",", [&](std::string_view part) -> Status {
+    const auto range = range_of(trimmed(part));
+    const bool known =
+        range && std::binary_search(grid.layers.begin(), grid.layers.end(), range->first) &&
+        std::binary_search(grid.layers.begin(), grid.layers.end(), range->last);
+    if (!known)
+      return fail("experts.layer",
+                  fmt::format("{}: '{}' names no layers with experts", what, trimmed(part)),
+                  fmt::format("the layers with experts are {}", ranges_text(grid.layers)));
+    for (const int64_t layer : grid.layers)
+      if (layer >= range->first && layer <= range->last) layers.insert(layer);
+    return {};
+  }));
+  return std::vector<int64_t>(layers.begin(), layers.end());
+}
+
 std::string to_string(const ExpertSets& sets) {
   std::vector<std::string> items;
   for (auto first = sets.layers.begin(); first != sets.layers.end();) {

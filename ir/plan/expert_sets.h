@@ -45,6 +45,10 @@ struct ExpertSets {
 Result<ExpertSets> parse_expert_sets(std::string_view text, const ExpertGrid& grid,
                                      const std::string& what);
 
+// Reads layers with experts, "0-3,7", ascending. Errors: experts.layer.
+Result<std::vector<int64_t>> parse_expert_layers(std::string_view text, const ExpertGrid& grid,
+                                                 const std::string& what);
+
 // One line that parse_expert_sets() reads; layers in a row with the same experts share an item.
 std::string to_string(const ExpertSets& sets);
 
