@@ -36,10 +36,14 @@ void tell(const Call& call, size_t operand, const TokenRows& x) {
   if (call.applied) call.applied(operand, x.channels, x.data);
 }
 
-// down · act(gate · x, up · x); biases that are absent are null. The weights are the call's
-// operands from `position` on.
-TokenRows gated_mlp(const Call& call, size_t position, const Gating& gating, const TokenRows& x,
-                    const Parts& biases) {
+struct MlpRows {
+  TokenRows inner;   // act(gate · x, up · x)
+  TokenRows output;  // down · inner
+};
+
+// Biases that are absent are null. The weights are the call's operands from `position` on.
+MlpRows gated_mlp(const Call& call, size_t position, const Gating& gating, const TokenRows& x,
+                  const Parts& biases) {
   const Parts weights = mlp_parts_at<const Tensor*>(call.operands, position);
   tell(call, position, x);
   tell(call, position + 1, x);
@@ -48,7 +52,8 @@ TokenRows gated_mlp(const Call& call, size_t position, const Gating& gating, con
   for (size_t i = 0; i < inner.data.size(); ++i)
     inner.data[i] = activate(gating, inner.data[i], up.data[i]);
   tell(call, position + 2, inner);
-  return project(*weights.down, biases.down, inner);
+  TokenRows output = project(*weights.down, biases.down, inner);
+  return {std::move(inner), std::move(output)};
 }
 
 // The tokens that chose an expert, and their routing weights.
@@ -93,7 +98,7 @@ void add_chosen(TokenRows& sum, const TokenRows& y, const Chosen& chosen, bool w
 Tensor eval(const GatedMlp& op, const Call& call) {
   const auto operands = gated_mlp_operands<const Tensor*>(call.operands);
   const TokenRows x = rows_of(*operands.x);
-  TokenRows y = gated_mlp(call, 1, op.gating, x, operands.biases);
+  TokenRows y = gated_mlp(call, 1, op.gating, x, operands.biases).output;
   if (operands.shared_gate != nullptr) {
     tell(call, GatedMlp::shared_gate_at(call.operands.size()), x);
     const TokenRows gate = project(*operands.shared_gate, x);
@@ -114,9 +119,12 @@ Tensor eval(const SoftMoe& op, const Call& call) {
     const Chosen chosen = tokens_of_expert(routing, number);
     if (chosen.tokens.empty()) continue;
     const bool weigh_output = op.weight_on == RoutedWeight::output;
-    const TokenRows y = gated_mlp(call, SoftMoe::weights_at(e), op.gating,
-                                  rows_of_tokens(x, chosen, !weigh_output), biases);
-    add_chosen(sum, y, chosen, weigh_output);
+    const TokenRows rows = rows_of_tokens(x, chosen, !weigh_output);
+    const MlpRows y = gated_mlp(call, SoftMoe::weights_at(e), op.gating, rows, biases);
+    if (call.expert)
+      call.expert({number, chosen.tokens, chosen.weights, rows.data, y.inner.data, y.output.data,
+                   op.weight_on});
+    add_chosen(sum, y.output, chosen, weigh_output);
   }
   return tensor_of(sum, call.type());
 }

@@ -18,6 +18,7 @@ struct Call {
 
   // Told of the rows [tokens, inputs] that the matrix in an operand is applied to; may be empty.
   std::function<void(size_t operand, int64_t inputs, std::span<const float> rows)> applied;
+  ExpertProbe expert;  // told of each expert that tokens chose; may be empty
 
   const Tensor& operator[](size_t i) const { return *operands[i]; }
   const Type& type() const { return types.front(); }

@@ -57,7 +57,7 @@ Result<Executor> Executor::create(const Shard& shard, const WeightTable& weights
 }
 
 Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs, const Probe& probe) {
-  return run(inputs, RunProbes{probe, {}});
+  return run(inputs, RunProbes{.values = probe});
 }
 
 Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs,

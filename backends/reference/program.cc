@@ -220,13 +220,13 @@ std::vector<const StoredWeight*> stored_operands(const Program& program, const O
 }  // namespace
 
 std::vector<Tensor> eval_op(const Program& program, const Op& op,
-                            std::vector<const Tensor*> operands, const MatrixProbe& matrices) {
+                            std::vector<const Tensor*> operands, const RunProbes& probes) {
   std::vector<Type> types;
   for (ValueId id : op.results) types.push_back(program.shard.type(id));
-  Call call{std::move(operands), types, stored_operands(program, op), {}};
-  if (matrices)
+  Call call{std::move(operands), types, stored_operands(program, op), {}, probes.experts};
+  if (probes.matrices)
     call.applied = [&](size_t operand, int64_t inputs, std::span<const float> rows) {
-      matrices({program.shard.label(op.operands[operand]), inputs, rows});
+      probes.matrices({program.shard.label(op.operands[operand]), inputs, rows});
     };
   std::vector<Tensor> results =
       std::visit([&](const auto& data) { return eval_one(data, call); }, op.data);

@@ -37,6 +37,6 @@ std::vector<Tensor> run_program(Program& program, const std::vector<Tensor>& inp
 
 // The rounded results of an op that is neither a weight nor reads or writes a state.
 std::vector<Tensor> eval_op(const Program& program, const Op& op,
-                            std::vector<const Tensor*> operands, const MatrixProbe& matrices = {});
+                            std::vector<const Tensor*> operands, const RunProbes& probes = {});
 
 }  // namespace moec

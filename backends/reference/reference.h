@@ -55,10 +55,24 @@ struct MatrixInput {
 // The matrices of an expert get the tokens that chose it.
 using MatrixProbe = std::function<void(const MatrixInput& input)>;
 
+// What an expert of soft_moe computes for the tokens that chose it, a row for each of `tokens`.
+struct ExpertRows {
+  int64_t expert = 0;               // its number in the layer
+  std::span<const int64_t> tokens;  // of the shard's
+  std::span<const float> weights;   // their routing weights
+  std::span<const float> input;     // [tokens, hidden], with RoutedWeight::input times the weights
+  std::span<const float> inner;     // [tokens, width of the expert], what its down matrix takes
+  std::span<const float> output;    // [tokens, hidden], of the down matrix with its bias
+  RoutedWeight weight_on = RoutedWeight::output;
+};
+// Called for each expert that a token chose.
+using ExpertProbe = std::function<void(const ExpertRows& rows)>;
+
 // What is told of a run while it goes on; each may be empty.
 struct RunProbes {
   Probe values;
   MatrixProbe matrices;
+  ExpertProbe experts;
 };
 
 // A shard with its weights, for repeated runs. Large weights that only convolutions and matrix

@@ -50,7 +50,7 @@ class Run {
     }
     std::vector<const Tensor*> operands;
     for (ValueId id : op.operands) operands.push_back(at_[id]);
-    std::vector<Tensor> results = eval_op(program_, op, std::move(operands), probes_.matrices);
+    std::vector<Tensor> results = eval_op(program_, op, std::move(operands), probes_);
     for (size_t i = 0; i < results.size(); ++i) {
       own_[op.results[i]] = std::move(results[i]);
       at_[op.results[i]] = &own_[op.results[i]];

@@ -38,10 +38,7 @@ Result<std::vector<int64_t>> read_ids(const TextSource& source) {
 }
 
 Result<std::vector<int64_t>> read_texts(const TextSource& source, TokenizerKind tokenizer) {
-  if (tokenizer != TokenizerKind::bytes)
-    return fail(source.command + ".no_tokenizer", "the tokens of this model are not bytes",
-                "encode the text elsewhere, and give the token ids with --tokens FILE",
-                {.file = source.model});
+  MOEC_TRY(check_takes_text(source, tokenizer));
   std::vector<int64_t> tokens;
   for (const std::string& path : source.texts) {
     MOEC_ASSIGN(const std::string text, read_user_text(path, source.command + ".text"));
@@ -51,18 +48,38 @@ Result<std::vector<int64_t>> read_texts(const TextSource& source, TokenizerKind 
   return tokens;
 }
 
-Status check_vocabulary(const std::vector<int64_t>& tokens, int64_t vocab,
-                        const TextSource& source) {
+}  // namespace
+
+Status check_takes_text(const TextSource& source, TokenizerKind tokenizer) {
+  if (tokenizer == TokenizerKind::bytes) return {};
+  return fail(source.command + ".no_tokenizer", "the tokens of this model are not bytes",
+              "encode the text elsewhere, and give the token ids with --tokens FILE",
+              {.file = source.model});
+}
+
+Status check_vocabulary(const std::vector<int64_t>& tokens, const TextSource& source,
+                        int64_t size) {
   for (size_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i] < 0 || tokens[i] >= vocab)
+    if (tokens[i] < 0 || tokens[i] >= size)
       return fail(source.command + ".vocabulary",
                   fmt::format("token {} of the text, {}, is outside the vocabulary of {}", i,
-                              tokens[i], vocab),
+                              tokens[i], size),
                   "encode the text with the tokenizer of this checkpoint");
   return {};
 }
 
-}  // namespace
+Result<std::vector<int64_t>> read_tokens(const TextSource& source,
+                                         const TextVocabulary& vocabulary) {
+  MOEC_ASSIGN(std::vector<int64_t> tokens, source.tokens_file.empty()
+                                               ? read_texts(source, vocabulary.tokenizer)
+                                               : read_ids(source));
+  if (tokens.empty())
+    return fail(source.command + ".empty",
+                fmt::format("there is no text to {} with", source.command),
+                "give --text FILES or --tokens FILE with at least a few thousand tokens");
+  MOEC_TRY(check_vocabulary(tokens, source, vocabulary.size));
+  return tokens;
+}
 
 Result<TokenWindows> read_windows(const TextSource& source, const TextVocabulary& vocabulary,
                                   int64_t window) {
@@ -70,13 +87,7 @@ Result<TokenWindows> read_windows(const TextSource& source, const TextVocabulary
     return fail(source.command + ".window", fmt::format("a window of {} tokens", window),
                 "give a window of some hundred tokens");
   TokenWindows text;
-  MOEC_ASSIGN(text.tokens, source.tokens_file.empty() ? read_texts(source, vocabulary.tokenizer)
-                                                      : read_ids(source));
-  if (text.tokens.empty())
-    return fail(source.command + ".empty",
-                fmt::format("there is no text to {} with", source.command),
-                "give --text FILES or --tokens FILE with at least a few thousand tokens");
-  MOEC_TRY(check_vocabulary(text.tokens, vocabulary.size, source));
+  MOEC_ASSIGN(text.tokens, read_tokens(source, vocabulary));
   const int64_t count = std::ssize(text.tokens);
   text.window = std::min(window, count);
   text.unused = count % text.window;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/runtime/tokenizer.h"
+#include "ir/base/at.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
@@ -16,7 +17,10 @@ struct TokenWindows {
   std::vector<int64_t> tokens;
   int64_t window = 0;
   int64_t unused = 0;  // tokens behind the last window
+  // How many tokens of each window are of the text; those behind them fill it up. Empty: all.
+  std::vector<int64_t> counts;
 
+  int64_t used(int64_t index) const { return counts.empty() ? window : at(counts, index); }
   int64_t windows() const { return std::ssize(tokens) / window; }
 };
 
@@ -33,10 +37,19 @@ struct TextVocabulary {
   int64_t size = 0;
 };
 
+// Reads the texts, or the file of token ids where one is named. Errors, behind the command's name
+// and a dot: text (a file cannot be read), empty (no tokens), no_tokenizer (a text for a model
+// whose tokens are not bytes), tokens (not a token id), vocabulary (a token id that the model does
+// not have).
+Result<std::vector<int64_t>> read_tokens(const TextSource& source,
+                                         const TextVocabulary& vocabulary);
+// Error vocabulary of read_tokens().
+Status check_vocabulary(const std::vector<int64_t>& tokens, const TextSource& source, int64_t size);
+// Error no_tokenizer of read_tokens(), unless the tokens are bytes.
+Status check_takes_text(const TextSource& source, TokenizerKind tokenizer);
+
 // Reads the texts, or the file of token ids where one is named, and splits them into windows of
-// `window` tokens, at least one. Errors, behind the command's name and a dot: text (a file cannot
-// be read), empty (no tokens), no_tokenizer (a text for a model whose tokens are not bytes), tokens
-// (not a token id), vocabulary (a token id that the model does not have), window (below 1).
+// `window` tokens, at least one. Errors: those of read_tokens(), and window (below 1).
 Result<TokenWindows> read_windows(const TextSource& source, const TextVocabulary& vocabulary,
                                   int64_t window);
 

@@ -97,9 +97,9 @@ class Calibration {
       const std::string& name = job_.plan.shards[shard].name;
       MOEC_ASSIGN(const TappedShard tapped, tap_shard(job_.plan, shard));
       writer.begin_part(tapped.inputs);
-      MOEC_TRY(run_.step(
-          step, tapped.body, job_.weights, [&](const MatrixInput& input) { writer.add(input); },
-          [&] { return after_window(name); }));
+      const RunProbes probes{.matrices = [&](const MatrixInput& input) { writer.add(input); }};
+      MOEC_TRY(
+          run_.step(step, tapped.body, job_.weights, probes, [&] { return after_window(name); }));
       MOEC_TRY(writer.end_part());
       run_.keep_edges(step + 1);
     }

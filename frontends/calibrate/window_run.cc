@@ -69,7 +69,8 @@ Tensor WindowRun::input(const InputBinding& binding, const std::string& port, co
     case SourceKind::query_scale:
       return pack_rows({port, type}, positions(binding.source));
     case SourceKind::attn_mask:
-      return attention_mask({port, type}, {plan_.build.cache, plan_.build.context, 0, text_.window},
+      return attention_mask({port, type},
+                            {plan_.build.cache, plan_.build.context, 0, text_.used(window)},
                             binding, masked_score(DType::f32));
     case SourceKind::kv_write_mask:
     case SourceKind::k_cache:
@@ -91,7 +92,7 @@ void WindowRun::take_output(const OutputBinding& binding, const Tensor& tensor, 
 }
 
 Result<std::vector<Tensor>> WindowRun::run_window(size_t index, Executor& executor, int64_t window,
-                                                  const MatrixProbe& matrices) {
+                                                  const RunProbes& probes) {
   const Step& step = plan_.schedule[index];
   const Shard& body = executor.shard();
   std::vector<Tensor> inputs;
@@ -99,7 +100,7 @@ Result<std::vector<Tensor>> WindowRun::run_window(size_t index, Executor& execut
     const std::string& port = body.values[id].name;
     inputs.push_back(input(binding_of(step, port), port, body.type(id), window));
   }
-  MOEC_ASSIGN(std::vector<Tensor> outputs, executor.run(inputs, RunProbes{{}, matrices}));
+  MOEC_ASSIGN(std::vector<Tensor> outputs, executor.run(inputs, probes));
   for (size_t i = 0; i < outputs.size(); ++i)
     for (const OutputBinding& binding : step.outputs)
       if (binding.port == body.outputs[i].name) take_output(binding, outputs[i], window);
@@ -107,10 +108,10 @@ Result<std::vector<Tensor>> WindowRun::run_window(size_t index, Executor& execut
 }
 
 Status WindowRun::step(size_t index, const Shard& body, const WeightReader& weights,
-                       const MatrixProbe& matrices, const std::function<Status()>& after) {
+                       const RunProbes& probes, const std::function<Status()>& after) {
   MOEC_ASSIGN(Executor executor, Executor::create(body, weights));
   for (int64_t window = 0; window < text_.windows(); ++window) {
-    MOEC_TRY(run_window(index, executor, window, matrices));
+    MOEC_TRY(run_window(index, executor, window, probes));
     MOEC_TRY(after());
   }
   return {};

@@ -26,12 +26,12 @@ class WindowRun {
   // Runs a step of the schedule on one window with an executor of its shard, and keeps what later
   // steps take. Returns the outputs of the shard. Errors: those of Executor.
   Result<std::vector<Tensor>> run_window(size_t index, Executor& executor, int64_t window,
-                                         const MatrixProbe& matrices = {});
+                                         const RunProbes& probes = {});
 
   // Runs a step of the schedule. `after` is called for each window. Errors: those of Executor and
   // of `after`.
-  Status step(size_t index, const Shard& body, const WeightReader& weights,
-              const MatrixProbe& matrices, const std::function<Status()>& after);
+  Status step(size_t index, const Shard& body, const WeightReader& weights, const RunProbes& probes,
+              const std::function<Status()>& after);
 
   // The values between shards, [tokens of all windows, columns], that steps from `next` on take.
   std::vector<CalibrationEdge> edges(size_t next) const;

@@ -125,6 +125,17 @@ Status JsonFields::integers(std::string_view name, std::vector<int64_t>& out) {
   return {};
 }
 
+Status JsonFields::numbers(std::string_view name, std::vector<double>& out) {
+  constexpr std::string_view kWanted = "a list of numbers";
+  MOEC_ASSIGN(const JsonValue::Array* items, list(name, kWanted));
+  for (const JsonValue& item : *items) {
+    const std::optional<double> number = item.number();
+    if (!number) return bad(name, fmt::format("must be {}", kWanted));
+    out.push_back(*number);
+  }
+  return {};
+}
+
 Status JsonFields::texts(std::string_view name, std::vector<std::string>& out) {
   constexpr std::string_view kWanted = "a list of strings, at least one";
   MOEC_ASSIGN(const JsonValue::Array* items, list(name, kWanted));

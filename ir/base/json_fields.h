@@ -87,6 +87,8 @@ class JsonFields {
   // An integer or a fraction.
   Status number(std::string_view name, double& out);
   Status integers(std::string_view name, std::vector<int64_t>& out);
+  // Integers or fractions.
+  Status numbers(std::string_view name, std::vector<double>& out);
   // At least one string.
   Status texts(std::string_view name, std::vector<std::string>& out);
   // A list of names, of each of which `parse` makes an optional value.

@@ -12,15 +12,35 @@ namespace {
 
 using Told = std::map<std::string, std::vector<float>>;
 
+std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+// Of each expert, behind its number.
+Told experts_of(const Shard& shard, const std::vector<Tensor>& inputs) {
+  auto executor = Executor::create(shard, WeightTable{});
+  EXPECT_TRUE(executor);
+  Told told;
+  const ExpertProbe probe = [&](const ExpertRows& rows) {
+    const std::string name = std::to_string(rows.expert);
+    told[name + ".tokens"] = {rows.tokens.begin(), rows.tokens.end()};
+    told[name + ".weights"] = copy_of(rows.weights);
+    told[name + ".input"] = copy_of(rows.input);
+    told[name + ".inner"] = copy_of(rows.inner);
+    told[name + ".output"] = copy_of(rows.output);
+    told[name + (rows.weight_on == RoutedWeight::input ? ".on_input" : ".on_output")];
+  };
+  EXPECT_TRUE(executor->run(inputs, RunProbes{.experts = probe}));
+  return told;
+}
+
 Told told_of(const Shard& shard, const std::vector<Tensor>& inputs) {
   auto executor = Executor::create(shard, WeightTable{});
   EXPECT_TRUE(executor);
   Told told;
-  EXPECT_TRUE(executor->run(inputs, RunProbes{{}, [&](const MatrixInput& input) {
-                                                EXPECT_EQ(std::ssize(input.rows) % input.inputs, 0);
-                                                told[std::string(input.matrix)].assign(
-                                                    input.rows.begin(), input.rows.end());
-                                              }}));
+  EXPECT_TRUE(executor->run(inputs, RunProbes{.matrices = [&](const MatrixInput& input) {
+                              EXPECT_EQ(std::ssize(input.rows) % input.inputs, 0);
+                              told[std::string(input.matrix)].assign(input.rows.begin(),
+                                                                     input.rows.end());
+                            }}));
   return told;
 }
 
@@ -31,7 +51,10 @@ struct TwoExperts {
   Tensor x{token_type(DType::f32, Layout::rows, 2, 3), {1, 2, 3, 4, 5, 6}};
   Tensor routing{token_type(DType::f32, Layout::rows, 2, 3), {1, 0, 0.5F, 0.25F, 0, 0}};
 
-  Told run(RoutedWeight weight_on) {
+  Told run(RoutedWeight weight_on) { return told_of(shard(weight_on), {x, routing}); }
+  Told experts(RoutedWeight weight_on) { return experts_of(shard(weight_on), {x, routing}); }
+
+  Shard shard(RoutedWeight weight_on) {
     const ValueId in = b.input("x", x.type), weights = b.input("w", routing.type);
     std::vector<ValueId> operands = {in, weights};
     for (const std::string expert : {"a", "b"})
@@ -43,7 +66,7 @@ struct TwoExperts {
     op.experts = 2;
     op.weight_on = weight_on;
     b.output("y", b.emit(op, operands, "moe"));
-    return told_of(b.finish(), {x, routing});
+    return b.finish();
   }
 };
 
@@ -54,6 +77,27 @@ TEST(MatrixProbe, ExpertsTellOfTheTokensThatChoseThem) {
   EXPECT_EQ(told.at("b.up"), (std::vector<float>{3, 4}));
   EXPECT_EQ(told.at("a.down").size(), 2U);
   EXPECT_NEAR(told.at("b.down")[0], 7 / (1 + std::exp(-7.0)) * 7, 1e-4);
+}
+
+TEST(ExpertProbe, TellsOfTokensWeightsAndRows) {
+  const Told told = TwoExperts().experts(RoutedWeight::output);
+  EXPECT_EQ(told.at("0.tokens"), (std::vector<float>{0, 1}));
+  EXPECT_EQ(told.at("0.weights"), (std::vector<float>{1, 0.5F}));
+  EXPECT_EQ(told.at("0.input"), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(told.at("1.tokens"), (std::vector<float>{1}));
+  EXPECT_EQ(told.at("1.weights"), (std::vector<float>{0.25F}));
+  const std::vector<float> inner = told.at("1.inner"), output = told.at("1.output");
+  ASSERT_EQ(inner.size(), 1U);
+  EXPECT_NEAR(inner[0], 7 / (1 + std::exp(-7.0)) * 7, 1e-4);
+  EXPECT_EQ(output, (std::vector<float>{inner[0], inner[0]}));
+  EXPECT_TRUE(told.contains("1.on_output"));
+}
+
+TEST(ExpertProbe, RoutingWeightsOnInputsAreInTheRows) {
+  const Told told = TwoExperts().experts(RoutedWeight::input);
+  EXPECT_EQ(told.at("1.input"), (std::vector<float>{0.75F, 1}));
+  EXPECT_NEAR(told.at("1.output")[1], 1.75 / (1 + std::exp(-1.75)) * 1.75, 1e-5);
+  EXPECT_TRUE(told.contains("1.on_input"));
 }
 
 TEST(MatrixProbe, RoutingWeightsOnInputsAreApplied) {

@@ -63,6 +63,39 @@ void expect_golden_layers(const std::string& name, uint64_t group_bytes) {
   }
 }
 
+// What the last layer gives for the text of the golden, in a window that `fill` more tokens fill
+// up.
+Rows last_rows(const std::string& name, int64_t fill) {
+  auto checkpoint = open_source(checkpoint_of(name), std::nullopt, equal_tensors);
+  auto golden = Golden::open(source_path("tests/golden/" + name));
+  if (!checkpoint || !golden) return {};
+  std::vector<int64_t> tokens = golden->steps().front().tokens;
+  const auto count = std::ssize(tokens);
+  tokens.insert(tokens.end(), static_cast<size_t>(fill), tokens.back());
+  const TokenWindows text{tokens, count + fill, 0, {count}};
+  const auto plan =
+      calibration_plan(checkpoint->config, checkpoint->weights, text.window, uint64_t{1} << 30);
+  const auto weights = WeightReader::open(plan->weights);
+  WindowRun run(*plan, text);
+  EXPECT_TRUE(run.embed(*weights));
+  std::string last;
+  for (size_t s = 0; s < plan->schedule.size(); ++s) {
+    if (plan->shards[plan->schedule[s].shard].layer < 0) break;
+    const auto tapped = tap_shard(*plan, plan->schedule[s].shard);
+    EXPECT_TRUE(run.step(s, tapped->body, *weights, {}, [] { return Status(); }));
+    last = plan->schedule[s].outputs.front().edge;
+  }
+  Rows rows = run.edge(last);
+  rows.data.resize(static_cast<size_t>(count * rows.columns));
+  return rows;
+}
+
+TEST_P(CalibratedFamilies, ComputeTheSameInWindowsThatAreFilledUp) {
+  const Rows exact = last_rows(GetParam(), 0), filled = last_rows(GetParam(), 3);
+  ASSERT_FALSE(exact.data.empty());
+  EXPECT_LT(relative_l2(filled.data, exact.data), 1e-5);
+}
+
 TEST_P(CalibratedFamilies, ComputeWhatTheReferenceComputes) {
   expect_golden_layers(GetParam(), uint64_t{1} << 30);
 }

@@ -30,13 +30,14 @@ class Sample {
 
 TEST(JsonFields, ReadsEachType) {
   Sample sample(R"({"text": "a", "on": true, "count": 7, "part": 0.5, "whole": 3,
-                    "sizes": [1, -2], "names": ["b"], "fruit": "pear"})");
+                    "sizes": [1, -2], "parts": [1, 0.5], "names": ["b"], "fruit": "pear"})");
   std::string text;
   bool on = false;
   int64_t count = 0, positive = 0;
   uint8_t small = 0;
   double part = 0, whole = 0;
   std::vector<int64_t> sizes;
+  std::vector<double> parts;
   std::vector<std::string> names;
   Fruit fruit = Fruit::apple;
   JsonFields& fields = sample.fields;
@@ -48,6 +49,7 @@ TEST(JsonFields, ReadsEachType) {
   ASSERT_TRUE(fields.number("part", part));
   ASSERT_TRUE(fields.number("whole", whole));
   ASSERT_TRUE(fields.integers("sizes", sizes));
+  ASSERT_TRUE(fields.numbers("parts", parts));
   ASSERT_TRUE(fields.texts("names", names));
   ASSERT_TRUE(fields.choice("fruit", fruit));
   EXPECT_TRUE(fields.finish());
@@ -59,6 +61,7 @@ TEST(JsonFields, ReadsEachType) {
   EXPECT_EQ(part, 0.5);
   EXPECT_EQ(whole, 3);
   EXPECT_EQ(sizes, (std::vector<int64_t>{1, -2}));
+  EXPECT_EQ(parts, (std::vector<double>{1, 0.5}));
   EXPECT_EQ(names, std::vector<std::string>{"b"});
   EXPECT_EQ(fruit, Fruit::pear);
 }
@@ -76,7 +79,7 @@ TEST(JsonFields, ErrorsNameTheFieldAndItsPlace) {
 
 TEST(JsonFields, RefusesOtherTypes) {
   Sample sample(R"({"half": 0.5, "one": 1, "minus": -1, "big": 256, "none": null, "list": [1],
-                    "empty": [], "fruit": "plum"})");
+                    "empty": [], "text_list": ["1"], "fruit": "plum"})");
   JsonFields& fields = sample.fields;
   std::string text;
   bool on = false;
@@ -85,6 +88,7 @@ TEST(JsonFields, RefusesOtherTypes) {
   double real = 0;
   std::vector<std::string> texts;
   std::vector<int64_t> numbers;
+  std::vector<double> reals;
   Fruit fruit = Fruit::apple;
   expect_error(fields.text("one", text), "x.bad_value", "a string");
   expect_error(fields.boolean("one", on), "x.bad_value", "true or false");
@@ -97,6 +101,8 @@ TEST(JsonFields, RefusesOtherTypes) {
   expect_error(fields.texts("list", texts), "x.bad_value", "strings");
   expect_error(fields.texts("empty", texts), "x.bad_value", "at least one");
   expect_error(fields.integers("one", numbers), "x.bad_value", "list of integers");
+  expect_error(fields.numbers("empty_text", reals), "x.missing_field", "empty_text");
+  expect_error(fields.numbers("text_list", reals), "x.bad_value", "list of numbers");
   expect_error(fields.choice("fruit", fruit), "x.bad_value", "must be one of apple, pear");
   expect_error(fields.object("list"), "x.bad_value", "list is an array, must be an object");
 }
