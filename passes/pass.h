@@ -32,7 +32,7 @@ struct PassOptions {
   int64_t bank_channel_limit = 16384;
   // By router of the shard, in order: the slots that tokens can choose, ascending; none: all of
   // them. Empty: all slots of all routers.
-  std::vector<std::vector<int64_t>> kept_experts = {};
+  std::vector<std::vector<int64_t>> kept_experts;
   WeightForms weights = {};  // of the shard's weights (encode_weights in passes.h)
   Target target;             // projection and sum form, rules for `place`
 };

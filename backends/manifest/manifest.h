@@ -60,7 +60,7 @@ struct Build {
   std::string experts;  // a name of passes/pass.h ExpertForm
   bool seeded = false;
   std::vector<Budget> budgets;
-  std::string weights;  // ir/plan/weight_policy.h, as text
+  std::string weights;      // ir/plan/weight_policy.h, as text
   std::string expert_mask;  // ir/plan/expert_sets.h, as text; empty: none
   bool operator==(const Build&) const = default;
 };

@@ -87,9 +87,8 @@ void check_budgets(const Build& build, Findings& findings) {
 // The mask is written as to_string() writes it, and leaves enough experts.
 void check_mask(const Manifest& manifest, Findings& findings) {
   const auto mask = expert_mask_of(manifest);
-  const bool fine =
-      mask && to_string(*mask) == manifest.build.expert_mask &&
-      check_enough(*mask, expert_grid(manifest), "build.expert_mask").has_value();
+  const bool fine = mask && to_string(*mask) == manifest.build.expert_mask &&
+                    check_enough(*mask, expert_grid(manifest), "build.expert_mask").has_value();
   findings.require(fine, "manifest.experts", {}, "build.expert_mask is no mask of the experts: {}",
                    manifest.build.expert_mask);
 }

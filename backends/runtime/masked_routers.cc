@@ -1,6 +1,9 @@
 #include "backends/runtime/masked_routers.h"
 
+#include <fmt/format.h>
+
 #include "ir/analysis/router_choice.h"
+#include "ir/graph/port_names.h"
 
 namespace moec {
 namespace {
@@ -18,9 +21,21 @@ std::vector<int64_t> slots_left(const ExpertSets& mask, int64_t layer, int64_t e
 
 }  // namespace
 
+// In a shard of several layers, names begin with that of the layer.
+std::optional<int64_t> routed_layer(const manifest::Shard& shard, std::string_view label) {
+  if (!shard.routing || !label.ends_with(kRoutingWeights)) return std::nullopt;
+  const auto prefix = label.substr(0, label.size() - std::string_view(kRoutingWeights).size());
+  for (const int64_t layer : shard.moe_layers) {
+    const std::string scope =
+        shard.kind == ShardKind::layers ? fmt::format("L{:02}", layer) : std::string();
+    if (prefix == scope || (!scope.empty() && (prefix == scope + "." || prefix == scope + "_")))
+      return layer;
+  }
+  return std::nullopt;
+}
+
 Result<Shard> with_ceiling_inputs(const Shard& body, const manifest::Shard& shard) {
-  MOEC_ASSIGN(const std::vector<RouterChoice> routers,
-              find_choices(body, shard.moe_layers.size()));
+  MOEC_ASSIGN(const std::vector<RouterChoice> routers, find_choices(body, shard.moe_layers.size()));
   auto layer = shard.moe_layers.begin();
   return with_ceilings(body, routers, [&](Builder& b, const RouterChoice& router) {
     return b.input(input_name(*layer++), ceiling_type(body, router));
@@ -35,8 +50,8 @@ void add_ceilings(const Shard& body, const manifest::Shard& shard, const ExpertS
       if (name != input_name(layer)) continue;
       const DType dtype = precision == Precision::f16 ? DType::f16 : type.dtype;
       const int64_t slots = type.elements();
-      const std::vector<double> values = choice_ceilings(
-          dtype, slots, slots_left(mask, layer, shard.routing->experts, slots));
+      const std::vector<double> values =
+          choice_ceilings(dtype, slots, slots_left(mask, layer, shard.routing->experts, slots));
       inputs[name] = {type, {values.begin(), values.end()}};
     }
 }

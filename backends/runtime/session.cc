@@ -1,7 +1,6 @@
 #include "backends/runtime/session.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -9,6 +8,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "backends/reference/heads.h"
 #include "backends/runtime/masked_routers.h"
+#include "backends/runtime/session_memory.h"
 #include "backends/runtime/step_inputs.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/base/at.h"
@@ -101,45 +101,6 @@ Diagnostics note_precision(const Manifest& manifest, Precision precision) {
            {}}};
 }
 
-uint64_t default_session_memory() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
-  constexpr uint64_t kUnknown = uint64_t{4} << 30;
-  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) / 2
-                                : kUnknown;
-}
-
-namespace {
-
-// The program itself, and the graph file that is being read.
-constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
-
-// What a session takes besides its shards: the caches, two copies of the largest one while a step
-// reads and writes it, the logits of a chunk as the head gives them, as they are collected and as
-// they are returned, and the rows of two edges.
-uint64_t bytes_beside_shards(const Manifest& manifest) {
-  int64_t caches = 0, largest = 0;
-  for (const manifest::Cache& cache : manifest.caches) {
-    const int64_t elements = cache.kv_heads * cache.rows * (cache.head_dim + cache.value_dim) +
-                             cache.history_tokens * cache.history_channels;
-    caches += elements;
-    largest = std::max(largest, elements);
-  }
-  const int64_t rows =
-      manifest.build.tokens.back() * (3 * manifest.logits.vocab + 2 * manifest.model.hidden);
-  return kProgramBytes + static_cast<uint64_t>(caches + 2 * largest + rows) * sizeof(float);
-}
-
-Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory) {
-  const uint64_t beside = bytes_beside_shards(manifest);
-  if (beside < memory) return LoadedShards(memory - beside);
-  return fail("session.memory",
-              fmt::format("the program, its caches and logits take {} MiB, the limit is {} MiB",
-                          beside >> 20, memory >> 20),
-              "give more --memory, or export with a smaller --context");
-}
-
-}  // namespace
-
 Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options) {
   auto impl = std::make_unique<Impl>();
@@ -176,15 +137,16 @@ Status Session::Impl::read_masks() {
   if (!masks()) return {};
   grid = expert_grid(manifest);
   if (grid.layers.empty())
-    return fail("session.no_experts", "the model has no experts to mask",
-                "leave out --expert-mask", {.file = folder});
+    return fail("session.no_experts", "the model has no experts to mask", "leave out --expert-mask",
+                {.file = folder});
   if (!manifest.build.exact)
-    return fail("session.no_choice",
-                fmt::format("the export's routing is {}, which chooses no experts",
-                            manifest.build.routing),
-                "export with another --routing to mask experts", {.file = folder});
+    return fail(
+        "session.no_choice",
+        fmt::format("the export's routing is {}, which chooses no experts", manifest.build.routing),
+        "export with another --routing to mask experts", {.file = folder});
   MOEC_ASSIGN(baked, expert_mask_of(manifest));
-  MOEC_ASSIGN(const ExpertSets wanted, read_expert_mask(options.expert_mask, grid, "--expert-mask"));
+  MOEC_ASSIGN(const ExpertSets wanted,
+              read_expert_mask(options.expert_mask, grid, "--expert-mask"));
   return set_mask(wanted, "--expert-mask");
 }
 
@@ -337,19 +299,6 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
   return true;
 }
 
-// In a shard of several layers, names begin with that of the layer.
-std::optional<int64_t> routed_layer(const manifest::Shard& shard, std::string_view label) {
-  if (!shard.routing || !label.ends_with(kRoutingWeights)) return std::nullopt;
-  const auto prefix = label.substr(0, label.size() - std::string_view(kRoutingWeights).size());
-  for (const int64_t layer : shard.moe_layers) {
-    const std::string scope =
-        shard.kind == ShardKind::layers ? fmt::format("L{:02}", layer) : std::string();
-    if (prefix == scope || (!scope.empty() && (prefix == scope + "." || prefix == scope + "_")))
-      return layer;
-  }
-  return std::nullopt;
-}
-
 static Status check_room(int64_t tokens, const Manifest& manifest) {
   if (tokens <= manifest.build.context) return {};
   return fail(
@@ -436,7 +385,8 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
     inputs.push_back(std::move(found->second));
   }
   MOEC_TRY(impl_->put_states(shard, *executor));
-  MOEC_ASSIGN(std::vector<Tensor> outputs, executor->run(inputs, impl_->probe_of(shard, chunk, probe)));
+  MOEC_ASSIGN(std::vector<Tensor> outputs,
+              executor->run(inputs, impl_->probe_of(shard, chunk, probe)));
   impl_->take_states(shard, *executor, chunk);
   for (const OutputBinding& binding : step.outputs)
     for (size_t i = 0; i < body.outputs.size(); ++i)

@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,11 +23,7 @@ using StepProbe = std::function<void(const manifest::Shard&, std::string_view, c
 
 // Called with the routing weights that a router gave to the tokens of a chunk, of which the first
 // is at `position`: one row a token, one column an expert, 0 for those that it did not choose.
-using RoutingObserver =
-    std::function<void(int64_t layer, int64_t position, const Rows& weights)>;
-
-// The MoE layer of the shard whose routing weights have this label, if any.
-std::optional<int64_t> routed_layer(const manifest::Shard& shard, std::string_view label);
+using RoutingObserver = std::function<void(int64_t layer, int64_t position, const Rows& weights)>;
 
 // Reads the graph of one token width of a shard in `folder` back into the IR. It is passed in
 // because the runtime knows no file formats; frontends/formats/read_shard.h reads all of them.

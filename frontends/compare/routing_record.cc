@@ -1,5 +1,6 @@
 #include "frontends/compare/routing_record.h"
 
+#include "backends/runtime/masked_routers.h"
 #include "backends/runtime/step_inputs.h"
 
 namespace moec {

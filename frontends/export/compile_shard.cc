@@ -43,9 +43,9 @@ PassOptions shard_options(const PassOptions& options, const Plan& plan, size_t i
   PassOptions own = with_forms(options, plan, index, weight_seed);
   const MoeConfig& moe = plan.model.moe;
   if (routes(plan.shards[index].kind))
-    own.kept_experts = kept_slots(plan.build.expert_mask,
-                                  moe_layers_of(plan.model, plan.shards[index]), moe.experts,
-                                  moe.slots());
+    own.kept_experts =
+        kept_slots(plan.build.expert_mask, moe_layers_of(plan.model, plan.shards[index]),
+                   moe.experts, moe.slots());
   return own;
 }
 

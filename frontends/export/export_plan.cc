@@ -50,9 +50,8 @@ Result<ExpertSets> mask_of(const CompileOptions& compile, const ModelConfig& mod
                 "give another --routing, or leave out --expert-mask");
   MOEC_ASSIGN(ExpertSets mask,
               read_expert_mask(compile.expert_mask, expert_grid(model), "--expert-mask"));
-  std::erase_if(mask.layers, [&](const auto& layer) {
-    return std::ssize(layer.second) == model.moe.experts;
-  });
+  std::erase_if(mask.layers,
+                [&](const auto& layer) { return std::ssize(layer.second) == model.moe.experts; });
   return mask;
 }
 

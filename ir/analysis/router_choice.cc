@@ -42,8 +42,7 @@ std::optional<std::string> scope_of(const std::string& name, std::string_view su
 // Whether values, and the ops that make them, lie on a way to given values.
 class Ancestors {
  public:
-  Ancestors(const Shard& shard, const std::vector<ValueId>& of)
-      : shard_(shard), reached_(shard.values.size()) {
+  Ancestors(const Shard& shard, const std::vector<ValueId>& of) : reached_(shard.values.size()) {
     for (const ValueId value : of) reached_[value] = 1;
     for (size_t i = shard.ops.size(); i-- > 0;) {
       const Op& op = shard.ops[OpId{static_cast<uint32_t>(i)}];
@@ -59,7 +58,6 @@ class Ancestors {
   }
 
  private:
-  const Shard& shard_;
   IdMap<ValueId, uint8_t> reached_;
 };
 

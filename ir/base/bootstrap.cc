@@ -31,8 +31,7 @@ BootstrapMean bootstrap_mean(std::span<const PartialSum> documents, uint64_t see
   if (documents.size() < 2) return result;
   std::mt19937_64 random(seed);
   std::vector<double> means;
-  for (int i = 0; i < kBootstrapResamples; ++i)
-    means.push_back(resampled_mean(documents, random));
+  for (int i = 0; i < kBootstrapResamples; ++i) means.push_back(resampled_mean(documents, random));
   std::sort(means.begin(), means.end());
   constexpr size_t kOutside = kBootstrapResamples / 40;  // 2.5 % at either end
   result.bounds = {means[kOutside], means[means.size() - 1 - kOutside]};

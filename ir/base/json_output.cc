@@ -9,6 +9,8 @@ std::string json_text(const nlohmann::ordered_json& value, int indent) {
   return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-std::string json_string(std::string_view text) { return json_text(nlohmann::ordered_json(std::string(text)), -1); }
+std::string json_string(std::string_view text) {
+  return json_text(nlohmann::ordered_json(std::string(text)), -1);
+}
 
 }  // namespace moec

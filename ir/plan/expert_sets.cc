@@ -188,7 +188,8 @@ ExpertSets in_both(const ExpertSets& a, const ExpertSets& b) {
   for (const auto& [layer, experts] : b.layers) {
     const auto [found, is_new] = both.layers.try_emplace(layer, experts);
     if (is_new) continue;
-    std::erase_if(found->second, [&](int64_t expert) { return !b.has(layer, expert); });
+    std::erase_if(found->second,
+                  [&, layer = layer](int64_t expert) { return !b.has(layer, expert); });
   }
   return both;
 }
@@ -203,9 +204,9 @@ Result<std::vector<int64_t>> parse_expert_layers(std::string_view text, const Ex
   std::set<int64_t> layers;
   MOEC_TRY(for_each_part(text, ",", [&](std::string_view part) -> Status {
     const auto range = range_of(trimmed(part));
-    const bool known =
-        range && std::binary_search(grid.layers.begin(), grid.layers.end(), range->first) &&
-        std::binary_search(grid.layers.begin(), grid.layers.end(), range->last);
+    const bool known = range &&
+                       std::binary_search(grid.layers.begin(), grid.layers.end(), range->first) &&
+                       std::binary_search(grid.layers.begin(), grid.layers.end(), range->last);
     if (!known)
       return fail("experts.layer",
                   fmt::format("{}: '{}' names no layers with experts", what, trimmed(part)),

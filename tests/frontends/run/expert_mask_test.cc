@@ -18,7 +18,8 @@ using testing::HasSubstr;
 
 std::string masked_export(const std::string& checkpoint, const std::string& name, Words flags) {
   const std::string out = fresh_folder(name);
-  Words words = {"export", checkpoint, "--out", out, "--quiet", "--tokens", "1,8", "--context", "32"};
+  Words words = {"export",   checkpoint, "--out",     out, "--quiet",
+                 "--tokens", "1,8",      "--context", "32"};
   words.insert(words.end(), flags.begin(), flags.end());
   expect_fine(run_command(words));
   return out;
@@ -148,7 +149,8 @@ TEST(ExpertMaskOfCheckpoint, EqualsACheckpointWithoutTheExperts) {
       rows.shape[0] = std::ssize(kept);
       const size_t bytes = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
       rows.bytes.clear();
-      for (const int64_t e : kept) rows.bytes += tensor.bytes.substr(static_cast<size_t>(e) * bytes, bytes);
+      for (const int64_t e : kept)
+        rows.bytes += tensor.bytes.substr(static_cast<size_t>(e) * bytes, bytes);
       few[name] = rows;
     } else if (expert == std::string::npos) {
       few[name] = tensor;
@@ -198,16 +200,20 @@ TEST(ExpertMaskOfCheckpoint, KeepsTheProbabilitiesOfAPlainSoftmax) {
 TEST(ExpertMaskFlag, IsTextOrAFileAndIsCarriedByTheManifest) {
   const std::string file = fresh_folder("mask") + "/mask.txt";
   write_file(file, "L0:0,1,2  # the first\n*:0-3\n");
-  const std::string out = masked_export(checkpoint_of("mixtral_a"), "out", {"--expert-mask", "@" + file});
-  EXPECT_THAT(run_command({"inspect", out}).out, HasSubstr("experts left by a mask: L0:0-2;L1:0-3"));
+  const std::string out =
+      masked_export(checkpoint_of("mixtral_a"), "out", {"--expert-mask", "@" + file});
+  EXPECT_THAT(run_command({"inspect", out}).out,
+              HasSubstr("experts left by a mask: L0:0-2;L1:0-3"));
   EXPECT_THAT(run_command({"check", out}).out, HasSubstr("experts left by a mask: L0:0-2;L1:0-3"));
-  const Outcome run = run_command({"run", out, "--prompt-tokens", "1,2", "-n", "2", "--expert-mask", "L0:3,4"});
+  const Outcome run =
+      run_command({"run", out, "--prompt-tokens", "1,2", "-n", "2", "--expert-mask", "L0:3,4"});
   EXPECT_EQ(run.exit_code, kExitBadInput);
   EXPECT_THAT(run.err, HasSubstr("[experts.too_few]: --expert-mask: layer 0 has 0 experts"));
 }
 
 TEST(ExpertMaskFlag, OfAllExpertsIsNone) {
-  const std::string out = masked_export(checkpoint_of("mixtral_a"), "out", {"--expert-mask", "*:0-4"});
+  const std::string out =
+      masked_export(checkpoint_of("mixtral_a"), "out", {"--expert-mask", "*:0-4"});
   EXPECT_EQ(masked_session(out).manifest().build.expert_mask, "");
 }
 

@@ -58,8 +58,8 @@ TEST(LabelText, OnlyATextCanBeRedacted) {
 TEST(GateLog, HasARowForEachExpertThatATokenChose) {
   const std::string out = fresh_folder("out"), log = fresh_folder("log") + "/gates.csv";
   expect_fine(export_case("tinymoe", out, {"--tokens", "1,4"}));
-  const Words run = {"run",         out, "--prompt",     "defin", "-n", "3", "--log-gates", log,
-                     "--log-layers", "1-2,3"};
+  const Words run = {"run", out,           "--prompt", "defin",        "-n",
+                     "3",   "--log-gates", log,        "--log-layers", "1-2,3"};
   expect_fine(run_command(run));
   std::istringstream rows(read_file(log));
   std::string line;
@@ -91,8 +91,8 @@ TEST(GateLog, RefusesOddLayersAndFolders) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out));
   const auto error = [&](const std::string& log, const std::string& layers) {
-    return run_command({"run", out, "--prompt", "a", "-n", "1", "--log-gates", log, "--log-layers",
-                        layers})
+    return run_command(
+               {"run", out, "--prompt", "a", "-n", "1", "--log-gates", log, "--log-layers", layers})
         .err;
   };
   EXPECT_THAT(error(out + "/gates.csv", "2-4"),
