@@ -26,14 +26,14 @@ IR = ["ir/base", "ir/graph", "ir/text", "ir/verify", "ir/plan", "ir/analysis", "
 MODELS = ["models/families", "models/published", "models/gguf", "models/tensors", "models/build", "models/plan"]
 BACKENDS = [
     "backends/weights", "backends/weights/encode", "backends/files", "backends/calibration", "backends/reference", "backends/targets", "backends/manifest",
-    "backends/onnx", "backends/coreml", "backends/output", "backends/coverage", "backends/runtime",
+    "backends/onnx", "backends/coreml", "backends/gguf", "backends/output", "backends/coverage", "backends/runtime",
 ]  # fmt: skip
 READERS = ["frontends/hf", "frontends/gguf", "frontends/source", "frontends/onnx", "frontends/coreml"]
 FORMATS = ["frontends/formats"]
 REPORT = ["frontends/report"]
 BELOW_JOBS = IR + BACKENDS + READERS + FORMATS + REPORT
 JOBS = [
-    "frontends/export", "frontends/calibrate", "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan",
+    "frontends/export", "frontends/calibrate", "frontends/analyze", "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan",
     "frontends/inspect", "frontends/run", "frontends/opt", "frontends/family",
 ]  # fmt: skip
 
@@ -63,6 +63,7 @@ ARROWS = {
     "backends/manifest": [*IR, "backends/files"],
     "backends/onnx": [*IR, "backends/weights", "backends/files"],
     "backends/coreml": [*IR, "backends/weights", "backends/files"],
+    "backends/gguf": [*IR, "backends/weights", "backends/files"],
     "backends/output": [*IR, "backends/files", "backends/manifest"],
     "backends/coverage": [*IR, "backends/weights", "backends/files", "backends/manifest"],
     "backends/runtime": [*IR, "backends/weights", "backends/manifest", "backends/reference"],
@@ -76,6 +77,7 @@ ARROWS = {
     "frontends/formats": IR + BACKENDS + READERS,
     "frontends/export": ["passes", *MODELS, *BELOW_JOBS],
     "frontends/calibrate": [*MODELS, *BELOW_JOBS],
+    "frontends/analyze": [*MODELS, *BELOW_JOBS, "frontends/calibrate"],
     "frontends/check": BELOW_JOBS,
     "frontends/validate": BELOW_JOBS,
     "frontends/compare": [*BELOW_JOBS, "frontends/validate"],
@@ -84,7 +86,7 @@ ARROWS = {
     "frontends/run": BELOW_JOBS,
     "frontends/opt": ["passes", *IR, *REPORT],
     "frontends/family": [*MODELS, *BELOW_JOBS],
-    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate", "frontends/inspect"],
+    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate", "frontends/analyze", "frontends/inspect"],
     "frontends/cli/print": ["passes", "frontends/process", *MODELS, *BELOW_JOBS, *JOBS],
     "frontends/cli": EVERYTHING,
     "tests": EVERYTHING,
@@ -103,7 +105,7 @@ LIBRARIES = {
     "CLI/": ["frontends/cli/flags", "frontends/cli"],
     # json.cc reads; the others write: reports lie beside their jobs, and commands only print them.
     "nlohmann/json.hpp": [
-        "ir/base", "backends/calibration", "backends/output", "frontends/report", "frontends/export", "frontends/calibrate",
+        "ir/base", "backends/calibration", "backends/output", "frontends/report", "frontends/export", "frontends/calibrate", "frontends/analyze",
         "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan", "frontends/inspect", "frontends/run",
         "frontends/opt", "frontends/family", "frontends/cli",
     ],

@@ -9,11 +9,9 @@
 
 #include "ir/base/diagnostics.h"
 #include "ir/base/regular_file.h"
+#include "ir/graph/gguf_format.h"
 
 namespace moec {
-
-inline constexpr uint64_t kGgufMaxHeader = uint64_t{128} << 20;
-inline constexpr uint64_t kGgufMaxString = uint64_t{64} << 20;
 
 class GgufCursor {
  public:

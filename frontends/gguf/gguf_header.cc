@@ -12,21 +12,6 @@ namespace moec {
 namespace {
 
 constexpr uint64_t kPrefixBytes = 24;  // magic, version, numbers of tensors and of keys
-constexpr uint64_t kMaxKeys = 4096;
-constexpr uint64_t kMaxGgufTensors = 65'536;
-constexpr uint64_t kMaxEntries = uint64_t{16} << 20;
-constexpr uint64_t kMaxKeyBytes = 65'535;
-constexpr uint64_t kNameEnd = 64;  // names are shorter
-constexpr uint32_t kMaxSizes = 4;
-constexpr uint32_t kDefaultAlignment = 32;
-constexpr std::string_view kAlignmentKey = "general.alignment";
-constexpr uint8_t kTypeBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};  // by GgufType
-static_assert(std::size(kTypeBytes) == enum_count<GgufType>);
-
-constexpr uint64_t aligned(uint64_t bytes, uint64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
 constexpr uint32_t byte_swapped(uint32_t x) {
   return x << 24 | (x & 0xff00) << 8 | (x >> 8 & 0xff00) | x >> 24;
 }
@@ -49,7 +34,7 @@ class GgufHeaderReader {
     for (uint64_t i = 0; i < tensor_count_; ++i) MOEC_TRY(read_tensor());
     header_.values = GgufValues(in_.path(), in_.release(keys_end), std::move(keys_));
     MOEC_TRY(read_alignment());
-    header_.data_start = aligned(in_.at(), header_.alignment);
+    header_.data_start = gguf_aligned(in_.at(), header_.alignment);
     MOEC_TRY(place_tensors());
     return std::move(header_);
   }
@@ -69,16 +54,16 @@ class GgufHeaderReader {
     MOEC_TRY(check_version());
     MOEC_ASSIGN(tensor_count_, in_.number<uint64_t>());
     MOEC_ASSIGN(key_count_, in_.number<uint64_t>());
-    if (tensor_count_ > kMaxGgufTensors)
+    if (tensor_count_ > kGgufMaxTensors)
       return in_.error("too_many_tensors",
                        fmt::format("the file says that it has {} tensors, the limit is {}",
-                                   tensor_count_, kMaxGgufTensors),
+                                   tensor_count_, kGgufMaxTensors),
                        8);
-    if (key_count_ > kMaxKeys)
-      return in_.error(
-          "too_many_keys",
-          fmt::format("the file says that it has {} keys, the limit is {}", key_count_, kMaxKeys),
-          16);
+    if (key_count_ > kGgufMaxKeys)
+      return in_.error("too_many_keys",
+                       fmt::format("the file says that it has {} keys, the limit is {}", key_count_,
+                                   kGgufMaxKeys),
+                       16);
     return {};
   }
 
@@ -98,11 +83,11 @@ class GgufHeaderReader {
   Status read_key() {
     const uint64_t begin = in_.at();
     MOEC_ASSIGN(const std::string_view text, in_.string("a key"));
-    if (text.empty() || text.size() > kMaxKeyBytes)
+    if (text.empty() || text.size() > kGgufMaxKeyBytes)
       return in_.error("key",
                        text.empty() ? "a key is empty"
                                     : fmt::format("a key has {} bytes, the limit is {}",
-                                                  text.size(), kMaxKeyBytes),
+                                                  text.size(), kGgufMaxKeyBytes),
                        begin);
     std::string key(text);
     MOEC_ASSIGN(const GgufValue value, read_value(key));
@@ -139,17 +124,17 @@ class GgufHeaderReader {
                        fmt::format("the value of \"{}\" is an array of arrays", printable(key)),
                        begin);
     MOEC_ASSIGN(value.count, in_.number<uint64_t>());
-    if (value.count > kMaxEntries)
+    if (value.count > kGgufMaxEntries)
       return in_.error("array_too_long",
                        fmt::format("the array \"{}\" has {} entries, the limit is {}",
-                                   printable(key), value.count, kMaxEntries),
+                                   printable(key), value.count, kGgufMaxEntries),
                        begin);
     return {};
   }
 
   Status pass_elements(const std::string& key, const GgufValue& value) {
     if (value.type != GgufType::string) {
-      MOEC_TRY(in_.take(value.count * at(kTypeBytes, value.type)));
+      MOEC_TRY(in_.take(value.count * at(kGgufTypeBytes, value.type)));
       return {};
     }
     const std::string what = fmt::format("a string of \"{}\"", printable(key));
@@ -158,18 +143,18 @@ class GgufHeaderReader {
   }
 
   Status read_alignment() {
-    header_.alignment = kDefaultAlignment;
-    const auto found = header_.values.keys().find(kAlignmentKey);
+    header_.alignment = kGgufAlignment;
+    const auto found = header_.values.keys().find(kGgufAlignmentKey);
     if (found == header_.values.keys().end()) return {};
-    const auto alignment = header_.values.get<uint32_t>(kAlignmentKey);
-    if (!alignment || !std::has_single_bit(*alignment) || *alignment % kDefaultAlignment != 0)
+    const auto alignment = header_.values.get<uint32_t>(kGgufAlignmentKey);
+    if (!alignment || !std::has_single_bit(*alignment) || *alignment % kGgufAlignment != 0)
       return in_.error("alignment",
                        fmt::format("\"{}\" is {}; it must be a u32, a power of two and a multiple "
                                    "of {}",
-                                   kAlignmentKey,
+                                   kGgufAlignmentKey,
                                    alignment ? std::to_string(*alignment)
                                              : "of type " + to_string(found->second),
-                                   kDefaultAlignment),
+                                   kGgufAlignment),
                        found->second.offset);
     header_.alignment = *alignment;
     return {};
@@ -193,12 +178,12 @@ class GgufHeaderReader {
   }
 
   Status check_name(std::string_view name, uint64_t begin) {
-    if (name.empty() || name.size() >= kNameEnd || has_control(name))
+    if (name.empty() || name.size() >= kGgufNameEnd || has_control(name))
       return in_.error("name",
                        fmt::format("a tensor's name is {}: \"{}\"",
-                                   name.empty()              ? "empty"
-                                   : name.size() >= kNameEnd ? "longer than 63 bytes"
-                                                             : "not printable",
+                                   name.empty()                  ? "empty"
+                                   : name.size() >= kGgufNameEnd ? "longer than 63 bytes"
+                                                                 : "not printable",
                                    printable(name, 60)),
                        begin);
     if (!names_.emplace(name).second)
@@ -210,8 +195,8 @@ class GgufHeaderReader {
   Status read_sizes(GgufTensor& tensor) {
     const uint64_t begin = in_.at();
     MOEC_ASSIGN(const auto rank, in_.number<uint32_t>());
-    if (rank > kMaxSizes)
-      return in_.error("rank", fmt::format("{} sizes, the limit is {}", rank, kMaxSizes), begin,
+    if (rank > kGgufMaxSizes)
+      return in_.error("rank", fmt::format("{} sizes, the limit is {}", rank, kGgufMaxSizes), begin,
                        tensor.name);
     for (uint32_t i = 0; i < rank; ++i) {
       MOEC_ASSIGN(const auto size, in_.number<int64_t>());
@@ -279,7 +264,7 @@ class GgufHeaderReader {
                                      tensor.bytes, next, held),
                          file_bytes, tensor.name, "The file is incomplete: fetch it again.");
       tensor.offset = start + next;
-      next = aligned(next + tensor.bytes, header_.alignment);
+      next = gguf_aligned(next + tensor.bytes, header_.alignment);
     }
     return {};
   }

@@ -14,9 +14,6 @@
 
 namespace moec {
 
-// The first bytes of a file.
-inline constexpr std::string_view kGgufMagic = "GGUF";
-
 struct GgufTensor {
   std::string name;
   BlockType type = BlockType::f32;

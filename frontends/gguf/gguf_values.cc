@@ -9,33 +9,6 @@
 namespace moec {
 namespace {
 
-template <class T>
-constexpr GgufType kGgufType = GgufType::array;
-template <>
-constexpr GgufType kGgufType<uint8_t> = GgufType::u8;
-template <>
-constexpr GgufType kGgufType<int8_t> = GgufType::i8;
-template <>
-constexpr GgufType kGgufType<uint16_t> = GgufType::u16;
-template <>
-constexpr GgufType kGgufType<int16_t> = GgufType::i16;
-template <>
-constexpr GgufType kGgufType<uint32_t> = GgufType::u32;
-template <>
-constexpr GgufType kGgufType<int32_t> = GgufType::i32;
-template <>
-constexpr GgufType kGgufType<float> = GgufType::f32;
-template <>
-constexpr GgufType kGgufType<bool> = GgufType::boolean;
-template <>
-constexpr GgufType kGgufType<std::string_view> = GgufType::string;
-template <>
-constexpr GgufType kGgufType<uint64_t> = GgufType::u64;
-template <>
-constexpr GgufType kGgufType<int64_t> = GgufType::i64;
-template <>
-constexpr GgufType kGgufType<double> = GgufType::f64;
-
 // Reads one value and moves on to the next.
 template <class T>
 void decode_next(const char*& at, T& value) {
@@ -99,26 +72,26 @@ std::vector<T> GgufValues::decode(const GgufValue& value) const {
 
 template <class T>
 Result<T> GgufValues::get(std::string_view key) const {
-  MOEC_ASSIGN(const GgufValue* value, needed(key, kGgufType<T>, false));
+  MOEC_ASSIGN(const GgufValue* value, needed(key, gguf_type_of<T>(), false));
   return decode<T>(*value).front();
 }
 
 template <class T>
 Result<std::optional<T>> GgufValues::find(std::string_view key) const {
-  MOEC_ASSIGN(const GgufValue* value, lookup(key, kGgufType<T>, false));
+  MOEC_ASSIGN(const GgufValue* value, lookup(key, gguf_type_of<T>(), false));
   if (value == nullptr) return std::nullopt;
   return decode<T>(*value).front();
 }
 
 template <class T>
 Result<std::vector<T>> GgufValues::get_array(std::string_view key) const {
-  MOEC_ASSIGN(const GgufValue* value, needed(key, kGgufType<T>, true));
+  MOEC_ASSIGN(const GgufValue* value, needed(key, gguf_type_of<T>(), true));
   return decode<T>(*value);
 }
 
 template <class T>
 Result<std::optional<std::vector<T>>> GgufValues::find_array(std::string_view key) const {
-  MOEC_ASSIGN(const GgufValue* value, lookup(key, kGgufType<T>, true));
+  MOEC_ASSIGN(const GgufValue* value, lookup(key, gguf_type_of<T>(), true));
   if (value == nullptr) return std::nullopt;
   return decode<T>(*value);
 }

@@ -16,29 +16,9 @@
 #include <vector>
 
 #include "ir/base/diagnostics.h"
+#include "ir/graph/gguf_format.h"
 
 namespace moec {
-
-// In the order of their numbers in the file.
-enum class GgufType : uint8_t {
-  u8,
-  i8,
-  u16,
-  i16,
-  u32,
-  i32,
-  f32,
-  boolean,
-  string,
-  array,
-  u64,
-  i64,
-  f64
-};
-constexpr auto enum_names(GgufType) {
-  return name_table<GgufType>({"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string",
-                               "array", "u64", "i64", "f64"});
-}
 
 // Where a value lies in the bytes of the header.
 struct GgufValue {

@@ -1,0 +1,39 @@
+// What `moec analyze` is asked to do, as a program without a command line would say it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/runtime/session.h"
+
+namespace moec {
+
+// The code of the error that ends an analysis when AnalyzeOptions::stop returns true.
+inline constexpr const char* kAnalyzeInterrupted = "analyze.interrupted";
+
+// One of the three kinds is given.
+struct AnalysisSource {
+  std::vector<std::string> texts;   // files, a document each, for models whose tokens are bytes
+  std::vector<std::string> tokens;  // files of token ids, a document each
+  std::string prompts;              // a suite: "default", or a file (prompt_suite.h)
+  int64_t window = 256;             // tokens that see one another
+};
+
+struct AnalyzeOptions {
+  std::string source;  // a checkpoint folder, a GGUF file or an exported folder
+  bool exported = false;
+  std::optional<std::string> family_file;  // of a checkpoint
+  AnalysisSource text;
+  std::string imatrix;                       // a file to read the counts from, instead of a text
+  std::string folder;                        // of the results
+  uint64_t group_bytes = uint64_t{1} << 30;  // CalibrateOptions::group_bytes, of a checkpoint
+  SessionOptions session;                    // of an export
+  bool pairs_file = false;                   // write coactivation.csv
+  std::function<bool()> stop;                // may be empty
+  std::function<void(uint64_t bytes, uint64_t total, const std::string& part)> progress;
+};
+
+}  // namespace moec

@@ -1,0 +1,51 @@
+// moec analyze: measures with a text what the experts of a model do.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "frontends/analyze/analysis_json.h"
+#include "frontends/analyze/analysis_table.h"
+#include "frontends/analyze/analyze_model.h"
+#include "frontends/cli/commands.h"
+#include "frontends/cli/flags/analyze_flags.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/progress.h"
+#include "frontends/cli/print/say.h"
+#include "frontends/process/stop_signals.h"
+
+namespace moec {
+namespace {
+
+int run_analyze(const AnalyzeFlags& flags) {
+  auto options = analyze_options(flags);
+  if (!options) return report_failure(options.error(), flags.json);
+  const StopSignals signals;
+  Progress progress("analyze", flags.quiet || flags.json);
+  options->stop = [] { return StopSignals::caught() != 0; };
+  options->progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
+    progress.advance(bytes, total, part);
+  };
+  const auto analysis = analyze_model(*options);
+  progress.finish();
+  if (!analysis) return report_stopped(analysis.error(), kAnalyzeInterrupted, flags.json);
+  if (flags.json) {
+    print_json(analysis_json(*analysis, options->folder));
+    return kExitFine;
+  }
+  print_notes(analysis->notes);
+  print_out("{}results in {}\n", analysis_table(*analysis), options->folder);
+  return kExitFine;
+}
+
+}  // namespace
+
+void add_analyze_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "analyze", "Measure on a text how a model's routers use its experts, layer by layer");
+  auto flags = std::make_shared<AnalyzeFlags>();
+  add_analyze_flags(*command, *flags);
+  command->footer("Example: moec analyze models/tinymoe --prompts default --out out/analysis");
+  command->callback([flags, &exit_code] { exit_code = run_analyze(*flags); });
+}
+
+}  // namespace moec

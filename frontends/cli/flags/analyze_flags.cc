@@ -1,0 +1,83 @@
+#include "frontends/cli/flags/analyze_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "frontends/cli/flags/byte_flags.h"
+#include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/required_source.h"
+#include "frontends/inspect/path_kind.h"
+
+namespace moec {
+namespace {
+
+void add_text_sources(CLI::App& command, AnalyzeOptions& options) {
+  CLI::Option* texts =
+      command
+          .add_option("--text", options.text.texts,
+                      "Text files, a document each; for models whose tokens are bytes")
+          ->delimiter(',')
+          ->allow_extra_args(false);
+  CLI::Option* tokens = command
+                            .add_option("--tokens", options.text.tokens,
+                                        "Files of token ids instead of text, a document each")
+                            ->delimiter(',')
+                            ->allow_extra_args(false)
+                            ->excludes(texts);
+  CLI::Option* prompts =
+      command
+          .add_option("--prompts", options.text.prompts,
+                      "A suite of prompts with categories: default, or a file of lines "
+                      R"({"category": …, "text": …}, or "tokens")")
+          ->excludes(texts)
+          ->excludes(tokens);
+  command
+      .add_option("--from-imatrix", options.imatrix,
+                  "Read the counts of an imatrix GGUF file of llama.cpp instead of running a text")
+      ->excludes(texts)
+      ->excludes(tokens)
+      ->excludes(prompts);
+  command
+      .add_option("--window", options.text.window,
+                  "Tokens of a document that see one another, at most the model's positions")
+      ->check(whole_from(1))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags) {
+  AnalyzeOptions& options = flags.options;
+  command.add_option("SOURCE", options.source, "A checkpoint folder, a GGUF file or an export")
+      ->required();
+  command.add_option("-o,--out", options.folder, "Folder for the results")->required();
+  add_text_sources(command, options);
+  command.add_flag("--coactivation", options.pairs_file,
+                   "Write coactivation.csv as well, a line for each pair of experts");
+  command.add_option("--group-memory", flags.group_memory,
+                     "Of a checkpoint: run the experts of larger layers in groups of this size, in "
+                     "MiB or with a unit: 2GB, 512MiB (default: 1GiB)");
+  add_session_flags(command, flags.session);
+  command.add_option("--family-file", flags.family_file,
+                     "Read the config with this family descriptor instead of a built-in one "
+                     "(models/families/README.md)");
+  command.add_flag("-q,--quiet", flags.quiet, "Print no progress");
+  command.add_flag("--json", flags.json, "Print the report as JSON");
+}
+
+Result<AnalyzeOptions> analyze_options(const AnalyzeFlags& flags) {
+  AnalyzeOptions options = flags.options;
+  options.exported = kind_of_path(options.source) == PathKind::exported;
+  if (!options.exported) MOEC_TRY(require_checkpoint(options.source));
+  if (options.text.texts.empty() && options.text.tokens.empty() && options.text.prompts.empty() &&
+      options.imatrix.empty())
+    return fail("analyze.empty", "there is no text to analyze with",
+                "give --prompts default, --text FILES, --tokens FILES or --from-imatrix FILE");
+  if (!flags.family_file.empty()) options.family_file = flags.family_file;
+  MOEC_ASSIGN(options.session, session_options(flags.session));
+  if (flags.group_memory.empty()) return options;
+  MOEC_ASSIGN(const int64_t bytes, bytes_of_mebibyte_flag("--group-memory", flags.group_memory));
+  options.group_bytes = static_cast<uint64_t>(bytes);
+  return options;
+}
+
+}  // namespace moec

@@ -1,0 +1,25 @@
+// The flags of `moec analyze`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontends/analyze/analyze_options.h"
+#include "frontends/cli/flags/session_flags.h"
+
+namespace moec {
+
+struct AnalyzeFlags {
+  AnalyzeOptions options;
+  SessionFlags session;
+  std::string family_file, group_memory;
+  bool quiet = false, json = false;
+};
+
+void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags);
+
+// Errors: cli.wrong_source (neither a checkpoint nor an export), cli.bytes, analyze.empty (nothing
+// to analyze with).
+Result<AnalyzeOptions> analyze_options(const AnalyzeFlags& flags);
+
+}  // namespace moec
