@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/graph/composite_operands.h"
 #include "ir/graph/scalar.h"
 #include "passes/choose_top.h"
@@ -43,18 +45,32 @@ class RouterLowering {
       case Score::softmax:
       case Score::sigmoid: {
         ValueId all = scores(logits);
-        return b_.mul(all, choose(choice_scores(logits, all)), "chosen");
+        return b_.mul(all, choose(named_choice(choice_scores(logits, all), {logits, all})),
+                      "chosen");
       }
       case Score::softmax_selected:
-        return softmax_of_chosen(logits, choose(choice_scores(logits, logits)));
+        return softmax_of_chosen(logits, choose(choice_of_logits(logits)));
       case Score::sigmoid_selected: {
-        ValueId mask = choose(choice_scores(logits, logits));
+        ValueId mask = choose(choice_of_logits(logits));
         return b_.mul(scores(logits), mask, "chosen");
       }
       case Score::sparsemixer:
         break;
     }
     return mix_of_picks(logits);
+  }
+
+  Halves choice_of_logits(ValueId logits) {
+    return named_choice(choice_scores(logits, logits), {logits});
+  }
+
+  // Names what experts are chosen by, unless it is one of the `plain` values, which have names: by
+  // these names find_choices() knows it (ir/analysis/router_choice.h).
+  Halves named_choice(const Halves& choice, std::initializer_list<ValueId> plain) {
+    if (std::find(plain.begin(), plain.end(), choice.high) == plain.end())
+      b_.rename(choice.high, b_.scoped("choice"));
+    if (choice.low.valid()) b_.rename(choice.low, b_.scoped("choice_low"));
+    return choice;
   }
 
   // Biases and sums of scores need the scores themselves.
@@ -111,7 +127,10 @@ class RouterLowering {
   // The mask of the chosen experts.
   ValueId choose(Halves scores) {
     if (op_.groups_kept < op_.groups) scores.high = knock_out_groups(scores);
-    return choose_top(b_, form_, scores, op_.top_k);
+    ValueId mask = choose_top(b_, form_, scores, op_.top_k);
+    if (const std::string name = b_.scoped("mask"); b_.shard().values[mask].name != name)
+      b_.rename(mask, name);
+    return mask;
   }
 
   // Lowers the scores in groups that are not kept below all others, so that none of them is chosen.
@@ -150,6 +169,7 @@ class RouterLowering {
   // Sparsemixer, as Phi-3.5-MoE routes at inference: two picks one after the other, each weighted
   // with its share of the softmax over the logits near it.
   ValueId mix_of_picks(ValueId logits) {
+    named_choice(choice_logits_, {logits});
     ValueId picked = choose_pick(choice_logits_.high, "first");
     ValueId first = b_.mul(softmax_near(logits, logits, {}), picked, "first.weight");
     ValueId left = without(b_, logits, picked, "left");

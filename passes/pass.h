@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
@@ -29,6 +30,9 @@ struct PassOptions {
   // Widest projection of an expert bank, in channels; the target's limit applies as well. Wider
   // banks are split.
   int64_t bank_channel_limit = 16384;
+  // By router of the shard, in order: the slots that tokens can choose, ascending; none: all of
+  // them. Empty: all slots of all routers.
+  std::vector<std::vector<int64_t>> kept_experts;
   WeightForms weights = {};  // of the shard's weights (encode_weights in passes.h)
   Target target;             // projection and sum form, rules for `place`
 };

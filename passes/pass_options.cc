@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <vector>
 
@@ -50,6 +51,36 @@ bool set_forms(WeightForms& forms, std::string_view text) {
   return true;
 }
 
+// "0,2|1,3": the slots of two routers.
+std::string text_of(const std::vector<std::vector<int64_t>>& kept) {
+  std::vector<std::string> routers;
+  for (const auto& slots : kept) routers.push_back(fmt::format("{}", fmt::join(slots, ",")));
+  return fmt::format("{}", fmt::join(routers, "|"));
+}
+
+bool set_slots(std::vector<int64_t>& slots, std::string_view text) {
+  while (!text.empty()) {
+    int64_t slot = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slot);
+    const bool more = end != text.data() + text.size();
+    if (error != std::errc() || slot < 0 || (more && *end != ',')) return false;
+    slots.push_back(slot);
+    text.remove_prefix(static_cast<size_t>(end - text.data()) + (more ? 1 : 0));
+    if (more && text.empty()) return false;
+  }
+  return std::is_sorted(slots.begin(), slots.end());
+}
+
+bool set_kept(std::vector<std::vector<int64_t>>& kept, std::string_view text) {
+  kept.clear();
+  if (text.empty()) return true;
+  for (size_t begin = 0, end = 0; end != std::string_view::npos; begin = end + 1) {
+    end = text.find('|', begin);
+    if (!set_slots(kept.emplace_back(), text.substr(begin, end - begin))) return false;
+  }
+  return true;
+}
+
 constexpr Option kOptions[] = {
     {"routing", [](const PassOptions& o) { return std::string(enum_name(o.routing)); },
      [](PassOptions& o, std::string_view v) { return set_enum(o.routing, v); }},
@@ -60,6 +91,8 @@ constexpr Option kOptions[] = {
     {"bank_channel_limit",
      [](const PassOptions& o) { return std::to_string(o.bank_channel_limit); },
      [](PassOptions& o, std::string_view v) { return set_limit(o.bank_channel_limit, v); }},
+    {"kept_experts", [](const PassOptions& o) { return text_of(o.kept_experts); },
+     [](PassOptions& o, std::string_view v) { return set_kept(o.kept_experts, v); }},
     {"weights", [](const PassOptions& o) { return to_string(o.weights); },
      [](PassOptions& o, std::string_view v) { return set_forms(o.weights, v); }},
     {"projection", [](const PassOptions& o) { return std::string(enum_name(o.target.projection)); },

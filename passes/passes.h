@@ -22,6 +22,18 @@ namespace moec {
 // ("routing.too_many_experts").
 Result<Shard> lower_router(const Shard& shard, PassContext& context);
 
+// Keeps experts from being chosen: by router of the shard, only the slots of
+// PassOptions::kept_experts can be, or all where there are none. Follows lower_router, by whose
+// names it knows what experts are chosen by (ir/analysis/router_choice.h).
+//
+//   mask = (the top_k largest of scores)
+//   ──▶ mask = (the top_k largest of min(scores, ceiling)), which is low for the others
+//
+// The weights of the chosen experts are those of scores without the ceiling, but with sparsemixer,
+// where the others do not exist. A shard without routers stays as it is. Errors: mask.inexact
+// (full_softmax chooses no experts), those of find_choices().
+Result<Shard> mask_experts(const Shard& shard, PassContext& context);
+
 // Half the largest finite number: 1.7e38 in f32, 32752 in f16. What is knocked out of a choice gets
 // the negative of it.
 double max_selection_score(DType dtype);

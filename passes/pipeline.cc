@@ -14,6 +14,7 @@ constexpr Form kModel = Form::model, kLowered = Form::lowered, kStatic = Form::s
 
 constexpr Pass kPasses[] = {
     {"lower_router", lower_router, kModel, kModel, "routers as elementwise ops and reductions"},
+    {"mask_experts", mask_experts, kModel, kModel, "experts kept from being chosen"},
     {"unroll_experts", unroll_experts, kModel, kModel, "each expert by itself, added up"},
     {"bank_experts", bank_experts, kModel, kModel, "all experts in three projections"},
     {"lower_attention", lower_attention, kModel, kModel, "attention as matmuls and a softmax"},
@@ -78,6 +79,8 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
   std::vector<const Pass*> pipeline;
   for (std::string_view name : {
            std::string_view("lower_router"),
+           // Right after the routers are lowered: other passes may merge the values that it limits.
+           std::string_view(options.kept_experts.empty() ? "" : "mask_experts"),
            std::string_view(bank ? "bank_experts" : "unroll_experts"),
            std::string_view("lower_attention"),
            std::string_view("lower_rms_norm"),

@@ -51,6 +51,7 @@ void each_field(Is<Build> auto& self, auto&& f) {
   f("seeded", self.seeded);
   f("budgets", self.budgets);
   f("weights", self.weights);
+  f("expert_mask", self.expert_mask);
 }
 
 void each_field(Is<FileRef> auto& self, auto&& f) {

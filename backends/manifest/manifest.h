@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Incremented when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 14;
+inline constexpr int64_t kSchemaVersion = 15;
 
 struct Tool {
   std::string name, version;
@@ -60,7 +60,8 @@ struct Build {
   std::string experts;  // a name of passes/pass.h ExpertForm
   bool seeded = false;
   std::vector<Budget> budgets;
-  std::string weights;  // ir/plan/weight_policy.h, as text
+  std::string weights;      // ir/plan/weight_policy.h, as text
+  std::string expert_mask;  // ir/plan/expert_sets.h, as text; empty: none
   bool operator==(const Build&) const = default;
 };
 

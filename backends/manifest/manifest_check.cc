@@ -8,6 +8,7 @@
 #include "backends/files/digest.h"
 #include "backends/files/sha.h"
 #include "backends/manifest/check_parts.h"
+#include "backends/manifest/expert_grid.h"
 #include "backends/manifest/file_names.h"
 
 namespace moec {
@@ -83,6 +84,15 @@ void check_budgets(const Build& build, Findings& findings) {
                      budget.bytes, enum_name(budget.kind));
 }
 
+// The mask is written as to_string() writes it, and leaves enough experts.
+void check_mask(const Manifest& manifest, Findings& findings) {
+  const auto mask = expert_mask_of(manifest);
+  const bool fine = mask && to_string(*mask) == manifest.build.expert_mask &&
+                    check_enough(*mask, expert_grid(manifest), "build.expert_mask").has_value();
+  findings.require(fine, "manifest.experts", {}, "build.expert_mask is no mask of the experts: {}",
+                   manifest.build.expert_mask);
+}
+
 void check_eos_tokens(const Model& model, Findings& findings) {
   const std::vector<int64_t>& ids = model.eos_tokens;
   for (const int64_t id : ids)
@@ -127,6 +137,7 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
   findings.require(manifest.build.exact == exact, "manifest.number", {}, "routing {} is marked {}",
                    manifest.build.routing, manifest.build.exact ? "exact" : "inexact");
   check_budgets(manifest.build, findings);
+  check_mask(manifest, findings);
 }
 
 void check_ports(const std::vector<Port>& ports, const std::string& shard, Findings& findings) {

@@ -1,12 +1,14 @@
 #include "backends/runtime/session.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
+#include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/reference/heads.h"
+#include "backends/runtime/masked_routers.h"
+#include "backends/runtime/session_memory.h"
 #include "backends/runtime/step_inputs.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/base/at.h"
@@ -47,9 +49,15 @@ struct Session::Impl {
   std::optional<WeightReader> embedding, rope;
   std::map<int64_t, LayerCache> caches;
   LoadedShards loaded{0};
+  ExpertGrid grid;
+  ExpertSets mask, baked;  // of the session, and of the graphs
+  RoutingObserver observer;
   int64_t position = 0;
   int64_t skipped = 0;
 
+  bool masks() const { return options.maskable || !options.expert_mask.empty(); }
+  Status read_masks();
+  Status set_mask(const ExpertSets& wanted, const std::string& what);
   Result<Executor*> executor(const manifest::Shard& shard, size_t width);
   Result<Rows> rope_rows(const Chunk& chunk, SourceKind source);
   double masked_value() const;
@@ -58,6 +66,7 @@ struct Session::Impl {
                    Chunk& chunk);
   Status put_states(const manifest::Shard& shard, Executor& executor) const;
   void take_states(const manifest::Shard& shard, const Executor& executor, Chunk& chunk);
+  Probe probe_of(const manifest::Shard& shard, const Chunk& chunk, const StepProbe& probe) const;
   bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
 };
 
@@ -92,45 +101,6 @@ Diagnostics note_precision(const Manifest& manifest, Precision precision) {
            {}}};
 }
 
-uint64_t default_session_memory() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
-  constexpr uint64_t kUnknown = uint64_t{4} << 30;
-  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) / 2
-                                : kUnknown;
-}
-
-namespace {
-
-// The program itself, and the graph file that is being read.
-constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
-
-// What a session takes besides its shards: the caches, two copies of the largest one while a step
-// reads and writes it, the logits of a chunk as the head gives them, as they are collected and as
-// they are returned, and the rows of two edges.
-uint64_t bytes_beside_shards(const Manifest& manifest) {
-  int64_t caches = 0, largest = 0;
-  for (const manifest::Cache& cache : manifest.caches) {
-    const int64_t elements = cache.kv_heads * cache.rows * (cache.head_dim + cache.value_dim) +
-                             cache.history_tokens * cache.history_channels;
-    caches += elements;
-    largest = std::max(largest, elements);
-  }
-  const int64_t rows =
-      manifest.build.tokens.back() * (3 * manifest.logits.vocab + 2 * manifest.model.hidden);
-  return kProgramBytes + static_cast<uint64_t>(caches + 2 * largest + rows) * sizeof(float);
-}
-
-Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory) {
-  const uint64_t beside = bytes_beside_shards(manifest);
-  if (beside < memory) return LoadedShards(memory - beside);
-  return fail("session.memory",
-              fmt::format("the program, its caches and logits take {} MiB, the limit is {} MiB",
-                          beside >> 20, memory >> 20),
-              "give more --memory, or export with a smaller --context");
-}
-
-}  // namespace
-
 Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options) {
   auto impl = std::make_unique<Impl>();
@@ -139,6 +109,7 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   impl->options = options;
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
+  MOEC_TRY(impl->read_masks());
   MOEC_ASSIGN(impl->loaded, room_for_shards(impl->manifest, options.memory_bytes));
   MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
   if (impl->manifest.rope) {
@@ -162,10 +133,41 @@ void Session::reset() {
   }
 }
 
+Status Session::Impl::read_masks() {
+  if (!masks()) return {};
+  grid = expert_grid(manifest);
+  if (grid.layers.empty())
+    return fail("session.no_experts", "the model has no experts to mask", "leave out --expert-mask",
+                {.file = folder});
+  if (!manifest.build.exact)
+    return fail(
+        "session.no_choice",
+        fmt::format("the export's routing is {}, which chooses no experts", manifest.build.routing),
+        "export with another --routing to mask experts", {.file = folder});
+  MOEC_ASSIGN(baked, expert_mask_of(manifest));
+  MOEC_ASSIGN(const ExpertSets wanted,
+              read_expert_mask(options.expert_mask, grid, "--expert-mask"));
+  return set_mask(wanted, "--expert-mask");
+}
+
+Status Session::Impl::set_mask(const ExpertSets& wanted, const std::string& what) {
+  MOEC_TRY(check_enough(in_both(baked, wanted), grid, what));
+  mask = wanted;
+  return {};
+}
+
+Status Session::set_mask(const ExpertSets& mask) {
+  MOEC_CHECK(impl_->options.maskable, "the session was not opened as maskable");
+  return impl_->set_mask(mask, "the mask");
+}
+
 // A shard is read when it first runs and stays loaded: the next token needs all of them again.
 Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t width) {
   return loaded.get(shard.name, width, [&](uint64_t limit) -> Result<Executor> {
     MOEC_ASSIGN(LoadedShard file, read_shard(manifest, folder, shard.widths[width]));
+    if (masks() && shard.routing) {
+      MOEC_ASSIGN(file.shard, with_ceiling_inputs(file.shard, shard));
+    }
     return Executor::create(file.shard, file.weights,
                             {.precision = options.precision, .memory_limit = limit});
   });
@@ -343,6 +345,21 @@ Result<Chunk> Session::begin_chunk(std::span<const int64_t> tokens, int64_t posi
   return chunk;
 }
 
+// Refers to its arguments.
+Probe Session::Impl::probe_of(const manifest::Shard& shard, const Chunk& chunk,
+                              const StepProbe& probe) const {
+  const bool routes = observer && shard.routing;
+  if (!probe && !routes) return {};
+  return [this, &shard, &chunk, &probe, routes](std::string_view label, const Tensor& value) {
+    if (probe) probe(shard, label, value);
+    if (!routes) return;
+    if (const auto layer = routed_layer(shard, label))
+      observer(*layer, chunk.position, unpack_rows(value, chunk.count));
+  };
+}
+
+void Session::observe_routing(RoutingObserver observer) { impl_->observer = std::move(observer); }
+
 Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe) {
   const manifest::Step& step = impl_->manifest.schedule[step_index];
   const manifest::Shard& shard = *impl_->manifest.find_shard(step.shard);
@@ -356,6 +373,8 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
   }
   const Shard& body = executor->shard();
   std::vector<Tensor> inputs;
+  if (impl_->masks() && shard.routing)
+    add_ceilings(body, shard, impl_->mask, impl_->options.precision, by_port);
   for (ValueId input : body.inputs) {
     auto found = by_port.find(body.values[input].name);
     if (found == by_port.end())
@@ -365,11 +384,9 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
                   "export the model again", {.shard = shard.name, .file = width.file.path});
     inputs.push_back(std::move(found->second));
   }
-  Probe inner;
-  if (probe)
-    inner = [&](std::string_view label, const Tensor& value) { probe(shard, label, value); };
   MOEC_TRY(impl_->put_states(shard, *executor));
-  MOEC_ASSIGN(std::vector<Tensor> outputs, executor->run(inputs, inner));
+  MOEC_ASSIGN(std::vector<Tensor> outputs,
+              executor->run(inputs, impl_->probe_of(shard, chunk, probe)));
   impl_->take_states(shard, *executor, chunk);
   for (const OutputBinding& binding : step.outputs)
     for (size_t i = 0; i < body.outputs.size(); ++i)

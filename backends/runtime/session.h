@@ -14,11 +14,16 @@
 #include "backends/runtime/loaded_shards.h"
 #include "backends/runtime/rows.h"
 #include "ir/graph/loaded_shard.h"
+#include "ir/plan/expert_sets.h"
 
 namespace moec {
 
 // Called with each value inside a shard while a step runs: the shard, the value's label, the value.
 using StepProbe = std::function<void(const manifest::Shard&, std::string_view, const Tensor&)>;
+
+// Called with the routing weights that a router gave to the tokens of a chunk, of which the first
+// is at `position`: one row a token, one column an expert, 0 for those that it did not choose.
+using RoutingObserver = std::function<void(int64_t layer, int64_t position, const Rows& weights)>;
 
 // Reads the graph of one token width of a shard in `folder` back into the IR. It is passed in
 // because the runtime knows no file formats; frontends/formats/read_shard.h reads all of them.
@@ -34,6 +39,10 @@ struct SessionOptions {
   // The most bytes that the program may take with the session: loaded shards with the mapped parts
   // of their files, caches, and values between ops.
   uint64_t memory_bytes = default_session_memory();
+  // The experts that tokens can choose, beside the mask that the graphs have: text, or @FILE
+  // (ir/plan/expert_sets.h).
+  std::string expert_mask;
+  bool maskable = false;  // set_mask() may be called
 };
 
 // A note session.f32_routers where a run in f16 takes the graphs of an export in f32: its routers
@@ -45,7 +54,9 @@ class Session {
  public:
   // Opens the manifest and the tables; a shard is read when its first step runs. Errors: those of
   // read_manifest(); session.part_of_a_model for a trial export of the first layers; session.memory
-  // if the caches alone exceed the memory.
+  // if the caches alone exceed the memory; those of read_expert_mask(), and session.no_experts for
+  // a mask of a model without experts. A mask adds router.no_choice (ir/analysis/router_choice.h)
+  // to the errors of reading a shard.
   static Result<Session> open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options = {});
 
@@ -63,6 +74,11 @@ class Session {
   // `position`. The position of the session does not move. Errors: those of feed(), and
   // session.width if no exported width takes that many tokens.
   Result<Rows> pass(std::span<const int64_t> tokens, int64_t position, const StepProbe& probe = {});
+  // From now on tells of each router that runs; of those whose graphs name their weights.
+  void observe_routing(RoutingObserver observer);
+  // From now on tokens choose from these experts, of those that the graphs can choose. A session
+  // that was opened as maskable only. Errors: those of check_enough().
+  Status set_mask(const ExpertSets& mask);
   // Starts a new sequence: position 0, and empty caches.
   void reset();
   int64_t position() const;

@@ -86,6 +86,7 @@ ordered_json check_json(const CheckReport& report, bool with_ops) {
   const ordered_json json = {{"target", report.target.name},
                              {"unit", report.target.unit},
                              {"exact_routing", report.manifest.build.exact},
+                             {"expert_mask", report.manifest.build.expert_mask},
                              {"min_coverage", report.min_coverage},
                              {"predicted_coverage", to_json(report.coverage)},
                              {"shards", shards},

@@ -10,9 +10,11 @@
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_comparison.h"
 #include "frontends/cli/print/progress.h"
+#include "frontends/cli/print/say.h"
 #include "frontends/compare/compare_exports.h"
 #include "frontends/compare/compare_golden.h"
 #include "frontends/compare/comparison_json.h"
+#include "frontends/compare/group_report.h"
 #include "frontends/inspect/path_kind.h"
 
 namespace moec {
@@ -22,6 +24,7 @@ struct CompareFlags {
   CompareOptions options;
   SessionFlags session;
   std::optional<double> min_top1_percent;
+  std::string groups, against;
   bool quiet = false, json = false;
 };
 
@@ -36,6 +39,28 @@ Result<CompareOptions> compare_options(const CompareFlags& flags) {
     return fail("compare.empty", "there is no text to compare with",
                 "give --text FILES or --tokens FILE with at least a few thousand tokens");
   return options;
+}
+
+// One export with groups of its experts, or with --against.
+int run_group_comparison(const CompareFlags& flags) {
+  const auto session = session_options(flags.session);
+  if (!session) return report_failure(session.error(), flags.json);
+  const CompareOptions& given = flags.options;
+  Progress progress("compare", flags.quiet || flags.json);
+  const auto report = compare_groups(
+      {given.reference,
+       flags.against,
+       flags.groups,
+       {},
+       given.texts,
+       given.tokens_file,
+       given.window,
+       *session,
+       [&](uint64_t done, uint64_t total) { progress.advance(done, total, "tokens"); }});
+  progress.finish();
+  if (!report) return report_failure(report.error(), flags.json);
+  flags.json ? print_json(group_report_json(*report)) : print_out("{}", group_table(*report));
+  return report->passed ? kExitFine : kExitFellShort;
 }
 
 Result<CompareReport> compare_texts(CompareOptions options, bool quiet) {
@@ -59,6 +84,7 @@ Result<CompareReport> compare_golden(const CompareOptions& options) {
 }
 
 int run_compare(const CompareFlags& flags) {
+  if (flags.options.compared.empty()) return run_group_comparison(flags);
   const auto options = compare_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
   const auto report = holds_golden(options->reference)
@@ -99,10 +125,17 @@ void add_compare_command(CLI::App& app, int& exit_code) {
           "The reference: an exported folder, or a golden of scripts/make_golden.py, which has its "
           "own text")
       ->required();
+  CLI::Option* groups =
+      command->add_option("--groups", flags->groups,
+                          "A JSON file of groups of experts: what A predicts with each of them");
+  CLI::Option* against =
+      command->add_option("--against", flags->against,
+                          "Another export, whose documents have bounds; with --groups its groups");
   command
       ->add_option("B", flags->options.compared,
                    "Another export of the same checkpoint, e.g. with weights in few bits")
-      ->required();
+      ->excludes(groups)
+      ->excludes(against);
   add_text_flags(*command, flags->options);
   command
       ->add_option("--max-kl", flags->options.limits.max_kl,

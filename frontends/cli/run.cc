@@ -28,6 +28,7 @@ struct RunFlags {
   SessionFlags session;
   PromptFlags prompt;
   WriteOptions write;
+  GateLogOptions gates;
   bool redact = false, json = false;
   std::vector<std::string> given;  // those that only one of the two tasks takes
 };
@@ -116,8 +117,10 @@ Status run(const RunFlags& flags) {
   MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
   const Diagnostics notes = note_precision(session.manifest(), options.precision);
   if (!flags.json) print_notes(notes);
-  return tags ? show_spans(flags, prompt, session, notes)
-              : show_text(flags, prompt, session, notes);
+  return with_gate_log(session, flags.gates, [&] {
+    return tags ? show_spans(flags, prompt, session, notes)
+                : show_text(flags, prompt, session, notes);
+  });
 }
 
 int run_run(const RunFlags& flags) {
@@ -162,6 +165,13 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->check(whole_from(0))
       ->capture_default_str();
   add_session_flags(*command, flags->session);
+  add_mask_flag(*command, flags->session.expert_mask);
+  CLI::Option* gates = command->add_option("--log-gates", flags->gates.file,
+                                           "Write the experts that tokens choose to this CSV file");
+  command
+      ->add_option("--log-layers", flags->gates.layers,
+                   "With --log-gates: of these layers only, 0-3,7 (default: all)")
+      ->needs(gates);
   command->add_flag("--redact", flags->redact,
                     "Models that label tokens: print the text with <LABEL> in place of each span");
   command->add_flag("--json", flags->json, "Print the tokens and times, or the spans, as JSON");

@@ -62,6 +62,7 @@ void add_validate_command(CLI::App& app, int& exit_code) {
                       "A file of thresholds by bits, with the fields of "
                       "frontends/validate/thresholds.json (default: that file)");
   add_session_flags(*command, flags->session);
+  add_mask_flag(*command, flags->session.expert_mask);
   command->add_flag("--record", flags->record, "Record the results in the manifest of the export");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer("Example: moec validate out/tinymoe --golden tests/golden/tinymoe");

@@ -6,42 +6,13 @@
 
 #include "backends/runtime/token_windows.h"
 #include "frontends/compare/routing_record.h"
+#include "frontends/compare/same_checkpoint.h"
 #include "frontends/compare/shards_alone.h"
 #include "frontends/formats/read_shard.h"
 #include "ir/base/at.h"
 
 namespace moec {
 namespace {
-
-Status refuse_other_checkpoint(const std::string& what, const CompareOptions& options) {
-  return fail("compare.checkpoint", fmt::format("the exports differ in {}", what),
-              fmt::format("export the checkpoint of {} again, with the weights to compare",
-                          options.reference),
-              {.file = options.compared});
-}
-
-// The embedding is stored alike in all exports of an element type, whatever is compressed.
-Status check_same_checkpoint(const Manifest& a, const Manifest& b, const CompareOptions& options) {
-  const bool have_configs = !a.model.config_digest.empty() && !b.model.config_digest.empty();
-  if (have_configs && a.model.config_digest != b.model.config_digest)
-    return refuse_other_checkpoint("the config.json that they were made from", options);
-  if (a.model.vocab != b.model.vocab || a.logits.vocab != b.logits.vocab ||
-      a.tokenizer != b.tokenizer)
-    return refuse_other_checkpoint("vocabulary", options);
-  if (a.build.seeded != b.build.seeded)
-    return refuse_other_checkpoint("whether weights are seeded instead of the checkpoint's",
-                                   options);
-  if (a.embedding.dtype == b.embedding.dtype && a.embedding.file.bytes == b.embedding.file.bytes &&
-      a.embedding.file.digest != b.embedding.file.digest)
-    return refuse_other_checkpoint("the embedding of the checkpoint", options);
-  return {};
-}
-
-int64_t longest_window(const Manifest& manifest) {
-  const manifest::Build& build = manifest.build;
-  return build.cache == CacheForm::none ? std::min(build.context, build.tokens.back())
-                                        : build.context;
-}
 
 // Runs windows through both exports: first through the compared one alone, as far as its logits,
 // and then side by side, each shard of the compared one on the inputs of the reference's.
@@ -150,7 +121,7 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
   MOEC_ASSIGN(Session reference, Session::open(options.reference, read_shard, half));
   MOEC_ASSIGN(Session compared, Session::open(options.compared, read_shard, half));
   const Manifest &a = reference.manifest(), &b = compared.manifest();
-  MOEC_TRY(check_same_checkpoint(a, b, options));
+  MOEC_TRY(check_same_checkpoint({options.reference, a}, {options.compared, b}));
   MOEC_ASSIGN(const TokenWindows text,
               read_windows({"compare", options.texts, options.tokens_file, options.reference},
                            {a.tokenizer, a.model.vocab},

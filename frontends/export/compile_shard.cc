@@ -37,6 +37,18 @@ PassOptions with_forms(PassOptions options, const Plan& plan, size_t index,
   return options;
 }
 
+// The options of shard `index`: those of with_forms(), and what its routers may choose.
+PassOptions shard_options(const PassOptions& options, const Plan& plan, size_t index,
+                          std::optional<uint64_t> weight_seed) {
+  PassOptions own = with_forms(options, plan, index, weight_seed);
+  const MoeConfig& moe = plan.model.moe;
+  if (routes(plan.shards[index].kind))
+    own.kept_experts =
+        kept_slots(plan.build.expert_mask, moe_layers_of(plan.model, plan.shards[index]),
+                   moe.experts, moe.slots());
+  return own;
+}
+
 // What a compiled shard reads of its weights, in bytes: all of them, and those of experts.
 struct WeightBytes {
   int64_t all = 0, experts = 0;
@@ -63,7 +75,7 @@ class Compiler {
            const ScaleFolds& folds, CompiledShard& compiled)
       : plan_(plan),
         index_(index),
-        options_(with_forms(options, plan, index, plan.weight_seed)),
+        options_(shard_options(options, plan, index, plan.weight_seed)),
         run_(run),
         folds_(folds),
         compiled_(compiled) {}
@@ -147,7 +159,7 @@ Result<CompiledSize> compiled_size(const Plan& plan, size_t index, const PassOpt
                                    const RunOptions& run,
                                    const std::function<void(const Shard&)>& visit) {
   MOEC_ASSIGN(const Shard model, build_shard(plan, index, plan.build.tokens.back()));
-  PassContext context{with_forms(options, plan, index, std::nullopt), {}};
+  PassContext context{shard_options(options, plan, index, std::nullopt), {}};
   MOEC_ASSIGN(const PipelineResult placed,
               run_pipeline(model, default_pipeline(context.options), context, run));
   if (visit) visit(placed.shard);

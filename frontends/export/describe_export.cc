@@ -70,7 +70,8 @@ manifest::Build describe_build(const Plan& plan, const PassOptions& options,
           std::string(enum_name(options.experts)),
           plan.weight_seed.has_value(),
           describe_budgets(plan, budgets),
-          to_string(build.weights)};
+          to_string(build.weights),
+          to_string(build.expert_mask)};
 }
 
 // One cache a layer; none for models that read a text as a whole.

@@ -39,6 +39,8 @@ void add_build(const BuildOptions& build, ExportInputs& inputs) {
   inputs["option --head-slices"] = std::to_string(build.head_slices);
   inputs["option --layers-per-shard"] = std::to_string(build.layers_per_shard);
   inputs["option --weights"] = to_string(build.weights);
+  inputs["option --expert-mask"] =
+      build.expert_mask.layers.empty() ? "none" : to_string(build.expert_mask);
 }
 
 // The manifest names the budgets, also those that cut nothing.

@@ -43,6 +43,7 @@ struct CompileOptions {
   std::string chip;                        // chip whose rules apply; empty: those of every chip
   CoremlOptions coreml;
   RunOptions run;
+  std::string expert_mask;     // value of --expert-mask (ir/plan/expert_sets.h); may be empty
   bool fold_overflow = false;  // find_folds.h
   std::string calibration;  // folder that codes are chosen with (calibrated_inputs.h); may be empty
   // The most inputs of a matrix whose moments are taken together; 0: as many as the memory holds.

@@ -40,6 +40,21 @@ Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
                             : open_source(source.path, source.family_file, equal_tensors);
 }
 
+// The mask of --expert-mask; layers that have all of their experts are left out.
+Result<ExpertSets> mask_of(const CompileOptions& compile, const ModelConfig& model) {
+  if (!is_exact(compile.passes.routing))
+    return fail("mask.inexact",
+                fmt::format("--routing {} chooses no experts, so that none can be kept from being "
+                            "chosen",
+                            enum_name(compile.passes.routing)),
+                "give another --routing, or leave out --expert-mask");
+  MOEC_ASSIGN(ExpertSets mask,
+              read_expert_mask(compile.expert_mask, expert_grid(model), "--expert-mask"));
+  std::erase_if(mask.layers,
+                [&](const auto& layer) { return std::ssize(layer.second) == model.moe.experts; });
+  return mask;
+}
+
 Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>& cuts,
                              Diagnostics& notes) {
   const CompileOptions& compile = options.compile;
@@ -53,6 +68,9 @@ Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>
                                     {std::move(build), compile.cuts, compile.kv, compile.mla,
                                      options.source.layers}),
                           config_path(options.source.path)));
+  if (!compile.expert_mask.empty()) {
+    MOEC_ASSIGN(made.plan.build.expert_mask, mask_of(compile, made.plan.model));
+  }
   cuts = std::move(made.cuts);
   notes.insert(notes.end(), made.notes.begin(), made.notes.end());
   made.plan.weight_seed = options.source.weight_seed;

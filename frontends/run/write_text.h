@@ -1,12 +1,25 @@
 // Writes text with an exported model.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "backends/runtime/generate.h"
 #include "backends/runtime/prompt.h"
 
 namespace moec {
+
+// Which experts tokens choose.
+struct GateLogOptions {
+  std::string file;    // CSV (backends/runtime/gate_log.h); empty: none is written
+  std::string layers;  // "0-3,7"; empty: all
+};
+
+// Runs `job` with the session, and writes the log meanwhile. Errors: run.no_gates (the model has no
+// experts, or the graphs do not name their weights), gates.write, those of parse_expert_layers()
+// and of the job.
+Status with_gate_log(Session& session, const GateLogOptions& options,
+                     const std::function<Status()>& job);
 
 struct WriteOptions {
   GenerateOptions generate;  // eos_tokens is set from the manifest

@@ -341,6 +341,28 @@ Status refuse_other_model(const Manifest& manifest, const Golden& golden) {
       "give the golden of this model, or export the golden's model", {.file = golden.folder()});
 }
 
+// A golden is of all experts. Whoever asks for a mask wants to know how far it leads from it.
+Status refuse_unasked_mask(const Manifest& manifest, const std::string& folder,
+                           const SessionOptions& options) {
+  if (manifest.build.expert_mask.empty() || !options.expert_mask.empty()) return {};
+  return fail("validate.masked",
+              fmt::format("the export leaves experts out ({}), which the golden results have",
+                          manifest.build.expert_mask),
+              "give the mask as --expert-mask, too, to see how far the results are from those of "
+              "all experts; to validate, export without a mask",
+              {.file = folder});
+}
+
+Diagnostics note_mask(const SessionOptions& options) {
+  if (options.expert_mask.empty()) return {};
+  return {{Severity::note,
+           "validate.masked",
+           "the golden results are those of all experts: where a token would choose one that the "
+           "mask leaves out, results differ",
+           "moec compare OUT --groups tells what that costs on a text",
+           {}}};
+}
+
 }  // namespace
 
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
@@ -348,13 +370,17 @@ Result<ValidationReport> validate_model(const std::string& folder, const Golden&
                                         const ThresholdTable& thresholds) {
   MOEC_ASSIGN(Session session, Session::open(folder, read_shard, options));
   MOEC_TRY(refuse_other_model(session.manifest(), golden));
+  MOEC_TRY(refuse_unasked_mask(session.manifest(), folder, options));
   MOEC_ASSIGN(const std::vector<Thresholds> of_steps,
               thresholds_of_steps(session.manifest(), folder, options.precision, thresholds));
   Validator validator(session, golden, of_steps);
   MOEC_TRY(validator.alone());
   MOEC_TRY(validator.chained());
   MOEC_TRY(validator.greedy());
-  return validator.report(options.precision);
+  ValidationReport report = validator.report(options.precision);
+  const Diagnostics notes = note_mask(options);
+  report.notes.insert(report.notes.end(), notes.begin(), notes.end());
+  return report;
 }
 
 }  // namespace moec

@@ -32,13 +32,14 @@ struct ValidationReport {
   LogitComparison logits;                      // chained
   size_t greedy_equal = 0, greedy_wanted = 0;  // leading tokens of the golden greedy text
   bool passed = false;
-  Diagnostics notes;  // note_precision()
+  Diagnostics notes;  // note_precision(), and validate.masked where the session has a mask
 };
 
 // With Precision::f16 every op rounds its result to f16. A shard whose weights are in codes has the
 // thresholds of the fewest bits among them; else those of 16 bits apply to an export in f16 and
 // with Precision::f16, and those of 32 bits otherwise. A result below a threshold is no error: it
-// is in the report. Errors: golden.other_model, golden.missing, validate.no_router, those of
+// is in the report. Errors: validate.masked (the export has a mask, but the options have none),
+// golden.other_model, golden.missing, validate.no_router, those of
 // Session.
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
                                         const SessionOptions& options,

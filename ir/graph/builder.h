@@ -62,6 +62,8 @@ class Builder {
   void name_if_unnamed(ValueId id, const std::string& name);
   // Gives a value another name; ignores open scopes.
   void rename(ValueId id, const std::string& name);
+  // The name with the prefix of the open scopes.
+  std::string scoped(std::string name) const;
 
   const Type& type(ValueId id) const { return shard_.type(id); }
   const Shard& shard() const { return shard_; }
@@ -86,7 +88,6 @@ class Builder {
 
  private:
   ValueId define(Type type, std::string name, OpId producer);
-  std::string scoped(std::string name) const;
   std::string unique_name(std::string name);
 
   Shard shard_;

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <optional>
 #include <set>
+
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
@@ -164,9 +167,55 @@ int64_t ExpertSets::count(int64_t layer, const ExpertGrid& grid) const {
   return found == layers.end() ? grid.experts : std::ssize(found->second);
 }
 
+std::vector<std::vector<int64_t>> kept_slots(const ExpertSets& mask,
+                                             const std::vector<int64_t>& layers, int64_t experts,
+                                             int64_t slots) {
+  std::vector<std::vector<int64_t>> kept;
+  for (const int64_t layer : layers) {
+    kept.emplace_back();
+    const auto found = mask.layers.find(layer);
+    if (found == mask.layers.end() || std::ssize(found->second) == experts) continue;
+    kept.back() = found->second;
+    for (int64_t slot = experts; slot < slots; ++slot) kept.back().push_back(slot);
+  }
+  const bool all =
+      std::all_of(kept.begin(), kept.end(), [](const auto& layer) { return layer.empty(); });
+  return all ? std::vector<std::vector<int64_t>>() : kept;
+}
+
+ExpertSets in_both(const ExpertSets& a, const ExpertSets& b) {
+  ExpertSets both = a;
+  for (const auto& [layer, experts] : b.layers) {
+    const auto [found, is_new] = both.layers.try_emplace(layer, experts);
+    if (is_new) continue;
+    std::erase_if(found->second,
+                  [&, layer = layer](int64_t expert) { return !b.has(layer, expert); });
+  }
+  return both;
+}
+
 Result<ExpertSets> parse_expert_sets(std::string_view text, const ExpertGrid& grid,
                                      const std::string& what) {
   return SetReader(grid, what).read(text);
+}
+
+Result<std::vector<int64_t>> parse_expert_layers(std::string_view text, const ExpertGrid& grid,
+                                                 const std::string& what) {
+  std::set<int64_t> layers;
+  MOEC_TRY(for_each_part(text, ",", [&](std::string_view part) -> Status {
+    const auto range = range_of(trimmed(part));
+    const bool known = range &&
+                       std::binary_search(grid.layers.begin(), grid.layers.end(), range->first) &&
+                       std::binary_search(grid.layers.begin(), grid.layers.end(), range->last);
+    if (!known)
+      return fail("experts.layer",
+                  fmt::format("{}: '{}' names no layers with experts", what, trimmed(part)),
+                  fmt::format("the layers with experts are {}", ranges_text(grid.layers)));
+    for (const int64_t layer : grid.layers)
+      if (layer >= range->first && layer <= range->last) layers.insert(layer);
+    return {};
+  }));
+  return std::vector<int64_t>(layers.begin(), layers.end());
 }
 
 std::string to_string(const ExpertSets& sets) {
@@ -184,6 +233,19 @@ std::string to_string(const ExpertSets& sets) {
   return fmt::format("{}", fmt::join(items, ";"));
 }
 
+namespace {
+
+// The fewest experts that the groups which a token keeps may have together. With fewer than it
+// chooses, a token would choose from groups that it does not keep.
+int64_t fewest_in_kept_groups(const std::map<int64_t, int64_t>& counts, int64_t kept) {
+  std::vector<int64_t> ascending;
+  for (const auto& [group, count] : counts) ascending.push_back(count);
+  std::sort(ascending.begin(), ascending.end());
+  return std::accumulate(ascending.begin(), ascending.begin() + kept, int64_t{0});
+}
+
+}  // namespace
+
 Status check_enough(const ExpertSets& sets, const ExpertGrid& grid, const std::string& what) {
   const int64_t group_size = grid.experts / std::max<int64_t>(1, grid.groups);
   for (const auto& [layer, experts] : sets.layers) {
@@ -193,16 +255,35 @@ Status check_enough(const ExpertSets& sets, const ExpertGrid& grid, const std::s
                   fmt::format("{} has {} experts, but a token chooses {}", place(), experts.size(),
                               grid.top_k),
                   fmt::format("leave at least {} experts in each layer", grid.top_k));
-    std::set<int64_t> groups;
-    for (const int64_t expert : experts) groups.insert(expert / group_size);
+    std::map<int64_t, int64_t> groups;
+    for (const int64_t expert : experts) ++groups[expert / group_size];
     if (std::ssize(groups) < grid.groups_kept)
       return fail("experts.too_few",
                   fmt::format("{} has experts of {} groups, but a token chooses from {}", place(),
                               groups.size(), grid.groups_kept),
                   fmt::format("leave experts in at least {} groups of {} experts each",
                               grid.groups_kept, group_size));
+    if (const int64_t fewest = fewest_in_kept_groups(groups, grid.groups_kept); fewest < grid.top_k)
+      return fail("experts.too_few",
+                  fmt::format("{} has groups of which {} have {} experts, but a token chooses {} "
+                              "from as many groups",
+                              place(), grid.groups_kept, fewest, grid.top_k),
+                  "leave more experts in the groups that have the fewest");
   }
   return {};
+}
+
+Result<ExpertSets> read_expert_mask(const std::string& value, const ExpertGrid& grid,
+                                    const std::string& flag) {
+  const bool in_file = value.starts_with('@');
+  std::string text = value;
+  if (in_file) {
+    MOEC_ASSIGN(text, read_user_text(value.substr(1), "experts.file"));
+  }
+  const std::string what = in_file ? value.substr(1) : flag;
+  MOEC_ASSIGN(ExpertSets mask, parse_expert_sets(text, grid, what));
+  MOEC_TRY(check_enough(mask, grid, what));
+  return mask;
 }
 
 }  // namespace moec

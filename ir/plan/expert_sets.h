@@ -45,12 +45,31 @@ struct ExpertSets {
 Result<ExpertSets> parse_expert_sets(std::string_view text, const ExpertGrid& grid,
                                      const std::string& what);
 
+// Reads layers with experts, "0-3,7", ascending. Errors: experts.layer.
+Result<std::vector<int64_t>> parse_expert_layers(std::string_view text, const ExpertGrid& grid,
+                                                 const std::string& what);
+
 // One line that parse_expert_sets() reads; layers in a row with the same experts share an item.
 std::string to_string(const ExpertSets& sets);
 
+// What a mask leaves to choose from in each of these layers, of `slots` that begin with the experts
+// and end with null slots, which stay: ascending, and none for a layer that has all of its experts.
+// Empty where that is so of all layers.
+std::vector<std::vector<int64_t>> kept_slots(const ExpertSets& mask,
+                                             const std::vector<int64_t>& layers, int64_t experts,
+                                             int64_t slots);
+
+// The experts that both have, in each layer.
+ExpertSets in_both(const ExpertSets& a, const ExpertSets& b);
+
 // Checks that a token can still choose as many experts as the model's router does. Errors:
-// experts.too_few (a layer has fewer experts than a token chooses, or fewer groups with experts
-// than it keeps).
+// experts.too_few (a layer has fewer experts than a token chooses, fewer groups with experts than
+// it keeps, or fewer experts in the groups that it may keep than it chooses).
 Status check_enough(const ExpertSets& sets, const ExpertGrid& grid, const std::string& what);
+
+// Reads a mask from a flag's value: text, or @FILE, which holds it. Errors: experts.file, those of
+// parse_expert_sets() and check_enough(), which name the flag or the file.
+Result<ExpertSets> read_expert_mask(const std::string& value, const ExpertGrid& grid,
+                                    const std::string& flag);
 
 }  // namespace moec

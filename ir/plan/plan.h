@@ -13,6 +13,7 @@
 #include "ir/graph/scalar.h"
 #include "ir/graph/shard.h"
 #include "ir/graph/weight_table.h"
+#include "ir/plan/expert_sets.h"
 #include "ir/plan/model_config.h"
 #include "ir/plan/weight_policy.h"
 
@@ -48,6 +49,7 @@ struct BuildOptions {
   bool wide_router = false;       // with f16: norm, logits and choice of a router are in f32
   int64_t layers_per_shard = 0;   // the most whole layers a shard; 0: their parts have shards
   WeightPolicy weights = {};      // which weights are stored in which form
+  ExpertSets expert_mask = {};    // the experts that tokens can choose
   bool operator==(const BuildOptions&) const = default;
 };
 
@@ -60,6 +62,11 @@ constexpr auto enum_names(ShardKind) {
 // The folder of an export in which the shards of each kind lie, by kind. Three kinds share one.
 inline constexpr auto kShardFolders =
     name_table<ShardKind>({"attn", "moe", "mlp", "router", "moe", "moe", "lm_head", "layers"});
+
+// Whether shards of this kind have the routers of their MoE layers.
+constexpr bool routes(ShardKind kind) {
+  return kind == ShardKind::moe || kind == ShardKind::router || kind == ShardKind::layers;
+}
 
 struct ShardDecl {
   std::string name;  // "L03.attn", "L03.moe", "L03.moe.g2", "L03.mlp.s1", "lm_head.0", "L03.layers"

@@ -27,9 +27,6 @@ struct ShardShape {
 };
 
 bool attends(ShardKind kind) { return kind == ShardKind::attention || kind == ShardKind::layers; }
-bool routes(ShardKind kind) {
-  return kind == ShardKind::moe || kind == ShardKind::router || kind == ShardKind::layers;
-}
 int64_t last_layer(const ShardDecl& shard) { return shard.layer + shard.layers - 1; }
 
 std::vector<WeightForm> forms_in(const WeightPolicy& policy, const ShardDecl& shard) {

@@ -11,6 +11,7 @@
 #include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
+#include "frontends/cli/flags/session_flags.h"
 #include "frontends/export/ane_book.h"
 #include "frontends/export/target_names.h"
 #include "frontends/formats/format.h"
@@ -61,6 +62,7 @@ Result<ExportOptions> common_options(const ExportFlags& flags) {
   options.compile.fold_overflow = flags.values.fold_overflow;
   options.compile.calibration = flags.values.calibration;
   options.compile.calibration_inputs = flags.values.calibration_inputs;
+  options.compile.expert_mask = flags.values.expert_mask;
   options.compile.kv = flags.shards.kv;
   options.compile.mla = flags.shards.mla;
   options.output.folder = flags.out;
@@ -175,6 +177,7 @@ void add_trial_flags(CLI::App& command, TrialFlags& flags) {
 }
 
 void add_value_flags(CLI::App& command, ValueFlags& flags) {
+  add_mask_flag(command, flags.expert_mask);
   command.add_option("--calibration", flags.calibration,
                      "Choose the codes of --weights for the inputs in this folder of moec "
                      "calibrate (default: the nearest codes)");

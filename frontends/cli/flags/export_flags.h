@@ -39,7 +39,7 @@ struct ResourceFlags {
 
 // What becomes of weights that do not fit the element type, or are not finite.
 struct ValueFlags {
-  std::string calibration;
+  std::string calibration, expert_mask;
   int64_t calibration_inputs = 0;
   int accuracy_level = 0;
   bool fold_overflow = false, allow_overflow = false, allow_nonfinite = false;

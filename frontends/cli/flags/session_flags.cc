@@ -7,6 +7,12 @@
 
 namespace moec {
 
+void add_mask_flag(CLI::App& command, std::string& mask) {
+  command.add_option("--expert-mask", mask,
+                     "The experts that tokens can choose, L0:0-7;L1:1,3,5, or @FILE with such "
+                     "text (default: all; layers without an item have all)");
+}
+
 void add_session_flags(CLI::App& command, SessionFlags& flags) {
   command
       .add_option("--precision", flags.precision,
@@ -22,6 +28,7 @@ void add_session_flags(CLI::App& command, SessionFlags& flags) {
 
 Result<SessionOptions> session_options(const SessionFlags& flags) {
   SessionOptions options;
+  options.expert_mask = flags.expert_mask;
   if (flags.precision == "f16") options.precision = Precision::f16;
   if (flags.memory.empty()) return options;
   MOEC_ASSIGN(const int64_t memory, bytes_of_mebibyte_flag("--memory", flags.memory));

@@ -14,9 +14,12 @@ namespace moec {
 
 struct SessionFlags {
   std::string precision = "f32";
-  std::string memory;  // empty: the default
+  std::string memory;       // empty: the default
+  std::string expert_mask;  // empty: none
 };
 
+// --expert-mask: the experts that tokens can choose.
+void add_mask_flag(CLI::App& command, std::string& mask);
 void add_session_flags(CLI::App& command, SessionFlags& flags);
 
 // Error cli.bytes: --memory is no amount of memory.

@@ -72,6 +72,7 @@ void print_check(const CheckReport& report, bool with_ops) {
   print_out("{} shards, {} of weights, routing {} ({})\n", report.shards.size(),
             bytes_text(checked_weight_bytes(report)), build.routing,
             build.exact ? "exact" : "INEXACT");
+  if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
   const Coverage& coverage = report.coverage;
   print_out(
       "predicted on {}: {:.1f} % of compute ops, {:.1f} % of MACs, {:.1f} % of weight bytes\n",

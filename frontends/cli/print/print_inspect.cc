@@ -52,6 +52,7 @@ void print_manifest(const Manifest& manifest) {
             manifest.model.family, build.target, manifest.shards.size(), dtype_name(build.dtype),
             to_string(build.tokens), build.context, build.routing,
             build.exact ? "exact" : "INEXACT", build.experts);
+  if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
   if (manifest.tagging) print_labels(label_names(*manifest.tagging));
   for (const manifest::Shard& shard : manifest.shards)
     print_out("  {:<14} {:>10}  {:>12} macs a token ({} active)  {}\n", shard.name,

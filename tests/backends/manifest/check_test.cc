@@ -62,7 +62,7 @@ const Fault kFaults[] = {
      },
      "manifest.number", "the ids that end a text are not in ascending order"},
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 14"},
+     "the manifest has schema version 99, this moec reads version 15"},
     {"carried_outside", [](Manifest& m) { m.carried[0].path = "../tokenizer.json"; },
      "manifest.path", "the path \"../tokenizer.json\" is not one inside the folder"},
     {"side_file_twice", [](Manifest& m) { m.side_files.push_back(m.side_files[0]); },
@@ -73,6 +73,8 @@ const Fault kFaults[] = {
        m.binary->path = "other.bin";
      },
      "manifest.path", "the binary form is other.bin"},
+    {"mask_of_no_layer", [](Manifest& m) { m.build.expert_mask = "L9:0"; }, "manifest.experts",
+     "build.expert_mask is no mask of the experts: L9:0"},
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
     {"left_out", [](Manifest& m) { m.model.left_out_layers = -1; }, "manifest.number",
      "model.left_out_layers is -1"},

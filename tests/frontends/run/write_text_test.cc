@@ -1,9 +1,11 @@
 // Texts and spans of an export without a command line.
 #include "frontends/run/write_text.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "frontends/formats/read_shard.h"
 #include "frontends/run/label_text.h"
@@ -51,6 +53,51 @@ TEST(LabelText, OnlyATextCanBeRedacted) {
   const nlohmann::ordered_json json = spans_json(text, *tagged, true);
   EXPECT_EQ(json["redacted"], redact("Call Ann", tagged->spans));
   EXPECT_EQ(json["spans"].size(), tagged->spans.size());
+}
+
+TEST(GateLog, HasARowForEachExpertThatATokenChose) {
+  const std::string out = fresh_folder("out"), log = fresh_folder("log") + "/gates.csv";
+  expect_fine(export_case("tinymoe", out, {"--tokens", "1,4"}));
+  const Words run = {"run", out,           "--prompt", "defin",        "-n",
+                     "3",   "--log-gates", log,        "--log-layers", "1-2,3"};
+  expect_fine(run_command(run));
+  std::istringstream rows(read_file(log));
+  std::string line;
+  std::getline(rows, line);
+  EXPECT_EQ(line, "layer,token,expert,weight");
+  std::map<std::pair<int, int>, std::pair<int, double>> tokens;  // of a layer: experts, weights
+  std::vector<std::pair<int, int>> order;
+  int layer = 0, token = 0, expert = 0;
+  double weight = 0;
+  while (std::getline(rows, line)) {
+    ASSERT_EQ(std::sscanf(line.c_str(), "%d,%d,%d,%lf", &layer, &token, &expert, &weight), 4);
+    EXPECT_LT(expert, 16);
+    auto& [experts, sum] = tokens[{layer, token}];
+    if (++experts == 1) order.emplace_back(layer, token);
+    sum += weight;
+  }
+  // The prompt in chunks of 4 and 1, then two tokens of the three that were written.
+  EXPECT_EQ(tokens.size(), 3U * 7);
+  for (const auto& [of, experts] : tokens) {
+    EXPECT_EQ(experts.first, 2);
+    EXPECT_NEAR(experts.second, 1, 1e-6);
+  }
+  const std::vector<std::pair<int, int>> first = {{1, 0}, {1, 1}, {1, 2}, {1, 3}, {2, 0}};
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), order.begin()));
+  EXPECT_EQ(order[12], std::pair(1, 4));
+}
+
+TEST(GateLog, RefusesOddLayersAndFolders) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out));
+  const auto error = [&](const std::string& log, const std::string& layers) {
+    return run_command(
+               {"run", out, "--prompt", "a", "-n", "1", "--log-gates", log, "--log-layers", layers})
+        .err;
+  };
+  EXPECT_THAT(error(out + "/gates.csv", "2-4"),
+              testing::HasSubstr("[experts.layer]: --log-layers: '2-4' names no layers"));
+  EXPECT_THAT(error(out + "/none/gates.csv", "2"), testing::HasSubstr("[gates.write]"));
 }
 
 }  // namespace

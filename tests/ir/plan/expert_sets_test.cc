@@ -73,6 +73,18 @@ TEST(ExpertSets, MustLeaveEnoughToChooseFrom) {
   EXPECT_THAT(render(one_group.error()), HasSubstr("experts of 1 groups"));
 }
 
+TEST(ExpertSets, MustLeaveEnoughInTheGroupsThatATokenMayKeep) {
+  const ExpertGrid grid{{1}, 12, 3, 4, 2};  // a token keeps 2 of 4 groups of 3
+  const auto thin = parse_expert_sets("L1:0-2,3,6", grid, "mask");
+  ASSERT_TRUE(thin);
+  const auto checked = check_enough(*thin, grid, "mask");
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(render(checked.error()), HasSubstr("groups of which 2 have 2 experts"));
+  const auto wide = parse_expert_sets("L1:0-2,3,6,7", grid, "mask");
+  ASSERT_TRUE(wide);
+  EXPECT_TRUE(check_enough(*wide, grid, "mask"));
+}
+
 TEST(ExpertGroups, AreReadByName) {
   const auto groups = parse_expert_groups(
       R"({"groups": [{"name": "a", "experts": "*:0-3"}, {"name": "b", "experts": "*:4-7"}]})",

@@ -1,0 +1,27 @@
+#include "backends/manifest/expert_grid.h"
+
+#include <set>
+
+namespace moec {
+
+ExpertGrid expert_grid(const Manifest& manifest) {
+  ExpertGrid grid;
+  std::set<int64_t> layers;
+  for (const manifest::Shard& shard : manifest.shards) {
+    if (!shard.routing) continue;
+    layers.insert(shard.moe_layers.begin(), shard.moe_layers.end());
+    const Router& router = shard.routing->router;
+    grid.experts = shard.routing->experts;
+    grid.top_k = router.top_k;
+    grid.groups = router.groups;
+    grid.groups_kept = router.groups_kept;
+  }
+  grid.layers.assign(layers.begin(), layers.end());
+  return grid;
+}
+
+Result<ExpertSets> expert_mask_of(const Manifest& manifest) {
+  return parse_expert_sets(manifest.build.expert_mask, expert_grid(manifest), "build.expert_mask");
+}
+
+}  // namespace moec

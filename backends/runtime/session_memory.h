@@ -1,0 +1,13 @@
+// How much memory a session leaves for its shards.
+#pragma once
+
+#include "backends/manifest/manifest.h"
+#include "backends/runtime/loaded_shards.h"
+
+namespace moec {
+
+// The room for the shards of a session that may take `memory` bytes in all. Error session.memory:
+// what it takes besides leaves none.
+Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory);
+
+}  // namespace moec

@@ -1,0 +1,23 @@
+// What two exports must have in common to be compared.
+#pragma once
+
+#include <string>
+
+#include "backends/manifest/manifest.h"
+#include "ir/base/diagnostics.h"
+
+namespace moec {
+
+// An exported folder and its manifest.
+struct ComparedExport {
+  const std::string& folder;
+  const Manifest& manifest;
+};
+
+// Error compare.checkpoint: the exports are not of one checkpoint.
+Status check_same_checkpoint(const ComparedExport& reference, const ComparedExport& compared);
+
+// The most tokens that see one another.
+int64_t longest_window(const Manifest& manifest);
+
+}  // namespace moec

@@ -1,0 +1,73 @@
+"""Exports with a mask of experts compute what unmodified llama.cpp computes when a bias far below all scores keeps the
+same experts from being chosen.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+import llama_cpp
+from comparison import compare
+from gguf_cases import all_tokens
+from gguf_models import read_model, write_gguf, write_model
+from run_with_onnxruntime import Runner
+
+MOST = 1e-5  # difference of logits, of the largest
+BIAS = "exp_probs_b.bias"  # of a layer, "blk.1.exp_probs_b.bias"
+NEVER = -1e9
+CASES = ["glm4_moe_a", "glm4_moe_b", "deepseek_v3_a", "minimax_m2_a", "minimax_m2_b", "ernie4_5_moe_a"]
+
+
+def left_out(layer, experts, groups):
+    """One expert of each group of a layer, another one in each; groups keep two experts, of which their score is."""
+    size = experts // groups
+    return {group * size + (layer + group) % size for group in range(groups)}
+
+
+def masked(folder, model):
+    """Bars experts by the biases of the model, and gives the mask that says the same."""
+    config = json.loads((folder / "config.json").read_text())
+    groups = config.get("n_group") or 1
+    items = []
+    for name, bias in model.tensors.items():
+        if not name.endswith(BIAS):
+            continue
+        layer = int(name.split(".")[1])
+        out = left_out(layer, bias.size, groups)
+        bias = model.tensors[name] = np.array(bias, np.float32)
+        bias[sorted(out)] = NEVER
+        items.append(f"L{layer}:" + ",".join(str(e) for e in range(bias.size) if e not in out))
+    assert len(items) >= 1
+    return ";".join(items)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_mask_is_a_bias_that_no_score_reaches(case, golden, gguf_checkpoint, export, tmp_path, worst):
+    folder, tokens = gguf_checkpoint(case), all_tokens(golden(case))
+    model = read_model(folder)
+    mask = masked(folder, model)
+    [file] = write_model(model, tmp_path / "masked.gguf")
+    wanted = llama_cpp.logits(file, tokens)
+    [all_experts] = write_gguf(folder, tmp_path / "all.gguf")
+    assert np.abs(llama_cpp.logits(all_experts, tokens) - wanted).max() > 1e-3 * np.abs(wanted).max()
+    got = Runner(export(folder, "--tokens", len(tokens), "--expert-mask", mask), threads=1).feed(tokens)
+    worst["llama.cpp, masked experts"].add(compare(got, wanted))
+    assert np.abs(got - wanted).max() <= MOST * np.abs(wanted).max()
+    assert (got.argmax(1) == wanted.argmax(1)).all()
+
+
+@pytest.mark.parametrize("case", ["glm4_moe_a", "minimax_m2_a"])
+def test_a_session_masks_an_export_alike(case, golden, gguf_checkpoint, export, moec, tmp_path):
+    """The tokens that `moec run` writes with a mask are the likeliest ones of llama.cpp, one after the other."""
+    folder, tokens = gguf_checkpoint(case), all_tokens(golden(case))[:4]
+    model = read_model(folder)
+    mask = masked(folder, model)
+    [file] = write_model(model, tmp_path / "masked.gguf")
+    out = export(folder, "--tokens", "1,4", "--context", "32")
+    run = json.loads(moec("run", out, "--prompt-tokens", ",".join(map(str, tokens)), "-n", 6, "--ignore-eos",
+                          "--expert-mask", mask, "--json"))
+    for token in run["tokens"]:
+        assert llama_cpp.logits(file, tokens)[-1].argmax() == token
+        tokens = [*tokens, token]
+    assert len(run["tokens"]) == 6
