@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/reference/heads.h"
 #include "backends/runtime/step_inputs.h"
@@ -138,6 +139,7 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   impl->read_shard = std::move(read_shard);
   impl->options = options;
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
+  MOEC_TRY(require_graphs(impl->manifest, folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
   MOEC_ASSIGN(impl->loaded, room_for_shards(impl->manifest, options.memory_bytes));
   MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
