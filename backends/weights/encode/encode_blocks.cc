@@ -45,30 +45,25 @@ void encode_affine_block(std::span<const float> values, int bits, ScalePrecision
 
 // ---- MXFP4 -------------------------------------------------------------------------------------
 
-// The numbers of E2M1 without sign, and what lies between two of them: a value there goes to the
-// even one.
 constexpr std::array<float, 8> kNumbers = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
 
-uint8_t nearest_number(float value) {
-  const float size = std::abs(value);
-  uint8_t code = 0;
-  while (code < 7) {
-    const float middle = (kNumbers[code] + kNumbers[code + 1]) / 2;
-    const bool is_even = code % 2 == 0;
-    if (size < middle || (size == middle && is_even)) break;
-    ++code;
-  }
-  return static_cast<uint8_t>(std::signbit(value) && code > 0 ? code | 8 : code);
+// The index of the nearest number of E2M1; a value in the middle of two goes to the even one.
+unsigned nearest_number(float size) {
+  return unsigned{size > 0.25F} + unsigned{size >= 0.75F} + unsigned{size > 1.25F} +
+         unsigned{size >= 1.75F} + unsigned{size > 2.5F} + unsigned{size >= 3.5F} +
+         unsigned{size > 5.0F};
 }
 
-// The codes with a scale, and their squared error.
-double scaled_codes(std::span<const float> values, int scale, BlockCodes& codes) {
-  const double unit = std::ldexp(1.0, scale - kScaleBias);
-  double error = 0;
+// The codes with a scale, and their squared error in units of the scale.
+float scaled_codes(std::span<const float> values, int scale, BlockCodes& codes) {
+  const float inverse = std::ldexp(1.0F, kScaleBias - scale);
+  float error = 0;
   for (size_t i = 0; i < kEncodedBlock; ++i) {
-    codes[i] = nearest_number(static_cast<float>(values[i] / unit));
-    const double off = values[i] - unit * f32_from_f4_e2m1(codes[i]);
+    const float size = std::abs(values[i]) * inverse;
+    const unsigned code = nearest_number(size);
+    const float off = size - kNumbers[code];
     error += off * off;
+    codes[i] = static_cast<uint8_t>(values[i] < 0 && code > 0 ? code | 8 : code);
   }
   return error;
 }
@@ -81,9 +76,9 @@ void encode_mxfp4_block(std::span<const float> values, std::byte*& to) {
   if (most > 0) {
     const int exponent = std::ilogb(most) - kLargestExponent;
     scale = std::clamp(exponent + kScaleBias, 0, kLargestScale);
-    const double error = scaled_codes(values, scale, codes);
+    const float error = scaled_codes(values, scale, codes);
     BlockCodes coarser{};
-    if (scale < kLargestScale && scaled_codes(values, scale + 1, coarser) < error) {
+    if (scale < kLargestScale && 4 * scaled_codes(values, scale + 1, coarser) < error) {
       codes = coarser;
       ++scale;
     }
