@@ -30,6 +30,7 @@ BACKENDS = [
 ]  # fmt: skip
 READERS = ["frontends/hf", "frontends/gguf", "frontends/source", "frontends/onnx", "frontends/coreml"]
 FORMATS = ["frontends/formats"]
+AS_GGUF = ["frontends/as_gguf"]
 REPORT = ["frontends/report"]
 BELOW_JOBS = IR + BACKENDS + READERS + FORMATS + REPORT
 JOBS = [
@@ -63,7 +64,7 @@ ARROWS = {
     "backends/manifest": [*IR, "backends/files"],
     "backends/onnx": [*IR, "backends/weights", "backends/files"],
     "backends/coreml": [*IR, "backends/weights", "backends/files"],
-    "backends/gguf": [*IR, "backends/weights", "backends/files"],
+    "backends/gguf": [*IR, "backends/weights", "backends/weights/encode", "backends/files"],
     "backends/output": [*IR, "backends/files", "backends/manifest"],
     "backends/coverage": [*IR, "backends/weights", "backends/files", "backends/manifest"],
     "backends/runtime": [*IR, "backends/weights", "backends/manifest", "backends/reference"],
@@ -75,7 +76,8 @@ ARROWS = {
     "frontends/onnx": IR + MODELS,
     "frontends/coreml": IR + MODELS,
     "frontends/formats": IR + BACKENDS + READERS,
-    "frontends/export": ["passes", *MODELS, *BELOW_JOBS],
+    "frontends/as_gguf": [*IR, *MODELS, *BACKENDS, *READERS],
+    "frontends/export": ["passes", *MODELS, *BELOW_JOBS, *AS_GGUF],
     "frontends/calibrate": [*MODELS, *BELOW_JOBS],
     "frontends/analyze": [*MODELS, *BELOW_JOBS, "frontends/calibrate"],
     "frontends/check": BELOW_JOBS,

@@ -45,7 +45,7 @@ void for_each_file(const Manifest& manifest, Visit&& visit) {
   for (const FileRef& file : manifest.carried) visit(file, std::string());
   for (const FileRef& file : manifest.side_files) visit(file, std::string());
   if (manifest.binary) visit(*manifest.binary, std::string());
-  visit(manifest.embedding.file, std::string());
+  if (manifest.has_graphs()) visit(manifest.embedding.file, std::string());
   if (manifest.rope) visit(manifest.rope->table.file, std::string());
   for (const Shard& shard : manifest.shards) {
     for (size_t i = 0; i < shard.widths.size(); ++i)

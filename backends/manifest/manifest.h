@@ -246,6 +246,9 @@ struct Manifest {
   std::vector<Golden> golden;
   bool operator==(const Manifest&) const = default;
 
+  // Whether the files hold graphs: else there are no shards and no tables, and the files of weights
+  // are among side_files.
+  bool has_graphs() const { return build.format != ShardFormat::gguf; }
   const Shard* find_shard(std::string_view name) const {
     for (const Shard& shard : shards)
       if (shard.name == name) return &shard;

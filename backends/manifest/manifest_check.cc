@@ -248,8 +248,27 @@ void check_devices(const Manifest& manifest, Findings& findings) {
                      "no device holds the shard");
 }
 
+void check_no_graphs(const Manifest& manifest, Findings& findings) {
+  const bool none = manifest.shards.empty() && manifest.schedule.empty() &&
+                    manifest.caches.empty() && manifest.devices.empty() && !manifest.rope;
+  findings.require(none, "manifest.format", {}, "files of format {} hold no graphs to run",
+                   enum_name(manifest.build.format));
+}
+
 }  // namespace
 }  // namespace manifest
+
+Status require_graphs(const Manifest& manifest, const std::string& folder) {
+  if (manifest.has_graphs()) return {};
+  const std::string file =
+      manifest.side_files.empty() ? folder : folder + "/" + manifest.side_files.front().path;
+  return fail(
+      "format.weights_only",
+      fmt::format("files of format {} hold weights and no graph", enum_name(manifest.build.format)),
+      "run the file with llama.cpp, or export it for a target whose format holds graphs: "
+      "moec export takes a GGUF file in place of a checkpoint",
+      {.file = file});
+}
 
 Diagnostics check_manifest(const Manifest& manifest) {
   manifest::Findings findings;
@@ -261,6 +280,10 @@ Diagnostics check_manifest(const Manifest& manifest) {
   // The other checks calculate with these numbers and would overflow.
   if (!findings.empty()) return findings.take();
   manifest::check_files(manifest, findings);
+  if (!manifest.has_graphs()) {
+    manifest::check_no_graphs(manifest, findings);
+    return findings.take();
+  }
   manifest::check_tables(manifest, findings);
   manifest::check_names(manifest, findings);
   manifest::check_task(manifest, findings);

@@ -29,7 +29,11 @@ namespace moec {
 //                          once; an edge read before it is written, written twice or never read
 //   manifest.devices       a duplicate device, a shard on no device or twice on one
 //   manifest.type          a port whose type differs from that of its source or sink
+//   manifest.format        shards or tables of a format without graphs
 Diagnostics check_manifest(const Manifest& manifest);
+
+// Error format.weights_only for an export of a format without graphs, with its first file.
+Status require_graphs(const Manifest& manifest, const std::string& folder);
 
 // Checks that every file that the manifest names is a regular file of the recorded size and, with
 // `digests`, of the recorded digest. Returns all findings, which name the file:

@@ -80,7 +80,10 @@ Status write_manifest(Manifest& manifest, const std::string& folder) {
   manifest.binary.reset();
   if (Diagnostics findings = check_manifest(manifest); has_error(findings))
     return fail(std::move(findings));
-  const bool sha256 = !manifest.embedding.file.sha256.empty();
+  const bool in_embedding = manifest.has_graphs() || manifest.side_files.empty();
+  const manifest::FileRef& sample =
+      in_embedding ? manifest.embedding.file : manifest.side_files.front();
+  const bool sha256 = !sample.sha256.empty();
   MOEC_ASSIGN(OutputFile bin, to_bytes(manifest).and_then([&](const std::string& bytes) {
     return write_synced({folder, std::string(kManifestBin)}, bytes, sha256);
   }));

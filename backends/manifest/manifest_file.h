@@ -27,8 +27,8 @@ Result<Manifest> from_bytes(std::string_view bytes, const std::string& file = "m
 
 // Checks the manifest (manifest_check.h), then writes both files, each under a temporary name that
 // is renamed when its bytes are on disk. Sets `binary` to the digest of manifest.bin, with SHA-256
-// where the embedding has one. manifest.json is written last: its presence means that the folder is
-// complete. Errors: those of check_manifest and OutputFile.
+// where the embedding, or the first file of weights, has one. manifest.json is written last: its
+// presence means that the folder is complete. Errors: those of check_manifest and OutputFile.
 Status write_manifest(Manifest& manifest, const std::string& folder);
 
 // Whether the folder has a manifest.json, valid or not.

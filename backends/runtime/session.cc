@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/manifest/expert_grid.h"
+#include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/reference/heads.h"
 #include "backends/runtime/masked_routers.h"
@@ -108,6 +109,7 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   impl->read_shard = std::move(read_shard);
   impl->options = options;
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
+  MOEC_TRY(require_graphs(impl->manifest, folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
   MOEC_TRY(impl->read_masks());
   MOEC_ASSIGN(impl->loaded, room_for_shards(impl->manifest, options.memory_bytes));

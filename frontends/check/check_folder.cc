@@ -236,6 +236,7 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options) {
   auto report = std::make_unique<CheckReport>();
   MOEC_ASSIGN(report->manifest, read_manifest(folder));
+  MOEC_TRY(require_graphs(report->manifest, folder));
   MOEC_ASSIGN(report->target, target_of(report->manifest, options));
   report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
   report->findings = verify_files(report->manifest, folder, options.digests);

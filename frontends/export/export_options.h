@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backends/coreml/emit_coreml.h"
+#include "backends/gguf/gguf_options.h"
 #include "backends/onnx/emit_onnx.h"
 #include "ir/plan/plan.h"
 #include "models/plan/cut_options.h"
@@ -63,6 +64,7 @@ struct OutputOptions {
   std::string book_model;  // the MODEL of these names; empty: that of the source
   bool sha256 = false;     // record the SHA-256 of each file in the manifest
   OnnxOptions onnx;
+  GgufOptions gguf;
   bool force = false;  // discard what an earlier export left in the folder and start over
 };
 

@@ -67,6 +67,11 @@ Result<LoadedShard> read_from_coreml(const std::string& path, const GraphSelecti
   return read_coreml(path, {.function = graph.function, .tokens = graph.tokens});
 }
 
+// ---- GGUF --------------------------------------------------------------------------------------
+
+constexpr std::array<std::string_view, 1> kGgufSuffixes = {".gguf"};
+constexpr std::array kGgufOptionList = {FormatOption::max_file_bytes, FormatOption::tokenizer};
+
 // ---- The table ---------------------------------------------------------------------------------
 
 const std::array kFormats = {
@@ -93,6 +98,11 @@ const std::array kFormats = {
            .weight_views = views_for_coreml,
            .read = read_from_coreml,
            .op_names = mil_op_names},
+    Format{.id = ShardFormat::gguf,
+           .about = "a .gguf file",
+           .shape = FormatShape::weights_only,
+           .suffixes = kGgufSuffixes,
+           .options = kGgufOptionList},
 };
 static_assert(kFormats.size() == enum_count<ShardFormat>, "one row for each format");
 

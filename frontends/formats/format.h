@@ -27,12 +27,16 @@ enum class FormatShape : uint8_t { graphs, weights_only };
 //   spec_version      CoremlOptions::spec_version
 //   data_checksum     OnnxOptions::checksum
 //   accuracy_level    OnnxOptions::accuracy_level
+//   max_file_bytes    GgufOptions::max_file_bytes
+//   tokenizer         GgufOptions::tokenizer
 //   ane_book          the file names and the side files of the ane-book
 enum class FormatOption : uint8_t {
   width_packaging,
   spec_version,
   data_checksum,
   accuracy_level,
+  max_file_bytes,
+  tokenizer,
   ane_book
 };
 
@@ -61,6 +65,9 @@ struct Format {
 
   std::span<const FormatOption> options;
   FileLimits limits;
+
+  // The functions below are null with shape weights_only: such an export has no shards. Its files
+  // are planned and written by frontends/export/export_gguf.h.
 
   // Paths of all files that `emit` may write for a shard of this stem and these widths.
   std::vector<std::string> (*file_names)(const std::string& stem, std::span<const int64_t> tokens,

@@ -136,7 +136,7 @@ class RopeWriter {
   }
 
   Status take_factors(bool needed) {
-    const GgufTensor* both = model_.find("rope_freqs.weight");
+    const GgufTensor* both = model_.find(kGgufRopeFactors);
     const GgufTensor* brief = both ? both : model_.find("rope_factors_short.weight");
     const GgufTensor* wide = both ? both : model_.find("rope_factors_long.weight");
     if (brief == nullptr || wide == nullptr)

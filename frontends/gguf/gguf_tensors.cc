@@ -147,14 +147,14 @@ class TensorDeriver {
   std::optional<WeightView> latent_matrix(const NeededRole& needed) {
     const LatentConfig& latent = *model_.attention.latent;
     const std::string layer = fmt::format("blk.{}.", needed.layer);
-    auto keys = decoded(needed.role, layer + "attn_k_b.weight");
-    auto values = decoded(needed.role, layer + "attn_v_b.weight");
+    auto keys = decoded(needed.role, layer + std::string(kGgufLatentKeys));
+    auto values = decoded(needed.role, layer + std::string(kGgufLatentValues));
     if (!keys || !values) return std::nullopt;
     const int64_t heads = needed.dims.at(0) / (latent.key_dims + latent.value_dims);
     const Dims of_keys = {heads, latent.kv_rank, latent.key_dims};
     const Dims of_values = {heads, latent.value_dims, latent.kv_rank};
     if (view_type(*keys)->dims != of_keys || view_type(*values)->dims != of_values) {
-      find("gguf.tensor_dims", layer + "attn_k_b.weight",
+      find("gguf.tensor_dims", layer + std::string(kGgufLatentKeys),
            fmt::format("the matrices of keys and values must be {} and {}", to_string(of_keys),
                        to_string(of_values)));
       return std::nullopt;

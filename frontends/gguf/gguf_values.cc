@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "ir/base/at.h"
 #include "ir/base/json.h"
 
 namespace moec {
@@ -68,6 +69,15 @@ std::vector<T> GgufValues::decode(const GgufValue& value) const {
     elements.push_back(element);
   }
   return elements;
+}
+
+std::string_view GgufValues::bytes_of(const GgufValue& value) const {
+  const char* const begin = held_->header.data() + value.offset;
+  if (value.type != GgufType::string) return {begin, value.count * at(kGgufTypeBytes, value.type)};
+  const char* end = begin;
+  std::string_view text;
+  for (uint64_t i = 0; i < value.count; ++i) decode_next(end, text);
+  return {begin, static_cast<size_t>(end - begin)};
 }
 
 template <class T>

@@ -57,6 +57,8 @@ class GgufValues {
   Result<std::vector<T>> get_array(std::string_view key) const;
   template <class T>
   Result<std::optional<std::vector<T>>> find_array(std::string_view key) const;
+  // The bytes of a value of this file, of an array those of its elements.
+  std::string_view bytes_of(const GgufValue& value) const;
 
  private:
   struct Held {

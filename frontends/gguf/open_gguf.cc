@@ -33,10 +33,6 @@ Result<std::vector<float>> read_floats(const Gguf& gguf, const GgufTensor& tenso
   return floats;
 }
 
-ReadFloats reader_of(const Gguf& gguf) {
-  return [&gguf](const GgufTensor& tensor) { return read_floats(gguf, tensor); };
-}
-
 // N of a tensor "blk.N.…"; nothing for others.
 std::optional<int64_t> layer_of(std::string_view tensor) {
   constexpr std::string_view kBlock = "blk.";
@@ -64,7 +60,7 @@ Result<std::set<std::string>> patterns_behind(const GgufModel& model, int64_t la
 Status rename_tensors(const GgufModel& gguf, ModelConfig& model) {
   model.names.by_role.clear();
   for (const auto& [role, name] : gguf.architecture.tensors) model.names.by_role[role] = name;
-  model.names.ignored = {"rope_freqs.weight", "rope_factors_short.weight",
+  model.names.ignored = {std::string(kGgufRopeFactors), "rope_factors_short.weight",
                          "rope_factors_long.weight", "*.input_scale"};
   MOEC_ASSIGN(const auto behind, patterns_behind(gguf, std::ssize(model.layers)));
   model.names.ignored.insert(model.names.ignored.end(), behind.begin(), behind.end());
@@ -72,6 +68,10 @@ Status rename_tensors(const GgufModel& gguf, ModelConfig& model) {
 }
 
 }  // namespace
+
+ReadFloats float_reader(const Gguf& file) {
+  return [&file](const GgufTensor& tensor) { return read_floats(file, tensor); };
+}
 
 bool names_gguf(const std::string& source) {
   if (source.ends_with(".gguf")) return true;
@@ -82,26 +82,32 @@ bool names_gguf(const std::string& source) {
   return start && *start == kGgufMagic;
 }
 
-Result<Checkpoint> gguf_checkpoint(const Gguf& file, const ReadFloats& read) {
+Result<GgufConfigModel> gguf_model_config(const Gguf& file, const ReadFloats& read) {
   MOEC_ASSIGN(const GgufModel model, identify(file));
   MOEC_ASSIGN(GgufConfig said, gguf_config(model, read));
   MOEC_ASSIGN(HfConfig config, read_config(said.text, file.values.file(), &model.family));
   Diagnostics warnings = std::move(said.warnings);
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
   MOEC_TRY(rename_tensors(model, config.model));
-  MOEC_ASSIGN(WeightTable weights, derive_weights(model, config.model));
-  return Checkpoint{std::move(config.model), std::move(weights), std::move(warnings)};
+  return GgufConfigModel{std::move(config.model), std::move(warnings)};
+}
+
+Result<Checkpoint> gguf_checkpoint(const Gguf& file, const ReadFloats& read) {
+  MOEC_ASSIGN(GgufConfigModel said, gguf_model_config(file, read));
+  MOEC_ASSIGN(const GgufModel model, identify(file));
+  MOEC_ASSIGN(WeightTable weights, derive_weights(model, said.model));
+  return Checkpoint{std::move(said.model), std::move(weights), std::move(said.warnings)};
 }
 
 Result<Checkpoint> open_gguf(const std::string& path) {
   MOEC_ASSIGN(const Gguf file, read_gguf(path));
-  return gguf_checkpoint(file, reader_of(file));
+  return gguf_checkpoint(file, float_reader(file));
 }
 
 Result<std::string> gguf_config_text(const std::string& path) {
   MOEC_ASSIGN(const Gguf file, read_gguf(path));
   MOEC_ASSIGN(const GgufModel model, identify(file));
-  return gguf_config(model, reader_of(file)).map([](GgufConfig config) {
+  return gguf_config(model, float_reader(file)).map([](GgufConfig config) {
     return std::move(config.text);
   });
 }

@@ -9,6 +9,7 @@
 #include "frontends/export/auto_bits.h"
 #include "frontends/export/compile_shard.h"
 #include "frontends/export/describe_export.h"
+#include "frontends/formats/format.h"
 #include "frontends/source/open_source.h"
 #include "ir/base/name_file.h"
 #include "models/build/needed_tensors.h"
@@ -40,6 +41,7 @@ static Status check_calibration(const PlanSourceOptions& options, const WeightTa
 Result<PlannedSource> plan_source(PlanSourceOptions options) {
   const std::string& source = options.source;
   PlanRequest& request = options.request;
+  MOEC_TRY(require_graphs(format_of(options.passes.target.format), source));
   MOEC_ASSIGN(Checkpoint checkpoint, open_for_plan(source, options.family_file, equal_tensors));
   MOEC_TRY(check_calibration(options, checkpoint.weights));
   MOEC_TRY(choose_forms(options.passes.target, options.calibration, request.build.weights));

@@ -17,10 +17,11 @@ constexpr std::array<int64_t, 2> kAffineBits = {4, 8};
 constexpr std::array<int64_t, 6> kPaletteBits = {1, 2, 3, 4, 6, 8};
 constexpr std::array<int64_t, 3> kBlocks = {32, 64, 128};
 constexpr int64_t kDefaultBlock = 32, kDefaultGroup = 16;
-constexpr std::array<std::string_view, 17> kKnown = {
-    "float",    "int8",     "int8:tensor", "int8:expert", "int8:32",  "int8:64",
-    "int8:128", "int4:32",  "int4:64",     "int4:128",    "int8-lut", "int6-lut",
-    "int4-lut", "int3-lut", "int2-lut",    "int1-lut",    "copy"};
+constexpr std::array kBlockForms = {BlockType::q8_0, BlockType::q4_0, BlockType::mxfp4};
+constexpr std::array<std::string_view, 20> kKnown = {
+    "float",    "int8",     "int8:tensor", "int8:expert", "int8:32",  "int8:64",  "int8:128",
+    "int4:32",  "int4:64",  "int4:128",    "int8-lut",    "int6-lut", "int4-lut", "int3-lut",
+    "int2-lut", "int1-lut", "copy",        "q8_0",        "q4_0",     "mxfp4"};
 
 std::optional<int64_t> whole_number(std::string_view text) {
   int64_t value = 0;
@@ -91,6 +92,8 @@ std::optional<WeightForm> palette_form(const std::vector<std::string_view>& word
 std::optional<WeightForm> find_form(std::string_view text) {
   if (text == "float") return FloatForm{};
   if (text == "copy") return CopyForm{};
+  for (const BlockType type : kBlockForms)
+    if (text == enum_name(type)) return BlockForm{type};
   if (const auto dtype = parse_dtype(text)) {
     if (!is_float(*dtype)) return std::nullopt;
     return FloatForm{*dtype};
@@ -117,6 +120,7 @@ struct PrintForm {
     return fmt::format("int{}-lut:{}", form.bits, scope);
   }
   std::string operator()(const CopyForm&) const { return "copy"; }
+  std::string operator()(const BlockForm& form) const { return std::string(enum_name(form.type)); }
 };
 
 // ---- Encodings ---------------------------------------------------------------------------------
@@ -134,6 +138,11 @@ struct EncodingOf {
 
   Result<Encoding> operator()(const FloatForm&) const { return PlainEncoding{}; }
   Result<Encoding> operator()(const CopyForm&) const { return PlainEncoding{}; }
+  Result<Encoding> operator()(const BlockForm& form) const {
+    return fail("weights.form", fmt::format("no graph has blocks of {}", enum_name(form.type)),
+                "give int4:32 or int8:32, or export for a target of GGUF files",
+                {.tensor = matrix.name});
+  }
   Result<Encoding> operator()(const AffineForm& form) const {
     AffineEncoding affine{form.bits, matrix.type.dims, form.zero_point};
     if (form.scope == ScaleScope::row || form.scope == ScaleScope::block) affine.block.at(0) = 1;

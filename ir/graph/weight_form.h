@@ -11,6 +11,8 @@
 //   int4-lut         4-bit indices of a table, which 16 output rows share, as int4-lut:g16
 //   int4-lut:g8      a table for each 8 output rows; tables have 1, 2, 3, 4, 6 or 8 bits
 //   int4-lut:tensor  one table for the whole weight
+//   q8_0, q4_0, mxfp4   blocks of 32 inputs of a row with their scale beside them, as GGUF files
+//                    have them (ir/graph/block_type.h)
 //   copy             the codes and scales of a checkpoint that has them (ir/graph/stored_codes.h);
 //                    weights that it stores as numbers stay float
 #pragma once
@@ -24,6 +26,7 @@
 
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
+#include "ir/graph/block_type.h"
 #include "ir/graph/encoding.h"
 #include "ir/graph/type.h"
 
@@ -58,9 +61,16 @@ struct CopyForm {
   bool operator==(const CopyForm&) const = default;
 };
 
-using WeightForm = std::variant<FloatForm, AffineForm, PaletteForm, CopyForm>;
+// Blocks of a GGUF file; no graph has them.
+struct BlockForm {
+  BlockType type = BlockType::q8_0;
+  bool operator==(const BlockForm&) const = default;
+};
+
+using WeightForm = std::variant<FloatForm, AffineForm, PaletteForm, CopyForm, BlockForm>;
 
 inline bool is_float(const WeightForm& form) { return std::holds_alternative<FloatForm>(form); }
+inline bool is_block(const WeightForm& form) { return std::holds_alternative<BlockForm>(form); }
 inline bool is_copy(const WeightForm& form) { return std::holds_alternative<CopyForm>(form); }
 
 // Error weights.form: the text is none of the forms above. The message lists them.
@@ -81,6 +91,7 @@ struct EncodedMatrix {
 // Errors, which name the matrix:
 //   weights.group   the rows do not divide into groups of so many; the message lists sizes that fit
 //   weights.block   the inputs of a weight [N, K, 1, 1] do not divide into blocks of so many
+//   weights.form    blocks of a GGUF file
 Result<Encoding> encoding_of(const WeightForm& form, const EncodedMatrix& matrix);
 
 // The forms of the weights of one shard.

@@ -135,7 +135,7 @@ Result<std::optional<WeightGroup>> parse_group(std::string_view name, std::strin
 }
 
 Status check_rule(const WeightRule& rule, std::string_view item) {
-  if (rule.group == embed && !is_float(rule.form))
+  if (rule.group == embed && !is_float(rule.form) && !is_block(rule.form))
     return fail("weights.embed",
                 fmt::format("--weights {}: the embedding's rows are written to embed.bin in the "
                             "element type of the export, and in no other form",

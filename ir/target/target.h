@@ -29,8 +29,10 @@ constexpr auto enum_names(AttentionForm) {
 }
 
 // The file format of a target's shards.
-enum class ShardFormat : uint8_t { onnx, coreml };
-constexpr auto enum_names(ShardFormat) { return name_table<ShardFormat>({"onnx", "coreml"}); }
+enum class ShardFormat : uint8_t { onnx, coreml, gguf };
+constexpr auto enum_names(ShardFormat) {
+  return name_table<ShardFormat>({"onnx", "coreml", "gguf"});
+}
 
 // Names of a tensor's axes, from the right: [batch, channels, height, width], of which a tensor of
 // lower rank lacks the first ones; with five axes [batch, channels, depth, height, width]. A

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 
 #include "embedded/embedded_gguf.h"
 #include "ir/base/invariant.h"
@@ -130,6 +131,64 @@ Status read_entries(const JsonReport& report, JsonFields& fields, GgufArchitectu
   return {};
 }
 
+std::vector<std::string> split_at(std::string_view text, std::string_view sign) {
+  std::vector<std::string> parts;
+  while (true) {
+    const size_t end = text.find(sign);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + sign.size());
+  }
+}
+
+GgufTerms parse_terms(std::string_view text, std::string_view sign) {
+  if (const auto number = whole_number(text)) return {number, {}};
+  return {{}, split_at(text, sign)};
+}
+
+// Members whose values are texts.
+Status each_text(JsonFields& fields, std::string_view name,
+                 const std::function<void(const std::string& key, const std::string& text)>& take) {
+  if (!fields.has(name)) return {};
+  MOEC_ASSIGN(JsonFields item, fields.object(name));
+  for (const JsonMember& member : item.members()) {
+    std::string text;
+    MOEC_TRY(item.text(member.key, text));
+    take(member.key, text);
+  }
+  return {};
+}
+
+Status read_exclusions(JsonFields& fields, GgufWriting& writing) {
+  MOEC_ASSIGN(JsonFields exclusions, fields.object("excludes"));
+  for (const JsonMember& member : exclusions.members()) {
+    GgufExclusion& exclusion = writing.exclusions.emplace_back();
+    exclusion.concept_name = member.key;
+    MOEC_TRY(exclusions.integers(member.key, exclusion.layers));
+  }
+  return {};
+}
+
+Status read_writing(JsonFields& fields, GgufWriting& writing) {
+  if (!fields.has("writes")) return {};
+  MOEC_ASSIGN(JsonFields item, fields.object("writes"));
+  MOEC_TRY(each_text(item, "keys", [&](const std::string& key, const std::string& text) {
+    writing.keys[key] = parse_terms(text, " + ");
+  }));
+  MOEC_TRY(each_text(item, "equal", [&](const std::string& one, const std::string& text) {
+    writing.equal[one] = parse_terms(text, " * ");
+  }));
+  if (item.has("head")) MOEC_TRY(item.boolean("head", writing.needs_head));
+  if (item.has("scalings")) {
+    writing.scalings.clear();
+    MOEC_TRY(item.named(
+        "scalings", [](const std::string& name) { return parse_enum<RopeScaling>(name); },
+        [&](RopeScaling scaling) { writing.scalings.push_back(scaling); }));
+  }
+  if (item.has("excludes")) MOEC_TRY(read_exclusions(item, writing));
+  return item.finish();
+}
+
 JsonReport report_on(std::string_view text, const std::string& file) {
   return {text, file,
           JsonCodes::by_prefix("gguf_architecture", "models/gguf/README.md shows every field")};
@@ -147,6 +206,7 @@ Status read_common(std::string_view text, GgufArchitecture& architecture) {
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, root));
   MOEC_TRY(read_format(fields));
   MOEC_TRY(read_entries(report, fields, architecture));
+  MOEC_TRY(read_writing(fields, architecture.writing));
   MOEC_TRY(fields.object("refused"));
   return fields.finish();
 }
@@ -197,6 +257,7 @@ Result<GgufArchitecture> load_gguf_architecture(std::string_view text, std::stri
   MOEC_TRY(fields.boolean("rotates_heads", architecture.rotates_heads));
   if (fields.has("yarn_rounds")) MOEC_TRY(fields.boolean("yarn_rounds", architecture.yarn_rounds));
   MOEC_TRY(read_entries(report, fields, architecture));
+  MOEC_TRY(read_writing(fields, architecture.writing));
   MOEC_TRY(fields.finish());
   return architecture;
 }
@@ -204,6 +265,17 @@ Result<GgufArchitecture> load_gguf_architecture(std::string_view text, std::stri
 std::span<const GgufArchitecture> gguf_architectures() {
   static const std::vector<GgufArchitecture> all = load_embedded();
   return all;
+}
+
+Result<const GgufArchitecture*> gguf_architecture_of(std::string_view family) {
+  for (const GgufArchitecture& architecture : gguf_architectures())
+    for (const GgufFamily& known : architecture.families)
+      if (known.family == family) return &architecture;
+  const auto why = why_refused(family);
+  return fail("gguf.family",
+              fmt::format("llama.cpp has no architecture that computes models of the family {}{}",
+                          family, why ? ": " + *why : ""),
+              "Export the model for another target.");
 }
 
 Result<const GgufArchitecture*> find_gguf_architecture(std::string_view name) {

@@ -15,6 +15,7 @@
 #include "ir/base/diagnostics.h"
 #include "ir/base/enum_table.h"
 #include "ir/base/json.h"
+#include "ir/plan/model_config.h"
 
 namespace moec {
 
@@ -53,6 +54,29 @@ struct GgufFamily {
 enum class GgufRows : uint8_t { stored, pairs };
 constexpr auto enum_names(GgufRows) { return name_table<GgufRows>({"stored", "pairs"}); }
 
+// A number, or concepts that are added up or multiplied.
+struct GgufTerms {
+  std::optional<int64_t> number;
+  std::vector<std::string> concepts;
+};
+
+// Numbers of layers for which llama.cpp takes a model with this concept above 0 for another one.
+struct GgufExclusion {
+  std::string concept_name;
+  std::vector<int64_t> layers;
+};
+
+// What only the writing of files asks for.
+struct GgufWriting {
+  // Keys without "ARCH." that files have besides, and the sums that they say.
+  std::map<std::string, GgufTerms, std::less<>> keys;
+  bool needs_head = false;  // a head that is the embedding is stored once more
+  std::vector<RopeScaling> scalings = {RopeScaling::none, RopeScaling::linear, RopeScaling::yarn};
+  std::vector<GgufExclusion> exclusions;
+  // Concepts that llama.cpp takes to be a product, whatever the file says.
+  std::map<std::string, GgufTerms, std::less<>> equal;
+};
+
 struct GgufArchitecture {
   std::string name;
   std::vector<GgufFamily> families;  // the first that fits
@@ -62,7 +86,14 @@ struct GgufArchitecture {
   bool yarn_rounds = true;  // YaRN's range of frequencies is rounded to whole dims
   std::map<std::string, GgufConcept, std::less<>> concepts;
   std::map<std::string, std::string, std::less<>> tensors;  // role → template
+  GgufWriting writing;
 };
+
+// The parts of the latent's matrix, without "blk.N.": k_b [H, rank, nope] and v_b [H, v, rank].
+inline constexpr std::string_view kGgufLatentKeys = "attn_k_b.weight";
+inline constexpr std::string_view kGgufLatentValues = "attn_v_b.weight";
+// The divisors of the rotation's frequencies.
+inline constexpr std::string_view kGgufRopeFactors = "rope_freqs.weight";
 
 // Those compiled into the binary, by name.
 std::span<const GgufArchitecture> gguf_architectures();
@@ -70,6 +101,10 @@ std::span<const GgufArchitecture> gguf_architectures();
 // Errors: gguf.architecture, with the names of all, and for those that no family can express the
 // reason.
 Result<const GgufArchitecture*> find_gguf_architecture(std::string_view name);
+
+// The architecture that stands for a family. Errors: gguf.family where there is none, with the
+// reason where one is known.
+Result<const GgufArchitecture*> gguf_architecture_of(std::string_view family);
 
 // Reads a descriptor; `common` has the entries that all share, which its own replace. Errors:
 // gguf_architecture.* with the field's name.

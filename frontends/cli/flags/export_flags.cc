@@ -44,10 +44,69 @@ Status check_flags(const ExportFlags& flags, std::span<const Target> targets) {
   if (!any_has(targets, FormatOption::data_checksum) && flags.digests.onnx_checksum)
     return fail("export.flags", "--onnx-checksum is for ONNX files; Core ML packages have none",
                 "leave it out; --digest sha256 works for both formats");
+  if (!any_has(targets, FormatOption::max_file_bytes) &&
+      !(flags.gguf.max_file_size.empty() && flags.gguf.tokenizer.empty()))
+    return fail(
+        "export.flags",
+        fmt::format("--max-file-size and --tokenizer are for GGUF files; target {} has none",
+                    names_of(targets)),
+        "leave them out, or give --target gguf");
   if (!any_has(targets, FormatOption::accuracy_level) && flags.values.accuracy_level != 0)
     return fail("export.flags", "--accuracy-level is for ONNX files; Core ML packages have none",
                 "leave it out, or give --target onnx");
   return {};
+}
+
+// The flags that were given and say how graphs are made.
+std::vector<std::string_view> given_graph_flags(const ExportFlags& flags) {
+  const ShardFlags& shards = flags.shards;
+  const PassFlags& passes = flags.passes;
+  const PassFlags usual;
+  std::vector<std::string_view> given;
+  const auto note = [&](bool is_given, std::string_view flag) {
+    if (is_given) given.push_back(flag);
+  };
+  note(shards.tokens != ShardFlags().tokens, "--tokens");
+  note(shards.context != 0, "--context");
+  note(!shards.kv.empty(), "--kv");
+  note(!shards.mla.empty(), "--mla");
+  note(!shards.layout.empty(), "--layout");
+  note(!shards.max_shard_mb.empty(), "--max-shard-mb");
+  note(shards.experts_per_shard != 0, "--experts-per-shard");
+  note(!shards.layers_per_shard.empty(), "--layers-per-shard");
+  note(shards.head_slices != 0, "--head-slices");
+  note(passes.routing != usual.routing, "--routing");
+  note(passes.experts != usual.experts, "--experts");
+  note(!passes.attention.empty(), "--attention");
+  note(!passes.form.empty(), "--form");
+  note(!passes.sum.empty(), "--sum");
+  note(!flags.devices.devices.empty(), "--device");
+  note(flags.values.fold_overflow, "--fold-overflow");
+  note(!flags.values.calibration.empty(), "--calibration");
+  note(flags.trial.layers != 0, "--layers");
+  note(flags.trial.seed.has_value(), "--seeded-weights");
+  return given;
+}
+
+// Files of weights are written alone, and without what is said of graphs.
+Status check_weights_only(const ExportFlags& flags, std::span<const Target> targets) {
+  const bool has_one = std::any_of(targets.begin(), targets.end(), [](const Target& target) {
+    return format_of(target.format).shape == FormatShape::weights_only;
+  });
+  if (!has_one) return {};
+  if (targets.size() > 1)
+    return fail(
+        "export.flags",
+        fmt::format("of the targets {}, one has files without graphs, which are not written "
+                    "together with others",
+                    names_of(targets)),
+        "export for each of them alone");
+  const std::vector<std::string_view> given = given_graph_flags(flags);
+  if (given.empty()) return {};
+  return fail("export.flags",
+              fmt::format("{} has no effect for target {}, whose files hold no graphs",
+                          fmt::join(given, ", "), names_of(targets)),
+              "leave it out");
 }
 
 // The options that are the same for all targets.
@@ -96,6 +155,11 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   if (format.has(FormatOption::spec_version))
     compile.coreml.spec_version = flags.coreml.spec_version;
   OutputOptions& output = options.output;
+  if (!flags.gguf.max_file_size.empty()) {
+    MOEC_ASSIGN(const int64_t most, bytes_of_flag("--max-file-size", flags.gguf.max_file_size));
+    output.gguf.max_file_bytes = static_cast<uint64_t>(most);
+  }
+  output.gguf.tokenizer = flags.gguf.tokenizer.empty();
   output.onnx.checksum = format.has(FormatOption::data_checksum) && flags.digests.onnx_checksum;
   if (format.has(FormatOption::accuracy_level))
     output.onnx.accuracy_level = flags.values.accuracy_level;
@@ -152,6 +216,17 @@ void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
           "zaya_runtime_meta.json (default: that of CHECKPOINT)")
       ->check(CLI::Validator(check_name, "[A-Za-z0-9_-]+"))
       ->needs("--compat");
+}
+
+void add_gguf_flags(CLI::App& command, GgufFlags& flags) {
+  command.add_option("--max-file-size", flags.max_file_size,
+                     "GGUF: the most bytes of a file, e.g. 4GB; a model with more is spread over "
+                     "NAME-00001-of-0000N.gguf and so on (default: one file)");
+  command
+      .add_option("--tokenizer", flags.tokenizer,
+                  "GGUF: none writes files that take token ids, not text (default: the "
+                  "checkpoint's tokenizer)")
+      ->check(one_of({"none"}));
 }
 
 void add_digest_flags(CLI::App& command, DigestFlags& flags) {
@@ -251,6 +326,7 @@ Result<std::vector<ExportOptions>> export_options(const ExportFlags& flags) {
   const bool several = targets.size() > 1;
   if (several) MOEC_TRY(check_target_names(targets));
   MOEC_TRY(check_flags(flags, targets));
+  MOEC_TRY(check_weights_only(flags, targets));
   keep_chip(targets, passes);
   std::vector<ExportOptions> all;
   for (size_t i = 0; i < targets.size(); ++i) {
@@ -275,6 +351,7 @@ void add_export_flags(CLI::App& command, ExportFlags& flags) {
   add_shard_flags(command, flags.shards);
   add_device_flags(command, flags.devices);
   add_coreml_flags(command, flags.coreml);
+  add_gguf_flags(command, flags.gguf);
   add_trial_flags(command, flags.trial);
   command.add_option("--family-file", flags.family_file,
                      "Read the config with this family descriptor instead of a built-in one "

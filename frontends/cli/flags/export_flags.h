@@ -25,6 +25,12 @@ struct DigestFlags {
   bool onnx_checksum = false;
 };
 
+// Flags that only GGUF files have a use for.
+struct GgufFlags {
+  std::string max_file_size;  // empty: one file
+  std::string tokenizer;      // empty: the checkpoint's
+};
+
 // Flags for trying out a model.
 struct TrialFlags {
   int64_t layers = 0;  // 0: all
@@ -50,6 +56,7 @@ struct ExportFlags {
   bool force = false, quiet = false, json = false;
   ValueFlags values;
   CoremlFlags coreml;
+  GgufFlags gguf;
   DigestFlags digests;
   TrialFlags trial;
   ResourceFlags resources;

@@ -15,6 +15,9 @@ namespace moec {
 namespace {
 
 Status check_flags(const ShardFlags& flags, const Target& target) {
+  if (flags.dtype == "bf16" && target.format != ShardFormat::gguf)
+    return fail("export.flags", fmt::format("target {} has no graphs in bf16", target.name),
+                "give --dtype f16 or f32, or --target gguf");
   if (flags.kv == "state" && !target.has_state)
     return fail("export.flags", fmt::format("target {} has no states", target.name),
                 "leave --kv out, or give --target ane");
@@ -88,13 +91,16 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command
       .add_option(
           "--dtype", flags.dtype,
-          "Element type of weights and activations (default: the one that the target prefers)")
-      ->check(one_of({"f32", "f16"}));
+          "Element type of weights and activations; bf16 is for GGUF files (default: the one that "
+          "the target prefers)")
+      ->check(one_of({"f32", "f16", "bf16"}));
   command.add_option(
       "--weights", flags.weights,
       "Store the matrices of experts, attn, mlp, shared and head in few bits: int8, int4:64, "
       "int4-lut:g16, 4bit (experts in 4 bits, the others in int8), auto:3.5 (the same with bits "
-      "chosen by a calibration, so many on average), or by group and layer: "
+      "chosen by a calibration, so many on average), q8_0, q4_0, mxfp4 or copy in GGUF files, or "
+      "by "
+      "group and layer: "
       "experts=int4,attn=int8,experts@0-3=int8 (default: float)");
   command
       .add_option("--layout", flags.layout,

@@ -9,6 +9,19 @@
 namespace moec {
 namespace {
 
+// An export without graphs: files of weights, the report beside them.
+void print_files(const std::string& out, const ExportSummary& summary, double seconds) {
+  const std::vector<manifest::FileRef>& files = summary.manifest.side_files;
+  print_out("exported {} as {} {} file{} to {}: {}, {:.1f} s ({}/s)\n",
+            summary.manifest.model.family, files.size() - 1,
+            enum_name(summary.manifest.build.format), files.size() == 2 ? "" : "s", out,
+            binary_bytes(static_cast<double>(summary.file_bytes)), seconds,
+            binary_bytes(static_cast<double>(summary.file_bytes) / std::max(seconds, 1e-3)));
+  if (summary.parts_kept > 0)
+    print_out("{} files were kept from an earlier run\n", summary.parts_kept);
+  print_out("next: moec inspect {}/{}\n", out, files.front().path);
+}
+
 void print_summary(const std::string& out, const ExportSummary& summary, double seconds) {
   const Manifest& manifest = summary.manifest;
   print_out("exported {} as {} shards to {}: {} of weights in {} of files, {:.1f} s ({}/s)\n",
@@ -34,7 +47,9 @@ void print_export(const FinishedExport& finished, bool quiet) {
   const auto& [out, targets, summaries, seconds] = finished;
   for (size_t i = 0; i < targets.size(); ++i) {
     print_notes(summaries[i].notes);
-    if (!quiet) print_summary(targets[i].output.folder, summaries[i], seconds);
+    if (quiet) continue;
+    const bool has_graphs = summaries[i].manifest.has_graphs();
+    (has_graphs ? print_summary : print_files)(targets[i].output.folder, summaries[i], seconds);
   }
   if (!quiet && targets.size() > 1)
     print_out("{} of the checkpoint were read for {} targets\n",

@@ -9,15 +9,17 @@ namespace {
 using testing::UnorderedElementsAre;
 
 TEST(Format, RowsAreInTheOrderOfTheirIds) {
-  for (const ShardFormat id : {ShardFormat::onnx, ShardFormat::coreml})
+  for (const ShardFormat id : {ShardFormat::onnx, ShardFormat::coreml, ShardFormat::gguf})
     EXPECT_EQ(format_of(id).id, id);
   EXPECT_EQ(all_formats().size(), enum_names(ShardFormat{}).size());
 }
 
 TEST(Format, RowsWithGraphsCanEmitAndRead) {
   for (const Format& format : all_formats()) {
-    EXPECT_TRUE(format.emit && format.weight_views) << enum_name(format.id);
-    EXPECT_EQ(format.read != nullptr, format.shape == FormatShape::graphs) << enum_name(format.id);
+    const bool has_graphs = format.shape == FormatShape::graphs;
+    EXPECT_EQ(format.emit && format.weight_views && format.file_names, has_graphs)
+        << enum_name(format.id);
+    EXPECT_EQ(format.read != nullptr, has_graphs) << enum_name(format.id);
   }
 }
 
@@ -43,7 +45,7 @@ TEST(Format, GraphsAreRecognisedByTheirSuffix) {
 }
 
 TEST(Format, SuffixesAreThoseOfAllFormats) {
-  EXPECT_THAT(shard_suffixes(), UnorderedElementsAre(".onnx", ".data", ".mlpackage"));
+  EXPECT_THAT(shard_suffixes(), UnorderedElementsAre(".onnx", ".data", ".mlpackage", ".gguf"));
 }
 
 TEST(Format, OptionsBelongToOneFormat) {
@@ -51,6 +53,10 @@ TEST(Format, OptionsBelongToOneFormat) {
   const Format& coreml = format_of(ShardFormat::coreml);
   EXPECT_TRUE(onnx.has(FormatOption::data_checksum));
   EXPECT_FALSE(coreml.has(FormatOption::data_checksum));
+  for (const FormatOption option : {FormatOption::max_file_bytes, FormatOption::tokenizer}) {
+    EXPECT_FALSE(onnx.has(option) || coreml.has(option));
+    EXPECT_TRUE(format_of(ShardFormat::gguf).has(option));
+  }
   for (const FormatOption option :
        {FormatOption::width_packaging, FormatOption::spec_version, FormatOption::ane_book}) {
     EXPECT_FALSE(onnx.has(option));
@@ -59,13 +65,11 @@ TEST(Format, OptionsBelongToOneFormat) {
 }
 
 TEST(Format, WeightsOnlyFilesHaveNoGraphToRead) {
-  Format format = format_of(ShardFormat::onnx);
-  EXPECT_TRUE(require_graphs(format, "a.onnx"));
-  format.shape = FormatShape::weights_only;
-  const Status refused = require_graphs(format, "a.onnx");
+  EXPECT_TRUE(require_graphs(format_of(ShardFormat::onnx), "a.onnx"));
+  const Status refused = require_graphs(format_of(ShardFormat::gguf), "a.gguf");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().front().code, "format.weights_only");
-  EXPECT_EQ(refused.error().front().place.file, "a.onnx");
+  EXPECT_EQ(refused.error().front().place.file, "a.gguf");
 }
 
 }  // namespace

@@ -49,6 +49,28 @@ TEST(GgufArchitecture, ReadsAlternativesAndPairsOfKeys) {
                                                                             {"", "", 0, "false"}}));
 }
 
+TEST(GgufArchitecture, SaysWhatFilesHaveBesides) {
+  const GgufArchitecture loaded = load(R"("layers": "depth")", R"(, "writes": {
+      "keys": {"a": "1", "b": "heads + kv_heads"}, "head": true, "scalings": ["none", "llama3"],
+      "equal": {"hidden": "heads * head_dim", "o_bias": "0"}, "excludes": {"q_rank": [26, 27]}})");
+  const GgufWriting& writing = loaded.writing;
+  EXPECT_EQ(writing.keys.at("a").number, 1);
+  EXPECT_EQ(writing.keys.at("b").concepts, (std::vector<std::string>{"heads", "kv_heads"}));
+  EXPECT_TRUE(writing.needs_head);
+  EXPECT_EQ(writing.scalings, (std::vector{RopeScaling::none, RopeScaling::llama3}));
+  EXPECT_EQ(writing.equal.at("hidden").concepts, (std::vector<std::string>{"heads", "head_dim"}));
+  EXPECT_EQ(writing.equal.at("o_bias").number, 0);
+  ASSERT_EQ(writing.exclusions.size(), 1u);
+  EXPECT_EQ(writing.exclusions[0].layers, (std::vector<int64_t>{26, 27}));
+}
+
+TEST(GgufArchitecture, EachFamilyIsWrittenAsOneArchitecture) {
+  EXPECT_EQ((*gguf_architecture_of("mixtral"))->name, "llama");
+  EXPECT_EQ((*gguf_architecture_of("deepseek_v2"))->name, "deepseek2");
+  expect_error(gguf_architecture_of("phimoe"), "gguf.family", "another norm");
+  expect_error(gguf_architecture_of("zaya"), "gguf.family", "no architecture");
+}
+
 TEST(GgufArchitecture, RefusesWhatItDoesNotKnow) {
   const auto code_of = [](const std::string& text) {
     const auto loaded = load_gguf_architecture(text, kCommon, "small.json");

@@ -1,0 +1,121 @@
+#include "backends/weights/encode/encode_blocks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "backends/weights/encode/affine.h"
+#include "ir/base/invariant.h"
+#include "ir/graph/scalar.h"
+
+namespace moec {
+namespace {
+
+constexpr size_t kHalf = kEncodedBlock / 2;
+constexpr int kScaleBias = 127, kLargestScale = 254;  // of E8M0
+constexpr int kLargestExponent = 2;                   // of E2M1, whose largest number is 6
+
+using BlockCodes = std::array<uint8_t, kEncodedBlock>;
+
+void put_byte(std::byte*& to, unsigned value) { *to++ = static_cast<std::byte>(value); }
+
+void put_scale(std::byte*& to, float scale) {
+  const uint16_t bits = f16_from_f32(scale);
+  put_byte(to, bits & 0xff);
+  put_byte(to, bits >> 8);
+}
+
+// Element j in the low four bits of byte j, element j + 16 in the high ones.
+void put_nibbles(std::byte*& to, const BlockCodes& codes) {
+  for (size_t j = 0; j < kHalf; ++j) put_byte(to, codes[j] | codes[j + kHalf] << 4);
+}
+
+void encode_affine_block(std::span<const float> values, int bits, ScalePrecision precision,
+                         std::byte*& to) {
+  const AffineBlock block = fit_affine(values, {.bits = bits, .precision = precision});
+  BlockCodes codes{};
+  encode_affine(values, block, bits, bits == 4 ? CodeForm::excess : CodeForm::signed_codes, codes);
+  put_scale(to, block.scale);
+  if (bits == 4) return put_nibbles(to, codes);
+  for (const uint8_t code : codes) put_byte(to, code);
+}
+
+// ---- MXFP4 -------------------------------------------------------------------------------------
+
+constexpr std::array<float, 8> kNumbers = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+
+// The index of the nearest number of E2M1; a value in the middle of two goes to the even one.
+unsigned nearest_number(float size) {
+  return unsigned{size > 0.25F} + unsigned{size >= 0.75F} + unsigned{size > 1.25F} +
+         unsigned{size >= 1.75F} + unsigned{size > 2.5F} + unsigned{size >= 3.5F} +
+         unsigned{size > 5.0F};
+}
+
+// The codes with a scale, and their squared error in units of the scale.
+float scaled_codes(std::span<const float> values, int scale, BlockCodes& codes) {
+  const float inverse = std::ldexp(1.0F, kScaleBias - scale);
+  float error = 0;
+  for (size_t i = 0; i < kEncodedBlock; ++i) {
+    const float size = std::abs(values[i]) * inverse;
+    const unsigned code = nearest_number(size);
+    const float off = size - kNumbers[code];
+    error += off * off;
+    codes[i] = static_cast<uint8_t>(values[i] < 0 && code > 0 ? code | 8 : code);
+  }
+  return error;
+}
+
+void encode_mxfp4_block(std::span<const float> values, std::byte*& to) {
+  float most = 0;
+  for (const float value : values) most = std::max(most, std::abs(value));
+  int scale = 0;
+  BlockCodes codes{};
+  if (most > 0) {
+    const int exponent = std::ilogb(most) - kLargestExponent;
+    scale = std::clamp(exponent + kScaleBias, 0, kLargestScale);
+    const float error = scaled_codes(values, scale, codes);
+    BlockCodes coarser{};
+    if (scale < kLargestScale && 4 * scaled_codes(values, scale + 1, coarser) < error) {
+      codes = coarser;
+      ++scale;
+    }
+  }
+  put_byte(to, static_cast<unsigned>(scale));
+  put_nibbles(to, codes);
+}
+
+}  // namespace
+
+bool can_encode_blocks(BlockType type) {
+  return type == BlockType::q8_0 || type == BlockType::q4_0 || type == BlockType::mxfp4;
+}
+
+void encode_blocks(BlockType type, const float* values, size_t blocks, std::byte* to) {
+  MOEC_CHECK(can_encode_blocks(type), "blocks of {} are not written", enum_name(type));
+  for (size_t i = 0; i < blocks; ++i) {
+    const std::span<const float> block(values + i * kEncodedBlock, kEncodedBlock);
+    if (type == BlockType::mxfp4)
+      encode_mxfp4_block(block, to);
+    else if (type == BlockType::q4_0)
+      encode_affine_block(block, 4, ScalePrecision::bits8, to);
+    else
+      encode_affine_block(block, 8, ScalePrecision::f16, to);
+  }
+}
+
+void pair_as_gguf(const std::byte* from, size_t blocks, std::byte* to) {
+  for (size_t i = 0; i < blocks; ++i) {
+    *to++ = *from++;
+    BlockCodes codes{};
+    for (size_t j = 0; j < kHalf; ++j, ++from) {
+      codes[2 * j] = static_cast<uint8_t>(*from) & 15;
+      codes[2 * j + 1] = static_cast<uint8_t>(*from) >> 4;
+    }
+    put_nibbles(to, codes);
+  }
+}
+
+}  // namespace moec
