@@ -82,7 +82,7 @@ ARROWS = {
     "frontends/analyze": [*MODELS, *BELOW_JOBS, "frontends/calibrate"],
     "frontends/check": BELOW_JOBS,
     "frontends/validate": BELOW_JOBS,
-    "frontends/compare": [*BELOW_JOBS, "frontends/validate"],
+    "frontends/compare": [*BELOW_JOBS, "frontends/validate", "frontends/analyze"],
     "frontends/plan": ["passes", *MODELS, *BELOW_JOBS, "frontends/export"],
     "frontends/inspect": [*MODELS, *BELOW_JOBS],
     "frontends/run": BELOW_JOBS,

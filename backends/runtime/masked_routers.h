@@ -1,5 +1,5 @@
-// The routers in the graphs of shards. Masks of experts in shards that were emitted without one: the
-// ceilings of their routers (ir/analysis/router_choice.h) are inputs, which a session fills.
+// The routers in the graphs of shards. Masks of experts in shards that were emitted without one:
+// the ceilings of their routers (ir/analysis/router_choice.h) are inputs, which a session fills.
 #pragma once
 
 #include <map>

@@ -9,7 +9,6 @@
 #include "backends/manifest/manifest_file.h"
 #include "backends/reference/heads.h"
 #include "backends/runtime/masked_routers.h"
-#include "backends/runtime/session_memory.h"
 #include "backends/runtime/step_inputs.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/base/at.h"

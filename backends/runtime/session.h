@@ -13,6 +13,7 @@
 #include "backends/reference/reference.h"
 #include "backends/runtime/loaded_shards.h"
 #include "backends/runtime/rows.h"
+#include "backends/runtime/session_memory.h"
 #include "ir/graph/loaded_shard.h"
 #include "ir/plan/expert_sets.h"
 
@@ -29,9 +30,6 @@ using RoutingObserver = std::function<void(int64_t layer, int64_t position, cons
 // because the runtime knows no file formats; frontends/formats/read_shard.h reads all of them.
 using ShardReader = std::function<Result<LoadedShard>(
     const Manifest& manifest, const std::string& folder, const manifest::Width& width)>;
-
-// Half of the machine's memory.
-uint64_t default_session_memory();
 
 struct SessionOptions {
   Precision precision = Precision::f32;

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "backends/runtime/session.h"
-
 namespace moec {
 namespace {
 

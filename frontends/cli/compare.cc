@@ -24,7 +24,7 @@ struct CompareFlags {
   CompareOptions options;
   SessionFlags session;
   std::optional<double> min_top1_percent;
-  std::string groups, against;
+  std::string groups, against, prompts;
   bool quiet = false, json = false;
 };
 
@@ -48,14 +48,8 @@ int run_group_comparison(const CompareFlags& flags) {
   const CompareOptions& given = flags.options;
   Progress progress("compare", flags.quiet || flags.json);
   const auto report = compare_groups(
-      {given.reference,
-       flags.against,
-       flags.groups,
-       {},
-       given.texts,
-       given.tokens_file,
-       given.window,
-       *session,
+      {given.reference, flags.against, flags.groups, flags.prompts, given.texts, given.tokens_file,
+       given.window, *session,
        [&](uint64_t done, uint64_t total) { progress.advance(done, total, "tokens"); }});
   progress.finish();
   if (!report) return report_failure(report.error(), flags.json);
@@ -137,6 +131,13 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       ->excludes(groups)
       ->excludes(against);
   add_text_flags(*command, flags->options);
+  command
+      ->add_option("--prompts", flags->prompts,
+                   "With --groups or --against: documents of several categories, JSON lines in a "
+                   "file, or default")
+      ->excludes("B")
+      ->excludes("--text")
+      ->excludes("--tokens");
   command
       ->add_option("--max-kl", flags->options.limits.max_kl,
                    "Exit with 1 if the mean KL(A||B) exceeds this, in nats")

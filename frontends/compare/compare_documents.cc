@@ -1,5 +1,6 @@
 #include "frontends/compare/compare_documents.h"
 
+#include "frontends/analyze/prompt_suite.h"
 #include "frontends/compare/group_scores.h"
 
 namespace moec {
@@ -7,10 +8,27 @@ namespace {
 
 constexpr const char* kCommand = "compare";
 
+Result<std::vector<CompareDocument>> read_suite(const DocumentSource& source,
+                                                const TextVocabulary& vocabulary) {
+  const TextSource text{kCommand, {}, "", source.model};
+  MOEC_ASSIGN(std::vector<SuitePrompt> prompts, read_prompt_suite(source.prompts));
+  std::vector<CompareDocument> documents;
+  for (SuitePrompt& prompt : prompts) {
+    if (prompt.text) {
+      MOEC_TRY(check_takes_text(text, vocabulary.tokenizer));
+      prompt.tokens = encode_bytes(*prompt.text);
+    }
+    MOEC_TRY(check_vocabulary(prompt.tokens, text, vocabulary.size));
+    documents.push_back({std::move(prompt.category), std::move(prompt.tokens)});
+  }
+  return documents;
+}
+
 }  // namespace
 
 Result<std::vector<CompareDocument>> read_documents(const DocumentSource& source,
                                                     const TextVocabulary& vocabulary) {
+  if (!source.prompts.empty()) return read_suite(source, vocabulary);
   std::vector<CompareDocument> documents;
   const auto add = [&](TextSource text) -> Status {
     MOEC_ASSIGN(std::vector<int64_t> tokens, read_tokens(text, vocabulary));
@@ -21,7 +39,7 @@ Result<std::vector<CompareDocument>> read_documents(const DocumentSource& source
   if (!source.tokens_file.empty()) MOEC_TRY(add({kCommand, {}, source.tokens_file, source.model}));
   if (documents.empty())
     return fail("compare.empty", "there is no text to compare with",
-                "give --text FILES, a document each, or --tokens FILE");
+                "give --prompts default, --text FILES, a document each, or --tokens FILE");
   return documents;
 }
 

@@ -15,13 +15,13 @@ struct CompareDocument {
 };
 
 struct DocumentSource {
-  std::string prompts;             // a suite; empty: texts or tokens
+  std::string prompts;  // a suite (frontends/analyze/prompt_suite.h); empty: texts or tokens
   std::vector<std::string> texts;  // each a document
   std::string tokens_file;         // one document
   std::string model;               // its folder, for messages
 };
 
-// Errors: those of read_windows() as compare.…, those of the suite.
+// Errors: those of read_tokens() as compare.…, those of read_prompt_suite().
 Result<std::vector<CompareDocument>> read_documents(const DocumentSource& source,
                                                     const TextVocabulary& vocabulary);
 

@@ -101,6 +101,26 @@ TEST(CompareGroups, GroupsOfAnotherExportAreThatOnes) {
   EXPECT_THAT(table.out, HasSubstr("PASSED"));
 }
 
+TEST(CompareGroups, ASuiteHasScoresByCategory) {
+  const std::string out = tinymoe_export("out");
+  const std::string suite = fresh_folder("suite") + "/prompts.jsonl";
+  write_file(suite,
+             "{\"category\": \"code\", \"text\": \"def f(x):\\n    return x\"}\n"
+             "{\"category\": \"prose\", \"text\": \"The rain had stopped.\"}\n"
+             "{\"category\": \"code\", \"tokens\": [105, 102, 32, 120]}\n");
+  const json report = group_report(
+      {out, "--groups", groups_file(R"({"name": "few", "experts": "*:0-4"})"), "--prompts", suite});
+  const json& scores = report["groups"][0]["scores"];
+  ASSERT_EQ(scores.size(), 3U);
+  EXPECT_EQ(scores[0]["documents"], 3);
+  EXPECT_EQ(scores[0]["tokens"], 22 + 21 + 4);
+  EXPECT_EQ(scores[1]["category"], "code");
+  EXPECT_EQ(scores[1]["documents"], 2);
+  EXPECT_EQ(scores[1]["tokens"], 26);
+  EXPECT_EQ(scores[2]["category"], "prose");
+  EXPECT_EQ(scores[2]["kl"]["low"], nullptr);
+}
+
 TEST(CompareGroups, RefusesWhatItCannotCompare) {
   const std::string out = tinymoe_export("out");
   const auto code = [&](Words more) -> std::string {

@@ -85,6 +85,38 @@ TEST(ExpertSets, MustLeaveEnoughInTheGroupsThatATokenMayKeep) {
   EXPECT_TRUE(check_enough(*wide, grid, "mask"));
 }
 
+TEST(ExpertSets, LeaveSlotsToChooseFrom) {
+  const ExpertSets mask = sets_of("L1:0,2;L2:0-7");
+  EXPECT_EQ(kept_slots(mask, {1, 2, 3}, 8, 9),
+            (std::vector<std::vector<int64_t>>{{0, 2, 8}, {}, {}}));
+  EXPECT_TRUE(kept_slots(mask, {2, 3}, 8, 9).empty());
+}
+
+TEST(ExpertSets, OfTwoMasksThoseOfBothAreLeft) {
+  EXPECT_EQ(to_string(in_both(sets_of("L1:0-4;L2:1"), sets_of("L1:3-7;L3:2"))), "L1:3-4;L2:1;L3:2");
+}
+
+TEST(ExpertLayers, AreNumbersAndRangesOfLayersWithExperts) {
+  const auto layers = parse_expert_layers("3,1-2", kGrid, "flag");
+  ASSERT_TRUE(layers) << render(layers.error());
+  EXPECT_EQ(*layers, (std::vector<int64_t>{1, 2, 3}));
+  for (const char* odd : {"0", "1-4", "x", "", "2-1"}) {
+    const auto refused = parse_expert_layers(odd, kGrid, "flag");
+    ASSERT_FALSE(refused) << odd;
+    EXPECT_EQ(refused.error().front().code, "experts.layer") << odd;
+  }
+}
+
+TEST(ExpertMasks, AreTextOrAFile) {
+  const auto mask = read_expert_mask("L1:0-3", kGrid, "flag");
+  ASSERT_TRUE(mask);
+  EXPECT_EQ(to_string(*mask), "L1:0-3");
+  const auto missing = read_expert_mask("@/nowhere/mask", kGrid, "flag");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().front().code, "experts.file");
+  EXPECT_EQ(read_expert_mask("L1:0", kGrid, "flag").error().front().code, "experts.too_few");
+}
+
 TEST(ExpertGroups, AreReadByName) {
   const auto groups = parse_expert_groups(
       R"({"groups": [{"name": "a", "experts": "*:0-3"}, {"name": "b", "experts": "*:4-7"}]})",
