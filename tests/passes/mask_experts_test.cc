@@ -8,10 +8,10 @@
 namespace moec {
 namespace {
 
-constexpr int64_t kExperts = 12, kTokens = 7, kWidth = 16;
+constexpr int64_t kMaskedExperts = 12, kMaskedTokens = 7, kWidth = 16;
 
 std::vector<int64_t> all_experts() {
-  std::vector<int64_t> all(kExperts);
+  std::vector<int64_t> all(kMaskedExperts);
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
@@ -20,7 +20,7 @@ std::vector<int64_t> all_experts() {
 // slices of those of all experts, because a projection of another size sums up in another order.
 ValueId logits_of(Builder& b, Layout layout, DType dtype, const std::vector<int64_t>& experts) {
   const bool projects = dtype == DType::f16;
-  const ValueId x = b.input("x", token_type(dtype, layout, projects ? kWidth : kExperts, kTokens));
+  const ValueId x = b.input("x", token_type(dtype, layout, projects ? kWidth : kMaskedExperts, kMaskedTokens));
   std::vector<ValueId> logits;
   std::vector<WeightView> rows;
   for (const int64_t e : experts) {
@@ -72,14 +72,14 @@ class MaskExperts : public testing::TestWithParam<MaskAxes> {
     const auto count = std::ssize(kept);
     const auto at = [&, layout = layout](const std::vector<float>& weights, int64_t experts,
                                          int64_t e, int64_t t) {
-      return weights[is_channel_major(layout) ? e * kTokens + t : t * experts + e];
+      return weights[is_channel_major(layout) ? e * kMaskedTokens + t : t * experts + e];
     };
     float sum = 0;
-    for (int64_t t = 0; t < kTokens; ++t)
-      for (int64_t e = 0; e < kExperts; ++e) {
+    for (int64_t t = 0; t < kMaskedTokens; ++t)
+      for (int64_t e = 0; e < kMaskedExperts; ++e) {
         const auto found = std::find(kept.begin(), kept.end(), e);
         const float weight = found == kept.end() ? 0 : at(wanted, count, found - kept.begin(), t);
-        EXPECT_EQ(at(got, kExperts, e, t), weight) << "expert " << e << " of token " << t;
+        EXPECT_EQ(at(got, kMaskedExperts, e, t), weight) << "expert " << e << " of token " << t;
         sum += weight;
       }
     EXPECT_GT(sum, 0);
@@ -146,8 +146,8 @@ TEST(MaskExpertsByDefinition, EqualsABiasThatNoScoreReaches) {
           const std::vector<float> got =
               masked_weights(all, {.routing = form, .kept_experts = {kept}});
           for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-6);
-          for (int64_t t = 0; t < kTokens; ++t)
-            for (const int64_t e : barred) EXPECT_EQ(got[static_cast<size_t>(t * kExperts + e)], 0);
+          for (int64_t t = 0; t < kMaskedTokens; ++t)
+            for (const int64_t e : barred) EXPECT_EQ(got[static_cast<size_t>(t * kMaskedExperts + e)], 0);
         }
 }
 
