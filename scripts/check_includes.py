@@ -33,7 +33,7 @@ FORMATS = ["frontends/formats"]
 REPORT = ["frontends/report"]
 BELOW_JOBS = IR + BACKENDS + READERS + FORMATS + REPORT
 JOBS = [
-    "frontends/export", "frontends/calibrate", "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan",
+    "frontends/export", "frontends/calibrate", "frontends/split", "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan",
     "frontends/inspect", "frontends/run", "frontends/opt", "frontends/family",
 ]  # fmt: skip
 
@@ -77,6 +77,7 @@ ARROWS = {
     "frontends/formats": IR + BACKENDS + READERS,
     "frontends/export": ["passes", *MODELS, *BELOW_JOBS],
     "frontends/calibrate": [*MODELS, *BELOW_JOBS],
+    "frontends/split": [*MODELS, *BELOW_JOBS],
     "frontends/check": BELOW_JOBS,
     "frontends/validate": BELOW_JOBS,
     "frontends/compare": [*BELOW_JOBS, "frontends/validate"],
@@ -85,7 +86,7 @@ ARROWS = {
     "frontends/run": BELOW_JOBS,
     "frontends/opt": ["passes", *IR, *REPORT],
     "frontends/family": [*MODELS, *BELOW_JOBS],
-    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate", "frontends/inspect"],
+    "frontends/cli/flags": ["passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/calibrate", "frontends/split", "frontends/inspect"],
     "frontends/cli/print": ["passes", "frontends/process", *MODELS, *BELOW_JOBS, *JOBS],
     "frontends/cli": EVERYTHING,
     "tests": EVERYTHING,
@@ -104,7 +105,7 @@ LIBRARIES = {
     "CLI/": ["frontends/cli/flags", "frontends/cli"],
     # json.cc reads; the others write: reports lie beside their jobs, and commands only print them.
     "nlohmann/json.hpp": [
-        "ir/base", "backends/calibration", "backends/output", "frontends/report", "frontends/export", "frontends/calibrate",
+        "ir/base", "backends/calibration", "backends/output", "frontends/report", "frontends/export", "frontends/calibrate", "frontends/split",
         "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan", "frontends/inspect", "frontends/run",
         "frontends/opt", "frontends/family", "frontends/cli",
     ],

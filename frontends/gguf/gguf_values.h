@@ -58,6 +58,10 @@ class GgufValues {
   template <class T>
   Result<std::optional<std::vector<T>>> find_array(std::string_view key) const;
 
+  // The bytes of one of keys(), as they follow its type in the file: of an array its elements.
+  // Valid as a view of a string is.
+  std::string_view bytes(const GgufValue& value) const;
+
  private:
   struct Held {
     std::string file, header;
