@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import llama_cpp
+from gguf_blocks import HALVES, random_blocks
 from gguf_models import read_model, write_model
 
 TOKENS = [3, 17, 4, 9, 41, 5, 63, 8, 29, 12, 33, 7, 50, 2, 11, 24]
@@ -174,6 +175,33 @@ def test_blocks_are_cut_between_experts(stored, whole, split):
         assert tensor.tensor_type == wanted.tensor_type
         assert np.array_equal(gguf.quants.dequantize(tensor.data, tensor.tensor_type), values[kept])
     assert np.isfinite(llama_cpp.logits(node, TOKENS)).all()
+
+
+def test_all_block_types_are_cut_between_experts(split, tmp_path):
+    """A layer for each type. What the gguf package decodes of a node is what it decodes of the source."""
+    chance = np.random.default_rng(3)
+    writer = gguf.GGUFWriter(tmp_path / "blocks.gguf", "blocks")
+    for name, count in {"block_count": len(HALVES), "expert_count": 6, "expert_used_count": 2}.items():
+        writer.add_uint32(f"blocks.{name}", count)
+    for layer, name in enumerate(HALVES):
+        kind = gguf.GGMLQuantizationType[name]
+        elements, _ = gguf.GGML_QUANT_SIZES[kind]
+        blocks = random_blocks(name, 6 * 4 * 256 // elements, chance).reshape(6, 4, -1)
+        writer.add_tensor(f"blk.{layer}.ffn_down_exps.weight", blocks, raw_dtype=kind)
+        writer.add_tensor(f"blk.{layer}.ffn_gate_inp.weight", chance.normal(size=(6, 4)).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    sets = {layer: sorted(map(int, chance.choice(6, 3, replace=False))) for layer in range(len(HALVES))}
+    _, [node] = split(tmp_path / "blocks.gguf", "--expert-list", sets_text(sets))
+    source = {tensor.name: tensor for tensor in gguf.GGUFReader(tmp_path / "blocks.gguf").tensors}
+    cut = gguf.GGUFReader(node.with_name(node.name.replace("-00001-", "-00003-"))).tensors
+    assert len(cut) == len(source) == 2 * len(HALVES)
+    for tensor in cut:
+        with np.errstate(all="ignore"):
+            values, wanted = (gguf.quants.dequantize(of.data, of.tensor_type) for of in (tensor, source[tensor.name]))
+        assert np.array_equal(values, wanted[sets[int(tensor.name.split(".")[1])]], equal_nan=True), tensor.name
 
 
 def write_profile(path, model, mass):
