@@ -34,7 +34,8 @@ AS_GGUF = ["frontends/as_gguf"]
 REPORT = ["frontends/report"]
 BELOW_JOBS = IR + BACKENDS + READERS + FORMATS + REPORT
 JOBS = [
-    "frontends/export", "frontends/calibrate", "frontends/analyze", "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan",
+    "frontends/export", "frontends/calibrate", "frontends/analyze", "frontends/split", "frontends/check", "frontends/validate",
+    "frontends/compare", "frontends/plan",
     "frontends/inspect", "frontends/run", "frontends/opt", "frontends/family",
 ]  # fmt: skip
 
@@ -80,6 +81,7 @@ ARROWS = {
     "frontends/export": ["passes", *MODELS, *BELOW_JOBS, *AS_GGUF],
     "frontends/calibrate": [*MODELS, *BELOW_JOBS],
     "frontends/analyze": [*MODELS, *BELOW_JOBS, "frontends/calibrate"],
+    "frontends/split": [*MODELS, *BELOW_JOBS],
     "frontends/check": BELOW_JOBS,
     "frontends/validate": BELOW_JOBS,
     "frontends/compare": [*BELOW_JOBS, "frontends/validate", "frontends/analyze"],
@@ -90,7 +92,7 @@ ARROWS = {
     "frontends/family": [*MODELS, *BELOW_JOBS],
     "frontends/cli/flags": [
         "passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/plan", "frontends/calibrate", "frontends/analyze",
-        "frontends/inspect",
+        "frontends/split", "frontends/inspect",
     ],
     "frontends/cli/print": ["passes", "frontends/process", *MODELS, *BELOW_JOBS, *JOBS],
     "frontends/cli": EVERYTHING,
@@ -110,7 +112,8 @@ LIBRARIES = {
     "CLI/": ["frontends/cli/flags", "frontends/cli"],
     # json.cc reads; the others write: reports lie beside their jobs, and commands only print them.
     "nlohmann/json.hpp": [
-        "ir/base", "backends/calibration", "backends/output", "frontends/report", "frontends/export", "frontends/calibrate", "frontends/analyze",
+        "ir/base", "backends/calibration", "backends/output", "frontends/report", "frontends/export", "frontends/calibrate",
+        "frontends/analyze", "frontends/split",
         "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan", "frontends/inspect", "frontends/run",
         "frontends/opt", "frontends/family", "frontends/cli",
     ],

@@ -106,6 +106,16 @@ Result<std::optional<std::vector<T>>> GgufValues::find_array(std::string_view ke
   return decode<T>(*value);
 }
 
+std::string_view GgufValues::bytes(const GgufValue& value) const {
+  const char* const begin = held_->header.data() + value.offset;
+  const uint8_t each = kGgufTypeBytes[static_cast<size_t>(value.type)];
+  if (each != 0) return {begin, value.count * each};
+  const char* end = begin;
+  std::string_view text;
+  for (uint64_t i = 0; i < value.count; ++i) decode_next(end, text);
+  return {begin, static_cast<size_t>(end - begin)};
+}
+
 #define MOEC_GGUF_TYPE(T)                                                        \
   template Result<T> GgufValues::get(std::string_view) const;                    \
   template Result<std::optional<T>> GgufValues::find(std::string_view) const;    \

@@ -60,6 +60,10 @@ class GgufValues {
   // The bytes of a value of this file, of an array those of its elements.
   std::string_view bytes_of(const GgufValue& value) const;
 
+  // The bytes of one of keys(), as they follow its type in the file: of an array its elements.
+  // Valid as a view of a string is.
+  std::string_view bytes(const GgufValue& value) const;
+
  private:
   struct Held {
     std::string file, header;

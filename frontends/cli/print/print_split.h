@@ -1,0 +1,11 @@
+// What `moec split` prints for people.
+#pragma once
+
+#include "frontends/split/split_report.h"
+
+namespace moec {
+
+// A line for each node with its experts and bytes, and the bytes of all.
+void print_split(const SplitReport& report, double seconds);
+
+}  // namespace moec
