@@ -22,7 +22,7 @@ struct PlaceNodesOptions {
 struct PlacedNodes {
   std::string source, family;
   ExpertGrid grid;
-  NodePlan nodes;
+  ClusterPlan nodes;
   std::vector<ExpertGroup> groups;  // by group of nodes
   // With a profile: the share of the routing mass that each group keeps, the mean over the layers;
   // and that of ranges of experts of the same sizes. Shares of the text of the profile: of another

@@ -53,9 +53,9 @@ class NodeSizer {
   NodeSizer(const ModelBytes& model, const ExpertGrid& grid, const NodeRequest& request)
       : grid_(grid), request_(request), stages_(cut_stages(model, grid, request.stages)) {}
 
-  Result<NodePlan> run() {
+  Result<ClusterPlan> run() {
     if (request_.nodes > 0) return with_groups(request_.nodes / request_.stages);
-    Result<NodePlan> plan = with_groups(1);
+    Result<ClusterPlan> plan = with_groups(1);
     for (int64_t groups = 2; !plan && groups <= grid_.experts; ++groups) plan = with_groups(groups);
     return plan;
   }
@@ -92,8 +92,8 @@ class NodeSizer {
     return request_.replicas > 0 ? std::min(slots, asked) : slots;
   }
 
-  Result<NodePlan> with_groups(int64_t groups) const {
-    NodePlan plan{stages_, {}, {}};
+  Result<ClusterPlan> with_groups(int64_t groups) const {
+    ClusterPlan plan{stages_, {}, {}};
     for (int64_t group = 0; group < groups; ++group) {
       MOEC_ASSIGN(const int64_t slots, slots_of(group, groups));
       plan.slots.push_back(slots);
@@ -170,13 +170,13 @@ ModelBytes bytes_by_layer(const std::vector<DeviceUnit>& units, const ExpertGrid
   return model;
 }
 
-int64_t NodePlan::bytes(size_t node) const {
+int64_t ClusterPlan::bytes(size_t node) const {
   const Stage& stage = stages[stage_of(node)];
   return stage.trunk + slots[group_of(node)] * stage.experts;
 }
 
-Result<NodePlan> size_nodes(const ModelBytes& model, const ExpertGrid& grid,
-                            const NodeRequest& request) {
+Result<ClusterPlan> size_nodes(const ModelBytes& model, const ExpertGrid& grid,
+                               const NodeRequest& request) {
   MOEC_TRY(check_request(model, request));
   return NodeSizer(model, grid, request).run();
 }

@@ -44,7 +44,7 @@ struct Stage {
   int64_t peak = 0;
 };
 
-struct NodePlan {
+struct ClusterPlan {
   std::vector<Stage> stages;
   std::vector<int64_t> slots;   // by group of nodes: experts of each layer
   std::vector<int64_t> memory;  // by node, stage by stage; 0: not limited
@@ -60,7 +60,7 @@ struct NodePlan {
 //                 nodes without memory, or memory of another number of nodes
 //   place.memory  a node has no room for the trunk of its stage and as many experts as a token
 //                 chooses; or all nodes together none for every expert. It says what would do
-Result<NodePlan> size_nodes(const ModelBytes& model, const ExpertGrid& grid,
-                            const NodeRequest& request);
+Result<ClusterPlan> size_nodes(const ModelBytes& model, const ExpertGrid& grid,
+                               const NodeRequest& request);
 
 }  // namespace moec
