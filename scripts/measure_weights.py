@@ -3,6 +3,7 @@
 
     scripts/measure_weights.py [--moec BINARY] [--windows N] [--form NAME]…    prints the table
     scripts/measure_weights.py [--moec BINARY] --write [FILE]                  replaces it in FILE
+    scripts/measure_weights.py [--moec BINARY] --collected                     on texts like those of the training
     scripts/measure_weights.py [--moec BINARY] --pin                           writes the figures that tests hold
 
 FILE is tests/data/README.md unless another is named; the table stands between its lines figures:begin and figures:end.
@@ -10,6 +11,10 @@ Each row is an export of models/tinymoe that `moec compare` compared with the fl
 type, on windows of tests/data/tinymoe_heldout.bin: all, or N that are spread over it. Calibrated rows were made with `moec calibrate` on
 tests/data/tinymoe_calibration.bin. Bits are those of the experts, with scales and tables. The table of all windows takes
 some ten minutes on one core.
+
+With --collected the texts are 128 windows of files of this machine, 32 of each domain, as the training of tinymoe
+collects them (training/tinymoe/texts.py): of its training files for the calibration, of files that it held out for the
+comparison. They are other people's texts, so they are not in the repository, and another machine has other ones.
 """
 
 import argparse
@@ -36,7 +41,7 @@ class Form:
     weights: str
     target: tuple = ONNX
     calibrated: bool = False
-    calibration: Path = TEXTS["calibration"]
+    calibration: Path = None  # the text of the calibration; None: that of TEXTS
 
 
 FORMS = [
@@ -52,6 +57,20 @@ FORMS = [
     Form("int2-lut:g16", "experts=int2-lut:g16", ANE),
     Form("int2-lut:g16 calibrated", "experts=int2-lut:g16", ANE, True),
 ]
+
+
+def collect_texts(folder):
+    """Texts in the place of those of the repository."""
+    import numpy as np
+    from training.tinymoe.texts import DOMAINS, load_data
+    from training.tinymoe.texts import windows as draw
+
+    data, _ = load_data()
+    for name, side, seed in (("calibration", 0, 5), ("heldout", 1, 6)):
+        rng = np.random.default_rng(seed)
+        TEXTS[name] = folder / f"{name}.bin"
+        TEXTS[name].write_bytes(b"".join(
+            draw(data[domain][side], 32, rng)[:, :WINDOW].astype(np.uint8).tobytes() for domain in DOMAINS))
 
 
 def spread(text, windows):
@@ -87,7 +106,8 @@ class Measurer:
     def calibration(self, form):
         """The statistics of its text; choosing bits also needs what each matrix is sensitive to."""
         more = ("--sensitivity",) if "auto:" in form.weights else ()
-        return self.made((form.calibration, more), "calibrate", TINYMOE, "--text", form.calibration, *more)
+        text = form.calibration or TEXTS["calibration"]
+        return self.made((text, more), "calibrate", TINYMOE, "--text", text, *more)
 
     def plain(self, target):
         return self.made(target, "export", TINYMOE, *target, "--tokens", WINDOW // 4)
@@ -153,12 +173,15 @@ def main():
     parser.add_argument("--form", action="append", choices=[form.name for form in FORMS], metavar="NAME")
     parser.add_argument("--write", type=Path, nargs="?", const=REPO / "tests/data/README.md", metavar="FILE")
     parser.add_argument("--pin", action="store_true")
+    parser.add_argument("--collected", action="store_true", help="on texts of this machine")
     args = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         if args.pin:
             pin(Measurer(args.moec, folder, PINNED_WINDOWS))
             return
+        if args.collected:
+            collect_texts(Path(folder))
         measurer = Measurer(args.moec, folder, args.windows)
         for form in FORMS:
             if args.form and form.name not in args.form:

@@ -20,7 +20,8 @@ std::vector<int64_t> all_experts() {
 // slices of those of all experts, because a projection of another size sums up in another order.
 ValueId logits_of(Builder& b, Layout layout, DType dtype, const std::vector<int64_t>& experts) {
   const bool projects = dtype == DType::f16;
-  const ValueId x = b.input("x", token_type(dtype, layout, projects ? kWidth : kMaskedExperts, kMaskedTokens));
+  const ValueId x =
+      b.input("x", token_type(dtype, layout, projects ? kWidth : kMaskedExperts, kMaskedTokens));
   std::vector<ValueId> logits;
   std::vector<WeightView> rows;
   for (const int64_t e : experts) {
@@ -147,7 +148,8 @@ TEST(MaskExpertsByDefinition, EqualsABiasThatNoScoreReaches) {
               masked_weights(all, {.routing = form, .kept_experts = {kept}});
           for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-6);
           for (int64_t t = 0; t < kMaskedTokens; ++t)
-            for (const int64_t e : barred) EXPECT_EQ(got[static_cast<size_t>(t * kMaskedExperts + e)], 0);
+            for (const int64_t e : barred)
+              EXPECT_EQ(got[static_cast<size_t>(t * kMaskedExperts + e)], 0);
         }
 }
 
