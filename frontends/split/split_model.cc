@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "backends/files/output_file.h"
+#include "backends/files/sync_tree.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/out_folder.h"
 #include "frontends/gguf/open_gguf.h"
@@ -147,7 +148,9 @@ Status write_report(const SplitOptions& options, const MoeSource& source, SplitR
                             "the file system has no hard links: each node has a copy of the trunk",
                             {},
                             {.file = options.out}});
-  return write_file(index, split_index_text(report, true));
+  MOEC_TRY(sync_folder(options.out));
+  MOEC_TRY(write_file(index, split_index_text(report, true)));
+  return sync_folder(options.out);
 }
 
 }  // namespace

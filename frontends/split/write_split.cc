@@ -9,6 +9,7 @@
 
 #include "backends/files/folder.h"
 #include "backends/files/output_file.h"
+#include "backends/files/sync_tree.h"
 #include "backends/gguf/gguf_file.h"
 #include "backends/weights/scale_blocks.h"
 #include "ir/base/regular_file.h"
@@ -58,6 +59,7 @@ class SplitWriter {
       MOEC_TRY(write(node.node.name, node.experts));
       MOEC_TRY(share_trunk(node.node.name));
       MOEC_TRY(write(node.node.name, node.header));
+      MOEC_TRY(sync_folder(options_.out + "/" + node.node.name));
     }
     MOEC_TRY(reader_.check_unchanged());
     return std::move(written_);
@@ -72,12 +74,10 @@ class SplitWriter {
   Status share_trunk(const std::string& node) {
     const std::string& first = plan_.nodes.front().node.name;
     if (node != first) {
-      MOEC_ASSIGN(const Folder root, Folder::open(options_.out));
-      MOEC_ASSIGN(const Folder from, root.create_below(first));
-      MOEC_ASSIGN(const Folder to, root.create_below(node));
-      if (from.link_file(plan_.trunk.name, to, plan_.trunk.name)) {
-        written_.digests[path_of(node, plan_.trunk)] =
-            written_.digests[path_of(first, plan_.trunk)];
+      const std::string from = path_of(first, plan_.trunk), to = path_of(node, plan_.trunk);
+      MOEC_ASSIGN(const bool linked, link_files({options_.out, from}, {options_.out, to}));
+      if (linked) {
+        written_.digests[to] = written_.digests[from];
         return {};
       }
       written_.trunk_linked = false;
