@@ -52,13 +52,13 @@ class SourceReader {
 class SplitWriter {
  public:
   SplitWriter(const SplitOptions& options, const MoeSource& source, const SplitPlan& plan)
-      : options_(options), plan_(plan), reader_(source.gguf) {}
+      : options_(options), source_(source), plan_(plan), reader_(source.gguf) {}
 
   Result<WrittenSplit> run() {
     for (const NodePlan& node : plan_.nodes) {
       MOEC_TRY(write(node.node.name, node.experts));
       MOEC_TRY(share_trunk(node.node.name));
-      MOEC_TRY(write(node.node.name, node.header));
+      MOEC_TRY(write_header(node));
       MOEC_TRY(sync_folder(options_.out + "/" + node.node.name));
     }
     MOEC_TRY(reader_.check_unchanged());
@@ -83,6 +83,12 @@ class SplitWriter {
       written_.trunk_linked = false;
     }
     return write(node, plan_.trunk);
+  }
+
+  Status write_header(const NodePlan& node) {
+    SplitFile header{node.header.name};
+    MOEC_ASSIGN(header.layout, plan_header(source_, plan_, node));
+    return write(node.node.name, header);
   }
 
   Status write(const std::string& node, const SplitFile& file) {
@@ -121,6 +127,7 @@ class SplitWriter {
   }
 
   const SplitOptions& options_;
+  const MoeSource& source_;
   const SplitPlan& plan_;
   SourceReader reader_;
   std::string buffer_;
