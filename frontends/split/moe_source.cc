@@ -29,8 +29,12 @@ KeptRouting routing_of(const Gguf& gguf) {
   return config ? kept_routing(config->model.moe.routing) : KeptRouting::unknown;
 }
 
+// Sets of experts are lists: a router has a row for each, and none is near this size.
+constexpr int64_t kMostExpertsOfSource = 65'536;
+
 Status check_counts(const ExpertGrid& grid, const std::string& file) {
-  const bool chosen = grid.top_k >= 1 && grid.top_k <= grid.experts;
+  const bool chosen =
+      grid.top_k >= 1 && grid.top_k <= grid.experts && grid.experts <= kMostExpertsOfSource;
   const bool grouped =
       grid.groups == 1 || (grid.groups < grid.experts && grid.experts % grid.groups == 0 &&
                            grid.groups_kept >= 1 && grid.groups_kept <= grid.groups);

@@ -1,7 +1,14 @@
 #include "frontends/split/split_folder.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
 #include "backends/files/folder.h"
+#include "backends/files/output_file.h"
 #include "ir/base/json_fields.h"
+#include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
@@ -24,6 +31,26 @@ Status read_files(JsonFields& node, OutFiles& files) {
   });
 }
 
+// An index that says no more than which files are to go: an interrupted removal is continued.
+Status write_removal(const std::string& folder, const OutFiles& files) {
+  std::vector<std::string> paths;
+  for (const std::string& file : files)
+    if (file != kSplitIndex) paths.push_back(fmt::format(R"({{"path": {}}})", json_string(file)));
+  return write_file({folder, kSplitIndex},
+                    fmt::format("{{\"finished\": false, \"nodes\": [{{\"files\": [{}]}}]}}\n",
+                                fmt::join(paths, ", ")));
+}
+
+// A temporary index is what a split leaves that is stopped before it has written anything else.
+Status check_unused(const std::string& folder) {
+  MOEC_ASSIGN(const Folder opened, Folder::open(folder));
+  MOEC_TRY(opened.remove_file(temporary_of(kSplitIndex)));
+  MOEC_ASSIGN(const bool other, holds_files(folder));
+  if (!other) return {};
+  return not_empty(folder, "the folder holds files that no split wrote",
+                   "give --out another folder");
+}
+
 }  // namespace
 
 Result<SplitIndex> read_split_index(const std::string& folder) {
@@ -41,19 +68,14 @@ Result<SplitIndex> read_split_index(const std::string& folder) {
 }
 
 Status make_room(const std::string& folder, const OutFiles& writes, bool force) {
-  if (!file_exists(folder + "/" + kSplitIndex)) {
-    MOEC_ASSIGN(const bool other, holds_files(folder));
-    if (other)
-      return not_empty(folder, "the folder holds files that no split wrote",
-                       "give --out another folder");
-    return {};
-  }
+  if (!file_exists(folder + "/" + kSplitIndex)) return check_unused(folder);
   MOEC_ASSIGN(const SplitIndex earlier, read_split_index(folder));
   if (earlier.finished && !force)
     return not_empty(folder, "the folder holds a finished split",
                      "give --out another folder, or --force to replace it");
   MOEC_TRY(check_none_in_the_way(folder, writes, earlier.files, {}));
-  return remove_files(folder, earlier.files, {});
+  MOEC_TRY(write_removal(folder, earlier.files));
+  return remove_files(folder, earlier.files, {kSplitIndex});
 }
 
 }  // namespace moec

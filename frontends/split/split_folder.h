@@ -23,9 +23,9 @@ struct SplitIndex {
 Result<SplitIndex> read_split_index(const std::string& folder);
 
 // Makes room in the folder, which is locked: what an earlier split left there is removed where it
-// was not finished, or with `force`. Errors: split.out_not_empty (a finished split without `force`,
-// or files that no split wrote), export.foreign_file, those of read_split_index() and
-// remove_files().
+// was not finished, or with `force`; meanwhile its index says that it is not finished. Errors:
+// split.out_not_empty (a finished split without `force`, or files that no split wrote),
+// export.foreign_file, those of read_split_index() and remove_files().
 Status make_room(const std::string& folder, const OutFiles& writes, bool force);
 
 }  // namespace moec

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "backends/files/output_file.h"
+#include "backends/files/sync_tree.h"
 #include "backends/output/folder_lock.h"
 #include "backends/output/out_folder.h"
 #include "frontends/gguf/open_gguf.h"
@@ -21,8 +22,8 @@ namespace fs = std::filesystem;
 Status check_source(const std::string& source) {
   if (file_exists(source + "/manifest.json"))
     return fail("split.export", "the folder is an export of moec, and moec split cuts GGUF files",
-                "give the GGUF file of the model; the shards of an export that lie on one device "
-                "are listed by moec plan --devices",
+                "split the model's GGUF file, then export each node: moec export takes the first "
+                "file of a node for a checkpoint",
                 {.file = source});
   if (names_gguf(source)) return {};
   return fail("split.source", "this is no GGUF file", "give the first .gguf file of a model",
@@ -147,7 +148,9 @@ Status write_report(const SplitOptions& options, const MoeSource& source, SplitR
                             "the file system has no hard links: each node has a copy of the trunk",
                             {},
                             {.file = options.out}});
-  return write_file(index, split_index_text(report, true));
+  MOEC_TRY(sync_folder(options.out));
+  MOEC_TRY(write_file(index, split_index_text(report, true)));
+  return sync_folder(options.out);
 }
 
 }  // namespace

@@ -25,14 +25,26 @@ std::string words_of(const ExpertGroup& group) { return fmt::format("node {}", g
 
 // ---- What was asked for ------------------------------------------------------------------------
 
+// The experts of one of `count` nodes: a run, or a run of each of the router's groups where they
+// can be divided, so that each node has the same groups to choose from.
+std::vector<int64_t> equal_part(int64_t node, int64_t count, const ExpertGrid& grid) {
+  const int64_t in_group = grid.experts / grid.groups;
+  const bool divided = in_group % count == 0 && in_group / count >= 2;
+  const int64_t runs = divided ? grid.groups : 1;
+  const int64_t of_run = grid.experts / runs;
+  std::vector<int64_t> experts;
+  for (int64_t run = 0; run < runs; ++run)
+    for (int64_t e = node * of_run / count; e < (node + 1) * of_run / count; ++e)
+      experts.push_back(run * of_run + e);
+  return experts;
+}
+
 std::vector<ExpertGroup> equal_groups(int64_t count, const ExpertGrid& grid) {
   std::vector<ExpertGroup> groups;
   for (int64_t node = 0; node < count; ++node) {
-    std::vector<int64_t> experts;
-    for (int64_t e = node * grid.experts / count; e < (node + 1) * grid.experts / count; ++e)
-      experts.push_back(e);
     ExpertGroup group{fmt::format("node{}", node), {}};
-    for (const int64_t layer : grid.layers) group.experts.layers[layer] = experts;
+    for (const int64_t layer : grid.layers)
+      group.experts.layers[layer] = equal_part(node, count, grid);
     groups.push_back(std::move(group));
   }
   return groups;

@@ -15,7 +15,8 @@ struct SplitOptions {
   std::string out;     // folder, of which each node gets one
   // Which experts each node gets: exactly one of these three is given.
   std::string place_file;   // groups as in ir/plan/expert_groups.h
-  int64_t groups = 0;       // so many nodes with runs of consecutive experts
+  int64_t groups = 0;       // so many nodes with runs of consecutive experts, of each group of a
+                            // router where they can be divided
   std::string expert_list;  // one node, as in ir/plan/expert_sets.h
   // A profile (ir/plan/expert_profile.h), from which routing weights are corrected that the router
   // does not normalise; empty: they are not.

@@ -165,17 +165,18 @@ class ExpertsFile {
   std::vector<SourceBytes> payload_;
 };
 
-Result<NodePlan> plan_node(const MoeSource& source, const SplitNode& node, const KeptShares& shares,
-                           size_t trunk_tensors) {
+Result<NodePlan> plan_node(const MoeSource& source, const SplitPlan& plan, const SplitNode& node,
+                           const KeptShares& shares) {
   const std::string name = model_name(source.gguf.values.file());
-  NodePlan plan{.node = node, .kept_share = shares};
+  NodePlan planned{.node = node, .kept_share = shares};
   MOEC_ASSIGN(
-      plan.experts,
+      planned.experts,
       ExpertsFile(source, node, shares).plan(gguf_part_name(name, kExpertsFile, kFilesOfNode)));
-  plan.header.name = gguf_part_name(name, kHeaderFile, kFilesOfNode);
-  const size_t tensors = trunk_tensors + plan.experts.layout.tensors.size();
-  MOEC_ASSIGN(plan.header.layout, plan_gguf(node_entries(source, node, tensors), {}));
-  return plan;
+  planned.header.name = gguf_part_name(name, kHeaderFile, kFilesOfNode);
+  MOEC_ASSIGN(planned.header.layout, plan_header(source, plan, planned));
+  planned.header.layout.header.clear();
+  planned.header.layout.header.shrink_to_fit();
+  return planned;
 }
 
 }  // namespace
@@ -185,6 +186,12 @@ uint64_t SplitPlan::unique_bytes() const {
   for (const NodePlan& node : nodes)
     bytes += node.header.layout.file_bytes + node.experts.layout.file_bytes;
   return bytes;
+}
+
+Result<GgufLayout> plan_header(const MoeSource& source, const SplitPlan& plan,
+                               const NodePlan& node) {
+  const size_t tensors = plan.trunk.layout.tensors.size() + node.experts.layout.tensors.size();
+  return plan_gguf(node_entries(source, node.node, tensors), {});
 }
 
 Result<KeptShares> kept_shares(const ExpertProfile& profile, const SplitNode& node,
@@ -215,8 +222,7 @@ Result<SplitPlan> plan_split(const MoeSource& source, const std::vector<SplitNod
   SplitPlan plan;
   MOEC_ASSIGN(plan.trunk, plan_trunk(source, gguf_part_name(name, kTrunkFile, kFilesOfNode)));
   for (size_t i = 0; i < nodes.size(); ++i) {
-    MOEC_ASSIGN(NodePlan node,
-                plan_node(source, nodes[i], shares[i], plan.trunk.layout.tensors.size()));
+    MOEC_ASSIGN(NodePlan node, plan_node(source, plan, nodes[i], shares[i]));
     plan.nodes.push_back(std::move(node));
   }
   return plan;

@@ -36,7 +36,10 @@ struct SplitFile {
 
 struct NodePlan {
   SplitNode node;
-  SplitFile header, experts;
+  // Of the header only the sizes: with the tokens of a vocabulary, those of many nodes would be
+  // large. plan_header() gives it again.
+  SplitFile header;
+  SplitFile experts;
   // Mean share of the routing weights that each layer keeps, where the node's experts are
   // multiplied by it.
   std::map<int64_t, double> kept_share;
@@ -53,6 +56,10 @@ struct SplitPlan {
   // Of all nodes, the trunk once.
   uint64_t unique_bytes() const;
 };
+
+// The layout of a node's first file.
+Result<GgufLayout> plan_header(const MoeSource& source, const SplitPlan& plan,
+                               const NodePlan& node);
 
 // MoE layer → mean share that the node keeps of what its router gives to all experts, by a profile.
 using KeptShares = std::map<int64_t, double>;

@@ -9,6 +9,7 @@
 
 #include "backends/files/folder.h"
 #include "backends/files/output_file.h"
+#include "backends/files/sync_tree.h"
 #include "backends/gguf/gguf_file.h"
 #include "backends/weights/scale_blocks.h"
 #include "ir/base/regular_file.h"
@@ -51,13 +52,14 @@ class SourceReader {
 class SplitWriter {
  public:
   SplitWriter(const SplitOptions& options, const MoeSource& source, const SplitPlan& plan)
-      : options_(options), plan_(plan), reader_(source.gguf) {}
+      : options_(options), source_(source), plan_(plan), reader_(source.gguf) {}
 
   Result<WrittenSplit> run() {
     for (const NodePlan& node : plan_.nodes) {
       MOEC_TRY(write(node.node.name, node.experts));
       MOEC_TRY(share_trunk(node.node.name));
-      MOEC_TRY(write(node.node.name, node.header));
+      MOEC_TRY(write_header(node));
+      MOEC_TRY(sync_folder(options_.out + "/" + node.node.name));
     }
     MOEC_TRY(reader_.check_unchanged());
     return std::move(written_);
@@ -72,17 +74,21 @@ class SplitWriter {
   Status share_trunk(const std::string& node) {
     const std::string& first = plan_.nodes.front().node.name;
     if (node != first) {
-      MOEC_ASSIGN(const Folder root, Folder::open(options_.out));
-      MOEC_ASSIGN(const Folder from, root.create_below(first));
-      MOEC_ASSIGN(const Folder to, root.create_below(node));
-      if (from.link_file(plan_.trunk.name, to, plan_.trunk.name)) {
-        written_.digests[path_of(node, plan_.trunk)] =
-            written_.digests[path_of(first, plan_.trunk)];
+      const std::string from = path_of(first, plan_.trunk), to = path_of(node, plan_.trunk);
+      MOEC_ASSIGN(const bool linked, link_files({options_.out, from}, {options_.out, to}));
+      if (linked) {
+        written_.digests[to] = written_.digests[from];
         return {};
       }
       written_.trunk_linked = false;
     }
     return write(node, plan_.trunk);
+  }
+
+  Status write_header(const NodePlan& node) {
+    SplitFile header{node.header.name};
+    MOEC_ASSIGN(header.layout, plan_header(source_, plan_, node));
+    return write(node.node.name, header);
   }
 
   Status write(const std::string& node, const SplitFile& file) {
@@ -121,6 +127,7 @@ class SplitWriter {
   }
 
   const SplitOptions& options_;
+  const MoeSource& source_;
   const SplitPlan& plan_;
   SourceReader reader_;
   std::string buffer_;

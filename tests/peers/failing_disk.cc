@@ -1,7 +1,7 @@
 // A disk that fails on demand, for LD_PRELOAD: calls on files whose path holds FAIL_PATH fail with
 // the errno FAIL_ERRNO from the FAIL_AFTER-th on, or take FAIL_DELAY_MS each, where FAIL_CALL names
-// the kind of call: read, write, sync, sync_folder, open, unlink, or thread (the start of any).
-// Tells the process's peak of memory in the file FAIL_PEAK.
+// the kind of call: read, write, sync, sync_folder, open, unlink, unlinkat, link, or thread (the
+// start of any). Tells the process's peak of memory in the file FAIL_PEAK.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -142,6 +142,18 @@ int unlink(const char* path) {
   static auto* const real = next<int(const char*)>("unlink");
   if (const int error = failure("unlink", path)) return errno = error, -1;
   return real(path);
+}
+
+int unlinkat(int folder, const char* path, int flags) {
+  static auto* const real = next<int(int, const char*, int)>("unlinkat");
+  if (const int error = failure("unlinkat", path)) return errno = error, -1;
+  return real(folder, path, flags);
+}
+
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
+  static auto* const real = next<int(int, const char*, int, const char*, int)>("linkat");
+  if (const int error = failure("link", from)) return errno = error, -1;
+  return real(from_folder, from, to_folder, to, flags);
 }
 
 int open(const char* path, int flags, ...) {

@@ -16,6 +16,7 @@ import pytest
 import llama_cpp
 from gguf_blocks import HALVES, random_blocks
 from gguf_models import read_model, write_model
+from run_with_onnxruntime import Runner
 
 TOKENS = [3, 17, 4, 9, 41, 5, 63, 8, 29, 12, 33, 7, 50, 2, 11, 24]
 # A case of each kind of router: softmax of the chosen, sigmoids with a bias, groups, biases of experts, none normalised.
@@ -202,6 +203,18 @@ def test_all_block_types_are_cut_between_experts(split, tmp_path):
         with np.errstate(all="ignore"):
             values, wanted = (gguf.quants.dequantize(of.data, of.tensor_type) for of in (tensor, source[tensor.name]))
         assert np.array_equal(values, wanted[sets[int(tensor.name.split(".")[1])]], equal_nan=True), tensor.name
+
+
+@pytest.mark.parametrize("case", ["tinymoe", "glm4_moe_a", "gpt_oss_a", "olmoe_b"])
+def test_a_node_is_a_checkpoint_for_moec(case, whole, split, export):
+    """Its export computes what llama.cpp does with the node."""
+    model, file = whole(case)
+    count, used, layers = experts_of(model)
+    kept = max(used, count // 2) if case != "glm4_moe_a" else 6
+    _, [node] = split(file, "--expert-list", sets_text({layer: list(range(count - kept, count)) for layer in layers}))
+    wanted = llama_cpp.logits(node, TOKENS)
+    found = Runner(export(node, "--tokens", len(TOKENS)), threads=1).feed(TOKENS)
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
 def write_profile(path, model, mass):

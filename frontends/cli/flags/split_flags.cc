@@ -19,7 +19,8 @@ void add_split_flags(CLI::App& command, SplitFlags& flags) {
   CLI::Option* groups =
       command
           .add_option("--groups", options.groups,
-                      "So many nodes, each with a run of consecutive experts of every layer")
+                      "So many nodes, each with a run of consecutive experts of every layer, or of "
+                      "every group of its router where they can be divided")
           ->check(whole_from(1))
           ->excludes(place);
   command

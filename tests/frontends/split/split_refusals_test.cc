@@ -79,6 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedCut{"gguf.missing_key", [](auto& m, auto&) { m.dropped = "expert_used_count"; }},
         RefusedCut{"split.counts", [](auto& m, auto&) { m.used = 9; }},
         RefusedCut{"split.counts", [](auto& m, auto&) { m.experts = 0, m.used = 0; }},
+        RefusedCut{"split.counts", [](auto& m, auto&) { m.experts = 0xffffffff; }},
         RefusedCut{"split.counts",
                    [](auto& m, auto&) {
                      m.more = {{"expert_group_count", uint32_t{3}}};

@@ -209,6 +209,29 @@ TEST(Split, GroupsOfRoutersStayEqual) {
   }
 }
 
+TEST(Split, NodesGetARunOfEachGroupWhereGroupsCanBeDivided) {
+  struct Case {
+    uint32_t groups;
+    int64_t nodes;
+    std::vector<std::string> experts;
+  };
+  for (const Case& c :
+       {Case{2, 2, {"L1-2:0-1,4-5", "L1-2:2-3,6-7"}}, Case{4, 2, {"L1-2:0-3", "L1-2:4-7"}},
+        Case{1, 2, {"L1-2:0-3", "L1-2:4-7"}}, Case{1, 3, {"L1-2:0-1", "L1-2:2-4", "L1-2:5-7"}}}) {
+    CutModel model;
+    model.more = {{"expert_group_count", c.groups},
+                  {"expert_group_used_count", std::min(c.groups, uint32_t{2})}};
+    SplitOptions options = split_options(model.write());
+    options.groups = c.nodes;
+    options.dry_run = true;
+    const auto report = split_model(options);
+    ASSERT_TRUE(report) << render(report.error());
+    std::vector<std::string> experts;
+    for (const NodePlan& node : report->plan.nodes) experts.push_back(to_string(node.node.experts));
+    EXPECT_EQ(experts, c.experts);
+  }
+}
+
 // ---- Routing weights ---------------------------------------------------------------------------
 
 std::string write_profile(const std::vector<double>& mass) {
