@@ -27,6 +27,7 @@ class BlockStream {
     held_.insert(held_.end(), bytes.begin(), bytes.end());
     const size_t blocks = held_.size() / unit_;
     made_.resize(blocks * static_cast<size_t>(block_format(type_).bytes));
+    if (blocks == 0) return made_;
     if (coding_ == GgufCoding::paired_mxfp4) {
       pair_as_gguf(held_.data(), blocks, made_.data());
     } else {

@@ -62,7 +62,7 @@ class ImatrixReader {
                                             model_.grid.experts));
     MOEC_ASSIGN(const std::string raw, bytes_.read(tensor.offset, tensor.bytes));
     std::vector<float> values(raw.size() / sizeof(float));
-    std::memcpy(values.data(), raw.data(), raw.size());
+    if (!raw.empty()) std::memcpy(values.data(), raw.data(), raw.size());
     std::vector<int64_t> counts;
     for (const float value : values) {
       if (!(value >= 0) || value > kMostCounts || value != std::floor(value))

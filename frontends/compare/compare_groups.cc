@@ -6,11 +6,10 @@
 
 #include "backends/manifest/expert_grid.h"
 #include "frontends/compare/compare_documents.h"
+#include "frontends/compare/read_groups.h"
 #include "frontends/compare/same_checkpoint.h"
 #include "frontends/formats/read_shard.h"
 #include "ir/base/at.h"
-#include "ir/base/regular_file.h"
-#include "ir/plan/expert_groups.h"
 
 namespace moec {
 namespace {
@@ -49,13 +48,8 @@ Result<std::vector<ExpertGroup>> read_groups(const CompareGroupsOptions& options
   std::vector<ExpertGroup> groups;
   if (!options.against.empty()) groups.push_back({options.against, {}});
   if (options.groups.empty()) return groups;
-  const ExpertGrid grid = expert_grid(compared);
-  MOEC_ASSIGN(const std::string text, read_user_text(options.groups, "groups.file"));
   MOEC_ASSIGN(const std::vector<ExpertGroup> named,
-              parse_expert_groups(text, options.groups, grid));
-  for (const ExpertGroup& group : named)
-    MOEC_TRY(
-        check_enough(group.experts, grid, fmt::format("{}: group {}", options.groups, group.name)));
+              read_expert_groups(options.groups, expert_grid(compared)));
   groups.insert(groups.end(), named.begin(), named.end());
   return groups;
 }

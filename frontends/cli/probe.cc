@@ -1,0 +1,90 @@
+// moec probe: which group of experts is to serve a text, by its first tokens.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/flags/session_flags.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/progress.h"
+#include "frontends/cli/print/say.h"
+#include "frontends/compare/probe_groups.h"
+
+namespace moec {
+namespace {
+
+struct ProbeFlags {
+  ProbeOptions options;
+  SessionFlags session;
+  bool quiet = false, json = false;
+};
+
+Result<ProbeReport> probe_named(const ProbeFlags& flags) {
+  ProbeOptions options = flags.options;
+  MOEC_TRY(require_export(options.model));
+  MOEC_ASSIGN(options.session, session_options(flags.session));
+  Progress progress("probe", flags.quiet || flags.json);
+  uint64_t told = 0;
+  options.progress = [&](uint64_t done, uint64_t total) {
+    progress.advance(done - std::exchange(told, done), total, "documents");
+  };
+  auto report = probe_groups(options);
+  progress.finish();
+  return report;
+}
+
+int run_probe(const ProbeFlags& flags) {
+  const auto report = probe_named(flags);
+  if (!report) return report_failure(report.error(), flags.json);
+  flags.json ? print_json(probe_json(*report)) : print_out("{}", probe_table(*report));
+  return kExitFine;
+}
+
+void add_document_flags(CLI::App& command, ProbeOptions& options) {
+  CLI::Option* prompt =
+      command.add_option("--prompt", options.prompt,
+                         "A text whose group is wanted; for models whose tokens are bytes");
+  command
+      .add_option("--prompts", options.prompts,
+                  "A suite of prompts to measure the choices on: default, or a file "
+                  "(frontends/analyze/README.md)")
+      ->excludes(prompt);
+  command.add_option("--text", options.texts, "Text files to measure on, each a document")
+      ->excludes(prompt)
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--tokens", options.tokens_file, "A file of token ids instead of text")
+      ->excludes(prompt);
+}
+
+}  // namespace
+
+void add_probe_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "probe", "Choose the group of experts that is to serve a text, by its first tokens");
+  auto flags = std::make_shared<ProbeFlags>();
+  ProbeOptions& options = flags->options;
+  command->add_option("OUT", options.model, "An exported folder")->required();
+  command
+      ->add_option("--groups", options.groups,
+                   "A JSON file of groups of experts, such as moec place writes")
+      ->required();
+  add_document_flags(*command, options);
+  command->add_option("--prefill", options.prefill, "First tokens, by which the group is chosen")
+      ->check(whole_from(1))
+      ->capture_default_str();
+  command
+      ->add_option("--window", options.window,
+                   "Tokens of a document that run, at most the export's context")
+      ->check(whole_from(1))
+      ->capture_default_str();
+  add_session_flags(*command, flags->session);
+  command->add_flag("-q,--quiet", flags->quiet, "Print no progress");
+  command->add_flag("--json", flags->json, "Print the report as JSON");
+  command->footer("Example: moec probe out/tinymoe --groups placement.json --prompts default");
+  command->callback([flags, &exit_code] { exit_code = run_probe(*flags); });
+}
+
+}  // namespace moec
