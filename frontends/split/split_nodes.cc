@@ -50,9 +50,11 @@ std::vector<ExpertGroup> equal_groups(int64_t count, const ExpertGrid& grid) {
   return groups;
 }
 
+// One stage is the whole model.
 Status refuse_stages(const std::string& text, const std::string& file) {
   const auto value = JsonReport(text, file, JsonCodes::by_prefix("groups", {})).parse();
-  if (!value || value->find("stages") == nullptr) return {};
+  const JsonValue* stages = value ? value->find("stages") : nullptr;
+  if (stages == nullptr || (stages->array() && stages->array()->size() <= 1)) return {};
   return fail("split.stages",
               "the placement gives stages, each with layers of its own, which moec split does not "
               "write yet",

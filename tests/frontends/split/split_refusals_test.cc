@@ -71,7 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
                    placing(R"({"groups": [{"name": "split.json", "experts": "*:0-7"}]})")},
         RefusedCut{
             "split.stages",
-            placing(R"({"stages": ["0-1"], "groups": [{"name": "a", "experts": "*:0-7"}]})")},
+            placing(
+                R"({"stages": ["0-1", "2-2"], "groups": [{"name": "a", "experts": "*:0-7"}]})")},
         RefusedCut{"groups.syntax", placing("{")},
         RefusedCut{"groups.bad_value", placing(R"({"groups": []})")},
         RefusedCut{"groups.file", [](auto&, auto& o) { o.place_file = "/nonexistent"; }},
@@ -142,6 +143,16 @@ TEST(SplitRefusals, Llama4IsKnownByItsNumberOfExperts) {
   EXPECT_EQ(code_of(split_model(options)), "split.llama4");
   options.groups = 1;
   EXPECT_EQ(code_of(split_model(options)), "");
+}
+
+TEST(SplitRefusals, APlacementOfOneStageIsTaken) {
+  SplitOptions options{.source = CutModel().write(), .out = no_folder("out")};
+  options.place_file = place_file(R"({"format": "moec.placement", "version": 1, "stages": ["0-2"],
+      "groups": [{"name": "a", "experts": "*:0-3"}, {"name": "b", "experts": "*:4-7"}],
+      "nodes": [{"name": "a", "stage": 0}]})");
+  const auto report = split_model(options);
+  ASSERT_TRUE(report) << render(report.error());
+  EXPECT_EQ(report->plan.nodes.at(1).node.name, "b");
 }
 
 TEST(SplitRefusals, UncoveredExpertsMayBeAllowed) {
