@@ -86,10 +86,11 @@ TEST(CommandLine, FlagsThatExcludeOrRequireEachOther) {
 TEST(CommandLine, AnUnknownCommandGetsASuggestion) {
   const Outcome typo = run_command({"exprot", "x"});
   EXPECT_EQ(typo.exit_code, kExitBadInput);
-  EXPECT_THAT(typo.err,
-              AllOf(HasSubstr("error[cli.unknown_command]"),
-                    HasSubstr("unknown command 'exprot' (did you mean 'export'?)"),
-                    HasSubstr("next: the commands are inspect, plan, place, calibrate, analyze, export")));
+  EXPECT_THAT(
+      typo.err,
+      AllOf(HasSubstr("error[cli.unknown_command]"),
+            HasSubstr("unknown command 'exprot' (did you mean 'export'?)"),
+            HasSubstr("next: the commands are inspect, plan, place, calibrate, analyze, export")));
   EXPECT_THAT(run_command({"bogus"}).err,
               AllOf(HasSubstr("unknown command 'bogus'\n"), Not(HasSubstr("did you mean"))));
   EXPECT_THAT(run_command({"family", "chek"}).err, HasSubstr("(did you mean 'check'?)"));
