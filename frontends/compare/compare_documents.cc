@@ -30,7 +30,7 @@ Result<std::vector<CompareDocument>> read_documents(const DocumentSource& source
                                                     const TextVocabulary& vocabulary) {
   if (!source.prompts.empty()) return read_suite(source, vocabulary);
   std::vector<CompareDocument> documents;
-  const auto add = [&](TextSource text) -> Status {
+  const auto add = [&](const TextSource& text) -> Status {
     MOEC_ASSIGN(std::vector<int64_t> tokens, read_tokens(text, vocabulary));
     documents.push_back({kTextCategory, std::move(tokens)});
     return {};

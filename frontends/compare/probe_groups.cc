@@ -219,7 +219,7 @@ std::string probe_table(const ProbeReport& report) {
     if (document.rest > 0)
       text +=
           fmt::format(", best {}, regret {:.4f}", report.groups[document.best], document.regret());
-    text += "\n";
+    text += '\n';
   }
   if (report.figures)
     text += fmt::format(

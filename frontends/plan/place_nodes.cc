@@ -103,7 +103,7 @@ std::string placement_table(const PlacedNodes& placed) {
                   placed.family, placed.grid.layers.size(), placed.grid.experts, placed.grid.top_k);
   text += fmt::format("{:<16} {:>9} {:>8} {:>10}", "node", "layers", "experts", "bytes");
   if (!placed.kept.empty()) text += fmt::format(" {:>7} {:>10}", "kept", "as ranges");
-  text += "\n";
+  text += '\n';
   for (size_t node = 0; node < placed.nodes.nodes(); ++node) {
     const Stage& stage = placed.nodes.stages[placed.nodes.stage_of(node)];
     const size_t group = placed.nodes.group_of(node);
@@ -113,7 +113,7 @@ std::string placement_table(const PlacedNodes& placed) {
     if (!placed.kept.empty())
       text += fmt::format(" {:>5.1f} % {:>8.1f} %", 100 * placed.kept[group],
                           100 * placed.kept_by_ranges[group]);
-    text += "\n";
+    text += '\n';
   }
   if (!placed.kept.empty())
     text +=

@@ -17,6 +17,7 @@ struct RefusedCut {
   std::function<void(CutModel& model, SplitOptions& options)> break_it;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name
 void PrintTo(const RefusedCut& refused, std::ostream* out) { *out << refused.code; }
 
 std::string place_file(const std::string& text) {

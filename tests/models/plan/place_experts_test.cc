@@ -8,7 +8,6 @@ namespace moec {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 // Experts whose numbers have the same remainder are chosen together; `hot` more often than others.
 LayerProfile layer_of(int64_t layer, int64_t experts, int64_t kinds, int64_t hot = -1) {
