@@ -29,10 +29,12 @@ class BlockStream {
     made_.resize(blocks * static_cast<size_t>(block_format(type_).bytes));
     if (blocks == 0) return made_;
     if (coding_ == GgufCoding::paired_mxfp4) {
+      nonfinite_ += count_nan_mxfp4(held_.data(), blocks);
       pair_as_gguf(held_.data(), blocks, made_.data());
     } else {
       values_.resize(blocks * kEncodedBlock);
       std::memcpy(values_.data(), held_.data(), blocks * unit_);
+      overflows_ += count_too_large(type_, values_.data(), values_.size());
       encode_blocks(type_, values_.data(), blocks, made_.data());
     }
     held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(blocks * unit_));
@@ -40,6 +42,9 @@ class BlockStream {
   }
 
   bool is_whole() const { return held_.empty(); }
+  // Elements so far whose values the blocks do not have.
+  uint64_t overflows() const { return overflows_; }
+  uint64_t nonfinite() const { return nonfinite_; }
 
  private:
   GgufCoding coding_;
@@ -47,6 +52,7 @@ class BlockStream {
   size_t unit_;  // bytes of a block as the view delivers it
   std::vector<std::byte> held_, made_;
   std::vector<float> values_;
+  uint64_t overflows_ = 0, nonfinite_ = 0;
 };
 
 class GgufEmitter {
@@ -105,6 +111,8 @@ class GgufEmitter {
         },
         stream));
     MOEC_CHECK(blocks.is_whole(), "{} ends inside a block", info.name);
+    stream.overflows += blocks.overflows();
+    stream.nonfinite += blocks.nonfinite();
     return {};
   }
 

@@ -206,6 +206,21 @@ Result<GgufLayout> plan_gguf(const std::vector<GgufEntry>& entries,
   return layout;
 }
 
+std::string gguf_model_name(std::string file_name) {
+  constexpr std::string_view kEnding = ".gguf", kFirst = "-00001-of-";
+  constexpr size_t kDigits = 5;
+  if (file_name.ends_with(kEnding)) file_name.resize(file_name.size() - kEnding.size());
+  const std::string_view name = file_name;
+  const size_t number = kFirst.size() + kDigits;
+  if (name.size() <= number) return file_name;
+  const std::string_view last = name.substr(name.size() - number);
+  const std::string_view digits = last.substr(kFirst.size());
+  if (last.starts_with(kFirst) &&
+      std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    file_name.resize(file_name.size() - number);
+  return file_name;
+}
+
 std::string gguf_part_name(const std::string& name, size_t part, size_t parts) {
   if (parts == 1) return name + ".gguf";
   return fmt::format("{}-{:05}-of-{:05}.gguf", name, part + 1, parts);

@@ -47,6 +47,9 @@ struct GgufPart {
   GgufLayout layout;
 };
 
+// The name of the model in a file, whose name gguf_part_name() may have made of it.
+std::string gguf_model_name(std::string file_name);
+
 // The names of all parts, in their order.
 std::string gguf_part_name(const std::string& name, size_t part, size_t parts);
 

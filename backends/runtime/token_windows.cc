@@ -50,6 +50,12 @@ Result<std::vector<int64_t>> read_texts(const TextSource& source, TokenizerKind 
 
 }  // namespace
 
+int64_t longest_window(const Manifest& manifest) {
+  const manifest::Build& build = manifest.build;
+  return build.cache == CacheForm::none ? std::min(build.context, build.tokens.back())
+                                        : build.context;
+}
+
 Status check_takes_text(const TextSource& source, TokenizerKind tokenizer) {
   if (tokenizer == TokenizerKind::bytes) return {};
   return fail(source.command + ".no_tokenizer", "the tokens of this model are not bytes",

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/manifest/manifest.h"
 #include "backends/runtime/tokenizer.h"
 #include "ir/base/at.h"
 #include "ir/base/diagnostics.h"
@@ -23,6 +24,9 @@ struct TokenWindows {
   int64_t used(int64_t index) const { return counts.empty() ? window : at(counts, index); }
   int64_t windows() const { return std::ssize(tokens) / window; }
 };
+
+// The most tokens of an export that see one another.
+int64_t longest_window(const Manifest& manifest);
 
 // What a command was given to read tokens from.
 struct TextSource {

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/files/output_file.h"
+#include "backends/manifest/expert_grid.h"
+#include "backends/manifest/manifest_file.h"
 #include "backends/output/out_folder.h"
 #include "frontends/analyze/analysis_csv.h"
 #include "frontends/analyze/analysis_json.h"
@@ -22,8 +24,8 @@ namespace {
 Result<Analysis> analyze_imatrix(const AnalyzeOptions& options) {
   ImatrixModel model;
   if (options.exported) {
-    MOEC_ASSIGN(const ExportShape shape, shape_of_export(options.source));
-    model = {shape.family, {shape.layers, shape.experts, shape.top_k, 1, 1}};
+    MOEC_ASSIGN(const Manifest manifest, read_manifest(options.source));
+    model = {manifest.model.family, expert_grid(manifest)};
   } else {
     MOEC_ASSIGN(const Checkpoint checkpoint, open_config_only(options.source, options.family_file));
     model = {checkpoint.config.family, expert_grid(checkpoint.config)};

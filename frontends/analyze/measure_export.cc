@@ -7,8 +7,9 @@
 #include <cmath>
 #include <map>
 
-#include "backends/manifest/manifest_file.h"
+#include "backends/manifest/expert_grid.h"
 #include "backends/runtime/step_inputs.h"
+#include "backends/runtime/token_windows.h"
 #include "frontends/formats/read_shard.h"
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"
@@ -36,19 +37,6 @@ std::optional<ExpertValue> expert_value(std::string_view label) {
   return value;
 }
 
-ExportShape shape_of(const Manifest& manifest) {
-  ExportShape shape{manifest.model.family, {}, 0, 0};
-  for (const manifest::Shard& shard : manifest.shards) {
-    if (!shard.routing) continue;
-    shape.layers.insert(shape.layers.end(), shard.moe_layers.begin(), shard.moe_layers.end());
-    shape.experts = shard.routing->experts;
-    shape.top_k = shard.routing->router.top_k;
-  }
-  std::sort(shape.layers.begin(), shape.layers.end());
-  shape.layers.erase(std::unique(shape.layers.begin(), shape.layers.end()), shape.layers.end());
-  return shape;
-}
-
 // What one layer shows while tokens pass.
 struct WatchedLayer {
   explicit WatchedLayer(LayerCounter made) : counter(std::move(made)) {}
@@ -65,10 +53,10 @@ class ExportRun {
   ExportRun(const AnalyzeOptions& options, Session& session, Measurement& measured)
       : options_(options), session_(session), measured_(measured) {}
 
-  Status run(const ExportShape& shape, bool pairs) {
-    for (const int64_t layer : shape.layers)
+  Status run(const ExpertGrid& grid, bool pairs) {
+    for (const int64_t layer : grid.layers)
       layers_.try_emplace(layer,
-                          LayerCounter(layer, shape.experts, measured_.text, {.pairs = pairs}));
+                          LayerCounter(layer, grid.experts, measured_.text, {.pairs = pairs}));
     for (size_t window = 0; window < measured_.text.parts.size(); ++window)
       MOEC_TRY(run_window(window));
     return finish();
@@ -192,31 +180,25 @@ class ExportRun {
   int64_t first_ = 0, count_ = 0;  // of the tokens that pass now
 };
 
-int64_t longest_text(const Manifest& manifest) {
-  const manifest::Build& build = manifest.build;
-  return build.cache == CacheForm::none ? std::min(build.context, build.tokens.back())
-                                        : build.context;
-}
-
 }  // namespace
-
-Result<ExportShape> shape_of_export(const std::string& folder) {
-  MOEC_ASSIGN(const Manifest manifest, read_manifest(folder));
-  return shape_of(manifest);
-}
 
 Result<Measurement> measure_export(const AnalyzeOptions& options) {
   MOEC_ASSIGN(Session session, Session::open(options.source, read_shard, options.session));
   const Manifest& manifest = session.manifest();
-  const ExportShape shape = shape_of(manifest);
-  MOEC_TRY(check_has_experts(std::ssize(shape.layers), options.source));
-  Measurement measured{
-      manifest.model.family, {}, "export", shape.experts,
-      shape.top_k,           {}, {},       note_precision(manifest, options.session.precision)};
+  const ExpertGrid grid = expert_grid(manifest);
+  MOEC_TRY(check_has_experts(std::ssize(grid.layers), options.source));
+  Measurement measured{manifest.model.family,
+                       {},
+                       "export",
+                       grid.experts,
+                       grid.top_k,
+                       {},
+                       {},
+                       note_precision(manifest, options.session.precision)};
   MOEC_ASSIGN(measured.text, read_analysis_text(options, {manifest.tokenizer, manifest.model.vocab},
-                                                longest_text(manifest)));
-  const bool pairs = counts_pairs(std::ssize(shape.layers), shape.experts, measured.notes);
-  MOEC_TRY(ExportRun(options, session, measured).run(shape, pairs));
+                                                longest_window(manifest)));
+  const bool pairs = counts_pairs(std::ssize(grid.layers), grid.experts, measured.notes);
+  MOEC_TRY(ExportRun(options, session, measured).run(grid, pairs));
   return measured;
 }
 

@@ -6,16 +6,6 @@
 
 namespace moec {
 
-// Which experts an export has.
-struct ExportShape {
-  std::string family;
-  std::vector<int64_t> layers;  // with experts, ascending
-  int64_t experts = 0, top_k = 0;
-};
-
-// Errors: those of read_manifest().
-Result<ExportShape> shape_of_export(const std::string& folder);
-
 // Errors: those of Session and read_analysis_text(); analyze.no_experts, analyze.no_router (the
 // graphs do not name the routing weights), analyze.nonfinite, analyze.interrupted. Note
 // analyze.no_outputs where outputs are not told.

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
+#include "backends/weights/weight_reader.h"
 #include "frontends/gguf/gguf.h"
 #include "frontends/gguf/open_gguf.h"
-#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
@@ -23,8 +22,8 @@ constexpr const char* kExpertMatrices[] = {"ffn_gate_up_exps", "ffn_gate_exps", 
 class ImatrixReader {
  public:
   ImatrixReader(const std::string& path, const ImatrixModel& model, const Gguf& file,
-                const RegularFile& bytes)
-      : path_(path), model_(model), file_(file), bytes_(bytes) {}
+                const WeightReader& values)
+      : path_(path), model_(model), file_(file), values_(values) {}
 
   Result<LayerProfile> layer(int64_t number) const {
     LayerProfile profile;
@@ -60,9 +59,9 @@ class ImatrixReader {
         tensor.bytes != static_cast<uint64_t>(model_.grid.experts) * sizeof(float))
       return error(tensor.name, fmt::format("must be f32 numbers, one for each of {} experts",
                                             model_.grid.experts));
-    MOEC_ASSIGN(const std::string raw, bytes_.read(tensor.offset, tensor.bytes));
-    std::vector<float> values(raw.size() / sizeof(float));
-    if (!raw.empty()) std::memcpy(values.data(), raw.data(), raw.size());
+    const Type& type = values_.table().find(tensor.name)->type;
+    MOEC_ASSIGN(const std::vector<float> values,
+                values_.read_f32(tensor_view(tensor.name, type), tensor.bytes));
     std::vector<int64_t> counts;
     for (const float value : values) {
       if (!(value >= 0) || value > kMostCounts || value != std::floor(value))
@@ -85,8 +84,18 @@ class ImatrixReader {
   const std::string& path_;
   const ImatrixModel& model_;
   const Gguf& file_;
-  const RegularFile& bytes_;
+  const WeightReader& values_;
 };
+
+// Its tensors of numbers; an imatrix has no others.
+WeightTable table_of(const Gguf& file) {
+  WeightTable table;
+  table.files = file.files;
+  for (const GgufTensor& tensor : file.tensors)
+    if (tensor.type == BlockType::f32)
+      table.tensors[tensor.name] = {tensor.file, tensor.offset, {DType::f32, tensor.dims}};
+  return table;
+}
 
 Diagnostic note_of_counts(const std::string& path) {
   return {Severity::note,
@@ -109,17 +118,17 @@ void read_chunks(const Gguf& file, Analysis& analysis) {
 }  // namespace
 
 Result<Analysis> read_imatrix(const std::string& path, const ImatrixModel& model) {
-  MOEC_ASSIGN(const RegularFile bytes, RegularFile::open(path));
   if (!names_gguf(path))
     return fail("analyze.imatrix",
                 "the file is no GGUF file; an imatrix of the older form has no counts by expert",
                 kNextStep, {.file = path});
   MOEC_ASSIGN(const Gguf file, read_gguf(path));
+  MOEC_ASSIGN(const WeightReader values, WeightReader::open(table_of(file)));
   ExpertProfile profile{model.family,     {}, "imatrix", {}, model.grid.experts,
                         model.grid.top_k, {}, {}};
   for (const int64_t layer : model.grid.layers) {
     MOEC_ASSIGN(profile.layers.emplace_back(),
-                ImatrixReader(path, model, file, bytes).layer(layer));
+                ImatrixReader(path, model, file, values).layer(layer));
   }
   Analysis analysis = analysis_of(std::move(profile), {note_of_counts(path)});
   read_chunks(file, analysis);

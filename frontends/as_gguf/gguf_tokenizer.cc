@@ -49,8 +49,10 @@ class TokenizerReader {
         {"tokenizer.ggml.tokens", std::move(tokens_)},
         {"tokenizer.ggml.token_type", std::move(kinds_)},
         {"tokenizer.ggml.merges", std::move(merges_)},
-        {"tokenizer.ggml.add_bos_token", adds_first(said)},
+        {"tokenizer.ggml.add_bos_token", adds(said, "add_bos_token", begins_with_special_)},
     };
+    if (adds(said, "add_eos_token", ends_with_special_))
+      entries.push_back({"tokenizer.ggml.add_eos_token", true});
     add_id(entries, "bos", first ? first : silent_id_);
     add_id(entries, "eos", last ? last : silent_id_);
     add_id(entries, "padding", padding);
@@ -80,8 +82,8 @@ class TokenizerReader {
                                     if (key == "model") return take_model(value);
                                     if (key == "added_tokens") added_ = value;
                                     if (key == "pre_tokenizer") cut = value;
-                                    if (key == "post_processor") begins_with_special(value);
-                                    return {};
+                                    if (key == "post_processor") take_template(value);
+                                    return key == "normalizer" ? check_normalizer(value) : Status();
                                   }));
     MOEC_TRY(take_added());
     const auto name = pre_tokenizer_name(cut, model_.family, !merges_.empty());
@@ -102,6 +104,10 @@ class TokenizerReader {
     if (!type || !type->string() || *type->string() != "BPE" || is_sentencepiece || !vocabulary ||
         !vocabulary->object())
       return refuse("the tokenizer is no byte-level BPE, the only kind that is written");
+    for (const char* mark : {"continuing_subword_prefix", "end_of_word_suffix"})
+      if (const JsonValue* text = model.find(mark);
+          text && text->string() && !text->string()->empty())
+        return refuse(fmt::format("its tokens have a {}, which GGUF files cannot say", mark));
     for (const JsonMember& member : *vocabulary->object())
       MOEC_TRY(take_token(member.key, member.value.integer(), TokenKind::normal));
     return take_merges(model.find("merges"));
@@ -111,7 +117,11 @@ class TokenizerReader {
     if (id == nullptr || *id < 0 || *id >= std::ssize(tokens_))
       return refuse(fmt::format("the token \"{}\" has no number below the model's {}",
                                 printable(token, 60), tokens_.size()));
-    tokens_[static_cast<size_t>(*id)] = token;
+    std::string& known = tokens_[static_cast<size_t>(*id)];
+    if (!known.empty() && known != token)
+      return refuse(fmt::format("the tokens \"{}\" and \"{}\" have the number {}",
+                                printable(known, 60), printable(token, 60), *id));
+    known = token;
     kinds_[static_cast<size_t>(*id)] = static_cast<int32_t>(kind);
     if (token == kByteThatNoTextHas) silent_id_ = *id;
     return {};
@@ -147,14 +157,25 @@ class TokenizerReader {
     return {};
   }
 
-  // Whether the template of a single text begins with a special token.
-  void begins_with_special(const JsonValue& processor) {
+  // Readers of GGUF files take a text as it is; of a text in form C, which nearly every text has,
+  // that is what NFC gives.
+  Status check_normalizer(const JsonValue& normalizer) const {
+    if (normalizer.is_null()) return {};
+    const JsonValue* steps = normalizer.find("normalizers");
+    if (steps && steps->array() && steps->array()->empty()) return {};
+    const JsonValue* type = normalizer.find("type");
+    if (type && type->string() && *type->string() == "NFC") return {};
+    return refuse("the tokenizer changes a text before it cuts it (normalizer)");
+  }
+
+  // Whether the template of a single text begins or ends with a special token.
+  void take_template(const JsonValue& processor) {
     if (const JsonValue* steps = processor.find("processors"); steps && steps->array())
-      for (const JsonValue& step : *steps->array()) begins_with_special(step);
+      for (const JsonValue& step : *steps->array()) take_template(step);
     const JsonValue* single = processor.find("single");
-    if (single && single->array() && !single->array()->empty() &&
-        single->array()->front().find("SpecialToken"))
-      begins_with_special_ = true;
+    if (!single || !single->array() || single->array()->empty()) return;
+    if (single->array()->front().find("SpecialToken")) begins_with_special_ = true;
+    if (single->array()->back().find("SpecialToken")) ends_with_special_ = true;
   }
 
   Status check_unique() const {
@@ -199,9 +220,10 @@ class TokenizerReader {
           {fmt::format("tokenizer.ggml.{}_token_id", name), static_cast<uint32_t>(*id)});
   }
 
-  bool adds_first(const JsonValue& said) const {
-    const JsonValue* flag = said.find("add_bos_token");
-    return flag && flag->boolean() ? *flag->boolean() : begins_with_special_;
+  // What tokenizer_config.json says, else what the template does.
+  static bool adds(const JsonValue& said, std::string_view name, bool in_template) {
+    const JsonValue* flag = said.find(name);
+    return flag && flag->boolean() ? *flag->boolean() : in_template;
   }
 
   Result<std::string> chat_template(const JsonValue& said) const {
@@ -219,7 +241,7 @@ class TokenizerReader {
   std::string pre_;
   JsonValue added_;
   std::optional<int64_t> silent_id_;  // of the byte that no text has
-  bool begins_with_special_ = false;
+  bool begins_with_special_ = false, ends_with_special_ = false;
 };
 
 }  // namespace

@@ -139,9 +139,7 @@ std::string gguf_base_name(const std::string& source) {
   const fs::path path = fs::weakly_canonical(source, error);
   std::string name = (error ? fs::path(source) : path).filename().string();
   if (!names_gguf(source)) return name.empty() ? "model" : name;
-  if (name.ends_with(".gguf")) name.resize(name.size() - 5);
-  const size_t part = name.rfind("-00001-of-");
-  return part == std::string::npos ? name : name.substr(0, part);
+  return gguf_model_name(std::move(name));
 }
 
 Result<GgufPlan> plan_gguf_model(const GgufRequest& request) {

@@ -32,11 +32,15 @@ double quantile(std::vector<double> values, double fraction) {
   return values[index];
 }
 
-static double bits_of(std::span<const float> logits, int64_t token) {
-  return (log_sum_exp(logits) - at(logits, token)) / std::numbers::ln2;
+double log_probability(std::span<const float> logits, int64_t token) {
+  return at(logits, token) - log_sum_exp(logits);
 }
 
-static bool all_finite(std::span<const float> values) {
+static double bits_of(std::span<const float> logits, int64_t token) {
+  return -log_probability(logits, token) / std::numbers::ln2;
+}
+
+bool all_finite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }
 

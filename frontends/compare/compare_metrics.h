@@ -25,6 +25,11 @@ WindowMean mean_of_windows(std::span<const double> means);
 // 0.
 double quantile(std::vector<double> values, double fraction);
 
+bool all_finite(std::span<const float> values);
+
+// ln of the probability of a token, of finite logits.
+double log_probability(std::span<const float> logits, int64_t token);
+
 struct PredictionComparison {
   uint64_t tokens = 0;     // positions whose predictions were compared
   uint64_t nonfinite = 0;  // positions left out because a logit of either is NaN or infinite

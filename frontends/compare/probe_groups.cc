@@ -8,23 +8,16 @@
 
 #include "backends/manifest/expert_grid.h"
 #include "backends/runtime/prompt.h"
+#include "backends/runtime/token_windows.h"
 #include "frontends/compare/compare_documents.h"
+#include "frontends/compare/compare_metrics.h"
 #include "frontends/compare/read_groups.h"
-#include "frontends/compare/same_checkpoint.h"
 #include "frontends/formats/read_shard.h"
 #include "frontends/report/report_json.h"
 #include "ir/base/at.h"
 
 namespace moec {
 namespace {
-
-// ln of the probability of a token.
-double log_probability(std::span<const float> logits, int64_t token) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  return at(logits, token) - largest - std::log(sum);
-}
 
 // What groups keep of the routing of some tokens, as the mean over layers and tokens.
 class KeptRouting {
@@ -93,7 +86,10 @@ class Prober {
     if (kept.empty())
       return fail("probe.no_routing", "the graphs do not name their routing weights",
                   "export the model again without --skip-pass");
-    for (size_t g = 0; g < groups_.size(); ++g) probed.groups[g].score = kept.share(g);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      probed.groups[g].score = kept.share(g);
+      if (!std::isfinite(kept.share(g))) return nonfinite("routing weights");
+    }
     return {};
   }
 
@@ -103,12 +99,19 @@ class Prober {
       MOEC_TRY(session_.set_mask(groups_[g].experts));
       session_.reset();
       MOEC_ASSIGN(const Rows logits, session_.feed(tokens));
+      if (!all_finite(logits.data))
+        return nonfinite(fmt::format("logits with {}", groups_[g].name));
       double sum = 0;
       for (int64_t t = probed.seen; t < std::ssize(tokens); ++t)
         sum += log_probability(logits.row(t - 1), at(tokens, t));
       probed.groups[g].log_probability = sum / static_cast<double>(probed.rest);
     }
     return {};
+  }
+
+  tl::unexpected<Diagnostics> nonfinite(const std::string& what) const {
+    return fail("probe.nonfinite", fmt::format("{} are NaN or infinite", what),
+                "moec check tells of weights and casts that overflow");
   }
 
   Session& session_;

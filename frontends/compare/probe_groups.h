@@ -57,7 +57,7 @@ struct ProbeReport {
 
 // The whole model sees the first tokens of each document; where more tokens follow, the document
 // runs once with each group alone. Errors:
-// probe.no_routing where the graphs do not name their routing weights; those of
+// probe.no_routing where the graphs do not name their routing weights, probe.nonfinite; those of
 // read_expert_groups(), of the documents as compare.…, and of Session.
 Result<ProbeReport> probe_groups(const ProbeOptions& options);
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace moec {
 namespace {
 
@@ -33,12 +31,6 @@ Status check_same_checkpoint(const ComparedExport& reference, const ComparedExpo
       a.embedding.file.digest != b.embedding.file.digest)
     return refuse_other_checkpoint("the embedding of the checkpoint", reference, compared);
   return {};
-}
-
-int64_t longest_window(const Manifest& manifest) {
-  const manifest::Build& build = manifest.build;
-  return build.cache == CacheForm::none ? std::min(build.context, build.tokens.back())
-                                        : build.context;
 }
 
 }  // namespace moec

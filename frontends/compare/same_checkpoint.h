@@ -17,7 +17,4 @@ struct ComparedExport {
 // Error compare.checkpoint: the exports are not of one checkpoint.
 Status check_same_checkpoint(const ComparedExport& reference, const ComparedExport& compared);
 
-// The most tokens that see one another.
-int64_t longest_window(const Manifest& manifest);
-
 }  // namespace moec

@@ -14,12 +14,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// One device that holds everything: its units are the shards, whose layers are not cut.
+// One device that holds everything: its units are the shards, each MoE layer a single one. Weights
+// have the same bytes however layers are cut and routed.
 PlanSourceOptions with_units(PlanSourceOptions options) {
   constexpr int64_t kRoomForAll = std::numeric_limits<int64_t>::max() / 4;
   options.devices = {};
   options.devices.devices = {{"all", kRoomForAll, 0}};
   options.request.cuts = {};
+  options.request.build.host_routing = false;
+  if (options.passes.routing == RoutingForm::host) options.passes.routing = RoutingForm::rank;
   return options;
 }
 

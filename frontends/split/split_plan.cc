@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <set>
@@ -19,14 +18,8 @@ constexpr size_t kHeaderFile = 0, kTrunkFile = 1, kExpertsFile = 2;
 
 // ---- Names and keys ----------------------------------------------------------------------------
 
-// The source's file name without its ending and its number among others.
-std::string model_name(const std::string& path) {
-  std::string name = std::filesystem::path(path).filename().string();
-  if (name.ends_with(".gguf")) name.resize(name.size() - std::strlen(".gguf"));
-  const size_t number = std::strlen("-00001-of-00003");
-  if (name.size() > number && name.substr(name.size() - number).starts_with("-00001-of-"))
-    name.resize(name.size() - number);
-  return name;
+std::string name_of(const MoeSource& source) {
+  return gguf_model_name(std::filesystem::path(source.gguf.values.file()).filename().string());
 }
 
 std::vector<GgufEntry> file_entries(const MoeSource& source, size_t file) {
@@ -167,7 +160,7 @@ class ExpertsFile {
 
 Result<NodePlan> plan_node(const MoeSource& source, const SplitPlan& plan, const SplitNode& node,
                            const KeptShares& shares) {
-  const std::string name = model_name(source.gguf.values.file());
+  const std::string name = name_of(source);
   NodePlan planned{.node = node, .kept_share = shares};
   MOEC_ASSIGN(
       planned.experts,
@@ -218,7 +211,7 @@ Result<KeptShares> kept_shares(const ExpertProfile& profile, const SplitNode& no
 
 Result<SplitPlan> plan_split(const MoeSource& source, const std::vector<SplitNode>& nodes,
                              const std::vector<KeptShares>& shares) {
-  const std::string name = model_name(source.gguf.values.file());
+  const std::string name = name_of(source);
   SplitPlan plan;
   MOEC_ASSIGN(plan.trunk, plan_trunk(source, gguf_part_name(name, kTrunkFile, kFilesOfNode)));
   for (size_t i = 0; i < nodes.size(); ++i) {

@@ -13,7 +13,7 @@ namespace {
 // others finer; below 0.65 that does not pay for the error of the clipped ones.
 constexpr std::array kShrink = {1.0f, 0.95f, 0.9f, 0.85f, 0.8f, 0.75f, 0.7f, 0.65f};
 
-constexpr float kLeastF16 = 0x1p-14f, kLargestF16 = 65504.0f;
+constexpr float kLeastF16 = 0x1p-14f;
 
 AffineRule rule_of(const AffineBlock& block, CodeRange range) {
   return {1 / block.scale, static_cast<float>(range.low), static_cast<float>(range.high),
@@ -23,7 +23,7 @@ AffineRule rule_of(const AffineBlock& block, CodeRange range) {
 float allowed_scale(float scale, ScalePrecision precision) {
   if (precision == ScalePrecision::f32) return std::max(scale, 0x1p-126f);
   const float rounded = round_significand(scale, static_cast<int>(precision));
-  return std::clamp(rounded, kLeastF16, round_significand(kLargestF16 / 2, 8));
+  return std::clamp(rounded, kLeastF16, kLargestAffineScale);
 }
 
 // How well scale × steps fits the values, whatever the scale: with the best one, products /

@@ -19,6 +19,9 @@ CodeRange affine_codes(int bits);
 // (11 significant bits), so that targets that decode in f16 and in f32 get the same values.
 enum class ScalePrecision : uint8_t { bits8 = 8, f16 = 11, f32 = 24 };
 
+// The largest scale unless the precision is f32: the steps of codes beside it stay in f16.
+inline constexpr float kLargestAffineScale = 32768;
+
 struct AffineOptions {
   int bits = 8;  // 2 to 8
   bool zero_point = false;

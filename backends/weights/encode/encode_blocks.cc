@@ -106,6 +106,24 @@ void encode_blocks(BlockType type, const float* values, size_t blocks, std::byte
   }
 }
 
+uint64_t count_too_large(BlockType type, const float* values, size_t count) {
+  MOEC_CHECK(can_encode_blocks(type), "blocks of {} are not written", enum_name(type));
+  // Of MXFP4 6 · 2^127, more than any f32.
+  if (type == BlockType::mxfp4) return 0;
+  const int bits = type == BlockType::q4_0 ? 4 : 8;
+  const float most = kLargestAffineScale * static_cast<float>(affine_codes(bits).high);
+  return static_cast<uint64_t>(
+      std::count_if(values, values + count, [&](float value) { return std::abs(value) > most; }));
+}
+
+uint64_t count_nan_mxfp4(const std::byte* from, size_t blocks) {
+  constexpr std::byte kNan{255};
+  const size_t bytes = 1 + kHalf;
+  uint64_t count = 0;
+  for (size_t i = 0; i < blocks; ++i) count += from[i * bytes] == kNan ? kEncodedBlock : 0;
+  return count;
+}
+
 void pair_as_gguf(const std::byte* from, size_t blocks, std::byte* to) {
   for (size_t i = 0; i < blocks; ++i) {
     *to++ = *from++;

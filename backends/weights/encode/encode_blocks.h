@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "ir/graph/block_type.h"
 
@@ -21,8 +22,14 @@ bool can_encode_blocks(BlockType type);
 //                the smaller squared error; numbers rounded to nearest, ties to even
 void encode_blocks(BlockType type, const float* values, size_t blocks, std::byte* to);
 
+// How many of these finite values are too large for blocks of this type, whatever the scale.
+uint64_t count_too_large(BlockType type, const float* values, size_t count);
+
 // Blocks of MXFP4 as checkpoints have them, with elements 2j and 2j + 1 in byte j behind the scale,
 // to those of GGUF, with elements j and j + 16. Values stay as they are.
 void pair_as_gguf(const std::byte* from, size_t blocks, std::byte* to);
+// How many of their elements are NaN: those of blocks with the scale 255. In a GGUF file they would
+// be huge numbers.
+uint64_t count_nan_mxfp4(const std::byte* from, size_t blocks);
 
 }  // namespace moec

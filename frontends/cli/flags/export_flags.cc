@@ -83,6 +83,7 @@ std::vector<std::string_view> given_graph_flags(const ExportFlags& flags) {
   note(!flags.devices.devices.empty(), "--device");
   note(flags.values.fold_overflow, "--fold-overflow");
   note(!flags.values.calibration.empty(), "--calibration");
+  note(!flags.values.expert_mask.empty(), "--expert-mask");
   note(flags.trial.layers != 0, "--layers");
   note(flags.trial.seed.has_value(), "--seeded-weights");
   return given;

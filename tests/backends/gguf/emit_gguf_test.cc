@@ -77,5 +77,28 @@ TEST_F(EmitGguf, ValuesThatAreNotFiniteHaveNoCode) {
   EXPECT_FALSE(fs::exists(folder_ / "m.gguf"));
 }
 
+TEST_F(EmitGguf, ValuesThatNoBlockHasAreCounted) {
+  const auto overflows = [&](BlockType type, float value) {
+    const auto emitted = emit({{"a", type, {32}}},
+                              {{GgufCoding::encoded, splat_view(value, {DType::f32, {32}}), {}}});
+    EXPECT_TRUE(emitted) << render(emitted.error());
+    return emitted ? emitted->tensors[0].overflows : 0;
+  };
+  EXPECT_EQ(overflows(BlockType::q8_0, 127 * 32768.0F), 0u);
+  EXPECT_EQ(overflows(BlockType::q8_0, 128 * 32768.0F), 32u);
+  EXPECT_EQ(overflows(BlockType::q4_0, 7 * 32768.0F), 0u);
+  EXPECT_EQ(overflows(BlockType::q4_0, -9 * 32768.0F), 32u);
+  EXPECT_EQ(overflows(BlockType::mxfp4, 3e38F), 0u);
+}
+
+// A GGUF file would have huge numbers in their place.
+TEST(PairedMxfp4, BlocksOfNanAreCounted) {
+  std::vector<std::byte> blocks(3 * 17);
+  blocks[17] = std::byte{255};
+  blocks[2 * 17] = std::byte{254};
+  blocks[3] = std::byte{255};
+  EXPECT_EQ(count_nan_mxfp4(blocks.data(), 3), 32u);
+}
+
 }  // namespace
 }  // namespace moec

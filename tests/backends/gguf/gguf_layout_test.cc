@@ -168,5 +168,13 @@ TEST(GgufParts, TensorLargerThanTheLimitIsNamed) {
   expect_error(plan_gguf_parts("model", {}, tensors, 1100), "gguf.part_size", "1100");
 }
 
+TEST(GgufLayout, AModelsNameIsThatOfItsFileWithoutItsNumber) {
+  EXPECT_EQ(gguf_model_name("m.gguf"), "m");
+  EXPECT_EQ(gguf_model_name(gguf_part_name("m", 0, 3)), "m");
+  EXPECT_EQ(gguf_model_name("m-00001-of-y.gguf"), "m-00001-of-y");
+  EXPECT_EQ(gguf_model_name("m-00001-of-my-tests.gguf"), "m-00001-of-my-tests");
+  EXPECT_EQ(gguf_model_name("-00001-of-00003.gguf"), "-00001-of-00003");
+}
+
 }  // namespace
 }  // namespace moec

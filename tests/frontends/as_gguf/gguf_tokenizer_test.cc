@@ -105,6 +105,32 @@ TEST_F(GgufTokenizer, WithoutOneTokensAreNumbers) {
   EXPECT_EQ(notes_.size(), 1u);
 }
 
+TEST_F(GgufTokenizer, WhatFilesCannotSayIsRefused) {
+  write_tokenizer(R"(, "normalizer": {"type": "Lowercase"})");
+  expect_error(keys(), "gguf.tokenizer", "normalizer");
+  write("tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"a": 0},
+                                        "end_of_word_suffix": "</w>"}})");
+  expect_error(keys(), "gguf.tokenizer", "end_of_word_suffix");
+  write("tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 0}}})");
+  expect_error(keys(), "gguf.tokenizer", "have the number 0");
+  for (const char* fine :
+       {"null", R"({"type": "NFC"})", R"({"type": "Sequence", "normalizers": []})"}) {
+    write_tokenizer(std::string(R"(, "normalizer": )") + fine);
+    EXPECT_TRUE(keys()) << fine;
+  }
+}
+
+TEST_F(GgufTokenizer, TemplatesSayWhichTokensAreAdded) {
+  write_tokenizer(R"(, "post_processor": {"single": [{"Sequence": {"id": "A"}},
+                                                     {"SpecialToken": {"id": "b"}}]})");
+  const auto ends = keys();
+  ASSERT_TRUE(ends) << render(ends.error());
+  EXPECT_FALSE(value<bool>(*ends, "ggml.add_bos_token"));
+  EXPECT_TRUE(value<bool>(*ends, "ggml.add_eos_token"));
+  write("tokenizer_config.json", R"({"add_eos_token": false})");
+  EXPECT_EQ(find_entry(*keys(), "tokenizer.ggml.add_eos_token"), nullptr);
+}
+
 TEST_F(GgufTokenizer, OtherKindsAreRefusedWithTheWayOut) {
   write("tokenizer.json", R"({"model": {"type": "Unigram", "vocab": []}})");
   expect_error(keys(), "gguf.tokenizer", "--tokenizer none");

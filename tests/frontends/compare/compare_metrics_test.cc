@@ -111,5 +111,13 @@ TEST(RoutingComparer, CountsFlipsAndExpertsThatNoTokenChose) {
   EXPECT_THAT(found.never_routed(), testing::ElementsAre(2, 3));
 }
 
+TEST(LogProbability, IsThatOfASoftmax) {
+  const std::vector<float> logits = {1, 3, 2};
+  const double sum = std::exp(1.0) + std::exp(2.0) + std::exp(3.0);
+  EXPECT_NEAR(log_probability(logits, 2), 2 - std::log(sum), 1e-12);
+  EXPECT_TRUE(all_finite(logits));
+  EXPECT_FALSE(all_finite(std::vector<float>{1, -INFINITY}));
+}
+
 }  // namespace
 }  // namespace moec

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/frontends/cli/checkpoint_copy.h"
 #include "tests/frontends/cli/golden_case.h"
 
 namespace moec {
@@ -78,6 +79,18 @@ TEST(ProbeGroups, MeasuresTheRegretOnTheRestOfTheDocuments) {
   EXPECT_NEAR(report["figures"]["regret"], regrets, 1e-12);
   EXPECT_NEAR(report["figures"]["regret_of_chance"], others, 1e-12);
   EXPECT_LE(report["figures"]["regret_of_one"], report["figures"]["regret_of_chance"]);
+}
+
+TEST(ProbeGroups, LogitsThatAreNotNumbersAreNoRegret) {
+  const CheckpointCopy copy("tinymoe");
+  copy.overwrite("lm_head.weight", std::string("\x80\x7f", 2));  // infinity in bf16
+  const std::string out = fresh_folder("out"), text = fresh_folder("text") + "/text";
+  expect_fine(run_command({"export", copy.folder(), "--out", out, "--tokens", "1,16", "--context",
+                           "64", "--allow-nonfinite"}));
+  write_file(text, std::string(60, 'a'));
+  const Outcome probed = run_command({"probe", out, "--groups", three_groups(), "--text", text});
+  EXPECT_EQ(probed.exit_code, kExitBadInput);
+  EXPECT_THAT(probed.err, HasSubstr("[probe.nonfinite]"));
 }
 
 TEST(ProbeGroups, RefusesWhatItCannotProbe) {

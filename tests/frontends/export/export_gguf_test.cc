@@ -145,6 +145,18 @@ TEST(ExportGguf, TypesFollowTheGroupsAndFallBackWhereRowsAreNoBlocks) {
   EXPECT_THAT(all_bytes(out).at("report.json"), HasSubstr("\"wanted\": \"q8_0\""));
 }
 
+TEST(ExportGguf, FlagsThatSayHowGraphsAreMadeHaveNoEffect) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--expert-mask", "L0:0-3"}, {"--tokens", "4"}, {"--kv", "io"}}) {
+    std::vector<std::string> all = {"export", checkpoint_of("tinymoe"), "--target", "gguf",
+                                    "--out",  fresh_folder("out")};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome outcome = run_command(all);
+    EXPECT_EQ(outcome.exit_code, kExitBadInput);
+    EXPECT_THAT(outcome.err, HasSubstr(words[0] + " has no effect for target gguf"));
+  }
+}
+
 TEST(ExportGguf, JobsOfGraphsRefuseIt) {
   const std::string out = fresh_folder("out");
   ASSERT_TRUE(export_model(tinymoe_options(out)));

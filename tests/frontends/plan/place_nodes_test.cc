@@ -86,6 +86,20 @@ TEST(PlaceNodes, SaysHowManyNodesAModelNeeds) {
   EXPECT_EQ(nlohmann::json::parse(stages.out)["nodes"][3]["name"], "stage1.node1");
 }
 
+TEST(PlaceNodes, BytesDoNotDependOnHowTheModelIsCut) {
+  const std::vector<std::string> nodes = {"--nodes", "4", "--policy", "contiguous"};
+  const std::string whole = place_tinymoe(nodes).out;
+  EXPECT_THAT(whole, HasSubstr("4.2 MB"));
+  for (const std::vector<std::string>& cut : {std::vector<std::string>{"--routing", "host"},
+                                              {"--experts-per-shard", "2"},
+                                              {"--layers-per-shard", "2"},
+                                              {"--max-shard-mb", "moe=1"}}) {
+    std::vector<std::string> words = nodes;
+    words.insert(words.end(), cut.begin(), cut.end());
+    EXPECT_EQ(place_tinymoe(words).out, whole) << cut.front();
+  }
+}
+
 TEST(PlaceNodes, RefusesWhatDoesNotFit) {
   const std::string folder = fresh_folder("place");
   EXPECT_THAT(place_tinymoe({"--nodes", "2"}).err, HasSubstr("[place.profile]"));
