@@ -195,6 +195,14 @@ Result<Measurement> measure_export(const AnalyzeOptions& options) {
                        {},
                        {},
                        note_precision(manifest, options.session.precision)};
+  if (!manifest.build.expert_mask.empty())
+    measured.notes.push_back(
+        {Severity::note,
+         "analyze.masked",
+         fmt::format("the export has a mask of experts, {}: the others could not be chosen",
+                     manifest.build.expert_mask),
+         "analyze the checkpoint, or an export without --expert-mask, to place the model's experts",
+         {.file = options.source}});
   MOEC_ASSIGN(measured.text, read_analysis_text(options, {manifest.tokenizer, manifest.model.vocab},
                                                 longest_window(manifest)));
   const bool pairs = counts_pairs(std::ssize(grid.layers), grid.experts, measured.notes);

@@ -40,6 +40,9 @@ class ImatrixReader {
     if (profile.selections.empty())
       return error(fmt::format("blk.{}.ffn_down_exps.weight.counts", number), "is missing");
     profile.tokens = tokens_of(profile.selections);
+    if (profile.tokens == 0)
+      return error(fmt::format("blk.{}.ffn_down_exps.weight.counts", number),
+                   "has no counts above 0");
     if (*std::max_element(profile.selections.begin(), profile.selections.end()) > profile.tokens)
       return error(fmt::format("blk.{}", number),
                    fmt::format("has an expert with more counts than tokens that choose {}",

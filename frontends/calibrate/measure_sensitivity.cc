@@ -138,13 +138,17 @@ class SensitivityRun {
       return exact_.embed(weights_);
     }
     result_ = std::move(*stored);
+    const int64_t next = result_.state->next_layer;
+    if (next < 1 || next >= std::ssize(layers_of(plan_)))
+      return fail("calibrate.malformed", fmt::format("the model has no layer {} to go on at", next),
+                  files_.mend, {.file = options_.folder + "/" + kSensitivityFile});
     for (size_t layer = 0; layer < result_.layers.size(); ++layer)
       for (const RoleSensitivity& role : result_.layers[layer].roles)
         noisy_.push_back(noisy_run(layer, role.role, {plan_, text_}));
-    MOEC_ASSIGN(const uint64_t done,
-                work_of_layers(plan_, text_, static_cast<size_t>(result_.state->next_layer)));
+    MOEC_TRY(files_.read(*result_.state, text_, all_runs()));
+    MOEC_ASSIGN(const uint64_t done, work_of_layers(plan_, text_, static_cast<size_t>(next)));
     meter_.tell(done, "");
-    return files_.read(*result_.state, text_, all_runs());
+    return {};
   }
 
   NoisyRun noisy_run(size_t layer, const std::string& role, WindowRun run) const {

@@ -13,7 +13,9 @@ using nlohmann::ordered_json;
 
 constexpr const char* kAll = "all";
 
-ordered_json to_json(const BootstrapMean& value) {
+// Of no tokens there is no mean.
+ordered_json to_json(const BootstrapMean& value, uint64_t tokens) {
+  if (tokens == 0) return {{"mean", nullptr}, {"low", nullptr}, {"high", nullptr}};
   ordered_json json = {{"mean", value.mean}, {"low", nullptr}, {"high", nullptr}};
   if (!value.bounds) return json;
   json["low"] = value.bounds->low;
@@ -27,9 +29,9 @@ ordered_json to_json(const CategoryScore& score) {
           {"tokens", score.tokens},
           {"next_tokens", score.next_tokens},
           {"nonfinite", score.nonfinite},
-          {"log_probability", to_json(score.log_probability)},
-          {"kl", to_json(score.kl)},
-          {"top1", to_json(score.top1)}};
+          {"log_probability", to_json(score.log_probability, score.next_tokens)},
+          {"kl", to_json(score.kl, score.tokens)},
+          {"top1", to_json(score.top1, score.tokens)}};
 }
 
 // "-0.0123 [-0.0200, -0.0051]"
@@ -44,8 +46,9 @@ std::string text_of(const BootstrapMean& value, double factor, int digits) {
 std::string row_of(const std::string& name, const CategoryScore& score) {
   return fmt::format("{:<16} {:<12} {:>5} {:>8}  {:<28} {:<27} {}\n", name,
                      score.category.empty() ? kAll : score.category, score.documents, score.tokens,
-                     text_of(score.log_probability, 1, 4), text_of(score.kl, 1, 4),
-                     text_of(score.top1, 100, 1));
+                     score.next_tokens == 0 ? "-" : text_of(score.log_probability, 1, 4),
+                     score.tokens == 0 ? "-" : text_of(score.kl, 1, 4),
+                     score.tokens == 0 ? "-" : text_of(score.top1, 100, 1));
 }
 
 }  // namespace

@@ -57,7 +57,9 @@ class Prober {
     std::span<const int64_t> tokens(document.tokens);
     tokens = tokens.first(static_cast<size_t>(std::min(window, std::ssize(tokens))));
     const int64_t seen = std::min(prefill_, std::ssize(tokens));
-    ProbedDocument probed{document.category, seen, std::ssize(tokens) - seen,
+    // Models that label tokens predict nothing that follows.
+    const bool predicts = !session_.manifest().tagging;
+    ProbedDocument probed{document.category, seen, predicts ? std::ssize(tokens) - seen : 0,
                           std::vector<ProbedGroup>(groups_.size())};
     MOEC_TRY(score(tokens.first(static_cast<size_t>(seen)), probed));
     if (probed.rest > 0) MOEC_TRY(serve(tokens, probed));

@@ -35,7 +35,8 @@ struct ProbedGroup {
 
 struct ProbedDocument {
   std::string category;
-  int64_t seen = 0, rest = 0;  // tokens; without a rest nothing is known of how a group does
+  // Tokens. Without a rest, as with models that label tokens, nothing is known of how a group does.
+  int64_t seen = 0, rest = 0;
   std::vector<ProbedGroup> groups;
   size_t chosen = 0, best = 0;  // by score, and by log-probability; ties go to the first
   // Nats a token that the chosen group loses against the best one.

@@ -102,7 +102,7 @@ class ProfileReader {
     if (!profile_.layers.empty() && profile_.layers.back().layer >= layer.layer)
       return fields.bad("layer", "must be above that of the layer before");
     MOEC_TRY(read_counts(fields, layer.tokens, layer.selections));
-    if (const int64_t all = sum_of(layer.selections); all / profile_.top_k > layer.tokens)
+    if (const int64_t all = sum_of(layer.selections); all > layer.tokens * profile_.top_k)
       return fields.bad("selections", fmt::format("are {} for {} tokens that choose {} experts",
                                                   all, layer.tokens, profile_.top_k));
     for (const auto& [name, values] : kMeasures)
@@ -113,9 +113,27 @@ class ProfileReader {
           fields.each("categories", [&](JsonFields& item) { return read_share(item, layer); }));
     if (!layer.by_category.empty() && layer.by_category.size() != profile_.categories.size())
       return fields.bad("categories", "must be those of the profile");
+    MOEC_TRY(check_sums(fields, layer));
     MOEC_TRY(fields.finish());
     profile_.layers.push_back(std::move(layer));
     return {};
+  }
+
+  // What was chosen has a mass, and was chosen in some category.
+  static Status check_sums(const JsonFields& fields, const LayerProfile& layer) {
+    for (size_t e = 0; e < layer.selections.size(); ++e) {
+      if (!layer.mass.empty() && layer.selections[e] == 0 && layer.mass[e] > 0)
+        return fields.bad("mass", fmt::format("is above 0 for expert {}, which no token chose", e));
+      int64_t sum = 0;
+      for (const auto& selections : layer.by_category) sum += selections[e];
+      if (!layer.by_category.empty() && sum != layer.selections[e])
+        return fields.bad("categories", fmt::format("have {} selections of expert {}, not {}", sum,
+                                                    e, layer.selections[e]));
+    }
+    const bool weighed =
+        std::any_of(layer.mass.begin(), layer.mass.end(), [](double mass) { return mass > 0; });
+    if (layer.mass.empty() || weighed || sum_of(layer.selections) == 0) return {};
+    return fields.bad("mass", "is 0 for all experts, although tokens chose some");
   }
 
   static int64_t sum_of(const std::vector<int64_t>& counts) {

@@ -180,6 +180,16 @@ TEST(Analyze, AnExportWithHostRoutingTellsAll) {
   expect_same_profile(profile_of(options), profile_of(analysis_of_tinymoe("checkpoint")));
 }
 
+TEST(Analyze, TheMaskOfAnExportIsNoted) {
+  AnalyzeOptions options = analysis_options(exported_tinymoe({"--expert-mask", "*:0-9"}));
+  options.exported = true;
+  const auto analysis = analyze_model(options);
+  ASSERT_TRUE(analysis.has_value()) << render(analysis.error());
+  ASSERT_FALSE(analysis->notes.empty());
+  EXPECT_EQ(analysis->notes[0].code, "analyze.masked");
+  EXPECT_EQ(analysis->profile.layers[0].selections[12], 0);
+}
+
 TEST(Analyze, AnExportOfBankedExpertsTellsOfRoutingAlone) {
   AnalyzeOptions options = analysis_options(exported_tinymoe({"--experts", "bank"}));
   options.exported = true;

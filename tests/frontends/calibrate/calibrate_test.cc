@@ -417,6 +417,10 @@ TEST(Calibrate, ADamagedStateOfAMeasurementIsFound) {
   std::ofstream(options.folder + "/sensitivity1.bin", std::ios::app) << "x";
   options.stop = nullptr;
   EXPECT_EQ(code_of(options), "calibrate.damaged");
+  std::string index = read_file(options.folder + "/sensitivity.json");
+  index.replace(index.find("\"next_layer\": 1"), 15, "\"next_layer\": 9");
+  write_file(options.folder + "/sensitivity.json", index);
+  EXPECT_EQ(code_of(options), "calibrate.malformed");
   fs::remove(options.folder + "/sensitivity.json");
   EXPECT_EQ(code_of(options), "fine");
 }

@@ -77,6 +77,18 @@ TEST(CompareGroups, AllExpertsCostNothingAndFewerCostMore) {
   }
 }
 
+TEST(CompareGroups, WithoutANextTokenItsLogProbabilityIsUnknown) {
+  const std::string out = tinymoe_export("out");
+  const json report =
+      group_report({out, "--groups", groups_file(R"({"name": "few", "experts": "*:0-4"})"),
+                    "--text", heldout_documents(2), "--window", "1"});
+  const json& scored = report["groups"][0]["scores"][0];
+  EXPECT_EQ(scored["next_tokens"], 0);
+  EXPECT_EQ(scored["log_probability"],
+            json({{"mean", nullptr}, {"low", nullptr}, {"high", nullptr}}));
+  EXPECT_GT(scored["kl"]["mean"], 0.1);
+}
+
 TEST(CompareGroups, AGroupIsAnExportWithThatMask) {
   const std::string out = tinymoe_export("out");
   const std::string masked = tinymoe_export("masked", {"--expert-mask", "*:0-9"});

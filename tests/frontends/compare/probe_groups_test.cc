@@ -93,6 +93,17 @@ TEST(ProbeGroups, LogitsThatAreNotNumbersAreNoRegret) {
   EXPECT_THAT(probed.err, HasSubstr("[probe.nonfinite]"));
 }
 
+TEST(ProbeGroups, LabelsOfTokensAreNoPredictions) {
+  const std::string out = fresh_folder("out"), ids = fresh_folder("ids") + "/ids";
+  expect_fine(export_case("openai_privacy_filter_a", out, {"--tokens", "8", "--context", "8"}));
+  write_file(ids, "40 41 42 43 44 45 46");
+  const std::string groups = fresh_folder("groups") + "/groups.json";
+  write_file(groups, R"({"groups": [{"name": "all", "experts": ""}]})");
+  const json report = probe({out, "--groups", groups, "--tokens", ids, "--prefill", "2"});
+  EXPECT_EQ(report["documents"][0]["rest"], 0);
+  EXPECT_FALSE(report.contains("figures"));
+}
+
 TEST(ProbeGroups, RefusesWhatItCannotProbe) {
   const std::string out = probed_export();
   EXPECT_THAT(run_command({"probe", out, "--groups", out + "/none.json", "--prompt", "a"}).err,

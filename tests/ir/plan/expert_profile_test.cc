@@ -69,6 +69,11 @@ TEST(ExpertProfile, RefusesCountsThatCannotBe) {
   expect_bad_profile("[2, 1, 0]", "[2, 1]", "must have 3 numbers, one for each pair");
   expect_bad_profile("[2, 1, 0]", "[3, 1, 0]",
                      "is 3 for experts 0 and 1, which 3 and 2 tokens chose");
+  expect_bad_profile("[2, 2, 2]", "[3, 2, 2]", "are 7 for 3 tokens");
+  expect_bad_profile("[1, 0, 1]", "[0, 0, 1]", "have 2 selections of expert 0, not 3");
+  expect_error(parse_expert_profile(
+                   profile_text_with("[1.75, 0.30000000000000004, 1e-30]", "[0, 0, 0]"), "p.json"),
+               "profile.bad_value", "is 0 for all experts");
   expect_bad_profile(R"("tokens": 3)", R"("tokens": 9223372036854775807)", "too large");
 }
 
