@@ -56,14 +56,13 @@ Result<Executor> Executor::create(const Shard& shard, const WeightTable& weights
   return create(shard, reader, options);
 }
 
-Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs, const Probe& probe) {
-  return run(inputs, RunProbes{.values = probe});
+Result<std::vector<Tensor>> Executor::run(std::vector<Tensor> inputs, const Probe& probe) {
+  return run(std::move(inputs), RunProbes{.values = probe});
 }
 
-Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs,
-                                          const RunProbes& probes) {
+Result<std::vector<Tensor>> Executor::run(std::vector<Tensor> inputs, const RunProbes& probes) {
   MOEC_TRY(check_inputs(shard(), inputs));
-  std::vector<Tensor> outputs = run_program(impl_->program, inputs, probes);
+  std::vector<Tensor> outputs = run_program(impl_->program, std::move(inputs), probes);
   for (const auto& file : impl_->program.files) MOEC_TRY(file->check_unchanged());
   return outputs;
 }

@@ -32,7 +32,7 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
 void reset_states(Program& program);
 
 // The inputs must have the number and types that the shard declares.
-std::vector<Tensor> run_program(Program& program, const std::vector<Tensor>& inputs,
+std::vector<Tensor> run_program(Program& program, std::vector<Tensor> inputs,
                                 const RunProbes& probes);
 
 // The rounded results of an op that is neither a weight nor reads or writes a state.

@@ -95,8 +95,8 @@ class Executor {
   // Inputs and results in the order of Shard::inputs and Shard::outputs. Errors:
   // reference.input_count, reference.input_type (element type or sizes differ; layouts may);
   // weights.file_changed and weights.read for a file that was cut, changed or is unreadable.
-  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs, const Probe& probe = {});
-  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs, const RunProbes& probes);
+  Result<std::vector<Tensor>> run(std::vector<Tensor> inputs, const Probe& probe = {});
+  Result<std::vector<Tensor>> run(std::vector<Tensor> inputs, const RunProbes& probes);
 
   // Sets all states to zero.
   void reset();

@@ -15,9 +15,9 @@ class Run {
     }
   }
 
-  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> operator()(std::vector<Tensor> inputs) {
     for (size_t i = 0; i < inputs.size(); ++i)
-      define(shard_.inputs[i], {shard_.type(shard_.inputs[i]), inputs[i].data});
+      define(shard_.inputs[i], {shard_.type(shard_.inputs[i]), std::move(inputs[i].data)});
     for (OpId op : op_ids(shard_)) {
       step(shard_.ops[op]);
       for (ValueId id : shard_.ops[op].results) see(id);
@@ -82,9 +82,9 @@ class Run {
 
 }  // namespace
 
-std::vector<Tensor> run_program(Program& program, const std::vector<Tensor>& inputs,
+std::vector<Tensor> run_program(Program& program, std::vector<Tensor> inputs,
                                 const RunProbes& probes) {
-  return Run(program, probes)(inputs);
+  return Run(program, probes)(std::move(inputs));
 }
 
 }  // namespace moec

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "backends/reference/broadcast.h"
 #include "backends/reference/eval.h"
 #include "ir/base/at.h"
@@ -11,7 +13,10 @@ Tensor gather(const Tensor& x, const Type& type, int64_t offset, const Dims& str
   walk<1>(type.dims, {strides}, [&](const Stretch<1>& stretch) {
     float* to = result.data.data() + stretch.index;
     const float* from = x.data.data() + offset + stretch.offset[0];
-    for (int64_t i = 0; i < stretch.count; ++i) to[i] = from[i * stretch.step[0]];
+    if (stretch.step[0] == 1)
+      std::copy_n(from, stretch.count, to);
+    else
+      for (int64_t i = 0; i < stretch.count; ++i) to[i] = from[i * stretch.step[0]];
   });
   return result;
 }

@@ -387,7 +387,7 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
   }
   MOEC_TRY(impl_->put_states(shard, *executor));
   MOEC_ASSIGN(std::vector<Tensor> outputs,
-              executor->run(inputs, impl_->probe_of(shard, chunk, probe)));
+              executor->run(std::move(inputs), impl_->probe_of(shard, chunk, probe)));
   impl_->take_states(shard, *executor, chunk);
   for (const OutputBinding& binding : step.outputs)
     for (size_t i = 0; i < body.outputs.size(); ++i)

@@ -93,6 +93,7 @@ Tensor cache_tensor(const manifest::Port& port, const std::vector<float>& values
   const Type type = port.type();
   MOEC_CHECK(type.elements() == std::ssize(values), "cache of {} values for port {}", values.size(),
              port.name);
+  if (type.dims[0] == 1) return {type, values};
   Heads heads{type.dims[0] * type.dims[2], type.dims[3], values};
   return in_pages(heads, type);
 }

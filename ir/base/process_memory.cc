@@ -26,6 +26,10 @@ ProcessMemory process_memory() {
 void return_freed_pieces() {
   constexpr int kPieceBytes = 256 << 10;  // setting it also ends its growth with each freed piece
   ::mallopt(M_MMAP_THRESHOLD, kPieceBytes);
+  // Values between ops come and go by the thousand a second: the system is not to hand out their
+  // pages anew each time. By default it gets everything above 128 KiB back at once.
+  constexpr int kKeptBytes = 4 << 20;
+  ::mallopt(M_TRIM_THRESHOLD, kKeptBytes);
   // Each arena reserves 64 MiB of addresses, which a limit on them (ulimit -v) counts.
   constexpr int kArenas = 4;
   ::mallopt(M_ARENA_MAX, kArenas);
