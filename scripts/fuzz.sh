@@ -69,10 +69,12 @@ fuzz() {
   local target=$1 result=0
   local corpus=build/fuzz/corpus/$target log=build/fuzz/$target.log
   local kept=tests/reproducers/$target # inputs that were found, and seeds that no other file is
+  local words=()
+  [ ! -f "tests/fuzz/$target.dict" ] || words=("-dict=tests/fuzz/$target.dict")
   gather_seeds "$target"
   gather_corpus "$target"
   mkdir -p "$kept"
-  if "build/dev/tests/fuzz/$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 \
+  if "build/dev/tests/fuzz/$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 "${words[@]}" \
     -artifact_prefix="$kept/" "$corpus" "build/fuzz/seeds/$target" "$kept" >"$log" 2>&1; then
     echo "$target: $(tail -n 1 "$log")"
   else
@@ -92,7 +94,7 @@ keep() {
   rm -rf "$merged" "$found"
   mkdir -p "$merged" "$found" tests/reproducers/corpora
   find "build/fuzz/corpus/$target" -type f -size -"$largest_kept"c -exec cp -t "$found" {} +
-  cp -L "build/fuzz/seeds/$target"/* "$merged" 2>/dev/null || true
+  cp -L "build/fuzz/seeds/$target"/* "tests/reproducers/$target"/* "$merged" 2>/dev/null || true
   if ! "build/dev/tests/fuzz/$target" -merge=1 -timeout=30 -rss_limit_mb=2048 "$merged" "$found" >"$log" 2>&1; then
     printf '%s: FAILED\n%s\n' "$target" "$(tail -n 60 "$log")"
     return 1

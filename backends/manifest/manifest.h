@@ -254,6 +254,12 @@ struct Manifest {
       if (shard.name == name) return &shard;
     return nullptr;
   }
+  // By its path.
+  const FileRef* find_side_file(std::string_view path) const {
+    for (const FileRef& file : side_files)
+      if (file.path == path) return &file;
+    return nullptr;
+  }
   const Cache* find_cache(int64_t layer) const {
     for (const Cache& cache : caches)
       if (cache.layer == layer) return &cache;

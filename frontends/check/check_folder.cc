@@ -7,6 +7,7 @@
 #include <map>
 
 #include "backends/coverage/check_weights.h"
+#include "backends/manifest/expert_grid.h"
 #include "backends/manifest/from_shard.h"
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
@@ -16,6 +17,7 @@
 #include "frontends/formats/read_shard.h"
 #include "ir/analysis/cost.h"
 #include "ir/base/byte_text.h"
+#include "ir/plan/probe_table.h"
 #include "ir/verify/verify.h"
 
 namespace moec {
@@ -212,6 +214,13 @@ void require_binary_form(const Manifest& manifest, const std::string& folder,
                       {.file = (std::filesystem::path(folder) / kManifestJson).string()}});
 }
 
+// Of moec probe --write: its groups must be of the model's experts.
+void check_probe_table(const Manifest& manifest, const std::string& folder, Diagnostics& findings) {
+  if (manifest.find_side_file(kProbeTableFile) == nullptr) return;
+  auto table = read_probe_table(folder + "/" + kProbeTableFile, expert_grid(manifest));
+  if (!table) append(findings, std::move(table.error()));
+}
+
 // The manifest names the target but has no rules. Those of a target that is not built in are in the
 // user's file, which must be given.
 Status require_builtin(const std::string& target) {
@@ -241,6 +250,7 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
   report->min_coverage = options.min_coverage.value_or(report->target.min_coverage);
   report->findings = verify_files(report->manifest, folder, options.digests);
   require_binary_form(report->manifest, folder, report->findings);
+  check_probe_table(report->manifest, folder, report->findings);
   append(report->findings,
          find_extra_files(report->manifest, folder, {std::string(kExpectedPlacement)}));
   Checker checker(folder, *report, options);

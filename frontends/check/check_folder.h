@@ -65,7 +65,8 @@ struct CheckOptions {
 // A manifest that cannot be read or an unknown target or chip is an error; all else is a finding.
 // Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.over_budget,
 // check.coverage, check.cast_overflow, coverage.* (backends/coverage/check_weights.h), target.RULE
-// for each error of a rule. The report does not move: its rule findings point into it.
+// for each error of a rule, and those of read_probe_table() where the manifest names a table. The
+// report does not move: its rule findings point into it.
 Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options);
 

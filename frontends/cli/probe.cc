@@ -5,6 +5,7 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/one_of.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/findings.h"
@@ -17,14 +18,16 @@ namespace {
 
 struct ProbeFlags {
   ProbeOptions options;
+  std::string score;
   SessionFlags session;
-  bool quiet = false, json = false;
+  bool write = false, quiet = false, json = false;
 };
 
 Result<ProbeReport> probe_named(const ProbeFlags& flags) {
   ProbeOptions options = flags.options;
   MOEC_TRY(require_export(options.model));
   MOEC_ASSIGN(options.session, session_options(flags.session));
+  options.score = parse_enum<ProbeScore>(flags.score);
   Progress progress("probe", flags.quiet || flags.json);
   uint64_t told = 0;
   options.progress = [&](uint64_t done, uint64_t total) {
@@ -32,13 +35,14 @@ Result<ProbeReport> probe_named(const ProbeFlags& flags) {
   };
   auto report = probe_groups(options);
   progress.finish();
+  if (report && flags.write) MOEC_TRY(write_probe_table(*report, options.model));
   return report;
 }
 
 int run_probe(const ProbeFlags& flags) {
   const auto report = probe_named(flags);
   if (!report) return report_failure(report.error(), flags.json);
-  flags.json ? print_json(probe_json(*report)) : print_out("{}", probe_table(*report));
+  flags.json ? print_json(probe_json(*report)) : print_out("{}", probe_text(*report));
   return kExitFine;
 }
 
@@ -67,20 +71,28 @@ void add_probe_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ProbeFlags>();
   ProbeOptions& options = flags->options;
   command->add_option("OUT", options.model, "An exported folder")->required();
+  command->add_option("--groups", options.groups,
+                      "A JSON file of groups of experts, such as moec place writes (default: "
+                      "those of the table that --write put into the export)");
   command
-      ->add_option("--groups", options.groups,
-                   "A JSON file of groups of experts, such as moec place writes")
-      ->required();
+      ->add_option("--score", flags->score,
+                   "By what a group is chosen. mass: its experts' share of the routing weights of "
+                   "the first tokens. table: what the export's table has for texts with such "
+                   "routing (default: table without --groups, mass with them)")
+      ->check(one_of({"mass", "table"}));
   add_document_flags(*command, options);
-  command->add_option("--prefill", options.prefill, "First tokens, by which the group is chosen")
-      ->check(whole_from(1))
-      ->capture_default_str();
+  command
+      ->add_option("--prefill", options.prefill,
+                   "First tokens, by which the group is chosen (default: as the table has, or 32)")
+      ->check(whole_from(1));
   command
       ->add_option("--window", options.window,
                    "Tokens of a document that run, at most the export's context")
       ->check(whole_from(1))
       ->capture_default_str();
   add_session_flags(*command, flags->session);
+  command->add_flag("--write", flags->write,
+                    "Put what was measured into the export as its table, probe.json");
   command->add_flag("-q,--quiet", flags->quiet, "Print no progress");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer("Example: moec probe out/tinymoe --groups placement.json --prompts default");

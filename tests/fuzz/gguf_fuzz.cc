@@ -68,8 +68,8 @@ void check_tensors(const moec::Gguf& model, const moec::GgufHeader& header) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  // The last byte adds payload, so that a header may describe a file longer than the input.
-  const uint64_t file_bytes = size + (size == 0 ? 0 : uint64_t{256} * data[size - 1]);
+  // The last byte adds payload, up to 1 MB, so that a header may describe a model of tests/golden.
+  const uint64_t file_bytes = size + (size == 0 ? 0 : uint64_t{4096} * data[size - 1]);
   const auto header = moec::parse_gguf(bytes, file_bytes, "fuzz");
   if (!header) return 0;
   for (const auto& [key, value] : header->values.keys())

@@ -43,8 +43,16 @@ TEST(ProbeGroups, ChoosesByTheRoutingOfTheFirstTokens) {
   ASSERT_EQ(report["documents"].size(), 1u);
   const json& document = report["documents"][0];
   EXPECT_EQ(document["seen"], 28);
+  EXPECT_EQ(report["score"], "mass");
   EXPECT_EQ(document["chosen"], "all");
+  EXPECT_EQ(document["scores"], document["kept"]);
   EXPECT_NEAR(document["scores"][1], 1, 1e-6);
+  ASSERT_EQ(document["routing"].size(), 4u) << "one list a layer";
+  for (const json& layer : document["routing"]) {
+    double sum = 0;
+    for (const double share : layer) sum += share;
+    EXPECT_NEAR(sum, 1, 1e-6);
+  }
   EXPECT_GT(document["scores"][0], 0.0);
   EXPECT_LT(document["scores"][0], document["scores"][2]);
   EXPECT_LT(document["scores"][2], 1.0);
@@ -75,10 +83,99 @@ TEST(ProbeGroups, MeasuresTheRegretOnTheRestOfTheDocuments) {
     hits += document["best"] == "all" ? 1.0 / 3 : 0;
     for (const double value : values) others += (best - value) / 9;
   }
-  EXPECT_NEAR(report["figures"]["hits"], hits, 1e-12);
-  EXPECT_NEAR(report["figures"]["regret"], regrets, 1e-12);
-  EXPECT_NEAR(report["figures"]["regret_of_chance"], others, 1e-12);
-  EXPECT_LE(report["figures"]["regret_of_one"], report["figures"]["regret_of_chance"]);
+  const json& figures = report["figures"];
+  EXPECT_NEAR(figures["hits"]["mean"], hits, 1e-12);
+  EXPECT_NEAR(figures["regret"]["mean"], regrets, 1e-12);
+  EXPECT_LE(figures["regret"]["low"], figures["regret"]["mean"]);
+  EXPECT_GE(figures["regret"]["high"], figures["regret"]["mean"]);
+  EXPECT_NEAR(figures["regret_of_chance"]["mean"], others, 1e-12);
+  EXPECT_LE(figures["regret_of_one"]["mean"], figures["regret_of_chance"]["mean"]);
+  ASSERT_EQ(figures["load"].size(), 3u);
+  EXPECT_EQ(figures["load"][0]["mean"], 0);
+  EXPECT_EQ(figures["load"][1]["mean"], 1);
+}
+
+// Two prompts of each of two categories, long enough for 20 tokens and a rest.
+std::string two_categories() {
+  const std::string path = fresh_folder("suite") + "/suite.jsonl";
+  std::string lines;
+  for (const char* text : {"def run(self, names):\\n    return [n for n in names]\\n",
+                           "for index in range(10):\\n    print(index + 1)\\n    pass\\n"})
+    lines += std::string(R"({"category": "code", "text": ")") + text + "\"}\n";
+  for (const char* text : {"12 + 30 = 42\\n18 + 21 = 39\\n40 + 11 = 51\\n7 + 8 = 15\\n",
+                           "91 - 30 = 61\\n72 - 51 = 21\\n66 - 60 = 6\\n5 - 1 = 4\\n"})
+    lines += std::string(R"({"category": "sums", "text": ")") + text + "\"}\n";
+  write_file(path, lines);
+  return path;
+}
+
+// An export with the table of its two halves, measured on two_categories().
+std::string export_with_table() {
+  const std::string out = probed_export(), groups = fresh_folder("groups") + "/groups.json";
+  write_file(groups, R"({"groups": [{"name": "low", "experts": "*:0-7"},
+                                    {"name": "high", "experts": "*:8-15"}]})");
+  probe({out, "--groups", groups, "--prompts", two_categories(), "--prefill", "20", "--write"});
+  return out;
+}
+
+double mean_of(const json& documents, size_t first, const char* field, size_t group) {
+  return (documents[first][field][group].get<double>() +
+          documents[first + 1][field][group].get<double>()) /
+         2;
+}
+
+TEST(ProbeGroups, WritesATableThatTheManifestNames) {
+  const std::string out = export_with_table();
+  const json measured =
+      probe({out, "--prompts", two_categories(), "--score", "mass", "--prefill", "20"});
+  const json table = json::parse(read_file(out + "/probe.json"));
+  EXPECT_EQ(table["prefill"], 20);
+  ASSERT_EQ(table["categories"].size(), 2u);
+  for (size_t c = 0; c < 2; ++c) {
+    const json& category = table["categories"][c];
+    EXPECT_EQ(category["name"], c == 0 ? "code" : "sums");
+    EXPECT_EQ(category["documents"], 2);
+    for (size_t g = 0; g < 2; ++g) {
+      EXPECT_NEAR(category["log_probability"][g],
+                  mean_of(measured["documents"], 2 * c, "log_probability", g), 1e-4);
+      EXPECT_NEAR(category["kept"][g], mean_of(measured["documents"], 2 * c, "kept", g), 1e-5);
+    }
+    double share = 0;
+    for (size_t d = 2 * c; d < 2 * c + 2; ++d)
+      share += measured["documents"][d]["routing"][1][3].get<double>() / 2;
+    EXPECT_NEAR(category["routing"][1][3], share, 1e-5);
+  }
+  expect_fine(run_command({"check", out}));
+}
+
+TEST(ProbeGroups, ChoosesByTheTable) {
+  const std::string out = export_with_table();
+  const json table = json::parse(read_file(out + "/probe.json"));
+  const json report = probe({out, "--prompts", two_categories()});
+  EXPECT_EQ(report["score"], "table");
+  EXPECT_EQ(report["prefill"], 20) << "as the table has it";
+  EXPECT_EQ(report["groups"], json({"low", "high"}));
+  for (size_t d = 0; d < 4; ++d) {
+    const json& document = report["documents"][d];
+    EXPECT_EQ(document["nearest"], document["category"]) << "the table is of these prompts";
+    EXPECT_EQ(document["scores"], table["categories"][d / 2]["log_probability"]);
+    const bool low = document["scores"][0] >= document["scores"][1];
+    EXPECT_EQ(document["chosen"], low ? "low" : "high");
+  }
+}
+
+TEST(ProbeGroups, ATableOfAnotherModelIsRefused) {
+  const std::string out = export_with_table();
+  std::string table = read_file(out + "/probe.json");
+  ASSERT_NE(table.find("L0-3:0-7"), std::string::npos);
+  write_file(out + "/probe.json", table.replace(table.find("L0-3:0-7"), 8, "L0-3:0-9"));
+  const Outcome checked = run_command({"check", out});
+  EXPECT_EQ(checked.exit_code, kExitFellShort) << checked.out << checked.err;
+  EXPECT_THAT(checked.out + checked.err, HasSubstr("manifest.digest_changed"));
+  write_file(out + "/probe.json", table.replace(table.find("L0-3:0-9"), 8, "L0-3:9-99"));
+  const Outcome refused = run_command({"check", out});
+  EXPECT_THAT(refused.out + refused.err, HasSubstr("experts.expert"));
+  EXPECT_THAT(run_command({"probe", out, "--prompt", "a"}).err, HasSubstr("[experts.expert]"));
 }
 
 TEST(ProbeGroups, LogitsThatAreNotNumbersAreNoRegret) {
@@ -114,6 +211,18 @@ TEST(ProbeGroups, RefusesWhatItCannotProbe) {
   write_file(one, R"({"groups": [{"name": "one", "experts": "*:3"}]})");
   EXPECT_THAT(run_command({"probe", out, "--groups", one, "--prompt", "a"}).err,
               HasSubstr("[experts.too_few]"));
+  EXPECT_THAT(run_command({"probe", out, "--prompt", "a"}).err, HasSubstr("[probe.no_table]"));
+  EXPECT_THAT(
+      run_command({"probe", out, "--groups", three_groups(), "--score", "table", "--prompt", "a"})
+          .err,
+      HasSubstr("[probe.no_table]"));
+  EXPECT_THAT(
+      run_command({"probe", out, "--groups", three_groups(), "--prompt", "a", "--write"}).err,
+      HasSubstr("[probe.no_rest]"));
+  EXPECT_THAT(run_command({"probe", export_with_table(), "--groups", three_groups(), "--score",
+                           "table", "--prompt", "a"})
+                  .err,
+              HasSubstr("[probe.other_groups]"));
 }
 
 }  // namespace

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Writes what the fuzz target of GGUF files starts from: the header of a tiny model of each family, and a dictionary of the
+names of architectures, keys and tensors that these models have.
+
+    scripts/make_gguf_seeds.py --out tests/reproducers/gguf_fuzz --dictionary tests/fuzz/gguf_fuzz.dict
+
+The models are goldens that llama.cpp computes, or variants of goldens (tests/peers/gguf_cases.py), written with the `gguf`
+package, every other one in Q8_0. A seed is a file up to its tensors and one byte more, from which gguf_fuzz.cc takes the
+length of the rest. Needs the packages of tests/peers/requirements.txt.
+"""
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPO / "tests/peers"))
+PAYLOAD_UNIT = 4096  # bytes, as in gguf_fuzz.cc
+
+
+def first_cases():
+    """A golden of each family of GGUF: family → its name."""
+    from gguf_cases import REPRESENTABLE, VARIANTS
+
+    cases = {}
+    for case in [*REPRESENTABLE, *VARIANTS]:
+        config = REPO / "tests/golden" / case / "config.json"
+        if config.is_file():
+            cases.setdefault(json.loads(config.read_text())["model_type"], case)
+    return cases
+
+
+def write_model_of(case, scratch, tensor_type):
+    """Writes the GGUF file of a golden; returns its content and its path."""
+    from gguf_cases import VARIANTS, write_variant
+    from gguf_models import read_model, write_model
+
+    folder = REPO / "tests/golden" / case
+    if case in VARIANTS:
+        folder = write_variant(case, scratch / case, folder)
+    model = read_model(folder)
+    return model, write_model(model, scratch / f"{case}.gguf", tensor_type)[0]
+
+
+def seed_of(path):
+    import gguf
+
+    data, start = path.read_bytes(), gguf.GGUFReader(path).data_offset
+    units = -(-(len(data) - start) // PAYLOAD_UNIT)
+    assert units < 256, f"{path.name} has more tensors than a seed can say"
+    return data[:start] + bytes([units])
+
+
+def sized(text):
+    """A string as GGUF stores it."""
+    return len(text).to_bytes(8, "little") + text.encode()
+
+
+def words_of(model):
+    """Keys and tensors without what differs from model to model: the architecture, and the number of a layer."""
+    yield sized(model.arch)
+    for key in model.keys:
+        yield key.removeprefix(f"{model.arch}").encode()
+    for name in model.tensors:
+        yield re.sub(r"^blk\.\d+", "", name).encode()
+
+
+def dictionary_text(words):
+    def quoted(word):
+        return "".join(chr(byte) if chr(byte).isalnum() or byte in b"._-" else f"\\x{byte:02x}" for byte in word)
+
+    return "# Written by scripts/make_gguf_seeds.py.\n" + "".join(f'"{quoted(word)}"\n' for word in sorted(words))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the seeds go")
+    parser.add_argument("--dictionary", type=Path, required=True, metavar="FILE", help="where the dictionary goes")
+    flags = parser.parse_args()
+    flags.out.mkdir(parents=True, exist_ok=True)
+    words = set()
+    with tempfile.TemporaryDirectory() as scratch:
+        for number, (family, case) in enumerate(first_cases().items()):
+            model, path = write_model_of(case, Path(scratch), ("F32", "Q8_0")[number % 2])
+            (flags.out / family).write_bytes(seed_of(path))
+            words.update(words_of(model))
+    flags.dictionary.write_text(dictionary_text(words))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Measures what orders of experts are worth: how far tinymoe with the first experts of an order is from the whole model, as
+tables in Markdown.
+
+    scripts/measure_ranking.py [--moec BINARY] [--kept 4,6,8,10,12,14]
+
+Every second prompt of the bundled suite is analysed, and the orders are made from this profile alone:
+
+  saliency  of each layer, by the mean over an expert's tokens of routing weight x norm of its output
+  mass      of each layer, by the sum of its routing weights
+  summed    one order for all layers, by the mass summed over them
+  random    of each layer at random: the means over three orders
+
+`moec compare` then runs the other prompts with the first experts of an order in every layer. A figure is the mean KL
+divergence from the predictions with all experts, in nats, with bounds that hold 95 % of the resamples of the prompts; of
+`random` the smallest and the largest mean. The second table has the groups of `moec place` for three nodes of eight experts
+a layer, each by the nodes' means.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import tempfile
+from pathlib import Path
+
+from suite_splits import REPO, Moec, read_suite, write_half
+
+SEEDS = range(3)
+POLICIES = ("packed", "balanced", "contiguous")
+NODES, HELD = 3, 8
+
+
+def flags_of():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--moec", type=Path, default=REPO / "build/release/frontends/moec", help="the program")
+    parser.add_argument("--kept", default="4,6,8,10,12,14", help="how many experts of a layer (default: 4,6,8,10,12,14)")
+    return parser.parse_args()
+
+
+def by_value(values):
+    return sorted(range(len(values)), key=lambda expert: -values[expert])
+
+
+def orders_of(profile):
+    """{name: {layer: experts, the first to keep first}}"""
+    layers, experts = profile["layers"], range(profile["experts"])
+    summed = by_value([sum(layer["mass"][expert] for layer in layers) for expert in experts])
+    orders = {key: {layer["layer"]: by_value(layer[key]) for layer in layers} for key in ("saliency", "mass")}
+    orders["summed"] = {layer["layer"]: summed for layer in layers}
+    for seed in SEEDS:
+        generator = random.Random(seed)
+        orders[f"random{seed}"] = {layer["layer"]: generator.sample(experts, len(experts)) for layer in layers}
+    return orders
+
+
+def kept_experts(order, count):
+    return ";".join(f"L{layer}:{','.join(map(str, sorted(experts[:count])))}" for layer, experts in order.items())
+
+
+def divergences(moec, groups, prompts):
+    """{name of a group: its KL, with "mean", "low" and "high"}"""
+    path = moec.scratch / "compared.json"
+    path.write_text(json.dumps({"groups": [{"name": name, "experts": text} for name, text in groups.items()]}))
+    report = json.loads(moec.run("compare", moec.out, "--groups", path, "--prompts", prompts, "--json"))
+    return {group["name"]: group["scores"][0]["kl"] for group in report["groups"]}
+
+
+def with_bounds(kl):
+    return f"{kl['mean']:.2f} ({kl['low']:.2f} to {kl['high']:.2f})"
+
+
+def range_of(kls):
+    means = [kl["mean"] for kl in kls]
+    return f"{statistics.fmean(means):.2f} ({min(means):.2f} to {max(means):.2f})"
+
+
+def print_orders(moec, orders, counts, prompts):
+    groups = {f"{name} {count}": kept_experts(order, count) for name, order in orders.items() for count in counts}
+    found = divergences(moec, groups, prompts)
+    print("| kept of 16 | saliency | mass | summed | random |\n|---|---|---|---|---|")
+    for count in counts:
+        cells = [with_bounds(found[f"{name} {count}"]) for name in ("saliency", "mass", "summed")]
+        print(f"| {count} | {' | '.join(cells)} | {range_of([found[f'random{seed} {count}'] for seed in SEEDS])} |")
+
+
+def print_places(moec, profile, prompts):
+    groups = {}
+    for policy in POLICIES:
+        placed = json.loads(moec.place(profile, policy, NODES, NODES * HELD).read_text())
+        groups |= {f"{policy} {group['name']}": group["experts"] for group in placed["groups"]}
+    found = divergences(moec, groups, prompts)
+    print("\n| placed | " + " | ".join(f"node {node}" for node in range(NODES)) + " |\n|---" + "|---" * NODES + "|")
+    for policy in POLICIES:
+        print(f"| {policy} | " + " | ".join(with_bounds(kl) for name, kl in found.items() if name.startswith(policy)) + " |")
+
+
+def main():
+    flags = flags_of()
+    prompts = read_suite()
+    with tempfile.TemporaryDirectory() as scratch:
+        moec = Moec(flags.moec, scratch)
+        seen, unseen = moec.scratch / "seen.jsonl", moec.scratch / "unseen.jsonl"
+        write_half(prompts, range(0, len(prompts), 2), seen)
+        write_half(prompts, range(1, len(prompts), 2), unseen)
+        profile = moec.analyze(seen)
+        orders = orders_of(json.loads((profile / "profile.json").read_text()))
+        print_orders(moec, orders, [int(count) for count in flags.kept.split(",")], unseen)
+        print_places(moec, profile, unseen)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Parts of the bundled suite of prompts, and moec on tinymoe, for the scripts that measure on prompts held out."""
+
+import json
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[1]
+TINYMOE = REPO / "models/tinymoe"
+SUITE = REPO / "frontends/analyze/prompts.jsonl"
+WINDOW = 256  # tokens, of which no prompt has more
+
+
+def read_suite():
+    return [json.loads(line) for line in SUITE.read_text().splitlines()]
+
+
+def random_half(prompts, seed):
+    """Indices of half of the prompts, as many of each category."""
+    chosen, generator = set(), random.Random(seed)
+    for category in sorted({prompt["category"] for prompt in prompts}):
+        members = [i for i, prompt in enumerate(prompts) if prompt["category"] == category]
+        chosen.update(generator.sample(members, len(members) // 2))
+    return chosen
+
+
+def write_half(prompts, half, path):
+    """Writes the prompts with these indices; returns the indices in the order of the file."""
+    order = sorted(half)
+    path.write_text("".join(json.dumps(prompts[i]) + "\n" for i in order))
+    return order
+
+
+class Moec:
+    """The program, with an export of tinymoe and what it writes in a scratch folder."""
+
+    def __init__(self, binary, scratch):
+        self.binary, self.scratch, self.out = binary, Path(scratch), Path(scratch) / "out"
+        self.run("export", TINYMOE, "--out", self.out, "--tokens", WINDOW, "--context", WINDOW, "-q")
+
+    def run(self, *words):
+        done = subprocess.run([str(word) for word in (self.binary, *words)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(map(str, words))}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def analyze(self, suite):
+        """The folder of a profile of these prompts."""
+        folder = self.scratch / "profile"
+        shutil.rmtree(folder, ignore_errors=True)
+        self.run("analyze", TINYMOE, "--prompts", suite, "--out", folder, "-q")
+        return folder
+
+    def place(self, profile, policy, nodes, replicas):
+        """A file of groups, one a node."""
+        path = self.scratch / f"{policy}.json"
+        given = () if policy == "contiguous" else ("--profile", profile)
+        self.run("place", TINYMOE, "--policy", policy, *given, "--nodes", nodes, "--replicas", replicas, "--out", path,
+                 "--force")
+        return path
