@@ -26,7 +26,8 @@ IR = ["ir/base", "ir/graph", "ir/text", "ir/verify", "ir/plan", "ir/analysis", "
 MODELS = ["models/families", "models/published", "models/gguf", "models/tensors", "models/build", "models/plan"]
 BACKENDS = [
     "backends/weights", "backends/weights/encode", "backends/files", "backends/calibration", "backends/reference", "backends/targets", "backends/manifest",
-    "backends/onnx", "backends/coreml", "backends/gguf", "backends/output", "backends/coverage", "backends/runtime",
+    "backends/onnx", "backends/coreml", "backends/gguf", "backends/output", "backends/coverage", "backends/residency",
+    "backends/runtime",
 ]  # fmt: skip
 READERS = ["frontends/hf", "frontends/gguf", "frontends/source", "frontends/onnx", "frontends/coreml"]
 FORMATS = ["frontends/formats"]
@@ -68,7 +69,8 @@ ARROWS = {
     "backends/gguf": [*IR, "backends/weights", "backends/weights/encode", "backends/files"],
     "backends/output": [*IR, "backends/files", "backends/manifest"],
     "backends/coverage": [*IR, "backends/weights", "backends/files", "backends/manifest"],
-    "backends/runtime": [*IR, "backends/weights", "backends/manifest", "backends/reference"],
+    "backends/residency": IR,
+    "backends/runtime": [*IR, "backends/weights", "backends/manifest", "backends/reference", "backends/residency"],
     "frontends/process": ["ir/base"],
     "frontends/report": ["ir/base"],
     "frontends/hf": IR + MODELS,

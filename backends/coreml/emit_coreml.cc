@@ -66,9 +66,9 @@ std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
   return packages;
 }
 
-void lay_out(Prepared& package) {
+void lay_out(Prepared& package, const ExpertLayout& experts) {
   for (const MilFunction& function : package.functions)
-    collect_blobs(*function.shard, package.layout);
+    collect_blobs(*function.shard, experts, package.layout);
 }
 
 // The keys of all entries, in their order. Layouts with equal keys have equal weight files.
@@ -113,9 +113,10 @@ Result<std::vector<Prepared>> prepare(std::span<const ShardWidth> widths,
   const bool several = packages.front().functions.size() > 1;
   MOEC_ASSIGN(const int version, choose_spec_version(widths, several, coreml.spec_version));
   for (Prepared& package : packages) {
-    if (options.moe_layers)
-      for (MilFunction& function : package.functions) function.moe_layers = &*options.moe_layers;
-    lay_out(package);
+    if (options.experts.layers)
+      for (MilFunction& function : package.functions)
+        function.moe_layers = &*options.experts.layers;
+    lay_out(package, options.experts);
     MOEC_TRY(check_blobs(package, weights, options));
     write_model(package.functions, package.layout, version, options.family, package.model);
     if (coreml.packaging == WidthPackaging::range) {
@@ -210,7 +211,8 @@ std::vector<std::string> coreml_file_names(const std::string& stem, std::span<co
 }
 
 Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> widths,
-                                                    const CoremlOptions& coreml) {
+                                                    const CoremlOptions& coreml,
+                                                    const ExpertLayout& experts) {
   MOEC_TRY(check_widths(widths, coreml.packaging));
   const auto names = coreml_package_names("", tokens_of(widths), coreml.packaging);
   std::vector<Prepared> packages = arrange(widths, names, coreml.packaging);
@@ -218,7 +220,7 @@ Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> 
   std::set<std::vector<std::string>> written;
   std::vector<WeightView> views;
   for (Prepared& package : packages) {
-    lay_out(package);
+    lay_out(package, experts);
     if (!written.insert(content_of(package.layout)).second) continue;
     const std::vector<WeightView> more = package.layout.views();
     views.insert(views.end(), more.begin(), more.end());

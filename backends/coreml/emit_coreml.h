@@ -56,10 +56,12 @@ std::vector<std::string> coreml_package_names(const std::string& stem,
 std::vector<std::string> coreml_file_names(const std::string& stem, std::span<const int64_t> tokens,
                                            WidthPackaging packaging);
 
-// The views that emit_coreml() asks its reader for, in that order, where the file system has hard
-// links; without them some come once more. Errors: those about the shard and its version.
+// The views that emit_coreml() asks its reader for, in that order, with EmitOptions::experts, where
+// the file system has hard links; without them some come once more. Errors: those about the shard
+// and its version.
 Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> widths,
-                                                    const CoremlOptions& coreml);
+                                                    const CoremlOptions& coreml,
+                                                    const ExpertLayout& experts = {});
 
 // A package appears under its final name only when it is whole: its files are complete and synced
 // in a folder of a temporary name, which is then renamed. In EmitReport, each graph's file is the

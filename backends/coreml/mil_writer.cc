@@ -330,13 +330,17 @@ std::map<std::string, std::string> FunctionWriter::metadata() const {
 
 }  // namespace
 
-void collect_blobs(const Shard& shard, DataLayout& layout) {
+void collect_blobs(const Shard& shard, const ExpertLayout& experts, DataLayout& layout) {
   const MilNames names(shard);
-  for (const Op& op : shard.ops) {
+  ExpertOrder order(shard, experts);
+  for (const OpId id : order.ops()) {
+    const Op& op = shard.ops[id];
     if (op.results.empty()) continue;
     const std::string& name = names.value(op.results.front());
-    if (const auto* weight = std::get_if<Weight>(&op.data))
+    if (const auto* weight = std::get_if<Weight>(&op.data)) {
+      order.begin(id, layout);
       layout.add(*weight, shard.type(op.results.front()), name);
+    }
     const auto* constant = std::get_if<Constant>(&op.data);
     if (constant && lies_in_blob(*constant))
       layout.add_literal(float_bytes(constant->type, constant->values), constant->type.dtype, name);

@@ -50,6 +50,7 @@
 #include <string>
 
 #include "backends/files/data_layout.h"
+#include "backends/files/expert_order.h"
 #include "backends/files/moe_layers.h"
 #include "ir/base/diagnostics.h"
 #include "ir/graph/shard.h"
@@ -65,7 +66,7 @@ namespace moec {
 Status check_mil(const Shard& shard);
 
 // Adds the shard's weights and large constants to the layout.
-void collect_blobs(const Shard& shard, DataLayout& layout);
+void collect_blobs(const Shard& shard, const ExpertLayout& experts, DataLayout& layout);
 
 // One function of a package: a width, or a range of widths.
 struct MilFunction {

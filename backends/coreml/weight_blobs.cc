@@ -123,8 +123,9 @@ Result<EmittedFile> write_blobs(const DataLayout& layout, const WeightReader& we
   const auto count = static_cast<uint32_t>(layout.entries().size());
   MOEC_ASSIGN(BlobWriter blobs,
               BlobWriter::create(path, count, layout.file_bytes(), options.sha256));
-  auto begin = [&](const DataLayout::Entry& entry) {
+  auto begin = [&](const DataLayout::Entry& entry) -> Status {
     const BlobShape shape = blob_shape(entry);
+    MOEC_TRY(blobs.file().pad_to(entry.offset - kHeadBytes));
     return blobs.begin(shape.dtype, shape.elements);
   };
   MOEC_TRY(write_weights(layout, weights, options, begin, blobs.file(), report));

@@ -39,7 +39,9 @@ void WeightRecorder::take(const std::string& weight, uint64_t offset,
   }
 }
 
-std::vector<WeightRecord> WeightRecorder::records() const {
+std::vector<WeightRecord> WeightRecorder::records(std::span<const EmittedRange> ranges) const {
+  std::map<std::string_view, std::vector<WeightRange>> places;
+  for (const EmittedRange& range : ranges) places[range.weight].push_back(range.range);
   std::vector<WeightRecord> records;
   for (const Entry& entry : entries_) {
     WeightRecord& record = records.emplace_back();
@@ -49,6 +51,7 @@ std::vector<WeightRecord> WeightRecorder::records() const {
     record.first_expert = entry.share.first;
     for (size_t block = 0; block < entry.digests.count(); ++block)
       record.digests += entry.digests.hex(block);
+    record.ranges = places[entry.weight];
   }
   return records;
 }

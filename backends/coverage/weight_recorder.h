@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/files/block_digests.h"
-#include "backends/files/weight_record.h"
+#include "backends/files/emit.h"
 #include "ir/plan/plan.h"
 
 namespace moec {
@@ -21,8 +21,9 @@ class WeightRecorder {
   // As EmitOptions::on_weight.
   void take(const std::string& weight, uint64_t offset, std::span<const std::byte> bytes);
 
-  // Call after all weights have been written. Returns each weight of the graphs once.
-  std::vector<WeightRecord> records() const;
+  // Call after all weights have been written, with EmitReport::ranges. Returns each weight of the
+  // graphs once.
+  std::vector<WeightRecord> records(std::span<const EmittedRange> ranges) const;
 
  private:
   struct Entry {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "ir/base/invariant.h"
 #include "ir/graph/stored_codes.h"
@@ -14,6 +15,10 @@ namespace {
 // Keys of literals cannot equal those of views: no view's text begins like this.
 std::string literal_key(const std::string& bytes, DType dtype) {
   return fmt::format("literal {} {}", dtype_name(dtype), bytes);
+}
+
+uint64_t round_up(uint64_t position, uint64_t alignment) {
+  return (position + alignment - 1) / alignment * alignment;
 }
 
 std::string part_key(const std::string& weight, WeightPart part) {
@@ -34,13 +39,14 @@ void DataLayout::add(const Weight& weight, const Type& type, const std::string& 
   entry.source = {weight, type, form};
   entry.bytes = static_cast<uint64_t>(type.bytes());
   const std::string key = entry.key;
-  if (is_plain(weight.encoding)) return place(std::move(entry), key);
+  if (is_plain(weight.encoding)) place(std::move(entry), key);
   for (const StoredPart& part : stored_parts(weight.encoding, type, form)) {
     entry.part = part;
     entry.dtype = part.type.dtype;
     entry.bytes = static_cast<uint64_t>(part.type.bytes());
     place(entry, part_key(key, part.part));
   }
+  next_alignment_ = 0;
 }
 
 void DataLayout::add_literal(std::string bytes, DType dtype, const std::string& name) {
@@ -53,13 +59,23 @@ void DataLayout::add_literal(std::string bytes, DType dtype, const std::string& 
 
 void DataLayout::place(Entry entry, const std::string& place_key) {
   if (!by_key_.emplace(place_key, entries_.size()).second) return;
-  const uint64_t end = std::max(file_bytes(), format_.file_head);
-  const bool is_parameter = entry.part && entry.part->part != WeightPart::codes;
-  const uint64_t alignment =
-      is_parameter && format_.parameters > 0 ? format_.parameters : format_.alignment;
-  const uint64_t start = (end + alignment - 1) / alignment * alignment;
-  entry.offset = start + format_.entry_lead;
+  const uint64_t end = std::max(file_bytes(), format_.file_head), lead = format_.entry_lead;
+  const uint64_t own = alignment_of(entry);
+  if (next_alignment_ > own) {
+    entry.alignment = next_alignment_;
+    entry.offset = round_up(end + lead, next_alignment_);
+  } else {
+    entry.alignment = std::gcd(own, lead);
+    entry.offset = round_up(end, own) + lead;
+  }
+  next_alignment_ = 0;
   entries_.push_back(std::move(entry));
+}
+
+// Of the lead-in, where there is one.
+uint64_t DataLayout::alignment_of(const Entry& entry) const {
+  const bool is_parameter = entry.part && entry.part->part != WeightPart::codes;
+  return is_parameter && format_.parameters > 0 ? format_.parameters : format_.alignment;
 }
 
 const DataLayout::Entry& DataLayout::find(const Weight& weight) const {

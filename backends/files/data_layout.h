@@ -41,6 +41,7 @@ class DataLayout {
     std::optional<StoredPart> part;  // of an encoded weight
     std::string literal;             // the data itself; empty for a weight
     uint64_t offset = 0, bytes = 0;  // of the data, without the lead-in
+    uint64_t alignment = 1;          // of the offset
 
     // The values of the weight are read for this entry, not for an earlier one.
     bool reads() const { return literal.empty() && (!part || part->part == WeightPart::codes); }
@@ -56,6 +57,10 @@ class DataLayout {
            CodeForm form = CodeForm::signed_codes);
   // The same for elements that come from no checkpoint, as the bytes that the file shall hold.
   void add_literal(std::string bytes, DType dtype, const std::string& name);
+  // The data of the next entry begins at a multiple of `alignment`, a power of two that the
+  // format's own alignment and lead-in divide. Has no effect where the next weight has been added
+  // before.
+  void align_next(uint64_t alignment) { next_alignment_ = alignment; }
   // The weight or literal must have been added; the part is one that it has.
   const Entry& find(const Weight& weight) const;  // plain
   const Entry& find(const Weight& weight, WeightPart part) const;
@@ -71,7 +76,10 @@ class DataLayout {
   void place(Entry entry, const std::string& place_key);
   const Entry& find_key(const std::string& place_key) const;
 
+  uint64_t alignment_of(const Entry& entry) const;
+
   DataFormat format_;
+  uint64_t next_alignment_ = 0;  // 0: that of the format
   std::vector<Entry> entries_;
   std::map<std::string, size_t> by_key_;
 };

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/files/moe_layers.h"
+#include "backends/files/expert_order.h"
 #include "backends/files/weight_record.h"
 #include "backends/weights/encode/error_feedback.h"
 #include "backends/weights/weight_reader.h"
@@ -41,6 +41,13 @@ struct EmittedTensor {
   bool operator==(const EmittedTensor&) const = default;
 };
 
+// Where a weight, or a part of an encoded one, lies in a data file.
+struct EmittedRange {
+  std::string weight;  // weight_key()
+  WeightRange range;
+  bool operator==(const EmittedRange&) const = default;
+};
+
 // What the tokens of a calibration gave a weight [outputs, inputs] or [outputs, inputs, 1, 1]: one
 // metric of all inputs, or those of consecutive blocks.
 using InputMetrics = std::shared_ptr<const std::vector<ErrorMetric>>;
@@ -50,9 +57,9 @@ struct EmitOptions {
   std::string stem;    // relative path without extension: "moe/L00.g1"
   std::string family;  // for the model's description; may be empty
   size_t tile_bytes = kDefaultTileBytes;
-  // The files' metadata state the owners of all weights (ir/graph/weight_owner.h), which follow
-  // from these layers. Without them, they state none.
-  std::optional<MoeLayers> moe_layers;
+  // How experts lie in data files. The files' metadata state the owners of all weights
+  // (ir/graph/weight_owner.h), which follow from its layers; without them, they state none.
+  ExpertLayout experts;
   FileLimits limits;
   bool sha256 = false;  // of each file, besides its xxh3
   // The metric of the inputs of a weight that is to be encoded, with the metric_parts() of its
@@ -93,6 +100,7 @@ struct EmitReport {
   std::vector<EmittedGraph> graphs;  // in the order of the widths
   std::vector<EmittedFile> data;     // all other files
   std::vector<EmittedTensor> tensors;
+  std::vector<EmittedRange> ranges;   // of all weights, in the order of the data files
   std::vector<WeightRecord> weights;  // filled in by the caller, which records them in on_weight
   uint64_t weight_bytes = 0;          // without the gaps
   uint64_t bytes_read = 0;            // of the checkpoint

@@ -1,11 +1,30 @@
-// Role and digests of a weight, recorded when it was written: see manifest.fbs, WeightRecord.
+// Role, digests and places of a weight, recorded when it was written: see manifest.fbs,
+// WeightRecord.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ir/analysis/find_experts.h"
+#include "ir/base/enum_table.h"
 
 namespace moec {
+
+// What a range of a file of weights holds: the values of a weight, or a part of an encoded one
+// (ir/graph/encoding.h, WeightPart).
+enum class StoredAs : uint8_t { values, codes, scales, zeros, table };
+constexpr auto enum_names(StoredAs) {
+  return name_table<StoredAs>({"values", "codes", "scales", "zeros", "table"});
+}
+
+struct WeightRange {
+  StoredAs part = StoredAs::values;
+  int64_t data = 0;  // index of the file among the shard's data files
+  int64_t offset = 0, bytes = 0;
+  int64_t alignment = 1;  // of the offset
+  std::string digest;     // of the bytes
+  bool operator==(const WeightRange&) const = default;
+};
 
 struct WeightRecord {
   std::string name;
@@ -13,6 +32,7 @@ struct WeightRecord {
   int64_t moe_layer = 0;
   int64_t first_expert = 0;
   std::string digests;
+  std::vector<WeightRange> ranges;  // codes first; one for a plain weight
   bool operator==(const WeightRecord&) const = default;
 };
 

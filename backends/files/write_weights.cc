@@ -41,6 +41,14 @@ class EntryWriter {
 
   Status write(const Entry& entry) {
     if (!entry.literal.empty()) return file_.write(std::as_bytes(std::span(entry.literal)));
+    written_ = Digest();
+    MOEC_TRY(write_weight(entry));
+    if (is_new_) report_.ranges.push_back({entry.key, range_of(entry)});
+    return {};
+  }
+
+ private:
+  Status write_weight(const Entry& entry) {
     const bool copied = is_copied(entry.source.weight.encoding);
     if (!entry.reads()) return copied ? copy_scales(entry) : write_parameters(entry);
     StreamReport stream;
@@ -51,8 +59,31 @@ class EntryWriter {
     return describe(entry, stream);
   }
 
- private:
+  WeightRange range_of(const Entry& entry) const {
+    return {entry.part ? stored_as(entry.part->part) : StoredAs::values,
+            std::ssize(report_.data),
+            static_cast<int64_t>(entry.offset),
+            static_cast<int64_t>(entry.bytes),
+            static_cast<int64_t>(entry.alignment),
+            written_.hex()};
+  }
+
+  static StoredAs stored_as(WeightPart part) {
+    switch (part) {
+      case WeightPart::codes:
+        return StoredAs::codes;
+      case WeightPart::scales:
+        return StoredAs::scales;
+      case WeightPart::zeros:
+        return StoredAs::zeros;
+      case WeightPart::table:
+        return StoredAs::table;
+    }
+    return StoredAs::values;
+  }
+
   Status put(std::span<const std::byte> bytes) {
+    written_.update(bytes);
     MOEC_TRY(file_.write(bytes));
     return options_.on_progress ? options_.on_progress(bytes.size()) : Status();
   }
@@ -170,6 +201,7 @@ class EntryWriter {
   InputMetrics inputs_;  // of the last codes, where they are calibrated
   std::variant<std::monostate, WeightEncoder, CalibratedEncoder> encoder_;  // of the last codes
   bool is_new_ = true;                                                      // the last weight
+  Digest written_;                                                          // of the last entry
 };
 
 }  // namespace

@@ -18,9 +18,9 @@ using BeginEntry = std::function<Status(const DataLayout::Entry& entry)>;
 Status check_layout(const DataLayout& layout, const WeightReader& weights, size_t tile_bytes);
 
 // Writes all entries in their order: literals as they are, weights tile by tile. Adds to `report`
-// the tensors that it does not hold yet, their bytes, and the bytes read; tells the callbacks in
-// `options` of each tile. Errors: those of `begin`, OutputFile, WeightReader, WeightEncoder and
-// options.on_progress.
+// the tensors that it does not hold yet, their bytes, their ranges in the data file that is added
+// next, and the bytes read; tells the callbacks in `options` of each tile. Errors: those of
+// `begin`, OutputFile, WeightReader, WeightEncoder and options.on_progress.
 Status write_weights(const DataLayout& layout, const WeightReader& weights,
                      const EmitOptions& options, const BeginEntry& begin, OutputFile& file,
                      EmitReport& report);

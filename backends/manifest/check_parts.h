@@ -15,7 +15,7 @@ void check_layers(const Manifest& manifest, Findings& findings);
 void check_vocabulary(const Manifest& manifest, Findings& findings);
 // check_schedule.cc: manifest.schedule, manifest.type
 void check_schedule(const Manifest& manifest, Findings& findings);
-// check_weight_records.cc: manifest.weights, manifest.digest
+// check_weight_records.cc: manifest.weights, manifest.ranges, manifest.digest
 void check_weights(const Manifest& manifest, Findings& findings);
 
 using ShardIndex = std::map<std::string_view, const Shard*>;

@@ -1,4 +1,6 @@
 // Checks that the recorded weights make up the experts that the shards declare.
+#include <bit>
+
 #include "backends/files/digest.h"
 #include "backends/manifest/check_parts.h"
 #include "ir/base/at.h"
@@ -45,6 +47,41 @@ bool check_blocks(const Shard& shard, const WeightRecord& record, int64_t expert
                           end - 1);
 }
 
+bool is_power_of_two(int64_t number) {
+  return number > 0 && std::has_single_bit(static_cast<uint64_t>(number));
+}
+
+// Whether the bytes lie in a data file of the shard.
+bool lies_in_file(const Shard& shard, const WeightRange& range) {
+  if (range.data < 0 || range.data >= std::ssize(shard.data)) return false;
+  const int64_t size = at(shard.data, range.data).bytes;
+  return range.offset >= 0 && range.bytes > 0 && range.bytes <= size &&
+         range.offset <= size - range.bytes;
+}
+
+void check_ranges(const Shard& shard, const WeightRecord& record, Findings& findings) {
+  for (const WeightRange& range : record.ranges) {
+    findings.require(lies_in_file(shard, range), "manifest.ranges", shard.name,
+                     "bytes [{}, {} + {}) of data file {} hold no {} of the weight {}",
+                     range.offset, range.offset, range.bytes, range.data, enum_name(range.part),
+                     record.name);
+    findings.require(is_power_of_two(range.alignment) && range.offset % range.alignment == 0,
+                     "manifest.ranges", shard.name,
+                     "byte {}, of the weight {}, is not aligned to {}", range.offset, record.name,
+                     range.alignment);
+    findings.require(is_digest(range.digest), "manifest.digest", shard.name,
+                     "the digest \"{}\" of a range of {} is not 32 hex digits", range.digest,
+                     record.name);
+    const bool is_first = &range == &record.ranges.front();
+    const bool begins = range.part == StoredAs::values || range.part == StoredAs::codes;
+    findings.require(begins == is_first, "manifest.ranges", shard.name,
+                     "range {} of the weight {} holds its {}", &range - record.ranges.data(),
+                     record.name, enum_name(range.part));
+  }
+  findings.require(!record.ranges.empty(), "manifest.ranges", shard.name,
+                   "the weight {} lies nowhere", record.name);
+}
+
 // Every expert must have the same number of weights. With a single expert there is nothing to
 // compare.
 void check_experts(const Shard& shard, const std::map<int64_t, int64_t>& weights,
@@ -63,6 +100,7 @@ void check_experts(const Shard& shard, const std::map<int64_t, int64_t>& weights
 void check_records(const Shard& shard, int64_t experts, Findings& findings) {
   std::vector<std::map<int64_t, int64_t>> weights(shard.moe_layers.size());  // of each expert
   for (const WeightRecord& record : shard.weights) {
+    check_ranges(shard, record, findings);
     if (!findings.require(are_digests(record.digests), "manifest.digest", shard.name,
                           "the digests of the weight {} are not 32 hex digits each", record.name) ||
         !check_blocks(shard, record, experts, findings))

@@ -129,12 +129,22 @@ void each_field(Is<Routing> auto& self, auto&& f) {
   Router::each_field(self.router, f);
 }
 
+void each_field(Is<WeightRange> auto& self, auto&& f) {
+  f("part", self.part);
+  f("data", self.data);
+  f("offset", self.offset);
+  f("bytes", self.bytes);
+  f("alignment", self.alignment);
+  f("digest", self.digest);
+}
+
 void each_field(Is<WeightRecord> auto& self, auto&& f) {
   f("name", self.name);
   f("role", self.role);
   f("moe_layer", self.moe_layer);
   f("first_expert", self.first_expert);
   f("digests", self.digests);
+  f("ranges", self.ranges);
 }
 
 void each_field(Is<Shard> auto& self, auto&& f) {

@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Incremented when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 15;
+inline constexpr int64_t kSchemaVersion = 16;
 
 struct Tool {
   std::string name, version;

@@ -43,11 +43,11 @@ Status check_size(const onnx::ModelProto& model, const std::string& path, uint64
               "split the shard, or fold fewer constants", {.file = path});
 }
 
-Result<DataLayout> lay_out(std::span<const ShardWidth> widths) {
+Result<DataLayout> lay_out(std::span<const ShardWidth> widths, const ExpertLayout& experts) {
   DataLayout layout(kOnnxData);
   for (const ShardWidth& width : widths) {
     MOEC_TRY(check_emittable(*width.shard));
-    collect_weights(*width.shard, layout);
+    collect_weights(*width.shard, experts, layout);
   }
   return layout;
 }
@@ -56,13 +56,13 @@ Result<Prepared> prepare(std::span<const ShardWidth> widths, const WeightReader&
                          const EmitOptions& options, int accuracy_level,
                          std::span<const std::string> paths) {
   Prepared prepared;
-  MOEC_ASSIGN(prepared.layout, lay_out(widths));
+  MOEC_ASSIGN(prepared.layout, lay_out(widths, options.experts));
   MOEC_TRY(check_layout(prepared.layout, weights, options.tile_bytes));
   const std::string location = fs::path(paths.back()).filename().string();
   for (size_t i = 0; i < widths.size(); ++i) {
     onnx::ModelProto& model = prepared.models.emplace_back();
     write_model(*widths[i].shard, prepared.layout, location,
-                {MOEC_VERSION, options.family, options.moe_layers, accuracy_level}, model);
+                {MOEC_VERSION, options.family, options.experts.layers, accuracy_level}, model);
     MOEC_TRY(check_size(model, paths[i], options.limits.graph_bytes));
   }
   return prepared;
@@ -100,8 +100,9 @@ std::vector<std::string> onnx_file_names(const std::string& stem, std::span<cons
   return names;
 }
 
-Result<std::vector<WeightView>> onnx_weight_views(std::span<const ShardWidth> widths) {
-  MOEC_ASSIGN(const DataLayout layout, lay_out(widths));
+Result<std::vector<WeightView>> onnx_weight_views(std::span<const ShardWidth> widths,
+                                                  const ExpertLayout& experts) {
+  MOEC_ASSIGN(const DataLayout layout, lay_out(widths, experts));
   return layout.views();
 }
 

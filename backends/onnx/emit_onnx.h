@@ -39,8 +39,10 @@ struct OnnxOptions {
 // The paths, relative to the folder, that emit_onnx writes for these widths; the data file last.
 std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const int64_t> tokens);
 
-// The views that emit_onnx() asks its reader for, in that order. Errors: those about the shard.
-Result<std::vector<WeightView>> onnx_weight_views(std::span<const ShardWidth> widths);
+// The views that emit_onnx() asks its reader for, in that order, with EmitOptions::experts. Errors:
+// those about the shard.
+Result<std::vector<WeightView>> onnx_weight_views(std::span<const ShardWidth> widths,
+                                                  const ExpertLayout& experts = {});
 
 // All files are complete under temporary names before the first one gets its final name; after a
 // failure none of them remains. Errors: emit.form, emit.state, emit.dtype, emit.constant,

@@ -309,12 +309,14 @@ bool uses_microsoft_ops(const onnx::GraphProto& graph) {
 
 }  // namespace
 
-void collect_weights(const Shard& shard, DataLayout& layout) {
+void collect_weights(const Shard& shard, const ExpertLayout& experts, DataLayout& layout) {
   const GraphNames names(shard);
-  for (const Op& op : shard.ops)
-    if (const auto* weight = std::get_if<Weight>(&op.data)) {
-      const ValueId value = op.results.front();
+  ExpertOrder order(shard, experts);
+  for (const OpId id : order.ops())
+    if (const auto* weight = std::get_if<Weight>(&shard.ops[id].data)) {
+      const ValueId value = shard.ops[id].results.front();
       const Type& type = shard.type(value);
+      order.begin(id, layout);
       layout.add(*weight, type, names.tensor(value), onnx_code_form(weight->encoding, type));
     }
 }

@@ -28,6 +28,7 @@
 #include <string>
 
 #include "backends/files/data_layout.h"
+#include "backends/files/expert_order.h"
 #include "backends/files/moe_layers.h"
 #include "backends/onnx/graph_names.h"
 #include "ir/base/diagnostics.h"
@@ -52,7 +53,7 @@ struct ModelTexts {
 Status check_emittable(const Shard& shard);
 
 // Adds the shard's weights to the layout.
-void collect_weights(const Shard& shard, DataLayout& layout);
+void collect_weights(const Shard& shard, const ExpertLayout& experts, DataLayout& layout);
 
 // The shard must be emittable and its weights collected. `location` is the data file's name.
 void write_model(const Shard& shard, const DataLayout& layout, const std::string& location,

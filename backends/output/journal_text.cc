@@ -41,6 +41,20 @@ bool is_sealed(std::string_view line) {
          tail.substr(kDigestKey.size(), kDigestDigits) == digest_of(body);
 }
 
+ordered_json to_json(const WeightRange& range) {
+  return {{"part", enum_name(range.part)}, {"data", range.data},
+          {"offset", range.offset},        {"bytes", range.bytes},
+          {"alignment", range.alignment},  {"digest", range.digest}};
+}
+
+ordered_json to_json(const WeightRecord& weight) {
+  auto ranges = ordered_json::array();
+  for (const WeightRange& range : weight.ranges) ranges.push_back(to_json(range));
+  return {{"name", weight.name},           {"role", enum_name(weight.role)},
+          {"moe_layer", weight.moe_layer}, {"first_expert", weight.first_expert},
+          {"digests", weight.digests},     {"ranges", std::move(ranges)}};
+}
+
 ordered_json to_json(const EmittedFile& file) {
   return {
       {"path", file.path}, {"bytes", file.bytes}, {"digest", file.digest}, {"sha256", file.sha256}};
@@ -65,19 +79,29 @@ Status read_tensor(JsonFields& fields, EmittedTensor& tensor) {
   return fields.whole("nonfinite", tensor.nonfinite);
 }
 
-Status read_record(JsonFields& fields, WeightRecord& record) {
-  MOEC_TRY(fields.text("name", record.name));
-  MOEC_TRY(fields.choice("role", record.role));
-  MOEC_TRY(fields.whole("moe_layer", record.moe_layer));
-  MOEC_TRY(fields.whole("first_expert", record.first_expert));
-  return fields.text("digests", record.digests);
-}
-
 // Reads each object of a list into a new element of `out`.
 template <class T>
 Status read_list(JsonFields& fields, std::string_view name, std::vector<T>& out,
                  Status (*read)(JsonFields&, T&)) {
   return fields.each(name, [&](JsonFields& item) { return read(item, out.emplace_back()); });
+}
+
+Status read_range(JsonFields& fields, WeightRange& range) {
+  MOEC_TRY(fields.choice("part", range.part));
+  MOEC_TRY(fields.whole("data", range.data));
+  MOEC_TRY(fields.whole("offset", range.offset));
+  MOEC_TRY(fields.whole("bytes", range.bytes));
+  MOEC_TRY(fields.whole("alignment", range.alignment));
+  return fields.text("digest", range.digest);
+}
+
+Status read_record(JsonFields& fields, WeightRecord& record) {
+  MOEC_TRY(fields.text("name", record.name));
+  MOEC_TRY(fields.choice("role", record.role));
+  MOEC_TRY(fields.whole("moe_layer", record.moe_layer));
+  MOEC_TRY(fields.whole("first_expert", record.first_expert));
+  MOEC_TRY(read_list(fields, "ranges", record.ranges, read_range));
+  return fields.text("digests", record.digests);
 }
 
 Result<std::set<std::string>> read_names(JsonFields fields) {
@@ -194,12 +218,7 @@ std::string journal_line(const JournalPart& part) {
       nonfinite.push_back({{"tensor", tensor.name},
                            {"overflows", tensor.overflows},
                            {"nonfinite", tensor.nonfinite}});
-  for (const WeightRecord& weight : part.emitted.weights)
-    weights.push_back({{"name", weight.name},
-                       {"role", enum_name(weight.role)},
-                       {"moe_layer", weight.moe_layer},
-                       {"first_expert", weight.first_expert},
-                       {"digests", weight.digests}});
+  for (const WeightRecord& weight : part.emitted.weights) weights.push_back(to_json(weight));
   return line_of("part", {{"name", part.name},
                           {"graphs", std::move(graphs)},
                           {"data", std::move(data)},

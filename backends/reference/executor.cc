@@ -62,7 +62,7 @@ Result<std::vector<Tensor>> Executor::run(std::vector<Tensor> inputs, const Prob
 
 Result<std::vector<Tensor>> Executor::run(std::vector<Tensor> inputs, const RunProbes& probes) {
   MOEC_TRY(check_inputs(shard(), inputs));
-  std::vector<Tensor> outputs = run_program(impl_->program, std::move(inputs), probes);
+  MOEC_ASSIGN(std::vector<Tensor> outputs, run_program(impl_->program, std::move(inputs), probes));
   for (const auto& file : impl_->program.files) MOEC_TRY(file->check_unchanged());
   return outputs;
 }

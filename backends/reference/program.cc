@@ -34,6 +34,7 @@ std::vector<Tensor> eval_one(const OpT& op, const Call& call) {
 // An op without operands is fixed unless it reads a state; inputs have no op at all.
 bool is_fixed_op(const Program& program, const Op& op) {
   if (std::holds_alternative<StateRead>(op.data)) return false;
+  if (!op.results.empty() && program.paged.values[op.results.front()]) return false;
   return std::all_of(op.operands.begin(), op.operands.end(),
                      [&](ValueId id) { return program.is_fixed[id] != 0; });
 }
@@ -50,14 +51,6 @@ void find_last_uses(Program& program) {
     program.last_use[output.value] = static_cast<uint32_t>(program.shard.ops.size());
 }
 
-// Whether the op can take the operand from its file.
-bool takes_stored(const Shard& shard, const Op& op, size_t operand) {
-  if (std::holds_alternative<MatMul>(op.data)) return true;
-  if (!std::holds_alternative<Conv>(op.data) || operand != 1) return false;
-  const Dims& dims = shard.type(op.operands[1]).dims;
-  return dims[2] * dims[3] == 1;
-}
-
 // Smaller weights are quicker as f32 in memory.
 constexpr int64_t kStoredElements = int64_t{16} << 10;
 
@@ -71,7 +64,7 @@ IdMap<ValueId, uint8_t> find_storable(const Program& program) {
   IdMap<ValueId, uint8_t> storable(shard.values.size());
   for (const Op& op : shard.ops)
     if (const auto* weight = std::get_if<Weight>(&op.data);
-        weight && keeps_values(weight->encoding))
+        weight && keeps_values(weight->encoding) && !program.paged.values[op.results.front()])
       storable[op.results.front()] = shard.type(op.results.front()).elements() >= kStoredElements;
   for (const Op& op : shard.ops) {
     const bool is_fixed = !op.results.empty() && program.is_fixed[op.results.front()];
@@ -105,7 +98,7 @@ Status find_stored_weights(Program& program, const WeightReader& weights) {
     program.files.insert((*values)->file());
     program.memory.mapped += (*values)->bytes();
     program.memory.largest = std::max(program.memory.largest, (*values)->bytes());
-    program.stored[id] = StoredWeight{std::move(**values), rounds};
+    program.stored[id].emplace(std::move(**values), rounds);
   }
   return {};
 }
@@ -121,7 +114,10 @@ uint64_t most_of_a_run(const Program& program) {
   uint64_t live = 0;
   for (const ValueId input : shard.inputs) live += 2 * f32_bytes(shard, input);
   uint64_t most = live;
-  const auto size = [&](ValueId id) { return program.is_fixed[id] ? 0 : f32_bytes(shard, id); };
+  const auto size = [&](ValueId id) {
+    const auto& paged = program.paged.values[id];
+    return program.is_fixed[id] || (paged && !paged->as_tensor) ? 0 : f32_bytes(shard, id);
+  };
   for (const OpId op : op_ids(shard)) {
     for (const ValueId id : shard.ops[op].results) live += size(id);
     most = std::max(most, live);
@@ -245,6 +241,7 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
   Program program;
   program.shard = shard;
   program.options = options;
+  MOEC_ASSIGN(program.paged, find_paged(shard, weights.table(), options.pager));
   find_fixed_values(program);
   find_last_uses(program);
   MOEC_TRY(find_stored_weights(program, weights));

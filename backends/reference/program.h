@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/reference/eval.h"
+#include "backends/reference/paged_weights.h"
 
 namespace moec {
 
@@ -19,7 +20,8 @@ struct Program {
   IdMap<ValueId, uint8_t> is_fixed;  // 1: depends on weights and constants alone
   IdVector<ValueId, Tensor> fixed;   // the values that are fixed; the others are empty
   IdVector<ValueId, std::optional<StoredWeight>> stored;  // for these, `fixed` has the type alone
-  std::set<std::shared_ptr<const PayloadFile>> files;     // of the stored weights
+  PagedWeights paged;  // of these, `stored` is set while a run has their unit
+  std::set<std::shared_ptr<const PayloadFile>> files;  // of the stored weights
   IdMap<ValueId, uint32_t> last_use;  // index of the last op that takes the value; 0: none does
   std::map<std::string, Tensor, std::less<>> states;
   ExecutorMemory memory;
@@ -31,9 +33,9 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
 
 void reset_states(Program& program);
 
-// The inputs must have the number and types that the shard declares.
-std::vector<Tensor> run_program(Program& program, std::vector<Tensor> inputs,
-                                const RunProbes& probes);
+// The inputs must have the number and types that the shard declares. Errors: those of the pager.
+Result<std::vector<Tensor>> run_program(Program& program, std::vector<Tensor> inputs,
+                                        const RunProbes& probes);
 
 // The rounded results of an op that is neither a weight nor reads or writes a state.
 std::vector<Tensor> eval_op(const Program& program, const Op& op,

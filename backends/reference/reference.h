@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/weights/weight_pager.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/graph/shard.h"
 
@@ -31,6 +32,9 @@ struct ExecutorOptions {
   // The most bytes that the values of the shard may take at a time as f32, without the large
   // weights that stay in their files.
   uint64_t memory_limit = uint64_t{16} << 30;
+  // Has the weights that are not read here but brought for each run; may be null. It outlives the
+  // executor.
+  WeightPager* pager = nullptr;
 };
 
 // What a shard takes, in bytes.
@@ -94,7 +98,8 @@ class Executor {
 
   // Inputs and results in the order of Shard::inputs and Shard::outputs. Errors:
   // reference.input_count, reference.input_type (element type or sizes differ; layouts may);
-  // weights.file_changed and weights.read for a file that was cut, changed or is unreadable.
+  // weights.file_changed and weights.read for a file that was cut, changed or is unreadable; those
+  // of the pager. Of a unit that takes no part in a run, products are zeros.
   Result<std::vector<Tensor>> run(std::vector<Tensor> inputs, const Probe& probe = {});
   Result<std::vector<Tensor>> run(std::vector<Tensor> inputs, const RunProbes& probes);
 

@@ -4,24 +4,102 @@
 namespace moec {
 namespace {
 
+// The units of the pager that a run takes, each from its first use to its last.
+class UnitsInUse {
+ public:
+  explicit UnitsInUse(Program& program) : program_(program), pager_(program.options.pager) {}
+  UnitsInUse(const UnitsInUse&) = delete;
+  UnitsInUse& operator=(const UnitsInUse&) = delete;
+  ~UnitsInUse() {
+    for (const auto& [unit, bytes] : held_) pager_->release(unit);
+  }
+
+  // Makes the operands of an op ready that come from units. Returns whether all of them are there,
+  // which fails where a unit takes no part, and after an error. Those that the op needs as tensors
+  // are put into `tensors`, as zeros where they are not there.
+  bool bind(const Op& op, IdVector<ValueId, Tensor>& tensors) {
+    bool all = true;
+    for (const ValueId id : op.operands) {
+      if (!program_.paged.values[id]) continue;
+      const HeldBytes* bytes = bytes_of(program_.paged.values[id]->unit);
+      if (program_.paged.values[id]->as_tensor)
+        tensors[id] = tensor_of(id, bytes);
+      else if (bytes)
+        bind_stored(id, bytes);
+      else
+        all = false;
+    }
+    return all;
+  }
+
+  // Gives back the units whose last op this was.
+  void end(OpId op) {
+    for (auto unit = held_.begin(); unit != held_.end();) {
+      const bool ends = program_.paged.last_ops.at(unit->first) == op.index;
+      if (ends) pager_->release(unit->first);
+      unit = ends ? held_.erase(unit) : std::next(unit);
+    }
+  }
+
+  const Status& failure() const { return failure_; }
+
+ private:
+  const HeldBytes* bytes_of(size_t unit) {
+    if (const auto found = held_.find(unit); found != held_.end()) return found->second;
+    if (!failure_) return nullptr;
+    auto bytes = pager_->acquire(unit);
+    if (!bytes) {
+      failure_ = fail(std::move(bytes.error()));
+      return nullptr;
+    }
+    return held_[unit] = *bytes;
+  }
+
+  void bind_stored(ValueId id, const HeldBytes* bytes) {
+    const HeldView& view = program_.paged.values[id]->view;
+    const bool rounds =
+        program_.options.precision == Precision::f16 && view.type().dtype != DType::f16;
+    program_.fixed[id].type = program_.shard.type(id);
+    program_.stored[id].emplace(HeldValues{&view, bytes, &failure_}, rounds);
+  }
+
+  Tensor tensor_of(ValueId id, const HeldBytes* bytes) {
+    const Type& type = program_.shard.type(id);
+    Tensor tensor{type, std::vector<float>(static_cast<size_t>(type.elements()))};
+    if (!bytes) return tensor;
+    Status decoded =
+        program_.paged.values[id]->view.widen(*bytes, 0, type.elements(), tensor.data.data());
+    if (!decoded && failure_) failure_ = std::move(decoded);
+    round_elements(tensor, program_.options.precision);
+    return tensor;
+  }
+
+  Program& program_;
+  WeightPager* pager_;
+  std::map<size_t, const HeldBytes*> held_;
+  Status failure_;
+};
+
 // One run, and its values.
 class Run {
  public:
   Run(Program& program, const RunProbes& probes)
-      : program_(program), shard_(program.shard), probes_(probes) {
+      : program_(program), shard_(program.shard), probes_(probes), units_(program) {
     for (uint32_t i = 0; i < shard_.values.size(); ++i) {
       own_.push({});
-      at_.push(program.is_fixed[ValueId{i}] ? &program.fixed[ValueId{i}] : nullptr);
+      const bool has_place = program.is_fixed[ValueId{i}] || program.paged.values[ValueId{i}];
+      at_.push(has_place ? &program.fixed[ValueId{i}] : nullptr);
     }
   }
 
-  std::vector<Tensor> operator()(std::vector<Tensor> inputs) {
+  Result<std::vector<Tensor>> operator()(std::vector<Tensor> inputs) {
     for (size_t i = 0; i < inputs.size(); ++i)
       define(shard_.inputs[i], {shard_.type(shard_.inputs[i]), std::move(inputs[i].data)});
     for (OpId op : op_ids(shard_)) {
       step(shard_.ops[op]);
       for (ValueId id : shard_.ops[op].results) see(id);
       drop_used(op);
+      if (!units_.failure()) return fail(units_.failure().error());
     }
     std::vector<Tensor> outputs;
     for (const Output& output : shard_.outputs) outputs.push_back(*at_[output.value]);
@@ -37,8 +115,13 @@ class Run {
     if (!shard_.values[id].producer.valid()) see(id);
   }
 
+  bool is_ready(const Op& op) const {
+    return !op.results.empty() && (program_.is_fixed[op.results.front()] != 0 ||
+                                   program_.paged.values[op.results.front()].has_value());
+  }
+
   void step(const Op& op) {
-    if (!op.results.empty() && program_.is_fixed[op.results.front()]) return;
+    if (is_ready(op)) return;
     if (const auto* read = std::get_if<StateRead>(&op.data)) {
       at_[op.results.front()] = &program_.states[read->state];
       return;
@@ -48,24 +131,47 @@ class Run {
       writes_[write->state] = *at_[op.operands.front()];
       return;
     }
+    take(op, units_.bind(op, own_) ? evaluate(op) : zeros(op));
+  }
+
+  std::vector<Tensor> evaluate(const Op& op) {
     std::vector<const Tensor*> operands;
-    for (ValueId id : op.operands) operands.push_back(at_[id]);
-    std::vector<Tensor> results = eval_op(program_, op, std::move(operands), probes_);
-    for (size_t i = 0; i < results.size(); ++i) {
+    for (ValueId id : op.operands) {
+      const auto& paged = program_.paged.values[id];
+      operands.push_back(paged && paged->as_tensor ? &own_[id] : at_[id]);
+    }
+    return eval_op(program_, op, std::move(operands), probes_);
+  }
+
+  // The results of products with a weight that takes no part.
+  std::vector<Tensor> zeros(const Op& op) const {
+    std::vector<Tensor> results;
+    for (ValueId id : op.results) {
+      const Type& type = shard_.type(id);
+      results.push_back({type, std::vector<float>(static_cast<size_t>(type.elements()))});
+    }
+    return results;
+  }
+
+  void take(const Op& op, std::vector<Tensor> results) {
+    for (size_t i = 0; i < op.results.size(); ++i) {
       own_[op.results[i]] = std::move(results[i]);
       at_[op.results[i]] = &own_[op.results[i]];
     }
   }
 
   void see(ValueId id) const {
-    if (probes_.values && !program_.stored[id]) probes_.values(shard_.label(id), *at_[id]);
+    if (probes_.values && !program_.stored[id] && !program_.paged.values[id])
+      probes_.values(shard_.label(id), *at_[id]);
   }
 
   // Frees operands that no later op uses, and results that no op uses.
   void drop_used(OpId op) {
+    units_.end(op);
     if (program_.releases_weights)
       for (ValueId id : shard_.ops[op].operands)
-        if (program_.stored[id]) program_.stored[id]->values.release();
+        if (program_.stored[id] && program_.stored[id]->mapped())
+          program_.stored[id]->mapped()->release();
     for (ValueId id : shard_.ops[op].operands)
       if (program_.last_use[id] == op.index) own_[id] = {};
     for (ValueId id : shard_.ops[op].results)
@@ -75,6 +181,7 @@ class Run {
   Program& program_;
   const Shard& shard_;
   const RunProbes& probes_;
+  UnitsInUse units_;
   IdVector<ValueId, Tensor> own_;
   IdVector<ValueId, const Tensor*> at_;  // fixed, a state, or own
   std::map<std::string, Tensor> writes_;
@@ -82,8 +189,8 @@ class Run {
 
 }  // namespace
 
-std::vector<Tensor> run_program(Program& program, std::vector<Tensor> inputs,
-                                const RunProbes& probes) {
+Result<std::vector<Tensor>> run_program(Program& program, std::vector<Tensor> inputs,
+                                        const RunProbes& probes) {
   return Run(program, probes)(std::move(inputs));
 }
 

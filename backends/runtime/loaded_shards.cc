@@ -52,6 +52,12 @@ Status LoadedShards::make_room(const Loaded& shard) {
   return {};
 }
 
+uint64_t LoadedShards::kept_mapped() const {
+  uint64_t bytes = 0;
+  for (const auto& [name, loaded] : kept_) bytes += loaded.executor.memory().mapped;
+  return bytes;
+}
+
 Result<Executor*> LoadedShards::get(const std::string& name, size_t width, const Loader& load) {
   if (Executor* found = find(name, width)) return found;
   passing_.reset();

@@ -31,6 +31,10 @@ class LoadedShards {
   // How many shards stay loaded, and their bytes.
   size_t kept() const { return kept_.size(); }
   uint64_t kept_bytes() const { return kept_bytes_; }
+  // What they have in mapped files of these.
+  uint64_t kept_mapped() const;
+  // The most that a step took so far besides what is kept.
+  uint64_t reserve() const { return reserve_; }
 
  private:
   struct Loaded {
@@ -49,7 +53,7 @@ class LoadedShards {
   std::map<std::string, Loaded> kept_;
   std::optional<Loaded> passing_;  // loaded for its step alone
   uint64_t kept_bytes_ = 0, loads_ = 0;
-  uint64_t reserve_ = 0;  // the most that a step took so far besides what is kept
+  uint64_t reserve_ = 0;
 };
 
 }  // namespace moec

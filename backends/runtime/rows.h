@@ -45,6 +45,7 @@ struct Chunk {
   std::map<std::string, Rows> edges;  // values between shards that were computed so far
   Rows logits;                        // [count, vocab], filled slice by slice
   std::map<int64_t, NewRows> new_rows;  // by layer
+  int64_t layer_of_experts = -1;        // the last one whose chosen experts the store was told
 };
 
 }  // namespace moec

@@ -48,12 +48,13 @@ struct Session::Impl {
   Manifest manifest;
   std::optional<WeightReader> embedding, rope;
   std::map<int64_t, LayerCache> caches;
+  std::unique_ptr<ExpertStore> experts;
   LoadedShards loaded{0};
   ExpertGrid grid;
   ExpertSets mask, baked;  // of the session, and of the graphs
   RoutingObserver observer;
   int64_t position = 0;
-  int64_t skipped = 0;
+  int64_t skipped = 0, tokens_run = 0;
 
   bool masks() const { return options.maskable || !options.expert_mask.empty(); }
   Status read_masks();
@@ -67,6 +68,8 @@ struct Session::Impl {
   Status put_states(const manifest::Shard& shard, Executor& executor) const;
   void take_states(const manifest::Shard& shard, const Executor& executor, Chunk& chunk);
   Probe probe_of(const manifest::Shard& shard, const Chunk& chunk, const StepProbe& probe) const;
+  Status open_experts();
+  Status begin_experts(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
   bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
 };
 
@@ -77,6 +80,8 @@ Session::~Session() = default;
 const Manifest& Session::manifest() const { return impl_->manifest; }
 int64_t Session::position() const { return impl_->position; }
 int64_t Session::skipped_steps() const { return impl_->skipped; }
+int64_t Session::tokens_run() const { return impl_->tokens_run; }
+const ExpertStore* Session::experts() const { return impl_->experts.get(); }
 const LoadedShards& Session::loaded() const { return impl_->loaded; }
 LayerCache& Session::cache(int64_t layer) { return impl_->caches.at(layer); }
 
@@ -111,7 +116,7 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   MOEC_TRY(require_graphs(impl->manifest, folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
   MOEC_TRY(impl->read_masks());
-  MOEC_ASSIGN(impl->loaded, room_for_shards(impl->manifest, options.memory_bytes));
+  MOEC_TRY(impl->open_experts());
   MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
   if (impl->manifest.rope) {
     MOEC_ASSIGN(impl->rope, open_table(impl->manifest.rope->table, folder));
@@ -162,6 +167,21 @@ Status Session::set_mask(const ExpertSets& mask) {
   return impl_->set_mask(mask, "the mask");
 }
 
+Status Session::Impl::open_experts() {
+  uint64_t slots = 0;
+  if (options.experts) {
+    MOEC_ASSIGN(experts, ExpertStore::open(manifest, folder, *options.experts));
+    slots = experts->arena_bytes();
+  }
+  if (slots >= options.memory_bytes)
+    return fail("session.memory",
+                fmt::format("the slots of experts take {} MiB, --memory is {} MiB", slots >> 20,
+                            options.memory_bytes >> 20),
+                "give more --memory, or less --expert-memory or --capacity");
+  MOEC_ASSIGN(loaded, room_for_shards(manifest, options.memory_bytes - slots));
+  return {};
+}
+
 // A shard is read when it first runs and stays loaded: the next token needs all of them again.
 Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t width) {
   return loaded.get(shard.name, width, [&](uint64_t limit) -> Result<Executor> {
@@ -170,7 +190,9 @@ Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t w
       MOEC_ASSIGN(file.shard, with_ceiling_inputs(file.shard, shard));
     }
     return Executor::create(file.shard, file.weights,
-                            {.precision = options.precision, .memory_limit = limit});
+                            {.precision = options.precision,
+                             .memory_limit = limit,
+                             .pager = shard.kind == ShardKind::experts ? experts.get() : nullptr});
   });
 }
 
@@ -280,6 +302,18 @@ void Session::Impl::take_states(const manifest::Shard& shard, const Executor& ex
   }
 }
 
+// Tells the store which experts of a layer the tokens chose, before the first of them runs.
+Status Session::Impl::begin_experts(const manifest::Step& step, const manifest::Shard& shard,
+                                    Chunk& chunk) {
+  if (!experts || shard.kind != ShardKind::experts || chunk.layer_of_experts == shard.layer)
+    return {};
+  chunk.layer_of_experts = shard.layer;
+  for (const InputBinding& binding : step.inputs)
+    if (binding.port == kRoutingWeights)
+      return experts->begin_layer(shard.layer, chunk.edges.at(binding.edge));
+  return {};
+}
+
 // Whether the step can be skipped because no token of the chunk chose an expert of its group. Its
 // output edge is then what it would add its experts to.
 bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk) {
@@ -364,6 +398,7 @@ void Session::observe_routing(RoutingObserver observer) { impl_->observer = std:
 Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe) {
   const manifest::Step& step = impl_->manifest.schedule[step_index];
   const manifest::Shard& shard = *impl_->manifest.find_shard(step.shard);
+  MOEC_TRY(impl_->begin_experts(step, shard, chunk));
   if (impl_->skip(step, shard, chunk)) return {};
   const manifest::Width& width = shard.widths[chunk.width];
   MOEC_ASSIGN(Executor * executor, impl_->executor(shard, chunk.width));
@@ -401,6 +436,7 @@ Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
   MOEC_ASSIGN(Chunk chunk, begin_chunk(tokens, position));
   for (size_t step = 0; step < impl_->manifest.schedule.size(); ++step)
     MOEC_TRY(run_step(step, chunk, probe));
+  impl_->tokens_run += chunk.count;
   return std::move(chunk.logits);
 }
 

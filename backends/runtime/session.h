@@ -11,6 +11,7 @@
 
 #include "backends/manifest/manifest.h"
 #include "backends/reference/reference.h"
+#include "backends/runtime/expert_store.h"
 #include "backends/runtime/loaded_shards.h"
 #include "backends/runtime/rows.h"
 #include "backends/runtime/session_memory.h"
@@ -41,6 +42,9 @@ struct SessionOptions {
   // (ir/plan/expert_sets.h).
   std::string expert_mask;
   bool maskable = false;  // set_mask() may be called
+  // Experts come and go in slots of their own, beside the loaded shards; without it, they are
+  // loaded with their shards.
+  std::optional<ExpertStoreOptions> experts;
 };
 
 // A note session.f32_routers where a run in f16 takes the graphs of an export in f32: its routers
@@ -53,8 +57,8 @@ class Session {
   // Opens the manifest and the tables; a shard is read when its first step runs. Errors: those of
   // read_manifest(); session.part_of_a_model for a trial export of the first layers; session.memory
   // if the caches alone exceed the memory; those of read_expert_mask(), and session.no_experts for
-  // a mask of a model without experts. A mask adds router.no_choice (ir/analysis/router_choice.h)
-  // to the errors of reading a shard.
+  // a mask of a model without experts; those of ExpertStore::open(). A mask adds router.no_choice
+  // (ir/analysis/router_choice.h) to the errors of reading a shard.
   static Result<Session> open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options = {});
 
@@ -66,7 +70,7 @@ class Session {
   // Feeds tokens at the current position, in chunks of the exported widths, and moves the position
   // behind them. Returns their logits, [tokens, vocab]. Errors: session.context_full, session.token
   // (an id outside the vocabulary), session.port, session.memory (a shard alone exceeds the
-  // memory), and those of reading a shard.
+  // memory), those of reading a shard, and those of the ExpertStore.
   Result<Rows> feed(std::span<const int64_t> tokens, const StepProbe& probe = {});
   // The logits, [tokens, vocab], of tokens that go through all steps at once, the first of them at
   // `position`. The position of the session does not move. Errors: those of feed(), and
@@ -82,8 +86,12 @@ class Session {
   int64_t position() const;
   // How many steps were skipped because no token chose an expert of their group.
   int64_t skipped_steps() const;
+  // How many tokens have gone through the model.
+  int64_t tokens_run() const;
   // The shards that are loaded, within the memory that is left for them.
   const LoadedShards& loaded() const;
+  // The experts in memory; null without SessionOptions::experts.
+  const ExpertStore* experts() const;
 
   // The parts of feed(), for validation: begin_chunk() looks up the embedding rows, and run_step()
   // runs one step of the schedule.

@@ -11,10 +11,9 @@ namespace {
 // The program itself, and the graph file that is being read.
 constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
 
-// What a session takes besides its shards: the caches, two copies of the largest one while a step
-// reads and writes it, the logits of a chunk as the head gives them, as they are collected and as
-// they are returned, and the rows of two edges.
-uint64_t bytes_beside_shards(const Manifest& manifest) {
+}  // namespace
+
+SessionParts parts_beside_shards(const Manifest& manifest) {
   int64_t caches = 0, largest = 0;
   for (const manifest::Cache& cache : manifest.caches) {
     const int64_t elements = cache.kv_heads * cache.rows * (cache.head_dim + cache.value_dim) +
@@ -24,20 +23,24 @@ uint64_t bytes_beside_shards(const Manifest& manifest) {
   }
   const int64_t rows =
       manifest.build.tokens.back() * (3 * manifest.logits.vocab + 2 * manifest.model.hidden);
-  return kProgramBytes + static_cast<uint64_t>(caches + 2 * largest + rows) * sizeof(float);
+  return {static_cast<uint64_t>(caches + 2 * largest) * sizeof(float),
+          static_cast<uint64_t>(rows) * sizeof(float)};
 }
 
-}  // namespace
+uint64_t machine_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
+}
 
 uint64_t default_session_memory() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
   constexpr uint64_t kUnknown = uint64_t{4} << 30;
-  return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) / 2
-                                : kUnknown;
+  const uint64_t all = machine_memory();
+  return all > 0 ? all / 2 : kUnknown;
 }
 
 Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory) {
-  const uint64_t beside = bytes_beside_shards(manifest);
+  const SessionParts parts = parts_beside_shards(manifest);
+  const uint64_t beside = kProgramBytes + parts.caches + parts.rows;
   if (beside < memory) return LoadedShards(memory - beside);
   return fail("session.memory",
               fmt::format("the program, its caches and logits take {} MiB, the limit is {} MiB",

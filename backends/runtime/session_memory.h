@@ -8,8 +8,17 @@
 
 namespace moec {
 
-// Half of the machine's memory.
+// The memory of the machine; 0 where the system does not tell.
+uint64_t machine_memory();
+// Half of it.
 uint64_t default_session_memory();
+
+// What a session takes besides the program and its shards.
+struct SessionParts {
+  uint64_t caches = 0;  // and two copies of the largest one while a step reads and writes it
+  uint64_t rows = 0;    // of two edges, and the logits of a chunk: given, collected and returned
+};
+SessionParts parts_beside_shards(const Manifest& manifest);
 
 // The room for the shards of a session that may take `memory` bytes in all. Error session.memory:
 // what it takes besides leaves none.

@@ -167,6 +167,18 @@ Result<const std::byte*> PayloadFile::lend(uint64_t offset, size_t bytes, std::b
   return to;
 }
 
+Status PayloadFile::read_blocks_to(uint64_t begin, uint64_t end, std::byte* to) const {
+  to += lead_of(begin);
+  while (begin < end) {
+    const auto bytes = static_cast<size_t>(end - begin);
+    const size_t got = direct_ >= 0 ? read_blocks(begin, bytes, to) : 0;
+    if (got == 0) return read(begin, to, bytes);
+    begin += got;
+    to += got;
+  }
+  return {};
+}
+
 Status PayloadFile::read_direct(uint64_t offset, std::byte* to, size_t bytes,
                                 std::byte* bounce) const {
   while (bytes > 0 && direct_ >= 0) {

@@ -45,6 +45,11 @@ class PayloadFile {
   static constexpr size_t kLentBytes = kBounceBytes - 2 * kBlockBytes;
   Result<const std::byte*> lend(uint64_t offset, size_t bytes, std::byte* bounce) const;
 
+  // Reads the blocks that hold these bytes, past the page cache where the file system can, without
+  // a copy. `to` is aligned to kBlockBytes and has room for bytes [begin, end) rounded out to whole
+  // blocks; byte `begin` goes to `to` + begin % kBlockBytes. Error: weights.read.
+  Status read_blocks_to(uint64_t begin, uint64_t end, std::byte* to) const;
+
   // The file mapped into memory, read-only; null if the system has no room for that. What is read
   // there is read under MappedRead (mapped_values.h).
   const std::byte* mapped() const { return static_cast<const std::byte*>(pages_); }

@@ -72,7 +72,7 @@ Status deliver(const Cut& cut, const Block& block, const std::byte* from, const 
 
 ReadContext new_context(const std::vector<PayloadFile>& files, const ReaderOptions& options,
                         StreamReport& report) {
-  return {files, options, report, {}, std::vector<bool>(files.size())};
+  return {files, options, report, {}, std::vector<bool>(files.size()), nullptr};
 }
 
 Status stream_alone(const Cut& cut, const std::vector<PayloadFile>& files,

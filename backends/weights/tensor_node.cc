@@ -1,7 +1,9 @@
 // The leaf that reads a tensor from its file.
 #include <algorithm>
+#include <cstring>
 
 #include "backends/weights/view_node.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {
@@ -116,17 +118,26 @@ class TensorNode : public ViewNode {
   }
 
   Status check_file(ReadContext& context) const {
-    if (context.checked[range_.file]) return {};
+    if (context.held != nullptr || context.checked[range_.file]) return {};
     context.checked[range_.file] = true;
     return context.files[range_.file].check_unchanged();
   }
 
   Status fetch(uint64_t offset, std::byte* to, size_t bytes, ReadContext& context) const {
+    if (context.held != nullptr) return copy_held(offset, to, bytes, *context.held);
     context.report.bytes_read += bytes;
     const PayloadFile& file = context.files[range_.file];
     if (context.options.past_cache && bytes >= kPastCacheBytes)
       return file.read_direct(offset, to, bytes, context.scratch.bounce());
     return file.read(offset, to, bytes);
+  }
+
+  static Status copy_held(uint64_t offset, std::byte* to, size_t bytes, const HeldBytes& held) {
+    const std::byte* from = held.find(offset, bytes);
+    MOEC_CHECK(from != nullptr, "bytes [{}, {} + {}) of a weight are not held", offset, offset,
+               bytes);
+    std::memcpy(to, from, bytes);
+    return {};
   }
 
   Status read_direct(uint64_t offset, std::byte* to, const Walk& walk, ReadContext& context) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/weights/affine_map.h"
+#include "backends/weights/held_bytes.h"
 #include "backends/weights/payload_file.h"
 #include "backends/weights/scratch.h"
 #include "backends/weights/strided.h"
@@ -36,7 +37,8 @@ struct ReadContext {
   const ReaderOptions& options;
   StreamReport& report;
   Scratch scratch;
-  std::vector<bool> checked;  // by file: whether it was checked for changes in this stream
+  std::vector<bool> checked;        // by file: whether it was checked for changes in this stream
+  const HeldBytes* held = nullptr;  // the bytes of the file, if they are read from memory
 };
 
 // Bytes of one file.

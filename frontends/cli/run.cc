@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/expert_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/prompt_flags.h"
 #include "frontends/cli/flags/required_source.h"
@@ -17,8 +18,11 @@
 #include "frontends/cli/print/say.h"
 #include "frontends/formats/read_shard.h"
 #include "frontends/run/label_text.h"
+#include "frontends/run/memory_report.h"
 #include "frontends/run/run_json.h"
 #include "frontends/run/write_text.h"
+#include "ir/base/byte_text.h"
+#include "ir/base/process_memory.h"
 
 namespace moec {
 namespace {
@@ -29,7 +33,8 @@ struct RunFlags {
   PromptFlags prompt;
   WriteOptions write;
   GateLogOptions gates;
-  bool redact = false, json = false;
+  ExpertFlags experts;
+  bool redact = false, json = false, memory_report = false;
   std::vector<std::string> given;  // those that only one of the two tasks takes
 };
 
@@ -69,6 +74,21 @@ void print_times(const Prompt& prompt, const GeneratedText& text, const Session&
         session.manifest().build.context);
 }
 
+void print_experts(const Session& session) {
+  const ExpertStore* experts = session.experts();
+  if (!experts) return;
+  const ExpertStoreCounts counts = experts->counts();
+  const auto tokens = static_cast<double>(std::max<int64_t>(session.tokens_run(), 1));
+  say("[experts: {} of each layer in {}, {:.1f} % hits, {} read a token, {:.2f} s waited, peak "
+      "memory {}]\n",
+      experts->capacity(), binary_bytes(static_cast<double>(experts->used_bytes())),
+      100 * counts.hit_rate(), binary_bytes(static_cast<double>(counts.bytes_read) / tokens),
+      counts.wait_seconds, binary_bytes(static_cast<double>(process_memory().peak)));
+  if (counts.skipped > 0)
+    say("[{} experts were missing and skipped, with {:.2f} % of the routing weight]\n",
+        counts.skipped, 100 * counts.dropped_share());
+}
+
 Status show_text(const RunFlags& flags, const Prompt& prompt, Session& session,
                  const Diagnostics& notes) {
   TextPrinter printer;
@@ -83,6 +103,8 @@ Status show_text(const RunFlags& flags, const Prompt& prompt, Session& session,
   printer.finish();
   print_out("\n");
   print_times(prompt, text, session);
+  print_experts(session);
+  if (flags.memory_report) say("{}", memory_table(memory_report(session)));
   return {};
 }
 
@@ -108,7 +130,8 @@ Status show_spans(const RunFlags& flags, const Prompt& prompt, Session& session,
 
 Status run(const RunFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
-  MOEC_ASSIGN(const SessionOptions options, session_options(flags.session));
+  MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
+  MOEC_ASSIGN(options.experts, expert_store_options(flags.experts));
   MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, options));
   const bool tags = session.manifest().tagging.has_value();
   MOEC_TRY(check_flags(flags, tags));
@@ -166,6 +189,10 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_session_flags(*command, flags->session);
   add_mask_flag(*command, flags->session.expert_mask);
+  add_expert_flags(*command, flags->experts);
+  command->add_flag("--memory-report", flags->memory_report,
+                    "Print where the memory goes, in MB and percent of the machine's; --json has "
+                    "it always");
   CLI::Option* gates = command->add_option("--log-gates", flags->gates.file,
                                            "Write the experts that tokens choose to this CSV file");
   command

@@ -79,6 +79,7 @@ void add_outputs(const ExportOptions& options, ExportInputs& inputs) {
   inputs["option --spec-version"] = std::to_string(compile.coreml.spec_version);
   inputs["option --compat"] = output.ane_book ? "ane-book" : "none";
   if (!output.book_model.empty()) inputs["option --name"] = output.book_model;
+  inputs["option --expert-align"] = std::to_string(output.expert_alignment);
   inputs["option --digest"] = output.sha256 ? "sha256" : "none";
   inputs["option --onnx-checksum"] = output.onnx.checksum ? "sha1" : "none";
   inputs["option --accuracy-level"] = std::to_string(output.onnx.accuracy_level);

@@ -60,9 +60,10 @@ struct ValueOptions {
 
 struct OutputOptions {
   std::string folder;
-  bool ane_book = false;   // names and manifest of frontends/export/ane_book.h as well
-  std::string book_model;  // the MODEL of these names; empty: that of the source
-  bool sha256 = false;     // record the SHA-256 of each file in the manifest
+  bool ane_book = false;          // names and manifest of frontends/export/ane_book.h as well
+  std::string book_model;         // the MODEL of these names; empty: that of the source
+  bool sha256 = false;            // record the SHA-256 of each file in the manifest
+  uint64_t expert_alignment = 0;  // EmitOptions::expert_alignment
   OnnxOptions onnx;
   GgufOptions gguf;
   bool force = false;  // discard what an earlier export left in the folder and start over

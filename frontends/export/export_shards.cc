@@ -34,6 +34,12 @@ bool has_widths(const EmitReport& emitted, const std::vector<int64_t>& tokens) {
                     [](const EmittedGraph& graph, int64_t width) { return graph.tokens == width; });
 }
 
+ExpertLayout expert_layout(const ExportJob& job, size_t index) {
+  const ModelConfig& model = job.plan.model;
+  return {job.options.output.expert_alignment,
+          MoeLayers{model.moe.experts, moe_layers_of(model, job.plan.shards[index])}};
+}
+
 Result<EmitReport> emit_new(const ExportJob& job, size_t index, const CompiledShard& compiled) {
   const ShardDecl& decl = job.plan.shards[index];
   const OutputOptions& output = job.options.output;
@@ -43,9 +49,9 @@ Result<EmitReport> emit_new(const ExportJob& job, size_t index, const CompiledSh
   emit.stem = job.names.stem_prefix + decl.stem;
   emit.family = job.plan.model.family;
   emit.sha256 = output.sha256;
-  const ModelConfig& model = job.plan.model;
-  emit.moe_layers = {model.moe.experts, moe_layers_of(model, decl)};
-  WeightRecorder recorder(compiled.widths, model.moe.experts, emit.moe_layers->layers.size());
+  emit.experts = expert_layout(job, index);
+  const MoeLayers& moe = *emit.experts.layers;
+  WeightRecorder recorder(compiled.widths, moe.experts, moe.layers.size());
   emit.on_weight = [&](const std::string& weight, uint64_t offset,
                        std::span<const std::byte> bytes) { recorder.take(weight, offset, bytes); };
   emit.on_progress = [&](uint64_t bytes) {
@@ -59,10 +65,10 @@ Result<EmitReport> emit_new(const ExportJob& job, size_t index, const CompiledSh
     return values.take(view, written);
   };
   auto emission = emit_shard(compile.passes.target.format, widths_of(job.plan, compiled),
-                             job.reader, emit, {output.onnx, compile.coreml});
+                             job.reader, emit, {output.onnx, compile.coreml, emit.experts});
   if (!emission) return fail(values.explain(std::move(emission.error()), job.reader));
   EmitReport& emitted = *emission;
-  emitted.weights = recorder.records();
+  emitted.weights = recorder.records(emitted.ranges);
   MOEC_TRY(job.complete_part({decl.name, emitted}));
   return emission;
 }
@@ -87,8 +93,9 @@ Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
       !holds_refused_values(*kept, job.options.values))
     shard.kept = kept;
   if (shard.kept) return shard;
-  MOEC_ASSIGN(shard.views, weight_views(compile.passes.target.format,
-                                        widths_of(job.plan, shard.compiled), {{}, compile.coreml}));
+  MOEC_ASSIGN(shard.views,
+              weight_views(compile.passes.target.format, widths_of(job.plan, shard.compiled),
+                           {{}, compile.coreml, expert_layout(job, index)}));
   return shard;
 }
 

@@ -32,8 +32,8 @@ Result<EmitReport> emit_as_onnx(std::span<const ShardWidth> widths, const Weight
 }
 
 Result<std::vector<WeightView>> views_for_onnx(std::span<const ShardWidth> widths,
-                                               const FormatOptions&) {
-  return onnx_weight_views(widths);
+                                               const FormatOptions& options) {
+  return onnx_weight_views(widths, options.experts);
 }
 
 // A file holds one graph.
@@ -60,7 +60,7 @@ Result<EmitReport> emit_as_coreml(std::span<const ShardWidth> widths, const Weig
 
 Result<std::vector<WeightView>> views_for_coreml(std::span<const ShardWidth> widths,
                                                  const FormatOptions& options) {
-  return coreml_weight_views(widths, options.coreml);
+  return coreml_weight_views(widths, options.coreml, options.experts);
 }
 
 Result<LoadedShard> read_from_coreml(const std::string& path, const GraphSelection& graph) {

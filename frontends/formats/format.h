@@ -44,6 +44,7 @@ enum class FormatOption : uint8_t {
 struct FormatOptions {
   OnnxOptions onnx;
   CoremlOptions coreml;
+  ExpertLayout experts;  // for the order of weight_views
 };
 
 // Which graph of a file is read.

@@ -73,6 +73,7 @@ std::vector<std::string_view> given_graph_flags(const ExportFlags& flags) {
   note(!shards.layout.empty(), "--layout");
   note(!shards.max_shard_mb.empty(), "--max-shard-mb");
   note(shards.experts_per_shard != 0, "--experts-per-shard");
+  note(!shards.expert_align.empty(), "--expert-align");
   note(!shards.layers_per_shard.empty(), "--layers-per-shard");
   note(shards.head_slices != 0, "--head-slices");
   note(passes.routing != usual.routing, "--routing");
@@ -156,6 +157,7 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   if (format.has(FormatOption::spec_version))
     compile.coreml.spec_version = flags.coreml.spec_version;
   OutputOptions& output = options.output;
+  MOEC_ASSIGN(output.expert_alignment, expert_alignment(flags.shards));
   if (!flags.gguf.max_file_size.empty()) {
     MOEC_ASSIGN(const int64_t most, bytes_of_flag("--max-file-size", flags.gguf.max_file_size));
     output.gguf.max_file_bytes = static_cast<uint64_t>(most);
@@ -199,6 +201,13 @@ std::string check_name(const std::string& name) {
     return std::isalnum(c) != 0 || c == '_' || c == '-';
   });
   return is_plain && !name.empty() ? "" : "the name may have letters, digits, _ and - only";
+}
+
+void add_expert_align_flag(CLI::App& command, ShardFlags& flags) {
+  command.add_option("--expert-align", flags.expert_align,
+                     "Begin each expert in a file of weights at a multiple of this power of two, "
+                     "e.g. 64K, for runtimes that read one expert at a time (default: 64K with "
+                     "--experts-per-shard, else as the format has it)");
 }
 
 void add_coreml_flags(CLI::App& command, CoremlFlags& flags) {
@@ -350,6 +359,7 @@ void add_export_flags(CLI::App& command, ExportFlags& flags) {
                   "same inputs and options, which is then resumed")
       ->required();
   add_shard_flags(command, flags.shards);
+  add_expert_align_flag(command, flags.shards);
   add_device_flags(command, flags.devices);
   add_coreml_flags(command, flags.coreml);
   add_gguf_flags(command, flags.gguf);

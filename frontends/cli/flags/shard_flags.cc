@@ -4,10 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 
 #include "frontends/cli/flags/budgets.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
+#include "ir/base/parse_bytes.h"
 #include "ir/base/parse_number.h"
 #include "ir/target/weight_support.h"
 
@@ -143,6 +145,20 @@ Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& p
   build.host_routing = passes.routing == RoutingForm::host;
   build.head_slices = 0;
   return build;
+}
+
+// K, M and G stand for KiB, MiB and GiB, as in the names of such alignments.
+Result<uint64_t> expert_alignment(const ShardFlags& flags) {
+  constexpr uint64_t kUsual = uint64_t{64} << 10, kLeast = 64, kMost = uint64_t{1} << 30;
+  std::string text = flags.expert_align;
+  if (text.empty()) return flags.experts_per_shard > 0 ? kUsual : 0;
+  if (std::string_view("KMG").find(text.back()) != std::string_view::npos) text += "iB";
+  const auto bytes = static_cast<uint64_t>(parse_bytes(text).value_or(0));
+  if (std::has_single_bit(bytes) && bytes >= kLeast && bytes <= kMost) return bytes;
+  return fail(
+      "export.flags",
+      fmt::format("--expert-align {}: not a power of two from 64 to 1G", flags.expert_align),
+      "give one, as 64K");
 }
 
 Result<CutOptions> cut_options(const ShardFlags& flags, const Target& target) {

@@ -20,7 +20,8 @@ struct ShardFlags {
   int64_t context = 0, experts_per_shard = 0, head_slices = 0;
   std::string layers_per_shard;  // a number, or "fit"
   std::vector<std::string> max_shard_mb;
-  std::string weights;  // empty: as float
+  std::string weights;       // empty: as float
+  std::string expert_align;  // empty: 64 KiB with --experts-per-shard
   bool allow_over_budget = false;
 };
 
@@ -34,6 +35,10 @@ Status choose_projection(const ShardFlags& flags, const std::string& form, Targe
 // Errors: those of choose_projection(), which was called before; export.flags: a flag asks for
 // something that the target does not have.
 Result<BuildOptions> build_options(const ShardFlags& flags, const PassOptions& passes);
+
+// The value of --expert-align in bytes; 0: the alignment of the format. Error export.flags: it is
+// no power of two from 64 to 2^30.
+Result<uint64_t> expert_alignment(const ShardFlags& flags);
 
 // Errors: those of parse_budgets(); plan.layers_per_shard where it is neither a number nor "fit".
 Result<CutOptions> cut_options(const ShardFlags& flags, const Target& target);

@@ -53,6 +53,8 @@ TEST_P(ManifestFault, IsFound) {
   EXPECT_THAT(findings, HasSubstr(GetParam().cause));
 }
 
+WeightRange& first_range(Manifest& m) { return m.shards[0].weights[0].ranges[0]; }
+
 const Fault kFaults[] = {
     {"eos_outside", [](Manifest& m) { m.model.eos_tokens = {m.model.vocab}; }, "manifest.number",
      "the end of text 10 is outside the vocabulary of 10"},
@@ -62,7 +64,7 @@ const Fault kFaults[] = {
      },
      "manifest.number", "the ids that end a text are not in ascending order"},
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 15"},
+     "the manifest has schema version 99, this moec reads version 16"},
     {"carried_outside", [](Manifest& m) { m.carried[0].path = "../tokenizer.json"; },
      "manifest.path", "the path \"../tokenizer.json\" is not one inside the folder"},
     {"side_file_twice", [](Manifest& m) { m.side_files.push_back(m.side_files[0]); },
@@ -260,6 +262,20 @@ const Fault kFaults[] = {
     {"plain_twice",
      [](Manifest& m) { m.shards[0].weights[0].digests += m.shards[0].weights[0].digests; },
      "manifest.weights", "the weight norm.weight of role plain has 2 blocks"},
+    {"range_nowhere", [](Manifest& m) { m.shards[0].weights[0].ranges.clear(); }, "manifest.ranges",
+     "the weight norm.weight lies nowhere"},
+    {"range_past_the_end", [](Manifest& m) { first_range(m).bytes = 3969; }, "manifest.ranges",
+     "bytes [128, 128 + 3969) of data file 0 hold no values of the weight norm.weight"},
+    {"range_huge", [](Manifest& m) { first_range(m).offset = kHuge; }, "manifest.ranges",
+     "of data file 0 hold no values"},
+    {"range_of_no_file", [](Manifest& m) { first_range(m).data = 1; }, "manifest.ranges",
+     "of data file 1 hold no values"},
+    {"range_unaligned", [](Manifest& m) { first_range(m).alignment = 256; }, "manifest.ranges",
+     "byte 128, of the weight norm.weight, is not aligned to 256"},
+    {"range_of_scales", [](Manifest& m) { first_range(m).part = StoredAs::scales; },
+     "manifest.ranges", "range 0 of the weight norm.weight holds its scales"},
+    {"range_digest", [](Manifest& m) { first_range(m).digest = "12"; }, "manifest.digest",
+     "the digest \"12\" of a range of norm.weight"},
     {"device_twice", [](Manifest& m) { m.devices[1].name = "gpu0"; }, "manifest.devices",
      "the device gpu0 is named twice"},
     {"device_size", [](Manifest& m) { m.devices[0].bytes = 0; }, "manifest.number",

@@ -16,6 +16,7 @@ class SampleManifest {
   static constexpr int64_t kHidden = 8, kVocab = 10, kContext = 16, kKvHeads = 2, kHeadDim = 4;
   static constexpr int64_t kExperts = 5;
   static constexpr const char* kDigest = "00112233445566778899aabbccddeeff";
+  static WeightRange range() { return {StoredAs::values, 0, 128, 64, 64, kDigest}; }
 
   SampleManifest() {
     add_model();
@@ -83,7 +84,7 @@ class SampleManifest {
     }
     shard.data = {file(name + ".data", 4096)};
     shard.weight_bytes = 4096;
-    shard.weights = {{"norm.weight", WeightRole::plain, 0, 0, kDigest}};
+    shard.weights = {{"norm.weight", WeightRole::plain, 0, 0, kDigest, {range()}}};
     shard.ops = {{"add", 2}, {"matmul", 7}};
     shard.cost = {4096, 2048, 1024, 512};
     shard.placement = {{"onnxruntime", 9, {{"O3", 9}}}};
@@ -133,7 +134,7 @@ class SampleManifest {
     shard.routing = {kExperts, router()};
     std::string rows;
     for (int64_t e = 0; e < kExperts; ++e) rows += kDigest;
-    shard.weights.push_back({"router.weight", WeightRole::routing, 0, 0, rows});
+    shard.weights.push_back({"router.weight", WeightRole::routing, 0, 0, rows, {range()}});
     manifest_.schedule.push_back({"L01.router",
                                   {{"hidden", SourceKind::edge, "L01.hidden"}},
                                   {{"routing_weights", SinkKind::edge, "L01.routing"}}});
@@ -153,7 +154,11 @@ class SampleManifest {
     for (int64_t e = first; e < first + count; ++e)
       for (const char* part : {"gate", "up", "down"})
         shard.weights.push_back({"experts." + std::to_string(e) + "." + part + ".weight",
-                                 WeightRole::expert, 0, e, kDigest});
+                                 WeightRole::expert,
+                                 0,
+                                 e,
+                                 kDigest,
+                                 {range()}});
     manifest_.schedule.push_back({name,
                                   {{"acc", SourceKind::edge, from},
                                    {"hidden", SourceKind::edge, "L01.hidden"},

@@ -43,6 +43,7 @@ TEST(ManifestSchema, StructsHaveTheFieldsOfTheirTables) {
   EXPECT_EQ(listed_fields<RuleCount>(), schema_fields("RuleCount"));
   EXPECT_EQ(listed_fields<Placement>(), schema_fields("Placement"));
   EXPECT_EQ(listed_fields<Routing>(), schema_fields("Routing"));
+  EXPECT_EQ(listed_fields<WeightRange>(), schema_fields("WeightRange"));
   EXPECT_EQ(listed_fields<WeightRecord>(), schema_fields("WeightRecord"));
   EXPECT_EQ(listed_fields<Shard>(), schema_fields("Shard"));
   EXPECT_EQ(listed_fields<InputBinding>(), schema_fields("InputBinding"));

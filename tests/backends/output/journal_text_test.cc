@@ -16,7 +16,13 @@ JournalPart sample_part() {
   tensor.nonfinite = 2;
   part.emitted.tensors = {tensor};
   part.emitted.weights = {{"norm.weight", WeightRole::plain, 0, 0, "d2"},
-                          {"L05.experts.3.up.weight", WeightRole::expert, 1, 3, "d3"}};
+                          {"L05.experts.3.up.weight",
+                           WeightRole::expert,
+                           1,
+                           3,
+                           "d3",
+                           {{StoredAs::codes, 0, 65536, 512, 65536, "d4"},
+                            {StoredAs::scales, 0, 66048, 16, 64, "d5"}}}};
   part.emitted.weight_bytes = 77;
   return part;
 }

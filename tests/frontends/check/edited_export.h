@@ -75,9 +75,12 @@ class EditedExport {
     ASSERT_TRUE(manifest) << render(manifest.error());
     write_both_forms(std::move(*manifest), folder_);
   }
-  // Sizes and digests of all files as they are.
+  // Sizes and digests of all files as they are, and no range of a weight past the end of its file.
   void bring_manifest_in_line() const {
-    edit_manifest([&](Json& json) { renew_files(json); });
+    edit_manifest([&](Json& json) {
+      renew_files(json);
+      for (Json& shard : json["shards"]) shorten_ranges(shard);
+    });
   }
 
   Outcome check(Words more = {}) const {
@@ -89,6 +92,16 @@ class EditedExport {
  private:
   static std::string stem_of(const std::string& file) {
     return file.substr(0, file.find(".t1."));  // of one width
+  }
+
+  static void shorten_ranges(Json& shard) {
+    for (Json& weight : shard["weights"])
+      for (Json& range : weight["ranges"]) {
+        const int64_t size = shard["data"][range["data"].get<size_t>()]["bytes"];
+        if (range["offset"] >= size) range["offset"] = 0;
+        const int64_t begin = range["offset"], bytes = range["bytes"];
+        range["bytes"] = std::min(bytes, size - begin);
+      }
   }
 
   void renew_files(Json& json) const {

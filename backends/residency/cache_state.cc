@@ -1,0 +1,96 @@
+#include "backends/residency/cache_state.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ir/base/json_fields.h"
+#include "ir/base/json_output.h"
+#include "ir/base/regular_file.h"
+
+namespace moec {
+namespace {
+
+constexpr std::string_view kCacheStateFormat = "moec.expert_cache";
+constexpr int64_t kCacheStateVersion = 1;
+// As many experts as 100 layers of 1,024 have.
+constexpr JsonLimits kCacheStateLimits{.values = size_t{1} << 20};
+
+class StateReader {
+ public:
+  Result<CacheState> read(JsonFields& fields) {
+    MOEC_TRY(read_head(fields));
+    MOEC_TRY(fields.each("experts", [&](JsonFields& item) { return read_expert(item); }));
+    MOEC_TRY(fields.finish());
+    return std::move(state_);
+  }
+
+ private:
+  Status read_head(JsonFields& fields) {
+    std::string format;
+    int64_t version = 0;
+    MOEC_TRY(fields.text("format", format));
+    MOEC_TRY(fields.positive("version", version));
+    if (format != kCacheStateFormat)
+      return fields.bad("format", fmt::format("must be \"{}\"", kCacheStateFormat));
+    if (version != kCacheStateVersion)
+      return fields.bad("version", fmt::format("must be {}", kCacheStateVersion));
+    MOEC_TRY(fields.text("model", state_.model));
+    MOEC_TRY(fields.text("checkpoint", state_.checkpoint));
+    MOEC_TRY(fields.choice("policy", state_.policy));
+    return fields.whole("step", state_.step);
+  }
+
+  Status read_expert(JsonFields& fields) {
+    ResidentExpert expert;
+    MOEC_TRY(fields.whole("layer", expert.key.layer));
+    MOEC_TRY(fields.whole("expert", expert.key.expert));
+    MOEC_TRY(fields.positive("count", expert.count));
+    MOEC_TRY(fields.whole("last_step", expert.last_step));
+    MOEC_TRY(fields.positive("last_use", expert.last_use));
+    MOEC_TRY(fields.finish());
+    if (expert.last_step > state_.step)
+      return fields.bad("last_step", fmt::format("must be at most step, {}", state_.step));
+    if (expert.count > expert.last_use)
+      return fields.bad("count", fmt::format("must be at most last_use, {}", expert.last_use));
+    if (!seen_.insert(expert.key).second)
+      return fields.bad(
+          "expert", fmt::format("is {} of layer {} again", expert.key.expert, expert.key.layer));
+    state_.experts.push_back(expert);
+    return {};
+  }
+
+  CacheState state_;
+  std::set<ExpertKey> seen_;
+};
+
+}  // namespace
+
+std::string cache_state_text(const CacheState& state) {
+  std::vector<std::string> experts;
+  for (const auto& [key, count, last_step, last_use] : state.experts)
+    experts.push_back(fmt::format(
+        R"(    {{"layer": {}, "expert": {}, "count": {}, "last_step": {}, "last_use": {}}})",
+        key.layer, key.expert, count, last_step, last_use));
+  return fmt::format(
+      "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"model\": {},\n  \"checkpoint\": {},\n"
+      "  \"policy\": \"{}\",\n  \"step\": {},\n  \"experts\": [\n{}\n  ]\n}}\n",
+      kCacheStateFormat, kCacheStateVersion, json_string(state.model),
+      json_string(state.checkpoint), enum_name(state.policy), state.step,
+      fmt::join(experts, ",\n"));
+}
+
+Result<CacheState> parse_cache_state(std::string_view text, const std::string& file) {
+  const JsonReport report(
+      text, file,
+      JsonCodes::by_prefix("cache_state", "remove the file, and the cache begins empty"));
+  MOEC_ASSIGN(const JsonValue value, report.parse(kCacheStateLimits));
+  MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
+  return StateReader().read(fields);
+}
+
+Result<CacheState> read_cache_state(const std::string& path) {
+  MOEC_ASSIGN(const std::string text, read_user_text(path, "cache_state.file"));
+  return parse_cache_state(text, path);
+}
+
+}  // namespace moec

@@ -1,0 +1,72 @@
+#include "backends/residency/expert_cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace moec {
+
+ExpertCache::ExpertCache(PolicyKind kind, CacheSlots slots, std::span<const ExpertKey> pinned)
+    : kind_(kind), slots_(slots), pinned_(pinned.begin(), pinned.end()) {}
+
+ExpertPolicy& ExpertCache::policy_of(int64_t layer) {
+  auto& policy = policies_[slots_.pool ? 0 : layer];
+  if (!policy) policy = make_policy(kind_, pinned_);
+  return *policy;
+}
+
+bool ExpertCache::resident(ExpertKey key) const {
+  const auto policy = policies_.find(slots_.pool ? 0 : key.layer);
+  return policy != policies_.end() && policy->second->resident(key);
+}
+
+Result<std::vector<ExpertLoad>> ExpertCache::use(int64_t step, int64_t layer,
+                                                 std::span<const int64_t> experts) {
+  ExpertPolicy& policy = policy_of(layer);
+  policy.begin_step(step);
+  for (const int64_t expert : experts) policy.protect({layer, expert});
+  std::vector<ExpertLoad> loads;
+  for (const int64_t expert : experts) {
+    const ExpertKey key{layer, expert};
+    if (policy.resident(key)) {
+      policy.hit(key);
+      continue;
+    }
+    ExpertLoad load{key, std::nullopt};
+    if (policy.size() >= slots_.slots) {
+      load.evicted = policy.evict();
+      if (!load.evicted)
+        return fail("residency.slots",
+                    fmt::format("a step needs {} experts of layer {}, for which {} slots are too "
+                                "few beside what is pinned",
+                                experts.size(), layer, slots_.slots),
+                    "give more slots, fewer tokens a step, or pin fewer experts");
+    }
+    policy.insert(key);
+    loads.push_back(load);
+  }
+  return loads;
+}
+
+CacheState ExpertCache::state() const {
+  CacheState state{.policy = kind_};
+  for (const auto& [layer, policy] : policies_) {
+    state.step = std::max(state.step, policy->step());
+    for (const ResidentExpert& expert : policy->experts()) state.experts.push_back(expert);
+  }
+  return state;
+}
+
+void ExpertCache::restore(const CacheState& state) {
+  std::map<int64_t, std::vector<ResidentExpert>> parts;
+  for (const ResidentExpert& expert : state.experts)
+    parts[slots_.pool ? 0 : expert.key.layer].push_back(expert);
+  for (auto& [layer, experts] : parts) {
+    std::sort(experts.begin(), experts.end(),
+              [](const auto& a, const auto& b) { return a.last_use > b.last_use; });
+    if (std::ssize(experts) > slots_.slots) experts.resize(static_cast<size_t>(slots_.slots));
+    policy_of(layer).restore(experts, state.step);
+  }
+}
+
+}  // namespace moec

@@ -1,0 +1,131 @@
+#include "backends/residency/expert_policy.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/base/invariant.h"
+#include "ir/base/nearest.h"
+
+namespace moec {
+namespace {
+
+class LeastRecentlyUsed : public ExpertPolicy {
+ protected:
+  std::optional<double> worth(const ResidentExpert&) const override { return 0; }
+};
+
+class LeastFrequentlyUsed : public ExpertPolicy {
+ protected:
+  std::optional<double> worth(const ResidentExpert& expert) const override {
+    return static_cast<double>(expert.count);
+  }
+};
+
+// The logarithm to base 2 of count · 0.25^((step − last_step) / 128) is log2(count) + last_step/64
+// − step/64. The last term is the same for all experts and is left out: the order does not change
+// with the step, and nothing underflows.
+class LeastCachePriority : public ExpertPolicy {
+ protected:
+  std::optional<double> worth(const ResidentExpert& expert) const override {
+    return std::log2(static_cast<double>(expert.count)) +
+           static_cast<double>(expert.last_step) / 64;
+  }
+};
+
+class Pinned : public ExpertPolicy {
+ public:
+  explicit Pinned(std::span<const ExpertKey> pinned) : pinned_(pinned.begin(), pinned.end()) {}
+
+ protected:
+  std::optional<double> worth(const ResidentExpert& expert) const override {
+    if (pinned_.contains(expert.key)) return std::nullopt;
+    return 0;
+  }
+
+ private:
+  std::set<ExpertKey> pinned_;
+};
+
+}  // namespace
+
+void ExpertPolicy::begin_step(int64_t step) {
+  MOEC_CHECK(step >= step_, "steps must not go back");
+  step_ = step;
+  protected_.clear();
+}
+
+void ExpertPolicy::protect(ExpertKey key) { protected_.insert(key); }
+
+void ExpertPolicy::hit(ExpertKey key) {
+  const auto found = experts_.find(key);
+  MOEC_CHECK(found != experts_.end(), "only a resident expert can be hit");
+  if (const auto rank = rank_of(found->second)) leaving_.erase(*rank);
+  note_use(found->second);
+}
+
+void ExpertPolicy::insert(ExpertKey key) {
+  MOEC_CHECK(!resident(key), "a resident expert does not come in again");
+  note_use({.key = key});
+}
+
+void ExpertPolicy::note_use(ResidentExpert expert) {
+  ++expert.count;
+  expert.last_step = step_;
+  expert.last_use = ++uses_;
+  if (const auto rank = rank_of(expert)) leaving_.insert(*rank);
+  protect(expert.key);
+  experts_[expert.key] = expert;
+}
+
+std::optional<ExpertKey> ExpertPolicy::evict() {
+  for (auto rank = leaving_.begin(); rank != leaving_.end(); ++rank) {
+    const ExpertKey key = std::get<ExpertKey>(*rank);
+    if (protected_.contains(key)) continue;
+    leaving_.erase(rank);
+    experts_.erase(key);
+    return key;
+  }
+  return std::nullopt;
+}
+
+std::optional<ExpertPolicy::Rank> ExpertPolicy::rank_of(const ResidentExpert& expert) const {
+  const auto value = worth(expert);
+  if (!value) return std::nullopt;
+  return Rank{*value, expert.last_use, expert.key};
+}
+
+std::vector<ResidentExpert> ExpertPolicy::experts() const {
+  std::vector<ResidentExpert> all;
+  for (const auto& [key, expert] : experts_) all.push_back(expert);
+  return all;
+}
+
+void ExpertPolicy::restore(std::span<const ResidentExpert> experts, int64_t step) {
+  MOEC_CHECK(experts_.empty(), "only an empty policy takes over experts");
+  step_ = step;
+  for (const ResidentExpert& expert : experts) {
+    experts_[expert.key] = expert;
+    if (const auto rank = rank_of(expert)) leaving_.insert(*rank);
+    uses_ = std::max(uses_, expert.last_use);
+  }
+}
+
+std::unique_ptr<ExpertPolicy> make_policy(PolicyKind kind, std::span<const ExpertKey> pinned) {
+  if (kind == PolicyKind::lfu) return std::make_unique<LeastFrequentlyUsed>();
+  if (kind == PolicyKind::lcp) return std::make_unique<LeastCachePriority>();
+  if (kind == PolicyKind::pinned) return std::make_unique<Pinned>(pinned);
+  return std::make_unique<LeastRecentlyUsed>();
+}
+
+Result<PolicyKind> parse_policy(std::string_view name) {
+  if (const auto kind = parse_enum<PolicyKind>(name)) return *kind;
+  constexpr auto names = enum_names(PolicyKind{});
+  return fail("residency.policy",
+              fmt::format("unknown policy '{}'{}", name, did_you_mean(name, names)),
+              fmt::format("give one of {}", fmt::join(names, ", ")));
+}
+
+}  // namespace moec

@@ -1,0 +1,104 @@
+#include "backends/runtime/expert_places.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/base/at.h"
+
+namespace moec {
+namespace {
+
+// What a format may have before the bytes of a weight (DataFormat::entry_lead).
+constexpr uint64_t kLeadBytes = 64;
+
+constexpr size_t kDigestDigits = 32;
+
+bool is_of_one_expert(const WeightRecord& weight) {
+  return weight.role == WeightRole::expert && weight.digests.size() == kDigestDigits;
+}
+
+bool by_place(const ExpertStretch& a, const ExpertStretch& b) {
+  return std::pair(a.file, a.begin) < std::pair(b.file, b.begin);
+}
+
+// A gap that is not wider than the alignment of what follows holds no other weight.
+std::vector<ExpertStretch> joined(std::vector<ExpertStretch> stretches) {
+  std::sort(stretches.begin(), stretches.end(), by_place);
+  std::vector<ExpertStretch> joined;
+  for (const ExpertStretch& next : stretches)
+    if (!joined.empty() && joined.back().file == next.file &&
+        next.begin < joined.back().end + next.alignment + kLeadBytes)
+      joined.back().end = std::max(joined.back().end, next.end);
+    else
+      joined.push_back(next);
+  return joined;
+}
+
+Status check_routers(const Manifest& manifest) {
+  bool any = false;
+  for (const manifest::Shard& shard : manifest.shards) {
+    any = any || shard.routing.has_value();
+    if (shard.kind == ShardKind::moe || (shard.kind == ShardKind::layers && shard.routing))
+      return fail("session.routers",
+                  "the shard has a router and its experts: which of them a token chooses is not "
+                  "known before it runs",
+                  "export with --experts-per-shard", {.shard = shard.name});
+  }
+  if (any) return {};
+  return fail("session.no_experts", "the model has no experts to load",
+              "leave out --capacity and --expert-memory");
+}
+
+}  // namespace
+
+size_t ExpertPlaces::add_file(const manifest::FileRef& file, const std::string& folder) {
+  const auto [found, is_new] = by_digest_.emplace(file.digest, files_.size());
+  const std::string path = folder + "/" + file.path;
+  if (is_new) files_.push_back({path, static_cast<uint64_t>(file.bytes)});
+  by_path_[path] = found->second;
+  return found->second;
+}
+
+void ExpertPlaces::add_ranges(const manifest::Shard& shard, const WeightRecord& weight,
+                              const std::vector<size_t>& files) {
+  const int64_t layer = at(shard.moe_layers, weight.moe_layer);
+  PlacedExpert& expert = found_[{layer, weight.first_expert}];
+  expert.layer = layer;
+  expert.expert = weight.first_expert;
+  for (const WeightRange& range : weight.ranges) {
+    const auto begin = static_cast<uint64_t>(range.offset);
+    expert.stretches.push_back({at(files, range.data), begin,
+                                begin + static_cast<uint64_t>(range.bytes),
+                                static_cast<uint64_t>(range.alignment)});
+  }
+}
+
+Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::string& folder) {
+  MOEC_TRY(check_routers(manifest));
+  ExpertPlaces places;
+  for (const manifest::Shard& shard : manifest.shards) {
+    if (shard.kind != ShardKind::experts) continue;
+    std::vector<size_t> files;
+    for (const manifest::FileRef& file : shard.data) files.push_back(places.add_file(file, folder));
+    const bool has_own = std::any_of(shard.weights.begin(), shard.weights.end(), is_of_one_expert);
+    if (!has_own)
+      return fail("session.bank", "the experts of the shard share their weights",
+                  "export with --experts unrolled", {.shard = shard.name});
+    for (const WeightRecord& weight : shard.weights)
+      if (is_of_one_expert(weight)) places.add_ranges(shard, weight, files);
+  }
+  for (auto& [key, expert] : places.found_) {
+    expert.stretches = joined(std::move(expert.stretches));
+    places.experts_.push_back(std::move(expert));
+  }
+  places.found_.clear();
+  return places;
+}
+
+std::optional<size_t> ExpertPlaces::find_file(const std::string& path) const {
+  const auto found = by_path_.find(path);
+  return found == by_path_.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace moec

@@ -1,0 +1,53 @@
+// Where the experts of an export lie in its files, by its manifest alone: what a runtime reads to
+// have one expert.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/manifest/manifest.h"
+#include "ir/base/diagnostics.h"
+
+namespace moec {
+
+// Bytes [begin, end) of a file: weights of an expert and the gaps between them.
+struct ExpertStretch {
+  size_t file = 0;  // index into ExpertPlaces::files()
+  uint64_t begin = 0, end = 0;
+  uint64_t alignment = 1;  // of `begin`
+};
+
+struct PlacedExpert {
+  int64_t layer = 0, expert = 0;
+  std::vector<ExpertStretch> stretches;  // by file and offset
+};
+
+class ExpertPlaces {
+ public:
+  // Errors: session.no_experts (the model has none), session.routers (a router is no shard of its
+  // own, so that it is not known in time what tokens choose), session.bank (experts share weights).
+  static Result<ExpertPlaces> find(const Manifest& manifest, const std::string& folder);
+
+  // Files with experts. Copies of one file, which packages of several widths have, are one.
+  const std::vector<WeightFile>& files() const { return files_; }
+  // By layer and number.
+  const std::vector<PlacedExpert>& experts() const { return experts_; }
+  // The file with this path; nothing if it has no experts.
+  std::optional<size_t> find_file(const std::string& path) const;
+
+ private:
+  size_t add_file(const manifest::FileRef& file, const std::string& folder);
+  void add_ranges(const manifest::Shard& shard, const WeightRecord& weight,
+                  const std::vector<size_t>& files);
+
+  std::vector<WeightFile> files_;
+  std::map<std::string, size_t> by_path_, by_digest_;
+  std::map<std::pair<int64_t, int64_t>, PlacedExpert> found_;
+  std::vector<PlacedExpert> experts_;
+};
+
+}  // namespace moec

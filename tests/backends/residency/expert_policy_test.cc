@@ -1,0 +1,128 @@
+#include "backends/residency/expert_policy.h"
+
+#include <cmath>
+#include <random>
+
+#include "tests/models/expect_error.h"
+
+namespace moec {
+namespace {
+
+// Uses one expert of layer 0 in a step of its own, in a cache of `slots`. Returns who left.
+std::optional<int64_t> use_one(ExpertPolicy& policy, int64_t step, int64_t expert, int64_t slots) {
+  const ExpertKey key{0, expert};
+  policy.begin_step(step);
+  policy.protect(key);
+  if (policy.resident(key)) {
+    policy.hit(key);
+    return std::nullopt;
+  }
+  std::optional<ExpertKey> left;
+  if (policy.size() >= slots) left = policy.evict();
+  policy.insert(key);
+  return left ? std::optional(left->expert) : std::nullopt;
+}
+
+// Who leaves when the last of `uses` comes, one use a step.
+int64_t leaves_at_the_end(ExpertPolicy& policy, const std::vector<int64_t>& uses, int64_t slots) {
+  std::optional<int64_t> left;
+  for (size_t i = 0; i < uses.size(); ++i)
+    left = use_one(policy, static_cast<int64_t>(i), uses[i], slots);
+  return left.value_or(-1);
+}
+
+TEST(ExpertPolicy, LruEvictsTheOldestUse) {
+  EXPECT_EQ(leaves_at_the_end(*make_policy(PolicyKind::lru), {1, 2, 3, 1, 4}, 3), 2);
+  EXPECT_EQ(leaves_at_the_end(*make_policy(PolicyKind::lru), {1, 2, 3, 4}, 3), 1);
+}
+
+TEST(ExpertPolicy, LfuEvictsTheFewestUsesAndOfEqualsTheOldest) {
+  EXPECT_EQ(leaves_at_the_end(*make_policy(PolicyKind::lfu), {1, 1, 2, 3, 3, 4}, 3), 2);
+  EXPECT_EQ(leaves_at_the_end(*make_policy(PolicyKind::lfu), {2, 3, 1, 2, 1, 3, 4}, 3), 2);
+}
+
+TEST(ExpertPolicy, CountersLeaveWithTheExpert) {
+  auto policy = make_policy(PolicyKind::lfu);
+  // 1 is used three times and leaves; when it comes back, it counts as one use.
+  EXPECT_EQ(leaves_at_the_end(*policy, {1, 1, 1, 2, 2, 2, 2, 3}, 2), 1);
+  EXPECT_EQ(use_one(*policy, 9, 1, 2), 3);
+  ASSERT_EQ(policy->experts().size(), 2u);
+  EXPECT_EQ(policy->experts()[0], (ResidentExpert{{0, 1}, 1, 9, 9}));
+}
+
+// 1 has count 3 and last step 2; 2 has count 1 and comes later. 3 · 0.25^(101/128) is 1.005, above
+// the 1 of the newer expert, and 3 · 0.25^(102/128) is 0.994.
+TEST(ExpertPolicy, LcpWeighsCountsAgainstAge) {
+  for (const auto& [later, left] : {std::pair<int64_t, int64_t>{101, 2}, {102, 1}}) {
+    auto policy = make_policy(PolicyKind::lcp);
+    for (int64_t step = 0; step < 3; ++step) use_one(*policy, step, 1, 2);
+    use_one(*policy, 2 + later, 2, 2);
+    EXPECT_EQ(use_one(*policy, 200, 3, 2), left) << later;
+  }
+}
+
+// Against the formula as it is written, at each eviction of random traces. Values that differ by
+// rounding only are ties.
+TEST(ExpertPolicy, LcpIsItsFormula) {
+  std::mt19937_64 random(7);
+  auto policy = make_policy(PolicyKind::lcp);
+  for (int64_t step = 0, evictions = 0; evictions < 2000;
+       step += static_cast<int64_t>(random() % 9)) {
+    const auto before = policy->experts();
+    const auto left = use_one(*policy, step, static_cast<int64_t>(random() % 24), 8);
+    if (!left) continue;
+    ++evictions;
+    std::map<int64_t, double> value;
+    for (const auto& [key, count, last, use] : before)
+      value[key.expert] =
+          static_cast<double>(count) * std::pow(0.25, static_cast<double>(step - last) / 128);
+    for (const auto& [expert, other] : value) ASSERT_LE(value[*left], other * (1 + 1e-12)) << step;
+  }
+}
+
+TEST(ExpertPolicy, LcpOfOldExpertsDoesNotUnderflow) {
+  auto policy = make_policy(PolicyKind::lcp);
+  for (int64_t step = 0; step < 5; ++step) use_one(*policy, step, 1, 2);
+  use_one(*policy, 5, 2, 2);
+  // 0.25^(1e6/128) is 0 as a double; 5 uses one step earlier are still worth more than one.
+  EXPECT_EQ(use_one(*policy, 1'000'000, 3, 2), 2);
+}
+
+TEST(ExpertPolicy, PinnedExpertsNeverLeave) {
+  const std::vector<ExpertKey> pinned{{0, 1}, {0, 9}};
+  auto policy = make_policy(PolicyKind::pinned, pinned);
+  EXPECT_EQ(leaves_at_the_end(*policy, {1, 2, 3, 4}, 3), 2);
+  EXPECT_EQ(use_one(*policy, 10, 5, 3), 3);
+  EXPECT_TRUE(policy->resident({0, 1}));
+}
+
+TEST(ExpertPolicy, ExpertsOfTheStepStay) {
+  auto policy = make_policy(PolicyKind::lru);
+  policy->begin_step(0);
+  policy->insert({0, 1});
+  policy->insert({0, 2});
+  EXPECT_EQ(policy->evict(), std::nullopt);
+  policy->begin_step(1);
+  policy->protect({0, 1});  // the older one
+  EXPECT_EQ(policy->evict(), (ExpertKey{0, 2}));
+  EXPECT_EQ(policy->evict(), std::nullopt);
+}
+
+TEST(ExpertPolicy, OnePoolHasExpertsOfAllLayers) {
+  auto policy = make_policy(PolicyKind::lru);
+  policy->begin_step(0);
+  policy->insert({0, 1});
+  policy->begin_step(0);
+  policy->insert({1, 1});
+  policy->begin_step(1);
+  EXPECT_EQ(policy->evict(), (ExpertKey{0, 1}));
+  EXPECT_TRUE(policy->resident({1, 1}));
+}
+
+TEST(ExpertPolicy, UnknownNamesListTheKnownOnes) {
+  EXPECT_EQ(parse_policy("lcp").value(), PolicyKind::lcp);
+  expect_error(parse_policy("lfru"), "residency.policy", "lru, lfu, lcp, pinned");
+}
+
+}  // namespace
+}  // namespace moec
