@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_check.h"
@@ -111,7 +112,8 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   MOEC_TRY(require_graphs(impl->manifest, folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
   MOEC_TRY(impl->read_masks());
-  MOEC_ASSIGN(impl->loaded, room_for_shards(impl->manifest, options.memory_bytes));
+  MOEC_ASSIGN(impl->loaded,
+              room_for_shards(impl->manifest, options.memory_bytes, options.sequences));
   MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
   if (impl->manifest.rope) {
     MOEC_ASSIGN(impl->rope, open_table(impl->manifest.rope->table, folder));
@@ -121,17 +123,37 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   return session;
 }
 
-void Session::reset() {
-  impl_->position = 0;
+void Session::reset() { exchange(empty_sequence()); }
+
+Sequence Session::empty_sequence() const {
+  Sequence sequence;
   for (const manifest::Cache& cache : impl_->manifest.caches) {
     const auto rows = static_cast<size_t>(cache.kv_heads * cache.rows);
     const auto history = static_cast<size_t>(cache.history_tokens * cache.history_channels);
-    impl_->caches[cache.layer] = {cache.kv_heads,
-                                  cache.rows,
-                                  std::vector<float>(rows * static_cast<size_t>(cache.head_dim)),
-                                  std::vector<float>(rows * static_cast<size_t>(cache.value_dim)),
-                                  {cache.history_channels, std::vector<float>(history)}};
+    sequence.caches[cache.layer] = {cache.kv_heads,
+                                    cache.rows,
+                                    std::vector<float>(rows * static_cast<size_t>(cache.head_dim)),
+                                    std::vector<float>(rows * static_cast<size_t>(cache.value_dim)),
+                                    {cache.history_channels, std::vector<float>(history)}};
   }
+  return sequence;
+}
+
+Sequence Session::exchange(Sequence next) {
+  return {std::exchange(impl_->caches, std::move(next.caches)),
+          std::exchange(impl_->position, next.position)};
+}
+
+// Rows of a cache behind the position are masked until they are written anew.
+bool Session::rewind(int64_t position) {
+  MOEC_CHECK(position >= 0 && position <= impl_->position, "rewind to {} from {}", position,
+             impl_->position);
+  const auto has_history = [](const manifest::Cache& cache) { return cache.history_tokens > 0; };
+  const auto& caches = impl_->manifest.caches;
+  if (position < impl_->position && std::any_of(caches.begin(), caches.end(), has_history))
+    return false;
+  impl_->position = position;
+  return true;
 }
 
 Status Session::Impl::read_masks() {

@@ -11,10 +11,10 @@ namespace {
 // The program itself, and the graph file that is being read.
 constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
 
-// What a session takes besides its shards: the caches, two copies of the largest one while a step
-// reads and writes it, the logits of a chunk as the head gives them, as they are collected and as
-// they are returned, and the rows of two edges.
-uint64_t bytes_beside_shards(const Manifest& manifest) {
+// What a session takes besides its shards: the caches of its sequences, two copies of the largest
+// one while a step reads and writes it, the logits of a chunk as the head gives them, as they are
+// collected and as they are returned, and the rows of two edges.
+uint64_t bytes_beside_shards(const Manifest& manifest, int64_t sequences) {
   int64_t caches = 0, largest = 0;
   for (const manifest::Cache& cache : manifest.caches) {
     const int64_t elements = cache.kv_heads * cache.rows * (cache.head_dim + cache.value_dim) +
@@ -24,7 +24,8 @@ uint64_t bytes_beside_shards(const Manifest& manifest) {
   }
   const int64_t rows =
       manifest.build.tokens.back() * (3 * manifest.logits.vocab + 2 * manifest.model.hidden);
-  return kProgramBytes + static_cast<uint64_t>(caches + 2 * largest + rows) * sizeof(float);
+  return kProgramBytes +
+         static_cast<uint64_t>(sequences * caches + 2 * largest + rows) * sizeof(float);
 }
 
 }  // namespace
@@ -36,8 +37,8 @@ uint64_t default_session_memory() {
                                 : kUnknown;
 }
 
-Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory) {
-  const uint64_t beside = bytes_beside_shards(manifest);
+Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory, int64_t sequences) {
+  const uint64_t beside = bytes_beside_shards(manifest, sequences);
   if (beside < memory) return LoadedShards(memory - beside);
   return fail("session.memory",
               fmt::format("the program, its caches and logits take {} MiB, the limit is {} MiB",
