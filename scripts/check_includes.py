@@ -37,7 +37,7 @@ BELOW_JOBS = IR + BACKENDS + READERS + FORMATS + REPORT
 JOBS = [
     "frontends/export", "frontends/calibrate", "frontends/analyze", "frontends/split", "frontends/check", "frontends/validate",
     "frontends/compare", "frontends/plan",
-    "frontends/inspect", "frontends/run", "frontends/opt", "frontends/family",
+    "frontends/inspect", "frontends/run", "frontends/serve", "frontends/opt", "frontends/family",
 ]  # fmt: skip
 
 # Folder -> folders of ours that it may include besides itself, the lowest folder first. A folder with
@@ -90,6 +90,7 @@ ARROWS = {
     "frontends/plan": ["passes", *MODELS, *BELOW_JOBS, "frontends/export"],
     "frontends/inspect": [*MODELS, *BELOW_JOBS],
     "frontends/run": BELOW_JOBS,
+    "frontends/serve": [*BELOW_JOBS, "frontends/run"],
     "frontends/opt": ["passes", *IR, *REPORT],
     "frontends/family": [*MODELS, *BELOW_JOBS],
     "frontends/cli/flags": [
@@ -117,8 +118,9 @@ LIBRARIES = {
         "ir/base", "backends/calibration", "backends/output", "frontends/report", "frontends/export", "frontends/calibrate",
         "frontends/analyze", "frontends/split",
         "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan", "frontends/inspect", "frontends/run",
-        "frontends/opt", "frontends/family", "frontends/cli",
+        "frontends/serve", "frontends/opt", "frontends/family", "frontends/cli",
     ],
+    "httplib.h": ["frontends/serve"],
     "xxhash.h": ["backends/files"],
     "xxh_x86dispatch.h": ["backends/files"],
     "immintrin.h": ["backends/weights", "backends/weights/encode"],
@@ -136,7 +138,7 @@ LIBRARIES = {
 # of JSON's types may be in headers; the library itself may not.
 COMMON = re.compile(
     r"fmt/.*|tl/expected\.hpp|nlohmann/json_fwd\.hpp|embedded/.*|[a-z_]+|sys/.*"
-    r"|(fcntl|unistd|errno|signal|dirent)\.h"
+    r"|(fcntl|unistd|errno|signal|dirent|netdb)\.h|arpa/inet\.h"
 )
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -41,6 +41,30 @@ struct GeneratedText {
 // Told each token of the text as soon as it is sampled.
 using TokenCallback = std::function<void(int64_t token)>;
 
+// Writes a text step by step, so that a program can do other things between the steps.
+class TextWriter {
+ public:
+  // `rest` is what of the prompt is not yet in the session's sequence, at least one token; the
+  // others are `reused`.
+  TextWriter(std::vector<int64_t> rest, int64_t reused, const Manifest& manifest,
+             const GenerateOptions& options);
+  // Feeds a chunk of what is left of the prompt, or the latest token. Returns the next token of the
+  // text, nothing where none is known yet or the text has ended. Errors: those of Session::feed().
+  Result<std::optional<int64_t>> step(Session& session);
+  bool done() const { return done_; }
+  const GeneratedText& text() const { return text_; }
+
+ private:
+  std::optional<int64_t> take(const Rows& logits);
+
+  GenerateOptions options_;
+  Sampler sampler_;
+  std::vector<int64_t> feed_;
+  int64_t most_ = 0;  // tokens
+  bool done_ = false;
+  GeneratedText text_;
+};
+
 // Fails with session.context_full if the prompt is longer than the exported context. A prompt that
 // fills it gets one more token, which is sampled but never fed.
 Status check_prompt_length(std::span<const int64_t> prompt, const Manifest& manifest);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_check.h"
@@ -126,17 +127,37 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   return session;
 }
 
-void Session::reset() {
-  impl_->position = 0;
+void Session::reset() { exchange(empty_sequence()); }
+
+Sequence Session::empty_sequence() const {
+  Sequence sequence;
   for (const manifest::Cache& cache : impl_->manifest.caches) {
     const auto rows = static_cast<size_t>(cache.kv_heads * cache.rows);
     const auto history = static_cast<size_t>(cache.history_tokens * cache.history_channels);
-    impl_->caches[cache.layer] = {cache.kv_heads,
-                                  cache.rows,
-                                  std::vector<float>(rows * static_cast<size_t>(cache.head_dim)),
-                                  std::vector<float>(rows * static_cast<size_t>(cache.value_dim)),
-                                  {cache.history_channels, std::vector<float>(history)}};
+    sequence.caches[cache.layer] = {cache.kv_heads,
+                                    cache.rows,
+                                    std::vector<float>(rows * static_cast<size_t>(cache.head_dim)),
+                                    std::vector<float>(rows * static_cast<size_t>(cache.value_dim)),
+                                    {cache.history_channels, std::vector<float>(history)}};
   }
+  return sequence;
+}
+
+Sequence Session::exchange(Sequence next) {
+  return {std::exchange(impl_->caches, std::move(next.caches)),
+          std::exchange(impl_->position, next.position)};
+}
+
+// Rows of a cache behind the position are masked until they are written anew.
+bool Session::rewind(int64_t position) {
+  MOEC_CHECK(position >= 0 && position <= impl_->position, "rewind to {} from {}", position,
+             impl_->position);
+  const auto has_history = [](const manifest::Cache& cache) { return cache.history_tokens > 0; };
+  const auto& caches = impl_->manifest.caches;
+  if (position < impl_->position && std::any_of(caches.begin(), caches.end(), has_history))
+    return false;
+  impl_->position = position;
+  return true;
 }
 
 Status Session::Impl::read_masks() {
@@ -178,7 +199,7 @@ Status Session::Impl::open_experts() {
                 fmt::format("the slots of experts take {} MiB, --memory is {} MiB", slots >> 20,
                             options.memory_bytes >> 20),
                 "give more --memory, or less --expert-memory or --capacity");
-  MOEC_ASSIGN(loaded, room_for_shards(manifest, options.memory_bytes - slots));
+  MOEC_ASSIGN(loaded, room_for_shards(manifest, options.memory_bytes - slots, options.sequences));
   return {};
 }
 

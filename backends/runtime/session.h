@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +42,7 @@ struct SessionOptions {
   // The experts that tokens can choose, beside the mask that the graphs have: text, or @FILE
   // (ir/plan/expert_sets.h).
   std::string expert_mask;
+  int64_t sequences = 1;  // that are kept at a time, each with caches of its own
   bool maskable = false;  // set_mask() may be called
   // Experts come and go in slots of their own, beside the loaded shards; without it, they are
   // loaded with their shards.
@@ -51,6 +53,12 @@ struct SessionOptions {
 // compare rounded scores, and biases that share an offset lose their digits. Those of an export in
 // f16 do not.
 Diagnostics note_precision(const Manifest& manifest, Precision precision);
+
+// A sequence of tokens that a session can go on with: its caches, and how many tokens are in them.
+struct Sequence {
+  std::map<int64_t, LayerCache> caches;  // by layer
+  int64_t position = 0;
+};
 
 class Session {
  public:
@@ -84,6 +92,14 @@ class Session {
   // Starts a new sequence: position 0, and empty caches.
   void reset();
   int64_t position() const;
+  // A sequence without tokens.
+  Sequence empty_sequence() const;
+  // Goes on with another sequence of this export, and returns the one so far.
+  Sequence exchange(Sequence next);
+  // Forgets the tokens from `position` on, which is at most the present one: the next token goes
+  // there. False, and nothing happens, where a cache keeps no earlier state (convolved attention,
+  // unless nothing is to be forgotten).
+  bool rewind(int64_t position);
   // How many steps were skipped because no token chose an expert of their group.
   int64_t skipped_steps() const;
   // How many tokens have gone through the model.

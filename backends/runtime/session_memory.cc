@@ -13,7 +13,7 @@ constexpr uint64_t kProgramBytes = uint64_t{48} << 20;
 
 }  // namespace
 
-SessionParts parts_beside_shards(const Manifest& manifest) {
+SessionParts parts_beside_shards(const Manifest& manifest, int64_t sequences) {
   int64_t caches = 0, largest = 0;
   for (const manifest::Cache& cache : manifest.caches) {
     const int64_t elements = cache.kv_heads * cache.rows * (cache.head_dim + cache.value_dim) +
@@ -23,7 +23,7 @@ SessionParts parts_beside_shards(const Manifest& manifest) {
   }
   const int64_t rows =
       manifest.build.tokens.back() * (3 * manifest.logits.vocab + 2 * manifest.model.hidden);
-  return {static_cast<uint64_t>(caches + 2 * largest) * sizeof(float),
+  return {static_cast<uint64_t>(sequences * caches + 2 * largest) * sizeof(float),
           static_cast<uint64_t>(rows) * sizeof(float)};
 }
 
@@ -38,8 +38,8 @@ uint64_t default_session_memory() {
   return all > 0 ? all / 2 : kUnknown;
 }
 
-Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory) {
-  const SessionParts parts = parts_beside_shards(manifest);
+Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory, int64_t sequences) {
+  const SessionParts parts = parts_beside_shards(manifest, sequences);
   const uint64_t beside = kProgramBytes + parts.caches + parts.rows;
   if (beside < memory) return LoadedShards(memory - beside);
   return fail("session.memory",

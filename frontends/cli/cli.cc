@@ -58,6 +58,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_compare_command(app, exit_code);
   add_probe_command(app, exit_code);
   add_run_command(app, exit_code);
+  add_serve_command(app, exit_code);
   add_opt_command(app, exit_code);
   add_family_command(app, exit_code);
 }

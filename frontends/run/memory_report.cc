@@ -20,7 +20,7 @@ MemoryReport memory_report(const Session& session) {
   report.machine = machine_memory();
   report.peak = process_memory().peak;
   const LoadedShards& loaded = session.loaded();
-  const SessionParts parts = parts_beside_shards(session.manifest());
+  const SessionParts parts = parts_beside_shards(session.manifest(), 1);
   report.items = {
       {"weights of loaded shards, in mapped files", loaded.kept_mapped()},
       {"graphs and small weights of loaded shards", loaded.kept_bytes() - loaded.kept_mapped()},

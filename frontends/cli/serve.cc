@@ -1,0 +1,101 @@
+// moec serve: serves an exported model over HTTP.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/flags/byte_flags.h"
+#include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/flags/session_flags.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
+#include "frontends/formats/read_shard.h"
+#include "frontends/process/stop_signals.h"
+#include "frontends/serve/serve_model.h"
+
+namespace moec {
+namespace {
+
+struct ServeFlags {
+  std::string folder, name, most_body = "4MiB";
+  SessionFlags session;
+  ServeOptions serve;
+};
+
+// The name of the folder, unless one is given.
+std::string model_name(const ServeFlags& flags) {
+  if (!flags.name.empty()) return flags.name;
+  const std::filesystem::path folder = std::filesystem::path(flags.folder).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+}
+
+Status serve(const ServeFlags& flags) {
+  MOEC_TRY(require_export(flags.folder));
+  MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
+  ServeOptions serve = flags.serve;
+  MOEC_ASSIGN(const int64_t body, bytes_of_mebibyte_flag("--max-body", flags.most_body));
+  serve.most_body = static_cast<uint64_t>(body);
+  options.sequences = serve.limits.sequences;
+  MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, options));
+  const StopSignals signals;
+  serve.stop = [] { return StopSignals::caught() != 0; };
+  serve.listening = [&](int port) {
+    say("serving {} at http://{}:{}/v1\n", model_name(flags), serve.host, port);
+  };
+  return serve_model(std::move(session), model_name(flags), serve);
+}
+
+int run_serve(const ServeFlags& flags) {
+  const Status status = serve(flags);
+  return status ? kExitFine : report_failure(status.error(), false);
+}
+
+void add_limit_flags(CLI::App& command, ServeFlags& flags) {
+  command
+      .add_option("--sequences", flags.serve.limits.sequences,
+                  "Texts that are written at a time, and whose caches are kept for texts that "
+                  "begin as they do")
+      ->check(whole_from(1))
+      ->capture_default_str();
+  command
+      .add_option("--waiting", flags.serve.limits.waiting,
+                  "Texts that may wait for others; further ones are refused with status 429")
+      ->check(whole_from(1))
+      ->capture_default_str();
+  command
+      .add_option("--connections", flags.serve.connections,
+                  "Connections that are answered at a time; further ones wait")
+      ->check(whole_from(1))
+      ->capture_default_str();
+  command
+      .add_option("--max-tokens", flags.serve.most_tokens,
+                  "The most tokens of a text (default: as many as the context has)")
+      ->check(whole_from(1));
+  command.add_option("--max-body", flags.most_body, "The largest request, in MiB or with a unit")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "serve", "Serve an exported model over HTTP, with the completions of the OpenAI API");
+  auto flags = std::make_shared<ServeFlags>();
+  command->add_option("OUT", flags->folder, "An exported folder")->required();
+  command
+      ->add_option("--host", flags->serve.host,
+                   "The address to listen at. Everyone who reaches it can use the model")
+      ->capture_default_str();
+  command->add_option("--port", flags->serve.port, "The port; 0: one that is free")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  command->add_option("--name", flags->name, "The model's name (default: that of the folder)");
+  add_limit_flags(*command, *flags);
+  add_session_flags(*command, flags->session);
+  add_mask_flag(*command, flags->session.expert_mask);
+  command->footer("Example: moec serve out/tinymoe --port 8080");
+  command->callback([flags, &exit_code] { exit_code = run_serve(*flags); });
+}
+
+}  // namespace moec

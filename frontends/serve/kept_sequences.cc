@@ -1,0 +1,52 @@
+#include "frontends/serve/kept_sequences.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace moec {
+namespace {
+
+int64_t shared(std::span<const int64_t> prompt, const std::vector<int64_t>& tokens) {
+  const std::span<const int64_t> all_but_last = prompt.first(prompt.size() - 1);
+  const auto ends =
+      std::mismatch(all_but_last.begin(), all_but_last.end(), tokens.begin(), tokens.end());
+  return ends.first - all_but_last.begin();
+}
+
+}  // namespace
+
+std::optional<size_t> KeptSequences::best_for(std::span<const int64_t> prompt) const {
+  std::optional<size_t> best;
+  const auto better = [&](const Kept& one, const Kept& other) {
+    const int64_t a = shared(prompt, one.tokens), b = shared(prompt, other.tokens);
+    return a != b ? a > b : one.given_back < other.given_back;
+  };
+  for (size_t i = 0; i < kept_.size(); ++i)
+    if (!kept_[i].in_use && (!best || better(kept_[i], kept_[*best]))) best = i;
+  return best;
+}
+
+std::optional<KeptSequences::Taken> KeptSequences::take(std::span<const int64_t> prompt,
+                                                        Session& session) {
+  const auto slot = best_for(prompt);
+  if (!slot) return std::nullopt;
+  Kept& kept = kept_[*slot];
+  kept.in_use = true;
+  if (!std::exchange(kept.filled, true)) return Taken{*slot, session.empty_sequence(), 0};
+  const int64_t reused = shared(prompt, kept.tokens);
+  Sequence own = session.exchange(std::move(kept.sequence));
+  const bool can_rewind = session.rewind(reused);
+  Sequence cut = session.exchange(std::move(own));
+  kept.tokens.clear();
+  if (can_rewind) return Taken{*slot, std::move(cut), reused};
+  return Taken{*slot, session.empty_sequence(), 0};
+}
+
+void KeptSequences::give_back(size_t slot, Sequence sequence, std::vector<int64_t> tokens) {
+  tokens.resize(static_cast<size_t>(sequence.position));
+  kept_[slot] = {false, true, ++clock_, std::move(sequence), std::move(tokens)};
+}
+
+void KeptSequences::drop(size_t slot) { kept_[slot] = {.given_back = ++clock_}; }
+
+}  // namespace moec

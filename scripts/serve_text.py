@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Gives text to a `moec serve` whose model's tokens are not bytes: its tokenizer and its chat template.
+
+    moec serve OUT --port 8081
+    scripts/serve_text.py OUT --behind http://127.0.0.1:8081 [--host 127.0.0.1] [--port 8080]
+
+OUT is the exported folder, which carries tokenizer.json and the chat template of the checkpoint. Requests are those of
+`moec serve` (/v1/completions, /v1/chat/completions, /v1/models, /health) with text in the place of token ids, and are
+passed on with token ids; what comes back is decoded. Needs the packages tokenizers and jinja2.
+"""
+
+import argparse
+import http.client
+import json
+import sys
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import jinja2.sandbox
+import tokenizers
+
+MOST_BODY = 4 << 20
+UNFINISHED = "\N{REPLACEMENT CHARACTER}"  # what the bytes of a part of a character decode to
+
+
+class BadRequest(Exception):
+    """What the client can mend; its arguments are the code and the cause."""
+
+
+class Texts:
+    """The tokenizer and the chat template of an export."""
+
+    def __init__(self, folder):
+        path = folder / "tokenizer.json"
+        if not path.is_file():
+            sys.exit(f"{path}: there is no tokenizer; export the model again from a checkpoint that has one")
+        self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        config = folder / "tokenizer_config.json"
+        self.config = json.loads(config.read_text()) if config.is_file() else {}
+        self.template = self.chat_template(folder)
+
+    def chat_template(self, folder):
+        path = folder / "chat_template.jinja"
+        source = path.read_text() if path.is_file() else self.config.get("chat_template")
+        if not isinstance(source, str):
+            return None
+        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        environment.globals["raise_exception"] = self.refuse
+        return environment.from_string(source)
+
+    @staticmethod
+    def refuse(message):
+        raise BadRequest("serve.chat", f"the chat template says: {message}")
+
+    def special(self, name):
+        """The text of a special token of tokenizer_config.json."""
+        token = self.config.get(name) or ""
+        return token["content"] if isinstance(token, dict) else token
+
+    def of_messages(self, messages):
+        if self.template is None:
+            raise BadRequest("serve.chat", "the export has no chat template")
+        names = {name: self.special(name) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
+        try:
+            text = self.template.render(messages=messages, add_generation_prompt=True, **names)
+        except (jinja2.TemplateError, TypeError) as error:
+            raise BadRequest("serve.chat", f"the chat template does not take the messages: {error}") from error
+        return self.tokenizer.encode(text, add_special_tokens=False).ids  # the template has them
+
+    def of_text(self, text):
+        return self.tokenizer.encode(text).ids
+
+
+class Decoder:
+    """The text of tokens as they come, cut before the first stop text."""
+
+    def __init__(self, tokenizer, stops):
+        self.tokenizer, self.stops = tokenizer, stops
+        self.tokens, self.said, self.stopped = [], 0, False
+
+    def add(self, tokens, last):
+        """What can be said now. Until the last tokens, the beginning of a stop text is kept back."""
+        self.tokens += tokens
+        text = self.tokenizer.decode(self.tokens)
+        ends = [text.find(stop) for stop in self.stops if stop in text]
+        if ends:
+            text, self.stopped = text[:min(ends)], True
+        elif not last:
+            text = text.rstrip(UNFINISHED)
+            text = text[:len(text) - self.kept_back(text)]
+        piece = text[self.said:]
+        self.said += len(piece)
+        return piece
+
+    def kept_back(self, text):
+        sizes = [size for stop in self.stops for size in range(1, len(stop)) if text.endswith(stop[:size])]
+        return max(sizes, default=0)
+
+
+def stops_of(body):
+    stops = body.pop("stop", None) or []
+    stops = [stops] if isinstance(stops, str) else stops
+    if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops) or len(stops) > 4:
+        raise BadRequest("serve.bad_value", "stop must be up to 4 texts")
+    return stops
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        """Says nothing of each request."""
+
+    def behind(self, method, path, body=None):
+        """The answer of moec serve."""
+        connection = http.client.HTTPConnection(self.server.behind)
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        return connection.getresponse()
+
+    def reply(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def refuse(self, status, code, cause):
+        error = {"message": cause, "type": "invalid_request_error" if status < 500 else "server_error",
+                 "param": None, "code": code}
+        self.reply(status, json.dumps({"error": error}).encode())
+
+    def do_GET(self):
+        answer = self.behind("GET", self.path)
+        self.reply(answer.status, answer.read())
+
+    def do_POST(self):
+        try:
+            self.complete()
+        except BadRequest as error:
+            self.refuse(400, *error.args)
+        except OSError as error:
+            self.close_connection = True
+            self.refuse(502, "serve.behind", f"moec serve does not answer: {error}")
+
+    def request_body(self):
+        size = self.headers.get("Content-Length", "")
+        if not size.isdigit() or int(size) > MOST_BODY:
+            self.close_connection = True
+            raise BadRequest("serve.refused", f"the body must have a Content-Length of at most {MOST_BODY}")
+        try:
+            body = json.loads(self.rfile.read(int(size)))
+        except ValueError as error:
+            raise BadRequest("serve.syntax", f"the body is no JSON: {error}") from error
+        if not isinstance(body, dict):
+            raise BadRequest("serve.bad_value", "the body must be an object")
+        return body
+
+    def complete(self):
+        body, texts = self.request_body(), self.server.texts
+        self.chat = self.path == "/v1/chat/completions"
+        if self.chat:
+            body["prompt"] = texts.of_messages(body.pop("messages", None))
+        elif isinstance(body.get("prompt"), str):
+            body["prompt"] = texts.of_text(body["prompt"])
+        decoder = Decoder(texts.tokenizer, stops_of(body))
+        path = "/v1/completions" if self.chat else self.path
+        answer = self.behind("POST", path, json.dumps(body))
+        if answer.status != 200:
+            self.reply(answer.status, answer.read())
+        elif body.get("stream"):
+            self.pass_events(answer, decoder)
+        else:
+            self.reply(200, json.dumps(self.with_text(json.loads(answer.read()), decoder, True)).encode())
+
+    def with_text(self, reply, decoder, whole):
+        """A reply of moec serve with text in it, worded for the path that was asked."""
+        if self.chat:
+            reply["object"] = "chat.completion" if whole else "chat.completion.chunk"
+        for choice in reply.get("choices", []):
+            text = decoder.add(choice["token_ids"], choice["finish_reason"] is not None)
+            if decoder.stopped:
+                choice["finish_reason"] = "stop"
+            choice["text"] = text
+            if self.chat:
+                choice["message" if whole else "delta"] = {"role": "assistant", "content": choice.pop("text")}
+        return reply
+
+    def pass_events(self, answer, decoder):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        for line in answer:
+            data = line.removeprefix(b"data: ").strip()
+            if not data:
+                continue
+            if data != b"[DONE]" and not decoder.stopped:
+                data = json.dumps(self.with_text(json.loads(data), decoder, False)).encode()
+            elif data != b"[DONE]":
+                continue  # behind a stop text nothing is said
+            self.wfile.write(b"data: " + data + b"\n\n")
+            self.wfile.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, help="the exported folder")
+    parser.add_argument("--behind", default="http://127.0.0.1:8081", help="where moec serve listens (default: %(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="(default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8080, help="0: one that is free (default: %(default)s)")
+    arguments = parser.parse_args()
+    server = ThreadingHTTPServer((arguments.host, arguments.port), Handler)
+    server.texts = Texts(arguments.out)
+    server.behind = urllib.parse.urlsplit(arguments.behind).netloc
+    print(f"serving at http://{arguments.host}:{server.server_port}/v1", file=sys.stderr, flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""moec serve, asked by the openai client and by clients that do not behave."""
+
+import http.client
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import openai
+import pytest
+import tokenizers
+
+from conftest import find_binary
+from goldens import REPO
+
+
+class Server:
+    """moec serve, or another command that serves, on a free port."""
+
+    def __init__(self, folder, *flags, command=None):
+        command = command or [find_binary(), "serve"]
+        self.process = subprocess.Popen([*command, folder, "--port", "0", *flags], stderr=subprocess.PIPE, text=True)
+        said = self.process.stderr.readline()
+        match = re.search(r"http://127\.0\.0\.1:(\d+)/v1", said)
+        assert match, said + self.process.stderr.read()
+        self.port = int(match[1])
+        self.client = openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="-", max_retries=0)
+
+    def post(self, body, path="/v1/completions"):
+        """The status and the answer of a request with any bytes."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        text = response.read()
+        connection.close()
+        return response.status, json.loads(text)
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def folder(export):
+    return export(REPO / "models/tinymoe", "--target", "onnx", "--dtype", "f32", "--tokens", "1,16", "--context", "256")
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    server = Server(folder)
+    yield server
+    assert server.stop() == 0
+
+
+def run(folder, prompt, tokens):
+    out = subprocess.run([find_binary(), "run", folder, "--prompt", prompt, "--max-tokens", str(tokens), "--json"],
+                         capture_output=True, text=True, check=True).stdout
+    return json.loads(out)["text"]
+
+
+def test_texts_are_those_of_moec_run(server, folder):
+    answer = server.client.completions.create(model="tinymoe", prompt="def main(", max_tokens=24)
+    assert answer.choices[0].text == run(folder, "def main(", 24)
+    assert answer.choices[0].finish_reason == "length"
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (9, 24)
+
+
+def test_streams_say_the_same(server):
+    whole = server.client.completions.create(model="x", prompt="import ", max_tokens=30).choices[0].text
+    pieces = list(server.client.completions.create(model="x", prompt="import ", max_tokens=30, stream=True,
+                                                   stream_options={"include_usage": True}))
+    assert "".join(piece.choices[0].text for piece in pieces if piece.choices) == whole
+    assert len(pieces) > 5
+    assert pieces[-2].choices[0].finish_reason == "length"
+    assert pieces[-1].usage.completion_tokens == 30
+
+
+def test_chats(server):
+    messages = [{"role": "user", "content": "x = 1"}]
+    answer = server.client.chat.completions.create(model="x", messages=messages, max_tokens=12)
+    same = server.client.completions.create(model="x", prompt="user: x = 1\nassistant:", max_tokens=12)
+    assert answer.choices[0].message.content == same.choices[0].text
+    assert answer.choices[0].message.role == "assistant"
+    stream = server.client.chat.completions.create(model="x", messages=messages, max_tokens=12, stream=True)
+    assert "".join(piece.choices[0].delta.content or "" for piece in stream) == same.choices[0].text
+
+
+def test_stop_texts_are_not_part_of_the_text(server):
+    whole = server.client.completions.create(model="x", prompt="def main(", max_tokens=40).choices[0].text
+    stop = whole[10:13]
+    for stream in (False, True):
+        answer = server.client.completions.create(model="x", prompt="def main(", max_tokens=40, stop=stop, stream=stream)
+        choices = [piece.choices[0] for piece in answer] if stream else [answer.choices[0]]
+        assert "".join(choice.text for choice in choices) == whole[:whole.index(stop)]
+        assert choices[-1].finish_reason == "stop"
+
+
+def test_prompts_that_go_on_start_from_the_cache(server):
+    first = server.client.completions.create(model="x", prompt="class Cached:", max_tokens=20)
+    longer = "class Cached:" + first.choices[0].text + "\n"
+    again = server.client.completions.create(model="x", prompt=longer, max_tokens=5)
+    assert again.usage.prompt_tokens_details.cached_tokens == len(longer) - 2
+
+
+def test_eight_clients_at_once(folder):
+    server = Server(folder, "--sequences", "3")
+    prompts = [f"def f{i}(x):" for i in range(8)]
+    answers = {}
+
+    def ask(prompt):
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="-", max_retries=0)
+        answers[prompt] = client.completions.create(model="x", prompt=prompt, max_tokens=16).choices[0].text
+
+    threads = [threading.Thread(target=ask, args=(prompt,)) for prompt in prompts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+    assert server.stop() == 0
+    assert set(answers) == set(prompts)
+    assert answers[prompts[0]] == run(folder, prompts[0], 16)
+    assert answers[prompts[7]] == run(folder, prompts[7], 16)
+
+
+@pytest.mark.parametrize(("body", "code"), [
+    (b"", "serve.syntax"), (b"{", "serve.syntax"), (b"\xff\xfe", "serve.syntax"), (b"[1]", "serve.bad_value"),
+    (b'{"prompt": "a", "n": 3}', "serve.unsupported"), (b'{"prompt": [999]}', "run.token"),
+    (b'{"prompt": "' + b"a" * 300 + b'"}', "session.context_full"), (b"[" * 5000, "serve.syntax"),
+])
+def test_bad_requests_are_refused_by_code(server, body, code):
+    status, answer = server.post(body)
+    assert (status, answer["error"]["code"]) == (400, code)
+    assert answer["error"]["type"] == "invalid_request_error"
+
+
+def test_requests_that_are_too_large_or_nowhere(folder, server):
+    assert server.post(b"{}", "/v1/embeddings")[0] == 404
+    small = Server(folder, "--max-body", "1MiB")
+    assert small.post(b'{"prompt": "' + b"a" * (2 << 20) + b'"}')[0] == 413
+    assert small.post(b'{"prompt": "a", "max_tokens": 2}')[0] == 200
+    assert small.stop() == 0
+
+
+def test_the_client_raises_what_the_server_says(server):
+    with pytest.raises(openai.BadRequestError) as error:
+        server.client.completions.create(model="x", prompt="a", logprobs=3)
+    assert error.value.code == "serve.unsupported"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_clients_that_leave_free_their_sequence(folder, stream):
+    server = Server(folder, "--sequences", "1")
+    body = json.dumps({"prompt": "a", "max_tokens": 250, "stream": stream}).encode()
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", server.port)) as leaving:
+            leaving.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            time.sleep(0.05)
+    answer = server.client.completions.create(model="x", prompt="b", max_tokens=3)
+    assert answer.usage.completion_tokens == 3
+    assert server.stop() == 0
+
+
+def test_a_weight_file_that_is_cut_is_an_error_of_the_request(folder, tmp_path):
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", folder, copy], check=True)
+    server = Server(copy)
+    assert server.post(b'{"prompt": "a", "max_tokens": 2}')[0] == 200
+    data = max(copy.rglob("*.data"), key=lambda path: path.stat().st_size)
+    with data.open("r+b") as file:
+        file.truncate(1000)
+    status, answer = server.post(b'{"prompt": "b", "max_tokens": 2}')
+    assert (status, answer["error"]["code"]) == (500, "weights.file_changed")
+    assert server.post(b"{}")[0] == 400, "it still answers"
+    assert server.stop() == 0
+
+
+def test_a_port_that_is_taken_is_named(server, folder):
+    second = subprocess.run([find_binary(), "serve", folder, "--port", str(server.port)], capture_output=True,
+                            text=True, check=False, timeout=60)
+    assert second.returncode == 2
+    assert "serve.address" in second.stderr
+
+
+@pytest.fixture(scope="module")
+def worded(tmp_path_factory, export):
+    """A model whose tokens are characters and one pair of them, with a chat template."""
+    checkpoint = tmp_path_factory.mktemp("worded") / "checkpoint"
+    shutil.copytree(REPO / "tests/golden/qwen3_moe_a", checkpoint)
+    characters = [chr(code) for code in range(32, 32 + 80)]
+    vocabulary = {text: i for i, text in enumerate([*characters, "th"])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, [("t", "h")]))
+    tokenizer.decoder = tokenizers.decoders.Fuse()
+    tokenizer.save(str(checkpoint / "tokenizer.json"))
+    template = "{% for m in messages %}[{{ m.role }}] {{ m.content }}{{ eos_token }}{% endfor %}[assistant]"
+    (checkpoint / "tokenizer_config.json").write_text(json.dumps({"eos_token": "!", "chat_template": template}))
+    return export(checkpoint, "--target", "onnx", "--dtype", "f32", "--tokens", "1,16", "--context", "64"), tokenizer
+
+
+@pytest.fixture(scope="module")
+def front(worded):
+    behind = Server(worded[0])
+    front = Server(worded[0], "--behind", f"http://127.0.0.1:{behind.port}",
+                   command=[sys.executable, REPO / "scripts/serve_text.py"])
+    yield front, behind
+    front.process.terminate()
+    front.process.wait(timeout=30)
+    assert behind.stop() == 0
+
+
+def test_the_front_takes_and_gives_text(front, worded):
+    (front, behind), (_, tokenizer) = front, worded
+    tokens = tokenizer.encode("the path").ids
+    assert len(tokens) == 6
+    there = behind.client.completions.create(model="x", prompt=tokens, max_tokens=12)
+    text = tokenizer.decode(there.choices[0].model_extra["token_ids"])
+    here = front.client.completions.create(model="x", prompt="the path", max_tokens=12)
+    assert here.choices[0].text == text
+    assert here.usage.prompt_tokens == 6
+    stream = front.client.completions.create(model="x", prompt="the path", max_tokens=12, stream=True)
+    assert "".join(piece.choices[0].text for piece in stream) == text
+    stop = text[4]
+    cut = front.client.completions.create(model="x", prompt="the path", max_tokens=12, stop=stop)
+    assert cut.choices[0].text == text[:text.index(stop)]
+    assert cut.choices[0].finish_reason == "stop"
+
+
+def test_the_front_fills_in_the_chat_template(front):
+    front, _ = front
+    chat = front.client.chat.completions.create(model="x", messages=[{"role": "user", "content": "Hi"}], max_tokens=9)
+    same = front.client.completions.create(model="x", prompt="[user] Hi![assistant]", max_tokens=9)
+    assert chat.choices[0].message.content == same.choices[0].text
+    stream = front.client.chat.completions.create(model="x", messages=[{"role": "user", "content": "Hi"}], max_tokens=9,
+                                                  stream=True)
+    assert "".join(piece.choices[0].delta.content for piece in stream) == same.choices[0].text
+
+
+def test_the_front_names_what_is_wrong(front):
+    front, behind = front
+    assert front.post(b"{")[1]["error"]["code"] == "serve.syntax"
+    assert front.post(b'{"prompt": "a", "n": 2}')[1]["error"]["code"] == "serve.unsupported"
+    assert front.post(b'{"messages": 5}', "/v1/chat/completions")[1]["error"]["code"] == "serve.chat"
+    assert front.post(b'{"prompt": "a", "stop": [""]}')[1]["error"]["code"] == "serve.bad_value"
+    assert behind.post(b'{"prompt": "a"}')[1]["error"]["code"] == "run.no_tokenizer"
