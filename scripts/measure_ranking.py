@@ -2,7 +2,7 @@
 """Measures what orders of experts are worth: how far tinymoe with the first experts of an order is from the whole model, as
 tables in Markdown.
 
-    scripts/measure_ranking.py [--moec BINARY] [--kept 4,6,8,10,12,14]
+    scripts/measure_ranking.py [--moec BINARY] [--kept 4,6,8,10,12,14] [--texts N]
 
 Every second prompt of the bundled suite is analysed, and the orders are made from this profile alone:
 
@@ -13,7 +13,8 @@ Every second prompt of the bundled suite is analysed, and the orders are made fr
 
 `moec compare` then runs the other prompts with the first experts of an order in every layer. A figure is the mean KL
 divergence from the predictions with all experts, in nats, with bounds that hold 95 % of the resamples of the prompts; of
-`random` the smallest and the largest mean. The second table has the groups of `moec place` for three nodes of eight experts
+`random` the smallest and the largest mean. With --texts the profile is of tests/data/tinymoe_calibration.bin instead,
+which has eight times the tokens, and the divergence is measured on N windows of tinymoe_heldout.bin. The second table has the groups of `moec place` for three nodes of eight experts
 a layer, each by the nodes' means.
 """
 
@@ -24,17 +25,19 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from suite_splits import REPO, Moec, read_suite, write_half
+from suite_splits import REPO, WINDOW, Moec, read_suite, write_half
 
 SEEDS = range(3)
 POLICIES = ("packed", "balanced", "contiguous")
 NODES, HELD = 3, 8
+DOMAINS = ("python", "english", "arithmetic", "json")  # of the committed texts, a quarter each
 
 
 def flags_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moec", type=Path, default=REPO / "build/release/frontends/moec", help="the program")
     parser.add_argument("--kept", default="4,6,8,10,12,14", help="how many experts of a layer (default: 4,6,8,10,12,14)")
+    parser.add_argument("--texts", type=int, metavar="N", help="measure on N windows of the committed texts")
     return parser.parse_args()
 
 
@@ -95,14 +98,32 @@ def print_places(moec, profile, prompts):
         print(f"| {policy} | " + " | ".join(with_bounds(kl) for name, kl in found.items() if name.startswith(policy)) + " |")
 
 
+def windows_of(name):
+    """The windows of a committed text as prompts."""
+    text = (REPO / f"tests/data/tinymoe_{name}.bin").read_bytes()
+    windows = [list(text[begin:begin + WINDOW]) for begin in range(0, len(text), WINDOW)]
+    return [{"category": DOMAINS[i * len(DOMAINS) // len(windows)], "tokens": tokens}
+            for i, tokens in enumerate(windows)]
+
+
+def write_parts(flags, seen, unseen):
+    """The prompts that orders are made from, and those that they are measured on."""
+    if flags.texts:
+        heldout = windows_of("heldout")
+        write_half(windows_of("calibration"), range(len(heldout)), seen)
+        write_half(heldout, {len(heldout) * i // flags.texts for i in range(flags.texts)}, unseen)
+        return
+    prompts = read_suite()
+    write_half(prompts, range(0, len(prompts), 2), seen)
+    write_half(prompts, range(1, len(prompts), 2), unseen)
+
+
 def main():
     flags = flags_of()
-    prompts = read_suite()
     with tempfile.TemporaryDirectory() as scratch:
         moec = Moec(flags.moec, scratch)
         seen, unseen = moec.scratch / "seen.jsonl", moec.scratch / "unseen.jsonl"
-        write_half(prompts, range(0, len(prompts), 2), seen)
-        write_half(prompts, range(1, len(prompts), 2), unseen)
+        write_parts(flags, seen, unseen)
         profile = moec.analyze(seen)
         orders = orders_of(json.loads((profile / "profile.json").read_text()))
         print_orders(moec, orders, [int(count) for count in flags.kept.split(",")], unseen)
