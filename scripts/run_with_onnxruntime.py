@@ -45,6 +45,7 @@ class Runner:
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
         if self.manifest["build"]["format"] != "onnx":
             raise ValueError(f"{folder} holds no ONNX files; export for target onnx")
+        self.check_node(self.manifest.get("node"))
         self.shards = {shard["name"]: shard for shard in self.manifest["shards"]}
         self.embedding = self.open_table(self.manifest["embedding"])
         rope = self.manifest.get("rope")
@@ -53,6 +54,15 @@ class Runner:
         self.session_options = onnxruntime.SessionOptions()
         self.session_options.intra_op_num_threads = threads
         self.reset()
+
+    def check_node(self, node):
+        """Refuses a node of moec split that this runtime cannot run alone: one without all layers, and one whose
+        routers choose among experts that it lacks, which only a mask in the graphs keeps them from."""
+        if node and node["stages"] > 1:
+            raise ValueError(f"{self.folder} has a part of the layers: stage {node['stage']} of {node['stages']}")
+        if node and node["experts"] != self.manifest["build"]["expert_mask"]:
+            raise ValueError(f"the graphs choose experts that node {node['name']} lacks: export with --expert-mask "
+                             f"'{node['experts']}', then split, or run the node with moec run")
 
     def open_table(self, table):
         """The rows of a table, mapped from its file."""
@@ -124,7 +134,8 @@ class Runner:
             return False
         edge = {binding["port"]: binding["edge"] for binding in step["inputs"]}
         first = shard["first_expert"]
-        return not edges[edge["routing_weights"]][:, first : first + shard["experts"]].any()
+        experts = shard["expert_ids"] or range(first, first + shard["experts"])
+        return not edges[edge["routing_weights"]][:, list(experts)].any()
 
     def run_step(self, step, edges, count):
         """Runs one step of the schedule for `count` tokens at the current position. Reads its inputs from `edges` and

@@ -10,6 +10,7 @@
 #include "backends/weights/weight_reader.h"
 #include "ir/analysis/find_experts.h"
 #include "ir/base/at.h"
+#include "ir/plan/expert_runs.h"
 
 namespace moec {
 namespace {
@@ -24,6 +25,16 @@ Diagnostic finding(std::string code, std::string cause, const std::string& shard
           std::move(cause),
           "the files are not those that were exported: export again",
           {.shard = shard, .file = file}};
+}
+
+// "experts 0 to 3, 6"
+std::string experts_text(const manifest::Shard& shard) {
+  std::string text = "experts";
+  for (const ExpertRun& run : expert_runs(shard)) {
+    text += fmt::format("{} {}", text == "experts" ? "" : ",", run.first);
+    if (run.count != 1) text += fmt::format(" to {}", run.first + run.count - 1);
+  }
+  return text;
 }
 
 template <class Visit>
@@ -228,10 +239,9 @@ class WeightCheck::Taking {
     ExpertParts& expert = layer.found[width_].at(static_cast<size_t>(number));
     if (share.role == WeightRole::routing) return expert.router.push_back(std::move(part));
     const std::string what = fmt::format("expert {} of layer {}", number, layer_number);
-    if (number < shard_.first_expert || number >= shard_.first_expert + shard_.experts)
+    if (!holds_expert(shard_, number))
       report("coverage.misplaced_expert",
-             fmt::format("{}: {} lies in a shard of experts {} to {}", what, part.name,
-                         shard_.first_expert, shard_.first_expert + shard_.experts - 1));
+             fmt::format("{}: {} lies in a shard of {}", what, part.name, experts_text(shard_)));
     part.holder = expert.holder(shard_.name, path_);
     // Those that were recorded hold slices of the expert; any other one holds it again.
     const size_t recorded = at(layer.recorded, number).holders.size();
@@ -268,8 +278,7 @@ void WeightCheck::cannot_read(const manifest::Shard& shard, size_t width) {
     if (shard.experts > 0)
       findings_.push_back(
           finding("coverage.unreadable_experts",
-                  fmt::format("layer {}: experts {} to {} cannot be read", layer,
-                              shard.first_expert, shard.first_expert + shard.experts - 1),
+                  fmt::format("layer {}: {} cannot be read", layer, experts_text(shard)),
                   shard.name, folder_ + "/" + shard.widths[width].file.path));
   }
 }

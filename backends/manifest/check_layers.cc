@@ -3,7 +3,9 @@
 #include <map>
 
 #include "backends/manifest/check_parts.h"
+#include "backends/manifest/expert_grid.h"
 #include "ir/base/at.h"
+#include "ir/plan/expert_runs.h"
 
 namespace moec::manifest {
 namespace {
@@ -12,6 +14,7 @@ constexpr int64_t kMostLayers = 4096;  // without caches
 
 struct Range {
   int64_t begin, size;
+  auto operator<=>(const Range&) const = default;
 };
 
 // Adds a finding where the ranges leave a gap in [0, total), overlap or leave it.
@@ -44,7 +47,7 @@ struct Slice {
 struct LayerShards {
   int64_t attention = 0, moe = 0, routers = 0, groups = 0;
   std::vector<Slice> mlp, shared;
-  std::map<std::pair<int64_t, int64_t>, std::vector<Slice>> experts;  // by their range
+  std::map<std::vector<ExpertRun>, std::vector<Slice>> experts;
   std::vector<int64_t> expert_totals;  // as each routing shard declares
 };
 
@@ -75,8 +78,7 @@ void add_shard(const Shard& shard, int64_t layer, LayerShards& found) {
   found.moe += shard.kind == ShardKind::moe || (whole && routes);
   found.routers += shard.kind == ShardKind::router;
   found.groups += shard.kind == ShardKind::experts;
-  if (routes && shard.kind != ShardKind::router)
-    found.experts[{shard.first_expert, shard.experts}].push_back(slice);
+  if (routes && shard.kind != ShardKind::router) found.experts[expert_runs(shard)].push_back(slice);
   if (routes && shard.routing) found.expert_totals.push_back(shard.routing->experts);
 }
 
@@ -91,7 +93,7 @@ std::map<int64_t, LayerShards> shards_by_layer(const Manifest& manifest) {
 // A shard's layers must exist, and be as many as its kind allows.
 bool check_held_layers(const Manifest& manifest, const Shard& shard, Findings& findings) {
   const bool head = shard.kind == ShardKind::lm_head;
-  const int64_t first = head ? -1 : 0, end = head ? 0 : manifest.model.layers;
+  const int64_t first = head ? -1 : manifest.first_layer(), end = head ? 0 : manifest.end_layer();
   if (!findings.require(first <= shard.layer && shard.layer < end, "manifest.layer", shard.name,
                         "the shard's layer is {}", shard.layer))
     return false;
@@ -110,6 +112,21 @@ void check_slice(const Shard& shard, Findings& findings) {
   findings.require(whole || (sliced && shard.slice >= 0 && shard.slice < shard.slices),
                    "manifest.number", shard.name, "the shard is slice {} of {}", shard.slice,
                    shard.slices);
+}
+
+// Experts are listed where they are no run: ascending, in a group of experts.
+bool check_expert_ids(const Shard& shard, Findings& findings) {
+  const std::vector<int64_t>& ids = shard.expert_ids;
+  if (ids.empty()) return true;
+  const bool ascending =
+      std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
+  return findings.require(
+      ascending && ids.front() >= 0 && ids.back() <= kMaxElements &&
+          shard.kind == ShardKind::experts && ids.front() == shard.first_expert &&
+          std::ssize(ids) == shard.experts && ids.back() - ids.front() >= shard.experts,
+      "manifest.experts", shard.name,
+      "expert_ids are not {} ascending experts from {} on with a gap", shard.experts,
+      shard.first_expert);
 }
 
 // The MoE layers of a shard must be ascending, among its layers, and allowed by its kind.
@@ -143,7 +160,30 @@ void check_routing(const Shard& shard, Findings& findings) {
                    "each token chooses {} experts, the kept groups have {}", router.top_k, most);
 }
 
-void check_layer(int64_t layer, const LayerShards& found, Findings& findings) {
+// The ranges must be those of the node's experts, each once.
+void check_node_experts(std::vector<Range> ranges, const std::vector<int64_t>& experts,
+                        std::string_view what, Findings& findings) {
+  std::sort(ranges.begin(), ranges.end());
+  std::vector<Range> wanted;
+  for (const ExpertRun& run : runs_of(experts)) wanted.push_back({run.first, run.count});
+  size_t at_wanted = 0;
+  for (const auto& [begin, size] : ranges) {
+    if (at_wanted < wanted.size() && wanted[at_wanted].begin == begin && size > 0 &&
+        size <= wanted[at_wanted].size) {
+      wanted[at_wanted] = {begin + size, wanted[at_wanted].size - size};
+      at_wanted += wanted[at_wanted].size == 0;
+    } else {
+      at_wanted = wanted.size() + 1;
+    }
+  }
+  findings.require(at_wanted == wanted.size(), "manifest.experts", {},
+                   "{}: the shards do not hold those of the node, {}, once each", what,
+                   fmt::join(experts, ","));
+}
+
+// `sets` are those of a node.
+void check_layer(int64_t layer, const LayerShards& found, const ExpertSets& sets,
+                 Findings& findings) {
   findings.require(found.attention == 1, "manifest.layer", {}, "layer {} has {} attention shards",
                    layer, found.attention);
   bool routed = found.moe > 0 || found.groups > 0;
@@ -166,11 +206,13 @@ void check_layer(int64_t layer, const LayerShards& found, Findings& findings) {
     return;
   const std::string what = fmt::format("experts of layer {}", layer);
   std::vector<Range> ranges;
-  for (const auto& [range, slices] : found.experts) {
-    ranges.push_back({range.first, range.second});
-    check_slices(slices, "manifest.experts", fmt::format("{}: from {} on", what, range.first),
-                 findings);
+  for (const auto& [runs, slices] : found.experts) {
+    for (const ExpertRun& run : runs) ranges.push_back({run.first, run.count});
+    check_slices(slices, "manifest.experts",
+                 fmt::format("{}: from {} on", what, runs.front().first), findings);
   }
+  if (const auto own = sets.layers.find(layer); own != sets.layers.end())
+    return check_node_experts(std::move(ranges), own->second, what, findings);
   check_tiling(ranges, totals.front(), "manifest.experts", what, findings);
 }
 
@@ -180,13 +222,15 @@ void check_layers(const Manifest& manifest, Findings& findings) {
   // Each shard's layers must exist, and no number in the file may make these loops long.
   const auto caches = std::ssize(manifest.caches);
   const int64_t most = manifest.build.cache == CacheForm::none ? kMostLayers : caches;
-  if (!findings.require(manifest.model.layers <= most, "manifest.layer", {},
-                        "{} layers have {} caches", manifest.model.layers, caches))
+  const int64_t held = manifest.end_layer() - manifest.first_layer();
+  if (!findings.require(held <= most, "manifest.layer", {}, "{} layers have {} caches", held,
+                        caches))
     return;
   int64_t whole_layers = 0;
   for (const Shard& shard : manifest.shards) {
     if (!check_held_layers(manifest, shard, findings)) return;
     check_moe_layers(shard, findings);
+    if (!check_expert_ids(shard, findings)) return;
     check_slice(shard, findings);
     if (shard.routing) check_routing(shard, findings);
     if (shard.kind == ShardKind::layers) whole_layers += shard.layers;
@@ -196,8 +240,10 @@ void check_layers(const Manifest& manifest, Findings& findings) {
       return;
   }
   std::map<int64_t, LayerShards> layers = shards_by_layer(manifest);
-  for (int64_t layer = 0; layer < manifest.model.layers; ++layer)
-    check_layer(layer, layers[layer], findings);
+  const auto sets = node_experts_of(manifest);
+  if (!sets) return;  // check_node() has reported them
+  for (int64_t layer = manifest.first_layer(); layer < manifest.end_layer(); ++layer)
+    check_layer(layer, layers[layer], *sets, findings);
 }
 
 void check_vocabulary(const Manifest& manifest, Findings& findings) {
@@ -220,6 +266,11 @@ void check_vocabulary(const Manifest& manifest, Findings& findings) {
   findings.require(manifest.logits.vocab == scored, "manifest.vocabulary", {},
                    "{} logits for a {} of {}", manifest.logits.vocab,
                    manifest.tagging ? "list of labels" : "vocabulary", scored);
+  if (!manifest.has_head()) {
+    findings.require(ranges.empty(), "manifest.vocabulary", {},
+                     "a node without the last layer has logits");
+    return;
+  }
   check_tiling(ranges, scored, "manifest.vocabulary", "logits", findings);
 }
 

@@ -13,6 +13,8 @@ namespace moec::manifest {
 // check_layers.cc: manifest.layer, manifest.experts, manifest.vocabulary
 void check_layers(const Manifest& manifest, Findings& findings);
 void check_vocabulary(const Manifest& manifest, Findings& findings);
+// check_node.cc: manifest.node. The other checks calculate with the layers of a node.
+void check_node(const Manifest& manifest, Findings& findings);
 // check_schedule.cc: manifest.schedule, manifest.type
 void check_schedule(const Manifest& manifest, Findings& findings);
 // check_weight_records.cc: manifest.weights, manifest.ranges, manifest.digest
@@ -45,7 +47,7 @@ void for_each_file(const Manifest& manifest, Visit&& visit) {
   for (const FileRef& file : manifest.carried) visit(file, std::string());
   for (const FileRef& file : manifest.side_files) visit(file, std::string());
   if (manifest.binary) visit(*manifest.binary, std::string());
-  if (manifest.has_graphs()) visit(manifest.embedding.file, std::string());
+  if (manifest.has_embedding()) visit(manifest.embedding.file, std::string());
   if (manifest.rope) visit(manifest.rope->table.file, std::string());
   for (const Shard& shard : manifest.shards) {
     for (size_t i = 0; i < shard.widths.size(); ++i)

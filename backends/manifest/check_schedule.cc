@@ -52,7 +52,7 @@ class Walk {
 
   void run() {
     const Model& model = manifest_.model;
-    edges_[std::string(kEmbedEdge)] = {{}, {model.hidden, tokens_}};
+    if (manifest_.has_embedding()) edges_[std::string(kEmbedEdge)] = {{}, {model.hidden, tokens_}};
     for (const Step& step : manifest_.schedule)
       if (const Shard* shard = find_shard(shards_, step.shard)) run_step(step, *shard);
     for (const auto& [name, edge] : edges_)
@@ -116,6 +116,9 @@ class Walk {
   }
 
   void read(const std::string& name, const Port& port, const Shard& shard) {
+    // The first layer of a later stage reads what the stage before has written.
+    if (!manifest_.has_embedding() && shard.layer == manifest_.first_layer())
+      edges_.try_emplace(name, Edge{port.type()});
     auto found = edges_.find(name);
     if (!findings_.require(found != edges_.end(), "manifest.schedule", shard.name,
                            "the port {} reads the edge {} before any step writes it", port.name,
@@ -130,7 +133,9 @@ class Walk {
   }
 
   void write(const std::string& name, const Port& port, const Shard& shard) {
-    bool first = edges_.emplace(name, Edge{port.type()}).second;
+    Edge edge{port.type()};
+    edge.read = !manifest_.has_head() && shard.layer + shard.layers == manifest_.end_layer();
+    bool first = edges_.emplace(name, edge).second;
     findings_.require(first, "manifest.schedule", shard.name, "the edge {} is written twice", name);
   }
 

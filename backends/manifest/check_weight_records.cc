@@ -1,9 +1,11 @@
 // Checks that the recorded weights make up the experts that the shards declare.
+#include <algorithm>
 #include <bit>
 
 #include "backends/files/digest.h"
 #include "backends/manifest/check_parts.h"
 #include "ir/base/at.h"
+#include "ir/plan/expert_runs.h"
 
 namespace moec::manifest {
 namespace {
@@ -22,14 +24,23 @@ int64_t blocks_of(const WeightRecord& record) {
   return static_cast<int64_t>(record.digests.size() / kDigestLength);
 }
 
+// The run of the shard's experts that has this one; the first run where none has it.
+ExpertRun run_with(const Shard& shard, int64_t expert) {
+  const std::vector<ExpertRun> runs = expert_runs(shard);
+  for (const ExpertRun& run : runs)
+    if (expert >= run.first && expert - run.first < run.count) return run;
+  return runs.front();
+}
+
 // The record's blocks must be inside the range that its role allows.
 bool check_blocks(const Shard& shard, const WeightRecord& record, int64_t experts,
                   Findings& findings) {
   int64_t begin = 0, end = 1;  // plain: one block
   if (record.role == WeightRole::routing) end = experts;
   if (record.role == WeightRole::expert) {
-    begin = shard.first_expert;
-    end = begin + shard.experts;
+    const ExpertRun run = run_with(shard, record.first_expert);
+    begin = run.first;
+    end = begin + run.count;
   }
   const int64_t blocks = blocks_of(record);
   const auto layers = std::ssize(shard.moe_layers);
@@ -126,7 +137,8 @@ void check_weights(const Manifest& manifest, Findings& findings) {
     for (const Width& width : shard.widths)
       findings.require(is_digest(width.graph), "manifest.digest", shard.name,
                        "the digest \"{}\" of a graph is not 32 hex digits", width.graph);
-    if (is_count(shard.first_expert) && is_count(shard.experts))
+    if (is_count(shard.first_expert) && is_count(shard.experts) &&
+        std::all_of(shard.expert_ids.begin(), shard.expert_ids.end(), is_count))
       check_records(shard, experts, findings);
   }
 }

@@ -1,5 +1,7 @@
 #include "backends/manifest/expert_grid.h"
 
+#include <fmt/format.h>
+
 #include <set>
 
 namespace moec {
@@ -18,6 +20,17 @@ ExpertGrid expert_grid(const Manifest& manifest) {
   }
   grid.layers.assign(layers.begin(), layers.end());
   return grid;
+}
+
+Result<ExpertSets> node_experts_of(const Manifest& manifest) {
+  return parse_expert_sets(manifest.node ? manifest.node->experts : "", expert_grid(manifest),
+                           "node.experts");
+}
+
+std::string node_text(const manifest::Node& node) {
+  return fmt::format("node {}, stage {} of {}: layers {} to {}, experts {}", node.name, node.stage,
+                     node.stages, node.first_layer, node.first_layer + node.layers - 1,
+                     node.experts.empty() ? "all" : node.experts);
 }
 
 Result<ExpertSets> expert_mask_of(const Manifest& manifest) {

@@ -12,4 +12,11 @@ ExpertGrid expert_grid(const Manifest& manifest);
 // The mask that the graphs of the export have. Errors: those of parse_expert_sets().
 Result<ExpertSets> expert_mask_of(const Manifest& manifest);
 
+// Those that a node holds; all of them where the folder is no node. Errors: those of
+// parse_expert_sets().
+Result<ExpertSets> node_experts_of(const Manifest& manifest);
+
+// What a node holds, for people: its place among the stages, its layers and its experts.
+std::string node_text(const manifest::Node& node);
+
 }  // namespace moec

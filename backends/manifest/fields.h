@@ -155,6 +155,7 @@ void each_field(Is<Shard> auto& self, auto&& f) {
   f("moe_layers", self.moe_layers);
   f("first_expert", self.first_expert);
   f("experts", self.experts);
+  f("expert_ids", self.expert_ids);
   f("slice", self.slice);
   f("slices", self.slices);
   f("vocab_begin", self.vocab_begin);
@@ -233,6 +234,15 @@ void each_field(Is<Device> auto& self, auto&& f) {
   f("shards", self.shards);
 }
 
+void each_field(Is<Node> auto& self, auto&& f) {
+  f("name", self.name);
+  f("experts", self.experts);
+  f("stage", self.stage);
+  f("stages", self.stages);
+  f("first_layer", self.first_layer);
+  f("layers", self.layers);
+}
+
 void each_field(Is<Golden> auto& self, auto&& f) {
   f("shard", self.shard);
   f("precision", self.precision);
@@ -258,6 +268,7 @@ void each_field(Is<Manifest> auto& self, auto&& f) {
   f("logits", self.logits);
   f("tagging", self.tagging);
   f("devices", self.devices);
+  f("node", self.node);
   f("ignored", self.ignored);
   f("golden", self.golden);
 }

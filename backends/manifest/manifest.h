@@ -157,6 +157,7 @@ struct Shard {
   int64_t layers = 1;
   std::vector<int64_t> moe_layers;
   int64_t first_expert = 0, experts = 0;
+  std::vector<int64_t> expert_ids;
   int64_t slice = 0, slices = 1;
   int64_t vocab_begin = 0, vocab_size = 0;
   std::vector<Width> widths;
@@ -224,6 +225,14 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
+struct Node {
+  std::string name;
+  std::string experts;  // ir/plan/expert_sets.h, as text; empty: all of its layers
+  int64_t stage = 0, stages = 1;
+  int64_t first_layer = 0, layers = 0;
+  bool operator==(const Node&) const = default;
+};
+
 struct Manifest {
   int64_t schema_version = kSchemaVersion;
   Tool tool;
@@ -242,6 +251,7 @@ struct Manifest {
   Logits logits;
   std::optional<Tagging> tagging;
   std::vector<Device> devices;
+  std::optional<Node> node;
   std::vector<IgnoredWeight> ignored;
   std::vector<Golden> golden;
   bool operator==(const Manifest&) const = default;
@@ -249,6 +259,12 @@ struct Manifest {
   // Whether the files hold graphs: else there are no shards and no tables, and the files of weights
   // are among side_files.
   bool has_graphs() const { return build.format != ShardFormat::gguf; }
+  // The layers whose shards are here: all of the model's unless the folder is a node.
+  int64_t first_layer() const { return node ? node->first_layer : 0; }
+  int64_t end_layer() const { return node ? node->first_layer + node->layers : model.layers; }
+  // Whether the tables of tokens are here, and whether the head is.
+  bool has_embedding() const { return has_graphs() && first_layer() == 0; }
+  bool has_head() const { return end_layer() == model.layers; }
   const Shard* find_shard(std::string_view name) const {
     for (const Shard& shard : shards)
       if (shard.name == name) return &shard;

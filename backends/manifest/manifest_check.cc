@@ -60,11 +60,15 @@ void check_table(const TableFile& table, std::string_view name, Findings& findin
 
 void check_tables(const Manifest& manifest, Findings& findings) {
   const TableFile& embedding = manifest.embedding;
-  check_table(embedding, "embedding", findings);
-  findings.require(
-      embedding.rows == manifest.model.vocab && embedding.columns == manifest.model.hidden,
-      "manifest.table", {}, "embedding is {} by {}, vocab by hidden are {} by {}", embedding.rows,
-      embedding.columns, manifest.model.vocab, manifest.model.hidden);
+  if (manifest.has_embedding())
+    check_table(embedding, "embedding", findings);
+  else
+    findings.require(embedding == TableFile{}, "manifest.table", {},
+                     "a node of a later stage has an embedding");
+  findings.require(!manifest.has_embedding() || (embedding.rows == manifest.model.vocab &&
+                                                 embedding.columns == manifest.model.hidden),
+                   "manifest.table", {}, "embedding is {} by {}, vocab by hidden are {} by {}",
+                   embedding.rows, embedding.columns, manifest.model.vocab, manifest.model.hidden);
   if (!manifest.rope) return;
   const TableFile& rope = manifest.rope->table;
   check_table(rope, "rope", findings);
@@ -138,6 +142,7 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
                    manifest.build.routing, manifest.build.exact ? "exact" : "inexact");
   check_budgets(manifest.build, findings);
   check_mask(manifest, findings);
+  check_node(manifest, findings);
 }
 
 void check_ports(const std::vector<Port>& ports, const std::string& shard, Findings& findings) {

@@ -17,8 +17,12 @@ namespace moec {
 //   manifest.digest        a digest without 32 lower-case hex digits, a SHA-256 without 64
 //   manifest.name          a duplicate shard, port, cache or label; a golden result of no shard
 //   manifest.width         the widths of a shard differ from those of the build
-//   manifest.layer         a layer without attention, or without exactly one feed-forward part
-//   manifest.experts       expert ranges of a layer leave a gap or overlap
+//   manifest.node          a node without a name, of layers or a stage that the model does not
+//   have,
+//                          or with sets of experts that are none
+//   manifest.layer         a layer without attention, or without exactly one feed-forward part; a
+//                          layer that the node does not hold
+//   manifest.experts       the experts of a layer, or of a node's layer, are not held once each
 //   manifest.routing       more experts selected than exist, or groups of unequal size
 //   manifest.placement     ops without a predicted unit
 //   manifest.weights       the recorded weights do not make up the shard's experts

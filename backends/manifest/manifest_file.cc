@@ -57,6 +57,16 @@ std::string_view take_line(std::string_view& text) {
   return line.substr(std::min(line.find_first_not_of(' '), line.size()));
 }
 
+// Whether the files have a SHA-256: the embedding, or the first file of weights.
+bool has_sha256(const Manifest& manifest) {
+  if (manifest.has_embedding() || (manifest.shards.empty() && manifest.side_files.empty()))
+    return !manifest.embedding.file.sha256.empty();
+  const manifest::FileRef& first = manifest.shards.empty()
+                                       ? manifest.side_files.front()
+                                       : manifest.shards.front().widths.front().file;
+  return !first.sha256.empty();
+}
+
 // Names the first line in which the texts of the two forms differ.
 Status require_equal(const Manifest& json, const Manifest& bin, const std::string& folder) {
   if (json == bin) return {};
@@ -76,14 +86,22 @@ Status require_equal(const Manifest& json, const Manifest& bin, const std::strin
 
 }  // namespace
 
+Result<uint64_t> manifest_bytes(Manifest manifest) {
+  constexpr size_t kDigest = 32, kSha256 = 64;
+  manifest.binary.reset();
+  MOEC_ASSIGN(const std::string bin, to_bytes(manifest));
+  manifest.binary =
+      manifest::FileRef{std::string(kManifestBin), std::ssize(bin), std::string(kDigest, '0'),
+                        std::string(has_sha256(manifest) ? kSha256 : 0, '0')};
+  MOEC_ASSIGN(const std::string json, to_json(manifest));
+  return bin.size() + json.size();
+}
+
 Status write_manifest(Manifest& manifest, const std::string& folder) {
   manifest.binary.reset();
   if (Diagnostics findings = check_manifest(manifest); has_error(findings))
     return fail(std::move(findings));
-  const bool in_embedding = manifest.has_graphs() || manifest.side_files.empty();
-  const manifest::FileRef& sample =
-      in_embedding ? manifest.embedding.file : manifest.side_files.front();
-  const bool sha256 = !sample.sha256.empty();
+  const bool sha256 = has_sha256(manifest);
   MOEC_ASSIGN(OutputFile bin, to_bytes(manifest).and_then([&](const std::string& bytes) {
     return write_synced({folder, std::string(kManifestBin)}, bytes, sha256);
   }));

@@ -3,6 +3,7 @@
 // only manifest.json has Manifest::binary, the digest of manifest.bin.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ Result<Manifest> from_bytes(std::string_view bytes, const std::string& file = "m
 // where the embedding, or the first file of weights, has one. manifest.json is written last: its
 // presence means that the folder is complete. Errors: those of check_manifest and OutputFile.
 Status write_manifest(Manifest& manifest, const std::string& folder);
+
+// How many bytes both files of write_manifest() have.
+Result<uint64_t> manifest_bytes(Manifest manifest);
 
 // Whether the folder has a manifest.json, valid or not.
 bool has_manifest(const std::string& folder);

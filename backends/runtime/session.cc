@@ -15,6 +15,7 @@
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
 #include "ir/graph/port_names.h"
+#include "ir/plan/expert_runs.h"
 
 namespace moec {
 namespace {
@@ -52,12 +53,14 @@ struct Session::Impl {
   std::unique_ptr<ExpertStore> experts;
   LoadedShards loaded{0};
   ExpertGrid grid;
-  ExpertSets mask, baked;  // of the session, and of the graphs
+  ExpertSets mask, baked, held;  // of the session, of the graphs, and of a node
   RoutingObserver observer;
   int64_t position = 0;
   int64_t skipped = 0, tokens_run = 0;
 
-  bool masks() const { return options.maskable || !options.expert_mask.empty(); }
+  bool masks() const {
+    return options.maskable || !options.expert_mask.empty() || !held.layers.empty();
+  }
   Status read_masks();
   Status set_mask(const ExpertSets& wanted, const std::string& what);
   Result<Executor*> executor(const manifest::Shard& shard, size_t width);
@@ -94,6 +97,18 @@ static Status refuse_part_of_a_model(const manifest::Model& model, const std::st
               "export the whole model, without --layers", {.file = folder});
 }
 
+static Status refuse_stage(const Manifest& manifest, const std::string& folder) {
+  if (manifest.has_embedding() && manifest.has_head()) return {};
+  const manifest::Node& node = *manifest.node;
+  return fail("session.stage",
+              fmt::format("node {} has layers {} to {} of {}: stage {} of {}, numbered from 0",
+                          node.name, node.first_layer, manifest.end_layer() - 1,
+                          manifest.model.layers, node.stage, node.stages),
+              "a token goes through a node of each stage, 0 first: run the export that was split, "
+              "or a split without stages",
+              {.file = folder});
+}
+
 Diagnostics note_precision(const Manifest& manifest, Precision precision) {
   const auto routes = [](const manifest::Shard& shard) { return shard.routing.has_value(); };
   if (precision == Precision::f32 || manifest.build.dtype != DType::f32 ||
@@ -116,6 +131,7 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
   MOEC_TRY(require_graphs(impl->manifest, folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
+  MOEC_TRY(refuse_stage(impl->manifest, folder));
   MOEC_TRY(impl->read_masks());
   MOEC_TRY(impl->open_experts());
   MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
@@ -161,6 +177,7 @@ bool Session::rewind(int64_t position) {
 }
 
 Status Session::Impl::read_masks() {
+  MOEC_ASSIGN(held, node_experts_of(manifest));
   if (!masks()) return {};
   grid = expert_grid(manifest);
   if (grid.layers.empty())
@@ -178,8 +195,9 @@ Status Session::Impl::read_masks() {
 }
 
 Status Session::Impl::set_mask(const ExpertSets& wanted, const std::string& what) {
-  MOEC_TRY(check_enough(in_both(baked, wanted), grid, what));
-  mask = wanted;
+  const ExpertSets own = in_both(held, wanted);
+  MOEC_TRY(check_enough(in_both(baked, own), grid, what));
+  mask = own;
   return {};
 }
 
@@ -347,8 +365,9 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
   }
   if (!routing || !passed_on) return false;
   for (int64_t t = 0; t < chunk.count; ++t)
-    for (int64_t e = 0; e < shard.experts; ++e)
-      if (at(routing->row(t), shard.first_expert + e) != 0) return false;
+    for (const ExpertRun& run : expert_runs(shard))
+      for (int64_t e = run.first; e < run.first + run.count; ++e)
+        if (at(routing->row(t), e) != 0) return false;
   for (const OutputBinding& binding : step.outputs)
     if (binding.port == step.skip_to) chunk.edges[binding.edge] = *passed_on;
   ++skipped;

@@ -63,7 +63,9 @@ struct Sequence {
 class Session {
  public:
   // Opens the manifest and the tables; a shard is read when its first step runs. Errors: those of
-  // read_manifest(); session.part_of_a_model for a trial export of the first layers; session.memory
+  // read_manifest(); session.part_of_a_model for a trial export of the first layers; session.stage
+  // for a node that has not all layers (a node with all of them masks the experts that it lacks);
+  // session.memory
   // if the caches alone exceed the memory; those of read_expert_mask(), and session.no_experts for
   // a mask of a model without experts; those of ExpertStore::open(). A mask adds router.no_choice
   // (ir/analysis/router_choice.h) to the errors of reading a shard.

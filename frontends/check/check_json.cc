@@ -83,17 +83,27 @@ ordered_json check_json(const CheckReport& report, bool with_ops) {
     shards.push_back(to_json(report, shard, with_ops));
   auto rules = ordered_json::array();
   for (const RuleFinding& found : report.rules) rules.push_back(to_json(found));
-  const ordered_json json = {{"target", report.target.name},
-                             {"unit", report.target.unit},
-                             {"exact_routing", report.manifest.build.exact},
-                             {"expert_mask", report.manifest.build.expert_mask},
-                             {"min_coverage", report.min_coverage},
-                             {"predicted_coverage", to_json(report.coverage)},
-                             {"shards", shards},
-                             {"rules", rules}};
+  ordered_json json = {{"target", report.target.name},
+                       {"unit", report.target.unit},
+                       {"exact_routing", report.manifest.build.exact},
+                       {"expert_mask", report.manifest.build.expert_mask},
+                       {"min_coverage", report.min_coverage},
+                       {"predicted_coverage", to_json(report.coverage)},
+                       {"shards", shards},
+                       {"rules", rules}};
+  if (const auto& node = report.manifest.node)
+    json["node"] = {
+        {"name", node->name},     {"experts", node->experts},         {"stage", node->stage},
+        {"stages", node->stages}, {"first_layer", node->first_layer}, {"layers", node->layers}};
   const bool ok = !has_error(report.findings);
   return with_ops ? report_json_in_full(ok, json, report.findings)
                   : report_json(ok, json, report.findings);
+}
+
+ordered_json check_json(const SplitCheck& split, bool with_ops) {
+  auto nodes = ordered_json::array();
+  for (const CheckedNode& node : split.nodes) nodes.push_back(check_json(*node.report, with_ops));
+  return report_json(split.passed(), {{"nodes", std::move(nodes)}}, split.findings);
 }
 
 ordered_json rules_json(const std::vector<ExplainedRule>& rules) {

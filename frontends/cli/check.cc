@@ -69,8 +69,24 @@ int report_measured(const CheckFlags& flags, const CheckReport& report) {
   return comparison->is_worse() ? kExitFellShort : kExitFine;
 }
 
+int run_check_of_nodes(const CheckFlags& flags) {
+  if (!flags.sarif.empty() || !flags.measured.empty() || flags.expected)
+    return report_failure(
+        {{Severity::error,
+          "check.split",
+          "--sarif, --measured and --expected are for one export, and this folder has several",
+          "give the folder of a node",
+          {.file = flags.folder}}},
+        flags.json);
+  const auto split = check_split(flags.folder, flags.options);
+  if (!split) return report_failure(split.error(), flags.json);
+  flags.json ? print_json(check_json(*split, flags.ops)) : print_check(*split, flags.ops);
+  return split->passed() ? kExitFine : kExitFellShort;
+}
+
 int run_check(const CheckFlags& flags) {
   if (!flags.explain.empty()) return explain(flags);
+  if (is_split_folder(flags.folder)) return run_check_of_nodes(flags);
   if (const Status source = require_export(flags.folder); !source)
     return report_failure(source.error(), flags.json);
   auto report = check_folder(flags.folder, flags.options);
@@ -90,7 +106,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
       "Check an exported folder: its files, its weights, and on which unit each op is predicted to "
       "run");
   auto flags = std::make_shared<CheckFlags>();
-  command->add_option("OUT", flags->folder, "An exported folder");
+  command->add_option("OUT", flags->folder,
+                      "An exported folder, or one of moec split with all nodes");
   command->add_option(
       "--explain", flags->explain,
       "Print the target rule of this id (limit, chips, confidence, source), or what targets say of "

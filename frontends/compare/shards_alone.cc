@@ -7,7 +7,8 @@ namespace {
 bool same_part(const manifest::Shard& a, const manifest::Shard& b) {
   return a.kind == b.kind && a.layer == b.layer && a.layers == b.layers && a.slice == b.slice &&
          a.slices == b.slices && a.first_expert == b.first_expert && a.experts == b.experts &&
-         a.vocab_begin == b.vocab_begin && a.vocab_size == b.vocab_size;
+         a.expert_ids == b.expert_ids && a.vocab_begin == b.vocab_begin &&
+         a.vocab_size == b.vocab_size;
 }
 
 bool same_steps(const Manifest& a, const Manifest& b) {

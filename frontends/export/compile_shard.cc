@@ -44,7 +44,7 @@ PassOptions shard_options(const PassOptions& options, const Plan& plan, size_t i
   const MoeConfig& moe = plan.model.moe;
   if (routes(plan.shards[index].kind))
     own.kept_experts =
-        kept_slots(plan.build.expert_mask, moe_layers_of(plan.model, plan.shards[index]),
+        kept_slots(plan.build.experts.mask, moe_layers_of(plan.model, plan.shards[index]),
                    moe.experts, moe.slots());
   return own;
 }

@@ -71,7 +71,7 @@ manifest::Build describe_build(const Plan& plan, const PassOptions& options,
           plan.weight_seed.has_value(),
           describe_budgets(plan, budgets),
           to_string(build.weights),
-          to_string(build.expert_mask)};
+          to_string(build.experts.mask)};
 }
 
 // One cache a layer; none for models that read a text as a whole.
@@ -128,6 +128,7 @@ manifest::Shard describe_shard(const Plan& plan, size_t index, const CompiledSha
   shard.moe_layers = moe_layers_of(plan.model, decl);
   shard.first_expert = decl.first_expert;
   shard.experts = decl.experts;
+  shard.expert_ids = decl.expert_ids;
   shard.slice = decl.slice;
   shard.slices = decl.slices;
   shard.vocab_begin = decl.vocab_begin;

@@ -16,6 +16,7 @@
 #include "frontends/hf/index.h"
 #include "frontends/source/open_source.h"
 #include "ir/base/regular_file.h"
+#include "ir/plan/expert_groups.h"
 
 namespace moec {
 namespace {
@@ -40,7 +41,9 @@ void add_build(const BuildOptions& build, ExportInputs& inputs) {
   inputs["option --layers-per-shard"] = std::to_string(build.layers_per_shard);
   inputs["option --weights"] = to_string(build.weights);
   inputs["option --expert-mask"] =
-      build.expert_mask.layers.empty() ? "none" : to_string(build.expert_mask);
+      build.experts.mask.layers.empty() ? "none" : to_string(build.experts.mask);
+  inputs["option --expert-groups"] =
+      build.experts.parts.empty() ? "none" : digest_text(to_string(build.experts.parts));
 }
 
 // The manifest names the budgets, also those that cut nothing.

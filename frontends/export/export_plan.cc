@@ -69,7 +69,7 @@ Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>
                                      options.source.layers}),
                           config_path(options.source.path)));
   if (!compile.expert_mask.empty()) {
-    MOEC_ASSIGN(made.plan.build.expert_mask, mask_of(compile, made.plan.model));
+    MOEC_ASSIGN(made.plan.build.experts.mask, mask_of(compile, made.plan.model));
   }
   cuts = std::move(made.cuts);
   notes.insert(notes.end(), made.notes.begin(), made.notes.end());

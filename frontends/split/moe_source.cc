@@ -13,13 +13,6 @@
 namespace moec {
 namespace {
 
-// Of sigmoids each weight is an expert's own; with softmax it is a share of all experts' unless the
-// chosen ones are normalised.
-KeptRouting kept_routing(const Router& router) {
-  const bool shares = router.score == Score::softmax || router.score == Score::sparsemixer;
-  return shares && router.renorm == Renorm::none ? KeptRouting::inflated : KeptRouting::masked;
-}
-
 // Unknown where the architecture or its keys are such that moec has no family for them.
 KeptRouting routing_of(const Gguf& gguf) {
   const auto model = identify(gguf);
@@ -94,6 +87,11 @@ std::string digest_of(const Gguf& gguf) {
 }
 
 }  // namespace
+
+KeptRouting kept_routing(const Router& router) {
+  const bool shares = router.score == Score::softmax || router.score == Score::sparsemixer;
+  return shares && router.renorm == Renorm::none ? KeptRouting::inflated : KeptRouting::masked;
+}
 
 bool is_split_key(std::string_view key) {
   return key.starts_with("split.") || key.starts_with("moec.split.");

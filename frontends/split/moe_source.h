@@ -25,6 +25,10 @@ constexpr auto enum_names(KeptRouting) {
   return name_table<KeptRouting>({"masked", "inflated", "unknown"});
 }
 
+// Of sigmoids each weight is an expert's own; with softmax it is a share of all experts' unless the
+// chosen ones are normalised.
+KeptRouting kept_routing(const Router& router);
+
 struct MoeSource {
   Gguf gguf;
   std::string arch;

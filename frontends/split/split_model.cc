@@ -20,13 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 Status check_source(const std::string& source) {
-  if (file_exists(source + "/manifest.json"))
-    return fail("split.export", "the folder is an export of moec, and moec split cuts GGUF files",
-                "split the model's GGUF file, then export each node: moec export takes the first "
-                "file of a node for a checkpoint",
-                {.file = source});
   if (names_gguf(source)) return {};
-  return fail("split.source", "this is no GGUF file", "give the first .gguf file of a model",
+  return fail("split.source", "this is neither a GGUF file nor an exported folder",
+              "give the first .gguf file of a model, or the folder that moec export wrote",
               {.file = source});
 }
 

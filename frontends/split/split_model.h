@@ -9,10 +9,10 @@
 namespace moec {
 
 // Plans the split and, unless it is a dry run, writes it. Nothing is written before the whole plan
-// is known to be good. Errors: split.source (no GGUF file), split.export (an export of moec),
-// split.out_has_source (a file of the source lies in the output folder), those of
-// read_moe_source(), choose_nodes(), read_expert_profile(), check_profile(), kept_shares(),
-// plan_split(), create_folder(), FolderLock, make_room() and write_split().
+// is known to be good. Errors: split.source (no GGUF file), // split.out_has_source (a file of the
+// source lies in the output folder), those of read_moe_source(), choose_nodes(),
+// read_expert_profile(), check_profile(), kept_shares(), plan_split(), create_folder(), FolderLock,
+// make_room() and write_split().
 //
 // Notes and warnings: split.inflated, split.compensated, split.unknown_routing, split.no_correction
 // (a profile that is not needed), split.layers_behind, split.groups, split.trunk_copied.

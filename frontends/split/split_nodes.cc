@@ -4,103 +4,30 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 
-#include "backends/output/folder_lock.h"
-#include "frontends/split/split_folder.h"
-#include "ir/base/json_fields.h"
-#include "ir/base/regular_file.h"
-#include "ir/plan/expert_groups.h"
+#include "frontends/split/asked_nodes.h"
 
 namespace moec {
 namespace {
 
 constexpr int64_t kMostExperts = 1024;       // that llama.cpp takes
 constexpr int64_t kLlama4WithoutNorm = 128;  // experts of the Llama 4 that has no QK-norm
-constexpr size_t kLongestName = 100;
 
 std::string words_of(const ExpertGroup& group) { return fmt::format("node {}", group.name); }
 
-// ---- What was asked for ------------------------------------------------------------------------
-
-// The experts of one of `count` nodes: a run, or a run of each of the router's groups where they
-// can be divided, so that each node has the same groups to choose from.
-std::vector<int64_t> equal_part(int64_t node, int64_t count, const ExpertGrid& grid) {
-  const int64_t in_group = grid.experts / grid.groups;
-  const bool divided = in_group % count == 0 && in_group / count >= 2;
-  const int64_t runs = divided ? grid.groups : 1;
-  const int64_t of_run = grid.experts / runs;
-  std::vector<int64_t> experts;
-  for (int64_t run = 0; run < runs; ++run)
-    for (int64_t e = node * of_run / count; e < (node + 1) * of_run / count; ++e)
-      experts.push_back(run * of_run + e);
-  return experts;
-}
-
-std::vector<ExpertGroup> equal_groups(int64_t count, const ExpertGrid& grid) {
-  std::vector<ExpertGroup> groups;
-  for (int64_t node = 0; node < count; ++node) {
-    ExpertGroup group{fmt::format("node{}", node), {}};
-    for (const int64_t layer : grid.layers)
-      group.experts.layers[layer] = equal_part(node, count, grid);
-    groups.push_back(std::move(group));
-  }
-  return groups;
-}
-
-// One stage is the whole model.
-Status refuse_stages(const std::string& text, const std::string& file) {
-  const auto value = JsonReport(text, file, JsonCodes::by_prefix("groups", {})).parse();
-  const JsonValue* stages = value ? value->find("stages") : nullptr;
-  if (stages == nullptr || (stages->array() && stages->array()->size() <= 1)) return {};
-  return fail("split.stages",
-              "the placement gives stages, each with layers of its own, which moec split does not "
-              "write yet",
-              "make a placement in which every node has experts of all layers, without --stages",
-              {.file = file});
-}
-
-Result<std::vector<ExpertGroup>> groups_of_file(const std::string& file, const ExpertGrid& grid) {
-  MOEC_ASSIGN(const std::string text, read_user_text(file, "groups.file"));
-  MOEC_TRY(refuse_stages(text, file));
-  return parse_expert_groups(text, file, grid);
-}
-
-Result<std::vector<ExpertGroup>> asked_groups(const SplitOptions& options, const ExpertGrid& grid) {
-  const int given =
-      !options.place_file.empty() + (options.groups != 0) + !options.expert_list.empty();
-  if (given != 1)
-    return fail("split.selection",
-                fmt::format("{} of --place, --groups and --expert-list are given",
-                            given == 0 ? "none" : "several"),
-                "give one of them: it says which experts each node gets");
-  if (!options.place_file.empty()) return groups_of_file(options.place_file, grid);
-  if (!options.expert_list.empty()) {
-    MOEC_ASSIGN(ExpertSets experts, parse_expert_sets(options.expert_list, grid, "--expert-list"));
-    return std::vector<ExpertGroup>{{"node0", std::move(experts)}};
-  }
-  if (options.groups < 1 || options.groups > grid.experts)
-    return fail(
-        "split.selection",
-        fmt::format("--groups {} nodes cannot share {} experts", options.groups, grid.experts),
-        fmt::format("give --groups from 1 to {}", grid.experts));
-  return equal_groups(options.groups, grid);
-}
-
 // ---- What a node must be -----------------------------------------------------------------------
 
-Status check_name(const std::string& name) {
-  const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '-' || c == '_' || c == '.';
-  });
-  if (plain && name.size() <= kLongestName && !name.starts_with('.') && name != kSplitIndex &&
-      name != kLockFile)
-    return {};
-  return fail(
-      "split.name", fmt::format("a node is named '{}', which cannot be a folder", printable(name)),
-      fmt::format("use up to {} letters, digits, '-', '_' and '.', no '.' first", kLongestName));
+Status refuse_stages(const AskedNodes& asked, const std::string& file) {
+  if (asked.stages.empty()) return {};
+  return fail("split.stages",
+              fmt::format("the placement has {} stages, and llama.cpp loads no file with a part of "
+                          "the layers: it takes all blk.N of a model, the embedding and the head",
+                          asked.stages.size()),
+              "make a placement in which every node has experts of all layers, without --stages; "
+              "or split an export of moec, which can be cut into stages",
+              {.file = file});
 }
 
 // Every layer by name. Layers behind the decoder take the experts of its last one: they are as
@@ -185,7 +112,6 @@ Status check_llama4(int64_t count, const MoeSource& source, const std::string& w
 
 Result<SplitNode> node_of(const ExpertGroup& group, const MoeSource& source) {
   const std::string what = words_of(group);
-  MOEC_TRY(check_name(group.name));
   SplitNode node{group.name, whole_sets(group, source)};
   MOEC_ASSIGN(node.count, equal_count(node.experts, what));
   MOEC_TRY(check_enough(node.experts, source.grid, what));
@@ -197,16 +123,10 @@ Result<SplitNode> node_of(const ExpertGroup& group, const MoeSource& source) {
 }  // namespace
 
 Result<std::vector<SplitNode>> choose_nodes(const SplitOptions& options, const MoeSource& source) {
-  MOEC_ASSIGN(const std::vector<ExpertGroup> groups, asked_groups(options, source.grid));
-  if (!options.allow_uncovered && options.expert_list.empty()) {
-    const std::string what = options.place_file.empty() ? "--groups" : options.place_file;
-    const Status covered = check_covered(groups, source.grid, what);
-    if (!covered)
-      return fail(covered.error().front().code, covered.error().front().cause,
-                  "add these experts to a node, or give --allow-uncovered to leave them out");
-  }
+  MOEC_ASSIGN(const AskedNodes asked, asked_nodes(options, source.grid));
+  MOEC_TRY(refuse_stages(asked, options.place_file));
   std::vector<SplitNode> nodes;
-  for (const ExpertGroup& group : groups) {
+  for (const ExpertGroup& group : asked.groups) {
     MOEC_ASSIGN(SplitNode node, node_of(group, source));
     nodes.push_back(std::move(node));
   }

@@ -21,15 +21,11 @@ struct SplitNode {
 };
 
 // Errors, before anything is written:
-//   split.selection   not exactly one of place_file, groups and expert_list is given, or more
-//                     groups than experts
 //   split.stages      the placement gives nodes layers of their own
-//   split.name        a node's name cannot be that of a folder
 //   split.counts      the layers of a node have different numbers of experts, or more than 1,024
 //   split.group_sizes a node has different numbers of experts of the router's groups
 //   split.llama4      another number of experts would change what llama.cpp computes
-//   groups.*, experts.* as in ir/plan, experts.uncovered unless it is allowed or only one list of
-//                     experts was given
+//   those of asked_nodes()
 Result<std::vector<SplitNode>> choose_nodes(const SplitOptions& options, const MoeSource& source);
 
 }  // namespace moec

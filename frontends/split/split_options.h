@@ -11,7 +11,7 @@ namespace moec {
 inline constexpr const char* kSplitInterrupted = "split.interrupted";
 
 struct SplitOptions {
-  std::string source;  // a GGUF file, the first one of a model in several
+  std::string source;  // a GGUF file, the first one of a model in several; or an exported folder
   std::string out;     // folder, of which each node gets one
   // Which experts each node gets: exactly one of these three is given.
   std::string place_file;   // groups as in ir/plan/expert_groups.h

@@ -353,12 +353,13 @@ Status refuse_unasked_mask(const Manifest& manifest, const std::string& folder,
               {.file = folder});
 }
 
-Diagnostics note_mask(const SessionOptions& options) {
-  if (options.expert_mask.empty()) return {};
+Diagnostics note_mask(const Manifest& manifest, const SessionOptions& options) {
+  const bool part = manifest.node && !manifest.node->experts.empty();
+  if (options.expert_mask.empty() && !part) return {};
   return {{Severity::note,
            "validate.masked",
            "the golden results are those of all experts: where a token would choose one that the "
-           "mask leaves out, results differ",
+           "mask or the node leaves out, results differ",
            "moec compare OUT --groups tells what that costs on a text",
            {}}};
 }
@@ -378,7 +379,7 @@ Result<ValidationReport> validate_model(const std::string& folder, const Golden&
   MOEC_TRY(validator.chained());
   MOEC_TRY(validator.greedy());
   ValidationReport report = validator.report(options.precision);
-  const Diagnostics notes = note_mask(options);
+  const Diagnostics notes = note_mask(session.manifest(), options);
   report.notes.insert(report.notes.end(), notes.begin(), notes.end());
   return report;
 }

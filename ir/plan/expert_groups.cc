@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ir/base/json_fields.h"
+#include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
@@ -53,6 +54,37 @@ Result<std::vector<ExpertGroup>> parse_expert_groups(std::string_view text, cons
   std::vector<ExpertGroup> groups = reader.take();
   if (groups.empty()) return fields.bad("groups", "must have at least one group");
   return groups;
+}
+
+ExpertPartition parts_of_groups(const std::vector<ExpertGroup>& groups, const ExpertGrid& grid) {
+  ExpertPartition parts;
+  for (const int64_t layer : grid.layers) {
+    std::map<std::vector<bool>, size_t> known;  // by the groups that have the experts
+    for (int64_t expert = 0; expert < grid.experts; ++expert) {
+      std::vector<bool> in;
+      for (const ExpertGroup& group : groups) in.push_back(group.experts.has(layer, expert));
+      const auto [found, is_new] = known.try_emplace(std::move(in), known.size());
+      if (is_new) parts[layer].emplace_back();
+      parts[layer][found->second].push_back(expert);
+    }
+  }
+  return parts;
+}
+
+Result<ExpertPartition> read_expert_parts(const std::string& file, const ExpertGrid& grid) {
+  MOEC_ASSIGN(const std::string text, read_user_text(file, "groups.file"));
+  MOEC_ASSIGN(const std::vector<ExpertGroup> groups, parse_expert_groups(text, file, grid));
+  return parts_of_groups(groups, grid);
+}
+
+std::string to_string(const ExpertPartition& parts) {
+  std::string text;
+  for (const auto& [layer, sets] : parts) {
+    text += fmt::format("{}L{}:", text.empty() ? "" : "\n", layer);
+    for (const auto& set : sets)
+      text += fmt::format("{} {}", &set == &sets.front() ? "" : " |", fmt::join(set, " "));
+  }
+  return text;
 }
 
 Status check_covered(const std::vector<ExpertGroup>& groups, const ExpertGrid& grid,

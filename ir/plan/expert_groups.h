@@ -26,6 +26,18 @@ struct ExpertGroup {
 Result<std::vector<ExpertGroup>> parse_expert_groups(std::string_view text, const std::string& file,
                                                      const ExpertGrid& grid);
 
+// The experts of each layer that are in the same groups, the sets in the order of their first
+// experts: a shard of such a set is needed as a whole wherever it is needed. Experts in no group
+// are a set, too.
+ExpertPartition parts_of_groups(const std::vector<ExpertGroup>& groups, const ExpertGrid& grid);
+
+// The same of a file of groups, of which not each expert must be in one. Errors: groups.file, those
+// of parse_expert_groups().
+Result<ExpertPartition> read_expert_parts(const std::string& file, const ExpertGrid& grid);
+
+// "L0: 0 2 | 1 3", a line for each layer.
+std::string to_string(const ExpertPartition& parts);
+
 // Checks that each expert of each layer is in a group. Error experts.uncovered, for the first layer
 // that has experts in no group.
 Status check_covered(const std::vector<ExpertGroup>& groups, const ExpertGrid& grid,

@@ -33,6 +33,10 @@ struct ExpertSets {
   bool operator==(const ExpertSets&) const = default;
 };
 
+// MoE layer → the sets of its experts that share shards; each set ascends. A layer that is absent
+// has one set, of all experts.
+using ExpertPartition = std::map<int64_t, std::vector<std::vector<int64_t>>>;
+
 // Reads sets as people write them:
 //
 //   L0:0-7;L1:1,3,5      experts 0 to 7 of layer 0, and three of layer 1

@@ -32,6 +32,12 @@ struct WidthSlices {
   bool operator==(const WidthSlices&) const = default;
 };
 
+struct ExpertChoices {
+  ExpertSets mask;        // the experts that tokens can choose
+  ExpertPartition parts;  // with host_routing: what experts_per_shard cuts further
+  bool operator==(const ExpertChoices&) const = default;
+};
+
 // The user's choices that shape the inputs and outputs of shards.
 struct BuildOptions {
   DType dtype = DType::f32;           // of activations and weights in the shards: f32 or f16
@@ -49,7 +55,7 @@ struct BuildOptions {
   bool wide_router = false;       // with f16: norm, logits and choice of a router are in f32
   int64_t layers_per_shard = 0;   // the most whole layers a shard; 0: their parts have shards
   WeightPolicy weights = {};      // which weights are stored in which form
-  ExpertSets expert_mask = {};    // the experts that tokens can choose
+  ExpertChoices experts = {};
   bool operator==(const BuildOptions&) const = default;
 };
 
@@ -75,6 +81,7 @@ struct ShardDecl {
   int64_t layer = -1;                       // -1: none
   int64_t layers = 1;                       // from `layer` on; 0 without, above 1 with kind layers
   int64_t first_expert = 0, experts = 0;    // of each MoE layer; kinds moe, experts and layers
+  std::vector<int64_t> expert_ids;          // kind experts: where they are no run, all of them
   int64_t slice = 0, slices = 1;            // of the intermediate width; kinds mlp, shared, experts
   int64_t vocab_begin = 0, vocab_size = 0;  // kind lm_head
   bool operator==(const ShardDecl&) const = default;

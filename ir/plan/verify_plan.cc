@@ -7,6 +7,7 @@
 
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
+#include "ir/plan/expert_runs.h"
 #include "ir/plan/plan.h"
 
 namespace moec {
@@ -173,17 +174,19 @@ class PlanVerifier {
         find("plan.p3", {.shard = shard->name}, "layer {} has no experts to hold", layer);
   }
 
-  void check_tiling(int64_t layer, std::vector<const ShardDecl*>& shards) {
-    std::stable_sort(shards.begin(), shards.end(), [](const ShardDecl* a, const ShardDecl* b) {
-      return a->first_expert < b->first_expert;
-    });
+  void check_tiling(int64_t layer, const std::vector<const ShardDecl*>& shards) {
+    std::vector<std::pair<ExpertRun, const ShardDecl*>> runs;
+    for (const ShardDecl* shard : shards)
+      for (const ExpertRun& run : expert_runs(*shard)) runs.push_back({run, shard});
+    std::stable_sort(runs.begin(), runs.end(),
+                     [](const auto& a, const auto& b) { return a.first.first < b.first.first; });
     int64_t next = 0;
-    for (const ShardDecl* shard : shards) {
-      if (shard->experts < 1 || shard->first_expert != next)
+    for (const auto& [run, shard] : runs) {
+      if (run.count < 1 || run.first != next)
         find("plan.p3", {.shard = shard->name},
-             "layer {}: {} experts from {} on, where expert {} is due", layer, shard->experts,
-             shard->first_expert, next);
-      next = std::max(next, shard->first_expert + shard->experts);
+             "layer {}: {} experts from {} on, where expert {} is due", layer, run.count, run.first,
+             next);
+      next = std::max(next, run.first + run.count);
     }
     if (next != plan_.model.moe.experts)
       find("plan.p3", {}, "layer {}: the shards hold experts up to {}, the model has {}", layer,

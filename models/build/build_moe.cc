@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ir/graph/port_names.h"
+#include "ir/plan/expert_runs.h"
 #include "models/build/affine_residual.h"
 #include "models/build/expert_views.h"
 #include "models/build/router_mlp.h"
@@ -87,25 +88,38 @@ void append_parts(ShardScope& scope, ExpertViews of, const std::string& name,
   operands.push_back(scope.weight(std::move(of.down), "down." + name));
 }
 
-// Appends the weights that `views` gives for each of the shard's own experts.
-void append_experts(ShardScope& scope, ExpertViews (*views)(const ShardScope&, int64_t),
-                    const std::string& name, std::vector<ValueId>& operands) {
-  const ShardDecl& decl = scope.decl;
-  for (int64_t e = decl.first_expert; e < decl.first_expert + decl.experts; ++e) {
+// Appends the weights that `views` gives for each of these experts.
+void append_experts(ShardScope& scope, const ExpertRun& run,
+                    ExpertViews (*views)(const ShardScope&, int64_t), const std::string& name,
+                    std::vector<ValueId>& operands) {
+  for (int64_t e = run.first; e < run.first + run.count; ++e) {
     Builder::NameScope names(scope.b, fmt::format("experts.{}", e));
     append_parts(scope, views(scope, e), name, operands);
   }
 }
 
+// The weighted sum of a run of experts.
+ValueId experts_of_run(ShardScope& scope, ValueId x, ValueId routing, const ExpertRun& run,
+                       std::string name) {
+  std::vector<ValueId> operands = {x, routing};
+  append_experts(scope, run, own_expert_matrices, "weight", operands);
+  if (scope.model().moe.expert_biases)
+    append_experts(scope, run, own_expert_biases, "bias", operands);
+  SoftMoe op{run.count, run.first, scope.model().mlp.gating, scope.model().moe.weight_on};
+  return scope.b.emit(op, std::move(operands), std::move(name));
+}
+
 // The weighted sum of the shard's own experts.
 ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
-  const ShardDecl& decl = scope.decl;
-  std::vector<ValueId> operands = {x, routing};
-  append_experts(scope, own_expert_matrices, "weight", operands);
-  if (scope.model().moe.expert_biases) append_experts(scope, own_expert_biases, "bias", operands);
-  SoftMoe op{decl.experts, decl.first_expert, scope.model().mlp.gating,
-             scope.model().moe.weight_on};
-  return scope.b.emit(op, std::move(operands), "experts");
+  const std::vector<ExpertRun> runs = expert_runs(scope.decl);
+  if (runs.size() == 1) return experts_of_run(scope, x, routing, runs.front(), "experts");
+  std::optional<ValueId> sum;
+  for (const ExpertRun& run : runs) {
+    const std::string name = fmt::format("experts_from_{}", run.first);
+    const ValueId part = experts_of_run(scope, x, routing, run, name);
+    sum = sum ? scope.b.add(*sum, part, name + "_sum") : part;
+  }
+  return *sum;
 }
 
 // The roles of a gated MLP's matrices. The role of a bias is that of its matrix with _bias

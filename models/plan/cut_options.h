@@ -21,6 +21,7 @@ inline const Budget& budget_of(const Budgets& budgets, ShardKind kind) { return 
 
 struct CutOptions {
   int64_t experts_per_shard = 0;  // the most of a group; 0: as the budgets demand
+  std::string expert_groups;      // a file: experts of the same groups share shards; may be empty
   int64_t head_slices = 0;        // 0: as the budgets demand
   int64_t least_head_slices = 1;  // where head_slices is 0
   int64_t layers_per_shard = 0;   // whole layers; 0: the parts of a layer get shards of their own

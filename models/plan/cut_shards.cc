@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "ir/base/at.h"
 #include "ir/base/byte_text.h"
+#include "ir/plan/expert_groups.h"
 #include "models/build/width_slices.h"
 #include "models/plan/join_layers.h"
 #include "models/plan/mlp_elements.h"
@@ -31,7 +34,7 @@ class Cutter {
   Result<std::vector<ShardCut>> run() {
     if (options_.fit_layers || options_.layers_per_shard > 0)
       cuts_.push_back(join_layers(model_, options_, build_));
-    const bool joined = build_.layers_per_shard > 0 && options_.experts_per_shard == 0;
+    const bool joined = build_.layers_per_shard > 0 && !groups_requested();
     if (count_layers(model_, true) > 0 && !joined) MOEC_TRY(cut_experts());
     if (count_layers(model_, false) > 0 && !joined) MOEC_TRY(cut_mlp());
     MOEC_TRY(cut_head());
@@ -39,6 +42,9 @@ class Cutter {
   }
 
  private:
+  bool groups_requested() const {
+    return options_.experts_per_shard > 0 || !options_.expert_groups.empty();
+  }
   const Budget& budget(ShardKind kind) const { return budget_of(options_.budgets, kind); }
   bool fits(ShardKind kind, int64_t bytes) const {
     return budget(kind).bytes == 0 || bytes <= budget(kind).bytes;
@@ -99,10 +105,11 @@ class Cutter {
     const MoeBytes sizes = moe_bytes();
     const int64_t all = model_.moe.experts;
     MOEC_TRY(check_requested(all));
-    const int64_t requested = options_.experts_per_shard;
-    if (requested > 0) {
+    MOEC_TRY(read_parts());
+    if (groups_requested()) {
       build_.host_routing = true;
-      return group_experts(sizes, requested);
+      const int64_t requested = options_.experts_per_shard;
+      return group_experts(sizes, requested > 0 ? requested : all);
     }
     if (options_.keep_moe_layers) return note_experts("the runtime takes no groups of experts");
     const ShardKind kind = build_.host_routing ? ShardKind::experts : ShardKind::moe;
@@ -116,6 +123,20 @@ class Cutter {
     return group_experts(sizes, all);
   }
 
+  // With an affine residual, the first group scales the residual stream, whatever experts it has.
+  Status read_parts() {
+    if (options_.expert_groups.empty()) return {};
+    if (model_.residual == ResidualKind::affine)
+      return fail("plan.expert_groups",
+                  fmt::format("the first experts of a layer of {} scale the residual stream, so "
+                              "that no node can do without them",
+                              model_.family),
+                  "leave out --expert-groups", {.file = options_.expert_groups});
+    MOEC_ASSIGN(build_.experts.parts,
+                read_expert_parts(options_.expert_groups, expert_grid(model_)));
+    return {};
+  }
+
   Status check_requested(int64_t all) const {
     const int64_t requested = options_.experts_per_shard;
     if (requested <= all) return {};
@@ -127,7 +148,8 @@ class Cutter {
   // Groups of at most `most` experts, as few as the budget allows; or slices of single experts,
   // where not even one fits.
   Status group_experts(const MoeBytes& sizes, int64_t most) {
-    const bool beside = fits(ShardKind::experts, sizes.norm + sizes.shared + sizes.expert);
+    const bool beside = build_.experts.parts.empty() &&
+                        fits(ShardKind::experts, sizes.norm + sizes.shared + sizes.expert);
     const int64_t fixed = sizes.norm + (beside ? sizes.shared : 0);
     build_.experts_per_shard = std::clamp<int64_t>(room(sizes, fixed), 1, most);
     MOEC_ASSIGN(build_.slices.expert,
@@ -153,6 +175,9 @@ class Cutter {
     const int64_t requested = options_.experts_per_shard;
     std::string reason =
         requested > 0 ? fmt::format("groups of at most {} were requested; ", requested) : "";
+    if (!options_.expert_groups.empty())
+      reason +=
+          fmt::format("experts of the same groups of {} share shards; ", options_.expert_groups);
     if (budget(ShardKind::experts).bytes > 0)
       reason += fmt::format("{} experts of {} in a budget of {}", model_.moe.experts,
                             decimal_bytes(sizes.expert), budget_text(ShardKind::experts));
@@ -169,7 +194,7 @@ class Cutter {
   }
 
   Status note_experts(std::string reason) {
-    const auto groups = static_cast<int64_t>(expert_groups(model_.moe.experts, build_).size());
+    const auto groups = std::ssize(most_groups(model_, build_));
     cuts_.push_back({build_.host_routing ? ShardKind::experts : ShardKind::moe, groups,
                      std::move(reason), build_.slices.expert});
     return {};
@@ -250,6 +275,34 @@ class Cutter {
 std::vector<int64_t> expert_groups(int64_t experts, const BuildOptions& options) {
   if (options.experts_per_shard == 0) return {experts};
   return balanced_parts(experts, ceil_div(experts, options.experts_per_shard));
+}
+
+std::vector<std::vector<int64_t>> expert_shards(int64_t layer, int64_t experts,
+                                                const BuildOptions& options) {
+  std::vector<int64_t> all(static_cast<size_t>(experts));
+  std::iota(all.begin(), all.end(), 0);
+  ExpertPartition parts = options.experts.parts;
+  std::vector<std::vector<int64_t>> shards;
+  for (const std::vector<int64_t>& part : parts.try_emplace(layer, 1, all).first->second) {
+    auto next = part.begin();
+    for (const int64_t count : expert_groups(std::ssize(part), options)) {
+      shards.emplace_back(next, next + count);
+      next += count;
+    }
+  }
+  return shards;
+}
+
+std::vector<int64_t> most_groups(const ModelConfig& model, const BuildOptions& options) {
+  std::vector<int64_t> most;
+  for (int64_t layer = 0; layer < std::ssize(model.layers); ++layer) {
+    if (!at(model.layers, layer).moe) continue;
+    std::vector<int64_t> sizes;
+    for (const auto& experts : expert_shards(layer, model.moe.experts, options))
+      sizes.push_back(std::ssize(experts));
+    if (sizes.size() > most.size()) most = std::move(sizes);
+  }
+  return most;
 }
 
 Result<std::vector<ShardCut>> cut_shards(const ModelConfig& model, const CutOptions& options,

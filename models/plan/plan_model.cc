@@ -6,6 +6,7 @@
 
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"
+#include "ir/plan/expert_runs.h"
 #include "models/build/build_shard.h"
 #include "models/build/check_model.h"
 #include "models/build/layer_ports.h"
@@ -312,17 +313,15 @@ class Planner {
                            ShardKind::shared};
     for_each_slice(shared, options_.slices.shared,
                    [&](ShardDecl slice) { add_part(std::move(slice), residual); });
-    int64_t number = 0, first = 0;
-    for (const int64_t experts : expert_groups(model_.moe.experts, options_)) {
+    int64_t number = 0;
+    for (std::vector<int64_t>& experts : expert_shards(layer_, model_.moe.experts, options_)) {
       ShardDecl group{fmt::format("{}.moe.g{}", label(), number),
                       fmt::format("{}.g{}", stem_of(ShardKind::experts), number),
                       ShardKind::experts};
-      group.first_expert = first;
-      group.experts = experts;
+      set_experts(group, std::move(experts));
       for_each_slice(group, options_.slices.expert,
                      [&](ShardDecl slice) { experts_part(std::move(slice), residual); });
       ++number;
-      first += experts;
     }
   }
 

@@ -57,6 +57,9 @@ GroupCopies ReplicaPlan::copies(int64_t devices) const {
 
 Result<ReplicaPlan> plan_replicas(const Plan& plan, int64_t devices, const std::string& load_file,
                                   int64_t replicas) {
+  if (!plan.build.experts.parts.empty())
+    return fail("plan.replicas", "--expert-groups says already which experts are replicated",
+                "leave out --loads, or --expert-groups", {.file = load_file});
   MOEC_ASSIGN(const std::string text, read_user_text(load_file, "loads.file"));
   MOEC_ASSIGN(const ExpertLoads loads, parse_expert_loads(text, load_file, plan.model));
   const std::vector<int64_t> groups = copied_groups(plan);

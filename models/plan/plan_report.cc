@@ -102,8 +102,7 @@ class Reporter {
     report_.parameters = parameter_count(plan_.model);
     report_.dtype = plan_.build.dtype;
     report_.all_float = plan_.build.weights.all_float();
-    if (elements_.expert.whole() > 0)
-      report_.groups = expert_groups(plan_.model.moe.experts, plan_.build);
+    if (elements_.expert.whole() > 0) report_.groups = most_groups(plan_.model, plan_.build);
     report_.expert_bytes = plan_.build.weights.all_float()
                                ? elements_.expert.whole() * dtype_bytes(plan_.build.dtype)
                                : bytes_of_an_expert();

@@ -33,7 +33,7 @@ struct PlanReport {
   DType dtype = DType::f32;       // of weights that stay float
   bool all_float = true;          // all of them do
   std::vector<KindReport> kinds;  // the kinds in the plan, in the order of ShardKind
-  std::vector<int64_t> groups;    // experts of each shard of an MoE layer
+  std::vector<int64_t> groups;    // experts of each shard of the MoE layer that has the most
   int64_t expert_bytes = 0;       // of one expert; the largest, where layers differ
 
   TokenCost dense;        // every shard runs, with all its experts

@@ -5,6 +5,7 @@
 #include "ir/analysis/cost.h"
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"
+#include "ir/plan/expert_runs.h"
 #include "models/build/build_shard.h"
 #include "models/build/layer_ports.h"
 #include "models/build/width_slices.h"
@@ -22,6 +23,7 @@ struct ShardShape {
   bool first_part = false;          // may hold the shared expert, and the residual's affine terms
   bool starts_stream = false;       // turns the embedding into the residual stream
   bool gives_router_state = false;  // to the router of the next layer
+  std::vector<ExpertRun> runs;      // of experts that are more than one
   std::vector<WeightForm> forms;    // of each group of weights in each layer
   bool operator==(const ShardShape&) const = default;
 };
@@ -38,8 +40,7 @@ std::vector<WeightForm> forms_in(const WeightPolicy& policy, const ShardDecl& sh
       forms.push_back(policy.form_of(static_cast<WeightGroup>(group), layer));
   // Where bits are chosen for each tensor, hardly any two shards have the same ones.
   for (const auto& [tensor, form] : policy.chosen) {
-    const bool held = tensor.expert < 0 || (tensor.expert >= shard.first_expert &&
-                                            tensor.expert < shard.first_expert + shard.experts);
+    const bool held = tensor.expert < 0 || holds_expert(shard, tensor.expert);
     if (held && tensor.layer >= shard.layer && tensor.layer < shard.layer + shard.layers)
       forms.push_back(form);
   }
@@ -59,6 +60,7 @@ ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
     shape.layers.push_back(at(plan.model.layers, layer));
   shape.experts = shard.experts;
+  if (!shard.expert_ids.empty()) shape.runs = expert_runs(shard);
   shape.vocab = shard.vocab_size;
   shape.slice_width = slice_of(shard, mlp_width(plan.model, shard.kind)).size;
   shape.first_part = is_first_part(shard, plan.build);

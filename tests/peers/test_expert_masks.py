@@ -71,3 +71,28 @@ def test_a_session_masks_an_export_alike(case, golden, gguf_checkpoint, export, 
         assert llama_cpp.logits(file, tokens)[-1].argmax() == token
         tokens = [*tokens, token]
     assert len(run["tokens"]) == 6
+
+
+@pytest.mark.parametrize("case", ["glm4_moe_a", "qwen3_moe_a"])
+def test_nodes_run_through_onnxruntime_as_the_masked_export_does(case, golden, gguf_checkpoint, export, moec, tmp_path):
+    """Two nodes, each of an export whose graphs have its mask: the shards that it lacks change no bit."""
+    folder, tokens = gguf_checkpoint(case), all_tokens(golden(case))
+    config = json.loads((folder / "config.json").read_text())
+    experts = config.get("n_routed_experts") or config["num_experts"]
+    for node in range(2):
+        mask = "*:" + ",".join(str(e) for e in range(experts) if e % 4 != 1 + node)
+        groups = tmp_path / f"groups{node}.json"
+        groups.write_text(json.dumps({"groups": [{"name": "node", "experts": mask}]}))
+        out = export(folder, "--tokens", len(tokens), "--expert-mask", mask, "--expert-groups", groups)
+        nodes = tmp_path / f"nodes{node}"
+        moec("split", out, "--expert-list", mask, "--out", nodes, "--quiet")
+        whole, part = Runner(out, threads=1), Runner(nodes / "node0", threads=1)
+        assert len(part.shards) < len(whole.shards)
+        np.testing.assert_array_equal(part.feed(tokens), whole.feed(tokens))
+
+
+def test_a_node_whose_graphs_have_no_mask_is_refused(golden, gguf_checkpoint, export, moec, tmp_path):
+    out = export(gguf_checkpoint("qwen3_moe_a"), "--tokens", 4, "--experts-per-shard", 1)
+    moec("split", out, "--groups", 2, "--out", tmp_path / "nodes", "--quiet")
+    with pytest.raises(ValueError, match="export with --expert-mask 'L0-1:0-3'"):
+        Runner(tmp_path / "nodes" / "node0", threads=1)

@@ -74,6 +74,7 @@ std::vector<std::string_view> given_graph_flags(const ExportFlags& flags) {
   note(!shards.max_shard_mb.empty(), "--max-shard-mb");
   note(shards.experts_per_shard != 0, "--experts-per-shard");
   note(!shards.expert_align.empty(), "--expert-align");
+  note(!shards.expert_groups.empty(), "--expert-groups");
   note(!shards.layers_per_shard.empty(), "--layers-per-shard");
   note(shards.head_slices != 0, "--head-slices");
   note(passes.routing != usual.routing, "--routing");

@@ -51,6 +51,10 @@ void add_cut_flags(CLI::App& command, ShardFlags& flags) {
                   "Cut the experts of a layer into groups of at most N, each a shard that a "
                   "runtime may skip (default: as many as the budget allows)")
       ->check(whole_from(1));
+  command.add_option("--expert-groups", flags.expert_groups,
+                     "A file of groups of experts, such as moec place writes: experts that are in "
+                     "the same groups share shards, so that moec split can give each node whole "
+                     "shards. --experts-per-shard and budgets cut them further");
   command.add_option("--layers-per-shard", flags.layers_per_shard,
                      "Put whole layers into one shard: at most N, or \"fit\" for as many as the "
                      "budget of kind layers allows. Caches are then inputs, as with --kv io "
@@ -164,6 +168,7 @@ Result<uint64_t> expert_alignment(const ShardFlags& flags) {
 Result<CutOptions> cut_options(const ShardFlags& flags, const Target& target) {
   CutOptions cuts;
   cuts.experts_per_shard = flags.experts_per_shard;
+  cuts.expert_groups = flags.expert_groups;
   cuts.head_slices = flags.head_slices;
   cuts.allow_over_budget = flags.allow_over_budget;
   MOEC_TRY(parse_layers_per_shard(flags.layers_per_shard, cuts));

@@ -19,6 +19,7 @@ struct ShardFlags {
   std::vector<int64_t> tokens = {1};
   int64_t context = 0, experts_per_shard = 0, head_slices = 0;
   std::string layers_per_shard;  // a number, or "fit"
+  std::string expert_groups;     // a file
   std::vector<std::string> max_shard_mb;
   std::string weights;       // empty: as float
   std::string expert_align;  // empty: 64 KiB with --experts-per-shard

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "backends/manifest/expert_grid.h"
 #include "frontends/check/check_totals.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
@@ -73,6 +74,7 @@ void print_check(const CheckReport& report, bool with_ops) {
             bytes_text(checked_weight_bytes(report)), build.routing,
             build.exact ? "exact" : "INEXACT");
   if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
+  if (report.manifest.node) print_out("{}\n", node_text(*report.manifest.node));
   const Coverage& coverage = report.coverage;
   print_out(
       "predicted on {}: {:.1f} % of compute ops, {:.1f} % of MACs, {:.1f} % of weight bytes\n",
@@ -81,6 +83,15 @@ void print_check(const CheckReport& report, bool with_ops) {
   print_rules(report);
   print_findings(report.findings, with_ops);
   print_out("{}\n", has_error(report.findings) ? "FELL SHORT" : "PASSED");
+}
+
+void print_check(const SplitCheck& split, bool with_ops) {
+  for (const CheckedNode& node : split.nodes) {
+    print_out("{}\n", node.folder);
+    print_check(*node.report, with_ops);
+  }
+  print_findings(split.findings, with_ops);
+  print_out("{} nodes: {}\n", split.nodes.size(), split.passed() ? "PASSED" : "FELL SHORT");
 }
 
 }  // namespace moec

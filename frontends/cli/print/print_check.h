@@ -2,6 +2,7 @@
 #pragma once
 
 #include "frontends/check/check_folder.h"
+#include "frontends/check/check_split.h"
 
 namespace moec {
 
@@ -9,4 +10,6 @@ namespace moec {
 // findings of each rule the first. `with_ops` lists all of them, and each op that is predicted to
 // run on another unit than the target's, with the rule that says so.
 void print_check(const CheckReport& report, bool with_ops);
+// The same of each node, and what was found of all together.
+void print_check(const SplitCheck& split, bool with_ops);
 }  // namespace moec

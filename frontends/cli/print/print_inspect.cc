@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/manifest/expert_grid.h"
 #include "backends/manifest/from_shard.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
@@ -53,6 +54,7 @@ void print_manifest(const Manifest& manifest) {
             to_string(build.tokens), build.context, build.routing,
             build.exact ? "exact" : "INEXACT", build.experts);
   if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
+  if (manifest.node) print_out("{}\n", node_text(*manifest.node));
   if (manifest.tagging) print_labels(label_names(*manifest.tagging));
   for (const manifest::Shard& shard : manifest.shards)
     print_out("  {:<14} {:>10}  {:>12} macs a token ({} active)  {}\n", shard.name,

@@ -1,5 +1,7 @@
 #include "frontends/cli/print/print_split.h"
 
+#include <fmt/format.h>
+
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
 #include "ir/base/byte_text.h"
@@ -29,6 +31,23 @@ void print_split(const SplitReport& report, double seconds) {
     print_out("{} bytes ({}) would be written\n", unique, bytes);
   else
     print_out("{} bytes ({}) in {}, {:.1f} s\n", unique, bytes, report.out, seconds);
+}
+
+void print_split(const ExportSplit& split, double seconds) {
+  print_notes(split.notes);
+  print_out("{:<16} {:>8} {:>16} {:>16}\n", "node", "layers", "experts' bytes", "bytes in all");
+  for (const ExportNode& node : split.nodes)
+    print_out("{:<16} {:>8} {:>16} {:>16}\n", node.name,
+              fmt::format("{}-{}", node.manifest.first_layer(), node.manifest.end_layer() - 1),
+              node.expert_bytes(), node.bytes());
+  print_out("trunk, shared by all: {} bytes ({})\n", split.trunk_bytes(),
+            binary_bytes(static_cast<double>(split.trunk_bytes())));
+  const std::string bytes = binary_bytes(static_cast<double>(split.unique_bytes()));
+  if (split.dry_run)
+    print_out("{} bytes ({}) would be in the nodes\n", split.unique_bytes(), bytes);
+  else
+    print_out("{} bytes ({}) in {}, {}, {:.1f} s\n", split.unique_bytes(), bytes, split.out,
+              split.linked ? "linked to the export's files" : "copied", seconds);
 }
 
 }  // namespace moec

@@ -8,6 +8,8 @@
 
 #include "backends/files/digest.h"
 #include "backends/manifest/manifest_check.h"
+#include "backends/manifest/manifest_file.h"
+#include "ir/plan/expert_runs.h"
 #include "tests/backends/manifest/sample.h"
 
 namespace moec {
@@ -42,6 +44,40 @@ struct Fault {
   std::function<void(Manifest&)> make;
   std::string code, cause;  // cause: a part of it
 };
+
+// The groups of experts, which are 0 to 2 and 3 to 4, as 0, 2, 4 and 1, 3.
+void interleave_experts(Manifest& manifest) {
+  const std::vector<std::vector<int64_t>> sets = {{0, 2, 4}, {1, 3}};
+  for (size_t group = 0; group < sets.size(); ++group) {
+    manifest::Shard& held = shard(manifest, "L01.moe.g" + std::to_string(group));
+    set_experts(held, sets[group]);
+    for (size_t i = 0; i < held.weights.size(); ++i) {
+      const int64_t expert = sets[group][i / 3];
+      held.weights[i].first_expert = expert;
+    }
+  }
+}
+
+// The node of the first group alone.
+void make_node(Manifest& manifest) {
+  interleave_experts(manifest);
+  manifest.node = manifest::Node{"n", "L1:0,2,4", 0, 1, 0, manifest.model.layers};
+  manifest.devices.clear();
+  std::erase_if(manifest.shards, [](const auto& s) { return s.name == "L01.moe.g1"; });
+  manifest::Step& first = step(manifest, "L01.moe.g0");
+  first.outputs.front().edge = step(manifest, "L01.moe.g1").outputs.front().edge;
+  std::erase_if(manifest.schedule, [](const auto& s) { return s.shard == "L01.moe.g1"; });
+}
+
+TEST(ManifestCheck, GroupsAndNodesHoldAnySetsOfExperts) {
+  Manifest sets = SampleManifest::make(), node = SampleManifest::make();
+  interleave_experts(sets);
+  EXPECT_TRUE(check_manifest(sets).empty()) << render(check_manifest(sets));
+  make_node(node);
+  EXPECT_TRUE(check_manifest(node).empty()) << render(check_manifest(node));
+  EXPECT_EQ(*from_json(*to_json(node)), node);
+  EXPECT_EQ(*from_bytes(*to_bytes(node)), node);
+}
 
 class ManifestFault : public testing::TestWithParam<Fault> {};
 
@@ -210,6 +246,65 @@ const Fault kFaults[] = {
        shard(m, "L01.moe.g0").moe_layers = {kTiny, kHuge};
      },
      "manifest.layer", "the shard's MoE layers are"},
+    {"expert_ids_of_a_run",
+     [](Manifest& m) {
+       shard(m, "L01.moe.g1").expert_ids = {3, 4};
+     },
+     "manifest.experts", "expert_ids are not 2 ascending experts from 3 on with a gap"},
+    {"expert_ids_descend",
+     [](Manifest& m) {
+       interleave_experts(m);
+       shard(m, "L01.moe.g0").expert_ids = {0, 4, 2};
+     },
+     "manifest.experts", "expert_ids are not 3 ascending experts from 0 on"},
+    {"expert_ids_twice",
+     [](Manifest& m) {
+       interleave_experts(m);
+       shard(m, "L01.moe.g1").expert_ids = {1, 4};
+     },
+     "manifest.experts", "experts of layer 1: a gap: covered up to 3, the next begins at 4"},
+    {"weight_of_a_gap",
+     [](Manifest& m) {
+       interleave_experts(m);
+       shard(m, "L01.moe.g0").weights.back().first_expert = 3;
+     },
+     "manifest.weights", "has 1 blocks from 3 on"},
+    {"node_of_other_experts",
+     [](Manifest& m) {
+       make_node(m);
+       m.node->experts = "L1:0-2";
+     },
+     "manifest.experts", "the shards do not hold those of the node, 0,1,2, once each"},
+    {"node_of_too_few",
+     [](Manifest& m) {
+       make_node(m);
+       m.node->experts = "L1:0";
+     },
+     "manifest.node", "node.experts are no sets of the experts: L1:0"},
+    {"node_without_name",
+     [](Manifest& m) {
+       make_node(m);
+       m.node->name.clear();
+     },
+     "manifest.node", "the node has no name"},
+    {"node_of_huge_layers",
+     [](Manifest& m) {
+       make_node(m);
+       m.node->first_layer = kHuge;
+     },
+     "manifest.node", "are not within 2"},
+    {"node_of_another_stage",
+     [](Manifest& m) {
+       make_node(m);
+       m.node->stages = 2;
+     },
+     "manifest.node", "stage 0 of 2 has layers 0 to 1 of 2"},
+    {"node_that_begins_later",
+     [](Manifest& m) {
+       make_node(m);
+       m.node = manifest::Node{"n", "L1:0,2,4", 1, 2, 1, 1};
+     },
+     "manifest.table", "a node of a later stage has an embedding"},
     {"expert_gap", [](Manifest& m) { shard(m, "L01.moe.g0").experts = 2; }, "manifest.experts",
      "experts of layer 1: a gap: covered up to 2, the next begins at 3"},
     {"expert_overlap", [](Manifest& m) { shard(m, "L01.moe.g0").experts = 4; }, "manifest.experts",

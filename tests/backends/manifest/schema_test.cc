@@ -55,6 +55,7 @@ TEST(ManifestSchema, StructsHaveTheFieldsOfTheirTables) {
   EXPECT_EQ(listed_fields<Tagging>(), schema_fields("Tagging"));
   EXPECT_EQ(listed_fields<IgnoredWeight>(), schema_fields("IgnoredWeight"));
   EXPECT_EQ(listed_fields<Golden>(), schema_fields("Golden"));
+  EXPECT_EQ(listed_fields<Node>(), schema_fields("Node"));
   EXPECT_EQ(listed_fields<Manifest>(), schema_fields("Manifest"));
 }
 

@@ -231,7 +231,7 @@ TEST(SplitRefusals, LockedFoldersAndExports) {
   }
   write_file(options.out + "/manifest.json", "{}");
   options.source = options.out;
-  EXPECT_EQ(code_of(split_model(options)), "split.export");
+  EXPECT_EQ(code_of(split_model(options)), "split.source");
 }
 
 }  // namespace

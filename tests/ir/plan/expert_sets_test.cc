@@ -147,6 +147,20 @@ TEST(ExpertGroups, RefuseOddFiles) {
               HasSubstr("g.json: group a"));
 }
 
+TEST(ExpertGroups, ExpertsOfTheSameGroupsBelongTogether) {
+  const ExpertGrid grid{{1, 2}, 6, 2, 1, 1};
+  const auto groups = parse_expert_groups(
+      R"({"groups": [{"name": "a", "experts": "L1:0,2,3"}, {"name": "b", "experts": "*:1,3,5"}]})",
+      "g.json", grid);
+  ASSERT_TRUE(groups) << render(groups.error());
+  const ExpertPartition parts = parts_of_groups(*groups, grid);
+  using Sets = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(parts.at(1), (Sets{{0, 2}, {1, 5}, {3}, {4}}));
+  // Group a has all experts of layer 2.
+  EXPECT_EQ(parts.at(2), (Sets{{0, 2, 4}, {1, 3, 5}}));
+  EXPECT_EQ(to_string(parts), "L1: 0 2 | 1 5 | 3 | 4\nL2: 0 2 4 | 1 3 5");
+}
+
 TEST(ExpertGroups, MustHoldEveryExpert) {
   const auto groups = parse_expert_groups(
       R"({"groups": [{"name": "a", "experts": "*:0-3;L2:0-7"}, {"name": "b", "experts": "*:4-6"}]})",

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/graph/builder.h"
+#include "ir/plan/expert_runs.h"
 #include "ir/plan/plan.h"
 
 namespace moec {
@@ -129,6 +130,14 @@ TEST(VerifyPlan, P3ExpertRangesTileTheLayer) {
   EXPECT_THAT(overlap.found(),
               ElementsAre("plan.p3 g1 : layer 0: 2 experts from 1 on, where expert 2 is due",
                           "plan.p3  : layer 0: the shards hold experts up to 3, the model has 4"));
+  Sample sets, twice;
+  set_experts(sets.plan.shards[1], {0, 3});
+  set_experts(sets.plan.shards[2], {1, 2});
+  EXPECT_THAT(sets.found(), IsEmpty());
+  set_experts(twice.plan.shards[1], {0, 3});
+  EXPECT_THAT(twice.found(),
+              ElementsAre("plan.p3 g1 : layer 0: 2 experts from 2 on, where expert 1 is due",
+                          "plan.p3 g0 : layer 0: 1 experts from 3 on, where expert 4 is due"));
   missing.plan.model.moe.experts = 6;
   EXPECT_THAT(missing.found(),
               ElementsAre("plan.p3  : layer 0: the shards hold experts up to 4, the model has 6"));
