@@ -7,10 +7,19 @@
 # The checkpoint and the exports lie under --folder (default: build/bench), need about three times --gigabytes there, and
 # are removed at the end. --out puts the exports elsewhere: on a second disk or in memory, so that reading and writing do
 # not share one disk. --keep adds the result to scripts/bench/history/.
+#
+#   scripts/bench.sh runtime [--gigabytes 4] [--rounds 3] [--tokens 24] [--capacity 8] [--folder DIR] [--keep-export]
+#
+# measures instead a run with a part of the experts in memory, beside the disk (scripts/bench/runtime.py).
 set -eu
 cd "$(dirname "$0")/.."
 
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 scripts/install_packages.sh test >&2
+if [ "${1:-}" = runtime ]; then
+  shift
+  { cmake --preset release && cmake --build --preset release --target moec; } >&2
+  exec python3 scripts/bench/runtime.py "$@"
+fi
 { cmake --preset release && cmake --build --preset release --target moec moec_benchmarks; } >&2
 exec python3 scripts/bench/bench.py "$@"

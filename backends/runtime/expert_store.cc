@@ -66,6 +66,7 @@ struct ExpertStore::Expert {
   Residence is = Residence::absent;
   size_t slot = 0;
   bool chosen = false, done = false, in_use = false;  // in the step of its layer
+  bool foreseen = false;                              // since the last step
   Status failure;
   std::vector<std::pair<size_t, HeldBytes>> held;  // by unit
 };
@@ -178,7 +179,11 @@ ExpertStoreCounts ExpertStore::counts() const {
   return counts_;
 }
 
-ExpertStore::Layer& ExpertStore::layer_of(const Expert& expert) { return layers_[expert.layer]; }
+ExpertStore::Layer* ExpertStore::find_layer(int64_t number) {
+  for (Layer& layer : layers_)
+    if (layer.layer == number) return &layer;
+  return nullptr;
+}
 
 bool ExpertStore::is_reading(const Layer& layer) const {
   return std::any_of(layer.experts.begin(), layer.experts.end(),
@@ -187,38 +192,57 @@ bool ExpertStore::is_reading(const Layer& layer) const {
 
 Status ExpertStore::begin_layer(int64_t number, Rows& weights) {
   std::unique_lock lock(mutex_);
-  const auto found = std::find_if(layers_.begin(), layers_.end(),
-                                  [&](const Layer& layer) { return layer.layer == number; });
-  if (found == layers_.end()) return {};
-  Layer& layer = *found;
-  // Reads that the last step began for later ones: what is there must not depend on their speed.
-  changed_.wait(lock, [&] { return !is_reading(layer); });
-  layer.policy->begin_step(layer.policy->step() + weights.count());
-  choose(layer, weights);
-  MOEC_TRY(meet_misses(layer, weights));
-  if (options_.read_ahead) read_ahead(layer);
+  Layer* layer = find_layer(number);
+  if (!layer) return {};
+  // What a step goes without must not depend on the speed of reads.
+  if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*layer); });
+  layer->policy->begin_step(layer->policy->step() + weights.count());
+  counts_.routed += choose(*layer, weights);
+  count(*layer);
+  MOEC_TRY(meet_misses(*layer, weights));
+  if (options_.reads != ExpertReads::serial) read_ahead(*layer);
   return {};
 }
 
-// Notes the chosen experts, and which of them are there.
-void ExpertStore::choose(Layer& layer, const Rows& weights) {
+void ExpertStore::foresee(int64_t number, const Rows& weights) {
+  const std::lock_guard lock(mutex_);
+  Layer* layer = find_layer(number);
+  if (!layer || !foresees()) return;
+  choose(*layer, weights);
+  std::vector<size_t> absent;
+  for (const size_t i : layer->experts)
+    if (experts_[i].is == Residence::absent) absent.push_back(i);
+  read_ahead(*layer);
+  for (const size_t i : absent) experts_[i].foreseen = experts_[i].is != Residence::absent;
+}
+
+// Notes the experts with weights. Returns the sum of these.
+double ExpertStore::choose(Layer& layer, const Rows& weights) {
+  double routed = 0;
   for (const size_t i : layer.experts) {
     Expert& expert = experts_[i];
-    double routed = 0;
-    expert.chosen = false;
+    expert.chosen = expert.done = false;
     for (int64_t token = 0; token < weights.count(); ++token) {
       const float weight = weight_of(weights, token, expert.key.expert);
       expert.chosen = expert.chosen || weight != 0;
       routed += weight;
     }
-    expert.done = false;
+  }
+  return routed;
+}
+
+// Counts which of the chosen experts are there, and tells the policy of them.
+void ExpertStore::count(Layer& layer) {
+  for (const size_t i : layer.experts) {
+    Expert& expert = experts_[i];
+    const bool foreseen = std::exchange(expert.foreseen, false);
+    if (foreseen) ++(expert.chosen ? counts_.foreseen : counts_.in_vain);
     if (!expert.chosen) continue;
-    counts_.routed += routed;
+    const bool is_resident = expert.is == Residence::resident, is_whole = bool(expert.failure);
+    ++(is_resident && is_whole && !foreseen ? counts_.hits : counts_.misses);
     layer.policy->protect(expert.key);
-    const bool is_resident = expert.is == Residence::resident;
     if (is_resident) layer.policy->hit(expert.key);
-    ++(is_resident && expert.failure ? counts_.hits : counts_.misses);
-    if (is_resident && !expert.failure) read(layer, expert, expert.slot);
+    if (is_resident && !is_whole) read(layer, expert, expert.slot);
   }
 }
 
@@ -373,7 +397,7 @@ tl::unexpected<Diagnostics> ExpertStore::too_few_slots(const Expert& expert) con
 Result<const HeldBytes*> ExpertStore::acquire(size_t unit) {
   std::unique_lock lock(mutex_);
   Expert& expert = experts_[units_[unit].expert];
-  Layer& layer = layer_of(expert);
+  Layer& layer = layers_[expert.layer];
   if (!expert.chosen) return nullptr;
   const auto start = std::chrono::steady_clock::now();
   while (expert.is != Residence::resident) {
@@ -395,7 +419,7 @@ void ExpertStore::release(size_t unit) {
   Expert& expert = experts_[units_[unit].expert];
   expert.in_use = false;
   expert.done = true;
-  if (options_.read_ahead) read_ahead(layer_of(expert));
+  if (options_.reads != ExpertReads::serial) read_ahead(layers_[expert.layer]);
 }
 
 }  // namespace moec

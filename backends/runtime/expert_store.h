@@ -33,6 +33,16 @@ enum class OnMiss : uint8_t {
 };
 constexpr auto enum_names(OnMiss) { return name_table<OnMiss>({"load", "skip", "stop"}); }
 
+// When missing experts are read.
+enum class ExpertReads : uint8_t {
+  serial,   // each when the executor asks for it
+  ahead,    // all of a step when its layer begins
+  foresee,  // and those that the next layer is likely to want, while this one runs
+};
+constexpr auto enum_names(ExpertReads) {
+  return name_table<ExpertReads>({"serial", "ahead", "foresee"});
+}
+
 struct ExpertStoreOptions {
   int64_t capacity = 0;  // slots of each layer, at most as many as it has experts
   uint64_t memory_bytes =
@@ -40,12 +50,13 @@ struct ExpertStoreOptions {
   PolicyKind policy = PolicyKind::lru;
   std::vector<ExpertKey> pinned;  // with PolicyKind::pinned: the most wanted of each layer first
   OnMiss on_miss = OnMiss::load;
-  bool read_ahead = true;  // false: an expert is read when the executor asks for it, for comparison
+  ExpertReads reads = ExpertReads::ahead;  // foresee: with OnMiss::load only
 };
 
 struct ExpertStoreCounts {
-  int64_t hits = 0, misses = 0;  // chosen experts of a step that were there, and that were not
-  int64_t skipped = 0;           // misses that a step went without
+  int64_t hits = 0, misses = 0;       // chosen experts of a step that were there, and that were not
+  int64_t skipped = 0;                // misses that a step went without
+  int64_t foreseen = 0, in_vain = 0;  // reads that foresee() began: of misses, and of no use
   uint64_t bytes_read = 0;
   double wait_seconds = 0;         // of the executor for reads
   double routed = 0, dropped = 0;  // sums of routing weights: chosen, and those of skipped experts
@@ -67,6 +78,12 @@ class ExpertStore : public WeightPager {
   // those of a token's other experts grow so that their sum stays, where the router normalises its
   // weights. Errors: session.expert_missing.
   Status begin_layer(int64_t layer, Rows& weights);
+
+  // With ExpertReads::foresee: tokens are likely to want these experts when the layer begins next.
+  void foresee(int64_t layer, const Rows& weights);
+  bool foresees() const {
+    return options_.reads == ExpertReads::foresee && options_.on_miss == OnMiss::load;
+  }
 
   int64_t capacity() const { return capacity_; }  // slots of each layer
   uint64_t arena_bytes() const { return arena_.bytes(); }
@@ -92,8 +109,9 @@ class ExpertStore : public WeightPager {
   Status place_experts(const Manifest& manifest, const std::string& folder);
   void add_expert(const PlacedExpert& placed);
   Status allot(const Manifest& manifest);
-  Layer& layer_of(const Expert& expert);
-  void choose(Layer& layer, const Rows& weights);
+  Layer* find_layer(int64_t number);
+  double choose(Layer& layer, const Rows& weights);
+  void count(Layer& layer);
   Status meet_misses(Layer& layer, Rows& weights);
   void skip(Layer& layer, const std::vector<size_t>& skipped, Rows& weights);
   void read_ahead(Layer& layer);

@@ -10,6 +10,7 @@
 #include "backends/manifest/manifest_file.h"
 #include "backends/reference/heads.h"
 #include "backends/runtime/masked_routers.h"
+#include "backends/runtime/router_ahead.h"
 #include "backends/runtime/step_inputs.h"
 #include "backends/weights/weight_reader.h"
 #include "ir/base/at.h"
@@ -56,7 +57,9 @@ struct Session::Impl {
   ExpertSets mask, baked, held;  // of the session, of the graphs, and of a node
   RoutingObserver observer;
   int64_t position = 0;
-  int64_t skipped = 0, tokens_run = 0;
+  struct {
+    int64_t skipped_steps = 0, tokens = 0;
+  } counts;
 
   bool masks() const {
     return options.maskable || !options.expert_mask.empty() || !held.layers.empty();
@@ -73,7 +76,10 @@ struct Session::Impl {
   void take_states(const manifest::Shard& shard, const Executor& executor, Chunk& chunk);
   Probe probe_of(const manifest::Shard& shard, const Chunk& chunk, const StepProbe& probe) const;
   Status open_experts();
-  Status begin_experts(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
+  Status begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk);
+  Status foresee_experts(const RouterAhead& router, const Chunk& chunk);
+  Result<std::vector<Tensor>> run(const manifest::Shard& shard, Executor& executor,
+                                  std::map<std::string, Tensor> by_port, const Probe& probe) const;
   bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
 };
 
@@ -83,8 +89,8 @@ Session::~Session() = default;
 
 const Manifest& Session::manifest() const { return impl_->manifest; }
 int64_t Session::position() const { return impl_->position; }
-int64_t Session::skipped_steps() const { return impl_->skipped; }
-int64_t Session::tokens_run() const { return impl_->tokens_run; }
+int64_t Session::skipped_steps() const { return impl_->counts.skipped_steps; }
+int64_t Session::tokens_run() const { return impl_->counts.tokens; }
 const ExpertStore* Session::experts() const { return impl_->experts.get(); }
 const LoadedShards& Session::loaded() const { return impl_->loaded; }
 LayerCache& Session::cache(int64_t layer) { return impl_->caches.at(layer); }
@@ -342,15 +348,51 @@ void Session::Impl::take_states(const manifest::Shard& shard, const Executor& ex
 }
 
 // Tells the store which experts of a layer the tokens chose, before the first of them runs.
-Status Session::Impl::begin_experts(const manifest::Step& step, const manifest::Shard& shard,
-                                    Chunk& chunk) {
+Status Session::Impl::begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk) {
   if (!experts || shard.kind != ShardKind::experts || chunk.layer_of_experts == shard.layer)
     return {};
   chunk.layer_of_experts = shard.layer;
-  for (const InputBinding& binding : step.inputs)
+  for (const InputBinding& binding : manifest.schedule[step].inputs)
     if (binding.port == kRoutingWeights)
-      return experts->begin_layer(shard.layer, chunk.edges.at(binding.edge));
+      MOEC_TRY(experts->begin_layer(shard.layer, chunk.edges.at(binding.edge)));
+  if (!experts->foresees()) return {};
+  const auto router = router_behind(manifest, step, chunk);
+  return router ? foresee_experts(*router, chunk) : Status();
+}
+
+Status Session::Impl::foresee_experts(const RouterAhead& router, const Chunk& chunk) {
+  const manifest::Shard& shard = *manifest.find_shard(router.step->shard);
+  MOEC_ASSIGN(Executor * executor, this->executor(shard, chunk.width));
+  std::map<std::string, Tensor> by_port;
+  for (const auto& [port, edge] : router.edges)
+    by_port[port] =
+        pack_rows(find_port(shard.widths[chunk.width].inputs, port), chunk.edges.at(edge));
+  MOEC_ASSIGN(const std::vector<Tensor> outputs, run(shard, *executor, std::move(by_port), {}));
+  const Shard& body = executor->shard();
+  for (size_t i = 0; i < body.outputs.size(); ++i)
+    if (body.outputs[i].name == kRoutingWeights)
+      experts->foresee(shard.layer, unpack_rows(outputs[i], chunk.count));
   return {};
+}
+
+// Runs a shard with the values of its ports.
+Result<std::vector<Tensor>> Session::Impl::run(const manifest::Shard& shard, Executor& executor,
+                                               std::map<std::string, Tensor> by_port,
+                                               const Probe& probe) const {
+  const Shard& body = executor.shard();
+  if (masks() && shard.routing) add_ceilings(body, shard, mask, options.precision, by_port);
+  std::vector<Tensor> inputs;
+  for (ValueId input : body.inputs) {
+    auto found = by_port.find(body.values[input].name);
+    if (found == by_port.end())
+      return fail("session.port",
+                  fmt::format("the file has an input '{}' that the manifest does not bind",
+                              body.values[input].name),
+                  "export the model again",
+                  {.shard = shard.name, .file = shard.widths.front().file.path});
+    inputs.push_back(std::move(found->second));
+  }
+  return executor.run(std::move(inputs), probe);
 }
 
 // Whether the step can be skipped because no token of the chunk chose an expert of its group. Its
@@ -370,7 +412,7 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
         if (at(routing->row(t), e) != 0) return false;
   for (const OutputBinding& binding : step.outputs)
     if (binding.port == step.skip_to) chunk.edges[binding.edge] = *passed_on;
-  ++skipped;
+  ++counts.skipped_steps;
   return true;
 }
 
@@ -438,7 +480,7 @@ void Session::observe_routing(RoutingObserver observer) { impl_->observer = std:
 Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe) {
   const manifest::Step& step = impl_->manifest.schedule[step_index];
   const manifest::Shard& shard = *impl_->manifest.find_shard(step.shard);
-  MOEC_TRY(impl_->begin_experts(step, shard, chunk));
+  MOEC_TRY(impl_->begin_experts(step_index, shard, chunk));
   if (impl_->skip(step, shard, chunk)) return {};
   const manifest::Width& width = shard.widths[chunk.width];
   MOEC_ASSIGN(Executor * executor, impl_->executor(shard, chunk.width));
@@ -447,22 +489,10 @@ Status Session::run_step(size_t step_index, Chunk& chunk, const StepProbe& probe
     const manifest::Port& port = find_port(width.inputs, binding.port);
     MOEC_ASSIGN(by_port[binding.port], impl_->input(binding, port, chunk));
   }
-  const Shard& body = executor->shard();
-  std::vector<Tensor> inputs;
-  if (impl_->masks() && shard.routing)
-    add_ceilings(body, shard, impl_->mask, impl_->options.precision, by_port);
-  for (ValueId input : body.inputs) {
-    auto found = by_port.find(body.values[input].name);
-    if (found == by_port.end())
-      return fail("session.port",
-                  fmt::format("the file has an input '{}' that the manifest does not bind",
-                              body.values[input].name),
-                  "export the model again", {.shard = shard.name, .file = width.file.path});
-    inputs.push_back(std::move(found->second));
-  }
   MOEC_TRY(impl_->put_states(shard, *executor));
-  MOEC_ASSIGN(std::vector<Tensor> outputs,
-              executor->run(std::move(inputs), impl_->probe_of(shard, chunk, probe)));
+  MOEC_ASSIGN(const std::vector<Tensor> outputs, impl_->run(shard, *executor, std::move(by_port),
+                                                            impl_->probe_of(shard, chunk, probe)));
+  const Shard& body = executor->shard();
   impl_->take_states(shard, *executor, chunk);
   for (const OutputBinding& binding : step.outputs)
     for (size_t i = 0; i < body.outputs.size(); ++i)
@@ -476,7 +506,7 @@ Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
   MOEC_ASSIGN(Chunk chunk, begin_chunk(tokens, position));
   for (size_t step = 0; step < impl_->manifest.schedule.size(); ++step)
     MOEC_TRY(run_step(step, chunk, probe));
-  impl_->tokens_run += chunk.count;
+  impl_->counts.tokens += chunk.count;
   return std::move(chunk.logits);
 }
 

@@ -19,12 +19,14 @@ ordered_json experts_json(const Session& session) {
   const ExpertStoreCounts counts = experts.counts();
   const auto tokens = static_cast<double>(std::max<int64_t>(session.tokens_run(), 1));
   return {{"capacity", experts.capacity()},
-          {"slot_bytes", experts.arena_bytes()},
+          {"slots_bytes", experts.used_bytes()},
           {"hits", counts.hits},
           {"misses", counts.misses},
           {"hit_rate", counts.hit_rate()},
           {"bytes_read", counts.bytes_read},
           {"bytes_read_per_token", static_cast<double>(counts.bytes_read) / tokens},
+          {"foreseen", counts.foreseen},
+          {"foreseen_in_vain", counts.in_vain},
           {"wait_seconds", counts.wait_seconds},
           {"skipped", counts.skipped},
           {"dropped_weight", counts.dropped_share()}};

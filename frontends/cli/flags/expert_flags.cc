@@ -92,9 +92,10 @@ void add_expert_flags(CLI::App& command, ExpertFlags& flags) {
       ->check(one_of(names_of_enum<OnMiss>()));
   command
       .add_option("--expert-reads", flags.reads,
-                  "ahead: all missing experts of a step are read while the first ones compute; "
-                  "serial: each when it is needed, to compare (default: ahead)")
-      ->check(one_of({"ahead", "serial"}));
+                  "ahead: all missing experts of a layer are read while the first ones compute; "
+                  "foresee: and those that the next layer is likely to want; serial: each when it "
+                  "is needed (default: ahead)")
+      ->check(one_of(names_of_enum<ExpertReads>()));
   command.add_option("--profile", flags.profile,
                      "With --policy pinned: a profile.json of moec analyze");
 }
@@ -112,7 +113,7 @@ Result<std::optional<ExpertStoreOptions>> expert_store_options(const ExpertFlags
   }
   options.policy = parse_enum<PolicyKind>(flags.policy).value_or(PolicyKind::lru);
   options.on_miss = parse_enum<OnMiss>(flags.on_miss).value_or(OnMiss::load);
-  options.read_ahead = flags.reads != "serial";
+  options.reads = parse_enum<ExpertReads>(flags.reads).value_or(ExpertReads::ahead);
   MOEC_TRY(read_pinned(flags, options));
   return options;
 }

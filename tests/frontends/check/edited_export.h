@@ -56,7 +56,7 @@ class EditedExport {
     const std::string& file = shard.widths.front().file.path;
     const EmitOptions options{.folder = folder_,
                               .stem = stem_of(file),
-                              .moe_layers = MoeLayers{experts(), shard.moe_layers}};
+                              .experts = {0, MoeLayers{experts(), shard.moe_layers}}};
     const ShardWidth width{shard.widths.front().tokens, &loaded->shard};
     auto emitted = emit_shard(manifest_.build.format, {&width, 1}, *reader, options, {});
     ASSERT_TRUE(emitted) << render(emitted.error());

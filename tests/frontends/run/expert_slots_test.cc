@@ -112,12 +112,15 @@ TEST(ExpertStore, EveryPolicyAndOrderOfReadsGivesTheSameBits) {
   const std::vector<float> wanted = logits_of(all);
   for (const PolicyKind policy :
        {PolicyKind::lru, PolicyKind::lfu, PolicyKind::lcp, PolicyKind::pinned})
-    for (const bool ahead : {true, false}) {
-      ExpertStoreOptions options{.capacity = 5, .policy = policy, .read_ahead = ahead};
+    for (const ExpertReads reads :
+         {ExpertReads::serial, ExpertReads::ahead, ExpertReads::foresee}) {
+      ExpertStoreOptions options{.capacity = 5, .policy = policy, .reads = reads};
       for (int64_t layer = 0; layer < 4; ++layer)
         for (int64_t expert = 0; expert < 16; ++expert) options.pinned.push_back({layer, expert});
       Session some = open_session(out, options);
-      EXPECT_EQ(logits_of(some), wanted) << enum_name(policy);
+      EXPECT_EQ(logits_of(some), wanted) << enum_name(policy) << " " << enum_name(reads);
+      const ExpertStoreCounts counts = some.experts()->counts();
+      EXPECT_EQ(counts.foreseen > 0, reads == ExpertReads::foresee);
     }
 }
 
