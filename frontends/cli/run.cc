@@ -166,8 +166,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_session_flags(*command, flags->session);
   add_mask_flag(*command, flags->session.expert_mask);
-  CLI::Option* gates = command->add_option("--log-gates", flags->gates.file,
-                                           "Write the experts that tokens choose to this CSV file");
+  CLI::Option* gates = command->add_option(
+      "--log-gates", flags->gates.file,
+      "Write the experts that tokens choose to this file: CSV, or binary for .moetrace and .bin");
   command
       ->add_option("--log-layers", flags->gates.layers,
                    "With --log-gates: of these layers only, 0-3,7 (default: all)")
