@@ -53,6 +53,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_analyze_command(app, exit_code);
   add_trace_command(app, exit_code);
   add_simulate_command(app, exit_code);
+  add_discover_command(app, exit_code);
   add_export_command(app, exit_code);
   add_split_command(app, exit_code);
   add_check_command(app, exit_code);

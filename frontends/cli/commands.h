@@ -16,6 +16,7 @@ void add_calibrate_command(CLI::App& app, int& exit_code);
 void add_analyze_command(CLI::App& app, int& exit_code);
 void add_trace_command(CLI::App& app, int& exit_code);
 void add_simulate_command(CLI::App& app, int& exit_code);
+void add_discover_command(CLI::App& app, int& exit_code);
 void add_split_command(CLI::App& app, int& exit_code);
 void add_check_command(CLI::App& app, int& exit_code);
 void add_validate_command(CLI::App& app, int& exit_code);
