@@ -1,17 +1,12 @@
-// The experts that tokens chose, as CSV. The form is that of traces of experts: `layer,expert` rows
-// with the token and its weight between and behind them.
-//
-//   layer,token,expert,weight
-//   0,0,3,0.625
-//   0,0,7,0.375
+// The experts that tokens chose, as a trace (backends/residency/expert_trace.h).
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "backends/runtime/session.h"
+#include "backends/residency/expert_trace.h"
+#include "backends/runtime/rows.h"
 
 namespace moec {
 
@@ -20,20 +15,20 @@ namespace moec {
 // weight in as many digits as tell it apart.
 class GateLog {
  public:
-  // `layers`: those that are logged, ascending. Error gates.write.
-  static Result<GateLog> open(const std::string& path, std::vector<int64_t> layers);
+  // `layers`: those that are logged, ascending. Error trace.write.
+  static Result<GateLog> open(const std::string& path, TraceForm form, std::vector<int64_t> layers);
 
-  GateLog(GateLog&&) noexcept;
-  ~GateLog();
-
-  void add(int64_t layer, int64_t position, const Rows& weights);
-  // Ends the file. Error gates.write: not all rows could be written.
-  Status close();
+  // The routing weights of tokens, the first of them numbered `first`.
+  void add(int64_t layer, int64_t first, const Rows& weights);
+  // Ends the file. Error trace.write: not all rows could be written.
+  Status close() { return writer_.close(); }
 
  private:
-  struct File;
-  explicit GateLog(std::unique_ptr<File> file);
-  std::unique_ptr<File> file_;
+  GateLog(TraceWriter writer, std::vector<int64_t> layers)
+      : writer_(std::move(writer)), layers_(std::move(layers)) {}
+
+  TraceWriter writer_;
+  std::vector<int64_t> layers_;
 };
 
 }  // namespace moec

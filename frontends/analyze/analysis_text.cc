@@ -51,6 +51,10 @@ void halve(AnalysisText& text) {
 Result<std::vector<AnalysisDocument>> read_files(const AnalyzeOptions& options,
                                                  const TextVocabulary& vocabulary) {
   std::vector<AnalysisDocument> documents;
+  if (const std::string& prompt = options.text.prompt; !prompt.empty()) {
+    MOEC_TRY(check_takes_text({kCommand, {}, "", options.source}, vocabulary.tokenizer));
+    documents.push_back({kOneCategory, encode_bytes(prompt)});
+  }
   for (const std::string& path : options.text.texts) {
     MOEC_ASSIGN(std::vector<int64_t> tokens,
                 read_tokens({kCommand, {path}, "", options.source}, vocabulary));

@@ -53,6 +53,7 @@ Status write_rankings(const Analysis& analysis, const std::string& folder) {
 // The name of what was run, as llama-imatrix tells it.
 std::string dataset_of(const AnalysisSource& text) {
   if (!text.prompts.empty()) return text.prompts;
+  if (!text.prompt.empty()) return "prompt";
   return (text.texts.empty() ? text.tokens : text.texts).front();
 }
 

@@ -14,12 +14,17 @@ namespace moec {
 // The code of the error that ends an analysis when AnalyzeOptions::stop returns true.
 inline constexpr const char* kAnalyzeInterrupted = "analyze.interrupted";
 
-// One of the three kinds is given.
+// One of the four kinds is given.
 struct AnalysisSource {
   std::vector<std::string> texts;   // files, a document each, for models whose tokens are bytes
   std::vector<std::string> tokens;  // files of token ids, a document each
   std::string prompts;              // a suite: "default", or a file (prompt_suite.h)
   int64_t window = 256;             // tokens that see one another
+  std::string prompt;               // or a text itself, for models whose tokens are bytes
+
+  bool given() const {
+    return !prompt.empty() || !texts.empty() || !tokens.empty() || !prompts.empty();
+  }
 };
 
 struct AnalyzeOptions {

@@ -1,12 +1,10 @@
 #include <algorithm>
 
 #include "frontends/analyze/plots.h"
-#include "frontends/analyze/svg.h"
+#include "frontends/analyze/unit_chart.h"
 
 namespace moec {
 namespace {
-
-constexpr double kLeft = 56, kTop = 40, kWidth = 480, kHeight = 360, kLegend = 230;
 
 using Curve = std::vector<double> LayerStatistics::*;
 
@@ -21,15 +19,11 @@ constexpr Drawn kDrawn[] = {
     {&LayerStatistics::latest, "#2f6f9f", "latest used experts (a cache)"},
 };
 
-svg::Point place(double part, double captured) {
-  return {kLeft + part * kWidth, kTop + (1 - captured) * kHeight};
-}
-
 std::vector<svg::Point> points_of(const std::vector<double>& curve) {
-  std::vector<svg::Point> points = {place(0, 0)};
+  std::vector<svg::Point> points = {svg::UnitChart::place(0, 0)};
   for (size_t c = 0; c < curve.size(); ++c)
-    points.push_back(
-        place(static_cast<double>(c + 1) / static_cast<double>(curve.size()), curve[c]));
+    points.push_back(svg::UnitChart::place(
+        static_cast<double>(c + 1) / static_cast<double>(curve.size()), curve[c]));
   return points;
 }
 
@@ -47,51 +41,26 @@ std::vector<double> mean_curve(const Analysis& analysis, Curve curve) {
   return mean;
 }
 
-std::string axes(int64_t experts) {
-  std::string out;
-  for (int i = 0; i <= 4; ++i) {
-    const double part = i / 4.0;
-    const auto count = static_cast<double>(experts);
-    out += svg::line({place(part, 0), place(part, 1)}, "#ddd", 1);
-    out += svg::line({place(0, part), place(1, part)}, "#ddd", 1);
-    out += svg::text(place(part, 0).x, kTop + kHeight + 16, fmt::format("{:g}", part * count),
-                     "middle");
-    out += svg::text(kLeft - 6, place(0, part).y + 4, fmt::format("{} %", 25 * i), "end");
-  }
-  out += svg::text(kLeft + kWidth / 2, kTop + kHeight + 34, "experts of a layer", "middle");
-  return out +
-         svg::text(kLeft, 22, "Part of a layer's selections that its experts take", "start", 14);
-}
-
-std::string legend_line(double y, const char* color, double width, const char* more,
-                        std::string_view name) {
-  const double x = kLeft + kWidth + 16;
-  return svg::line({{x, y}, {x + 22, y}}, color, width, more) + svg::text(x + 28, y + 4, name);
-}
-
 }  // namespace
 
 std::string capture_svg(const Analysis& analysis) {
-  constexpr const char* kDashes = "stroke-dasharray=\"5,4\"";
-  std::string body = axes(analysis.profile.experts);
-  const Curve grey = analysis.layers.front().held_out.empty() ? &LayerStatistics::capture
-                                                              : &LayerStatistics::held_out;
-  for (const LayerStatistics& layer : analysis.layers)
-    body += svg::line(points_of(layer.*grey), "#bbb", 0.8);
-  body += svg::line({place(0, 0), place(1, 1)}, "#555", 1.2, kDashes);
-  double y = kTop + 8;
+  constexpr svg::Stroke kEven{"#555", 1.2, "stroke-dasharray=\"5,4\""}, kSingle{"#bbb", 0.8, ""};
+  svg::UnitChart chart("Part of a layer's selections that its experts take", "experts of a layer",
+                       static_cast<double>(analysis.profile.experts));
+  const bool held_out = !analysis.layers.front().held_out.empty();
+  const Curve grey = held_out ? &LayerStatistics::held_out : &LayerStatistics::capture;
+  for (const LayerStatistics& layer : analysis.layers) chart.draw(points_of(layer.*grey), kSingle);
+  chart.draw({svg::UnitChart::place(0, 0), svg::UnitChart::place(1, 1)}, kEven);
   for (const auto& [curve, color, name] : kDrawn) {
     const std::vector<double> mean = mean_curve(analysis, curve);
     if (mean.empty()) continue;
-    body += svg::line(points_of(mean), color, 2.2) + legend_line(y, color, 2.2, "", name);
-    y += 18;
+    chart.draw(points_of(mean), {color, 2.2, ""});
+    chart.explain({color, 2.2, ""}, name);
   }
-  body += legend_line(
-      y, "#bbb", 0.8, "",
-      grey == &LayerStatistics::capture ? "single layers" : "single layers, on held-out text");
-  body += legend_line(y + 18, "#555", 1.2, kDashes, "even shares");
-  body += svg::text(kLeft + kWidth + 16, y + 44, "colors: means of the layers");
-  return svg::picture(kLeft + kWidth + kLegend, kTop + kHeight + 48, body);
+  chart.explain(kSingle, held_out ? "single layers, on held-out text" : "single layers");
+  chart.explain(kEven, "even shares");
+  chart.note("colors: means of the layers");
+  return chart.picture();
 }
 
 }  // namespace moec

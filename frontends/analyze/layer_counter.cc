@@ -89,18 +89,19 @@ void LayerCounter::add(int64_t window, const ExpertRows& rows) {
   }
 }
 
-void LayerCounter::count_pairs_of(std::span<const Choice> chosen, LayerProfile& profile) const {
+void LayerCounter::count_pairs_of(std::span<const ExpertChoice> chosen,
+                                  LayerProfile& profile) const {
   for (size_t i = 0; i < chosen.size(); ++i)
     for (size_t j = i + 1; j < chosen.size(); ++j)
       ++at(profile.together, pair_at(chosen[i].expert, chosen[j].expert, experts_));
 }
 
 // The choices of the tokens of one window.
-void LayerCounter::count_part(const TextPart& part, std::span<const Choice> choices,
+void LayerCounter::count_part(const TextPart& part, std::span<const ExpertChoice> choices,
                               LayerMeasurement& measured) const {
   LayerProfile& profile = measured.profile;
   const size_t category = text_.category_of[part.document];
-  for (const Choice& choice : choices) {
+  for (const ExpertChoice& choice : choices) {
     ++at(profile.selections, choice.expert);
     at(profile.mass, choice.expert) += choice.weight;
     ++at(profile.by_category[category], choice.expert);
@@ -109,8 +110,8 @@ void LayerCounter::count_part(const TextPart& part, std::span<const Choice> choi
   }
   if (!parts_.pairs) return;
   for (auto first = choices.begin(); first != choices.end();) {
-    const auto last = std::find_if(first, choices.end(),
-                                   [&](const Choice& one) { return one.token != first->token; });
+    const auto last = std::find_if(
+        first, choices.end(), [&](const ExpertChoice& one) { return one.token != first->token; });
     count_pairs_of({first, last}, profile);
     first = last;
   }
@@ -130,7 +131,7 @@ void LayerCounter::finish_means(LayerProfile& profile) const {
 }
 
 LayerMeasurement LayerCounter::finish() && {
-  std::sort(choices_.begin(), choices_.end(), [](const Choice& a, const Choice& b) {
+  std::sort(choices_.begin(), choices_.end(), [](const ExpertChoice& a, const ExpertChoice& b) {
     return std::tie(a.token, a.expert) < std::tie(b.token, b.expert);
   });
   LayerMeasurement measured;
@@ -145,11 +146,11 @@ LayerMeasurement LayerCounter::finish() && {
   measured.halves = {zeros(experts_), zeros(experts_)};
   measured.reuse = zeros(experts_);
   RecentExperts recent;
-  for (const Choice& choice : choices_)
+  for (const ExpertChoice& choice : choices_)
     if (const auto distance = recent.use(choice.expert)) ++measured.reuse[*distance];
-  std::span<const Choice> rest = choices_;
+  std::span<const ExpertChoice> rest = choices_;
   for (const TextPart& part : text_.parts) {
-    const auto end = std::find_if(rest.begin(), rest.end(), [&](const Choice& one) {
+    const auto end = std::find_if(rest.begin(), rest.end(), [&](const ExpertChoice& one) {
       return one.token >= part.first + part.count;
     });
     count_part(part, {rest.begin(), end}, measured);
@@ -157,6 +158,7 @@ LayerMeasurement LayerCounter::finish() && {
   }
   finish_means(profile);
   measured.sums = std::move(sums_);
+  measured.choices = std::move(choices_);
   return measured;
 }
 

@@ -10,6 +10,13 @@
 
 namespace moec {
 
+// A token, numbered through all windows, chose an expert.
+struct ExpertChoice {
+  int64_t token = 0;
+  int64_t expert = 0;
+  double weight = 0;
+};
+
 // What is measured of a layer beside its profile.
 struct LayerMeasurement {
   LayerProfile profile;
@@ -17,6 +24,7 @@ struct LayerMeasurement {
   std::array<std::vector<int64_t>, 2> halves;     // [experts], selections of each half
   std::vector<int64_t> reuse;  // selections whose expert was the d-th latest used of its layer
   std::optional<ImatrixSums> sums;
+  std::vector<ExpertChoice> choices;  // by token, then expert
 };
 
 // What a counter is told of; the lists of the others stay empty in the profile.
@@ -44,21 +52,15 @@ class LayerCounter {
   LayerMeasurement finish() &&;
 
  private:
-  struct Choice {
-    int64_t token = 0;
-    int64_t expert = 0;
-    double weight = 0;
-  };
-
-  void count_part(const TextPart& part, std::span<const Choice> choices,
+  void count_part(const TextPart& part, std::span<const ExpertChoice> choices,
                   LayerMeasurement& measured) const;
-  void count_pairs_of(std::span<const Choice> chosen, LayerProfile& profile) const;
+  void count_pairs_of(std::span<const ExpertChoice> chosen, LayerProfile& profile) const;
   void finish_means(LayerProfile& profile) const;
 
   const AnalysisText& text_;
   CountedParts parts_;
   int64_t layer_ = 0, experts_ = 0;
-  std::vector<Choice> choices_;
+  std::vector<ExpertChoice> choices_;
   std::vector<double> norms_, added_, largest_;  // sums, sums and maxima by expert
   std::optional<ImatrixSums> sums_;
 };

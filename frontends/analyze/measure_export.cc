@@ -10,6 +10,7 @@
 #include "backends/manifest/expert_grid.h"
 #include "backends/runtime/step_inputs.h"
 #include "backends/runtime/token_windows.h"
+#include "frontends/analyze/pass_text.h"
 #include "frontends/formats/read_shard.h"
 #include "ir/base/at.h"
 #include "ir/graph/port_names.h"
@@ -57,33 +58,18 @@ class ExportRun {
     for (const int64_t layer : grid.layers)
       layers_.try_emplace(layer,
                           LayerCounter(layer, grid.experts, measured_.text, {.pairs = pairs}));
-    for (size_t window = 0; window < measured_.text.parts.size(); ++window)
-      MOEC_TRY(run_window(window));
+    MOEC_TRY(pass_text(session_, options_, measured_.text, 0,
+                       [this](const TextChunk& chunk) { return pass(chunk); }));
     return finish();
   }
 
  private:
-  Status run_window(size_t window) {
-    const TextPart& part = measured_.text.parts[window];
-    const TokenWindows& text = measured_.text.windows;
-    const auto tokens =
-        std::span(text.tokens)
-            .subspan(window * static_cast<size_t>(text.window), static_cast<size_t>(part.count));
-    session_.reset();
-    for (int64_t begin = 0; begin < part.count;) {
-      MOEC_TRY(check_not_stopped(options_));
-      const int64_t count = session_.chunk_size(part.count - begin);
-      first_ = part.first + begin;
-      count_ = count;
-      MOEC_TRY(session_.pass(tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count)),
-                             begin,
-                             [this](const manifest::Shard& shard, std::string_view label,
-                                    const Tensor& value) { see(shard, label, value); }));
-      begin += count;
-    }
-    if (options_.progress)
-      options_.progress(static_cast<uint64_t>(part.count),
-                        static_cast<uint64_t>(measured_.text.tokens()), "tokens");
+  Status pass(const TextChunk& chunk) {
+    first_ = chunk.first;
+    count_ = chunk.count;
+    MOEC_TRY(session_.pass(chunk.tokens, chunk.position,
+                           [this](const manifest::Shard& shard, std::string_view label,
+                                  const Tensor& value) { see(shard, label, value); }));
     return {};
   }
 

@@ -51,6 +51,9 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_place_command(app, exit_code);
   add_calibrate_command(app, exit_code);
   add_analyze_command(app, exit_code);
+  add_trace_command(app, exit_code);
+  add_simulate_command(app, exit_code);
+  add_discover_command(app, exit_code);
   add_export_command(app, exit_code);
   add_split_command(app, exit_code);
   add_check_command(app, exit_code);

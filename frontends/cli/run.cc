@@ -193,8 +193,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_flag("--memory-report", flags->memory_report,
                     "Print where the memory goes, in MB and percent of the machine's; --json has "
                     "it always");
-  CLI::Option* gates = command->add_option("--log-gates", flags->gates.file,
-                                           "Write the experts that tokens choose to this CSV file");
+  CLI::Option* gates = command->add_option(
+      "--log-gates", flags->gates.file,
+      "Write the experts that tokens choose to this file: CSV, or binary for .moetrace and .bin");
   command
       ->add_option("--log-layers", flags->gates.layers,
                    "With --log-gates: of these layers only, 0-3,7 (default: all)")

@@ -18,7 +18,8 @@ Status with_gate_log(Session& session, const GateLogOptions& options,
   if (!options.layers.empty()) {
     MOEC_ASSIGN(layers, parse_expert_layers(options.layers, grid, "--log-layers"));
   }
-  MOEC_ASSIGN(GateLog log, GateLog::open(options.file, std::move(layers)));
+  MOEC_ASSIGN(GateLog log,
+              GateLog::open(options.file, trace_form_of(options.file), std::move(layers)));
   bool told = false;
   session.observe_routing([&](int64_t layer, int64_t position, const Rows& weights) {
     told = true;

@@ -11,12 +11,12 @@ namespace moec {
 
 // Which experts tokens choose.
 struct GateLogOptions {
-  std::string file;    // CSV (backends/runtime/gate_log.h); empty: none is written
+  std::string file;    // a trace of the form of its name (expert_trace.h); empty: none
   std::string layers;  // "0-3,7"; empty: all
 };
 
 // Runs `job` with the session, and writes the log meanwhile. Errors: run.no_gates (the model has no
-// experts, or the graphs do not name their weights), gates.write, those of parse_expert_layers()
+// experts, or the graphs do not name their weights), trace.write, those of parse_expert_layers()
 // and of the job.
 Status with_gate_log(Session& session, const GateLogOptions& options,
                      const std::function<Status()>& job);

@@ -10,51 +10,42 @@
 namespace moec {
 namespace {
 
-void add_text_sources(CLI::App& command, AnalyzeOptions& options) {
-  CLI::Option* texts =
+// Returns the flags that exclude one another.
+std::vector<CLI::Option*> add_text_sources(CLI::App& command, AnalysisSource& text) {
+  std::vector<CLI::Option*> sources = {
+      command.add_option("-p,--prompt", text.prompt, "A text; for models whose tokens are bytes"),
       command
-          .add_option("--text", options.text.texts,
+          .add_option("--text", text.texts,
                       "Text files, a document each; for models whose tokens are bytes")
           ->delimiter(',')
-          ->allow_extra_args(false);
-  CLI::Option* tokens = command
-                            .add_option("--tokens", options.text.tokens,
-                                        "Files of token ids instead of text, a document each")
-                            ->delimiter(',')
-                            ->allow_extra_args(false)
-                            ->excludes(texts);
-  CLI::Option* prompts =
+          ->allow_extra_args(false),
       command
-          .add_option("--prompts", options.text.prompts,
-                      "A suite of prompts with categories: default, or a file of lines "
-                      R"({"category": …, "text": …}, or "tokens")")
-          ->excludes(texts)
-          ->excludes(tokens);
+          .add_option("--tokens", text.tokens,
+                      "Files of token ids instead of text, a document each")
+          ->delimiter(',')
+          ->allow_extra_args(false),
+      command.add_option("--prompts", text.prompts,
+                         "A suite of prompts with categories: default, or a file of lines "
+                         R"({"category": …, "text": …}, or "tokens")")};
   command
-      .add_option("--from-imatrix", options.imatrix,
-                  "Read the counts of an imatrix GGUF file of llama.cpp instead of running a text")
-      ->excludes(texts)
-      ->excludes(tokens)
-      ->excludes(prompts);
-  command
-      .add_option("--window", options.text.window,
+      .add_option("--window", text.window,
                   "Tokens of a document that see one another, at most the model's positions")
       ->check(whole_from(1))
       ->capture_default_str();
+  return sources;
 }
 
-}  // namespace
+void exclude_one_another(const std::vector<CLI::Option*>& options) {
+  for (size_t i = 0; i < options.size(); ++i)
+    for (size_t j = 0; j < i; ++j) options[i]->excludes(options[j]);
+}
 
-void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags) {
-  AnalyzeOptions& options = flags.options;
-  command.add_option("SOURCE", options.source, "A checkpoint folder, a GGUF file or an export")
-      ->required();
-  command.add_option("-o,--out", options.folder, "Folder for the results")->required();
-  add_text_sources(command, options);
-  command.add_flag("--coactivation", options.pairs_file,
-                   "Write coactivation.csv as well, a line for each pair of experts");
-  command.add_flag("--imatrix", options.imatrix_file,
-                   "Of a checkpoint: write imatrix.gguf as well, for llama-quantize");
+void add_output_flags(CLI::App& command, AnalyzeFlags& flags) {
+  command.add_flag("-q,--quiet", flags.quiet, "Print no progress");
+  command.add_flag("--json", flags.json, "Print the report as JSON");
+}
+
+void add_common_flags(CLI::App& command, AnalyzeFlags& flags) {
   command.add_option("--group-memory", flags.group_memory,
                      "Of a checkpoint: run the experts of larger layers in groups of this size, in "
                      "MiB or with a unit: 2GB, 512MiB (default: 1GiB)");
@@ -62,18 +53,50 @@ void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags) {
   command.add_option("--family-file", flags.family_file,
                      "Read the config with this family descriptor instead of a built-in one "
                      "(models/families/README.md)");
-  command.add_flag("-q,--quiet", flags.quiet, "Print no progress");
-  command.add_flag("--json", flags.json, "Print the report as JSON");
+  add_output_flags(command, flags);
+}
+
+}  // namespace
+
+void add_measured_source_flags(CLI::App& command, AnalyzeFlags& flags) {
+  command
+      .add_option("SOURCE", flags.options.source, "A checkpoint folder, a GGUF file or an export")
+      ->required();
+  exclude_one_another(add_text_sources(command, flags.options.text));
+  add_common_flags(command, flags);
+}
+
+void add_text_run_flags(CLI::App& command, AnalyzeFlags& flags) {
+  exclude_one_another(add_text_sources(command, flags.options.text));
+  add_session_flags(command, flags.session);
+  add_output_flags(command, flags);
+}
+
+void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags) {
+  AnalyzeOptions& options = flags.options;
+  command.add_option("SOURCE", options.source, "A checkpoint folder, a GGUF file or an export")
+      ->required();
+  command.add_option("-o,--out", options.folder, "Folder for the results")->required();
+  std::vector<CLI::Option*> sources = add_text_sources(command, options.text);
+  sources.push_back(
+      command.add_option("--from-imatrix", options.imatrix,
+                         "Read the counts of an imatrix GGUF file of llama.cpp instead of running "
+                         "a text"));
+  exclude_one_another(sources);
+  command.add_flag("--coactivation", options.pairs_file,
+                   "Write coactivation.csv as well, a line for each pair of experts");
+  command.add_flag("--imatrix", options.imatrix_file,
+                   "Of a checkpoint: write imatrix.gguf as well, for llama-quantize");
+  add_common_flags(command, flags);
 }
 
 Result<AnalyzeOptions> analyze_options(const AnalyzeFlags& flags) {
   AnalyzeOptions options = flags.options;
   options.exported = kind_of_path(options.source) == PathKind::exported;
   if (!options.exported) MOEC_TRY(require_checkpoint(options.source));
-  if (options.text.texts.empty() && options.text.tokens.empty() && options.text.prompts.empty() &&
-      options.imatrix.empty())
+  if (!options.text.given() && options.imatrix.empty())
     return fail("analyze.empty", "there is no text to analyze with",
-                "give --prompts default, --text FILES, --tokens FILES or --from-imatrix FILE");
+                "give --prompts default, --prompt TEXT, --text FILES or --tokens FILES");
   if (!flags.family_file.empty()) options.family_file = flags.family_file;
   MOEC_ASSIGN(options.session, session_options(flags.session));
   if (flags.group_memory.empty()) return options;

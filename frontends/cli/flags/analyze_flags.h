@@ -17,6 +17,10 @@ struct AnalyzeFlags {
 };
 
 void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags);
+// Those that other commands have in common with it: SOURCE, the text, and how they are run; and for
+// exports alone the text, and how they are run.
+void add_measured_source_flags(CLI::App& command, AnalyzeFlags& flags);
+void add_text_run_flags(CLI::App& command, AnalyzeFlags& flags);
 
 // Errors: cli.wrong_source (neither a checkpoint nor an export), cli.bytes, analyze.empty (nothing
 // to analyze with).

@@ -97,7 +97,7 @@ TEST(GateLog, RefusesOddLayersAndFolders) {
   };
   EXPECT_THAT(error(out + "/gates.csv", "2-4"),
               testing::HasSubstr("[experts.layer]: --log-layers: '2-4' names no layers"));
-  EXPECT_THAT(error(out + "/none/gates.csv", "2"), testing::HasSubstr("[gates.write]"));
+  EXPECT_THAT(error(out + "/none/gates.csv", "2"), testing::HasSubstr("[trace.write]"));
 }
 
 }  // namespace

@@ -1,0 +1,120 @@
+#include "backends/residency/cache_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/base/at.h"
+
+namespace moec {
+namespace {
+
+// For each expert of each step: the index of the next step that needs it, or the number of steps.
+std::vector<std::vector<int64_t>> next_uses(std::span<const CacheStep> steps) {
+  std::vector<std::vector<int64_t>> next(steps.size());
+  std::map<ExpertKey, int64_t> later;
+  for (size_t i = steps.size(); i-- > 0;)
+    for (const int64_t expert : steps[i].experts) {
+      const auto [found, added] =
+          later.try_emplace({steps[i].layer, expert}, static_cast<int64_t>(steps.size()));
+      next[i].push_back(found->second);
+      found->second = static_cast<int64_t>(i);
+    }
+  return next;
+}
+
+// Residents by their next use.
+class FarthestLeaves {
+ public:
+  // Whether the expert was resident. From now on it is needed and does not leave.
+  bool take(ExpertKey key) {
+    const auto found = next_of_.find(key);
+    if (found == next_of_.end()) return false;
+    by_next_.erase({found->second, key});
+    next_of_.erase(found);
+    return true;
+  }
+  void put(ExpertKey key, int64_t next) {
+    next_of_[key] = next;
+    by_next_.insert({next, key});
+  }
+  // Keeps the `most` experts that are used soonest.
+  void shrink(int64_t most) {
+    while (std::ssize(next_of_) > most) {
+      next_of_.erase(by_next_.rbegin()->second);
+      by_next_.erase(std::prev(by_next_.end()));
+    }
+  }
+
+ private:
+  std::map<ExpertKey, int64_t> next_of_;
+  std::set<std::pair<int64_t, ExpertKey>> by_next_;
+};
+
+double rate(int64_t part, int64_t all) {
+  return all == 0 ? 1 : static_cast<double>(part) / static_cast<double>(all);
+}
+
+int64_t count_first_uses(std::span<const CacheStep> steps) {
+  std::set<ExpertKey> seen;
+  for (const CacheStep& step : steps)
+    for (const int64_t expert : step.experts) seen.insert({step.layer, expert});
+  return std::ssize(seen);
+}
+
+}  // namespace
+
+double CacheCounts::hit_rate() const { return rate(hits(), uses); }
+double CacheCounts::warm_rate() const { return rate(hits(), uses - first_uses); }
+
+std::vector<CacheStep> cache_steps(std::span<const TraceRow> rows, int64_t tokens) {
+  std::map<std::pair<int64_t, int64_t>, std::set<int64_t>> needed;  // chunk, layer
+  for (const TraceRow& row : rows) needed[{row.token / tokens, row.layer}].insert(row.expert);
+  std::vector<CacheStep> steps;
+  for (const auto& [key, experts] : needed)
+    steps.push_back({key.first, key.second, {experts.begin(), experts.end()}});
+  return steps;
+}
+
+int64_t largest_step(std::span<const CacheStep> steps) {
+  int64_t largest = 0;
+  for (const CacheStep& step : steps) largest = std::max(largest, std::ssize(step.experts));
+  return largest;
+}
+
+Result<CacheCounts> simulate_policy(std::span<const CacheStep> steps, PolicyKind kind,
+                                    CacheSlots slots, std::span<const ExpertKey> pinned) {
+  ExpertCache cache(kind, slots, pinned);
+  CacheCounts counts{.first_uses = count_first_uses(steps)};
+  for (const CacheStep& step : steps) {
+    MOEC_ASSIGN(const auto loads, cache.use(step.step, step.layer, step.experts));
+    counts.uses += std::ssize(step.experts);
+    counts.loads += std::ssize(loads);
+  }
+  return counts;
+}
+
+Result<CacheCounts> simulate_belady(std::span<const CacheStep> steps, CacheSlots slots) {
+  if (largest_step(steps) > slots.slots)
+    return fail("residency.slots",
+                fmt::format("a step needs {} experts, there are {} slots", largest_step(steps),
+                            slots.slots),
+                "give more slots, or fewer tokens a step");
+  const auto next = next_uses(steps);
+  CacheCounts counts{.first_uses = count_first_uses(steps)};
+  std::map<int64_t, FarthestLeaves> caches;  // by layer; a pool's is that of 0
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const auto& [chunk, layer, experts] = steps[i];
+    FarthestLeaves& cache = caches[slots.pool ? 0 : layer];
+    for (const int64_t expert : experts)
+      if (!cache.take({layer, expert})) ++counts.loads;
+    cache.shrink(slots.slots - std::ssize(experts));
+    for (size_t e = 0; e < experts.size(); ++e) cache.put({layer, experts[e]}, next[i][e]);
+    counts.uses += std::ssize(experts);
+  }
+  return counts;
+}
+
+}  // namespace moec

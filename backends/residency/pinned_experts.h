@@ -1,0 +1,15 @@
+// Which experts of a profile are worth a slot that they never leave.
+#pragma once
+
+#include <vector>
+
+#include "backends/residency/expert_policy.h"
+#include "ir/plan/expert_profile.h"
+
+namespace moec {
+
+// Of each layer the `most` experts that most tokens chose, of equals the lower ones; none that no
+// token chose.
+std::vector<ExpertKey> most_chosen(const ExpertProfile& profile, int64_t most);
+
+}  // namespace moec

@@ -1,0 +1,67 @@
+// moec discover: which experts a text wants, by running a model without them.
+#include "frontends/residency/discover.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/flags/analyze_flags.h"
+#include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/progress.h"
+#include "frontends/cli/print/say.h"
+#include "frontends/process/stop_signals.h"
+
+namespace moec {
+namespace {
+
+struct DiscoverFlags {
+  AnalyzeFlags run;
+  std::string file;
+  bool recall = false;
+};
+
+Result<Discovery> discover_named(const DiscoverFlags& flags) {
+  MOEC_TRY(require_export(flags.run.options.source));
+  DiscoverOptions options{.file = flags.file, .recall = flags.recall};
+  MOEC_ASSIGN(options.run, analyze_options(flags.run));
+  const StopSignals signals;
+  Progress progress("discover", flags.run.quiet || flags.run.json);
+  options.run.stop = [] { return StopSignals::caught() != 0; };
+  options.run.progress = [&](uint64_t tokens, uint64_t total, const std::string& part) {
+    progress.advance(tokens, options.recall ? 2 * total : total, part);
+  };
+  auto discovery = discover_experts(options);
+  progress.finish();
+  return discovery;
+}
+
+int run_discover(const DiscoverFlags& flags) {
+  const auto discovery = discover_named(flags);
+  if (!discovery) return report_stopped(discovery.error(), kAnalyzeInterrupted, flags.run.json);
+  if (flags.run.json) {
+    print_json(discovery_json(*discovery));
+    return kExitFine;
+  }
+  print_notes(discovery->notes);
+  print_out("{}profile in {}\n", discovery_table(*discovery), discovery->file);
+  return kExitFine;
+}
+
+}  // namespace
+
+void add_discover_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "discover", "Guess which experts a text wants, without reading any, as a profile");
+  auto flags = std::make_shared<DiscoverFlags>();
+  command->add_option("OUT", flags->run.options.source, "An exported folder")->required();
+  add_text_run_flags(*command, flags->run);
+  command->add_option("-o,--out", flags->file, "The profile to write")->required();
+  command->add_flag("--recall", flags->recall,
+                    "Run the whole model as well, and tell how many of its experts were found");
+  command->footer("Example: moec discover out/tinymoe --prompt \"def f(x):\" --out profile.json");
+  command->callback([flags, &exit_code] { exit_code = run_discover(*flags); });
+}
+
+}  // namespace moec

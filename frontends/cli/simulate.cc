@@ -1,0 +1,202 @@
+// moec simulate: what caches of experts would do with a trace.
+#include "frontends/residency/simulate.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "backends/files/output_file.h"
+#include "frontends/cli/commands.h"
+#include "frontends/cli/flags/analyze_flags.h"
+#include "frontends/cli/flags/byte_flags.h"
+#include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/one_of.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/progress.h"
+#include "frontends/cli/print/say.h"
+#include "frontends/inspect/path_kind.h"
+#include "frontends/process/stop_signals.h"
+#include "frontends/residency/cache_routing.h"
+#include "ir/base/parse_number.h"
+
+namespace moec {
+namespace {
+
+constexpr int64_t kMostSlots = 65536;  // as many experts as a layer of a trace can have
+
+struct SimulateFlags {
+  SimulateOptions options;
+  std::vector<std::string> capacities, policies;
+  std::string expert_bytes, plot;
+  AnalyzeFlags run;  // of an export
+  std::vector<double> biases;
+  int64_t keep_top = 1;
+};
+
+// Flags that only one of the two sources takes.
+constexpr std::array kTraceFlags = {"--pool",         "--step-tokens", "--profile", "--pin-top-k",
+                                    "--expert-bytes", "--export",      "--plot"};
+constexpr std::array kExportFlags = {"--cache-bias", "--keep-top", "--prompt", "--text",
+                                     "--tokens",     "--prompts",  "--window", "--precision",
+                                     "--memory",     "--quiet"};
+
+template <class Names>
+Status refuse_given(const CLI::App& command, const Names& names, const char* source) {
+  for (const char* name : names)
+    if (command.count(name) > 0)
+      return fail("simulate.flags", fmt::format("{} is for {}", name, source),
+                  "leave the flag out, or give another source");
+  return {};
+}
+
+Result<SimulateOptions> simulate_options(const SimulateFlags& flags) {
+  SimulateOptions options = flags.options;
+  for (const std::string& word : flags.capacities) {
+    if (word == "all" && flags.capacities.size() == 1) break;
+    const auto slots = parse_count(word);
+    if (!slots || *slots > kMostSlots)
+      return fail(
+          "simulate.capacity",
+          fmt::format("--capacity: '{}' is no number of slots from 1 to {}", word, kMostSlots),
+          "give numbers, 2,4,8, or all");
+    options.cache.capacities.push_back(*slots);
+  }
+  for (const std::string& name : flags.policies)
+    options.cache.policies.push_back(*parse_enum<SimulatedPolicy>(name));
+  if (flags.expert_bytes.empty()) return options;
+  MOEC_ASSIGN(options.expert_bytes, bytes_of_flag("--expert-bytes", flags.expert_bytes));
+  return options;
+}
+
+Status simulate(const SimulateFlags& flags) {
+  MOEC_ASSIGN(const SimulateOptions options, simulate_options(flags));
+  MOEC_ASSIGN(const Simulation simulation, simulate_trace(options));
+  if (!flags.plot.empty()) MOEC_TRY(write_user_file(flags.plot, simulation_svg(simulation)));
+  if (flags.run.json)
+    print_json(simulation_json(simulation));
+  else
+    print_out("{}", simulation_table(simulation));
+  return {};
+}
+
+Result<CacheRoutingOptions> routing_options(const SimulateFlags& flags) {
+  CacheRoutingOptions options{.biases = flags.biases, .keep_top = flags.keep_top};
+  MOEC_ASSIGN(options.cache, simulate_options(flags).transform(
+                                 [](SimulateOptions all) { return std::move(all.cache); }));
+  if (options.cache.capacities.empty())
+    return fail("simulate.capacity", "each capacity is a run of the text: none was given",
+                "give some, --capacity 4,8");
+  if (options.cache.policies.empty()) options.cache.policies = {SimulatedPolicy::lru};
+  if (options.biases.empty()) options.biases = {0};
+  AnalyzeFlags run = flags.run;
+  run.options.source = flags.options.trace;
+  MOEC_ASSIGN(options.run, analyze_options(run));
+  return options;
+}
+
+Status simulate_routing(const SimulateFlags& flags) {
+  MOEC_ASSIGN(CacheRoutingOptions options, routing_options(flags));
+  const StopSignals signals;
+  Progress progress("simulate", flags.run.quiet || flags.run.json);
+  const size_t runs =
+      options.cache.capacities.size() * options.cache.policies.size() * options.biases.size();
+  options.run.stop = [] { return StopSignals::caught() != 0; };
+  options.run.progress = [&](uint64_t tokens, uint64_t total, const std::string& part) {
+    progress.advance(tokens, runs * total, part);
+  };
+  const auto report = simulate_cache_routing(options);
+  progress.finish();
+  MOEC_TRY(report);
+  if (flags.run.json) {
+    print_json(cache_routing_json(*report));
+    return {};
+  }
+  print_notes(report->notes);
+  print_out("{}", cache_routing_table(*report));
+  return {};
+}
+
+Status simulate_source(const CLI::App& command, const SimulateFlags& flags) {
+  if (kind_of_path(flags.options.trace) == PathKind::exported) {
+    MOEC_TRY(refuse_given(command, kTraceFlags, "a trace, this is an export"));
+    return simulate_routing(flags);
+  }
+  MOEC_TRY(refuse_given(command, kExportFlags, "an export, this is a trace"));
+  return simulate(flags);
+}
+
+int run_simulate(const CLI::App& command, const SimulateFlags& flags) {
+  const Status status = simulate_source(command, flags);
+  return status ? kExitFine : report_stopped(status.error(), kAnalyzeInterrupted, flags.run.json);
+}
+
+void add_cache_flags(CLI::App& command, SimulateFlags& flags) {
+  SimulatedCache& cache = flags.options.cache;
+  command
+      .add_option("--capacity", flags.capacities,
+                  "Slots of each layer, 2,4,8, or all (default: all that make a difference)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      .add_option("--policy", flags.policies,
+                  "lcp, lru, lfu, pinned, belady (default: all; pinned with --profile only)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(one_of({"lcp", "lru", "lfu", "pinned", "belady"}));
+  command.add_flag("--pool", cache.pool,
+                   "All layers share one pool, of as many slots as they would have together");
+  command.add_option("--step-tokens", cache.tokens, "Tokens of a step: 1 is decoding")
+      ->check(whole_from(1))
+      ->capture_default_str();
+  command.add_option("--profile", cache.profile,
+                     "A profile.json whose most chosen experts the policy pinned pins");
+  command
+      .add_option("--pin-top-k", cache.pin_top_k,
+                  "Experts of each layer to pin (default: half of the slots)")
+      ->check(whole_from(1));
+}
+
+void add_routing_flags(CLI::App& command, SimulateFlags& flags) {
+  command
+      .add_option("--cache-bias", flags.biases,
+                  "Of an export, inexact: raise the logits of resident experts by this part of "
+                  "their range, 0.1,0.3 (default: 0)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(finite_from_zero());
+  command
+      .add_option("--keep-top", flags.keep_top,
+                  "With --cache-bias: the best experts that a token always keeps")
+      ->check(whole_from(0))
+      ->capture_default_str();
+  add_text_run_flags(command, flags.run);
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "simulate", "Simulate caches of experts on a trace: policies, and the best of all");
+  auto flags = std::make_shared<SimulateFlags>();
+  command
+      ->add_option("TRACE", flags->options.trace,
+                   "A trace, as moec trace writes it; or an exported folder, to route by what is "
+                   "resident")
+      ->required();
+  add_cache_flags(*command, *flags);
+  CLI::Option* bytes = command->add_option("--expert-bytes", flags->expert_bytes,
+                                           "Bytes of an expert: 1700000, 1.7MB");
+  command
+      ->add_option("--export", flags->options.exported,
+                   "An exported folder to take the bytes of an expert from")
+      ->excludes(bytes);
+  command->add_option("--plot", flags->plot, "Write the curves of hit rates to this SVG file");
+  add_routing_flags(*command, *flags);
+  command->footer("Example: moec simulate tinymoe.moetrace --capacity 2,4,8 --plot hits.svg");
+  command->callback([flags, command, &exit_code] { exit_code = run_simulate(*command, *flags); });
+}
+
+}  // namespace moec

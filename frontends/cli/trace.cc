@@ -1,0 +1,67 @@
+// moec trace: writes which experts the tokens of a text choose.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/flags/analyze_flags.h"
+#include "frontends/cli/flags/one_of.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/progress.h"
+#include "frontends/cli/print/say.h"
+#include "frontends/process/stop_signals.h"
+#include "frontends/residency/trace_model.h"
+
+namespace moec {
+namespace {
+
+struct TraceFlags {
+  AnalyzeFlags run;
+  std::string file, form;
+};
+
+Result<TraceReport> trace_named(const TraceFlags& flags) {
+  TraceOptions options{.file = flags.file, .form = trace_form_of(flags.file)};
+  MOEC_ASSIGN(options.run, analyze_options(flags.run));
+  if (const auto form = parse_enum<TraceForm>(flags.form)) options.form = *form;
+  const StopSignals signals;
+  Progress progress("trace", flags.run.quiet || flags.run.json);
+  options.run.stop = [] { return StopSignals::caught() != 0; };
+  options.run.progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
+    progress.advance(bytes, total, part);
+  };
+  auto report = trace_model(options);
+  progress.finish();
+  return report;
+}
+
+int run_trace(const TraceFlags& flags) {
+  const auto report = trace_named(flags);
+  if (!report) return report_stopped(report.error(), kAnalyzeInterrupted, flags.run.json);
+  if (flags.run.json) {
+    print_json(trace_json(*report));
+    return kExitFine;
+  }
+  print_notes(report->notes);
+  print_out("{} tokens in {} layers: {} rows in {} ({})\n", report->tokens, report->layers,
+            report->rows, report->file, enum_name(report->form));
+  return kExitFine;
+}
+
+}  // namespace
+
+void add_trace_command(CLI::App& app, int& exit_code) {
+  CLI::App* command =
+      app.add_subcommand("trace", "Write which experts the tokens of a text choose, as a trace");
+  auto flags = std::make_shared<TraceFlags>();
+  add_measured_source_flags(*command, flags->run);
+  command->add_option("-o,--out", flags->file, "The file of the trace")->required();
+  command
+      ->add_option("--format", flags->form,
+                   "csv or binary (default: binary for .moetrace and .bin, else csv)")
+      ->check(one_of({"csv", "binary"}));
+  command->footer("Example: moec trace out/tinymoe --prompts default --out tinymoe.moetrace");
+  command->callback([flags, &exit_code] { exit_code = run_trace(*flags); });
+}
+
+}  // namespace moec

@@ -1,0 +1,57 @@
+// Routing that knows what is resident: experts in the cache get a bonus, so that fewer have to be
+// loaded. Not the model's results: what it costs is measured as the divergence of predictions.
+//
+// Of a token's logits, those of resident experts are raised by bias · (largest − smallest logit).
+// The experts with the largest raised logits are chosen, but always the best `keep_top` of the
+// model's own choice. Their weights are what the model gives them: from logits that are not raised,
+// renormalised over the chosen ones where its family does that.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frontends/analyze/analyze_options.h"
+#include "frontends/compare/compare_metrics.h"
+#include "frontends/residency/simulate.h"
+
+namespace moec {
+
+// The chosen experts, ascending, of `top_k`. Of equal raised logits the lower expert is chosen.
+std::vector<int64_t> cache_aware_choice(std::span<const float> logits,
+                                        const std::vector<bool>& resident, int64_t top_k,
+                                        double bias, int64_t keep_top);
+
+struct CacheRoutingOptions {
+  AnalyzeOptions run;          // of an export
+  SimulatedCache cache;        // policies and capacities; one token a step
+  std::vector<double> biases;  // each at least 0; 0 is the model's own routing
+  int64_t keep_top = 1;
+};
+
+struct CacheRoutingPoint {
+  SimulatedPolicy policy = SimulatedPolicy::lru;
+  int64_t slots = 0;
+  double bias = 0;
+  CacheCounts counts;
+  int64_t choices = 0, changed = 0;  // tokens × layers, and those with other experts
+  PredictionComparison predictions;  // against those of the model's own routing
+};
+
+struct CacheRouting {
+  int64_t layers = 0, experts = 0, tokens = 0;
+  std::vector<CacheRoutingPoint> points;
+  Diagnostics notes;
+};
+
+// Runs the text token by token for each policy, capacity and bias. Errors: those of Session and
+// read_analysis_text(); simulate.policy (belady and pinned, which do not choose as they go),
+// simulate.capacity (fewer slots than a token chooses), simulate.router (its routers do not choose
+// by logits alone, or run in one shard with attention).
+Result<CacheRouting> simulate_cache_routing(const CacheRoutingOptions& options);
+
+std::string cache_routing_table(const CacheRouting& report);
+nlohmann::ordered_json cache_routing_json(const CacheRouting& report);
+
+}  // namespace moec
