@@ -50,13 +50,12 @@ struct Session::Impl {
   SessionOptions options;
   Manifest manifest;
   std::optional<WeightReader> embedding, rope;
-  std::map<int64_t, LayerCache> caches;
+  Sequence sequence;
   std::unique_ptr<ExpertStore> experts;
   LoadedShards loaded{0};
   ExpertGrid grid;
   ExpertSets mask, baked, held;  // of the session, of the graphs, and of a node
   RoutingObserver observer;
-  int64_t position = 0;
   struct {
     int64_t skipped_steps = 0, tokens = 0;
   } counts;
@@ -88,12 +87,12 @@ Session::Session(Session&&) noexcept = default;
 Session::~Session() = default;
 
 const Manifest& Session::manifest() const { return impl_->manifest; }
-int64_t Session::position() const { return impl_->position; }
+int64_t Session::position() const { return impl_->sequence.position; }
 int64_t Session::skipped_steps() const { return impl_->counts.skipped_steps; }
 int64_t Session::tokens_run() const { return impl_->counts.tokens; }
 const ExpertStore* Session::experts() const { return impl_->experts.get(); }
 const LoadedShards& Session::loaded() const { return impl_->loaded; }
-LayerCache& Session::cache(int64_t layer) { return impl_->caches.at(layer); }
+LayerCache& Session::cache(int64_t layer) { return impl_->sequence.caches.at(layer); }
 
 static Status refuse_part_of_a_model(const manifest::Model& model, const std::string& folder) {
   if (model.left_out_layers == 0) return {};
@@ -166,19 +165,18 @@ Sequence Session::empty_sequence() const {
 }
 
 Sequence Session::exchange(Sequence next) {
-  return {std::exchange(impl_->caches, std::move(next.caches)),
-          std::exchange(impl_->position, next.position)};
+  return std::exchange(impl_->sequence, std::move(next));
 }
 
 // Rows of a cache behind the position are masked until they are written anew.
 bool Session::rewind(int64_t position) {
-  MOEC_CHECK(position >= 0 && position <= impl_->position, "rewind to {} from {}", position,
-             impl_->position);
+  MOEC_CHECK(position >= 0 && position <= impl_->sequence.position, "rewind to {} from {}",
+             position, impl_->sequence.position);
   const auto has_history = [](const manifest::Cache& cache) { return cache.history_tokens > 0; };
   const auto& caches = impl_->manifest.caches;
-  if (position < impl_->position && std::any_of(caches.begin(), caches.end(), has_history))
+  if (position < impl_->sequence.position && std::any_of(caches.begin(), caches.end(), has_history))
     return false;
-  impl_->position = position;
+  impl_->sequence.position = position;
   return true;
 }
 
@@ -281,11 +279,11 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
     case SourceKind::kv_write_mask:
       return write_mask(port, chunk.position, chunk.count);
     case SourceKind::k_cache:
-      return cache_tensor(port, caches.at(binding.layer).k);
+      return cache_tensor(port, sequence.caches.at(binding.layer).k);
     case SourceKind::v_cache:
-      return cache_tensor(port, caches.at(binding.layer).v);
+      return cache_tensor(port, sequence.caches.at(binding.layer).v);
     case SourceKind::history:
-      return pack_rows(port, caches.at(binding.layer).history);
+      return pack_rows(port, sequence.caches.at(binding.layer).history);
   }
   MOEC_CHECK(false, "the source of an input has no case here");
 }
@@ -299,7 +297,7 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
     case SinkKind::k_rows:
     case SinkKind::v_rows: {
       const bool keys = binding.sink == SinkKind::k_rows;
-      LayerCache& cache = caches.at(binding.layer);
+      LayerCache& cache = sequence.caches.at(binding.layer);
       NewRows& layer = chunk.new_rows[binding.layer];
       std::vector<float>& rows = keys ? layer.k : layer.v;
       rows = take_cache_rows(tensor, 0, chunk.count);
@@ -309,7 +307,7 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
     case SinkKind::history_rows: {
       Rows& rows = chunk.new_rows[binding.layer].history;
       rows = unpack_rows(tensor, chunk.count);
-      push_rows(caches.at(binding.layer).history, rows);
+      push_rows(sequence.caches.at(binding.layer).history, rows);
       return;
     }
     case SinkKind::logits: {
@@ -326,7 +324,7 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
 // (prefill) and continued by another one (decode).
 Status Session::Impl::put_states(const manifest::Shard& shard, Executor& executor) const {
   for (const manifest::Port& state : shard.states) {
-    const LayerCache& cache = caches.at(shard.layer);
+    const LayerCache& cache = sequence.caches.at(shard.layer);
     const std::vector<float>& values = state.name == kKeyState ? cache.k : cache.v;
     MOEC_TRY(executor.set_state(state.name, cache_tensor(state, values)));
   }
@@ -339,7 +337,7 @@ void Session::Impl::take_states(const manifest::Shard& shard, const Executor& ex
                                 Chunk& chunk) {
   for (const manifest::Port& state : shard.states) {
     const bool keys = state.name == kKeyState;
-    LayerCache& cache = caches.at(shard.layer);
+    LayerCache& cache = sequence.caches.at(shard.layer);
     const Tensor& after = *executor.state(state.name);
     (keys ? cache.k : cache.v) = from_pages(after).data;
     NewRows& layer = chunk.new_rows[shard.layer];
@@ -511,13 +509,13 @@ Result<Rows> Session::pass(std::span<const int64_t> tokens, int64_t position,
 }
 
 Result<Rows> Session::feed(std::span<const int64_t> tokens, const StepProbe& probe) {
-  MOEC_TRY(check_room(impl_->position + std::ssize(tokens), impl_->manifest));
+  MOEC_TRY(check_room(impl_->sequence.position + std::ssize(tokens), impl_->manifest));
   Rows logits{impl_->manifest.logits.vocab, {}};
   while (!tokens.empty()) {
     const auto count = static_cast<size_t>(chunk_size(std::ssize(tokens)));
-    MOEC_ASSIGN(const Rows rows, pass(tokens.first(count), impl_->position, probe));
+    MOEC_ASSIGN(const Rows rows, pass(tokens.first(count), impl_->sequence.position, probe));
     logits.data.insert(logits.data.end(), rows.data.begin(), rows.data.end());
-    impl_->position += static_cast<int64_t>(count);
+    impl_->sequence.position += static_cast<int64_t>(count);
     tokens = tokens.subspan(count);
   }
   return logits;
