@@ -51,9 +51,6 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_place_command(app, exit_code);
   add_calibrate_command(app, exit_code);
   add_analyze_command(app, exit_code);
-  add_trace_command(app, exit_code);
-  add_simulate_command(app, exit_code);
-  add_discover_command(app, exit_code);
   add_export_command(app, exit_code);
   add_split_command(app, exit_code);
   add_check_command(app, exit_code);
@@ -62,6 +59,9 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_probe_command(app, exit_code);
   add_run_command(app, exit_code);
   add_serve_command(app, exit_code);
+  add_trace_command(app, exit_code);
+  add_simulate_command(app, exit_code);
+  add_discover_command(app, exit_code);
   add_opt_command(app, exit_code);
   add_family_command(app, exit_code);
 }
