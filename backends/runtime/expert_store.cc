@@ -190,29 +190,29 @@ bool ExpertStore::is_reading(const Layer& layer) const {
                      [&](size_t i) { return experts_[i].is == Residence::reading; });
 }
 
-Status ExpertStore::begin_layer(int64_t number, Rows& weights) {
+Status ExpertStore::begin_layer(int64_t layer, Rows& weights) {
   std::unique_lock lock(mutex_);
-  Layer* layer = find_layer(number);
-  if (!layer) return {};
+  Layer* slots = find_layer(layer);
+  if (!slots) return {};
   // What a step goes without must not depend on the speed of reads.
-  if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*layer); });
-  layer->policy->begin_step(layer->policy->step() + weights.count());
-  counts_.routed += choose(*layer, weights);
-  count(*layer);
-  MOEC_TRY(meet_misses(*layer, weights));
-  if (options_.reads != ExpertReads::serial) read_ahead(*layer);
+  if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*slots); });
+  slots->policy->begin_step(slots->policy->step() + weights.count());
+  counts_.routed += choose(*slots, weights);
+  count(*slots);
+  MOEC_TRY(meet_misses(*slots, weights));
+  if (options_.reads != ExpertReads::serial) read_ahead(*slots);
   return {};
 }
 
-void ExpertStore::foresee(int64_t number, const Rows& weights) {
+void ExpertStore::foresee(int64_t layer, const Rows& weights) {
   const std::lock_guard lock(mutex_);
-  Layer* layer = find_layer(number);
-  if (!layer || !foresees()) return;
-  choose(*layer, weights);
+  Layer* slots = find_layer(layer);
+  if (!slots || !foresees()) return;
+  choose(*slots, weights);
   std::vector<size_t> absent;
-  for (const size_t i : layer->experts)
+  for (const size_t i : slots->experts)
     if (experts_[i].is == Residence::absent) absent.push_back(i);
-  read_ahead(*layer);
+  read_ahead(*slots);
   for (const size_t i : absent) experts_[i].foreseen = experts_[i].is != Residence::absent;
 }
 
@@ -337,8 +337,8 @@ std::optional<ExpertKey> ExpertStore::leaving(Layer& layer, const Expert& wanted
   protect_all(still_needed);
   if (const auto key = policy.evict()) return key;
   if (!needed) return std::nullopt;
-  for (auto i = layer.experts.rbegin(); i != layer.experts.rend(); ++i) {
-    const Expert& last = experts_[*i];
+  for (size_t n = layer.experts.size(); n-- > 0;) {
+    const Expert& last = experts_[layer.experts[n]];
     if (last.is != Residence::resident || last.in_use || last.key <= wanted.key) continue;
     protect_all([&](const Expert& expert) { return &expert != &last; });
     if (const auto key = policy.evict()) return key;

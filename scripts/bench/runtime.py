@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The measurements of `scripts/bench.sh runtime`: a seeded model whose experts do not fit into memory runs with a part of
-them in slots, beside what the disk gives. README.md describes them."""
+"""The measurements of `scripts/bench.sh runtime`: a seeded model whose experts do not fit into memory runs with a part
+of them in slots, beside what the disk gives. README.md describes them."""
 
 import argparse
 import json
@@ -18,6 +18,7 @@ HIDDEN, FF, EXPERTS, TOP_K = 1024, 2048, 32, 4
 EXPERT_BYTES = 3 * HIDDEN * FF * 2  # f16
 WAY = (1 << 20, 4)  # block size and depth of the runtime's own reads
 SAMPLE_BYTES = 1 << 30
+READS = ("serial", "ahead", "foresee")
 
 
 def say(text):
@@ -36,16 +37,17 @@ def make_export(moec, folder, gigabytes):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config(layers)))
     out = folder / "out"
-    subprocess.run([moec, "export", folder / "config.json", "--seeded-weights", "7", "--dtype", "f16", "--tokens", "1",
-                    "--context", "256", "--experts-per-shard", "8", "--max-shard-mb", "none", "--out", out, "--quiet",
-                    "--force"], check=True)
+    flags = ["--seeded-weights", "7", "--dtype", "f16", "--tokens", "1", "--context", "256"]
+    cuts = ["--experts-per-shard", "8", "--max-shard-mb", "none"]
+    command = [moec, "export", folder / "config.json", "--out", out, "--quiet", "--force"]
+    subprocess.run([*command, *flags, *cuts], check=True, stderr=subprocess.DEVNULL)
     return out
 
 
 def run(moec, out, capacity, tokens, *flags):
-    prompt = ",".join(str(random.Random(5).randrange(4096)) for _ in range(4))
-    done = subprocess.run([moec, "run", out, "--prompt-tokens", prompt, "--max-tokens", str(tokens), "--temperature", "1",
-                           "--capacity", str(capacity), "--json", *flags], check=True, capture_output=True)
+    prompt = ",".join(map(str, random.Random(5).sample(range(4096), 4)))
+    command = [moec, "run", out, "--prompt-tokens", prompt, "--max-tokens", str(tokens), "--temperature", "1"]
+    done = subprocess.run([*command, "--capacity", str(capacity), "--json", *flags], check=True, capture_output=True)
     return json.loads(done.stdout)
 
 
@@ -79,47 +81,29 @@ def one_round(moec, out, capacity, tokens):
     files = sample(sorted(out.glob("moe/*.data")))
     disk_floor.settle(files)
     before = disk_floor.read_rate(files, WAY)
-    ahead = run(moec, out, capacity, tokens)
-    between = disk_floor.read_rate(files, WAY)
-    serial = run(moec, out, capacity, tokens, "--expert-reads", "serial")
-    rate = (before + between) / 2
-    if ahead["tokens"] != serial["tokens"]:
+    runs = {reads: run(moec, out, capacity, tokens, "--expert-reads", reads) for reads in READS}
+    rate = (before + disk_floor.read_rate(files, WAY)) / 2
+    if len({str(result["tokens"]) for result in runs.values()}) > 1:
         sys.exit("the order of reads changed the tokens")
-    result = {"disk": rate, "ahead": figures(ahead, rate), "serial": figures(serial, rate)}
-    result["gain"] = result["serial"]["seconds"] / result["ahead"]["seconds"]
+    result = {"disk": rate, **{reads: figures(runs[reads], rate) for reads in READS}}
     say(json.dumps(result))
     return result
 
 
-def trunk_bytes(out):
-    manifest = json.loads((out / "manifest.json").read_text())
-    return sum(shard["weight_bytes"] for shard in manifest["shards"] if shard["kind"] != "experts")
+def trunk_and_slots(manifest, capacity):
+    """Bytes of all weights but those of experts, and of the slots."""
+    trunk = sum(shard["weight_bytes"] for shard in manifest["shards"] if shard["kind"] != "experts")
+    return trunk + manifest["model"]["layers"] * capacity * EXPERT_BYTES
 
 
-def median(rounds, *keys):
-    def value(item):
-        for key in keys:
-            item = item[key]
-        return item
-
-    return statistics.median(map(value, rounds))
-
-
-def summary(rounds, out, capacity):
-    manifest = json.loads((out / "manifest.json").read_text())
-    layers = manifest["model"]["layers"]
-    allowed = trunk_bytes(out) + layers * capacity * EXPERT_BYTES
-    return {
-        "disk_gigabytes_per_second": median(rounds, "disk"),
-        "tokens_per_second": median(rounds, "ahead", "tokens_per_second"),
-        "hit_rate": median(rounds, "ahead", "hit_rate"),
-        "megabytes_per_token": median(rounds, "ahead", "megabytes_per_token"),
-        "seconds_of_the_disks": median(rounds, "ahead", "of_the_disk"),
-        "serial_seconds_of_the_disks": median(rounds, "serial", "of_the_disk"),
-        "gain_of_reading_ahead": median(rounds, "gain"),
-        "peak_bytes": max(item["ahead"]["peak_bytes"] for item in rounds),
-        "trunk_and_slots_bytes": allowed,
-    }
+def summary(rounds, allowed):
+    """Medians of the rounds; `gain` is how much longer serial reads take."""
+    result = {"disk": statistics.median(item["disk"] for item in rounds)}
+    for reads in READS:
+        result[reads] = {key: statistics.median(item[reads][key] for item in rounds) for key in rounds[0][reads]}
+        result[reads]["gain"] = statistics.median(item["serial"]["seconds"] / item[reads]["seconds"] for item in rounds)
+        result[reads]["peak_of_trunk_and_slots"] = max(item[reads]["peak_bytes"] for item in rounds) / allowed
+    return result
 
 
 def main():
@@ -136,7 +120,8 @@ def main():
     if not (out / "manifest.json").exists():
         out = make_export(flags.moec, flags.folder, flags.gigabytes)
     rounds = [one_round(flags.moec, out, flags.capacity, flags.tokens) for _ in range(flags.rounds)]
-    print(json.dumps(summary(rounds, out, flags.capacity), indent=2))
+    manifest = json.loads((out / "manifest.json").read_text())
+    print(json.dumps(summary(rounds, trunk_and_slots(manifest, flags.capacity)), indent=2))
     if not flags.keep_export:
         shutil.rmtree(flags.folder)
 

@@ -11,6 +11,7 @@ sys.path.insert(0, str(SCRIPTS))
 import bench  # noqa: E402
 import disk_floor  # noqa: E402
 import measured  # noqa: E402
+import runtime  # noqa: E402
 
 ROUND = {"read": 1.0, "write": 2.0, "read_and_write": 0.5, "cp": 0.25, "onnx": 0.5, "ane": 0.25}
 
@@ -65,3 +66,30 @@ def test_sparse_checkpoints_are_planned_and_their_first_layer_exported(tmp_path,
     assert header == "0.00 TB nominal, in sparse files"
     assert plan.split()[:3] == ["plan", "of", "all"] and plan.endswith("MiB")
     assert export.split()[:4] == ["export", "of", "a", "layer"] and export.endswith("MiB")
+
+
+def a_run(seconds, peak):
+    return {
+        "prompt": [1, 2],
+        "tokens": [3, 4, 5],
+        "prefill_seconds": seconds / 4,
+        "decode_seconds": seconds * 3 / 4,
+        "experts": {"hit_rate": 0.5, "bytes_read": 4e9, "bytes_read_per_token": 1e9, "wait_seconds": 1},
+        "memory": {"peak_bytes": peak},
+    }
+
+
+def test_a_run_is_compared_with_the_time_that_the_disk_takes_for_its_bytes():
+    figures = runtime.figures(a_run(3, 100), rate=2)
+    assert figures["tokens_per_second"] == 4 / 3 and figures["of_the_disk"] == 1.5
+    runs = {seconds: runtime.figures(a_run(seconds, 110), rate=2) for seconds in (2, 4, 6)}
+    rounds = [{"disk": 2.0, "serial": runs[6], "ahead": runs[s], "foresee": runs[s]} for s in (2, 4)]
+    summary = runtime.summary(rounds, allowed=100)
+    assert summary["ahead"]["gain"] == (6 / 2 + 6 / 4) / 2 and summary["serial"]["gain"] == 1
+    assert summary["ahead"]["peak_of_trunk_and_slots"] == 1.1 and summary["ahead"]["of_the_disk"] == 1.5
+
+
+def test_memory_is_compared_with_trunk_and_slots():
+    shards = [{"kind": "attention", "weight_bytes": 10}, {"kind": "experts", "weight_bytes": 1000}]
+    manifest = {"shards": shards, "model": {"layers": 3}}
+    assert runtime.trunk_and_slots(manifest, capacity=2) == 10 + 3 * 2 * runtime.EXPERT_BYTES
