@@ -51,10 +51,9 @@ void interleave_experts(Manifest& manifest) {
   for (size_t group = 0; group < sets.size(); ++group) {
     manifest::Shard& held = shard(manifest, "L01.moe.g" + std::to_string(group));
     set_experts(held, sets[group]);
-    for (size_t i = 0; i < held.weights.size(); ++i) {
-      const int64_t expert = sets[group][i / 3];
-      held.weights[i].first_expert = expert;
-    }
+    size_t parts = 0;  // three of each expert
+    for (WeightRecord& weight : held.weights)
+      if (weight.role == WeightRole::expert) weight.first_expert = sets[group][parts++ / 3];
   }
 }
 

@@ -49,7 +49,7 @@ std::string exported_with(const std::string& checkpoint, const std::string& name
   return out;
 }
 
-Session session_of(const std::string& out, const std::string& mask = {}) {
+Session session_at(const std::string& out, const std::string& mask = {}) {
   SessionOptions options;
   options.expert_mask = mask;
   auto session = Session::open(out, read_shard, options);
@@ -57,7 +57,7 @@ Session session_of(const std::string& out, const std::string& mask = {}) {
   return std::move(*session);
 }
 
-std::vector<float> logits_of(Session session) {
+std::vector<float> logits_in(Session session) {
   auto logits = session.feed(std::vector<int64_t>{3, 1, 4, 1, 5, 9, 2, 6});
   EXPECT_TRUE(logits.has_value()) << render(logits.error());
   return logits->data;
@@ -105,8 +105,8 @@ TEST(SplitExport, ANodeComputesTheBitsOfAMask) {
     if (!name.ends_with("_a") || name.starts_with("zaya")) continue;
     SCOPED_TRACE(name);
     const GroupedExport exports(name);
-    const std::vector<float> wanted = logits_of(session_of(exports.single));
-    const std::vector<float> got = logits_of(session_of(exports.grouped));
+    const std::vector<float> wanted = logits_in(session_at(exports.single));
+    const std::vector<float> got = logits_in(session_at(exports.grouped));
     ASSERT_EQ(got.size(), wanted.size());
     float largest = 0, off = 0;
     for (size_t i = 0; i < got.size(); ++i) {
@@ -120,7 +120,7 @@ TEST(SplitExport, ANodeComputesTheBitsOfAMask) {
     for (int64_t node = 0; node < 2; ++node) {
       const std::string mask = to_string(experts_of_node(exports.grid, node));
       const std::string folder = nodes.out + "/" + nodes.nodes[static_cast<size_t>(node)].name;
-      EXPECT_EQ(logits_of(session_of(folder)), logits_of(session_of(exports.grouped, mask)));
+      EXPECT_EQ(logits_in(session_at(folder)), logits_in(session_at(exports.grouped, mask)));
     }
     const auto check = check_split(nodes.out, {});
     ASSERT_TRUE(check.has_value()) << render(check.error());
@@ -133,8 +133,8 @@ TEST(SplitExport, ANodeComputesTheBitsOfAMask) {
 
 TEST(SplitExport, BanksOfAnySetsGiveTheSame) {
   const GroupedExport exports("qwen3_moe_a", {"--experts", "bank"});
-  const std::vector<float> wanted = logits_of(session_of(exports.single));
-  const std::vector<float> got = logits_of(session_of(exports.grouped));
+  const std::vector<float> wanted = logits_in(session_at(exports.single));
+  const std::vector<float> got = logits_in(session_at(exports.grouped));
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], wanted[i], 1e-4f);
   EXPECT_EQ(run_command({"check", exports.grouped}).exit_code, 0);
 }
