@@ -39,12 +39,15 @@ void DataLayout::add(const Weight& weight, const Type& type, const std::string& 
   entry.source = {weight, type, form};
   entry.bytes = static_cast<uint64_t>(type.bytes());
   const std::string key = entry.key;
-  if (is_plain(weight.encoding)) place(std::move(entry), key);
-  for (const StoredPart& part : stored_parts(weight.encoding, type, form)) {
-    entry.part = part;
-    entry.dtype = part.type.dtype;
-    entry.bytes = static_cast<uint64_t>(part.type.bytes());
-    place(entry, part_key(key, part.part));
+  if (is_plain(weight.encoding)) {
+    place(std::move(entry), key);
+  } else {
+    for (const StoredPart& part : stored_parts(weight.encoding, type, form)) {
+      entry.part = part;
+      entry.dtype = part.type.dtype;
+      entry.bytes = static_cast<uint64_t>(part.type.bytes());
+      place(entry, part_key(key, part.part));
+    }
   }
   next_alignment_ = 0;
 }

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <variant>
 
+#include "backends/files/digest.h"
 #include "backends/weights/encode/calibrated_encoder.h"
 #include "backends/weights/encode/copied_codes.h"
 #include "backends/weights/encode/weight_encoder.h"

@@ -35,6 +35,19 @@ std::vector<ExpertStretch> joined(std::vector<ExpertStretch> stretches) {
   return joined;
 }
 
+// No byte belongs to two experts.
+Status check_apart(const std::vector<PlacedExpert>& experts, const std::vector<WeightFile>& files) {
+  std::vector<ExpertStretch> all;
+  for (const PlacedExpert& expert : experts)
+    all.insert(all.end(), expert.stretches.begin(), expert.stretches.end());
+  std::sort(all.begin(), all.end(), by_place);
+  for (size_t i = 1; i < all.size(); ++i)
+    if (all[i].file == all[i - 1].file && all[i].begin < all[i - 1].end)
+      return fail("session.bank", fmt::format("two experts have byte {} of the file", all[i].begin),
+                  "export with --experts unrolled", {.file = files[all[i].file].path});
+  return {};
+}
+
 Status check_routers(const Manifest& manifest) {
   bool any = false;
   for (const manifest::Shard& shard : manifest.shards) {
@@ -93,6 +106,7 @@ Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::str
     places.experts_.push_back(std::move(expert));
   }
   places.found_.clear();
+  MOEC_TRY(check_apart(places.experts_, places.files_));
   return places;
 }
 

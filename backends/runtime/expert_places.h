@@ -29,7 +29,8 @@ struct PlacedExpert {
 class ExpertPlaces {
  public:
   // Errors: session.no_experts (the model has none), session.routers (a router is no shard of its
-  // own, so that it is not known in time what tokens choose), session.bank (experts share weights).
+  // own, so that it is not known in time what tokens choose), session.bank (experts share weights
+  // or bytes).
   static Result<ExpertPlaces> find(const Manifest& manifest, const std::string& folder);
 
   // Files with experts. Copies of one file, which packages of several widths have, are one.

@@ -103,8 +103,6 @@ Status show_text(const RunFlags& flags, const Prompt& prompt, Session& session,
   printer.finish();
   print_out("\n");
   print_times(prompt, text, session);
-  print_experts(session);
-  if (flags.memory_report) say("{}", memory_table(memory_report(session)));
   return {};
 }
 
@@ -140,10 +138,14 @@ Status run(const RunFlags& flags) {
   MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
   const Diagnostics notes = note_precision(session.manifest(), options.precision);
   if (!flags.json) print_notes(notes);
-  return with_gate_log(session, flags.gates, [&] {
+  MOEC_TRY(with_gate_log(session, flags.gates, [&] {
     return tags ? show_spans(flags, prompt, session, notes)
                 : show_text(flags, prompt, session, notes);
-  });
+  }));
+  if (flags.json) return {};
+  print_experts(session);
+  if (flags.memory_report) say("{}", memory_table(memory_report(session)));
+  return {};
 }
 
 int run_run(const RunFlags& flags) {

@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
                    65536,
                    6},
         RangesCase{
-            "biases", "gpt_oss_a", {"--target", "ane", "--experts-per-shard", "2"}, 65536, 5},
+            "biases", "gpt_oss_a", {"--target", "ane", "--experts-per-shard", "5"}, 65536, 5},
         RangesCase{"layers", "olmoe_a", {"--layers-per-shard", "2"}, 65536, 3}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -151,7 +151,7 @@ TEST(ExpertStore, ReadsChosenExpertsOnlyAndEachOnceWhereAllFit) {
   EXPECT_GT(second.hits, first.hits);
 }
 
-Rows chosen(int64_t experts, std::vector<std::pair<int64_t, float>> weights) {
+Rows chosen(int64_t experts, const std::vector<std::pair<int64_t, float>>& weights) {
   Rows rows{experts, std::vector<float>(static_cast<size_t>(experts))};
   for (const auto& [expert, weight] : weights) rows.data[static_cast<size_t>(expert)] = weight;
   return rows;
@@ -233,6 +233,18 @@ TEST(ExpertStore, NeedsExpertsOfTheirOwn) {
             "session.bank");
   EXPECT_EQ(refusal("mixtral_a", {"--experts-per-shard", "2"}, {.memory_bytes = 4096}),
             "session.capacity");
+}
+
+TEST(ExpertPlaces, HaveNoByteTwice) {
+  const std::string out = export_to("mixtral_a", {"--experts-per-shard", "2"});
+  Manifest manifest = read_manifest(out).value();
+  EXPECT_TRUE(ExpertPlaces::find(manifest, out));
+  for (manifest::Shard& shard : manifest.shards)
+    for (WeightRecord& weight : shard.weights)
+      if (weight.role == WeightRole::expert) weight.ranges.front().offset = 65536;
+  const auto places = ExpertPlaces::find(manifest, out);
+  ASSERT_FALSE(places);
+  EXPECT_EQ(places.error().front().code, "session.bank");
 }
 
 // Calls `change` between two tokens, and returns the code of the error that follows.
