@@ -56,10 +56,10 @@ TEST(CompletionRequest, TakesTokensWhereTokensAreNoBytes) {
 
 TEST(CompletionRequest, ChatsInLines) {
   const auto request = parse_completion(Endpoint::chat,
-                                        R"({"messages": [{"role": "system", "content": "Hi"},
+                                        R"({"messages": [{"role": "system", "content": "Hello!"},
                        {"role": "user", "content": [{"type": "text", "text": "a"}]}]})",
                                         manifest_of(TokenizerKind::bytes), 16);
-  ASSERT_FALSE(request) << "31 characters and more";
+  ASSERT_FALSE(request) << "33 characters, and no room for a token";
   EXPECT_THAT(refusal(request), HasSubstr("session.context_full"));
   const auto fits =
       parse_completion(Endpoint::chat, R"({"messages": [{"role": "user", "content": "Hi"}]})",

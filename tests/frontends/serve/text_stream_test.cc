@@ -35,7 +35,7 @@ TEST(TextStream, KeepsTheBeginningsOfCharactersBack) {
 TEST(TextStream, EndsBeforeAStopText) {
   const Manifest manifest = bytes();
   TextStream stream(manifest, {"END", "EX"});
-  EXPECT_EQ(pieces(stream, "aEENDb"), "a||E|||||");
+  EXPECT_EQ(pieces(stream, "aEENDb"), "a||E||||");
   EXPECT_TRUE(stream.stopped());
   TextStream other(manifest, {"END"});
   EXPECT_EQ(pieces(other, "aENb"), "a|||ENb|");
