@@ -14,7 +14,7 @@ Every second prompt of the bundled suite is analysed, and the orders are made fr
 `moec compare` then runs the other prompts with the first experts of an order in every layer. A figure is the mean KL
 divergence from the predictions with all experts, in nats, with bounds that hold 95 % of the resamples of the prompts; of
 `random` the smallest and the largest mean. With --texts the profile is of tests/data/tinymoe_calibration.bin instead,
-which has eight times the tokens, and the divergence is measured on N windows of tinymoe_heldout.bin. The second table has the groups of `moec place` for three nodes of eight experts
+which has more tokens, and the divergence is measured on N windows of tinymoe_heldout.bin. The second table has the groups of `moec place` for three nodes of eight experts
 a layer, each by the nodes' means.
 """
 
