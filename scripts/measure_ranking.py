@@ -82,9 +82,13 @@ def print_orders(moec, orders, counts, prompts):
     groups = {f"{name} {count}": kept_experts(order, count) for name, order in orders.items() for count in counts}
     found = divergences(moec, groups, prompts)
     print("| kept of 16 | saliency | mass | summed | random |\n|---|---|---|---|---|")
+    names = {name: [name] for name in ("saliency", "mass", "summed")} | {"random": [f"random{seed}" for seed in SEEDS]}
     for count in counts:
-        cells = [with_bounds(found[f"{name} {count}"]) for name in ("saliency", "mass", "summed")]
-        print(f"| {count} | {' | '.join(cells)} | {range_of([found[f'random{seed} {count}'] for seed in SEEDS])} |")
+        cells = [[found[f"{name} {count}"] for name in group] for group in names.values()]
+        print(f"| {count} | {' | '.join(with_bounds(cell[0]) if len(cell) == 1 else range_of(cell) for cell in cells)} |")
+    means = [statistics.fmean(found[f"{name} {count}"]["mean"] for name in group for count in counts)
+             for group in names.values()]
+    print(f"| mean | {' | '.join(f'{mean:.2f}' for mean in means)} |")
 
 
 def print_places(moec, profile, prompts):
