@@ -127,6 +127,15 @@ def test_eight_clients_at_once(folder):
     assert answers[prompts[7]] == run(folder, prompts[7], 16)
 
 
+def test_a_part_of_the_experts_in_memory_gives_the_same_text(export):
+    folder = export(REPO / "models/tinymoe", "--target", "onnx", "--dtype", "f32", "--tokens", "1,16", "--context", "256",
+                    "--experts-per-shard", "4")
+    server = Server(folder, "--capacity", "3", "--policy", "lcp")
+    answer = server.client.completions.create(model="x", prompt="def main(", max_tokens=12)
+    assert answer.choices[0].text == run(folder, "def main(", 12)
+    assert server.stop() == 0
+
+
 @pytest.mark.parametrize(("body", "code"), [
     (b"", "serve.syntax"), (b"{", "serve.syntax"), (b"\xff\xfe", "serve.syntax"), (b"[1]", "serve.bad_value"),
     (b'{"prompt": "a", "n": 3}', "serve.unsupported"), (b'{"prompt": [999]}', "run.token"),

@@ -1,4 +1,4 @@
-// The flags of `moec run` that keep experts in slots.
+// The flags of `moec run` and `moec serve` that keep experts in slots.
 #pragma once
 
 #include <optional>
