@@ -98,7 +98,8 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::open(const Manifest& manifest,
   store->normalises_ = normalises(manifest);
   MOEC_TRY(store->place_experts(manifest, folder));
   MOEC_TRY(store->allot(manifest));
-  store->loader_ = std::make_unique<ExpertLoader>(kReaders);
+  store->loader_ =
+      std::make_unique<ExpertLoader>(options.reads == ExpertReads::serial ? 1 : kReaders);
   if (store->loader_->threads() == 0)
     return fail(Diagnostics{refused_resource(
         std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)))});

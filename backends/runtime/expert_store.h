@@ -35,7 +35,7 @@ constexpr auto enum_names(OnMiss) { return name_table<OnMiss>({"load", "skip", "
 
 // When missing experts are read.
 enum class ExpertReads : uint8_t {
-  serial,   // each when the executor asks for it
+  serial,   // each when the executor asks for it, one at a time
   ahead,    // all of a step when its layer begins
   foresee,  // and those that the next layer is likely to want, while this one runs
 };

@@ -7,6 +7,12 @@
 #include "ir/base/refusals.h"
 
 namespace moec {
+namespace {
+
+// From here on large pages, which reads past the page cache pin at less cost, waste little.
+constexpr uint64_t kLargeBytes = uint64_t{256} << 20;
+
+}  // namespace
 
 Result<SlotArena> SlotArena::create(uint64_t bytes) {
   SlotArena arena;
@@ -14,6 +20,7 @@ Result<SlotArena> SlotArena::create(uint64_t bytes) {
   void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return fail(Diagnostics{refused_memory()});
+  if (bytes >= kLargeBytes) ::madvise(pages, bytes, MADV_HUGEPAGE);
   arena.data_ = static_cast<std::byte*>(pages);
   arena.bytes_ = bytes;
   return arena;
