@@ -35,6 +35,12 @@ std::vector<ExpertStretch> joined(std::vector<ExpertStretch> stretches) {
   return joined;
 }
 
+// Shards run in the order of their files, experts of a shard in that of their bytes.
+bool is_asked_first(const PlacedExpert& a, const PlacedExpert& b) {
+  return a.layer != b.layer ? a.layer < b.layer
+                            : by_place(a.stretches.front(), b.stretches.front());
+}
+
 // No byte belongs to two experts.
 Status check_apart(const std::vector<PlacedExpert>& experts, const std::vector<WeightFile>& files) {
   std::vector<ExpertStretch> all;
@@ -105,6 +111,7 @@ Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::str
     expert.stretches = joined(std::move(expert.stretches));
     places.experts_.push_back(std::move(expert));
   }
+  std::stable_sort(places.experts_.begin(), places.experts_.end(), is_asked_first);
   places.found_.clear();
   MOEC_TRY(check_apart(places.experts_, places.files_));
   return places;

@@ -35,7 +35,7 @@ class ExpertPlaces {
 
   // Files with experts. Copies of one file, which packages of several widths have, are one.
   const std::vector<WeightFile>& files() const { return files_; }
-  // By layer and number.
+  // By layer, in the order in which a step asks for them.
   const std::vector<PlacedExpert>& experts() const { return experts_; }
   // The file with this path; nothing if it has no experts.
   std::optional<size_t> find_file(const std::string& path) const;

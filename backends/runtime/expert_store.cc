@@ -73,7 +73,7 @@ struct ExpertStore::Expert {
 
 struct ExpertStore::Layer {
   int64_t layer = 0;
-  std::vector<size_t> experts;  // indices into experts_, ascending
+  std::vector<size_t> experts;  // indices into experts_, in the order in which a step asks
   uint64_t slot_bytes = 0;
   std::byte* slots = nullptr;
   std::vector<size_t> free;
@@ -292,7 +292,7 @@ void ExpertStore::read_ahead(Layer& layer) {
 
 // False where there is no slot for it now. `needed`: the step cannot go on without it.
 bool ExpertStore::start_read(Layer& layer, Expert& expert, bool needed) {
-  const auto slot = take_slot(layer, expert, needed);
+  const auto slot = take_slot(layer, needed);
   if (!slot) return false;
   layer.policy->insert(expert.key);
   read(layer, expert, *slot);
@@ -306,13 +306,13 @@ void ExpertStore::read(Layer& layer, Expert& expert, size_t slot) {
   loader_->load(reads, [this, &expert](Status status) { note_read(expert, std::move(status)); });
 }
 
-std::optional<size_t> ExpertStore::take_slot(Layer& layer, const Expert& wanted, bool needed) {
+std::optional<size_t> ExpertStore::take_slot(Layer& layer, bool needed) {
   if (!layer.free.empty()) {
     const size_t slot = layer.free.back();
     layer.free.pop_back();
     return slot;
   }
-  const auto key = leaving(layer, wanted, needed);
+  const auto key = leaving(layer, needed);
   if (!key) return std::nullopt;
   for (const size_t i : layer.experts)
     if (experts_[i].key == *key) {
@@ -322,9 +322,9 @@ std::optional<size_t> ExpertStore::take_slot(Layer& layer, const Expert& wanted,
   return std::nullopt;
 }
 
-// The expert that leaves for the wanted one: of those that the step does not need any more; else,
+// The expert that leaves for another one: of those that the step does not need any more; else,
 // if it cannot go on otherwise, the one that it needs last.
-std::optional<ExpertKey> ExpertStore::leaving(Layer& layer, const Expert& wanted, bool needed) {
+std::optional<ExpertKey> ExpertStore::leaving(Layer& layer, bool needed) {
   ExpertPolicy& policy = *layer.policy;
   const auto protect_all = [&](auto stays) {
     policy.begin_step(policy.step());
@@ -340,7 +340,7 @@ std::optional<ExpertKey> ExpertStore::leaving(Layer& layer, const Expert& wanted
   if (!needed) return std::nullopt;
   for (size_t n = layer.experts.size(); n-- > 0;) {
     const Expert& last = experts_[layer.experts[n]];
-    if (last.is != Residence::resident || last.in_use || last.key <= wanted.key) continue;
+    if (last.is != Residence::resident || last.in_use) continue;
     protect_all([&](const Expert& expert) { return &expert != &last; });
     if (const auto key = policy.evict()) return key;
   }

@@ -2,9 +2,10 @@
 // the files while the layer runs.
 //
 // begin_layer() tells which experts the tokens of a step chose. Those that are missing are read in
-// the order of their numbers, on threads of the loader; the executor, which asks for one expert
-// after the other, waits for those that are not there yet. An expert that is in use, or that the
-// step still needs, leaves its slot last, so that any number of slots gives the same results.
+// the order in which the step asks for them, on threads of the loader; the executor, which asks for
+// one expert after the other, waits for those that are not there yet. An expert that is in use, or
+// that the step still needs, leaves its slot last, so that any number of slots gives the same
+// results.
 #pragma once
 
 #include <condition_variable>
@@ -117,8 +118,8 @@ class ExpertStore : public WeightPager {
   void read_ahead(Layer& layer);
   bool start_read(Layer& layer, Expert& expert, bool needed);
   void read(Layer& layer, Expert& expert, size_t slot);
-  std::optional<size_t> take_slot(Layer& layer, const Expert& wanted, bool needed);
-  std::optional<ExpertKey> leaving(Layer& layer, const Expert& wanted, bool needed);
+  std::optional<size_t> take_slot(Layer& layer, bool needed);
+  std::optional<ExpertKey> leaving(Layer& layer, bool needed);
   std::vector<StretchRead> place(Layer& layer, Expert& expert, size_t slot);
   void note_read(Expert& expert, Status status);
   bool is_reading(const Layer& layer) const;
