@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <tuple>
 
@@ -158,6 +159,7 @@ Result<std::vector<TraceRow>> sorted(std::vector<TraceRow> rows, const std::stri
 
 struct TraceWriter::File {
   std::string path;
+  std::string written;  // until it is finished: a file beside it, or a pipe or device itself
   TraceForm form = TraceForm::csv;
   std::ofstream stream;
   uint64_t rows = 0;
@@ -171,11 +173,23 @@ TraceForm trace_form_of(const std::string& path) {
 TraceWriter::TraceWriter(std::unique_ptr<File> file) : file_(std::move(file)) {}
 TraceWriter::TraceWriter(TraceWriter&&) noexcept = default;
 TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
-TraceWriter::~TraceWriter() = default;
+TraceWriter::~TraceWriter() {
+  if (file_ && file_->written != file_->path) std::remove(file_->written.c_str());
+}
+
+// A device or a pipe stays what it is.
+static std::string unfinished_path(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(path, error);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)
+             ? path
+             : path + ".unfinished";
+}
 
 Result<TraceWriter> TraceWriter::open(const std::string& path, TraceForm form) {
-  auto file =
-      std::make_unique<File>(File{path, form, std::ofstream(path, std::ios::binary), 0, {}});
+  const std::string written = unfinished_path(path);
+  auto file = std::make_unique<File>(
+      File{path, written, form, std::ofstream(written, std::ios::binary), 0, {}});
   if (form == TraceForm::csv)
     file->stream << kTraceHeader << '\n';
   else
@@ -219,7 +233,12 @@ Status TraceWriter::close() {
     file_->stream << trace_header(file_->rows);
   }
   file_->stream.close();
-  return file_->stream ? Status() : trace_not_written(file_->path);
+  if (!file_->stream) return trace_not_written(file_->path);
+  if (file_->written == file_->path) return {};
+  if (std::rename(file_->written.c_str(), file_->path.c_str()) != 0)
+    return trace_not_written(file_->path);
+  file_->written = file_->path;
+  return {};
 }
 
 Result<std::vector<TraceRow>> parse_trace(std::string_view bytes, const std::string& file) {

@@ -53,7 +53,8 @@ class TraceWriter {
 
   // Rows of one layer and token should follow one another. Layers and experts are below 65,536.
   void add(const TraceRow& row);
-  // Finishes the file. Error trace.write: not all rows could be written.
+  // Finishes the file, which has its name only then: an earlier one stays until it is replaced.
+  // Error trace.write: not all rows could be written.
   Status close();
 
  private:

@@ -206,9 +206,11 @@ Status ExpertStore::begin_layer(int64_t layer, Rows& weights) {
 }
 
 void ExpertStore::foresee(int64_t layer, const Rows& weights) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   Layer* slots = find_layer(layer);
   if (!slots || !foresees()) return;
+  // Who leaves for a guess must not depend on the speed of reads either.
+  if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*slots); });
   choose(*slots, weights);
   std::vector<size_t> absent;
   for (const size_t i : slots->experts)
@@ -261,6 +263,13 @@ Status ExpertStore::meet_misses(Layer& layer, Rows& weights) {
                               expert.key.expert, expert.key.layer, capacity_),
                   "give more --capacity or --expert-memory, or --on-miss load");
     skipped.push_back(i);
+  }
+  // The free slots are theirs that the step needs.
+  for (const size_t i : layer.experts) {
+    Expert& expert = experts_[i];
+    const bool is_skipped = std::find(skipped.begin(), skipped.end(), i) != skipped.end();
+    if (expert.chosen && expert.is == Residence::absent && !is_skipped)
+      start_read(layer, expert, false);
   }
   skip(layer, skipped, weights);
   return {};

@@ -210,9 +210,21 @@ Status Session::set_mask(const ExpertSets& mask) {
   return impl_->set_mask(mask, "the mask");
 }
 
+static Status check_pinned(const std::vector<ExpertKey>& pinned, const ExpertGrid& grid) {
+  for (const ExpertKey& key : pinned)
+    if (!std::binary_search(grid.layers.begin(), grid.layers.end(), key.layer) ||
+        key.expert >= grid.experts)
+      return fail("session.profile",
+                  fmt::format("the profile has expert {} of layer {}, the model has none",
+                              key.expert, key.layer),
+                  "give a --profile of this model");
+  return {};
+}
+
 Status Session::Impl::open_experts() {
   uint64_t slots = 0;
   if (options.experts) {
+    MOEC_TRY(check_pinned(options.experts->pinned, expert_grid(manifest)));
     MOEC_ASSIGN(experts, ExpertStore::open(manifest, folder, *options.experts));
     slots = experts->arena_bytes();
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "backends/manifest/expert_grid.h"
@@ -16,7 +17,9 @@ namespace {
 constexpr const char* kIndex = "split.json";
 constexpr uint64_t kMostIndexBytes = uint64_t{64} << 20;
 
-Status check_finished(const std::string& path) {
+// The index says that the split is finished and which nodes it has.
+Status check_finished(const std::string& folder) {
+  const std::string path = folder + "/" + kIndex;
   MOEC_ASSIGN(const std::string text, read_text_file(path, kMostIndexBytes));
   const JsonReport report(
       text, path, JsonCodes::all_as("check.split_unfinished", "run moec split --force again"));
@@ -24,7 +27,26 @@ Status check_finished(const std::string& path) {
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   bool finished = false;
   MOEC_TRY(fields.boolean("finished", finished));
-  return finished ? Status() : fields.bad("finished", "is false: the split was interrupted");
+  if (!finished) return fields.bad("finished", "is false: the split was interrupted");
+  return fields.each("nodes", [&](JsonFields& node) -> Status {
+    std::string name;
+    MOEC_TRY(node.text("name", name));
+    if (has_manifest(folder + "/" + name)) return {};
+    return fail("check.node_missing",
+                fmt::format("{} names node {}, which is no export", kIndex, name),
+                "split the export again", {.file = folder});
+  });
+}
+
+// Those of shards and tables, which a split does not write anew.
+template <class Visit>
+void for_each_shared_file(const Manifest& manifest, Visit visit) {
+  if (manifest.has_embedding()) visit(manifest.embedding.file);
+  if (manifest.rope) visit(manifest.rope->table.file);
+  for (const manifest::Shard& shard : manifest.shards) {
+    for (const manifest::Width& width : shard.widths) visit(width.file);
+    for (const manifest::FileRef& file : shard.data) visit(file);
+  }
 }
 
 class Together {
@@ -51,13 +73,24 @@ class Together {
     // Masks are those of a node's own layers.
     manifest::Build build = manifest.build;
     build.expert_mask = first().build.expert_mask;
-    if (manifest.node && manifest.model == first().model && build == first().build) return true;
+    if (manifest.node && manifest.model == first().model && build == first().build &&
+        has_same_files(manifest))
+      return true;
     find("check.other_model",
          manifest.node ? fmt::format("node {} is of another model or another export than node {}",
                                      manifest.node->name, first().node->name)
                        : "a folder holds an export that is no node",
          "remove what is not part of the split, or split again");
     return false;
+  }
+
+  // Files of one name are one file: those of the trunk, and experts on several nodes.
+  bool has_same_files(const Manifest& manifest) {
+    bool same = true;
+    for_each_shared_file(manifest, [&](const manifest::FileRef& file) {
+      same = same && digests_.emplace(file.path, file.digest).first->second == file.digest;
+    });
+    return same;
   }
 
   void check_layer(int64_t layer) {
@@ -87,6 +120,7 @@ class Together {
 
   const std::vector<CheckedNode>& nodes_;
   const std::string folder_;
+  std::map<std::string, std::string> digests_;  // by the path in a node
   Diagnostics findings_;
 };
 
@@ -104,8 +138,7 @@ bool is_split_folder(const std::string& folder) {
 
 Result<SplitCheck> check_split(const std::string& folder, const CheckOptions& options) {
   SplitCheck check;
-  if (const Status finished = check_finished(folder + "/" + kIndex); !finished)
-    check.findings = finished.error();
+  if (const Status finished = check_finished(folder); !finished) check.findings = finished.error();
   for (const std::string& path : exports_in(folder)) {
     MOEC_ASSIGN(auto report, check_folder(path, options));
     check.nodes.push_back({path, std::move(report)});

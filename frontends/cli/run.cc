@@ -22,6 +22,7 @@
 #include "frontends/run/run_json.h"
 #include "frontends/run/write_text.h"
 #include "ir/base/byte_text.h"
+#include "ir/base/output_apart.h"
 #include "ir/base/process_memory.h"
 
 namespace moec {
@@ -138,6 +139,7 @@ Status run(const RunFlags& flags) {
   MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
   const Diagnostics notes = note_precision(session.manifest(), options.precision);
   if (!flags.json) print_notes(notes);
+  MOEC_TRY(check_apart_from(flags.folder, flags.gates.file, "--log-gates"));
   MOEC_TRY(with_gate_log(session, flags.gates, [&] {
     return tags ? show_spans(flags, prompt, session, notes)
                 : show_text(flags, prompt, session, notes);

@@ -20,6 +20,7 @@
 #include "frontends/inspect/path_kind.h"
 #include "frontends/process/stop_signals.h"
 #include "frontends/residency/cache_routing.h"
+#include "ir/base/output_apart.h"
 #include "ir/base/parse_number.h"
 
 namespace moec {
@@ -74,6 +75,7 @@ Result<SimulateOptions> simulate_options(const SimulateFlags& flags) {
 Status simulate(const SimulateFlags& flags) {
   MOEC_ASSIGN(const SimulateOptions options, simulate_options(flags));
   MOEC_ASSIGN(const Simulation simulation, simulate_trace(options));
+  MOEC_TRY(check_apart_from(options.trace, flags.plot, "--plot"));
   if (!flags.plot.empty()) MOEC_TRY(write_user_file(flags.plot, simulation_svg(simulation)));
   if (flags.run.json)
     print_json(simulation_json(simulation));

@@ -145,6 +145,26 @@ Result<Choice> choice_of(const ProbeOptions& options, const Manifest& manifest) 
               {.file = options.groups});
 }
 
+// A node, or an export with a mask, would say how its own experts do.
+Status check_has_groups(const Manifest& manifest, const std::vector<ExpertGroup>& groups,
+                        const std::string& folder) {
+  MOEC_ASSIGN(const ExpertSets held, node_experts_of(manifest));
+  MOEC_ASSIGN(const ExpertSets mask, expert_mask_of(manifest));
+  const ExpertGrid grid = expert_grid(manifest);
+  for (const ExpertGroup& group : groups)
+    for (const auto& [layer, experts] : in_both(held, mask).layers)
+      for (int64_t expert = 0; expert < grid.experts; ++expert)
+        if (group.experts.has(layer, expert) &&
+            !std::binary_search(experts.begin(), experts.end(), expert))
+          return fail("probe.not_whole",
+                      fmt::format("the export cannot choose expert {} of layer {}, which group {} "
+                                  "has: it is {}",
+                                  expert, layer, group.name, manifest.node ? "a node" : "masked"),
+                      "probe the export that was split, or one without --expert-mask",
+                      {.file = folder});
+  return {};
+}
+
 }  // namespace
 
 Result<ProbeReport> probe_groups(const ProbeOptions& options) {
@@ -153,6 +173,7 @@ Result<ProbeReport> probe_groups(const ProbeOptions& options) {
   MOEC_ASSIGN(Session session, Session::open(options.model, read_shard, maskable));
   const Manifest& manifest = session.manifest();
   MOEC_ASSIGN(const Choice choice, choice_of(options, manifest));
+  MOEC_TRY(check_has_groups(manifest, choice.groups, options.model));
   MOEC_ASSIGN(const std::vector<CompareDocument> documents, documents_of(options, manifest));
   const int64_t window = std::min(options.window, longest_window(manifest));
   const int64_t prefill = choice.score == ProbeScore::table ? choice.table.prefill : kPrefill;

@@ -15,6 +15,7 @@
 #include "frontends/residency/routed_run.h"
 #include "ir/base/at.h"
 #include "ir/base/byte_text.h"
+#include "ir/base/output_apart.h"
 
 namespace moec {
 namespace {
@@ -87,6 +88,7 @@ Status add_recall(const DiscoverOptions& options, Session& session, const Analys
 Result<Discovery> discover_experts(const DiscoverOptions& options) {
   MOEC_ASSIGN(Session session, Session::open(options.run.source, read_shard, options.run.session));
   const Manifest& manifest = session.manifest();
+  MOEC_TRY(check_apart_from(options.run.source, options.file, "--out"));
   const ExpertGrid grid = expert_grid(manifest);
   MOEC_TRY(check_has_experts(std::ssize(grid.layers), options.run.source));
   MOEC_TRY(check_has_groups(manifest, options.run.source));

@@ -7,6 +7,7 @@
 #include "frontends/analyze/measure_checkpoint.h"
 #include "frontends/analyze/measure_export.h"
 #include "frontends/report/report_json.h"
+#include "ir/base/output_apart.h"
 
 namespace moec {
 namespace {
@@ -38,6 +39,7 @@ int64_t write_rows(const std::vector<LayerMeasurement>& layers, int64_t tokens,
 }  // namespace
 
 Result<TraceReport> trace_model(const TraceOptions& options) {
+  MOEC_TRY(check_apart_from(options.run.source, options.file, "--out"));
   // Opened first: a file that cannot be written is known before the model runs.
   MOEC_ASSIGN(TraceWriter writer, TraceWriter::open(options.file, options.form));
   MOEC_ASSIGN(const Measurement measured, options.run.exported

@@ -29,8 +29,19 @@ constexpr std::array kRefused = {"logprobs",      "top_logprobs",    "echo",    
 constexpr std::array kIgnored = {"model", "user",         "metadata",
                                  "store", "service_tier", "parallel_tool_calls"};
 
+// Null, false, or empty.
 bool is_off(const JsonValue& value) {
-  return value.is_null() || (value.boolean() != nullptr && !*value.boolean());
+  if (const bool* flag = value.boolean()) return !*flag;
+  if (const std::string* text = value.string()) return text->empty() || *text == "none";
+  if (const auto* list = value.array()) return list->empty();
+  if (const auto* object = value.object()) return object->empty();
+  return value.is_null();
+}
+
+// {"type": "text"}, which is what there is.
+bool is_text_format(const JsonMember& member) {
+  const JsonValue* type = member.value.find("type");
+  return member.key == "response_format" && type && type->string() && *type->string() == "text";
 }
 
 class Reader {
@@ -73,7 +84,8 @@ class Reader {
                    ? Status()
                    : Status(unsupported(member));
     if (std::find(kRefused.begin(), kRefused.end(), name) != kRefused.end())
-      return is_off(member.value) ? Status() : Status(unsupported(member));
+      return is_off(member.value) || is_text_format(member) ? Status()
+                                                            : Status(unsupported(member));
     if (std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end()) return {};
     if (name == (request_.endpoint == Endpoint::chat ? "messages" : "prompt")) return {};
     if (member.value.is_null()) return {};
@@ -117,6 +129,7 @@ class Reader {
   }
 
   Status stop(const JsonMember& member) {
+    if (member.value.array() && member.value.array()->empty()) return {};
     if (const std::string* text = member.value.string())
       request_.stop = {*text};
     else

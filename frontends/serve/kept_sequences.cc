@@ -26,27 +26,36 @@ std::optional<size_t> KeptSequences::best_for(std::span<const int64_t> prompt) c
   return best;
 }
 
+size_t KeptSequences::oldest() const {
+  size_t oldest = kept_.size();
+  for (size_t i = 0; i < kept_.size(); ++i)
+    if (!kept_[i].in_use &&
+        (oldest == kept_.size() || kept_[i].given_back < kept_[oldest].given_back))
+      oldest = i;
+  return oldest;
+}
+
 std::optional<KeptSequences::Taken> KeptSequences::take(std::span<const int64_t> prompt,
                                                         Session& session) {
-  const auto slot = best_for(prompt);
-  if (!slot) return std::nullopt;
-  Kept& kept = kept_[*slot];
-  kept.in_use = true;
-  if (!std::exchange(kept.filled, true)) return Taken{*slot, session.empty_sequence(), 0};
-  const int64_t reused = shared(prompt, kept.tokens);
-  Sequence own = session.exchange(std::move(kept.sequence));
+  const auto best = best_for(prompt);
+  if (!best) return std::nullopt;
+  const int64_t reused = shared(prompt, kept_[*best].tokens);
+  const size_t slot = 2 * reused >= std::ssize(kept_[*best].tokens) ? *best : oldest();
+  Sequence sequence = slot == *best ? std::move(kept_[slot].sequence) : kept_[*best].sequence;
+  kept_[slot] = {.in_use = true};
+  if (reused == 0) return Taken{slot, session.empty_sequence(), 0};
+  Sequence own = session.exchange(std::move(sequence));
   const bool can_rewind = session.rewind(reused);
-  Sequence cut = session.exchange(std::move(own));
-  kept.tokens.clear();
-  if (can_rewind) return Taken{*slot, std::move(cut), reused};
-  return Taken{*slot, session.empty_sequence(), 0};
+  sequence = session.exchange(std::move(own));
+  if (can_rewind) return Taken{slot, std::move(sequence), reused};
+  return Taken{slot, session.empty_sequence(), 0};
 }
 
 void KeptSequences::give_back(size_t slot, Sequence sequence, std::vector<int64_t> tokens) {
   tokens.resize(static_cast<size_t>(sequence.position));
-  kept_[slot] = {false, true, ++clock_, std::move(sequence), std::move(tokens)};
+  kept_[slot] = {false, ++clock_, std::move(sequence), std::move(tokens)};
 }
 
-void KeptSequences::drop(size_t slot) { kept_[slot] = {.given_back = ++clock_}; }
+void KeptSequences::drop(size_t slot) { kept_[slot] = {}; }
 
 }  // namespace moec

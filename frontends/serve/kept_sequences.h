@@ -23,10 +23,10 @@ class KeptSequences {
     Sequence sequence;
     int64_t reused = 0;
   };
-  // Of the sequences that are not in use, the one that shares the longest beginning with the
-  // prompt, cut to what they share; of equals the one that was given back first. The last token of
-  // the prompt is never shared: its logits are needed. Nothing: all are in use. The session's own
-  // sequence is as before.
+  // A sequence with the longest beginning of the prompt that one of those has that are not in use.
+  // It is that one, cut, where the prompt has half of its tokens or more; else a copy of it, in the
+  // place of the one that was given back first. The last token of the prompt is never reused: its
+  // logits are needed. Nothing: all are in use. The session's own sequence is as before.
   std::optional<Taken> take(std::span<const int64_t> prompt, Session& session);
   // Puts it back with the tokens that are in its caches, as many as its position says.
   void give_back(size_t slot, Sequence sequence, std::vector<int64_t> tokens);
@@ -35,12 +35,13 @@ class KeptSequences {
 
  private:
   struct Kept {
-    bool in_use = false, filled = false;
-    uint64_t given_back = 0;  // in which order
+    bool in_use = false;
+    uint64_t given_back = 0;  // in which order; 0: it is empty
     Sequence sequence;
     std::vector<int64_t> tokens;
   };
   std::optional<size_t> best_for(std::span<const int64_t> prompt) const;
+  size_t oldest() const;  // of those that are not in use
 
   std::vector<Kept> kept_;
   uint64_t clock_ = 0;

@@ -43,13 +43,21 @@ Scheduler::Scheduler(Session session, const SchedulerLimits& limits)
       kept_(static_cast<size_t>(limits.sequences)),
       thread_([this] { run(); }) {}
 
-Scheduler::~Scheduler() {
+void Scheduler::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
+}
+
+Scheduler::~Scheduler() {
+  stop();
   thread_.join();
+}
+
+static tl::unexpected<Diagnostics> stopping() {
+  return fail("serve.stopping", "the server is being stopped");
 }
 
 Result<std::shared_ptr<Ticket>> Scheduler::submit(std::vector<int64_t> prompt,
@@ -57,6 +65,7 @@ Result<std::shared_ptr<Ticket>> Scheduler::submit(std::vector<int64_t> prompt,
   auto ticket = std::make_shared<Ticket>();
   {
     const std::lock_guard lock(mutex_);
+    if (stopping_) return stopping();
     if (std::ssize(waiting_) >= limits_.waiting)
       return fail("serve.busy", fmt::format("{} texts wait already", waiting_.size()),
                   "try again later, or start the server with a larger --waiting");
@@ -90,8 +99,7 @@ bool Scheduler::admit() {
   }
   if (!stopping_) return true;
   for (std::deque<Job>* jobs : {&active_, &waiting_})
-    for (Job& job : *jobs)
-      job.ticket->tell({{}, {}, fail("serve.stopping", "the server is being stopped").value()});
+    for (Job& job : *jobs) job.ticket->tell({{}, {}, stopping().value()});
   return false;
 }
 

@@ -55,13 +55,14 @@ class Ticket {
 class Scheduler {
  public:
   Scheduler(Session session, const SchedulerLimits& limits);
-  // Ends the texts that are not done with serve.stopping.
   ~Scheduler();
+  // Ends the texts that are not done with serve.stopping, and takes no more.
+  void stop();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
   const Manifest& manifest() const { return session_.manifest(); }
-  // Error serve.busy: as many texts wait as may.
+  // Errors: serve.busy (as many texts wait as may), serve.stopping.
   Result<std::shared_ptr<Ticket>> submit(std::vector<int64_t> prompt,
                                          const GenerateOptions& options);
 

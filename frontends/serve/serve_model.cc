@@ -95,6 +95,8 @@ class HttpServer {
   void watch_for_stop(const std::atomic<bool>& over) {
     constexpr std::chrono::milliseconds kPause{100};
     while (!over && !(options_.stop && options_.stop())) std::this_thread::sleep_for(kPause);
+    scheduler_.stop();
+    std::this_thread::sleep_for(2 * kPause);  // clients are told before their connections end
     server_.stop();
   }
 

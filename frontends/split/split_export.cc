@@ -167,6 +167,11 @@ bool is_export(const std::string& path) { return has_manifest(path); }
 Result<ExportSplit> split_export(const SplitOptions& options) {
   MOEC_ASSIGN(const Manifest whole, read_manifest(options.source));
   MOEC_TRY(require_graphs(whole, options.source));
+  if (whole.node)
+    return fail("split.source",
+                fmt::format("the folder is node {} of a split: {}", whole.node->name,
+                            node_text(*whole.node)),
+                "split the export that it was made from", {.file = options.source});
   ExportSplit split{options.source, options.out, whole.model.family};
   split.dry_run = options.dry_run;
   MOEC_ASSIGN(split.nodes, export_nodes(options, whole));

@@ -76,9 +76,11 @@ TEST(Discover, ReadsNoExperts) {
 TEST(Discover, RefusesWhatItCannotDo) {
   const std::string out = fresh_folder("out");
   expect_fine(export_case("tinymoe", out));
-  EXPECT_THAT(run_command({"discover", out, "--prompt", "a", "--out", out + "/p.json"}).err,
-              testing::HasSubstr("[discover.no_groups]"));
-  EXPECT_THAT(run_command({"discover", out, "--out", out + "/p.json"}).err,
+  EXPECT_THAT(
+      run_command({"discover", out, "--prompt", "a", "--out", fresh_folder("profile") + "/p.json"})
+          .err,
+      testing::HasSubstr("[discover.no_groups]"));
+  EXPECT_THAT(run_command({"discover", out, "--out", fresh_folder("profile") + "/p.json"}).err,
               testing::HasSubstr("[analyze.empty]"));
   EXPECT_THAT(
       run_command({"discover", checkpoint_of("tinymoe"), "--prompt", "a", "--out", "p"}).err,

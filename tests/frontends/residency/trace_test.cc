@@ -48,6 +48,29 @@ TEST(Trace, IsTheGateLogOfARun) {
   EXPECT_EQ(read_trace(folder + "/t.csv").value(), read_trace(folder + "/g.csv").value());
 }
 
+TEST(Trace, KeepsTheFilesOfTheUser) {
+  const std::string folder = fresh_folder("traces"), out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out));
+  const std::string manifest = read_file(out + "/manifest.json");
+  EXPECT_THAT(trace_command(out, out + "/manifest.json").err,
+              testing::HasSubstr("[output.in_source]"));
+  EXPECT_THAT(run_command({"run", out, "--prompt", "a", "-n", "1", "--log-gates",
+                           out + "/attn/../manifest.json"})
+                  .err,
+              testing::HasSubstr("[output.in_source]"));
+  EXPECT_THAT(run_command({"discover", out, "--prompt", "a", "--out", out + "/profile.json"}).err,
+              testing::HasSubstr("[output.in_source]"));
+  EXPECT_EQ(read_file(out + "/manifest.json"), manifest);
+  write_file(folder + "/old.csv", "layer,token,expert,weight\n0,0,0,1\n");
+  EXPECT_NE(trace_command(folder + "/none", folder + "/old.csv").exit_code, kExitFine);
+  EXPECT_EQ(read_file(folder + "/old.csv"), "layer,token,expert,weight\n0,0,0,1\n");
+  EXPECT_EQ(all_bytes(folder).size(), 1u) << "nothing unfinished is left";
+  EXPECT_THAT(run_command({"simulate", folder + "/old.csv", "--capacity", "2", "--plot",
+                           folder + "/old.csv"})
+                  .err,
+              testing::HasSubstr("[output.in_source]"));
+}
+
 TEST(Trace, RefusesWhatItCannotDo) {
   const std::string out = fresh_folder("out");
   EXPECT_THAT(run_command({"trace", checkpoint_of("tinymoe"), "--out", out + "/t.csv"}).err,

@@ -227,6 +227,29 @@ TEST(ExpertStore, SkippedExpertsComeForLaterSteps) {
   }
 }
 
+TEST(ExpertStore, WhatIsSkippedDoesNotDependOnTheSpeedOfReads) {
+  const std::string out = export_to("tinymoe", {"--experts-per-shard", "1"});
+  const auto skipping = [&](ExpertReads reads) {
+    Session session = open_session(
+        out, ExpertStoreOptions{.capacity = 6, .on_miss = OnMiss::skip, .reads = reads});
+    std::vector<float> logits = logits_of(session);
+    EXPECT_GT(session.experts()->counts().skipped, 0);
+    return logits;
+  };
+  const std::vector<float> serial = skipping(ExpertReads::serial);
+  for (int run = 0; run < 4; ++run) EXPECT_EQ(skipping(ExpertReads::ahead), serial) << run;
+}
+
+TEST(ExpertStore, PinnedExpertsAreThoseOfTheModel) {
+  const std::string out = export_to("olmoe_a", {"--experts-per-shard", "2"});
+  const auto session =
+      Session::open(out, read_shard,
+                    {.experts = ExpertStoreOptions{
+                         .capacity = 3, .policy = PolicyKind::pinned, .pinned = {{0, 99}}}});
+  ASSERT_FALSE(session);
+  EXPECT_EQ(session.error().front().code, "session.profile");
+}
+
 TEST(ExpertStore, CanStopAtAMissingExpert) {
   const std::string out = export_to("olmoe_a", {"--experts-per-shard", "2"});
   const auto store = open_store(out, {.capacity = 2, .on_miss = OnMiss::stop});

@@ -71,10 +71,13 @@ TEST(CompletionRequest, ChatsInLines) {
 TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
   for (const char* field :
        {R"("n": 2)", R"("top_p": 0.9)", R"("logprobs": 1)", R"("presence_penalty": 0.5)",
-        R"("echo": true)", R"("logit_bias": {"1": 5})", R"("tools": [])", R"("suffix": "x")"})
+        R"("echo": true)", R"("logit_bias": {"1": 5})", R"("tools": [{}])", R"("suffix": "x")"})
     EXPECT_THAT(refusal(parse_text(std::string(R"({"prompt": "a", )") + field + "}")),
                 HasSubstr("serve.unsupported"))
         << field;
+  for (const char* field : {R"("stop": [])", R"("tools": [])", R"("tool_choice": "none")",
+                            R"("response_format": {"type": "text"})", R"("logit_bias": {})"})
+    EXPECT_TRUE(parse_text(std::string(R"({"prompt": "a", )") + field + "}")) << field;
   EXPECT_THAT(refusal(parse_text(R"({"prompt": "a", "temprature": 1})")),
               HasSubstr("serve.unknown_field"));
 }

@@ -68,6 +68,18 @@ TEST(Scheduler, AKeptBeginningNeedsOnlyTheRest) {
   EXPECT_EQ(third.tokens, alone(out, "def maze", 8));
 }
 
+TEST(Scheduler, TextsThatShareLittleKeepTheirOwnSequences) {
+  const std::string out = served_export();
+  Scheduler scheduler(served_session(out), {.sequences = 2});
+  const std::string a = "user: import os, sys", b = "user: class Beta(Alpha)";
+  write(scheduler, a, 4);
+  const Written first = write(scheduler, b, 4);
+  EXPECT_EQ(first.reused, 6) << "\"user: \", of a copy";
+  EXPECT_EQ(first.tokens, alone(out, b, 4));
+  EXPECT_EQ(write(scheduler, a, 4).reused, std::ssize(a) - 1);
+  EXPECT_EQ(write(scheduler, b, 4).reused, std::ssize(b) - 1);
+}
+
 TEST(Scheduler, APromptThatIsKeptRunsItsLastToken) {
   const std::string out = served_export();
   Scheduler scheduler(served_session(out), {.sequences = 1});

@@ -289,8 +289,9 @@ TEST(SplitExport, StagesHandOnTheResidualStream) {
   fs::remove_all(split.out + "/stage1.b");
   const auto missing = check_split(split.out, {});
   ASSERT_TRUE(missing.has_value());
-  EXPECT_EQ(missing->findings.front().code, "check.uncovered");
-  EXPECT_THAT(missing->findings.front().cause, HasSubstr("layer 1 is on no node"));
+  EXPECT_EQ(missing->findings.front().code, "check.node_missing");
+  EXPECT_EQ(missing->findings.back().code, "check.uncovered");
+  EXPECT_THAT(missing->findings.back().cause, HasSubstr("layer 1 is on no node"));
 }
 
 TEST(SplitExport, AMissingNodeLeavesItsExpertsUncovered) {
@@ -302,6 +303,31 @@ TEST(SplitExport, AMissingNodeLeavesItsExpertsUncovered) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("check.uncovered"));
   EXPECT_THAT(outcome.out, HasSubstr("L0:1,5 on no node"));
+}
+
+TEST(SplitExport, ANodeOfAnotherCheckpointIsFound) {
+  const GroupedExport exports("qwen3_moe_a");
+  const ExportSplit split = split_of(exports.options("nodes"));
+  const std::string trunk = split.out + "/b/manifest.json";
+  std::string text = read_file(trunk);
+  const Manifest manifest = *read_manifest(split.out + "/b");
+  const std::string digest = manifest.embedding.file.digest;
+  text.replace(text.find(digest), digest.size(), std::string(digest.size(), '0'));
+  write_file(trunk, text);
+  fs::remove(split.out + "/b/manifest.bin");
+  EXPECT_THAT(run_command({"check", split.out}).out, HasSubstr("check.other_model"));
+}
+
+TEST(SplitExport, ANodeIsNotSplitAgainNorProbed) {
+  const GroupedExport exports("qwen3_moe_a");
+  const ExportSplit split = split_of(exports.options("nodes"));
+  const std::string node = split.out + "/a";
+  const Outcome again =
+      run_command({"split", node, "--groups", "2", "--out", fresh_folder("again") + "/out"});
+  EXPECT_THAT(again.err, HasSubstr("[split.source]"));
+  const Outcome probed =
+      run_command({"probe", node, "--groups", exports.groups, "--tokens", exports.groups});
+  EXPECT_THAT(probed.err, HasSubstr("[probe.not_whole]"));
 }
 
 TEST(SplitExport, TheCommandPrintsNodesAndReplacesASplitWithForce) {
