@@ -116,7 +116,7 @@ class HttpServer {
     auto answer = std::make_shared<Answer>(next_head(endpoint), std::move(wanted),
                                            std::move(ticket), scheduler_.manifest());
     if (stream)
-      reply_stream(std::move(answer), response);
+      reply_stream(answer, response);
     else
       return reply_whole(*answer, request, response);
     return {};
@@ -131,7 +131,7 @@ class HttpServer {
     return {};
   }
 
-  static void reply_stream(std::shared_ptr<Answer> answer, httplib::Response& response) {
+  static void reply_stream(const std::shared_ptr<Answer>& answer, httplib::Response& response) {
     response.set_header("Cache-Control", "no-cache");
     response.set_chunked_content_provider(
         "text/event-stream", [answer](size_t, httplib::DataSink& sink) {

@@ -177,7 +177,7 @@ class PlanVerifier {
   void check_tiling(int64_t layer, const std::vector<const ShardDecl*>& shards) {
     std::vector<std::pair<ExpertRun, const ShardDecl*>> runs;
     for (const ShardDecl* shard : shards)
-      for (const ExpertRun& run : expert_runs(*shard)) runs.push_back({run, shard});
+      for (const ExpertRun& run : expert_runs(*shard)) runs.emplace_back(run, shard);
     std::stable_sort(runs.begin(), runs.end(),
                      [](const auto& a, const auto& b) { return a.first.first < b.first.first; });
     int64_t next = 0;

@@ -10,7 +10,6 @@ namespace moec {
 namespace {
 
 using std::chrono::seconds;
-using testing::ElementsAre;
 
 std::vector<int64_t> alone(const std::string& out, const std::string& prompt, int64_t tokens) {
   Session session = served_session(out);
