@@ -95,9 +95,10 @@ TEST(GateLog, RefusesOddLayersAndFolders) {
                {"run", out, "--prompt", "a", "-n", "1", "--log-gates", log, "--log-layers", layers})
         .err;
   };
-  EXPECT_THAT(error(out + "/gates.csv", "2-4"),
+  const std::string logs = fresh_folder("logs");
+  EXPECT_THAT(error(logs + "/gates.csv", "2-4"),
               testing::HasSubstr("[experts.layer]: --log-layers: '2-4' names no layers"));
-  EXPECT_THAT(error(out + "/none/gates.csv", "2"), testing::HasSubstr("[trace.write]"));
+  EXPECT_THAT(error(logs + "/none/gates.csv", "2"), testing::HasSubstr("[trace.write]"));
 }
 
 }  // namespace
