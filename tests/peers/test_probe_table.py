@@ -29,7 +29,8 @@ def probed(moec, tmp_path_factory):
 def example(probed):
     """What the example defines, of this export."""
     text = (REPO / "backends/manifest/README.md").read_text()
-    [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    section = text[text.index("## Choosing a group of experts"):]
+    code = re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
     assert '"out/tinymoe/probe.json"' in code
     names = {}
     exec(code.replace("out/tinymoe/probe.json", str(probed[0] / "probe.json")), names)
