@@ -25,8 +25,8 @@ WINDOW, WINDOWS, OPENING = 256, 32, 16
 FILES = {"tinymoe_calibration.bin": 0, "tinymoe_heldout.bin": 1}
 # Of Python, English, arithmetic and JSON, by part. Of the text that is measured on: in steps of 0.05, the temperature at
 # which a byte costs the model as many bits as one of files that the training held out (1.50, 1.92, 1.33 and 0.41; 1 at
-# most). At 1, Python costs it 1.76, arithmetic 1.42. Arithmetic to calibrate with is drawn at 1: at 0.9 it is so narrow
-# that a calibration with it alone was no better than none.
+# most). At 1, Python costs it 1.76, arithmetic 1.42. Arithmetic to calibrate with is drawn at 1, as it is wider then;
+# tests/data/tinymoe_narrow.bin has that of part 0 at 0.9.
 TEMPERATURES = ((0.9, 1, 1, 1), (0.9, 1, 0.9, 1))
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what each form of --weights costs tinymoe, and prints the results as a table in Markdown.
 
-    scripts/measure_weights.py [--moec BINARY] [--windows N] [--form NAME]…    prints the table
+    scripts/measure_weights.py [--moec BINARY] [--windows N] [--form NAME]… [--calibration TEXT]   prints the table
     scripts/measure_weights.py [--moec BINARY] --write [FILE]                  replaces it in FILE
     scripts/measure_weights.py [--moec BINARY] --collected                     on texts like those of the training
     scripts/measure_weights.py [--moec BINARY] --pin                           writes the figures that tests hold
@@ -9,7 +9,7 @@
 FILE is tests/data/README.md unless another is named; the table stands between its lines figures:begin and figures:end.
 Each row is an export of models/tinymoe that `moec compare` compared with the float export of the same target and element
 type, on windows of tests/data/tinymoe_heldout.bin: all, or N that are spread over it. Calibrated rows were made with `moec calibrate` on
-tests/data/tinymoe_calibration.bin. Bits are those of the experts, with scales and tables. The table of all windows takes
+tests/data/tinymoe_calibration.bin, or on TEXT. Bits are those of the experts, with scales and tables. The table of all windows takes
 some ten minutes on one core.
 
 With --collected the texts are 128 windows of files of this machine, 32 of each domain, as the training of tinymoe
@@ -171,10 +171,12 @@ def main():
     parser.add_argument("--moec", type=Path, default=REPO / "build/release/frontends/moec", metavar="BINARY")
     parser.add_argument("--windows", type=int, default=TEXTS["heldout"].stat().st_size // WINDOW)
     parser.add_argument("--form", action="append", choices=[form.name for form in FORMS], metavar="NAME")
+    parser.add_argument("--calibration", type=Path, metavar="TEXT", default=TEXTS["calibration"])
     parser.add_argument("--write", type=Path, nargs="?", const=REPO / "tests/data/README.md", metavar="FILE")
     parser.add_argument("--pin", action="store_true")
     parser.add_argument("--collected", action="store_true", help="on texts of this machine")
     args = parser.parse_args()
+    TEXTS["calibration"] = args.calibration
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         if args.pin:

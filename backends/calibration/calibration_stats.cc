@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/calibration/expert_loads.h"
 #include "backends/files/digest.h"
 #include "ir/base/regular_file.h"
 
@@ -58,6 +59,7 @@ Result<CalibrationStats> CalibrationStats::open(const std::string& folder) {
   if (stats.index_.layers.empty())
     return fail("calibrate.no_input", "the calibration has inputs of no matrix",
                 "run moec calibrate into a new folder", {.file = folder});
+  stats.narrowness_ = narrowness_of(expert_loads(stats.index_));
   for (size_t l = 0; l < stats.index_.layers.size(); ++l) {
     const CalibratedLayer& layer = stats.index_.layers[l];
     uint64_t offset = 0;
@@ -156,6 +158,7 @@ Result<std::vector<Hessian>> CalibrationStats::find(int64_t layer, const std::st
   }
   for (Hessian& hessian : hessians) {
     hessian.tokens = tokens;
+    hessian.narrowness = narrowness_;
     mirror(hessian.sums, hessian.inputs);
     MOEC_TRY(check_hessian(hessian, hessian.inputs));
   }

@@ -56,6 +56,9 @@ class CalibrationStats {
   Result<std::vector<Hessian>> find(int64_t layer, const std::string& role, int64_t expert,
                                     std::span<const InputRange> ranges) const;
 
+  // Of the text, by the loads of all layers (expert_loads.h); that of every Hessian.
+  double narrowness() const { return narrowness_; }
+
   const CalibrationIndex& index() const { return index_; }
 
  private:
@@ -80,6 +83,7 @@ class CalibrationStats {
 
   std::string folder_;
   CalibrationIndex index_;
+  double narrowness_ = 0;
   std::map<Key, Stored> by_matrix_;
   std::map<std::pair<size_t, std::string>, Stored> by_name_;  // by place of the layer, and name
 };

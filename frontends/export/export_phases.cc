@@ -86,8 +86,9 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
   summary.notes = std::move(planned_.notes);
   summary.parts_kept = folder_->journal.kept();
   summary.bytes_read = parts.tables.bytes_read;
-  const Diagnostics few = note_fallbacks(planned_.calibration.get());
-  summary.notes.insert(summary.notes.end(), few.begin(), few.end());
+  for (const Diagnostics& notes :
+       {note_fallbacks(planned_.calibration.get()), note_narrow_text(planned_.calibration.get())})
+    summary.notes.insert(summary.notes.end(), notes.begin(), notes.end());
   summary.notes.insert(summary.notes.end(), parts.tables.notes.begin(), parts.tables.notes.end());
   summary.file_bytes = static_cast<uint64_t>(parts.tables.embedding.file.bytes);
   summary.manifest.embedding = std::move(parts.tables.embedding);

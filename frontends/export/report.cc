@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "backends/calibration/expert_loads.h"
 #include "backends/manifest/written_file.h"
 #include "backends/output/out_folder.h"
 #include "frontends/export/cuts_json.h"
@@ -48,8 +49,18 @@ ordered_json fallbacks_json(const CalibrationStats& calibration) {
   return list;
 }
 
+ordered_json loads_json(const CalibrationStats& calibration) {
+  auto list = ordered_json::array();
+  for (const LayerLoads& one : expert_loads(calibration.index()))
+    list.push_back({{"layer", one.layer}, {"variation", one.variation}});
+  return {{"narrowness", calibration.narrowness()}, {"loads", list}};
+}
+
 // Experts that a note names; the report has them all.
 constexpr size_t kNamedExperts = 6;
+
+// A note names a text whose moments count for less than this, however long it is.
+constexpr double kNoted = 0.5;
 
 std::string names_of(std::span<const ExpertFallback> experts) {
   std::string names;
@@ -69,7 +80,10 @@ Result<manifest::FileRef> write_report(const std::string& folder, const ReportFa
   for (const ExportedShard& exported : facts.shards) list.push_back(shard_json(exported));
   ordered_json whole = {{"weights", to_string(facts.weights)}};
   if (facts.weights.chooses_bits()) whole["chosen"] = chosen_json(facts.weights);
-  if (facts.calibration) whole["few_tokens"] = fallbacks_json(*facts.calibration);
+  if (facts.calibration) {
+    whole["few_tokens"] = fallbacks_json(*facts.calibration);
+    whole["calibration_text"] = loads_json(*facts.calibration);
+  }
   whole["cuts"] = cuts_json(facts.cuts);
   whole["shards"] = std::move(list);
   return manifest::write_listed_file(folder, kReportFile, json_text(whole, 1) + "\n", sha256);
@@ -94,6 +108,21 @@ Diagnostics note_fallbacks(const CalibrationStats* calibration) {
            "calibrate.few_tokens",
            std::move(cause),
            "calibrate with more text; report.json lists them all",
+           {}}};
+}
+
+Diagnostics note_narrow_text(const CalibrationStats* calibration) {
+  const double narrowness = calibration ? calibration->narrowness() : 0;
+  const double most = most_believed(narrowness);
+  if (most >= kNoted) return {};
+  return {{Severity::note,
+           "calibrate.narrow_text",
+           fmt::format("the text chose experts unevenly (narrowness {:.2f}; a text of all that the "
+                       "model was trained on has nearly 0), so its moments count for at most "
+                       "{:.0f} %, however long it is",
+                       narrowness, 100 * most),
+           "calibrate with text of all the kinds that the model knows; calibration_text of "
+           "report.json has the layers",
            {}}};
 }
 

@@ -21,13 +21,18 @@ struct ReportFacts {
 };
 
 // Writes FOLDER/report.json: in which forms the weights are stored, the bits that were chosen for
-// tensors of experts, the experts that few tokens of the calibration chose, how the model was cut
-// and why, then for each shard what every pass changed and which notes it gave. There are no times
-// in it: the same input gives the same bytes. Errors: those of write_listed_file().
+// tensors of experts, the experts that few tokens of the calibration chose and how evenly its text
+// chose them, how the model was cut and why, then for each shard what every pass changed and which
+// notes it gave. There are no times in it: the same input gives the same bytes. Errors: those of
+// write_listed_file().
 Result<manifest::FileRef> write_report(const std::string& folder, const ReportFacts& facts,
                                        bool sha256);
 
 // The same experts as one note for the terminal, which names the first ones; none without any.
 Diagnostics note_fallbacks(const CalibrationStats* calibration);
+
+// A note where the text of the calibration is so narrow that less than half of what it says of
+// inputs is believed.
+Diagnostics note_narrow_text(const CalibrationStats* calibration);
 
 }  // namespace moec

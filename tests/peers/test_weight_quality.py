@@ -43,10 +43,26 @@ def test_calibration_takes_a_good_part_of_the_cost_away(reports, form):
     assert calibrated["kl"]["mean"] <= 0.75 * free["kl"]["mean"]
 
 
-@pytest.mark.parametrize("windows", [slice(0, 1), slice(64, 96)], ids=["one window", "arithmetic only"])
-def test_little_or_foreign_text_does_no_harm(reports, tmp_path, windows):
-    text = TEXTS["calibration"].read_bytes()[windows.start * WINDOW : windows.stop * WINDOW]
-    (tmp_path / "text").write_bytes(text)
+def first_bytes(text, windows):
+    """So many windows of a text, again and again where it is shorter."""
+    size = windows * WINDOW
+    return (text * (size // len(text) + 1))[:size]
+
+
+CALIBRATION = TEXTS["calibration"].read_bytes()
+POOR_TEXTS = {
+    "one window": CALIBRATION[:WINDOW],
+    "arithmetic only": CALIBRATION[64 * WINDOW : 96 * WINDOW],
+    "narrow arithmetic": (REPO / "tests/data/tinymoe_narrow.bin").read_bytes(),
+    "one line": first_bytes(b"The quick brown fox jumps over the lazy dog.\n", 32),
+    "German": first_bytes((REPO / "tests/data/foreign.txt").read_bytes(), 32),
+    "zeros": bytes(32 * WINDOW),
+}
+
+
+@pytest.mark.parametrize("text", POOR_TEXTS)
+def test_little_or_foreign_text_does_no_harm(reports, tmp_path, text):
+    (tmp_path / "text").write_bytes(POOR_TEXTS[text])
     free = BY_NAME["int4:32"]
     calibrated = dataclasses.replace(free, calibrated=True, calibration=tmp_path / "text")
     assert reports(calibrated)["kl"]["mean"] <= reports(free)["kl"]["mean"]

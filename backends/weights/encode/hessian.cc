@@ -4,8 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace moec {
+namespace {
+
+double doubt_of(double narrowness) {
+  return narrowness < 1 ? 4 * narrowness * narrowness : std::numeric_limits<double>::infinity();
+}
+
+double belief_in_products(double doubt) { return 1 / (1 + 2 * doubt); }
+
+}  // namespace
 
 Hessian empty_hessian(int64_t inputs) {
   return {inputs, 0, std::vector<float>(static_cast<size_t>(inputs * inputs), 0)};
@@ -44,7 +54,8 @@ std::vector<float> shrunk(Hessian hessian) {
   const auto size = static_cast<size_t>(hessian.inputs);
   const auto tokens = static_cast<double>(hessian.tokens);
   const auto inputs = static_cast<double>(size);
-  const double a = tokens / (tokens + 2 * inputs), b = tokens / (tokens + 8 * inputs);
+  const double doubt = inputs / tokens + doubt_of(hessian.narrowness);
+  const double a = belief_in_products(doubt), b = 1 / (1 + 8 * doubt);
   double mean = 0;
   for (size_t i = 0; i < size; ++i) mean += moments[i * (size + 1)] / tokens / inputs;
   for (size_t i = 0; i < size; ++i)
@@ -56,5 +67,7 @@ std::vector<float> shrunk(Hessian hessian) {
     }
   return std::move(moments);
 }
+
+double most_believed(double narrowness) { return belief_in_products(doubt_of(narrowness)); }
 
 }  // namespace moec

@@ -14,6 +14,9 @@ struct Hessian {
   int64_t inputs = 0;
   int64_t tokens = 0;       // that reached the map; 0 for an expert that was never chosen
   std::vector<float> sums;  // Σ x·xᵀ over the tokens, [inputs, inputs], symmetric
+  // How far the text is from all that the model was trained on: 0 for a text that is of it, about 1
+  // for one of a single kind (backends/calibration/expert_loads.h).
+  double narrowness = 0;
 };
 
 // A Hessian of no tokens.
@@ -28,10 +31,15 @@ Status check_hessian(const Hessian& hessian, int64_t inputs);
 int64_t borrowed_tokens(int64_t inputs, int64_t layer_tokens);
 
 // Moments per token, with S = sums / n and the mean m of its diagonal:
-//   a·S + (1 − a)·(b·diag S + (1 − b)·m·I), a = n / (n + 2·inputs), b = n / (n + 8·inputs)
-// The fewer tokens, the less is believed of what inputs have in common, and of their sizes: an
-// input that a short or foreign text leaves small would else have codes that suit nothing. Both
-// factors are measured (backends/weights/encode/README.md). With no tokens, all zeros.
+//   a·S + (1 − a)·(b·diag S + (1 − b)·m·I), a = 1 / (1 + 2·d), b = 1 / (1 + 8·d),
+//   d = inputs / n + 4·narrowness²; m·I where the narrowness is 1 or more
+// The fewer tokens and the narrower their text, the less is believed of what inputs have in common,
+// and of their sizes: an input that a short or foreign text leaves small would else have codes that
+// suit nothing. However many tokens a narrow text has, they count as inputs / (4·narrowness²) at
+// most. The factors are measured (backends/weights/encode/README.md). With no tokens, all zeros.
 std::vector<float> shrunk(Hessian hessian);
+
+// a for any number of tokens of a text: the most that is believed of what inputs have in common.
+double most_believed(double narrowness);
 
 }  // namespace moec

@@ -23,6 +23,26 @@ TEST(Hessian, ShrinksWhatInputsHaveInCommonAndThenTheirSizes) {
   EXPECT_NEAR(moments[3], own(4), 1e-6);
 }
 
+TEST(Hessian, OfANarrowTextShrinksMore) {
+  const double doubt = 2.0 / 8 + 4 * 0.5 * 0.5;
+  const double a = 1 / (1 + 2 * doubt), b = 1 / (1 + 8 * doubt), mean = 3;
+  const std::vector<float> moments = shrunk({2, 8, {16, 4, 4, 32}, 0.5});
+  EXPECT_NEAR(moments[0], a * 2 + (1 - a) * (b * 2 + (1 - b) * mean), 1e-6);
+  EXPECT_NEAR(moments[1], a * 0.5, 1e-6);
+}
+
+TEST(Hessian, OfANarrowTextShrinksHoweverManyTokensItHas) {
+  const std::vector<float> moments = shrunk({2, 1000000, {2e6F, 5e5F, 5e5F, 4e6F}, 0.5});
+  EXPECT_NEAR(moments[1], 0.5 * most_believed(0.5), 1e-5);
+  EXPECT_DOUBLE_EQ(most_believed(0.5), 1.0 / 3);
+  EXPECT_EQ(most_believed(0), 1);
+}
+
+TEST(Hessian, OfATextThatLeavesHalfOfTheExpertsOutSaysNothing) {
+  EXPECT_EQ(shrunk({2, 8, {16, 4, 4, 32}, 1}), (std::vector<float>{3, 0, 0, 3}));
+  EXPECT_EQ(most_believed(1), 0);
+}
+
 TEST(Hessian, OfManyTokensIsTheirMean) {
   const std::vector<float> moments = shrunk({2, 1000000, {2e6F, 5e5F, 5e5F, 4e6F}});
   EXPECT_NEAR(moments[0], 2, 1e-4);
