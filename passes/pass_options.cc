@@ -118,6 +118,14 @@ constexpr Option kOptions[] = {
      [](PassOptions& o, std::string_view v) {
        return set_target_limit(o.target.limits.fan_in, v);
      }},
+    {"limits.guarded",
+     [](const PassOptions& o) { return std::string(o.target.limits.guarded ? "true" : "false"); },
+     [](PassOptions& o, std::string_view v) { return set_bool(o.target.limits.guarded, v); }},
+    {"limits.narrow_slice",
+     [](const PassOptions& o) { return std::to_string(o.target.limits.narrow_slice); },
+     [](PassOptions& o, std::string_view v) {
+       return set_target_limit(o.target.limits.narrow_slice, v);
+     }},
 };
 
 tl::unexpected<Diagnostics> unknown_option(std::string_view name) {

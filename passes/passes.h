@@ -100,6 +100,16 @@ Result<Shard> linear_to_matmul(const Shard& shard, PassContext& context);
 // Casts between number types stay.
 Result<Shard> cast_to_select(const Shard& shard, PassContext& context);
 
+// For targets that fuse a projection with its activation and compute both less exactly. The maximum
+// changes no result: what is below has the sigmoid 0 and the tangent -1 in every element type.
+//   %y = sigmoid (conv %x, %w)  ──▶  %y = sigmoid (max (conv %x, %w), -60000)
+Result<Shard> guard_activations(const Shard& shard, PassContext& context);
+
+// For targets that compute slices of a few of one token's values wrongly: a slice of at most
+// Target::limits.narrow_slice values that begins at 0 takes the first of equal blocks.
+//   %y = slice %x[1,H,1,D] {axis = 3, size = n}  ──▶  slice (reshape %x, [1,H,D/n,n]) {axis = 2}
+Result<Shard> slice_in_blocks(const Shard& shard, PassContext& context);
+
 // Splits values of more channels than Target::limits.channels into parts of nearly equal size. A
 // conv becomes one for each part of its outputs, the sum of one for each part of its inputs; its
 // weight is cut by slices, which fold_weight_views makes views. Elementwise ops act on each part,

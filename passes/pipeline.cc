@@ -31,6 +31,9 @@ constexpr Pass kPasses[] = {
      "ops on constants computed, ops that change nothing removed"},
     {"limit_fan_in", limit_fan_in, kStatic, kStatic,
      "concats of more parts than the target takes as trees"},
+    {"guard_activations", guard_activations, kStatic, kStatic,
+     "a maximum between projections and their activations"},
+    {"slice_in_blocks", slice_in_blocks, kStatic, kStatic, "narrow slices as slices of blocks"},
     {"eliminate_common", eliminate_common, kStatic, kStatic,
      "equal ops replaced by the first of them"},
     {"eliminate_dead", eliminate_dead, kStatic, kStatic, "ops that nothing depends on removed"},
@@ -49,6 +52,9 @@ std::vector<std::string_view> pass_names() {
   for (const Pass& pass : kPasses) names.push_back(pass.name);
   return names;
 }
+
+// The pass where a pipeline needs it, else none.
+constexpr std::string_view when(bool needed, std::string_view pass) { return needed ? pass : ""; }
 
 std::vector<std::string_view> split_at_commas(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -80,7 +86,7 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
   for (std::string_view name : {
            std::string_view("lower_router"),
            // Right after the routers are lowered: other passes may merge the values that it limits.
-           std::string_view(options.kept_experts.empty() ? "" : "mask_experts"),
+           when(!options.kept_experts.empty(), "mask_experts"),
            std::string_view(bank ? "bank_experts" : "unroll_experts"),
            std::string_view("lower_attention"),
            std::string_view("lower_rms_norm"),
@@ -90,28 +96,31 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            // After every lowering that makes projections.
            std::string_view(conv ? "linear_to_conv" : "linear_to_matmul"),
            // Before constants are folded, because the conditions may be constant.
-           std::string_view(limits.no_casts ? "cast_to_select" : ""),
+           when(limits.no_casts, "cast_to_select"),
            // After convolutions were made, which it splits; before weight views are folded, because
            // it slices weights.
-           std::string_view(limits.channels > 0 ? "limit_channels" : ""),
+           when(limits.channels > 0, "limit_channels"),
            // After projections have reshaped their weights, and before common ops are eliminated,
            // so that equal views are one weight.
            std::string_view("fold_weight_views"),
            // After the concats of weights have become views.
-           std::string_view(limits.fan_in > 0 ? "limit_fan_in" : ""),
+           when(limits.fan_in > 0, "limit_fan_in"),
            // Before common ops are eliminated: folding makes more constants and shape ops equal.
            std::string_view("fold_constants"),
+           // Before common ops are eliminated: their constants and reshapes are equal.
+           when(limits.guarded, "guard_activations"),
+           when(limits.narrow_slice > 0, "slice_in_blocks"),
            std::string_view("eliminate_common"),
            // After every pass that leaves ops without users.
            std::string_view("eliminate_dead"),
            // After every pass that changes the order of ops.
-           std::string_view(options.target.has_state ? "hoist_state_writes" : ""),
+           when(options.target.has_state, "hoist_state_writes"),
            // After every pass that removes ops.
-           std::string_view(limits.extent > 0 ? "limit_extents" : ""),
+           when(limits.extent > 0, "limit_extents"),
            // After every pass that folds or counts views and activations: what it adds are
            // transposes of weights.
-           std::string_view(options.weights.all_float() ? "" : "encode_weights"),
-           std::string_view(batches_codes ? "batch_coded_matmuls" : ""),
+           when(!options.weights.all_float(), "encode_weights"),
+           when(batches_codes, "batch_coded_matmuls"),
            // Last: the target is asked only about ops that will be emitted.
            std::string_view("place"),
        })

@@ -13,4 +13,4 @@ cmake --build --preset release --target moec
 MOEC_KILLS=${1:-100} MOEC_POWER_LOSSES=${2:-20} .venv/bin/pytest -p no:cacheprovider -rPs \
   tests/peers/test_faults.py tests/peers/test_streams.py tests/peers/test_limits.py tests/peers/test_memory.py \
   tests/peers/test_odd_files.py \
-  tests/peers/test_power_loss.py
+  tests/peers/test_power_loss.py tests/peers/test_prepack.py

@@ -2,7 +2,17 @@
 # Everything that has to hold: installs what the tests need, builds, runs all checks and tests, and ends
 # with one line a step and the summaries of ctest and pytest. Exits with 1 when any step failed. Steps
 # that do not build on a failed one go on, so that one run shows all that is wrong.
+#
+#   scripts/test.sh [--vendors]
+#
+# --vendors also installs Qualcomm's compiler and emulator, under its licence, and runs the golden cases
+# through them (tests/peers/test_qnn.py).
 set -u
+vendors=${1:-}
+if [ $# -gt 1 ] || { [ -n "$vendors" ] && [ "$vendors" != --vendors ]; }; then
+  echo "usage: scripts/test.sh [--vendors]" >&2
+  exit 2
+fi
 cd "$(dirname "$0")/.."
 
 # ccache finds objects again whatever folder the clone is in.
@@ -57,11 +67,17 @@ after ctest dev && step ctest ctest --preset dev -j "$(nproc)" --timeout 300
 after pytest python release &&
   step pytest .venv/bin/pytest -p no:cacheprovider --timeout 300 -n "$(nproc)" --dist loadfile \
     tests/scripts tests/peers
+if [ -n "$vendors" ]; then
+  step vendors scripts/install_vendors.sh
+  after qnn vendors release &&
+    step qnn build/vendors/qnn/bin/pytest -p no:cacheprovider --timeout 600 -n 2 tests/peers/test_qnn.py
+fi
 
 printf '\n== Summary\n'
 printf '%s\n' "${lines[@]}"
 [ -f $logs/ctest.log ] && printf '\nctest:\n' && sed -n '/tests passed/,$p' $logs/ctest.log
 [ -f $logs/pytest.log ] && printf '\npytest:\n' && tail -n 1 $logs/pytest.log
+[ -n "$vendors" ] && [ -f $logs/qnn.log ] && printf '\nqnn:\n' && tail -n 1 $logs/qnn.log
 if [ ${#failed[@]} -gt 0 ]; then
   printf '\nFAILED: %s (logs are in %s/)\n' "${failed[*]}" $logs
   exit 1

@@ -11,9 +11,10 @@ constexpr std::array<std::string_view, 4> kConfidences = {"documented", "measure
                                                           "reverse-engineered", "folklore"};
 
 // These conditions compare with no number; all others have a `limit`.
-constexpr std::array kWithoutLimit = {RuleCondition::op_is,         RuleCondition::dtype_is,
-                                      RuleCondition::axis_is,       RuleCondition::slice_offset,
-                                      RuleCondition::widths_ranged, RuleCondition::state_functions};
+constexpr std::array kWithoutLimit = {
+    RuleCondition::op_is,           RuleCondition::dtype_is,      RuleCondition::axis_is,
+    RuleCondition::slice_offset,    RuleCondition::widths_ranged, RuleCondition::state_functions,
+    RuleCondition::fused_activation};
 
 bool has_limit(RuleCondition condition) {
   return std::find(kWithoutLimit.begin(), kWithoutLimit.end(), condition) == kWithoutLimit.end();
@@ -40,7 +41,8 @@ Status read_names(JsonFields& fields, std::string_view name, std::vector<E>& out
 
 Status read_condition(JsonFields& fields, TargetRule& rule) {
   MOEC_TRY(fields.choice("condition", rule.condition));
-  const bool by_op = rule.condition == RuleCondition::op_is;
+  const bool by_op =
+      rule.condition == RuleCondition::op_is || rule.condition == RuleCondition::fused_activation;
   if (has_limit(rule.condition)) MOEC_TRY(fields.positive("limit", rule.limit));
   if (by_op || (fields.has("ops") && !concerns_shards(rule.condition)))
     MOEC_TRY(read_ops(fields, rule.ops));

@@ -71,7 +71,7 @@ class Checker {
   Checker(std::string folder, CheckReport& report, const CheckOptions& options)
       : folder_(std::move(folder)),
         report_(report),
-        allow_over_budget_(options.allow_over_budget),
+        options_(options),
         weights_(report.manifest, folder_, options.digests) {}
 
   void check_shard(const manifest::Shard& shard) {
@@ -80,6 +80,7 @@ class Checker {
     checked.kind = shard.kind;
     for (size_t width = 0; width < shard.widths.size(); ++width)
       if (!check_width(shard, width, checked)) weights_.cannot_read(shard, width);
+    check_disputes(checked);
     check_coverage(checked);
     check_budget(checked);
     note_overflows(shard);
@@ -110,7 +111,8 @@ class Checker {
                                                      "manifest says {}",
                                                      bytes, shard.weight_bytes),
                                          shard, path));
-    find_broken_rules(shard, width, body, checked.widths.empty());
+    find_broken_rules(shard, width, body);
+    if (checked.widths.empty()) find_broken_shard_rules(shard, width, body, checked);
     if (checked.widths.empty()) {
       checked.ops = std::ssize(body.ops);
       checked.weight_bytes = filed_weight_bytes(body);
@@ -125,9 +127,8 @@ class Checker {
     return true;
   }
 
-  // Rules about the shard as a whole give the same answer for each width, so they run once.
   void find_broken_rules(const manifest::Shard& shard, const manifest::Width& width,
-                         const Shard& body, bool first_width) {
+                         const Shard& body) {
     std::map<const TargetRule*, size_t> counted;
     for (const auto& [op, rule] : find_breaches(report_.target, body)) {
       const Op& broken = body.ops[op];
@@ -139,11 +140,36 @@ class Checker {
       else
         add({rule, shard.name, width.file.path, name, 1, rule->reason});
     }
-    if (!first_width) return;
+  }
+
+  // They give the same answer for each width, so they run for the first one.
+  void find_broken_shard_rules(const manifest::Shard& shard, const manifest::Width& width,
+                               const Shard& body, CheckedShard& checked) {
     for (ShardBreach& breach :
-         find_shard_breaches(report_.target, body, facts_of(shard, width, body)))
+         find_shard_breaches(report_.target, body, facts_of(shard, width, body))) {
       add({breach.rule, shard.name, width.file.path, "", 0,
            fmt::format("{}: {}", breach.what, breach.rule->reason)});
+      if (breach.rule->severity == Severity::warning) checked.disputes.push_back(breach.rule);
+    }
+  }
+
+  // A warning about the whole shard disputes what is predicted of its ops one by one.
+  void check_disputes(CheckedShard& checked) {
+    if (checked.disputes.empty()) return;
+    checked.coverage.dispute();
+    for (CheckedWidth& width : checked.widths) width.placement.coverage.dispute();
+    if (checked.coverage.ops.disputed == 0) return;
+    const TargetRule& rule = *checked.disputes.front();
+    report_.findings.push_back(
+        {options_.allow_disputed ? Severity::warning : Severity::error,
+         "check.disputed",
+         fmt::format("{} of {} compute ops are predicted to run on {}, but rule {} disputes it: {}",
+                     checked.coverage.ops.disputed, checked.coverage.ops.whole, report_.target.unit,
+                     rule.id, rule.reason),
+         fmt::format("moec check --explain {} shows the sources; measure the export (--measured), "
+                     "or accept what is disputed with --allow-disputed",
+                     rule.id),
+         {.shard = checked.name}});
   }
 
   void add(RuleFinding found) {
@@ -177,8 +203,8 @@ class Checker {
          "check.coverage",
          fmt::format("{} of {} compute ops ({:.1f} %) are predicted to run on {}, at least {} % "
                      "are required",
-                     ops.on_unit, ops.whole, ops.percent(), report_.target.unit,
-                     report_.min_coverage),
+                     ops.on_unit + ops.disputed, ops.whole, ops.percent() + ops.percent_disputed(),
+                     report_.target.unit, report_.min_coverage),
          "moec check --ops lists the ops and the rules; --min-coverage sets another limit",
          {.shard = checked.name}});
   }
@@ -188,7 +214,7 @@ class Checker {
     for (const manifest::Budget& budget : report_.manifest.build.budgets)
       if (budget.kind == checked.kind && checked.weight_bytes > budget.bytes)
         report_.findings.push_back(
-            {allow_over_budget_ ? Severity::warning : Severity::error,
+            {options_.allow_over_budget ? Severity::warning : Severity::error,
              "check.over_budget",
              fmt::format("the shard holds {} of weights, above the budget of {} for kind {}",
                          decimal_bytes(checked.weight_bytes), decimal_bytes(budget.bytes),
@@ -199,7 +225,7 @@ class Checker {
 
   std::string folder_;
   CheckReport& report_;
-  const bool allow_over_budget_;
+  const CheckOptions& options_;
   WeightCheck weights_;
 };
 
@@ -252,7 +278,8 @@ Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
   require_binary_form(report->manifest, folder, report->findings);
   check_probe_table(report->manifest, folder, report->findings);
   append(report->findings,
-         find_extra_files(report->manifest, folder, {std::string(kExpectedPlacement)}));
+         find_extra_files(report->manifest, folder,
+                          {std::string(kExpectedPlacement), std::string(kMeasuredPlacement)}));
   Checker checker(folder, *report, options);
   for (const manifest::Shard& shard : report->manifest.shards) checker.check_shard(shard);
   checker.finish();

@@ -37,6 +37,7 @@ struct CheckedShard {
   ShardKind kind = ShardKind::attention;
   std::vector<CheckedWidth> widths;            // that could be read; the narrowest first
   Coverage coverage;                           // of all widths
+  std::vector<const TargetRule*> disputes;     // warnings about the shard as a whole
   int64_t ops = 0, weight_bytes = 0;           // of the narrowest file
   std::vector<manifest::Placement> placement;  // predicted, of the narrowest file
   int64_t peak_activation_bytes = 0;           // of the widest file
@@ -53,20 +54,23 @@ struct CheckReport {
 };
 
 inline constexpr std::string_view kExpectedPlacement = "expected_placement.json";
+inline constexpr std::string_view kMeasuredPlacement = "measured.json";  // of moec confirm
 
 struct CheckOptions {
   std::string target;                   // empty: the one that the manifest names
   std::string chip;                     // empty: rules of all chips hold
   std::optional<int64_t> min_coverage;  // percent; default: the target's
   bool allow_over_budget = false;       // a shard above its budget is a warning
+  bool allow_disputed = false;          // a shard that a rule disputes is a warning
   bool digests = true;                  // read every byte of every file and compare its digest
 };
 
 // A manifest that cannot be read or an unknown target or chip is an error; all else is a finding.
 // Findings of its own: manifest.no_binary, check.ports, check.weight_bytes, check.over_budget,
-// check.coverage, check.cast_overflow, coverage.* (backends/coverage/check_weights.h), target.RULE
-// for each error of a rule, and those of read_probe_table() where the manifest names a table. The
-// report does not move: its rule findings point into it.
+// check.coverage, check.disputed, check.cast_overflow, coverage.*
+// (backends/coverage/check_weights.h), target.RULE for each error of a rule, and those of
+// read_probe_table() where the manifest names a table. The report does not move: its rule findings
+// point into it.
 Result<std::unique_ptr<CheckReport>> check_folder(const std::string& folder,
                                                   const CheckOptions& options);
 

@@ -9,10 +9,16 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json to_json(const Coverage& coverage) {
+ordered_json predicted_json(const Coverage& coverage) {
   return {{"ops", coverage.ops.percent()},
           {"macs", coverage.macs.percent()},
           {"weight_bytes", coverage.weight_bytes.percent()}};
+}
+
+ordered_json disputed_json(const Coverage& coverage) {
+  return {{"ops", coverage.ops.percent_disputed()},
+          {"macs", coverage.macs.percent_disputed()},
+          {"weight_bytes", coverage.weight_bytes.percent_disputed()}};
 }
 
 ordered_json placed_json(const PlacedOp& op) {
@@ -26,7 +32,7 @@ ordered_json placed_json(const PlacedOp& op) {
 ordered_json to_json(const CheckedWidth& width, bool with_ops) {
   ordered_json json = {{"tokens", width.tokens},
                        {"file", width.file},
-                       {"predicted_coverage", to_json(width.placement.coverage)},
+                       {"predicted_coverage", predicted_json(width.placement.coverage)},
                        {"transitions", width.placement.transitions}};
   if (!with_ops) return json;
   json["predicted_units"] = ordered_json::array();
@@ -58,12 +64,16 @@ ordered_json to_json(const CheckReport& report, const CheckedShard& shard, bool 
   }
   auto widths = ordered_json::array();
   for (const CheckedWidth& width : shard.widths) widths.push_back(to_json(width, with_ops));
+  auto disputes = ordered_json::array();
+  for (const TargetRule* rule : shard.disputes) disputes.push_back(rule->id);
   return {{"shard", shard.name},
           {"ops", shard.ops},
           {"weight_bytes", shard.weight_bytes},
           {"byte_limits", byte_limits(report, shard)},
           {"peak_activation_bytes", shard.peak_activation_bytes},
-          {"predicted_coverage", to_json(shard.coverage)},
+          {"predicted_coverage", predicted_json(shard.coverage)},
+          {"disputed_coverage", disputed_json(shard.coverage)},
+          {"disputed_by", disputes},
           {"predicted_placement", placement},
           {"widths", widths}};
 }
@@ -88,7 +98,8 @@ ordered_json check_json(const CheckReport& report, bool with_ops) {
                        {"exact_routing", report.manifest.build.exact},
                        {"expert_mask", report.manifest.build.expert_mask},
                        {"min_coverage", report.min_coverage},
-                       {"predicted_coverage", to_json(report.coverage)},
+                       {"predicted_coverage", predicted_json(report.coverage)},
+                       {"disputed_coverage", disputed_json(report.coverage)},
                        {"shards", shards},
                        {"rules", rules}};
   if (const auto& node = report.manifest.node)

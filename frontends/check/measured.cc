@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "ir/base/json_fields.h"
 #include "ir/base/regular_file.h"
@@ -13,7 +15,7 @@ namespace {
 constexpr std::string_view kMeasuredFormat = "moec-measured-placement";
 constexpr int64_t kVersion = 1;
 constexpr std::string_view kNeuralEngine = "neural_engine";
-constexpr std::string_view kNextStep = "write it again with scripts/confirm_on_mac.py";
+constexpr std::string_view kNextStep = "write it again, with moec confirm or on a Mac";
 
 JsonCodes codes() {
   JsonCodes codes = JsonCodes::all_as("measured.field", std::string(kNextStep));
@@ -30,6 +32,7 @@ Result<MeasuredOp> read_op(JsonFields& fields) {
   MOEC_TRY(fields.text("op", op.op));
   // `preferred` is null where Core ML names no device.
   if (!fields.is_null("preferred")) MOEC_TRY(fields.text("preferred", op.preferred));
+  if (fields.has("message")) MOEC_TRY(fields.text("message", op.message));
   return op;
 }
 
@@ -38,6 +41,8 @@ Result<MeasuredGraph> read_graph(JsonFields& fields) {
   MOEC_TRY(fields.text("shard", graph.shard));
   MOEC_TRY(fields.text("digest", graph.digest));
   MOEC_TRY(fields.integer("tokens", graph.tokens));
+  if (fields.has("error")) MOEC_TRY(fields.text("error", graph.error));
+  if (fields.has("cosine")) MOEC_TRY(fields.number("cosine", graph.cosine.emplace()));
   MOEC_TRY(fields.each("ops", [&](JsonFields& item) -> Status {
     MOEC_ASSIGN(graph.ops.emplace_back(), read_op(item));
     return {};
@@ -56,13 +61,28 @@ Status check_format(JsonFields& fields) {
   return {};
 }
 
+// Core ML's are named by the system and coremltools, other engines by themselves.
+Status read_machine(JsonFields& machine, Measured& measured) {
+  MOEC_TRY(machine.text("chip", measured.chip));
+  std::string version;
+  if (machine.has("engine")) {
+    MOEC_TRY(machine.text("engine", measured.engine));
+    MOEC_TRY(machine.text("version", version));
+    measured.engine += " " + version;
+    return machine.text("packages", measured.tools);
+  }
+  MOEC_TRY(machine.text("macos", version));
+  measured.engine = "Core ML of macOS " + version;
+  MOEC_TRY(machine.text("coremltools", version));
+  measured.tools = "coremltools " + version;
+  return {};
+}
+
 Result<Measured> read_fields(JsonFields fields) {
   MOEC_TRY(check_format(fields));
   Measured measured;
   MOEC_ASSIGN(JsonFields machine, fields.object("machine"));
-  MOEC_TRY(machine.text("chip", measured.chip));
-  MOEC_TRY(machine.text("macos", measured.macos));
-  MOEC_TRY(machine.text("coremltools", measured.coremltools));
+  MOEC_TRY(read_machine(machine, measured));
   MOEC_TRY(fields.each("graphs", [&](JsonFields& item) -> Status {
     MOEC_ASSIGN(measured.graphs.emplace_back(), read_graph(item));
     return {};
@@ -70,26 +90,37 @@ Result<Measured> read_fields(JsonFields fields) {
   return measured;
 }
 
-// Ops of a package that have no counterpart in the shard.
+// Ops of a file that have no counterpart in the shard.
 bool is_added(const MeasuredOp& op) {
+  static constexpr std::array<std::string_view, 5> kAdded = {"const", "identity", "Identity",
+                                                             "Expand", "DequantizeLinear"};
   const std::string kind = op.op.substr(op.op.rfind('.') + 1);
-  return kind == "const" || kind == "identity" || kind.starts_with("constexpr");
+  return kind.starts_with("constexpr") ||
+         std::find(kAdded.begin(), kAdded.end(), kind) != kAdded.end();
 }
 
 class LogComparer {
  public:
-  explicit LogComparer(const CheckReport& report) : report_(report) {}
+  explicit LogComparer(const CheckReport& report) : report_(report) {
+    for (const CheckedShard& shard : report.shards)
+      for (const CheckedWidth& width : shard.widths)
+        result_.ops += std::count_if(width.placement.ops.begin(), width.placement.ops.end(),
+                                     [](const PlacedOp& op) { return !op.file_name.empty(); });
+  }
 
   Status compare(const MeasuredGraph& graph) {
     MOEC_ASSIGN(const CheckedWidth* width, find(graph));
+    note(graph);
     std::map<std::string_view, const PlacedOp*> by_name;
-    for (const PlacedOp& op : width->placement.ops) by_name[op.file_name] = &op;
+    for (const PlacedOp& op : width->placement.ops)
+      if (!op.file_name.empty()) by_name[op.file_name] = &op;
+    note_replaced(graph, by_name);
     for (const MeasuredOp& op : graph.ops) {
-      if (is_added(op)) {
+      const auto placed = by_name.find(op.name);
+      if (placed == by_name.end() && is_added(op)) {
         ++result_.unknown;
         continue;
       }
-      const auto placed = by_name.find(op.name);
       if (placed == by_name.end())
         return fail("measured.unknown_op",
                     fmt::format("op \"{}\" ({}) is not in the shard", op.name, op.op),
@@ -121,13 +152,34 @@ class LogComparer {
                 "give the measured.json of this export", {.shard = graph.shard});
   }
 
+  // Ops of a file that was compiled and that the measurement does not list.
+  void note_replaced(const MeasuredGraph& graph,
+                     const std::map<std::string_view, const PlacedOp*>& by_name) {
+    if (!graph.error.empty()) return;
+    std::set<std::string_view> listed;
+    for (const MeasuredOp& op : graph.ops)
+      if (by_name.contains(op.name)) listed.insert(op.name);
+    const auto replaced = std::ssize(by_name) - std::ssize(listed);
+    result_.replaced += replaced;
+    result_.ops -= replaced;
+  }
+
+  void note(const MeasuredGraph& graph) {
+    if (!graph.error.empty()) result_.refused.push_back(&graph);
+    const MeasuredGraph*& farthest = result_.farthest;
+    if (graph.cosine && (farthest == nullptr || *graph.cosine < *farthest->cosine))
+      farthest = &graph;
+  }
+
   void add(const MeasuredGraph& graph, const MeasuredOp& op, const PlacedOp& placed) {
     if (op.preferred.empty()) {
       ++result_.unknown;
       return;
     }
     const bool predicted = placed.unit == report_.target.unit;
-    const bool agrees = predicted == (op.preferred == kNeuralEngine);
+    const bool on_unit = op.preferred == kNeuralEngine || op.preferred == report_.target.unit;
+    const bool agrees = predicted == on_unit;
+    result_.confirmed += on_unit;
     if (!placed.rule.empty()) {
       RuleScore& score = result_.rules[placed.rule];
       ++(agrees ? score.confirmed : score.contradicted);
@@ -136,7 +188,7 @@ class LogComparer {
       ++result_.agreed;
     else
       result_.differences.push_back({graph.shard, placed.name, placed.op, graph.tokens, placed.unit,
-                                     placed.rule, op.preferred, predicted});
+                                     placed.rule, op.preferred, op.message, predicted});
   }
 
   const CheckReport& report_;
@@ -146,7 +198,8 @@ class LogComparer {
 }  // namespace
 
 bool PlacementComparison::is_worse() const {
-  return std::any_of(differences.begin(), differences.end(),
+  return !refused.empty() ||
+         std::any_of(differences.begin(), differences.end(),
                      [](const Difference& difference) { return difference.is_worse; });
 }
 

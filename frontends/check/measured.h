@@ -1,7 +1,9 @@
-// Compares the placement that scripts/confirm_on_mac.py measured with the predicted one.
+// Compares the placement that a vendor's own tools gave with the predicted one:
+// scripts/confirm_on_mac.py and scripts/confirm_with_qnn.py write it.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,18 +12,23 @@
 namespace moec {
 
 struct MeasuredOp {
-  std::string name, op;   // in the package: its output, "ios17.conv"
-  std::string preferred;  // "neural_engine", "cpu", "gpu"; empty: Core ML does not say
+  std::string name, op;   // in the file: its output or node, "ios17.conv"
+  std::string preferred;  // "neural_engine", "cpu", "HTP"; empty: the tools do not say
+  std::string message;    // why it is not on the unit, where the tools say so
 };
 
 struct MeasuredGraph {
   std::string shard, digest;
   int64_t tokens = 0;
   std::vector<MeasuredOp> ops;
+  std::string error;             // of the compiler, where it refused the file as a whole
+  std::optional<double> cosine;  // the least of an output in an emulator
 };
 
 struct Measured {
-  std::string chip, macos, coremltools;
+  std::string chip;
+  std::string engine;  // with its version: "qnn 2.51.0", "Core ML of macOS 15.1"
+  std::string tools;   // "onnxruntime-qnn 2.7.0, onnxruntime 1.32.0", "coremltools 9.0"
   std::vector<MeasuredGraph> graphs;
 };
 
@@ -34,7 +41,7 @@ Result<Measured> read_measured(const std::string& path);
 struct Difference {
   std::string shard, op, kind;
   int64_t tokens = 0;
-  std::string predicted, rule, measured;
+  std::string predicted, rule, measured, message;
   bool is_worse = false;  // predicted on the target's unit, measured elsewhere
 };
 
@@ -44,19 +51,24 @@ struct RuleScore {
 };
 
 struct PlacementComparison {
+  int64_t ops = 0;        // of all files, but for those that were replaced
+  int64_t confirmed = 0;  // of them, on the target's unit
+  int64_t replaced = 0;   // ops for which the compiler has others, as a transpose for a reshape
   int64_t agreed = 0;
-  int64_t unknown =
-      0;  // ops that Core ML names no device for, for example constants folded at load
+  int64_t unknown = 0;  // ops that have no device, for example constants folded at load
   std::vector<Difference> differences;
+  std::vector<const MeasuredGraph*> refused;  // files that the compiler refused as a whole
+  const MeasuredGraph* farthest = nullptr;    // the least cosine in an emulator
   std::map<std::string, RuleScore> rules;
 
-  // Whether an op that was predicted on the target's unit was measured elsewhere.
+  // Whether a file was refused, or an op measured elsewhere that was predicted on the target's
+  // unit.
   bool is_worse() const;
 };
 
-// Each measured op must have a counterpart in the shard, except those that moec adds to a package:
-// const, constexpr and identity. Errors: measured.other_export (a digest differs),
-// measured.unknown_shard, measured.unknown_op.
+// `measured` must outlive the result. Each measured op must have a counterpart in the shard, except
+// those that moec adds to a file: const, constexpr, identity, Expand and DequantizeLinear. Errors:
+// measured.other_export (a digest differs), measured.unknown_shard, measured.unknown_op.
 Result<PlacementComparison> compare_placement(const CheckReport& report, const Measured& measured);
 
 }  // namespace moec

@@ -31,6 +31,10 @@ Coverage& Coverage::operator+=(const Coverage& other) {
   return *this;
 }
 
+void Coverage::dispute() {
+  for (Share* share : {&ops, &macs, &weight_bytes}) share->dispute();
+}
+
 PlacementReport report_placement(const Target& target, const Shard& shard) {
   PlacementReport report;
   const auto units = predict_units(target, shard);

@@ -121,6 +121,9 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->add_flag("--allow-over-budget", flags->options.allow_over_budget,
                     "A shard above the budget that it was exported with is a warning instead of "
                     "an error");
+  command->add_flag("--allow-disputed", flags->options.allow_disputed,
+                    "A shard whose placement a warning about the whole shard disputes is a warning "
+                    "instead of an error");
   command
       ->add_option("--min-coverage", flags->options.min_coverage,
                    "Percentage of each shard's compute ops that must be predicted to run on the "
@@ -129,7 +132,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->add_option("--sarif", flags->sarif,
                       "Also write the broken rules to this file, as SARIF 2.1.0");
   command->add_option("--measured", flags->measured,
-                      "Compare the prediction with measured.json of scripts/confirm_on_mac.py");
+                      "Compare the prediction with measured.json of moec confirm or of "
+                      "scripts/confirm_on_mac.py");
   command->add_flag("--expected", flags->expected,
                     "Write OUT/expected_placement.json, which scripts/confirm_on_mac.py reads");
   command->add_flag("--ops", flags->ops,

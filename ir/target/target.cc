@@ -28,6 +28,13 @@ std::string list_chips(const std::vector<ChipFamily>& families) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+void replace_forms(TargetLimits& limits, const TargetRule& rule) {
+  if (rule.severity != Severity::error) return;
+  limits.guarded |= rule.condition == RuleCondition::fused_activation;
+  if (rule.condition == RuleCondition::narrow_slice)
+    limits.narrow_slice = std::max(limits.narrow_slice, rule.limit);
+}
+
 }  // namespace
 
 Axis axis_at(size_t rank, size_t index) {
@@ -44,6 +51,7 @@ TargetLimits derive_limits(const std::vector<TargetRule>& rules) {
     if (rule.condition == RuleCondition::operands_above) lower(limits.fan_in, rule.limit);
     if (rule.condition == RuleCondition::op_is && rule.severity == Severity::error)
       limits.no_casts |= rule.ops.contains(Cast{});
+    replace_forms(limits, rule);
     if (rule.condition != RuleCondition::extent_above || rule.severity != Severity::error ||
         !rule.ops.empty())
       continue;

@@ -55,8 +55,12 @@ Axis axis_at(size_t rank, size_t index);
 //   matmul_within      no side of a matmul (M, K, N) is longer than `limit`
 //   payload_near_mib   the weight bytes that a convolution streams to each of 16 cores,
 //                      ceil(N/16)·C·K·bytes, lie within `limit` bytes of a multiple of 1 MiB
+//   fused_activation   its operand is a projection (ir/analysis/fused_forms.h)
+//   narrow_slice       a slice of the first `limit` or fewer of one token's (fused_forms.h)
+//   coded_matmul_below a matmul by stored codes whose activations have fewer than `limit` axes
 // Of a whole shard:
 //   weight_bytes_above, weight_bytes_below   all its weights, in bytes
+//   tokens_above       its file takes more than `limit` tokens at once
 //   states_above       it has more than `limit` states
 //   ports_unaligned    the last axis of an input or output is not a multiple of `limit` bytes
 //   widths_ranged      its file takes a range of token widths
@@ -72,19 +76,38 @@ enum class RuleCondition : uint8_t {
   slice_offset,
   matmul_within,
   payload_near_mib,
+  fused_activation,
+  narrow_slice,
+  coded_matmul_below,
   weight_bytes_above,
   weight_bytes_below,
+  tokens_above,
   states_above,
   ports_unaligned,
   widths_ranged,
   state_functions
 };
 constexpr auto enum_names(RuleCondition) {
-  return name_table<RuleCondition>({"op_is", "dtype_is", "rank_above", "extent_above",
-                                    "operands_above", "constant_beyond", "axis_is", "slice_offset",
-                                    "matmul_within", "payload_near_mib", "weight_bytes_above",
-                                    "weight_bytes_below", "states_above", "ports_unaligned",
-                                    "widths_ranged", "state_functions"});
+  return name_table<RuleCondition>({"op_is",
+                                    "dtype_is",
+                                    "rank_above",
+                                    "extent_above",
+                                    "operands_above",
+                                    "constant_beyond",
+                                    "axis_is",
+                                    "slice_offset",
+                                    "matmul_within",
+                                    "payload_near_mib",
+                                    "fused_activation",
+                                    "narrow_slice",
+                                    "coded_matmul_below",
+                                    "weight_bytes_above",
+                                    "weight_bytes_below",
+                                    "tokens_above",
+                                    "states_above",
+                                    "ports_unaligned",
+                                    "widths_ranged",
+                                    "state_functions"});
 }
 constexpr bool concerns_shards(RuleCondition condition) {
   return condition >= RuleCondition::weight_bytes_above;
@@ -115,12 +138,14 @@ struct TargetWeightForms {
   bool operator==(const TargetWeightForms&) const = default;
 };
 
-// Sizes above which passes split values, 0: no limit; and ops that passes replace.
+// Sizes above which passes split values, 0: no limit; and forms of ops that passes replace.
 struct TargetLimits {
   int64_t channels = 0;  // of one convolution's inputs or outputs
   int64_t extent = 0;    // of the last two axes
   int64_t fan_in = 0;    // branches that one op may join
   bool no_casts = false;
+  bool guarded = false;      // activations are kept apart from the projections that they act on
+  int64_t narrow_slice = 0;  // slices up to this length are written as slices of blocks
   bool operator==(const TargetLimits&) const = default;
 };
 
@@ -152,7 +177,7 @@ struct Target {
 
 // The smallest sizes that rules of the target name: channels and extent from errors about all ops,
 // fan-in from operands_above of any severity; no_casts from an error
-// about casts.
+// about casts; guarded and narrow_slice, the largest one, from errors of these conditions.
 TargetLimits derive_limits(const std::vector<TargetRule>& rules);
 
 // The target with the rules that hold for one chip, given as a family's name or as one of its

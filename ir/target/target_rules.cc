@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ir/analysis/cost.h"
+#include "ir/analysis/fused_forms.h"
 #include "ir/base/at.h"
 #include "ir/base/enum_table.h"
 
@@ -60,8 +61,12 @@ class OpRule {
         &OpRule::slices_at_offset,      // slice_offset
         &OpRule::is_small_matmul,       // matmul_within
         &OpRule::has_payload_near_mib,  // payload_near_mib
+        &OpRule::acts_on_projection,    // fused_activation
+        &OpRule::slices_narrowly,       // narrow_slice
+        &OpRule::is_coded_below,        // coded_matmul_below
         nullptr,                        // weight_bytes_above
         nullptr,                        // weight_bytes_below
+        nullptr,                        // tokens_above
         nullptr,                        // states_above
         nullptr,                        // ports_unaligned
         nullptr,                        // widths_ranged
@@ -122,6 +127,15 @@ class OpRule {
            std::min(payload % kMib, kMib - payload % kMib) <= rule_.limit;
   }
 
+  bool acts_on_projection() const {
+    return std::any_of(op_.operands.begin(), op_.operands.end(),
+                       [&](ValueId operand) { return is_projection(shard_, operand); });
+  }
+  bool slices_narrowly() const { return is_narrow_slice(shard_, op_, rule_.limit); }
+  bool is_coded_below() const {
+    return is_coded_matmul(shard_, op_) && shard_.type(op_.operands[0]).rank() < rule_.limit;
+  }
+
   const TargetRule& rule_;
   const Shard& shard_;
   const Op& op_;
@@ -179,6 +193,11 @@ std::string weight_bytes_below(const TargetRule& rule, const Shard& shard,
   return fmt::format("weights of {} bytes are below {}", bytes, rule.limit);
 }
 
+std::string tokens_above(const TargetRule& rule, const Shard&, const ShardFacts& facts) {
+  if (facts.tokens <= rule.limit) return {};
+  return fmt::format("{} tokens at once are above {}", facts.tokens, rule.limit);
+}
+
 std::string states_above(const TargetRule& rule, const Shard& shard, const ShardFacts&) {
   const auto states = std::ssize(shard.states);
   return states > rule.limit ? fmt::format("{} states are above {}", states, rule.limit) : "";
@@ -216,8 +235,12 @@ std::string shard_breach(const TargetRule& rule, const Shard& shard, const Shard
       nullptr,  // slice_offset
       nullptr,  // matmul_within
       nullptr,  // payload_near_mib
+      nullptr,  // fused_activation
+      nullptr,  // narrow_slice
+      nullptr,  // coded_matmul_below
       weight_bytes_above,
       weight_bytes_below,
+      tokens_above,
       states_above,
       ports_unaligned,
       widths_ranged,

@@ -152,11 +152,16 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 }
 
 TEST(DefaultPipeline, HasThePassesThatTheTargetNeeds) {
-  const char* const needed[] = {"cast_to_select", "limit_channels", "limit_fan_in",
-                                "hoist_state_writes", "limit_extents"};
-  const PassOptions all{
-      .target = {.has_state = true,
-                 .limits = {.channels = 9, .extent = 9, .fan_in = 9, .no_casts = true}}};
+  const char* const needed[] = {"cast_to_select",     "limit_channels", "limit_fan_in",
+                                "hoist_state_writes", "limit_extents",  "guard_activations",
+                                "slice_in_blocks"};
+  const PassOptions all{.target = {.has_state = true,
+                                   .limits = {.channels = 9,
+                                              .extent = 9,
+                                              .fan_in = 9,
+                                              .no_casts = true,
+                                              .guarded = true,
+                                              .narrow_slice = 9}}};
   EXPECT_TRUE(check_pipeline(default_pipeline(all), Form::model).has_value());
   for (const char* name : needed) {
     EXPECT_TRUE(contains(pass_names(all), name)) << name;

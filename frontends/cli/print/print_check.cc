@@ -29,6 +29,7 @@ void print_shards(const CheckReport& report) {
     std::string placement;
     for (const manifest::Placement& unit : shard.placement)
       placement += (placement.empty() ? "" : ", ") + describe(unit);
+    for (const TargetRule* rule : shard.disputes) placement += ", disputed by " + rule->id;
     const Coverage& coverage = shard.coverage;
     print_out("{:<14} {:>6} {:>12} {:>12} {:>8.1f} {:>8.1f} {:>8.1f} {:>8}  {}\n", shard.name,
               shard.ops, bytes_text(shard.weight_bytes), bytes_text(shard.peak_activation_bytes),
@@ -46,6 +47,15 @@ void print_ops_elsewhere(const CheckReport& report) {
                     op.unit, op.rule);
 }
 
+void print_coverage(const CheckReport& report) {
+  const auto& [ops, macs, weight_bytes] = report.coverage;
+  print_out(
+      "predicted on {}: {:.1f} % of compute ops, {:.1f} % of MACs, {:.1f} % of weight bytes\n",
+      report.target.unit, ops.percent(), macs.percent(), weight_bytes.percent());
+  print_out("disputed: {:.1f} % of compute ops, {:.1f} % of MACs, {:.1f} % of weight bytes\n",
+            ops.percent_disputed(), macs.percent_disputed(), weight_bytes.percent_disputed());
+}
+
 // One line for each broken rule, with the number of files and ops that break it.
 void print_rules(const CheckReport& report) {
   for (const BrokenRule& broken : broken_rules(report))
@@ -57,7 +67,9 @@ void print_rules(const CheckReport& report) {
 // all.
 void print_findings(const Diagnostics& findings, bool in_full) {
   const auto most = [](std::string_view code) {
-    return code.starts_with("target.") || code == "check.coverage" ? size_t{1} : kShownErrors;
+    return code.starts_with("target.") || code == "check.coverage" || code == "check.disputed"
+               ? size_t{1}
+               : kShownErrors;
   };
   const Diagnostics shown = in_full ? findings : first_of_each_code(findings, most);
   if (!shown.empty()) print_out("{}\n", render(shown));
@@ -75,11 +87,7 @@ void print_check(const CheckReport& report, bool with_ops) {
             build.exact ? "exact" : "INEXACT");
   if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
   if (report.manifest.node) print_out("{}\n", node_text(*report.manifest.node));
-  const Coverage& coverage = report.coverage;
-  print_out(
-      "predicted on {}: {:.1f} % of compute ops, {:.1f} % of MACs, {:.1f} % of weight bytes\n",
-      report.target.unit, coverage.ops.percent(), coverage.macs.percent(),
-      coverage.weight_bytes.percent());
+  print_coverage(report);
   print_rules(report);
   print_findings(report.findings, with_ops);
   print_out("{}\n", has_error(report.findings) ? "FELL SHORT" : "PASSED");

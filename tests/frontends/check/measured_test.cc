@@ -66,8 +66,12 @@ TEST_F(MeasuredPlacement, IsComparedOpByOp) {
   const auto measured = parse_measured(kMeasured, "measured.json").value();
   EXPECT_EQ(measured.chip, "Apple M1");
   const auto comparison = compare_placement(report_, measured).value();
-  EXPECT_EQ(comparison.agreed, 2);   // gate, small
-  EXPECT_EQ(comparison.unknown, 2);  // w, sum
+  EXPECT_EQ(measured.engine, "Core ML of macOS 15.1");
+  EXPECT_EQ(measured.tools, "coremltools 9.0");
+  EXPECT_EQ(comparison.ops, 5);
+  EXPECT_EQ(comparison.confirmed, 2);  // gate, smaller
+  EXPECT_EQ(comparison.agreed, 2);     // gate, small
+  EXPECT_EQ(comparison.unknown, 2);    // w, sum
   ASSERT_EQ(comparison.differences.size(), 2u);
   EXPECT_EQ(comparison.differences[0].op, "up");
   EXPECT_EQ(comparison.differences[0].measured, "gpu");
@@ -82,6 +86,47 @@ TEST_F(MeasuredPlacement, IsComparedOpByOp) {
 TEST_F(MeasuredPlacement, FailsOnlyIfAnOpLeavesTheUnit) {
   const auto measured = parse_measured(with("\"gpu\"", "\"neural_engine\""), "m").value();
   EXPECT_FALSE(compare_placement(report_, measured).value().is_worse());
+}
+
+// As scripts/confirm_with_qnn.py writes it.
+constexpr std::string_view kOfQnn = R"({
+ "format": "moec-measured-placement", "version": 1,
+ "machine": {"engine": "qnn", "version": "2.51.0", "chip": "v75", "packages": "onnxruntime-qnn 2.7.0"},
+ "graphs": [{"shard": "L00.moe", "tokens": 1, "digest": "d1", "cosine": 0.5, "seconds": 1, "ops": [
+  {"name": "gate", "op": "Conv", "preferred": "HTP", "qnn_op": "Conv2d"},
+  {"name": "splat", "op": "Expand", "preferred": "HTP"},
+  {"name": "up", "op": "Gemm", "preferred": "CPU", "message": "Failed to add node."}]}]
+})";
+
+TEST_F(MeasuredPlacement, OfAnotherEngineSaysWhatItConfirmsAndWhyNot) {
+  report_.target.unit = "HTP";
+  for (PlacedOp& op : report_.shards[0].widths[0].placement.ops)
+    if (op.unit == "Neural Engine") op.unit = "HTP";
+  const auto measured = parse_measured(kOfQnn, "measured.json").value();
+  EXPECT_EQ(measured.engine, "qnn 2.51.0");
+  const auto comparison = compare_placement(report_, measured).value();
+  EXPECT_EQ(comparison.replaced, 3);  // small, smaller, sum
+  EXPECT_EQ(comparison.ops, 2);
+  EXPECT_EQ(comparison.confirmed, 1);
+  EXPECT_EQ(comparison.unknown, 1);
+  ASSERT_EQ(comparison.differences.size(), 1u);
+  EXPECT_EQ(comparison.differences[0].op, "up");
+  EXPECT_EQ(comparison.differences[0].message, "Failed to add node.");
+  EXPECT_EQ(comparison.farthest->cosine, 0.5);
+  EXPECT_TRUE(comparison.is_worse());
+}
+
+TEST_F(MeasuredPlacement, ARefusedFileIsWorse) {
+  std::string text(kOfQnn);
+  const size_t at = text.find("{\"name\"");
+  text = text.substr(0, at) + "], \"error\": \"finalize\"}]}";
+  const auto measured = parse_measured(text, "measured.json").value();
+  const auto comparison = compare_placement(report_, measured).value();
+  ASSERT_EQ(comparison.refused.size(), 1u);
+  EXPECT_EQ(comparison.refused[0]->error, "finalize");
+  EXPECT_EQ(comparison.ops, 5);
+  EXPECT_EQ(comparison.replaced, 0);
+  EXPECT_TRUE(comparison.is_worse());
 }
 
 TEST_F(MeasuredPlacement, OfAnotherExportIsAnError) {

@@ -1,0 +1,134 @@
+// moec confirm: lets a vendor's own compiler and emulator judge an exported folder.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "backends/files/run_program.h"
+#include "frontends/check/measured.h"
+#include "frontends/check/measured_json.h"
+#include "frontends/cli/commands.h"
+#include "frontends/cli/flags/one_of.h"
+#include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/print_measured.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kScript = "scripts/confirm_with_qnn.py";
+constexpr const char* kPythonVariable = "MOEC_QNN_PYTHON";
+
+struct ConfirmFlags {
+  std::string folder, engine = "qnn", chip = "v75", golden, contexts, measured, python, script;
+  bool no_run = false, json = false;
+};
+
+// That of the checkout which this program was built in, or of the working folder.
+Result<std::string> script_of(const ConfirmFlags& flags) {
+  if (!flags.script.empty()) return flags.script;
+  const fs::path built = fs::path(path_of_this_program()).parent_path();
+  for (const fs::path& root : {built / "../../..", fs::path(".")})
+    if (fs::exists(root / kScript)) return (root / kScript).lexically_normal().string();
+  return fail("confirm.script", fmt::format("{} is not beside this program", kScript),
+              "give its path with --script");
+}
+
+std::string python_of(const ConfirmFlags& flags) {
+  if (!flags.python.empty()) return flags.python;
+  const char* variable = std::getenv(kPythonVariable);
+  return variable != nullptr && *variable != '\0' ? variable : "python3";
+}
+
+std::string measured_path(const ConfirmFlags& flags) {
+  return flags.measured.empty() ? flags.folder + "/" + std::string(kMeasuredPlacement)
+                                : flags.measured;
+}
+
+std::vector<std::string> arguments_of(const ConfirmFlags& flags, const std::string& script) {
+  std::vector<std::string> words = {script,     flags.folder, "--chip",
+                                    flags.chip, "--measured", measured_path(flags)};
+  if (!flags.golden.empty()) words.insert(words.end(), {"--golden", flags.golden});
+  if (!flags.contexts.empty()) words.insert(words.end(), {"--context-binaries", flags.contexts});
+  if (flags.no_run) words.emplace_back("--no-run");
+  return words;
+}
+
+// The script reports its own errors. It exits with 0 or 1 where it has written the measurement.
+Result<int> run_script(const ConfirmFlags& flags) {
+  MOEC_ASSIGN(const std::string script, script_of(flags));
+  const std::string python = python_of(flags);
+  MOEC_ASSIGN(const int code, run_program(python, arguments_of(flags, script), flags.json));
+  if (code == kExitFine || code == kExitFellShort) return code;
+  return fail("confirm.engine", fmt::format("{} {} ended with exit code {}", python, script, code),
+              fmt::format("it says above what is wrong; where a package is missing, install it as "
+                          "the script's --help says, and name that Python with --python or {}",
+                          kPythonVariable));
+}
+
+Result<int> confirm(const ConfirmFlags& flags) {
+  MOEC_TRY(require_export(flags.folder));
+  MOEC_ASSIGN(const int code, run_script(flags));
+  MOEC_ASSIGN(
+      const auto report,
+      check_folder(flags.folder, {.target = flags.engine, .chip = flags.chip, .digests = false}));
+  MOEC_ASSIGN(const Measured measured, read_measured(measured_path(flags)));
+  MOEC_ASSIGN(const PlacementComparison comparison, compare_placement(*report, measured));
+  flags.json ? print_json(measured_json(comparison, measured))
+             : print_comparison(comparison, measured);
+  return comparison.is_worse() ? kExitFellShort : code;
+}
+
+int run_confirm(const ConfirmFlags& flags) {
+  const Result<int> code = confirm(flags);
+  return code ? *code : report_failure(code.error(), flags.json);
+}
+
+void add_flags(CLI::App& command, ConfirmFlags& flags) {
+  command.add_option("OUT", flags.folder, "An exported folder of ONNX files")->required();
+  command
+      .add_option("--engine", flags.engine,
+                  "Whose compiler and emulator: qnn, Qualcomm's, from the Python package "
+                  "onnxruntime-qnn (default: qnn)")
+      ->check(one_of({"qnn"}));
+  command.add_option("--chip", flags.chip, "Chip family, v68 to v81 (default: v75)")
+      ->check(one_of({"v68", "v69", "v73", "v75", "v79", "v81"}));
+  command.add_option("--golden", flags.golden,
+                     "Golden folder whose tokens are fed and whose logits are compared (default: "
+                     "some tokens, against onnxruntime's CPU provider)");
+  command.add_option("--context-binaries", flags.contexts,
+                     "Also write the compiled contexts, and contexts.json with their digests, to "
+                     "this folder");
+  command.add_option("--measured", flags.measured,
+                     "The file to write, which moec check --measured reads (default: "
+                     "OUT/measured.json)");
+  command.add_flag("--no-run", flags.no_run, "Compile only, run nothing in the emulator");
+  command.add_option("--python", flags.python,
+                     "Python that has the package (default: the environment variable "
+                     "MOEC_QNN_PYTHON, else python3)");
+  command.add_option("--script", flags.script,
+                     "Path of scripts/confirm_with_qnn.py (default: that of the checkout)");
+  command.add_flag("--json", flags.json, "Print the report as JSON");
+}
+
+}  // namespace
+
+void add_confirm_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("confirm",
+                                         "Compile an exported folder with a vendor's own compiler, "
+                                         "run it in its emulator, and compare "
+                                         "with what is predicted");
+  auto flags = std::make_shared<ConfirmFlags>();
+  add_flags(*command, *flags);
+  command->footer(
+      "Example: moec confirm out/tinymoe-qnn --engine qnn --chip v75 --golden "
+      "tests/golden/tinymoe");
+  command->callback([flags, &exit_code] { exit_code = run_confirm(*flags); });
+}
+
+}  // namespace moec

@@ -1,0 +1,56 @@
+#include "ir/analysis/fused_forms.h"
+
+#include <algorithm>
+
+namespace moec {
+namespace {
+
+// The op that makes the value; null for an input.
+const Op* producer_of(const Shard& shard, ValueId value) {
+  const OpId producer = shard.values[value].producer;
+  return producer.valid() ? &shard.ops[producer] : nullptr;
+}
+
+// A convolution of one token has one result for each channel.
+bool is_product(const Shard& shard, ValueId value) {
+  const Op* op = producer_of(shard, value);
+  if (op == nullptr) return false;
+  if (std::holds_alternative<MatMul>(op->data)) return true;
+  const Type& type = shard.type(value);
+  return std::holds_alternative<Conv>(op->data) && type.elements() == type.dims.at(1);
+}
+
+const Weight* weight_behind(const Shard& shard, ValueId value) {
+  const Op* op = producer_of(shard, value);
+  if (op == nullptr) return nullptr;
+  if (std::holds_alternative<Reshape>(op->data) || std::holds_alternative<Transpose>(op->data))
+    return weight_behind(shard, op->operands.front());
+  return std::get_if<Weight>(&op->data);
+}
+
+}  // namespace
+
+bool is_projection(const Shard& shard, ValueId value) {
+  if (is_product(shard, value)) return true;
+  const Op* op = producer_of(shard, value);
+  const auto* sum = op != nullptr ? std::get_if<Binary>(&op->data) : nullptr;
+  return sum != nullptr && sum->fn == BinaryFn::add &&
+         std::any_of(op->operands.begin(), op->operands.end(),
+                     [&](ValueId term) { return is_product(shard, term); });
+}
+
+bool is_narrow_slice(const Shard& shard, const Op& op, int64_t most) {
+  const auto* slice = std::get_if<Slice>(&op.data);
+  if (slice == nullptr || slice->begin != 0 || slice->size > most) return false;
+  const auto& [dtype, dims, layout] = shard.type(op.operands.front());
+  return layout == Layout::plain && dims.rank() == 4 && slice->axis == 3 && dims.at(0) == 1 &&
+         dims.at(2) == 1 && slice->size < dims.at(3) && dims.at(3) % slice->size == 0;
+}
+
+bool is_coded_matmul(const Shard& shard, const Op& op) {
+  if (!std::holds_alternative<MatMul>(op.data)) return false;
+  const Weight* weight = weight_behind(shard, op.operands.back());
+  return weight != nullptr && !is_plain(weight->encoding);
+}
+
+}  // namespace moec

@@ -1,0 +1,26 @@
+#include "ir/analysis/fused_forms.h"
+#include "passes/passes.h"
+#include "passes/rewrite_each.h"
+
+namespace moec {
+namespace {
+
+// Within the range of f16, and so low that the sigmoid and the tangent of all that is lower are
+// those of it, 0 and -1.
+constexpr double kFloor = -60000;
+
+std::vector<ValueId> guarded(Builder& b, const Unary& op, const std::vector<ValueId>& operands) {
+  ValueId x = operands.front();
+  const bool saturates = op.fn == UnaryFn::sigmoid || op.fn == UnaryFn::tanh;
+  if (saturates && is_projection(b.shard(), x))
+    x = b.binary(BinaryFn::max, x, b.scalar_like(x, kFloor));
+  return {b.unary(op.fn, x)};
+}
+
+}  // namespace
+
+Result<Shard> guard_activations(const Shard& shard, PassContext&) {
+  return rewrite_each<Unary>(shard, shard.form, no_scope, guarded);
+}
+
+}  // namespace moec

@@ -1,0 +1,81 @@
+// moec confirm, with a shell script in the place of Python: tests/peers/test_qnn.py runs the
+// engine.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/frontends/cli/golden_case.h"
+#include "tests/frontends/cli/read_json.h"
+
+namespace moec {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kNothingMeasured = R"({"format": "moec-measured-placement", "version": 1,
+ "machine": {"engine": "qnn", "version": "2.51.0", "chip": "v75", "packages": "none"},
+ "graphs": []})";
+
+class Confirm : public testing::Test {
+ protected:
+  Confirm() {
+    run_command({"export", checkpoint_of("mixtral_a"), "--out", out_, "--quiet", "--target", "qnn",
+                 "--tokens", "1"});
+  }
+
+  // `text` is what the script does; its arguments are those of scripts/confirm_with_qnn.py.
+  Outcome run(const std::string& text, Words more = {}) {
+    const std::string script = fresh_folder("script") + "/confirm.sh";
+    std::ofstream(script) << text;
+    Words words = {"confirm", out_, "--python", "sh", "--script", script};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(words);
+  }
+
+  std::string writes_nothing_measured(int exit_code) const {
+    return "cat > $5 <<END\n" + std::string(kNothingMeasured) + "\nEND\nexit " +
+           std::to_string(exit_code) + "\n";
+  }
+
+  const std::string out_ = fresh_folder("out");
+};
+
+TEST_F(Confirm, ReadsWhatTheScriptHasMeasured) {
+  const Outcome outcome = run(writes_nothing_measured(0));
+  EXPECT_EQ(outcome.exit_code, kExitFine) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("measured by qnn 2.51.0 for v75, with none"),
+                                 HasSubstr("confirmed by qnn 2.51.0 for v75: 0 of ")));
+  EXPECT_TRUE(std::filesystem::exists(out_ + "/measured.json"));
+  const Outcome checked = run_command({"check", out_, "--chip", "v75"});
+  expect_fine(checked);
+  EXPECT_THAT(checked.out, testing::Not(HasSubstr("manifest.extra_files")));
+}
+
+TEST_F(Confirm, FallsShortWhereTheScriptDoes) {
+  EXPECT_EQ(run(writes_nothing_measured(1)).exit_code, kExitFellShort);
+}
+
+TEST_F(Confirm, PassesItsFlagsOn) {
+  const std::string said = fresh_folder("said") + "/words";
+  run("echo \"$@\" > " + said + "\nexit 2\n",
+      {"--chip", "v79", "--golden", "g", "--context-binaries", "c", "--measured", "m", "--no-run"});
+  std::ifstream file(said);
+  std::string words;
+  std::getline(file, words);
+  EXPECT_EQ(words, out_ + " --chip v79 --measured m --golden g --context-binaries c --no-run");
+}
+
+TEST_F(Confirm, AScriptThatFailsIsAnError) {
+  const Outcome outcome = run("exit 2\n");
+  EXPECT_EQ(outcome.exit_code, kExitBadInput);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("error[confirm.engine]"), HasSubstr("exit code 2"),
+                                 HasSubstr("MOEC_QNN_PYTHON")));
+  EXPECT_THAT(run_command({"confirm", out_, "--python", "/nowhere/python"}).err,
+              HasSubstr("error[program.start]"));
+  EXPECT_EQ(run_command({"confirm", out_, "--engine", "other"}).exit_code, kExitBadInput);
+}
+
+}  // namespace
+}  // namespace moec

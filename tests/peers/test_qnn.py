@@ -1,0 +1,152 @@
+"""Qualcomm's compiler places every op of every golden case on the NPU, and its emulator gives PyTorch's results.
+
+    scripts/install_vendors.sh
+    build/vendors/qnn/bin/pytest tests/peers/test_qnn.py
+
+Skipped where the package onnxruntime-qnn is missing: its licence asks that users install it themselves.
+"""
+
+import json
+import sys
+
+import pytest
+
+pytest.importorskip("onnxruntime_qnn")
+
+import confirm_with_qnn as qnn  # noqa: E402
+from comparison import Comparison  # noqa: E402
+from goldens import CASES, WRITERS  # noqa: E402
+
+CHIP, OTHER_CHIPS = "v75", ("v73", "v79")
+CODES = ("--form", "matmul", "--weights", "attn=int8:32,head=int4:32")
+SHARD_COSINE, CHAIN_COSINE = 0.99999, 0.9998
+# Of DeltaNets, whose sums of decays and states are f32 in the graph and f16 on the NPU.
+RECURRENT_SHARD, RECURRENT_CHAIN = 0.9999, 0.99
+# Rows of the golden whose likeliest token is another one in the emulator, f16's near ties: the golden's two largest
+# logits lie closer together than NEAR.
+NEAR = 0.05
+
+
+def widths(case):
+    return ("--tokens", "1,16" if case.startswith("tiny") else "1,24")
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    compilers = {}
+    return lambda chip: compilers.setdefault(chip, qnn.Compiler(chip))
+
+
+@pytest.fixture
+def emulated(export, golden, compiler):
+    def open_export(case, *flags, chip=CHIP):
+        folder = export(golden(case).checkpoint, "--target", "qnn", *widths(case), *flags)
+        return qnn.Emulated(folder, compiler(chip))
+
+    return open_export
+
+
+def ops_elsewhere(measured):
+    return [(graph["shard"], op) for graph in measured["graphs"] for op in graph["ops"] if op["preferred"] != qnn.UNIT]
+
+
+def check_placement(measured, manifest):
+    assert [graph for graph in measured["graphs"] if "error" in graph] == []
+    assert ops_elsewhere(measured) == []
+    listed = {(shard["name"], width["tokens"]) for shard in manifest["shards"] for width in shard["widths"]}
+    assert {(graph["shard"], graph["tokens"]) for graph in measured["graphs"] if graph["ops"]} == listed
+
+
+def leads_of_other_tokens(emulated, golden):
+    """By how much the golden prefers its own token, for each row for which the chain finds another one."""
+    emulated.reset()
+    leads = []
+    for tokens, logits in qnn.read_steps(golden.folder, emulated.manifest):
+        for row, wanted in zip(emulated.feed(tokens), logits):
+            if row.argmax() != wanted.argmax():
+                leads.append(float(wanted.max() - wanted[row.argmax()]))
+    return leads
+
+
+# Wrong in the emulator for a reason that is not known yet: L00.attn of one token has a cosine of 0.941.
+WRONG = {"gpt_oss_d": pytest.mark.xfail(strict=True, reason="L00.attn of one token: cosine 0.941, unexplained")}
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=WRONG.get(case, ())) for case in WRITERS])
+def test_shards_and_chains_are_those_of_the_golden(case, emulated, golden, worst):
+    running, want = emulated(case), golden(case)
+    measured = qnn.measure(running, want.folder, run=True)
+    check_placement(measured, running.manifest)
+    recurrent = any(cache["state"] for cache in running.manifest["caches"])
+    least, least_of_chain = (RECURRENT_SHARD, RECURRENT_CHAIN) if recurrent else (SHARD_COSINE, CHAIN_COSINE)
+    far = {(graph["shard"], graph["tokens"]): graph["cosine"] for graph in measured["graphs"]
+           if graph.get("cosine", 1) < least}
+    assert far == {}
+    for what, cosine in (("shard", min(graph.get("cosine", 1) for graph in measured["graphs"])),
+                         ("chain", measured["chain"]["cosine"])):
+        worst[f"qnn {CHIP} {what}"].add(Comparison(cosine=cosine, comparisons=1))
+    assert measured["chain"]["cosine"] >= least_of_chain
+    if recurrent:
+        return  # other tokens are likeliest where the state has drifted; backends/targets/README.md counts them
+    leads = leads_of_other_tokens(running, want)
+    assert len(leads) == measured["chain"]["rows"] - measured["chain"]["same_top1"]
+    assert [lead for lead in leads if lead > NEAR] == []
+    assert len(leads) <= 2
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("chip", OTHER_CHIPS)
+def test_every_op_is_on_the_npu_of_other_chips(case, chip, emulated):
+    running = emulated(case, chip=chip)
+    check_placement(qnn.measure(running, None, run=False), running.manifest)
+
+
+def test_what_the_passes_replace_is_wrong_without_them(export, golden, compiler):
+    """deepseek_v2_b has five heads, of which the last gets the values of the first in a plain slice."""
+    want = golden("deepseek_v2_b")
+    folder = export(want.checkpoint, "--target", "onnx", "--dtype", "f16", *widths("deepseek_v2_b"))
+    measured = qnn.measure(qnn.Emulated(folder, compiler(CHIP)), want.folder, run=True)
+    assert ops_elsewhere(measured) == []
+    assert min(graph["cosine"] for graph in measured["graphs"] if "cosine" in graph) < 0.99
+    assert measured["chain"]["cosine"] < 0.99
+
+
+def test_codes_in_blocks_stay_on_the_npu(emulated, golden):
+    running = emulated("tinymoe", *CODES)
+    measured = qnn.measure(running, golden("tinymoe").folder, run=True)
+    assert ops_elsewhere(measured) == []
+    assert {op["op"] for graph in measured["graphs"] for op in graph["ops"]} >= {"MatMulNBits"}
+    assert min(graph["cosine"] for graph in measured["graphs"] if "cosine" in graph) >= SHARD_COSINE
+
+
+def refused_with(emulated, *flags, chip=CHIP):
+    refused = ops_elsewhere(qnn.measure(emulated("tinymoe", *flags, chip=chip), None, run=False))
+    assert refused and {op["op"] for _, op in refused} == {"MatMulNBits"}
+    return {op["message"] for _, op in refused}
+
+
+def test_what_a_chip_refuses_is_named_with_the_reason(emulated):
+    assert all(refused_with(emulated, *CODES, chip="v68"))
+
+
+def test_blocks_that_do_not_divide_the_inputs_are_refused(emulated):
+    """tinymoe's experts have 48 inputs of their last projection."""
+    messages = refused_with(emulated, "--form", "matmul", "--weights", "experts=int4:32")
+    assert messages == {"K must be divisible by block_size."}
+
+
+def test_the_command_confirms_and_keeps_contexts(export, golden, moec, tmp_path):
+    want = golden("mixtral_a")
+    folder = export(want.checkpoint, "--target", "qnn", *widths("mixtral_a"))
+    contexts = tmp_path / "contexts"
+    said = moec("confirm", folder, "--chip", CHIP, "--golden", want.folder, "--python", sys.executable, "--script",
+                qnn.__file__, "--context-binaries", contexts)
+    ops = sum(len(graph["ops"]) for graph in json.loads((folder / "measured.json").read_text())["graphs"])
+    assert f"confirmed by qnn 2.51.0 for {CHIP}: {ops} of {ops} ops\nPASSED" in said
+    assert f"{ops} of {ops} ops\nPASSED" in moec("check", folder, "--measured", folder / "measured.json")
+    listed = json.loads((contexts / "contexts.json").read_text())
+    assert listed["machine"]["chip"] == CHIP
+    written = {path.relative_to(contexts).as_posix() for path in contexts.rglob("*.*") if path.suffix != ".json"}
+    assert {file["path"] for file in listed["files"]} == written
+    shards = json.loads((folder / "manifest.json").read_text())["shards"]
+    assert sum(name.endswith(".bin") for name in written) == len(shards)  # both widths share one
