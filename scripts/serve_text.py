@@ -10,6 +10,7 @@ passed on with token ids; what comes back is decoded. Needs the packages tokeniz
 """
 
 import argparse
+import contextlib
 import http.client
 import json
 import sys
@@ -26,6 +27,10 @@ UNFINISHED = "\N{REPLACEMENT CHARACTER}"  # what the bytes of a part of a charac
 
 class BadRequest(Exception):
     """What the client can mend; its arguments are the code and the cause."""
+
+
+class BehindFailed(Exception):
+    """What moec serve says has gone wrong while it wrote the text: its error object."""
 
 
 class Texts:
@@ -93,6 +98,15 @@ class Decoder:
         self.said += len(piece)
         return piece
 
+    def fill(self, choice):
+        """Gives a choice its text, and takes the tokens behind the one that completes a stop text away."""
+        tokens, last = choice["token_ids"], choice["finish_reason"] is not None
+        choice["text"], taken = "" if tokens else self.add([], last), 0
+        while taken < len(tokens) and not self.stopped:
+            taken += 1
+            choice["text"] += self.add([tokens[taken - 1]], last and taken == len(tokens))
+        choice["token_ids"] = tokens[:taken]
+
     def kept_back(self, text):
         sizes = [size for stop in self.stops for size in range(1, len(stop)) if text.endswith(stop[:size])]
         return max(sizes, default=0)
@@ -106,19 +120,57 @@ def stops_of(body):
     return stops
 
 
+def usage_wanted(body):
+    """Whether the client wants counts. The server behind is asked for a stream with counts in any case: a stop text ends
+    it at the token that completes this text. What is no stream_options is left to it to refuse."""
+    options = body.get("stream_options") or {}
+    if isinstance(body.get("stream") or False, bool) and isinstance(options, dict):
+        body["stream"], body["stream_options"] = True, {**options, "include_usage": True}
+        return options.get("include_usage") is True
+    return False
+
+
+def replies_of(answer, decoder, prompt_tokens):
+    """The replies of a stream of moec serve, with text in the place of token ids, and at last the counts."""
+    written = 0
+    for line in answer:
+        data = line.removeprefix(b"data: ").strip()
+        if not data:
+            continue
+        if data == b"[DONE]":
+            return
+        reply = json.loads(data)
+        if "error" in reply:
+            raise BehindFailed(reply["error"])
+        for choice in reply["choices"]:
+            decoder.fill(choice)
+            written += len(choice["token_ids"])
+            choice["finish_reason"] = "stop" if decoder.stopped else choice["finish_reason"]
+        yield reply
+        if decoder.stopped and reply["choices"]:
+            usage = {"prompt_tokens": prompt_tokens, "completion_tokens": written,
+                     "total_tokens": prompt_tokens + written}
+            yield {**reply, "choices": [], "usage": usage}
+            return
+    raise http.client.HTTPException("its answer has no end")
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
         """Says nothing of each request."""
 
+    @contextlib.contextmanager
     def behind(self, method, path, body=None):
-        """The answer of moec serve."""
-        connection = http.client.HTTPConnection(self.server.behind)
-        connection.request(method, path, body, {"Content-Type": "application/json"})
-        return connection.getresponse()
+        """The answer of moec serve. Behind the with block nobody listens to it, which ends its text."""
+        with contextlib.closing(http.client.HTTPConnection(self.server.behind)) as connection:
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            with connection.getresponse() as answer:
+                yield answer
 
     def reply(self, status, body):
+        self.answered = True
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -131,17 +183,31 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(status, json.dumps({"error": error}).encode())
 
     def do_GET(self):
-        answer = self.behind("GET", self.path)
-        self.reply(answer.status, answer.read())
+        self.answer(self.pass_on)
 
     def do_POST(self):
+        self.answer(self.complete)
+
+    def answer(self, act):
+        self.answered = False
         try:
-            self.complete()
+            act()
         except BadRequest as error:
             self.refuse(400, *error.args)
-        except OSError as error:
+        except BehindFailed as error:
+            failed = json.dumps({"error": error.args[0]})
+            if self.answered:
+                self.say(failed)
+            else:
+                self.reply(500, failed.encode())
+        except (OSError, ValueError, http.client.HTTPException) as error:
             self.close_connection = True
-            self.refuse(502, "serve.behind", f"moec serve does not answer: {error}")
+            if not self.answered:  # what began ends without its end
+                self.refuse(502, "serve.behind", f"moec serve does not answer: {error}")
+
+    def pass_on(self):
+        with self.behind("GET", self.path) as answer:
+            self.reply(answer.status, answer.read())
 
     def request_body(self):
         size = self.headers.get("Content-Length", "")
@@ -165,43 +231,51 @@ class Handler(BaseHTTPRequestHandler):
             body["prompt"] = texts.of_text(body["prompt"])
         decoder = Decoder(texts.tokenizer, stops_of(body))
         path = "/v1/completions" if self.chat else self.path
-        answer = self.behind("POST", path, json.dumps(body))
-        if answer.status != 200:
-            self.reply(answer.status, answer.read())
-        elif body.get("stream"):
-            self.pass_events(answer, decoder)
-        else:
-            self.reply(200, json.dumps(self.with_text(json.loads(answer.read()), decoder, True)).encode())
+        stream, with_usage = body.get("stream"), usage_wanted(body)
+        with self.behind("POST", path, json.dumps(body)) as answer:
+            if answer.status != 200:
+                self.reply(answer.status, answer.read())
+                return
+            replies = replies_of(answer, decoder, len(body["prompt"]))
+            if stream:
+                self.pass_events(replies, with_usage)
+            else:
+                self.reply(200, json.dumps(self.whole(replies)).encode())
 
-    def with_text(self, reply, decoder, whole):
-        """A reply of moec serve with text in it, worded for the path that was asked."""
+    def worded(self, reply, whole):
+        """A reply as the path that was asked says it."""
         if self.chat:
             reply["object"] = "chat.completion" if whole else "chat.completion.chunk"
-        for choice in reply.get("choices", []):
-            text = decoder.add(choice["token_ids"], choice["finish_reason"] is not None)
-            if decoder.stopped:
-                choice["finish_reason"] = "stop"
-            choice["text"] = text
-            if self.chat:
+            for choice in reply["choices"]:
                 choice["message" if whole else "delta"] = {"role": "assistant", "content": choice.pop("text")}
         return reply
 
-    def pass_events(self, answer, decoder):
+    def whole(self, replies):
+        first, *rest = replies
+        if not rest or not first["choices"]:
+            raise http.client.HTTPException("its answer has no end")
+        choice = first["choices"][0]
+        for more in (reply["choices"][0] for reply in rest[:-1]):
+            choice["text"] += more["text"]
+            choice["token_ids"] += more["token_ids"]
+            choice["finish_reason"] = more["finish_reason"]
+        return self.worded({**first, "usage": rest[-1]["usage"]}, True)
+
+    def pass_events(self, replies, with_usage):
+        self.answered = True
+        self.close_connection = True
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        self.close_connection = True
-        for line in answer:
-            data = line.removeprefix(b"data: ").strip()
-            if not data:
-                continue
-            if data != b"[DONE]" and not decoder.stopped:
-                data = json.dumps(self.with_text(json.loads(data), decoder, False)).encode()
-            elif data != b"[DONE]":
-                continue  # behind a stop text nothing is said
-            self.wfile.write(b"data: " + data + b"\n\n")
-            self.wfile.flush()
+        for reply in replies:
+            if reply.get("choices") or with_usage:
+                self.say(json.dumps(self.worded(reply, False)))
+        self.say("[DONE]")
+
+    def say(self, data):
+        self.wfile.write(b"data: " + data.encode() + b"\n\n")
+        self.wfile.flush()
 
 
 def main():

@@ -78,7 +78,7 @@ SplitPath split_path(const std::string& path) {
 OutputPath OutputPath::of_file(const std::string& path) {
   const std::filesystem::path whole(path);
   const std::string parent = whole.parent_path().string();
-  return {parent.empty() ? "." : parent, whole.filename().string()};
+  return {parent.empty() ? "." : parent, whole.filename().string(), std::to_string(::getpid())};
 }
 
 Folder::Folder(Folder&& other) noexcept

@@ -16,9 +16,10 @@ namespace moec {
 struct OutputPath {
   std::string folder;
   std::string name;  // "attn/L00.data"
+  std::string mark;  // in the temporary name, so that it is nobody else's
 
   std::string text() const { return folder + "/" + name; }
-  // For a file whose whole path is the user's choice.
+  // For a file whose whole path is the user's choice, with the process as its mark.
   static OutputPath of_file(const std::string& path);
 };
 

@@ -39,11 +39,11 @@ Status reserve(int fd, uint64_t bytes, const std::string& path) {
 std::string temporary_of(const std::string& path) { return path + ".part"; }
 
 struct OutputFile::Impl {
-  Impl(Folder folder_in, std::string name_in, std::string path_in)
+  Impl(Folder folder_in, std::string name_in, const OutputPath& path_in)
       : folder(std::move(folder_in)),
         name(std::move(name_in)),
-        temporary(temporary_of(name)),
-        path(std::move(path_in)) {}
+        temporary(temporary_of(path_in.mark.empty() ? name : name + "." + path_in.mark)),
+        path(path_in.text()) {}
 
   Folder folder;
   std::string name, temporary;  // in the folder
@@ -76,7 +76,7 @@ Result<OutputFile> OutputFile::create(const OutputPath& path, uint64_t expected_
   const SplitPath name = split_path(path.name);
   MOEC_ASSIGN(const Folder root, Folder::create(path.folder));
   MOEC_ASSIGN(Folder folder, root.create_below(name.parent));
-  auto impl = std::make_unique<Impl>(std::move(folder), name.leaf, path.text());
+  auto impl = std::make_unique<Impl>(std::move(folder), name.leaf, path);
   MOEC_ASSIGN(impl->fd, impl->folder.create_file(impl->temporary));
   MOEC_TRY(reserve(impl->fd, expected_bytes, impl->path));
   impl->expected = expected_bytes;

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "ir/base/json_fields.h"
 #include "ir/base/json_output.h"
 #include "ir/base/regular_file.h"
@@ -26,16 +30,9 @@ class StateReader {
 
  private:
   Status read_head(JsonFields& fields) {
-    std::string format;
-    int64_t version = 0;
-    MOEC_TRY(fields.text("format", format));
-    MOEC_TRY(fields.positive("version", version));
-    if (format != kCacheStateFormat)
-      return fields.bad("format", fmt::format("must be \"{}\"", kCacheStateFormat));
-    if (version != kCacheStateVersion)
-      return fields.bad("version", fmt::format("must be {}", kCacheStateVersion));
+    MOEC_TRY(fields.form(kCacheStateFormat, kCacheStateVersion));
     MOEC_TRY(fields.text("model", state_.model));
-    MOEC_TRY(fields.text("checkpoint", state_.checkpoint));
+    MOEC_TRY(fields.text("digest", state_.digest));
     MOEC_TRY(fields.choice("policy", state_.policy));
     return fields.whole("step", state_.step);
   }
@@ -65,6 +62,19 @@ class StateReader {
 
 }  // namespace
 
+std::vector<ResidentExpert> latest_used(const CacheState& state, int64_t slots) {
+  std::map<int64_t, std::vector<ResidentExpert>> layers;
+  for (const ResidentExpert& expert : state.experts) layers[expert.key.layer].push_back(expert);
+  std::vector<ResidentExpert> latest;
+  for (auto& [layer, experts] : layers) {
+    std::sort(experts.begin(), experts.end(),
+              [](const auto& a, const auto& b) { return a.last_use > b.last_use; });
+    const auto count = std::min(std::ssize(experts), slots);
+    latest.insert(latest.end(), experts.begin(), experts.begin() + count);
+  }
+  return latest;
+}
+
 std::string cache_state_text(const CacheState& state) {
   std::vector<std::string> experts;
   for (const auto& [key, count, last_step, last_use] : state.experts)
@@ -72,17 +82,17 @@ std::string cache_state_text(const CacheState& state) {
         R"(    {{"layer": {}, "expert": {}, "count": {}, "last_step": {}, "last_use": {}}})",
         key.layer, key.expert, count, last_step, last_use));
   return fmt::format(
-      "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"model\": {},\n  \"checkpoint\": {},\n"
+      "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"model\": {},\n  \"digest\": {},\n"
       "  \"policy\": \"{}\",\n  \"step\": {},\n  \"experts\": [\n{}\n  ]\n}}\n",
-      kCacheStateFormat, kCacheStateVersion, json_string(state.model),
-      json_string(state.checkpoint), enum_name(state.policy), state.step,
-      fmt::join(experts, ",\n"));
+      kCacheStateFormat, kCacheStateVersion, json_string(state.model), json_string(state.digest),
+      enum_name(state.policy), state.step, fmt::join(experts, ",\n"));
 }
 
 Result<CacheState> parse_cache_state(std::string_view text, const std::string& file) {
   const JsonReport report(
       text, file,
-      JsonCodes::by_prefix("cache_state", "remove the file, and the cache begins empty"));
+      JsonCodes::by_prefix("cache_state",
+                           "give another file; where it does not exist, the cache begins empty"));
   MOEC_ASSIGN(const JsonValue value, report.parse(kCacheStateLimits));
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, value));
   return StateReader().read(fields);

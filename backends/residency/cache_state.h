@@ -1,7 +1,7 @@
 // What a cache of experts knows, as a file, so that a later run begins where an earlier one ended.
 //
 //   {"format": "moec.expert_cache", "version": 1,
-//    "model": "qwen3_moe", "checkpoint": "…", "policy": "lcp", "step": 812,
+//    "model": "qwen3_moe", "digest": "…", "policy": "lcp", "step": 812,
 //    "experts": [{"layer": 0, "expert": 3, "count": 5, "last_step": 811, "last_use": 3120}, …]}
 #pragma once
 
@@ -15,13 +15,16 @@
 namespace moec {
 
 struct CacheState {
-  std::string model;       // its family
-  std::string checkpoint;  // its identity; empty where the run does not know it
+  std::string model;   // its family
+  std::string digest;  // of its experts, as an export has them
   PolicyKind policy = PolicyKind::lru;
   int64_t step = 0;                     // of the run
   std::vector<ResidentExpert> experts;  // each once
   bool operator==(const CacheState&) const = default;
 };
+
+// Of each layer the `slots` experts that were used last, the latest one first; layers ascending.
+std::vector<ResidentExpert> latest_used(const CacheState& state, int64_t slots);
 
 // The text of the file.
 std::string cache_state_text(const CacheState& state);

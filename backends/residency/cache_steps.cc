@@ -57,6 +57,12 @@ double rate(int64_t part, int64_t all) {
   return all == 0 ? 1 : static_cast<double>(part) / static_cast<double>(all);
 }
 
+ChosenStep one_token(const CacheStep& step, int64_t loads) {
+  ChosenStep chosen{step.layer, 1, {}, std::ssize(step.experts) - loads};
+  for (const int64_t expert : step.experts) chosen.chosen.push_back({expert, 1});
+  return chosen;
+}
+
 int64_t count_first_uses(std::span<const CacheStep> steps) {
   std::set<ExpertKey> seen;
   for (const CacheStep& step : steps)
@@ -85,11 +91,15 @@ int64_t largest_step(std::span<const CacheStep> steps) {
 }
 
 Result<CacheCounts> simulate_policy(std::span<const CacheStep> steps, PolicyKind kind,
-                                    CacheSlots slots, std::span<const ExpertKey> pinned) {
+                                    CacheSlots slots, std::span<const ExpertKey> pinned,
+                                    std::vector<DomainChange>* changes) {
   ExpertCache cache(kind, slots, pinned);
+  HitWindow window;
   CacheCounts counts{.first_uses = count_first_uses(steps)};
   for (const CacheStep& step : steps) {
     MOEC_ASSIGN(const auto loads, cache.use(step.step, step.layer, step.experts));
+    const auto change = window.note(one_token(step, std::ssize(loads)));
+    if (change && changes) changes->push_back(*change);
     counts.uses += std::ssize(step.experts);
     counts.loads += std::ssize(loads);
   }

@@ -8,6 +8,7 @@
 
 #include "backends/residency/expert_cache.h"
 #include "backends/residency/expert_trace.h"
+#include "backends/residency/hit_window.h"
 
 namespace moec {
 
@@ -35,9 +36,11 @@ struct CacheCounts {
   bool operator==(const CacheCounts&) const = default;
 };
 
-// What a policy does. Errors: those of ExpertCache::use().
+// What a policy does. With `changes`, of steps of one token: where the hits tell of another domain
+// (hit_window.h); what is pinned stays. Errors: those of ExpertCache::use().
 Result<CacheCounts> simulate_policy(std::span<const CacheStep> steps, PolicyKind kind,
-                                    CacheSlots slots, std::span<const ExpertKey> pinned);
+                                    CacheSlots slots, std::span<const ExpertKey> pinned,
+                                    std::vector<DomainChange>* changes = nullptr);
 
 // What Belady's policy does, which knows the future: where an expert has to leave, it is the one
 // whose next use is the farthest, of those that the step under way does not need. All experts of a

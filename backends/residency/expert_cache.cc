@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace moec {
 
 ExpertCache::ExpertCache(PolicyKind kind, CacheSlots slots, std::span<const ExpertKey> pinned)
@@ -46,27 +44,6 @@ Result<std::vector<ExpertLoad>> ExpertCache::use(int64_t step, int64_t layer,
     loads.push_back(load);
   }
   return loads;
-}
-
-CacheState ExpertCache::state() const {
-  CacheState state{.policy = kind_};
-  for (const auto& [layer, policy] : policies_) {
-    state.step = std::max(state.step, policy->step());
-    for (const ResidentExpert& expert : policy->experts()) state.experts.push_back(expert);
-  }
-  return state;
-}
-
-void ExpertCache::restore(const CacheState& state) {
-  std::map<int64_t, std::vector<ResidentExpert>> parts;
-  for (const ResidentExpert& expert : state.experts)
-    parts[slots_.pool ? 0 : expert.key.layer].push_back(expert);
-  for (auto& [layer, experts] : parts) {
-    std::sort(experts.begin(), experts.end(),
-              [](const auto& a, const auto& b) { return a.last_use > b.last_use; });
-    if (std::ssize(experts) > slots_.slots) experts.resize(static_cast<size_t>(slots_.slots));
-    policy_of(layer).restore(experts, state.step);
-  }
 }
 
 }  // namespace moec

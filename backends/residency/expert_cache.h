@@ -1,5 +1,5 @@
 // A cache of experts without their weights: which experts are resident in a number of slots, and
-// which of them a policy replaces. It serves simulations, and states that are saved and loaded.
+// which of them a policy replaces. It serves simulations.
 #pragma once
 
 #include <map>
@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "backends/residency/cache_state.h"
 #include "backends/residency/expert_policy.h"
 
 namespace moec {
@@ -38,11 +37,6 @@ class ExpertCache {
   // that no pinned expert has.
   Result<std::vector<ExpertLoad>> use(int64_t step, int64_t layer,
                                       std::span<const int64_t> experts);
-
-  CacheState state() const;
-  // Takes over the experts of an earlier run, in a cache that has none; a pool of fewer slots
-  // than there are experts takes the latest used ones.
-  void restore(const CacheState& state);
 
  private:
   ExpertPolicy& policy_of(int64_t layer);

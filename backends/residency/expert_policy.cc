@@ -1,13 +1,9 @@
 #include "backends/residency/expert_policy.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "ir/base/invariant.h"
-#include "ir/base/nearest.h"
 
 namespace moec {
 namespace {
@@ -38,6 +34,11 @@ class LeastCachePriority : public ExpertPolicy {
 class Pinned : public ExpertPolicy {
  public:
   explicit Pinned(std::span<const ExpertKey> pinned) : pinned_(pinned.begin(), pinned.end()) {}
+
+  void pin(std::span<const ExpertKey> pinned) override {
+    pinned_ = {pinned.begin(), pinned.end()};
+    rank_again();
+  }
 
  protected:
   std::optional<double> worth(const ResidentExpert& expert) const override {
@@ -91,6 +92,14 @@ std::optional<ExpertKey> ExpertPolicy::evict() {
   return std::nullopt;
 }
 
+void ExpertPolicy::pin(std::span<const ExpertKey>) {}
+
+void ExpertPolicy::rank_again() {
+  leaving_.clear();
+  for (const auto& [key, expert] : experts_)
+    if (const auto rank = rank_of(expert)) leaving_.insert(*rank);
+}
+
 std::optional<ExpertPolicy::Rank> ExpertPolicy::rank_of(const ResidentExpert& expert) const {
   const auto value = worth(expert);
   if (!value) return std::nullopt;
@@ -118,14 +127,6 @@ std::unique_ptr<ExpertPolicy> make_policy(PolicyKind kind, std::span<const Exper
   if (kind == PolicyKind::lcp) return std::make_unique<LeastCachePriority>();
   if (kind == PolicyKind::pinned) return std::make_unique<Pinned>(pinned);
   return std::make_unique<LeastRecentlyUsed>();
-}
-
-Result<PolicyKind> parse_policy(std::string_view name) {
-  if (const auto kind = parse_enum<PolicyKind>(name)) return *kind;
-  constexpr auto names = enum_names(PolicyKind{});
-  return fail("residency.policy",
-              fmt::format("unknown policy '{}'{}", name, did_you_mean(name, names)),
-              fmt::format("give one of {}", fmt::join(names, ", ")));
 }
 
 }  // namespace moec

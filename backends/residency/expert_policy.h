@@ -73,6 +73,10 @@ class ExpertPolicy {
   std::optional<ExpertKey> evict();
 
   int64_t step() const { return step_; }
+  // From now on these experts never leave, and those of earlier calls may; PolicyKind::pinned alone
+  // looks at them.
+  virtual void pin(std::span<const ExpertKey> pinned);
+
   // What is resident, by key.
   std::vector<ResidentExpert> experts() const;
   // Takes experts over from an earlier run, of a policy that has none. They are those of
@@ -83,6 +87,9 @@ class ExpertPolicy {
   // How much an expert is worth, the least of which leaves first; nothing for one that never
   // leaves. Depends on the expert alone, so that it changes only when the expert is used.
   virtual std::optional<double> worth(const ResidentExpert& expert) const = 0;
+
+  // The worth of experts has changed otherwise than by their use.
+  void rank_again();
 
  private:
   using Rank = std::tuple<double, int64_t, ExpertKey>;  // worth, last_use, key
@@ -102,8 +109,5 @@ class ExpertPolicy {
 // lcp     the one with the least count · 0.25^((step − last_step) / 128) leaves
 // pinned  those of `pinned` never leave, of the others that of lru
 std::unique_ptr<ExpertPolicy> make_policy(PolicyKind kind, std::span<const ExpertKey> pinned = {});
-
-// The kind of this name. Error residency.policy, which lists the names.
-Result<PolicyKind> parse_policy(std::string_view name);
 
 }  // namespace moec

@@ -1,6 +1,7 @@
 #include "backends/residency/expert_trace.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -177,13 +178,13 @@ TraceWriter::~TraceWriter() {
   if (file_ && file_->written != file_->path) std::remove(file_->written.c_str());
 }
 
-// A device or a pipe stays what it is.
+// A device or a pipe stays what it is. The number keeps the name from being one of the user's.
 static std::string unfinished_path(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::symlink_status(path, error);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)
              ? path
-             : path + ".unfinished";
+             : fmt::format("{}.{}.unfinished", path, ::getpid());
 }
 
 Result<TraceWriter> TraceWriter::open(const std::string& path, TraceForm form) {

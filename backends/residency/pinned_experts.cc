@@ -21,4 +21,12 @@ std::vector<ExpertKey> most_chosen(const ExpertProfile& profile, int64_t most) {
   return keys;
 }
 
+void add_selections(ExpertProfile& sum, const ExpertProfile& more) {
+  for (LayerProfile& layer : sum.layers) {
+    const LayerProfile& other = *find_layer(more, layer.layer);
+    layer.tokens += other.tokens;
+    for (size_t e = 0; e < layer.selections.size(); ++e) layer.selections[e] += other.selections[e];
+  }
+}
+
 }  // namespace moec

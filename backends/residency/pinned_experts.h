@@ -12,4 +12,8 @@ namespace moec {
 // token chose.
 std::vector<ExpertKey> most_chosen(const ExpertProfile& profile, int64_t most);
 
+// Adds what the tokens of another text chose to `sum`, a profile of the same layers and experts:
+// tokens and selections alone.
+void add_selections(ExpertProfile& sum, const ExpertProfile& more);
+
 }  // namespace moec

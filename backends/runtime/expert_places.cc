@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "backends/files/digest.h"
+#include "backends/weights/payload_file.h"
 #include "ir/base/at.h"
 
 namespace moec {
@@ -71,10 +73,24 @@ Status check_routers(const Manifest& manifest) {
 
 }  // namespace
 
+uint64_t slot_bytes(const ExpertStretch& stretch) {
+  constexpr uint64_t kBlock = PayloadFile::kBlockBytes;
+  return (stretch.end + kBlock - 1) / kBlock * kBlock - stretch.begin / kBlock * kBlock;
+}
+
+uint64_t slot_bytes(const PlacedExpert& expert) {
+  uint64_t bytes = 0;
+  for (const ExpertStretch& stretch : expert.stretches) bytes += slot_bytes(stretch);
+  return bytes;
+}
+
 size_t ExpertPlaces::add_file(const manifest::FileRef& file, const std::string& folder) {
   const auto [found, is_new] = by_digest_.emplace(file.digest, files_.size());
   const std::string path = folder + "/" + file.path;
-  if (is_new) files_.push_back({path, static_cast<uint64_t>(file.bytes)});
+  if (is_new) {
+    files_.push_back({path, static_cast<uint64_t>(file.bytes)});
+    file_digests_.push_back(file.digest);
+  }
   by_path_[path] = found->second;
   return found->second;
 }
@@ -115,6 +131,18 @@ Result<ExpertPlaces> ExpertPlaces::find(const Manifest& manifest, const std::str
   places.found_.clear();
   MOEC_TRY(check_apart(places.experts_, places.files_));
   return places;
+}
+
+std::string ExpertPlaces::digest() const {
+  std::string text;
+  for (const std::string& file : file_digests_) text += file + "\n";
+  for (const PlacedExpert& expert : experts_) {
+    text += fmt::format("{} {}", expert.layer, expert.expert);
+    for (const ExpertStretch& stretch : expert.stretches)
+      text += fmt::format(" {} {} {}", stretch.file, stretch.begin, stretch.end);
+    text += '\n';
+  }
+  return digest_text(text);
 }
 
 std::optional<size_t> ExpertPlaces::find_file(const std::string& path) const {

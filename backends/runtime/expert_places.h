@@ -26,6 +26,11 @@ struct PlacedExpert {
   std::vector<ExpertStretch> stretches;  // by file and offset
 };
 
+// What a slot takes that holds the blocks (PayloadFile::kBlockBytes) of these bytes, as they lie in
+// the file, one stretch after the other.
+uint64_t slot_bytes(const ExpertStretch& stretch);
+uint64_t slot_bytes(const PlacedExpert& expert);
+
 class ExpertPlaces {
  public:
   // Errors: session.no_experts (the model has none), session.routers (a router is no shard of its
@@ -37,6 +42,9 @@ class ExpertPlaces {
   const std::vector<WeightFile>& files() const { return files_; }
   // By layer, in the order in which a step asks for them.
   const std::vector<PlacedExpert>& experts() const { return experts_; }
+  // What tells the experts of one export from those of another: where they lie, and the digests of
+  // the files that hold them.
+  std::string digest() const;
   // The file with this path; nothing if it has no experts.
   std::optional<size_t> find_file(const std::string& path) const;
 
@@ -46,6 +54,7 @@ class ExpertPlaces {
                   const std::vector<size_t>& files);
 
   std::vector<WeightFile> files_;
+  std::vector<std::string> file_digests_;
   std::map<std::string, size_t> by_path_, by_digest_;
   std::map<std::pair<int64_t, int64_t>, PlacedExpert> found_;
   std::vector<PlacedExpert> experts_;

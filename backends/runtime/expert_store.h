@@ -15,60 +15,24 @@
 #include <string>
 #include <vector>
 
-#include "backends/residency/expert_policy.h"
+#include "backends/residency/cache_state.h"
 #include "backends/runtime/expert_loader.h"
+#include "backends/runtime/expert_options.h"
 #include "backends/runtime/expert_places.h"
+#include "backends/runtime/expert_units.h"
+#include "backends/runtime/prepacked_file.h"
 #include "backends/runtime/rows.h"
 #include "backends/runtime/slot_arena.h"
 #include "backends/weights/weight_pager.h"
-#include "ir/base/enum_table.h"
 
 namespace moec {
 
-// What becomes of an expert that tokens chose and that is missing, where all slots of its layer are
-// taken. As long as a slot is free, it is read.
-enum class OnMiss : uint8_t {
-  load,  // it is read in place of another: exact
-  skip,  // the step goes without it, and it is read for later steps
-  stop,  // error session.expert_missing
-};
-constexpr auto enum_names(OnMiss) { return name_table<OnMiss>({"load", "skip", "stop"}); }
-
-// When missing experts are read.
-enum class ExpertReads : uint8_t {
-  serial,   // each when the executor asks for it, one at a time
-  ahead,    // all of a step when its layer begins
-  foresee,  // and those that the next layer is likely to want, while this one runs
-};
-constexpr auto enum_names(ExpertReads) {
-  return name_table<ExpertReads>({"serial", "ahead", "foresee"});
-}
-
-struct ExpertStoreOptions {
-  int64_t capacity = 0;  // slots of each layer, at most as many as it has experts
-  uint64_t memory_bytes =
-      0;  // with capacity 0: as many slots as fit, the same number for each layer
-  PolicyKind policy = PolicyKind::lru;
-  std::vector<ExpertKey> pinned;  // with PolicyKind::pinned: the most wanted of each layer first
-  OnMiss on_miss = OnMiss::load;
-  ExpertReads reads = ExpertReads::ahead;  // foresee: with OnMiss::load only
-};
-
-struct ExpertStoreCounts {
-  int64_t hits = 0, misses = 0;       // chosen experts of a step that were there, and that were not
-  int64_t skipped = 0;                // misses that a step went without
-  int64_t foreseen = 0, in_vain = 0;  // reads that foresee() began: of misses, and of no use
-  uint64_t bytes_read = 0;
-  double wait_seconds = 0;         // of the executor for reads
-  double routed = 0, dropped = 0;  // sums of routing weights: chosen, and those of skipped experts
-  double hit_rate() const;
-  double dropped_share() const;  // of what was routed
-};
-
 class ExpertStore : public WeightPager {
  public:
-  // Reads no expert. Errors: those of ExpertPlaces, SlotArena and PayloadFile; session.capacity
-  // (the memory does not hold one expert of each layer).
+  // Reads the experts of a state or of a prepacked file, and no others. Errors: those of
+  // ExpertPlaces, SlotArena, PayloadFile, read_cache_state() and PrepackedFile; session.capacity
+  // (the memory does not hold one expert of each layer), session.pin_top_k (the pinned experts
+  // leave a token's others no room), session.state (a state of other experts).
   static Result<std::unique_ptr<ExpertStore>> open(const Manifest& manifest,
                                                    const std::string& folder,
                                                    const ExpertStoreOptions& options);
@@ -87,10 +51,25 @@ class ExpertStore : public WeightPager {
   }
 
   int64_t capacity() const { return capacity_; }  // slots of each layer
+  // Whether the expert is in a slot, or being read into one.
+  bool holds(ExpertKey key) const;
   uint64_t arena_bytes() const { return arena_.bytes(); }
   // Of the slots that have held an expert; the others take no memory.
   uint64_t used_bytes() const;
   ExpertStoreCounts counts() const;
+  // Nothing where the slots were empty at first.
+  std::optional<WarmStart> start() const;
+  // When tokens began to choose other experts than before.
+  std::vector<DomainChange> changes() const;
+  // What the start calls for telling.
+  const Diagnostics& notes() const { return start_.notes; }
+
+  // What is in the slots, and what the policies know of it.
+  CacheState state() const;
+  // Writes that to ExpertStoreOptions::state, where there is one. Errors: those of
+  // write_user_file(); those of reading a state, where the file has meanwhile become another one,
+  // which stays.
+  Status save_state() const;
 
   std::optional<size_t> unit_of(const std::string& path, uint64_t offset,
                                 uint64_t bytes) const override;
@@ -100,19 +79,30 @@ class ExpertStore : public WeightPager {
   void release(size_t unit) override;
 
  private:
+  using Lock = std::unique_lock<std::mutex>;
   struct Expert;
   struct Layer;
-  struct Unit {  // what an expert has in one file
-    size_t expert = 0, file = 0;
-  };
 
   ExpertStore();
   Status place_experts(const Manifest& manifest, const std::string& folder);
   void add_expert(const PlacedExpert& placed);
   Status allot(const Manifest& manifest);
+  int64_t room_for_pins() const;
+  Status check_pins() const;
+  void pin(const std::vector<ExpertKey>& wanted);
+  Status warm_up();
+  Status warm_from_state();
+  Status warm_from_pack();
+  Result<CacheState> read_state() const;
+  Result<std::vector<Expert*>> find_experts(const std::vector<ResidentExpert>& residents,
+                                            const std::string& file);
+  Status fill_slots(const std::vector<ResidentExpert>& residents, int64_t step,
+                    const PrepackedFile* pack);
+  void read_pack(const PrepackedFile& pack, Layer& layer, Expert& expert, size_t slot);
   Layer* find_layer(int64_t number);
   double choose(Layer& layer, const Rows& weights);
   void count(Layer& layer);
+  void watch(const Layer& layer, int64_t tokens, int64_t hits);
   Status meet_misses(Layer& layer, Rows& weights);
   void skip(Layer& layer, const std::vector<size_t>& skipped, Rows& weights);
   void read_ahead(Layer& layer);
@@ -126,16 +116,27 @@ class ExpertStore : public WeightPager {
   tl::unexpected<Diagnostics> too_few_slots(const Expert& expert) const;
 
   ExpertStoreOptions options_;
-  bool normalises_ = false;
+  struct {
+    std::string family;
+    int64_t top_k = 0;
+    bool normalises = false;
+  } model_;
+  struct {
+    std::optional<WarmStart> counts;  // but for the first steps
+    std::optional<FirstSteps> first;
+    Diagnostics notes;
+  } start_;
+  struct {
+    HitWindow window;
+    std::vector<DomainChange> changes;
+  } watch_;
   int64_t capacity_ = 0;
   ExpertPlaces places_;
   std::vector<PayloadFile> files_;
   SlotArena arena_;
   std::vector<Layer> layers_;
   std::vector<Expert> experts_;  // as ExpertPlaces has them
-  std::vector<Unit> units_;
-  // By file and first byte: the end of the stretch, and its unit.
-  std::map<std::pair<size_t, uint64_t>, std::pair<uint64_t, size_t>> stretches_;
+  ExpertUnits units_;
   ExpertStoreCounts counts_;
   mutable std::mutex mutex_;  // of all that changes
   std::condition_variable changed_;

@@ -3,16 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+
+#include "backends/runtime/seconds_since.h"
 
 namespace moec {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // How many tokens may follow so many. The last one needs no row in the cache: it is sampled from
 // the logits of the token before it and is not fed.

@@ -22,13 +22,14 @@ struct Rows {
   }
 };
 
-// The cache of one layer. Its sizes are fixed by the manifest; rows that no token has filled yet
-// are zero.
+// What is kept of earlier tokens for one layer. Its sizes are fixed by the manifest; what no token
+// has filled yet is zero.
 struct LayerCache {
   int64_t kv_heads = 0, rows = 0;
-  std::vector<float> k;  // [kv_heads, rows, head_dim]
-  std::vector<float> v;  // [kv_heads, rows, value_dim]
-  Rows history;          // of convolved attention: the latest tokens, the newest last
+  std::vector<float> k;      // [kv_heads, rows, head_dim]
+  std::vector<float> v;      // [kv_heads, rows, value_dim]
+  Rows history;              // of a convolution over tokens: the latest ones, the newest last
+  std::vector<float> state;  // of a recurrent mixer
 };
 
 // The rows that one step added to the cache of a layer.

@@ -12,6 +12,7 @@
 
 #include "backends/manifest/manifest.h"
 #include "backends/reference/reference.h"
+#include "backends/residency/cache_choice.h"
 #include "backends/runtime/expert_store.h"
 #include "backends/runtime/loaded_shards.h"
 #include "backends/runtime/rows.h"
@@ -47,7 +48,26 @@ struct SessionOptions {
   // Experts come and go in slots of their own, beside the loaded shards; without it, they are
   // loaded with their shards.
   std::optional<ExpertStoreOptions> experts;
+  // With `experts`: routers prefer those that are in slots (cache_choice.h). Not exact.
+  std::optional<CacheBias> cache_bias;
 };
+
+// Routers of a session prefer the experts that are resident.
+struct ResidentPreference {
+  CacheBias bias;
+  std::function<bool(ExpertKey)> resident;
+};
+
+// What became of that.
+struct PreferredCounts {
+  CacheBias bias;
+  int64_t choices = 0;  // tokens × layers
+  int64_t changed = 0;  // of these, with other experts than the model's
+};
+
+// Whether the routers of the export can do that: they choose by their logits alone, and not in one
+// shard with attention. Error session.cache_bias.
+Status check_cache_bias(const Manifest& manifest);
 
 // A note session.f32_routers where a run in f16 takes the graphs of an export in f32: its routers
 // compare rounded scores, and biases that share an offset lose their digits. Those of an export in
@@ -67,8 +87,8 @@ class Session {
   // for a node that has not all layers (a node with all of them masks the experts that it lacks);
   // session.memory
   // if the caches alone exceed the memory; those of read_expert_mask(), and session.no_experts for
-  // a mask of a model without experts; those of ExpertStore::open(). A mask adds router.no_choice
-  // (ir/analysis/router_choice.h) to the errors of reading a shard.
+  // a mask of a model without experts; those of ExpertStore::open(); session.cache_bias. A mask
+  // adds router.no_choice (ir/analysis/router_choice.h) to the errors of reading a shard.
   static Result<Session> open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options = {});
 
@@ -91,6 +111,11 @@ class Session {
   // From now on tokens choose from these experts, of those that the graphs can choose. A session
   // that was opened as maskable only. Errors: those of check_enough().
   Status set_mask(const ExpertSets& mask);
+  // From now on routers prefer resident experts, one token at a time, of an export that passes
+  // check_cache_bias(). A session that was opened as maskable only.
+  void prefer_resident(ResidentPreference preference);
+  // Since that began; nothing where routers choose as the model does.
+  std::optional<PreferredCounts> preferred() const;
   // Starts a new sequence: position 0, and empty caches.
   void reset();
   int64_t position() const;
@@ -108,8 +133,9 @@ class Session {
   int64_t tokens_run() const;
   // The shards that are loaded, within the memory that is left for them.
   const LoadedShards& loaded() const;
-  // The experts in memory; null without SessionOptions::experts.
-  const ExpertStore* experts() const;
+  // The experts in memory; null without SessionOptions::experts. What it counts and has in its
+  // slots can be asked for longer than there is the session.
+  std::shared_ptr<const ExpertStore> experts() const;
 
   // The parts of feed(), for validation: begin_chunk() looks up the embedding rows, and run_step()
   // runs one step of the schedule.

@@ -17,7 +17,8 @@ SessionParts parts_beside_shards(const Manifest& manifest, int64_t sequences) {
   int64_t caches = 0, largest = 0;
   for (const manifest::Cache& cache : manifest.caches) {
     const int64_t elements = cache.kv_heads * cache.rows * (cache.head_dim + cache.value_dim) +
-                             cache.history_tokens * cache.history_channels;
+                             cache.history_tokens * cache.history_channels +
+                             static_cast<int64_t>(state_elements(cache));
     caches += elements;
     largest = std::max(largest, elements);
   }

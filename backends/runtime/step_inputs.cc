@@ -81,6 +81,10 @@ Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
   return mask;
 }
 
+Tensor token_mask(const manifest::Port& port, int64_t count) {
+  return pack_rows(port, {1, std::vector<float>(static_cast<size_t>(count), 1)});
+}
+
 // 1 where new token t is written to row position + t of the cache, which all pages hold in order.
 Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count) {
   Tensor mask = zeros(port);

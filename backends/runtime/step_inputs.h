@@ -26,6 +26,8 @@ struct MaskScope {
 Tensor attention_mask(const manifest::Port& port, const MaskScope& scope,
                       const InputBinding& binding, double masked_value);
 Tensor write_mask(const manifest::Port& port, int64_t position, int64_t count);
+// 1 for each of the first `count` tokens, 0 for padding.
+Tensor token_mask(const manifest::Port& port, int64_t count);
 
 // A cache [kv_heads, S, dims] in the shape that a port takes, in pages or whole; and the reverse
 // for rows begin … begin + count - 1 of each head, [kv_heads, count, dims].

@@ -54,6 +54,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_export_command(app, exit_code);
   add_split_command(app, exit_code);
   add_check_command(app, exit_code);
+  add_confirm_command(app, exit_code);
   add_validate_command(app, exit_code);
   add_compare_command(app, exit_code);
   add_probe_command(app, exit_code);
@@ -62,6 +63,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_trace_command(app, exit_code);
   add_simulate_command(app, exit_code);
   add_discover_command(app, exit_code);
+  add_prepack_command(app, exit_code);
   add_opt_command(app, exit_code);
   add_family_command(app, exit_code);
 }

@@ -17,13 +17,12 @@
 #include "frontends/cli/print/print_spans.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/formats/read_shard.h"
+#include "frontends/run/expert_report.h"
 #include "frontends/run/label_text.h"
 #include "frontends/run/memory_report.h"
 #include "frontends/run/run_json.h"
 #include "frontends/run/write_text.h"
-#include "ir/base/byte_text.h"
 #include "ir/base/output_apart.h"
-#include "ir/base/process_memory.h"
 
 namespace moec {
 namespace {
@@ -75,21 +74,6 @@ void print_times(const Prompt& prompt, const GeneratedText& text, const Session&
         session.manifest().build.context);
 }
 
-void print_experts(const Session& session) {
-  const ExpertStore* experts = session.experts();
-  if (!experts) return;
-  const ExpertStoreCounts counts = experts->counts();
-  const auto tokens = static_cast<double>(std::max<int64_t>(session.tokens_run(), 1));
-  say("[experts: {} of each layer in {}, {:.1f} % hits, {} read a token, {:.2f} s waited, peak "
-      "memory {}]\n",
-      experts->capacity(), binary_bytes(static_cast<double>(experts->used_bytes())),
-      100 * counts.hit_rate(), binary_bytes(static_cast<double>(counts.bytes_read) / tokens),
-      counts.wait_seconds, binary_bytes(static_cast<double>(process_memory().peak)));
-  if (counts.skipped > 0)
-    say("[{} experts were missing and skipped, with {:.2f} % of the routing weight]\n",
-        counts.skipped, 100 * counts.dropped_share());
-}
-
 Status show_text(const RunFlags& flags, const Prompt& prompt, Session& session,
                  const Diagnostics& notes) {
   TextPrinter printer;
@@ -127,25 +111,34 @@ Status show_spans(const RunFlags& flags, const Prompt& prompt, Session& session,
   return {};
 }
 
+Diagnostics notes_of(const Session& session, Precision precision) {
+  Diagnostics notes = note_precision(session.manifest(), precision);
+  if (const auto experts = session.experts())
+    notes.insert(notes.end(), experts->notes().begin(), experts->notes().end());
+  return notes;
+}
+
 Status run(const RunFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
   MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
-  MOEC_ASSIGN(options.experts, expert_store_options(flags.experts));
+  MOEC_ASSIGN(options.experts, expert_store_options(flags.experts, flags.folder));
+  options.cache_bias = flags.experts.cache_bias;
   MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, options));
   const bool tags = session.manifest().tagging.has_value();
   MOEC_TRY(check_flags(flags, tags));
   if (flags.write.generate.stop_token)
     MOEC_TRY(check_token("--stop-token", *flags.write.generate.stop_token, session.manifest()));
   MOEC_ASSIGN(const Prompt prompt, read_prompt(flags.prompt, session.manifest()));
-  const Diagnostics notes = note_precision(session.manifest(), options.precision);
+  const Diagnostics notes = notes_of(session, options.precision);
   if (!flags.json) print_notes(notes);
   MOEC_TRY(check_apart_from(flags.folder, flags.gates.file, "--log-gates"));
   MOEC_TRY(with_gate_log(session, flags.gates, [&] {
     return tags ? show_spans(flags, prompt, session, notes)
                 : show_text(flags, prompt, session, notes);
   }));
+  if (session.experts()) MOEC_TRY(session.experts()->save_state());
   if (flags.json) return {};
-  print_experts(session);
+  say("{}", expert_report(session));
   if (flags.memory_report) say("{}", memory_table(memory_report(session)));
   return {};
 }
@@ -194,6 +187,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   add_session_flags(*command, flags->session);
   add_mask_flag(*command, flags->session.expert_mask);
   add_expert_flags(*command, flags->experts);
+  add_cache_bias_flags(*command, flags->experts);
   command->add_flag("--memory-report", flags->memory_report,
                     "Print where the memory goes, in MB and percent of the machine's; --json has "
                     "it always");

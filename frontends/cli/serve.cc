@@ -13,6 +13,7 @@
 #include "frontends/cli/print/say.h"
 #include "frontends/formats/read_shard.h"
 #include "frontends/process/stop_signals.h"
+#include "frontends/run/expert_report.h"
 #include "frontends/serve/serve_model.h"
 
 namespace moec {
@@ -28,25 +29,40 @@ struct ServeFlags {
 // The name of the folder, unless one is given.
 std::string model_name(const ServeFlags& flags) {
   if (!flags.name.empty()) return flags.name;
-  const std::filesystem::path folder = std::filesystem::path(flags.folder).lexically_normal();
-  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  std::error_code error;
+  const auto folder = std::filesystem::canonical(flags.folder, error);
+  return (error ? std::filesystem::path(flags.folder) : folder).filename().string();
+}
+
+// As it stands in an address: that of version 6 in brackets.
+std::string url_host(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
 Status serve(const ServeFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
   MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
-  MOEC_ASSIGN(options.experts, expert_store_options(flags.experts));
+  MOEC_ASSIGN(options.experts, expert_store_options(flags.experts, flags.folder));
   ServeOptions serve = flags.serve;
   MOEC_ASSIGN(const int64_t body, bytes_of_mebibyte_flag("--max-body", flags.most_body));
   serve.most_body = static_cast<uint64_t>(body);
   options.sequences = serve.limits.sequences;
+  if (options.experts)
+    options.experts->on_change = [](const DomainChange& change) {
+      say("[{}]\n", change_text(change));
+    };
   MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, options));
+  const auto experts = session.experts();
+  if (experts) print_notes(experts->notes());
   const StopSignals signals;
   serve.stop = [] { return StopSignals::caught() != 0; };
   serve.listening = [&](int port) {
-    say("serving {} at http://{}:{}/v1\n", model_name(flags), serve.host, port);
+    say("serving {} at http://{}:{}/v1\n", model_name(flags), url_host(serve.host), port);
   };
-  return serve_model(std::move(session), model_name(flags), serve);
+  MOEC_TRY(serve_model(std::move(session), model_name(flags), serve));
+  if (!experts) return {};
+  say("{}", start_report(*experts));
+  return experts->save_state();
 }
 
 int run_serve(const ServeFlags& flags) {
@@ -68,8 +84,8 @@ void add_limit_flags(CLI::App& command, ServeFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--connections", flags.serve.connections,
-                  "Connections that are answered at a time; further ones wait")
-      ->check(whole_from(1))
+                  "Connections that are answered at a time, a thread each; further ones wait")
+      ->check(CLI::Range(int64_t{1}, kMostConnections))
       ->capture_default_str();
   command
       .add_option("--max-tokens", flags.serve.most_tokens,

@@ -147,7 +147,7 @@ void add_cache_flags(CLI::App& command, SimulateFlags& flags) {
                   "lcp, lru, lfu, pinned, belady (default: all; pinned with --profile only)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(one_of({"lcp", "lru", "lfu", "pinned", "belady"}));
+      ->check(one_of_enum<SimulatedPolicy>());
   command.add_flag("--pool", cache.pool,
                    "All layers share one pool, of as many slots as they would have together");
   command.add_option("--step-tokens", cache.tokens, "Tokens of a step: 1 is decoding")

@@ -59,7 +59,7 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--format", flags->form,
                    "csv or binary (default: binary for .moetrace and .bin, else csv)")
-      ->check(one_of({"csv", "binary"}));
+      ->check(one_of_enum<TraceForm>());
   command->footer("Example: moec trace out/tinymoe --prompts default --out tinymoe.moetrace");
   command->callback([flags, &exit_code] { exit_code = run_trace(*flags); });
 }

@@ -1,14 +1,8 @@
-// Routing that knows what is resident: experts in the cache get a bonus, so that fewer have to be
-// loaded. Not the model's results: what it costs is measured as the divergence of predictions.
-//
-// Of a token's logits, those of resident experts are raised by bias · (largest − smallest logit).
-// The experts with the largest raised logits are chosen, but always the best `keep_top` of the
-// model's own choice. Their weights are what the model gives them: from logits that are not raised,
-// renormalised over the chosen ones where its family does that.
+// Simulates routing that knows what is resident (backends/residency/cache_choice.h). What it costs
+// is measured as the divergence of predictions.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -17,11 +11,6 @@
 #include "frontends/residency/simulate.h"
 
 namespace moec {
-
-// The chosen experts, ascending, of `top_k`. Of equal raised logits the lower expert is chosen.
-std::vector<int64_t> cache_aware_choice(std::span<const float> logits,
-                                        const std::vector<bool>& resident, int64_t top_k,
-                                        double bias, int64_t keep_top);
 
 struct CacheRoutingOptions {
   AnalyzeOptions run;          // of an export
@@ -47,8 +36,7 @@ struct CacheRouting {
 
 // Runs the text token by token for each policy, capacity and bias. Errors: those of Session and
 // read_analysis_text(); simulate.policy (belady and pinned, which do not choose as they go),
-// simulate.capacity (fewer slots than a token chooses), simulate.router (its routers do not choose
-// by logits alone, or run in one shard with attention).
+// simulate.capacity (fewer slots than a token chooses), session.cache_bias.
 Result<CacheRouting> simulate_cache_routing(const CacheRoutingOptions& options);
 
 std::string cache_routing_table(const CacheRouting& report);

@@ -28,16 +28,25 @@ Status check_trace_profile(const ExpertProfile& profile, const Simulation& trace
               "give the profile of the same model", {.file = file});
 }
 
+// Of the experts' own weights: a shard may hold a router, norms and shared experts as well.
+int64_t expert_bytes_in(const manifest::Shard& shard) {
+  int64_t bytes = 0;
+  for (const WeightRecord& weight : shard.weights)
+    if (weight.role == WeightRole::expert)
+      for (const WeightRange& range : weight.ranges) bytes += range.bytes;
+  return bytes;
+}
+
 // The mean of the experts of all shards that hold experts of one layer.
 Result<int64_t> expert_bytes_of(const std::string& folder) {
   MOEC_ASSIGN(const Manifest manifest, read_manifest(folder));
   int64_t bytes = 0, experts = 0;
   for (const manifest::Shard& shard : manifest.shards) {
     if (shard.kind == ShardKind::layers || shard.experts == 0) continue;
-    bytes += shard.weight_bytes;
+    bytes += expert_bytes_in(shard);
     experts += shard.slice == 0 ? shard.experts : 0;
   }
-  if (experts > 0) return bytes / experts;
+  if (experts > 0 && bytes > 0) return bytes / experts;
   return fail("simulate.expert_bytes", "the export has no shards that hold experts of one layer",
               "give --expert-bytes", {.file = folder});
 }
@@ -62,8 +71,8 @@ class TraceSimulator {
     MOEC_TRY(choose_capacities());
     for (const int64_t slots : result_.cache.capacities)
       for (const SimulatedPolicy policy : result_.cache.policies) {
-        MOEC_ASSIGN(const CacheCounts counts, simulate(policy, slots));
-        result_.points.push_back({policy, slots, counts});
+        MOEC_ASSIGN(const SimulatedPoint point, simulate(policy, slots));
+        result_.points.push_back(point);
       }
     return std::move(result_);
   }
@@ -100,17 +109,23 @@ class TraceSimulator {
                 fmt::format("give {} or more, or fewer --step-tokens", result_.largest_step));
   }
 
-  Result<CacheCounts> simulate(SimulatedPolicy policy, int64_t slots) const {
+  Result<SimulatedPoint> simulate(SimulatedPolicy policy, int64_t slots) const {
+    SimulatedPoint point{policy, slots, {}, {}};
     const SimulatedCache& cache = result_.cache;
     const CacheSlots of{cache.pool ? slots * result_.layers : slots, cache.pool};
     const auto kind = kind_of(policy);
-    if (!kind) return simulate_belady(steps_, of);
+    if (!kind) {
+      MOEC_ASSIGN(point.counts, simulate_belady(steps_, of));
+      return point;
+    }
     std::vector<ExpertKey> pinned;
     if (policy == SimulatedPolicy::pinned) {
       const int64_t wanted = cache.pin_top_k > 0 ? cache.pin_top_k : slots / 2;
       pinned = most_chosen(profile_, std::min(wanted, slots - result_.largest_step));
     }
-    return simulate_policy(steps_, *kind, of, pinned);
+    MOEC_ASSIGN(point.counts, simulate_policy(steps_, *kind, of, pinned,
+                                              cache.tokens == 1 ? &point.changes : nullptr));
+    return point;
   }
 
   std::vector<CacheStep> steps_;

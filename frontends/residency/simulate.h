@@ -39,6 +39,7 @@ struct SimulatedPoint {
   SimulatedPolicy policy = SimulatedPolicy::lru;
   int64_t slots = 0;  // of each layer
   CacheCounts counts;
+  std::vector<DomainChange> changes;  // of a policy, with steps of one token
 };
 
 struct Simulation {

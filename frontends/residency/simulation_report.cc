@@ -37,6 +37,25 @@ std::string policy_table(const Simulation& simulation, const std::string& title,
   return out + "\n";
 }
 
+// A line for each policy and capacity whose hits tell of another domain.
+std::string changes_lines(const Simulation& simulation) {
+  std::string out;
+  for (const auto& [policy, slots, counts, changes] : simulation.points) {
+    if (changes.empty()) continue;
+    out += fmt::format("\n  {} with {} slots: another domain from token", enum_name(policy), slots);
+    for (const DomainChange& change : changes) out += fmt::format(" {}", change.token);
+  }
+  return out.empty() ? out : out + "\n";
+}
+
+nlohmann::ordered_json changes_json(const std::vector<DomainChange>& changes) {
+  auto json = nlohmann::ordered_json::array();
+  for (const DomainChange& change : changes)
+    json.push_back(
+        {{"token", change.token}, {"hit_rate_before", change.before}, {"hit_rate", change.within}});
+  return json;
+}
+
 }  // namespace
 
 std::string simulation_table(const Simulation& simulation) {
@@ -49,6 +68,7 @@ std::string simulation_table(const Simulation& simulation) {
   out += policy_table(
       simulation, fmt::format("\nhits, of all uses ({})", slots),
       [](const CacheCounts& counts) { return fmt::format("{:.2f} %", 100 * counts.hit_rate()); });
+  out += changes_lines(simulation);
   if (!simulation.expert_bytes) return out;
   return out + policy_table(
                    simulation,
@@ -81,11 +101,12 @@ std::string simulation_svg(const Simulation& simulation) {
 nlohmann::ordered_json simulation_json(const Simulation& simulation) {
   using nlohmann::ordered_json;
   auto points = ordered_json::array();
-  for (const auto& [policy, slots, counts] : simulation.points) {
+  for (const auto& [policy, slots, counts, changes] : simulation.points) {
     ordered_json point = {{"policy", enum_name(policy)},   {"slots", slots},
                           {"uses", counts.uses},           {"hits", counts.hits()},
                           {"loads", counts.loads},         {"first_uses", counts.first_uses},
                           {"hit_rate", counts.hit_rate()}, {"warm_rate", counts.warm_rate()}};
+    if (!changes.empty()) point["domain_changes"] = changes_json(changes);
     if (simulation.expert_bytes) point["bytes_a_token"] = bytes_a_token(simulation, counts);
     points.push_back(std::move(point));
   }

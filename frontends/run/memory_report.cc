@@ -27,7 +27,7 @@ MemoryReport memory_report(const Session& session) {
       {"values between ops, and shards that pass", loaded.reserve()},
       {"caches", parts.caches},
       {"rows between shards, and logits", parts.rows}};
-  if (const ExpertStore* experts = session.experts())
+  if (const auto experts = session.experts())
     report.items.push_back({fmt::format("slots of experts, {} of each layer", experts->capacity()),
                             experts->used_bytes()});
   uint64_t known = 0;

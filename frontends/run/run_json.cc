@@ -1,10 +1,10 @@
 #include "frontends/run/run_json.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "backends/runtime/tokenizer.h"
 #include "frontends/report/report_json.h"
+#include "frontends/run/expert_report.h"
 #include "frontends/run/memory_report.h"
 #include "frontends/run/write_text.h"
 
@@ -13,24 +13,6 @@ namespace moec {
 using nlohmann::ordered_json;
 
 namespace {
-
-ordered_json experts_json(const Session& session) {
-  const ExpertStore& experts = *session.experts();
-  const ExpertStoreCounts counts = experts.counts();
-  const auto tokens = static_cast<double>(std::max<int64_t>(session.tokens_run(), 1));
-  return {{"capacity", experts.capacity()},
-          {"slots_bytes", experts.used_bytes()},
-          {"hits", counts.hits},
-          {"misses", counts.misses},
-          {"hit_rate", counts.hit_rate()},
-          {"bytes_read", counts.bytes_read},
-          {"bytes_read_per_token", static_cast<double>(counts.bytes_read) / tokens},
-          {"foreseen", counts.foreseen},
-          {"foreseen_in_vain", counts.in_vain},
-          {"wait_seconds", counts.wait_seconds},
-          {"skipped", counts.skipped},
-          {"dropped_weight", counts.dropped_share()}};
-}
 
 ordered_json memory_json(const MemoryReport& report) {
   ordered_json json = {{"peak_bytes", report.peak}, {"machine_bytes", report.machine}};
@@ -54,7 +36,7 @@ ordered_json text_json(const Prompt& prompt, const GeneratedText& text, const Se
                        {"decode_seconds", text.decode_seconds},
                        {"decode_tokens_per_second", text.decode_tokens_per_second()},
                        {"skipped_steps", session.skipped_steps()}};
-  if (session.experts()) json["experts"] = experts_json(session);
+  if (session.experts()) json["experts"] = expert_json(session);
   json["memory"] = memory_json(memory_report(session));
   if (text.stopping_token) json["stopping_token"] = *text.stopping_token;
   return report_json(true, json, notes);

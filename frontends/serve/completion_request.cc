@@ -25,14 +25,19 @@ constexpr std::array kOnlyValues = {OnlyValue{"n", 1}, OnlyValue{"best_of", 1},
 constexpr std::array kRefused = {"logprobs",      "top_logprobs",    "echo",        "suffix",
                                  "logit_bias",    "tools",           "tool_choice", "functions",
                                  "function_call", "response_format", "audio",       "modalities"};
+// Two names of one number.
+constexpr std::array<std::string_view, 2> kMostTokens = {"max_tokens", "max_completion_tokens"};
 // Fields that do not concern the text.
 constexpr std::array kIgnored = {"model", "user",         "metadata",
                                  "store", "service_tier", "parallel_tool_calls"};
 
-// Null, false, or empty.
-bool is_off(const JsonValue& value) {
+// Null, false, or empty; tools may also be chosen as "none".
+bool is_off(const JsonMember& member) {
+  const JsonValue& value = member.value;
+  const bool is_choice = member.key == "tool_choice" || member.key == "function_call";
   if (const bool* flag = value.boolean()) return !*flag;
-  if (const std::string* text = value.string()) return text->empty() || *text == "none";
+  if (const std::string* text = value.string())
+    return text->empty() || (is_choice && *text == "none");
   if (const auto* list = value.array()) return list->empty();
   if (const auto* object = value.object()) return object->empty();
   return value.is_null();
@@ -52,12 +57,11 @@ class Reader {
   }
 
   Result<CompletionRequest> read(int64_t most_tokens) {
-    request_.generate.max_tokens = most_tokens;
+    MOEC_TRY(read_most_tokens(most_tokens));
     request_.generate.eos_tokens = manifest_.model.eos_tokens;
     for (const JsonMember& member : fields_.members()) MOEC_TRY(take(member));
     MOEC_TRY(request_.endpoint == Endpoint::chat ? read_messages() : read_prompt());
     MOEC_TRY(check_prompt_length(request_.prompt, manifest_));
-    if (request_.generate.max_tokens > most_tokens) return too_many_tokens(most_tokens);
     return std::move(request_);
   }
 
@@ -68,11 +72,22 @@ class Reader {
         fmt::format("moec does not compute {} {}", member.key, to_string(member.value)));
   }
 
-  tl::unexpected<Diagnostics> too_many_tokens(int64_t most) const {
-    const bool old_name = fields_.has("max_tokens");
-    return fields_.bad(old_name ? "max_tokens" : "max_completion_tokens",
-                       fmt::format("is {}, this server writes at most {} tokens",
-                                   request_.generate.max_tokens, most));
+  Status read_most_tokens(int64_t most) {
+    std::optional<int64_t> wanted;
+    for (const std::string_view name : kMostTokens) {
+      if (!fields_.has(name) || fields_.is_null(name)) continue;
+      int64_t tokens = 0;
+      MOEC_TRY(fields_.positive(name, tokens));
+      if (tokens > most)
+        return fields_.bad(
+            name, fmt::format("is {}, this server writes at most {} tokens", tokens, most));
+      if (wanted && *wanted != tokens)
+        return fields_.bad(name,
+                           fmt::format("is {}, and {} is {}", tokens, kMostTokens[0], *wanted));
+      wanted = tokens;
+    }
+    request_.generate.max_tokens = wanted.value_or(most);
+    return {};
   }
 
   // Fields that are not the prompt.
@@ -84,9 +99,9 @@ class Reader {
                    ? Status()
                    : Status(unsupported(member));
     if (std::find(kRefused.begin(), kRefused.end(), name) != kRefused.end())
-      return is_off(member.value) || is_text_format(member) ? Status()
-                                                            : Status(unsupported(member));
+      return is_off(member) || is_text_format(member) ? Status() : Status(unsupported(member));
     if (std::find(kIgnored.begin(), kIgnored.end(), name) != kIgnored.end()) return {};
+    if (name == kMostTokens[0] || name == kMostTokens[1]) return {};
     if (name == (request_.endpoint == Endpoint::chat ? "messages" : "prompt")) return {};
     if (member.value.is_null()) return {};
     return take_option(member);
@@ -95,8 +110,6 @@ class Reader {
   Status take_option(const JsonMember& member) {
     const std::string& name = member.key;
     GenerateOptions& generate = request_.generate;
-    if (name == "max_tokens" || name == "max_completion_tokens")
-      return fields_.positive(name, generate.max_tokens);
     if (name == "temperature") return temperature();
     if (name == "top_k") return fields_.whole(name, generate.sampler.top_k);
     if (name == "seed") return seed();
@@ -124,8 +137,9 @@ class Reader {
 
   Status stream_options() {
     MOEC_ASSIGN(JsonFields options, fields_.object("stream_options"));
-    return options.has("include_usage") ? options.boolean("include_usage", request_.with_usage)
-                                        : Status();
+    if (options.has("include_usage"))
+      MOEC_TRY(options.boolean("include_usage", request_.with_usage));
+    return options.finish();
   }
 
   Status stop(const JsonMember& member) {
@@ -178,7 +192,18 @@ class Reader {
     return take_text(text + "assistant:");
   }
 
+  // Fields of an answer that is sent back, which are off where they say nothing, are taken.
+  static Status check_members(const JsonFields& message) {
+    for (const JsonMember& member : message.members())
+      if (member.key != "role" && member.key != "content" && !is_off(member))
+        return message.report().fail_at(
+            member.value, "serve.unsupported",
+            fmt::format("moec does not take {} of a message", printable(member.key, 60)));
+    return {};
+  }
+
   static Status add(JsonFields& message, std::string& text) {
+    MOEC_TRY(check_members(message));
     std::string role;
     MOEC_TRY(message.text("role", role));
     text += role + ": ";
@@ -199,7 +224,7 @@ class Reader {
                                    fmt::format("a part of a message is {}, not text", type));
     MOEC_TRY(part.text("text", words));
     text += words;
-    return {};
+    return part.finish();
   }
 
   const Manifest& manifest_;

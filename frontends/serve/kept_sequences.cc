@@ -41,9 +41,10 @@ std::optional<KeptSequences::Taken> KeptSequences::take(std::span<const int64_t>
   if (!best) return std::nullopt;
   const int64_t reused = shared(prompt, kept_[*best].tokens);
   const size_t slot = 2 * reused >= std::ssize(kept_[*best].tokens) ? *best : oldest();
-  Sequence sequence = slot == *best ? std::move(kept_[slot].sequence) : kept_[*best].sequence;
+  Sequence sequence = slot == *best ? std::move(kept_[slot].sequence) : Sequence();
   kept_[slot] = {.in_use = true};
   if (reused == 0) return Taken{slot, session.empty_sequence(), 0};
+  if (slot != *best) sequence = kept_[*best].sequence;
   Sequence own = session.exchange(std::move(sequence));
   const bool can_rewind = session.rewind(reused);
   sequence = session.exchange(std::move(own));

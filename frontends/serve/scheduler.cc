@@ -66,6 +66,7 @@ Result<std::shared_ptr<Ticket>> Scheduler::submit(std::vector<int64_t> prompt,
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return stopping();
+    drop_cancelled();
     if (std::ssize(waiting_) >= limits_.waiting)
       return fail("serve.busy", fmt::format("{} texts wait already", waiting_.size()),
                   "try again later, or start the server with a larger --waiting");
@@ -86,10 +87,19 @@ void Scheduler::run() {
   }
 }
 
+void Scheduler::drop_cancelled() {
+  std::erase_if(waiting_, [](const Job& job) {
+    const bool cancelled = job.ticket->cancelled();
+    if (cancelled) job.ticket->tell({{}, StoppedBy::max_tokens, {}});
+    return cancelled;
+  });
+}
+
 // Gives sequences to texts that wait; waits where there is nothing to do.
 bool Scheduler::admit() {
   std::unique_lock lock(mutex_);
   if (active_.empty()) wake_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
+  drop_cancelled();
   while (!stopping_ && !waiting_.empty()) {
     auto taken = kept_.take(waiting_.front().prompt, session_);
     if (!taken) return true;

@@ -37,7 +37,7 @@ class Ticket {
   News wait(std::chrono::milliseconds most);
   // The client wants no more: the text ends with its next step.
   void cancel();
-  // How many tokens of the prompt were in a cache, and how many ran; known with the first token.
+  // How many tokens of the prompt were in a cache; known with the first token.
   int64_t reused() const;
 
  private:
@@ -77,7 +77,8 @@ class Scheduler {
   };
 
   void run();
-  bool admit();  // false: the scheduler ends
+  bool admit();           // false: the scheduler ends
+  void drop_cancelled();  // of those that wait
   void start(Job& job, KeptSequences::Taken taken);
   bool step(Job& job);  // false: the text is over
   void finish(Job& job, const Ticket::News& news);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -83,7 +84,8 @@ class HttpServer {
   void set_limits() {
     server_.set_payload_max_length(options_.most_body);
     server_.set_tcp_nodelay(true);
-    const auto threads = static_cast<size_t>(options_.connections);
+    const auto threads =
+        static_cast<size_t>(std::clamp<int64_t>(options_.connections, 1, kMostConnections));
     server_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
     // Another server's port is not to be shared.
     server_.set_socket_options([](socket_t socket) {

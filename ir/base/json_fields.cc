@@ -115,6 +115,16 @@ Result<const JsonValue::Array*> JsonFields::list(std::string_view name, std::str
   return found->array();
 }
 
+Status JsonFields::form(std::string_view format, int64_t version) {
+  std::string given;
+  int64_t number = 0;
+  MOEC_TRY(text("format", given));
+  MOEC_TRY(positive("version", number));
+  if (given != format) return bad("format", fmt::format("must be \"{}\"", format));
+  if (number != version) return bad("version", fmt::format("must be {}", version));
+  return {};
+}
+
 Status JsonFields::integers(std::string_view name, std::vector<int64_t>& out) {
   constexpr std::string_view kWanted = "a list of integers";
   MOEC_ASSIGN(const JsonValue::Array* items, list(name, kWanted));

@@ -101,6 +101,10 @@ class JsonFields {
   template <class E>
   Status choice(std::string_view name, E& out);
 
+  // The fields "format" and "version", by which a file says what it is and how it is read: exactly
+  // these.
+  Status form(std::string_view format, int64_t version);
+
   Result<JsonFields> object(std::string_view name);
   // read(JsonFields&) → Status for each object of a list.
   template <class Read>

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HIDDEN, FF, EXPERTS, TOP_K = 1024, 2048, 32, 4
 EXPERT_BYTES = 3 * HIDDEN * FF * 2  # f16
 SAMPLE_BYTES = 1 << 30
+STARTS = 5
 READS = ("serial", "ahead", "foresee")
 
 
@@ -31,8 +32,17 @@ def config(layers):
     return text
 
 
+def own_folder(parent, gigabytes):
+    """What is made and removed lies in a folder of this script's own, one for each size of the model."""
+    return parent / f"runtime-{gigabytes:g}"
+
+
+def layers_of(gigabytes):
+    return max(1, round(gigabytes * 1e9 / (EXPERTS * EXPERT_BYTES)))
+
+
 def make_export(moec, folder, gigabytes):
-    layers = max(1, round(gigabytes * 1e9 / (EXPERTS * EXPERT_BYTES)))
+    layers = layers_of(gigabytes)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config(layers)))
     out = folder / "out"
@@ -91,6 +101,47 @@ def one_round(moec, out, capacity, tokens):
     return result
 
 
+def profile(layers):
+    """As moec analyze writes it, with some order of each layer's experts."""
+    chance, counts = random.Random(3), list(range(1, EXPERTS + 1))
+    rows = []
+    for layer in range(layers):
+        chance.shuffle(counts)
+        rows.append({"layer": layer, "tokens": sum(counts) // TOP_K, "selections": list(counts)})
+    head = {"format": "moec.expert_profile", "version": 1, "model": "qwen3_moe", "checkpoint": "", "source": "export"}
+    return {**head, "text": "", "experts": EXPERTS, "top_k": TOP_K, "categories": [], "layers": rows}
+
+
+def prepack(moec, out, capacity, layers):
+    """A file of prepacked experts beside the export."""
+    file, chosen = out.parent / "warm.pack", out.parent / "profile.json"
+    chosen.write_text(json.dumps(profile(layers)))
+    command = [moec, "prepack", out, "--profile", chosen, "--capacity", str(capacity), "--out", file]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return file
+
+
+def warm_start(moec, out, capacity, pack):
+    """How fast slots are filled from a file of prepacked experts, beside the disk, which reads the same file before
+    and after: of both the fastest of several. A virtual machine may have to get memory that it gave back to its host,
+    which the first start waits for."""
+    disk_floor.settle([pack])
+    rates = {way: disk_floor.read_rate([pack], way) for way in disk_floor.WAYS}
+    way = max(rates, key=rates.get)
+    starts = [run(moec, out, capacity, 1, "--prepacked", pack)["experts"]["start"] for _ in range(STARTS)]
+    disk = max(rates[way], disk_floor.read_rate([pack], way))
+    speeds = [start["bytes_per_second"] / 1e9 for start in starts]
+    result = {"disk": disk, "start": max(speeds), "first_start": speeds[0], "bytes": starts[0]["bytes"],
+              "of_the_disk": max(speeds) / disk}  # fmt: skip
+    say(json.dumps(result))
+    return result
+
+
+def middle(rounds):
+    """The medians of rounds of the same figures."""
+    return {key: statistics.median(item[key] for item in rounds) for key in rounds[0]}
+
+
 def trunk_and_slots(manifest, capacity):
     """Bytes of all weights but those of experts, and of the slots."""
     trunk = sum(shard["weight_bytes"] for shard in manifest["shards"] if shard["kind"] != "experts")
@@ -115,16 +166,20 @@ def main():
     parser.add_argument("--capacity", type=int, default=EXPERTS // 4, help="slots of each layer")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/bench_runtime")
     parser.add_argument("--moec", type=pathlib.Path, default=ROOT / "build/release/frontends/moec")
-    parser.add_argument("--keep-export", action="store_true", help="leave --folder for the next call")
+    parser.add_argument("--keep-export", action="store_true", help="leave the export for the next call")
     flags = parser.parse_args()
-    out = flags.folder / "out"
+    folder = own_folder(flags.folder, flags.gigabytes)
+    out = folder / "out"
     if not (out / "manifest.json").exists():
-        out = make_export(flags.moec, flags.folder, flags.gigabytes)
+        out = make_export(flags.moec, folder, flags.gigabytes)
+    pack = prepack(flags.moec, out, flags.capacity, layers_of(flags.gigabytes))
+    starts = [warm_start(flags.moec, out, flags.capacity, pack) for _ in range(flags.rounds)]
     rounds = [one_round(flags.moec, out, flags.capacity, flags.tokens) for _ in range(flags.rounds)]
     manifest = json.loads((out / "manifest.json").read_text())
-    print(json.dumps(summary(rounds, trunk_and_slots(manifest, flags.capacity)), indent=2))
+    result = summary(rounds, trunk_and_slots(manifest, flags.capacity))
+    print(json.dumps({**result, "warm_start": middle(starts)}, indent=2))
     if not flags.keep_export:
-        shutil.rmtree(flags.folder)
+        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

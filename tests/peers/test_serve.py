@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 
 import openai
 import pytest
@@ -48,6 +50,14 @@ class Server:
 @pytest.fixture(scope="module")
 def folder(export):
     return export(REPO / "models/tinymoe", "--target", "onnx", "--dtype", "f32", "--tokens", "1,16", "--context", "256")
+
+
+LONG = 512
+
+
+@pytest.fixture(scope="module")
+def long_folder(export):
+    return export(REPO / "models/tinymoe", "--target", "onnx", "--dtype", "f32", "--tokens", "1,16", "--context", str(LONG))
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +144,24 @@ def test_a_part_of_the_experts_in_memory_gives_the_same_text(export):
     answer = server.client.completions.create(model="x", prompt="def main(", max_tokens=12)
     assert answer.choices[0].text == run(folder, "def main(", 12)
     assert server.stop() == 0
+    server = Server(folder, "--capacity", "3", "--on-miss", "stop")
+    status, answer = server.post(b'{"prompt": "def main(", "max_tokens": 12}')
+    assert (status, answer["error"]["code"]) == (500, "session.expert_missing"), "the slots are three"
+    assert server.stop() == 0
+
+
+def test_a_server_begins_with_the_experts_of_the_one_before(export, tmp_path):
+    folder = export(REPO / "models/tinymoe", "--target", "onnx", "--dtype", "f32", "--tokens", "1,16", "--context", "256",
+                    "--experts-per-shard", "4")
+    said = []
+    for _ in range(2):
+        server = Server(folder, "--capacity", "8", "--state", tmp_path / "experts.state")
+        answer = server.client.completions.create(model="x", prompt="def main(", max_tokens=12)
+        assert answer.choices[0].text == run(folder, "def main(", 12)
+        assert server.stop() == 0
+        said.append(server.process.stderr.read())
+        assert json.loads((tmp_path / "experts.state").read_text())["format"] == "moec.expert_cache"
+    assert "[began with" not in said[0] and "[began with 32 experts, " in said[1]
 
 
 @pytest.mark.parametrize(("body", "code"), [
@@ -161,16 +189,26 @@ def test_the_client_raises_what_the_server_says(server):
     assert error.value.code == "serve.unsupported"
 
 
+def leave(server, max_tokens, stream):
+    """Asks for a text and leaves before it is there."""
+    body = json.dumps({"prompt": "a", "max_tokens": max_tokens, "stream": stream}).encode()
+    with socket.create_connection(("127.0.0.1", server.port)) as leaving:
+        leaving.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("stream", [False, True])
-def test_clients_that_leave_free_their_sequence(folder, stream):
-    server = Server(folder, "--sequences", "1")
-    body = json.dumps({"prompt": "a", "max_tokens": 250, "stream": stream}).encode()
+def test_clients_that_leave_free_their_sequence(long_folder, stream):
+    server = Server(long_folder, "--sequences", "1")
     for _ in range(3):
-        with socket.create_connection(("127.0.0.1", server.port)) as leaving:
-            leaving.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-            time.sleep(0.05)
+        leave(server, LONG - 2, stream)
+    began = time.monotonic()
     answer = server.client.completions.create(model="x", prompt="b", max_tokens=3)
+    waited = time.monotonic() - began
     assert answer.usage.completion_tokens == 3
+    began = time.monotonic()
+    server.client.completions.create(model="x", prompt="c", max_tokens=LONG - 2)
+    assert waited < (time.monotonic() - began) / 2, "the texts that nobody waits for went on"
     assert server.stop() == 0
 
 
@@ -236,6 +274,11 @@ def test_the_front_takes_and_gives_text(front, worded):
     cut = front.client.completions.create(model="x", prompt="the path", max_tokens=12, stop=stop)
     assert cut.choices[0].text == text[:text.index(stop)]
     assert cut.choices[0].finish_reason == "stop"
+    assert cut.usage.completion_tokens == len(cut.choices[0].model_extra["token_ids"]) < 12
+    pieces = list(front.client.completions.create(model="x", prompt="the path", max_tokens=12, stop=stop, stream=True,
+                                                  stream_options={"include_usage": True}))
+    assert "".join(piece.choices[0].text for piece in pieces if piece.choices) == cut.choices[0].text
+    assert pieces[-1].usage == cut.usage
 
 
 def test_the_front_fills_in_the_chat_template(front):
@@ -255,3 +298,19 @@ def test_the_front_names_what_is_wrong(front):
     assert front.post(b'{"messages": 5}', "/v1/chat/completions")[1]["error"]["code"] == "serve.chat"
     assert front.post(b'{"prompt": "a", "stop": [""]}')[1]["error"]["code"] == "serve.bad_value"
     assert behind.post(b'{"prompt": "a"}')[1]["error"]["code"] == "run.no_tokenizer"
+
+
+def test_the_front_says_when_nobody_is_behind_it(worded):
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    front = Server(worded[0], "--behind", f"http://127.0.0.1:{port}", command=[sys.executable, REPO / "scripts/serve_text.py"])
+    try:
+        status, answer = front.post(b'{"prompt": "a"}')
+        assert (status, answer["error"]["code"]) == (502, "serve.behind")
+        with urllib.request.urlopen(f"http://127.0.0.1:{front.port}/health") as reply:
+            pytest.fail(f"status {reply.status}")
+    except urllib.error.HTTPError as error:
+        assert error.code == 502
+    finally:
+        front.process.terminate()
+        front.process.wait(timeout=30)

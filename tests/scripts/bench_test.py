@@ -89,6 +89,23 @@ def test_a_run_is_compared_with_the_time_that_the_disk_takes_for_its_bytes():
     assert summary["ahead"]["peak_of_trunk_and_slots"] == 1.1 and summary["ahead"]["of_the_disk"] == 1.5
 
 
+def test_a_size_has_a_folder_of_its_own(tmp_path):
+    assert runtime.own_folder(tmp_path, 4.0) == tmp_path / "runtime-4"
+    assert runtime.own_folder(tmp_path, 0.5) == tmp_path / "runtime-0.5"
+
+
+def test_a_profile_has_each_count_once():
+    profile = runtime.profile(layers=2)
+    for number, layer in enumerate(profile["layers"]):
+        assert layer["layer"] == number and sorted(layer["selections"]) == list(range(1, runtime.EXPERTS + 1))
+        assert sum(layer["selections"]) == layer["tokens"] * runtime.TOP_K
+    assert profile["layers"][0]["selections"] != profile["layers"][1]["selections"]
+
+
+def test_warm_starts_are_told_by_their_medians():
+    assert runtime.middle([{"disk": 2, "start": 1}, {"disk": 1, "start": 4}, {"disk": 9, "start": 3}]) == {"disk": 2, "start": 3}
+
+
 def test_memory_is_compared_with_trunk_and_slots():
     shards = [{"kind": "attention", "weight_bytes": 10}, {"kind": "experts", "weight_bytes": 1000}]
     manifest = {"shards": shards, "model": {"layers": 3}}

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/residency/cache_choice.h"
 #include "backends/runtime/expert_store.h"
 #include "ir/base/diagnostics.h"
 
@@ -16,13 +17,19 @@ namespace moec {
 struct ExpertFlags {
   std::string memory;    // empty: none given
   int64_t capacity = 0;  // 0: not given
-  std::string policy, on_miss, reads, profile;
+  std::string policy, on_miss, reads, profile, state, prepacked;
+  int64_t pin_top_k = 0;  // 0: not given
+  std::optional<CacheBias> cache_bias;
 };
 
 void add_expert_flags(CLI::App& command, ExpertFlags& flags);
+// --cache-bias and --keep-top.
+void add_cache_bias_flags(CLI::App& command, ExpertFlags& flags);
 
-// Nothing without --capacity and --expert-memory. Errors: run.flags (flags that do not go
-// together), cli.bytes, those of read_expert_profile().
-Result<std::optional<ExpertStoreOptions>> expert_store_options(const ExpertFlags& flags);
+// For the export in `folder`. Nothing without --capacity, --expert-memory and --prepacked. Errors:
+// run.flags (flags that do not go together), cli.bytes, output.in_source, those of
+// read_expert_profile() and PrepackedFile.
+Result<std::optional<ExpertStoreOptions>> expert_store_options(const ExpertFlags& flags,
+                                                               const std::string& folder);
 
 }  // namespace moec

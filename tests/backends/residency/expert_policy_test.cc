@@ -1,9 +1,9 @@
 #include "backends/residency/expert_policy.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <random>
-
-#include "tests/models/expect_error.h"
 
 namespace moec {
 namespace {
@@ -119,9 +119,18 @@ TEST(ExpertPolicy, OnePoolHasExpertsOfAllLayers) {
   EXPECT_TRUE(policy->resident({1, 1}));
 }
 
-TEST(ExpertPolicy, UnknownNamesListTheKnownOnes) {
-  EXPECT_EQ(parse_policy("lcp").value(), PolicyKind::lcp);
-  expect_error(parse_policy("lfru"), "residency.policy", "lru, lfu, lcp, pinned");
+TEST(ExpertPolicy, WhatIsPinnedCanChange) {
+  const std::vector<ExpertKey> first{{0, 1}}, second{{0, 2}};
+  auto policy = make_policy(PolicyKind::pinned, first);
+  for (const int64_t expert : {1, 2, 3}) {
+    policy->begin_step(expert);
+    policy->insert({0, expert});
+  }
+  policy->begin_step(4);
+  policy->pin(second);
+  EXPECT_EQ(policy->evict(), (ExpertKey{0, 1}));
+  EXPECT_EQ(policy->evict(), (ExpertKey{0, 3}));
+  EXPECT_EQ(policy->evict(), std::nullopt);
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ TEST(CommandLine, AnUnknownValueListsTheKnownOnes) {
             "error[cli.value]: --routing: \"rnk\" is none of rank, iterate, topk, host, "
             "full_softmax (did you mean 'rank'?)"},
            {{"plan", "x", "--dtype", "f64"}, "\"f64\" is none of f32, f16"},
-           {{"plan", "mixtral-8x7b", "--target", "magic"}, "known targets: ane, gguf, onnx"},
+           {{"plan", "mixtral-8x7b", "--target", "magic"}, "known targets: ane, gguf, onnx, qnn"},
            {{"plan", "mixtral-8x7b", "--target", "ane", "--chip", "z"}, "known chips: a13 (m1)"},
            {{"plan", "mixtral-8x7b", "--max-shard-mb", "x=1"}, "the kinds are attn, moe"},
            {{"opt", ir, "--skip-pass", "magic"}, "the passes are lower_router, "},

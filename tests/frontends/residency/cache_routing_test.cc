@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/residency/cache_choice.h"
 #include "backends/residency/expert_trace.h"
 #include "tests/frontends/cli/golden_case.h"
 #include "tests/models/expect_error.h"
@@ -15,15 +16,15 @@ using Chosen = std::vector<int64_t>;
 TEST(CacheRouting, RaisesResidentExperts) {
   const std::vector<float> logits = {4, 3, 2, 0};  // the range is 4
   const std::vector<bool> last = {false, false, false, true};
-  EXPECT_EQ(cache_aware_choice(logits, last, 2, 0, 0), (Chosen{0, 1}));
-  EXPECT_EQ(cache_aware_choice(logits, last, 2, 0.7, 0), (Chosen{0, 1}));  // 2.8 is below 3
-  EXPECT_EQ(cache_aware_choice(logits, last, 2, 0.8, 0), (Chosen{0, 3}));  // 3.2 is above
-  EXPECT_EQ(cache_aware_choice(logits, last, 1, 1.1, 0), (Chosen{3}));
-  EXPECT_EQ(cache_aware_choice(logits, last, 1, 1.1, 1), (Chosen{0}));
-  EXPECT_EQ(cache_aware_choice(logits, {false, false, true, true}, 2, 9, 1), (Chosen{0, 2}));
-  EXPECT_EQ(cache_aware_choice(logits, {true, true, true, true}, 2, 9, 0), (Chosen{0, 1}));
+  EXPECT_EQ(cache_aware_choice(logits, last, 2, {0, 0}), (Chosen{0, 1}));
+  EXPECT_EQ(cache_aware_choice(logits, last, 2, {0.7, 0}), (Chosen{0, 1}));  // 2.8 is below 3
+  EXPECT_EQ(cache_aware_choice(logits, last, 2, {0.8, 0}), (Chosen{0, 3}));  // 3.2 is above
+  EXPECT_EQ(cache_aware_choice(logits, last, 1, {1.1, 0}), (Chosen{3}));
+  EXPECT_EQ(cache_aware_choice(logits, last, 1, {1.1, 1}), (Chosen{0}));
+  EXPECT_EQ(cache_aware_choice(logits, {false, false, true, true}, 2, {9, 1}), (Chosen{0, 2}));
+  EXPECT_EQ(cache_aware_choice(logits, {true, true, true, true}, 2, {9, 0}), (Chosen{0, 1}));
   // Of equals the lower one, as routers have it.
-  EXPECT_EQ(cache_aware_choice(std::vector<float>{1, 1, 1}, {false, false, false}, 2, 1, 0),
+  EXPECT_EQ(cache_aware_choice(std::vector<float>{1, 1, 1}, {false, false, false}, 2, {1, 0}),
             (Chosen{0, 1}));
 }
 
@@ -74,6 +75,45 @@ TEST(CacheRouting, ABiasHasMoreHitsAndIsInexact) {
   EXPECT_EQ(all[0]["changed"], 0);
 }
 
+// The same choices as those that are simulated, one token after the other.
+TEST(CacheRouting, RunsWhatItSimulates) {
+  const std::string out = fresh_folder("out");
+  expect_fine(export_case("tinymoe", out, {"--tokens", "1,4", "--experts-per-shard", "4"}));
+  const auto run = [&](Words more) {
+    Words words = {"run", out, "--prompt", "def f(x):\n    return x + 1\n", "-n", "1", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome told = run_command(words);
+    expect_fine(told);
+    return nlohmann::json::parse(told.out);
+  };
+  const Words slots = {"--capacity", "4", "--expert-reads", "serial"};
+  const auto with_bias = [&](const char* bias) {
+    Words words = slots;
+    words.insert(words.end(), {"--cache-bias", bias});
+    return run(words)["experts"];
+  };
+  const auto points = routing_of(out, {"--capacity", "4", "--cache-bias", "0,0.2,9"});
+  const char* biases[] = {"0", "0.2", "9"};
+  for (size_t i = 0; i < 3; ++i) {
+    const auto experts = with_bias(biases[i]);
+    EXPECT_EQ(experts["cache_bias"]["changed"], points[i]["changed"]) << biases[i];
+    EXPECT_EQ(experts["cache_bias"]["choices"], points[i]["choices"]) << biases[i];
+    EXPECT_EQ(experts["cache_bias"]["exact"], i == 0);
+    // A run counts the hits of a token as its first uses, a simulation goes by number.
+    EXPECT_NEAR(experts["misses"].get<double>(), points[i]["loads"].get<double>(), 4) << biases[i];
+  }
+  EXPECT_EQ(run(slots)["tokens"], run({})["tokens"]);
+  const auto error = [&](Words more) {
+    more.insert(more.begin(), {"run", out, "--prompt", "abc"});
+    return run_command(more).err;
+  };
+  EXPECT_THAT(error({"--capacity", "4", "--cache-bias", "9"}),
+              testing::HasSubstr("[inexact: with a bias of 9 for experts in memory"));
+  EXPECT_THAT(error({"--cache-bias", "1"}), testing::HasSubstr("run.flags"));
+  EXPECT_THAT(error({"--capacity", "4", "--cache-bias", "1", "--expert-mask", "L0:0-7"}),
+              testing::HasSubstr("session.cache_bias"));
+}
+
 TEST(CacheRouting, RefusesWhatItCannotDo) {
   const std::string out = fresh_folder("out"), other = fresh_folder("other");
   expect_fine(export_case("tinymoe", out));
@@ -99,7 +139,7 @@ TEST(CacheRouting, RefusesWhatItCannotDo) {
   expect_fine(export_case("deepseek_v3_a", other));
   EXPECT_THAT(error(other, {"--capacity", "8", "--cache-bias", "1", "--tokens",
                             source_path("tests/golden/deepseek_v3_a/none")}),
-              testing::HasSubstr("[simulate.router]"));
+              testing::HasSubstr("[session.cache_bias]"));
 }
 
 }  // namespace

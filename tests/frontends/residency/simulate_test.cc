@@ -98,6 +98,36 @@ TEST(Simulate, TakesTheBytesOfAnExpertFromAnExport) {
   EXPECT_DOUBLE_EQ(point["bytes_a_token"].get<double>(), bytes * point["loads"].get<double>() / 9);
 }
 
+// Three weights of 960 floats. The norm of the layer and a shared expert lie in the shard of the
+// first expert; with one shard for all, the router as well.
+TEST(Simulate, CountsBytesOfRoutedExpertsAlone) {
+  for (const Words& flags : {Words{"--routing", "host", "--experts-per-shard", "1"}, Words{}}) {
+    const std::string out = fresh_folder("out");
+    expect_fine(export_case("qwen2_moe_a", out, flags));
+    const Outcome told =
+        run_command({"simulate", textbook_trace(), "--export", out, "--capacity", "6", "--json"});
+    expect_fine(told);
+    EXPECT_EQ(nlohmann::json::parse(told.out)["expert_bytes"], 11520);
+  }
+  const std::string layers = fresh_folder("layers");
+  expect_fine(export_case("qwen2_moe_a", layers, {"--layers-per-shard", "1"}));
+  EXPECT_THAT(run_command({"simulate", textbook_trace(), "--export", layers}).err,
+              testing::HasSubstr("[simulate.expert_bytes]"));
+}
+
+// Two experts in turn for three windows, then four others.
+TEST(Simulate, TellsOfAnotherDomain) {
+  std::vector<TraceRow> rows;
+  for (int32_t token = 0; token < 5 * kWindowTokens; ++token)
+    rows.push_back({0, token, token < 3 * kWindowTokens ? token % 2 : 2 + token % 4, 1});
+  const SimulatedCache cache{.capacities = {2, 6}, .policies = {SimulatedPolicy::lru}};
+  const Simulation simulation = simulate_rows(rows, cache, {}).value();
+  EXPECT_EQ(simulation.points[0].changes, (std::vector<DomainChange>{{3 * kWindowTokens, 1, 0}}));
+  EXPECT_TRUE(simulation.points[1].changes.empty());  // four misses of a window
+  EXPECT_THAT(simulation_table(simulation),
+              testing::HasSubstr("lru with 2 slots: another domain from token 384\n"));
+}
+
 TEST(Simulate, RefusesWhatItCannotDo) {
   const std::string trace = textbook_trace();
   const auto error = [&](Words more) {

@@ -68,10 +68,28 @@ TEST(CompletionRequest, ChatsInLines) {
   EXPECT_EQ(decode_bytes(fits->prompt), "user: Hi\nassistant:");
 }
 
+TEST(CompletionRequest, TakesAnAnswerThatIsSentBack) {
+  const auto chat = [](const std::string& message) {
+    return parse_completion(Endpoint::chat, R"({"messages": [)" + message + "]}",
+                            manifest_of(TokenizerKind::bytes), 16);
+  };
+  const auto answer = chat(
+      R"({"role": "assistant", "content": "Hi", "refusal": null, "tool_calls": null,
+          "annotations": []})");
+  ASSERT_TRUE(answer) << render(answer.error());
+  EXPECT_EQ(decode_bytes(answer->prompt), "assistant: Hi\nassistant:");
+  EXPECT_THAT(refusal(chat(R"({"role": "user", "content": "Hi", "name": "Ann"})")),
+              HasSubstr("serve.unsupported"));
+  EXPECT_THAT(refusal(chat(R"({"role": "user", "content": [{"type": "text", "text": "a",
+                               "image": "x"}]})")),
+              HasSubstr("serve.unknown_field"));
+}
+
 TEST(CompletionRequest, RefusesWhatItWouldNotCompute) {
   for (const char* field :
        {R"("n": 2)", R"("top_p": 0.9)", R"("logprobs": 1)", R"("presence_penalty": 0.5)",
-        R"("echo": true)", R"("logit_bias": {"1": 5})", R"("tools": [{}])", R"("suffix": "x")"})
+        R"("echo": true)", R"("logit_bias": {"1": 5})", R"("tools": [{}])", R"("suffix": "x")",
+        R"("suffix": "none")"})
     EXPECT_THAT(refusal(parse_text(std::string(R"({"prompt": "a", )") + field + "}")),
                 HasSubstr("serve.unsupported"))
         << field;
@@ -104,9 +122,13 @@ TEST(CompletionRequest, NamesWhatIsWrong) {
       {R"({"prompt": "a", "stop": ["1", "2", "3", "4", "5"]})", "serve.bad_value"},
       {R"({"prompt": "a", "stop_token_ids": [999]})", "run.token"},
       {R"({"prompt": "a", "stream": 1})", "serve.bad_value"},
+      {R"({"prompt": "a", "max_tokens": 3, "max_completion_tokens": 4})", "serve.bad_value"},
+      {R"({"prompt": "a", "stream_options": {"usage": true}})", "serve.unknown_field"},
   };
   for (const auto& one : cases)
     EXPECT_THAT(refusal(parse_text(one.body)), HasSubstr(one.code)) << one.body;
+  EXPECT_THAT(refusal(parse_text(R"({"prompt": "a", "max_completion_tokens": 17})")),
+              HasSubstr("max_completion_tokens"));
   EXPECT_THAT(refusal(parse_text(R"({"prompt": "a"})", TokenizerKind::none)),
               HasSubstr("run.no_tokenizer"));
   EXPECT_THAT(refusal(parse_text(R"({"prompt": [1], "stop": "a"})", TokenizerKind::none)),

@@ -115,6 +115,19 @@ TEST(Scheduler, ACancelledTextFreesItsSequence) {
   EXPECT_EQ(write(scheduler, "def ", 3).tokens.size(), 3u);
 }
 
+TEST(Scheduler, ACancelledTextThatWaitsTakesNoPlace) {
+  Scheduler scheduler(served_session(served_export()), {.sequences = 1, .waiting = 1});
+  const auto endless = *scheduler.submit({1}, {.max_tokens = 63});
+  endless->wait(seconds(60));
+  const auto leaving = *scheduler.submit({2}, {.max_tokens = 3});
+  leaving->cancel();
+  const auto next = scheduler.submit({3}, {.max_tokens = 3});
+  ASSERT_TRUE(next) << render(next.error());
+  endless->cancel();
+  EXPECT_TRUE(all_of(*leaving).tokens.empty());
+  EXPECT_EQ(all_of(**next).tokens.size(), 3u);
+}
+
 TEST(Scheduler, TextsEndWithTheScheduler) {
   std::shared_ptr<Ticket> ticket;
   {

@@ -1,44 +1,18 @@
-#include "backends/runtime/expert_store.h"
-
+// Fills the slots of a layer while it runs.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <numeric>
 #include <utility>
 
-#include "backends/manifest/expert_grid.h"
+#include "backends/residency/pinned_experts.h"
+#include "backends/runtime/expert_store_impl.h"
 #include "ir/base/at.h"
 
 namespace moec {
 namespace {
-
-constexpr uint64_t kBlock = PayloadFile::kBlockBytes;
-// One read waits for the disk while another is set up.
-constexpr size_t kReaders = 4;
-
-// What a stretch takes of a slot: the blocks that hold it.
-uint64_t slot_bytes(const ExpertStretch& stretch) {
-  return (stretch.end + kBlock - 1) / kBlock * kBlock - stretch.begin / kBlock * kBlock;
-}
-
-uint64_t slot_bytes(const PlacedExpert& expert) {
-  uint64_t bytes = 0;
-  for (const ExpertStretch& stretch : expert.stretches) bytes += slot_bytes(stretch);
-  return bytes;
-}
-
-bool normalises(const Manifest& manifest) {
-  for (const manifest::Shard& shard : manifest.shards)
-    if (shard.routing)
-      return shard.routing->router.renorm != Renorm::none ||
-             shard.routing->router.score == Score::softmax_selected;
-  return false;
-}
-
-double waited_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 float weight_of(const Rows& weights, int64_t token, int64_t expert) {
   return at(weights.row(token), expert);
@@ -58,134 +32,6 @@ double leave_out(std::span<float> row, const std::vector<int64_t>& experts, bool
 
 }  // namespace
 
-enum class Residence : uint8_t { absent, reading, resident };
-
-struct ExpertStore::Expert {
-  ExpertKey key;
-  size_t layer = 0;  // index into layers_
-  Residence is = Residence::absent;
-  size_t slot = 0;
-  bool chosen = false, done = false, in_use = false;  // in the step of its layer
-  bool foreseen = false;                              // since the last step
-  Status failure;
-  std::vector<std::pair<size_t, HeldBytes>> held;  // by unit
-};
-
-struct ExpertStore::Layer {
-  int64_t layer = 0;
-  std::vector<size_t> experts;  // indices into experts_, in the order in which a step asks
-  uint64_t slot_bytes = 0;
-  std::byte* slots = nullptr;
-  std::vector<size_t> free;
-  std::unique_ptr<ExpertPolicy> policy;
-};
-
-double ExpertStoreCounts::hit_rate() const {
-  const auto all = static_cast<double>(hits + misses);
-  return all > 0 ? static_cast<double>(hits) / all : 0;
-}
-
-double ExpertStoreCounts::dropped_share() const { return routed > 0 ? dropped / routed : 0; }
-
-ExpertStore::ExpertStore() = default;
-ExpertStore::~ExpertStore() = default;
-
-Result<std::unique_ptr<ExpertStore>> ExpertStore::open(const Manifest& manifest,
-                                                       const std::string& folder,
-                                                       const ExpertStoreOptions& options) {
-  std::unique_ptr<ExpertStore> store(new ExpertStore());
-  store->options_ = options;
-  store->normalises_ = normalises(manifest);
-  MOEC_TRY(store->place_experts(manifest, folder));
-  MOEC_TRY(store->allot(manifest));
-  store->loader_ =
-      std::make_unique<ExpertLoader>(options.reads == ExpertReads::serial ? 1 : kReaders);
-  if (store->loader_->threads() == 0)
-    return fail(Diagnostics{refused_resource(
-        std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)))});
-  return store;
-}
-
-Status ExpertStore::place_experts(const Manifest& manifest, const std::string& folder) {
-  MOEC_ASSIGN(places_, ExpertPlaces::find(manifest, folder));
-  for (const WeightFile& file : places_.files()) {
-    MOEC_ASSIGN(PayloadFile opened, PayloadFile::open(file));
-    files_.push_back(std::move(opened));
-  }
-  for (const PlacedExpert& placed : places_.experts()) add_expert(placed);
-  return {};
-}
-
-void ExpertStore::add_expert(const PlacedExpert& placed) {
-  if (layers_.empty() || layers_.back().layer != placed.layer)
-    layers_.emplace_back().layer = placed.layer;
-  Layer& layer = layers_.back();
-  layer.slot_bytes = std::max(layer.slot_bytes, slot_bytes(placed));
-  layer.experts.push_back(experts_.size());
-  for (const ExpertStretch& stretch : placed.stretches) {
-    if (units_.empty() || units_.back().expert != experts_.size() ||
-        units_.back().file != stretch.file)
-      units_.push_back({experts_.size(), stretch.file});
-    stretches_[{stretch.file, stretch.begin}] = {stretch.end, units_.size() - 1};
-  }
-  Expert& expert = experts_.emplace_back();
-  expert.key = {placed.layer, placed.expert};
-  expert.layer = layers_.size() - 1;
-}
-
-// The pinned experts leave room for those that a token chooses beside them.
-static std::vector<ExpertKey> pinned_of(int64_t layer, int64_t most,
-                                        const std::vector<ExpertKey>& wanted) {
-  std::vector<ExpertKey> pinned;
-  for (const ExpertKey& key : wanted)
-    if (key.layer == layer && std::ssize(pinned) < most) pinned.push_back(key);
-  return pinned;
-}
-
-Status ExpertStore::allot(const Manifest& manifest) {
-  const ExpertGrid grid = expert_grid(manifest);
-  uint64_t row = 0;  // one slot of each layer
-  for (const Layer& layer : layers_) row += layer.slot_bytes;
-  capacity_ =
-      options_.capacity > 0 ? options_.capacity : static_cast<int64_t>(options_.memory_bytes / row);
-  if (capacity_ < 1)
-    return fail("session.capacity",
-                fmt::format("one expert of each of the {} layers takes {} MiB, --expert-memory is "
-                            "{} MiB",
-                            layers_.size(), (row >> 20) + 1, options_.memory_bytes >> 20),
-                "give more --expert-memory");
-  capacity_ = std::min(capacity_, grid.experts);
-  MOEC_ASSIGN(arena_, SlotArena::create(row * static_cast<uint64_t>(capacity_)));
-  std::byte* next = arena_.data();
-  for (Layer& layer : layers_) {
-    layer.slots = next;
-    next += layer.slot_bytes * static_cast<uint64_t>(capacity_);
-    for (int64_t slot = capacity_; slot-- > 0;) layer.free.push_back(static_cast<size_t>(slot));
-    layer.policy = make_policy(options_.policy,
-                               pinned_of(layer.layer, capacity_ - grid.top_k, options_.pinned));
-  }
-  return {};
-}
-
-uint64_t ExpertStore::used_bytes() const {
-  const std::lock_guard lock(mutex_);
-  uint64_t bytes = 0;
-  for (const Layer& layer : layers_)
-    bytes += layer.slot_bytes * (static_cast<uint64_t>(capacity_) - layer.free.size());
-  return bytes;
-}
-
-ExpertStoreCounts ExpertStore::counts() const {
-  const std::lock_guard lock(mutex_);
-  return counts_;
-}
-
-ExpertStore::Layer* ExpertStore::find_layer(int64_t number) {
-  for (Layer& layer : layers_)
-    if (layer.layer == number) return &layer;
-  return nullptr;
-}
-
 bool ExpertStore::is_reading(const Layer& layer) const {
   return std::any_of(layer.experts.begin(), layer.experts.end(),
                      [&](size_t i) { return experts_[i].is == Residence::reading; });
@@ -199,7 +45,9 @@ Status ExpertStore::begin_layer(int64_t layer, Rows& weights) {
   if (options_.on_miss != OnMiss::load) changed_.wait(lock, [&] { return !is_reading(*slots); });
   slots->policy->begin_step(slots->policy->step() + weights.count());
   counts_.routed += choose(*slots, weights);
+  const int64_t hits = counts_.hits;
   count(*slots);
+  watch(*slots, weights.count(), counts_.hits - hits);
   MOEC_TRY(meet_misses(*slots, weights));
   if (options_.reads != ExpertReads::serial) read_ahead(*slots);
   return {};
@@ -225,11 +73,13 @@ double ExpertStore::choose(Layer& layer, const Rows& weights) {
   for (const size_t i : layer.experts) {
     Expert& expert = experts_[i];
     expert.chosen = expert.done = false;
+    expert.tokens = 0;
     for (int64_t token = 0; token < weights.count(); ++token) {
       const float weight = weight_of(weights, token, expert.key.expert);
-      expert.chosen = expert.chosen || weight != 0;
+      expert.tokens += weight != 0 ? 1 : 0;
       routed += weight;
     }
+    expert.chosen = expert.tokens > 0;
   }
   return routed;
 }
@@ -247,6 +97,23 @@ void ExpertStore::count(Layer& layer) {
     if (is_resident) layer.policy->hit(expert.key);
     if (is_resident && !is_whole) read(layer, expert, expert.slot);
   }
+}
+
+// Tells those that watch the run what a step chose. Where tokens begin to choose other experts than
+// before, those are pinned that they chose since.
+void ExpertStore::watch(const Layer& layer, int64_t tokens, int64_t hits) {
+  ChosenStep step{layer.layer, tokens, {}, hits};
+  for (const size_t i : layer.experts)
+    if (experts_[i].chosen) step.chosen.push_back({experts_[i].key.expert, experts_[i].tokens});
+  std::sort(step.chosen.begin(), step.chosen.end(),
+            [](const auto& a, const auto& b) { return a.expert < b.expert; });
+  if (start_.first) start_.first->note(step);
+  const auto change = watch_.window.note(step);
+  if (!change) return;
+  watch_.changes.push_back(*change);
+  if (options_.policy == PolicyKind::pinned)
+    pin(most_chosen(watch_.window.ended(), std::ssize(layer.experts)));
+  if (options_.on_change) options_.on_change(*change);
 }
 
 // What OnMiss says of missing experts for which no slot is free.
@@ -286,7 +153,7 @@ void ExpertStore::skip(Layer& layer, const std::vector<size_t>& skipped, Rows& w
   const auto columns = static_cast<size_t>(weights.columns);
   for (size_t begin = 0; begin < weights.data.size() && !skipped.empty(); begin += columns)
     counts_.dropped +=
-        leave_out(std::span(weights.data).subspan(begin, columns), experts, normalises_);
+        leave_out(std::span(weights.data).subspan(begin, columns), experts, model_.normalises);
   for (const size_t i : skipped) start_read(layer, experts_[i], false);
 }
 
@@ -364,9 +231,9 @@ std::vector<StretchRead> ExpertStore::place(Layer& layer, Expert& expert, size_t
   std::map<size_t, std::vector<HeldPiece>> pieces;  // by unit
   for (const ExpertStretch& stretch : places_.experts()[index].stretches) {
     reads.push_back({&files_[stretch.file], stretch.begin, stretch.end, to});
-    const size_t unit = stretches_.at({stretch.file, stretch.begin}).second;
-    pieces[unit].push_back(
-        {stretch.begin, stretch.end - stretch.begin, to + stretch.begin % kBlock});
+    const size_t unit = *units_.find(stretch.file, stretch.begin, 0);
+    pieces[unit].push_back({stretch.begin, stretch.end - stretch.begin,
+                            to + stretch.begin % PayloadFile::kBlockBytes});
     to += slot_bytes(stretch);
   }
   expert.slot = slot;
@@ -383,18 +250,6 @@ void ExpertStore::note_read(Expert& expert, Status status) {
     expert.is = Residence::resident;
   }
   changed_.notify_all();
-}
-
-std::optional<size_t> ExpertStore::unit_of(const std::string& path, uint64_t offset,
-                                           uint64_t bytes) const {
-  const auto file = places_.find_file(path);
-  if (!file) return std::nullopt;
-  auto after = stretches_.upper_bound({*file, offset});
-  if (after == stretches_.begin()) return std::nullopt;
-  const auto& [place, stretch] = *--after;
-  const auto& [end, unit] = stretch;
-  const bool inside = place.first == *file && offset < end && bytes <= end - offset;
-  return inside ? std::optional(unit) : std::nullopt;
 }
 
 tl::unexpected<Diagnostics> ExpertStore::too_few_slots(const Expert& expert) const {
@@ -415,7 +270,7 @@ Result<const HeldBytes*> ExpertStore::acquire(size_t unit) {
     if (!comes && !is_reading(layer)) return too_few_slots(expert);
     changed_.wait(lock);
   }
-  counts_.wait_seconds += waited_since(start);
+  counts_.wait_seconds += seconds_since(start);
   if (!expert.failure) return fail(expert.failure.error());
   MOEC_TRY(files_[units_[unit].file].check_unchanged());
   expert.in_use = true;

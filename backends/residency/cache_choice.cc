@@ -1,0 +1,33 @@
+#include "backends/residency/cache_choice.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/base/at.h"
+
+namespace moec {
+
+std::vector<int64_t> cache_aware_choice(std::span<const float> logits,
+                                        const std::vector<bool>& resident, int64_t top_k,
+                                        const CacheBias& bias) {
+  const auto [least, most] = std::minmax_element(logits.begin(), logits.end());
+  const double bonus = bias.bias * (double{*most} - double{*least});
+  std::vector<double> raised(logits.begin(), logits.end());
+  std::vector<int64_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto best_first = [&](int64_t from) {
+    std::stable_sort(order.begin() + from, order.end(),
+                     [&](int64_t a, int64_t b) { return at(raised, a) > at(raised, b); });
+  };
+  best_first(0);
+  for (size_t e = 0; e < raised.size(); ++e)
+    if (resident[e]) raised[e] += bonus;
+  const int64_t kept = std::min(bias.keep_top, top_k);
+  std::sort(order.begin() + kept, order.end());
+  best_first(kept);
+  order.resize(static_cast<size_t>(top_k));
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+}  // namespace moec

@@ -1,0 +1,265 @@
+// Runs one step of the schedule: binds what the session keeps to the ports of a shard, and back.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/reference/heads.h"
+#include "backends/runtime/masked_routers.h"
+#include "backends/runtime/session_impl.h"
+#include "backends/runtime/step_inputs.h"
+#include "ir/base/at.h"
+#include "ir/base/invariant.h"
+#include "ir/graph/port_names.h"
+#include "ir/plan/expert_runs.h"
+
+namespace moec {
+namespace {
+
+const manifest::Port& find_port(const std::vector<manifest::Port>& ports, std::string_view name) {
+  for (const manifest::Port& port : ports)
+    if (port.name == name) return port;
+  MOEC_CHECK(false, "the manifest was checked, yet port {} is absent", name);
+}
+
+}  // namespace
+
+// A shard is read when it first runs and stays loaded: the next token needs all of them again.
+Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t width) {
+  return loaded.get(shard.name, width, [&](uint64_t limit) -> Result<Executor> {
+    MOEC_ASSIGN(LoadedShard file, read_shard(manifest, folder, shard.widths[width]));
+    if (masks() && shard.routing) {
+      MOEC_ASSIGN(file.shard, with_ceiling_inputs(file.shard, shard));
+    }
+    return Executor::create(file.shard, file.weights,
+                            {.precision = options.precision,
+                             .memory_limit = limit,
+                             .pager = shard.kind == ShardKind::experts ? experts.get() : nullptr});
+  });
+}
+
+// A row of the table holds the cosines of a position, then its sines, then the factor of its
+// queries where the model has one (frontends/export/export_tables.cc writes it).
+Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, SourceKind source) {
+  const int64_t width = manifest.rope->width();
+  Rows rows{source == SourceKind::query_scale ? 1 : width, {}};
+  const int64_t first = source == SourceKind::rope_cos   ? 0
+                        : source == SourceKind::rope_sin ? width
+                                                         : 2 * width;
+  for (int64_t t = 0; t < chunk.count; ++t) {
+    MOEC_ASSIGN(std::vector<float> row, read_table_row(*rope, chunk.position + t));
+    auto begin = row.begin() + first;
+    rows.data.insert(rows.data.end(), begin, begin + rows.columns);
+  }
+  return rows;
+}
+
+// A run that rounds an export in f32 to f16 needs the value of f16: that of f32 becomes infinite.
+double Session::Impl::masked_value() const {
+  if (options.precision == Precision::f32) return manifest.masked_value;
+  return std::max(manifest.masked_value, masked_score(DType::f16));
+}
+
+Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest::Port& port,
+                                    const Chunk& chunk) {
+  switch (binding.source) {
+    case SourceKind::edge:
+      return pack_rows(port, chunk.edges.at(binding.edge));
+    case SourceKind::rope_cos:
+    case SourceKind::rope_sin:
+    case SourceKind::query_scale: {
+      MOEC_ASSIGN(Rows rows, rope_rows(chunk, binding.source));
+      return pack_rows(port, rows);
+    }
+    case SourceKind::attn_mask:
+      return attention_mask(
+          port, {manifest.build.cache, manifest.build.context, chunk.position, chunk.count},
+          binding, masked_value());
+    case SourceKind::kv_write_mask:
+      return write_mask(port, chunk.position, chunk.count);
+    case SourceKind::k_cache:
+      return cache_tensor(port, sequence.caches.at(binding.layer).k);
+    case SourceKind::v_cache:
+      return cache_tensor(port, sequence.caches.at(binding.layer).v);
+    case SourceKind::history:
+      return pack_rows(port, sequence.caches.at(binding.layer).history);
+    case SourceKind::recurrent_state:
+      return Tensor{port.type(), sequence.caches.at(binding.layer).state};
+    case SourceKind::token_mask:
+      return token_mask(port, chunk.count);
+  }
+  MOEC_CHECK(false, "the source of an input has no case here");
+}
+
+void Session::Impl::take_output(const OutputBinding& binding, const manifest::Shard& shard,
+                                const Tensor& tensor, Chunk& chunk) {
+  switch (binding.sink) {
+    case SinkKind::edge:
+      chunk.edges[binding.edge] = unpack_rows(tensor, chunk.count);
+      return;
+    case SinkKind::k_rows:
+    case SinkKind::v_rows: {
+      const bool keys = binding.sink == SinkKind::k_rows;
+      LayerCache& cache = sequence.caches.at(binding.layer);
+      NewRows& layer = chunk.new_rows[binding.layer];
+      std::vector<float>& rows = keys ? layer.k : layer.v;
+      rows = take_cache_rows(tensor, 0, chunk.count);
+      store_cache_rows(keys ? cache.k : cache.v, cache, rows, chunk.position);
+      return;
+    }
+    case SinkKind::history_rows: {
+      Rows& rows = chunk.new_rows[binding.layer].history;
+      rows = unpack_rows(tensor, chunk.count);
+      push_rows(sequence.caches.at(binding.layer).history, rows);
+      return;
+    }
+    case SinkKind::recurrent_state:
+      sequence.caches.at(binding.layer).state = tensor.data;
+      return;
+    case SinkKind::logits: {
+      const Rows slice = unpack_rows(tensor, chunk.count);
+      for (int64_t t = 0; t < chunk.count; ++t)
+        std::copy_n(slice.row(t).begin(), slice.columns,
+                    chunk.logits.data.begin() + t * chunk.logits.columns + shard.vocab_begin);
+      return;
+    }
+  }
+}
+
+// The session keeps the caches, not the executors: a text may be fed by one width of a shard
+// (prefill) and continued by another one (decode).
+Status Session::Impl::put_states(const manifest::Shard& shard, Executor& executor) const {
+  for (const manifest::Port& state : shard.states) {
+    const LayerCache& cache = sequence.caches.at(shard.layer);
+    const std::vector<float>& values = state.name == kKeyState ? cache.k : cache.v;
+    MOEC_TRY(executor.set_state(state.name, cache_tensor(state, values)));
+  }
+  return {};
+}
+
+// Takes the caches that a shard has blended. The rows of this chunk are copied for callers that
+// compare them.
+void Session::Impl::take_states(const manifest::Shard& shard, const Executor& executor,
+                                Chunk& chunk) {
+  for (const manifest::Port& state : shard.states) {
+    const bool keys = state.name == kKeyState;
+    LayerCache& cache = sequence.caches.at(shard.layer);
+    const Tensor& after = *executor.state(state.name);
+    (keys ? cache.k : cache.v) = from_pages(after).data;
+    NewRows& layer = chunk.new_rows[shard.layer];
+    (keys ? layer.k : layer.v) = take_cache_rows(after, chunk.position, chunk.count);
+  }
+}
+
+// Tells the store which experts of a layer the tokens chose, before the first of them runs.
+Status Session::Impl::begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk) {
+  if (!experts || shard.kind != ShardKind::experts || chunk.layer_of_experts == shard.layer)
+    return {};
+  chunk.layer_of_experts = shard.layer;
+  for (const InputBinding& binding : manifest.schedule[step].inputs)
+    if (binding.port == kRoutingWeights)
+      MOEC_TRY(experts->begin_layer(shard.layer, chunk.edges.at(binding.edge)));
+  if (!experts->foresees()) return {};
+  const auto router = router_behind(manifest, step, chunk);
+  return router ? foresee_experts(*router, chunk) : Status();
+}
+
+Status Session::Impl::foresee_experts(const RouterAhead& router, const Chunk& chunk) {
+  const manifest::Shard& shard = *manifest.find_shard(router.step->shard);
+  MOEC_ASSIGN(Executor * executor, this->executor(shard, chunk.width));
+  std::map<std::string, Tensor> by_port;
+  for (const auto& [port, edge] : router.edges)
+    by_port[port] =
+        pack_rows(find_port(shard.widths[chunk.width].inputs, port), chunk.edges.at(edge));
+  MOEC_ASSIGN(const std::vector<Tensor> outputs, run(shard, *executor, std::move(by_port), {}));
+  const Shard& body = executor->shard();
+  for (size_t i = 0; i < body.outputs.size(); ++i)
+    if (body.outputs[i].name == kRoutingWeights)
+      experts->foresee(shard.layer, unpack_rows(outputs[i], chunk.count));
+  return {};
+}
+
+// Runs a shard with the values of its ports.
+Result<std::vector<Tensor>> Session::Impl::run(const manifest::Shard& shard, Executor& executor,
+                                               std::map<std::string, Tensor> by_port,
+                                               const Probe& probe) const {
+  const Shard& body = executor.shard();
+  if (masks() && shard.routing) add_ceilings(body, shard, mask, options.precision, by_port);
+  std::vector<Tensor> inputs;
+  for (ValueId input : body.inputs) {
+    auto found = by_port.find(body.values[input].name);
+    if (found == by_port.end())
+      return fail("session.port",
+                  fmt::format("the file has an input '{}' that the manifest does not bind",
+                              body.values[input].name),
+                  "export the model again",
+                  {.shard = shard.name, .file = shard.widths.front().file.path});
+    inputs.push_back(std::move(found->second));
+  }
+  return executor.run(std::move(inputs), probe);
+}
+
+// Whether the step can be skipped because no token of the chunk chose an expert of its group. Its
+// output edge is then what it would add its experts to.
+bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk) {
+  if (!options.skip_idle_groups || step.skip_from.empty()) return false;
+  const Rows* routing = nullptr;
+  const Rows* passed_on = nullptr;
+  for (const InputBinding& binding : step.inputs) {
+    if (binding.port == kRoutingWeights) routing = &chunk.edges.at(binding.edge);
+    if (binding.port == step.skip_from) passed_on = &chunk.edges.at(binding.edge);
+  }
+  if (!routing || !passed_on) return false;
+  for (int64_t t = 0; t < chunk.count; ++t)
+    for (const ExpertRun& run : expert_runs(shard))
+      for (int64_t e = run.first; e < run.first + run.count; ++e)
+        if (at(routing->row(t), e) != 0) return false;
+  for (const OutputBinding& binding : step.outputs)
+    if (binding.port == step.skip_to) chunk.edges[binding.edge] = *passed_on;
+  ++counts.skipped_steps;
+  return true;
+}
+
+// Refers to its arguments.
+Probe Session::Impl::probe_of(const manifest::Shard& shard, const Chunk& chunk,
+                              const StepProbe& probe) const {
+  const bool routes = routing.observer && shard.routing;
+  if (!probe && !routes) return {};
+  return [this, &shard, &chunk, &probe, routes](std::string_view label, const Tensor& value) {
+    if (probe) probe(shard, label, value);
+    if (!routes) return;
+    if (const auto layer = routed_layer(shard, label))
+      routing.observer(*layer, chunk.position, unpack_rows(value, chunk.count));
+  };
+}
+
+Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe& probe) {
+  const manifest::Step& step = manifest.schedule[step_index];
+  const manifest::Shard& shard = *manifest.find_shard(step.shard);
+  MOEC_TRY(begin_experts(step_index, shard, chunk));
+  if (skip(step, shard, chunk)) return {};
+  const manifest::Width& width = shard.widths[chunk.width];
+  MOEC_ASSIGN(Executor * executor, this->executor(shard, chunk.width));
+  std::map<std::string, Tensor> by_port;
+  for (const InputBinding& binding : step.inputs) {
+    const manifest::Port& port = find_port(width.inputs, binding.port);
+    MOEC_ASSIGN(by_port[binding.port], input(binding, port, chunk));
+  }
+  MOEC_TRY(put_states(shard, *executor));
+  MOEC_ASSIGN(const std::vector<Tensor> outputs,
+              run(shard, *executor, std::move(by_port), probe_of(shard, chunk, probe)));
+  const Shard& body = executor->shard();
+  take_states(shard, *executor, chunk);
+  for (const OutputBinding& binding : step.outputs)
+    for (size_t i = 0; i < body.outputs.size(); ++i)
+      if (body.outputs[i].name == binding.port) take_output(binding, shard, outputs[i], chunk);
+  return {};
+}
+
+Status Session::run_step(size_t step, Chunk& chunk, const StepProbe& probe) {
+  const bool routes =
+      impl_->manifest.find_shard(impl_->manifest.schedule[step].shard)->routing.has_value();
+  return impl_->routing.preference && routes ? impl_->route_by_residents(step, chunk)
+                                             : impl_->run_shard(step, chunk, probe);
+}
+
+}  // namespace moec

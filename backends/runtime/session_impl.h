@@ -1,0 +1,77 @@
+// What a session keeps, for the files that make it up: session_impl.cc opens it and takes
+// tokens, run_step.cc runs a step of the schedule, prefer_resident.cc one that routes by what is
+// resident.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/runtime/router_ahead.h"
+#include "backends/runtime/session.h"
+#include "backends/weights/weight_reader.h"
+
+namespace moec {
+
+// A row of a table file, which the reader has as its only tensor.
+Result<std::vector<float>> read_table_row(const WeightReader& reader, int64_t row);
+
+// What a router did for a token.
+struct RouterRun {
+  int64_t layer = 0;
+  Rows weights;
+  std::vector<float> logits;
+  bool by_scores = false;  // it chooses by something else than its logits
+  std::vector<int64_t> chosen() const;
+};
+
+struct Session::Impl {
+  std::string folder;
+  ShardReader read_shard;
+  SessionOptions options;
+  Manifest manifest;
+  std::optional<WeightReader> embedding, rope;
+  Sequence sequence;
+  std::shared_ptr<ExpertStore> experts;
+  LoadedShards loaded{0};
+  ExpertGrid grid;
+  ExpertSets mask, baked, held;  // of the session, of the graphs, and of a node
+  struct {
+    RoutingObserver observer;
+    std::optional<ResidentPreference> preference;
+    PreferredCounts preferred;
+  } routing;
+  struct {
+    int64_t skipped_steps = 0, tokens = 0;
+  } counts;
+
+  bool masks() const {
+    return options.maskable || !options.expert_mask.empty() || !held.layers.empty();
+  }
+  Status read_masks();
+  Status set_mask(const ExpertSets& wanted, const std::string& what);
+  Result<Executor*> executor(const manifest::Shard& shard, size_t width);
+  Result<Rows> rope_rows(const Chunk& chunk, SourceKind source);
+  double masked_value() const;
+  Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk);
+  void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,
+                   Chunk& chunk);
+  Status put_states(const manifest::Shard& shard, Executor& executor) const;
+  void take_states(const manifest::Shard& shard, const Executor& executor, Chunk& chunk);
+  Probe probe_of(const manifest::Shard& shard, const Chunk& chunk, const StepProbe& probe) const;
+  Status open_experts();
+  Status open_preference();
+  std::vector<int64_t> preferred_experts(int64_t layer, std::span<const float> logits) const;
+  Result<RouterRun> run_router(size_t step, Chunk& chunk);
+  Status route_by_residents(size_t step, Chunk& chunk);
+  Status run_shard(size_t step, Chunk& chunk, const StepProbe& probe);
+  Status begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk);
+  Status foresee_experts(const RouterAhead& router, const Chunk& chunk);
+  Result<std::vector<Tensor>> run(const manifest::Shard& shard, Executor& executor,
+                                  std::map<std::string, Tensor> by_port, const Probe& probe) const;
+  bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
+};
+
+}  // namespace moec

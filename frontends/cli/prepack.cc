@@ -1,0 +1,65 @@
+// moec prepack: puts the experts that texts want most into one file, from which a run begins.
+#include "frontends/residency/prepack.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "frontends/cli/commands.h"
+#include "frontends/cli/flags/number_check.h"
+#include "frontends/cli/flags/required_source.h"
+#include "frontends/cli/print/findings.h"
+#include "frontends/cli/print/say.h"
+
+namespace moec {
+namespace {
+
+struct PrepackFlags {
+  PrepackOptions options;
+  bool json = false;
+};
+
+Status prepack(const PrepackFlags& flags) {
+  MOEC_TRY(require_export(flags.options.exported));
+  MOEC_ASSIGN(const Prepacked prepacked, prepack_experts(flags.options));
+  if (flags.json)
+    print_json(prepacked_json(prepacked));
+  else
+    print_out("{}", prepacked_text(prepacked));
+  return {};
+}
+
+int run_prepack(const PrepackFlags& flags) {
+  const Status status = prepack(flags);
+  return status ? kExitFine : report_failure(status.error(), flags.json);
+}
+
+}  // namespace
+
+void add_prepack_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "prepack",
+      "Put the experts that texts want most into one file, for runs that begin with them");
+  auto flags = std::make_shared<PrepackFlags>();
+  PrepackOptions& options = flags->options;
+  command->add_option("OUT", options.exported, "An exported folder")->required();
+  command
+      ->add_option("--profile", options.profiles,
+                   "A profile.json of moec analyze or moec discover; what several have is summed")
+      ->allow_extra_args(false)
+      ->required();
+  command->add_option("--capacity", options.capacity, "Experts of each layer, at least 1")
+      ->check(whole_from(1))
+      ->required();
+  command
+      ->add_option("--pin-top-k", options.pin_top_k,
+                   "Mark so many of each layer as pinned: runs keep them (default: none)")
+      ->check(whole_from(1));
+  command->add_option("-o,--out", options.file, "The file to write")->required();
+  command->add_flag("--json", flags->json, "Print what was written as JSON");
+  command->footer(
+      "Example: moec prepack out/tinymoe --profile out/analysis --capacity 8 --out warm.pack");
+  command->callback([flags, &exit_code] { exit_code = run_prepack(*flags); });
+}
+
+}  // namespace moec
