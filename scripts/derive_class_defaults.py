@@ -43,6 +43,8 @@ TRIALS = [
     {"num_attention_heads": 12, "hidden_size": 1200, "num_hidden_layers": 7},
     {"num_attention_heads": 24, "hidden_size": 4800, "num_hidden_layers": 9},
 ]
+# What some classes need although they have no default for it, so that their model can be made.
+NEEDED = {"dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2}}
 RULES = {
     "= num_attention_heads": lambda t: t["num_attention_heads"],
     "= hidden_size / num_attention_heads": lambda t: t["hidden_size"] // t["num_attention_heads"],
@@ -96,7 +98,7 @@ def head_dim_of_model(model_type):
     made = []
     for hidden in (96, 192):
         config = make(model_type, hidden_size=hidden, intermediate_size=32, vocab_size=64,
-                      pad_token_id=0, **small)
+                      pad_token_id=0, **small, **NEEDED.get(model_type, {}))
         try:
             with torch.device("meta"):
                 model = AutoModel.from_config(config)

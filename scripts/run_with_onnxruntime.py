@@ -21,18 +21,29 @@ import onnxruntime
 DTYPES = {"f32": np.float32, "f16": np.float16}
 
 
+# Layout → the axis of the T tokens: [1, C, T, 1], [1, C, 1, T] and [T, C]. The first two are transposed rows.
+TOKEN_AXES = {"channels": 2, "bc1s": 3, "rows": 0, "plain": 0}
+
+
+def token_axis(port):
+    if port["layout"] not in TOKEN_AXES:
+        raise ValueError(f"port {port['name']} has the layout {port['layout']}, which this script does not know")
+    return TOKEN_AXES[port["layout"]]
+
+
 def pack(rows, port):
     """Rows [n, C] as the port takes them: padded with zeros to its T tokens, in its layout and type."""
-    channels = port["layout"] == "channels"  # [1, C, T, 1]; else [T, C]
-    padded = np.zeros((port["dims"][2 if channels else 0], rows.shape[1]), DTYPES[port["dtype"]])
+    axis = token_axis(port)
+    padded = np.zeros((port["dims"][axis], rows.shape[1]), DTYPES[port["dtype"]])
     padded[: len(rows)] = rows
-    return np.ascontiguousarray(padded.T if channels else padded).reshape(port["dims"])
+    return np.ascontiguousarray(padded.T if axis > 0 else padded).reshape(port["dims"])
 
 
 def unpack(tensor, port, count):
     """The rows [count, C] of the first `count` tokens of an output; the others are padding."""
-    if port["layout"] == "channels":
-        tensor = tensor.reshape(port["dims"][1], port["dims"][2]).T
+    axis = token_axis(port)
+    if axis > 0:
+        tensor = tensor.reshape(port["dims"][1], port["dims"][axis]).T
     return tensor[:count]
 
 
@@ -74,6 +85,7 @@ class Runner:
         self.position = self.skipped_steps = 0
         self.caches = {}  # (layer, "k" or "v") → [1, kv_heads, S, head_dim or value_dim]
         self.histories = {}  # layer → rows of the last tokens
+        self.states = {}  # layer → the state of a recurrent mixer, zeros before the first token
         for cache in self.manifest["caches"]:
             for kind, dims in (("k", cache["head_dim"]), ("v", cache["value_dim"])):
                 shape = (1, cache["kv_heads"], cache["rows"], dims)
@@ -126,6 +138,10 @@ class Runner:
             return self.caches[binding["layer"], source[0]]
         if source == "history":
             return pack(self.histories[binding["layer"]], port)
+        if source == "recurrent_state":
+            return self.states.setdefault(binding["layer"], np.zeros(port["dims"], DTYPES[port["dtype"]]))
+        if source == "token_mask":
+            return pack(np.ones((count, 1)), port)
         raise ValueError(f"the manifest asks for an input from '{source}'")
 
     def may_skip(self, step, shard, edges):
@@ -157,6 +173,9 @@ class Runner:
             if binding["sink"] in ("k_rows", "v_rows"):
                 cache = self.caches[binding["layer"], binding["sink"][0]]
                 cache[:, :, self.position : self.position + count] = tensor[:, :, :count]
+                continue
+            if binding["sink"] == "recurrent_state":
+                self.states[binding["layer"]] = tensor
                 continue
             rows = unpack(tensor, ports[binding["port"]], count)
             if binding["sink"] == "edge":

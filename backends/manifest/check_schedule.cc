@@ -80,7 +80,7 @@ class Walk {
   void input(const InputBinding& binding, const Port& port, const Shard& shard) {
     if (binding.source == SourceKind::edge) return read(binding.edge, port, shard);
     if (reads_cache(binding.source))
-      take_cache(enum_name(binding.source), binding.layer, port, shard);
+      take_cache(enum_name(binding.source), binding.layer, port, shard, read_);
     std::optional<Dims> dims = dims_of(binding, port);
     if (findings_.require(dims.has_value(), "manifest.type", shard.name,
                           "the port {} reads {}, which the manifest does not have", port.name,
@@ -96,13 +96,15 @@ class Walk {
                         port.name, to_string(port.type()), tokens_, shard.vocab_size);
       return;
     }
-    take_cache(enum_name(binding.sink), binding.layer, port, shard);
+    take_cache(enum_name(binding.sink), binding.layer, port, shard, written_);
     const Cache* cache = manifest_.find_cache(binding.layer);
     if (!findings_.require(cache != nullptr, "manifest.type", shard.name,
                            "the port {} writes a cache that layer {} does not have", port.name,
                            binding.layer))
       return;
-    if (binding.sink == SinkKind::history_rows)
+    if (binding.sink == SinkKind::recurrent_state)
+      require_dims(port, cache->state, enum_name(binding.sink), shard);
+    else if (binding.sink == SinkKind::history_rows)
       findings_.require(is_token_tensor(port, cache->history_channels), "manifest.type", shard.name,
                         "the port {} {} is not {} tokens of the history's {} channels", port.name,
                         to_string(port.type()), tokens_, cache->history_channels);
@@ -141,15 +143,18 @@ class Walk {
 
   static bool reads_cache(SourceKind source) {
     return source == SourceKind::k_cache || source == SourceKind::v_cache ||
-           source == SourceKind::history;
+           source == SourceKind::history || source == SourceKind::recurrent_state;
   }
 
+  using LayerCaches = std::set<std::pair<std::string_view, int64_t>>;  // source or sink, and layer
+
   // A cache is read once and written once, by the shard that has its layer.
-  void take_cache(std::string_view what, int64_t layer, const Port& port, const Shard& shard) {
+  void take_cache(std::string_view what, int64_t layer, const Port& port, const Shard& shard,
+                  LayerCaches& taken) {
     const bool own = holds(shard, layer);
     findings_.require(own, "manifest.schedule", shard.name,
                       "the port {} is bound to the cache of layer {}", port.name, layer);
-    findings_.require(!own || caches_.emplace(what, layer).second, "manifest.schedule", shard.name,
+    findings_.require(!own || taken.emplace(what, layer).second, "manifest.schedule", shard.name,
                       "the port {} is bound to the cache of layer {}, and so is another", port.name,
                       layer);
   }
@@ -162,8 +167,8 @@ class Walk {
         if (!manifest_.rope) return std::nullopt;
         return Dims{tokens_, manifest_.rope->width()};
       case SourceKind::query_scale:
-        if (!manifest_.rope || !manifest_.rope->query_scale) return std::nullopt;
-        return token_type(port.dtype, port.layout, 1, tokens_).dims;
+      case SourceKind::token_mask:
+        return dims_of_numbers(binding.source, port);
       case SourceKind::attn_mask:
         return Dims{pages, 1, tokens_, keys() / pages};
       case SourceKind::kv_write_mask:
@@ -171,16 +176,26 @@ class Walk {
       case SourceKind::k_cache:
       case SourceKind::v_cache:
       case SourceKind::history:
+      case SourceKind::recurrent_state:
         return dims_of_kept(binding, port);
       case SourceKind::edge:  // has a type and no fixed dims; input() reads it before
         break;
     }
     return std::nullopt;
   }
-  // The dims of a source that keeps rows of earlier tokens of one layer.
+  // The dims of a source that has a number for each token.
+  std::optional<Dims> dims_of_numbers(SourceKind source, const Port& port) const {
+    const bool there =
+        source != SourceKind::query_scale || (manifest_.rope && manifest_.rope->query_scale);
+    if (!there || port.layout == Layout::plain) return std::nullopt;
+    return token_type(port.dtype, port.layout, 1, tokens_).dims;
+  }
+  // The dims of a source that keeps something of earlier tokens of one layer.
   std::optional<Dims> dims_of_kept(const InputBinding& binding, const Port& port) const {
     const Cache* cache = manifest_.find_cache(binding.layer);
     if (!cache) return std::nullopt;
+    if (binding.source == SourceKind::recurrent_state)
+      return cache->state.empty() ? std::nullopt : std::optional(cache->state);
     if (binding.source != SourceKind::history)
       return cache_dims(*cache, manifest_.build.cache_pages, binding.source == SourceKind::k_cache);
     if (cache->history_tokens == 0 || port.layout == Layout::plain) return std::nullopt;
@@ -222,7 +237,7 @@ class Walk {
   int64_t tokens_;
   Findings& findings_;
   std::map<std::string, Edge> edges_;
-  std::set<std::pair<std::string_view, int64_t>> caches_;  // source or sink and its layer
+  LayerCaches read_, written_;
 };
 
 // Each shard must run exactly once. Returns whether every shard has all widths.
@@ -242,12 +257,13 @@ bool check_steps(const Manifest& manifest, const ShardIndex& shards, Findings& f
   return complete;
 }
 
-// With cache form blend, an attention shard keeps the caches of its layer as states. No other shard
-// has states.
+// With cache form blend, an attention shard keeps the keys and values of its layer as states. No
+// other shard has states.
 void check_states(const Manifest& manifest, const Shard& shard, Findings& findings) {
   std::vector<Port> wanted;
   const Cache* cache = manifest.find_cache(shard.layer);
-  if (manifest.build.cache == CacheForm::blend && shard.kind == ShardKind::attention && cache)
+  if (manifest.build.cache == CacheForm::blend && shard.kind == ShardKind::attention && cache &&
+      cache->kv_heads > 0)
     for (const bool keys : {true, false})
       wanted.emplace_back(keys ? kKeyState : kValueState,
                           Type{cache->dtype, cache_dims(*cache, manifest.build.cache_pages, keys)});

@@ -83,6 +83,7 @@ void each_field(Is<Cache> auto& self, auto&& f) {
   f("dtype", self.dtype);
   f("history_tokens", self.history_tokens);
   f("history_channels", self.history_channels);
+  f("state", self.state);
 }
 
 void each_field(Is<Port> auto& self, auto&& f) {

@@ -21,7 +21,7 @@
 namespace moec::manifest {
 
 // Incremented when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 16;
+inline constexpr int64_t kSchemaVersion = 17;
 
 struct Tool {
   std::string name, version;
@@ -95,8 +95,17 @@ struct Cache {
   int64_t layer = 0, kv_heads = 0, rows = 0, head_dim = 0, value_dim = 0;
   DType dtype = DType::f32;
   int64_t history_tokens = 0, history_channels = 0;
+  std::vector<int64_t> state;  // sizes of a recurrent state; empty: none
   bool operator==(const Cache&) const = default;
 };
+
+// Of the recurrent state.
+inline size_t state_elements(const Cache& cache) {
+  if (cache.state.empty()) return 0;
+  size_t elements = 1;
+  for (const int64_t size : cache.state) elements *= static_cast<size_t>(size);
+  return elements;
+}
 
 struct Port {
   std::string name;

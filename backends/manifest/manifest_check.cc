@@ -226,6 +226,9 @@ void check_names(const Manifest& manifest, Findings& findings) {
     findings.require(sized || history == std::array<int64_t, 2>{}, "manifest.number", {},
                      "the history of layer {} has {} tokens of {} channels", cache.layer,
                      history[0], history[1]);
+    findings.require(cache.state.empty() || checked_elements(cache.state).has_value(),
+                     "manifest.number", {}, "the state of layer {} has the sizes {}", cache.layer,
+                     to_string(cache.state));
   }
 }
 

@@ -45,6 +45,13 @@ class GraphNames {
   std::vector<Output> copies_;
 };
 
+// Whether the op is an initializer of the graph. A splat of several elements is none: it becomes an
+// Expand of a scalar, which takes no space in the file.
+bool is_initializer(const OpData& data);
+
+// The names of the nodes of a graph, by op of the shard; empty for ops without a node of their own.
+IdMap<OpId, std::string> onnx_op_names(const Shard& shard);
+
 // "experts.3.gate" → "experts.3/gate": a number stays with the word before it.
 std::string netron_path(std::string_view dotted);
 

@@ -33,17 +33,6 @@ constexpr auto kReduceTypes = name_table<ReduceFn>({"ReduceSum", "ReduceMean", "
 template <class OpT>
 concept WithoutNode = LoweredOp<OpT> || OneOf<OpT, Weight, StateRead, StateWrite>;
 
-// A splat of several elements becomes an Expand of a scalar, which takes no space in the file; all
-// other constants become initializers.
-bool is_splat(const Constant& constant) {
-  return constant.values.size() == 1 && constant.type.elements() > 1;
-}
-
-bool is_initializer(const OpData& data) {
-  const auto* constant = std::get_if<Constant>(&data);
-  return std::holds_alternative<Weight>(data) || (constant && !is_splat(*constant));
-}
-
 class GraphWriter {
  public:
   GraphWriter(const Shard& shard, const DataLayout& layout, const std::string& location,

@@ -3,6 +3,7 @@
 
 #include "backends/reference/reference.h"
 #include "backends/reference/rounding.h"
+#include "ir/graph/port_names.h"
 #include "ir/plan/plan.h"
 
 namespace moec {
@@ -38,6 +39,7 @@ float element(const Type& type, std::string_view name, uint64_t stream, size_t i
   if (!is_float(type.dtype)) return std::floor((random + 1) * 4);
   if (type.rank() >= 2 && name.ends_with("write_mask"))
     return write_mask_element(type.dims, index, stream);
+  if (name == kTokenMaskPort) return 1.0f;
   if (type.rank() >= 2 && name.ends_with("mask")) return mask_element(type, index);
   if (name.find("routing") != std::string_view::npos) return std::max(random, 0.0f);
   return random;

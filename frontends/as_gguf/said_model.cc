@@ -60,9 +60,9 @@ class ModelDifference {
     take("max_positions", wanted_.max_positions, said_.max_positions);
     take_number("norm_eps", wanted_.norm.eps, said_.norm.eps);
     take_name("the norm", wanted_.norm.kind, said_.norm.kind);
-    take_number("embedding_scale", wanted_.scales.embedding, said_.scales.embedding);
-    take_number("residual_scale", wanted_.scales.residual, said_.scales.residual);
-    take_name("the residual", wanted_.residual, said_.residual);
+    take_number("embedding_scale", wanted_.stream.embedding_scale, said_.stream.embedding_scale);
+    take_number("residual_scale", wanted_.stream.residual_scale, said_.stream.residual_scale);
+    take_name("the residual", wanted_.stream.residual, said_.stream.residual);
     take_name("the task", wanted_.head.task, said_.head.task);
     take_number("logits_divisor", wanted_.head.divisor, said_.head.divisor);
     take("head_bias", wanted_.head.bias, said_.head.bias);

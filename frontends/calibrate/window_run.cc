@@ -72,10 +72,13 @@ Tensor WindowRun::input(const InputBinding& binding, const std::string& port, co
       return attention_mask({port, type},
                             {plan_.build.cache, plan_.build.context, 0, text_.used(window)},
                             binding, masked_score(DType::f32));
+    case SourceKind::token_mask:
+      return token_mask({port, type}, text_.used(window));
     case SourceKind::kv_write_mask:
     case SourceKind::k_cache:
     case SourceKind::v_cache:
     case SourceKind::history:
+    case SourceKind::recurrent_state:
       break;
   }
   return zeros_of(type);

@@ -89,8 +89,10 @@ void ShardsAlone::compare_cache(Watched& watched, Chunk& reference, Chunk& compa
   for (const auto& [layer, rows] : reference.new_rows) {
     const NewRows& other = compared.new_rows.at(layer);
     const manifest::Cache& cache = *reference_.manifest().find_cache(layer);
-    watched.cache.add(other.k, rows.k, cache.head_dim);
-    watched.cache.add(other.v, rows.v, cache.value_dim);
+    if (cache.kv_heads > 0) {
+      watched.cache.add(other.k, rows.k, cache.head_dim);
+      watched.cache.add(other.v, rows.v, cache.value_dim);
+    }
     watched.cache.add(other.history.data, rows.history.data, rows.history.columns);
     compared_.cache(layer) = reference_.cache(layer);
   }

@@ -5,6 +5,7 @@
 #include "backends/coverage/graph_digest.h"
 #include "backends/manifest/from_shard.h"
 #include "ir/analysis/find_experts.h"
+#include "ir/base/at.h"
 
 namespace moec {
 namespace {
@@ -74,15 +75,30 @@ manifest::Build describe_build(const Plan& plan, const PassOptions& options,
           to_string(build.experts.mask)};
 }
 
+manifest::Cache describe_cache(const Plan& plan, int64_t layer) {
+  const AttentionConfig& attention = plan.model.attention;
+  const LayerConfig& config = at(plan.model.layers, layer);
+  const ModelConfig::Memory memory = plan.model.memory_of(config);
+  manifest::Cache cache;
+  cache.layer = layer;
+  cache.dtype = plan.build.dtype;
+  if (config.mixer == MixerKind::attention) {
+    cache.kv_heads = attention.kv_heads;
+    cache.rows = plan.build.context;
+    cache.head_dim = attention.head_dim;
+    cache.value_dim = attention.value_dim;
+  }
+  cache.history_tokens = memory.history_tokens;
+  cache.history_channels = memory.history_channels;
+  cache.state = memory.state;
+  return cache;
+}
+
 // One cache a layer; none for models that read a text as a whole.
 void add_caches(const Plan& plan, Manifest& manifest) {
   const ModelConfig& model = plan.model;
-  const AttentionConfig& attention = model.attention;
-  for (size_t layer = 0; layer < model.layers.size() && model.keeps_cache(); ++layer)
-    manifest.caches.push_back({static_cast<int64_t>(layer), attention.kv_heads, plan.build.context,
-                               attention.head_dim, attention.value_dim, plan.build.dtype,
-                               attention.convolved ? attention.convolved->history() : 0,
-                               attention.convolved ? attention.history_channels() : 0});
+  for (int64_t layer = 0; layer < std::ssize(model.layers) && model.keeps_cache(); ++layer)
+    manifest.caches.push_back(describe_cache(plan, layer));
 }
 
 }  // namespace

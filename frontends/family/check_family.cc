@@ -17,7 +17,7 @@ Result<FamilyReport> check_family(const Family& family, const std::string& confi
   report.has_checkpoint = !checkpoint.empty();
   if (report.has_checkpoint) {
     MOEC_ASSIGN(weights, read_folder_weights(checkpoint));
-    resolve_names(family, weights, report.config.model);
+    resolve_names(*report.config.family, weights, report.config.model);
     MOEC_TRY(untie_own_head(report.config.model, weights.table, same, report.config.warnings));
   }
   report.tensors = account_for_tensors(report.config, weights);

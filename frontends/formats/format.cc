@@ -8,6 +8,7 @@
 #include "backends/coreml/mil_names.h"
 #include "backends/onnx/check_onnx.h"
 #include "backends/onnx/encoded_weights.h"
+#include "backends/onnx/graph_names.h"
 #include "frontends/coreml/read_coreml.h"
 #include "frontends/onnx/read_onnx.h"
 #include "ir/base/at.h"
@@ -85,7 +86,8 @@ const std::array kFormats = {
            .weight_views = views_for_onnx,
            .code_form = onnx_code_form,
            .read = read_from_onnx,
-           .check = check_onnx_file},
+           .check = check_onnx_file,
+           .op_names = onnx_op_names},
     Format{.id = ShardFormat::coreml,
            .about = "an .mlpackage",
            .suffixes = kCoremlSuffixes,

@@ -1,6 +1,9 @@
 #include "frontends/hf/checkpoint.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
+#include <map>
 
 #include "frontends/hf/config.h"
 #include "frontends/hf/tensor_check.h"
@@ -24,6 +27,24 @@ void warn_of_unrepresentable_tensors(const FolderWeights& weights, Checkpoint& c
                                      "this tensor is not used: " + why,
                                      {},
                                      {.tensor = name}});
+}
+
+// Of a model that has towers for images or sound the text model alone is taken.
+void note_left_out(const FolderWeights& weights, const Family& family, Checkpoint& checkpoint) {
+  if (!family.outer) return;
+  std::map<std::string, size_t> ignored;
+  for (const auto& [name, range] : weights.table.tensors)
+    if (const std::string* pattern = ignoring_pattern(checkpoint.config, name)) ++ignored[*pattern];
+  std::string parts;
+  for (const auto& [pattern, count] : ignored)
+    parts += fmt::format("{}{} ({} tensors)", parts.empty() ? "" : ", ", pattern, count);
+  checkpoint.warnings.push_back(
+      {Severity::note,
+       "hf.text_model",
+       fmt::format("of the model \"{}\" the text model is taken; left out: {}",
+                   family.outer->model_type, parts.empty() ? "nothing" : parts),
+       {},
+       {}});
 }
 
 // A file that is no config has everything of its model in it, as GGUF files do: those beside it do
@@ -72,6 +93,7 @@ Result<Checkpoint> open_checkpoint(const std::string& folder, TensorsEqual& same
   Checkpoint checkpoint{std::move(config.model), {}, std::move(config.warnings)};
   append(checkpoint.warnings, std::move(weights.warnings));
   warn_of_unrepresentable_tensors(weights, checkpoint);
+  note_left_out(weights, *config.family, checkpoint);
   checkpoint.weights = std::move(weights.table);
   return checkpoint;
 }

@@ -26,6 +26,9 @@ struct Checkpoint {
 // Where a descriptor gives several names for a role, the first one that the files contain is used.
 // Experts may be stored one by one or fused; where both are present, one by one is used.
 //
+// Of a model that has towers for images or sound the text model is taken, and a note
+// (hf.text_model) counts what is left out.
+//
 // Errors: those of read_config, read_folder_weights and `same`; for the needed tensors, all
 // findings at once:
 //   hf.tensor.missing   with role and the nearest existing name

@@ -8,6 +8,7 @@
 
 #include "frontends/hf/absent_keys.h"
 #include "frontends/hf/config_labels.h"
+#include "frontends/hf/config_layers.h"
 #include "frontends/hf/config_reader.h"
 #include "frontends/hf/config_rope.h"
 #include "frontends/hf/config_storage.h"
@@ -94,10 +95,29 @@ AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   attention.clip_qkv = reader.optional_number("clip_qkv");
   attention.rope = read_rope(reader, attention.head_dim, max_positions);
   if (reader.family().axes.attention == AttentionKind::mla) read_latent(reader, attention);
+  attention.gated = reader.family().axes.attention_gate == AttentionGate::sigmoid_in_q;
   if (reader.family().axes.attention == AttentionKind::cca)
     attention.convolved =
         ConvolvedConfig{reader.integer("channel_taps"), reader.integer("head_taps")};
   return attention;
+}
+
+// The sizes of mixers that are no attention. A family without them has none.
+std::optional<RecurrentConfig> read_recurrent(ConfigReader& reader, int64_t hidden) {
+  const MixerKind kind = reader.family().axes.mixer;
+  if (kind == MixerKind::attention) return std::nullopt;
+  RecurrentConfig recurrent;
+  recurrent.taps = reader.integer("mixer_taps");
+  recurrent.bias = reader.boolean("mixer_bias");
+  recurrent.channels = hidden;
+  if (kind == MixerKind::short_conv) return recurrent;
+  recurrent.key_heads = reader.integer("mixer_key_heads");
+  recurrent.value_heads = reader.integer("mixer_value_heads");
+  recurrent.key_dim = reader.integer("mixer_key_dim");
+  recurrent.value_dim = reader.integer("mixer_value_dim");
+  recurrent.channels =
+      2 * recurrent.key_heads * recurrent.key_dim + recurrent.value_heads * recurrent.value_dim;
+  return recurrent;
 }
 
 // Whether the router selects groups of experts first; with the method "greedy" it does not.
@@ -127,14 +147,14 @@ Router read_routing(ConfigReader& reader) {
                                    "scoring function");
   routing.top_k = reader.integer("top_k");
   bool renorm = reader.boolean("renorm", true) && routing.score != Score::softmax_selected;
-  routing.renorm = renorm ? axes.renorm : Renorm::none;
+  routing.renorm = renorm ? axes.moe.renorm : Renorm::none;
   routing.eps = renorm ? reader.number("renorm_eps", 0) : 0;
   if (routing.score == Score::sparsemixer) routing.eps = reader.number("mixer_eps", 0);
   routing.scale = reader.number("routed_scale", 1);
   const bool grouped = in_groups(reader);
   routing.groups = group_count(reader, "groups", grouped);
   routing.groups_kept = group_count(reader, "groups_kept", grouped);
-  routing.group_score = axes.group_score;
+  routing.group_score = axes.moe.group_score;
   return routing;
 }
 
@@ -144,139 +164,17 @@ MoeConfig read_moe(ConfigReader& reader) {
   moe.expert_ff = reader.integer("expert_ff");
   moe.routing = read_routing(reader);
   moe.router_bias = reader.boolean("router_bias");
-  if (reader.family().axes.router == RouterKind::carried_mlp)
+  if (reader.family().axes.moe.router == RouterKind::carried_mlp)
     moe.router_hidden = reader.integer("router_hidden");
   moe.null_slots = reader.integer("null_slots");
   moe.choice_bias = reader.boolean("choice_bias");
   moe.expert_biases = reader.boolean("expert_biases");
-  moe.weight_on = reader.family().axes.routed_weight;
-  moe.gate_up_order = reader.family().axes.gate_up_order;
-  SharedExpert shared = reader.family().axes.shared_expert;
+  moe.weight_on = reader.family().axes.moe.routed_weight;
+  moe.gate_up_order = reader.family().axes.moe.gate_up_order;
+  SharedExpert shared = reader.family().axes.moe.shared_expert;
   if (shared != SharedExpert::none) moe.shared_ff = reader.integer("shared_ff");
   moe.shared_gated = shared == SharedExpert::sigmoid_gated;
   return moe;
-}
-
-bool lists(const std::vector<int64_t>& values, int64_t value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
-
-// Sets which layers have experts: by the config's own list, else by the descriptor's rule.
-void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
-  const int64_t step = reader.integer("moe_step", 1), first = reader.integer("first_moe_layer", 0);
-  const int64_t last = reader.optional_integer("last_moe_layer").value_or(-1);
-  const std::vector<int64_t> dense = reader.integers("dense_layers");
-  const std::optional<std::vector<int64_t>> listed = reader.optional_integers("moe_layers");
-  for (size_t i = 0; i < model.layers.size(); ++i) {
-    const auto layer = static_cast<int64_t>(i);
-    const bool by_rule = layer >= first && (last < 0 || layer <= last) &&
-                         (layer + reader.family().moe_offset) % step == 0 && !lists(dense, layer);
-    model.layers[i].moe = model.moe.experts > 0 && (listed ? lists(*listed, layer) : by_rule);
-    model.layers[i].takes_router_state =
-        model.moe.router_hidden > 0 && model.layers[i].moe && i > 0 && model.layers[i - 1].moe;
-  }
-}
-
-// Sets which layers apply rotary embeddings: by the config's own list of ones and zeros, else by
-// the descriptor's rule.
-void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers) {
-  const int64_t step = reader.integer("unrotated_step", 0);
-  const std::vector<int64_t> listed = reader.integers("rotated_layers");
-  if (!listed.empty() && !reader.has_one_a_layer("rotated_layers", listed.size())) return;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const bool by_rule = step == 0 || (static_cast<int64_t>(i) + 1) % step != 0;
-    layers[i].rotated = listed.empty() ? by_rule : listed[i] != 0;
-  }
-}
-
-// Which keys a layer attends to: all of them, a sliding window, or those of the same chunk.
-enum class Span : uint8_t { all, window, chunk };
-
-std::optional<Span> parse_span(const std::string& layer_type) {
-  if (layer_type == "full_attention" || layer_type == "hybrid") return Span::all;
-  if (layer_type == "sliding_attention" || layer_type == "hybrid_sliding") return Span::window;
-  if (layer_type == "chunked_attention") return Span::chunk;
-  return std::nullopt;
-}
-
-// Spans by the descriptor's rule. Layers without rotation attend to all keys even where the model
-// has chunks. Where even layers slide they do so with or without a window: a missing one is an
-// error.
-std::vector<Span> default_spans(ConfigReader& reader, const std::vector<LayerConfig>& layers,
-                                bool window, bool chunk) {
-  const bool slides = reader.boolean("use_window", true);
-  const WindowRule rule = reader.family().axes.window;
-  const int64_t below = reader.integer("max_window_layers", 0);
-  std::vector<Span> spans(layers.size(), Span::all);
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const bool even_below = i % 2 == 0 && static_cast<int64_t>(i) < below;
-    if ((window && rule == WindowRule::all_layers) ||
-        (slides && rule == WindowRule::even_layers_below_max && even_below))
-      spans[i] = Span::window;
-    else if (chunk && layers[i].rotated)
-      spans[i] = Span::chunk;
-  }
-  return spans;
-}
-
-// Spans by the config's own list `layer_types`, which overrides the descriptor's rule.
-void read_layer_types(ConfigReader& reader, std::vector<Span>& spans) {
-  std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
-  if (!types || !reader.has_one_a_layer("layer_types", types->size())) return;
-  for (size_t i = 0; i < spans.size(); ++i) {
-    const std::optional<Span> span = parse_span((*types)[i]);
-    if (!span)
-      reader.error("hf.config.unknown_layer_type",
-                   fmt::format("unknown layer type \"{}\"; known: full_attention, "
-                               "sliding_attention, chunked_attention, hybrid, hybrid_sliding",
-                               printable((*types)[i], 60)),
-                   reader.at("layer_types"));
-    spans[i] = span.value_or(Span::all);
-  }
-}
-
-// A bidirectional model attends forwards as well, as far as backwards; `window` counts the query
-// itself, so it grows by one.
-void apply_direction(ConfigReader& reader, int64_t max_positions,
-                     std::vector<LayerConfig>& layers) {
-  if (reader.family().axes.direction == Direction::causal) return;
-  for (LayerConfig& layer : layers) {
-    layer.ahead = layer.window > 0 ? layer.window : max_positions;
-    if (layer.window > 0) ++layer.window;
-  }
-}
-
-// In a window of 0 a token sees no key, or only itself where a model looks both ways.
-void refuse_empty_window(ConfigReader& reader, std::optional<int64_t> window) {
-  if (window == 0 && reader.boolean("use_window", true) &&
-      reader.family().axes.window == WindowRule::all_layers)
-    reader.error("hf.config.window",
-                 fmt::format("\"{}\" is 0, which hides every other token", reader.key_of("window")),
-                 reader.at("window"), "Set the width of the window, or null for none.");
-}
-
-void read_spans(ConfigReader& reader, std::vector<LayerConfig>& layers) {
-  const std::optional<int64_t> given = reader.optional_integer("window");
-  refuse_empty_window(reader, given);
-  const int64_t window = given.value_or(0);
-  const int64_t chunk = reader.optional_integer("chunk").value_or(0);
-  const bool window_in_use = reader.boolean("use_window", true) && window > 0;
-  std::vector<Span> spans = default_spans(reader, layers, window_in_use, chunk > 0);
-  read_layer_types(reader, spans);
-  for (size_t i = 0; i < layers.size(); ++i) {
-    if (spans[i] == Span::window) layers[i].window = window;
-    if (spans[i] == Span::chunk) layers[i].chunk = chunk;
-    if (spans[i] == Span::window && !window_in_use)
-      return reader.error("hf.config.window",
-                          fmt::format("layer {} slides, but no window is in use", i),
-                          reader.at("window"),
-                          "Set sliding_window (and use_sliding_window), or make the layer "
-                          "full_attention.");
-    if (spans[i] == Span::chunk && chunk == 0)
-      return reader.error(
-          "hf.config.window", fmt::format("layer {} sees chunks, but their size is not given", i),
-          reader.at("chunk"), "Set attention_chunk_size, or make the layer full_attention.");
-  }
 }
 
 // Expands a pattern of the descriptor: one copy for each multi-token-prediction layer where it has
@@ -317,6 +215,20 @@ Gating read_gating(ConfigReader& reader) {
   return activation == Activation::silu ? Gating{} : clamped;
 }
 
+// With fewer keys than an indexer chooses, attention sees all of them. The indexer itself is not
+// built, so that is the longest text.
+void limit_to_chosen_keys(ConfigReader& reader, ModelConfig& model) {
+  if (reader.family().concepts.count("chosen_keys") == 0) return;
+  const int64_t chosen = reader.integer("chosen_keys");
+  if (chosen >= model.max_positions) return;
+  reader.remark("hf.config.indexer",
+                fmt::format("beyond {} tokens (\"{}\") attention sees those that an indexer "
+                            "chooses, which is not supported: this is the longest context",
+                            chosen, reader.key_of("chosen_keys")),
+                reader.at("chosen_keys"));
+  model.max_positions = chosen;
+}
+
 ModelConfig read_model(ConfigReader& reader) {
   ModelConfig model;
   model.family = reader.family().model_type;
@@ -327,9 +239,9 @@ ModelConfig read_model(ConfigReader& reader) {
   model.max_positions = reader.integer("max_positions");
   model.norm.kind = reader.family().axes.norm;
   model.norm.eps = reader.number("norm_eps");
-  model.residual = reader.family().axes.residual;
-  model.scales.embedding = reader.number("embedding_scale", 1);
-  model.scales.residual = reader.number("residual_scale", 1);
+  model.stream.residual = reader.family().axes.residual;
+  model.stream.embedding_scale = reader.number("embedding_scale", 1);
+  model.stream.residual_scale = reader.number("residual_scale", 1);
   model.head.divisor = reader.number("logits_divisor", 1);
   model.mlp.gating = read_gating(reader);
   model.mlp.bias = reader.boolean("mlp_bias");
@@ -337,39 +249,62 @@ ModelConfig read_model(ConfigReader& reader) {
   model.head.tied = reader.boolean("tied_head");
   model.head.bias = reader.boolean("head_bias");
   model.attention = read_attention(reader, model.max_positions);
+  model.recurrent = read_recurrent(reader, model.hidden);
   model.moe = read_moe(reader);
-  model.layers.resize(static_cast<size_t>(reader.integer("layers")));
-  read_moe_layers(reader, model);
-  read_rotated_layers(reader, model.layers);
-  read_spans(reader, model.layers);
-  apply_direction(reader, model.max_positions, model.layers);
+  limit_to_chosen_keys(reader, model);
+  read_layers(reader, model);
   model.stored = read_storage(reader);
   model.names = first_names(reader, std::ssize(model.layers));
   // Each packed matrix comes with a tensor of its sizes, which the config implies already.
   if (model.stored.coding == WeightCoding::int4_groups)
     model.names.ignored.emplace_back("*.weight_shape");
   if (model.head.tied && model.names.has("lm_head"))
-    model.names.ignored.push_back(model.names("lm_head"));
+    for (const std::string& head : reader.family().tensors.at("lm_head"))
+      model.names.ignored.push_back(head);
   return model;
 }
 
-Result<const Family*> choose_family(const JsonValue& root, const JsonSource& source,
-                                    const Family* user_family) {
+Result<std::string> model_type_of(const JsonValue& root, const JsonSource& source) {
   const JsonValue* type = root.find("model_type");
-  if (type == nullptr || type->string() == nullptr)
-    return fail("hf.config.model_type", "there is no string \"model_type\", which names the family",
-                "Give the config.json of a Hugging Face checkpoint.", {.file = source.file});
+  if (type != nullptr && type->string() != nullptr) return *type->string();
+  return fail("hf.config.model_type", "there is no string \"model_type\", which names the family",
+              "Give the config.json of a Hugging Face checkpoint.", {.file = source.file});
+}
+
+Result<const Family*> choose_family(const std::string& type, const JsonSource& source,
+                                    const Family* user_family) {
   if (user_family != nullptr) {
-    if (describes(*user_family, *type->string())) return user_family;
+    if (const Family* family = family_for(*user_family, type)) return family;
     return fail("hf.family.mismatch",
                 fmt::format("the family file describes \"{}\", the config is of \"{}\"",
-                            user_family->model_type, printable(*type->string(), 60)),
+                            user_family->model_type, printable(type, 60)),
                 "Give the family file that belongs to this checkpoint, or none.",
                 {.file = source.file});
   }
-  Result<const Family*> family = find_family(*type->string());
+  Result<const Family*> family = find_family(type);
   if (!family) family.error().front().place.file = source.file;
   return family;
+}
+
+// The object of a config that the family describes.
+Result<const JsonValue*> text_config(const JsonValue& root, const Family& family,
+                                     std::string_view text, const JsonSource& source) {
+  if (!family.outer) return &root;
+  const JsonValue* inside = root.find(family.outer->key);
+  if (inside == nullptr || inside->object() == nullptr)
+    return fail("hf.config.missing_key",
+                fmt::format("a config of \"{}\" has the text model as the object \"{}\", and "
+                            "this one has none",
+                            family.outer->model_type, family.outer->key),
+                "Give the config.json of a whole checkpoint.", {.file = source.file});
+  const JsonValue* type = inside->find("model_type");
+  if (type == nullptr || (type->string() != nullptr && describes(family, *type->string())))
+    return inside;
+  return fail("hf.family.unsupported",
+              fmt::format("the text model inside of \"{}\" is {}; the one that is supported there "
+                          "is \"{}\"",
+                          family.outer->model_type, to_string(*type, 60), family.model_type),
+              kMendConfig, json_place(text, source, type->offset));
 }
 
 // A model that contradicts itself may do so because of a key that the config leaves out.
@@ -392,8 +327,10 @@ Result<ExplainedConfig> explain_config(std::string_view text, const std::string&
                 "give the config.json of a checkpoint", {.file = file});
   ExplainedConfig explained;
   HfConfig& config = explained.config;
-  MOEC_ASSIGN(config.family, choose_family(root, source, user_family));
-  ConfigReader reader(text, source, root, *config.family);
+  MOEC_ASSIGN(const std::string type, model_type_of(root, source));
+  MOEC_ASSIGN(config.family, choose_family(type, source, user_family));
+  MOEC_ASSIGN(const JsonValue* inside, text_config(root, *config.family, text, source));
+  ConfigReader reader(text, source, *inside, *config.family, inside == &root ? nullptr : &root);
   config.model = read_model(reader);
   reader.check_other_keys();
   explained.errors = reader.take_errors();

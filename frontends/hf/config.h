@@ -46,6 +46,8 @@ struct ExplainedConfig {
 //   hf.config.rope_factor        a YaRN factor differs from the ratio of the context lengths beside
 //                                it (the factor is used)
 //   hf.config.rope_outside       a top-level key of the rotation that the family does not read
+// Note:
+//   hf.config.indexer            the longest context is what an indexer chooses of a longer one
 Result<HfConfig> read_config(std::string_view text, const std::string& file,
                              const Family* user_family = nullptr);
 

@@ -13,8 +13,7 @@
 
 namespace moec {
 
-// A list with the same value for each layer counts as that value.
-static const JsonValue& once(const JsonValue& value) {
+const JsonValue& once(const JsonValue& value) {
   const JsonValue::Array* all = value.array();
   if (all == nullptr || all->empty()) return value;
   const JsonValue& first = all->front();
@@ -40,9 +39,30 @@ void ConfigReader::warning(std::string code, std::string cause, const JsonValue*
   warnings_.push_back({Severity::warning, std::move(code), std::move(cause), {}, place(at)});
 }
 
+void ConfigReader::remark(std::string code, std::string cause, const JsonValue* at) {
+  warnings_.push_back({Severity::note, std::move(code), std::move(cause), {}, place(at)});
+}
+
 const JsonValue* ConfigReader::key(std::string_view name) {
   read_.emplace(name);
   return peek(name);
+}
+
+const JsonValue* ConfigReader::key_anywhere(std::string_view name) {
+  const JsonValue* inside = key(name);
+  const JsonValue* outside = outer_ == nullptr ? nullptr : outer_->find(name);
+  if (outer_ != nullptr) outer_read_.emplace(name);
+  if (outside == nullptr || outside->is_null()) return inside;
+  if (inside != nullptr && !(*inside == *outside))
+    error("hf.config.conflict",
+          fmt::format("\"{0}\" and \"{1}.{0}\" differ: both name the same thing", name,
+                      family_.outer->key),
+          outside, "Remove the wrong one.");
+  return inside != nullptr ? inside : outside;
+}
+
+const JsonValue* ConfigReader::find(const ConceptRule& rule, std::string_view key) const {
+  return (rule.outer && outer_ != nullptr ? *outer_ : root_).find(key);
 }
 
 const JsonValue* ConfigReader::peek(std::string_view name) const {
@@ -61,18 +81,18 @@ const JsonValue* ConfigReader::at(std::string_view concept_name) const {
   auto rule = family_.concepts.find(concept_name);
   if (rule == family_.concepts.end()) return nullptr;
   for (const std::string& alias : rule->second.keys)
-    if (const JsonValue* value = root_.find(alias)) return value;
+    if (const JsonValue* value = find(rule->second, alias)) return value;
   return nullptr;
 }
 
 // ---- lookup ------------------------------------------------------------------------------------
 
-bool ConfigReader::take_alias(const std::string& alias, Found& found, bool& is_null) {
-  const JsonValue* value = key(alias);
-  if (value == nullptr) {
-    is_null |= root_.find(alias) != nullptr;
-    return true;
-  }
+bool ConfigReader::take_alias(const ConceptRule& rule, const std::string& alias, Found& found,
+                              bool& is_null) {
+  (rule.outer ? outer_read_ : read_).emplace(alias);
+  const JsonValue* value = find(rule, alias);
+  is_null |= value != nullptr && value->is_null();
+  if (value == nullptr || value->is_null()) return true;
   if (found.value != nullptr && !(once(*found.value) == once(*value))) {
     error("hf.config.conflict",
           fmt::format("\"{}\" is {} and \"{}\" is {}: both name the same thing", found.key,
@@ -95,7 +115,7 @@ static bool refuses_null(const ConceptRule& rule) {
 
 std::optional<ConfigReader::Found> ConfigReader::refuse_null(const ConceptRule& rule) {
   for (const std::string& alias : rule.keys)
-    if (const JsonValue* value = root_.find(alias))
+    if (const JsonValue* value = find(rule, alias))
       error("hf.config.type",
             fmt::format("\"{}\" is null; the default, {}, holds only where the key is absent",
                         alias, rule.fallback ? to_string(*rule.fallback, 40) : "unset"),
@@ -108,7 +128,7 @@ std::optional<ConfigReader::Found> ConfigReader::look_for(const ConceptRule& rul
   Found found;
   bool is_null = false;
   for (const std::string& alias : rule.keys)
-    if (!take_alias(alias, found, is_null)) return std::nullopt;
+    if (!take_alias(rule, alias, found, is_null)) return std::nullopt;
   if (found.value != nullptr) return found;
   if (is_null && item.presence == Presence::optional && !rule.refuses_null) return found;
   if (is_null && refuses_null(rule)) return refuse_null(rule);
@@ -321,55 +341,6 @@ const JsonValue::Object& ConfigReader::members(std::string_view concept_name) {
   if (const JsonValue::Object* all = found->value->object()) return *all;
   wrong_type(concept_name, *found, "an object");
   return none;
-}
-
-// ---- keys that no concept reads ----------------------------------------------------------------
-
-void ConfigReader::check_required_value(const std::string& key, const JsonValue& value) {
-  const std::vector<JsonValue>& accepted = family_.must.at(key);
-  check_length(key, value);
-  if (std::find(accepted.begin(), accepted.end(), once(value)) != accepted.end()) return;
-  std::vector<std::string> texts;
-  for (const JsonValue& item : accepted) texts.push_back(to_string(item));
-  error("hf.config.unsupported_value",
-        fmt::format("\"{}\" is {}; for the family {} it must be {}", key, to_string(value, 60),
-                    family_.model_type, fmt::join(texts, " or ")),
-        &value, "This variant of the family is not supported.");
-}
-
-bool ConfigReader::reports_unknown_key(const JsonMember& member) {
-  if (errors_.only_counts("hf.config.unknown_key")) return false;
-  std::vector<std::string_view> known(read_.begin(), read_.end());
-  for (const auto& [key, accepted] : family_.must) known.push_back(key);
-  for (const auto& [key, why] : family_.harmless) known.push_back(key);
-  error(
-      "hf.config.unknown_key",
-      fmt::format("the key \"{}\" ({}) is not known to the family {}{}", printable(member.key, 80),
-                  to_string(member.value, 60), family_.model_type, did_you_mean(member.key, known)),
-      &member.value,
-      "It may change the mathematics, so it is not passed over. If it does not, list it under "
-      "\"harmless\" in a family file and give that with --family-file.");
-  return true;
-}
-
-std::string ConfigReader::use_of(const JsonMember& member) {
-  if (read_.count(member.key) > 0) return "read for every family";
-  if (family_.must.count(member.key) > 0) {
-    check_required_value(member.key, member.value);
-    return "has a value that it must have";
-  }
-  auto harmless = family_.harmless.find(member.key);
-  if (harmless != family_.harmless.end()) return "harmless: " + harmless->second;
-  return reports_unknown_key(member) ? "unknown" : "";
-}
-
-void ConfigReader::check_other_keys() {
-  for (const JsonMember& member : *root_.object()) {
-    const bool read = read_.count(member.key) > 0;
-    if (member.value.is_null() || (read && reads_concept(member.key))) continue;
-    if (std::string use = use_of(member); !use.empty())
-      other_keys_.push_back({member.key, to_string(member.value, 40), std::move(use)});
-  }
 }
 
 }  // namespace moec

@@ -20,11 +20,16 @@ namespace moec {
 inline constexpr const char* kMendConfig =
     "mend the config, or describe the model with --family-file";
 
+// A list with the same value for each layer counts as that value.
+const JsonValue& once(const JsonValue& value);
+
 class ConfigReader {
  public:
+  // `root` is what the family describes: the whole config, or an object inside of it, and then
+  // `outer` is the whole. All of them are parsed from `text`.
   ConfigReader(std::string_view text, const JsonSource& source, const JsonValue& root,
-               const Family& family)
-      : text_(text), source_(source), root_(root), family_(family) {}
+               const Family& family, const JsonValue* outer = nullptr)
+      : text_(text), source_(source), root_(root), outer_(outer), family_(family) {}
 
   // The value of a concept, or `otherwise` where neither the config nor the descriptor gives one.
   // After a finding the result is meaningless.
@@ -55,7 +60,10 @@ class ConfigReader {
   const JsonValue* fallback(std::string_view concept_name);
   // Marks a top-level key as read. Returns null when it is absent or null.
   const JsonValue* key(std::string_view name);
-  // The same without marking it.
+  // The same of a key that may lie beside the family's object as well. Adds a finding where both
+  // places have it and differ.
+  const JsonValue* key_anywhere(std::string_view name);
+  // As key(), without marking it.
   const JsonValue* peek(std::string_view name) const;
   // Whether the config has the key, be it null.
   bool has(std::string_view name) const { return root_.find(name) != nullptr; }
@@ -67,6 +75,8 @@ class ConfigReader {
   void error(std::string code, std::string cause, const JsonValue* at = nullptr,
              std::string next = kMendConfig);
   void warning(std::string code, std::string cause, const JsonValue* at = nullptr);
+  // A note among the warnings.
+  void remark(std::string code, std::string cause, const JsonValue* at = nullptr);
   const std::string& file() const { return source_.file; }
   const Family& family() const { return family_; }
   Diagnostics take_errors() { return errors_.take(); }
@@ -86,7 +96,8 @@ class ConfigReader {
   // Nothing after a finding.
   std::optional<Found> lookup(std::string_view concept_name);
   std::optional<Found> look_for(const ConceptRule& rule, const Concept& item);
-  bool take_alias(const std::string& alias, Found& found, bool& is_null);
+  const JsonValue* find(const ConceptRule& rule, std::string_view key) const;
+  bool take_alias(const ConceptRule& rule, const std::string& alias, Found& found, bool& is_null);
   std::optional<Found> refuse_null(const ConceptRule& rule);
   std::optional<double> evaluate(const ConceptExpression& expression);
   bool check_length(const std::string& key, size_t entries, const JsonValue* at);
@@ -97,17 +108,25 @@ class ConfigReader {
   void wrong_type(std::string_view concept_name, const Found& found, std::string_view wanted);
   void note(std::string_view concept_name, const ConceptRule& rule, const Found& found);
   bool reads_concept(std::string_view key) const;
-  void check_required_value(const std::string& key, const JsonValue& value);
-  bool reports_unknown_key(const JsonMember& member);
+  // How the keys of one object of the config are looked at.
+  struct Keys {
+    const std::set<std::string, std::less<>>& read;
+    const KeyRules& rules;
+    const std::string& owner;  // the model_type, for messages
+  };
+  void check_keys(const JsonValue& object, const Keys& keys, const std::string& path);
+  void check_required_value(const Keys& keys, const JsonMember& member);
+  bool reports_unknown_key(const Keys& keys, const JsonMember& member);
   // Empty for an unknown key that is only counted.
-  std::string use_of(const JsonMember& member);
+  std::string use_of(const Keys& keys, const JsonMember& member);
   Place place(const JsonValue* at) const;
 
   std::string_view text_;
   JsonSource source_;
   const JsonValue& root_;
+  const JsonValue* outer_;
   const Family& family_;
-  std::set<std::string, std::less<>> read_;
+  std::set<std::string, std::less<>> read_, outer_read_;
   BoundedDiagnostics errors_;
   Diagnostics warnings_;
   std::map<std::string, ConceptReading, std::less<>> concepts_;

@@ -346,14 +346,19 @@ class RopeReader {
             at(unread));
   }
 
+  // The sections say which pairs rotate by which coordinate of an image's part. Those of a text all
+  // rotate by the position.
   void check_keys(const RopeType& found) {
     static constexpr std::string_view kAlways[] = {"rope_type", "type", "rope_theta",
                                                    "partial_rotary_factor"};
+    static constexpr std::string_view kSections[] = {"mrope_section", "mrope_interleaved"};
+    const bool has_sections = reader_.boolean("rope_sections", false);
     auto lists = [](auto&& names, std::string_view key) {
       return std::find(std::begin(names), std::end(names), key) != std::end(names);
     };
     for (const JsonMember& member : *object_->object()) {
-      if (member.value.is_null() || lists(kAlways, member.key) || lists(found.keys, member.key))
+      if (member.value.is_null() || lists(kAlways, member.key) || lists(found.keys, member.key) ||
+          (has_sections && lists(kSections, member.key)))
         continue;
       reader_.error(
           "hf.config.unknown_key",

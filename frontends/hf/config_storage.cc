@@ -176,7 +176,7 @@ Dims read_int4_groups(ConfigReader& reader, const JsonValue& object) {
 }  // namespace
 
 StoredWeights read_storage(ConfigReader& reader) {
-  const JsonValue* object = reader.key(kKey);
+  const JsonValue* object = reader.key_anywhere(kKey);
   if (object == nullptr) return {};
   if (object->object() == nullptr) {
     reader.error("hf.config.type", fmt::format("\"{}\" must be an object", kKey), object);

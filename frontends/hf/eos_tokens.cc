@@ -23,8 +23,8 @@ class EosReader {
   // Nothing where the text has no such key, or null.
   Result<std::optional<std::vector<int64_t>>> run(std::string_view text) {
     MOEC_ASSIGN(const JsonValue root, parse_json(text, {.file = path_}));
-    const JsonValue* value = root.find(kEosKey);
-    if (value == nullptr || value->is_null()) return std::optional<std::vector<int64_t>>();
+    const JsonValue* value = find(root);
+    if (value == nullptr) return std::optional<std::vector<int64_t>>();
     take(*value);
     if (const JsonValue* first = odd_)
       warnings_.push_back(
@@ -38,6 +38,15 @@ class EosReader {
   }
 
  private:
+  // Configs of larger models have the key beside the text model's object, or in it.
+  static const JsonValue* find(const JsonValue& root) {
+    const JsonValue* text = root.find("text_config");
+    for (const JsonValue* object : {&root, text})
+      if (object != nullptr && object->object() != nullptr)
+        if (const JsonValue* value = object->find(kEosKey); value != nullptr && !value->is_null())
+          return value;
+    return nullptr;
+  }
   void take(const JsonValue& value) {
     if (value.array() == nullptr) return take_id(value);
     for (const JsonValue& item : *value.array()) take_id(item);

@@ -50,6 +50,26 @@ const std::string* present(const Family& family, const FolderWeights& weights,
   return nullptr;
 }
 
+// Whether files hold the experts of a layer transposed, where the descriptor has one name for both
+// ways: the releases of Qwen3-VL and what transformers 5 saves.
+bool holds_transposed(const FolderWeights& weights, const ModelConfig& model) {
+  const int64_t f = model.moe.expert_ff, d = model.hidden;
+  const bool by_down = 2 * f == d;  // then gate and up are square
+  const Dims plain = by_down ? Dims{model.moe.experts, d, f} : Dims{model.moe.experts, 2 * f, d};
+  for (int64_t i = 0; i < std::ssize(model.layers); ++i)
+    if (const TensorRange* found =
+            weights.table.find(model.names(by_down ? "experts_down" : "experts_gate_up", i)))
+      return found->type.dims != plain;
+  return true;
+}
+
+void choose_layout(const FolderWeights& weights, ModelConfig& model) {
+  TensorNames& names = model.names;
+  if (!names.has("experts_gate_up") || !names.has("experts_gate_up_in_out")) return;
+  const std::string suffix = holds_transposed(weights, model) ? "" : "_in_out";
+  for (const char* role : {"experts_gate_up", "experts_down"}) names.by_role.erase(role + suffix);
+}
+
 using Names = std::set<std::string, std::less<>>;
 
 // The alphabetical neighbours of the missing name, without those in `taken`.
@@ -188,6 +208,8 @@ Diagnostic unused(const std::string& name) {
 void resolve_names(const Family& family, const FolderWeights& weights, ModelConfig& model) {
   for (auto& [role, name] : model.names.by_role)
     if (const std::string* text = present(family, weights, model, role)) name = *text;
+  choose_layout(weights, model);
+  if (model.names.has("experts_gate_up_in_out")) return;
   const std::string* gate_up = present(family, weights, model, "experts_gate_up");
   if (gate_up == nullptr || present(family, weights, model, "expert_gate") != nullptr) return;
   for (const char* role : {"expert_gate", "expert_up", "expert_down"})

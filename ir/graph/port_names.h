@@ -25,9 +25,13 @@ inline constexpr const char* kValueState = "v_state";
 // The new rows, where the runtime stores them.
 inline constexpr const char* kNewKeys = "k_new";
 inline constexpr const char* kNewValues = "v_new";
-// What convolved attention reads of earlier tokens, and hands to later ones.
+// What a convolution over tokens reads of earlier ones, and hands to later ones.
 inline constexpr const char* kHistoryPort = "history";
 inline constexpr const char* kNewHistory = "history_new";
+// Recurrent mixers: the state before and after the step; 1 for tokens of the step, 0 for padding.
+inline constexpr const char* kRecurrentState = "recurrent_state";
+inline constexpr const char* kNewRecurrentState = "recurrent_state_new";
+inline constexpr const char* kTokenMaskPort = "token_mask";
 
 // The routing weights of all experts, between a shard of the router and the expert groups.
 inline constexpr const char* kRoutingWeights = "routing_weights";

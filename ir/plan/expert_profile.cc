@@ -66,12 +66,7 @@ class ProfileReader {
 
  private:
   Status read_head(JsonFields& fields) {
-    std::string format;
-    int64_t version = 0;
-    MOEC_TRY(fields.text("format", format));
-    MOEC_TRY(fields.positive("version", version));
-    if (format != kFormat) return fields.bad("format", fmt::format("must be \"{}\"", kFormat));
-    if (version != kVersion) return fields.bad("version", fmt::format("must be {}", kVersion));
+    MOEC_TRY(fields.form(kFormat, kVersion));
     MOEC_TRY(fields.text("model", profile_.model));
     MOEC_TRY(fields.text("checkpoint", profile_.checkpoint));
     MOEC_TRY(fields.text("source", profile_.source));

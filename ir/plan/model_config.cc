@@ -27,4 +27,12 @@ bool ModelConfig::keeps_cache() const {
                      [](const LayerConfig& layer) { return layer.ahead == 0; });
 }
 
+ModelConfig::Memory ModelConfig::memory_of(const LayerConfig& layer) const {
+  if (layer.mixer != MixerKind::attention)
+    return {recurrent->history(), recurrent->channels, recurrent->state()};
+  if (attention.convolved)
+    return {attention.convolved->history(), attention.history_channels(), {}};
+  return {};
+}
+
 }  // namespace moec

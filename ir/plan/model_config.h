@@ -91,6 +91,33 @@ struct ConvolvedConfig {
   bool operator==(const ConvolvedConfig&) const = default;
 };
 
+// What mixes the tokens of a layer. All but attention take them one after another, and keep a state
+// of fixed size in the place of a cache (models/build/recurrent_mixer.h).
+//   short_conv   a gated convolution over each channel
+//   gated_delta  a convolution, then a matrix for each head that decays and is corrected by each
+//                token (the gated delta rule)
+enum class MixerKind : uint8_t { attention, short_conv, gated_delta };
+constexpr auto enum_names(MixerKind) {
+  return name_table<MixerKind>({"attention", "short_conv", "gated_delta"});
+}
+
+// The sizes of the layers whose mixer is no attention.
+struct RecurrentConfig {
+  int64_t taps = 0;      // tokens that the convolution sees, the last one included
+  int64_t channels = 0;  // that it goes over
+  bool bias = false;     // short_conv: of the convolution and of the maps around it
+  // gated_delta: each key head serves value_heads / key_heads value heads.
+  int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  // Earlier tokens of which a step needs what enters the convolution.
+  int64_t history() const { return taps - 1; }
+  // The state of a layer, empty for short_conv.
+  Dims state() const {
+    if (key_heads == 0) return {};
+    return {key_heads, value_heads / key_heads, value_dim, key_dim};
+  }
+  bool operator==(const RecurrentConfig&) const = default;
+};
+
 struct AttentionConfig {
   // As the cache holds keys and values (models/build/latent_attention.h for latent attention).
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
@@ -99,6 +126,9 @@ struct AttentionConfig {
   std::optional<ConvolvedConfig> convolved;
   double scale = 0;                       // of the scores
   bool qkv_bias = false, o_bias = false;  // latent: of what makes the latents, and of o
+  // The output is multiplied by sigmoid(gate); the role q holds, for each head, the rows of its
+  // queries, then those of its gate.
+  bool gated = false;
   bool sinks = false;  // one more score of each head, whose share of the softmax is dropped
   QkNormWidth qk_norm = QkNormWidth::none;
   std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
@@ -134,6 +164,7 @@ struct MoeConfig {
 
 struct LayerConfig {
   bool moe = false;
+  MixerKind mixer = MixerKind::attention;
   int64_t window = 0;   // keys a query sees, itself included; 0: all earlier ones
   int64_t chunk = 0;    // a query sees only keys of its own run of so many positions; 0: all runs
   bool rotated = true;  // whether the rotation acts in this layer, where the model has one
@@ -147,7 +178,10 @@ struct LayerConfig {
 //   ffn_norm_bias, lm_head_bias; q, k, v, o, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm, sinks;
 //   q_a, q_a_bias, q_a_norm, q_b, kv_a, kv_a_bias, kv_a_norm, kv_b (latent attention);
 //   v_current, v_delayed, v_current_bias, v_delayed_bias, channel_conv, channel_conv_bias,
-//   head_conv, head_conv_bias (convolved attention), k_temperature; embed_scale, embed_bias, and
+//   head_conv, head_conv_bias (convolved attention), k_temperature; mixer_in, mixer_conv, mixer_out
+//   and their biases (short_conv); mixer_qkv and mixer_z, or mixer_qkvz, mixer_b and mixer_a, or
+//   mixer_ba, mixer_conv, mixer_decay, mixer_decay_bias, mixer_norm, mixer_out (gated_delta);
+//   embed_scale, embed_bias, and
 //   X_scale, X_bias of attn_part, attn_residual, ffn_part, ffn_residual (affine residuals); router,
 //   router_bias, router_down, router_down_bias, router_state_scale, router_norm, router_fc1,
 //   router_fc1_bias, router_fc2, router_fc2_bias (a router's MLP), router_choice_bias or
@@ -170,9 +204,12 @@ struct TensorNames {
   bool has(std::string_view role) const { return by_role.find(role) != by_role.end(); }
 };
 
-// rms: x / sqrt(mean x² + eps) ∘ w. layer: the same of x less its mean, plus a bias.
-enum class NormKind : uint8_t { rms, layer };
-constexpr auto enum_names(NormKind) { return name_table<NormKind>({"rms", "layer"}); }
+// rms: x / sqrt(mean x² + eps) ∘ w. layer: the same of x less its mean, plus a bias. rms_plus_one:
+// rms with 1 + w, also in the norms of queries and keys.
+enum class NormKind : uint8_t { rms, layer, rms_plus_one };
+constexpr auto enum_names(NormKind) {
+  return name_table<NormKind>({"rms", "layer", "rms_plus_one"});
+}
 
 // How the output of attention or feed-forward is added to the residual stream. plain: r +
 // residual_scale · y. affine: by vectors of its own (models/build/affine_residual.h).
@@ -208,11 +245,12 @@ struct NormConfig {
   bool operator==(const NormConfig&) const = default;
 };
 
-// Constants that a family multiplies its activations by.
-struct ScaleConfig {
-  double embedding = 1;  // the embedding rows
-  double residual = 1;   // what attention and MLP add to the residual stream
-  bool operator==(const ScaleConfig&) const = default;
+// The residual stream, with the constants that a family multiplies by.
+struct StreamConfig {
+  ResidualKind residual = ResidualKind::plain;
+  double embedding_scale = 1;  // of the embedding rows, with which it begins
+  double residual_scale = 1;   // of what attention and MLP add to it
+  bool operator==(const StreamConfig&) const = default;
 };
 
 // The gated MLPs: dense layers, experts and the shared expert.
@@ -236,12 +274,12 @@ struct ModelConfig {
   std::string family;  // model_type
   int64_t hidden = 0, vocab = 0, max_positions = 0;
   NormConfig norm;  // in front of attention, feed-forward and head
-  ResidualKind residual = ResidualKind::plain;
-  ScaleConfig scales;
+  StreamConfig stream;
   MlpConfig mlp;
   HeadConfig head;
   AttentionConfig attention;
-  MoeConfig moe;  // experts = 0: no MoE layer
+  std::optional<RecurrentConfig> recurrent;  // where a layer has another mixer than attention
+  MoeConfig moe;                             // experts = 0: no MoE layer
   std::vector<LayerConfig> layers;
   StoredWeights stored;
   int64_t left_out_layers =
@@ -255,6 +293,13 @@ struct ModelConfig {
   // Whether keys and values of earlier tokens are kept for later ones. They are not where tokens
   // see later ones as well: a text goes through such a model as a whole.
   bool keeps_cache() const;
+  // What a step needs of earlier tokens beside keys and values: so many tokens of so many channels
+  // (none: 0, 0), and a state (none: empty).
+  struct Memory {
+    int64_t history_tokens = 0, history_channels = 0;
+    Dims state;
+  };
+  Memory memory_of(const LayerConfig& layer) const;
 };
 
 }  // namespace moec

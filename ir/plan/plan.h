@@ -52,9 +52,10 @@ struct BuildOptions {
   int64_t experts_per_shard = 0;  // with host_routing: experts a group; 0: all in one
   WidthSlices slices;             // of MLPs that are cut along their width
   int64_t head_slices = 1;        // vocabulary slices of the head
-  bool wide_router = false;       // with f16: norm, logits and choice of a router are in f32
-  int64_t layers_per_shard = 0;   // the most whole layers a shard; 0: their parts have shards
-  WeightPolicy weights = {};      // which weights are stored in which form
+  // With f16: norm, logits and choice of a router, and the recurrence of a mixer, are in f32.
+  bool wide_router = false;
+  int64_t layers_per_shard = 0;  // the most whole layers a shard; 0: their parts have shards
+  WeightPolicy weights = {};     // which weights are stored in which form
   ExpertChoices experts = {};
   bool operator==(const BuildOptions&) const = default;
 };
@@ -96,8 +97,10 @@ struct ShardDecl {
 //   kv_write_mask        [s, t] = 1 where new token t is written to cache row s
 //   k_cache, v_cache     the cache of `layer` as it was before the step
 //   history              what the last tokens before the step were projected to in `layer`: a token
-//                        tensor of ConvolvedConfig::history() tokens, the newest last, zeros before
+//                        tensor of ModelConfig::memory_of() tokens, the newest last, zeros before
 //                        the first; never a state, of which devices take no more than the cache
+//   recurrent_state      the state of `layer` before the step, zeros before the first token
+//   token_mask           1 for each token, 0 for padding behind them
 enum class SourceKind : uint8_t {
   edge,
   rope_cos,
@@ -107,19 +110,23 @@ enum class SourceKind : uint8_t {
   k_cache,
   v_cache,
   query_scale,
-  history
+  history,
+  recurrent_state,
+  token_mask
 };
 constexpr auto enum_names(SourceKind) {
   return name_table<SourceKind>({"edge", "rope_cos", "rope_sin", "attn_mask", "kv_write_mask",
-                                 "k_cache", "v_cache", "query_scale", "history"});
+                                 "k_cache", "v_cache", "query_scale", "history", "recurrent_state",
+                                 "token_mask"});
 }
 
 // The destination of a shard's output: an edge, new rows to store in the cache of `layer` at the
-// tokens' positions, a slice of the logits (columns from ShardDecl::vocab_begin), or the tokens
-// that follow those in the history of `layer`.
-enum class SinkKind : uint8_t { edge, k_rows, v_rows, logits, history_rows };
+// tokens' positions, a slice of the logits (columns from ShardDecl::vocab_begin), the tokens that
+// follow those in the history of `layer`, or its state after the step.
+enum class SinkKind : uint8_t { edge, k_rows, v_rows, logits, history_rows, recurrent_state };
 constexpr auto enum_names(SinkKind) {
-  return name_table<SinkKind>({"edge", "k_rows", "v_rows", "logits", "history_rows"});
+  return name_table<SinkKind>(
+      {"edge", "k_rows", "v_rows", "logits", "history_rows", "recurrent_state"});
 }
 
 struct InputBinding {
@@ -127,7 +134,7 @@ struct InputBinding {
   SourceKind source = SourceKind::edge;
   std::string edge;    // with edge
   int64_t window = 0;  // with attn_mask
-  int64_t layer = -1;  // with k_cache, v_cache and history
+  int64_t layer = -1;  // with k_cache, v_cache, history and recurrent_state
   int64_t chunk = 0;   // with attn_mask
   int64_t ahead = 0;   // with attn_mask
   bool operator==(const InputBinding&) const = default;
@@ -137,7 +144,7 @@ struct OutputBinding {
   std::string port;
   SinkKind sink = SinkKind::edge;
   std::string edge;    // with edge
-  int64_t layer = -1;  // with k_rows, v_rows and history_rows
+  int64_t layer = -1;  // with k_rows, v_rows, history_rows and recurrent_state
   bool operator==(const OutputBinding&) const = default;
 };
 

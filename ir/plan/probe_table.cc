@@ -59,14 +59,7 @@ class TableReader {
 
  private:
   Status read_head(JsonFields& fields) {
-    std::string format;
-    int64_t version = 0;
-    MOEC_TRY(fields.text("format", format));
-    MOEC_TRY(fields.positive("version", version));
-    if (format != kTableFormat)
-      return fields.bad("format", fmt::format("must be \"{}\"", kTableFormat));
-    if (version != kTableVersion)
-      return fields.bad("version", fmt::format("must be {}", kTableVersion));
+    MOEC_TRY(fields.form(kTableFormat, kTableVersion));
     MOEC_TRY(fields.positive("prefill", table_.prefill));
     MOEC_TRY(fields.integers("layers", table_.layers));
     MOEC_TRY(fields.positive("experts", table_.experts));

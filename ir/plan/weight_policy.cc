@@ -35,6 +35,11 @@ constexpr RoleGroup kMatrices[] = {
     {"v_delayed", attn},
     {"channel_conv", attn},
     {"head_conv", attn},
+    {"mixer_in", attn},
+    {"mixer_qkv", attn},
+    {"mixer_z", attn},
+    {"mixer_qkvz", attn},
+    {"mixer_out", attn},
     {"router", router},
     {"router_down", router},
     {"router_fc1", router},
@@ -58,6 +63,7 @@ constexpr RoleGroup kMatrices[] = {
     {"down", mlp},
 };
 
+// Small, and some of them decide how long a state remembers.
 constexpr std::string_view kVectors[] = {
     "final_norm",
     "attn_norm",
@@ -68,6 +74,12 @@ constexpr std::string_view kVectors[] = {
     "kv_a_norm",
     "sinks",
     "k_temperature",
+    "mixer_b",
+    "mixer_a",
+    "mixer_ba",
+    "mixer_conv",
+    "mixer_decay",
+    "mixer_norm",
     "embed_scale",
     "attn_part_scale",
     "attn_residual_scale",

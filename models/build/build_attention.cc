@@ -117,6 +117,24 @@ Attention attributes(const ShardScope& scope) {
   return op;
 }
 
+// The queries or the gates of a role q that holds both, head by head.
+ValueId half_of_q(ShardScope& scope, ValueId x, int64_t half, const std::string& name) {
+  const AttentionConfig& attention = scope.model().attention;
+  const int64_t d = scope.model().hidden, dims = attention.head_dim;
+  const int64_t all = attention.heads * dims;
+  WeightView both =
+      then(scope.stored("q", {2 * all, d}), ReshapeStep{{attention.heads, 2 * dims, d}});
+  both = then(then(std::move(both), SliceStep{1, half * dims, dims}), ReshapeStep{{all, d}});
+  std::vector<ValueId> operands = {x, scope.weight_like(x, std::move(both), name + ".weight")};
+  if (attention.qkv_bias) {
+    WeightView bias =
+        then(scope.stored("q_bias", {2 * all}), ReshapeStep{{attention.heads, 2 * dims}});
+    bias = then(then(std::move(bias), SliceStep{1, half * dims, dims}), ReshapeStep{{all}});
+    operands.push_back(scope.weight_like(x, std::move(bias), name + ".bias"));
+  }
+  return scope.b.emit(Linear{}, std::move(operands), name);
+}
+
 // Computes q, k and v. Convolved attention also gets its history as an output here.
 AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
                                        const AttentionInputs& in) {
@@ -128,7 +146,9 @@ AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
   }
   if (!attention.latent) {
     const int64_t shared = attention.kv_heads * attention.head_dim;
-    ValueId q = project(scope, normed, "q", attention.heads * attention.head_dim, true);
+    ValueId q = attention.gated
+                    ? half_of_q(scope, normed, 0, "q")
+                    : project(scope, normed, "q", attention.heads * attention.head_dim, true);
     if (in.query_scale.valid()) q = scope.b.mul(q, in.query_scale, "q_tempered");
     return {q, project(scope, normed, "k", shared, true),
             project(scope, normed, "v", shared, false)};
@@ -143,8 +163,8 @@ void add_norms(ShardScope& scope, AttentionOperands<ValueId>& all) {
   const AttentionConfig& attention = scope.model().attention;
   const bool tempered = attention.qk_norm == QkNormWidth::l2_tempered;
   if (!tempered && attention.qk_norm != QkNormWidth::l2) {
-    all.q_norm = scope.weight("q_norm", {attention.head_dim}, "q_norm.weight");
-    all.k_norm = scope.weight("k_norm", {attention.head_dim}, "k_norm.weight");
+    all.q_norm = scope.weight(scope.norm_weights("q_norm", attention.head_dim), "q_norm.weight");
+    all.k_norm = scope.weight(scope.norm_weights("k_norm", attention.head_dim), "k_norm.weight");
     return;
   }
   all.q_norm = scope.b.constant(scope.type_of({attention.head_dim}), {1}, "qk_norm.weight");
@@ -155,8 +175,8 @@ void add_norms(ShardScope& scope, AttentionOperands<ValueId>& all) {
                             "k_temperature");
 }
 
-std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const AttentionInputs& in) {
-  ValueId normed = scope.norm(in.x, "attn_norm");
+std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const AttentionInputs& in,
+                              ValueId normed) {
   AttentionOperands<ValueId> all = projections(scope, normed, in);
   all.rope_cos = in.rope_cos;
   all.rope_sin = in.rope_sin;
@@ -190,12 +210,17 @@ void keep_rows(Builder& b, CacheForm form, ValueId keys, ValueId values) {
 void build_attention(ShardScope& scope) {
   Builder& b = scope.b;
   AttentionInputs in = declare_inputs(scope);
-  if (scope.model().residual == ResidualKind::affine && scope.decl.layer == 0)
+  if (scope.model().stream.residual == ResidualKind::affine && scope.decl.layer == 0)
     in.x = affine_stream(scope, in.x);
   Attention op = attributes(scope);
-  std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in), "attention");
+  ValueId normed = scope.norm(in.x, "attn_norm");
+  std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in, normed), "attention");
   ValueId attended = results[0];
   if (scope.model().attention.latent) attended = latent_values(scope, attended);
+  if (scope.model().attention.gated)
+    attended = b.mul(attended,
+                     b.unary(UnaryFn::sigmoid, half_of_q(scope, normed, 1, "gate"), "gate.share"),
+                     "attended_gated");
   ValueId out =
       scope.linear(attended, {"o", scope.model().hidden, scope.model().attention.o_bias}, "o");
   b.output(kHiddenPort, scope.add_residual(in.x, out, "attn", kHiddenPort));

@@ -222,7 +222,8 @@ ValueId partial_sum_input(ShardScope& scope) {
 // Adds what the shard computes of its layer's feed-forward sum. The first part of a layer takes the
 // residual stream as the sum so far.
 void add_part(ShardScope& scope, ValueId sum, ValueId part) {
-  if (scope.model().residual == ResidualKind::plain || is_first_part(scope.decl, scope.options()))
+  if (scope.model().stream.residual == ResidualKind::plain ||
+      is_first_part(scope.decl, scope.options()))
     return add_residual(scope, sum, part);
   scope.b.output(kMoeOutPort, add_affine_part(scope, sum, part, "ffn", kMoeOutPort));
 }

@@ -32,16 +32,23 @@ ValueId ShardScope::to_dtype(ValueId x, DType dtype, std::string name) {
   return b.type(x).dtype == dtype ? x : b.cast(x, dtype, std::move(name));
 }
 
+WeightView ShardScope::norm_weights(const std::string& role, int64_t channels) const {
+  WeightView weights = stored(role, {channels});
+  if (model().norm.kind != NormKind::rms_plus_one) return weights;
+  const auto number = [](double value) { return splat_view(value, {DType::f32, {1}}); };
+  return then(std::move(weights), DequantStep{{channels}, {number(1)}, {number(-1)}});
+}
+
 ValueId ShardScope::rms_norm(ValueId x, const std::string& role, const std::string& name,
                              double eps) {
-  ValueId w = weight_like(x, stored(role, {channels_of(b.type(x))}), name + ".weight");
+  ValueId w = weight_like(x, norm_weights(role, channels_of(b.type(x))), name + ".weight");
   return b.emit(RmsNorm{eps}, {x, w}, name);
 }
 
 // A layer norm is the RMS norm of x less its mean, plus a bias: the variance is the mean square of
 // the centred values.
 ValueId ShardScope::norm(ValueId x, const std::string& role) {
-  if (model().norm.kind == NormKind::rms) return rms_norm(x, role, model().norm.eps);
+  if (model().norm.kind != NormKind::layer) return rms_norm(x, role, model().norm.eps);
   ValueId mean = b.reduce(ReduceFn::mean, x, kChannelAxis, role + ".mean");
   ValueId scaled =
       rms_norm(b.sub(x, mean, role + ".centred"), role, role + ".scaled", model().norm.eps);
@@ -57,9 +64,9 @@ ValueId ShardScope::channel_vector(ValueId like, const std::string& role, std::s
 
 ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& branch,
                                  const std::string& name) {
-  if (model().residual == ResidualKind::affine)
+  if (model().stream.residual == ResidualKind::affine)
     return affine_sum(*this, residual, part, branch, name);
-  const double scale = model().scales.residual;
+  const double scale = model().stream.residual_scale;
   if (scale != 1) part = b.mul(part, b.scalar_like(part, scale), name + ".scaled");
   return b.add(residual, part, name);
 }
@@ -75,8 +82,9 @@ ValueId ShardScope::linear(ValueId x, const LinearWeights& weights, const std::s
 WeightView embedding_rows(const ModelConfig& model, DType dtype, const WeightSource& source) {
   WeightView rows = source({"embed", -1, -1, {model.vocab, model.hidden}});
   // Scaled in f32: the stored type may be narrower than both the factor and the shards' type.
-  if (model.scales.embedding != 1)
-    rows = then(then(std::move(rows), CastStep{DType::f32}), ScaleStep{model.scales.embedding});
+  if (model.stream.embedding_scale != 1)
+    rows =
+        then(then(std::move(rows), CastStep{DType::f32}), ScaleStep{model.stream.embedding_scale});
   return then(std::move(rows), CastStep{dtype});
 }
 
@@ -87,7 +95,8 @@ WeightView build_embedding(const Plan& plan) {
 void build_body(ShardScope& scope) {
   switch (scope.decl.kind) {
     case ShardKind::attention:
-      return build_attention(scope);
+      return scope.layer().mixer == MixerKind::attention ? build_attention(scope)
+                                                         : build_recurrent(scope);
     case ShardKind::moe:
       return build_moe(scope);
     case ShardKind::mlp:

@@ -117,6 +117,23 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
                 "model.number", "the latents' norm eps is {}", attention.latent->norm_eps);
 }
 
+void check_recurrent(Checker& check, const ModelConfig& model) {
+  const auto attends = [](const LayerConfig& layer) { return layer.mixer == MixerKind::attention; };
+  if (std::all_of(model.layers.begin(), model.layers.end(), attends)) return;
+  if (!check.require(model.recurrent.has_value() && model.keeps_cache(), "model.mixer",
+                     "layers go through their tokens one after another, and the model has no sizes "
+                     "for them, or tokens that see later ones"))
+    return;
+  const RecurrentConfig& recurrent = *model.recurrent;
+  check.require(recurrent.taps >= 2, "model.mixer", "a convolution over {} tokens", recurrent.taps);
+  check.size("channels of the mixer", recurrent.channels);
+  if (recurrent.key_heads == 0) return;
+  check.require(recurrent.value_heads % recurrent.key_heads == 0, "model.mixer",
+                "{} value heads cannot share {} key heads: the second must divide the first",
+                recurrent.value_heads, recurrent.key_heads);
+  check.matrix("the state of a layer", recurrent.state());
+}
+
 void check_factors(Checker& check, const RopeFactors& factors, int64_t dims) {
   auto positive = [](double f) { return std::isfinite(f) && f > 0; };
   check.require(std::ssize(factors.of) == dims / 2 &&
@@ -247,6 +264,9 @@ void check_matrices(Checker& check, const ModelConfig& model) {
   const int64_t d = model.hidden, q = attention.heads * attention.head_dim;
   check.matrix("the embedding", {model.vocab, d});
   check.matrix("the query matrix", {q, d});
+  if (model.recurrent)
+    check.matrix("the matrix in front of the mixer",
+                 {2 * model.recurrent->channels + 2 * model.recurrent->value_heads + 3 * d, d});
   if (attention.convolved)
     check.matrix("the convolution over heads",
                  {2 * q, attention.head_dim, attention.convolved->head_taps});
@@ -278,11 +298,12 @@ Diagnostics check_model(const ModelConfig& model) {
   check.size("layers", std::ssize(model.layers));
   check.require(std::isfinite(model.norm.eps) && model.norm.eps >= 0, "model.number",
                 "the norm eps is {}", model.norm.eps);
-  check.positive("model.number", "the embedding scale", model.scales.embedding);
-  check.positive("model.number", "the residual scale", model.scales.residual);
+  check.positive("model.number", "the embedding scale", model.stream.embedding_scale);
+  check.positive("model.number", "the residual scale", model.stream.residual_scale);
   check.positive("model.number", "the divisor of the logits", model.head.divisor);
   check_gating(check, model.mlp.gating);
   check_attention(check, model.attention);
+  check_recurrent(check, model);
   check_rope(check, model.attention.rope, model.attention.head_dim);
   if (has_moe_layer(model)) check_moe(check, model.moe);
   if (!std::all_of(model.layers.begin(), model.layers.end(), is_moe))

@@ -1,6 +1,7 @@
 #include "models/build/convolved_attention.h"
 
 #include "ir/graph/port_names.h"
+#include "models/build/token_convolution.h"
 
 namespace moec {
 namespace {
@@ -15,23 +16,25 @@ class Mixer {
         history_(history),
         earlier_(config_.convolved->history()),
         layout_(scope.options().layout),
-        conv_layout_(layout_ == Layout::rows ? Layout::channels : layout_) {}
+        conv_layout_(convolution_layout(scope)) {}
 
   ConvolvedOperands run() {
     ValueId fresh = b_.concat(
         {projected("q", q_channels(), "q_projected"), projected("k", k_channels(), "k_projected"),
          scope_.linear(normed_, {"v_delayed", v_channels()}, "v_delayed")},
         kChannelAxis, kNewHistory);
-    ValueId all = laid_out(b_.concat({history_, fresh}, static_cast<int64_t>(token_axis(layout_))),
-                           conv_layout_);
+    ValueId all = laid_out(
+        b_, b_.concat({history_, fresh}, static_cast<int64_t>(token_axis(layout_))), conv_layout_);
     ValueId qk = b_.slice(all, kChannelAxis, 0, q_channels() + k_channels());
-    ValueId mixed = convolved(qk, "channel_conv", 1, config_.convolved->channel_taps);
-    mixed = convolved(mixed, "head_conv", config_.head_dim, config_.convolved->head_taps);
+    const int64_t channels = q_channels() + k_channels();
+    const auto& [channel_taps, head_taps] = *config_.convolved;
+    ValueId mixed = convolved(scope_, qk, {"channel_conv", channels, 1, channel_taps, true});
+    mixed = convolved(scope_, mixed, {"head_conv", channels, config_.head_dim, head_taps, true});
     const Means means = means_of(without_first(qk, earlier_));
     ValueId q = b_.add(b_.slice(mixed, kChannelAxis, 0, q_channels()), means.q, "q_mixed");
     ValueId k =
         b_.add(b_.slice(mixed, kChannelAxis, q_channels(), k_channels()), means.k, "k_mixed");
-    return {laid_out(q, layout_), laid_out(k, layout_), values(all), fresh};
+    return {laid_out(b_, q, layout_), laid_out(b_, k, layout_), values(all), fresh};
   }
 
  private:
@@ -50,33 +53,6 @@ class Mixer {
 
   ValueId without_first(ValueId x, int64_t tokens) {
     return b_.slice(x, conv_token_axis(), tokens, tokens_of(b_.type(x)) - tokens);
-  }
-
-  ValueId laid_out(ValueId x, Layout layout) {
-    const Type from = b_.type(x);
-    if (from.layout == layout) return x;
-    const int64_t channels = channels_of(from), tokens = tokens_of(from);
-    if (layout == Layout::rows)
-      return b_.transpose(b_.reshape(x, {channels, tokens}), {1, 0}, layout);
-    const Dims dims = token_type(from.dtype, layout, channels, tokens).dims;
-    return b_.reshape(b_.transpose(x, {1, 0}), dims, layout);
-  }
-
-  Dims weight_dims(int64_t channels, int64_t of_group, int64_t taps) const {
-    Dims dims = {channels, of_group, 1, 1};
-    dims[token_axis(conv_layout_)] = taps;
-    return dims;
-  }
-
-  // A convolution of all channels of q and k within groups of `of_group` channels.
-  ValueId convolved(ValueId x, const std::string& role, int64_t of_group, int64_t taps) {
-    const int64_t channels = q_channels() + k_channels();
-    WeightView stored = scope_.stored(role, {channels, of_group, taps});
-    ValueId weight =
-        scope_.weight(then(std::move(stored), ReshapeStep{weight_dims(channels, of_group, taps)}),
-                      role + ".weight");
-    ValueId bias = scope_.weight(role + "_bias", {channels}, role + ".bias");
-    return b_.emit(Conv{channels / of_group}, {x, weight, bias}, role);
   }
 
   // What is added to the convolved queries and keys (convolved_attention.h): the mean of each query
@@ -104,13 +80,14 @@ class Mixer {
     ValueId kept = b_.slice(all, kChannelAxis, q_channels() + k_channels(), channels);
     std::vector<double> taps;
     for (int64_t c = 0; c < channels; ++c) taps.insert(taps.end(), {1, 0});
-    ValueId weight =
-        b_.constant(scope_.type_of(weight_dims(channels, 1, 2)), std::move(taps), "delay.weight");
+    Dims dims = {channels, 1, 1, 1};
+    dims[token_axis(conv_layout_)] = 2;
+    ValueId weight = b_.constant(scope_.type_of(dims), std::move(taps), "delay.weight");
     return b_.emit(Conv{channels}, {without_first(kept, earlier_ - 1), weight}, "v_before");
   }
 
   ValueId values(ValueId all) {
-    ValueId delayed = laid_out(delayed_values(all), layout_);
+    ValueId delayed = laid_out(b_, delayed_values(all), layout_);
     if (config_.qkv_bias)
       delayed = b_.add(delayed, scope_.channel_vector(delayed, "v_delayed_bias", "v_delayed.bias"));
     return b_.concat({projected("v_current", v_channels(), "v_current"), delayed}, kChannelAxis,

@@ -28,17 +28,18 @@ inline bool hands_on_router_state(const ModelConfig& model, int64_t layer) {
 // "L03": the prefix of the names of a layer's values.
 inline std::string layer_label(int64_t layer) { return fmt::format("L{:02}", layer); }
 
-// The name that a port of an attention shard has in a shard of several layers. Caches, histories
-// and new rows belong to one layer and get its label (k_state_L03). Layers that see the same keys
-// share a mask: attn_mask_w128 with a window, attn_mask_c8192 with chunks, otherwise attn_mask. All
-// layers share rope_cos, rope_sin and query_scale.
+// The name that a port of an attention shard has in a shard of several layers. Caches, histories,
+// states and new rows belong to one layer and get its label (k_state_L03). Layers that see the same
+// keys share a mask: attn_mask_w128 with a window, attn_mask_c8192 with chunks, otherwise
+// attn_mask. All layers share rope_cos, rope_sin, query_scale and token_mask.
 inline std::string port_among_layers(const std::string& port, int64_t layer,
                                      const LayerConfig& config) {
   if (port == kMaskPort)
     return port + (config.window == 0 ? "" : fmt::format("_w{}", config.window)) +
            (config.chunk == 0 ? "" : fmt::format("_c{}", config.chunk));
   if (port == kKeyState || port == kValueState || port == kNewKeys || port == kNewValues ||
-      port == kHistoryPort || port == kNewHistory)
+      port == kHistoryPort || port == kNewHistory || port == kRecurrentState ||
+      port == kNewRecurrentState)
     return fmt::format("{}_{}", port, layer_label(layer));
   return port;
 }

@@ -73,6 +73,8 @@ struct ShardScope {
   ValueId weight_like(ValueId x, WeightView view, std::string name);
   // x in this element type, by a cast unless it has it already.
   ValueId to_dtype(ValueId x, DType dtype, std::string name = {});
+  // The weights of an RMS norm as the model's kind of norms has them: the role's vector, or 1 more.
+  WeightView norm_weights(const std::string& role, int64_t channels) const;
   // The RMS norm over the channels of x; the role's vector has one weight for each channel.
   ValueId rms_norm(ValueId x, const std::string& role, const std::string& name, double eps);
   ValueId rms_norm(ValueId x, const std::string& role, double eps) {
@@ -97,12 +99,13 @@ WeightView embedding_rows(const ModelConfig& model, DType dtype, const WeightSou
 void build_body(ShardScope& scope);
 // Each adds the inputs, ops and outputs of one kind of shard.
 void build_attention(ShardScope& scope);
-void build_moe(ShardScope& scope);      // router, experts, shared expert, residual
-void build_mlp(ShardScope& scope);      // a dense layer with its residual, or a slice of it
-void build_router(ShardScope& scope);   // host routing: the router alone
-void build_shared(ShardScope& scope);   // host routing: the shared expert, or a slice of it
-void build_experts(ShardScope& scope);  // host routing: one group of experts, or a slice of it
-void build_layers(ShardScope& scope);   // whole layers, each part built by the builders above
-void build_head(ShardScope& scope);     // final norm and a slice of the vocabulary
+void build_recurrent(ShardScope& scope);  // of a layer with another mixer, in its place
+void build_moe(ShardScope& scope);        // router, experts, shared expert, residual
+void build_mlp(ShardScope& scope);        // a dense layer with its residual, or a slice of it
+void build_router(ShardScope& scope);     // host routing: the router alone
+void build_shared(ShardScope& scope);     // host routing: the shared expert, or a slice of it
+void build_experts(ShardScope& scope);    // host routing: one group of experts, or a slice of it
+void build_layers(ShardScope& scope);     // whole layers, each part built by the builders above
+void build_head(ShardScope& scope);       // final norm and a slice of the vocabulary
 
 }  // namespace moec

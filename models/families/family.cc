@@ -37,11 +37,19 @@ bool describes(const Family& family, std::string_view model_type) {
          std::find(family.also.begin(), family.also.end(), model_type) != family.also.end();
 }
 
+const Family* family_for(const Family& family, std::string_view model_type) {
+  if (describes(family, model_type)) return &family;
+  for (const Family& nested : family.nested)
+    if (nested.outer->model_type == model_type) return &nested;
+  return nullptr;
+}
+
 Result<const Family*> find_family(std::string_view model_type) {
   std::vector<std::string_view> names;
   for (const Family& family : known_families()) {
-    if (describes(family, model_type)) return &family;
+    if (const Family* found = family_for(family, model_type)) return found;
     names.push_back(family.model_type);
+    for (const Family& nested : family.nested) names.push_back(nested.outer->model_type);
   }
   if (const auto why = why_unsupported(model_type))
     return fail("hf.family.unsupported",

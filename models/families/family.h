@@ -31,18 +31,25 @@ struct ConceptRule {
   std::optional<ConceptExpression> expression;
   std::vector<std::string> only;  // of a name: the accepted values; empty: all known ones
   bool refuses_null = false;  // a key that is null is an error, although the concept is optional
+  bool outer = false;         // the keys lie in the config of the larger model (OuterModel)
 };
 
-struct FamilyAxes {
-  Task task = Task::text_generation;
-  AttentionKind attention = AttentionKind::gqa;
-  Direction direction = Direction::causal;
-  BlockKind block = BlockKind::pre_norm;
-  NormKind norm = NormKind::rms;
-  ResidualKind residual = ResidualKind::plain;
-  QkNormWidth qk_norm = QkNormWidth::none;
-  RopeStyle rope = RopeStyle::half;
-  WindowRule window = WindowRule::none;
+// The keys of a config that no concept reads.
+struct KeyRules {
+  std::map<std::string, std::vector<JsonValue>, std::less<>> must;  // key → accepted values
+  std::map<std::string, std::string, std::less<>> harmless;         // key → why
+};
+
+// A larger model that holds the model of a family, beside towers for images or sound, which are
+// left out. Its config has the family's as an object.
+struct OuterModel {
+  std::string model_type;
+  std::string key;  // of that object
+  KeyRules rules;   // of the keys beside it
+};
+
+// Of the router and its experts.
+struct MoeAxes {
   RouterKind router = RouterKind::linear;
   Renorm renorm = Renorm::sum;
   GroupScore group_score = GroupScore::max;
@@ -51,11 +58,28 @@ struct FamilyAxes {
   GateUpOrder gate_up_order = GateUpOrder::gate_first;
 };
 
+struct FamilyAxes {
+  Task task = Task::text_generation;
+  AttentionKind attention = AttentionKind::gqa;
+  AttentionGate attention_gate = AttentionGate::none;
+  MixerKind mixer = MixerKind::attention;
+  Direction direction = Direction::causal;
+  BlockKind block = BlockKind::pre_norm;
+  NormKind norm = NormKind::rms;
+  ResidualKind residual = ResidualKind::plain;
+  QkNormWidth qk_norm = QkNormWidth::none;
+  RopeStyle rope = RopeStyle::half;
+  WindowRule window = WindowRule::none;
+  MoeAxes moe;
+};
+
 // Calls visit(name, value) for each axis; `name` is its name in descriptors.
 template <class Axes, class Visit>
 void for_each_axis(Axes& axes, Visit&& visit) {
   visit("task", axes.task);
   visit("attention", axes.attention);
+  visit("attention_gate", axes.attention_gate);
+  visit("mixer", axes.mixer);
   visit("direction", axes.direction);
   visit("block", axes.block);
   visit("norm", axes.norm);
@@ -63,12 +87,12 @@ void for_each_axis(Axes& axes, Visit&& visit) {
   visit("qk_norm", axes.qk_norm);
   visit("rope", axes.rope);
   visit("window", axes.window);
-  visit("router", axes.router);
-  visit("renorm", axes.renorm);
-  visit("group_score", axes.group_score);
-  visit("routed_weight", axes.routed_weight);
-  visit("shared_expert", axes.shared_expert);
-  visit("gate_up_order", axes.gate_up_order);
+  visit("router", axes.moe.router);
+  visit("renorm", axes.moe.renorm);
+  visit("group_score", axes.moe.group_score);
+  visit("routed_weight", axes.moe.routed_weight);
+  visit("shared_expert", axes.moe.shared_expert);
+  visit("gate_up_order", axes.moe.gate_up_order);
 }
 
 // A placeholder in patterns of ignored tensors. It stands for the number of a layer stored after
@@ -82,10 +106,11 @@ struct Family {
   FamilyAxes axes;
   int64_t moe_offset = 0;  // layer i can be MoE only if (i + moe_offset) mod moe_step = 0
   std::map<std::string, ConceptRule, std::less<>> concepts;
-  std::map<std::string, std::vector<JsonValue>, std::less<>> must;       // key → accepted values
-  std::map<std::string, std::string, std::less<>> harmless;              // key → why
+  KeyRules rules;
   std::map<std::string, std::vector<std::string>, std::less<>> tensors;  // role → templates
   std::map<std::string, std::string, std::less<>> ignored_tensors;       // pattern → why
+  std::optional<OuterModel> outer;  // of a family inside of a larger model
+  std::vector<Family> nested;       // this family inside of larger models
 };
 
 // Reads a descriptor, and adds the entries that all families share (families/common.json) to
@@ -95,8 +120,13 @@ Result<Family> load_family(std::string_view text, const std::string& file = "<fa
 // The families compiled into the binary, sorted by model_type.
 std::span<const Family> known_families();
 
-// Whether the descriptor is for configs of this model_type.
+// Whether the descriptor is for configs of this model_type. Larger models that hold the family do
+// not count.
 bool describes(const Family& family, std::string_view model_type);
+
+// The family as configs of this model_type have it: itself, or inside of a larger model. Null where
+// it does not describe them.
+const Family* family_for(const Family& family, std::string_view model_type);
 
 // The reason why no descriptor can express a model_type, for those in families/common.json.
 std::optional<std::string> why_unsupported(std::string_view model_type);

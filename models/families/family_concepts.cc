@@ -63,29 +63,6 @@ void read_default(FieldReader& reader, const Concept& item, const JsonValue& val
   rule.fallback = value;
 }
 
-ConceptRule read_rule(FieldReader& reader, const Concept& item, const JsonValue& fields) {
-  ConceptRule rule;
-  static constexpr std::string_view kKnown[] = {"keys", "default", "only", "null"};
-  std::string where = fmt::format("concept \"{}\"", item.name);
-  if (fields.object() == nullptr) {
-    reader.wrong_type(item.name, "an object", fields);
-    return rule;
-  }
-  reader.only_fields(fields, where, kKnown);
-  if (const JsonValue* keys = fields.find("keys")) rule.keys = reader.texts_of("keys", *keys);
-  if (const JsonValue* only = fields.find("only")) rule.only = reader.texts_of("only", *only);
-  if (const JsonValue* null = fields.find("null")) {
-    rule.refuses_null = reader.text_of("null", *null) == "refused";
-    if (!rule.refuses_null)
-      reader.error("family.unknown_value",
-                   fmt::format("\"null\" in {} can only be \"refused\"", where), *null);
-  }
-  if (const JsonValue* value = fields.find("default")) read_default(reader, item, *value, rule);
-  if (rule.keys.empty() && !rule.fallback && !rule.expression)
-    reader.error("family.missing_field", where + " has neither keys nor a default", fields);
-  return rule;
-}
-
 void check_term(FieldReader& reader, const Family& family, const std::string& name,
                 const JsonValue& at) {
   auto found = family.concepts.find(name);
@@ -111,6 +88,29 @@ void check_concepts(FieldReader& reader, const Family& family, const JsonValue& 
 
 }  // namespace
 
+ConceptRule read_concept_rule(FieldReader& reader, const Concept& item, const JsonValue& fields) {
+  ConceptRule rule;
+  static constexpr std::string_view kKnown[] = {"keys", "default", "only", "null"};
+  std::string where = fmt::format("concept \"{}\"", item.name);
+  if (fields.object() == nullptr) {
+    reader.wrong_type(item.name, "an object", fields);
+    return rule;
+  }
+  reader.only_fields(fields, where, kKnown);
+  if (const JsonValue* keys = fields.find("keys")) rule.keys = reader.texts_of("keys", *keys);
+  if (const JsonValue* only = fields.find("only")) rule.only = reader.texts_of("only", *only);
+  if (const JsonValue* null = fields.find("null")) {
+    rule.refuses_null = reader.text_of("null", *null) == "refused";
+    if (!rule.refuses_null)
+      reader.error("family.unknown_value",
+                   fmt::format("\"null\" in {} can only be \"refused\"", where), *null);
+  }
+  if (const JsonValue* value = fields.find("default")) read_default(reader, item, *value, rule);
+  if (rule.keys.empty() && !rule.fallback && !rule.expression)
+    reader.error("family.missing_field", where + " has neither keys nor a default", fields);
+  return rule;
+}
+
 void read_concepts(FieldReader& reader, const JsonValue& root, Family& family) {
   const JsonValue::Object* concepts = reader.members(root, "concepts", true);
   if (concepts == nullptr) return;
@@ -119,7 +119,7 @@ void read_concepts(FieldReader& reader, const JsonValue& root, Family& family) {
   reader.only_fields(*root.find("concepts"), "concepts", known);
   for (const JsonMember& member : *concepts)
     if (const Concept* item = find_concept(member.key))
-      family.concepts[member.key] = read_rule(reader, *item, member.value);
+      family.concepts[member.key] = read_concept_rule(reader, *item, member.value);
   check_concepts(reader, family, root);
 }
 

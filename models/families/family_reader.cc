@@ -4,17 +4,16 @@
 
 #include <algorithm>
 
-#include "embedded/embedded_families.h"
-#include "ir/base/invariant.h"
 #include "models/families/family.h"
 #include "models/families/family_concepts.h"
 #include "models/families/family_fields.h"
+#include "models/families/family_nesting.h"
+#include "models/families/family_shared.h"
 
 namespace moec {
 namespace {
 
 constexpr std::string_view kFamilyFormat = "moec-family/1";
-constexpr std::string_view kCommonFormat = "moec-family-common/1";
 
 // ---- axes --------------------------------------------------------------------------------------
 
@@ -77,70 +76,6 @@ void read_tensors(FieldReader& reader, const JsonValue& root, Family& family) {
       read_templates(reader, *role, member.value, family);
 }
 
-// ---- what is shared ----------------------------------------------------------------------------
-
-bool mtp_pattern_fits(std::string pattern) {
-  if (const size_t at = pattern.find(kMtpLayer); at != std::string::npos)
-    pattern.erase(at, kMtpLayer.size());
-  return pattern.find_first_of("{}") == std::string::npos;
-}
-
-void read_shared_fields(FieldReader& reader, const JsonValue& root, Family& family) {
-  if (const auto* must = reader.members(root, "must", false))
-    for (const JsonMember& member : *must) {
-      if (member.value.array() == nullptr)
-        reader.wrong_type(member.key, "a list of accepted values", member.value);
-      else
-        family.must[member.key] = *member.value.array();
-    }
-  if (const auto* harmless = reader.members(root, "harmless", false))
-    for (const JsonMember& member : *harmless)
-      family.harmless[member.key] = reader.text_of(member.key, member.value);
-  if (const auto* ignored = reader.members(root, "ignored_tensors", false))
-    for (const JsonMember& member : *ignored) {
-      if (!mtp_pattern_fits(member.key))
-        reader.error("family.template",
-                     fmt::format("a pattern of ignored tensors can have {{mtp}} once, and no other "
-                                 "placeholder: \"{}\"",
-                                 printable(member.key)),
-                     member.value);
-      family.ignored_tensors[member.key] = reader.text_of(member.key, member.value);
-    }
-}
-
-void check_format(FieldReader& reader, const JsonValue& root, std::string_view wanted) {
-  std::string format = reader.text_field(root, "format");
-  if (!format.empty() && format != wanted)
-    reader.error(
-        "family.format",
-        fmt::format("the format is \"{}\", this version reads \"{}\"", printable(format), wanted),
-        root);
-}
-
-const EmbeddedFile& common_file() {
-  auto file = std::find_if(embedded_families.begin(), embedded_families.end(),
-                           [](const EmbeddedFile& f) { return f.name == "common.json"; });
-  MOEC_CHECK(file != embedded_families.end(), "families/common.json is not compiled in");
-  return *file;
-}
-
-JsonValue parse_common() {
-  Result<JsonValue> root = parse_json(common_file().text, {.file = "common.json"});
-  MOEC_CHECK(root.has_value(), "{}", render(root.error()));
-  return std::move(*root);
-}
-
-void add_common(Family& family) {
-  const JsonValue root = parse_common();
-  FieldReader reader(common_file().text, "common.json");
-  check_format(reader, root, kCommonFormat);
-  static constexpr std::string_view kKnown[] = {"format", "unsupported", "must", "harmless",
-                                                "ignored_tensors"};
-  reader.only_fields(root, "the file", kKnown);
-  read_shared_fields(reader, root, family);
-  MOEC_CHECK(!reader.failed(), "{}", render(reader.take_errors()));
-}
-
 void read_moe_offset(FieldReader& reader, const JsonValue& root, Family& family) {
   const JsonValue* offset = root.find("moe_offset");
   if (offset == nullptr) return;
@@ -152,16 +87,6 @@ void read_moe_offset(FieldReader& reader, const JsonValue& root, Family& family)
 
 }  // namespace
 
-std::optional<std::string> why_unsupported(std::string_view model_type) {
-  const JsonValue root = parse_common();
-  FieldReader reader(common_file().text, "common.json");
-  const JsonValue::Object* reasons = reader.members(root, "unsupported", true);
-  MOEC_CHECK(reasons != nullptr, "{}", render(reader.take_errors()));
-  for (const JsonMember& member : *reasons)
-    if (member.key == model_type) return reader.text_of(member.key, member.value);
-  return std::nullopt;
-}
-
 Result<Family> load_family(std::string_view text, const std::string& file) {
   MOEC_ASSIGN(JsonValue root, parse_json(text, {.file = file}));
   FieldReader reader(text, file);
@@ -172,8 +97,8 @@ Result<Family> load_family(std::string_view text, const std::string& file) {
   }
   check_format(reader, root, kFamilyFormat);
   static constexpr std::string_view kKnown[] = {
-      "format",   "model_type", "also",     "summary", "axes",           "moe_offset",
-      "concepts", "must",       "harmless", "tensors", "ignored_tensors"};
+      "format", "model_type", "also",    "summary",         "axes",  "moe_offset", "concepts",
+      "must",   "harmless",   "tensors", "ignored_tensors", "inside"};
   reader.only_fields(root, "the file", kKnown);
   family.model_type = reader.text_field(root, "model_type");
   if (const JsonValue* also = root.find("also")) family.also = reader.texts_of("also", *also);
@@ -182,8 +107,11 @@ Result<Family> load_family(std::string_view text, const std::string& file) {
   read_moe_offset(reader, root, family);
   read_concepts(reader, root, family);
   read_tensors(reader, root, family);
-  add_common(family);
-  read_shared_fields(reader, root, family);
+  add_common_keys(family.rules);
+  add_common_tensors(family.ignored_tensors);
+  read_key_rules(reader, root, family.rules);
+  read_ignored_tensors(reader, root, family.ignored_tensors);
+  read_nesting(reader, root, family);
   if (reader.failed()) return fail(reader.take_errors());
   return family;
 }

@@ -47,6 +47,12 @@ constexpr auto enum_names(AttentionKind) {
   return name_table<AttentionKind>({"gqa", "mla", "cca"});
 }
 
+// Where attention has a gate: nowhere, or behind each head's queries in the matrix of these.
+enum class AttentionGate : uint8_t { none, sigmoid_in_q };
+constexpr auto enum_names(AttentionGate) {
+  return name_table<AttentionGate>({"none", "sigmoid_in_q"});
+}
+
 // Whether a token attends to earlier tokens only, or to later ones as well.
 enum class Direction : uint8_t { causal, bidirectional };
 constexpr auto enum_names(Direction) { return name_table<Direction>({"causal", "bidirectional"}); }
@@ -64,10 +70,11 @@ constexpr auto enum_names(BlockKind) { return name_table<BlockKind>({"pre_norm"}
 // Which layers attend to `window` keys only, if a window is set and in use.
 //   all_layers              every layer
 //   even_layers_below_max   0, 2, 4, … below the concept max_window_layers
+//   layers_from_max         max_window_layers and those behind it
 // The concept layer_types overrides this rule where a config has it.
-enum class WindowRule : uint8_t { none, all_layers, even_layers_below_max };
+enum class WindowRule : uint8_t { none, all_layers, even_layers_below_max, layers_from_max };
 constexpr auto enum_names(WindowRule) {
-  return name_table<WindowRule>({"none", "all_layers", "even_layers_below_max"});
+  return name_table<WindowRule>({"none", "all_layers", "even_layers_below_max", "layers_from_max"});
 }
 
 // What computes a router's logits: a linear map, or an MLP that takes the state of the router in

@@ -273,7 +273,7 @@ Result<const GgufArchitecture*> gguf_architecture_of(std::string_view family) {
       if (known.family == family) return &architecture;
   const auto why = why_refused(family);
   return fail("gguf.family",
-              fmt::format("llama.cpp has no architecture that computes models of the family {}{}",
+              fmt::format("moec knows no architecture of llama.cpp for models of the family {}{}",
                           family, why ? ": " + *why : ""),
               "Export the model for another target.");
 }

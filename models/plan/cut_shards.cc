@@ -126,7 +126,7 @@ class Cutter {
   // With an affine residual, the first group scales the residual stream, whatever experts it has.
   Status read_parts() {
     if (options_.expert_groups.empty()) return {};
-    if (model_.residual == ResidualKind::affine)
+    if (model_.stream.residual == ResidualKind::affine)
       return fail("plan.expert_groups",
                   fmt::format("the first experts of a layer of {} scale the residual stream, so "
                               "that no node can do without them",
@@ -241,7 +241,7 @@ class Cutter {
 
   // A slice of the head and the norm that each slice has.
   int64_t head_bytes(int64_t rows) const {
-    const int64_t norms = model_.norm.kind == NormKind::rms ? 1 : 2;
+    const int64_t norms = model_.norm.kind == NormKind::layer ? 2 : 1;
     return sizes_.plain(model_.hidden * norms) + sizes_.head(rows);
   }
 

@@ -196,7 +196,7 @@ class Planner {
     bind_router_state(step, layer_ + count - 1);
     for (const int64_t end = layer_ + count; layer_ < end; ++layer_) {
       Step own;
-      bind_attention(own);
+      bind_mixer(own);
       add_ports(own.inputs, step.inputs);
       add_ports(own.outputs, step.outputs);
     }
@@ -216,10 +216,31 @@ class Planner {
     step.inputs = {from_edge(kResidualPort, hidden_)};
     hidden_ = edge(kHiddenPort);
     step.outputs = {to_edge(kHiddenPort, hidden_)};
-    bind_attention(step);
+    bind_mixer(step);
   }
 
-  // Binds what a layer's attention reads and stores besides the residual stream.
+  // Binds what a recurrent mixer reads and stores besides the residual stream.
+  void bind_recurrent(Step& step) const {
+    bind_history(step);
+    if (model_.recurrent->state().empty()) return;
+    step.inputs.push_back({kTokenMaskPort, SourceKind::token_mask});
+    step.inputs.push_back({kRecurrentState, SourceKind::recurrent_state, {}, 0, layer_});
+    step.outputs.push_back({kNewRecurrentState, SinkKind::recurrent_state, {}, layer_});
+  }
+
+  void bind_history(Step& step) const {
+    step.inputs.push_back({kHistoryPort, SourceKind::history, {}, 0, layer_});
+    step.outputs.push_back({kNewHistory, SinkKind::history_rows, {}, layer_});
+  }
+
+  // Binds what the mixer of a layer reads and stores besides the residual stream.
+  void bind_mixer(Step& step) const {
+    if (config().mixer == MixerKind::attention)
+      bind_attention(step);
+    else
+      bind_recurrent(step);
+  }
+
   void bind_attention(Step& step) const {
     if (rotates(model_, config())) {
       step.inputs.push_back({kRopeCosPort, SourceKind::rope_cos});
@@ -235,10 +256,7 @@ class Planner {
                            config().chunk,
                            config().ahead});
     if (options_.cache == CacheForm::none) return;
-    if (model_.attention.convolved) {
-      step.inputs.push_back({kHistoryPort, SourceKind::history, {}, 0, layer_});
-      step.outputs.push_back({kNewHistory, SinkKind::history_rows, {}, layer_});
-    }
+    if (model_.attention.convolved) bind_history(step);
     if (options_.cache == CacheForm::blend) {
       step.inputs.push_back({kWriteMaskPort, SourceKind::kv_write_mask});
       return;
@@ -329,7 +347,8 @@ class Planner {
   void experts_part(ShardDecl shard, const std::string& residual) {
     const bool with_shared =
         shard.first_expert == 0 && model_.moe.shared_ff > 0 && options_.slices.shared == 0;
-    const bool affine = model_.residual == ResidualKind::affine && is_first_part(shard, options_);
+    const bool affine =
+        model_.stream.residual == ResidualKind::affine && is_first_part(shard, options_);
     Step& step = add_part(std::move(shard), residual);
     step.inputs.push_back(from_edge(kRoutingWeights, edge(kRoutingWeights)));
     if (with_shared || affine) return;

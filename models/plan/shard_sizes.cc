@@ -65,7 +65,7 @@ ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   shape.slice_width = slice_of(shard, mlp_width(plan.model, shard.kind)).size;
   shape.first_part = is_first_part(shard, plan.build);
   shape.starts_stream =
-      attends(shard.kind) && shard.layer == 0 && plan.model.residual == ResidualKind::affine;
+      attends(shard.kind) && shard.layer == 0 && plan.model.stream.residual == ResidualKind::affine;
   shape.gives_router_state =
       routes(shard.kind) && hands_on_router_state(plan.model, last_layer(shard));
   shape.forms = forms_in(plan.build.weights, shard);
@@ -78,7 +78,7 @@ int64_t cache_bytes(const Shard& shard) {
   for (const ValueId input : shard.inputs) {
     const std::string& name = shard.values[input].name;
     if (name.starts_with(kKeyState) || name.starts_with(kValueState) ||
-        name.starts_with(kHistoryPort))
+        name.starts_with(kHistoryPort) || name.starts_with(kRecurrentState))
       bytes += shard.type(input).bytes();
   }
   return bytes;

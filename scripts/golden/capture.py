@@ -5,6 +5,7 @@ import torch
 from golden.checkpoint import biases_choice
 from golden.routing import check_routing, choice_scores, has_groups, router_scores
 
+FFN_NORMS = ("post_attention_layernorm", "ffn_norm")  # of the norm in front of it
 MOE_BLOCKS = ("block_sparse_moe", "mlp", "feed_forward")  # transformers' names of the block after attention
 
 
@@ -34,9 +35,10 @@ class Capture:
             self.hook_layer(i, layer)
 
     def hook_layer(self, i, layer):
-        layer.post_attention_layernorm.register_forward_pre_hook(self.keep_input(f"L{i:02}.attn_out"))
+        norm = next(getattr(layer, name) for name in FFN_NORMS if hasattr(layer, name))
+        norm.register_forward_pre_hook(self.keep_input(f"L{i:02}.attn_out"))
         layer.register_forward_hook(self.keep_output(f"L{i:02}.ffn_out"))
-        if hasattr(layer.self_attn, "qkv_proj"):
+        if hasattr(getattr(layer, "self_attn", None), "qkv_proj"):
             layer.self_attn.qkv_proj.register_forward_pre_hook(self.keep_history(i))
         block = next(getattr(layer, name) for name in MOE_BLOCKS if hasattr(layer, name))
         if hasattr(block, "experts"):

@@ -2,22 +2,21 @@
 
 They have a few hundred kilobytes. Sizes are odd on purpose, so that no two axes can be confused; between them the cases
 of a family cover what its configuration can switch. The entries of a case: "family" is the model_type, "config" and
-"args" make the configuration, "disk" is the number format of the files, "fused" stores the experts as [E,2f,d],
-"shards" is the number of weight files, "quantization" is the config's quantization_config, which says how the files
-store matrices, "mtp" makes the last layer one that predicts a further token, "own_head" stores a head that differs from
-the embedding beside a config that ties them, and "absent" lists keys that the config.json lacks because their values
-are the defaults of the config class.
+"args" make the configuration, "disk" is the number format of the files, "fused" stores the experts as [E,2f,d] or, where it
+is "transposed", as [E,d,2f], "shards" is the number of weight files, "quantization" is the config's
+quantization_config, which says how the files store matrices, "mtp" makes the last layer one that predicts a further
+token, "own_head" stores a head that differs from the embedding beside a config that ties them, "inside" is the
+model_type of a larger model that holds it, and "absent" lists keys that the config.json lacks because their values are
+the defaults of the config class.
 """
 
-import torch
 from transformers import DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig, Glm4MoeConfig, GptOssConfig
 from transformers import GraniteMoeConfig, GraniteMoeSharedConfig, HunYuanMoEV1Config, Llama4TextConfig
 from transformers import MiniMaxM2Config, MixtralConfig, OlmoeConfig, OpenAIPrivacyFilterConfig, PhimoeConfig
 from transformers import Qwen2MoeConfig, Qwen3MoeConfig, ZayaConfig
 
-from golden.labels import label_maps, labels_of
-
-BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
+from golden.case_parts import BF16, F16, F32, bioes, rope
+from golden.recent_cases import RECENT
 
 INT4 = dict(
     config_groups=dict(group_0=dict(
@@ -28,16 +27,8 @@ INT4 = dict(
     quantization_status="compressed",
     ignore=["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"])
 
-
-def rope(theta=10000.0, kind="default", **rest):
-    return {"rope_type": kind, "rope_theta": theta, **rest}
-
-
-def bioes(*classes):
-    return label_maps(labels_of(classes))
-
-
 CASES = {
+    **RECENT,
     # sliding window shorter than the sequence
     "mixtral_a": dict(family="mixtral", disk=BF16, config=MixtralConfig, args=dict(
         hidden_size=48, intermediate_size=40, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,

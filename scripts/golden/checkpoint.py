@@ -10,9 +10,13 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
 
-from golden.cases import F32
+from golden.case_parts import F32
 from golden.labels import TAGGERS
+from golden.nested import around, publish_names
 from golden.stored import hide_last_layer, store_quantised
+
+
+PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text")  # families whose norms multiply by 1 + w
 
 
 def auto_class(family):
@@ -20,7 +24,7 @@ def auto_class(family):
 
 
 def biases_choice(name):
-    return name.endswith(("e_score_correction_bias", "balancing_biases"))
+    return name.endswith(("e_score_correction_bias", "balancing_biases", "expert_bias"))
 
 
 def kept_wide(name, family):
@@ -30,15 +34,17 @@ def kept_wide(name, family):
 
 def spread(name, noise, config):
     """Scales and shifts normal noise so that routers decide clearly and every weight changes the output."""
-    if name.endswith(("e_score_correction_bias", "sinks")):
+    if name.endswith(("e_score_correction_bias", "expert_bias", "sinks")):
         return 0.2 * noise
     if name.endswith("bias"):
+        return 0.3 * noise
+    if config.model_type in PLUS_ONE and "norm" in name and "linear_attn" not in name or name.endswith("A_log"):
         return 0.3 * noise
     if "norm" in name or name.endswith(("states_scale", "residual_scale")):
         return 1 + 0.2 * noise
     if "embed_tokens" in name:
         return (0.4 if config.tie_word_embeddings else 1.0) * noise
-    if re.search(r"(mlp\.gate|gate\.wg|router)\.weight$", name):
+    if re.search(r"(mlp\.gate|feed_forward\.gate|gate\.wg|router)\.weight$", name):
         return noise * 1.6 / math.sqrt(noise.shape[-1])
     if name.endswith("router_mlp.out_proj.weight"):
         # Its input has a positive mean, which would favour rows with a large mean: subtract it from each row.
@@ -56,7 +62,7 @@ def spread(name, noise, config):
 def randomise(model, seed):
     g = torch.Generator().manual_seed(seed)
     for name, p in sorted(model.named_parameters()):
-        p.copy_(spread(name, torch.randn(p.shape, generator=g), model.config))
+        p.copy_(spread(name, torch.randn(p.shape, generator=g), model.config.get_text_config()))
     for name, b in sorted(model.named_buffers()):
         if biases_choice(name):
             b.copy_(0.2 * torch.randn(b.shape, generator=g))
@@ -87,7 +93,7 @@ def check_files(case, spec, folder):
     fused = any(name.endswith("experts.gate_up_proj") for name in names)
     assert fused == bool(spec.get("fused")), (case, "expert layout on disk")
     head = "score.weight" if family in TAGGERS else "lm_head.weight"
-    assert (head in names) != spec["args"].get("tie_word_embeddings", False), (case, "head on disk")
+    assert any(name.endswith(head) for name in names) != spec["args"].get("tie_word_embeddings", False), (case, "head on disk")
 
 
 def give_own_head(case, folder):
@@ -106,7 +112,7 @@ def leave_out(keys, folder):
     config = json.loads(path.read_text())
     before = AutoConfig.from_pretrained(folder).to_dict()
     for key in keys:
-        del config[key]
+        del config.get("text_config", config)[key]
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     assert AutoConfig.from_pretrained(folder).to_dict() == before, "the class has another default"
 
@@ -115,16 +121,23 @@ def seed_of(text):
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
 
+def new_model(spec):
+    """A model of the case's config, or the larger one that holds it."""
+    config = spec["config"](**dict(bos_token_id=None, eos_token_id=None, pad_token_id=None, **spec["args"]))
+    return around(spec["inside"], config) if "inside" in spec else auto_class(spec["family"]).from_config(config)
+
+
 def write_checkpoint(case, spec, folder):
     """`spec` has the form of an entry of CASES. The name of the case seeds the weights."""
     family = spec["family"]
-    args = dict(bos_token_id=None, eos_token_id=None, pad_token_id=None, **spec["args"])
-    model = auto_class(family).from_config(spec["config"](**args))
+    model = new_model(spec)
     randomise(model, seed_of(case))
     for name, t in [*model.named_parameters(), *model.named_buffers()]:
         t.data = t.data.to(F32 if kept_wide(name, family) else spec["disk"])
     model.save_pretrained(folder, **save_options(model, spec))
     (folder / "generation_config.json").unlink(missing_ok=True)
+    if "inside" in spec:
+        publish_names(spec, folder)
     check_files(case, spec, folder)
     if spec.get("own_head"):
         give_own_head(case, folder)

@@ -5,11 +5,12 @@ import dataclasses
 
 import torch
 from safetensors import safe_open
-from transformers import CONFIG_MAPPING, AutoConfig, DynamicCache
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForImageTextToText, DynamicCache
 
 from golden.capture import Capture
 from golden.checkpoint import F32, auto_class
 from golden.gaps import token_gap
+from golden.nested import OUTER, text_part
 
 TOLERANCE = 1e-4  # of decode steps and one pass over everything, relative to a tensor's largest value if above 1
 
@@ -74,10 +75,10 @@ def config_of(checkpoint, family=None):
 
 def from_checkpoint(checkpoint, config):
     """transformers' model in float32 with eager attention and eager experts."""
-    auto = auto_class(config.model_type)
+    auto = AutoModelForImageTextToText if config.model_type in OUTER else auto_class(config.model_type)
     model = auto.from_pretrained(checkpoint, config=config, dtype=F32, attn_implementation="eager")
     model.config._experts_implementation = "eager"
-    return model.eval().float()  # beside decoded weights transformers leaves the others as they are stored
+    return text_part(model.eval().float())  # beside decoded weights transformers leaves the others as they are stored
 
 
 def adapt(model):
@@ -125,7 +126,7 @@ class RecordingCache(DynamicCache):
 def in_order(config, rotated):
     """The rotated dims of latent attention in the order of the projection, as shards hold them. Where V3 rotates pairs
     (2i, 2i + 1), transformers returns first all the first halves, then the second ones."""
-    if config.model_type == "deepseek_v2" or not config.rope_interleave:
+    if config.model_type == "deepseek_v2" or not getattr(config, "rope_interleave", True):
         return rotated
     return rotated.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
 
@@ -144,9 +145,9 @@ def latent_caches(config, attention, latent, rotated):
 
 
 def cache_rows(model, cache, count):
-    """The cache rows of all `count` tokens by name, and zaya's histories."""
+    """The cache rows of all `count` tokens by name, and zaya's histories. Layers without attention have none."""
     caches = {f"L{layer:02}.history": torch.cat(rows) for layer, rows in model.moec_capture.histories.items()}
-    for layer in range(model.config.num_hidden_layers):
+    for layer in cache.rows:
         k, v = cache.all_rows(layer)
         assert k.shape[1] == count
         attention = model.model.layers[layer].self_attn

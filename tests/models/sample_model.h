@@ -25,7 +25,7 @@ inline ModelConfig sample_model() {
   model.moe.expert_ff = 3;
   model.moe.routing.top_k = 2;
   model.moe.routing.renorm = Renorm::sum;
-  model.layers = {{false, 0}, {true, 7}};
+  model.layers = {{.moe = false}, {.moe = true, .window = 7}};
   for (const char* role : {"embed", "final_norm", "lm_head"}) model.names.by_role[role] = role;
   for (const char* role : {"attn_norm",
                            "ffn_norm",

@@ -28,10 +28,13 @@ class ScheduleRunner {
     };
     k_.assign(plan.model.layers.size(), zeros(attention.head_dim));
     v_.assign(plan.model.layers.size(), zeros(attention.value_dim));
-    if (attention.convolved)
-      history_.assign(plan.model.layers.size(),
-                      std::vector<float>(static_cast<size_t>(attention.convolved->history() *
-                                                             attention.history_channels())));
+    for (const LayerConfig& config : plan.model.layers) {
+      const ModelConfig::Memory memory = plan.model.memory_of(config);
+      history_.emplace_back(static_cast<size_t>(memory.history_tokens * memory.history_channels));
+      Tensor state{{plan.build.dtype, memory.state}, {}};
+      if (!memory.state.empty()) state.data.resize(static_cast<size_t>(state.type.elements()));
+      states_.push_back(std::move(state));
+    }
   }
 
   // Runs one step on embedding rows [T, hidden] for the positions from `position` on. Returns every
@@ -106,6 +109,10 @@ class ScheduleRunner {
         return query_scales(type);
       case SourceKind::history:
         return from_rows(history_[static_cast<size_t>(in.layer)], type);
+      case SourceKind::recurrent_state:
+        return states_[static_cast<size_t>(in.layer)];
+      case SourceKind::token_mask:
+        return {type, std::vector<float>(static_cast<size_t>(type.elements()), 1)};
     }
     return {};
   }
@@ -114,6 +121,7 @@ class ScheduleRunner {
     if (out.sink == SinkKind::edge) edges_[out.edge] = to_rows(value);
     if (out.sink == SinkKind::k_rows) store_rows(k_[static_cast<size_t>(out.layer)], value);
     if (out.sink == SinkKind::v_rows) store_rows(v_[static_cast<size_t>(out.layer)], value);
+    if (out.sink == SinkKind::recurrent_state) states_[static_cast<size_t>(out.layer)] = value;
     if (out.sink == SinkKind::history_rows) {
       std::vector<float>& history = history_[static_cast<size_t>(out.layer)];
       const std::vector<float> rows = to_rows(value);
@@ -196,7 +204,7 @@ class ScheduleRunner {
   const Plan& plan_;
   const WeightReader& weights_;
   RopeTable rope_;
-  std::vector<Tensor> k_, v_;
+  std::vector<Tensor> k_, v_, states_;       // by layer
   std::vector<std::vector<float>> history_;  // by layer, the newest row last
   std::map<std::string, std::vector<float>> edges_;
   std::vector<float> logits_;

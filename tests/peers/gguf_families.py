@@ -278,7 +278,7 @@ def keys_of(c):
     """All keys of the model but those that name the arch and the tokenizer, without their prefix."""
     family = FAMILIES.get(c.model_type)
     if family is None:
-        raise NotRepresentable(f"{c.model_type}: llama.cpp has no architecture that computes it")
+        raise NotRepresentable(f"{c.model_type}: moec knows no architecture of llama.cpp for it")
     for exceeded, limit in [*scaling_limits(c, family), *family.limits(c)]:
         if exceeded:
             raise NotRepresentable(f"{family.arch}: {limit}")

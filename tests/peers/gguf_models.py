@@ -63,7 +63,7 @@ def resolved(config):
             values.setdefault(key, entry["default"])
     if "rope_parameters" not in values:
         assert not {"rope_theta", "rope_scaling"} & values.keys(), "older keys of rotations"
-        values["rope_parameters"] = table["rope"]["cases"][0]["rope_parameters"]
+        values["rope_parameters"] = table["rope"] and table["rope"]["cases"][0]["rope_parameters"]
     return SimpleNamespace(**values, rope=values["rope_parameters"])
 
 

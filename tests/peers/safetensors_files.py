@@ -41,6 +41,7 @@ def read_checkpoint(folder):
     quantization = config.get("quantization_config")
     if quantization:
         DECODERS[quantization["quant_method"]](tensors, quantization)
+    config = config.get("text_config", config)  # of a text model inside of a larger one
     layers = config["num_hidden_layers"]
     behind = tuple(f"model.layers.{layers + i}." for i in range(config.get("num_nextn_predict_layers", 0)))
     return {name: values for name, values in tensors.items() if not name.startswith(behind)}

@@ -171,8 +171,10 @@ def test_manifest_names_every_file_and_its_digest(name, folder):
 
 
 def same_values(array, tensor):
-    """A weight keeps its tensor's values; a matmul has it transposed, a conv as [N, C, 1, 1]."""
+    """A weight keeps its tensor's values; a matmul has it transposed, a conv as [N, C, 1, 1], a vector any axes."""
     tensor = tensor.astype(array.dtype)
+    if tensor.ndim < 2:
+        return np.array_equal(array.reshape(-1), tensor.reshape(-1))
     squeezed = array.reshape([size for size in array.shape if size != 1])
     tensor = tensor.reshape([size for size in tensor.shape if size != 1])
     return any(squeezed.shape == form.shape and np.array_equal(squeezed, form)
@@ -182,10 +184,11 @@ def same_values(array, tensor):
 def fused_tensors(tensors):
     """Those whose parts are weights of their own: of all experts of a layer, [E, 2f, d] with the gates first and
     [E, d, f], or transposed, with their biases; of a shared expert, [2f, d]; of latent attention, whose queries, keys
-    and values have rows of two kinds; and sinks, which attention by head takes one by one."""
+    and values have rows of two kinds; of DeltaNets, whose maps lie head by head; and sinks, which attention by head takes
+    one by one."""
     parts = ("gate_up_proj", "experts.down_proj", "input_linear.weight", "moe.output_linear.weight", "_proj_bias",
              "q_b_proj.weight", "kv_a_proj_with_mqa.weight", "kv_a_proj_with_mqa.bias", "kv_b_proj.weight",
-             "self_attn.sinks")
+             "self_attn.sinks", "in_proj_qkvz.weight", "in_proj_ba.weight")
     fused = {name for name in tensors if name.endswith(parts)}
     return fused | {name.replace("kv_b_proj", "q_proj") for name in fused if name.endswith("kv_b_proj.weight")}
 
@@ -193,7 +196,25 @@ def fused_tensors(tensors):
 # What is f32 in exports in f16: routers, and the norm before them.
 ROUTED_KINDS = ("moe", "router", "experts", "shared")
 ROUTER_TENSORS = re.compile(r"(mlp|feed_forward|block_sparse_moe|moe)\.(gate|router)\b|moe_statics|correction_bias"
-                            r"|(post_attention|pre_feedforward)_layernorm|ffn_norm")
+                            r"|expert_bias|(post_attention|pre_feedforward)_layernorm|ffn_norm")
+RECURRENCE = re.compile(r"linear_attn\.(A_log|dt_bias|norm\.weight)")
+# Families whose norms, but for those of DeltaNets, multiply by 1 + w.
+PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text")
+GATED = re.compile(r"self_attn\.q_proj\.(weight|bias)")  # of these families: queries and gates head by head
+
+
+def as_computed(name, tensor, family):
+    return tensor.astype(np.float32) + 1 if family in PLUS_ONE and "norm" in name and "linear_attn" not in name else tensor
+
+
+def regrouped_tensors(tensors, family):
+    """Those of which no weight of a shard has all values in their order: fused ones, and queries with their gates."""
+    gated = {name for name in tensors if family in PLUS_ONE and GATED.search(name)}
+    return fused_tensors(tensors) | gated
+
+
+def embedding_of(tensors):
+    return next(name for name in tensors if name.endswith("embed_tokens.weight"))
 
 
 def tensor_of(shard, weight):
@@ -206,16 +227,18 @@ def tensor_of(shard, weight):
 def test_weights_are_the_checkpoint_tensors(case, name, folder):
     exported = folder(case, name)
     tensors = read_checkpoint(exported.checkpoint)
-    seen = set()
+    family = exported.manifest["model"]["family"]
+    seen = {entry["tensor"] for entry in exported.manifest["ignored"]}
     for shard, weight, array in exported.weights():
         tensor = tensor_of(shard, weight)
-        wide = name != "f16" or shard["kind"] in ROUTED_KINDS and ROUTER_TENSORS.search(tensor)
+        wide = (name != "f16" or RECURRENCE.search(tensor)
+                or shard["kind"] in ROUTED_KINDS and ROUTER_TENSORS.search(tensor))
         assert array.dtype == (np.float32 if wide else np.float16), (shard["name"], weight)
         if tensor in tensors:
-            assert same_values(array, tensors[tensor]), (shard["name"], weight)
+            assert same_values(array, as_computed(tensor, tensors[tensor], family)), (shard["name"], weight)
             seen.add(tensor)
     # Slices of a fused tensor have names of their own (see below); the embedding is a table.
-    assert set(tensors) - fused_tensors(tensors) - seen <= {"model.embed_tokens.weight"}
+    assert set(tensors) - regrouped_tensors(tensors, family) - seen <= {embedding_of(tensors)}
 
 
 @pytest.mark.parametrize("name", ["conv", "matmul", "host"])
@@ -274,7 +297,8 @@ def test_embedding_table_is_the_checkpoint_tensor(case, name, folder):
     table = exported.manifest["embedding"]
     dtype = DTYPES[table["dtype"]]
     rows = np.fromfile(exported.path / table["file"]["path"], dtype)
-    tensor = read_checkpoint(exported.checkpoint)["model.embed_tokens.weight"].astype(np.float32)
+    tensors = read_checkpoint(exported.checkpoint)
+    tensor = tensors[embedding_of(tensors)].astype(np.float32)
     config = json.loads((exported.checkpoint / "config.json").read_text())
     scale = np.float32(config.get("embedding_multiplier", 1))
     rows = rows.reshape(table["rows"], table["columns"])

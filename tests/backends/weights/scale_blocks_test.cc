@@ -13,22 +13,22 @@
 namespace moec {
 namespace {
 
-constexpr size_t kBlocks = 40;
+constexpr size_t kScaledBlocks = 40;
 
 std::vector<float> values_of(BlockType type, const std::vector<std::byte>& bytes) {
   const BlockFormat& format = block_format(type);
-  std::vector<float> values(kBlocks * static_cast<size_t>(format.elements));
+  std::vector<float> values(kScaledBlocks * static_cast<size_t>(format.elements));
   if (const auto plain = plain_dtype(type))
     decode(*plain, bytes.data(), values.size(), values.data());
   else
-    unblock(type, bytes.data(), kBlocks, values.data());
+    unblock(type, bytes.data(), kScaledBlocks, values.data());
   return values;
 }
 
 // Every two bytes are an f16 between 1 and 4, whatever they mean in the block.
 std::vector<std::byte> some_blocks(BlockType type) {
   std::mt19937 random(7);
-  std::vector<std::byte> bytes(kBlocks * static_cast<size_t>(block_format(type).bytes));
+  std::vector<std::byte> bytes(kScaledBlocks * static_cast<size_t>(block_format(type).bytes));
   for (size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(i % 2 == 0 ? random() & 0xff : 0x3c + (random() & 7));
   return bytes;

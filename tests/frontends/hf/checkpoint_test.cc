@@ -22,6 +22,30 @@ TEST(Checkpoint, ReadsPerExpertAndFusedLayouts) {
   EXPECT_EQ(fused->config.names("router", 1), "model.layers.1.mlp.gate.weight");
 }
 
+TEST(Checkpoint, ReadsExpertsOfOneNameInBothLayouts) {
+  auto published = open_checkpoint(golden_folder("qwen3_vl_moe_a"), equal_tensors);
+  ASSERT_TRUE(published.has_value()) << render(published.error());
+  EXPECT_TRUE(published->config.names.has("experts_down_in_out"));
+  EXPECT_FALSE(published->config.names.has("experts_down"));
+  auto saved = open_checkpoint(golden_folder("qwen3_vl_moe_b"), equal_tensors);
+  ASSERT_TRUE(saved.has_value()) << render(saved.error());
+  EXPECT_FALSE(saved->config.names.has("experts_gate_up_in_out")) << "their gates are square";
+  EXPECT_TRUE(saved->config.names.has("experts_gate_up"));
+}
+
+TEST(Checkpoint, OfALargerModelTheTextModelIsTaken) {
+  auto checkpoint = open_checkpoint(golden_folder("kimi_k25_a"), equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  EXPECT_EQ(checkpoint->config.family, "deepseek_v3");
+  ASSERT_EQ(checkpoint->warnings.size(), 1u);
+  EXPECT_EQ(checkpoint->warnings[0].code, "hf.text_model");
+  EXPECT_EQ(checkpoint->warnings[0].severity, Severity::note);
+  EXPECT_EQ(
+      checkpoint->warnings[0].cause,
+      "of the model \"kimi_k25\" the text model is taken; left out: mm_projector.* (6 tensors), "
+      "vision_tower.* (17 tensors)");
+}
+
 TEST(Checkpoint, ReadsSeveralFiles) {
   auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_a"), equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());

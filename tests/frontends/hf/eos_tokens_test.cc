@@ -30,6 +30,15 @@ class EosTokens : public testing::Test {
   Diagnostics warnings_;
 };
 
+TEST_F(EosTokens, MayBeThoseOfATextModel) {
+  write("config.json", R"({"text_config": {"eos_token_id": [5, 3]}})");
+  EXPECT_THAT(ids(), ElementsAre(3, 5));
+  write("config.json", R"({"eos_token_id": null, "text_config": {"eos_token_id": 3}})");
+  EXPECT_THAT(ids(), ElementsAre(3));
+  write("config.json", R"({"eos_token_id": 4, "text_config": {"eos_token_id": 3}})");
+  EXPECT_THAT(ids(), ElementsAre(4));
+}
+
 TEST_F(EosTokens, AreOneIdOrAList) {
   write("config.json", R"({"eos_token_id": 2})");
   EXPECT_THAT(ids(), ElementsAre(2));

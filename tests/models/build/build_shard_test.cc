@@ -415,7 +415,7 @@ double factor_of(const Shard& shard, const std::string& product) {
 
 TEST(BuildShard, MultipliersOfResidualAndLogits) {
   ModelConfig model = sample_model();
-  model.scales.residual = 0.25;
+  model.stream.residual_scale = 0.25;
   model.head.divisor = 8;
   const BuildOptions options = sample_options();
   EXPECT_EQ(factor_of(build(model, options, "L00.attn"), "hidden.scaled"), 0.25);

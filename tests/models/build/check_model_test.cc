@@ -44,9 +44,9 @@ TEST(CheckModel, RejectsMatricesOfTooManyElements) {
 }
 
 TEST(CheckModel, Multipliers) {
-  expect_finding([](ModelConfig& m) { m.scales.embedding = 0; }, "model.number",
+  expect_finding([](ModelConfig& m) { m.stream.embedding_scale = 0; }, "model.number",
                  "the embedding scale is 0");
-  expect_finding([](ModelConfig& m) { m.scales.residual = -1; }, "model.number",
+  expect_finding([](ModelConfig& m) { m.stream.residual_scale = -1; }, "model.number",
                  "the residual scale is -1");
   expect_finding([](ModelConfig& m) { m.head.divisor = INFINITY; }, "model.number",
                  "the divisor of the logits is inf");

@@ -20,7 +20,10 @@ namespace moec {
 namespace {
 
 constexpr int64_t kDecodeSteps = 4;
-constexpr double kTolerance = 1e-5;  // relative L2; the most seen is 2.4e-6
+
+// Relative L2; the most seen is 2.4e-6. The reference sums the tokens of a recurrence in another
+// order, whose differences a state carries on: there it is 1.3e-5.
+double tolerance_of(const ModelConfig& model) { return model.recurrent ? 3e-5 : 1e-5; }
 
 // Reads golden.safetensors.
 class Golden {
@@ -85,6 +88,7 @@ void expect_step(const Golden& golden, const Plan& plan, ScheduleRunner& runner,
                  const std::string& step, int64_t position) {
   const int64_t tokens = golden.type(step + ".tokens").dims[0];
   auto edges = runner.run(golden.read(step + ".embed"), tokens, position);
+  const double tolerance = tolerance_of(plan.model);
   for (size_t i = 0; i < plan.model.layers.size(); ++i) {
     std::string layer = fmt::format("L{:02}", i);
     // Layers inside a shard of several layers have no edge.
@@ -92,15 +96,15 @@ void expect_step(const Golden& golden, const Plan& plan, ScheduleRunner& runner,
     if (plan.build.layers_per_shard == 0) {
       EXPECT_LE(
           relative_l2(edges[layer + ".hidden"], golden.read(step + "." + layer + ".attn_out")),
-          kTolerance)
+          tolerance)
           << step << " " << layer << " attention";
     }
     EXPECT_LE(
         relative_l2(edges[layer_output(plan, i)], golden.read(step + "." + layer + ".ffn_out")),
-        kTolerance)
+        tolerance)
         << step << " " << layer << " feed-forward";
   }
-  EXPECT_LE(relative_l2(edges["logits"], golden.read(step + ".logits")), kTolerance) << step;
+  EXPECT_LE(relative_l2(edges["logits"], golden.read(step + ".logits")), tolerance) << step;
 }
 
 void expect_golden(const std::string& name, BuildOptions options) {

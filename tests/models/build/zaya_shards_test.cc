@@ -20,7 +20,7 @@ namespace {
 // Three layers of 4 query heads and 2 key heads of 6 dims, 5 experts and one null slot.
 ModelConfig zaya_like() {
   ModelConfig model = sample_model();
-  model.residual = ResidualKind::affine;
+  model.stream.residual = ResidualKind::affine;
   model.attention.convolved = ConvolvedConfig{2, 3};
   model.attention.qk_norm = QkNormWidth::l2_tempered;
   model.moe.router_hidden = 7;

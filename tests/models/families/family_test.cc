@@ -53,7 +53,7 @@ TEST(Family, LoadsADescriptor) {
   EXPECT_EQ(head_dim.expression->op, '/');
   EXPECT_EQ(head_dim.expression->right, "heads");
   EXPECT_EQ(family->tensors.at("expert_up").size(), 2u);
-  EXPECT_EQ(family->harmless.count("transformers_version"), 1u) << "from common.json";
+  EXPECT_EQ(family->rules.harmless.count("transformers_version"), 1u) << "from common.json";
   EXPECT_EQ(family->ignored_tensors.count("*.rotary_emb.inv_freq"), 1u) << "from common.json";
 }
 
@@ -68,17 +68,69 @@ TEST(Family, UnknownModelTypeNamesTheNearestAndTheKnown) {
   expect_error(find_family("qwen3_mo"), "hf.family.unknown",
                "unknown model_type \"qwen3_mo\" (did you mean 'qwen3_moe'?); known families: ");
   expect_error(find_family("qwen3_mo"), "hf.family.unknown",
-               "mixtral, olmoe, openai_privacy_filter, phimoe, qwen2_moe, qwen3_moe");
+               "mixtral, olmoe, openai_privacy_filter, phimoe, qwen2_moe, qwen3_5_moe_text, "
+               "qwen3_5_moe, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_moe");
   expect_error(find_family("bert"), "hf.family.unknown", "--family-file");
 }
 
 TEST(Family, UnsupportedModelTypesGiveTheReason) {
   expect_error(find_family("jamba"), "hf.family.unsupported",
                "\"jamba\" is not supported: most of its layers are mamba");
-  expect_error(find_family("qwen3_next"), "hf.family.unsupported", "linear attention");
-  expect_error(find_family("llama4"), "hf.family.unsupported", "vision tower");
+  expect_error(find_family("kimi_linear"), "hf.family.unsupported", "linear attention");
+  expect_error(find_family("qwen3_omni_moe"), "hf.family.unsupported",
+               "towers for vision and sound");
   for (const Family& family : known_families())
     EXPECT_EQ(why_unsupported(family.model_type), std::nullopt) << family.model_type;
+}
+
+const char* const kInside = R"("inside": [{
+    "model_type": "large", "key": "text_config",
+    "tied_head": {"keys": ["tie"], "default": true},
+    "names": {"embed.": ["text.embed.", "lm.embed."], "l.": "text.l."},
+    "harmless": {"eyes": "images"},
+    "ignored_tensors": {"eyes.*": "images"}}],
+    "ignored_tensors": {"l.{mtp}.*": "guesses"},
+    "tensors")";
+
+TEST(Family, IsFoundInsideOfLargerModels) {
+  Result<Family> family = load_family(with("\"tensors\"", kInside));
+  ASSERT_TRUE(family.has_value()) << render(family.error());
+  EXPECT_EQ(family_for(*family, "small"), &*family);
+  EXPECT_EQ(family_for(*family, "huge"), nullptr);
+  const Family* nested = family_for(*family, "large");
+  ASSERT_NE(nested, nullptr);
+  EXPECT_EQ(nested->model_type, "small");
+  EXPECT_TRUE(nested->concepts.at("tied_head").outer);
+  EXPECT_FALSE(family->concepts.at("tied_head").outer);
+  EXPECT_EQ(nested->outer->rules.harmless.at("eyes"), "images");
+  EXPECT_EQ(nested->outer->rules.must.count("is_encoder_decoder"), 1u) << "from common.json";
+}
+
+TEST(Family, HasOtherNamesInsideOfLargerModels) {
+  using Names = std::vector<std::string>;
+  const Result<Family> family = load_family(with("\"tensors\"", kInside));
+  ASSERT_TRUE(family.has_value()) << render(family.error());
+  const Family& nested = *family_for(*family, "large");
+  EXPECT_EQ(nested.tensors.at("embed"),
+            (Names{"text.embed.weight", "lm.embed.weight", "embed.weight"}));
+  EXPECT_EQ(family->tensors.at("embed"),
+            (Names{"embed.weight", "text.embed.weight", "lm.embed.weight"}));
+  EXPECT_EQ(nested.tensors.at("expert_up"),
+            (Names{"text.l.{i}.{e}.up", "l.{i}.{e}.up", "m.{i}.{e}.up"}));
+  for (const Family* one : {&*family, &nested})
+    for (const char* pattern : {"eyes.*", "l.{mtp}.*", "text.l.{mtp}.*"})
+      EXPECT_EQ(one->ignored_tensors.count(pattern), 1u) << pattern;
+}
+
+TEST(Family, FieldsOfLargerModelsAreChecked) {
+  expect_refused("\"tensors\"", "\"inside\": {}, \"tensors\"", "family.type",
+                 "\"inside\" must be a list");
+  expect_refused("\"tensors\"", "\"inside\": [{\"model_type\": \"large\"}], \"tensors\"",
+                 "family.missing_field", "\"key\" is missing");
+  expect_refused(
+      "\"tensors\"",
+      "\"inside\": [{\"model_type\": \"large\", \"key\": \"t\", \"eyes\": 1}], \"tensors\"",
+      "family.unknown_field", "unknown field \"eyes\" in inside");
 }
 
 TEST(Family, UnknownFieldsAreRefused) {

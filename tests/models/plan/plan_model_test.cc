@@ -53,7 +53,7 @@ TEST(PlanModel, TheEmbeddingIsScaledInF32) {
   ModelConfig model = sample_model();
   EXPECT_EQ(to_string(good_plan(sample_options(), model).embedding),
             "@embed:bf16[11,8] | cast(f32)");
-  model.scales.embedding = 12;
+  model.stream.embedding_scale = 12;
   BuildOptions options = sample_options();
   options.dtype = DType::f16;
   EXPECT_EQ(to_string(good_plan(options, model).embedding),

@@ -1,0 +1,202 @@
+#include "frontends/hf/config_layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace moec {
+namespace {
+
+bool lists(const std::vector<int64_t>& values, int64_t value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// Whether each layer has experts, by the config's own list of "dense" and "sparse"; nothing without
+// one.
+std::optional<std::vector<bool>> listed_mlp_types(ConfigReader& reader) {
+  const std::optional<std::vector<std::string>> types = reader.optional_names("mlp_types");
+  if (!types || !reader.has_one_a_layer("mlp_types", types->size())) return std::nullopt;
+  std::vector<bool> sparse;
+  for (const std::string& type : *types) {
+    if (type != "sparse" && type != "dense")
+      reader.error("hf.config.unknown_layer_type",
+                   fmt::format("unknown type of feed-forward \"{}\"; known: dense, sparse",
+                               printable(type, 60)),
+                   reader.at("mlp_types"));
+    sparse.push_back(type == "sparse");
+  }
+  return sparse;
+}
+
+// Whether each layer has experts, by the list of their numbers, else by the descriptor's rule.
+std::vector<bool> moe_by_number(ConfigReader& reader, size_t layers) {
+  const int64_t step = reader.integer("moe_step", 1), first = reader.integer("first_moe_layer", 0);
+  const int64_t last = reader.optional_integer("last_moe_layer").value_or(-1);
+  const std::vector<int64_t> dense = reader.integers("dense_layers");
+  const std::optional<std::vector<int64_t>> listed = reader.optional_integers("moe_layers");
+  std::vector<bool> moe;
+  for (int64_t layer = 0; std::cmp_less(layer, layers); ++layer) {
+    const bool by_rule = layer >= first && (last < 0 || layer <= last) &&
+                         (layer + reader.family().moe_offset) % step == 0 && !lists(dense, layer);
+    moe.push_back(listed ? lists(*listed, layer) : by_rule);
+  }
+  return moe;
+}
+
+// Sets which layers have experts.
+void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
+  const std::vector<bool> by_number = moe_by_number(reader, model.layers.size());
+  const std::vector<bool> moe = listed_mlp_types(reader).value_or(by_number);
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    model.layers[i].moe = model.moe.experts > 0 && moe[i];
+    model.layers[i].takes_router_state =
+        model.moe.router_hidden > 0 && model.layers[i].moe && i > 0 && model.layers[i - 1].moe;
+  }
+}
+
+// Sets which layers apply rotary embeddings: by the config's own list of ones and zeros, else by
+// the descriptor's rule.
+void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers) {
+  const int64_t step = reader.integer("unrotated_step", 0);
+  const std::vector<int64_t> listed = reader.integers("rotated_layers");
+  if (!listed.empty() && !reader.has_one_a_layer("rotated_layers", listed.size())) return;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const bool by_rule = step == 0 || (static_cast<int64_t>(i) + 1) % step != 0;
+    layers[i].rotated = listed.empty() ? by_rule : listed[i] != 0;
+  }
+}
+
+// Which keys a layer attends to: all of them, a sliding window, or those of the same chunk; none
+// where it has the family's other mixer.
+enum class Span : uint8_t { all, window, chunk, none };
+
+// Layers whose indexer chooses the keys see all of them in every context that an export takes.
+bool is_indexed(const Family& family, const std::string& layer_type) {
+  return family.concepts.count("chosen_keys") > 0 &&
+         (layer_type == "indexed_attention" || layer_type == "deepseek_sparse_attention");
+}
+
+std::optional<Span> parse_span(const std::string& layer_type, const Family& family) {
+  const MixerKind mixer = family.axes.mixer;
+  if (layer_type == "conv" && mixer == MixerKind::short_conv) return Span::none;
+  if (layer_type == "linear_attention" && mixer == MixerKind::gated_delta) return Span::none;
+  if (is_indexed(family, layer_type)) return Span::all;
+  if (layer_type == "full_attention" || layer_type == "hybrid") return Span::all;
+  if (layer_type == "sliding_attention" || layer_type == "hybrid_sliding") return Span::window;
+  if (layer_type == "chunked_attention") return Span::chunk;
+  return std::nullopt;
+}
+
+// Spans by the descriptor's rule. Layers without rotation attend to all keys even where the model
+// has chunks. Where even layers slide they do so with or without a window: a missing one is an
+// error.
+std::vector<Span> default_spans(ConfigReader& reader, const std::vector<LayerConfig>& layers,
+                                bool window, bool chunk) {
+  const bool slides = reader.boolean("use_window", true);
+  const WindowRule rule = reader.family().axes.window;
+  const int64_t below = reader.integer("max_window_layers", 0);
+  const int64_t attends = reader.optional_integer("attention_step").value_or(1);
+  std::vector<Span> spans(layers.size(), Span::all);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if ((static_cast<int64_t>(i) + 1) % attends != 0) {
+      spans[i] = Span::none;
+      continue;
+    }
+    const bool is_below = static_cast<int64_t>(i) < below;
+    if ((window && rule == WindowRule::all_layers) ||
+        (window && rule == WindowRule::layers_from_max && !is_below) ||
+        (slides && rule == WindowRule::even_layers_below_max && i % 2 == 0 && is_below))
+      spans[i] = Span::window;
+    else if (chunk && layers[i].rotated)
+      spans[i] = Span::chunk;
+  }
+  return spans;
+}
+
+// What else is known there, behind a comma.
+std::string_view other_layer_type(MixerKind mixer) {
+  switch (mixer) {
+    case MixerKind::attention:
+      return "";
+    case MixerKind::short_conv:
+      return ", conv";
+    case MixerKind::gated_delta:
+      break;
+  }
+  return ", linear_attention";
+}
+
+// Spans by the config's own list `layer_types`, which overrides the descriptor's rule.
+void read_layer_types(ConfigReader& reader, std::vector<Span>& spans) {
+  std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
+  if (!types || !reader.has_one_a_layer("layer_types", types->size())) return;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const std::optional<Span> span = parse_span((*types)[i], reader.family());
+    if (!span)
+      reader.error(
+          "hf.config.unknown_layer_type",
+          fmt::format("unknown layer type \"{}\"; known: full_attention, "
+                      "sliding_attention, chunked_attention, hybrid, hybrid_sliding{}",
+                      printable((*types)[i], 60), other_layer_type(reader.family().axes.mixer)),
+          reader.at("layer_types"));
+    spans[i] = span.value_or(Span::all);
+  }
+}
+
+// A bidirectional model attends forwards as well, as far as backwards; `window` counts the query
+// itself, so it grows by one.
+void apply_direction(ConfigReader& reader, int64_t max_positions,
+                     std::vector<LayerConfig>& layers) {
+  if (reader.family().axes.direction == Direction::causal) return;
+  for (LayerConfig& layer : layers) {
+    layer.ahead = layer.window > 0 ? layer.window : max_positions;
+    if (layer.window > 0) ++layer.window;
+  }
+}
+
+// In a window of 0 a token sees no key, or only itself where a model looks both ways.
+void refuse_empty_window(ConfigReader& reader, std::optional<int64_t> window) {
+  if (window == 0 && reader.boolean("use_window", true) &&
+      reader.family().axes.window == WindowRule::all_layers)
+    reader.error("hf.config.window",
+                 fmt::format("\"{}\" is 0, which hides every other token", reader.key_of("window")),
+                 reader.at("window"), "Set the width of the window, or null for none.");
+}
+
+void read_spans(ConfigReader& reader, std::vector<LayerConfig>& layers) {
+  const std::optional<int64_t> given = reader.optional_integer("window");
+  refuse_empty_window(reader, given);
+  const int64_t window = given.value_or(0);
+  const int64_t chunk = reader.optional_integer("chunk").value_or(0);
+  const bool window_in_use = reader.boolean("use_window", true) && window > 0;
+  std::vector<Span> spans = default_spans(reader, layers, window_in_use, chunk > 0);
+  read_layer_types(reader, spans);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (spans[i] == Span::none) layers[i].mixer = reader.family().axes.mixer;
+    if (spans[i] == Span::window) layers[i].window = window;
+    if (spans[i] == Span::chunk) layers[i].chunk = chunk;
+    if (spans[i] == Span::window && !window_in_use)
+      return reader.error("hf.config.window",
+                          fmt::format("layer {} slides, but no window is in use", i),
+                          reader.at("window"),
+                          "Set sliding_window (and use_sliding_window), or make the layer "
+                          "full_attention.");
+    if (spans[i] == Span::chunk && chunk == 0)
+      return reader.error(
+          "hf.config.window", fmt::format("layer {} sees chunks, but their size is not given", i),
+          reader.at("chunk"), "Set attention_chunk_size, or make the layer full_attention.");
+  }
+}
+
+}  // namespace
+
+void read_layers(ConfigReader& reader, ModelConfig& model) {
+  model.layers.resize(static_cast<size_t>(reader.integer("layers")));
+  read_moe_layers(reader, model);
+  read_rotated_layers(reader, model.layers);
+  read_spans(reader, model.layers);
+  apply_direction(reader, model.max_positions, model.layers);
+}
+
+}  // namespace moec

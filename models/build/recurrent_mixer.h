@@ -1,0 +1,47 @@
+// Mixers of tokens that are no attention: a convolution over the last tokens and, for gated_delta,
+// a state that goes through them. They stand in the place of attention: norm, mixer, residual.
+//
+// short_conv (LFM2), with three maps B, C, X of the normed input:
+//   u = B ∘ X; y = out(C ∘ conv(u)), conv over each channel.
+//
+// gated_delta (Gated DeltaNet, arXiv 2412.06464; Qwen3-Next), for each value head and its key head:
+//   q, k, v = silu(conv(qkv)); q and k are divided by their lengths, q also by √key_dim;
+//   β = sigmoid(b); g = −exp(decay) · softplus(a + decay_bias)
+//   S ← e^g · S;  S ← S + β (v − S k) kᵀ;  o = S q, of a state S [value_dim, key_dim]
+//   y = out(norm(o) ∘ silu(z)), the norm over the channels of a head.
+// A step of several tokens is the same in matrices, with the tokens as columns: G is the running
+// sum of g, D[j,i] = exp(G_i − G_j) for j ≤ i, A[j,i] = β_i (k_j·k_i) D[j,i] for j < i, X = (I +
+// A)⁻¹:
+//   U = (β ∘ (V − e^G ∘ S K)) X;  O = e^G ∘ S Q + U (KᵀQ ∘ D)
+//   S' = e^(G_T) S + (U ∘ e^(G_T − G)) Kᵀ
+// X comes from doubling blocks: X ← X − X (A ∘ M_b) X for b = 1, 2, 4, …, where M_b has the pairs
+// of a token in the first and one in the second half of a run of 2b. It stays exact where keys
+// repeat, which a product of powers of A does not. Padding has β = 0 and g = 0, and changes
+// nothing.
+#pragma once
+
+#include "models/build/shard_scope.h"
+
+namespace moec {
+
+// What a mixer reads besides the residual stream.
+struct EarlierTokens {
+  ValueId history;  // what entered the convolution for the last history() tokens before the step
+  ValueId state;    // gated_delta: RecurrentConfig::state(), in the type of the recurrence
+  ValueId fed;      // gated_delta: token tensor of one channel, 1 for tokens and 0 for padding
+};
+
+struct MixedTokens {
+  ValueId out;          // token tensor of the hidden size
+  ValueId new_history;  // what entered the convolution: channels of RecurrentConfig
+  ValueId new_state;    // gated_delta
+};
+
+// The element type of the recurrence: f32, unless the target takes no casts to it.
+DType recurrence_type(const BuildOptions& options);
+
+// `normed` is the layer's input after its norm.
+MixedTokens short_convolution(ShardScope& scope, ValueId normed, const EarlierTokens& earlier);
+MixedTokens gated_delta(ShardScope& scope, ValueId normed, const EarlierTokens& earlier);
+
+}  // namespace moec

@@ -1,0 +1,107 @@
+#include "models/families/family_shared.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "embedded/embedded_families.h"
+#include "ir/base/invariant.h"
+
+namespace moec {
+namespace {
+
+constexpr std::string_view kCommonFormat = "moec-family-common/1";
+
+bool mtp_pattern_fits(std::string pattern) {
+  if (const size_t at = pattern.find(kMtpLayer); at != std::string::npos)
+    pattern.erase(at, kMtpLayer.size());
+  return pattern.find_first_of("{}") == std::string::npos;
+}
+
+const EmbeddedFile& common_file() {
+  auto file = std::find_if(embedded_families.begin(), embedded_families.end(),
+                           [](const EmbeddedFile& f) { return f.name == "common.json"; });
+  MOEC_CHECK(file != embedded_families.end(), "families/common.json is not compiled in");
+  return *file;
+}
+
+JsonValue parse_common() {
+  Result<JsonValue> root = parse_json(common_file().text, {.file = "common.json"});
+  MOEC_CHECK(root.has_value(), "{}", render(root.error()));
+  return std::move(*root);
+}
+
+// Calls read(reader, fields) with the file's content.
+template <class Read>
+void read_common(Read&& read) {
+  const JsonValue root = parse_common();
+  FieldReader reader(common_file().text, "common.json");
+  check_format(reader, root, kCommonFormat);
+  static constexpr std::string_view kKnown[] = {"format", "unsupported", "must", "harmless",
+                                                "ignored_tensors"};
+  reader.only_fields(root, "the file", kKnown);
+  read(reader, root);
+  MOEC_CHECK(!reader.failed(), "{}", render(reader.take_errors()));
+}
+
+}  // namespace
+
+void read_key_rules(FieldReader& reader, const JsonValue& fields, KeyRules& rules) {
+  if (const auto* must = reader.members(fields, "must", false))
+    for (const JsonMember& member : *must) {
+      if (member.value.array() == nullptr)
+        reader.wrong_type(member.key, "a list of accepted values", member.value);
+      else
+        rules.must[member.key] = *member.value.array();
+    }
+  if (const auto* harmless = reader.members(fields, "harmless", false))
+    for (const JsonMember& member : *harmless)
+      rules.harmless[member.key] = reader.text_of(member.key, member.value);
+}
+
+void read_ignored_tensors(FieldReader& reader, const JsonValue& fields,
+                          std::map<std::string, std::string, std::less<>>& ignored) {
+  const auto* patterns = reader.members(fields, "ignored_tensors", false);
+  if (patterns == nullptr) return;
+  for (const JsonMember& member : *patterns) {
+    if (!mtp_pattern_fits(member.key))
+      reader.error("family.template",
+                   fmt::format("a pattern of ignored tensors can have {{mtp}} once, and no other "
+                               "placeholder: \"{}\"",
+                               printable(member.key)),
+                   member.value);
+    ignored[member.key] = reader.text_of(member.key, member.value);
+  }
+}
+
+void check_format(FieldReader& reader, const JsonValue& root, std::string_view wanted) {
+  std::string format = reader.text_field(root, "format");
+  if (!format.empty() && format != wanted)
+    reader.error(
+        "family.format",
+        fmt::format("the format is \"{}\", this version reads \"{}\"", printable(format), wanted),
+        root);
+}
+
+void add_common_keys(KeyRules& rules) {
+  read_common(
+      [&](FieldReader& reader, const JsonValue& root) { read_key_rules(reader, root, rules); });
+}
+
+void add_common_tensors(std::map<std::string, std::string, std::less<>>& ignored) {
+  read_common([&](FieldReader& reader, const JsonValue& root) {
+    read_ignored_tensors(reader, root, ignored);
+  });
+}
+
+std::optional<std::string> why_unsupported(std::string_view model_type) {
+  const JsonValue root = parse_common();
+  FieldReader reader(common_file().text, "common.json");
+  const JsonValue::Object* reasons = reader.members(root, "unsupported", true);
+  MOEC_CHECK(reasons != nullptr, "{}", render(reader.take_errors()));
+  for (const JsonMember& member : *reasons)
+    if (member.key == model_type) return reader.text_of(member.key, member.value);
+  return std::nullopt;
+}
+
+}  // namespace moec

@@ -1,0 +1,73 @@
+"""Text models inside of larger ones, which have towers for images beside them."""
+
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import AutoModelForImageTextToText, CONFIG_MAPPING
+
+# The larger models by model_type: the smallest tower that their classes take, and what else their configs need.
+TOWER = dict(hidden_size=8, intermediate_size=8)
+OUTER = {
+    "kimi_k25": dict(vision_config=dict(**TOWER, num_attention_heads=2, num_hidden_layers=1, pos_emb_height=2,
+                                        pos_emb_width=2, patch_size=2),
+                     projection_hidden_size=32),
+    "qwen3_vl_moe": dict(vision_config=dict(**TOWER, num_heads=2, depth=1, patch_size=2, out_hidden_size=8,
+                                            num_position_embeddings=4, deepstack_visual_indexes=[0])),
+    "qwen3_5_moe": dict(vision_config=dict(**TOWER, num_heads=2, depth=1, patch_size=2, out_hidden_size=8,
+                                           num_position_embeddings=4)),
+    "glm4v_moe": dict(vision_config=dict(**TOWER, num_heads=2, depth=1, patch_size=2, image_size=4, out_hidden_size=8)),
+    "llama4": dict(vision_config=dict(hidden_size=8, intermediate_size=32, num_attention_heads=2, num_hidden_layers=1,
+                                      vision_output_dim=8, projector_input_dim=8, projector_output_dim=8, image_size=4,
+                                      patch_size=2)),
+}
+
+
+# transformers 5.23 does not write the names that it reads: it takes "layers" of the text model for those of the tower.
+SAVED = {"kimi_k25": [("language_model.model.blocks.", "language_model.model.layers."),
+                      ("model.mm_projector.", "mm_projector.")]}
+
+
+def publish_names(spec, folder):
+    """Gives the tensors of a checkpoint that transformers wrote the names of published ones, and where the case's
+    experts are transposed, transposes them."""
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    for saved, published in SAVED.get(spec["inside"], []):
+        tensors = {published + name.removeprefix(saved) if name.startswith(saved) else name: tensor
+                   for name, tensor in tensors.items()}
+    if spec.get("fused") == "transposed":
+        tensors = {name: tensor.mT.contiguous() if ".experts." in name else tensor for name, tensor in tensors.items()}
+    save_file(tensors, file, metadata={"format": "pt"})
+
+
+def around(outer, text):
+    """A larger model of the type `outer` with the text model of the config `text`, whose head it ties if that does."""
+    config = CONFIG_MAPPING[outer](text_config=text.to_dict(), tie_word_embeddings=text.tie_word_embeddings,
+                                   **OUTER[outer])
+    return AutoModelForImageTextToText.from_config(config)
+
+
+class TextPart(nn.Module):
+    """The text model of a larger one: it computes what the larger one computes for text alone."""
+
+    def __init__(self, whole):
+        super().__init__()
+        self.whole = whole
+        self.config = whole.config.get_text_config()
+        self.config._experts_implementation = "eager"
+
+    @property
+    def model(self):
+        """The decoder, without the head."""
+        decoder = self.whole.get_decoder()
+        return getattr(decoder, "model", decoder)  # llama4's still has its head
+
+    def forward(self, *args, **options):
+        return self.whole(*args, **options)
+
+    def generate(self, *args, **options):
+        return self.whole.generate(*args, **options)
+
+
+def text_part(model):
+    """The text model of a model, itself where it is no larger one."""
+    return TextPart(model) if model.config.model_type in OUTER else model

@@ -1,0 +1,192 @@
+"""The random checkpoints of families that came at the end of 2025 and in 2026; cases.py says what an entry has."""
+
+from transformers import DeepseekV3Config, DeepseekV32Config, Dots1Config, Glm4MoeLiteConfig, GlmMoeDsaConfig, HYV3Config
+from transformers import Lfm2MoeConfig, Llama4TextConfig, Qwen3_5MoeTextConfig, Qwen3NextConfig, SolarOpenConfig
+from transformers.models.glm4v_moe import Glm4vMoeTextConfig
+from transformers.models.qwen3_vl_moe import Qwen3VLMoeTextConfig
+
+from golden.case_parts import BF16, F16, rope
+
+RECENT = {
+    # groups, dense layer 1 by the list of types, YaRN, two shared experts
+    "glm4_moe_lite_a": dict(family="glm4_moe_lite", disk=BF16, config=Glm4MoeLiteConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=6, q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
+        n_routed_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=2,
+        routed_scaling_factor=2.5, mlp_layer_types=["sparse", "dense", "sparse"], vocab_size=90,
+        tie_word_embeddings=False, max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+                             mscale_all_dim=1.0, original_max_position_embeddings=12))),
+    # queries at once, halves rotated, biases of attention, no renormalisation, fused experts on disk, tied; routing
+    # scale, groups and the dense layer 0 are those of the class
+    "glm4_moe_lite_b": dict(family="glm4_moe_lite", disk=F16, fused=True, config=Glm4MoeLiteConfig, absent=[
+        "mlp_layer_types", "n_group", "n_shared_experts", "routed_scaling_factor", "topk_group"], args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=3, num_attention_heads=5,
+        num_key_value_heads=5, q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8,
+        n_routed_experts=6, num_experts_per_tok=2, norm_topk_prob=False, attention_bias=True, rope_interleave=False,
+        vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # three DeltaNets whose two key heads serve two value heads each, then gated attention
+    "qwen3_next_a": dict(family="qwen3_next", disk=BF16, config=Qwen3NextConfig, args=dict(
+        hidden_size=48, intermediate_size=44, moe_intermediate_size=20, shared_expert_intermediate_size=28,
+        num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2, head_dim=16, num_experts=5,
+        num_experts_per_tok=2, norm_topk_prob=True, linear_num_key_heads=2, linear_num_value_heads=4,
+        linear_key_head_dim=14, linear_value_head_dim=10, linear_conv_kernel_dim=4, vocab_size=95,
+        tie_word_embeddings=False, max_position_embeddings=128, rope_parameters=rope(1e6, partial_rotary_factor=0.25))),
+    # fused experts on disk, listed layer types, a dense layer, biases on q/k/v/o, no renormalisation, tied
+    "qwen3_next_b": dict(family="qwen3_next", disk=F16, fused=True, config=Qwen3NextConfig, args=dict(
+        hidden_size=60, intermediate_size=36, moe_intermediate_size=28, shared_expert_intermediate_size=20,
+        num_hidden_layers=3, num_attention_heads=5, num_key_value_heads=5, head_dim=12, num_experts=6,
+        num_experts_per_tok=3, norm_topk_prob=False, attention_bias=True, linear_num_key_heads=3,
+        linear_num_value_heads=3, linear_key_head_dim=8, linear_value_head_dim=14, linear_conv_kernel_dim=3,
+        layer_types=["full_attention", "linear_attention", "linear_attention"], mlp_only_layers=[1], vocab_size=101,
+        tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope(partial_rotary_factor=0.5))),
+    # gated attention in layer 1 by the interval, fused experts on disk
+    "qwen3_5_moe_a": dict(family="qwen3_5_moe_text", disk=BF16, inside="qwen3_5_moe", fused=True,
+                          config=Qwen3_5MoeTextConfig, args=dict(
+        hidden_size=48, moe_intermediate_size=20, shared_expert_intermediate_size=28, num_hidden_layers=3,
+        num_attention_heads=6, num_key_value_heads=2, head_dim=16, num_experts=5, num_experts_per_tok=2,
+        linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=10, linear_value_head_dim=12,
+        linear_conv_kernel_dim=4, full_attention_interval=2, vocab_size=93, tie_word_embeddings=False,
+        max_position_embeddings=128, rope_parameters=rope(
+            1e7, partial_rotary_factor=0.5, mrope_section=[2, 1, 1], mrope_interleaved=True))),
+    # tied, biases on q/k/v/o, a quarter of each head rotated, as the class has it
+    "qwen3_5_moe_b": dict(family="qwen3_5_moe_text", disk=F16, config=Qwen3_5MoeTextConfig, args=dict(
+        hidden_size=40, moe_intermediate_size=28, shared_expert_intermediate_size=20, num_hidden_layers=2,
+        num_attention_heads=5, num_key_value_heads=5, head_dim=16, num_experts=6, num_experts_per_tok=3,
+        attention_bias=True, linear_num_key_heads=3, linear_num_value_heads=3, linear_key_head_dim=8,
+        linear_value_head_dim=6, linear_conv_kernel_dim=2, layer_types=["linear_attention", "full_attention"],
+        vocab_size=89, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # short convolutions around attention, a dense layer, a bias for the choice, tied
+    "lfm2_moe_a": dict(family="lfm2_moe", disk=BF16, config=Lfm2MoeConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, num_experts=5, num_experts_per_tok=2, num_dense_layers=1, conv_L_cache=3,
+        layer_types=["conv", "full_attention", "conv"], vocab_size=97, tie_word_embeddings=True,
+        max_position_embeddings=128, rope_parameters=rope(1e6))),
+    # convolutions of four taps with biases, no bias for the choice, a factor on the weights, a head of its own
+    "lfm2_moe_b": dict(family="lfm2_moe", disk=F16, fused=True, config=Lfm2MoeConfig, args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=5, num_experts=6, num_experts_per_tok=3, num_dense_layers=0, conv_L_cache=4, conv_bias=True,
+        use_expert_bias=False, norm_topk_prob=False, routed_scaling_factor=1.7, layer_types=["conv", "full_attention"],
+        vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=rope())),
+    # DeepSeek-V3 inside of Kimi-K2.5, a head of its own
+    "kimi_k25_a": dict(family="deepseek_v3", disk=BF16, inside="kimi_k25", config=DeepseekV3Config, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=6, q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
+        n_routed_experts=7, num_experts_per_tok=3, n_group=1, topk_group=1, n_shared_experts=1,
+        routed_scaling_factor=2.827, first_k_dense_replace=1, vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96, num_mtp_layers=0, rope_parameters=rope(50000.0, "yarn", factor=8.0, beta_fast=4.0,
+            beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, original_max_position_embeddings=12))),
+    # the same with the head that the whole model ties, experts fused, groups and routing scale of the class
+    "kimi_k25_b": dict(family="deepseek_v3", disk=F16, inside="kimi_k25", fused=True, config=DeepseekV3Config, absent=[
+        "n_group", "routed_scaling_factor", "topk_group", "rope_parameters"], args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=12, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4, q_lora_rank=18, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
+        n_routed_experts=16, num_experts_per_tok=3, first_k_dense_replace=1, vocab_size=86, tie_word_embeddings=True,
+        max_position_embeddings=96, num_mtp_layers=0)),
+    # sections of the rotation, dense layer 1, a head of its own
+    "qwen3_vl_moe_a": dict(family="qwen3_vl_moe_text", disk=BF16, inside="qwen3_vl_moe", fused="transposed",
+                           config=Qwen3VLMoeTextConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=12, num_experts=6, num_experts_per_tok=3, mlp_only_layers=[1], vocab_size=91,
+        tie_word_embeddings=False, max_position_embeddings=96,
+        rope_parameters=rope(5e6, mrope_section=[2, 2, 2], mrope_interleaved=True))),
+    # as transformers 5 saves them, with square gates and ups; biases of attention, tied, base and choice of the class
+    "qwen3_vl_moe_b": dict(family="qwen3_vl_moe_text", disk=F16, inside="qwen3_vl_moe", fused=True,
+                           config=Qwen3VLMoeTextConfig, absent=[
+        "num_experts_per_tok", "rope_parameters", "decoder_sparse_step", "mlp_only_layers", "num_key_value_heads",
+        "rms_norm_eps"], args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=24, num_hidden_layers=2, num_attention_heads=16,
+        num_experts=7, attention_bias=True, head_dim=6, vocab_size=88, tie_word_embeddings=True,
+        max_position_embeddings=96)),
+    # chunks, dense and MoE layers in turn, temperature, inside of the larger model
+    "llama4_a": dict(family="llama4_text", disk=BF16, inside="llama4", fused=True, config=Llama4TextConfig, args=dict(
+        hidden_size=48, intermediate_size=20, intermediate_size_mlp=36, num_hidden_layers=4, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=8, num_local_experts=5, num_experts_per_tok=1, interleave_moe_layer_step=2,
+        no_rope_layer_interval=3, attention_chunk_size=7, floor_scale=5, attn_scale=0.3, use_qk_norm=True,
+        vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=rope(5e5))),
+    # groups, dense layer 0, sections of the part of each head that rotates, biases of attention
+    "glm4v_moe_a": dict(family="glm4v_moe_text", disk=BF16, inside="glm4v_moe", config=Glm4vMoeTextConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=12, n_routed_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2,
+        n_shared_experts=2, routed_scaling_factor=2.5, first_k_dense_replace=1, attention_bias=True, vocab_size=90,
+        tie_word_embeddings=False, max_position_embeddings=96,
+        rope_parameters=rope(1e6, partial_rotary_factor=0.5, mrope_section=[1, 1, 1]))),
+    # experts fused and in each layer, no renormalisation, no biases, tied; the rotation is the class's
+    "glm4v_moe_b": dict(family="glm4v_moe_text", disk=F16, inside="glm4v_moe", fused=True, config=Glm4vMoeTextConfig,
+                        absent=["n_group", "topk_group", "n_shared_experts", "routed_scaling_factor"], args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=1, head_dim=8, n_routed_experts=6, num_experts_per_tok=2, norm_topk_prob=False,
+        first_k_dense_replace=0, attention_bias=False, vocab_size=89, tie_word_embeddings=True,
+        max_position_embeddings=96, rope_parameters=rope(partial_rotary_factor=0.5, mrope_section=[1, 1, 0]))),
+    # dense layer 1 by the list of types, two shared experts, biases everywhere
+    "hy_v3_a": dict(family="hy_v3", disk=BF16, config=HYV3Config, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=12, num_experts=7, num_experts_per_tok=3, num_shared_experts=2,
+        router_scaling_factor=1.7, mlp_layer_types=["sparse", "dense", "sparse"], attention_bias=True, mlp_bias=True,
+        vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=rope(1e6))),
+    # experts fused, tied; base, scale and the dense layer 0 are those of the class
+    "hy_v3_b": dict(family="hy_v3", disk=F16, fused=True, config=HYV3Config, absent=[
+        "mlp_layer_types", "num_shared_experts", "rope_parameters", "router_scaling_factor", "rms_norm_eps"], args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=1, head_dim=8, num_experts=6, num_experts_per_tok=2, vocab_size=87,
+        tie_word_embeddings=True, max_position_embeddings=96)),
+    # groups, dense layer 0, layers 1 and 2 slide, biases of attention
+    "dots1_a": dict(family="dots1", disk=BF16, config=Dots1Config, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=12, n_routed_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2,
+        n_shared_experts=2, routed_scaling_factor=2.5, norm_topk_prob=True, first_k_dense_replace=1,
+        sliding_window=7, max_window_layers=1, attention_bias=True, vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_parameters=rope(1e6))),
+    # experts fused and in each layer, no renormalisation, tied; windows, groups and scale are those of the class
+    "dots1_b": dict(family="dots1", disk=F16, fused=True, config=Dots1Config, absent=[
+        "first_k_dense_replace", "layer_types", "max_window_layers", "n_group", "norm_topk_prob", "rope_parameters",
+        "routed_scaling_factor", "sliding_window", "topk_group"], args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=1, head_dim=8, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, vocab_size=87,
+        tie_word_embeddings=True, max_position_embeddings=96)),
+    # groups, two shared experts, biases of attention
+    "solar_open_a": dict(family="solar_open", disk=BF16, config=SolarOpenConfig, args=dict(
+        hidden_size=48, moe_intermediate_size=20, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=12, n_routed_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=2,
+        routed_scaling_factor=2.5, attention_bias=True, vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_parameters=rope(1e4))),
+    # experts fused, no renormalisation, tied; base and routing are those of the class
+    "solar_open_b": dict(family="solar_open", disk=F16, fused=True, config=SolarOpenConfig, absent=[
+        "n_group", "n_shared_experts", "rope_parameters", "routed_scaling_factor", "topk_group"], args=dict(
+        hidden_size=40, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+        head_dim=8, n_routed_experts=6, num_experts_per_tok=2, norm_topk_prob=False, vocab_size=87,
+        tie_word_embeddings=True, max_position_embeddings=96)),
+    # groups, dense layer 0, YaRN; the indexer chooses every token of a context of 40
+    "deepseek_v32_a": dict(family="deepseek_v32", disk=BF16, config=DeepseekV32Config, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=6, q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
+        n_routed_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=1,
+        routed_scaling_factor=2.5, first_k_dense_replace=1, index_topk=40, index_head_dim=8, index_n_heads=3,
+        vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96,
+        rope_parameters=rope(1000.0, "yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+                             mscale_all_dim=1.0, original_max_position_embeddings=12))),
+    # experts fused, dense layer 1 by the list of types, biases of attention, tied; groups and scale of the class
+    "deepseek_v32_b": dict(family="deepseek_v32", disk=F16, fused=True, config=DeepseekV32Config, absent=[
+        "index_topk", "layer_types", "n_group", "rope_parameters", "routed_scaling_factor", "topk_group"], args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=12, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=4, q_lora_rank=18, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
+        n_routed_experts=16, num_experts_per_tok=3, mlp_layer_types=["sparse", "dense", "sparse"], index_head_dim=8,
+        index_n_heads=2, attention_bias=True, vocab_size=86, tie_word_embeddings=True, max_position_embeddings=96)),
+    # layers that share the choice of the one before, groups; it is every token of a context of 40
+    "glm_moe_dsa_a": dict(family="glm_moe_dsa", disk=BF16, config=GlmMoeDsaConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=6, q_lora_rank=20, kv_lora_rank=14, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7,
+        n_routed_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2, n_shared_experts=2,
+        routed_scaling_factor=1.5, first_k_dense_replace=1, index_topk=40, index_head_dim=8, index_n_heads=3,
+        indexer_types=["full", "shared", "full"], vocab_size=90, tie_word_embeddings=False,
+        max_position_embeddings=96, rope_parameters=rope(1e6))),
+    # experts fused, no renormalisation, biases of attention, tied; groups, scale and base of the class
+    "glm_moe_dsa_b": dict(family="glm_moe_dsa", disk=F16, fused=True, config=GlmMoeDsaConfig, absent=[
+        "index_topk", "indexer_types", "layer_types", "n_group", "n_shared_experts", "rope_parameters",
+        "routed_scaling_factor", "topk_group"], args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=5,
+        num_key_value_heads=5, q_lora_rank=18, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8,
+        n_routed_experts=6, num_experts_per_tok=2, norm_topk_prob=False, mlp_layer_types=["sparse", "sparse"],
+        index_head_dim=8, index_n_heads=2, attention_bias=True, vocab_size=87, tie_word_embeddings=True,
+        max_position_embeddings=96)),
+}
