@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ir/base/at.h"
+#include "ir/graph/elementwise.h"
 #include "ir/graph/scalar.h"
 
 namespace moec {

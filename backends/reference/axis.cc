@@ -4,7 +4,7 @@
 
 #include "backends/reference/eval.h"
 #include "ir/base/at.h"
-#include "ir/graph/scalar.h"
+#include "ir/graph/elementwise.h"
 
 namespace moec {
 namespace {

@@ -1,26 +1,47 @@
 #include "backends/reference/broadcast.h"
 
+#include <algorithm>
+
+#include "ir/base/invariant.h"
+
 namespace moec {
 namespace {
 
-bool joins(const Dims& dims, const Dims* strides, size_t operands, size_t outer, size_t inner) {
-  for (size_t n = 0; n < operands; ++n)
-    if (strides[n][outer] != strides[n][inner] * dims[inner]) return false;
-  return true;
+bool joins(const PerAxis& dims, std::span<const PerAxis> strides, size_t outer, size_t inner) {
+  return std::all_of(strides.begin(), strides.end(),
+                     [&](const PerAxis& each) { return each[outer] == each[inner] * dims[inner]; });
 }
 
 }  // namespace
 
-Dims row_strides(const Dims& dims) {
-  Dims strides(dims.size());
+PerAxis::PerAxis(size_t axes) : size_(axes) {
+  MOEC_CHECK(axes <= values_.size(), "a tensor has {} axes", axes);
+}
+
+PerAxis::PerAxis(std::span<const int64_t> values) : PerAxis(values.size()) {
+  std::copy(values.begin(), values.end(), values_.begin());
+}
+
+void PerAxis::push_back(int64_t value) {
+  MOEC_CHECK(size_ < values_.size(), "a tensor has more than {} axes", size_);
+  values_[size_++] = value;
+}
+
+void PerAxis::drop_front(size_t axes) {
+  std::copy(values_.begin() + static_cast<std::ptrdiff_t>(axes), values_.end(), values_.begin());
+  size_ -= axes;
+}
+
+PerAxis row_strides(PerAxis dims) {
+  PerAxis strides(dims.size());
   int64_t step = 1;
   for (size_t i = dims.size(); i-- > 0; step *= dims[i]) strides[i] = step;
   return strides;
 }
 
-Dims broadcast_strides(const Dims& dims, const Dims& to) {
-  if (dims.empty()) return Dims(to.size(), 0);
-  Dims strides = row_strides(dims);
+PerAxis broadcast_strides(PerAxis dims, PerAxis to) {
+  if (dims.empty()) return PerAxis(to.size());
+  PerAxis strides = row_strides(dims);
   for (size_t i = 0; i < dims.size(); ++i)
     if (dims[i] == 1) strides[i] = 0;
   return strides;
@@ -28,25 +49,23 @@ Dims broadcast_strides(const Dims& dims, const Dims& to) {
 
 // Goes from the innermost axis outwards; the axes that are kept collect at the back, from `front`
 // on.
-void join_axes(Dims& dims, Dims* strides, size_t operands) {
+void join_axes(PerAxis& dims, std::span<PerAxis> strides) {
   size_t front = dims.size();
   for (size_t i = dims.size(); i-- > 0;) {
     if (dims[i] == 1) continue;
-    if (front < dims.size() && joins(dims, strides, operands, i, front)) {
+    if (front < dims.size() && joins(dims, strides, i, front)) {
       dims[front] *= dims[i];
       continue;
     }
     --front;
     dims[front] = dims[i];
-    for (size_t n = 0; n < operands; ++n) strides[n][front] = strides[n][i];
+    for (PerAxis& each : strides) each[front] = each[i];
   }
-  const auto dropped = static_cast<std::ptrdiff_t>(front);
-  dims.erase(dims.begin(), dims.begin() + dropped);
-  for (size_t n = 0; n < operands; ++n)
-    strides[n].erase(strides[n].begin(), strides[n].begin() + dropped);
+  dims.drop_front(front);
+  for (PerAxis& each : strides) each.drop_front(front);
   if (!dims.empty()) return;
-  dims = {1};
-  for (size_t n = 0; n < operands; ++n) strides[n] = {0};
+  dims.push_back(1);
+  for (PerAxis& each : strides) each.push_back(0);
 }
 
 }  // namespace moec

@@ -4,7 +4,7 @@
 #include "backends/reference/tokens.h"
 #include "ir/base/at.h"
 #include "ir/graph/composite_operands.h"
-#include "ir/graph/scalar.h"
+#include "ir/graph/elementwise.h"
 
 namespace moec {
 namespace {

@@ -211,8 +211,10 @@ Tensor eval(const MatMul&, const Call& call) {
   const Dims& dims = call.type().dims;
   const Sizes sizes{dims[dims.size() - 2], call[0].type.dims.back(), dims[dims.size() - 1]};
   Tensor result{call.type(), std::vector<float>(static_cast<size_t>(call.type().elements()))};
-  const auto leading = [](const Dims& all) { return Dims(all.begin(), all.end() - 2); };
-  const Dims batch = leading(dims);
+  const auto leading = [](const Dims& all) {
+    return PerAxis(std::span<const int64_t>(all).first(all.size() - 2));
+  };
+  const PerAxis batch = leading(dims);
   const Operand a(call, 0), b(call, 1);
   walk<2>(batch,
           {broadcast_strides(leading(call[0].type.dims), batch),

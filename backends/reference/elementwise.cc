@@ -1,9 +1,10 @@
+#include "ir/graph/elementwise.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "backends/reference/broadcast.h"
 #include "backends/reference/eval.h"
-#include "ir/graph/scalar.h"
 
 namespace moec {
 namespace {
@@ -66,22 +67,29 @@ float cast_element(float value, DType dtype) {
 
 Tensor eval(const Unary& op, const Call& call) {
   Tensor result{call.type(), call[0].data};
-  for (float& value : result.data) value = apply(op.fn, value);
+  with_constant(op.fn, [&](auto fn) {
+    for (float& value : result.data) value = apply(fn(), value);
+  });
   return result;
 }
 
 Tensor eval(const Binary& op, const Call& call) {
-  return map_two(call, [&](float a, float b) { return apply(op.fn, a, b); });
+  return with_constant(op.fn, [&](auto fn) {
+    return map_two(call, [](float a, float b) { return apply(decltype(fn)::value, a, b); });
+  });
 }
 
 Tensor eval(const Compare& op, const Call& call) {
-  return map_two(call, [&](float a, float b) { return apply(op.fn, a, b) ? 1.0f : 0.0f; });
+  return with_constant(op.fn, [&](auto fn) {
+    return map_two(call,
+                   [](float a, float b) { return apply(decltype(fn)::value, a, b) ? 1.0f : 0.0f; });
+  });
 }
 
 Tensor eval(const Select&, const Call& call) {
   Tensor result = empty_result(call.type());
   const Dims& dims = result.type.dims;
-  std::array<Dims, 3> strides;
+  std::array<PerAxis, 3> strides;
   for (size_t n = 0; n < 3; ++n) strides[n] = broadcast_strides(call[n].type.dims, dims);
   walk<3>(dims, strides, [&](const Stretch<3>& stretch) {
     float* to = result.data.data() + stretch.index;

@@ -17,7 +17,7 @@ class UnitsInUse {
   // Makes the operands of an op ready that come from units. Returns whether all of them are there,
   // which fails where a unit takes no part, and after an error. Those that the op needs as tensors
   // are put into `tensors`, as zeros where they are not there.
-  bool bind(const Op& op, IdVector<ValueId, Tensor>& tensors) {
+  bool bind(const Op& op, IdMap<ValueId, Tensor>& tensors) {
     bool all = true;
     for (const ValueId id : op.operands) {
       if (!program_.paged.values[id]) continue;
@@ -84,11 +84,15 @@ class UnitsInUse {
 class Run {
  public:
   Run(Program& program, const RunProbes& probes)
-      : program_(program), shard_(program.shard), probes_(probes), units_(program) {
+      : program_(program),
+        shard_(program.shard),
+        probes_(probes),
+        units_(program),
+        own_(shard_.values.size()),
+        at_(shard_.values.size()) {
     for (uint32_t i = 0; i < shard_.values.size(); ++i) {
-      own_.push({});
       const bool has_place = program.is_fixed[ValueId{i}] || program.paged.values[ValueId{i}];
-      at_.push(has_place ? &program.fixed[ValueId{i}] : nullptr);
+      if (has_place) at_[ValueId{i}] = &program.fixed[ValueId{i}];
     }
   }
 
@@ -96,7 +100,7 @@ class Run {
     for (size_t i = 0; i < inputs.size(); ++i)
       define(shard_.inputs[i], {shard_.type(shard_.inputs[i]), std::move(inputs[i].data)});
     for (OpId op : op_ids(shard_)) {
-      step(shard_.ops[op]);
+      step(op);
       for (ValueId id : shard_.ops[op].results) see(id);
       drop_used(op);
       if (!units_.failure()) return fail(units_.failure().error());
@@ -110,8 +114,7 @@ class Run {
  private:
   void define(ValueId id, Tensor value) {
     round_elements(value, program_.options.precision);
-    own_[id] = std::move(value);
-    at_[id] = &own_[id];
+    put(id, std::move(value));
     if (!shard_.values[id].producer.valid()) see(id);
   }
 
@@ -120,8 +123,10 @@ class Run {
                                    program_.paged.values[op.results.front()].has_value());
   }
 
-  void step(const Op& op) {
+  void step(OpId id) {
+    const Op& op = shard_.ops[id];
     if (is_ready(op)) return;
+    if (ends_in_reshape(id)) return put(op.results.front(), reshaped(op));
     if (const auto* read = std::get_if<StateRead>(&op.data)) {
       at_[op.results.front()] = &program_.states[read->state];
       return;
@@ -132,6 +137,19 @@ class Run {
       return;
     }
     take(op, units_.bind(op, own_) ? evaluate(op) : zeros(op));
+  }
+
+  // Whether the op reshapes a value of this run that nothing else takes.
+  bool ends_in_reshape(OpId id) const {
+    const Op& op = shard_.ops[id];
+    if (!std::holds_alternative<Reshape>(op.data)) return false;
+    const ValueId from = op.operands.front();
+    return at_[from] == &own_[from] && program_.last_use[from] == id.index;
+  }
+
+  // The same elements, which are already rounded.
+  Tensor reshaped(const Op& op) {
+    return {shard_.type(op.results.front()), std::move(own_[op.operands.front()].data)};
   }
 
   std::vector<Tensor> evaluate(const Op& op) {
@@ -153,11 +171,13 @@ class Run {
     return results;
   }
 
+  void put(ValueId id, Tensor value) {
+    own_[id] = std::move(value);
+    at_[id] = &own_[id];
+  }
+
   void take(const Op& op, std::vector<Tensor> results) {
-    for (size_t i = 0; i < op.results.size(); ++i) {
-      own_[op.results[i]] = std::move(results[i]);
-      at_[op.results[i]] = &own_[op.results[i]];
-    }
+    for (size_t i = 0; i < op.results.size(); ++i) put(op.results[i], std::move(results[i]));
   }
 
   void see(ValueId id) const {
@@ -182,8 +202,8 @@ class Run {
   const Shard& shard_;
   const RunProbes& probes_;
   UnitsInUse units_;
-  IdVector<ValueId, Tensor> own_;
-  IdVector<ValueId, const Tensor*> at_;  // fixed, a state, or own
+  IdMap<ValueId, Tensor> own_;
+  IdMap<ValueId, const Tensor*> at_;  // fixed, a state, or own
   std::map<std::string, Tensor> writes_;
 };
 

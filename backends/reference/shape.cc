@@ -2,13 +2,12 @@
 
 #include "backends/reference/broadcast.h"
 #include "backends/reference/eval.h"
-#include "ir/base/at.h"
 
 namespace moec {
 namespace {
 
 // A tensor whose element [i…] is element offset + Σ i·stride of x.
-Tensor gather(const Tensor& x, const Type& type, int64_t offset, const Dims& strides) {
+Tensor gather(const Tensor& x, const Type& type, int64_t offset, PerAxis strides) {
   Tensor result{type, std::vector<float>(static_cast<size_t>(type.elements()))};
   walk<1>(type.dims, {strides}, [&](const Stretch<1>& stretch) {
     float* to = result.data.data() + stretch.index;
@@ -24,14 +23,14 @@ Tensor gather(const Tensor& x, const Type& type, int64_t offset, const Dims& str
 }  // namespace
 
 Tensor eval(const Slice& op, const Call& call) {
-  const Dims strides = row_strides(call[0].type.dims);
-  return gather(call[0], call.type(), op.begin * at(strides, op.axis), strides);
+  const PerAxis strides = row_strides(call[0].type.dims);
+  return gather(call[0], call.type(), op.begin * strides[static_cast<size_t>(op.axis)], strides);
 }
 
 Tensor eval(const Transpose& op, const Call& call) {
-  const Dims strides = row_strides(call[0].type.dims);
-  Dims permuted;
-  for (int64_t axis : op.perm) permuted.push_back(at(strides, axis));
+  const PerAxis strides = row_strides(call[0].type.dims);
+  PerAxis permuted;
+  for (int64_t axis : op.perm) permuted.push_back(strides[static_cast<size_t>(axis)]);
   return gather(call[0], call.type(), 0, permuted);
 }
 

@@ -6,61 +6,6 @@
 
 namespace moec {
 
-float apply(UnaryFn fn, float x) {
-  switch (fn) {
-    case UnaryFn::neg:
-      return -x;
-    case UnaryFn::abs:
-      return std::fabs(x);
-    case UnaryFn::exp:
-      return std::exp(x);
-    case UnaryFn::log:
-      return std::log(x);
-    case UnaryFn::sqrt:
-      return std::sqrt(x);
-    case UnaryFn::reciprocal:
-      return 1.0f / x;
-    case UnaryFn::sigmoid:
-      return 1.0f / (1.0f + std::exp(-x));
-    case UnaryFn::tanh:
-      return std::tanh(x);
-    case UnaryFn::erf:
-      return std::erf(x);
-  }
-  return x;
-}
-
-// max and min of a NaN give NaN, as in ONNX; std::max would give the first operand.
-float apply(BinaryFn fn, float a, float b) {
-  switch (fn) {
-    case BinaryFn::add:
-      return a + b;
-    case BinaryFn::sub:
-      return a - b;
-    case BinaryFn::mul:
-      return a * b;
-    case BinaryFn::div:
-      return a / b;
-    case BinaryFn::max:
-      return std::isnan(a) || a > b ? a : b;
-    case BinaryFn::min:
-      return std::isnan(a) || a < b ? a : b;
-  }
-  return a;
-}
-
-bool apply(CompareFn fn, float a, float b) {
-  switch (fn) {
-    case CompareFn::greater:
-      return a > b;
-    case CompareFn::less:
-      return a < b;
-    case CompareFn::equal:
-      return a == b;
-  }
-  return false;
-}
-
 // The fraction is rounded to nearest even by integer arithmetic on the f32 bits: adding half a unit
 // in the last kept place, less one where the kept part is even, carries into it exactly when it
 // must round up.

@@ -1,16 +1,11 @@
-// Elementwise functions on one f32 element, and rounding to narrower float types. Constant folding
-// and the reference executor share these definitions, so that folding changes no value.
+// Rounding of f32 to narrower float types, and back.
 #pragma once
 
 #include <cstdint>
 
-#include "ir/graph/ops.h"
+#include "ir/graph/type.h"
 
 namespace moec {
-
-float apply(UnaryFn fn, float x);
-float apply(BinaryFn fn, float a, float b);
-bool apply(CompareFn fn, float a, float b);
 
 // IEEE binary16, round to nearest even; beyond the range becomes infinity, subnormals are kept.
 uint16_t f16_from_f32(float value);
