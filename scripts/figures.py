@@ -13,6 +13,12 @@ is replaced and everything else stays as it is. The first table holds ONNX expor
 and in f16; the second holds Core ML exports, validated in f16. Each row is the worst result over all
 shards of a case. The numbers are those of `moec validate --json`; this script only takes the minimum
 or maximum over the shards. Exits with 1, after writing, when a case fails validation.
+
+    scripts/figures.py --qnn build/vendors/qnn/bin/python [--chip v75] [--write [FILE]]
+
+prints, or writes to backends/targets/README.md, what Qualcomm's compiler and emulator say of the same cases
+(scripts/confirm_with_qnn.py, with the packages of scripts/install_vendors.sh), of models that write text. Exits with 1
+when an op is not on the NPU.
 """
 
 import argparse
@@ -25,6 +31,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests/golden"
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
+QNN_HEADS = ["case", "ops on HTP", "least cosine of a shard", "chain", "top-1"]
 HEADS = ["case", "mode", "least cosine", "most rel. L2", "same experts", "least margin",
          "top-1", "KL", "greedy", "passed"]  # fmt: skip
 # Title of a table, the target that is exported for, the precisions that it is validated in.
@@ -64,8 +71,8 @@ def row(case, precision, report):
     ]
 
 
-def table(title, rows):
-    lines = [HEADS, ["---"] * len(HEADS), *rows]
+def table(title, rows, heads=HEADS):
+    lines = [heads, ["---"] * len(heads), *rows]
     return f"{title}:\n\n" + "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
 
 
@@ -89,6 +96,28 @@ def measured(binary, goldens):
     ]
 
 
+def emulator_row(measured, case):
+    """The cells of one case: the least over the files of one measured.json of confirm_with_qnn.py."""
+    graphs, chain = measured["graphs"], measured["chain"]
+    ops = [op["preferred"] == "HTP" for graph in graphs for op in graph["ops"]]
+    return [case, f"{sum(ops)} of {len(ops)}", f"{min(graph.get('cosine', 1) for graph in graphs):.7f}",
+            f"{chain['cosine']:.6f}", f"{chain['same_top1']} of {chain['rows']}"]
+
+
+def emulated(binary, python, chip, golden):
+    """The row of one golden case, exported for qnn; the script exits with 1 where a result is far, which the row says."""
+    checkpoint = golden / json.loads((golden / "golden.json").read_text())["checkpoint"]
+    widths = "1,16" if golden.name.startswith("tiny") else "1,24"
+    with tempfile.TemporaryDirectory() as folder:
+        moec(binary, "export", checkpoint, "--out", f"{folder}/out", "--target", "qnn", "--tokens", widths, "-q")
+        command = [python, ROOT / "scripts/confirm_with_qnn.py", f"{folder}/out", "--chip", chip, "--golden", golden,
+                   "--measured", f"{folder}/measured.json"]
+        run = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+        if run.returncode not in (0, 1):
+            sys.exit(f"{golden.name}: {run.stderr}")
+        return emulator_row(json.loads(pathlib.Path(f"{folder}/measured.json").read_text()), golden.name)
+
+
 def replaced(page, tables):
     """The page with the tables between its markers; None where it lacks the markers."""
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(END) < page.index(BEGIN):
@@ -104,20 +133,44 @@ def write(file, tables):
     file.write_text(page, encoding="utf-8")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moec", default=str(ROOT / "build/release/frontends/moec"))
     parser.add_argument("--case", action="append", help="only this case (repeatable); default: all")
-    parser.add_argument("--write", nargs="?", const=GOLDEN / "README.md", type=pathlib.Path, metavar="FILE")
-    options = parser.parse_args()
+    parser.add_argument("--qnn", metavar="PYTHON", help="a Python that has onnxruntime-qnn")
+    parser.add_argument("--chip", default="v75", help="with --qnn: architecture of the NPU (default: v75)")
+    parser.add_argument("--write", nargs="?", const="", metavar="FILE")
+    return parser.parse_args()
+
+
+def writes_text(golden):
+    return "greedy" in json.loads((golden / "golden.json").read_text())
+
+
+def qnn_results(options, goldens):
+    """(tables, whether all ops are on the NPU, the page that they belong to)."""
+    rows = [emulated(options.moec, options.qnn, options.chip, golden) for golden in goldens if writes_text(golden)]
+    everywhere = all(cells[1].split()[0] == cells[1].split()[-1] for cells in rows)
+    return table(f"Qualcomm's emulator, {options.chip}", rows, QNN_HEADS), everywhere, ROOT / "backends/targets/README.md"
+
+
+def validated(options, goldens):
+    """The same of `moec validate`."""
+    results = measured(options.moec, goldens)
+    passed = all(cells[-1] == "yes" for _, rows in results for cells in rows)
+    return "\n".join(table(title, rows) for title, rows in results), passed, GOLDEN / "README.md"
+
+
+def main():
+    options = parse_arguments()
     goldens = [path.parent for path in sorted(GOLDEN.glob("*/golden.json"))]
-    results = measured(options.moec, [g for g in goldens if not options.case or g.name in options.case])
-    tables = "\n".join(table(title, rows) for title, rows in results)
-    if options.write:
-        write(options.write, tables)
-    else:
+    goldens = [golden for golden in goldens if not options.case or golden.name in options.case]
+    tables, passed, page = (qnn_results if options.qnn else validated)(options, goldens)
+    if options.write is None:
         print(tables, end="")
-    return 0 if all(cells[-1] == "yes" for _, rows in results for cells in rows) else 1
+    else:
+        write(pathlib.Path(options.write or page), tables)
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

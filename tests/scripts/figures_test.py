@@ -34,6 +34,17 @@ def test_a_model_that_writes_no_text_has_no_greedy_tokens():
     assert figures.row("case", "f16", report)[-2:] == ["–", "NO"]
 
 
+def test_a_row_of_the_emulator_is_the_least_over_all_files():
+    measured = {
+        "chain": {"cosine": 0.99999, "same_top1": 3, "rows": 4},
+        "graphs": [
+            {"ops": [{"preferred": "HTP"}, {"preferred": "CPU"}], "cosine": 0.9},
+            {"ops": [{"preferred": "HTP"}]},  # an idle file, which did not run
+        ],
+    }
+    assert figures.emulator_row(measured, "case") == ["case", "2 of 3", "0.9000000", "0.999990", "3 of 4"]
+
+
 def test_only_what_stands_between_the_markers_is_replaced(tmp_path):
     page = tmp_path / "README.md"
     page.write_text(f"before\n\n{figures.BEGIN}\n\nold\n{figures.END}\n\nbehind\n")
