@@ -7,13 +7,13 @@
 namespace moec {
 namespace {
 
-uint64_t bytes_kept(const Executor& executor) {
-  return executor.memory().held + executor.memory().mapped;
+uint64_t bytes_kept(const Executable& executable) {
+  return executable.memory().held + executable.memory().mapped;
 }
 
 // Of a shard that gives weights back: the system reads ahead, so two of them may be there.
-uint64_t bytes_passing(const Executor& executor) {
-  const ExecutorMemory& memory = executor.memory();
+uint64_t bytes_passing(const Executable& executable) {
+  const ExecutorMemory& memory = executable.memory();
   return memory.held + memory.run + 2 * memory.largest;
 }
 
@@ -21,16 +21,22 @@ uint64_t mebibytes(uint64_t bytes) { return (bytes + (uint64_t{1} << 20) - 1) >>
 
 }  // namespace
 
-Executor* LoadedShards::find(const std::string& name, size_t width) {
-  if (const auto found = kept_.find(name); found != kept_.end() && found->second.width == width)
-    return &found->second.executor;
-  if (passing_ && passing_->name == name && passing_->width == width) return &passing_->executor;
+Executable* LoadedShards::find(const std::string& name, size_t width) {
+  if (const auto found = kept_.find({name, width}); found != kept_.end())
+    return found->second.executable.get();
+  if (passing_ && passing_->name == name && passing_->width == width)
+    return passing_->executable.get();
   return nullptr;
 }
 
-void LoadedShards::drop(std::map<std::string, Loaded>::iterator kept) {
-  kept_bytes_ -= bytes_kept(kept->second.executor);
+void LoadedShards::drop(Kept::iterator kept) {
+  kept_bytes_ -= bytes_kept(*kept->second.executable);
   kept_.erase(kept);
+}
+
+void LoadedShards::drop_other_widths(const std::string& name) {
+  for (auto kept = kept_.lower_bound({name, 0}); kept != kept_.end() && kept->first.first == name;)
+    drop(kept++);
 }
 
 void LoadedShards::drop_latest() {
@@ -40,7 +46,7 @@ void LoadedShards::drop_latest() {
 }
 
 Status LoadedShards::make_room(const Loaded& shard) {
-  const uint64_t needed = bytes_passing(shard.executor);
+  const uint64_t needed = bytes_passing(*shard.executable);
   if (needed > budget_)
     return fail("session.memory",
                 fmt::format("a step of the shard takes {} MiB, {} MiB are left for it",
@@ -54,25 +60,25 @@ Status LoadedShards::make_room(const Loaded& shard) {
 
 uint64_t LoadedShards::kept_mapped() const {
   uint64_t bytes = 0;
-  for (const auto& [name, loaded] : kept_) bytes += loaded.executor.memory().mapped;
+  for (const auto& [name, loaded] : kept_) bytes += loaded.executable->memory().mapped;
   return bytes;
 }
 
-Result<Executor*> LoadedShards::get(const std::string& name, size_t width, const Loader& load) {
-  if (Executor* found = find(name, width)) return found;
+Result<Executable*> LoadedShards::get(const std::string& name, size_t width, const Loader& load) {
+  if (Executable* found = find(name, width)) return found;
   passing_.reset();
-  if (const auto other_width = kept_.find(name); other_width != kept_.end()) drop(other_width);
-  MOEC_ASSIGN(Executor executor, load(budget_));
-  Loaded loaded{name, width, std::move(executor), ++loads_};
-  const uint64_t kept = bytes_kept(loaded.executor);
-  reserve_ = std::max(reserve_, loaded.executor.memory().run);
-  if (kept_bytes_ + kept + reserve_ <= budget_) {
-    kept_bytes_ += kept;
-    return &kept_.emplace(name, std::move(loaded)).first->second.executor;
+  if (!keeps_widths_) drop_other_widths(name);
+  MOEC_ASSIGN(std::unique_ptr<Executable> executable, load(budget_));
+  Loaded loaded{name, width, std::move(executable), ++loads_};
+  const ExecutorMemory& memory = loaded.executable->memory();
+  reserve_ = std::max(reserve_, memory.run);
+  if (kept_bytes_ + memory.held + memory.mapped + reserve_ <= budget_) {
+    kept_bytes_ += memory.held + memory.mapped;
+    return kept_.emplace(std::pair(name, width), std::move(loaded)).first->second.executable.get();
   }
   MOEC_TRY(make_room(loaded));
-  loaded.executor.release_weights_after_use();
-  return &passing_.emplace(std::move(loaded)).executor;
+  loaded.executable->release_weights_after_use();
+  return passing_.emplace(std::move(loaded)).executable.get();
 }
 
 }  // namespace moec

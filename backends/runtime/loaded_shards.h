@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "backends/reference/reference.h"
+#include "backends/runtime/engine.h"
 #include "ir/base/diagnostics.h"
 
 namespace moec {
@@ -20,13 +22,15 @@ namespace moec {
 class LoadedShards {
  public:
   // Loads the shard that get() was asked for; its values may take `limit` bytes at a time.
-  using Loader = std::function<Result<Executor>(uint64_t limit)>;
+  using Loader = std::function<Result<std::unique_ptr<Executable>>(uint64_t limit)>;
 
-  explicit LoadedShards(uint64_t budget) : budget_(budget) {}
+  // With `keeps_widths` a shard may be loaded in several widths at a time.
+  explicit LoadedShards(uint64_t budget, bool keeps_widths = false)
+      : budget_(budget), keeps_widths_(keeps_widths) {}
 
-  // The shard in this width; a shard is loaded in one width at a time. The pointer is valid until
-  // the next call. Errors: those of `load`; session.memory if the shard alone exceeds the budget.
-  Result<Executor*> get(const std::string& name, size_t width, const Loader& load);
+  // The shard in this width. The pointer is valid until the next call. Errors: those of `load`;
+  // session.memory if the shard alone exceeds the budget.
+  Result<Executable*> get(const std::string& name, size_t width, const Loader& load);
 
   // How many shards stay loaded, and their bytes.
   size_t kept() const { return kept_.size(); }
@@ -40,17 +44,21 @@ class LoadedShards {
   struct Loaded {
     std::string name;
     size_t width = 0;
-    Executor executor;
+    std::unique_ptr<Executable> executable;
     uint64_t order = 0;  // of loading
   };
 
-  Executor* find(const std::string& name, size_t width);
-  void drop(std::map<std::string, Loaded>::iterator kept);
+  using Kept = std::map<std::pair<std::string, size_t>, Loaded>;  // by name and width
+
+  Executable* find(const std::string& name, size_t width);
+  void drop(Kept::iterator kept);
+  void drop_other_widths(const std::string& name);
   void drop_latest();
   Status make_room(const Loaded& shard);
 
   uint64_t budget_;
-  std::map<std::string, Loaded> kept_;
+  bool keeps_widths_;
+  Kept kept_;
   std::optional<Loaded> passing_;  // loaded for its step alone
   uint64_t kept_bytes_ = 0, loads_ = 0;
   uint64_t reserve_ = 0;

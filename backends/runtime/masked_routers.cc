@@ -42,17 +42,16 @@ Result<Shard> with_ceiling_inputs(const Shard& body, const manifest::Shard& shar
   });
 }
 
-void add_ceilings(const Shard& body, const manifest::Shard& shard, const ExpertSets& mask,
-                  Precision precision, std::map<std::string, Tensor>& inputs) {
-  for (const ValueId input : body.inputs)
+void add_ceilings(std::span<const NamedType> inputs, const manifest::Shard& shard,
+                  const ExpertSets& mask, Precision precision, NamedTensors& tensors) {
+  for (const auto& [name, type] : inputs)
     for (const int64_t layer : shard.moe_layers) {
-      const auto& [type, name, producer] = body.values[input];
       if (name != input_name(layer)) continue;
       const DType dtype = precision == Precision::f16 ? DType::f16 : type.dtype;
       const int64_t slots = type.elements();
       const std::vector<double> values =
           choice_ceilings(dtype, slots, slots_left(mask, layer, shard.routing->experts, slots));
-      inputs[name] = {type, {values.begin(), values.end()}};
+      tensors[name] = {type, {values.begin(), values.end()}};
     }
 }
 

@@ -2,13 +2,12 @@
 // the ceilings of their routers (ir/analysis/router_choice.h) are inputs, which a session fills.
 #pragma once
 
-#include <map>
 #include <optional>
-#include <string>
+#include <span>
 #include <string_view>
 
 #include "backends/manifest/manifest.h"
-#include "backends/reference/reference.h"
+#include "backends/runtime/engine.h"
 #include "ir/plan/expert_sets.h"
 
 namespace moec {
@@ -20,8 +19,9 @@ std::optional<int64_t> routed_layer(const manifest::Shard& shard, std::string_vi
 // Errors: those of find_choices().
 Result<Shard> with_ceiling_inputs(const Shard& body, const manifest::Shard& shard);
 
-// Adds the values of these inputs by name. With Precision::f16 they are finite in f16.
-void add_ceilings(const Shard& body, const manifest::Shard& shard, const ExpertSets& mask,
-                  Precision precision, std::map<std::string, Tensor>& inputs);
+// Adds the values of those of the inputs that are ceilings. With Precision::f16 they are finite in
+// f16.
+void add_ceilings(std::span<const NamedType> inputs, const manifest::Shard& shard,
+                  const ExpertSets& mask, Precision precision, NamedTensors& tensors);
 
 }  // namespace moec

@@ -24,16 +24,15 @@ const manifest::Port& find_port(const std::vector<manifest::Port>& ports, std::s
 }  // namespace
 
 // A shard is read when it first runs and stays loaded: the next token needs all of them again.
-Result<Executor*> Session::Impl::executor(const manifest::Shard& shard, size_t width) {
-  return loaded.get(shard.name, width, [&](uint64_t limit) -> Result<Executor> {
-    MOEC_ASSIGN(LoadedShard file, read_shard(manifest, folder, shard.widths[width]));
-    if (masks() && shard.routing) {
-      MOEC_ASSIGN(file.shard, with_ceiling_inputs(file.shard, shard));
-    }
-    return Executor::create(file.shard, file.weights,
-                            {.precision = options.precision,
-                             .memory_limit = limit,
-                             .pager = shard.kind == ShardKind::experts ? experts.get() : nullptr});
+Result<Executable*> Session::Impl::executable(const manifest::Shard& shard, size_t width) {
+  return loaded.get(shard.name, width, [&](uint64_t limit) {
+    return engine->compile(
+        {manifest, folder, shard, width},
+        {.precision = options.precision,
+         .memory_limit = limit,
+         .ceilings = masks() && shard.routing,
+         .pager = shard.kind == ShardKind::experts ? experts.get() : nullptr,
+         .watched = shard.routing ? options.watched : std::vector<std::string>()});
   });
 }
 
@@ -127,23 +126,23 @@ void Session::Impl::take_output(const OutputBinding& binding, const manifest::Sh
 
 // The session keeps the caches, not the executors: a text may be fed by one width of a shard
 // (prefill) and continued by another one (decode).
-Status Session::Impl::put_states(const manifest::Shard& shard, Executor& executor) const {
+Status Session::Impl::put_states(const manifest::Shard& shard, Executable& executable) const {
   for (const manifest::Port& state : shard.states) {
     const LayerCache& cache = sequence.caches.at(shard.layer);
     const std::vector<float>& values = state.name == kKeyState ? cache.k : cache.v;
-    MOEC_TRY(executor.set_state(state.name, cache_tensor(state, values)));
+    MOEC_TRY(executable.set_state(state.name, cache_tensor(state, values)));
   }
   return {};
 }
 
 // Takes the caches that a shard has blended. The rows of this chunk are copied for callers that
 // compare them.
-void Session::Impl::take_states(const manifest::Shard& shard, const Executor& executor,
+void Session::Impl::take_states(const manifest::Shard& shard, const Executable& executable,
                                 Chunk& chunk) {
   for (const manifest::Port& state : shard.states) {
     const bool keys = state.name == kKeyState;
     LayerCache& cache = sequence.caches.at(shard.layer);
-    const Tensor& after = *executor.state(state.name);
+    const Tensor& after = *executable.state(state.name);
     (keys ? cache.k : cache.v) = from_pages(after).data;
     NewRows& layer = chunk.new_rows[shard.layer];
     (keys ? layer.k : layer.v) = take_cache_rows(after, chunk.position, chunk.count);
@@ -165,37 +164,23 @@ Status Session::Impl::begin_experts(size_t step, const manifest::Shard& shard, C
 
 Status Session::Impl::foresee_experts(const RouterAhead& router, const Chunk& chunk) {
   const manifest::Shard& shard = *manifest.find_shard(router.step->shard);
-  MOEC_ASSIGN(Executor * executor, this->executor(shard, chunk.width));
-  std::map<std::string, Tensor> by_port;
+  MOEC_ASSIGN(Executable * executable, this->executable(shard, chunk.width));
+  NamedTensors by_port;
   for (const auto& [port, edge] : router.edges)
     by_port[port] =
         pack_rows(find_port(shard.widths[chunk.width].inputs, port), chunk.edges.at(edge));
-  MOEC_ASSIGN(const std::vector<Tensor> outputs, run(shard, *executor, std::move(by_port), {}));
-  const Shard& body = executor->shard();
-  for (size_t i = 0; i < body.outputs.size(); ++i)
-    if (body.outputs[i].name == kRoutingWeights)
-      experts->foresee(shard.layer, unpack_rows(outputs[i], chunk.count));
+  MOEC_ASSIGN(const NamedTensors outputs, run(shard, *executable, std::move(by_port), {}));
+  if (const auto weights = outputs.find(kRoutingWeights); weights != outputs.end())
+    experts->foresee(shard.layer, unpack_rows(weights->second, chunk.count));
   return {};
 }
 
 // Runs a shard with the values of its ports.
-Result<std::vector<Tensor>> Session::Impl::run(const manifest::Shard& shard, Executor& executor,
-                                               std::map<std::string, Tensor> by_port,
-                                               const Probe& probe) const {
-  const Shard& body = executor.shard();
-  if (masks() && shard.routing) add_ceilings(body, shard, mask, options.precision, by_port);
-  std::vector<Tensor> inputs;
-  for (ValueId input : body.inputs) {
-    auto found = by_port.find(body.values[input].name);
-    if (found == by_port.end())
-      return fail("session.port",
-                  fmt::format("the file has an input '{}' that the manifest does not bind",
-                              body.values[input].name),
-                  "export the model again",
-                  {.shard = shard.name, .file = shard.widths.front().file.path});
-    inputs.push_back(std::move(found->second));
-  }
-  return executor.run(std::move(inputs), probe);
+Result<NamedTensors> Session::Impl::run(const manifest::Shard& shard, Executable& executable,
+                                        NamedTensors by_port, const Probe& probe) const {
+  if (masks() && shard.routing)
+    add_ceilings(executable.inputs(), shard, mask, options.precision, by_port);
+  return executable.run(std::move(by_port), probe);
 }
 
 // Whether the step can be skipped because no token of the chunk chose an expert of its group. Its
@@ -238,20 +223,19 @@ Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe
   MOEC_TRY(begin_experts(step_index, shard, chunk));
   if (skip(step, shard, chunk)) return {};
   const manifest::Width& width = shard.widths[chunk.width];
-  MOEC_ASSIGN(Executor * executor, this->executor(shard, chunk.width));
-  std::map<std::string, Tensor> by_port;
+  MOEC_ASSIGN(Executable * executable, this->executable(shard, chunk.width));
+  NamedTensors by_port;
   for (const InputBinding& binding : step.inputs) {
     const manifest::Port& port = find_port(width.inputs, binding.port);
     MOEC_ASSIGN(by_port[binding.port], input(binding, port, chunk));
   }
-  MOEC_TRY(put_states(shard, *executor));
-  MOEC_ASSIGN(const std::vector<Tensor> outputs,
-              run(shard, *executor, std::move(by_port), probe_of(shard, chunk, probe)));
-  const Shard& body = executor->shard();
-  take_states(shard, *executor, chunk);
+  MOEC_TRY(put_states(shard, *executable));
+  MOEC_ASSIGN(const NamedTensors outputs,
+              run(shard, *executable, std::move(by_port), probe_of(shard, chunk, probe)));
+  take_states(shard, *executable, chunk);
   for (const OutputBinding& binding : step.outputs)
-    for (size_t i = 0; i < body.outputs.size(); ++i)
-      if (body.outputs[i].name == binding.port) take_output(binding, shard, outputs[i], chunk);
+    if (const auto output = outputs.find(binding.port); output != outputs.end())
+      take_output(binding, shard, output->second, chunk);
   return {};
 }
 

@@ -1,6 +1,6 @@
 // Runs an exported folder by its manifest alone. This is the reference for what a runtime has to
-// do, not a fast one: the emitted files are read back into the IR, and the reference executor runs
-// them.
+// do. By default it is not a fast one: the emitted files are read back into the IR, and the
+// reference executor runs them. Another engine takes its place with SessionOptions::engine.
 #pragma once
 
 #include <functional>
@@ -15,9 +15,9 @@
 #include "backends/residency/cache_choice.h"
 #include "backends/runtime/expert_store.h"
 #include "backends/runtime/loaded_shards.h"
+#include "backends/runtime/reference_engine.h"
 #include "backends/runtime/rows.h"
 #include "backends/runtime/session_memory.h"
-#include "ir/graph/loaded_shard.h"
 #include "ir/plan/expert_sets.h"
 
 namespace moec {
@@ -29,12 +29,9 @@ using StepProbe = std::function<void(const manifest::Shard&, std::string_view, c
 // is at `position`: one row a token, one column an expert, 0 for those that it did not choose.
 using RoutingObserver = std::function<void(int64_t layer, int64_t position, const Rows& weights)>;
 
-// Reads the graph of one token width of a shard in `folder` back into the IR. It is passed in
-// because the runtime knows no file formats; frontends/formats/read_shard.h reads all of them.
-using ShardReader = std::function<Result<LoadedShard>(
-    const Manifest& manifest, const std::string& folder, const manifest::Width& width)>;
-
 struct SessionOptions {
+  // What runs the graphs; null: the reference executor. The session refuses what needs that one.
+  std::shared_ptr<Engine> engine;
   Precision precision = Precision::f32;
   bool skip_idle_groups = true;  // with host routing: skip expert groups that no token chose
   // The most bytes that the program may take with the session: loaded shards with the mapped parts
@@ -48,6 +45,9 @@ struct SessionOptions {
   // Experts come and go in slots of their own, beside the loaded shards; without it, they are
   // loaded with their shards.
   std::optional<ExpertStoreOptions> experts;
+  // Endings of the labels of values inside graphs that probes and observers will ask for. The
+  // reference executor tells of all values; another engine of these only.
+  std::vector<std::string> watched;
   // With `experts`: routers prefer those that are in slots (cache_choice.h). Not exact.
   std::optional<CacheBias> cache_bias;
 };

@@ -80,7 +80,7 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->folder = folder;
-  impl->read_shard = std::move(read_shard);
+  impl->engine = options.engine ? options.engine : reference_engine(std::move(read_shard));
   impl->options = options;
   impl->options.maskable = options.maskable || options.cache_bias;
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
@@ -185,7 +185,9 @@ Status Session::Impl::open_experts() {
                 fmt::format("the slots of experts take {} MiB, --memory is {} MiB", slots >> 20,
                             options.memory_bytes >> 20),
                 "give more --memory, or less --expert-memory or --capacity");
-  MOEC_ASSIGN(loaded, room_for_shards(manifest, options.memory_bytes - slots, options.sequences));
+  MOEC_ASSIGN(const uint64_t room,
+              room_for_shards(manifest, options.memory_bytes - slots, options.sequences));
+  loaded = LoadedShards(room, engine->traits().keeps_widths);
   return {};
 }
 

@@ -29,7 +29,7 @@ struct RouterRun {
 
 struct Session::Impl {
   std::string folder;
-  ShardReader read_shard;
+  std::shared_ptr<Engine> engine;
   SessionOptions options;
   Manifest manifest;
   std::optional<WeightReader> embedding, rope;
@@ -52,14 +52,14 @@ struct Session::Impl {
   }
   Status read_masks();
   Status set_mask(const ExpertSets& wanted, const std::string& what);
-  Result<Executor*> executor(const manifest::Shard& shard, size_t width);
+  Result<Executable*> executable(const manifest::Shard& shard, size_t width);
   Result<Rows> rope_rows(const Chunk& chunk, SourceKind source);
   double masked_value() const;
   Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk);
   void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,
                    Chunk& chunk);
-  Status put_states(const manifest::Shard& shard, Executor& executor) const;
-  void take_states(const manifest::Shard& shard, const Executor& executor, Chunk& chunk);
+  Status put_states(const manifest::Shard& shard, Executable& executable) const;
+  void take_states(const manifest::Shard& shard, const Executable& executable, Chunk& chunk);
   Probe probe_of(const manifest::Shard& shard, const Chunk& chunk, const StepProbe& probe) const;
   Status open_experts();
   Status open_preference();
@@ -69,8 +69,8 @@ struct Session::Impl {
   Status run_shard(size_t step, Chunk& chunk, const StepProbe& probe);
   Status begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk);
   Status foresee_experts(const RouterAhead& router, const Chunk& chunk);
-  Result<std::vector<Tensor>> run(const manifest::Shard& shard, Executor& executor,
-                                  std::map<std::string, Tensor> by_port, const Probe& probe) const;
+  Result<NamedTensors> run(const manifest::Shard& shard, Executable& executable,
+                           NamedTensors by_port, const Probe& probe) const;
   bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
 };
 

@@ -39,10 +39,10 @@ uint64_t default_session_memory() {
   return all > 0 ? all / 2 : kUnknown;
 }
 
-Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory, int64_t sequences) {
+Result<uint64_t> room_for_shards(const Manifest& manifest, uint64_t memory, int64_t sequences) {
   const SessionParts parts = parts_beside_shards(manifest, sequences);
   const uint64_t beside = kProgramBytes + parts.caches + parts.rows;
-  if (beside < memory) return LoadedShards(memory - beside);
+  if (beside < memory) return memory - beside;
   return fail("session.memory",
               fmt::format("the program, its caches and logits take {} MiB, the limit is {} MiB",
                           beside >> 20, memory >> 20),

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "backends/manifest/manifest.h"
-#include "backends/runtime/loaded_shards.h"
+#include "ir/base/diagnostics.h"
 
 namespace moec {
 
@@ -20,8 +20,8 @@ struct SessionParts {
 };
 SessionParts parts_beside_shards(const Manifest& manifest, int64_t sequences);
 
-// The room for the shards of a session that may take `memory` bytes in all and keeps the caches of
+// The bytes for the shards of a session that may take `memory` bytes in all and keeps the caches of
 // so many sequences. Error session.memory: what it takes besides leaves none.
-Result<LoadedShards> room_for_shards(const Manifest& manifest, uint64_t memory, int64_t sequences);
+Result<uint64_t> room_for_shards(const Manifest& manifest, uint64_t memory, int64_t sequences);
 
 }  // namespace moec

@@ -1,5 +1,6 @@
 #include "backends/runtime/loaded_shards.h"
 
+#include "backends/runtime/reference_engine.h"
 #include "tests/backends/reference/testing.h"
 #include "tests/backends/weights/testing.h"
 
@@ -15,13 +16,22 @@ class LoadedShardsTest : public testing::Test {
       : type_{DType::f16, {128, 1024}},
         table_(table_of(write_file("matrix.bin", Bytes(kMatrix)), kMatrix, type_)) {}
 
-  Result<Executor*> get(LoadedShards& shards, const std::string& name, size_t width = 0) {
+  LoadedShard matrix() const {
+    Builder build("matrix", Form::model);
+    const ValueId x = build.input("x", {DType::f16, {1, 128}});
+    build.output("y", build.emit(MatMul{}, {x, build.weight(tensor_view("w", type_), "w")}, "y"));
+    return {build.finish(), table_, {}};
+  }
+
+  Result<Executable*> get(LoadedShards& shards, const std::string& name, size_t width = 0) {
     return shards.get(name, width, [&](uint64_t limit) {
       ++loads_[name];
-      Builder build(name, Form::model);
-      const ValueId x = build.input("x", {DType::f16, {1, 128}});
-      build.output("y", build.emit(MatMul{}, {x, build.weight(tensor_view("w", type_), "w")}, "y"));
-      return Executor::create(build.finish(), table_, {.memory_limit = limit});
+      const auto engine = reference_engine(
+          [&](const Manifest&, const std::string&, const manifest::Width&) { return matrix(); });
+      manifest::Shard shard;
+      shard.name = name;
+      shard.widths.resize(width + 1);
+      return engine->compile({{}, "", shard, width}, {.memory_limit = limit});
     });
   }
 
@@ -57,6 +67,13 @@ TEST_F(LoadedShardsTest, AShardIsLoadedInOneWidthAtATime) {
   for (const size_t width : {0, 0, 1, 1, 0}) ASSERT_TRUE(get(shards, "a", width));
   EXPECT_EQ(loads_["a"], 3);
   EXPECT_EQ(shards.kept(), 1u);
+}
+
+TEST_F(LoadedShardsTest, OrInEachOfItsWidthsWhereThatIsWanted) {
+  LoadedShards shards(4 * kMatrix, true);
+  for (const size_t width : {0, 0, 1, 1, 0}) ASSERT_TRUE(get(shards, "a", width));
+  EXPECT_EQ(loads_["a"], 2);
+  EXPECT_EQ(shards.kept(), 2u);
 }
 
 TEST_F(LoadedShardsTest, AShardThatExceedsTheBudgetAloneIsAnError) {
