@@ -27,7 +27,7 @@ MODELS = ["models/families", "models/published", "models/gguf", "models/tensors"
 BACKENDS = [
     "backends/weights", "backends/weights/encode", "backends/files", "backends/calibration", "backends/reference", "backends/targets", "backends/manifest",
     "backends/onnx", "backends/coreml", "backends/gguf", "backends/output", "backends/coverage", "backends/residency",
-    "backends/runtime",
+    "backends/runtime", "backends/openvino", "backends/openvino/module",
 ]  # fmt: skip
 READERS = ["frontends/hf", "frontends/gguf", "frontends/source", "frontends/onnx", "frontends/coreml"]
 FORMATS = ["frontends/formats"]
@@ -71,6 +71,8 @@ ARROWS = {
     "backends/coverage": [*IR, "backends/weights", "backends/files", "backends/manifest"],
     "backends/residency": IR,
     "backends/runtime": [*IR, "backends/weights", "backends/files", "backends/manifest", "backends/reference", "backends/residency"],
+    "backends/openvino": [*IR, "backends/weights", "backends/files", "backends/manifest", "backends/reference", "backends/runtime"],
+    "backends/openvino/module": ["ir/base", "ir/graph", "backends/openvino"],
     "frontends/process": ["ir/base"],
     "frontends/report": ["ir/base"],
     "frontends/hf": IR + MODELS,
@@ -128,7 +130,8 @@ LIBRARIES = {
     "cpuid.h": ["backends/weights"],
     "openssl/": ["backends/files"],
     "spawn.h": ["backends/files"],
-    "dlfcn.h": [],
+    "openvino/": ["backends/openvino/module"],
+    "dlfcn.h": ["backends/openvino"],
     "pthread.h": [],
     "malloc.h": ["ir/base"],
     "gtest/": [],

@@ -87,8 +87,9 @@ class Session {
   // for a node that has not all layers (a node with all of them masks the experts that it lacks);
   // session.memory
   // if the caches alone exceed the memory; those of read_expert_mask(), and session.no_experts for
-  // a mask of a model without experts; those of ExpertStore::open(); session.cache_bias. A mask
-  // adds router.no_choice (ir/analysis/router_choice.h) to the errors of reading a shard.
+  // a mask of a model without experts; engine.format, engine.precision and engine.option for what
+  // the engine does not take; those of ExpertStore::open(); session.cache_bias. A mask adds
+  // router.no_choice (ir/analysis/router_choice.h) to the errors of reading a shard.
   static Result<Session> open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options = {});
 
@@ -131,6 +132,8 @@ class Session {
   int64_t skipped_steps() const;
   // How many tokens have gone through the model.
   int64_t tokens_run() const;
+  // What runs the graphs.
+  const EngineTraits& engine() const;
   // The shards that are loaded, within the memory that is left for them.
   const LoadedShards& loaded() const;
   // The experts in memory; null without SessionOptions::experts. What it counts and has in its

@@ -40,6 +40,7 @@ int64_t Session::position() const { return impl_->sequence.position; }
 int64_t Session::skipped_steps() const { return impl_->counts.skipped_steps; }
 int64_t Session::tokens_run() const { return impl_->counts.tokens; }
 std::shared_ptr<const ExpertStore> Session::experts() const { return impl_->experts; }
+const EngineTraits& Session::engine() const { return impl_->engine->traits(); }
 const LoadedShards& Session::loaded() const { return impl_->loaded; }
 LayerCache& Session::cache(int64_t layer) { return impl_->sequence.caches.at(layer); }
 
@@ -88,6 +89,7 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
   MOEC_TRY(refuse_stage(impl->manifest, folder));
   MOEC_TRY(impl->read_masks());
+  MOEC_TRY(impl->check_engine());
   MOEC_TRY(impl->open_experts());
   MOEC_TRY(impl->open_preference());
   MOEC_ASSIGN(impl->embedding, open_table(impl->manifest.embedding, folder));
@@ -130,6 +132,27 @@ bool Session::rewind(int64_t position) {
     return false;
   impl_->sequence.position = position;
   return true;
+}
+
+// Masks are inputs that a session gives the graphs, and slots are weights that it brings: only an
+// engine that can change graphs takes them.
+Status Session::Impl::check_engine() const {
+  const EngineTraits& traits = engine->traits();
+  const auto refuse = [&](const std::string& what) {
+    return fail("engine.option",
+                fmt::format("{}: engine {} runs graphs as they were emitted", what, traits.name),
+                "leave it out, or leave out --engine: the reference executor takes it",
+                {.file = folder});
+  };
+  MOEC_TRY(engine->accepts(manifest, options.precision));
+  if (traits.edits_graphs) return {};
+  if (options.experts)
+    return refuse("experts in slots (--capacity, --expert-memory, --prepacked) come and go");
+  if (!options.expert_mask.empty()) return refuse("--expert-mask changes the routers");
+  if (!held.layers.empty())
+    return refuse("the node lacks experts, which its routers must not choose");
+  if (options.maskable) return refuse("routing by what is in slots changes the routers");
+  return {};
 }
 
 Status Session::Impl::read_masks() {

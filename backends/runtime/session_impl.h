@@ -50,6 +50,7 @@ struct Session::Impl {
   bool masks() const {
     return options.maskable || !options.expert_mask.empty() || !held.layers.empty();
   }
+  Status check_engine() const;
   Status read_masks();
   Status set_mask(const ExpertSets& wanted, const std::string& what);
   Result<Executable*> executable(const manifest::Shard& shard, size_t width);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/engine_flags.h"
 #include "frontends/cli/flags/expert_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/prompt_flags.h"
@@ -23,6 +24,7 @@
 #include "frontends/run/run_json.h"
 #include "frontends/run/write_text.h"
 #include "ir/base/output_apart.h"
+#include "ir/graph/port_names.h"
 
 namespace moec {
 namespace {
@@ -30,6 +32,7 @@ namespace {
 struct RunFlags {
   std::string folder;
   SessionFlags session;
+  EngineFlags engine;
   PromptFlags prompt;
   WriteOptions write;
   GateLogOptions gates;
@@ -123,6 +126,8 @@ Status run(const RunFlags& flags) {
   MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
   MOEC_ASSIGN(options.experts, expert_store_options(flags.experts, flags.folder));
   options.cache_bias = flags.experts.cache_bias;
+  MOEC_ASSIGN(options.engine, open_engine(flags.engine));
+  if (!flags.gates.file.empty()) options.watched = {kRoutingWeights};
   MOEC_ASSIGN(Session session, Session::open(flags.folder, read_shard, options));
   const bool tags = session.manifest().tagging.has_value();
   MOEC_TRY(check_flags(flags, tags));
@@ -185,6 +190,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->check(whole_from(0))
       ->capture_default_str();
   add_session_flags(*command, flags->session);
+  add_engine_flags(*command, flags->engine);
   add_mask_flag(*command, flags->session.expert_mask);
   add_expert_flags(*command, flags->experts);
   add_cache_bias_flags(*command, flags->experts);

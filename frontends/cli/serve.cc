@@ -5,6 +5,7 @@
 
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/byte_flags.h"
+#include "frontends/cli/flags/engine_flags.h"
 #include "frontends/cli/flags/expert_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/required_source.h"
@@ -22,6 +23,7 @@ namespace {
 struct ServeFlags {
   std::string folder, name, most_body = "4MiB";
   SessionFlags session;
+  EngineFlags engine;
   ExpertFlags experts;
   ServeOptions serve;
 };
@@ -43,6 +45,7 @@ Status serve(const ServeFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
   MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
   MOEC_ASSIGN(options.experts, expert_store_options(flags.experts, flags.folder));
+  MOEC_ASSIGN(options.engine, open_engine(flags.engine));
   ServeOptions serve = flags.serve;
   MOEC_ASSIGN(const int64_t body, bytes_of_mebibyte_flag("--max-body", flags.most_body));
   serve.most_body = static_cast<uint64_t>(body);
@@ -112,6 +115,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   command->add_option("--name", flags->name, "The model's name (default: that of the folder)");
   add_limit_flags(*command, *flags);
   add_session_flags(*command, flags->session);
+  add_engine_flags(*command, flags->engine);
   add_mask_flag(*command, flags->session.expert_mask);
   add_expert_flags(*command, flags->experts);
   command->footer("Example: moec serve out/tinymoe --port 8080");

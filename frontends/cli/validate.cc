@@ -1,9 +1,12 @@
 // moec validate: compares what the emitted files compute with golden results.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/commands.h"
+#include "frontends/cli/flags/engine_flags.h"
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/flags/session_flags.h"
 #include "frontends/cli/print/findings.h"
@@ -18,6 +21,7 @@ namespace {
 struct ValidateFlags {
   std::string folder, golden, thresholds;
   SessionFlags session;
+  EngineFlags engine;
   bool json = false, record = false;
 };
 
@@ -26,22 +30,33 @@ Status check_paths(const ValidateFlags& flags) {
   return require_golden(flags.golden);
 }
 
+Result<SessionOptions> options_of(const ValidateFlags& flags) {
+  MOEC_ASSIGN(SessionOptions options, session_options(flags.session));
+  MOEC_ASSIGN(options.engine, open_engine(flags.engine));
+  if (flags.record && options.engine)
+    return fail("engine.option",
+                fmt::format("--record records what the reference executor computes, not engine {}",
+                            options.engine->traits().name),
+                "leave out --record or --engine");
+  return options;
+}
+
+Result<ValidationReport> validate(const ValidateFlags& flags) {
+  MOEC_TRY(check_paths(flags));
+  MOEC_ASSIGN(const SessionOptions options, options_of(flags));
+  MOEC_ASSIGN(const Golden golden, Golden::open(flags.golden));
+  ThresholdTable thresholds = ThresholdTable::builtin();
+  if (!flags.thresholds.empty()) {
+    MOEC_ASSIGN(thresholds, ThresholdTable::read(flags.thresholds));
+  }
+  MOEC_ASSIGN(ValidationReport report, validate_model(flags.folder, golden, options, thresholds));
+  if (flags.record) MOEC_TRY(record_validation(report, flags.folder));
+  return report;
+}
+
 int run_validate(const ValidateFlags& flags) {
-  if (const Status paths = check_paths(flags); !paths)
-    return report_failure(paths.error(), flags.json);
-  const auto options = session_options(flags.session);
-  if (!options) return report_failure(options.error(), flags.json);
-  auto golden = Golden::open(flags.golden);
-  if (!golden) return report_failure(golden.error(), flags.json);
-  const auto thresholds = flags.thresholds.empty()
-                              ? Result<ThresholdTable>(ThresholdTable::builtin())
-                              : ThresholdTable::read(flags.thresholds);
-  if (!thresholds) return report_failure(thresholds.error(), flags.json);
-  auto report = validate_model(flags.folder, *golden, *options, *thresholds);
+  const auto report = validate(flags);
   if (!report) return report_failure(report.error(), flags.json);
-  if (flags.record)
-    if (Status status = record_validation(*report, flags.folder); !status)
-      return report_failure(status.error(), flags.json);
   if (!flags.json) print_notes(report->notes);
   flags.json ? print_json(validation_json(*report)) : print_validation(*report);
   return report->passed ? kExitFine : kExitFellShort;
@@ -62,6 +77,7 @@ void add_validate_command(CLI::App& app, int& exit_code) {
                       "A file of thresholds by bits, with the fields of "
                       "frontends/validate/thresholds.json (default: that file)");
   add_session_flags(*command, flags->session);
+  add_engine_flags(*command, flags->engine);
   add_mask_flag(*command, flags->session.expert_mask);
   command->add_flag("--record", flags->record, "Record the results in the manifest of the export");
   command->add_flag("--json", flags->json, "Print the report as JSON");

@@ -35,7 +35,9 @@ ordered_json text_json(const Prompt& prompt, const GeneratedText& text, const Se
                        {"prefill_seconds", text.prefill_seconds},
                        {"decode_seconds", text.decode_seconds},
                        {"decode_tokens_per_second", text.decode_tokens_per_second()},
-                       {"skipped_steps", session.skipped_steps()}};
+                       {"skipped_steps", session.skipped_steps()},
+                       {"engine", session.engine().name}};
+  if (!session.engine().device.empty()) json["device"] = session.engine().device;
   if (session.experts()) json["experts"] = expert_json(session);
   json["memory"] = memory_json(memory_report(session));
   if (text.stopping_token) json["stopping_token"] = *text.stopping_token;

@@ -372,7 +372,9 @@ Diagnostics note_mask(const Manifest& manifest, const SessionOptions& options) {
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
                                         const SessionOptions& options,
                                         const ThresholdTable& thresholds) {
-  MOEC_ASSIGN(Session session, Session::open(folder, read_shard, options));
+  SessionOptions watching = options;
+  watching.watched = {std::string(kRouterLogits), std::string(kRoutingWeights)};
+  MOEC_ASSIGN(Session session, Session::open(folder, read_shard, watching));
   MOEC_TRY(refuse_other_model(session.manifest(), golden));
   MOEC_TRY(refuse_unasked_mask(session.manifest(), folder, options));
   MOEC_ASSIGN(const std::vector<Thresholds> of_steps,
@@ -382,6 +384,8 @@ Result<ValidationReport> validate_model(const std::string& folder, const Golden&
   MOEC_TRY(validator.chained());
   MOEC_TRY(validator.greedy());
   ValidationReport report = validator.report(options.precision);
+  report.engine = session.engine().name;
+  report.device = session.engine().device;
   const Diagnostics notes = note_mask(session.manifest(), options);
   report.notes.insert(report.notes.end(), notes.begin(), notes.end());
   return report;

@@ -25,6 +25,7 @@ struct ShardReport {
 };
 
 struct ValidationReport {
+  std::string engine, device;  // EngineTraits::name, device
   Precision precision = Precision::f32;
   bool exact = true;                           // whether the routing form is exact, by the manifest
   Thresholds thresholds;                       // of the whole model, by its fewest bits

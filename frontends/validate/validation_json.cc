@@ -72,7 +72,8 @@ Diagnostics shortfalls(const ValidationReport& report) {
 ordered_json validation_json(const ValidationReport& report) {
   auto shards = ordered_json::array();
   for (const ShardReport& shard : report.shards) shards.push_back(to_json(shard));
-  const ordered_json json = {
+  ordered_json json = {
+      {"engine", report.engine},
       {"precision", report.precision == Precision::f16 ? "f16" : "f32"},
       {"exact_routing", report.exact},
       {"thresholds", to_json(report.thresholds)},
@@ -82,6 +83,7 @@ ordered_json validation_json(const ValidationReport& report) {
         {"same_top1", report.logits.same_top1},
         {"mean_kl", report.logits.mean_kl}}},
       {"greedy", {{"wanted", report.greedy_wanted}, {"equal", report.greedy_equal}}}};
+  if (!report.device.empty()) json["device"] = report.device;
   Diagnostics all = shortfalls(report);
   all.insert(all.end(), report.notes.begin(), report.notes.end());
   return report_json(report.passed, json, all);

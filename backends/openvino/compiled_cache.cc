@@ -1,0 +1,181 @@
+#include "backends/openvino/compiled_cache.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "backends/files/digest.h"
+#include "backends/openvino/test_run.h"
+
+namespace moec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kDigestBytes = 32;
+
+tl::unexpected<Diagnostics> fail_cache(const std::string& path, const std::string& why) {
+  return fail("engine.cache", "a compiled model cannot be kept: " + why,
+              "make the folder writable, or leave out --engine-cache", {.file = path});
+}
+
+// What the export says of a file, and what the file system says: files that were edited since are
+// others.
+Result<std::string> identity(const std::string& folder, const manifest::FileRef& file) {
+  const std::string path = folder + "/" + file.path;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    return fail("engine.compile", "the file cannot be read", "export the model again",
+                {.file = path});
+  return fmt::format("{} {} {} {}.{}\n", file.path, file.digest, status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+}
+
+Result<std::string> key_of(const ShardGraph& graph, const OpenVinoLibrary& library,
+                           const OpenVinoCompile& options) {
+  std::string facts = fmt::format("1\n{}\n{}\n{}\n{}\n{}\n", library.version(), options.device,
+                                  library.full_name(options.device), options.precision,
+                                  fmt::join(options.watched, " "));
+  MOEC_ASSIGN(const std::string file, identity(graph.folder, graph.file().file));
+  facts += file;
+  for (const manifest::FileRef& data : graph.shard.data) {
+    MOEC_ASSIGN(const std::string of_data, identity(graph.folder, data));
+    facts += of_data;
+  }
+  return digest_text(facts);
+}
+
+// The end of a file: how many bytes of it are the model, as 16 hexadecimal digits, and the digest
+// of all before the digest. Between the model and that are the results of the test run, as f32.
+constexpr size_t kSizeDigits = 16;
+constexpr size_t kEndBytes = kSizeDigits + kDigestBytes;
+
+struct Kept {
+  size_t model_bytes = 0;
+  std::vector<float> results;
+};
+
+// Nothing for a file that is missing, cut or changed.
+std::optional<Kept> read_kept(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file || file.tellg() < static_cast<std::streamoff>(kEndBytes)) return std::nullopt;
+  const auto bytes = static_cast<size_t>(file.tellg()) - kDigestBytes;
+  file.seekg(0);
+  Digest digest;
+  std::vector<char> piece(size_t{1} << 20);
+  for (size_t left = bytes; left > 0 && file; left -= std::min(left, piece.size())) {
+    file.read(piece.data(), static_cast<std::streamsize>(std::min(left, piece.size())));
+    digest.update(std::as_bytes(std::span(piece.data(), static_cast<size_t>(file.gcount()))));
+  }
+  std::string written(kDigestBytes, ' '), size(kSizeDigits, ' ');
+  if (!file.read(written.data(), kDigestBytes) || written != digest.hex()) return std::nullopt;
+  file.seekg(static_cast<std::streamoff>(bytes - kSizeDigits));
+  file.read(size.data(), kSizeDigits);
+  Kept kept{std::strtoull(size.c_str(), nullptr, 16), {}};
+  if (kept.model_bytes > bytes - kSizeDigits) return std::nullopt;
+  kept.results.resize((bytes - kSizeDigits - kept.model_bytes) / sizeof(float));
+  file.seekg(static_cast<std::streamoff>(kept.model_bytes));
+  file.read(reinterpret_cast<char*>(kept.results.data()),
+            static_cast<std::streamsize>(kept.results.size() * sizeof(float)));
+  return file ? std::optional(std::move(kept)) : std::nullopt;
+}
+
+Status append(const std::string& path, std::string_view bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::app);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  return file ? Status() : fail_cache(path, "the disk may be full");
+}
+
+// Adds the results and the end to a file with a saved model.
+Status finish_file(const std::string& path, const std::vector<float>& results) {
+  std::error_code error;
+  const auto model_bytes = fs::file_size(path, error);
+  if (error) return fail_cache(path, error.message());
+  MOEC_TRY(append(path,
+                  {reinterpret_cast<const char*>(results.data()), results.size() * sizeof(float)}));
+  MOEC_TRY(append(path, fmt::format("{:016x}", model_bytes)));
+  MOEC_ASSIGN(const std::string digest, digest_file(path));
+  return append(path, digest);
+}
+
+// Removes a file at the end of its scope, if it is still there.
+struct Removed {
+  const std::string& path;
+  explicit Removed(const std::string& of) : path(of) {}
+  ~Removed() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+  Removed(const Removed&) = delete;
+  Removed& operator=(const Removed&) = delete;
+};
+
+// Those of the same shard, width and device with other keys: of an earlier export or another
+// OpenVINO.
+void remove_older(const fs::path& folder, const std::string& stem, const std::string& kept) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_blob =
+        name.size() == stem.size() + kDigestBytes + std::string_view(".blob").size();
+    std::error_code ignored;
+    if (name.starts_with(stem) && is_blob && name != kept) fs::remove(entry->path(), ignored);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<OpenVinoModel> CompiledCache::restored(const std::string& path) const {
+  const std::optional<Kept> kept = read_kept(path);
+  if (!kept) return nullptr;
+  auto model = library_.load(path, kept->model_bytes, options_);
+  if (!model) return nullptr;
+  const auto results = test_results(**model);
+  if (!results || !same_results(*results, kept->results, options_.precision)) return nullptr;
+  return std::move(*model);
+}
+
+Result<bool> CompiledCache::keep(OpenVinoModel& model, const std::string& path) const {
+  MOEC_ASSIGN(const std::vector<float> results, test_results(model));
+  const std::string part = fmt::format("{}.{}.part", path, ::getpid());
+  const Removed removed(part);
+  MOEC_TRY(model.save(part));
+  MOEC_TRY(finish_file(part, results));
+  if (!restored(part)) return false;
+  std::error_code error;
+  fs::rename(part, path, error);
+  if (error) return fail_cache(path, error.message());
+  return true;
+}
+
+Result<std::unique_ptr<OpenVinoModel>> CompiledCache::get(const ShardGraph& graph) {
+  const fs::path folder = fs::path(graph.folder) / kCompiledFolder;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return fail_cache(folder.string(), error.message());
+  MOEC_ASSIGN(const std::string key, key_of(graph, library_, options_));
+  const std::string stem = fmt::format("{}.t{}.{}{}.", graph.shard.name, graph.file().tokens,
+                                       options_.device, options_.watched.empty() ? "" : ".watched");
+  const std::string name = stem + key + ".blob", path = (folder / name).string();
+  if (auto model = restored(path)) return model;
+  MOEC_ASSIGN(std::unique_ptr<OpenVinoModel> model,
+              library_.compile(graph.folder + "/" + graph.file().file.path, options_));
+  MOEC_ASSIGN(const bool is_kept, keep(*model, path));
+  remove_older(folder, stem, is_kept ? name : std::string());
+  return model;
+}
+
+}  // namespace moec
