@@ -45,8 +45,8 @@ Status require_graphs(const Manifest& manifest, const std::string& folder);
 Diagnostics verify_files(const Manifest& manifest, const std::string& folder, bool digests);
 
 // Looks for files below the folder that belong to no export: neither the manifest nor `known`
-// (paths relative to the folder) names them. One warning, manifest.extra_files, has their number
-// and the first names.
+// (paths relative to the folder) names them, and they are no compiled graphs (file_names.h). One
+// warning, manifest.extra_files, has their number and the first names.
 Diagnostics find_extra_files(const Manifest& manifest, const std::string& folder,
                              std::set<std::string> known);
 

@@ -52,6 +52,10 @@ void verify_file(const manifest::FileRef& file, const std::string& shard, const 
                        file.sha256));
 }
 
+bool is_compiled_graph(const std::filesystem::path& name) {
+  return name.parent_path() == kCompiledFolder && name.extension() == kCompiledSuffix;
+}
+
 }  // namespace
 
 Diagnostics verify_files(const Manifest& manifest, const std::string& folder, bool digests) {
@@ -76,7 +80,9 @@ Diagnostics find_extra_files(const Manifest& manifest, const std::string& folder
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().lexically_relative(folder).string();
-    if (fs::is_directory(entry->symlink_status(error)) || known.contains(name)) continue;
+    if (fs::is_directory(entry->symlink_status(error)) || known.contains(name) ||
+        is_compiled_graph(name))
+      continue;
     ++extra;
     first.insert(printable(name));
     if (first.size() > kNamed) first.erase(std::prev(first.end()));

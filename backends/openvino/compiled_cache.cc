@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/files/digest.h"
+#include "backends/manifest/file_names.h"
 #include "backends/openvino/test_run.h"
 
 namespace moec {
@@ -129,8 +130,7 @@ void remove_older(const fs::path& folder, const std::string& stem, const std::st
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool is_blob =
-        name.size() == stem.size() + kDigestBytes + std::string_view(".blob").size();
+    const bool is_blob = name.size() == stem.size() + kDigestBytes + kCompiledSuffix.size();
     std::error_code ignored;
     if (name.starts_with(stem) && is_blob && name != kept) fs::remove(entry->path(), ignored);
   }
@@ -169,7 +169,8 @@ Result<std::unique_ptr<OpenVinoModel>> CompiledCache::get(const ShardGraph& grap
   MOEC_ASSIGN(const std::string key, key_of(graph, library_, options_));
   const std::string stem = fmt::format("{}.t{}.{}{}.", graph.shard.name, graph.file().tokens,
                                        options_.device, options_.watched.empty() ? "" : ".watched");
-  const std::string name = stem + key + ".blob", path = (folder / name).string();
+  const std::string name = fmt::format("{}{}{}", stem, key, kCompiledSuffix),
+                    path = (folder / name).string();
   if (auto model = restored(path)) return model;
   MOEC_ASSIGN(std::unique_ptr<OpenVinoModel> model,
               library_.compile(graph.folder + "/" + graph.file().file.path, options_));

@@ -1,4 +1,5 @@
-// Compiled models that are kept for later runs, as files of a folder:
+// Compiled models that are kept for later runs, as files of kCompiledFolder (file_names.h) in an
+// export:
 //
 //   <shard>.t<tokens>.<device>.<key>.blob
 //
@@ -17,10 +18,6 @@
 #include "backends/runtime/engine.h"
 
 namespace moec {
-
-// What is kept in an export. The folder is no part of the export: its manifest does not list it,
-// and nothing that reads an export looks there.
-inline constexpr const char* kCompiledFolder = ".openvino";
 
 class CompiledCache {
  public:

@@ -6,6 +6,7 @@ In a build without OpenVINO one test checks that moec says so, and the others ar
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -188,13 +189,13 @@ def test_what_it_does_not_take_is_refused(tiny, export, golden):
 
 @needs_openvino
 def test_a_file_that_is_cut_is_an_error(tiny, tmp_path):
-    for name, code in (("moe/L00.data", "engine.compile"), ("moe/L00.t1.onnx", "engine.compile")):
+    for name in ("moe/L00.data", "moe/L00.t1.onnx"):
         out = tmp_path / name.replace("/", ".")
         shutil.copytree(tiny, out)
         with open(out / name, "r+b") as file:
             file.truncate(1000)
         failed, _, said = ask("run", out, "--prompt", "a", *ENGINE)
-        assert failed == 2 and f"error[{code}]" in said and name in said, said
+        assert failed == 2 and "error[engine.compile]" in said and Path(name).name in said, said
 
 
 @needs_openvino

@@ -4,15 +4,24 @@
 #include <openvino/openvino.hpp>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "backends/openvino/openvino_api.h"
 
 namespace moec {
 namespace {
 
+// One line of a message of several.
+std::string in_a_line(const std::string& text) {
+  std::string line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) line += line.empty() ? word : " " + word;
+  return line;
+}
+
 tl::unexpected<Diagnostics> failure(const char* code, const std::string& what,
                                     const std::string& next, Place place = {}) {
-  return fail(code, "OpenVINO: " + what, next, std::move(place));
+  return fail(code, "OpenVINO: " + in_a_line(what), next, std::move(place));
 }
 
 // ---- Ports -------------------------------------------------------------------------------------
@@ -180,7 +189,10 @@ class Library : public OpenVinoLibrary {
       return std::make_unique<Model>(core_.compile_model(model, options.device, config));
     } catch (const std::exception& error) {
       return failure("engine.compile", error.what(),
-                     "run without --engine, or export with other forms", {.file = path});
+                     "moec check tells whether the files are whole; run without --engine, or "
+                     "export with other "
+                     "forms",
+                     {.file = path});
     }
   }
 

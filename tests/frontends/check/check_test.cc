@@ -154,6 +154,17 @@ TEST(Check, FilesThatAreNotOfTheExportAreNamed) {
   }
 }
 
+TEST(Check, CompiledGraphsOfEnginesAreNone) {
+  const std::string out = fresh_folder("out");
+  run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"});
+  std::filesystem::create_directory(out + "/.openvino");
+  write_file(out + "/.openvino/L00.moe.t1.CPU.0.blob", "x");
+  EXPECT_THAT(run_command({"check", out}).out, Not(HasSubstr("manifest.extra_files")));
+  write_file(out + "/.openvino/notes.txt", "x");
+  EXPECT_THAT(run_command({"check", out}).out,
+              HasSubstr("does not name 1 of the files here: .openvino/notes.txt"));
+}
+
 TEST(Check, OfManyExtraFilesTheFirstAreNamed) {
   const std::string out = fresh_folder("out");
   run_command({"export", checkpoint_of("mixtral_a"), "--out", out, "--quiet"});

@@ -87,7 +87,7 @@ TEST(Engine, WhatNeedsOtherGraphsIsRefused) {
     expect_error(Session::open(out, read_shard, options), "engine.option", word);
   };
   SessionOptions masked{.engine = engine}, slots{.engine = engine}, maskable{.engine = engine};
-  masked.expert_mask = "L0:0-6";
+  masked.expert_mask = "L0:0-4";
   slots.experts = ExpertStoreOptions{.capacity = 2};
   maskable.maskable = true;
   refused(masked, "--expert-mask");
