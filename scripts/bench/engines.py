@@ -13,7 +13,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-WIDTH, VOCAB = 64, 512
+WIDTH, VOCAB, CONTEXT = 64, 512, 1024
 ENGINES = ("reference", "onnxruntime", "openvino")
 FORMS = {
     "f32": ["--dtype", "f32"],
@@ -34,7 +34,7 @@ def config(experts):
     text = json.loads((ROOT / "models/tinymoe/config.json").read_text())
     text.update(hidden_size=2048, moe_intermediate_size=768, num_local_experts=experts, num_experts=experts,
                 num_experts_per_tok=min(8, experts), num_hidden_layers=1, num_attention_heads=32,
-                num_key_value_heads=4, head_dim=128, vocab_size=VOCAB)
+                num_key_value_heads=4, head_dim=128, vocab_size=VOCAB, max_position_embeddings=CONTEXT)
     return text
 
 
@@ -42,7 +42,7 @@ def make_export(moec, folder, experts, flags):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config(experts)))
     command = [moec, "export", folder / "config.json", "--out", folder / "out", "--quiet", "--force", "--target", "onnx",
-               "--seeded-weights", "7", "--tokens", f"1,{WIDTH}", "--context", "1024", "--max-shard-mb", "none"]
+               "--seeded-weights", "7", "--tokens", f"1,{WIDTH}", "--context", str(CONTEXT), "--max-shard-mb", "none"]
     subprocess.run([*command, *flags], check=True, stderr=subprocess.DEVNULL)
     return folder / "out"
 
