@@ -5,8 +5,8 @@
 #
 #   scripts/test.sh [--vendors]
 #
-# --vendors also installs Qualcomm's compiler and emulator, under its licence, and runs the golden cases
-# through them (tests/peers/test_qnn.py).
+# --vendors also installs Qualcomm's compiler and emulator, under its licence, and Apple's Linux runtime of
+# Core AI, and runs golden cases through them (tests/peers/test_qnn.py, tests/peers/test_coreai.py).
 set -u
 vendors=${1:-}
 if [ $# -gt 1 ] || { [ -n "$vendors" ] && [ "$vendors" != --vendors ]; }; then
@@ -68,16 +68,21 @@ after pytest python release &&
   step pytest .venv/bin/pytest -p no:cacheprovider --timeout 300 -n "$(nproc)" --dist loadfile \
     tests/scripts tests/peers
 if [ -n "$vendors" ]; then
-  step vendors scripts/install_vendors.sh
-  after qnn vendors release &&
-    step qnn build/vendors/qnn/bin/pytest -p no:cacheprovider --timeout 600 -n 2 tests/peers/test_qnn.py
+  for vendor in qnn coreai; do
+    step $vendor-pip scripts/install_vendors.sh $vendor
+    after $vendor $vendor-pip release &&
+      step $vendor build/vendors/$vendor/bin/pytest -p no:cacheprovider --timeout 600 -n 2 \
+        tests/peers/test_$vendor.py
+  done
 fi
 
 printf '\n== Summary\n'
 printf '%s\n' "${lines[@]}"
 [ -f $logs/ctest.log ] && printf '\nctest:\n' && sed -n '/tests passed/,$p' $logs/ctest.log
 [ -f $logs/pytest.log ] && printf '\npytest:\n' && tail -n 1 $logs/pytest.log
-[ -n "$vendors" ] && [ -f $logs/qnn.log ] && printf '\nqnn:\n' && tail -n 1 $logs/qnn.log
+for vendor in ${vendors:+qnn coreai}; do
+  [ -f $logs/$vendor.log ] && printf '\n%s:\n' $vendor && tail -n 1 $logs/$vendor.log
+done
 if [ ${#failed[@]} -gt 0 ]; then
   printf '\nFAILED: %s (logs are in %s/)\n' "${failed[*]}" $logs
   exit 1
