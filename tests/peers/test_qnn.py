@@ -15,6 +15,7 @@ pytest.importorskip("onnxruntime_qnn")
 
 import confirm_with_qnn as qnn  # noqa: E402
 from comparison import Comparison  # noqa: E402
+from confirmation import Emulated, measure, read_steps  # noqa: E402
 from goldens import CASES, WRITERS  # noqa: E402
 
 CHIP, OTHER_CHIPS = "v75", ("v73", "v79")
@@ -41,7 +42,7 @@ def compiler():
 def emulated(export, golden, compiler):
     def open_export(case, *flags, chip=CHIP):
         folder = export(golden(case).checkpoint, "--target", "qnn", *widths(case), *flags)
-        return qnn.Emulated(folder, compiler(chip))
+        return Emulated(folder, compiler(chip))
 
     return open_export
 
@@ -61,7 +62,7 @@ def leads_of_other_tokens(emulated, golden):
     """By how much the golden prefers its own token, for each row for which the chain finds another one."""
     emulated.reset()
     leads = []
-    for tokens, logits in qnn.read_steps(golden.folder, emulated.manifest):
+    for tokens, logits in read_steps(golden.folder, emulated.manifest):
         for row, wanted in zip(emulated.feed(tokens), logits):
             if row.argmax() != wanted.argmax():
                 leads.append(float(wanted.max() - wanted[row.argmax()]))
@@ -75,7 +76,7 @@ WRONG = {"gpt_oss_d": pytest.mark.xfail(strict=True, reason="L00.attn of one tok
 @pytest.mark.parametrize("case", [pytest.param(case, marks=WRONG.get(case, ())) for case in WRITERS])
 def test_shards_and_chains_are_those_of_the_golden(case, emulated, golden, worst):
     running, want = emulated(case), golden(case)
-    measured = qnn.measure(running, want.folder, run=True)
+    measured = measure(running, want.folder, run=True)
     check_placement(measured, running.manifest)
     recurrent = any(cache["state"] for cache in running.manifest["caches"])
     least, least_of_chain = (RECURRENT_SHARD, RECURRENT_CHAIN) if recurrent else (SHARD_COSINE, CHAIN_COSINE)
@@ -98,14 +99,14 @@ def test_shards_and_chains_are_those_of_the_golden(case, emulated, golden, worst
 @pytest.mark.parametrize("chip", OTHER_CHIPS)
 def test_every_op_is_on_the_npu_of_other_chips(case, chip, emulated):
     running = emulated(case, chip=chip)
-    check_placement(qnn.measure(running, None, run=False), running.manifest)
+    check_placement(measure(running, None, run=False), running.manifest)
 
 
 def test_what_the_passes_replace_is_wrong_without_them(export, golden, compiler):
     """deepseek_v2_b has five heads, of which the last gets the values of the first in a plain slice."""
     want = golden("deepseek_v2_b")
     folder = export(want.checkpoint, "--target", "onnx", "--dtype", "f16", *widths("deepseek_v2_b"))
-    measured = qnn.measure(qnn.Emulated(folder, compiler(CHIP)), want.folder, run=True)
+    measured = measure(Emulated(folder, compiler(CHIP)), want.folder, run=True)
     assert ops_elsewhere(measured) == []
     assert min(graph["cosine"] for graph in measured["graphs"] if "cosine" in graph) < 0.99
     assert measured["chain"]["cosine"] < 0.99
@@ -113,14 +114,14 @@ def test_what_the_passes_replace_is_wrong_without_them(export, golden, compiler)
 
 def test_codes_in_blocks_stay_on_the_npu(emulated, golden):
     running = emulated("tinymoe", *CODES)
-    measured = qnn.measure(running, golden("tinymoe").folder, run=True)
+    measured = measure(running, golden("tinymoe").folder, run=True)
     assert ops_elsewhere(measured) == []
     assert {op["op"] for graph in measured["graphs"] for op in graph["ops"]} >= {"MatMulNBits"}
     assert min(graph["cosine"] for graph in measured["graphs"] if "cosine" in graph) >= SHARD_COSINE
 
 
 def refused_with(emulated, *flags, chip=CHIP):
-    refused = ops_elsewhere(qnn.measure(emulated("tinymoe", *flags, chip=chip), None, run=False))
+    refused = ops_elsewhere(measure(emulated("tinymoe", *flags, chip=chip), None, run=False))
     assert refused and {op["op"] for _, op in refused} == {"MatMulNBits"}
     return {op["message"] for _, op in refused}
 

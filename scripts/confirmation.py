@@ -1,0 +1,210 @@
+"""What the scripts that let a vendor's compiler and emulator judge an export have in common: confirm_with_qnn.py,
+confirm_with_rknn.py.
+
+A compiler is an object with `unit`, the name of the NPU in a target's file, `machine()`, the head of measured.json, and
+`compile(path)`, which returns (a session or None, what measured.json says of the file). A session has onnxruntime's
+`run(names, feeds)`.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from run_with_onnxruntime import Runner
+
+FORMAT, VERSION = "moec-measured-placement", 1
+MIN_COSINE = 0.999  # of an output in the emulator against the CPU; an expert that flips gives less
+
+
+@contextmanager
+def redirected(descriptors, log):
+    """Sends what native code writes to these descriptors to the file `log`."""
+    kept = [os.dup(one) for one in descriptors]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for one in descriptors:
+        os.dup2(log.fileno(), one)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for one, copy in zip(descriptors, kept):
+            os.dup2(copy, one)
+            os.close(copy)
+
+
+def captured(run, descriptors=(2,)):
+    """What `run` returns, None where it raises, and what was printed meanwhile: native logs go to the descriptors."""
+    with tempfile.TemporaryFile() as log:
+        with redirected(descriptors, log):
+            try:
+                result = run()
+            except Exception as error:  # the libraries' errors have no common class
+                result = None
+                os.write(descriptors[0], f"\n{error}".encode())
+        log.seek(0)
+        return result, log.read().decode(errors="replace")
+
+
+def cosine(got, wanted):
+    """1 where both are zero, -1 where a value is not finite on one side alone."""
+    got, wanted = (np.asarray(values, np.float64).ravel() for values in (got, wanted))
+    finite = np.isfinite(wanted)
+    if not np.array_equal(np.isfinite(got), finite):
+        return -1.0
+    norms = np.linalg.norm(got[finite]) * np.linalg.norm(wanted[finite])
+    return float(got[finite] @ wanted[finite] / norms) if norms > 0 else float(np.array_equal(got, wanted))
+
+
+class Pair:
+    """Runs a file on the CPU and in the emulator, notes how near they are, and gives the CPU's results."""
+
+    def __init__(self, cpu, npu, note):
+        self.cpu, self.npu, self.note = cpu, npu, note
+
+    def run(self, names, feeds):
+        wanted = self.cpu.run(names, feeds)
+        self.note(names, self.npu.run(names, feeds), wanted)
+        return wanted
+
+
+class Emulated(Runner):
+    """A Runner whose shards run in the emulator."""
+
+    def __init__(self, folder, compiler, threads=1):
+        super().__init__(folder, threads=threads)
+        self.compiler = compiler
+        self.graphs = {}  # path → what measured.json says of it
+
+    def session(self, width):
+        path = width["file"]["path"]
+        if path not in self.sessions:
+            self.sessions[path], self.graphs[path] = self.compiler.compile(self.folder / path)
+            if self.sessions[path] is None:
+                raise ValueError(f"{path}: {self.graphs[path]['error']}")
+        return self.sessions[path]
+
+
+class Compared(Runner):
+    """A Runner on the CPU that runs each shard in the emulator, too, on the same inputs."""
+
+    def __init__(self, emulated):
+        super().__init__(emulated.folder, skip_idle_groups=False, threads=1)
+        self.emulated = emulated
+        self.worst = {}  # path → the least cosine of an output
+
+    def session(self, width):
+        path = width["file"]["path"]
+
+        def note(names, got, wanted):
+            least = min(cosine(*pair) for pair in zip(got, wanted))
+            self.worst[path] = min(least, self.worst.get(path, 1.0))
+
+        return Pair(super().session(width), self.emulated.session(width), note)
+
+
+def read_tensors(path):
+    """The arrays of a safetensors file."""
+    dtypes = {"F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32}
+    data = path.read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    header.pop("__metadata__", None)
+    return {name: np.frombuffer(data[begin:][slice(*entry["data_offsets"])],
+                                dtypes[entry["dtype"]]).reshape(entry["shape"])
+            for name, entry in header.items()}
+
+
+def read_steps(golden, manifest):
+    """(token ids, golden logits or None) of each step that is fed."""
+    if golden is None:
+        count = min(16, manifest["build"]["context"], manifest["build"]["tokens"][-1])
+        return [(list(range(count)), None)]
+    tensors = read_tensors(golden / "golden.safetensors")
+    names = [step["name"] for step in json.loads((golden / "golden.json").read_text())["steps"]]
+    return [(tensors[f"{name}.tokens"].tolist(), tensors[f"{name}.logits"]) for name in names]
+
+
+def run_chains(emulated, steps):
+    """Feeds the steps to both; returns what measured.json says of the whole."""
+    compared = Compared(emulated)
+    wanted = [compared.feed(tokens) for tokens, _ in steps]
+    emulated.reset()
+    got = np.concatenate([emulated.feed(tokens) for tokens, _ in steps])
+    references = [cpu if golden is None else golden for cpu, (_, golden) in zip(wanted, steps)]
+    reference = np.concatenate(references)
+    return compared.worst, {
+        "reference": "onnxruntime's CPU provider" if steps[0][1] is None else "golden",
+        "rows": len(got),
+        "same_top1": int((got.argmax(1) == reference.argmax(1)).sum()),
+        "cosine": cosine(got, reference),
+    }
+
+
+def widths_of(manifest):
+    return [(shard, width) for shard in manifest["shards"] for width in shard["widths"]]
+
+
+def measure(emulated, golden, run):
+    """measured.json but for its head. Runs the shards where all of them compile."""
+    graphs = []
+    for shard, width in widths_of(emulated.manifest):
+        path = width["file"]["path"]
+        try:
+            emulated.session(width)
+        except ValueError as error:
+            print(f"{error}", file=sys.stderr)
+            run = False
+        graphs.append({"shard": shard["name"], "tokens": width["tokens"], "digest": width["file"]["digest"],
+                       "path": path, **emulated.graphs[path]})
+    if not run:
+        return {"graphs": graphs}
+    worst, chain = run_chains(emulated, read_steps(golden, emulated.manifest))
+    for graph in graphs:
+        if graph["path"] in worst:
+            graph["cosine"] = worst[graph["path"]]
+    return {"chain": chain, "graphs": graphs}
+
+
+def report_on(measured, unit, min_cosine):
+    """Prints what differs; returns whether all is well."""
+    elsewhere = [(graph, op) for graph in measured["graphs"] for op in graph["ops"] if op["preferred"] != unit]
+    for graph, op in elsewhere:
+        print(f"{graph['shard']} T={graph['tokens']} {op['name']} ({op['op']}): {op['preferred']}: {op['message']}")
+    failed = [graph for graph in measured["graphs"] if "error" in graph]
+    far = [graph for graph in measured["graphs"] if graph.get("cosine", 1.0) < min_cosine]
+    for graph in far:
+        print(f"{graph['shard']} T={graph['tokens']}: cosine {graph['cosine']:.6f} against the CPU provider")
+    ops = sum(len(graph["ops"]) for graph in measured["graphs"])
+    print(f"{ops - len(elsewhere)} of {ops} ops on {unit}; {len(failed)} of {len(measured['graphs'])} files refused")
+    if "chain" in measured:
+        chain, least = measured["chain"], min(graph.get("cosine", 1.0) for graph in measured["graphs"])
+        print(f"emulator: least cosine of a shard {least:.6f}; chained {chain['same_top1']} of {chain['rows']} top-1 "
+              f"as the {chain['reference']}, cosine {chain['cosine']:.6f}")
+    return not (elsewhere or failed or far)
+
+
+def add_arguments(parser, target, chips, chip):
+    """The arguments that all engines take. `moec confirm` passes them on."""
+    parser.add_argument("out", type=Path, help=f"a folder that `moec export --target {target}` wrote")
+    parser.add_argument("--chip", default=chip, choices=chips, help=f"the chip to compile for (default: {chip})")
+    parser.add_argument("--golden", type=Path, help="a golden folder: its tokens are fed, its logits compared")
+    parser.add_argument("--measured", type=Path, default=Path("measured.json"),
+                        help="the file to write (default: measured.json)")
+    parser.add_argument("--no-run", dest="run", action="store_false", help="compile only")
+    parser.add_argument("--min-cosine", type=float, default=MIN_COSINE,
+                        help=f"least cosine of an output in the emulator (default: {MIN_COSINE})")
+
+
+def confirm(compiler, args):
+    """Measures an export and writes measured.json. Returns the measurement, and whether all is well."""
+    measured = {"format": FORMAT, "version": VERSION, "machine": compiler.machine(),
+                **measure(Emulated(args.out, compiler), args.golden, args.run)}
+    args.measured.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    return measured, report_on(measured, compiler.unit, args.min_cosine)
