@@ -1,8 +1,7 @@
 #include <cmath>
 
 #include "ir/graph/port_names.h"
-#include "models/build/recurrent_mixer.h"
-#include "models/build/token_convolution.h"
+#include "models/build/decaying_mixer.h"
 
 namespace moec {
 namespace {
@@ -10,31 +9,21 @@ namespace {
 // What keeps the length of a vector of zeros finite, as in the reference.
 constexpr double kLengthEps = 1e-6;
 
-// Axes of the tensors of heads, [key heads, value heads of each, dims, tokens].
-constexpr int64_t kDimAxis = 2, kTimeAxis = 3;
-
-class GatedDelta {
+class GatedDelta : DecayingMixer {
  public:
   GatedDelta(ShardScope& scope, ValueId normed, const EarlierTokens& earlier)
-      : scope_(scope),
-        b_(scope.b),
-        config_(*scope.model().recurrent),
-        shared_(config_.value_heads / config_.key_heads),
-        tokens_(scope.tokens),
-        dtype_(recurrence_type(scope.options())),
-        normed_(normed),
-        earlier_(earlier) {}
+      : DecayingMixer(scope, normed, earlier) {}
 
   MixedTokens run() {
     ValueId fresh = projected();
-    const Keys of = keys(mixed(fresh));
-    const Decay decay = decays();
+    const Keys of = keys(convolution_of(fresh, "qkv"));
+    const Decay decay = decays_of_tokens();
     ValueId seen = b_.mul(decay.since_start, b_.matmul(earlier_.state, of.k), "remembered");
     ValueId update = b_.mul(decay.rate, b_.sub(of.v, seen), "correction");
     if (tokens_ > 1) update = b_.matmul(update, inverse(of, decay), "update");
     ValueId out = b_.add(b_.mul(decay.since_start, b_.matmul(earlier_.state, of.q)),
-                         b_.matmul(update, attended(of, decay)), "attended");
-    ValueId state = new_state(of, decay, update);
+                         b_.matmul(update, attended(of.k_rows, of.q, decay)), "attended");
+    ValueId state = new_state(update, of.k_rows, decay);
     const LinearWeights last{"mixer_out", scope_.model().hidden};
     return {scope_.linear(gated(out), last, "mixer_out"), fresh, state};
   }
@@ -44,22 +33,6 @@ class GatedDelta {
     ValueId q, k, v;  // tokens as columns
     ValueId k_rows;   // k with tokens as rows
   };
-  // Numbers for each value head and token, [.., 1, T], unless they say otherwise.
-  struct Decay {
-    ValueId rate;         // β
-    ValueId since_start;  // e^G
-    ValueId to_end;       // e^(G_T − G)
-    ValueId whole;        // e^(G_T), [.., 1, 1]
-    ValueId between;      // D, [.., T, T]; none for one token
-  };
-
-  int64_t key_channels() const { return config_.key_heads * config_.key_dim; }
-  int64_t value_channels() const { return config_.value_heads * config_.value_dim; }
-  ValueId scalar(ValueId like, double value) { return b_.scalar_like(like, value); }
-  ValueId exp(ValueId x, const std::string& name = {}) { return b_.unary(UnaryFn::exp, x, name); }
-  ValueId silu(ValueId x, const std::string& name) {
-    return b_.mul(x, b_.unary(UnaryFn::sigmoid, x), name);
-  }
 
   // ---- projections
   // -------------------------------------------------------------------------------
@@ -72,10 +45,6 @@ class GatedDelta {
     WeightView all = scope_.stored("mixer_qkvz", {heads * of_head, d});
     all = then(std::move(all), ReshapeStep{{heads, of_head, d}});
     return then(then(std::move(all), SliceStep{1, begin, dims}), ReshapeStep{{heads * dims, d}});
-  }
-
-  ValueId mapped(WeightView matrix, const std::string& name) {
-    return b_.linear(normed_, scope_.weight(std::move(matrix), name + ".weight"), name);
   }
 
   // q, k and v of the tokens, before the convolution.
@@ -111,20 +80,6 @@ class GatedDelta {
   // ---- heads
   // -------------------------------------------------------------------------------------
 
-  // Channels of a token tensor as heads with the tokens as columns, in the type of the recurrence.
-  ValueId heads_of(ValueId x, int64_t inner, int64_t dims, const std::string& name) {
-    ValueId wide = scope_.to_dtype(laid_out(b_, x, convolution_layout(scope_)), dtype_);
-    return b_.reshape(wide, {config_.key_heads, inner, dims, tokens_}, Layout::plain, name);
-  }
-
-  ValueId mixed(ValueId fresh) {
-    const Layout layout = scope_.options().layout;
-    ValueId all = b_.concat({earlier_.history, fresh}, static_cast<int64_t>(token_axis(layout)));
-    ValueId conv = convolved(scope_, laid_out(b_, all, convolution_layout(scope_)),
-                             {"mixer_conv", config_.channels, 1, config_.taps, false});
-    return silu(conv, "qkv");
-  }
-
   // x divided by the length of each column.
   ValueId unit(ValueId x, const std::string& name) {
     ValueId squares = b_.reduce(ReduceFn::sum, b_.mul(x, x), kDimAxis);
@@ -143,58 +98,12 @@ class GatedDelta {
             b_.transpose(k, {0, 1, 3, 2}, Layout::plain, "k_rows")};
   }
 
-  // ---- decay
-  // -------------------------------------------------------------------------------------
-
-  // The role's vector, a number for each value head.
-  ValueId head_vector(const std::string& role) {
-    WeightView view = then(scope_.stored(role, {config_.value_heads}),
-                           ReshapeStep{{config_.key_heads, shared_, 1, 1}});
-    return b_.weight(then(std::move(view), CastStep{dtype_}), role);
-  }
-
-  // log(1 + e^x), without an overflow.
-  ValueId softplus(ValueId x) {
-    ValueId small = exp(b_.unary(UnaryFn::neg, b_.unary(UnaryFn::abs, x)));
-    ValueId log = b_.unary(UnaryFn::log, b_.add(small, scalar(x, 1)));
-    return b_.add(b_.binary(BinaryFn::max, x, scalar(x, 0)), log, "softplus");
-  }
-
-  // [T, T] with 1 where `in(j, i)`.
-  template <class In>
-  ValueId pairs(const std::string& name, In in) {
-    std::vector<double> values;
-    for (int64_t j = 0; j < tokens_; ++j)
-      for (int64_t i = 0; i < tokens_; ++i) values.push_back(in(j, i) ? 1 : 0);
-    return b_.constant({dtype_, {1, 1, tokens_, tokens_}}, std::move(values), name);
-  }
-
-  Decay decays() {
-    ValueId fed =
-        b_.reshape(scope_.to_dtype(laid_out(b_, earlier_.fed, convolution_layout(scope_)), dtype_),
-                   {1, 1, 1, tokens_});
+  Decay decays_of_tokens() {
+    ValueId is_fed = fed();
     ValueId b = heads_of(per_head("mixer_b", 0), shared_, 1, "b");
     ValueId a = heads_of(per_head("mixer_a", 1), shared_, 1, "a");
-    ValueId speed = b_.unary(UnaryFn::neg, exp(head_vector("mixer_decay")), "speed");
-    ValueId step = b_.mul(b_.mul(speed, softplus(b_.add(a, head_vector("mixer_decay_bias")))), fed,
-                          "log_decay");
-    Decay decay;
-    decay.rate = b_.mul(b_.unary(UnaryFn::sigmoid, b), fed, "rate");
-    if (tokens_ == 1) {
-      decay.since_start = decay.whole = exp(step, "decay");
-      return decay;
-    }
-    ValueId upper = pairs("not_after", [](int64_t j, int64_t i) { return j <= i; });
-    ValueId sum = b_.matmul(step, upper, "log_decay_sum");
-    ValueId last = b_.slice(sum, kTimeAxis, tokens_ - 1, 1);
-    ValueId rows = b_.reshape(sum, {config_.key_heads, shared_, tokens_, 1});
-    ValueId apart = b_.sub(sum, rows);
-    decay.since_start = exp(sum, "decay");
-    decay.whole = exp(last, "whole_decay");
-    decay.to_end = exp(b_.sub(last, sum), "decay_to_end");
-    decay.between =
-        b_.mul(exp(b_.binary(BinaryFn::min, apart, scalar(apart, 0))), upper, "decay_between");
-    return decay;
+    ValueId step = b_.mul(softplus(b_.add(a, head_vector("mixer_decay_bias"))), is_fed);
+    return decays(b_.mul(b_.unary(UnaryFn::sigmoid, b), is_fed, "rate"), log_decay(step));
   }
 
   // ---- the step
@@ -215,18 +124,6 @@ class GatedDelta {
     return x;
   }
 
-  // KᵀQ ∘ D: how much of each update a token sees.
-  ValueId attended(const Keys& of, const Decay& decay) {
-    ValueId scores = b_.matmul(of.k_rows, of.q, "scores");
-    return tokens_ == 1 ? scores : b_.mul(scores, decay.between, "decayed_scores");
-  }
-
-  ValueId new_state(const Keys& of, const Decay& decay, ValueId update) {
-    if (tokens_ > 1) update = b_.mul(update, decay.to_end);
-    return b_.add(b_.mul(earlier_.state, decay.whole), b_.matmul(update, of.k_rows),
-                  kNewRecurrentState);
-  }
-
   // The norm over the dims of a head, gated by z, as a token tensor.
   ValueId gated(ValueId out) {
     ValueId mean = b_.reduce(ReduceFn::mean, b_.mul(out, out), kDimAxis);
@@ -237,20 +134,8 @@ class GatedDelta {
         b_.div(out, root),
         b_.weight(then(std::move(weight), CastStep{dtype_}), "mixer_norm.weight"), "mixer_norm");
     ValueId z = heads_of(gate(), shared_, config_.value_dim, "z");
-    ValueId all = b_.mul(normed, silu(z, "z_gate"), "gated_heads");
-    const Layout layout = convolution_layout(scope_);
-    const Dims dims = token_type(dtype_, layout, value_channels(), tokens_).dims;
-    ValueId tokens = scope_.to_dtype(b_.reshape(all, dims, layout), scope_.options().dtype);
-    return laid_out(b_, tokens, scope_.options().layout);
+    return as_in_shard(tokens_of_heads(b_.mul(normed, silu(z, "z_gate"), "gated_heads")));
   }
-
-  ShardScope& scope_;
-  Builder& b_;
-  const RecurrentConfig& config_;
-  const int64_t shared_, tokens_;  // value heads of a key head
-  const DType dtype_;              // of the recurrence
-  const ValueId normed_;
-  const EarlierTokens& earlier_;
 };
 
 }  // namespace
