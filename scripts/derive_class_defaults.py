@@ -25,6 +25,7 @@ given, and each of "cases" a config with the rope_parameters that it ends with.
 import argparse
 import dataclasses
 import json
+import math
 import sys
 import warnings
 from pathlib import Path
@@ -43,18 +44,24 @@ TRIALS = [
     {"num_attention_heads": 12, "hidden_size": 1200, "num_hidden_layers": 7},
     {"num_attention_heads": 24, "hidden_size": 4800, "num_hidden_layers": 9},
 ]
-# What some classes need although they have no default for it, so that their model can be made.
-NEEDED = {"dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2}}
+# What some classes need beside the sizes of trials, because they have no default for it, or one that does not fit them.
+NEEDED = {"dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+          "granitemoehybrid": {"mamba_n_heads": 12}}
 RULES = {
     "= num_attention_heads": lambda t: t["num_attention_heads"],
     "= hidden_size / num_attention_heads": lambda t: t["hidden_size"] // t["num_attention_heads"],
     "= num_hidden_layers": lambda t: t["num_hidden_layers"],
     "= num_hidden_layers - 1": lambda t: t["num_hidden_layers"] - 1,
+    "= mamba_expand * hidden_size / mamba_n_heads": lambda t: 2 * t["hidden_size"] // t.get("mamba_n_heads", 1),
 }
 
 
 def plain(value):
-    """A value as JSON has it, with object keys in order."""
+    """A value as JSON has it, with object keys in order, and infinity as transformers writes it."""
+    if isinstance(value, float) and math.isinf(value):
+        return {"__float__": "Infinity" if value > 0 else "-Infinity"}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
     return json.loads(json.dumps(value, sort_keys=True, default=str))
 
 
@@ -78,9 +85,10 @@ def declared_defaults(model_type):
 
 def rule_of(model_type, key):
     """The rule of RULES by which the class computes a key, or None."""
-    made = [getattr(make(model_type, **trial), key, None) for trial in TRIALS]
+    trials = [{**trial, **NEEDED.get(model_type, {})} for trial in TRIALS]
+    made = [getattr(make(model_type, **trial), key, None) for trial in trials]
     for rule, value in RULES.items():
-        if [value(trial) for trial in TRIALS] == made:
+        if [value(trial) for trial in trials] == made:
             return rule
     return None
 

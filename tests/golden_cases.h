@@ -73,7 +73,10 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "qwen3_next_a",
                                             "qwen3_next_b",
                                             "qwen3_5_moe_a",
-                                            "qwen3_5_moe_b"};
+                                            "qwen3_5_moe_b",
+                                            "granitemoehybrid_a",
+                                            "granitemoehybrid_b",
+                                            "granitemoehybrid_c"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 2> all{};

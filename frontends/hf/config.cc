@@ -12,6 +12,7 @@
 #include "frontends/hf/config_reader.h"
 #include "frontends/hf/config_rope.h"
 #include "frontends/hf/config_storage.h"
+#include "frontends/hf/infinities.h"
 #include "models/build/check_model.h"
 #include "models/tensors/mla_form.h"
 #include "models/tensors/rope.h"
@@ -102,6 +103,19 @@ AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
   return attention;
 }
 
+// Some configs give the channels of the heads a second time.
+void check_inner(ConfigReader& reader, const RecurrentConfig& recurrent) {
+  const std::optional<int64_t> inner = reader.optional_integer("mixer_inner");
+  const int64_t of_heads = recurrent.value_heads * recurrent.value_dim;
+  if (!inner || *inner == of_heads) return;
+  reader.error("hf.config.conflict",
+               fmt::format("{} heads of {} (\"{}\") are {} channels, and by \"{}\" they are {}",
+                           recurrent.value_heads, recurrent.value_dim,
+                           reader.key_of("mixer_value_dim"), of_heads,
+                           reader.key_of("mixer_expand"), *inner),
+               reader.at("mixer_value_dim"), "Correct the wrong one.");
+}
+
 // The sizes of mixers that are no attention. A family without them has none.
 std::optional<RecurrentConfig> read_recurrent(ConfigReader& reader, int64_t hidden) {
   const MixerKind kind = reader.family().axes.mixer;
@@ -109,6 +123,7 @@ std::optional<RecurrentConfig> read_recurrent(ConfigReader& reader, int64_t hidd
   RecurrentConfig recurrent;
   recurrent.taps = reader.integer("mixer_taps");
   recurrent.bias = reader.boolean("mixer_bias");
+  recurrent.map_bias = reader.boolean("mixer_map_bias");
   recurrent.channels = hidden;
   if (kind == MixerKind::short_conv) return recurrent;
   recurrent.key_heads = reader.integer("mixer_key_heads");
@@ -117,6 +132,7 @@ std::optional<RecurrentConfig> read_recurrent(ConfigReader& reader, int64_t hidd
   recurrent.value_dim = reader.integer("mixer_value_dim");
   recurrent.channels =
       2 * recurrent.key_heads * recurrent.key_dim + recurrent.value_heads * recurrent.value_dim;
+  check_inner(reader, recurrent);
   return recurrent;
 }
 
@@ -321,7 +337,7 @@ Diagnostics check_with_defaults(const HfConfig& config) {
 Result<ExplainedConfig> explain_config(std::string_view text, const std::string& file,
                                        const Family* user_family) {
   JsonSource source{.file = file};
-  MOEC_ASSIGN(JsonValue root, parse_json(text, source));
+  MOEC_ASSIGN(JsonValue root, parse_json(with_infinities(text), source));
   if (root.object() == nullptr)
     return fail("hf.config.not_object", "the config is not a JSON object",
                 "give the config.json of a checkpoint", {.file = file});

@@ -81,6 +81,10 @@ std::optional<Span> parse_span(const std::string& layer_type, const Family& fami
   const MixerKind mixer = family.axes.mixer;
   if (layer_type == "conv" && mixer == MixerKind::short_conv) return Span::none;
   if (layer_type == "linear_attention" && mixer == MixerKind::gated_delta) return Span::none;
+  if (mixer == MixerKind::ssd) {  // the names of today, and those of older configs
+    if (layer_type == "linear_attention" || layer_type == "mamba") return Span::none;
+    if (layer_type == "attention") return Span::all;
+  }
   if (is_indexed(family, layer_type)) return Span::all;
   if (layer_type == "full_attention" || layer_type == "hybrid") return Span::all;
   if (layer_type == "sliding_attention" || layer_type == "hybrid_sliding") return Span::window;
@@ -99,7 +103,7 @@ std::vector<Span> default_spans(ConfigReader& reader, const std::vector<LayerCon
   const int64_t attends = reader.optional_integer("attention_step").value_or(1);
   std::vector<Span> spans(layers.size(), Span::all);
   for (size_t i = 0; i < layers.size(); ++i) {
-    if ((static_cast<int64_t>(i) + 1) % attends != 0) {
+    if (attends == 0 || (static_cast<int64_t>(i) + 1) % attends != 0) {
       spans[i] = Span::none;
       continue;
     }
@@ -121,6 +125,8 @@ std::string_view other_layer_type(MixerKind mixer) {
       return "";
     case MixerKind::short_conv:
       return ", conv";
+    case MixerKind::ssd:
+      return ", linear_attention, mamba, attention";
     case MixerKind::gated_delta:
       break;
   }

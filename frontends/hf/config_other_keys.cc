@@ -12,8 +12,15 @@ namespace moec {
 void ConfigReader::check_required_value(const Keys& keys, const JsonMember& member) {
   const auto& [key, value] = member;
   const std::vector<JsonValue>& accepted = keys.rules.must.at(key);
-  if (&keys.read == &read_) check_length(key, value);
-  if (std::find(accepted.begin(), accepted.end(), once(value)) != accepted.end()) return;
+  const auto is_accepted = [&](const JsonValue& one) {
+    return std::find(accepted.begin(), accepted.end(), one) != accepted.end();
+  };
+  if (is_accepted(value)) return;
+  const bool lists = std::any_of(accepted.begin(), accepted.end(),
+                                 [](const JsonValue& one) { return one.array() != nullptr; });
+  // A list says the same for each layer, unless a list is what the key must be.
+  if (&keys.read == &read_ && !lists) check_length(key, value);
+  if (!lists && is_accepted(once(value))) return;
   std::vector<std::string> texts;
   for (const JsonValue& item : accepted) texts.push_back(to_string(item));
   error("hf.config.unsupported_value",

@@ -87,12 +87,17 @@ const JsonValue* ConfigReader::at(std::string_view concept_name) const {
 
 // ---- lookup ------------------------------------------------------------------------------------
 
+// Some classes write "auto" for a size that follows from others.
+static bool is_auto(const ConceptRule& rule, const JsonValue& value) {
+  return rule.expression && value.string() != nullptr && *value.string() == "auto";
+}
+
 bool ConfigReader::take_alias(const ConceptRule& rule, const std::string& alias, Found& found,
                               bool& is_null) {
   (rule.outer ? outer_read_ : read_).emplace(alias);
   const JsonValue* value = find(rule, alias);
   is_null |= value != nullptr && value->is_null();
-  if (value == nullptr || value->is_null()) return true;
+  if (value == nullptr || value->is_null() || is_auto(rule, *value)) return true;
   if (found.value != nullptr && !(once(*found.value) == once(*value))) {
     error("hf.config.conflict",
           fmt::format("\"{}\" is {} and \"{}\" is {}: both name the same thing", found.key,

@@ -409,12 +409,26 @@ class RopeReader {
 
 }  // namespace
 
+// Whether a config that names its position embedding means a rotation; those that have no such key
+// do.
+static bool names_rotation(ConfigReader& reader) {
+  if (reader.family().concepts.count("position_embedding") == 0) return true;
+  const std::string name = reader.name("position_embedding");
+  if (!name.empty() && name != "rope" && name != "nope")
+    reader.error("hf.config.unsupported_value",
+                 fmt::format("\"{}\" is \"{}\"; it must be rope, nope or null",
+                             reader.key_of("position_embedding"), printable(name, 60)),
+                 reader.at("position_embedding"));
+  return name == "rope";
+}
+
 RopeConfig read_rope(ConfigReader& reader, int64_t head_dim, int64_t max_positions) {
-  if (reader.family().axes.rope != RopeStyle::none)
-    return RopeReader(reader, max_positions).run(head_dim);
   RopeConfig none;
   none.style = RopeStyle::none;
-  return none;
+  if (reader.family().axes.rope == RopeStyle::none) return none;
+  // The keys of a rotation that is not in use are checked all the same.
+  const RopeConfig rotation = RopeReader(reader, max_positions).run(head_dim);
+  return names_rotation(reader) ? rotation : none;
 }
 
 }  // namespace moec

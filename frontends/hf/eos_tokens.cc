@@ -6,6 +6,7 @@
 #include <set>
 
 #include "frontends/hf/checkpoint.h"
+#include "frontends/hf/infinities.h"
 #include "ir/base/json.h"
 #include "ir/base/regular_file.h"
 
@@ -22,7 +23,7 @@ class EosReader {
 
   // Nothing where the text has no such key, or null.
   Result<std::optional<std::vector<int64_t>>> run(std::string_view text) {
-    MOEC_ASSIGN(const JsonValue root, parse_json(text, {.file = path_}));
+    MOEC_ASSIGN(const JsonValue root, parse_json(with_infinities(text), {.file = path_}));
     const JsonValue* value = find(root);
     if (value == nullptr) return std::optional<std::vector<int64_t>>();
     take(*value);

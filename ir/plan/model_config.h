@@ -96,17 +96,21 @@ struct ConvolvedConfig {
 //   short_conv   a gated convolution over each channel
 //   gated_delta  a convolution, then a matrix for each head that decays and is corrected by each
 //                token (the gated delta rule)
-enum class MixerKind : uint8_t { attention, short_conv, gated_delta };
+//   ssd          a convolution, then a matrix for each head that decays and takes each token in
+//                (the state space duality of Mamba-2)
+enum class MixerKind : uint8_t { attention, short_conv, gated_delta, ssd };
 constexpr auto enum_names(MixerKind) {
-  return name_table<MixerKind>({"attention", "short_conv", "gated_delta"});
+  return name_table<MixerKind>({"attention", "short_conv", "gated_delta", "ssd"});
 }
 
 // The sizes of the layers whose mixer is no attention.
 struct RecurrentConfig {
   int64_t taps = 0;      // tokens that the convolution sees, the last one included
   int64_t channels = 0;  // that it goes over
-  bool bias = false;     // short_conv: of the convolution and of the maps around it
-  // gated_delta: each key head serves value_heads / key_heads value heads.
+  bool bias = false;     // of the convolution
+  bool map_bias = false;  // short_conv, ssd: of the maps around it
+  // gated_delta: each key head serves value_heads / key_heads value heads. ssd: a key head is a
+  // group with its B and C, of key_dim numbers each, and a value head is a head.
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
   // Earlier tokens of which a step needs what enters the convolution.
   int64_t history() const { return taps - 1; }
@@ -179,7 +183,8 @@ struct LayerConfig {
 //   q_a, q_a_bias, q_a_norm, q_b, kv_a, kv_a_bias, kv_a_norm, kv_b (latent attention);
 //   v_current, v_delayed, v_current_bias, v_delayed_bias, channel_conv, channel_conv_bias,
 //   head_conv, head_conv_bias (convolved attention), k_temperature; mixer_in, mixer_conv, mixer_out
-//   and their biases (short_conv); mixer_qkv and mixer_z, or mixer_qkvz, mixer_b and mixer_a, or
+//   and their biases (short_conv), beside mixer_decay, mixer_decay_bias, mixer_skip and mixer_norm
+//   (ssd); mixer_qkv and mixer_z, or mixer_qkvz, mixer_b and mixer_a, or
 //   mixer_ba, mixer_conv, mixer_decay, mixer_decay_bias, mixer_norm, mixer_out (gated_delta);
 //   embed_scale, embed_bias, and
 //   X_scale, X_bias of attn_part, attn_residual, ffn_part, ffn_residual (affine residuals); router,

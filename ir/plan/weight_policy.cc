@@ -59,6 +59,7 @@ constexpr RoleGroup kMatrices[] = {
     {"shared_gate_up", shared},
     {"shared_down", shared},
     {"gate", mlp},
+    {"gate_up", mlp},
     {"up", mlp},
     {"down", mlp},
 };
@@ -79,6 +80,7 @@ constexpr std::string_view kVectors[] = {
     "mixer_ba",
     "mixer_conv",
     "mixer_decay",
+    "mixer_skip",
     "mixer_norm",
     "embed_scale",
     "attn_part_scale",

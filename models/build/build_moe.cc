@@ -126,13 +126,20 @@ ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
 // appended.
 struct MlpRoles {
   std::string gate, up, down;
+  std::string gate_up;  // of the one that has both, where the model has that
 };
 
-// gate and up [width, d], down [d, width]
+// gate and up [width, d], down [d, width]. A checkpoint stores gate and up as two matrices or as
+// the halves of one.
 ExpertViews mlp_matrices(const ShardScope& scope, const MlpRoles& roles, int64_t width) {
   const int64_t d = scope.model().hidden;
-  return {scope.stored(roles.gate, {width, d}), scope.stored(roles.up, {width, d}),
-          scope.stored(roles.down, {d, width})};
+  WeightView down = scope.stored(roles.down, {d, width});
+  if (!scope.model().names.has(roles.gate_up))
+    return {scope.stored(roles.gate, {width, d}), scope.stored(roles.up, {width, d}),
+            std::move(down)};
+  WeightView both = scope.stored(roles.gate_up, {2 * width, d});
+  return {then(both, SliceStep{0, 0, width}), then(both, SliceStep{0, width, width}),
+          std::move(down)};
 }
 
 // gate and up [width], down [d]
@@ -164,19 +171,10 @@ ValueId gated_mlp(ShardScope& scope, ValueId x, MlpViews views, int64_t width,
   return scope.b.emit(GatedMlp{scope.model().mlp.gating}, std::move(operands), name);
 }
 
-// A checkpoint stores gate and up as two matrices or as the halves of one.
-ExpertViews shared_matrices(const ShardScope& scope, const MlpRoles& roles) {
-  const int64_t width = scope.model().moe.shared_ff, d = scope.model().hidden;
-  if (!scope.model().names.has("shared_gate_up")) return mlp_matrices(scope, roles, width);
-  WeightView both = scope.stored("shared_gate_up", {2 * width, d});
-  return {then(both, SliceStep{0, 0, width}), then(both, SliceStep{0, width, width}),
-          scope.stored(roles.down, {d, width})};
-}
-
 ValueId shared_expert(ShardScope& scope, ValueId x) {
-  const MlpRoles roles = {"shared_gate_proj", "shared_up", "shared_down"};
+  const MlpRoles roles = {"shared_gate_proj", "shared_up", "shared_down", "shared_gate_up"};
   const ModelConfig& model = scope.model();
-  MlpViews views{shared_matrices(scope, roles), std::nullopt, std::nullopt};
+  MlpViews views{mlp_matrices(scope, roles, model.moe.shared_ff), std::nullopt, std::nullopt};
   if (model.mlp.bias) views.biases = mlp_biases(scope, roles, model.moe.shared_ff);
   if (model.moe.shared_gated)
     views.sigmoid_gate = scope.stored("shared_sigmoid_gate", {1, model.hidden});
@@ -243,7 +241,7 @@ void build_mlp(ShardScope& scope) {
   if (scope.decl.slices > 1) sum = partial_sum_input(scope);
   ValueId hidden = hidden_input(scope);
   ValueId x = ffn_norm(scope, hidden);
-  const MlpRoles roles = {"gate", "up", "down"};
+  const MlpRoles roles = {"gate", "up", "down", "gate_up"};
   const int64_t width = scope.model().mlp.ff;
   MlpViews views{mlp_matrices(scope, roles, width), std::nullopt, std::nullopt};
   if (scope.model().mlp.bias) views.biases = mlp_biases(scope, roles, width);

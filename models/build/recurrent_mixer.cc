@@ -1,5 +1,6 @@
 #include "models/build/recurrent_mixer.h"
 
+#include "ir/base/invariant.h"
 #include "ir/graph/port_names.h"
 #include "models/build/token_convolution.h"
 
@@ -14,7 +15,7 @@ MixedTokens short_convolution(ShardScope& scope, ValueId normed, const EarlierTo
   const RecurrentConfig& config = *scope.model().recurrent;
   const int64_t channels = config.channels;
   const Layout layout = scope.options().layout;
-  ValueId maps = scope.linear(normed, {"mixer_in", 3 * channels, config.bias}, "mixer_in");
+  ValueId maps = scope.linear(normed, {"mixer_in", 3 * channels, config.map_bias}, "mixer_in");
   const auto map = [&](int64_t index, const char* name) {
     return b.slice(maps, kChannelAxis, index * channels, channels, name);
   };
@@ -23,8 +24,22 @@ MixedTokens short_convolution(ShardScope& scope, ValueId normed, const EarlierTo
   ValueId conv = convolved(scope, laid_out(b, all, convolution_layout(scope)),
                            {"mixer_conv", channels, 1, config.taps, config.bias});
   ValueId gated = b.mul(map(1, "gate_out"), laid_out(b, conv, layout), "gated");
-  const LinearWeights out{"mixer_out", scope.model().hidden, config.bias};
+  const LinearWeights out{"mixer_out", scope.model().hidden, config.map_bias};
   return {scope.linear(gated, out, "mixer_out"), fresh, {}};
+}
+
+static MixedTokens mixed_tokens(ShardScope& scope, ValueId normed, const EarlierTokens& earlier) {
+  switch (scope.layer().mixer) {
+    case MixerKind::short_conv:
+      return short_convolution(scope, normed, earlier);
+    case MixerKind::gated_delta:
+      return gated_delta(scope, normed, earlier);
+    case MixerKind::ssd:
+      return state_space(scope, normed, earlier);
+    case MixerKind::attention:
+      break;
+  }
+  MOEC_CHECK(false, "layer {} has no recurrent mixer", scope.decl.layer);
 }
 
 static EarlierTokens declare_earlier(ShardScope& scope) {
@@ -44,9 +59,7 @@ void build_recurrent(ShardScope& scope) {
   ValueId x = b.input(kResidualPort, scope.token_type_of(scope.model().hidden));
   const EarlierTokens earlier = declare_earlier(scope);
   ValueId normed = scope.norm(x, "attn_norm");
-  const MixedTokens mixed = scope.layer().mixer == MixerKind::short_conv
-                                ? short_convolution(scope, normed, earlier)
-                                : gated_delta(scope, normed, earlier);
+  const MixedTokens mixed = mixed_tokens(scope, normed, earlier);
   b.output(kHiddenPort, scope.add_residual(x, mixed.out, "attn", kHiddenPort));
   b.output(kNewHistory, mixed.new_history);
   if (mixed.new_state.valid()) b.output(kNewRecurrentState, mixed.new_state);

@@ -1,5 +1,5 @@
-// Mixers of tokens that are no attention: a convolution over the last tokens and, for gated_delta,
-// a state that goes through them. They stand in the place of attention: norm, mixer, residual.
+// Mixers of tokens that are no attention: a convolution over the last tokens and, for gated_delta
+// and ssd, a state that goes through them. They stand in the place of attention: norm, mixer, residual.
 //
 // short_conv (LFM2), with three maps B, C, X of the normed input:
 //   u = B ∘ X; y = out(C ∘ conv(u)), conv over each channel.
@@ -18,6 +18,15 @@
 // of a token in the first and one in the second half of a run of 2b. It stays exact where keys
 // repeat, which a product of powers of A does not. Padding has β = 0 and g = 0, and changes
 // nothing.
+//
+// ssd (Mamba-2, arXiv 2405.21060; Granite 4.0 H, Nemotron 3), for each head and the group of heads
+// that it shares B and C with:
+//   x, B, C = silu(conv(xBC)); dt = softplus(dt + decay_bias); g = −exp(decay) · dt
+//   S ← e^g · S + dt · x Bᵀ;  y = S C + skip · x, of a state S [value_dim, key_dim]
+//   y = out(norm(y ∘ silu(z))), the norm over the channels of a group.
+// A step of several tokens, with G and D as above and U = dt ∘ X:
+//   Y = e^G ∘ S C + U (BᵀC ∘ D) + skip · X;  S' = e^(G_T) S + (U ∘ e^(G_T − G)) Bᵀ
+// Padding has dt = 0.
 #pragma once
 
 #include "models/build/shard_scope.h"
@@ -27,14 +36,14 @@ namespace moec {
 // What a mixer reads besides the residual stream.
 struct EarlierTokens {
   ValueId history;  // what entered the convolution for the last history() tokens before the step
-  ValueId state;    // gated_delta: RecurrentConfig::state(), in the type of the recurrence
-  ValueId fed;      // gated_delta: token tensor of one channel, 1 for tokens and 0 for padding
+  ValueId state;    // where there is one: RecurrentConfig::state(), in the type of the recurrence
+  ValueId fed;      // beside a state: token tensor of one channel, 1 for tokens and 0 for padding
 };
 
 struct MixedTokens {
   ValueId out;          // token tensor of the hidden size
   ValueId new_history;  // what entered the convolution: channels of RecurrentConfig
-  ValueId new_state;    // gated_delta
+  ValueId new_state;    // where there is one
 };
 
 // The element type of the recurrence: f32, unless the target takes no casts to it.
@@ -43,5 +52,6 @@ DType recurrence_type(const BuildOptions& options);
 // `normed` is the layer's input after its norm.
 MixedTokens short_convolution(ShardScope& scope, ValueId normed, const EarlierTokens& earlier);
 MixedTokens gated_delta(ShardScope& scope, ValueId normed, const EarlierTokens& earlier);
+MixedTokens state_space(ShardScope& scope, ValueId normed, const EarlierTokens& earlier);
 
 }  // namespace moec

@@ -63,11 +63,20 @@ void read_default(FieldReader& reader, const Concept& item, const JsonValue& val
   rule.fallback = value;
 }
 
+// Whether a concept can stand in an expression: a number that is none itself. One that no key gives
+// may be made of such numbers.
+bool can_be_term(const Family& family, const std::string& name, bool nested) {
+  const auto found = family.concepts.find(name);
+  if (found == family.concepts.end() || !is_number(*find_concept(name))) return false;
+  const auto& expression = found->second.expression;
+  if (!expression) return true;
+  return nested && found->second.keys.empty() && can_be_term(family, expression->left, false) &&
+         (expression->op == 0 || can_be_term(family, expression->right, false));
+}
+
 void check_term(FieldReader& reader, const Family& family, const std::string& name,
                 const JsonValue& at) {
-  auto found = family.concepts.find(name);
-  const Concept* item = find_concept(name);
-  if (found != family.concepts.end() && is_number(*item) && !found->second.expression) return;
+  if (can_be_term(family, name, true)) return;
   reader.error("family.expression",
                fmt::format("\"{}\" cannot be part of an expression", printable(name)), at,
                "An expression may use numeric concepts of this descriptor that are not expressions "

@@ -16,6 +16,7 @@ ROUTING = {
     "olmoe": dict(score="softmax", renorm=None),
     "granitemoe": dict(score="selected"),
     "granitemoeshared": dict(score="selected"),
+    "granitemoehybrid": dict(score="selected"),
     "glm4_moe": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "minimax_m2": dict(score="sigmoid", renorm=True),
     "ernie4_5_moe": dict(score="softmax", renorm=True),

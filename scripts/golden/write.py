@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import os
 import re
 
@@ -82,13 +83,18 @@ def describe(home, folder, checkpoint, model, run):
         "made_with": {**versions(*makers(stored)), "script": "scripts/make_golden.py"},
         "steps": list_steps(run.steps),
         "moe_layers": model.moec_capture.moe_layers,
-        "min_router_gap": round(router_gap(run.steps, k), 6),
-        "min_router_order_gap": round(order_gap(run.steps, k), 6) if k > 1 else None,
+        "min_router_gap": finite(router_gap(run.steps, k)),
+        "min_router_order_gap": finite(order_gap(run.steps, k)),
     }
     if run.greedy:
         info["decode_vs_full_max_abs"] = float(f"{run.worst:.3g}")
         info["greedy"] = {"prompt": run.greedy.prompt, "tokens": run.greedy.tokens, "min_gap": round(run.greedy.gap, 6)}
     return info
+
+
+def finite(gap):
+    """The gap as golden.json has it; None where there is nothing to choose."""
+    return round(gap, 6) if math.isfinite(gap) else None
 
 
 def with_short_lists(text):

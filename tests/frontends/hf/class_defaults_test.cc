@@ -45,8 +45,12 @@ const JsonValue* entry_of(const Family& family, const std::string& key) {
 }
 
 // An expression in keys of the config, as the table has it: "= hidden_size / num_attention_heads".
+// A term without a key is an expression itself.
 std::string in_keys(const Family& family, const ConceptExpression& expression) {
-  auto key = [&](const std::string& name) { return family.concepts.at(name).keys.at(0); };
+  auto key = [&](const std::string& name) {
+    const ConceptRule& rule = family.concepts.at(name);
+    return rule.keys.empty() ? in_keys(family, rule.expression.value()).substr(2) : rule.keys[0];
+  };
   if (expression.op == 0) return "= " + key(expression.left);
   return fmt::format("= {} {} {}", key(expression.left), expression.op, key(expression.right));
 }
@@ -67,7 +71,8 @@ bool is_by_layer(const JsonValue& entry) { return entry.find("layers") != nullpt
 // Whether a descriptor's default is what the class takes without the key.
 bool agrees(const Family& family, const ConceptRule& rule, const JsonValue& entry) {
   const JsonValue& usual = *entry.find("default");
-  if (!usual.is_null()) return rule.fallback && same(*rule.fallback, usual);
+  const bool computed = usual.is_null() || usual == JsonValue{std::string("auto")};
+  if (!computed) return rule.fallback && same(*rule.fallback, usual);
   const JsonValue* by = entry.find("rule") != nullptr ? entry.find("rule") : entry.find("model");
   if (is_by_layer(entry)) return rule.fallback && rule.fallback->is_null();
   if (by != nullptr && *by->string() == "raises") return !rule.fallback && !rule.expression;
@@ -182,6 +187,8 @@ std::string needed_members(const std::string& model_type, const std::string& mem
     return R"(, "head_dim": 128)";
   if (model_type == "deepseek_v32" || model_type == "glm_moe_dsa")
     return R"(, "index_topk": 1000000)";  // no limit of the positions
+  if (model_type == "granitemoehybrid")
+    return R"(, "position_embedding_type": "rope")";  // the rotation is in use
   return "";
 }
 
@@ -211,7 +218,8 @@ TEST(ClassDefaults, AConfigOfItsTypeAloneIsTheModelOfTheClass) {
 std::string type_of(const LayerConfig& layer, const std::string& family) {
   const bool hybrid = family == "zaya";
   if (family == "deepseek_v32" || family == "glm_moe_dsa") return "indexed_attention";
-  if (layer.mixer == MixerKind::gated_delta) return "linear_attention";
+  if (layer.mixer == MixerKind::gated_delta || layer.mixer == MixerKind::ssd)
+    return "linear_attention";
   if (layer.chunk > 0) return "chunked_attention";
   if (layer.window > 0) return hybrid ? "hybrid_sliding" : "sliding_attention";
   return hybrid ? "hybrid" : "full_attention";

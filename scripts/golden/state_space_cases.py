@@ -1,0 +1,30 @@
+"""The random checkpoints of families with state spaces (Mamba-2); cases.py says what an entry has."""
+
+from transformers import GraniteMoeHybridConfig
+
+from golden.case_parts import BF16, F16, rope
+
+STATE_SPACE = {
+    # two groups of three heads each around attention without a rotation, tied, all multipliers
+    "granitemoehybrid_a": dict(family="granitemoehybrid", disk=BF16, config=GraniteMoeHybridConfig, args=dict(
+        hidden_size=48, intermediate_size=20, shared_intermediate_size=28, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, num_local_experts=5, num_experts_per_tok=2, mamba_n_heads=6, mamba_n_groups=2,
+        mamba_d_state=10, mamba_d_conv=4, mamba_expand=2, mamba_d_head=16, mamba_conv_bias=True,
+        layer_types=["linear_attention", "full_attention", "linear_attention"], embedding_multiplier=1.5,
+        residual_multiplier=0.6, attention_multiplier=0.3, logits_scaling=2.0, rms_norm_eps=1e-5, vocab_size=97,
+        tie_word_embeddings=True, max_position_embeddings=128)),
+    # attention with a rotation and biases, one group, maps with biases around a convolution of three taps without one
+    "granitemoehybrid_b": dict(family="granitemoehybrid", disk=F16, config=GraniteMoeHybridConfig, absent=[
+        "mamba_d_head", "mamba_n_groups", "num_key_value_heads", "attention_multiplier", "logits_scaling",
+        "time_step_limit"], args=dict(
+        hidden_size=40, intermediate_size=28, shared_intermediate_size=36, num_hidden_layers=3, num_attention_heads=5,
+        num_local_experts=6, num_experts_per_tok=3, mamba_n_heads=5, mamba_d_state=14, mamba_d_conv=3, mamba_expand=3,
+        mamba_conv_bias=False, mamba_proj_bias=True, attention_bias=True, position_embedding_type="rope",
+        layer_types=["full_attention", "linear_attention", "linear_attention"], vocab_size=90,
+        tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=rope(1e6))),
+    # no experts: the shared one alone
+    "granitemoehybrid_c": dict(family="granitemoehybrid", disk=BF16, config=GraniteMoeHybridConfig, args=dict(
+        hidden_size=44, intermediate_size=20, shared_intermediate_size=36, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, num_local_experts=0, num_experts_per_tok=1, mamba_n_heads=4, mamba_d_state=12,
+        mamba_d_conv=2, mamba_expand=2, layer_types=["linear_attention", "full_attention"], vocab_size=93, tie_word_embeddings=False, max_position_embeddings=96)),
+}
