@@ -95,6 +95,7 @@ Result<std::unique_ptr<Executable>> OpenVinoExecutable::create(const ShardGraph&
               PortNames(graph, file.outputs, executable->place_).of(model->outputs()));
   MOEC_TRY(check_types(executable->inputs_, executable->place_));
   MOEC_TRY(check_types(executable->outputs_, executable->place_));
+  for (const OpenVinoPort& port : model->outputs()) executable->labels_.push_back(port.names);
   executable->memory_.held = held;
   for (const auto* ports : {&executable->inputs_, &executable->outputs_})
     for (const NamedType& port : *ports)
@@ -128,7 +129,8 @@ Result<NamedTensors> OpenVinoExecutable::run(NamedTensors inputs, const Probe& p
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const auto& [name, type] = outputs_[i];
     Tensor& tensor = outputs[name] = {type, from_port(type, model_->output(i))};
-    if (probe) probe(name, tensor);
+    if (!probe) continue;
+    for (const std::string& label : labels_[i]) probe(label, tensor);
   }
   return outputs;
 }

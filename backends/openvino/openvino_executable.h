@@ -18,7 +18,8 @@ class OpenVinoExecutable : public Executable {
                                                     uint64_t held);
 
   std::span<const NamedType> inputs() const override { return inputs_; }
-  // The probe is told of the outputs that the model has beside those of the manifest, by name.
+  // The probe is told of all outputs of the model, those of the manifest and watched ones, under
+  // each name that the value has.
   Result<NamedTensors> run(NamedTensors inputs, const Probe& probe) override;
   const Tensor* state(std::string_view) const override { return nullptr; }
   Status set_state(std::string_view name, Tensor value) override;
@@ -29,7 +30,8 @@ class OpenVinoExecutable : public Executable {
   OpenVinoExecutable() = default;
 
   std::unique_ptr<OpenVinoModel> model_;
-  std::vector<NamedType> inputs_, outputs_;  // in the order of the model; watched values last
+  std::vector<NamedType> inputs_, outputs_;       // in the order of the model; watched values last
+  std::vector<std::vector<std::string>> labels_;  // of the outputs
   ExecutorMemory memory_;
   Place place_;
 };

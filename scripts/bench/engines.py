@@ -3,9 +3,11 @@
 reference executor, onnxruntime and OpenVINO from the same files. README.md describes them."""
 
 import argparse
+import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -52,71 +54,117 @@ def weights_of(out):
     return sum(shard["weight_bytes"] for shard in json.loads((out / "manifest.json").read_text())["shards"])
 
 
-def prompt(chunks):
-    return [i * i * 7 % 1009 % VOCAB for i in range(chunks * WIDTH)]
+
+# ---- Engines: each a process that has compiled what it runs ------------------------------------------------------
 
 
-# ---- One run: (seconds of the prompt, seconds of the text, the tokens, peak bytes) -------------------------------
+class Moec:
+    """moec serve with an engine."""
+
+    def __init__(self, moec, out, engine):
+        command = [moec, "serve", out, "--engine", engine, "--port", "0", "--sequences", "1"]
+        self.process = subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True)
+        said = self.process.stderr.readline()
+        address = re.search(r"http://127\.0\.0\.1:(\d+)/v1", said)
+        if not address:
+            sys.exit(said + self.process.stderr.read())
+        self.port = int(address[1])
+
+    def run(self, prompt, tokens):
+        body = json.dumps({"prompt": prompt, "max_tokens": tokens, "temperature": 0})
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        began = time.monotonic()
+        connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+        answer = json.loads(connection.getresponse().read())
+        seconds = time.monotonic() - began
+        if "choices" not in answer:
+            sys.exit(json.dumps(answer))
+        return seconds, answer["choices"][0]["token_ids"]
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
 
 
-def run_moec(moec, out, engine, chunks, tokens):
-    command = [moec, "run", out, "--engine", engine, "--json", "--ignore-eos", "--max-tokens", tokens,
-               "--prompt-tokens", ",".join(map(str, prompt(chunks)))]
-    done = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True)
-    result = json.loads(done.stdout)
-    return result["prefill_seconds"], result["decode_seconds"], result["tokens"], result["memory"]["peak_bytes"]
+class Onnxruntime:
+    """The example runtime, in a process of its own, which answers lines with lines."""
+
+    def __init__(self, out):
+        command = [sys.executable, __file__, "--child", str(out)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, prompt, tokens):
+        self.process.stdin.write(json.dumps([prompt, tokens]) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
-def run_onnxruntime(out, chunks, tokens):
-    command = [sys.executable, __file__, "--child", out, "--chunks", chunks, "--write", tokens]
-    done = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)
-
-
-def child(out, chunks, tokens):
-    """A run of the example runtime, in a process of its own."""
+def child(out):
     sys.path.insert(0, str(ROOT / "scripts"))
     from run_with_onnxruntime import Runner
 
     runner = Runner(out, threads=len(os.sched_getaffinity(0)))
-    began = time.monotonic()
-    logits = runner.feed(prompt(chunks))
-    read, written = time.monotonic(), [int(logits[-1].argmax())]
-    while len(written) < tokens:
-        written.append(int(runner.feed(written[-1:])[-1].argmax()))
-    status = pathlib.Path("/proc/self/status").read_text().split()
-    peak = int(status[status.index("VmHWM:") + 1]) << 10
-    print(json.dumps([read - began, time.monotonic() - read, written, peak]))
+    for line in sys.stdin:
+        prompt, tokens = json.loads(line)
+        began = time.monotonic()
+        runner.reset()
+        written = [int(runner.feed(prompt)[-1].argmax())]
+        while len(written) < tokens:
+            written.append(int(runner.feed(written[-1:])[-1].argmax()))
+        print(json.dumps([time.monotonic() - began, written]), flush=True)
+
+
+def open_engine(moec, out, engine):
+    return Onnxruntime(out) if engine == "onnxruntime" else Moec(moec, out, engine)
+
+
+def peak_bytes(process):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text().split()
+    return int(status[status.index("VmHWM:") + 1]) << 10
 
 
 # ---- Figures -----------------------------------------------------------------------------------------------------
 
 
-def measure(run, chunks, tokens):
-    """What further chunks and tokens take beside a run with one chunk and two tokens, which reads and compiles."""
-    first, more = run(1, 2), run(1 + chunks, 2 + tokens)
-    return {
-        "prefill": chunks * WIDTH / max(more[0] - first[0], 1e-9),
-        "decode": tokens / max(more[1] - first[1], 1e-9),
-        "start": first[0] + first[1],
-        "peak_bytes": more[3],
-        "tokens": more[2],
-    }
+def prompt_of(length, number):
+    """No two of them begin alike: a server keeps caches of earlier texts."""
+    return [(number * 37 + i * i * 7 % 1009) % VOCAB for i in range(length)]
 
 
-def one_round(moec, out, chunks, tokens):
-    runs = {engine: (lambda *sizes, engine=engine: run_moec(moec, out, engine, *sizes)) for engine in ENGINES}
-    runs["onnxruntime"] = lambda *sizes: run_onnxruntime(out, *sizes)
-    return {engine: measure(runs[engine], chunks, tokens) for engine in ENGINES}
+def one_round(engines, number, chunks, tokens):
+    """Each engine in turn: tokens/s in chunks of WIDTH tokens, and one at a time."""
+    result = {}
+    for name, engine in engines.items():
+        wide, _ = engine.run(prompt_of(chunks * WIDTH, 2 * number), 1)
+        narrow, written = engine.run(prompt_of(1, 2 * number + 1), tokens)
+        result[name] = {"prefill": chunks * WIDTH / wide, "decode": tokens / narrow, "tokens": written}
+    return result
 
 
-def summary(rounds, weight_bytes):
+def measure(moec, out, rounds, chunks, tokens):
+    """(the rounds, of each engine the seconds of the first steps of both widths and the peak of its memory)"""
+    engines = {name: open_engine(moec, out, name) for name in ENGINES}
+    try:
+        began = {name: engine.run(prompt_of(WIDTH + 1, 0), 2)[0] for name, engine in engines.items()}
+        results = [one_round(engines, number, chunks, tokens) for number in range(1, rounds + 1)]
+        return results, {name: {"start": began[name], "peak_bytes": peak_bytes(engine.process)}
+                         for name, engine in engines.items()}
+    finally:
+        for engine in engines.values():
+            engine.close()
+
+
+def summary(rounds, weight_bytes, facts):
     """Medians; ratios are of one round each, to the reference executor."""
     result = {}
     for engine in ENGINES:
-        mine = [one[engine] for one in rounds]
-        middle = {key: statistics.median(one[key] for one in mine) for key in ("prefill", "decode", "start", "peak_bytes")}
+        middle = dict(facts[engine])
         for key in ("prefill", "decode"):
+            middle[key] = statistics.median(one[engine][key] for one in rounds)
             middle[f"{key}_ratio"] = statistics.median(one[engine][key] / one["reference"][key] for one in rounds)
         middle["weight_gigabytes_per_second"] = middle["decode"] * weight_bytes / 1e9
         middle["same_tokens"] = all(one[engine]["tokens"] == one["reference"]["tokens"] for one in rounds)
@@ -141,8 +189,8 @@ def table(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--experts", type=int, default=16, help="of the layer; the model has 128")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--chunks", type=int, default=3, help="of 64 tokens, that are timed")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--chunks", type=int, default=2, help="of 64 tokens, that are timed")
     parser.add_argument("--tokens", type=int, default=16, help="of one at a time, that are timed")
     parser.add_argument("--forms", default=",".join(FORMS), help=f"some of {', '.join(FORMS)}")
     parser.add_argument("--cores", type=int, default=0, help="that the engines may use (default: all)")
@@ -150,18 +198,17 @@ def main():
     parser.add_argument("--moec", type=pathlib.Path, default=ROOT / "build/release/frontends/moec")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("--write", type=int, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.child:
-        return child(flags.child, flags.chunks, flags.write)
+        return child(flags.child)
     if flags.cores:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: flags.cores])
     results = {}
     for form in flags.forms.split(","):
         folder = flags.folder / form.replace(" ", "_").replace(":", "_")
         out = make_export(flags.moec, folder, flags.experts, FORMS[form])
-        rounds = [one_round(flags.moec, out, flags.chunks, flags.tokens) for _ in range(flags.rounds)]
-        results[form] = summary(rounds, weights_of(out))
+        rounds, facts = measure(flags.moec, out, flags.rounds, flags.chunks, flags.tokens)
+        results[form] = summary(rounds, weights_of(out), facts)
         say(f"{form}: {json.dumps(results[form])}")
         shutil.rmtree(folder)
     print(json.dumps(results, indent=2) if flags.json else table(results))

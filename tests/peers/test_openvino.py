@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import find_binary
-from goldens import CASES, REPO, WRITERS
+from goldens import CASES, IN_EVERY_FORM, REPO
 from test_serve import Server
 
 ENGINE = ("--engine", "openvino")
@@ -40,7 +40,7 @@ CODES = {
 
 
 def ask(*words):
-    """(exit code, what was printed to stdout, the codes on stderr or in the report)."""
+    """(exit code, stdout, stderr)."""
     done = subprocess.run([find_binary(), *map(str, words)], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
@@ -113,7 +113,7 @@ def test_weights_in_codes_give_the_same_text(form, export):
 
 
 @needs_openvino
-@pytest.mark.parametrize("case", [case for case in WRITERS if case.endswith("_a")])
+@pytest.mark.parametrize("case", IN_EVERY_FORM)
 def test_f16_exports_hold_the_thresholds(case, export, golden):
     want = golden(case)
     folder = export(want.checkpoint, "--target", "onnx", "--dtype", "f16", *widths(case))

@@ -10,6 +10,7 @@ sys.path.insert(0, str(SCRIPTS))
 
 import bench  # noqa: E402
 import disk_floor  # noqa: E402
+import engines  # noqa: E402
 import measured  # noqa: E402
 import runtime  # noqa: E402
 
@@ -110,3 +111,32 @@ def test_memory_is_compared_with_trunk_and_slots():
     shards = [{"kind": "attention", "weight_bytes": 10}, {"kind": "experts", "weight_bytes": 1000}]
     manifest = {"shards": shards, "model": {"layers": 3}}
     assert runtime.trunk_and_slots(manifest, capacity=2) == 10 + 3 * 2 * runtime.EXPERT_BYTES
+
+
+def test_engines_are_compared_within_a_round():
+    def figures(speed, tokens=(1,)):
+        return {"prefill": speed, "decode": speed, "tokens": list(tokens)}
+
+    rounds = [{"reference": figures(base), "onnxruntime": figures(3 * base), "openvino": figures(base / 2, tokens)}
+              for base, tokens in ((1, (1,)), (10, (2,)))]
+    facts = {engine: {"start": 1, "peak_bytes": 1} for engine in engines.ENGINES}
+    summary = engines.summary(rounds, 2e9, facts)
+    assert (summary["onnxruntime"]["decode_ratio"], summary["openvino"]["prefill_ratio"]) == (3, 0.5)
+    assert summary["reference"]["weight_gigabytes_per_second"] == 5.5 * 2
+    assert summary["onnxruntime"]["same_tokens"] and not summary["openvino"]["same_tokens"]
+    assert len(engines.table({"f32": summary}).splitlines()) == 2 + 3
+
+
+@pytest.mark.skipif(not bench.MOEC.exists(), reason="needs the release build")
+def test_every_form_of_the_engines_benchmark_can_be_exported(tmp_path, monkeypatch):
+    small = {**engines.config(4), "hidden_size": 128, "moe_intermediate_size": 64, "num_attention_heads": 4}
+    monkeypatch.setattr(engines, "config", lambda _: small)
+    for form, flags in engines.FORMS.items():
+        out = engines.make_export(bench.MOEC, tmp_path / str(len(form)) / form.replace(" ", "_"), 4, flags)
+        assert engines.weights_of(out) > 0, form
+    server = engines.open_engine(bench.MOEC, out, "reference")
+    figures = engines.one_round({"reference": server}, number=1, chunks=1, tokens=3)["reference"]
+    assert figures["prefill"] > 0 and figures["decode"] > 0 and len(figures["tokens"]) == 3
+    assert engines.peak_bytes(server.process) > 0
+    server.close()
+    assert engines.prompt_of(64, 1)[0] != engines.prompt_of(64, 2)[0]
