@@ -121,6 +121,18 @@ constexpr Option kOptions[] = {
     {"limits.guarded",
      [](const PassOptions& o) { return std::string(o.target.limits.guarded ? "true" : "false"); },
      [](PassOptions& o, std::string_view v) { return set_bool(o.target.limits.guarded, v); }},
+    {"limits.exp_below",
+     [](const PassOptions& o) { return std::to_string(o.target.limits.exp_below); },
+     [](PassOptions& o, std::string_view v) {
+       return set_target_limit(o.target.limits.exp_below, v);
+     }},
+    {"limits.no_reciprocals",
+     [](const PassOptions& o) {
+       return std::string(o.target.limits.no_reciprocals ? "true" : "false");
+     },
+     [](PassOptions& o, std::string_view v) {
+       return set_bool(o.target.limits.no_reciprocals, v);
+     }},
     {"limits.narrow_slice",
      [](const PassOptions& o) { return std::to_string(o.target.limits.narrow_slice); },
      [](PassOptions& o, std::string_view v) {

@@ -110,6 +110,17 @@ Result<Shard> guard_activations(const Shard& shard, PassContext& context);
 //   %y = slice %x[1,H,1,D] {axis = 3, size = n}  ──▶  slice (reshape %x, [1,H,D/n,n]) {axis = 2}
 Result<Shard> slice_in_blocks(const Shard& shard, PassContext& context);
 
+// For targets that compute powers of low exponents wrongly: exponents are kept from
+// -Target::limits.exp_below on. From 87 on that changes no result in f16, and none in f32 by more
+// than 2e-38.
+//   %y = exp %x  ──▶  %y = exp (max %x, -87)
+Result<Shard> bound_exponents(const Shard& shard, PassContext& context);
+
+// For targets without reciprocals on their unit: a product with one is a division.
+//   %y = mul %x, (reciprocal %r)  ──▶  %y = div %x, %r
+// A reciprocal that something else takes, too, stays.
+Result<Shard> merge_reciprocals(const Shard& shard, PassContext& context);
+
 // Splits values of more channels than Target::limits.channels into parts of nearly equal size. A
 // conv becomes one for each part of its outputs, the sum of one for each part of its inputs; its
 // weight is cut by slices, which fold_weight_views makes views. Elementwise ops act on each part,

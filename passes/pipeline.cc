@@ -34,6 +34,10 @@ constexpr Pass kPasses[] = {
     {"guard_activations", guard_activations, kStatic, kStatic,
      "a maximum between projections and their activations"},
     {"slice_in_blocks", slice_in_blocks, kStatic, kStatic, "narrow slices as slices of blocks"},
+    {"bound_exponents", bound_exponents, kStatic, kStatic,
+     "a maximum between values and their exp"},
+    {"merge_reciprocals", merge_reciprocals, kStatic, kStatic,
+     "products with reciprocals as divisions"},
     {"eliminate_common", eliminate_common, kStatic, kStatic,
      "equal ops replaced by the first of them"},
     {"eliminate_dead", eliminate_dead, kStatic, kStatic, "ops that nothing depends on removed"},
@@ -110,6 +114,9 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
            // Before common ops are eliminated: their constants and reshapes are equal.
            when(limits.guarded, "guard_activations"),
            when(limits.narrow_slice > 0, "slice_in_blocks"),
+           when(limits.exp_below > 0, "bound_exponents"),
+           // Before dead ops are eliminated: it leaves the reciprocals without users.
+           when(limits.no_reciprocals, "merge_reciprocals"),
            std::string_view("eliminate_common"),
            // After every pass that leaves ops without users.
            std::string_view("eliminate_dead"),

@@ -19,7 +19,6 @@ the input is wrong or a package is missing.
 """
 
 import argparse
-import hashlib
 import json
 import re
 import sys
@@ -48,13 +47,13 @@ except ImportError as missing:
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import confirmation  # noqa: E402
-from confirmation import captured, widths_of  # noqa: E402
+from confirmation import captured  # noqa: E402
 
 
 class Compiler:
     """Sessions of the QNN execution provider for one chip."""
 
-    unit = UNIT
+    unit, takes_all = UNIT, True
 
     def __init__(self, chip):
         self.chip = chip
@@ -99,6 +98,27 @@ class Compiler:
             return None, {"seconds": seconds, "ops": [], "error": log.strip().splitlines()[-1]}
         return session, {"seconds": seconds, "ops": ops_of(session, dict(REFUSAL.findall(reasons)))}
 
+    def write_contexts(self, emulated, folder):
+        """Compiles each shard into a context binary, all its widths into one where the chip shares weights. Two compilations
+        of one file differ in bytes, so the digests hold for these files alone."""
+        shares = self.chip in SHARES_WEIGHTS
+        for shard in emulated.manifest["shards"]:
+            for index, width in enumerate(shard["widths"]):
+                target = folder / Path(width["file"]["path"]).with_suffix(f".{self.chip}.onnx")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                entries = {"ep.context_enable": "1", "ep.context_file_path": str(target)}
+                if shares and len(shard["widths"]) > 1:
+                    last = index + 1 == len(shard["widths"])
+                    entries |= {"ep.share_ep_contexts": "1", "ep.stop_share_ep_contexts": str(int(last))}
+                self.write_context(emulated.folder / width["file"]["path"], entries)
+        files = [path for path in folder.rglob("*") if path.suffix in (".onnx", ".bin")]
+        confirmation.list_contexts(self, emulated.manifest, folder, files, shares_weights=shares)
+
+    def write_context(self, path, entries):
+        session, log = captured(lambda: self.session(path, entries=entries))
+        if session is None:
+            raise ValueError(f"{path}: {log.strip().splitlines()[-1]}")
+
     def machine(self):
         package = onnxruntime_qnn.build_and_package_info
         return {"engine": ENGINE, "version": package.qnn_version, "chip": self.chip,
@@ -130,52 +150,10 @@ def read_trace(folder):
             for graph in graphs for mapping in graph["op_mappings"] for source in mapping["sources"]}
 
 
-def write_contexts(compiler, out, manifest, folder):
-    """Compiles each shard into a context binary, all its widths into one where the chip shares weights, and records the
-    digests in contexts.json: two compilations of one file differ in bytes, so they hold for these files alone."""
-    shares = compiler.chip in SHARES_WEIGHTS
-    for shard in manifest["shards"]:
-        for index, width in enumerate(shard["widths"]):
-            target = folder / Path(width["file"]["path"]).with_suffix(f".{compiler.chip}.onnx")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            entries = {"ep.context_enable": "1", "ep.context_file_path": str(target)}
-            if shares and len(shard["widths"]) > 1:
-                last = index + 1 == len(shard["widths"])
-                entries |= {"ep.share_ep_contexts": "1", "ep.stop_share_ep_contexts": str(int(last))}
-            session, log = captured(lambda: compiler.session(out / width["file"]["path"], entries=entries))
-            if session is None:
-                raise ValueError(f"{width['file']['path']}: {log.strip().splitlines()[-1]}")
-            del session
-    files = [{"path": str(path.relative_to(folder)), "bytes": path.stat().st_size,
-              "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-             for path in sorted(folder.rglob("*")) if path.suffix in (".onnx", ".bin")]
-    sources = [{"path": width["file"]["path"], "digest": width["file"]["digest"]} for _, width in widths_of(manifest)]
-    report = {"format": "moec-context-binaries", "version": 1, "machine": compiler.machine(), "shares_weights": shares,
-              "sources": sources, "files": files}
-    (folder / "contexts.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    return files
-
-
-def parse_arguments():
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     confirmation.add_arguments(parser, ENGINE, CHIPS, "v75")
-    parser.add_argument("--context-binaries", type=Path, metavar="DIR",
-                        help="also write compiled contexts and their digests (contexts.json) to this folder")
-    return parser, parser.parse_args()
-
-
-def main():
-    parser, args = parse_arguments()
-    try:
-        compiler = Compiler(args.chip)
-        measured, good = confirmation.confirm(compiler, args)
-        if args.context_binaries and not any("error" in graph for graph in measured["graphs"]):
-            manifest = json.loads((args.out / "manifest.json").read_text())
-            files = write_contexts(compiler, args.out, manifest, args.context_binaries)
-            print(f"wrote {len(files)} files, {sum(file['bytes'] for file in files)} bytes, to {args.context_binaries}")
-    except (OSError, ValueError, KeyError) as error:
-        parser.exit(2, f"error[confirm.input]: {error}\n")
-    return 0 if good else 1
+    return confirmation.run(parser, Compiler)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@ confirm_with_rknn.py.
 
 A compiler is an object with `unit`, the name of the NPU in a target's file, `machine()`, the head of measured.json, and
 `compile(path)`, which returns (a session or None, what measured.json says of the file). A session has onnxruntime's
-`run(names, feeds)`.
+`run(names, feeds)`. `takes_all` says whether an op on another unit is a failure: where a compiler places some ops on the CPU
+by its own choice, moec check --measured compares that with the prediction.
 """
 
+import hashlib
 import json
 import os
 import sys
@@ -172,10 +174,22 @@ def measure(emulated, golden, run):
     return {"chain": chain, "graphs": graphs}
 
 
-def report_on(measured, unit, min_cosine):
+def list_contexts(compiler, manifest, folder, files, **more):
+    """Writes contexts.json: the compiled files with their digests, and the files of the export that they were made of."""
+    files = [{"path": path.relative_to(folder).as_posix(), "bytes": path.stat().st_size,
+              "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for path in sorted(files)]
+    sources = [{"path": width["file"]["path"], "digest": width["file"]["digest"]} for _, width in widths_of(manifest)]
+    report = {"format": "moec-context-binaries", "version": 1, "machine": compiler.machine(), **more, "sources": sources,
+              "files": files}
+    (folder / "contexts.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    print(f"wrote {len(files)} files, {sum(file['bytes'] for file in files)} bytes, to {folder}")
+
+
+def report_on(measured, compiler, min_cosine):
     """Prints what differs; returns whether all is well."""
+    unit = compiler.unit
     elsewhere = [(graph, op) for graph in measured["graphs"] for op in graph["ops"] if op["preferred"] != unit]
-    for graph, op in elsewhere:
+    for graph, op in elsewhere if compiler.takes_all else ():
         print(f"{graph['shard']} T={graph['tokens']} {op['name']} ({op['op']}): {op['preferred']}: {op['message']}")
     failed = [graph for graph in measured["graphs"] if "error" in graph]
     far = [graph for graph in measured["graphs"] if graph.get("cosine", 1.0) < min_cosine]
@@ -187,7 +201,7 @@ def report_on(measured, unit, min_cosine):
         chain, least = measured["chain"], min(graph.get("cosine", 1.0) for graph in measured["graphs"])
         print(f"emulator: least cosine of a shard {least:.6f}; chained {chain['same_top1']} of {chain['rows']} top-1 "
               f"as the {chain['reference']}, cosine {chain['cosine']:.6f}")
-    return not (elsewhere or failed or far)
+    return not (elsewhere and compiler.takes_all or failed or far)
 
 
 def add_arguments(parser, target, chips, chip):
@@ -197,14 +211,30 @@ def add_arguments(parser, target, chips, chip):
     parser.add_argument("--golden", type=Path, help="a golden folder: its tokens are fed, its logits compared")
     parser.add_argument("--measured", type=Path, default=Path("measured.json"),
                         help="the file to write (default: measured.json)")
+    parser.add_argument("--context-binaries", type=Path, metavar="DIR",
+                        help="also write compiled files and their digests (contexts.json) to this folder")
     parser.add_argument("--no-run", dest="run", action="store_false", help="compile only")
     parser.add_argument("--min-cosine", type=float, default=MIN_COSINE,
                         help=f"least cosine of an output in the emulator (default: {MIN_COSINE})")
 
 
 def confirm(compiler, args):
-    """Measures an export and writes measured.json. Returns the measurement, and whether all is well."""
+    """Measures an export, writes measured.json and, where they are asked for and every file compiles, the compiled files.
+    Returns whether all is well."""
+    emulated = Emulated(args.out, compiler)
     measured = {"format": FORMAT, "version": VERSION, "machine": compiler.machine(),
-                **measure(Emulated(args.out, compiler), args.golden, args.run)}
+                **measure(emulated, args.golden, args.run)}
     args.measured.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-    return measured, report_on(measured, compiler.unit, args.min_cosine)
+    good = report_on(measured, compiler, args.min_cosine)
+    if args.context_binaries and not any("error" in graph for graph in measured["graphs"]):
+        compiler.write_contexts(emulated, args.context_binaries)
+    return good
+
+
+def run(parser, open_compiler):
+    """The main function of the scripts: 0 where all is well, 1 where not; exits with 2 where the input is wrong."""
+    args = parser.parse_args()
+    try:
+        return 0 if confirm(open_compiler(args.chip), args) else 1
+    except (OSError, ValueError, KeyError) as error:
+        parser.exit(2, f"error[confirm.input]: {error}\n")

@@ -11,10 +11,14 @@ constexpr std::array<std::string_view, 4> kConfidences = {"documented", "measure
                                                           "reverse-engineered", "folklore"};
 
 // These conditions compare with no number; all others have a `limit`.
-constexpr std::array kWithoutLimit = {
-    RuleCondition::op_is,           RuleCondition::dtype_is,      RuleCondition::axis_is,
-    RuleCondition::slice_offset,    RuleCondition::widths_ranged, RuleCondition::state_functions,
-    RuleCondition::fused_activation};
+constexpr std::array kWithoutLimit = {RuleCondition::op_is,
+                                      RuleCondition::dtype_is,
+                                      RuleCondition::axis_is,
+                                      RuleCondition::slice_offset,
+                                      RuleCondition::widths_ranged,
+                                      RuleCondition::state_functions,
+                                      RuleCondition::fused_activation,
+                                      RuleCondition::scalar_constant};
 
 bool has_limit(RuleCondition condition) {
   return std::find(kWithoutLimit.begin(), kWithoutLimit.end(), condition) == kWithoutLimit.end();

@@ -1,5 +1,5 @@
 // Compares the placement that a vendor's own tools gave with the predicted one:
-// scripts/confirm_on_mac.py and scripts/confirm_with_qnn.py write it.
+// scripts/confirm_on_mac.py, confirm_with_qnn.py and confirm_with_rknn.py write it.
 #pragma once
 
 #include <map>

@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "backends/files/run_program.h"
+#include "backends/targets/load_target.h"
 #include "frontends/check/measured.h"
 #include "frontends/check/measured_json.h"
 #include "frontends/cli/commands.h"
@@ -15,33 +17,71 @@
 #include "frontends/cli/flags/required_source.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/print_measured.h"
+#include "ir/base/invariant.h"
 
 namespace moec {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kScript = "scripts/confirm_with_qnn.py";
-constexpr const char* kPythonVariable = "MOEC_QNN_PYTHON";
+// A vendor's compiler and emulator. Its name is that of the target whose rules it confirms, which
+// also lists its chips.
+struct Engine {
+  std::string name, script, python_variable, chip;
+};
+
+const std::vector<Engine>& engines() {
+  static const std::vector<Engine> all = {
+      {"qnn", "scripts/confirm_with_qnn.py", "MOEC_QNN_PYTHON", "v75"},
+      {"rknn", "scripts/confirm_with_rknn.py", "MOEC_RKNN_PYTHON", "rk3588"}};
+  return all;
+}
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names;
+  for (const Engine& engine : engines()) names.push_back(engine.name);
+  return names;
+}
 
 struct ConfirmFlags {
-  std::string folder, engine = "qnn", chip = "v75", golden, contexts, measured, python, script;
+  std::string folder, engine = "qnn", chip, golden, contexts, measured, python, script;
   bool no_run = false, json = false;
 };
+
+const Engine& engine_of(const ConfirmFlags& flags) {
+  const auto found = std::find_if(engines().begin(), engines().end(), [&](const Engine& engine) {
+    return engine.name == flags.engine;
+  });
+  MOEC_CHECK(found != engines().end(), "the flag took the engine {}", flags.engine);
+  return *found;
+}
+
+// The family of the chip that is asked for, else the engine's default. Error target.unknown_chip.
+Result<std::string> chip_of(const ConfirmFlags& flags) {
+  const Engine& engine = engine_of(flags);
+  if (flags.chip.empty()) return engine.chip;
+  MOEC_ASSIGN(const Target target, builtin_target(engine.name));
+  MOEC_TRY(for_chip(target, flags.chip));
+  for (const ChipFamily& family : target.chips)
+    if (std::find(family.chips.begin(), family.chips.end(), flags.chip) != family.chips.end())
+      return family.name;
+  return flags.chip;
+}
 
 // That of the checkout which this program was built in, or of the working folder.
 Result<std::string> script_of(const ConfirmFlags& flags) {
   if (!flags.script.empty()) return flags.script;
+  const std::string& script = engine_of(flags).script;
   const fs::path built = fs::path(path_of_this_program()).parent_path();
   for (const fs::path& root : {built / "../../..", fs::path(".")})
-    if (fs::exists(root / kScript)) return (root / kScript).lexically_normal().string();
-  return fail("confirm.script", fmt::format("{} is not beside this program", kScript),
+    if (fs::exists(root / script)) return (root / script).lexically_normal().string();
+  return fail("confirm.script", fmt::format("{} is not beside this program", script),
               "give its path with --script");
 }
 
 std::string python_of(const ConfirmFlags& flags) {
   if (!flags.python.empty()) return flags.python;
-  const char* variable = std::getenv(kPythonVariable);
+  const char* variable = std::getenv(engine_of(flags).python_variable.c_str());
   return variable != nullptr && *variable != '\0' ? variable : "python3";
 }
 
@@ -50,9 +90,10 @@ std::string measured_path(const ConfirmFlags& flags) {
                                 : flags.measured;
 }
 
-std::vector<std::string> arguments_of(const ConfirmFlags& flags, const std::string& script) {
-  std::vector<std::string> words = {script,     flags.folder, "--chip",
-                                    flags.chip, "--measured", measured_path(flags)};
+std::vector<std::string> arguments_of(const ConfirmFlags& flags, const std::string& script,
+                                      const std::string& chip) {
+  std::vector<std::string> words = {script, flags.folder, "--chip",
+                                    chip,   "--measured", measured_path(flags)};
   if (!flags.golden.empty()) words.insert(words.end(), {"--golden", flags.golden});
   if (!flags.contexts.empty()) words.insert(words.end(), {"--context-binaries", flags.contexts});
   if (flags.no_run) words.emplace_back("--no-run");
@@ -60,23 +101,23 @@ std::vector<std::string> arguments_of(const ConfirmFlags& flags, const std::stri
 }
 
 // The script reports its own errors. It exits with 0 or 1 where it has written the measurement.
-Result<int> run_script(const ConfirmFlags& flags) {
+Result<int> run_script(const ConfirmFlags& flags, const std::string& chip) {
   MOEC_ASSIGN(const std::string script, script_of(flags));
   const std::string python = python_of(flags);
-  MOEC_ASSIGN(const int code, run_program(python, arguments_of(flags, script), flags.json));
+  MOEC_ASSIGN(const int code, run_program(python, arguments_of(flags, script, chip), flags.json));
   if (code == kExitFine || code == kExitFellShort) return code;
   return fail("confirm.engine", fmt::format("{} {} ended with exit code {}", python, script, code),
               fmt::format("it says above what is wrong; where a package is missing, install it as "
                           "the script's --help says, and name that Python with --python or {}",
-                          kPythonVariable));
+                          engine_of(flags).python_variable));
 }
 
 Result<int> confirm(const ConfirmFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
-  MOEC_ASSIGN(const int code, run_script(flags));
-  MOEC_ASSIGN(
-      const auto report,
-      check_folder(flags.folder, {.target = flags.engine, .chip = flags.chip, .digests = false}));
+  MOEC_ASSIGN(const std::string chip, chip_of(flags));
+  MOEC_ASSIGN(const int code, run_script(flags, chip));
+  MOEC_ASSIGN(const auto report,
+              check_folder(flags.folder, {.target = flags.engine, .chip = chip, .digests = false}));
   MOEC_ASSIGN(const Measured measured, read_measured(measured_path(flags)));
   MOEC_ASSIGN(const PlacementComparison comparison, compare_placement(*report, measured));
   flags.json ? print_json(measured_json(comparison, measured))
@@ -94,10 +135,11 @@ void add_flags(CLI::App& command, ConfirmFlags& flags) {
   command
       .add_option("--engine", flags.engine,
                   "Whose compiler and emulator: qnn, Qualcomm's, from the Python package "
-                  "onnxruntime-qnn (default: qnn)")
-      ->check(one_of({"qnn"}));
-  command.add_option("--chip", flags.chip, "Chip family, v68 to v81 (default: v75)")
-      ->check(one_of({"v68", "v69", "v73", "v75", "v79", "v81"}));
+                  "onnxruntime-qnn; rknn, Rockchip's, from rknn-toolkit2 (default: qnn)")
+      ->check(one_of(engine_names()));
+  command.add_option("--chip", flags.chip,
+                     "Chip family: v68 to v81 of qnn, rk3562 to rk3588 and rv1126b of rknn "
+                     "(default: v75, rk3588)");
   command.add_option("--golden", flags.golden,
                      "Golden folder whose tokens are fed and whose logits are compared (default: "
                      "some tokens, against onnxruntime's CPU provider)");
@@ -110,9 +152,9 @@ void add_flags(CLI::App& command, ConfirmFlags& flags) {
   command.add_flag("--no-run", flags.no_run, "Compile only, run nothing in the emulator");
   command.add_option("--python", flags.python,
                      "Python that has the package (default: the environment variable "
-                     "MOEC_QNN_PYTHON, else python3)");
+                     "MOEC_QNN_PYTHON or MOEC_RKNN_PYTHON, else python3)");
   command.add_option("--script", flags.script,
-                     "Path of scripts/confirm_with_qnn.py (default: that of the checkout)");
+                     "Path of scripts/confirm_with_ENGINE.py (default: that of the checkout)");
   command.add_flag("--json", flags.json, "Print the report as JSON");
 }
 

@@ -20,6 +20,13 @@ bool is_product(const Shard& shard, ValueId value) {
   return std::holds_alternative<Conv>(op->data) && type.elements() == type.dims.at(1);
 }
 
+bool is_constant_from(const Shard& shard, ValueId value, int64_t least) {
+  const auto* constant = shard.producer_as<Constant>(value);
+  return constant != nullptr &&
+         std::all_of(constant->values.begin(), constant->values.end(),
+                     [&](double each) { return each >= static_cast<double>(least); });
+}
+
 const Weight* weight_behind(const Shard& shard, ValueId value) {
   const Op* op = producer_of(shard, value);
   if (op == nullptr) return nullptr;
@@ -45,6 +52,16 @@ bool is_narrow_slice(const Shard& shard, const Op& op, int64_t most) {
   const auto& [dtype, dims, layout] = shard.type(op.operands.front());
   return layout == Layout::plain && dims.rank() == 4 && slice->axis == 3 && dims.at(0) == 1 &&
          dims.at(2) == 1 && slice->size < dims.at(3) && dims.at(3) % slice->size == 0;
+}
+
+bool is_exp_below_limit(const Shard& shard, const Op& op, int64_t limit) {
+  const auto* unary = std::get_if<Unary>(&op.data);
+  if (unary == nullptr || unary->fn != UnaryFn::exp) return false;
+  const Op* bound = producer_of(shard, op.operands.front());
+  const auto* binary = bound != nullptr ? std::get_if<Binary>(&bound->data) : nullptr;
+  return binary == nullptr || binary->fn != BinaryFn::max ||
+         std::none_of(bound->operands.begin(), bound->operands.end(),
+                      [&](ValueId term) { return is_constant_from(shard, term, -limit); });
 }
 
 bool is_coded_matmul(const Shard& shard, const Op& op) {

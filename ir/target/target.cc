@@ -28,9 +28,15 @@ std::string list_chips(const std::vector<ChipFamily>& families) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+void forbid_ops(TargetLimits& limits, const OpSet& ops) {
+  limits.no_casts |= ops.contains(Cast{});
+  limits.no_reciprocals |= ops.contains(Unary{UnaryFn::reciprocal});
+}
+
 void replace_forms(TargetLimits& limits, const TargetRule& rule) {
   if (rule.severity != Severity::error) return;
   limits.guarded |= rule.condition == RuleCondition::fused_activation;
+  if (rule.condition == RuleCondition::exp_below) lower(limits.exp_below, rule.limit);
   if (rule.condition == RuleCondition::narrow_slice)
     limits.narrow_slice = std::max(limits.narrow_slice, rule.limit);
 }
@@ -50,7 +56,7 @@ TargetLimits derive_limits(const std::vector<TargetRule>& rules) {
   for (const TargetRule& rule : rules) {
     if (rule.condition == RuleCondition::operands_above) lower(limits.fan_in, rule.limit);
     if (rule.condition == RuleCondition::op_is && rule.severity == Severity::error)
-      limits.no_casts |= rule.ops.contains(Cast{});
+      forbid_ops(limits, rule.ops);
     replace_forms(limits, rule);
     if (rule.condition != RuleCondition::extent_above || rule.severity != Severity::error ||
         !rule.ops.empty())

@@ -58,6 +58,8 @@ Axis axis_at(size_t rank, size_t index);
 //   fused_activation   its operand is a projection (ir/analysis/fused_forms.h)
 //   narrow_slice       a slice of the first `limit` or fewer of one token's (fused_forms.h)
 //   coded_matmul_below a matmul by stored codes whose activations have fewer than `limit` axes
+//   scalar_constant    one of its operands is a constant of one value
+//   exp_below          an exp of a value that no maximum keeps from -`limit` on (fused_forms.h)
 // Of a whole shard:
 //   weight_bytes_above, weight_bytes_below   all its weights, in bytes
 //   tokens_above       its file takes more than `limit` tokens at once
@@ -79,6 +81,8 @@ enum class RuleCondition : uint8_t {
   fused_activation,
   narrow_slice,
   coded_matmul_below,
+  scalar_constant,
+  exp_below,
   weight_bytes_above,
   weight_bytes_below,
   tokens_above,
@@ -101,6 +105,8 @@ constexpr auto enum_names(RuleCondition) {
                                     "fused_activation",
                                     "narrow_slice",
                                     "coded_matmul_below",
+                                    "scalar_constant",
+                                    "exp_below",
                                     "weight_bytes_above",
                                     "weight_bytes_below",
                                     "tokens_above",
@@ -144,8 +150,10 @@ struct TargetLimits {
   int64_t extent = 0;    // of the last two axes
   int64_t fan_in = 0;    // branches that one op may join
   bool no_casts = false;
-  bool guarded = false;      // activations are kept apart from the projections that they act on
-  int64_t narrow_slice = 0;  // slices up to this length are written as slices of blocks
+  bool no_reciprocals = false;  // products with them are written as divisions
+  bool guarded = false;         // activations are kept apart from the projections that they act on
+  int64_t exp_below = 0;        // exponents are kept from its negative on
+  int64_t narrow_slice = 0;     // slices up to this length are written as slices of blocks
   bool operator==(const TargetLimits&) const = default;
 };
 
@@ -176,8 +184,9 @@ struct Target {
 };
 
 // The smallest sizes that rules of the target name: channels and extent from errors about all ops,
-// fan-in from operands_above of any severity; no_casts from an error
-// about casts; guarded and narrow_slice, the largest one, from errors of these conditions.
+// fan-in from operands_above of any severity; no_casts and no_reciprocals from an error
+// about those ops; guarded, exp_below and narrow_slice, the largest one, from errors of these
+// conditions.
 TargetLimits derive_limits(const std::vector<TargetRule>& rules);
 
 // The target with the rules that hold for one chip, given as a family's name or as one of its

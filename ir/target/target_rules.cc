@@ -64,6 +64,8 @@ class OpRule {
         &OpRule::acts_on_projection,    // fused_activation
         &OpRule::slices_narrowly,       // narrow_slice
         &OpRule::is_coded_below,        // coded_matmul_below
+        &OpRule::has_scalar_constant,   // scalar_constant
+        &OpRule::is_exp_below,          // exp_below
         nullptr,                        // weight_bytes_above
         nullptr,                        // weight_bytes_below
         nullptr,                        // tokens_above
@@ -134,6 +136,14 @@ class OpRule {
   bool slices_narrowly() const { return is_narrow_slice(shard_, op_, rule_.limit); }
   bool is_coded_below() const {
     return is_coded_matmul(shard_, op_) && shard_.type(op_.operands[0]).rank() < rule_.limit;
+  }
+
+  bool is_exp_below() const { return is_exp_below_limit(shard_, op_, rule_.limit); }
+  bool has_scalar_constant() const {
+    return std::any_of(op_.operands.begin(), op_.operands.end(), [&](ValueId operand) {
+      return shard_.producer_as<Constant>(operand) != nullptr &&
+             shard_.type(operand).elements() == 1;
+    });
   }
 
   const TargetRule& rule_;
@@ -238,6 +248,8 @@ std::string shard_breach(const TargetRule& rule, const Shard& shard, const Shard
       nullptr,  // fused_activation
       nullptr,  // narrow_slice
       nullptr,  // coded_matmul_below
+      nullptr,  // scalar_constant
+      nullptr,  // exp_below
       weight_bytes_above,
       weight_bytes_below,
       tokens_above,

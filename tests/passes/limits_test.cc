@@ -152,15 +152,17 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 }
 
 TEST(DefaultPipeline, HasThePassesThatTheTargetNeeds) {
-  const char* const needed[] = {"cast_to_select",     "limit_channels", "limit_fan_in",
-                                "hoist_state_writes", "limit_extents",  "guard_activations",
-                                "slice_in_blocks"};
+  const char* const needed[] = {"cast_to_select",     "limit_channels",    "limit_fan_in",
+                                "hoist_state_writes", "limit_extents",     "guard_activations",
+                                "slice_in_blocks",    "merge_reciprocals", "bound_exponents"};
   const PassOptions all{.target = {.has_state = true,
                                    .limits = {.channels = 9,
                                               .extent = 9,
                                               .fan_in = 9,
                                               .no_casts = true,
+                                              .no_reciprocals = true,
                                               .guarded = true,
+                                              .exp_below = 9,
                                               .narrow_slice = 9}}};
   EXPECT_TRUE(check_pipeline(default_pipeline(all), Form::model).has_value());
   for (const char* name : needed) {

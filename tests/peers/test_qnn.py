@@ -69,11 +69,7 @@ def leads_of_other_tokens(emulated, golden):
     return leads
 
 
-# Wrong in the emulator for a reason that is not known yet: L00.attn of one token has a cosine of 0.941.
-WRONG = {"gpt_oss_d": pytest.mark.xfail(strict=True, reason="L00.attn of one token: cosine 0.941, unexplained")}
-
-
-@pytest.mark.parametrize("case", [pytest.param(case, marks=WRONG.get(case, ())) for case in WRITERS])
+@pytest.mark.parametrize("case", WRITERS)
 def test_shards_and_chains_are_those_of_the_golden(case, emulated, golden, worst):
     running, want = emulated(case), golden(case)
     measured = measure(running, want.folder, run=True)
@@ -102,14 +98,16 @@ def test_every_op_is_on_the_npu_of_other_chips(case, chip, emulated):
     check_placement(measure(running, None, run=False), running.manifest)
 
 
-def test_what_the_passes_replace_is_wrong_without_them(export, golden, compiler):
-    """deepseek_v2_b has five heads, of which the last gets the values of the first in a plain slice."""
-    want = golden("deepseek_v2_b")
-    folder = export(want.checkpoint, "--target", "onnx", "--dtype", "f16", *widths("deepseek_v2_b"))
+@pytest.mark.parametrize("case", ["deepseek_v2_b", "gpt_oss_d"])
+def test_what_the_passes_replace_is_wrong_without_them(case, export, golden, compiler):
+    """deepseek_v2_b has five heads, of which the last gets the values of the first in a plain slice; gpt_oss_d has the exp of
+    a masked score of -40032, which is NaN."""
+    want = golden(case)
+    folder = export(want.checkpoint, "--target", "onnx", "--dtype", "f16", *widths(case))
     measured = measure(Emulated(folder, compiler(CHIP)), want.folder, run=True)
     assert ops_elsewhere(measured) == []
     assert min(graph["cosine"] for graph in measured["graphs"] if "cosine" in graph) < 0.99
-    assert measured["chain"]["cosine"] < 0.99
+    assert measured["chain"]["cosine"] < 0.997
 
 
 def test_codes_in_blocks_stay_on_the_npu(emulated, golden):

@@ -1,5 +1,5 @@
-// moec confirm, with a shell script in the place of Python: tests/peers/test_qnn.py runs the
-// engine.
+// moec confirm, with a shell script in the place of Python: tests/peers/test_qnn.py and
+// test_rknn.py run the engines.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -65,6 +65,24 @@ TEST_F(Confirm, PassesItsFlagsOn) {
   std::string words;
   std::getline(file, words);
   EXPECT_EQ(words, out_ + " --chip v79 --measured m --golden g --context-binaries c --no-run");
+}
+
+TEST_F(Confirm, ChipsAreThoseOfTheEngine) {
+  const std::string said = fresh_folder("said") + "/words";
+  auto chip_of = [&](const Words& more) {
+    run("echo $3 > " + said + "\nexit 2\n", more);
+    std::ifstream file(said);
+    std::string word;
+    file >> word;
+    return word;
+  };
+  EXPECT_EQ(chip_of({}), "v75");
+  EXPECT_EQ(chip_of({"--chip", "sm8750"}), "v79");
+  EXPECT_EQ(chip_of({"--engine", "rknn"}), "rk3588");
+  EXPECT_EQ(chip_of({"--engine", "rknn", "--chip", "rk3568"}), "rk3566");
+  for (const Words& words : {Words{"--chip", "rk3588"}, Words{"--engine", "rknn", "--chip", "v75"}})
+    EXPECT_THAT(run("exit 2\n", words).err, HasSubstr("error[target.unknown_chip]"));
+  EXPECT_THAT(run("exit 2\n", {"--engine", "rknn"}).err, HasSubstr("MOEC_RKNN_PYTHON"));
 }
 
 TEST_F(Confirm, AScriptThatFailsIsAnError) {

@@ -1,0 +1,57 @@
+// Shards made for the rules of a target: each breaks one rule, or keeps to it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "ir/graph/builder.h"
+#include "ir/target/target_rules.h"
+
+namespace moec {
+
+struct RuleSample {
+  Shard shard;
+  ShardFacts facts = {};
+};
+
+// By the id of a rule: the sample breaks it with `breaks`, and keeps to it without.
+using RuleSamples = std::map<std::string, std::function<RuleSample(bool breaks)>>;
+
+inline RuleSample of_input(Type type, const std::function<ValueId(Builder&, ValueId)>& make) {
+  Builder b("L00.moe", Form::static_ops);
+  ValueId x = b.input("x", std::move(type));
+  b.output("y", make(b, x));
+  return {b.finish()};
+}
+
+inline RuleSample read_state_or_port(bool breaks) {
+  Builder b("L00.attn", Form::static_ops);
+  const Type type{DType::f16, {1, 1, 4, 4}};
+  if (breaks) b.state("s", type);
+  b.output("y", b.unary(UnaryFn::sqrt, breaks ? b.emit(StateRead{"s"}, {}) : b.input("s", type)));
+  return {b.finish()};
+}
+
+inline bool breaks_rule(const Target& target, const RuleSample& sample, const std::string& id) {
+  for (const OpBreach& breach : find_breaches(target, sample.shard))
+    if (breach.rule->id == id) return true;
+  for (const ShardBreach& breach : find_shard_breaches(target, sample.shard, sample.facts))
+    if (breach.rule->id == id) return true;
+  return false;
+}
+
+// Each rule of the target has a sample that breaks it and one that does not.
+inline void expect_samples_break_their_rules(const Target& target, const RuleSamples& samples) {
+  for (const TargetRule& rule : target.rules) {
+    const auto make = samples.find(rule.id);
+    ASSERT_NE(make, samples.end()) << "rule " << rule.id << " has no shard that breaks it";
+    EXPECT_TRUE(breaks_rule(target, make->second(true), rule.id)) << rule.id;
+    EXPECT_FALSE(breaks_rule(target, make->second(false), rule.id)) << rule.id;
+  }
+  EXPECT_EQ(samples.size(), target.rules.size());
+}
+
+}  // namespace moec
