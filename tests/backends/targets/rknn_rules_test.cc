@@ -34,7 +34,8 @@ Make with_number(BinaryFn fn, double number) {
 }
 ValueId take_two(Builder& b, ValueId x) { return b.emit_all(TopK{2, 1}, {x})[0]; }
 ValueId project_down(Builder& b, ValueId x) {
-  return b.emit(Conv{}, {x, b.weight(seeded_view(1, {DType::f32, {64, 128, 1, 1}}), "w")});
+  ValueId tokens = b.reshape(x, {1, 128, 1, 16}, Layout::bc1s);
+  return b.emit(Conv{}, {tokens, b.weight(seeded_view(1, {DType::f32, {64, 128, 1, 1}}), "w")});
 }
 ValueId multiply_own(Builder& b, ValueId x) { return b.matmul(x, b.transpose(x, {0, 1, 3, 2})); }
 
