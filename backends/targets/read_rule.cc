@@ -18,6 +18,7 @@ constexpr std::array kWithoutLimit = {RuleCondition::op_is,
                                       RuleCondition::widths_ranged,
                                       RuleCondition::state_functions,
                                       RuleCondition::fused_activation,
+                                      RuleCondition::coded_matmul_uneven,
                                       RuleCondition::scalar_constant};
 
 bool has_limit(RuleCondition condition) {

@@ -108,12 +108,12 @@ void check_inner(ConfigReader& reader, const RecurrentConfig& recurrent) {
   const std::optional<int64_t> inner = reader.optional_integer("mixer_inner");
   const int64_t of_heads = recurrent.value_heads * recurrent.value_dim;
   if (!inner || *inner == of_heads) return;
-  reader.error("hf.config.conflict",
-               fmt::format("{} heads of {} (\"{}\") are {} channels, and by \"{}\" they are {}",
-                           recurrent.value_heads, recurrent.value_dim,
-                           reader.key_of("mixer_value_dim"), of_heads,
-                           reader.key_of("mixer_expand"), *inner),
-               reader.at("mixer_value_dim"), "Correct the wrong one.");
+  reader.error(
+      "hf.config.conflict",
+      fmt::format("{} heads of {} (\"{}\") are {} channels, and by \"{}\" they are {}",
+                  recurrent.value_heads, recurrent.value_dim, reader.key_of("mixer_value_dim"),
+                  of_heads, reader.key_of("mixer_expand"), *inner),
+      reader.at("mixer_value_dim"), "Correct the wrong one.");
 }
 
 // The sizes of mixers that are no attention. A family without them has none.

@@ -27,12 +27,20 @@ bool is_constant_from(const Shard& shard, ValueId value, int64_t least) {
                      [&](double each) { return each >= static_cast<double>(least); });
 }
 
-const Weight* weight_behind(const Shard& shard, ValueId value) {
+// The value before any reshapes and transposes.
+ValueId origin_of(const Shard& shard, ValueId value) {
   const Op* op = producer_of(shard, value);
-  if (op == nullptr) return nullptr;
-  if (std::holds_alternative<Reshape>(op->data) || std::holds_alternative<Transpose>(op->data))
-    return weight_behind(shard, op->operands.front());
-  return std::get_if<Weight>(&op->data);
+  const bool moves = op != nullptr && (std::holds_alternative<Reshape>(op->data) ||
+                                       std::holds_alternative<Transpose>(op->data));
+  return moves ? origin_of(shard, op->operands.front()) : value;
+}
+
+// The weight in codes that a matmul multiplies by; not valid where there is none.
+ValueId weight_of_codes(const Shard& shard, const Op& op) {
+  if (!std::holds_alternative<MatMul>(op.data)) return {};
+  const ValueId value = origin_of(shard, op.operands.back());
+  const auto* weight = shard.producer_as<Weight>(value);
+  return weight != nullptr && !is_plain(weight->encoding) ? value : ValueId{};
 }
 
 }  // namespace
@@ -65,9 +73,14 @@ bool is_exp_below_limit(const Shard& shard, const Op& op, int64_t limit) {
 }
 
 bool is_coded_matmul(const Shard& shard, const Op& op) {
-  if (!std::holds_alternative<MatMul>(op.data)) return false;
-  const Weight* weight = weight_behind(shard, op.operands.back());
-  return weight != nullptr && !is_plain(weight->encoding);
+  return weight_of_codes(shard, op).valid();
+}
+
+bool is_coded_unevenly(const Shard& shard, const Op& op) {
+  const ValueId weight = weight_of_codes(shard, op);
+  if (!weight.valid()) return false;
+  const Dims block = block_of(shard.producer_as<Weight>(weight)->encoding);
+  return shard.type(weight).dims.back() % block.back() != 0;
 }
 
 }  // namespace moec

@@ -21,5 +21,7 @@ bool is_exp_below_limit(const Shard& shard, const Op& op, int64_t limit);
 // Whether the op is a matmul by a weight that is stored in codes, behind any reshapes and
 // transposes.
 bool is_coded_matmul(const Shard& shard, const Op& op);
+// The same, with blocks that do not divide the inputs, the last axis of the weight.
+bool is_coded_unevenly(const Shard& shard, const Op& op);
 
 }  // namespace moec

@@ -105,9 +105,9 @@ constexpr auto enum_names(MixerKind) {
 
 // The sizes of the layers whose mixer is no attention.
 struct RecurrentConfig {
-  int64_t taps = 0;      // tokens that the convolution sees, the last one included
-  int64_t channels = 0;  // that it goes over
-  bool bias = false;     // of the convolution
+  int64_t taps = 0;       // tokens that the convolution sees, the last one included
+  int64_t channels = 0;   // that it goes over
+  bool bias = false;      // of the convolution
   bool map_bias = false;  // short_conv, ssd: of the maps around it
   // gated_delta: each key head serves value_heads / key_heads value heads. ssd: a key head is a
   // group with its B and C, of key_dim numbers each, and a value head is a head.

@@ -58,6 +58,7 @@ Axis axis_at(size_t rank, size_t index);
 //   fused_activation   its operand is a projection (ir/analysis/fused_forms.h)
 //   narrow_slice       a slice of the first `limit` or fewer of one token's (fused_forms.h)
 //   coded_matmul_below a matmul by stored codes whose activations have fewer than `limit` axes
+//   coded_matmul_uneven  a matmul by stored codes in blocks that do not divide its inputs
 //   scalar_constant    one of its operands is a constant of one value
 //   exp_below          an exp of a value that no maximum keeps from -`limit` on (fused_forms.h)
 // Of a whole shard:
@@ -81,6 +82,7 @@ enum class RuleCondition : uint8_t {
   fused_activation,
   narrow_slice,
   coded_matmul_below,
+  coded_matmul_uneven,
   scalar_constant,
   exp_below,
   weight_bytes_above,
@@ -105,6 +107,7 @@ constexpr auto enum_names(RuleCondition) {
                                     "fused_activation",
                                     "narrow_slice",
                                     "coded_matmul_below",
+                                    "coded_matmul_uneven",
                                     "scalar_constant",
                                     "exp_below",
                                     "weight_bytes_above",

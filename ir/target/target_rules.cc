@@ -64,6 +64,7 @@ class OpRule {
         &OpRule::acts_on_projection,    // fused_activation
         &OpRule::slices_narrowly,       // narrow_slice
         &OpRule::is_coded_below,        // coded_matmul_below
+        &OpRule::has_uneven_blocks,     // coded_matmul_uneven
         &OpRule::has_scalar_constant,   // scalar_constant
         &OpRule::is_exp_below,          // exp_below
         nullptr,                        // weight_bytes_above
@@ -134,6 +135,7 @@ class OpRule {
                        [&](ValueId operand) { return is_projection(shard_, operand); });
   }
   bool slices_narrowly() const { return is_narrow_slice(shard_, op_, rule_.limit); }
+  bool has_uneven_blocks() const { return is_coded_unevenly(shard_, op_); }
   bool is_coded_below() const {
     return is_coded_matmul(shard_, op_) && shard_.type(op_.operands[0]).rank() < rule_.limit;
   }
@@ -248,6 +250,7 @@ std::string shard_breach(const TargetRule& rule, const Shard& shard, const Shard
       nullptr,  // fused_activation
       nullptr,  // narrow_slice
       nullptr,  // coded_matmul_below
+      nullptr,  // coded_matmul_uneven
       nullptr,  // scalar_constant
       nullptr,  // exp_below
       weight_bytes_above,

@@ -94,8 +94,7 @@ ValueId DecayingMixer::attended(ValueId k_rows, ValueId q, const Decay& decay) {
 
 ValueId DecayingMixer::new_state(ValueId update, ValueId k_rows, const Decay& decay) {
   if (tokens_ > 1) update = b_.mul(update, decay.to_end);
-  return b_.add(b_.mul(earlier_.state, decay.whole), b_.matmul(update, k_rows),
-                kNewRecurrentState);
+  return b_.add(b_.mul(earlier_.state, decay.whole), b_.matmul(update, k_rows), kNewRecurrentState);
 }
 
 }  // namespace moec

@@ -1,5 +1,6 @@
 // Mixers of tokens that are no attention: a convolution over the last tokens and, for gated_delta
-// and ssd, a state that goes through them. They stand in the place of attention: norm, mixer, residual.
+// and ssd, a state that goes through them. They stand in the place of attention: norm, mixer,
+// residual.
 //
 // short_conv (LFM2), with three maps B, C, X of the normed input:
 //   u = B ∘ X; y = out(C ∘ conv(u)), conv over each channel.

@@ -20,9 +20,9 @@ std::function<RuleSample(bool)> exp_in(DType broken) {
 }
 
 // With a weight in codes where `bits` is above 0.
-ValueId times_weight(Builder& b, ValueId x, int64_t bits) {
+ValueId times_weight(Builder& b, ValueId x, int64_t bits, int64_t block = 32) {
   Encoding encoding = PlainEncoding{};
-  if (bits > 0) encoding = AffineEncoding{.bits = bits, .block = {1, 32}};
+  if (bits > 0) encoding = AffineEncoding{.bits = bits, .block = {1, block}};
   ValueId w = b.weight(seeded_view(1, {DType::f16, {4, 64}}), "w", encoding);
   return b.matmul(x, b.transpose(w, {1, 0}));
 }
@@ -46,6 +46,11 @@ RuleSample coded_rows(bool breaks) {
   return of_input({DType::f16, dims}, [=](Builder& b, ValueId x) {
     return breaks ? times_weight(b, x, 4) : b.unary(UnaryFn::exp, x);
   });
+}
+
+RuleSample uneven_blocks(bool breaks) {
+  return of_input({DType::f16, {3, 64}},
+                  [=](Builder& b, ValueId x) { return times_weight(b, x, 4, breaks ? 48 : 32); });
 }
 
 RuleSample added_constant(bool breaks) {
@@ -89,6 +94,7 @@ const RuleSamples& qnn_samples() {
       {"Q11", weights_above(2'420'000'000)},
       {"Q12", of_tokens},
       {"Q13", bounded_exp},
+      {"Q14", uneven_blocks},
   };
   return all;
 }
