@@ -81,8 +81,12 @@ ValueId from_heads(Builder& b, ValueId x, Layout layout) {
   return b.reshape(b.transpose(x, perm), token_dims, layout);
 }
 
+ValueId head_rms(Builder& b, ValueId x, double eps) {
+  return rms_normalise(b, x, kHeadDimAxis, eps);
+}
+
 ValueId head_norm(Builder& b, ValueId x, ValueId w, double eps) {
-  ValueId normalised = rms_normalise(b, x, kHeadDimAxis, eps);
+  ValueId normalised = head_rms(b, x, eps);
   const Dims sizes = b.type(w).dims;  // [head_dim], or [heads, 1]
   const Dims spread = sizes.size() == 2 ? Dims{1, sizes[0], 1, 1} : Dims{1, 1, 1, sizes[0]};
   return b.mul(normalised, b.reshape(w, spread), "normed");

@@ -12,6 +12,7 @@ ValueId to_heads(Builder& b, ValueId x, int64_t heads, int64_t head_dim, std::st
 ValueId from_heads(Builder& b, ValueId x, Layout layout);
 
 // Each head's vector divided by its root mean square, times w [head_dim].
+ValueId head_rms(Builder& b, ValueId x, double eps);
 ValueId head_norm(Builder& b, ValueId x, ValueId w, double eps);
 
 // The leading `dims` of each head's vector, rotated in pairs (a, c) by the angle of each token:

@@ -1,5 +1,7 @@
 #include "passes/expert_math.h"
 
+#include <numbers>
+
 namespace moec {
 namespace {
 
@@ -14,6 +16,16 @@ ValueId clamped_swiglu(Builder& b, const Gating& gating, ValueId gate, ValueId u
   return b.mul(b.mul(a, open, "swish"), b.add(c, b.scalar_like(c, 1)), "hidden");
 }
 
+// x / 2 (1 + tanh(sqrt(2/π) (x + 0.044715 x³))), the approximation of GELU in arXiv 1606.08415. It
+// is x sigmoid(2 sqrt(2/π) x (1 + 0.044715 x²)), which keeps its digits where x is negative, and is
+// finite in f16 for each x although x² may overflow.
+ValueId gelu_tanh(Builder& b, ValueId x) {
+  constexpr double kSlope = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  ValueId cubic = b.mul(b.mul(x, x), b.scalar_like(x, kSlope * 0.044715));
+  ValueId open = b.unary(UnaryFn::sigmoid, b.mul(x, b.add(cubic, b.scalar_like(x, kSlope))));
+  return b.mul(x, open, "gelu");
+}
+
 }  // namespace
 
 ValueId biased_linear(Builder& b, ValueId x, ValueId w, ValueId bias, std::string name) {
@@ -25,6 +37,8 @@ ValueId gated_product(Builder& b, const Gating& gating, ValueId gate, ValueId up
   switch (gating.activation) {
     case Activation::silu:
       return b.mul(b.mul(gate, b.unary(UnaryFn::sigmoid, gate), "silu"), up, "hidden");
+    case Activation::gelu_tanh:
+      return b.mul(gelu_tanh(b, gate), up, "hidden");
     case Activation::clamped_swiglu:
       break;
   }

@@ -10,7 +10,7 @@ using AttentionValues = AttentionOperands<ValueId>;  // absent ones are invalid
 
 ValueId normed_and_rotated(Builder& b, const Attention& op, const AttentionValues& operands,
                            ValueId heads, ValueId norm) {
-  if (op.qk_norm == QkNorm::per_head) heads = head_norm(b, heads, norm, op.eps);
+  if (norms_before_rotation(op.qk_norm)) heads = head_norm(b, heads, norm, op.eps);
   if (op.rope != RopeStyle::none)
     heads = rotate(b, heads, operands.rope_cos, operands.rope_sin, op.rope, op.rope_dims);
   return op.qk_norm == QkNorm::per_head_rotated ? head_norm(b, heads, norm, op.eps) : heads;
@@ -74,6 +74,10 @@ std::vector<ValueId> lower_heads(Builder& b, const Attention& op, const Attentio
   {
     Builder::NameScope scope(b, "k");
     k = normed_and_rotated(b, op, operands, k, operands.k_norm);
+  }
+  if (op.qk_norm == QkNorm::per_head_values) {
+    Builder::NameScope scope(b, "v");
+    v = head_rms(b, v, op.eps);
   }
   const Keys keys = with_cache(b, op, operands, k, operands.k_cache);
   const Keys values = with_cache(b, op, operands, v, operands.v_cache);

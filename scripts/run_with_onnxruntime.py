@@ -122,16 +122,22 @@ class Runner:
         mask = np.where(seen, 0, self.manifest["masked_value"])
         return mask.astype(DTYPES[port["dtype"]]).reshape(port["dims"])
 
+    def rope_columns(self, source, rotation):
+        """Where a source is in the rows of the table of positions: its first column and their number. Of each rotation
+        the cosines come first, then the sines; behind all of them is the scale of the queries."""
+        widths = self.manifest["rope"]["widths"]
+        if source == "query_scale":
+            return 2 * sum(widths), 1
+        return 2 * sum(widths[:rotation]) + (widths[rotation] if source == "rope_sin" else 0), widths[rotation]
+
     def input(self, binding, port, edges, count):
         """The tensor that a binding of the schedule feeds into a port."""
         source = binding["source"]
         if source == "edge":
             return pack(edges[binding["edge"]], port)
         if source in ("rope_cos", "rope_sin", "query_scale"):
-            rows = self.rope[self.position : self.position + count]
-            width = rows.shape[1] // 2
-            part = ("rope_cos", "rope_sin", "query_scale").index(source)
-            return pack(rows[:, part * width : (part + 1) * width], port)
+            first, width = self.rope_columns(source, binding["rotation"])
+            return pack(self.rope[self.position : self.position + count, first : first + width], port)
         if source == "attn_mask":
             return self.attention_mask(port, binding["window"], binding["chunk"], binding["ahead"], count)
         if source in ("k_cache", "v_cache"):

@@ -164,8 +164,8 @@ class Walk {
     switch (binding.source) {
       case SourceKind::rope_cos:
       case SourceKind::rope_sin:
-        if (!manifest_.rope) return std::nullopt;
-        return Dims{tokens_, manifest_.rope->width()};
+        if (!manifest_.rope || !manifest_.rope->has(binding.rotation)) return std::nullopt;
+        return Dims{tokens_, manifest_.rope->width(binding.rotation)};
       case SourceKind::query_scale:
       case SourceKind::token_mask:
         return dims_of_numbers(binding.source, port);

@@ -72,6 +72,7 @@ void each_field(Is<RopeTable> auto& self, auto&& f) {
   f("table", self.table);
   f("style", self.style);
   f("query_scale", self.query_scale);
+  f("widths", self.widths);
 }
 
 void each_field(Is<Cache> auto& self, auto&& f) {
@@ -181,6 +182,7 @@ void each_field(Is<InputBinding> auto& self, auto&& f) {
   f("layer", self.layer);
   f("chunk", self.chunk);
   f("ahead", self.ahead);
+  f("rotation", self.rotation);
 }
 
 void each_field(Is<OutputBinding> auto& self, auto&& f) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/files/weight_record.h"
+#include "ir/base/at.h"
 #include "ir/base/enum_table.h"
 #include "ir/graph/ops.h"
 #include "ir/graph/type.h"
@@ -21,7 +22,7 @@
 namespace moec::manifest {
 
 // Incremented when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 17;
+inline constexpr int64_t kSchemaVersion = 18;
 
 struct Tool {
   std::string name, version;
@@ -87,7 +88,16 @@ struct RopeTable {
   TableFile table;
   RopeStyle style = RopeStyle::half;
   bool query_scale = false;
-  int64_t width() const { return table.columns / 2; }  // of cosines, and of sines
+  std::vector<int64_t> widths;  // of each rotation: cosines, and as many sines
+  int64_t width(int64_t rotation) const { return at(widths, rotation); }
+  // Where the cosines of a rotation begin in a row; the sines follow them. Of the number of
+  // rotations: where the queries' scale is.
+  int64_t column(int64_t rotation) const {
+    int64_t column = 0;
+    for (int64_t before = 0; before < rotation; ++before) column += 2 * width(before);
+    return column;
+  }
+  bool has(int64_t rotation) const { return rotation >= 0 && rotation < std::ssize(widths); }
   bool operator==(const RopeTable&) const = default;
 };
 

@@ -72,10 +72,13 @@ void check_tables(const Manifest& manifest, Findings& findings) {
   if (!manifest.rope) return;
   const TableFile& rope = manifest.rope->table;
   check_table(rope, "rope", findings);
+  const std::vector<int64_t>& widths = manifest.rope->widths;
   const int64_t scales = manifest.rope->query_scale ? 1 : 0;
-  findings.require(rope.columns == 2 * manifest.rope->width() + scales, "manifest.table", {},
-                   "rope has {} columns, which are not halves of cosines and sines{}", rope.columns,
-                   scales == 1 ? " and the queries' scale" : "");
+  int64_t left = rope.columns - scales;
+  for (const int64_t width : widths) left = width < 1 || width > left / 2 ? -1 : left - 2 * width;
+  findings.require(left == 0 && !widths.empty(), "manifest.table", {},
+                   "rope has {} columns, which are not the cosines and sines of {} rotations{}",
+                   rope.columns, widths.size(), scales == 1 ? " and the queries' scale" : "");
   findings.require(rope.rows >= manifest.build.context, "manifest.table", {},
                    "rope has {} positions for a context of {}", rope.rows, manifest.build.context);
 }

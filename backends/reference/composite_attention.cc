@@ -39,12 +39,18 @@ Heads normed_and_rotated(const Attention& op, const Named& in, const Tensor& tok
     const std::vector<float> weights =
         norm == nullptr ? std::vector<float>() : head_weights(*norm, h, op.head_dim);
     for (int64_t t = 0; t < split.rows; ++t) {
-      if (op.qk_norm == QkNorm::per_head) rms_norm(split.at(h, t), weights, op.eps);
+      if (norms_before_rotation(op.qk_norm)) rms_norm(split.at(h, t), weights, op.eps);
       if (op.rope != RopeStyle::none) rotate(op, in, t, split.at(h, t));
       if (op.qk_norm == QkNorm::per_head_rotated) rms_norm(split.at(h, t), weights, op.eps);
     }
   }
   return split;
+}
+
+void norm_values(Heads& v, const Attention& op) {
+  const std::vector<float> ones(static_cast<size_t>(v.head_dim), 1);
+  for (int64_t h = 0; h < op.kv_heads; ++h)
+    for (int64_t t = 0; t < v.rows; ++t) rms_norm(v.at(h, t), ones, op.eps);
 }
 
 // The rows of the cache, then the new ones.
@@ -128,6 +134,7 @@ std::vector<Tensor> eval(const Attention& op, const Call& call) {
   Heads new_k = normed_and_rotated(op, in, *in.k, op.kv_heads, in.k_norm);
   const int64_t v_dim = channels_of(in.v->type) / op.kv_heads;
   Heads new_v = split_heads(*in.v, op.kv_heads, v_dim);
+  if (op.qk_norm == QkNorm::per_head_values) norm_values(new_v, op);
   Heads k = joined_with_cache(op, in, in.k_cache, new_k);
   Heads v = joined_with_cache(op, in, in.v_cache, new_v);
   TokenRows out = zero_rows(q.rows, op.heads * v_dim);

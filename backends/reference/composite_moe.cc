@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "backends/reference/eval.h"
 #include "backends/reference/tokens.h"
@@ -13,6 +15,11 @@ float activate(const Gating& gating, float gate, float up) {
   switch (gating.activation) {
     case Activation::silu:
       return gate * apply(UnaryFn::sigmoid, gate) * up;
+    case Activation::gelu_tanh: {
+      constexpr float kSlope = std::numbers::sqrt2_v<float> * std::numbers::inv_sqrtpi_v<float>;
+      const float cubic = gate + 0.044715F * gate * gate * gate;
+      return 0.5F * gate * (1 + std::tanh(kSlope * cubic)) * up;
+    }
     case Activation::clamped_swiglu: {
       const auto limit = static_cast<float>(gating.limit);
       const float a = std::min(gate, limit), b = std::clamp(up, -limit, limit);

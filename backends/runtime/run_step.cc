@@ -36,14 +36,15 @@ Result<Executable*> Session::Impl::executable(const manifest::Shard& shard, size
   });
 }
 
-// A row of the table holds the cosines of a position, then its sines, then the factor of its
-// queries where the model has one (frontends/export/export_tables.cc writes it).
-Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, SourceKind source) {
-  const int64_t width = manifest.rope->width();
-  Rows rows{source == SourceKind::query_scale ? 1 : width, {}};
-  const int64_t first = source == SourceKind::rope_cos   ? 0
-                        : source == SourceKind::rope_sin ? width
-                                                         : 2 * width;
+// A row of the table holds, for each rotation, the cosines of a position, then its sines, and
+// behind them the factor of its queries where the model has one
+// (frontends/export/export_tables.cc).
+Result<Rows> Session::Impl::rope_rows(const Chunk& chunk, const InputBinding& binding) {
+  const manifest::RopeTable& table = *manifest.rope;
+  const bool scale = binding.source == SourceKind::query_scale;
+  Rows rows{scale ? 1 : table.width(binding.rotation), {}};
+  int64_t first = table.column(scale ? std::ssize(table.widths) : binding.rotation);
+  if (binding.source == SourceKind::rope_sin) first += rows.columns;
   for (int64_t t = 0; t < chunk.count; ++t) {
     MOEC_ASSIGN(std::vector<float> row, read_table_row(*rope, chunk.position + t));
     auto begin = row.begin() + first;
@@ -66,7 +67,7 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
     case SourceKind::rope_cos:
     case SourceKind::rope_sin:
     case SourceKind::query_scale: {
-      MOEC_ASSIGN(Rows rows, rope_rows(chunk, binding.source));
+      MOEC_ASSIGN(Rows rows, rope_rows(chunk, binding));
       return pack_rows(port, rows);
     }
     case SourceKind::attn_mask:

@@ -54,7 +54,7 @@ struct Session::Impl {
   Status read_masks();
   Status set_mask(const ExpertSets& wanted, const std::string& what);
   Result<Executable*> executable(const manifest::Shard& shard, size_t width);
-  Result<Rows> rope_rows(const Chunk& chunk, SourceKind source);
+  Result<Rows> rope_rows(const Chunk& chunk, const InputBinding& binding);
   double masked_value() const;
   Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk);
   void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,

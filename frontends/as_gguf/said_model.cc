@@ -64,6 +64,9 @@ class ModelDifference {
     take_number("residual_scale", wanted_.stream.residual_scale, said_.stream.residual_scale);
     take_name("the residual", wanted_.stream.residual, said_.stream.residual);
     take_name("the task", wanted_.head.task, said_.head.task);
+    take("post norms", wanted_.stream.post_norms, said_.stream.post_norms);
+    take("layer_scale", wanted_.stream.layer_scale, said_.stream.layer_scale);
+    take_number("logits_softcap", wanted_.head.softcap, said_.head.softcap);
     take_number("logits_divisor", wanted_.head.divisor, said_.head.divisor);
     take("head_bias", wanted_.head.bias, said_.head.bias);
     const bool has_dense = std::any_of(wanted_.layers.begin(), wanted_.layers.end(),
@@ -78,6 +81,9 @@ class ModelDifference {
   void compare_attention() {
     const AttentionConfig& wanted = wanted_.attention;
     const AttentionConfig& said = said_.attention;
+    take("kinds of attention", std::ssize(wanted_.more_attention) + 1,
+         std::ssize(said_.more_attention) + 1);
+    take_name("the projections", wanted.projections, said.projections);
     take("heads", wanted.heads, said.heads);
     take("kv_heads", wanted.kv_heads, said.kv_heads);
     take("head_dim", wanted.head_dim, said.head_dim);

@@ -5,6 +5,7 @@
 
 #include "backends/runtime/step_inputs.h"
 #include "backends/weights/weight_reader.h"
+#include "ir/base/at.h"
 #include "ir/base/invariant.h"
 
 namespace moec {
@@ -22,10 +23,8 @@ Tensor zeros_of(const Type& type) {
 
 }  // namespace
 
-WindowRun::WindowRun(const Plan& plan, const TokenWindows& text) : plan_(plan), text_(text) {
-  if (plan.model.attention.rope.style != RopeStyle::none)
-    rope_ = rope_table(plan.model.attention.rope, plan.build.context);
-}
+WindowRun::WindowRun(const Plan& plan, const TokenWindows& text)
+    : plan_(plan), text_(text), ropes_(rope_tables(plan.model, plan.build.context)) {}
 
 Status WindowRun::embed(const WeightReader& weights) {
   Rows rows{plan_.model.hidden, {}};
@@ -45,9 +44,11 @@ Status WindowRun::embed(const WeightReader& weights) {
 }
 
 // The numbers of each position of a window.
-Rows WindowRun::positions(SourceKind source) const {
-  if (source != SourceKind::query_scale)
-    return {rope_.width, source == SourceKind::rope_cos ? rope_.cos : rope_.sin};
+Rows WindowRun::positions(const InputBinding& binding) const {
+  if (binding.source != SourceKind::query_scale) {
+    const RopeTable& rope = at(ropes_, binding.rotation);
+    return {rope.width, binding.source == SourceKind::rope_cos ? rope.cos : rope.sin};
+  }
   Rows rows{1, {}};
   for (int64_t position = 0; position < text_.window; ++position)
     rows.data.push_back(
@@ -67,7 +68,7 @@ Tensor WindowRun::input(const InputBinding& binding, const std::string& port, co
     case SourceKind::rope_cos:
     case SourceKind::rope_sin:
     case SourceKind::query_scale:
-      return pack_rows({port, type}, positions(binding.source));
+      return pack_rows({port, type}, positions(binding));
     case SourceKind::attn_mask:
       return attention_mask({port, type},
                             {plan_.build.cache, plan_.build.context, 0, text_.used(window)},

@@ -42,12 +42,12 @@ class WindowRun {
  private:
   Tensor input(const InputBinding& binding, const std::string& port, const Type& type,
                int64_t window) const;
-  Rows positions(SourceKind source) const;
+  Rows positions(const InputBinding& binding) const;
   void take_output(const OutputBinding& binding, const Tensor& tensor, int64_t window);
 
   const Plan& plan_;
   const TokenWindows& text_;
-  RopeTable rope_;
+  std::vector<RopeTable> ropes_;  // by rotation
   std::map<std::string, Rows> edges_;
 };
 

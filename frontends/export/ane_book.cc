@@ -117,6 +117,9 @@ Status check_architecture(const Plan& plan) {
     if (layer.chunk > 0 || !layer.rotated)
       return refuse("attention in chunks or layers without rotary embeddings",
                     "leave --compat out");
+  if (!plan.model.more_attention.empty() || plan.model.norms_feed_forward())
+    return refuse("layers whose attention differs, or norms behind attention and experts",
+                  "leave --compat out");
   if (plan.model.attention.convolved || plan.model.moe.router_hidden > 0)
     return refuse("convolved attention or routers that carry a state", "leave --compat out");
   return {};

@@ -76,8 +76,8 @@ manifest::Build describe_build(const Plan& plan, const PassOptions& options,
 }
 
 manifest::Cache describe_cache(const Plan& plan, int64_t layer) {
-  const AttentionConfig& attention = plan.model.attention;
   const LayerConfig& config = at(plan.model.layers, layer);
+  const AttentionConfig& attention = plan.model.attention_of(config);
   const ModelConfig::Memory memory = plan.model.memory_of(config);
   manifest::Cache cache;
   cache.layer = layer;
@@ -112,7 +112,7 @@ manifest::Model describe_model(const ModelConfig& model) {
           model.max_positions,
           model.norm.eps,
           model.head.tied,
-          model.left_out_layers,
+          model.stored.left_out_layers,
           model.head.task};
 }
 

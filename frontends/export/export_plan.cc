@@ -178,9 +178,13 @@ void note_packaging(const CompileOptions& options, Diagnostics& notes) {
 
 // The reference implementation changes from the short rotary factors to the long ones when a text
 // grows beyond the original length. A static table holds one set of factors: those of its context.
-void note_rotation(const Plan& plan, Diagnostics& notes) {
-  const RopeConfig& rope = plan.model.attention.rope;
-  if (!has_long_factors(rope, plan.build.context)) return;
+void note_rotations(const Plan& plan, Diagnostics& notes) {
+  const std::vector<RopeConfig> ropes = plan.model.rotations();
+  const auto far = std::find_if(ropes.begin(), ropes.end(), [&](const RopeConfig& rope) {
+    return has_long_factors(rope, plan.build.context);
+  });
+  if (far == ropes.end()) return;
+  const RopeConfig& rope = *far;
   notes.push_back(
       {Severity::warning,
        "export.long_factors",
@@ -313,7 +317,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   }
   MOEC_TRY(try_each_kind(plan, own.compile));
   note_packaging(options.compile, notes);
-  note_rotation(plan, notes);
+  note_rotations(plan, notes);
   if (options.output.ane_book) note_fixed_in_book(plan, notes);
   MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));

@@ -103,28 +103,36 @@ Status export_embeddings(std::span<const ExportJob> jobs, std::vector<ExportedTa
   return {};
 }
 
-// One row for each position 0 … context-1: r/2 cosines, r/2 sines, and with a query temperature the
-// factor of the queries at that position.
+// One row for each position 0 … context-1: of each rotation r/2 cosines and r/2 sines, and with a
+// query temperature the factor of the queries at that position.
 Result<manifest::RopeTable> export_rope(const ExportJob& job, Diagnostics& notes) {
-  const RopeConfig& rope = job.plan.model.attention.rope;
   const std::optional<QueryTemperature>& temperature = job.plan.model.attention.temperature;
   const DType dtype = job.plan.build.dtype;
-  const RopeTable table = rope_table(rope, job.plan.build.context);
+  const int64_t context = job.plan.build.context;
+  const std::vector<RopeTable> tables = rope_tables(job.plan.model, context);
   auto write = [&](OutputFile& file, EmitReport&) -> Status {
-    for (int64_t position = 0; position < table.positions; ++position) {
+    for (int64_t position = 0; position < context; ++position) {
       std::vector<std::byte> row;
-      for (const std::vector<float>* half : {&table.cos, &table.sin})
-        for (int64_t i = 0; i < table.width; ++i)
-          append(row, at((*half), position * table.width + i), dtype);
+      for (const RopeTable& table : tables)
+        for (const std::vector<float>* half : {&table.cos, &table.sin})
+          for (int64_t i = 0; i < table.width; ++i)
+            append(row, at((*half), position * table.width + i), dtype);
       if (temperature) append(row, static_cast<float>(query_scale(*temperature, position)), dtype);
       MOEC_TRY(file.write(row));
     }
     return {};
   };
   MOEC_ASSIGN(manifest::FileRef ref, export_table(job, job.names.rope, 0, write, notes));
-  const int64_t columns = 2 * table.width + (temperature ? 1 : 0);
-  return manifest::RopeTable{
-      {std::move(ref), dtype, table.positions, columns}, rope.style, temperature.has_value()};
+  int64_t columns = temperature ? 1 : 0;
+  std::vector<int64_t> widths;
+  for (const RopeTable& table : tables) {
+    columns += 2 * table.width;
+    widths.push_back(table.width);
+  }
+  return manifest::RopeTable{{std::move(ref), dtype, context, columns},
+                             job.plan.model.attention.rope.style,
+                             temperature.has_value(),
+                             std::move(widths)};
 }
 
 }  // namespace

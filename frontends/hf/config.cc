@@ -7,15 +7,13 @@
 #include <cmath>
 
 #include "frontends/hf/absent_keys.h"
+#include "frontends/hf/config_attention.h"
 #include "frontends/hf/config_labels.h"
 #include "frontends/hf/config_layers.h"
 #include "frontends/hf/config_reader.h"
-#include "frontends/hf/config_rope.h"
 #include "frontends/hf/config_storage.h"
 #include "frontends/hf/infinities.h"
 #include "models/build/check_model.h"
-#include "models/tensors/mla_form.h"
-#include "models/tensors/rope.h"
 
 namespace moec {
 namespace {
@@ -41,66 +39,6 @@ E read_name(ConfigReader& reader, std::string_view concept_name, const std::stri
                  reader.at(concept_name));
   }
   return parsed.value_or(E{});
-}
-
-// All heads read one latent. The reference repeats the keys that it makes of it once for each key
-// head of the config, which works out only where every head has its own.
-void check_latent_heads(ConfigReader& reader, const AttentionConfig& attention) {
-  if (attention.kv_heads == attention.heads) return;
-  const JsonValue* given = reader.at("kv_heads");
-  reader.error("hf.config.unsupported_value",
-               fmt::format("{}\"{}\" is {}; with latent attention it must be \"{}\", {}",
-                           given == nullptr ? "by default " : "", reader.key_of("kv_heads"),
-                           attention.kv_heads, reader.key_of("heads"), attention.heads),
-               given, "Set it to the number of heads.");
-}
-
-void read_latent(ConfigReader& reader, AttentionConfig& attention) {
-  check_latent_heads(reader, attention);
-  LatentConfig latent;
-  latent.q_rank = reader.optional_integer("q_rank").value_or(0);
-  latent.kv_rank = reader.integer("kv_rank");
-  latent.key_dims = reader.integer("key_dims");
-  latent.value_dims = reader.integer("value_dims");
-  latent.norm_eps = reader.number("latent_norm_eps", 0);
-  const auto score_dims = static_cast<double>(latent.key_dims + attention.rope.dims);
-  attention.scale = rope_score_scale(attention.rope) / std::sqrt(std::max(1.0, score_dims));
-  attention.latent = latent;
-  choose_mla(attention, MlaForm::latent);
-}
-
-std::optional<QueryTemperature> read_temperature(ConfigReader& reader) {
-  const QueryTemperature temperature{reader.number("temperature_scale", 0),
-                                     reader.number("temperature_step", 1)};
-  // Configs of the Llama 4 release (2025) have the integer 4 where later ones have true.
-  const JsonValue* said = reader.at("use_temperature");
-  if (said != nullptr && said->integer() != nullptr) {
-    reader.key(reader.key_of("use_temperature"));
-    return *said->integer() != 0 ? std::optional(temperature) : std::nullopt;
-  }
-  return reader.boolean("use_temperature") ? std::optional(temperature) : std::nullopt;
-}
-
-AttentionConfig read_attention(ConfigReader& reader, int64_t max_positions) {
-  AttentionConfig attention;
-  attention.heads = reader.integer("heads");
-  attention.kv_heads = reader.integer("kv_heads");
-  attention.head_dim = attention.value_dim = reader.integer("head_dim");
-  double usual_scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, attention.head_dim)));
-  attention.scale = reader.number("attention_scale", usual_scale);
-  attention.qkv_bias = reader.boolean("qkv_bias");
-  attention.o_bias = reader.boolean("o_bias");
-  if (reader.boolean("use_qk_norm", true)) attention.qk_norm = reader.family().axes.qk_norm;
-  attention.temperature = read_temperature(reader);
-  attention.sinks = reader.boolean("sinks");
-  attention.clip_qkv = reader.optional_number("clip_qkv");
-  attention.rope = read_rope(reader, attention.head_dim, max_positions);
-  if (reader.family().axes.attention == AttentionKind::mla) read_latent(reader, attention);
-  attention.gated = reader.family().axes.attention_gate == AttentionGate::sigmoid_in_q;
-  if (reader.family().axes.attention == AttentionKind::cca)
-    attention.convolved =
-        ConvolvedConfig{reader.integer("channel_taps"), reader.integer("head_taps")};
-  return attention;
 }
 
 // Some configs give the channels of the heads a second time.
@@ -182,6 +120,7 @@ MoeConfig read_moe(ConfigReader& reader) {
   moe.router_bias = reader.boolean("router_bias");
   if (reader.family().axes.moe.router == RouterKind::carried_mlp)
     moe.router_hidden = reader.integer("router_hidden");
+  moe.router_normed = reader.family().axes.moe.router == RouterKind::normed;
   moe.null_slots = reader.integer("null_slots");
   moe.choice_bias = reader.boolean("choice_bias");
   moe.expert_biases = reader.boolean("expert_biases");
@@ -190,6 +129,7 @@ MoeConfig read_moe(ConfigReader& reader) {
   SharedExpert shared = reader.family().axes.moe.shared_expert;
   if (shared != SharedExpert::none) moe.shared_ff = reader.integer("shared_ff");
   moe.shared_gated = shared == SharedExpert::sigmoid_gated;
+  moe.parts_normed = shared == SharedExpert::normed;
   return moe;
 }
 
@@ -224,11 +164,12 @@ TensorNames first_names(ConfigReader& reader, int64_t layers) {
 Gating read_gating(ConfigReader& reader) {
   std::string name = reader.name("activation");
   if (name == "swish") name = "silu";  // two names of one function
+  if (name == "gelu_pytorch_tanh") name = "gelu_tanh";
   const auto activation = read_name<Activation>(reader, "activation", name,
                                                 "hf.config.unknown_activation", "activation");
   const Gating clamped{activation, reader.number("swiglu_limit", 0),
                        reader.number("swiglu_alpha", 0)};
-  return activation == Activation::silu ? Gating{} : clamped;
+  return activation == Activation::clamped_swiglu ? clamped : Gating{activation};
 }
 
 // With fewer keys than an indexer chooses, attention sees all of them. The indexer itself is not
@@ -258,17 +199,20 @@ ModelConfig read_model(ConfigReader& reader) {
   model.stream.residual = reader.family().axes.residual;
   model.stream.embedding_scale = reader.number("embedding_scale", 1);
   model.stream.residual_scale = reader.number("residual_scale", 1);
+  model.stream.post_norms = reader.family().axes.block == BlockKind::sandwich;
+  model.stream.layer_scale = reader.boolean("layer_scale");
   model.head.divisor = reader.number("logits_divisor", 1);
+  model.head.softcap = reader.optional_number("logits_softcap").value_or(0);
   model.mlp.gating = read_gating(reader);
   model.mlp.bias = reader.boolean("mlp_bias");
   model.mlp.ff = reader.optional_integer("dense_ff").value_or(0);
   model.head.tied = reader.boolean("tied_head");
   model.head.bias = reader.boolean("head_bias");
-  model.attention = read_attention(reader, model.max_positions);
   model.recurrent = read_recurrent(reader, model.hidden);
   model.moe = read_moe(reader);
+  const int64_t positions = model.max_positions;
   limit_to_chosen_keys(reader, model);
-  read_layers(reader, model);
+  read_attention(reader, {read_layers(reader, model), positions}, model);
   model.stored = read_storage(reader);
   model.names = first_names(reader, std::ssize(model.layers));
   // Each packed matrix comes with a tensor of its sizes, which the config implies already.

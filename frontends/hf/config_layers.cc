@@ -92,14 +92,37 @@ std::optional<Span> parse_span(const std::string& layer_type, const Family& fami
   return std::nullopt;
 }
 
+// Where the layers of a rule slide.
+struct SlidingLayers {
+  WindowRule rule;
+  int64_t below, full_step;  // max_window_layers
+  bool window, slides;       // a window is given; its use is not turned off
+
+  bool has(int64_t layer) const {
+    switch (rule) {
+      case WindowRule::none:
+        return false;
+      case WindowRule::all_layers:
+        return window;
+      case WindowRule::even_layers_below_max:
+        return slides && layer % 2 == 0 && layer < below;
+      case WindowRule::layers_from_max:
+        return window && layer >= below;
+      case WindowRule::between_full:
+        break;
+    }
+    return window && (layer + 1) % full_step != 0;
+  }
+};
+
 // Spans by the descriptor's rule. Layers without rotation attend to all keys even where the model
 // has chunks. Where even layers slide they do so with or without a window: a missing one is an
 // error.
 std::vector<Span> default_spans(ConfigReader& reader, const std::vector<LayerConfig>& layers,
                                 bool window, bool chunk) {
-  const bool slides = reader.boolean("use_window", true);
-  const WindowRule rule = reader.family().axes.window;
-  const int64_t below = reader.integer("max_window_layers", 0);
+  const SlidingLayers sliding{reader.family().axes.window, reader.integer("max_window_layers", 0),
+                              reader.integer("full_step", 1), window,
+                              reader.boolean("use_window", true)};
   const int64_t attends = reader.optional_integer("attention_step").value_or(1);
   std::vector<Span> spans(layers.size(), Span::all);
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -107,10 +130,7 @@ std::vector<Span> default_spans(ConfigReader& reader, const std::vector<LayerCon
       spans[i] = Span::none;
       continue;
     }
-    const bool is_below = static_cast<int64_t>(i) < below;
-    if ((window && rule == WindowRule::all_layers) ||
-        (window && rule == WindowRule::layers_from_max && !is_below) ||
-        (slides && rule == WindowRule::even_layers_below_max && i % 2 == 0 && is_below))
+    if (sliding.has(static_cast<int64_t>(i)))
       spans[i] = Span::window;
     else if (chunk && layers[i].rotated)
       spans[i] = Span::chunk;
@@ -150,6 +170,48 @@ void read_layer_types(ConfigReader& reader, std::vector<Span>& spans) {
   }
 }
 
+// Some classes give the last layer full attention, whatever their config says.
+void open_last_layer(ConfigReader& reader, std::vector<Span>& spans) {
+  if (!reader.boolean("last_is_full") || spans.empty() || spans.back() == Span::all) return;
+  if (reader.at("layer_types") != nullptr)
+    reader.warning(
+        "hf.config.last_layer",
+        fmt::format("the last layer has full attention in the family {}, whatever \"{}\" "
+                    "says",
+                    reader.family().model_type, reader.key_of("layer_types")),
+        reader.at("layer_types"));
+  spans.back() = Span::all;
+}
+
+// As `layer_types` calls layers with these keys.
+std::string type_name(const Family& family, Span span) {
+  const auto rotation = family.concepts.find("rotation");
+  const bool hybrid = rotation != family.concepts.end() && rotation->second.fallback &&
+                      rotation->second.fallback->find("hybrid") != nullptr;
+  switch (span) {
+    case Span::all:
+      return hybrid ? "hybrid" : "full_attention";
+    case Span::window:
+      return hybrid ? "hybrid_sliding" : "sliding_attention";
+    case Span::chunk:
+      return "chunked_attention";
+    case Span::none:
+      break;
+  }
+  return "none";
+}
+
+// Listed names stay as they are, unless the layer became another.
+std::vector<std::string> type_names(ConfigReader& reader, const std::vector<Span>& spans) {
+  const auto listed = reader.optional_names("layer_types").value_or(std::vector<std::string>());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const bool kept = i < listed.size() && parse_span(listed[i], reader.family()) == spans[i];
+    names.push_back(kept ? listed[i] : type_name(reader.family(), spans[i]));
+  }
+  return names;
+}
+
 // A bidirectional model attends forwards as well, as far as backwards; `window` counts the query
 // itself, so it grows by one.
 void apply_direction(ConfigReader& reader, int64_t max_positions,
@@ -170,7 +232,7 @@ void refuse_empty_window(ConfigReader& reader, std::optional<int64_t> window) {
                  reader.at("window"), "Set the width of the window, or null for none.");
 }
 
-void read_spans(ConfigReader& reader, std::vector<LayerConfig>& layers) {
+std::vector<Span> read_spans(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const std::optional<int64_t> given = reader.optional_integer("window");
   refuse_empty_window(reader, given);
   const int64_t window = given.value_or(0);
@@ -178,31 +240,36 @@ void read_spans(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const bool window_in_use = reader.boolean("use_window", true) && window > 0;
   std::vector<Span> spans = default_spans(reader, layers, window_in_use, chunk > 0);
   read_layer_types(reader, spans);
+  open_last_layer(reader, spans);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (spans[i] == Span::none) layers[i].mixer = reader.family().axes.mixer;
     if (spans[i] == Span::window) layers[i].window = window;
     if (spans[i] == Span::chunk) layers[i].chunk = chunk;
-    if (spans[i] == Span::window && !window_in_use)
-      return reader.error("hf.config.window",
-                          fmt::format("layer {} slides, but no window is in use", i),
-                          reader.at("window"),
-                          "Set sliding_window (and use_sliding_window), or make the layer "
-                          "full_attention.");
-    if (spans[i] == Span::chunk && chunk == 0)
-      return reader.error(
+    const bool slides = spans[i] == Span::window && !window_in_use;
+    if (slides)
+      reader.error("hf.config.window", fmt::format("layer {} slides, but no window is in use", i),
+                   reader.at("window"),
+                   "Set sliding_window (and use_sliding_window), or make the layer "
+                   "full_attention.");
+    const bool chunked = spans[i] == Span::chunk && chunk == 0;
+    if (chunked)
+      reader.error(
           "hf.config.window", fmt::format("layer {} sees chunks, but their size is not given", i),
           reader.at("chunk"), "Set attention_chunk_size, or make the layer full_attention.");
+    if (slides || chunked) break;
   }
+  return spans;
 }
 
 }  // namespace
 
-void read_layers(ConfigReader& reader, ModelConfig& model) {
+std::vector<std::string> read_layers(ConfigReader& reader, ModelConfig& model) {
   model.layers.resize(static_cast<size_t>(reader.integer("layers")));
   read_moe_layers(reader, model);
   read_rotated_layers(reader, model.layers);
-  read_spans(reader, model.layers);
+  const std::vector<Span> spans = read_spans(reader, model.layers);
   apply_direction(reader, model.max_positions, model.layers);
+  return type_names(reader, spans);
 }
 
 }  // namespace moec

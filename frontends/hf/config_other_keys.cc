@@ -9,24 +9,39 @@
 
 namespace moec {
 
+static bool accepts(const MustRule& rule, const JsonValue& value) {
+  return std::find(rule.accepted.begin(), rule.accepted.end(), value) != rule.accepted.end();
+}
+
 void ConfigReader::check_required_value(const Keys& keys, const JsonMember& member) {
   const auto& [key, value] = member;
-  const std::vector<JsonValue>& accepted = keys.rules.must.at(key);
-  const auto is_accepted = [&](const JsonValue& one) {
-    return std::find(accepted.begin(), accepted.end(), one) != accepted.end();
-  };
-  if (is_accepted(value)) return;
-  const bool lists = std::any_of(accepted.begin(), accepted.end(),
+  const MustRule& rule = keys.rules.must.at(key);
+  if (accepts(rule, value)) return;
+  const bool lists = std::any_of(rule.accepted.begin(), rule.accepted.end(),
                                  [](const JsonValue& one) { return one.array() != nullptr; });
   // A list says the same for each layer, unless a list is what the key must be.
   if (&keys.read == &read_ && !lists) check_length(key, value);
-  if (!lists && is_accepted(once(value))) return;
+  if (lists || !accepts(rule, once(value)))
+    refuse_value(fmt::format("\"{}\" is {}", key, to_string(value, 60)), rule, &value);
+}
+
+void ConfigReader::refuse_value(std::string found, const MustRule& rule, const JsonValue* at) {
   std::vector<std::string> texts;
-  for (const JsonValue& item : accepted) texts.push_back(to_string(item));
+  for (const JsonValue& item : rule.accepted) texts.push_back(to_string(item));
   error("hf.config.unsupported_value",
-        fmt::format("\"{}\" is {}; for the family {} it must be {}", key, to_string(value, 60),
-                    family_.model_type, fmt::join(texts, " or ")),
-        &value, "This variant of the family is not supported.");
+        fmt::format("{}; for the family {} it must be {}{}{}", found, family_.model_type,
+                    fmt::join(texts, " or "), rule.why.empty() ? "" : ": ", rule.why),
+        at, "This variant of the family is not supported.");
+}
+
+// A key that is absent may mean a value that is not accepted.
+void ConfigReader::check_absent_keys(const JsonValue& object, const KeyRules& rules) {
+  for (const auto& [key, rule] : rules.must)
+    if (const JsonValue* given = object.find(key);
+        rule.absent && (given == nullptr || given->is_null()) && !accepts(rule, *rule.absent))
+      refuse_value(
+          fmt::format("\"{}\" is absent, which means {}", key, to_string(*rule.absent, 60)), rule,
+          nullptr);
 }
 
 bool ConfigReader::reports_unknown_key(const Keys& keys, const JsonMember& member) {
@@ -65,6 +80,8 @@ void ConfigReader::check_keys(const JsonValue& object, const Keys& keys, const s
 }
 
 void ConfigReader::check_other_keys() {
+  check_absent_keys(root_, family_.rules);
+  if (outer_ != nullptr) check_absent_keys(*outer_, family_.outer->rules);
   if (outer_ == nullptr) return check_keys(root_, {read_, family_.rules, family_.model_type}, "");
   const OuterModel& outer = *family_.outer;
   outer_read_.emplace(outer.key);

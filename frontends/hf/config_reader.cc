@@ -172,8 +172,9 @@ const JsonValue* ConfigReader::fallback(std::string_view concept_name) {
 std::optional<double> ConfigReader::evaluate(const ConceptExpression& expression) {
   size_t errors_before = errors_.count();
   double left = number(expression.left);
-  double right = expression.op == 0 ? 1 : number(expression.right);
+  double right = expression.has_two() ? number(expression.right) : 1;
   if (errors_.count() != errors_before) return std::nullopt;
+  if (expression.op == 's') return std::sqrt(left);
   if (expression.op != '/') return left * right;
   if (right != 0) return left / right;
   error("hf.config.range", fmt::format("{} is 0", key_of(expression.right)));
@@ -187,10 +188,8 @@ void ConfigReader::note(std::string_view concept_name, const ConceptRule& rule,
   ConceptReading reading{std::string(concept_name), "unset", found.key};
   if (found.value != nullptr) reading.value = to_string(once(*found.value), 40);
   if (found.computed) {
-    const ConceptExpression& by = *rule.expression;
     reading.value = fmt::format("{}", *found.computed);
-    reading.expression = "= " + by.left;
-    if (by.op != 0) reading.expression += fmt::format(" {} {}", by.op, by.right);
+    reading.expression = to_string(*rule.expression);
   }
   concepts_.insert_or_assign(reading.name, std::move(reading));
 }

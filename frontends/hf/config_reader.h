@@ -116,6 +116,8 @@ class ConfigReader {
   };
   void check_keys(const JsonValue& object, const Keys& keys, const std::string& path);
   void check_required_value(const Keys& keys, const JsonMember& member);
+  void check_absent_keys(const JsonValue& object, const KeyRules& rules);
+  void refuse_value(std::string found, const MustRule& rule, const JsonValue* at);
   bool reports_unknown_key(const Keys& keys, const JsonMember& member);
   // Empty for an unknown key that is only counted.
   std::string use_of(const Keys& keys, const JsonMember& member);

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-#include <span>
 
 namespace moec {
 namespace {
@@ -38,6 +36,7 @@ const std::vector<RopeType>& rope_types() {
        RopeScaling::none,
        {"alpha", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
         "original_max_position_embeddings"}},
+      {"proportional", RopeScaling::proportional, {"factor"}},
   };
   return types;
 }
@@ -47,22 +46,42 @@ class RopeReader {
   RopeReader(ConfigReader& reader, int64_t max_positions)
       : reader_(reader), max_positions_(max_positions) {}
 
-  RopeConfig run(int64_t head_dim) {
+  std::vector<RopeConfig> run(std::span<const RopeUse> uses) {
     reader_.optional_integer("original_positions");  // a known key, also where nothing is scaled
     find_object();
     if (is_by_layer_type(object_))
-      take_layer_type();
+      take_types();
     else if (always_by_layer_type_)
       refuse_one_rotation();
-    rope_.style = style();
-    rope_.theta = theta();
-    rope_.dims = rotary_dims(static_cast<double>(head_dim));
-    if (object_ != nullptr) read_object();
+    std::vector<RopeConfig> ropes;
+    for (const RopeUse& use : uses) {
+      const auto known = std::find_if(uses.begin(), uses.begin() + std::ssize(ropes),
+                                      [&](const RopeUse& other) { return same(use, other); });
+      const auto index = static_cast<size_t>(known - uses.begin());
+      ropes.push_back(index < ropes.size() ? ropes[index] : rope_of(use));
+    }
     if (always_by_layer_type_) warn_of_outside();
-    return rope_;
+    return ropes;
   }
 
  private:
+  bool same(const RopeUse& a, const RopeUse& b) const {
+    return a.head_dim == b.head_dim && (by_type_ == nullptr || a.layer_type == b.layer_type);
+  }
+
+  RopeConfig rope_of(const RopeUse& use) {
+    if (by_type_ != nullptr) object_ = rotation_of(use.layer_type);
+    const RopeType* found = object_ == nullptr ? nullptr : type();
+    rope_ = {};
+    rope_.style = style();
+    rope_.theta = theta();
+    rope_.dims = found != nullptr && found->scaling == RopeScaling::proportional
+                     ? use.head_dim
+                     : rotary_dims(static_cast<double>(use.head_dim));
+    if (found != nullptr) read_object(*found);
+    return rope_;
+  }
+
   RopeStyle style() {
     const RopeStyle usual = reader_.family().axes.rope;
     const bool interleaved = reader_.boolean("rope_interleaved", usual == RopeStyle::interleaved);
@@ -116,35 +135,26 @@ class RopeReader {
                        [](const JsonMember& member) { return member.value.object() != nullptr; });
   }
 
-  // Chooses the object of the layer types in use, which must all have the same rotation: an export
-  // has one table for all layers. Without a list of types, all layers have full attention.
-  void take_layer_type() {
-    const JsonValue& by_type = *object_;
-    for (const JsonMember& member : *by_type.object())
+  // Takes the object as one of rotations by layer type.
+  void take_types() {
+    by_type_ = object_;
+    for (const JsonMember& member : *by_type_->object())
       if (member.value.object() == nullptr && member.key != "rope_type")
         reader_.error(
             "hf.config.unknown_key",
             fmt::format("the key \"{}.{}\" ({}) is given together with those of layers' types",
                         name_, printable(member.key, 80), to_string(member.value, 60)),
             &member.value);
-    const JsonValue* chosen = nullptr;
-    for (const std::string& type : types_in_use(by_type)) {
-      const JsonValue* rotation = by_type.find(type);
-      if (rotation == nullptr || rotation->object() == nullptr)
-        reader_.error("hf.config.missing_key",
-                      fmt::format("\"{}\" has no rotation for layers of the type \"{}\"", name_,
-                                  printable(type, 60)),
-                      at(&by_type));
-      else if (chosen != nullptr && !(*chosen == *rotation))
-        reader_.error("hf.config.rope_by_layer",
-                      fmt::format("layers of the type \"{}\" rotate otherwise than others; an "
-                                  "export has one rotation for all layers",
-                                  printable(type, 60)),
-                      at(rotation), "This model is not supported.");
-      else
-        chosen = rotation;
-    }
-    object_ = chosen;
+  }
+
+  const JsonValue* rotation_of(const std::string& type) {
+    const JsonValue* rotation = by_type_->find(type);
+    if (rotation != nullptr && rotation->object() != nullptr) return rotation;
+    reader_.error("hf.config.missing_key",
+                  fmt::format("\"{}\" has no rotation for layers of the type \"{}\"", name_,
+                              printable(type, 60)),
+                  at(by_type_));
+    return nullptr;
   }
 
   void refuse_one_rotation() {
@@ -166,16 +176,6 @@ class RopeReader {
                                     "gives the rotation of each type of layers",
                                     key, to_string(*outside, 40), reader_.family().model_type),
                         outside);
-  }
-
-  // Each type once, in the order of the list.
-  std::vector<std::string> types_in_use(const JsonValue& by_type) {
-    if (std::optional<std::vector<std::string>> listed = reader_.optional_names("layer_types")) {
-      std::set<std::string> seen;
-      std::erase_if(*listed, [&](const std::string& type) { return !seen.insert(type).second; });
-      return *listed;
-    }
-    return {by_type.find("hybrid") != nullptr ? "hybrid" : "full_attention"};
   }
 
   const JsonValue* field(std::string_view name) const {
@@ -216,7 +216,7 @@ class RopeReader {
   }
 
   double rotary_factor() {
-    if (always_by_layer_type_) return number("partial_rotary_factor").value_or(1);
+    if (always_by_layer_type_) return factor_of_type();
     double outside = reader_.number("rotary_factor", 1);
     const JsonValue* inside = field("partial_rotary_factor");
     std::optional<double> factor = number("partial_rotary_factor");
@@ -229,6 +229,22 @@ class RopeReader {
                               *factor, outside),
                   inside);
     return outside;
+  }
+
+  // Some classes rotate all dims of a head whatever a plain rotation says.
+  double factor_of_type() {
+    const std::optional<double> inside = number("partial_rotary_factor");
+    const auto rule = reader_.family().concepts.find("rotary_factor");
+    if (rule == reader_.family().concepts.end() || !rule->second.keys.empty())
+      return inside.value_or(1);
+    const double fixed = reader_.number("rotary_factor", 1);
+    if (inside && *inside != fixed)
+      reader_.warning("hf.config.rope_unread",
+                      fmt::format("\"{}\" ({}) is not read by the family {} in a rotation of this "
+                                  "type",
+                                  "partial_rotary_factor", *inside, reader_.family().model_type),
+                      at(field("partial_rotary_factor")));
+    return fixed;
   }
 
   // A config may give the rotated dims, their share of the head, or both.
@@ -280,13 +296,12 @@ class RopeReader {
     return false;
   }
 
-  void read_object() {
-    const RopeType* found = type();
-    if (found == nullptr) return;
-    check_keys(*found);
-    if (found->name == "dynamic") return read_dynamic();
-    rope_.scaling = found->scaling;
+  void read_object(const RopeType& found) {
+    check_keys(found);
+    if (found.name == "dynamic") return read_dynamic();
+    rope_.scaling = found.scaling;
     if (rope_.scaling == RopeScaling::none) return;
+    if (rope_.scaling == RopeScaling::proportional) return read_proportional();
     rope_.original_max_positions =
         number("original_max_position_embeddings").value_or(static_cast<double>(max_positions_));
     if (rope_.scaling == RopeScaling::yarn) return read_yarn();
@@ -295,6 +310,12 @@ class RopeReader {
     if (rope_.scaling != RopeScaling::llama3) return;
     rope_.low_freq_factor = needed("low_freq_factor");
     rope_.high_freq_factor = needed("high_freq_factor");
+  }
+
+  void read_proportional() {
+    rope_.share =
+        always_by_layer_type_ ? number("partial_rotary_factor").value_or(1) : rotary_factor();
+    rope_.factor = number("factor").value_or(1);
   }
 
   void read_longrope() {
@@ -401,8 +422,9 @@ class RopeReader {
   ConfigReader& reader_;
   int64_t max_positions_;
   std::string_view name_;
-  const JsonValue* object_ = nullptr;
-  bool by_default_ = false;  // object_ is the descriptor's default
+  const JsonValue* object_ = nullptr;   // of one rotation
+  const JsonValue* by_type_ = nullptr;  // one such object for each type of layers, where it is so
+  bool by_default_ = false;             // object_ is the descriptor's default
   const bool always_by_layer_type_ = rotates_by_layer_type(reader_.family());
   RopeConfig rope_;
 };
@@ -422,13 +444,15 @@ static bool names_rotation(ConfigReader& reader) {
   return name == "rope";
 }
 
-RopeConfig read_rope(ConfigReader& reader, int64_t head_dim, int64_t max_positions) {
+std::vector<RopeConfig> read_ropes(ConfigReader& reader, std::span<const RopeUse> uses,
+                                   int64_t max_positions) {
   RopeConfig none;
   none.style = RopeStyle::none;
-  if (reader.family().axes.rope == RopeStyle::none) return none;
+  std::vector<RopeConfig> unrotated(uses.size(), none);
+  if (reader.family().axes.rope == RopeStyle::none) return unrotated;
   // The keys of a rotation that is not in use are checked all the same.
-  const RopeConfig rotation = RopeReader(reader, max_positions).run(head_dim);
-  return names_rotation(reader) ? rotation : none;
+  std::vector<RopeConfig> rotations = RopeReader(reader, max_positions).run(uses);
+  return names_rotation(reader) ? rotations : unrotated;
 }
 
 }  // namespace moec

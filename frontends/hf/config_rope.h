@@ -2,13 +2,26 @@
 // and `rope_scaling` as version 4 does.
 #pragma once
 
+#include <span>
+#include <string>
+#include <vector>
+
 #include "frontends/hf/config_reader.h"
 #include "ir/plan/model_config.h"
 
 namespace moec {
 
-// Findings go to the reader: hf.config.unknown_rope, hf.config.unknown_key (with the object's
-// name), hf.config.missing_key, hf.config.type, hf.config.conflict, hf.config.unsupported_value.
-RopeConfig read_rope(ConfigReader& reader, int64_t head_dim, int64_t max_positions);
+// The rotation of layers of one type, whose heads have so many dims.
+struct RopeUse {
+  std::string layer_type;
+  int64_t head_dim = 0;
+  bool operator==(const RopeUse&) const = default;
+};
+
+// One rotation for each use. Findings go to the reader: hf.config.unknown_rope,
+// hf.config.unknown_key (with the object's name), hf.config.missing_key, hf.config.type,
+// hf.config.conflict, hf.config.unsupported_value.
+std::vector<RopeConfig> read_ropes(ConfigReader& reader, std::span<const RopeUse> uses,
+                                   int64_t max_positions);
 
 }  // namespace moec

@@ -50,6 +50,9 @@ ordered_json checkpoint_json(const Checkpoint& checkpoint, bool with_tensors) {
                        {"active_parameters", counts.active},
                        {"bytes_by_dtype", counts.bytes_by_dtype},
                        {"files", checkpoint.weights.files.size()}};
+  for (const AttentionConfig& other : config.more_attention)
+    json["more_attention"].push_back(
+        {{"heads", other.heads}, {"kv_heads", other.kv_heads}, {"head_dim", other.head_dim}});
   if (with_tensors)
     for (const auto& [name, range] : checkpoint.weights.tensors)
       json["tensors"][name] = to_string(range.type);

@@ -95,9 +95,9 @@ ordered_json plan_json(const PlannedSource& planned) {
                          {"host_routed", to_json(report.host_routed)},
                          {"ideal_sparse", to_json(report.sparse)}}},
                        {"memory", memory_json(report)}};
-  const RopeConfig& rope = planned.made.plan.model.attention.rope;
-  if (rope.scaling == RopeScaling::longrope)
-    json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";
+  for (const RopeConfig& rope : planned.made.plan.model.rotations())
+    if (rope.scaling == RopeScaling::longrope)
+      json["rope_factors"] = has_long_factors(rope, build.context) ? "long" : "short";
   if (planned.resident) json["resident"] = to_json(*planned.resident);
   const std::optional<DevicePlan>& devices = planned.measured.devices;
   if (devices) json["devices"] = devices_json(*devices);

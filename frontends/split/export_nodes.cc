@@ -10,6 +10,7 @@
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
 #include "frontends/split/asked_nodes.h"
+#include "ir/graph/port_names.h"
 #include "ir/plan/expert_runs.h"
 
 namespace moec {
@@ -158,12 +159,18 @@ class NodeMaker {
     }
   }
 
+  static bool adds_to_sum(const manifest::Step& step) {
+    return std::any_of(step.inputs.begin(), step.inputs.end(),
+                       [](const InputBinding& input) { return input.port == kPartialSumPort; });
+  }
+
   Status skip(const manifest::Step& step, const manifest::Shard& shard,
               std::map<std::string, std::string>& skipped) const {
     if (step.skip_from.empty())
-      return unfit(shard, fmt::format("node {} has none of the shard's experts, but the shard adds "
-                                      "the shared expert, too",
-                                      wanted_.name));
+      return unfit(shard, fmt::format("node {} has none of the shard's experts, but the shard {}",
+                                      wanted_.name,
+                                      adds_to_sum(step) ? "adds the shared expert, too"
+                                                        : "begins the sum of all experts"));
     const auto edge_of = [](const auto& bindings, const std::string& port) {
       return std::find_if(bindings.begin(), bindings.end(),
                           [&](const auto& binding) { return binding.port == port; })

@@ -128,9 +128,9 @@ Inferred infer_op(const Attention& op, Check& check) {
 }
 
 static bool sound_gating(Check& check, std::string_view constraint, const Gating& gating) {
-  if (gating.activation == Activation::silu)
+  if (gating.activation != Activation::clamped_swiglu)
     return check.require(gating.limit == 0 && gating.alpha == 0, constraint,
-                         "silu has neither limit nor alpha");
+                         "{} has neither limit nor alpha", enum_name(gating.activation));
   return check.require(
       std::isfinite(gating.limit) && gating.limit > 0 && std::isfinite(gating.alpha), constraint,
       "limit {} and alpha {} must be finite, limit above 0", gating.limit, gating.alpha);

@@ -25,11 +25,13 @@ namespace moec {
 // Each has its text names, enum_names(E): see ir/base/enum_table.h.
 
 // How the gate and up projections are combined; ir/OPS.md has the formulas.
-enum class Activation : uint8_t { silu, clamped_swiglu };
-constexpr auto enum_names(Activation) { return name_table<Activation>({"silu", "clamped_swiglu"}); }
+enum class Activation : uint8_t { silu, clamped_swiglu, gelu_tanh };
+constexpr auto enum_names(Activation) {
+  return name_table<Activation>({"silu", "clamped_swiglu", "gelu_tanh"});
+}
 
 // An activation with its parameters. clamped_swiglu has the bound of gate and up (limit) and the
-// factor inside its sigmoid (alpha); both are 0 with silu.
+// factor inside its sigmoid (alpha); both are 0 with the others.
 struct Gating {
   Activation activation = Activation::silu;
   double limit = 0, alpha = 0;
@@ -44,9 +46,13 @@ struct Gating {
 };
 
 // Whether each head of q and k is normalised: not at all, before the rotation, or after it.
-enum class QkNorm : uint8_t { none, per_head, per_head_rotated };
+// per_head_values: as per_head, and each head of v by its own rms, without weights.
+enum class QkNorm : uint8_t { none, per_head, per_head_rotated, per_head_values };
 constexpr auto enum_names(QkNorm) {
-  return name_table<QkNorm>({"none", "per_head", "per_head_rotated"});
+  return name_table<QkNorm>({"none", "per_head", "per_head_rotated", "per_head_values"});
+}
+constexpr bool norms_before_rotation(QkNorm norm) {
+  return norm == QkNorm::per_head || norm == QkNorm::per_head_values;
 }
 
 // half: pairs (i, i + r/2). interleaved: pairs (2i, 2i + 1). none: no rotation.
@@ -131,7 +137,7 @@ struct Attention {
   int64_t head_dim = 0;
   double scale = 1;  // multiplies the scores; usually head_dim^-1/2
   QkNorm qk_norm = QkNorm::none;
-  double eps = 0;  // of the q and k norms
+  double eps = 0;  // of the norms of q, k and v
   RopeStyle rope = RopeStyle::half;
   int64_t rope_dims = 0;  // rotated leading dims of each head
   CacheForm cache = CacheForm::none;

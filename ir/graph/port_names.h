@@ -38,6 +38,9 @@ inline constexpr const char* kRoutingWeights = "routing_weights";
 // The sum of the residual stream and what ran before of the layer's MLP or experts, into a group of
 // experts or a slice of their width.
 inline constexpr const char* kPartialSumPort = "acc";
+// Where norms lie between a layer's parts and the residual stream: the sum of all routed experts,
+// into the last shard of the layer.
+inline constexpr const char* kRoutedSumPort = "routed_sum";
 // What a router hands to that of the next layer, and that one's input.
 inline constexpr const char* kRouterState = "router_state";
 inline constexpr const char* kEarlierRouterState = "earlier_router_state";

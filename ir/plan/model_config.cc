@@ -30,9 +30,38 @@ bool ModelConfig::keeps_cache() const {
 ModelConfig::Memory ModelConfig::memory_of(const LayerConfig& layer) const {
   if (layer.mixer != MixerKind::attention)
     return {recurrent->history(), recurrent->channels, recurrent->state()};
-  if (attention.convolved)
-    return {attention.convolved->history(), attention.history_channels(), {}};
+  const AttentionConfig& own = attention_of(layer);
+  if (own.convolved) return {own.convolved->history(), own.history_channels(), {}};
   return {};
+}
+
+std::vector<AttentionConfig> ModelConfig::kinds_of_attention() const {
+  std::vector<AttentionConfig> kinds = {attention};
+  kinds.insert(kinds.end(), more_attention.begin(), more_attention.end());
+  return kinds;
+}
+
+bool ModelConfig::rotates(const LayerConfig& layer) const {
+  return layer.mixer == MixerKind::attention && layer.rotated &&
+         attention_of(layer).rope.style != RopeStyle::none;
+}
+
+std::vector<RopeConfig> ModelConfig::rotations() const {
+  std::vector<RopeConfig> all;
+  for (const LayerConfig& layer : layers) {
+    if (!rotates(layer)) continue;
+    const RopeConfig& rope = attention_of(layer).rope;
+    if (std::find(all.begin(), all.end(), rope) == all.end()) all.push_back(rope);
+  }
+  if (all.empty() && attention.rope.style != RopeStyle::none) all.push_back(attention.rope);
+  return all;
+}
+
+int64_t ModelConfig::rotation_of(const LayerConfig& layer) const {
+  const std::vector<RopeConfig> all = rotations();
+  const auto found = std::find(all.begin(), all.end(), attention_of(layer).rope);
+  MOEC_CHECK(found != all.end(), "a layer has none of the model's {} rotations", all.size());
+  return found - all.begin();
 }
 
 }  // namespace moec

@@ -8,14 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "ir/base/at.h"
 #include "ir/base/enum_table.h"
 #include "ir/graph/ops.h"
 
 namespace moec {
 
-enum class RopeScaling : uint8_t { none, linear, llama3, yarn, longrope };
+enum class RopeScaling : uint8_t { none, linear, llama3, yarn, longrope, proportional };
 constexpr auto enum_names(RopeScaling) {
-  return name_table<RopeScaling>({"none", "linear", "llama3", "yarn", "longrope"});
+  return name_table<RopeScaling>({"none", "linear", "llama3", "yarn", "longrope", "proportional"});
 }
 
 // With longrope: what divides each frequency, and what cos and sin are multiplied by.
@@ -45,17 +46,27 @@ struct RopeConfig {
   YarnRange yarn;
   std::optional<double> attention_factor, mscale, mscale_all_dim;
   RopeFactors short_factors, long_factors;  // longrope: up to original_max_positions, and beyond
+  double share = 1;                         // proportional: of the pairs, the first ones, that turn
   bool operator==(const RopeConfig&) const = default;
 };
 
 // Where the q and k norms of a family act: on each head's dims, before or after the rotation, or on
 // all heads' channels at once. l2: on each head's dims after the rotation, without weights, and
 // only in layers that rotate. l2_tempered: before the rotation, without weights but for one number
-// that each head of keys is multiplied by.
-enum class QkNormWidth : uint8_t { none, per_head, per_head_rotated, full, l2, l2_tempered };
+// that each head of keys is multiplied by. per_head_values: as per_head, and the values of each
+// head by their rms, without weights.
+enum class QkNormWidth : uint8_t {
+  none,
+  per_head,
+  per_head_rotated,
+  full,
+  l2,
+  l2_tempered,
+  per_head_values
+};
 constexpr auto enum_names(QkNormWidth) {
   return name_table<QkNormWidth>(
-      {"none", "per_head", "per_head_rotated", "full", "l2", "l2_tempered"});
+      {"none", "per_head", "per_head_rotated", "full", "l2", "l2_tempered", "per_head_values"});
 }
 
 // Of l2_tempered: it keeps the norm of a zero vector finite, also in f16, and is lost beside
@@ -122,6 +133,14 @@ struct RecurrentConfig {
   bool operator==(const RecurrentConfig&) const = default;
 };
 
+// What the roles q and v hold. gate_in_q: q has, for each head, the rows of its queries, then those
+// of a gate; the output is multiplied by sigmoid(gate). keys_are_values: there is no v; what keys
+// are projected to, before their norm, is the values as well.
+enum class Projections : uint8_t { apart, gate_in_q, keys_are_values };
+constexpr auto enum_names(Projections) {
+  return name_table<Projections>({"apart", "gate_in_q", "keys_are_values"});
+}
+
 struct AttentionConfig {
   // As the cache holds keys and values (models/build/latent_attention.h for latent attention).
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
@@ -130,9 +149,7 @@ struct AttentionConfig {
   std::optional<ConvolvedConfig> convolved;
   double scale = 0;                       // of the scores
   bool qkv_bias = false, o_bias = false;  // latent: of what makes the latents, and of o
-  // The output is multiplied by sigmoid(gate); the role q holds, for each head, the rows of its
-  // queries, then those of its gate.
-  bool gated = false;
+  Projections projections = Projections::apart;
   bool sinks = false;  // one more score of each head, whose share of the softmax is dropped
   QkNormWidth qk_norm = QkNormWidth::none;
   std::optional<double> clip_qkv;  // q, k and v are clamped to ±clip_qkv after the projection
@@ -154,14 +171,18 @@ struct MoeConfig {
   Router routing;            // score, top_k, renorm, scale, groups
   bool router_bias = false;  // of the router's linear map
   int64_t router_hidden =
-      0;                   // width of the router's MLP (models/build/router_mlp.h); 0: a linear map
-  int64_t null_slots = 0;  // what can be chosen besides the experts, and adds nothing
+      0;  // width of the router's MLP (models/build/router_mlp.h); 0: a linear map
+  // A linear map of the residual stream by a norm of its own: its rms times a vector times
+  // hidden^-1/2. The routing weights are multiplied by a number of each expert.
+  bool router_normed = false;
+  int64_t null_slots = 0;    // what can be chosen besides the experts, and adds nothing
   bool choice_bias = false;  // a tensor added to the scores for selection only
   bool expert_biases = false;
   RoutedWeight weight_on = RoutedWeight::output;
   GateUpOrder gate_up_order = GateUpOrder::gate_first;  // where all experts are in one tensor
   int64_t shared_ff = 0;      // width of the always-on shared expert; 0: none
   bool shared_gated = false;  // the shared expert is multiplied by sigmoid(g · x)
+  bool parts_normed = false;  // routed experts and the shared one have a norm each on either side
   int64_t slots() const { return experts + null_slots; }  // what a token chooses from
   bool operator==(const MoeConfig&) const = default;
 };
@@ -174,11 +195,15 @@ struct LayerConfig {
   bool rotated = true;  // whether the rotation acts in this layer, where the model has one
   int64_t ahead = 0;    // later keys a query sees
   bool takes_router_state = false;  // the router's MLP goes on from the layer before
+  int64_t attention = 0;            // which of the model's kinds of attention it has
   bool operator==(const LayerConfig&) const = default;
 };
 
 // Tensor name templates by role, with {i} for the layer and {e} for the expert:
-//   embed, final_norm, lm_head; attn_norm, ffn_norm; final_norm_bias, attn_norm_bias,
+//   embed, final_norm, lm_head; attn_norm, ffn_norm; attn_post_norm, ffn_post_norm (post_norms),
+//   ffn_routed_norm, ffn_routed_post_norm, ffn_shared_post_norm (parts_normed: ffn_norm is then
+//   that of the shared expert), layer_scale ([1]); router_scale ([d]) and router_expert_scale ([E])
+//   (router_normed); final_norm_bias, attn_norm_bias,
 //   ffn_norm_bias, lm_head_bias; q, k, v, o, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm, sinks;
 //   q_a, q_a_bias, q_a_norm, q_b, kv_a, kv_a_bias, kv_a_norm, kv_b (latent attention);
 //   v_current, v_delayed, v_current_bias, v_delayed_bias, channel_conv, channel_conv_bias,
@@ -235,6 +260,8 @@ constexpr auto enum_names(WeightCoding) {
 struct StoredWeights {
   WeightCoding coding = WeightCoding::plain;
   Dims block;  // of fp8_blocks and int4_groups: rows and columns with one factor
+  // That follow ModelConfig::layers in the checkpoint (models/plan/first_layers.h).
+  int64_t left_out_layers = 0;
   bool operator==(const StoredWeights&) const = default;
 };
 
@@ -255,6 +282,8 @@ struct StreamConfig {
   ResidualKind residual = ResidualKind::plain;
   double embedding_scale = 1;  // of the embedding rows, with which it begins
   double residual_scale = 1;   // of what attention and MLP add to it
+  bool post_norms = false;     // what attention and feed-forward add is normed
+  bool layer_scale = false;    // each layer ends with a factor on the whole stream
   bool operator==(const StreamConfig&) const = default;
 };
 
@@ -272,6 +301,7 @@ struct HeadConfig {
   bool tied = false;                // the head is the embedding
   bool bias = false;
   double divisor = 1;  // of the head's results
+  double softcap = 0;  // of the logits: softcap · tanh(z / softcap); 0: none
   bool operator==(const HeadConfig&) const = default;
 };
 
@@ -282,19 +312,33 @@ struct ModelConfig {
   StreamConfig stream;
   MlpConfig mlp;
   HeadConfig head;
-  AttentionConfig attention;
-  std::optional<RecurrentConfig> recurrent;  // where a layer has another mixer than attention
-  MoeConfig moe;                             // experts = 0: no MoE layer
+  AttentionConfig attention;                    // kind 0, of all layers where there is no other
+  std::vector<AttentionConfig> more_attention;  // kinds 1, 2, …
+  std::optional<RecurrentConfig> recurrent;     // where a layer has another mixer than attention
+  MoeConfig moe;                                // experts = 0: no MoE layer
   std::vector<LayerConfig> layers;
   StoredWeights stored;
-  int64_t left_out_layers =
-      0;  // that follow `layers` in the checkpoint (models/plan/first_layers.h)
   TensorNames names;
 
   // How many scores the head has for a token.
   int64_t logits() const {
     return head.task == Task::text_generation ? vocab : std::ssize(head.labels);
   }
+  const AttentionConfig& attention_of(const LayerConfig& layer) const {
+    if (layer.attention == 0) return attention;
+    return at(more_attention, layer.attention - 1);
+  }
+  std::vector<AttentionConfig> kinds_of_attention() const;
+  // The layer has attention that rotates.
+  bool rotates(const LayerConfig& layer) const;
+  // The different rotations of the layers, in the order of these: the tables of an export. Where no
+  // layer rotates, that of the model's attention.
+  std::vector<RopeConfig> rotations() const;
+  // Which of them a layer has that rotates.
+  int64_t rotation_of(const LayerConfig& layer) const;
+  // Whether the feed-forward part of a layer is complete only before it is added to the residual
+  // stream, because a norm lies between.
+  bool norms_feed_forward() const { return stream.post_norms || moe.parts_normed; }
   // Whether keys and values of earlier tokens are kept for later ones. They are not where tokens
   // see later ones as well: a text goes through such a model as a whole.
   bool keeps_cache() const;

@@ -90,7 +90,8 @@ struct ShardDecl {
 
 // The source of a shard's input.
 //   edge        an earlier step's output, or the embedding rows ("embed")
-//   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions
+//   rope_cos, rope_sin   rows of the RoPE table at the tokens' positions, those of `rotation` in
+//               ModelConfig::rotations()
 //   query_scale          a number for each token, of its position (models/tensors/rope.h)
 //   attn_mask   0 where query i may see a key, masked_score() elsewhere; `window`, `chunk` and
 //               `ahead` as in LayerConfig
@@ -132,11 +133,12 @@ constexpr auto enum_names(SinkKind) {
 struct InputBinding {
   std::string port;
   SourceKind source = SourceKind::edge;
-  std::string edge;    // with edge
-  int64_t window = 0;  // with attn_mask
-  int64_t layer = -1;  // with k_cache, v_cache, history and recurrent_state
-  int64_t chunk = 0;   // with attn_mask
-  int64_t ahead = 0;   // with attn_mask
+  std::string edge;      // with edge
+  int64_t window = 0;    // with attn_mask
+  int64_t layer = -1;    // with k_cache, v_cache, history and recurrent_state
+  int64_t chunk = 0;     // with attn_mask
+  int64_t ahead = 0;     // with attn_mask
+  int64_t rotation = 0;  // with rope_cos and rope_sin
   bool operator==(const InputBinding&) const = default;
 };
 

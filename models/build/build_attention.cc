@@ -29,7 +29,7 @@ int64_t keys_seen(CacheForm form, int64_t rows, int64_t tokens) {
 }
 
 AttentionInputs declare_inputs(ShardScope& scope) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   const CacheForm form = scope.options().cache;
   const bool blend = form == CacheForm::blend;
   const int64_t tokens = scope.tokens, pages = scope.options().cache_pages;
@@ -76,7 +76,7 @@ ValueId clamp(ShardScope& scope, ValueId x, double limit, const std::string& nam
 // them. The norm comes before the clamp because OLMoE, which has both, does so.
 ValueId project(ShardScope& scope, ValueId x, const std::string& role, int64_t channels,
                 bool normed) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   ValueId value = scope.linear(x, {role, channels, attention.qkv_bias}, role);
   if (normed && attention.qk_norm == QkNormWidth::full)
     value = scope.rms_norm(value, role + "_norm", scope.model().norm.eps);
@@ -94,6 +94,8 @@ QkNorm head_norm_of(QkNormWidth width, bool rotated) {
       return QkNorm::per_head;
     case QkNormWidth::per_head_rotated:
       return QkNorm::per_head_rotated;
+    case QkNormWidth::per_head_values:
+      return QkNorm::per_head_values;
     case QkNormWidth::l2:
       break;
   }
@@ -101,7 +103,7 @@ QkNorm head_norm_of(QkNormWidth width, bool rotated) {
 }
 
 Attention attributes(const ShardScope& scope) {
-  const AttentionConfig& config = scope.model().attention;
+  const AttentionConfig& config = scope.attention();
   Attention op;
   op.heads = config.heads;
   op.kv_heads = config.kv_heads;
@@ -119,7 +121,7 @@ Attention attributes(const ShardScope& scope) {
 
 // The queries or the gates of a role q that holds both, head by head.
 ValueId half_of_q(ShardScope& scope, ValueId x, int64_t half, const std::string& name) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   const int64_t d = scope.model().hidden, dims = attention.head_dim;
   const int64_t all = attention.heads * dims;
   WeightView both =
@@ -138,7 +140,7 @@ ValueId half_of_q(ShardScope& scope, ValueId x, int64_t half, const std::string&
 // Computes q, k and v. Convolved attention also gets its history as an output here.
 AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
                                        const AttentionInputs& in) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   if (attention.convolved) {
     ConvolvedOperands mixed = convolved_operands(scope, normed, in.history);
     scope.b.output(kNewHistory, mixed.new_history);
@@ -146,12 +148,13 @@ AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
   }
   if (!attention.latent) {
     const int64_t shared = attention.kv_heads * attention.head_dim;
-    ValueId q = attention.gated
+    ValueId q = attention.projections == Projections::gate_in_q
                     ? half_of_q(scope, normed, 0, "q")
                     : project(scope, normed, "q", attention.heads * attention.head_dim, true);
     if (in.query_scale.valid()) q = scope.b.mul(q, in.query_scale, "q_tempered");
-    return {q, project(scope, normed, "k", shared, true),
-            project(scope, normed, "v", shared, false)};
+    ValueId k = project(scope, normed, "k", shared, true);
+    const bool one = attention.projections == Projections::keys_are_values;
+    return {q, k, one ? k : project(scope, normed, "v", shared, false)};
   }
   LatentOperands latent = latent_operands(scope, normed);
   return {latent.queries, latent.keys, latent.values};
@@ -160,7 +163,7 @@ AttentionOperands<ValueId> projections(ShardScope& scope, ValueId normed,
 // Adds the weights of the norms of each head. Norms by the length alone have no stored weights, so
 // ones take their place, or for tempered keys one number for each head.
 void add_norms(ShardScope& scope, AttentionOperands<ValueId>& all) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   const bool tempered = attention.qk_norm == QkNormWidth::l2_tempered;
   if (!tempered && attention.qk_norm != QkNormWidth::l2) {
     all.q_norm = scope.weight(scope.norm_weights("q_norm", attention.head_dim), "q_norm.weight");
@@ -185,7 +188,7 @@ std::vector<ValueId> operands(ShardScope& scope, const Attention& op, const Atte
   all.k_cache = in.k_cache;
   all.v_cache = in.v_cache;
   all.write_mask = in.write_mask;
-  const bool sinks = scope.model().attention.sinks;
+  const bool sinks = scope.attention().sinks;
   if (sinks) all.sinks = scope.weight("sinks", {op.heads}, "sinks");
   return operand_list(op, all, sinks);
 }
@@ -216,13 +219,12 @@ void build_attention(ShardScope& scope) {
   ValueId normed = scope.norm(in.x, "attn_norm");
   std::vector<ValueId> results = b.emit_all(op, operands(scope, op, in, normed), "attention");
   ValueId attended = results[0];
-  if (scope.model().attention.latent) attended = latent_values(scope, attended);
-  if (scope.model().attention.gated)
+  if (scope.attention().latent) attended = latent_values(scope, attended);
+  if (scope.attention().projections == Projections::gate_in_q)
     attended = b.mul(attended,
                      b.unary(UnaryFn::sigmoid, half_of_q(scope, normed, 1, "gate"), "gate.share"),
                      "attended_gated");
-  ValueId out =
-      scope.linear(attended, {"o", scope.model().hidden, scope.model().attention.o_bias}, "o");
+  ValueId out = scope.linear(attended, {"o", scope.model().hidden, scope.attention().o_bias}, "o");
   b.output(kHiddenPort, scope.add_residual(in.x, out, "attn", kHiddenPort));
   if (op.cache != CacheForm::none) keep_rows(b, op.cache, results[1], results[2]);
 }

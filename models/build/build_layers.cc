@@ -37,7 +37,7 @@ class LayersBuilder {
   size_t place(int64_t layer) const { return static_cast<size_t>(layer - first()); }
   const LayerConfig& config(int64_t layer) const { return at(scope_.model().layers, layer); }
   std::string port_of(const std::string& port, int64_t layer) const {
-    return port_among_layers(port, layer, config(layer));
+    return port_among_layers(scope_.model(), port, layer);
   }
 
   Shard part(ShardKind kind, int64_t layer) const {

@@ -6,6 +6,7 @@
 #include "ir/plan/expert_runs.h"
 #include "models/build/affine_residual.h"
 #include "models/build/expert_views.h"
+#include "models/build/feed_forward_sum.h"
 #include "models/build/router_mlp.h"
 #include "models/build/shard_scope.h"
 #include "models/build/width_slices.h"
@@ -36,6 +37,7 @@ void append_choice_bias(ShardScope& scope, std::vector<ValueId>& operands) {
 ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   if (moe.router_hidden > 0) return router_mlp(scope, x, earlier);
+  if (moe.router_normed) return normed_router_logits(scope, x);
   return scope.linear(x, {"router", moe.slots(), moe.router_bias}, "router");
 }
 
@@ -46,8 +48,13 @@ ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   std::vector<ValueId> operands = {router_logits(scope, x, earlier)};
   if (moe.choice_bias) append_choice_bias(scope, operands);
   const bool cast = scope.b.type(x).dtype != scope.options().dtype;
-  ValueId weights = scope.b.emit(moe.routing, std::move(operands),
-                                 moe.null_slots > 0 || cast ? "slot_weights" : kRoutingWeights);
+  const bool later = moe.null_slots > 0 || moe.router_normed || cast;
+  ValueId weights =
+      scope.b.emit(moe.routing, std::move(operands), later ? "slot_weights" : kRoutingWeights);
+  if (moe.router_normed)
+    weights = scope.b.mul(
+        weights, scope.channel_vector(weights, "router_expert_scale", "router.expert_scale"),
+        cast ? "expert_weights" : kRoutingWeights);
   if (moe.null_slots > 0)
     weights = scope.b.slice(weights, kChannelAxis, 0, moe.experts,
                             cast ? "expert_weights" : kRoutingWeights);
@@ -181,13 +188,18 @@ ValueId shared_expert(ShardScope& scope, ValueId x) {
   return gated_mlp(scope, x, std::move(views), model.moe.shared_ff, "shared_expert");
 }
 
+// What the shared expert reads: the norm of the experts, or one of its own.
+ValueId shared_input(ShardScope& scope, ValueId hidden, ValueId x) {
+  return scope.model().moe.parts_normed ? scope.norm(hidden, "ffn_norm") : x;
+}
+
 // The sum of the shard's experts. The shared expert is added once a layer: by shards of its own, or
 // else by the shard that has expert 0.
-ValueId experts_part(ShardScope& scope, ValueId x, ValueId routing) {
+ValueId experts_part(ShardScope& scope, ValueId hidden, ValueId x, ValueId routing) {
   ValueId sum = experts(scope, x, routing);
   const bool none = scope.model().moe.shared_ff == 0 || scope.options().slices.shared > 0;
   if (none || scope.decl.first_expert != 0) return sum;
-  return scope.b.add(sum, shared_expert(scope, x), "experts_and_shared");
+  return joined_parts(scope, sum, shared_expert(scope, shared_input(scope, hidden, x)));
 }
 
 ValueId hidden_input(ShardScope& scope) {
@@ -201,30 +213,48 @@ ValueId ffn_norm(ShardScope& scope, ValueId hidden) { return scope.norm(hidden, 
 // The norm that a router reads, in f32 where the router computes in f32.
 ValueId router_norm(ShardScope& scope, ValueId hidden) {
   const DType dtype = scope.options().wide_router ? DType::f32 : scope.options().dtype;
-  return ffn_norm(scope, scope.to_dtype(hidden, dtype, "hidden.wide"));
+  ValueId wide = scope.to_dtype(hidden, dtype, "hidden.wide");
+  return scope.model().moe.router_normed ? own_router_norm(scope, wide) : ffn_norm(scope, wide);
 }
 
-// The norm that experts read: the router's, rounded to the shard's element type.
-ValueId expert_input(ShardScope& scope, ValueId norm) {
-  return scope.to_dtype(norm, scope.options().dtype, "expert_input");
+// The norm that experts read: one of their own, or the router's, rounded to the shard's element
+// type.
+ValueId expert_input(ShardScope& scope, ValueId hidden, ValueId router_norm) {
+  if (scope.model().moe.parts_normed) return scope.norm(hidden, "ffn_routed_norm");
+  return scope.to_dtype(router_norm, scope.options().dtype, "expert_input");
 }
 
-void add_residual(ShardScope& scope, ValueId residual, ValueId part) {
-  scope.b.output(kMoeOutPort, scope.add_residual(residual, part, "ffn", kMoeOutPort));
+// The same in a shard that has no router.
+ValueId expert_input(ShardScope& scope, ValueId hidden) {
+  const bool own = scope.model().moe.parts_normed;
+  return expert_input(scope, hidden, own ? hidden : router_norm(scope, hidden));
 }
 
 ValueId partial_sum_input(ShardScope& scope) {
   return scope.b.input(kPartialSumPort, scope.token_type_of(scope.model().hidden));
 }
 
-// Adds what the shard computes of its layer's feed-forward sum. The first part of a layer takes the
-// residual stream as the sum so far.
-void add_part(ShardScope& scope, ValueId sum, ValueId part) {
-  if (scope.model().stream.residual == ResidualKind::plain ||
-      is_first_part(scope.decl, scope.options()))
-    return add_residual(scope, sum, part);
-  scope.b.output(kMoeOutPort, add_affine_part(scope, sum, part, "ffn", kMoeOutPort));
+// The sum of the parts before the shard's. The first part of a layer takes the residual stream as
+// that, or, where norms lie between, has none.
+std::optional<ValueId> sum_before(ShardScope& scope) {
+  if (scope.model().norms_feed_forward() && begins_sum(scope.decl)) return std::nullopt;
+  return partial_sum_input(scope);
 }
+
+// Adds what the shard computes of its layer's feed-forward sum.
+void add_part(ShardScope& scope, std::optional<ValueId> sum, ValueId part) {
+  Builder& b = scope.b;
+  if (scope.model().norms_feed_forward()) {
+    b.output(kMoeOutPort, sum ? b.add(*sum, part, kMoeOutPort) : part);
+  } else if (scope.model().stream.residual == ResidualKind::plain ||
+             is_first_part(scope.decl, scope.options())) {
+    b.output(kMoeOutPort, layer_end(scope, *sum, part));
+  } else {
+    b.output(kMoeOutPort, add_affine_part(scope, *sum, part, "ffn", kMoeOutPort));
+  }
+}
+
+bool is_last_slice(const ShardDecl& shard) { return shard.slice == shard.slices - 1; }
 
 }  // namespace
 
@@ -233,25 +263,38 @@ void build_moe(ShardScope& scope) {
   ValueId earlier = earlier_router_state(scope);
   ValueId x = router_norm(scope, hidden);
   ValueId routing = router(scope, x, earlier);
-  add_residual(scope, hidden, experts_part(scope, expert_input(scope, x), routing));
+  ValueId sum = experts_part(scope, hidden, expert_input(scope, hidden, x), routing);
+  scope.b.output(kMoeOutPort, layer_end(scope, hidden, sum));
 }
 
 void build_mlp(ShardScope& scope) {
   std::optional<ValueId> sum;
-  if (scope.decl.slices > 1) sum = partial_sum_input(scope);
+  if (scope.decl.slices > 1) sum = sum_before(scope);
   ValueId hidden = hidden_input(scope);
   ValueId x = ffn_norm(scope, hidden);
   const MlpRoles roles = {"gate", "up", "down", "gate_up"};
   const int64_t width = scope.model().mlp.ff;
   MlpViews views{mlp_matrices(scope, roles, width), std::nullopt, std::nullopt};
   if (scope.model().mlp.bias) views.biases = mlp_biases(scope, roles, width);
-  add_part(scope, sum.value_or(hidden), gated_mlp(scope, x, std::move(views), width, "mlp"));
+  ValueId part = gated_mlp(scope, x, std::move(views), width, "mlp");
+  if (!scope.model().norms_feed_forward()) return add_part(scope, sum.value_or(hidden), part);
+  if (!is_last_slice(scope.decl)) return add_part(scope, sum, part);
+  if (sum) part = scope.b.add(*sum, part, "mlp_sum");
+  scope.b.output(kMoeOutPort, layer_end(scope, hidden, part));
 }
 
 void build_shared(ShardScope& scope) {
-  ValueId sum = partial_sum_input(scope);
-  ValueId x = router_norm(scope, hidden_input(scope));
-  add_part(scope, sum, shared_expert(scope, expert_input(scope, x)));
+  std::optional<ValueId> sum = sum_before(scope);
+  const bool ends = scope.model().norms_feed_forward() && is_last_slice(scope.decl);
+  ValueId routed;
+  if (ends) routed = scope.b.input(kRoutedSumPort, scope.token_type_of(scope.model().hidden));
+  ValueId hidden = hidden_input(scope);
+  ValueId x =
+      scope.model().moe.parts_normed ? scope.norm(hidden, "ffn_norm") : expert_input(scope, hidden);
+  ValueId part = shared_expert(scope, x);
+  if (!ends) return add_part(scope, sum, part);
+  if (sum) part = scope.b.add(*sum, part, "shared_sum");
+  scope.b.output(kMoeOutPort, layer_end(scope, hidden, joined_parts(scope, routed, part)));
 }
 
 void build_router(ShardScope& scope) {
@@ -262,11 +305,11 @@ void build_router(ShardScope& scope) {
 }
 
 void build_experts(ShardScope& scope) {
-  ValueId sum = partial_sum_input(scope);
+  std::optional<ValueId> sum = sum_before(scope);
   ValueId hidden = hidden_input(scope);
   ValueId routing = scope.b.input(kRoutingWeights, scope.token_type_of(scope.model().moe.experts));
-  ValueId x = expert_input(scope, router_norm(scope, hidden));
-  add_part(scope, sum, experts_part(scope, x, routing));
+  ValueId x = expert_input(scope, hidden);
+  add_part(scope, sum, experts_part(scope, hidden, x, routing));
 }
 
 }  // namespace moec

@@ -64,6 +64,7 @@ ValueId ShardScope::channel_vector(ValueId like, const std::string& role, std::s
 
 ValueId ShardScope::add_residual(ValueId residual, ValueId part, const std::string& branch,
                                  const std::string& name) {
+  if (model().stream.post_norms) part = norm(part, branch + "_post_norm");
   if (model().stream.residual == ResidualKind::affine)
     return affine_sum(*this, residual, part, branch, name);
   const double scale = model().stream.residual_scale;

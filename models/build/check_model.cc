@@ -107,6 +107,13 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
   if (attention.clip_qkv) check.positive("model.number", "clip_qkv", *attention.clip_qkv);
   if (attention.temperature) check_temperature(check, *attention.temperature, attention);
   if (attention.convolved) check_convolved(check, attention);
+  check.require(
+      attention.projections != Projections::keys_are_values ||
+          (!attention.latent && !attention.convolved && attention.qk_norm != QkNormWidth::full &&
+           attention.head_dim == attention.value_dim),
+      "model.attention",
+      "keys can be the values only of attention without latent and convolution, whose norms "
+      "are of each head");
   if (!attention.latent) return;
   check.size("kv_rank", attention.latent->kv_rank);
   check.size("key_dims", attention.latent->key_dims);
@@ -115,6 +122,37 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
                 attention.latent->q_rank);
   check.require(std::isfinite(attention.latent->norm_eps) && attention.latent->norm_eps >= 0,
                 "model.number", "the latents' norm eps is {}", attention.latent->norm_eps);
+}
+
+// The tables of all rotations lie in one file, and the sizes of latent attention in one place.
+void check_kinds_of_attention(Checker& check, const ModelConfig& model) {
+  const auto others = std::ssize(model.more_attention);
+  for (const AttentionConfig& other : model.more_attention)
+    check.require(!model.attention.latent && !other.latent && !other.temperature &&
+                      other.rope.style == model.attention.rope.style,
+                  "model.attention",
+                  "layers with another attention cannot have a latent, a temperature of queries or "
+                  "another style of rotation");
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    check.require(model.layers[i].attention >= 0 && model.layers[i].attention <= others,
+                  "model.attention", "layer {} has attention {} of {}", i,
+                  model.layers[i].attention, others + 1);
+}
+
+// What lies between the parts of a layer's feed-forward and the residual stream.
+void check_norms_of_parts(Checker& check, const ModelConfig& model) {
+  if (model.norms_feed_forward())
+    check.require(model.stream.residual == ResidualKind::plain, "model.residual",
+                  "norms behind attention and feed-forward need plain residuals");
+  else
+    check.require(!model.stream.layer_scale, "model.residual",
+                  "a factor on the stream behind each layer needs norms behind its parts");
+  check.require(!model.moe.parts_normed || model.moe.shared_ff > 0, "model.experts",
+                "norms beside those of the experts need a shared expert");
+  check.require(
+      !model.moe.router_normed ||
+          (model.moe.router_hidden == 0 && model.moe.null_slots == 0 && !model.moe.router_bias),
+      "model.router", "a router with a norm of its own cannot have an MLP, null slots or a bias");
 }
 
 void check_recurrent(Checker& check, const ModelConfig& model) {
@@ -156,6 +194,10 @@ void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
     check_factors(check, rope.long_factors, rope.dims);
   }
   check.positive("model.rope", "the rope factor", rope.factor);
+  if (rope.scaling == RopeScaling::proportional)
+    check.require(rope.share > 0 && rope.share <= 1, "model.rope",
+                  "a share of {} of the pairs turns; it must be above 0 and at most 1", rope.share);
+  if (rope.scaling == RopeScaling::proportional) return;
   if (rope.scaling == RopeScaling::linear) return;
   check.positive("model.rope", "original_max_position_embeddings", rope.original_max_positions);
   if (rope.scaling == RopeScaling::llama3)
@@ -200,7 +242,7 @@ void check_moe(Checker& check, const MoeConfig& moe) {
 }
 
 void check_gating(Checker& check, const Gating& gating) {
-  if (gating.activation == Activation::silu) return;
+  if (gating.activation != Activation::clamped_swiglu) return;
   check.positive("model.number", "the limit of clamped_swiglu", gating.limit);
   check.require(std::isfinite(gating.alpha), "model.number", "the alpha of clamped_swiglu is {}",
                 gating.alpha);
@@ -263,7 +305,8 @@ void check_matrices(Checker& check, const ModelConfig& model) {
   const AttentionConfig& attention = model.attention;
   const int64_t d = model.hidden, q = attention.heads * attention.head_dim;
   check.matrix("the embedding", {model.vocab, d});
-  check.matrix("the query matrix", {q, d});
+  for (const AttentionConfig& kind : model.kinds_of_attention())
+    check.matrix("the query matrix", {kind.heads * kind.head_dim, d});
   if (model.recurrent)
     check.matrix("the matrix in front of the mixer",
                  {2 * model.recurrent->channels + 2 * model.recurrent->value_heads + 3 * d, d});
@@ -302,9 +345,15 @@ Diagnostics check_model(const ModelConfig& model) {
   check.positive("model.number", "the residual scale", model.stream.residual_scale);
   check.positive("model.number", "the divisor of the logits", model.head.divisor);
   check_gating(check, model.mlp.gating);
-  check_attention(check, model.attention);
+  check.require(std::isfinite(model.head.softcap) && model.head.softcap >= 0, "model.number",
+                "the cap of the logits is {}; it must be at least 0", model.head.softcap);
+  for (const AttentionConfig& kind : model.kinds_of_attention()) {
+    check_attention(check, kind);
+    check_rope(check, kind.rope, kind.head_dim);
+  }
+  check_kinds_of_attention(check, model);
+  check_norms_of_parts(check, model);
   check_recurrent(check, model);
-  check_rope(check, model.attention.rope, model.attention.head_dim);
   if (has_moe_layer(model)) check_moe(check, model.moe);
   if (!std::all_of(model.layers.begin(), model.layers.end(), is_moe))
     check.require(model.mlp.ff > 0, "model.dense",

@@ -11,7 +11,7 @@ class Mixer {
   Mixer(ShardScope& scope, ValueId normed, ValueId history)
       : scope_(scope),
         b_(scope.b),
-        config_(scope.model().attention),
+        config_(scope.attention()),
         normed_(normed),
         history_(history),
         earlier_(config_.convolved->history()),

@@ -29,7 +29,7 @@ struct HeadMatrix {
 };
 
 HeadMatrix head_matrix(const ShardScope& scope, std::string role, int64_t each, int64_t columns) {
-  const int64_t heads = scope.model().attention.heads;
+  const int64_t heads = scope.attention().heads;
   WeightView stored = scope.stored(std::move(role), {heads * each, columns});
   return {then(std::move(stored), ReshapeStep{{heads, each, columns}}), heads, columns};
 }
@@ -37,7 +37,7 @@ HeadMatrix head_matrix(const ShardScope& scope, std::string role, int64_t each, 
 // For each head, the rows that make its keys from the latent, followed by those that make its
 // values.
 HeadMatrix keys_and_values(const ShardScope& scope) {
-  const LatentConfig& latent = *scope.model().attention.latent;
+  const LatentConfig& latent = *scope.attention().latent;
   return head_matrix(scope, "kv_b", latent.key_dims + latent.value_dims, latent.kv_rank);
 }
 
@@ -55,7 +55,7 @@ ValueId projected(ShardScope& scope, ValueId x, WeightView rows, const std::stri
 
 // What the query matrix is applied to: the latent of the queries, or the normed input.
 ValueId query_input(ShardScope& scope, ValueId normed) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   const LatentConfig& latent = *attention.latent;
   if (latent.q_rank == 0) return normed;
   ValueId low = scope.linear(normed, {"q_a", latent.q_rank, attention.qkv_bias}, "q_a");
@@ -73,7 +73,7 @@ ValueId part_of_heads(ShardScope& scope, ValueId x, const HeadMatrix& all, int64
 // Kᵀ of each head: [1, heads, c, key_dims]. With the latent cache a score is q · (K c) for a latent
 // c; it is computed as (Kᵀ q) · c, so that the keys of the heads are never made.
 ValueId key_maps(ShardScope& scope) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   const LatentConfig& latent = *attention.latent;
   WeightView keys =
       then(rows_of_heads(keys_and_values(scope), 0, latent.key_dims), PermuteStep{{0, 2, 1}});
@@ -84,7 +84,7 @@ ValueId key_maps(ShardScope& scope) {
 // The queries of each head: the rotated dims first, because attention rotates leading dims, then
 // the content. Checkpoints store them in the other order, so the rows are taken part by part.
 ValueId queries(ShardScope& scope, ValueId normed) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   const LatentConfig& latent = *attention.latent;
   Builder& b = scope.b;
   ValueId x = query_input(scope, normed);
@@ -105,7 +105,7 @@ struct LatentRow {
 };
 
 LatentRow latent_row(ShardScope& scope, ValueId normed) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   const LatentConfig& latent = *attention.latent;
   const int64_t all = latent.kv_rank + attention.rope.dims;
   auto rows = [&](int64_t begin, int64_t size, const std::string& name) {
@@ -124,7 +124,7 @@ LatentRow latent_row(ShardScope& scope, ValueId normed) {
 // the position dims by ones repeats them for each head; broadcasting is the only way that all
 // targets have.
 ValueId expanded_keys(ShardScope& scope, const LatentRow& row) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   Builder& b = scope.b;
   ValueId content = part_of_heads(scope, row.latent, keys_and_values(scope), 0,
                                   attention.latent->key_dims, "k_content");
@@ -135,7 +135,7 @@ ValueId expanded_keys(ShardScope& scope, const LatentRow& row) {
 }
 
 ValueId expanded_values(ShardScope& scope, const LatentRow& row) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   const LatentConfig& latent = *attention.latent;
   WeightView rows = then(rows_of_heads(keys_and_values(scope), latent.key_dims, latent.value_dims),
                          ReshapeStep{{attention.heads * latent.value_dims, latent.kv_rank}});
@@ -147,13 +147,13 @@ ValueId expanded_values(ShardScope& scope, const LatentRow& row) {
 LatentOperands latent_operands(ShardScope& scope, ValueId normed) {
   ValueId q = queries(scope, normed);
   const LatentRow row = latent_row(scope, normed);
-  if (scope.model().attention.latent->expanded)
+  if (scope.attention().latent->expanded)
     return {q, expanded_keys(scope, row), expanded_values(scope, row)};
   return {q, scope.b.concat({row.position, row.latent}, kChannelAxis, "k"), row.latent};
 }
 
 ValueId latent_values(ShardScope& scope, ValueId attended) {
-  const AttentionConfig& attention = scope.model().attention;
+  const AttentionConfig& attention = scope.attention();
   const LatentConfig& latent = *attention.latent;
   if (latent.expanded) return attended;
   Builder& b = scope.b;

@@ -54,6 +54,7 @@ struct ShardScope {
   const BuildOptions& options() const { return plan.build; }
 
   const LayerConfig& layer() const { return at(model().layers, decl.layer); }
+  const AttentionConfig& attention() const { return model().attention_of(layer()); }
 
   Type token_type_of(int64_t channels) const {
     return token_type(options().dtype, options().layout, channels, tokens);
@@ -84,7 +85,8 @@ struct ShardScope {
   ValueId norm(ValueId x, const std::string& role);
   // The role's vector with one value for each channel of `like`, shaped to broadcast over `like`.
   ValueId channel_vector(ValueId like, const std::string& role, std::string name);
-  // residual + residual_scale · part, or affine_sum() where the model's residuals are affine.
+  // residual + residual_scale · part, or affine_sum() where the model's residuals are affine. With
+  // post norms the part is normed first, by the role BRANCH_post_norm.
   // `branch` is "attn" or "ffn".
   ValueId add_residual(ValueId residual, ValueId part, const std::string& branch,
                        const std::string& name);

@@ -16,12 +16,16 @@
 
 namespace moec {
 
-// "= hidden / heads": one concept, or two joined by * or /.
+// "= hidden / heads": one concept, two joined by * or /, or "= sqrt hidden".
 struct ConceptExpression {
   std::string left;
-  char op = 0;  // '*', '/', or 0 for `left` alone
+  char op = 0;  // '*', '/', 's' for the square root of `left`, or 0 for `left` alone
   std::string right;
+  bool has_two() const { return op == '*' || op == '/'; }
 };
+
+// The expression as a descriptor has it.
+std::string to_string(const ConceptExpression& expression);
 
 // Where a concept's value comes from: the first of `keys` that the config has, else `fallback`,
 // else `expression`. Without any of these the config must have one of the keys.
@@ -34,10 +38,18 @@ struct ConceptRule {
   bool outer = false;         // the keys lie in the config of the larger model (OuterModel)
 };
 
+// A key that must have one of some values. Without it a config has the value `absent`, which need
+// not be one of them; none: one that is.
+struct MustRule {
+  std::vector<JsonValue> accepted;
+  std::optional<JsonValue> absent;
+  std::string why;  // other values are refused; may be empty
+};
+
 // The keys of a config that no concept reads.
 struct KeyRules {
-  std::map<std::string, std::vector<JsonValue>, std::less<>> must;  // key → accepted values
-  std::map<std::string, std::string, std::less<>> harmless;         // key → why
+  std::map<std::string, MustRule, std::less<>> must;
+  std::map<std::string, std::string, std::less<>> harmless;  // key → why
 };
 
 // A larger model that holds the model of a family, beside towers for images or sound, which are

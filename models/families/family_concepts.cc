@@ -11,7 +11,7 @@ bool is_number(const Concept& item) {
   return item.type == ConceptType::integer || item.type == ConceptType::number;
 }
 
-// "= a", "= a * b", "= a / b".
+// "= a", "= a * b", "= a / b", "= sqrt a".
 std::optional<ConceptExpression> parse_expression(std::string_view text) {
   std::vector<std::string> words;
   for (size_t at = 0; at < text.size();) {
@@ -20,6 +20,8 @@ std::optional<ConceptExpression> parse_expression(std::string_view text) {
     at = end + 1;
   }
   if (words.size() == 2 && words[0] == "=") return ConceptExpression{words[1], 0, {}};
+  if (words.size() == 3 && words[0] == "=" && words[1] == "sqrt")
+    return ConceptExpression{words[2], 's', {}};
   if (words.size() == 4 && words[0] == "=" && (words[2] == "*" || words[2] == "/"))
     return ConceptExpression{words[1], words[2][0], words[3]};
   return std::nullopt;
@@ -53,7 +55,9 @@ void read_default(FieldReader& reader, const Concept& item, const JsonValue& val
       reader.error("family.expression",
                    fmt::format("the default of \"{}\" is not an expression: \"{}\"", item.name,
                                printable(*value.string())),
-                   value, "Write \"= a\", \"= a * b\" or \"= a / b\" with names of concepts.");
+                   value,
+                   "Write \"= a\", \"= a * b\", \"= a / b\" or \"= sqrt a\" with names of "
+                   "concepts.");
     return;
   }
   if (!fits(item, value))
@@ -91,11 +95,17 @@ void check_concepts(FieldReader& reader, const Family& family, const JsonValue& 
   for (const auto& [name, rule] : family.concepts) {
     if (!rule.expression) continue;
     check_term(reader, family, rule.expression->left, root);
-    if (rule.expression->op != 0) check_term(reader, family, rule.expression->right, root);
+    if (rule.expression->has_two()) check_term(reader, family, rule.expression->right, root);
   }
 }
 
 }  // namespace
+
+std::string to_string(const ConceptExpression& expression) {
+  const auto& [left, op, right] = expression;
+  if (op == 's') return "= sqrt " + left;
+  return op == 0 ? "= " + left : fmt::format("= {} {} {}", left, op, right);
+}
 
 ConceptRule read_concept_rule(FieldReader& reader, const Concept& item, const JsonValue& fields) {
   ConceptRule rule;

@@ -20,6 +20,8 @@ class FieldReader {
   void error(std::string code, std::string cause, const JsonValue& at, std::string next = {});
   void wrong_type(std::string_view name, std::string_view wanted, const JsonValue& value);
 
+  // The value of a field, or null. It is a finding if it is needed and missing.
+  const JsonValue* field(const JsonValue& object, std::string_view name, bool needed);
   // The members of the object in field `name`, or null. It is a finding if the field is not an
   // object, or if it is needed and missing.
   const JsonValue::Object* members(const JsonValue& object, std::string_view name, bool needed);
@@ -35,8 +37,6 @@ class FieldReader {
   Diagnostics take_errors() { return errors_.take(); }
 
  private:
-  const JsonValue* field(const JsonValue& object, std::string_view name, bool needed);
-
   std::string_view text_;
   JsonSource source_;
   BoundedDiagnostics errors_;

@@ -44,16 +44,28 @@ void read_common(Read&& read) {
   MOEC_CHECK(!reader.failed(), "{}", render(reader.take_errors()));
 }
 
+// A list of accepted values, or {"values": […], "absent": …, "why": "…"}.
+MustRule read_must(FieldReader& reader, const JsonMember& member) {
+  static constexpr std::string_view kKnown[] = {"values", "absent", "why"};
+  MustRule rule;
+  const bool detailed = member.value.object() != nullptr;
+  const JsonValue* values = detailed ? reader.field(member.value, "values", true) : &member.value;
+  if (detailed) reader.only_fields(member.value, member.key, kKnown);
+  if (values != nullptr && values->array() == nullptr)
+    reader.wrong_type(member.key, "a list of accepted values", *values);
+  else if (values != nullptr)
+    rule.accepted = *values->array();
+  if (!detailed) return rule;
+  if (const JsonValue* absent = member.value.find("absent")) rule.absent = *absent;
+  if (member.value.find("why") != nullptr) rule.why = reader.text_field(member.value, "why");
+  return rule;
+}
+
 }  // namespace
 
 void read_key_rules(FieldReader& reader, const JsonValue& fields, KeyRules& rules) {
   if (const auto* must = reader.members(fields, "must", false))
-    for (const JsonMember& member : *must) {
-      if (member.value.array() == nullptr)
-        reader.wrong_type(member.key, "a list of accepted values", member.value);
-      else
-        rules.must[member.key] = *member.value.array();
-    }
+    for (const JsonMember& member : *must) rules.must[member.key] = read_must(reader, member);
   if (const auto* harmless = reader.members(fields, "harmless", false))
     for (const JsonMember& member : *harmless)
       rules.harmless[member.key] = reader.text_of(member.key, member.value);

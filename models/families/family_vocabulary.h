@@ -64,27 +64,39 @@ constexpr auto enum_names(ChoiceMethod) {
 }
 
 // Where a block has its norms. pre_norm: before attention and MLP, inside the residual branch.
-enum class BlockKind : uint8_t { pre_norm };
-constexpr auto enum_names(BlockKind) { return name_table<BlockKind>({"pre_norm"}); }
+// sandwich: behind each of them as well.
+enum class BlockKind : uint8_t { pre_norm, sandwich };
+constexpr auto enum_names(BlockKind) { return name_table<BlockKind>({"pre_norm", "sandwich"}); }
 
 // Which layers attend to `window` keys only, if a window is set and in use.
 //   all_layers              every layer
 //   even_layers_below_max   0, 2, 4, … below the concept max_window_layers
 //   layers_from_max         max_window_layers and those behind it
+//   between_full            all but layer i with (i + 1) mod full_step = 0
 // The concept layer_types overrides this rule where a config has it.
-enum class WindowRule : uint8_t { none, all_layers, even_layers_below_max, layers_from_max };
+enum class WindowRule : uint8_t {
+  none,
+  all_layers,
+  even_layers_below_max,
+  layers_from_max,
+  between_full
+};
 constexpr auto enum_names(WindowRule) {
-  return name_table<WindowRule>({"none", "all_layers", "even_layers_below_max", "layers_from_max"});
+  return name_table<WindowRule>(
+      {"none", "all_layers", "even_layers_below_max", "layers_from_max", "between_full"});
 }
 
 // What computes a router's logits: a linear map, or an MLP that takes the state of the router in
-// the layer before.
-enum class RouterKind : uint8_t { linear, carried_mlp };
-constexpr auto enum_names(RouterKind) { return name_table<RouterKind>({"linear", "carried_mlp"}); }
+// the layer before, or a linear map with a norm of its own (MoeConfig::router_normed).
+enum class RouterKind : uint8_t { linear, carried_mlp, normed };
+constexpr auto enum_names(RouterKind) {
+  return name_table<RouterKind>({"linear", "carried_mlp", "normed"});
+}
 
-enum class SharedExpert : uint8_t { none, plain, sigmoid_gated };
+// normed: the shared expert and the routed ones have a norm each, in front and behind.
+enum class SharedExpert : uint8_t { none, plain, sigmoid_gated, normed };
 constexpr auto enum_names(SharedExpert) {
-  return name_table<SharedExpert>({"none", "plain", "sigmoid_gated"});
+  return name_table<SharedExpert>({"none", "plain", "sigmoid_gated", "normed"});
 }
 
 }  // namespace moec

@@ -126,11 +126,13 @@ class Cutter {
   // With an affine residual, the first group scales the residual stream, whatever experts it has.
   Status read_parts() {
     if (options_.expert_groups.empty()) return {};
-    if (model_.stream.residual == ResidualKind::affine)
+    if (model_.stream.residual == ResidualKind::affine || model_.norms_feed_forward())
       return fail("plan.expert_groups",
-                  fmt::format("the first experts of a layer of {} scale the residual stream, so "
-                              "that no node can do without them",
-                              model_.family),
+                  fmt::format("the first experts of a layer of {} {}, so that no node can do "
+                              "without them",
+                              model_.family,
+                              model_.norms_feed_forward() ? "begin a sum that a norm takes"
+                                                          : "scale the residual stream"),
                   "leave out --expert-groups", {.file = options_.expert_groups});
     MOEC_ASSIGN(build_.experts.parts,
                 read_expert_parts(options_.expert_groups, expert_grid(model_)));
@@ -148,7 +150,7 @@ class Cutter {
   // Groups of at most `most` experts, as few as the budget allows; or slices of single experts,
   // where not even one fits.
   Status group_experts(const MoeBytes& sizes, int64_t most) {
-    const bool beside = build_.experts.parts.empty() &&
+    const bool beside = build_.experts.parts.empty() && !model_.norms_feed_forward() &&
                         fits(ShardKind::experts, sizes.norm + sizes.shared + sizes.expert);
     const int64_t fixed = sizes.norm + (beside ? sizes.shared : 0);
     build_.experts_per_shard = std::clamp<int64_t>(room(sizes, fixed), 1, most);

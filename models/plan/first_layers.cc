@@ -17,7 +17,7 @@ Status keep_first_layers(ModelConfig& model, WeightTable& weights, int64_t count
                 fmt::format("Choose 1 to {}.", layers));
   const std::vector<NeededTensor> before = needed_tensors(model);
   model.layers.resize(static_cast<size_t>(count));
-  model.left_out_layers += layers - count;
+  model.stored.left_out_layers += layers - count;
   std::set<std::string> kept;
   for (NeededTensor& tensor : needed_tensors(model)) kept.insert(std::move(tensor.name));
   for (const NeededTensor& tensor : before) {

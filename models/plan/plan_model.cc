@@ -9,6 +9,7 @@
 #include "ir/plan/expert_runs.h"
 #include "models/build/build_shard.h"
 #include "models/build/check_model.h"
+#include "models/build/feed_forward_sum.h"
 #include "models/build/layer_ports.h"
 #include "models/build/needed_tensors.h"
 #include "models/build/width_slices.h"
@@ -72,6 +73,12 @@ Status check_slices(const ModelConfig& model, const BuildOptions& options) {
   MOEC_TRY(cut("an expert", options.slices.expert, model.moe.expert_ff));
   if (options.slices.shared > 0)
     MOEC_TRY(cut("the shared expert", options.slices.shared, model.moe.shared_ff));
+  if (options.host_routing && model.norms_feed_forward() && model.moe.shared_ff == 0)
+    return bad_option(
+        fmt::format("the norm behind the experts of {} needs a shared expert, whose shard adds "
+                    "them to the residual stream",
+                    model.family),
+        "Leave out --routing host and the flags that cut the experts.");
   if (!options.host_routing && (options.slices.expert > 1 || options.slices.shared > 0))
     return bad_option("experts are cut into slices only with host routing", "Use --routing host.");
   return {};
@@ -206,7 +213,7 @@ class Planner {
   template <class Binding>
   void add_ports(const std::vector<Binding>& own, std::vector<Binding>& all) const {
     for (Binding binding : own) {
-      binding.port = port_among_layers(binding.port, layer_, config());
+      binding.port = port_among_layers(model_, binding.port, layer_);
       if (std::find(all.begin(), all.end(), binding) == all.end()) all.push_back(binding);
     }
   }
@@ -243,8 +250,12 @@ class Planner {
 
   void bind_attention(Step& step) const {
     if (rotates(model_, config())) {
-      step.inputs.push_back({kRopeCosPort, SourceKind::rope_cos});
-      step.inputs.push_back({kRopeSinPort, SourceKind::rope_sin});
+      const int64_t rotation = model_.rotation_of(config());
+      for (InputBinding table : {InputBinding{kRopeCosPort, SourceKind::rope_cos},
+                                 InputBinding{kRopeSinPort, SourceKind::rope_sin}}) {
+        table.rotation = rotation;
+        step.inputs.push_back(std::move(table));
+      }
     }
     if (scales_queries(model_, config()))
       step.inputs.push_back({kQueryScalePort, SourceKind::query_scale});
@@ -256,7 +267,7 @@ class Planner {
                            config().chunk,
                            config().ahead});
     if (options_.cache == CacheForm::none) return;
-    if (model_.attention.convolved) bind_history(step);
+    if (model_.attention_of(config()).convolved) bind_history(step);
     if (options_.cache == CacheForm::blend) {
       step.inputs.push_back({kWriteMaskPort, SourceKind::kv_write_mask});
       return;
@@ -312,10 +323,13 @@ class Planner {
 
   // Adds a shard that computes a part of the layer's feed-forward sum: it takes the sum of the
   // parts before it, which begins with the residual stream.
+  // Where norms lie between, a sum begins with its first part.
   Step& add_part(ShardDecl shard, const std::string& residual) {
     const std::string sum = fmt::format("{}.{}", shard.name, kMoeOutPort);
+    const bool begins = model_.norms_feed_forward() && begins_sum(shard);
     Step& step = add(std::move(shard));
-    step.inputs = {from_edge(kPartialSumPort, hidden_), from_edge(kHiddenPort, residual)};
+    if (!begins) step.inputs.push_back(from_edge(kPartialSumPort, hidden_));
+    step.inputs.push_back(from_edge(kHiddenPort, residual));
     hidden_ = sum;
     step.outputs = {to_edge(kMoeOutPort, hidden_)};
     return step;
@@ -327,10 +341,24 @@ class Planner {
     router.outputs = {to_edge(kRoutingWeights, edge(kRoutingWeights))};
     bind_router_state(router, layer_);
     const std::string residual = hidden_;
+    if (!model_.norms_feed_forward()) shared_expert(residual);
+    expert_groups_of_layer(residual);
+    if (!model_.norms_feed_forward()) return;
+    const std::string routed_sum = hidden_;
+    Step& last = shared_expert(residual);
+    last.inputs.insert(last.inputs.end() - 1, from_edge(kRoutedSumPort, routed_sum));
+  }
+
+  // The shared expert in shards of its own, if it has some. Returns the step of the last one.
+  Step& shared_expert(const std::string& residual) {
     const ShardDecl shared{edge("shared"), stem_of(ShardKind::shared) + ".shared",
                            ShardKind::shared};
     for_each_slice(shared, options_.slices.shared,
                    [&](ShardDecl slice) { add_part(std::move(slice), residual); });
+    return plan_.schedule.back();
+  }
+
+  void expert_groups_of_layer(const std::string& residual) {
     int64_t number = 0;
     for (std::vector<int64_t>& experts : expert_shards(layer_, model_.moe.experts, options_)) {
       ShardDecl group{fmt::format("{}.moe.g{}", label(), number),
@@ -347,11 +375,13 @@ class Planner {
   void experts_part(ShardDecl shard, const std::string& residual) {
     const bool with_shared =
         shard.first_expert == 0 && model_.moe.shared_ff > 0 && options_.slices.shared == 0;
-    const bool affine =
-        model_.stream.residual == ResidualKind::affine && is_first_part(shard, options_);
+    const bool begins =
+        model_.norms_feed_forward()
+            ? begins_sum(shard)
+            : model_.stream.residual == ResidualKind::affine && is_first_part(shard, options_);
     Step& step = add_part(std::move(shard), residual);
     step.inputs.push_back(from_edge(kRoutingWeights, edge(kRoutingWeights)));
-    if (with_shared || affine) return;
+    if (with_shared || begins) return;
     step.skip_from = kPartialSumPort;
     step.skip_to = kMoeOutPort;
   }
@@ -400,6 +430,8 @@ Result<Plan> plan_model(ModelConfig model, WeightTable weights, BuildOptions opt
   Diagnostics findings = check_model(model);
   if (!findings.empty()) return fail(std::move(findings));
   options.cache = cache_form(model, options.cache);
+  if (options.host_routing && model.norms_feed_forward())
+    options.slices.shared = std::max<int64_t>(options.slices.shared, 1);
   MOEC_TRY(check_options(model, options));
   for (const NeededTensor& tensor : needed_tensors(model)) {
     MOEC_TRY(check_derived(weights, tensor));

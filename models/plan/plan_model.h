@@ -19,6 +19,11 @@
 //                              models/build/layer_ports.h)
 //   lm_head.0    lm_head/00    hidden → logits of its slice of the vocabulary, or of the labels
 //
+// Where norms lie between the parts and the residual stream (models/build/feed_forward_sum.h), a
+// sum has no acc in its first part, the experts run before the shared expert, and the last shard of
+// that takes their sum and ends the layer:
+//   L00.shared   moe/L00.shared   acc, routed_sum, hidden → moe_out
+//
 // The acc of a layer's first part is the residual stream. A shared expert without shards of its own
 // is part of the first group, which then cannot be skipped. Where experts are cut into groups, the
 // router is a shard of its own; in every routing form its weights are exact zeros for the experts

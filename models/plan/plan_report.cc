@@ -108,10 +108,9 @@ class Reporter {
                                : bytes_of_an_expert();
     const int64_t element = dtype_bytes(plan_.build.dtype);
     report_.embedding_bytes = plan_.model.vocab * plan_.model.hidden * element;
-    const RopeConfig& rope = plan_.model.attention.rope;
-    if (rope.style != RopeStyle::none)
-      report_.rope_bytes =
-          plan_.build.context * element * (rope.dims + (plan_.model.attention.temperature ? 1 : 0));
+    int64_t columns = plan_.model.attention.temperature ? 1 : 0;
+    for (const RopeConfig& rope : plan_.model.rotations()) columns += rope.dims;
+    report_.rope_bytes = plan_.build.context * element * columns;
   }
 
   const Plan& plan_;

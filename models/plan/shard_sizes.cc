@@ -7,6 +7,7 @@
 #include "ir/graph/port_names.h"
 #include "ir/plan/expert_runs.h"
 #include "models/build/build_shard.h"
+#include "models/build/feed_forward_sum.h"
 #include "models/build/layer_ports.h"
 #include "models/build/width_slices.h"
 #include "models/plan/mlp_elements.h"
@@ -23,6 +24,7 @@ struct ShardShape {
   bool first_part = false;          // may hold the shared expert, and the residual's affine terms
   bool starts_stream = false;       // turns the embedding into the residual stream
   bool gives_router_state = false;  // to the router of the next layer
+  bool ends_layer = false;          // by the norms behind the layer's sums
   std::vector<ExpertRun> runs;      // of experts that are more than one
   std::vector<WeightForm> forms;    // of each group of weights in each layer
   bool operator==(const ShardShape&) const = default;
@@ -63,7 +65,9 @@ ShardShape shape_of(const Plan& plan, const ShardDecl& shard) {
   if (!shard.expert_ids.empty()) shape.runs = expert_runs(shard);
   shape.vocab = shard.vocab_size;
   shape.slice_width = slice_of(shard, mlp_width(plan.model, shard.kind)).size;
-  shape.first_part = is_first_part(shard, plan.build);
+  const bool norms = plan.model.norms_feed_forward();
+  shape.first_part = norms ? begins_sum(shard) : is_first_part(shard, plan.build);
+  shape.ends_layer = norms && shard.slice == shard.slices - 1;
   shape.starts_stream =
       attends(shard.kind) && shard.layer == 0 && plan.model.stream.residual == ResidualKind::affine;
   shape.gives_router_state =

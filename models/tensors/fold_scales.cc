@@ -17,9 +17,14 @@ void add_pair(const Shard& shard, ValueId up, ValueId down, std::optional<ValueI
   if (up_op && down_op && (!bias || bias_op)) pairs.push_back({*up_op, *down_op, bias_op});
 }
 
+// A factor on up passes through to the product unless up is clamped.
+bool is_linear_in_up(const Gating& gating) {
+  return gating.activation != Activation::clamped_swiglu;
+}
+
 void add_experts(const Shard& shard, const SoftMoe& moe, const std::vector<ValueId>& operands,
                  std::vector<UpAndDown>& pairs) {
-  if (moe.gating.activation != Activation::silu) return;
+  if (!is_linear_in_up(moe.gating)) return;
   const bool biased = moe.has_biases(operands.size());
   for (int64_t e = 0; e < moe.experts; ++e) {
     const size_t gate = SoftMoe::weights_at(e);
@@ -30,7 +35,7 @@ void add_experts(const Shard& shard, const SoftMoe& moe, const std::vector<Value
 
 void add_mlp(const Shard& shard, const GatedMlp& mlp, const std::vector<ValueId>& operands,
              std::vector<UpAndDown>& pairs) {
-  if (mlp.gating.activation != Activation::silu) return;
+  if (!is_linear_in_up(mlp.gating)) return;
   add_pair(shard, operands[2], operands[3],
            GatedMlp::has_biases(operands.size()) ? std::optional(operands[GatedMlp::kBiases + 1])
                                                  : std::nullopt,

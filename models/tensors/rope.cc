@@ -84,6 +84,7 @@ std::string describe_factors(const RopeConfig& rope, int64_t context) {
 
 std::vector<double> inverse_frequencies(const RopeConfig& rope, int64_t context) {
   std::vector<double> frequencies = plain_frequencies(rope);
+  const auto turning = static_cast<int64_t>(rope.share * static_cast<double>(rope.dims) / 2);
   switch (rope.scaling) {
     case RopeScaling::none:
       break;
@@ -104,6 +105,10 @@ std::vector<double> inverse_frequencies(const RopeConfig& rope, int64_t context)
     case RopeScaling::longrope:
       for (size_t i = 0; i < frequencies.size(); ++i)
         frequencies[i] /= factors_for(rope, context).of[i];
+      break;
+    case RopeScaling::proportional:
+      for (size_t i = 0; i < frequencies.size(); ++i)
+        frequencies[i] = static_cast<int64_t>(i) < turning ? frequencies[i] / rope.factor : 0;
       break;
   }
   return frequencies;
@@ -143,6 +148,12 @@ RopeTable rope_table(const RopeConfig& rope, int64_t positions) {
     }
   }
   return table;
+}
+
+std::vector<RopeTable> rope_tables(const ModelConfig& model, int64_t positions) {
+  std::vector<RopeTable> tables;
+  for (const RopeConfig& rope : model.rotations()) tables.push_back(rope_table(rope, positions));
+  return tables;
 }
 
 }  // namespace moec

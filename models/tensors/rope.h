@@ -8,6 +8,7 @@
 //            amplitude
 //   longrope f_i / factor_i, with one list of factors for contexts up to the original positions and
 //            another for longer ones; cos and sin are multiplied by that list's amplitude
+//   proportional f_i / factor for the first share of the pairs; the others do not turn, f_i = 0
 // Sources: arXiv 2309.00071 (YaRN, sections 3.2 to 3.4), arXiv 2402.13753 (LongRoPE), the Llama 3.1
 // release (llama3).
 // Everything is computed in double and rounded once, at the end.
@@ -48,5 +49,8 @@ struct RopeTable {
   std::vector<float> cos, sin;
 };
 RopeTable rope_table(const RopeConfig& rope, int64_t positions);
+
+// The table of each of ModelConfig::rotations().
+std::vector<RopeTable> rope_tables(const ModelConfig& model, int64_t positions);
 
 }  // namespace moec

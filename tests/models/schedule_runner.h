@@ -18,17 +18,15 @@ namespace moec {
 class ScheduleRunner {
  public:
   ScheduleRunner(const Plan& plan, const WeightReader& weights)
-      : plan_(plan),
-        weights_(weights),
-        rope_(rope_table(plan.model.attention.rope, plan.build.context)) {
-    const AttentionConfig& attention = plan.model.attention;
-    const auto zeros = [&](int64_t dims) {
-      Type cache{plan.build.dtype, {1, attention.kv_heads, plan.build.context, dims}};
+      : plan_(plan), weights_(weights), ropes_(rope_tables(plan.model, plan.build.context)) {
+    const auto zeros = [&](int64_t heads, int64_t dims) {
+      Type cache{plan.build.dtype, {1, heads, plan.build.context, dims}};
       return Tensor{cache, std::vector<float>(static_cast<size_t>(cache.elements()), 0)};
     };
-    k_.assign(plan.model.layers.size(), zeros(attention.head_dim));
-    v_.assign(plan.model.layers.size(), zeros(attention.value_dim));
     for (const LayerConfig& config : plan.model.layers) {
+      const AttentionConfig& attention = plan.model.attention_of(config);
+      k_.push_back(zeros(attention.kv_heads, attention.head_dim));
+      v_.push_back(zeros(attention.kv_heads, attention.value_dim));
       const ModelConfig::Memory memory = plan.model.memory_of(config);
       history_.emplace_back(static_cast<size_t>(memory.history_tokens * memory.history_channels));
       Tensor state{{plan.build.dtype, memory.state}, {}};
@@ -94,9 +92,9 @@ class ScheduleRunner {
       case SourceKind::edge:
         return from_rows(edges_.at(in.edge), type);
       case SourceKind::rope_cos:
-        return rope_rows(rope_.cos, type);
+        return rope_rows(at(ropes_, in.rotation).cos, type);
       case SourceKind::rope_sin:
-        return rope_rows(rope_.sin, type);
+        return rope_rows(at(ropes_, in.rotation).sin, type);
       case SourceKind::attn_mask:
         return attention_mask(type, in);
       case SourceKind::kv_write_mask:
@@ -155,8 +153,8 @@ class ScheduleRunner {
   }
 
   Tensor rope_rows(const std::vector<float>& table, const Type& type) const {
-    auto begin = table.begin() + position_ * rope_.width;
-    return {type, {begin, begin + tokens_ * rope_.width}};
+    auto begin = table.begin() + position_ * type.dims[1];
+    return {type, {begin, begin + tokens_ * type.dims[1]}};
   }
 
   Tensor query_scales(const Type& type) const {
@@ -203,7 +201,7 @@ class ScheduleRunner {
 
   const Plan& plan_;
   const WeightReader& weights_;
-  RopeTable rope_;
+  std::vector<RopeTable> ropes_;             // by rotation
   std::vector<Tensor> k_, v_, states_;       // by layer
   std::vector<std::vector<float>> history_;  // by layer, the newest row last
   std::map<std::string, std::vector<float>> edges_;

@@ -78,6 +78,16 @@ TEST(ExpertForms, PreserveValuesWithBiasesAndTheClampedActivation) {
       }
 }
 
+// Gates of this size reach both ends of the activation.
+TEST(ExpertForms, PreserveValuesWithGelu) {
+  const MoeSizes sizes{.experts = 4, .scale = 6, .gating = {Activation::gelu_tanh}};
+  for (const char* pass : kExpertPass)
+    for (Layout layout : kTokenLayouts) {
+      const Shard before = group_shard(sizes, layout, 0, 3);
+      expect_same_values(before, run_passes(before, pass));
+    }
+}
+
 TEST(ExpertForms, PreserveValuesWithTheWeightOnTheInput) {
   for (const Gating& gating : {Gating(), kClamped})
     for (const char* pass : kExpertPass)

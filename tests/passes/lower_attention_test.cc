@@ -137,6 +137,15 @@ TEST_P(LowerAttentionExtras, PreserveValuesWithTheNormBehindTheRotation) {
   expect_kept(c);
 }
 
+TEST_P(LowerAttentionExtras, PreserveValuesWithNormsOfTheValues) {
+  for (int64_t v_dim : {3, 11}) {
+    Case c = plain_case(2);
+    c.qk_norm = QkNorm::per_head_values;
+    c.v_dim = v_dim;
+    expect_kept(c);
+  }
+}
+
 TEST_P(LowerAttentionExtras, PreserveValuesWithNormsOfOneNumberAHead) {
   for (QkNorm norm : {QkNorm::per_head, QkNorm::per_head_rotated}) {
     Case c = plain_case(2);

@@ -134,8 +134,9 @@ void print_plan(const PlannedSource& planned) {
             describe_weights(build), fmt::join(build.tokens, " "), build.context);
   if (model.stored.coding != WeightCoding::plain)
     print_out("{}\n\n", describe_storage(model.stored));
-  const std::string factors = describe_factors(model.attention.rope, build.context);
-  if (!factors.empty()) print_out("rotation: {}\n\n", factors);
+  for (const RopeConfig& rope : model.rotations())
+    if (const std::string factors = describe_factors(rope, build.context); !factors.empty())
+      print_out("rotation: {}\n\n", factors);
   print_kinds(report);
   print_out("\n");
   print_cuts(planned);

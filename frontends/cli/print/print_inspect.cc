@@ -18,6 +18,21 @@ void print_labels(const std::vector<std::string>& labels) {
   if (!labels.empty()) print_out("labels of tokens: {}\n", fmt::join(labels, ", "));
 }
 
+void print_attention(const ModelConfig& model) {
+  const std::vector<AttentionConfig> kinds = model.kinds_of_attention();
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    const AttentionConfig& own = kinds[kind];
+    const auto layers = std::count_if(
+        model.layers.begin(), model.layers.end(),
+        [&](const LayerConfig& layer) { return std::cmp_equal(layer.attention, kind); });
+    print_out(
+        "attention{}: {} heads, {} kv heads of {}; qk norm {}; rope {} of {} dims, theta {}\n",
+        kinds.size() > 1 ? fmt::format(" of {} layers", layers) : "", own.heads, own.kv_heads,
+        own.head_dim, enum_name(own.qk_norm), enum_name(own.rope.style), own.rope.dims,
+        own.rope.theta);
+  }
+}
+
 }  // namespace
 
 void print_checkpoint(const Checkpoint& checkpoint, bool with_tensors) {
@@ -27,10 +42,7 @@ void print_checkpoint(const Checkpoint& checkpoint, bool with_tensors) {
   print_labels(c.head.labels);
   print_out("{}: {} layers ({} MoE), hidden {}, vocabulary {}, {} positions\n", c.family,
             c.layers.size(), count_moe_layers(c), c.hidden, c.vocab, c.max_positions);
-  print_out("attention: {} heads, {} kv heads of {}; qk norm {}; rope {} of {} dims, theta {}\n",
-            c.attention.heads, c.attention.kv_heads, c.attention.head_dim,
-            enum_name(c.attention.qk_norm), enum_name(c.attention.rope.style),
-            c.attention.rope.dims, c.attention.rope.theta);
+  print_attention(c);
   if (c.moe.experts > 0)
     print_out("experts: {} of width {}, top-{}, score {}, renorm {}{}\n", c.moe.experts,
               c.moe.expert_ff, c.moe.routing.top_k, enum_name(c.moe.routing.score),

@@ -99,7 +99,7 @@ const Fault kFaults[] = {
      },
      "manifest.number", "the ids that end a text are not in ascending order"},
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 17"},
+     "the manifest has schema version 99, this moec reads version 18"},
     {"carried_outside", [](Manifest& m) { m.carried[0].path = "../tokenizer.json"; },
      "manifest.path", "the path \"../tokenizer.json\" is not one inside the folder"},
     {"side_file_twice", [](Manifest& m) { m.side_files.push_back(m.side_files[0]); },
@@ -204,9 +204,11 @@ const Fault kFaults[] = {
        m.rope->table.columns -= 1;
        m.rope->table.file.bytes -= 64 * 2;
      },
-     "manifest.table", "which are not halves of cosines and sines"},
+     "manifest.table", "which are not the cosines and sines of 1 rotations"},
+    {"rope_widths", [](Manifest& m) { m.rope->widths = {1, kHuge}; }, "manifest.table",
+     "which are not the cosines and sines of 2 rotations"},
     {"rope_scale", [](Manifest& m) { m.rope->query_scale = true; }, "manifest.table",
-     "halves of cosines and sines and the queries' scale"},
+     "of 1 rotations and the queries' scale"},
     {"rope_short", [](Manifest& m) { m.build.context = 65; }, "manifest.table",
      "rope has 64 positions for a context of 65"},
     {"shard_twice", [](Manifest& m) { m.shards[1].name = m.shards[0].name; }, "manifest.name",
@@ -428,6 +430,9 @@ const Fault kFaults[] = {
        shard(m, "L00.attn").widths[0].inputs[1].dims = {1, 4};
      },
      "manifest.type", "the port rope_cos is [1,4], rope_cos is [1,2]"},
+    {"rope_rotation",
+     [](Manifest& m) { m.schedule.front().inputs[1].rotation = 1; }, "manifest.type",
+     "the port rope_cos reads rope_cos, which the manifest does not have"},
     {"rope_absent", [](Manifest& m) { m.rope.reset(); }, "manifest.type",
      "the port rope_cos reads rope_cos, which the manifest does not have"},
     {"mask_type", [](Manifest& m) { m.build.cache = CacheForm::blend; }, "manifest.type",

@@ -53,7 +53,10 @@ class SampleManifest {
     m.carried = {file("tokenizer.json", 70)};
     m.side_files = {file("report.json", 50)};
     m.embedding = {file("embed.bin", kVocab * kHidden * 2), DType::f16, kVocab, kHidden};
-    m.rope = {{file("rope.bin", 64 * kHeadDim * 2), DType::f16, 64, kHeadDim}, RopeStyle::half};
+    m.rope = {{file("rope.bin", 64 * kHeadDim * 2), DType::f16, 64, kHeadDim},
+              RopeStyle::half,
+              false,
+              {kHeadDim / 2}};
     for (int64_t layer : {0, 1})
       m.caches.push_back({layer, kKvHeads, kContext, kHeadDim, kHeadDim, DType::f32});
     m.logits.vocab = kVocab;

@@ -239,6 +239,30 @@ TEST(ReferenceAttentionByHand, OneNumberPerHead) {
   expect_near(run_op(op, operands)[1].data, {2, 2, -7, 7});
 }
 
+// Values are divided by the root of the mean of their squares, by head and without weights.
+TEST(ReferenceAttentionByHand, NormOfValues) {
+  const Attention op{.heads = 2,
+                     .kv_heads = 2,
+                     .head_dim = 2,
+                     .scale = 1,
+                     .qk_norm = QkNorm::per_head_values,
+                     .rope = RopeStyle::none,
+                     .cache = CacheForm::append};
+  const Tensor zeros = plain({1, 2, 1, 2}, {0, 0, 0, 0});
+  const std::vector<Tensor> operands = {tokens(Layout::rows, 1, 4, {1, 1, 1, 1}),
+                                        tokens(Layout::rows, 1, 4, {3, 3, -5, 5}),
+                                        tokens(Layout::rows, 1, 4, {4, -4, 0, 6}),
+                                        plain({1, 1, 1, 2}, {-1e4f, 0}),
+                                        plain({2}, {1, 1}),
+                                        plain({2}, {2, 7}),
+                                        zeros,
+                                        zeros};
+  const std::vector<Tensor> results = run_op(op, operands);
+  expect_near(results[1].data, {2, 7, -2, 7});
+  expect_near(results[2].data, {1, -1, 0, std::sqrt(2.0f)});
+  expect_near(results[0].data, {1, -1, 0, std::sqrt(2.0f)});
+}
+
 // One head of size 1: scores 0 and ln 3, so the weights are 1/4 and 3/4.
 TEST(ReferenceAttentionByHand, TwoKeys) {
   const Attention op{.heads = 1, .kv_heads = 1, .head_dim = 1, .scale = 1, .rope = RopeStyle::none};

@@ -126,6 +126,17 @@ TEST_P(ReferenceComposites, ClampedSwiglu) {
   }
 }
 
+TEST_P(ReferenceComposites, GeluTanh) {
+  for (double gate : {-9.0, -1.5, 0.0, 0.5, 11.0}) {
+    const std::vector<Tensor> operands = {tokens(GetParam(), 1, 1, {1}),
+                                          plain({1, 1}, {static_cast<float>(gate)}),
+                                          plain({1, 1}, {3}), plain({1, 1}, {1})};
+    const double inner = std::sqrt(2 / std::acos(-1.0)) * (gate + 0.044715 * std::pow(gate, 3));
+    expect_near(rows_in(run_op(GatedMlp{Gating{Activation::gelu_tanh}}, operands)[0]),
+                {1.5 * gate * (1 + std::tanh(inner))});
+  }
+}
+
 // Gate, up and down of one channel, then their biases.
 std::vector<Tensor> with_biases(std::vector<Tensor> operands) {
   operands.insert(operands.end(), {plain({1, 1}, {3}), plain({1, 1}, {5}), plain({1, 1}, {0.5f}),

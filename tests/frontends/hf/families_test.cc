@@ -561,8 +561,11 @@ TEST(FamilyConfig, ZayaRotatesByLayerType) {
   model = small_model("zaya", with(nested + slide + R"("hybrid_sliding"])"));
   EXPECT_EQ(model.attention.rope.theta, 1e4);
   EXPECT_EQ(model.layers[3].window, 5);
-  expect_family_refused("zaya", with(nested + slide + R"("hybrid"])"), "hf.config.rope_by_layer",
-                        "layers of the type \"hybrid\" rotate otherwise than others");
+  model = small_model("zaya", with(nested + slide + R"("hybrid"])"));
+  ASSERT_EQ(model.more_attention.size(), 1u);
+  EXPECT_EQ(model.more_attention[0].rope.theta, 3e6);
+  EXPECT_EQ(model.layers[2].attention, 0);
+  EXPECT_EQ(model.layers[3].attention, 1);
   expect_family_refused("zaya",
                         with(R"("rope_parameters": {"hybrid_sliding": {"rope_theta": 1e4}})"),
                         "hf.config.missing_key", "no rotation for layers of the type");

@@ -57,6 +57,38 @@ TEST(CheckModel, KeyValueHeadsMustDivideHeads) {
                  "4 query heads cannot share 3 key/value heads");
 }
 
+TEST(CheckModel, KindsOfAttention) {
+  auto with = [](const std::function<void(AttentionConfig&)>& change) {
+    return [change](ModelConfig& m) {
+      m.more_attention = {m.attention};
+      m.layers[1].attention = 1;
+      change(m.more_attention[0]);
+    };
+  };
+  ModelConfig model = sample_model();
+  with([](AttentionConfig& a) { a.kv_heads = 4, a.rope.theta = 500; })(model);
+  EXPECT_EQ(render(check_model(model)), "");
+  expect_finding(with([](AttentionConfig& a) { a.kv_heads = 3; }), "model.heads", "3 key/value");
+  expect_finding(with([](AttentionConfig& a) { a.rope.style = RopeStyle::interleaved; }),
+                 "model.attention", "another style of rotation");
+  expect_finding([](ModelConfig& m) { m.layers[1].attention = 1; }, "model.attention",
+                 "layer 1 has attention 1 of 1");
+}
+
+TEST(CheckModel, NormsBehindTheParts) {
+  expect_finding([](ModelConfig& m) { m.stream.layer_scale = true; }, "model.residual",
+                 "needs norms behind its parts");
+  expect_finding(
+      [](ModelConfig& m) { m.stream.post_norms = true, m.stream.residual = ResidualKind::affine; },
+      "model.residual", "need plain residuals");
+  expect_finding([](ModelConfig& m) { m.moe.parts_normed = true; }, "model.experts",
+                 "need a shared expert");
+  expect_finding([](ModelConfig& m) { m.moe.router_normed = m.moe.router_bias = true; },
+                 "model.router", "a router with a norm of its own");
+  expect_finding([](ModelConfig& m) { m.head.softcap = -1; }, "model.number",
+                 "the cap of the logits is -1");
+}
+
 TEST(CheckModel, LatentAttention) {
   auto with = [](LatentConfig latent) {
     return [latent](ModelConfig& m) { m.attention.latent = latent; };

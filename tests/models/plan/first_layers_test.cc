@@ -31,7 +31,7 @@ TEST(FirstLayers, RemovesTensorsOfTheOtherLayers) {
   weights.tensors["something.else"] = weights.tensors.at("lm_head");
   ASSERT_TRUE(keep_first_layers(model, weights, 1).has_value());
   EXPECT_EQ(model.layers.size(), 1u);
-  EXPECT_EQ(model.left_out_layers, 2);
+  EXPECT_EQ(model.stored.left_out_layers, 2);
   const WeightTable wanted = declared_weights(model, DType::bf16);
   EXPECT_EQ(weights.tensors.size(), wanted.tensors.size() + 1);
   for (const auto& [name, tensor] : wanted.tensors) EXPECT_TRUE(weights.find(name)) << name;
@@ -43,7 +43,7 @@ TEST(FirstLayers, KeepingAllLayersChangesNothing) {
   WeightTable weights = declared_weights(model, DType::bf16);
   const size_t tensors = weights.tensors.size();
   ASSERT_TRUE(keep_first_layers(model, weights, 3).has_value());
-  EXPECT_EQ(model.left_out_layers, 0);
+  EXPECT_EQ(model.stored.left_out_layers, 0);
   EXPECT_EQ(weights.tensors.size(), tensors);
 }
 

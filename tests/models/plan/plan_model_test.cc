@@ -168,6 +168,56 @@ TEST(PlanModel, SlicesAndGroupsFormOneChain) {
   EXPECT_EQ(plan.shards[8].slices, 2);
 }
 
+// The sums begin with their first parts, and the shared expert ends the layer.
+TEST(PlanModel, NormsBehindTheExpertsNeedTheirWholeSum) {
+  ModelConfig model = sample_model();
+  model.moe.shared_ff = 4;
+  model.stream.post_norms = model.moe.parts_normed = true;
+  for (const char* role : {"attn_post_norm", "ffn_post_norm", "ffn_routed_norm",
+                           "ffn_routed_post_norm", "ffn_shared_post_norm"})
+    model.names.by_role[role] = std::string("{i}.") + role;
+  BuildOptions options = sample_options();
+  options.host_routing = true;
+  options.experts_per_shard = 3;
+  options.slices.mlp = 2;
+  const Plan plan = good_plan(options, model);
+  EXPECT_EQ(wiring(plan.schedule[1]), "hidden=edge:L00.hidden → moe_out=edge:L00.mlp.s0.moe_out");
+  EXPECT_EQ(wiring(plan.schedule[5]),
+            "hidden=edge:L01.hidden routing_weights=edge:L01.routing_weights → "
+            "moe_out=edge:L01.moe.g0.moe_out");
+  EXPECT_EQ(plan.schedule[5].skip_from, "") << "it has no sum to hand on";
+  EXPECT_EQ(plan.schedule[6].skip_from, "acc");
+  EXPECT_EQ(wiring(plan.schedule[7]),
+            "routed_sum=edge:L01.moe.g1.moe_out hidden=edge:L01.hidden → "
+            "moe_out=edge:L01.shared.moe_out");
+  model.moe.shared_ff = 0;
+  model.moe.parts_normed = false;
+  expect_error(plan_model(model, declared_weights(model, DType::bf16), options), "plan.options",
+               "needs a shared expert");
+}
+
+// Each rotation has its columns of the table, and its ports where layers share a shard.
+TEST(PlanModel, LayersMayRotateApart) {
+  ModelConfig model = sample_model();
+  model.more_attention = {model.attention};
+  model.more_attention[0].rope.theta = 500;
+  model.more_attention[0].kv_heads = 4;
+  model.layers[1].attention = 1;
+  const Plan plan = good_plan(sample_options(), model);
+  EXPECT_EQ(plan.schedule[0].inputs[1].rotation, 0);
+  EXPECT_EQ(plan.schedule[2].inputs[1].port, "rope_cos");
+  EXPECT_EQ(plan.schedule[2].inputs[1].rotation, 1);
+  EXPECT_EQ(plan.schedule[2].inputs[2].rotation, 1);
+  BuildOptions options = sample_options();
+  options.layers_per_shard = 2;
+  const Plan joined = good_plan(options, model);
+  std::vector<std::string> tables;
+  for (const InputBinding& in : joined.schedule[0].inputs)
+    if (in.source == SourceKind::rope_cos)
+      tables.push_back(in.port + " " + std::to_string(in.rotation));
+  EXPECT_THAT(tables, testing::ElementsAre("rope_cos 0", "rope_cos_r1 1"));
+}
+
 TEST(PlanModel, AGroupWithTheSharedExpertIsNeverSkipped) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;

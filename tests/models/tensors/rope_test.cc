@@ -178,6 +178,19 @@ TEST(Rope, LongropeDependsOnTheContext) {
   EXPECT_EQ(describe_factors(plain(6, 1000), 64), "");
 }
 
+// The first pairs turn by the frequencies of the whole head; the others keep their place.
+TEST(Rope, Proportional) {
+  RopeConfig rope = plain(20, 500000);
+  rope.scaling = RopeScaling::proportional;
+  rope.share = 0.35;
+  rope.factor = 2;
+  const std::vector<double> f = inverse_frequencies(rope);
+  ASSERT_EQ(f.size(), 10u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(f[i], frequency(rope, i) / 2, 1e-15);
+  for (size_t i = 3; i < 10; ++i) EXPECT_EQ(f[i], 0);
+  EXPECT_EQ(rope_amplitude(rope), 1);
+}
+
 TEST(Rope, QueryScaleGrowsInSteps) {
   const QueryTemperature temperature{0.1, 8192};
   EXPECT_EQ(query_scale(temperature, 0), 1);
