@@ -66,11 +66,14 @@ def plain(value):
 
 
 def make(model_type, **keys):
-    """A config, or None where the class refuses it."""
+    """A config, or None where the class refuses it. Where sizes differ by layer, attributes are those of the whole."""
     try:
-        return CONFIG_MAPPING[model_type].from_dict(dict(keys))
+        config = CONFIG_MAPPING[model_type].from_dict(dict(keys))
     except Exception:  # each class has its own kinds of errors
         return None
+    if hasattr(config, "per_layer_config"):
+        config.allow_global_per_layer_attribute_access = True
+    return config
 
 
 def declared_defaults(model_type):

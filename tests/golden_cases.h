@@ -76,7 +76,9 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "qwen3_5_moe_b",
                                             "granitemoehybrid_a",
                                             "granitemoehybrid_b",
-                                            "granitemoehybrid_c"};
+                                            "granitemoehybrid_c",
+                                            "gemma4_a",
+                                            "gemma4_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 2> all{};

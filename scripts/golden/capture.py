@@ -5,7 +5,7 @@ import torch
 from golden.checkpoint import biases_choice
 from golden.routing import check_routing, choice_scores, has_groups, router_scores
 
-FFN_NORMS = ("post_attention_layernorm", "ffn_norm")  # of the norm in front of it
+FFN_NORMS = ("pre_feedforward_layernorm", "post_attention_layernorm", "ffn_norm")  # of the norm in front of it
 MOE_BLOCKS = ("block_sparse_moe", "mlp", "feed_forward")  # transformers' names of the block after attention
 
 
@@ -20,12 +20,13 @@ def choice_bias(block):
 class Capture:
     """Forward hooks on the modules of a model; `take` returns what the last pass produced. The weights of a layer are
     read only while that layer runs, so a model may hold them just then. `histories` maps a layer of zaya to the rows
-    [T,C] of each pass since it was last cleared, `choice_biases` an MoE layer to its correction bias."""
+    [T,C] of each pass since it was last cleared, `choice_biases` an MoE layer to its correction bias, `expert_scales`
+    one to the factors of its experts' weights."""
 
     def __init__(self, model):
         self.seen, self.histories = {}, {}
         self.config = model.config
-        self.moe_layers, self.choice_biases = [], {}
+        self.moe_layers, self.choice_biases, self.expert_scales = [], {}, {}
         base = model.model
         if self.config.model_type == "zaya":
             base.embed_tokens.register_forward_hook(self.keep_output("embed"))
@@ -41,12 +42,17 @@ class Capture:
         if hasattr(getattr(layer, "self_attn", None), "qkv_proj"):
             layer.self_attn.qkv_proj.register_forward_pre_hook(self.keep_history(i))
         block = next(getattr(layer, name) for name in MOE_BLOCKS if hasattr(layer, name))
-        if hasattr(block, "experts"):
+        if hasattr(layer, "experts"):  # gemma4_text: beside the dense MLP
+            self.hook_moe(i, layer)
+        elif hasattr(block, "experts"):
             self.hook_moe(i, block)
 
     def hook_moe(self, i, block):
         self.moe_layers.append(i)
         router = block.router if hasattr(block, "router") else block.gate
+        if self.config.model_type == "gemma4_text":  # its router returns scores
+            router.proj.register_forward_hook(self.keep_output(f"L{i:02}.router_logits"))
+            router.register_forward_hook(self.keep_expert_scales(i))
         router.register_forward_hook(self.keep_router(f"L{i:02}."))
         router.register_forward_hook(self.keep_choice_bias(i, block))
 
@@ -78,6 +84,11 @@ class Capture:
                 self.choice_biases[layer] = bias.clone()
         return hook
 
+    def keep_expert_scales(self, layer):
+        def hook(module, _args, _out):
+            self.expert_scales[layer] = module.per_expert_scale.detach().clone()
+        return hook
+
     def keep_router(self, layer_prefix):
         def hook(_module, _args, out):
             if len(out) == 2:  # llama4: weights of all experts, 0 for those that are not chosen
@@ -91,7 +102,8 @@ class Capture:
                 logits, weights, experts = out
             if self.config.model_type == "openai_privacy_filter":
                 weights = weights * self.config.num_experts_per_tok  # its experts multiply by k again
-            self.keep(layer_prefix + "router_logits", logits)
+            if self.config.model_type != "gemma4_text":
+                self.keep(layer_prefix + "router_logits", logits)
             self.keep(layer_prefix + "weights", weights)
             self.keep(layer_prefix + "experts", experts)
         return hook
@@ -107,5 +119,5 @@ class Capture:
             step[prefix + "router_scores"] = scores
             if i in self.choice_biases or has_groups(self.config):
                 step[prefix + "choice_scores"] = choice_scores(self.config, scores, self.choice_biases.get(i))
-            check_routing(self.config, step, prefix)
+            check_routing(self.config, step, prefix, self.expert_scales.get(i))
         return step

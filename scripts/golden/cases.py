@@ -6,8 +6,8 @@ of a family cover what its configuration can switch. The entries of a case: "fam
 is "transposed", as [E,d,2f], "shards" is the number of weight files, "quantization" is the config's
 quantization_config, which says how the files store matrices, "mtp" makes the last layer one that predicts a further
 token, "own_head" stores a head that differs from the embedding beside a config that ties them, "inside" is the
-model_type of a larger model that holds it, and "absent" lists keys that the config.json lacks because their values are
-the defaults of the config class.
+model_type of a larger model that holds it, "absent" lists keys that the config.json lacks because their values are the
+defaults of the config class, and "instead" has keys that say the same as some of those.
 """
 
 from transformers import DeepseekV2Config, DeepseekV3Config, Ernie4_5_MoeConfig, Glm4MoeConfig, GptOssConfig

@@ -40,12 +40,17 @@ def spread(name, noise, config):
         return 0.3 * noise
     if config.model_type in PLUS_ONE and "norm" in name and "linear_attn" not in name or name.endswith("A_log"):
         return 0.3 * noise
-    if "norm" in name or name.endswith(("states_scale", "residual_scale")):
+    if "norm" in name or name.endswith(("states_scale", "residual_scale", "router.scale", "per_expert_scale",
+                                        "layer_scalar")):
         return 1 + 0.2 * noise
+    if "embed_tokens" in name and config.model_type == "gemma4_text":
+        return 0.2 * noise  # the rows are multiplied by the root of the width, and would drown what layers add
     if "embed_tokens" in name:
         return (0.4 if config.tie_word_embeddings else 1.0) * noise
     if re.search(r"(mlp\.gate|feed_forward\.gate|gate\.wg|router)\.weight$", name):
         return noise * 1.6 / math.sqrt(noise.shape[-1])
+    if name.endswith("router.proj.weight"):
+        return noise * 1.6  # gemma4_text divides its input by the root of the width
     if name.endswith("router_mlp.out_proj.weight"):
         # Its input has a positive mean, which would favour rows with a large mean: subtract it from each row.
         return (noise - noise.mean(-1, keepdim=True)) * 4.0 / math.sqrt(noise.shape[-1])
@@ -66,6 +71,8 @@ def randomise(model, seed):
     for name, b in sorted(model.named_buffers()):
         if biases_choice(name):
             b.copy_(0.2 * torch.randn(b.shape, generator=g))
+        elif name.endswith("layer_scalar"):
+            b.copy_(spread(name, torch.randn(b.shape, generator=g), model.config.get_text_config()))
 
 
 def save_options(model, spec):
@@ -106,13 +113,15 @@ def give_own_head(case, folder):
     save_file(tensors, file, metadata={"format": "pt"})
 
 
-def leave_out(keys, folder):
-    """Removes keys of the config whose values are the defaults of its class, as published configs lack them."""
+def leave_out(keys, folder, instead):
+    """Removes keys of the config whose values are the defaults of its class, as published configs lack them. `instead`
+    are keys that say the same as removed ones."""
     path = folder / "config.json"
     config = json.loads(path.read_text())
     before = AutoConfig.from_pretrained(folder).to_dict()
     for key in keys:
         del config.get("text_config", config)[key]
+    config.get("text_config", config).update(instead)
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     assert AutoConfig.from_pretrained(folder).to_dict() == before, "the class has another default"
 
@@ -123,7 +132,7 @@ def seed_of(text):
 
 def new_model(spec):
     """A model of the case's config, or the larger one that holds it."""
-    config = spec["config"](**dict(bos_token_id=None, eos_token_id=None, pad_token_id=None, **spec["args"]))
+    config = spec["config"](**{"bos_token_id": None, "eos_token_id": None, "pad_token_id": None, **spec["args"]})
     return around(spec["inside"], config) if "inside" in spec else auto_class(spec["family"]).from_config(config)
 
 
@@ -141,7 +150,7 @@ def write_checkpoint(case, spec, folder):
     check_files(case, spec, folder)
     if spec.get("own_head"):
         give_own_head(case, folder)
-    leave_out(spec.get("absent", ()), folder)
+    leave_out(spec.get("absent", ()), folder, spec.get("instead", {}))
     if spec.get("mtp"):
         hide_last_layer(folder, model.config.num_hidden_layers)
     if "quantization" in spec:

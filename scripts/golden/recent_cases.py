@@ -1,7 +1,7 @@
 """The random checkpoints of families that came at the end of 2025 and in 2026; cases.py says what an entry has."""
 
 from transformers import DeepseekV3Config, DeepseekV32Config, Dots1Config, Glm4MoeLiteConfig, GlmMoeDsaConfig, HYV3Config
-from transformers import Lfm2MoeConfig, Llama4TextConfig, Qwen3_5MoeTextConfig, Qwen3NextConfig, SolarOpenConfig
+from transformers import Gemma4TextConfig, Lfm2MoeConfig, Llama4TextConfig, Qwen3_5MoeTextConfig, Qwen3NextConfig, SolarOpenConfig
 from transformers.models.glm4v_moe import Glm4vMoeTextConfig
 from transformers.models.qwen3_vl_moe import Qwen3VLMoeTextConfig
 
@@ -68,6 +68,24 @@ RECENT = {
         num_key_value_heads=5, num_experts=6, num_experts_per_tok=3, num_dense_layers=0, conv_L_cache=4, conv_bias=True,
         use_expert_bias=False, norm_topk_prob=False, routed_scaling_factor=1.7, layer_types=["conv", "full_attention"],
         vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=rope())),
+    # inside of Gemma 4 as 26B-A4B: full layers 1 and 2 of other heads, whose keys are the values, logits with a cap
+    "gemma4_a": dict(family="gemma4_text", disk=BF16, inside="gemma4", fused=True, config=Gemma4TextConfig, args=dict(
+        hidden_size=48, intermediate_size=28, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=3, num_global_key_value_heads=2, head_dim=8, global_head_dim=16, attention_k_eq_v=True,
+        enable_moe_block=True, num_experts=7, top_k_experts=3, hidden_size_per_layer_input=0, sliding_window=5,
+        layer_types=["sliding_attention", "full_attention", "full_attention"], final_logit_softcapping=3.0,
+        use_bidirectional_attention="vision", pad_token_id=0, vocab_size=94, tie_word_embeddings=True, max_position_embeddings=96)),
+    # biases of attention, values of their own, a factor of the full layers' rotation, a head of its own; what slides
+    # is the class's, of which the last layer does not
+    "gemma4_b": dict(family="gemma4_text", disk=F16, fused=True, config=Gemma4TextConfig, absent=[
+        "layer_types", "attention_k_eq_v", "final_logit_softcapping", "rms_norm_eps", "per_layer_config"],
+                     instead=dict(global_head_dim=20), args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=12, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4, head_dim=12, global_head_dim=20, attention_bias=True, enable_moe_block=True,
+        num_experts=6, top_k_experts=2, hidden_size_per_layer_input=0, sliding_window=6, vocab_size=89,
+        tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=dict(
+            sliding_attention=rope(2e4),
+            full_attention=rope(5e5, "proportional", partial_rotary_factor=0.35, factor=2.0)))),
     # DeepSeek-V3 inside of Kimi-K2.5, a head of its own
     "kimi_k25_a": dict(family="deepseek_v3", disk=BF16, inside="kimi_k25", config=DeepseekV3Config, args=dict(
         hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,

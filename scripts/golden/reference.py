@@ -85,6 +85,8 @@ def adapt(model):
     """Mends what transformers does differently from the releases, and adds the hooks as `moec_capture`."""
     if model.config.model_type == "phimoe":
         choose_factors(model.model.rotary_emb)
+    if model.config.model_type == "gemma4_text":
+        model.config.num_experts_per_tok = model.config.top_k_experts  # the name that others have
     model.moec_capture = Capture(model)
 
 

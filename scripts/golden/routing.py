@@ -39,6 +39,7 @@ ROUTING = {
     "lfm2_moe": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "qwen3_next": dict(score="softmax", renorm=None),
     "qwen3_5_moe_text": dict(score="softmax", renorm=True),
+    "gemma4_text": dict(score="softmax", renorm=True),
 }
 
 
@@ -103,8 +104,9 @@ def score_weights(config, scores, experts):
     return weights
 
 
-def check_routing(config, step, layer_prefix):
-    """Asserts that the reference chose and weighed experts as ROUTING says."""
+def check_routing(config, step, layer_prefix, expert_scales=None):
+    """Asserts that the reference chose and weighed experts as ROUTING says. `expert_scales` are factors of the weights
+    of each expert."""
     logits, experts = step[layer_prefix + "router_logits"], step[layer_prefix + "experts"]
     assert experts.shape[-1] == config.num_experts_per_tok
     wanted = choice_of(step, layer_prefix).topk(experts.shape[-1], dim=-1).indices
@@ -116,4 +118,6 @@ def check_routing(config, step, layer_prefix):
         weights = logits.gather(-1, experts).softmax(-1)
     else:
         weights = score_weights(config, step[layer_prefix + "router_scores"], experts)
+    if expert_scales is not None:
+        weights = weights * expert_scales[experts]
     assert torch.allclose(weights, step[layer_prefix + "weights"], atol=1e-6), "router weights"

@@ -47,6 +47,10 @@ def draw_sizes(args, rng):
     if "num_key_value_heads" in args:
         latent = "kv_lora_rank" in args
         sizes["num_key_value_heads"] = heads if latent else groups
+    if args.get("num_global_key_value_heads"):
+        sizes["num_global_key_value_heads"] = rng.choice([g for g in range(1, heads + 1) if heads % g == 0])
+    if "global_head_dim" in args:
+        sizes["global_head_dim"] = rng.choice([8, 16, 24])
     width = rng.choice([4, 8, 12, 16])
     if "head_dim" in args:
         sizes["head_dim"] = width
@@ -65,7 +69,7 @@ def draw_routing(args, rng):
     """Another number of experts, and of those that a token uses; groups keep dividing them."""
     routing = {}
     experts = next(k for k in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts") if k in args)
-    chosen = next((k for k in ("num_experts_per_tok", "moe_topk", "moe_k") if k in args), None)
+    chosen = next((k for k in ("num_experts_per_tok", "moe_topk", "moe_k", "top_k_experts") if k in args), None)
     groups = args.get("n_group") or 1
     count = groups * rng.randrange(2 if groups > 1 else 3, 5 if groups > 1 else 10)
     routing[experts] = count
