@@ -38,24 +38,27 @@ ValueId routed_product(Builder& b, const Bank& bank, const ChannelGrid& grid, Va
   };
   if (bank.moe.weight_on == RoutedWeight::output)
     return apply_routing(b, by_expert(gated_product(b, gating, gate, up)), weight);
-  ValueId gates = by_expert(gate), ups = by_expert(up);
+  ValueId gates = gate.valid() ? by_expert(gate) : gate, ups = by_expert(up);
   return product_of_routed(b, gating, gates, ups, weight);
+}
+
+// The gates, or the ups, of all experts of a bank at once, `name`d so.
+ValueId joined_projection(Builder& b, const Bank& bank, ValueId Bank::Parts::*part,
+                          const std::string& name) {
+  ValueId weight = b.concat(bank.weights(part), 0, name + ".weight"), bias;
+  if (bank.has_biases()) bias = b.concat(bank.biases(part), 0, name + ".bias");
+  return biased_linear(b, bank.operands.x, weight, bias, name);
 }
 
 // The weighted sum of a bank's experts by three projections: one makes the gates of all experts at
 // once, one the ups, and the down projection of the weighted hidden values sums over the experts.
+// Experts without gates need two.
 ValueId bank_output(Builder& b, const Bank& bank) {
   ValueId x = bank.operands.x;
-  ValueId gates = b.concat(bank.weights(&Bank::Parts::gate), 0, "gates.weight");
-  ValueId ups = b.concat(bank.weights(&Bank::Parts::up), 0, "ups.weight");
+  ValueId gate;
+  if (bank.moe.gating.has_gate()) gate = joined_projection(b, bank, &Bank::Parts::gate, "gates");
+  ValueId up = joined_projection(b, bank, &Bank::Parts::up, "ups");
   ValueId downs = b.concat(bank.weights(&Bank::Parts::down), 1, "downs.weight");
-  ValueId gate_bias, up_bias;
-  if (bank.has_biases()) {
-    gate_bias = b.concat(bank.biases(&Bank::Parts::gate), 0, "gates.bias");
-    up_bias = b.concat(bank.biases(&Bank::Parts::up), 0, "ups.bias");
-  }
-  ValueId gate = biased_linear(b, x, gates, gate_bias, "gates");
-  ValueId up = biased_linear(b, x, ups, up_bias, "ups");
 
   const ChannelGrid grid(b, x);
   ValueId routing = b.slice(bank.operands.routing, kChannelAxis, bank.moe.first_expert + bank.begin,
@@ -75,7 +78,7 @@ Result<Shard> bank_experts(const Shard& shard, PassContext& context) {
       widest == 0 ? options.bank_channel_limit : std::min(options.bank_channel_limit, widest);
   auto lower = [&](Builder& b, const SoftMoe& moe, const std::vector<ValueId>& list) {
     const SoftMoeOperands<ValueId> operands = soft_moe_operands<ValueId>(moe, list);
-    const int64_t inner = b.type(operands.weights.front().gate).dims[0];
+    const int64_t inner = b.type(operands.weights.front().up).dims[0];
     const int64_t most = std::max<int64_t>(1, limit / inner);
     const int64_t banks = (moe.experts + most - 1) / most;
     std::vector<ValueId> terms;

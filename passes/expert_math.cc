@@ -39,10 +39,22 @@ ValueId gated_product(Builder& b, const Gating& gating, ValueId gate, ValueId up
       return b.mul(b.mul(gate, b.unary(UnaryFn::sigmoid, gate), "silu"), up, "hidden");
     case Activation::gelu_tanh:
       return b.mul(gelu_tanh(b, gate), up, "hidden");
+    case Activation::relu2: {
+      ValueId positive = b.binary(BinaryFn::max, up, b.scalar_like(up, 0), "positive");
+      return b.mul(positive, positive, "hidden");
+    }
     case Activation::clamped_swiglu:
       break;
   }
   return clamped_swiglu(b, gating, gate, up);
+}
+
+GateAndUp gate_and_up(Builder& b, ValueId x, const MlpParts<ValueId>& weights,
+                      const MlpParts<ValueId>& biases) {
+  GateAndUp of;
+  if (weights.gate.valid()) of.gate = biased_linear(b, x, weights.gate, biases.gate, "gate");
+  of.up = biased_linear(b, x, weights.up, biases.up, "up");
+  return of;
 }
 
 // The biases are the columns of a matrix that the routing weights are multiplied by, so that an
@@ -69,7 +81,7 @@ ValueId product_of_routed(Builder& b, const Gating& gating, ValueId gate, ValueI
     Builder::NameScope scope(b, std::move(name));
     return apply_routing(b, part, weight);
   };
-  ValueId routed_gate = routed(gate, "gate"), routed_up = routed(up, "up");
+  ValueId routed_gate = gate.valid() ? routed(gate, "gate") : gate, routed_up = routed(up, "up");
   return gated_product(b, gating, routed_gate, routed_up);
 }
 

@@ -5,12 +5,21 @@
 #include <vector>
 
 #include "ir/graph/builder.h"
+#include "ir/graph/composite_operands.h"
 #include "ir/target/target.h"
 
 namespace moec {
 
 // x · w (+ bias, where it is valid), named `name`.
 ValueId biased_linear(Builder& b, ValueId x, ValueId w, ValueId bias, std::string name);
+
+// gate · x and up · x, with biases where there are any, named "gate" and "up". An MLP without a gate
+// has no gate value.
+struct GateAndUp {
+  ValueId gate, up;
+};
+GateAndUp gate_and_up(Builder& b, ValueId x, const MlpParts<ValueId>& weights,
+                      const MlpParts<ValueId>& biases);
 
 // act(gate, up) of ir/OPS.md, named "hidden".
 ValueId gated_product(Builder& b, const Gating& gating, ValueId gate, ValueId up);

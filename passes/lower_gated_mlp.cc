@@ -8,9 +8,8 @@ namespace {
 
 std::vector<ValueId> lower_mlp(Builder& b, const GatedMlp& mlp,
                                const std::vector<ValueId>& operands) {
-  const auto [x, weights, biases, shared_gate] = gated_mlp_operands<ValueId>(operands);
-  ValueId gate = biased_linear(b, x, weights.gate, biases.gate, "gate");
-  ValueId up = biased_linear(b, x, weights.up, biases.up, "up");
+  const auto [x, weights, biases, shared_gate] = gated_mlp_operands<ValueId>(mlp, operands);
+  const auto [gate, up] = gate_and_up(b, x, weights, biases);
   ValueId hidden = gated_product(b, mlp.gating, gate, up);
   if (!shared_gate.valid()) return {biased_linear(b, hidden, weights.down, biases.down, "")};
   ValueId logit = b.linear(x, shared_gate, "gate_logit");

@@ -15,8 +15,7 @@ ValueId expert(Builder& b, const SoftMoe& moe, const ExpertOperands& operands, i
   const MlpParts<ValueId> weights = at(operands.weights, e);
   MlpParts<ValueId> biases;
   if (!operands.biases.empty()) biases = at(operands.biases, e);
-  ValueId gate = biased_linear(b, operands.x, weights.gate, biases.gate, "gate");
-  ValueId up = biased_linear(b, operands.x, weights.up, biases.up, "up");
+  const auto [gate, up] = gate_and_up(b, operands.x, weights, biases);
   ValueId routing = b.slice(operands.routing, kChannelAxis, number, 1, "routing");
   ValueId hidden = moe.weight_on == RoutedWeight::output
                        ? apply_routing(b, gated_product(b, moe.gating, gate, up), routing)

@@ -153,7 +153,9 @@ def entry_of(model_type, key, declared):
 
 def rope_of(model_type):
     """What becomes of the keys of the rotation. Bases and shares that no class has by itself."""
-    layer_types = make(model_type, num_hidden_layers=LAYERS).rope_parameters
+    layer_types = getattr(make(model_type, num_hidden_layers=LAYERS), "rope_parameters", None)
+    if layer_types is None:  # attention does not rotate
+        return {"base": None, "cases": []}
     nested = any(isinstance(value, dict) for value in layer_types.values())
     cases = [{}, {"rope_theta": 123.0}, {"partial_rotary_factor": 0.25},
              {"rope_theta": 123.0, "rope_scaling": None}, {"rope_parameters": None}]
@@ -224,7 +226,7 @@ def text_of(value):
                   '      "keys": {']
         lines += separated(f'        {json.dumps(key)}: {json.dumps(entry)}'
                            for key, entry in sorted(family["keys"].items()))
-        lines += ["      },", '      "rope": {', f'        "base": {family["rope"]["base"]},',
+        lines += ["      },", '      "rope": {', f'        "base": {json.dumps(family["rope"]["base"])},',
                   '        "cases": [']
         lines += separated("          " + json.dumps(case) for case in family["rope"]["cases"])
         lines += ["        ]", "      }", "    }" + ("," if name != families[-1][0] else "")]

@@ -78,7 +78,9 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "granitemoehybrid_b",
                                             "granitemoehybrid_c",
                                             "gemma4_a",
-                                            "gemma4_b"};
+                                            "gemma4_b",
+                                            "nemotron_h_a",
+                                            "nemotron_h_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 2> all{};

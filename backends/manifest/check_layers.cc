@@ -66,14 +66,20 @@ void check_slices(std::vector<Slice> slices, const char* code, std::string_view 
   }
 }
 
+bool lists(const std::vector<int64_t>& layers, int64_t layer) {
+  return std::binary_search(layers.begin(), layers.end(), layer);
+}
+bool mixes(const Model& model, int64_t layer) { return !lists(model.feed_forward_only, layer); }
+bool feeds(const Model& model, int64_t layer) { return !lists(model.mixer_only, layer); }
+
 // Counts the parts of `layer` that the shard holds.
-void add_shard(const Shard& shard, int64_t layer, LayerShards& found) {
-  const std::vector<int64_t>& routed = shard.moe_layers;
+void add_shard(const Model& model, const Shard& shard, int64_t layer, LayerShards& found) {
   const bool whole = shard.kind == ShardKind::layers;
-  const bool routes = std::binary_search(routed.begin(), routed.end(), layer);
-  found.attention += shard.kind == ShardKind::attention || whole;
+  const bool routes = lists(shard.moe_layers, layer);
+  found.attention += shard.kind == ShardKind::attention || (whole && mixes(model, layer));
   const Slice slice{shard.slice, shard.slices};
-  if (shard.kind == ShardKind::mlp || (whole && !routes)) found.mlp.push_back(slice);
+  if (shard.kind == ShardKind::mlp || (whole && !routes && feeds(model, layer)))
+    found.mlp.push_back(slice);
   if (shard.kind == ShardKind::shared) found.shared.push_back(slice);
   found.moe += shard.kind == ShardKind::moe || (whole && routes);
   found.routers += shard.kind == ShardKind::router;
@@ -86,7 +92,7 @@ std::map<int64_t, LayerShards> shards_by_layer(const Manifest& manifest) {
   std::map<int64_t, LayerShards> layers;
   for (const Shard& shard : manifest.shards)
     for (int64_t layer = shard.layer; layer < shard.layer + shard.layers; ++layer)
-      add_shard(shard, layer, layers[layer]);
+      add_shard(manifest.model, shard, layer, layers[layer]);
   return layers;
 }
 
@@ -181,11 +187,39 @@ void check_node_experts(std::vector<Range> ranges, const std::vector<int64_t>& e
                    fmt::join(experts, ","));
 }
 
+// Layers of one part are layers of the model, each listed once.
+void check_parts(const Model& model, Findings& findings) {
+  std::vector<int64_t> listed = model.mixer_only;
+  listed.insert(listed.end(), model.feed_forward_only.begin(), model.feed_forward_only.end());
+  const bool ascending =
+      std::is_sorted(model.mixer_only.begin(), model.mixer_only.end()) &&
+      std::is_sorted(model.feed_forward_only.begin(), model.feed_forward_only.end());
+  std::sort(listed.begin(), listed.end());
+  const bool once = std::adjacent_find(listed.begin(), listed.end()) == listed.end();
+  const bool inside = listed.empty() || (listed.front() >= 0 && listed.back() < model.layers);
+  findings.require(ascending && once && inside, "manifest.layer", {},
+                   "the layers of one part are [{}] and [{}] of {}; they must be ascending, and "
+                   "each listed once",
+                   fmt::join(model.mixer_only, ", "), fmt::join(model.feed_forward_only, ", "),
+                   model.layers);
+}
+
+bool has_feed_forward(const LayerShards& found) {
+  return !found.mlp.empty() || found.moe > 0 || found.routers > 0 || found.groups > 0 ||
+         !found.shared.empty();
+}
+
 // `sets` are those of a node.
-void check_layer(int64_t layer, const LayerShards& found, const ExpertSets& sets,
-                 Findings& findings) {
-  findings.require(found.attention == 1, "manifest.layer", {}, "layer {} has {} attention shards",
-                   layer, found.attention);
+void check_layer(const Model& model, int64_t layer, const LayerShards& found,
+                 const ExpertSets& sets, Findings& findings) {
+  findings.require(found.attention == int{mixes(model, layer)}, "manifest.layer", {},
+                   "layer {} has {} attention shards{}", layer, found.attention,
+                   mixes(model, layer) ? "" : ", and is a feed-forward part alone");
+  if (!feeds(model, layer)) {
+    findings.require(!has_feed_forward(found), "manifest.layer", {},
+                     "layer {} has feed-forward shards, and is a mixer alone", layer);
+    return;
+  }
   bool routed = found.moe > 0 || found.groups > 0;
   bool one_part = found.mlp.empty() == routed && found.routers == int{found.groups > 0} &&
                   (found.moe == 0 || found.groups == 0) &&
@@ -226,6 +260,7 @@ void check_layers(const Manifest& manifest, Findings& findings) {
   if (!findings.require(held <= most, "manifest.layer", {}, "{} layers have {} caches", held,
                         caches))
     return;
+  check_parts(manifest.model, findings);
   int64_t whole_layers = 0;
   for (const Shard& shard : manifest.shards) {
     if (!check_held_layers(manifest, shard, findings)) return;
@@ -243,7 +278,7 @@ void check_layers(const Manifest& manifest, Findings& findings) {
   const auto sets = node_experts_of(manifest);
   if (!sets) return;  // check_node() has reported them
   for (int64_t layer = manifest.first_layer(); layer < manifest.end_layer(); ++layer)
-    check_layer(layer, layers[layer], *sets, findings);
+    check_layer(manifest.model, layer, layers[layer], *sets, findings);
 }
 
 void check_vocabulary(const Manifest& manifest, Findings& findings) {

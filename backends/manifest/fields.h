@@ -29,6 +29,8 @@ void each_field(Is<Model> auto& self, auto&& f) {
   f("left_out_layers", self.left_out_layers);
   f("task", self.task);
   f("eos_tokens", self.eos_tokens);
+  f("mixer_only", self.mixer_only);
+  f("feed_forward_only", self.feed_forward_only);
 }
 
 void each_field(Is<Budget> auto& self, auto&& f) {

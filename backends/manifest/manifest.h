@@ -38,6 +38,7 @@ struct Model {
   int64_t left_out_layers = 0;
   Task task = Task::text_generation;
   std::vector<int64_t> eos_tokens;
+  std::vector<int64_t> mixer_only, feed_forward_only;  // layers of one part, ascending
   bool operator==(const Model&) const = default;
 };
 

@@ -25,6 +25,10 @@ float activate(const Gating& gating, float gate, float up) {
       const float a = std::min(gate, limit), b = std::clamp(up, -limit, limit);
       return a * apply(UnaryFn::sigmoid, static_cast<float>(gating.alpha) * a) * (b + 1);
     }
+    case Activation::relu2: {
+      const float positive = std::max(up, 0.0F);
+      return positive * positive;
+    }
   }
   return gate;
 }
@@ -51,14 +55,14 @@ struct MlpRows {
 // Biases that are absent are null. The weights are the call's operands from `position` on.
 MlpRows gated_mlp(const Call& call, size_t position, const Gating& gating, const TokenRows& x,
                   const Parts& biases) {
-  const Parts weights = mlp_parts_at<const Tensor*>(call.operands, position);
-  tell(call, position, x);
-  tell(call, position + 1, x);
-  TokenRows inner = project(*weights.gate, biases.gate, x);
-  const TokenRows up = project(*weights.up, biases.up, x);
+  const Parts weights = mlp_parts_at<const Tensor*>(call.operands, position, gating);
+  const size_t last = position + gating.matrices() - 1;
+  for (size_t i = position; i < last; ++i) tell(call, i, x);
+  TokenRows inner = project(*weights.up, biases.up, x);
+  const TokenRows gate = gating.has_gate() ? project(*weights.gate, biases.gate, x) : inner;
   for (size_t i = 0; i < inner.data.size(); ++i)
-    inner.data[i] = activate(gating, inner.data[i], up.data[i]);
-  tell(call, position + 2, inner);
+    inner.data[i] = activate(gating, gate.data[i], inner.data[i]);
+  tell(call, last, inner);
   TokenRows output = project(*weights.down, biases.down, inner);
   return {std::move(inner), std::move(output)};
 }
@@ -103,11 +107,11 @@ void add_chosen(TokenRows& sum, const TokenRows& y, const Chosen& chosen, bool w
 }  // namespace
 
 Tensor eval(const GatedMlp& op, const Call& call) {
-  const auto operands = gated_mlp_operands<const Tensor*>(call.operands);
+  const auto operands = gated_mlp_operands<const Tensor*>(op, call.operands);
   const TokenRows x = rows_of(*operands.x);
   TokenRows y = gated_mlp(call, 1, op.gating, x, operands.biases).output;
   if (operands.shared_gate != nullptr) {
-    tell(call, GatedMlp::shared_gate_at(call.operands.size()), x);
+    tell(call, op.shared_gate_at(call.operands.size()), x);
     const TokenRows gate = project(*operands.shared_gate, x);
     for (int64_t t = 0; t < y.tokens; ++t)
       for (float& value : y.row(t)) value *= apply(UnaryFn::sigmoid, gate.row(t)[0]);
@@ -127,7 +131,7 @@ Tensor eval(const SoftMoe& op, const Call& call) {
     if (chosen.tokens.empty()) continue;
     const bool weigh_output = op.weight_on == RoutedWeight::output;
     const TokenRows rows = rows_of_tokens(x, chosen, !weigh_output);
-    const MlpRows y = gated_mlp(call, SoftMoe::weights_at(e), op.gating, rows, biases);
+    const MlpRows y = gated_mlp(call, op.weights_at(e), op.gating, rows, biases);
     if (call.expert)
       call.expert({number, chosen.tokens, chosen.weights, rows.data, y.inner.data, y.output.data,
                    op.weight_on});

@@ -33,7 +33,7 @@ const ExpertRole* find_expert_role(std::string_view role) {
 }
 
 const WeightView& part_of(const ExpertViews& views, ExpertPart part) {
-  return part == kGate ? views.gate : part == kUp ? views.up : views.down;
+  return part == kGate ? views.gate.value() : part == kUp ? views.up : views.down;
 }
 
 // Rows of each head as [2, half] to rows as [half, 2].

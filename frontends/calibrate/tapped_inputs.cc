@@ -36,23 +36,23 @@ class Taps {
 
   void tap(const Linear&, const Op& op) { add(op.operands[1], name_of(op, 0)); }
 
-  void tap(const GatedMlp&, const Op& op) {
+  void tap(const GatedMlp& mlp, const Op& op) {
     const std::string x = name_of(op, 0);
-    add(op.operands[1], x);
-    add(op.operands[2], x);
-    add(op.operands[3], shard_.label(op.results.front()) + ".down");
-    if (const size_t gate = GatedMlp::shared_gate_at(op.operands.size()); gate < op.operands.size())
+    const size_t down = mlp.gating.matrices();
+    for (size_t i = 1; i < down; ++i) add(op.operands[i], x);
+    add(op.operands[down], shard_.label(op.results.front()) + ".down");
+    if (const size_t gate = mlp.shared_gate_at(op.operands.size()); gate < op.operands.size())
       add(op.operands[gate], x);
   }
 
   void tap(const SoftMoe& moe, const Op& op) {
     for (int64_t e = 0; e < moe.experts; ++e) {
       const int64_t number = moe.first_expert + e;
-      const size_t position = SoftMoe::weights_at(e);
+      const size_t position = moe.weights_at(e), down = position + moe.gating.matrices() - 1;
       const std::string name = fmt::format("{}.{}", kAllExperts, number);
-      add(op.operands[position], name, number).input.pool = kAllExperts;
-      add(op.operands[position + 1], name, number);
-      add(op.operands[position + 2], name + ".down", number);
+      for (size_t i = position; i < down; ++i)
+        add(op.operands[i], name, number).input.pool = kAllExperts;
+      add(op.operands[down], name + ".down", number);
     }
   }
 

@@ -82,7 +82,7 @@ manifest::Cache describe_cache(const Plan& plan, int64_t layer) {
   manifest::Cache cache;
   cache.layer = layer;
   cache.dtype = plan.build.dtype;
-  if (config.mixer == MixerKind::attention) {
+  if (config.mixes() && config.mixer == MixerKind::attention) {
     cache.kv_heads = attention.kv_heads;
     cache.rows = plan.build.context;
     cache.head_dim = attention.head_dim;
@@ -103,6 +103,14 @@ void add_caches(const Plan& plan, Manifest& manifest) {
 
 }  // namespace
 
+// The layers that are of these parts.
+static std::vector<int64_t> layers_of(const ModelConfig& model, LayerParts parts) {
+  std::vector<int64_t> layers;
+  for (int64_t layer = 0; layer < std::ssize(model.layers); ++layer)
+    if (at(model.layers, layer).parts == parts) layers.push_back(layer);
+  return layers;
+}
+
 manifest::Model describe_model(const ModelConfig& model) {
   return {model.family,
           {},
@@ -113,7 +121,10 @@ manifest::Model describe_model(const ModelConfig& model) {
           model.norm.eps,
           model.head.tied,
           model.stored.left_out_layers,
-          model.head.task};
+          model.head.task,
+          {},
+          layers_of(model, LayerParts::mixer),
+          layers_of(model, LayerParts::feed_forward)};
 }
 
 Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budgets& budgets) {

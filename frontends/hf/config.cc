@@ -150,10 +150,9 @@ TensorNames first_names(ConfigReader& reader, int64_t layers) {
   for (const auto& [role, templates] : family.tensors) names.by_role[role] = templates.front();
   // Only the files show whether experts are stored one by one or fused (resolve_names decides);
   // until they are read, one by one is assumed.
-  if (names.has("expert_gate")) {
-    names.by_role.erase("experts_gate_up");
-    names.by_role.erase("experts_down");
-  }
+  if (names.has("expert_down"))
+    for (const char* role : {"experts_gate_up", "experts_up", "experts_down"})
+      names.by_role.erase(role);
   const int64_t mtp_layers = reader.integer("mtp_layers");
   for (const auto& [pattern, why] : family.ignored_tensors)
     for (std::string& ignored : spell_out(pattern, layers, mtp_layers))
@@ -167,9 +166,19 @@ Gating read_gating(ConfigReader& reader) {
   if (name == "gelu_pytorch_tanh") name = "gelu_tanh";
   const auto activation = read_name<Activation>(reader, "activation", name,
                                                 "hf.config.unknown_activation", "activation");
-  const Gating clamped{activation, reader.number("swiglu_limit", 0),
-                       reader.number("swiglu_alpha", 0)};
-  return activation == Activation::clamped_swiglu ? clamped : Gating{activation};
+  const double limit = reader.number("swiglu_limit", 0), alpha = reader.number("swiglu_alpha", 0);
+  Gating gating{activation};
+  if (activation == Activation::clamped_swiglu) gating = {activation, limit, alpha};
+  const MlpKind kind = reader.family().axes.mlp;
+  if (gating.has_gate() != (kind == MlpKind::gated))
+    reader.error("hf.config.unsupported_value",
+                 fmt::format("\"{}\" is \"{}\", which is not supported in MLPs {} a gate, such as "
+                             "those of the family {}",
+                             reader.key_of("activation"), name,
+                             kind == MlpKind::gated ? "with" : "without",
+                             reader.family().model_type),
+                 reader.at("activation"));
+  return gating;
 }
 
 // With fewer keys than an indexer chooses, attention sees all of them. The indexer itself is not

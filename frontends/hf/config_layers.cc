@@ -223,6 +223,77 @@ void apply_direction(ConfigReader& reader, int64_t max_positions,
   }
 }
 
+// The kinds of layers that a pattern spells, a letter a layer.
+std::vector<std::string> kinds_of_pattern(ConfigReader& reader, const std::string& pattern) {
+  std::vector<std::string> kinds;
+  for (const char letter : pattern) {
+    const bool known = std::string_view("M*E-").find(letter) != std::string_view::npos;
+    if (!known)
+      reader.error("hf.config.unknown_layer_type",
+                   fmt::format("\"{}\" has the letter '{}'; known: M (mamba), * (attention), E "
+                               "(experts), - (dense)",
+                               reader.key_of("layer_pattern"), printable({&letter, 1}, 4)),
+                   reader.at("layer_pattern"));
+    kinds.emplace_back(letter == 'M'   ? "linear_attention"
+                       : letter == '*' ? "full_attention"
+                       : letter == 'E' ? "moe"
+                                       : "mlp");
+  }
+  return kinds;
+}
+
+// Older configs have other names for mixers.
+std::string kind_of_today(const std::string& kind) {
+  if (kind == "mamba") return "linear_attention";
+  return kind == "attention" ? "full_attention" : kind;
+}
+
+// The kind of each layer in a family whose layers are a mixer or a feed-forward part alone: by the
+// config's list or its pattern, which must agree; nothing in other families. They say how many
+// layers there are.
+std::optional<std::vector<std::string>> layer_kinds(ConfigReader& reader) {
+  if (reader.family().concepts.count("layer_kinds") == 0) return std::nullopt;
+  std::vector<std::string> kinds = reader.optional_names("layer_kinds").value_or(
+      std::vector<std::string>());
+  for (std::string& kind : kinds) kind = kind_of_today(kind);
+  const std::string pattern = reader.name("layer_pattern");
+  if (const JsonValue* given = reader.at("layer_pattern"); given != nullptr && !given->is_null()) {
+    const std::vector<std::string> spelt = kinds_of_pattern(reader, pattern);
+    const bool listed = reader.at("layer_kinds") != nullptr;
+    if (listed && spelt != kinds)
+      reader.error("hf.config.conflict",
+                   fmt::format("\"{}\" and \"{}\" give layers of different kinds",
+                               reader.key_of("layer_kinds"), reader.key_of("layer_pattern")),
+                   reader.at("layer_pattern"), "Remove the wrong one.");
+    kinds = spelt;
+  }
+  if (reader.at("layers") != nullptr && std::cmp_not_equal(reader.integer("layers"), kinds.size()))
+    reader.error("hf.config.layer_types",
+                 fmt::format("\"{}\" is {}, and the kinds of layers are {}",
+                             reader.key_of("layers"), reader.integer("layers"), kinds.size()),
+                 reader.at("layers"));
+  return kinds;
+}
+
+// Gives each layer the one part that its kind says.
+void apply_layer_kinds(ConfigReader& reader, const std::vector<std::string>& kinds,
+                       ModelConfig& model) {
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    LayerConfig& layer = model.layers[i];
+    const bool mixes = kinds[i] == "linear_attention" || kinds[i] == "full_attention";
+    layer.parts = mixes ? LayerParts::mixer : LayerParts::feed_forward;
+    layer.mixer = kinds[i] == "linear_attention" ? reader.family().axes.mixer
+                                                 : MixerKind::attention;
+    layer.moe = kinds[i] == "moe";
+    if (!mixes && kinds[i] != "moe" && kinds[i] != "mlp")
+      reader.error("hf.config.unknown_layer_type",
+                   fmt::format("unknown kind of layer \"{}\"; known: linear_attention (also "
+                               "mamba), full_attention (also attention), moe, mlp",
+                               printable(kinds[i], 60)),
+                   reader.at("layer_kinds"));
+  }
+}
+
 // In a window of 0 a token sees no key, or only itself where a model looks both ways.
 void refuse_empty_window(ConfigReader& reader, std::optional<int64_t> window) {
   if (window == 0 && reader.boolean("use_window", true) &&
@@ -264,10 +335,12 @@ std::vector<Span> read_spans(ConfigReader& reader, std::vector<LayerConfig>& lay
 }  // namespace
 
 std::vector<std::string> read_layers(ConfigReader& reader, ModelConfig& model) {
-  model.layers.resize(static_cast<size_t>(reader.integer("layers")));
+  const std::optional<std::vector<std::string>> kinds = layer_kinds(reader);
+  model.layers.resize(kinds ? kinds->size() : static_cast<size_t>(reader.integer("layers")));
   read_moe_layers(reader, model);
   read_rotated_layers(reader, model.layers);
   const std::vector<Span> spans = read_spans(reader, model.layers);
+  if (kinds) apply_layer_kinds(reader, *kinds, model);
   apply_direction(reader, model.max_positions, model.layers);
   return type_names(reader, spans);
 }

@@ -210,11 +210,12 @@ void resolve_names(const Family& family, const FolderWeights& weights, ModelConf
     if (const std::string* text = present(family, weights, model, role)) name = *text;
   choose_layout(weights, model);
   if (model.names.has("experts_gate_up_in_out")) return;
-  const std::string* gate_up = present(family, weights, model, "experts_gate_up");
-  if (gate_up == nullptr || present(family, weights, model, "expert_gate") != nullptr) return;
+  const char* fused = model.mlp.gating.has_gate() ? "experts_gate_up" : "experts_up";
+  const std::string* inner = present(family, weights, model, fused);
+  if (inner == nullptr || present(family, weights, model, "expert_up") != nullptr) return;
   for (const char* role : {"expert_gate", "expert_up", "expert_down"})
     model.names.by_role.erase(role);
-  model.names.by_role["experts_gate_up"] = *gate_up;
+  model.names.by_role[fused] = *inner;
   const std::string* down = present(family, weights, model, "experts_down");
   model.names.by_role["experts_down"] =
       down != nullptr ? *down : family.tensors.at("experts_down").front();

@@ -34,7 +34,8 @@ struct OpMacs {
     return both(macs * tokens_of(operand(0)));
   }
   Macs operator()(const SoftMoe& moe) const {
-    const int64_t expert = 3 * operand(2).elements() * tokens_of(operand(0));
+    const auto matrices = static_cast<int64_t>(moe.gating.matrices());
+    const int64_t expert = matrices * operand(2).elements() * tokens_of(operand(0));
     return {expert * moe.experts, expert * moe.experts * top_k / all_experts};
   }
   Macs operator()(const Attention& attention) const {

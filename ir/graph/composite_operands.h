@@ -11,15 +11,16 @@
 
 namespace moec {
 
-// What a gated MLP has of a kind: its weights or its biases.
+// What an MLP has of a kind: its weights or its biases.
 template <class T>
 struct MlpParts {
   T gate{}, up{}, down{};
 };
 
-// The parts that begin at a position in a list of operands.
+// The parts that begin at a position in a list of operands. An MLP may have no gate.
 template <class T>
-MlpParts<T> mlp_parts_at(std::span<const T> operands, size_t position) {
+MlpParts<T> mlp_parts_at(std::span<const T> operands, size_t position, const Gating& gating) {
+  if (!gating.has_gate()) return {T{}, operands[position], operands[position + 1]};
   return {operands[position], operands[position + 1], operands[position + 2]};
 }
 
@@ -31,10 +32,10 @@ struct GatedMlpOperands {
 };
 
 template <class T>
-GatedMlpOperands<T> gated_mlp_operands(std::span<const T> list) {
-  const size_t count = list.size(), shared_gate = GatedMlp::shared_gate_at(count);
-  GatedMlpOperands<T> operands{list[0], mlp_parts_at(list, 1), {}, {}};
-  if (GatedMlp::has_biases(count)) operands.biases = mlp_parts_at(list, GatedMlp::kBiases);
+GatedMlpOperands<T> gated_mlp_operands(const GatedMlp& op, std::span<const T> list) {
+  const size_t count = list.size(), shared_gate = op.shared_gate_at(count);
+  GatedMlpOperands<T> operands{list[0], mlp_parts_at(list, 1, op.gating), {}, {}};
+  if (op.has_biases(count)) operands.biases = mlp_parts_at(list, op.biases_at(), op.gating);
   if (shared_gate < count) operands.shared_gate = list[shared_gate];
   return operands;
 }
@@ -50,8 +51,9 @@ template <class T>
 SoftMoeOperands<T> soft_moe_operands(const SoftMoe& op, std::span<const T> list) {
   SoftMoeOperands<T> operands{list[0], list[1], {}, {}};
   for (int64_t e = 0; e < op.experts; ++e) {
-    operands.weights.push_back(mlp_parts_at(list, SoftMoe::weights_at(e)));
-    if (op.has_biases(list.size())) operands.biases.push_back(mlp_parts_at(list, op.biases_at(e)));
+    operands.weights.push_back(mlp_parts_at(list, op.weights_at(e), op.gating));
+    if (op.has_biases(list.size()))
+      operands.biases.push_back(mlp_parts_at(list, op.biases_at(e), op.gating));
   }
   return operands;
 }

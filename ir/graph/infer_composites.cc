@@ -136,15 +136,38 @@ static bool sound_gating(Check& check, std::string_view constraint, const Gating
       "limit {} and alpha {} must be finite, limit above 0", gating.limit, gating.alpha);
 }
 
-// x and three weights are required; three biases and a shared gate are optional.
-static bool mlp_operand_count(Check& check) {
-  const size_t count = check.operands.size();
-  return check.require(count == 4 || count == 5 || count == 7 || count == 8, "gated_mlp.c1",
-                       "{} operands, expected 4 or 5, or 7 or 8 with biases", count);
+// x and the weights are required; as many biases and a shared gate are optional.
+static bool mlp_operand_count(Check& check, const Gating& gating) {
+  const size_t count = check.operands.size(), plain = 1 + gating.matrices();
+  const size_t biased = plain + gating.matrices();
+  return check.require(
+      count == plain || count == plain + 1 || count == biased || count == biased + 1,
+      "gated_mlp.c1", "{} operands, expected {} or {}, or {} or {} with biases", count, plain,
+      plain + 1, biased, biased + 1);
+}
+
+// The matrices from a position on: those to `inner` channels, then the one back to `width`.
+static bool mlp_matrices(Check& check, std::string_view constraint, size_t at, const Gating& gating,
+                         int64_t inner, int64_t width) {
+  bool good = true;
+  const size_t last = at + gating.matrices() - 1;
+  for (size_t i = at; i < last; ++i) good &= projection(check, constraint, i, inner, width);
+  good &= projection(check, constraint, last, width, inner);
+  return good;
+}
+
+// The same of their biases.
+static bool mlp_biases(Check& check, std::string_view constraint, size_t at, const Gating& gating,
+                       int64_t inner, int64_t width) {
+  bool good = true;
+  const size_t last = at + gating.matrices() - 1;
+  for (size_t i = at; i <= last; ++i)
+    good &= check.has_dims(constraint, i, {i == last ? width : inner});
+  return good;
 }
 
 Inferred infer_op(const GatedMlp& op, Check& check) {
-  if (!mlp_operand_count(check) || !check.float_operands("gated_mlp.c2") ||
+  if (!mlp_operand_count(check, op.gating) || !check.float_operands("gated_mlp.c2") ||
       !check.token_operand("gated_mlp.c3", 0))
     return check.failed();
   const Type& x = check.operands[0];
@@ -153,14 +176,11 @@ Inferred infer_op(const GatedMlp& op, Check& check) {
   bool good = check.require(gate.rank() == 2 && gate.dims[1] == width, "gated_mlp.c4",
                             "gate must be [f, {}], got {}", width, shown(gate));
   if (!good) return check.failed();
-  good &= projection(check, "gated_mlp.c4", 2, gate.dims[0], width);
-  good &= projection(check, "gated_mlp.c4", 3, width, gate.dims[0]);
-  const size_t count = check.operands.size(), shared_gate = GatedMlp::shared_gate_at(count);
+  good &= mlp_matrices(check, "gated_mlp.c4", 1, op.gating, gate.dims[0], width);
+  const size_t count = check.operands.size(), shared_gate = op.shared_gate_at(count);
   if (count > shared_gate) good &= projection(check, "gated_mlp.c5", shared_gate, 1, width);
-  if (GatedMlp::has_biases(count))
-    for (size_t i = 0; i < 3; ++i)
-      good &=
-          check.has_dims("gated_mlp.c6", GatedMlp::kBiases + i, {i == 2 ? width : gate.dims[0]});
+  if (op.has_biases(count))
+    good &= mlp_biases(check, "gated_mlp.c6", op.biases_at(), op.gating, gate.dims[0], width);
   good &= sound_gating(check, "gated_mlp.c7", op.gating);
   return good ? check.result(x) : check.failed();
 }
@@ -221,15 +241,9 @@ Inferred infer_op(const Router& op, Check& check) {
 static bool expert_operands(Check& check, const SoftMoe& op, int64_t inner, int64_t width) {
   bool good = true;
   for (int64_t e = 0; e < op.experts; ++e) {
-    const size_t at = SoftMoe::weights_at(e);
-    good &= projection(check, "soft_moe.c6", at, inner, width);
-    good &= projection(check, "soft_moe.c6", at + 1, inner, width);
-    good &= projection(check, "soft_moe.c6", at + 2, width, inner);
-    if (!op.has_biases(check.operands.size())) continue;
-    const size_t bias = op.biases_at(e);
-    good &= check.has_dims("soft_moe.c7", bias, {inner});
-    good &= check.has_dims("soft_moe.c7", bias + 1, {inner});
-    good &= check.has_dims("soft_moe.c7", bias + 2, {width});
+    good &= mlp_matrices(check, "soft_moe.c6", op.weights_at(e), op.gating, inner, width);
+    if (op.has_biases(check.operands.size()))
+      good &= mlp_biases(check, "soft_moe.c7", op.biases_at(e), op.gating, inner, width);
   }
   return good;
 }

@@ -25,9 +25,10 @@ namespace moec {
 // Each has its text names, enum_names(E): see ir/base/enum_table.h.
 
 // How the gate and up projections are combined; ir/OPS.md has the formulas.
-enum class Activation : uint8_t { silu, clamped_swiglu, gelu_tanh };
+// relu2 is of the up projection alone: such an MLP has no gate.
+enum class Activation : uint8_t { silu, clamped_swiglu, gelu_tanh, relu2 };
 constexpr auto enum_names(Activation) {
-  return name_table<Activation>({"silu", "clamped_swiglu", "gelu_tanh"});
+  return name_table<Activation>({"silu", "clamped_swiglu", "gelu_tanh", "relu2"});
 }
 
 // An activation with its parameters. clamped_swiglu has the bound of gate and up (limit) and the
@@ -35,6 +36,10 @@ constexpr auto enum_names(Activation) {
 struct Gating {
   Activation activation = Activation::silu;
   double limit = 0, alpha = 0;
+
+  bool has_gate() const { return activation != Activation::relu2; }
+  // Of an MLP: gate, up and down, or the last two.
+  size_t matrices() const { return has_gate() ? 3 : 2; }
 
   bool operator==(const Gating&) const = default;
   template <class Self, class F>
@@ -159,15 +164,18 @@ struct Attention {
 
 // down · act(gate · x, up · x), times sigmoid(shared_gate · x) if that operand is present.
 //   operands: x, gate [f, d], up [f, d], down [d, f]; if they have biases: gate_bias [f], up_bias
-//             [f], down_bias [d], added to the products; optional shared_gate [1, d].
+//             [f], down_bias [d], added to the products; optional shared_gate [1, d]. With an
+//             activation without a gate there are neither gate nor gate_bias.
 struct GatedMlp {
   Gating gating;
 
   // Position of the first bias among the operands, if there are biases.
-  static constexpr size_t kBiases = 4;
-  static bool has_biases(size_t operands) { return operands >= kBiases + 3; }
+  size_t biases_at() const { return 1 + gating.matrices(); }
+  bool has_biases(size_t operands) const { return operands >= biases_at() + gating.matrices(); }
   // Position of the shared gate, if there is one: the op has it if `operands` is larger.
-  static size_t shared_gate_at(size_t operands) { return has_biases(operands) ? 7 : 4; }
+  size_t shared_gate_at(size_t operands) const {
+    return has_biases(operands) ? biases_at() + gating.matrices() : biases_at();
+  }
 
   bool operator==(const GatedMlp&) const = default;
   template <class Self, class F>
@@ -222,7 +230,8 @@ struct Router {
 //   operands: x, routing (token tensor of all E channels);
 //             gate, up, down of each expert;
 //             if the experts have biases: gate_bias [f], up_bias [f], down_bias [d] of each, added
-//             to the products; not with weight_on input.
+//             to the products; not with weight_on input. With an activation without a gate there
+//             are neither gates nor their biases.
 struct SoftMoe {
   int64_t experts = 0;
   int64_t first_expert = 0;
@@ -231,7 +240,9 @@ struct SoftMoe {
 
   // Positions of the first weight and the first bias of an expert (counted from first_expert) among
   // the operands.
-  static size_t weights_at(int64_t expert) { return 2 + 3 * static_cast<size_t>(expert); }
+  size_t weights_at(int64_t expert) const {
+    return 2 + gating.matrices() * static_cast<size_t>(expert);
+  }
   size_t biases_at(int64_t expert) const { return weights_at(experts + expert); }
   bool has_biases(size_t operands) const { return operands > biases_at(0); }
 

@@ -28,6 +28,7 @@ bool ModelConfig::keeps_cache() const {
 }
 
 ModelConfig::Memory ModelConfig::memory_of(const LayerConfig& layer) const {
+  if (!layer.mixes()) return {};
   if (layer.mixer != MixerKind::attention)
     return {recurrent->history(), recurrent->channels, recurrent->state()};
   const AttentionConfig& own = attention_of(layer);

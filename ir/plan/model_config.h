@@ -187,8 +187,16 @@ struct MoeConfig {
   bool operator==(const MoeConfig&) const = default;
 };
 
+// What a layer has: a mixer of tokens, a feed-forward part, or both, each with its norm and its sum
+// with the residual stream.
+enum class LayerParts : uint8_t { both, mixer, feed_forward };
+constexpr auto enum_names(LayerParts) {
+  return name_table<LayerParts>({"both", "mixer", "feed_forward"});
+}
+
 struct LayerConfig {
-  bool moe = false;
+  LayerParts parts = LayerParts::both;
+  bool moe = false;  // whether the feed-forward part has experts
   MixerKind mixer = MixerKind::attention;
   int64_t window = 0;   // keys a query sees, itself included; 0: all earlier ones
   int64_t chunk = 0;    // a query sees only keys of its own run of so many positions; 0: all runs
@@ -196,6 +204,8 @@ struct LayerConfig {
   int64_t ahead = 0;    // later keys a query sees
   bool takes_router_state = false;  // the router's MLP goes on from the layer before
   int64_t attention = 0;            // which of the model's kinds of attention it has
+  bool mixes() const { return parts != LayerParts::feed_forward; }
+  bool feeds() const { return parts != LayerParts::mixer; }
   bool operator==(const LayerConfig&) const = default;
 };
 
@@ -287,7 +297,7 @@ struct StreamConfig {
   bool operator==(const StreamConfig&) const = default;
 };
 
-// The gated MLPs: dense layers, experts and the shared expert.
+// The MLPs, with or without a gate: dense layers, experts and the shared expert.
 struct MlpConfig {
   Gating gating;
   int64_t ff = 0;     // intermediate width of dense layers; 0: there are none

@@ -1,5 +1,6 @@
 // Builds a shard of several layers by joining the shards that their parts would be.
 #include <map>
+#include <optional>
 
 #include "ir/base/at.h"
 #include "ir/base/invariant.h"
@@ -17,9 +18,12 @@ class LayersBuilder {
 
   void build() {
     for (int64_t layer = first(); layer < end(); ++layer) {
-      const bool moe = config(layer).moe;
-      attention_.push_back(part(ShardKind::attention, layer));
-      feed_forward_.push_back(part(moe ? ShardKind::moe : ShardKind::mlp, layer));
+      const LayerConfig& parts = config(layer);
+      attention_.emplace_back();
+      feed_forward_.emplace_back();
+      if (parts.mixes()) attention_.back() = part(ShardKind::attention, layer);
+      if (parts.feeds())
+        feed_forward_.back() = part(parts.moe ? ShardKind::moe : ShardKind::mlp, layer);
     }
     declare_inputs();
     hidden_ = inputs_.at(kResidualPort);
@@ -54,14 +58,18 @@ class LayersBuilder {
   // Declares the inputs of all layers before the first op, because the text form and the emitters
   // list inputs first. Layers share an input of the same name.
   void declare_inputs() {
+    if (!config(first()).mixes())
+      inputs_[kResidualPort] =
+          b_.input(kResidualPort, scope_.token_type_of(scope_.model().hidden));
     if (config(first()).takes_router_state) {
-      const Shard& body = feed_forward_.front();
+      const Shard& body = *feed_forward_.front();
       for (ValueId input : body.inputs)
         if (const std::string& name = body.values[input].name; name == kEarlierRouterState)
           inputs_[name] = b_.input(name, body.type(input));
     }
     for (int64_t layer = first(); layer < end(); ++layer) {
-      const Shard& body = attention_[place(layer)];
+      if (!config(layer).mixes()) continue;
+      const Shard& body = *attention_[place(layer)];
       for (ValueId input : body.inputs) {
         const std::string name = port_of(body.values[input].name, layer);
         if (!inputs_.contains(name)) inputs_[name] = b_.input(name, body.type(input));
@@ -70,12 +78,12 @@ class LayersBuilder {
   }
 
   void append(int64_t layer) {
-    append_attention(layer);
-    append_feed_forward(layer);
+    if (config(layer).mixes()) append_attention(layer);
+    if (config(layer).feeds()) append_feed_forward(layer);
   }
 
   void append_attention(int64_t layer) {
-    const Shard& body = attention_[place(layer)];
+    const Shard& body = *attention_[place(layer)];
     std::vector<ValueId> inputs;
     for (ValueId input : body.inputs) {
       const std::string& name = body.values[input].name;
@@ -92,7 +100,7 @@ class LayersBuilder {
   // Each part is built as a shard of its own and spliced in, so that a layer is the same ops
   // whether it has a shard of its own or not.
   void append_feed_forward(int64_t layer) {
-    const Shard& body = feed_forward_[place(layer)];
+    const Shard& body = *feed_forward_[place(layer)];
     std::vector<ValueId> inputs;
     for (ValueId input : body.inputs)
       inputs.push_back(body.values[input].name == kEarlierRouterState ? router_state_ : hidden_);
@@ -103,7 +111,7 @@ class LayersBuilder {
 
   ShardScope& scope_;
   Builder& b_;
-  std::vector<Shard> attention_, feed_forward_;  // by layer
+  std::vector<std::optional<Shard>> attention_, feed_forward_;  // by layer, where it has the part
   std::map<std::string, ValueId> inputs_;
   std::vector<Output> new_rows_;
   ValueId hidden_, router_state_;

@@ -65,8 +65,8 @@ ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
 ExpertViews sliced_matrices(const ShardScope& scope, ExpertViews all, int64_t width) {
   if (scope.decl.slices == 1) return all;
   const auto [begin, size] = slice_of(scope.decl, width);
-  return {then(std::move(all.gate), SliceStep{0, begin, size}),
-          then(std::move(all.up), SliceStep{0, begin, size}),
+  if (all.gate) all.gate = then(*std::move(all.gate), SliceStep{0, begin, size});
+  return {std::move(all.gate), then(std::move(all.up), SliceStep{0, begin, size}),
           then(std::move(all.down), SliceStep{1, begin, size})};
 }
 
@@ -76,8 +76,9 @@ ExpertViews sliced_biases(const ShardScope& scope, ExpertViews all, int64_t widt
   if (scope.decl.slices == 1) return all;
   const auto [begin, size] = slice_of(scope.decl, width);
   if (scope.decl.slice > 0) all.down = splat_view(0, scope.type_of({scope.model().hidden}));
-  return {then(std::move(all.gate), SliceStep{0, begin, size}),
-          then(std::move(all.up), SliceStep{0, begin, size}), std::move(all.down)};
+  if (all.gate) all.gate = then(*std::move(all.gate), SliceStep{0, begin, size});
+  return {std::move(all.gate), then(std::move(all.up), SliceStep{0, begin, size}),
+          std::move(all.down)};
 }
 
 ExpertViews own_expert_matrices(const ShardScope& scope, int64_t expert) {
@@ -90,7 +91,7 @@ ExpertViews own_expert_biases(const ShardScope& scope, int64_t expert) {
 // Appends gate, up and down as weights named gate.NAME, up.NAME and down.NAME.
 void append_parts(ShardScope& scope, ExpertViews of, const std::string& name,
                   std::vector<ValueId>& operands) {
-  operands.push_back(scope.weight(std::move(of.gate), "gate." + name));
+  if (of.gate) operands.push_back(scope.weight(*std::move(of.gate), "gate." + name));
   operands.push_back(scope.weight(std::move(of.up), "up." + name));
   operands.push_back(scope.weight(std::move(of.down), "down." + name));
 }
@@ -141,6 +142,8 @@ struct MlpRoles {
 ExpertViews mlp_matrices(const ShardScope& scope, const MlpRoles& roles, int64_t width) {
   const int64_t d = scope.model().hidden;
   WeightView down = scope.stored(roles.down, {d, width});
+  if (!scope.model().mlp.gating.has_gate())
+    return {std::nullopt, scope.stored(roles.up, {width, d}), std::move(down)};
   if (!scope.model().names.has(roles.gate_up))
     return {scope.stored(roles.gate, {width, d}), scope.stored(roles.up, {width, d}),
             std::move(down)};
@@ -151,7 +154,9 @@ ExpertViews mlp_matrices(const ShardScope& scope, const MlpRoles& roles, int64_t
 
 // gate and up [width], down [d]
 ExpertViews mlp_biases(const ShardScope& scope, const MlpRoles& roles, int64_t width) {
-  return {scope.stored(roles.gate + "_bias", {width}), scope.stored(roles.up + "_bias", {width}),
+  std::optional<WeightView> gate;
+  if (scope.model().mlp.gating.has_gate()) gate = scope.stored(roles.gate + "_bias", {width});
+  return {std::move(gate), scope.stored(roles.up + "_bias", {width}),
           scope.stored(roles.down + "_bias", {scope.model().hidden})};
 }
 

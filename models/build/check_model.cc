@@ -52,6 +52,7 @@ class Checker {
 };
 
 bool is_moe(const LayerConfig& layer) { return layer.moe; }
+bool is_dense(const LayerConfig& layer) { return layer.feeds() && !layer.moe; }
 bool has_moe_layer(const ModelConfig& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), is_moe);
 }
@@ -156,7 +157,9 @@ void check_norms_of_parts(Checker& check, const ModelConfig& model) {
 }
 
 void check_recurrent(Checker& check, const ModelConfig& model) {
-  const auto attends = [](const LayerConfig& layer) { return layer.mixer == MixerKind::attention; };
+  const auto attends = [](const LayerConfig& layer) {
+    return !layer.mixes() || layer.mixer == MixerKind::attention;
+  };
   if (std::all_of(model.layers.begin(), model.layers.end(), attends)) return;
   if (!check.require(model.recurrent.has_value() && model.keeps_cache(), "model.mixer",
                      "layers go through their tokens one after another, and the model has no sizes "
@@ -246,6 +249,17 @@ void check_gating(Checker& check, const Gating& gating) {
   check.positive("model.number", "the limit of clamped_swiglu", gating.limit);
   check.require(std::isfinite(gating.alpha), "model.number", "the alpha of clamped_swiglu is {}",
                 gating.alpha);
+}
+
+// Experts are of the feed-forward part, and the vectors of affine residuals belong to whole layers.
+void check_parts(Checker& check, const ModelConfig& model) {
+  for (size_t i = 0; i < model.layers.size(); ++i)
+    check.require(model.layers[i].feeds() || !model.layers[i].moe, "model.layers",
+                  "layer {} has experts and no feed-forward part", i);
+  const auto whole = [](const LayerConfig& layer) { return layer.parts == LayerParts::both; };
+  check.require(model.stream.residual == ResidualKind::plain ||
+                    std::all_of(model.layers.begin(), model.layers.end(), whole),
+                "model.layers", "layers of one part cannot have affine residuals");
 }
 
 // A layer that takes a router state needs a layer before it whose router has one.
@@ -355,11 +369,12 @@ Diagnostics check_model(const ModelConfig& model) {
   check_norms_of_parts(check, model);
   check_recurrent(check, model);
   if (has_moe_layer(model)) check_moe(check, model.moe);
-  if (!std::all_of(model.layers.begin(), model.layers.end(), is_moe))
+  if (std::any_of(model.layers.begin(), model.layers.end(), is_dense))
     check.require(model.mlp.ff > 0, "model.dense",
                   "there are dense layers, but the config gives no width for them");
   check.require(!model.attention.convolved || model.keeps_cache(), "model.attention",
                 "convolved attention needs earlier tokens, but this model keeps no cache");
+  check_parts(check, model);
   check_router_states(check, model);
   check_storage(check, model);
   check_sight(check, model);

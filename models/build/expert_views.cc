@@ -50,7 +50,7 @@ WeightView down(const ShardScope& scope, int64_t expert) {
 
 // Whether a layer's experts lie in one tensor, and not one by one.
 bool holds_all_experts(const TensorNames& names) {
-  return names.has("experts_gate") || names.has("experts_gate_up") ||
+  return names.has("experts_up") || names.has("experts_gate_up") ||
          names.has("experts_gate_up_in_out");
 }
 
@@ -59,9 +59,15 @@ bool holds_all_experts(const TensorNames& names) {
 ExpertViews expert_matrices(const ShardScope& scope, int64_t expert) {
   const TensorNames& names = scope.model().names;
   const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
-  if (!holds_all_experts(names))
-    return {scope.stored("expert_gate", {f, d}, expert), scope.stored("expert_up", {f, d}, expert),
+  const bool gated = scope.model().mlp.gating.has_gate();
+  if (!holds_all_experts(names)) {
+    std::optional<WeightView> gate;
+    if (gated) gate = scope.stored("expert_gate", {f, d}, expert);
+    return {std::move(gate), scope.stored("expert_up", {f, d}, expert),
             scope.stored("expert_down", {d, f}, expert)};
+  }
+  if (!gated)
+    return {std::nullopt, separate(scope, kUp, "", {f, d}, expert), down(scope, expert)};
   return {gate_or_up(scope, expert, kGate), gate_or_up(scope, expert, kUp), down(scope, expert)};
 }
 

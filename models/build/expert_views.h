@@ -2,12 +2,15 @@
 // one tensor for all experts of a layer; the views have the same shapes in both cases.
 #pragma once
 
+#include <optional>
+
 #include "models/build/shard_scope.h"
 
 namespace moec {
 
 struct ExpertViews {
-  WeightView gate, up, down;
+  std::optional<WeightView> gate;  // none where the activation has no gate
+  WeightView up, down;
 };
 
 // gate and up [f, d], down [d, f]

@@ -81,8 +81,9 @@ class Recorder {
   }
 
   std::vector<NeededRole> body_of(int64_t layer) {
-    build(ShardKind::attention, layer);
-    build(at(plan_.model.layers, layer).moe ? ShardKind::moe : ShardKind::mlp, layer);
+    const LayerConfig& config = at(plan_.model.layers, layer);
+    if (config.mixes()) build(ShardKind::attention, layer);
+    if (config.feeds()) build(config.moe ? ShardKind::moe : ShardKind::mlp, layer);
     return take();
   }
 

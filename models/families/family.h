@@ -81,6 +81,7 @@ struct FamilyAxes {
   ResidualKind residual = ResidualKind::plain;
   QkNormWidth qk_norm = QkNormWidth::none;
   RopeStyle rope = RopeStyle::half;
+  MlpKind mlp = MlpKind::gated;
   WindowRule window = WindowRule::none;
   MoeAxes moe;
 };
@@ -98,6 +99,7 @@ void for_each_axis(Axes& axes, Visit&& visit) {
   visit("residual", axes.residual);
   visit("qk_norm", axes.qk_norm);
   visit("rope", axes.rope);
+  visit("mlp", axes.mlp);
   visit("window", axes.window);
   visit("router", axes.moe.router);
   visit("renorm", axes.moe.renorm);

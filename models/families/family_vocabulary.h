@@ -93,6 +93,10 @@ constexpr auto enum_names(RouterKind) {
   return name_table<RouterKind>({"linear", "carried_mlp", "normed"});
 }
 
+// Whether the MLPs, experts and dense layers, have a gate.
+enum class MlpKind : uint8_t { gated, ungated };
+constexpr auto enum_names(MlpKind) { return name_table<MlpKind>({"gated", "ungated"}); }
+
 // normed: the shared expert and the routed ones have a norm each, in front and behind.
 enum class SharedExpert : uint8_t { none, plain, sigmoid_gated, normed };
 constexpr auto enum_names(SharedExpert) {

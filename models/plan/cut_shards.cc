@@ -21,9 +21,10 @@ constexpr int64_t kMostSlices = 64;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Those with a feed-forward part of this kind.
 int64_t count_layers(const ModelConfig& model, bool moe) {
   return std::count_if(model.layers.begin(), model.layers.end(),
-                       [&](const LayerConfig& layer) { return layer.moe == moe; });
+                       [&](const LayerConfig& layer) { return layer.feeds() && layer.moe == moe; });
 }
 
 class Cutter {

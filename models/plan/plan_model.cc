@@ -181,7 +181,8 @@ class Planner {
   }
 
   void parts_of_layer() {
-    attention();
+    if (config().mixes()) attention();
+    if (!config().feeds()) return;
     if (!config().moe)
       dense();
     else if (options_.host_routing)
@@ -203,7 +204,7 @@ class Planner {
     bind_router_state(step, layer_ + count - 1);
     for (const int64_t end = layer_ + count; layer_ < end; ++layer_) {
       Step own;
-      bind_mixer(own);
+      if (config().mixes()) bind_mixer(own);
       add_ports(own.inputs, step.inputs);
       add_ports(own.outputs, step.outputs);
     }

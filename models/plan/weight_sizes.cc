@@ -92,8 +92,9 @@ int64_t WeightSizes::chosen_expert(int64_t columns) const {
 
 int64_t WeightSizes::mlp(WeightGroup group, const MlpElements& mlp, int64_t columns) const {
   if (columns == 0) return plain(mlp.repeated);
-  const int64_t d = model_.hidden, matrices = 3 * d * columns;
-  int64_t bytes = 2 * matrix(group, columns, d) + matrix(group, d, columns);
+  const int64_t d = model_.hidden, inner = model_.mlp.gating.has_gate() ? 2 : 1;  // gate and up
+  const int64_t matrices = (inner + 1) * d * columns;
+  int64_t bytes = inner * matrix(group, columns, d) + matrix(group, d, columns);
   if (group == WeightGroup::experts) bytes = std::max(bytes, chosen_expert(columns));
   return bytes + plain(mlp.of_width(columns) - matrices);
 }

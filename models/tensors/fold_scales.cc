@@ -27,7 +27,7 @@ void add_experts(const Shard& shard, const SoftMoe& moe, const std::vector<Value
   if (!is_linear_in_up(moe.gating)) return;
   const bool biased = moe.has_biases(operands.size());
   for (int64_t e = 0; e < moe.experts; ++e) {
-    const size_t gate = SoftMoe::weights_at(e);
+    const size_t gate = moe.weights_at(e);
     add_pair(shard, operands[gate + 1], operands[gate + 2],
              biased ? std::optional(operands[moe.biases_at(e) + 1]) : std::nullopt, pairs);
   }
@@ -37,8 +37,8 @@ void add_mlp(const Shard& shard, const GatedMlp& mlp, const std::vector<ValueId>
              std::vector<UpAndDown>& pairs) {
   if (!is_linear_in_up(mlp.gating)) return;
   add_pair(shard, operands[2], operands[3],
-           GatedMlp::has_biases(operands.size()) ? std::optional(operands[GatedMlp::kBiases + 1])
-                                                 : std::nullopt,
+           mlp.has_biases(operands.size()) ? std::optional(operands[mlp.biases_at() + 1])
+                                           : std::nullopt,
            pairs);
 }
 

@@ -36,9 +36,11 @@ class Capture:
             self.hook_layer(i, layer)
 
     def hook_layer(self, i, layer):
+        layer.register_forward_hook(self.keep_output(f"L{i:02}.ffn_out"))
+        if hasattr(layer, "mixer"):
+            return self.hook_lone_part(i, layer)
         norm = next(getattr(layer, name) for name in FFN_NORMS if hasattr(layer, name))
         norm.register_forward_pre_hook(self.keep_input(f"L{i:02}.attn_out"))
-        layer.register_forward_hook(self.keep_output(f"L{i:02}.ffn_out"))
         if hasattr(getattr(layer, "self_attn", None), "qkv_proj"):
             layer.self_attn.qkv_proj.register_forward_pre_hook(self.keep_history(i))
         block = next(getattr(layer, name) for name in MOE_BLOCKS if hasattr(layer, name))
@@ -46,6 +48,15 @@ class Capture:
             self.hook_moe(i, layer)
         elif hasattr(block, "experts"):
             self.hook_moe(i, block)
+
+    def hook_lone_part(self, i, layer):
+        """A layer that is a mixer or a feed-forward part alone: the stream behind its mixer is its output or its input."""
+        if layer.block_type in ("moe", "mlp"):
+            layer.register_forward_pre_hook(self.keep_input(f"L{i:02}.attn_out"))
+        else:
+            layer.register_forward_hook(self.keep_output(f"L{i:02}.attn_out"))
+        if hasattr(layer.mixer, "experts"):
+            self.hook_moe(i, layer.mixer)
 
     def hook_moe(self, i, block):
         self.moe_layers.append(i)

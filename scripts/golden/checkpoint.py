@@ -45,9 +45,9 @@ def spread(name, noise, config):
         return 1 + 0.2 * noise
     if "embed_tokens" in name and config.model_type == "gemma4_text":
         return 0.2 * noise  # the rows are multiplied by the root of the width, and would drown what layers add
-    if "embed_tokens" in name:
+    if "embed_tokens" in name or "embeddings" in name:
         return (0.4 if config.tie_word_embeddings else 1.0) * noise
-    if re.search(r"(mlp\.gate|feed_forward\.gate|gate\.wg|router)\.weight$", name):
+    if re.search(r"(mlp\.gate|mixer\.gate|feed_forward\.gate|gate\.wg|router)\.weight$", name):
         return noise * 1.6 / math.sqrt(noise.shape[-1])
     if name.endswith("router.proj.weight"):
         return noise * 1.6  # gemma4_text divides its input by the root of the width
@@ -97,7 +97,7 @@ def check_files(case, spec, folder):
                 names.append(name)
                 wanted = F32 if kept_wide(name, family) else spec["disk"]
                 assert tensors.get_tensor(name).dtype == wanted, name
-    fused = any(name.endswith("experts.gate_up_proj") for name in names)
+    fused = any(name.endswith(("experts.gate_up_proj", "experts.up_proj")) for name in names)
     assert fused == bool(spec.get("fused")), (case, "expert layout on disk")
     head = "score.weight" if family in TAGGERS else "lm_head.weight"
     assert any(name.endswith(head) for name in names) != spec["args"].get("tie_word_embeddings", False), (case, "head on disk")

@@ -81,12 +81,22 @@ def from_checkpoint(checkpoint, config):
     return text_part(model.eval().float())  # beside decoded weights transformers leaves the others as they are stored
 
 
+def open_time_steps(model):
+    """transformers 5.23 clamps the time step from below by time_step_min in a pass over several tokens, and not in one
+    over a single token; the releases' own code clamps by time_step_limit, (0, inf), alone."""
+    for layer in model.model.layers:
+        if hasattr(layer.mixer, "time_step_limit"):
+            layer.mixer.time_step_limit = (0.0, float("inf"))
+
+
 def adapt(model):
     """Mends what transformers does differently from the releases, and adds the hooks as `moec_capture`."""
     if model.config.model_type == "phimoe":
         choose_factors(model.model.rotary_emb)
     if model.config.model_type == "gemma4_text":
         model.config.num_experts_per_tok = model.config.top_k_experts  # the name that others have
+    if model.config.model_type == "nemotron_h":
+        open_time_steps(model)
     model.moec_capture = Capture(model)
 
 
@@ -152,7 +162,8 @@ def cache_rows(model, cache, count):
     for layer in cache.rows:
         k, v = cache.all_rows(layer)
         assert k.shape[1] == count
-        attention = model.model.layers[layer].self_attn
+        block = model.model.layers[layer]
+        attention = block.mixer if hasattr(block, "mixer") else block.self_attn
         named = {"k_cache": k, "v_cache": v}
         if hasattr(attention, "expand_kv"):
             with weights_of_attention(model, layer):

@@ -17,6 +17,7 @@ ROUTING = {
     "granitemoe": dict(score="selected"),
     "granitemoeshared": dict(score="selected"),
     "granitemoehybrid": dict(score="selected"),
+    "nemotron_h": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "glm4_moe": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "minimax_m2": dict(score="sigmoid", renorm=True),
     "ernie4_5_moe": dict(score="softmax", renorm=True),

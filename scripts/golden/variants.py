@@ -70,6 +70,8 @@ def draw_routing(args, rng):
     routing = {}
     experts = next(k for k in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts") if k in args)
     chosen = next((k for k in ("num_experts_per_tok", "moe_topk", "moe_k", "top_k_experts") if k in args), None)
+    if not args[experts]:
+        return routing
     groups = args.get("n_group") or 1
     count = groups * rng.randrange(2 if groups > 1 else 3, 5 if groups > 1 else 10)
     routing[experts] = count
@@ -77,6 +79,24 @@ def draw_routing(args, rng):
     if chosen and args[chosen] > 1:
         routing[chosen] = rng.randrange(2, max(3, min(limit, 6)))
     return routing
+
+
+def draw_state_space(args, rng):
+    """Other sizes of the state space of a model that has one; its heads keep making up its channels."""
+    sizes = {}
+    if "mamba_n_heads" in args:  # the heads have a multiple of the hidden size
+        inner = args["mamba_expand"] * args["hidden_size"]
+        heads = rng.choice([h for h in range(2, 9) if inner % h == 0])
+        sizes.update(mamba_n_heads=heads, mamba_d_head=inner // heads, mamba_d_state=rng.randrange(4, 20),
+                     mamba_d_conv=rng.randrange(2, 6))
+        sizes["mamba_n_groups"] = rng.choice([g for g in range(1, heads + 1) if heads % g == 0])
+    if "mamba_num_heads" in args:
+        heads = rng.randrange(2, 9)
+        sizes.update(mamba_num_heads=heads, mamba_head_dim=rng.randrange(4, 20), ssm_state_size=rng.randrange(4, 20),
+                     conv_kernel=rng.randrange(2, 6), layer_norm_epsilon=rng.choice([1e-6, 1e-5, 1e-3]))
+        sizes["n_groups"] = rng.choice([g for g in range(1, heads + 1) if heads % g == 0])
+        sizes["layers_block_type"] = rng.sample(args["layers_block_type"], len(args["layers_block_type"]))
+    return sizes
 
 
 def draw_numbers(args, rng):
@@ -89,7 +109,8 @@ def draw_numbers(args, rng):
     for name in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"):
         if name in args:
             numbers[name] = args[name] * rng.choice([0.5, 1.0, 2.0])
-    numbers["rms_norm_eps"] = rng.choice([0.0, 1e-6, 1e-5, 1e-3])
+    if "layers_block_type" not in args:  # draw_state_space has that of nemotron_h
+        numbers["rms_norm_eps"] = rng.choice([0.0, 1e-6, 1e-5, 1e-3])
     return numbers
 
 
@@ -146,7 +167,7 @@ def write_variant(case, seed, folder):
     spec = CASES[case]
     variant = Variant(case, seed)
     variant.args = {**spec["args"]}
-    for draw in (draw_sizes, draw_routing, draw_numbers):
+    for draw in (draw_sizes, draw_routing, draw_state_space, draw_numbers):
         variant.args.update(draw(variant.args, rng))
     torch.manual_seed(seed)
     write_checkpoint(f"{case} {seed}", {**spec, "args": variant.args, "absent": []}, folder)

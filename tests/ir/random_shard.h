@@ -370,16 +370,26 @@ class RandomShard {
   void add_gated_mlp() {
     const DType dtype = any_float();
     const int64_t d = size(), f = size();
-    std::vector<ValueId> operands = {token(dtype, any_layout(), d, size()), value(dtype, {f, d}),
-                                     value(dtype, {f, d}), value(dtype, {d, f})};
-    if (coin())
-      for (const int64_t channels : {f, f, d}) operands.push_back(value(dtype, {channels}));
+    const GatedMlp op{any_gating()};
+    std::vector<ValueId> operands = {token(dtype, any_layout(), d, size())};
+    add_matrices(op.gating, dtype, f, d, operands);
+    if (coin()) {
+      for (size_t i = 1; i < op.gating.matrices(); ++i) operands.push_back(value(dtype, {f}));
+      operands.push_back(value(dtype, {d}));
+    }
     if (coin()) operands.push_back(value(dtype, {1, d}));
-    emit(GatedMlp{any_gating()}, std::move(operands));
+    emit(op, std::move(operands));
+  }
+
+  // Those of an MLP with or without a gate.
+  void add_matrices(const Gating& gating, DType dtype, int64_t f, int64_t d,
+                    std::vector<ValueId>& operands) {
+    for (size_t i = 1; i < gating.matrices(); ++i) operands.push_back(value(dtype, {f, d}));
+    operands.push_back(value(dtype, {d, f}));
   }
 
   Gating any_gating() {
-    if (coin()) return {};
+    if (coin()) return {coin() ? Activation::silu : Activation::relu2};
     return {Activation::clamped_swiglu, 1 + any_positive(), any_finite()};
   }
 
@@ -417,10 +427,7 @@ class RandomShard {
     std::vector<ValueId> operands = {
         token(dtype, layout, d, tokens),
         token(dtype, layout, op.first_expert + op.experts + below(2), tokens)};
-    for (int64_t e = 0; e < op.experts; ++e) {
-      for (int i = 0; i < 2; ++i) operands.push_back(value(dtype, {f, d}));
-      operands.push_back(value(dtype, {d, f}));
-    }
+    for (int64_t e = 0; e < op.experts; ++e) add_matrices(op.gating, dtype, f, d, operands);
     emit(op, std::move(operands));
   }
 

@@ -6,6 +6,7 @@ namespace moec {
 namespace {
 
 constexpr Gating kClamped{Activation::clamped_swiglu, 7, 1.702};
+constexpr Gating kUngated{Activation::relu2};
 
 constexpr const char* kExpertPass[] = {"unroll_experts", "bank_experts"};
 
@@ -88,8 +89,21 @@ TEST(ExpertForms, PreserveValuesWithGelu) {
     }
 }
 
+TEST(ExpertForms, PreserveValuesWithoutAGate) {
+  for (const bool biases : {false, true})
+    for (const char* pass : kExpertPass)
+      for (Layout layout : kTokenLayouts) {
+        const MoeSizes sizes{.experts = 9, .biases = biases, .gating = kUngated};
+        const Shard before = group_shard(sizes, layout, 6, 3);
+        const Shard after = run_passes(before, pass, {.bank_channel_limit = 20});
+        EXPECT_EQ(count_ops<Linear>(after), biases ? (pass == kExpertPass[0] ? 7u : 6u)
+                                                   : (pass == kExpertPass[0] ? 6u : 4u));
+        expect_same_values(before, after);
+      }
+}
+
 TEST(ExpertForms, PreserveValuesWithTheWeightOnTheInput) {
-  for (const Gating& gating : {Gating(), kClamped})
+  for (const Gating& gating : {Gating(), kClamped, kUngated})
     for (const char* pass : kExpertPass)
       for (Layout layout : kTokenLayouts)
         for (int64_t count : {1, 3}) {

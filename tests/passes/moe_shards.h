@@ -22,7 +22,8 @@ inline void append_expert_weights(Builder& b, const MoeSizes& sizes, DType dtype
     Builder::NameScope scope(b, "experts." + std::to_string(e));
     const auto seed = static_cast<uint64_t>(100 * e);
     const Dims in{sizes.inner, sizes.width}, out{sizes.width, sizes.inner};
-    operands.push_back(seeded_weight(b, seed, dtype, in, sizes.scale, "gate.weight"));
+    if (sizes.gating.has_gate())
+      operands.push_back(seeded_weight(b, seed, dtype, in, sizes.scale, "gate.weight"));
     operands.push_back(seeded_weight(b, seed + 1, dtype, in, sizes.scale, "up.weight"));
     operands.push_back(seeded_weight(b, seed + 2, dtype, out, sizes.scale, "down.weight"));
   }
@@ -30,7 +31,8 @@ inline void append_expert_weights(Builder& b, const MoeSizes& sizes, DType dtype
   for (int64_t e = first; e < first + count; ++e) {
     Builder::NameScope scope(b, "experts." + std::to_string(e));
     const auto seed = static_cast<uint64_t>(100 * e);
-    operands.push_back(seeded_weight(b, seed + 3, dtype, {sizes.inner}, 1, "gate.bias"));
+    if (sizes.gating.has_gate())
+      operands.push_back(seeded_weight(b, seed + 3, dtype, {sizes.inner}, 1, "gate.bias"));
     operands.push_back(seeded_weight(b, seed + 4, dtype, {sizes.inner}, 1, "up.bias"));
     operands.push_back(seeded_weight(b, seed + 5, dtype, {sizes.width}, 1, "down.bias"));
   }

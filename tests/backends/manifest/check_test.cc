@@ -115,6 +115,18 @@ const Fault kFaults[] = {
     {"hidden", [](Manifest& m) { m.model.hidden = 0; }, "manifest.number", "model.hidden is 0"},
     {"left_out", [](Manifest& m) { m.model.left_out_layers = -1; }, "manifest.number",
      "model.left_out_layers is -1"},
+    {"a_part_twice",
+     [](Manifest& m) {
+       m.model.mixer_only = {0};
+       m.model.feed_forward_only = {0};
+     },
+     "manifest.layer", "the layers of one part are [0] and [0]"},
+    {"a_part_of_no_layer", [](Manifest& m) { m.model.mixer_only = {99}; }, "manifest.layer",
+     "the layers of one part are [99] and []"},
+    {"a_mixer_too_many", [](Manifest& m) { m.model.feed_forward_only = {0}; }, "manifest.layer",
+     "layer 0 has 1 attention shards, and is a feed-forward part alone"},
+    {"a_feed_forward_too_many", [](Manifest& m) { m.model.mixer_only = {0}; }, "manifest.layer",
+     "layer 0 has feed-forward shards, and is a mixer alone"},
     {"context", [](Manifest& m) { m.build.context = kHuge; }, "manifest.number", "build.context"},
     {"no_pages", [](Manifest& m) { m.build.cache_pages = 0; }, "manifest.number",
      "build.cache_pages is 0"},

@@ -137,6 +137,23 @@ TEST_P(ReferenceComposites, GeluTanh) {
   }
 }
 
+// Without a gate: x, up and down, and a bias of each.
+TEST_P(ReferenceComposites, SquaredReluHasNoGate) {
+  const Gating gating{Activation::relu2};
+  const Tensor three = plain({1, 1}, {3}), half = plain({1, 1}, {0.5f});
+  std::vector<Tensor> operands = {tokens(GetParam(), 1, 2, {2, -2}), three, half};
+  expect_near(rows_in(run_op(GatedMlp{gating}, operands)[0]), {18, 0});
+  operands.insert(operands.end(), {plain({1}, {7}), plain({1}, {4})});
+  expect_near(rows_in(run_op(GatedMlp{gating}, operands)[0]), {0.5 * 169 + 4, 0.5 + 4});
+  operands.push_back(half);
+  expect_near(rows_in(run_op(GatedMlp{gating}, operands)[0]),
+              {88.5 * sigmoid(1), 4.5 * sigmoid(-1)});
+  const std::vector<Tensor> experts = {tokens(GetParam(), 1, 1, {2}),
+                                       tokens(GetParam(), 1, 2, {0.25f, 0.5f}),
+                                       three, half, half, three};
+  expect_near(rows_in(run_op(SoftMoe{2, 0, gating}, experts)[0]), {0.25 * 18 + 0.5 * 3});
+}
+
 // Gate, up and down of one channel, then their biases.
 std::vector<Tensor> with_biases(std::vector<Tensor> operands) {
   operands.insert(operands.end(), {plain({1, 1}, {3}), plain({1, 1}, {5}), plain({1, 1}, {0.5f}),

@@ -78,13 +78,14 @@ TEST_P(RecurrentSession, StatesDoNotDependOnTheSteps) {
     for (const manifest::Cache& cache : one.manifest().caches) {
       if (cache.kv_heads > 0) continue;
       const LayerCache &got = session.cache(cache.layer), &expected = one.cache(cache.layer);
+      if (cache.history_tokens == 0) continue;  // a layer without a mixer
       EXPECT_LT(apart(got.history.data, expected.history.data), 1e-5) << step;
       if (cache.state.empty()) continue;
       EXPECT_LT(apart(got.state, expected.state), 1e-5) << step << " L" << cache.layer;
       ++states;
     }
   }
-  EXPECT_EQ(states > 0, std::string_view(GetParam()).starts_with("qwen3_next"));
+  EXPECT_EQ(states > 0, !std::string_view(GetParam()).starts_with("lfm2_moe"));
 }
 
 TEST_P(RecurrentSession, GoesBackOnlyToWhereItIs) {
@@ -97,7 +98,8 @@ TEST_P(RecurrentSession, GoesBackOnlyToWhereItIs) {
 
 INSTANTIATE_TEST_SUITE_P(Mixers, RecurrentSession,
                          testing::Values("qwen3_next_a", "qwen3_next_b", "lfm2_moe_a",
-                                         "lfm2_moe_b"),
+                                         "lfm2_moe_b", "granitemoehybrid_a", "granitemoehybrid_b",
+                                         "nemotron_h_a", "nemotron_h_b"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

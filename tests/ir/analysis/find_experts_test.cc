@@ -68,7 +68,9 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   SCOPED_TRACE(decl.name + " of " + std::to_string(tokens) + " tokens, " + to_string(passes));
   const Shard shard = run_default(golden_shard(plan, index, tokens), passes);
   const MoeConfig& moe = plan.model.moe;
-  expect_whole(shard, moe.experts, decl.first_expert, decl.experts, moe.expert_biases ? 6 : 3);
+  const auto matrices = static_cast<int>(plan.model.mlp.gating.matrices());
+  expect_whole(shard, moe.experts, decl.first_expert, decl.experts,
+               (moe.expert_biases ? 2 : 1) * matrices);
   const bool routes = (decl.kind == ShardKind::moe || decl.kind == ShardKind::router) &&
                       moe.null_slots == 0;  // else the router's rows are not those of the experts
   const auto routing = owned_weights(shard, moe.experts, WeightRole::routing);
