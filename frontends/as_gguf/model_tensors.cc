@@ -103,7 +103,7 @@ class TensorLister {
 
   WeightView view_of(const NeededRole& needed) const {
     if (find_expert_role(needed.role)) return stacked(needed);
-    if (needed.role.starts_with("shared_")) return shared(needed);
+    if (is_joined(needed.role)) return half_of_joined(needed);
     if (needed.role.starts_with("router_choice_bias")) return choice_bias(needed);
     if (needed.role == "lm_head" && model().head.tied) return stored("embed", -1, needed.dims);
     WeightView view = stored(needed.role, needed.layer, needed.dims);
@@ -133,13 +133,19 @@ class TensorLister {
     return concat_view(0, std::move(experts));
   }
 
-  WeightView shared(const NeededRole& needed) const {
-    const bool is_gate = needed.role == "shared_gate_proj";
-    if (model().names.has(needed.role) || !(is_gate || needed.role == "shared_up"))
-      return stored(needed.role, needed.layer, needed.dims);
+  // Whether the checkpoint has the matrix as a half of one with its other half.
+  bool is_joined(std::string_view role) const {
+    const bool is_half =
+        role == "shared_gate_proj" || role == "shared_up" || role == "gate" || role == "up";
+    return is_half && !model().names.has(role);
+  }
+
+  WeightView half_of_joined(const NeededRole& needed) const {
+    const bool is_gate = needed.role.ends_with("gate") || needed.role.ends_with("gate_proj");
     Dims both = needed.dims;
     both[0] *= 2;
-    return then(stored("shared_gate_up", needed.layer, both),
+    return then(stored(needed.role.starts_with("shared_") ? "shared_gate_up" : "gate_up",
+                       needed.layer, both),
                 SliceStep{0, is_gate ? 0 : needed.dims.at(0), needed.dims.at(0)});
   }
 

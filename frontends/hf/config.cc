@@ -12,7 +12,9 @@
 #include "frontends/hf/config_layers.h"
 #include "frontends/hf/config_reader.h"
 #include "frontends/hf/config_storage.h"
+#include "frontends/hf/fused_roles.h"
 #include "frontends/hf/infinities.h"
+#include "frontends/hf/inner_keys.h"
 #include "models/build/check_model.h"
 
 namespace moec {
@@ -148,11 +150,11 @@ TensorNames first_names(ConfigReader& reader, int64_t layers) {
   const Family& family = reader.family();
   TensorNames names;
   for (const auto& [role, templates] : family.tensors) names.by_role[role] = templates.front();
-  // Only the files show whether experts are stored one by one or fused (resolve_names decides);
+  // Only the files show whether matrices are stored one by one or joined (resolve_names decides);
   // until they are read, one by one is assumed.
-  if (names.has("expert_down"))
-    for (const char* role : {"experts_gate_up", "experts_up", "experts_down"})
-      names.by_role.erase(role);
+  for (const FusedRoles& fused : fused_roles())
+    if (names.has(fused.apart.front()))
+      for (const std::string_view role : fused.joined) names.by_role.erase(std::string(role));
   const int64_t mtp_layers = reader.integer("mtp_layers");
   for (const auto& [pattern, why] : family.ignored_tensors)
     for (std::string& ignored : spell_out(pattern, layers, mtp_layers))
@@ -185,13 +187,16 @@ Gating read_gating(ConfigReader& reader) {
 // built, so that is the longest text.
 void limit_to_chosen_keys(ConfigReader& reader, ModelConfig& model) {
   if (reader.family().concepts.count("chosen_keys") == 0) return;
+  for (const char* factor : {"chosen_blocks", "block_keys"}) reader.optional_integer(factor);
   const int64_t chosen = reader.integer("chosen_keys");
-  if (chosen >= model.max_positions) return;
+  if (!has_indexed_layers(reader) || chosen >= model.max_positions) return;
+  const bool in_blocks = reader.family().concepts.count("chosen_blocks") > 0;
+  const char* const said = in_blocks ? "chosen_blocks" : "chosen_keys";
   reader.remark("hf.config.indexer",
                 fmt::format("beyond {} tokens (\"{}\") attention sees those that an indexer "
                             "chooses, which is not supported: this is the longest context",
-                            chosen, reader.key_of("chosen_keys")),
-                reader.at("chosen_keys"));
+                            chosen, reader.key_of(said)),
+                reader.at(said));
   model.max_positions = chosen;
 }
 
@@ -299,7 +304,8 @@ Result<ExplainedConfig> explain_config(std::string_view text, const std::string&
   MOEC_ASSIGN(const std::string type, model_type_of(root, source));
   MOEC_ASSIGN(config.family, choose_family(type, source, user_family));
   MOEC_ASSIGN(const JsonValue* inside, text_config(root, *config.family, text, source));
-  ConfigReader reader(text, source, *inside, *config.family, inside == &root ? nullptr : &root);
+  MOEC_ASSIGN(const JsonValue opened, with_inner_keys(*inside, *config.family, text, source));
+  ConfigReader reader(text, source, opened, *config.family, inside == &root ? nullptr : &root);
   config.model = read_model(reader);
   reader.check_other_keys();
   explained.errors = reader.take_errors();

@@ -12,9 +12,32 @@ bool lists(const std::vector<int64_t>& values, int64_t value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-// Whether each layer has experts, by the config's own list of "dense" and "sparse"; nothing without
-// one.
-std::optional<std::vector<bool>> listed_mlp_types(ConfigReader& reader) {
+// What a list says of each layer; nothing without one.
+using LayerFlags = std::optional<std::vector<bool>>;
+
+// A list of ones and zeros.
+LayerFlags listed_flags(ConfigReader& reader, std::string_view concept_name) {
+  const std::optional<std::vector<int64_t>> listed = reader.optional_integers(concept_name);
+  if (!listed || !reader.has_one_a_layer(concept_name, listed->size())) return std::nullopt;
+  std::vector<bool> flags;
+  for (const int64_t flag : *listed) flags.push_back(flag != 0);
+  return flags;
+}
+
+// What the list of types says, or else that of ones and zeros, which must agree with it.
+LayerFlags agreed(ConfigReader& reader, std::string_view types, const LayerFlags& by_types,
+                  std::string_view flags) {
+  const LayerFlags by_flags = listed_flags(reader, flags);
+  if (by_types && by_flags && *by_types != *by_flags)
+    reader.error("hf.config.conflict",
+                 fmt::format("\"{}\" and \"{}\" differ: both name the same layers",
+                             reader.key_of(types), reader.key_of(flags)),
+                 reader.at(flags), "Remove the wrong one.");
+  return by_types ? by_types : by_flags;
+}
+
+// Whether each layer has experts, by the config's own list of "dense" and "sparse".
+LayerFlags listed_mlp_types(ConfigReader& reader) {
   const std::optional<std::vector<std::string>> types = reader.optional_names("mlp_types");
   if (!types || !reader.has_one_a_layer("mlp_types", types->size())) return std::nullopt;
   std::vector<bool> sparse;
@@ -47,7 +70,8 @@ std::vector<bool> moe_by_number(ConfigReader& reader, size_t layers) {
 // Sets which layers have experts.
 void read_moe_layers(ConfigReader& reader, ModelConfig& model) {
   const std::vector<bool> by_number = moe_by_number(reader, model.layers.size());
-  const std::vector<bool> moe = listed_mlp_types(reader).value_or(by_number);
+  const std::vector<bool> moe =
+      agreed(reader, "mlp_types", listed_mlp_types(reader), "moe_flags").value_or(by_number);
   for (size_t i = 0; i < model.layers.size(); ++i) {
     model.layers[i].moe = model.moe.experts > 0 && moe[i];
     model.layers[i].takes_router_state =
@@ -74,7 +98,8 @@ enum class Span : uint8_t { all, window, chunk, none };
 // Layers whose indexer chooses the keys see all of them in every context that an export takes.
 bool is_indexed(const Family& family, const std::string& layer_type) {
   return family.concepts.count("chosen_keys") > 0 &&
-         (layer_type == "indexed_attention" || layer_type == "deepseek_sparse_attention");
+         (layer_type == "indexed_attention" || layer_type == "deepseek_sparse_attention" ||
+          layer_type == "minimax_m3_sparse");
 }
 
 std::optional<Span> parse_span(const std::string& layer_type, const Family& family) {
@@ -333,6 +358,17 @@ std::vector<Span> read_spans(ConfigReader& reader, std::vector<LayerConfig>& lay
 }
 
 }  // namespace
+
+bool has_indexed_layers(ConfigReader& reader) {
+  if (reader.family().concepts.count("indexed_layers") == 0) return true;
+  LayerFlags by_types;
+  if (const auto types = reader.optional_names("layer_types")) {
+    by_types.emplace();
+    for (const std::string& type : *types) by_types->push_back(is_indexed(reader.family(), type));
+  }
+  const LayerFlags indexed = agreed(reader, "layer_types", by_types, "indexed_layers");
+  return indexed && std::find(indexed->begin(), indexed->end(), true) != indexed->end();
+}
 
 std::vector<std::string> read_layers(ConfigReader& reader, ModelConfig& model) {
   const std::optional<std::vector<std::string>> kinds = layer_kinds(reader);

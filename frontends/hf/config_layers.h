@@ -13,4 +13,7 @@ namespace moec {
 // been read. Returns the name of each layer's type, as `layer_types` has it or would have it.
 std::vector<std::string> read_layers(ConfigReader& reader, ModelConfig& model);
 
+// Whether an indexer chooses the keys in any layer of a family that has the concept `chosen_keys`.
+bool has_indexed_layers(ConfigReader& reader);
+
 }  // namespace moec

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "frontends/hf/absent_keys.h"
+#include "frontends/hf/fused_roles.h"
 #include "ir/base/json.h"
 #include "ir/base/nearest.h"
 #include "models/build/needed_tensors.h"
@@ -68,6 +69,20 @@ void choose_layout(const FolderWeights& weights, ModelConfig& model) {
   if (!names.has("experts_gate_up") || !names.has("experts_gate_up_in_out")) return;
   const std::string suffix = holds_transposed(weights, model) ? "" : "_in_out";
   for (const char* role : {"experts_gate_up", "experts_down"}) names.by_role.erase(role + suffix);
+}
+
+// Takes the joined tensors where the files have them and none of those apart.
+void choose_joined(const Family& family, const FolderWeights& weights, const FusedRoles& roles,
+                   ModelConfig& model) {
+  if (present(family, weights, model, roles.joined.front()) == nullptr ||
+      present(family, weights, model, roles.apart.front()) != nullptr)
+    return;
+  for (const std::string_view role : roles.apart) model.names.by_role.erase(std::string(role));
+  for (const std::string_view role : roles.joined) {
+    const std::string* text = present(family, weights, model, role);
+    model.names.by_role[std::string(role)] =
+        text != nullptr ? *text : family.tensors.find(role)->second.front();
+  }
 }
 
 using Names = std::set<std::string, std::less<>>;
@@ -209,16 +224,11 @@ void resolve_names(const Family& family, const FolderWeights& weights, ModelConf
   for (auto& [role, name] : model.names.by_role)
     if (const std::string* text = present(family, weights, model, role)) name = *text;
   choose_layout(weights, model);
-  if (model.names.has("experts_gate_up_in_out")) return;
-  const char* fused = model.mlp.gating.has_gate() ? "experts_gate_up" : "experts_up";
-  const std::string* inner = present(family, weights, model, fused);
-  if (inner == nullptr || present(family, weights, model, "expert_up") != nullptr) return;
-  for (const char* role : {"expert_gate", "expert_up", "expert_down"})
-    model.names.by_role.erase(role);
-  model.names.by_role[fused] = *inner;
-  const std::string* down = present(family, weights, model, "experts_down");
-  model.names.by_role["experts_down"] =
-      down != nullptr ? *down : family.tensors.at("experts_down").front();
+  for (const FusedRoles& roles : fused_roles()) {
+    const bool is_transposed =
+        roles.joined.front() == "experts_gate_up" && model.names.has("experts_gate_up_in_out");
+    if (!is_transposed) choose_joined(family, weights, roles, model);
+  }
 }
 
 Diagnostics check_tensors(const HfConfig& config, const FolderWeights& weights) {

@@ -230,10 +230,10 @@ struct LayerConfig {
 //   all experts in one tensor: experts_gate_up ([E, 2f, d]), or experts_gate and experts_up ([E, f,
 //   d] each), and experts_down ([E, d, f]), or transposed: experts_gate_up_in_out ([E, d, 2f]) and
 //   experts_down_in_out ([E, f, d]); experts_gate_up_bias ([E, 2f]), or experts_gate_bias and
-//   experts_up_bias ([E, f] each), and experts_down_bias ([E, d]); shared_gate_proj and
-//   shared_up, or shared_gate_up ([2s, d], gate first); shared_down, shared_sigmoid_gate; gate, up,
-//   down (dense layers); shared_gate_proj_bias, shared_up_bias, shared_down_bias, gate_bias,
-//   up_bias, down_bias.
+//   experts_up_bias ([E, f] each), and experts_down_bias ([E, d]); shared_gate_proj and shared_up,
+//   or shared_gate_up ([2s, d], gate first); shared_down, shared_sigmoid_gate; gate and up, or
+//   gate_up, and down (dense layers); shared_gate_proj_bias, shared_up_bias, shared_down_bias,
+//   gate_bias, up_bias, down_bias.
 struct TensorNames {
   std::map<std::string, std::string, std::less<>> by_role;
   std::vector<std::string>

@@ -61,6 +61,7 @@ constexpr RoleGroup kMatrices[] = {
     {"gate", mlp},
     {"gate_up", mlp},
     {"up", mlp},
+    {"gate_up", mlp},
     {"down", mlp},
 };
 

@@ -130,11 +130,10 @@ ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   return *sum;
 }
 
-// The roles of a gated MLP's matrices. The role of a bias is that of its matrix with _bias
-// appended.
+// The roles of a gated MLP's matrices. A checkpoint stores gate and up as two matrices, or as the
+// halves of `gate_up`. The role of a bias is that of its matrix with _bias appended.
 struct MlpRoles {
-  std::string gate, up, down;
-  std::string gate_up;  // of the one that has both, where the model has that
+  std::string gate, up, down, gate_up;
 };
 
 // gate and up [width, d], down [d, width]. A checkpoint stores gate and up as two matrices or as

@@ -91,6 +91,9 @@ constexpr Concept kConcepts[] = {
     {"layer_kinds", ConceptType::names, Presence::optional},
     {"layer_pattern", ConceptType::name, Presence::optional},
     {"chosen_keys", ConceptType::integer, Presence::defaulted, 1, int64_t{1} << 30},
+    {"chosen_blocks", ConceptType::integer, Presence::defaulted, 1, int64_t{1} << 30},
+    {"block_keys", ConceptType::integer, Presence::defaulted, 1, int64_t{1} << 30},
+    {"indexed_layers", ConceptType::integers, Presence::optional},
     {"dense_ff", ConceptType::integer, Presence::optional, 1, kWidest},
     {"experts", ConceptType::integer, Presence::needed, 0, kMostExperts},
     {"top_k", ConceptType::integer, Presence::needed, 1, kMostExperts},
@@ -116,6 +119,7 @@ constexpr Concept kConcepts[] = {
     {"dense_layers", ConceptType::integers, Presence::defaulted},
     {"moe_layers", ConceptType::integers, Presence::optional},
     {"mlp_types", ConceptType::names, Presence::optional},
+    {"moe_flags", ConceptType::integers, Presence::optional},
 };
 
 constexpr Role kRoles[] = {
@@ -221,8 +225,8 @@ constexpr Role kRoles[] = {
     {"shared_down_bias", RoleScope::layer},
     {"shared_sigmoid_gate", RoleScope::layer},
     {"gate", RoleScope::layer},
-    {"gate_up", RoleScope::layer},
     {"up", RoleScope::layer},
+    {"gate_up", RoleScope::layer},
     {"down", RoleScope::layer},
     {"gate_bias", RoleScope::layer},
     {"up_bias", RoleScope::layer},

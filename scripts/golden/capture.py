@@ -113,6 +113,8 @@ class Capture:
                 logits, weights, experts = out
             if self.config.model_type == "openai_privacy_filter":
                 weights = weights * self.config.num_experts_per_tok  # its experts multiply by k again
+            if self.config.model_type == "minimax_m3_vl_text":
+                weights = weights * self.config.routed_scaling_factor  # its block multiplies the experts' sum
             if self.config.model_type != "gemma4_text":
                 self.keep(layer_prefix + "router_logits", logits)
             self.keep(layer_prefix + "weights", weights)

@@ -12,11 +12,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClas
 
 from golden.case_parts import F32
 from golden.labels import TAGGERS
-from golden.nested import around, publish_names
+from golden.nested import around, publish_config, publish_names
 from golden.stored import hide_last_layer, store_quantised
 
 
-PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text")  # families whose norms multiply by 1 + w
+PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text", "minimax_m3_vl_text")  # families whose norms multiply by 1 + w
 
 
 def auto_class(family):
@@ -56,8 +56,9 @@ def spread(name, noise, config):
         return (noise - noise.mean(-1, keepdim=True)) * 4.0 / math.sqrt(noise.shape[-1])
     if "conv_qk" in name:
         return noise * 1.3 / math.sqrt(noise[0].numel())
-    if hasattr(config, "swiglu_limit") and name.endswith("gate_up_proj"):
-        return noise * 5.0 / math.sqrt(noise.shape[-2])  # [E, in, out]; some values exceed the limit
+    if hasattr(config, "swiglu_limit") and "gate_up_proj" in name:  # some values exceed the limit
+        inputs = -1 if config.model_type == "minimax_m3_vl_text" else -2  # of [E, out, in], or of [E, in, out]
+        return noise * 5.0 / math.sqrt(noise.shape[inputs])
     if config.model_type == "llama4_text" and ".experts." in name:
         return noise * 1.3 / math.sqrt(noise.shape[-2])  # [E, in, out]
     return noise * 1.3 / math.sqrt(noise.shape[-1])  # a linear map, or those of all experts: the last axis is the input
@@ -147,6 +148,7 @@ def write_checkpoint(case, spec, folder):
     (folder / "generation_config.json").unlink(missing_ok=True)
     if "inside" in spec:
         publish_names(spec, folder)
+        publish_config(spec, folder)
     check_files(case, spec, folder)
     if spec.get("own_head"):
         give_own_head(case, folder)

@@ -1,8 +1,10 @@
 """Text models inside of larger ones, which have towers for images beside them."""
 
+import json
+
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import AutoModelForImageTextToText, CONFIG_MAPPING
+from transformers import AutoConfig, AutoModelForImageTextToText, CONFIG_MAPPING
 
 # The larger models by model_type: the smallest tower that their classes take, and what else their configs need.
 TOWER = dict(hidden_size=8, intermediate_size=8)
@@ -20,6 +22,9 @@ OUTER = {
                                       patch_size=2)),
     "gemma4": dict(vision_config=dict(**TOWER, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=1,
                                       head_dim=4, patch_size=2, position_embedding_size=4, pooling_kernel_size=1)),
+    "minimax_m3_vl": dict(vision_config=dict(hidden_size=16, intermediate_size=8, num_attention_heads=2,
+                                             num_hidden_layers=1, image_size=4, patch_size=2),
+                          projector_hidden_size=8),
 }
 
 
@@ -39,6 +44,39 @@ def publish_names(spec, folder):
     if spec.get("fused") == "transposed":
         tensors = {name: tensor.mT.contiguous() if ".experts." in name else tensor for name, tensor in tensors.items()}
     save_file(tensors, file, metadata={"format": "pt"})
+
+
+def publish_minimax_m3(text):
+    """The text_config as the release has it, whose keys of layers and of the indexer are others."""
+    types, flags = text.pop("layer_types"), text.pop("mlp_layer_types")
+    text["moe_layer_freq"] = [int(kind == "sparse") for kind in flags]
+    indexed = [int(kind == "minimax_m3_sparse") for kind in types]
+    text["sparse_attention_config"] = {
+        "use_sparse_attention": True, "sparse_score_type": "max", "sparse_init_block": 0,
+        "sparse_attention_freq": indexed, "sparse_disable_index_value": indexed,
+        "sparse_num_index_heads": text.pop("index_n_heads"), "sparse_index_dim": text.pop("index_head_dim"),
+        "sparse_block_size": text.pop("index_block_size"), "sparse_topk_blocks": text.pop("index_topk_blocks"),
+        "sparse_local_block": text.pop("index_local_blocks")}
+    text["hidden_act"] = "swigluoai"
+    text |= {key: text["rope_parameters"][key] for key in ("rope_theta", "partial_rotary_factor")}
+    del text["rope_parameters"]
+
+
+PUBLISHED = {"minimax_m3_vl": publish_minimax_m3}
+
+
+def publish_config(spec, folder):
+    """Gives the text_config of a config that transformers wrote the keys of a published one, where they differ. The
+    class must read the same of both."""
+    publish = PUBLISHED.get(spec["inside"])
+    if publish is None:
+        return
+    path = folder / "config.json"
+    before = AutoConfig.from_pretrained(folder).to_dict()
+    config = json.loads(path.read_text())
+    publish(config["text_config"])
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    assert AutoConfig.from_pretrained(folder).to_dict() == before, "the class reads something else"
 
 
 def around(outer, text):

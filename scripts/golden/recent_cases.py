@@ -3,6 +3,7 @@
 from transformers import DeepseekV3Config, DeepseekV32Config, Dots1Config, Glm4MoeLiteConfig, GlmMoeDsaConfig, HYV3Config
 from transformers import Gemma4TextConfig, Lfm2MoeConfig, Llama4TextConfig, Qwen3_5MoeTextConfig, Qwen3NextConfig, SolarOpenConfig
 from transformers.models.glm4v_moe import Glm4vMoeTextConfig
+from transformers.models.minimax_m3_vl import MiniMaxM3VLTextConfig
 from transformers.models.qwen3_vl_moe import Qwen3VLMoeTextConfig
 
 from golden.case_parts import BF16, F16, rope
@@ -206,5 +207,24 @@ RECENT = {
         num_key_value_heads=5, q_lora_rank=18, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8,
         n_routed_experts=6, num_experts_per_tok=2, norm_topk_prob=False, mlp_layer_types=["sparse", "sparse"],
         index_head_dim=8, index_n_heads=2, attention_bias=True, vocab_size=87, tie_word_embeddings=True,
+        max_position_embeddings=96)),
+    # dense layer 0, an indexer in the others, which chooses ten blocks of four: every token of a context of 40
+    "minimax_m3_a": dict(family="minimax_m3_vl_text", disk=BF16, inside="minimax_m3_vl", config=MiniMaxM3VLTextConfig,
+                         args=dict(
+        hidden_size=48, dense_intermediate_size=40, intermediate_size=20, shared_intermediate_size=28,
+        num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2, head_dim=12, num_local_experts=7,
+        num_experts_per_tok=3, routed_scaling_factor=1.7, swiglu_alpha=1.3, swiglu_limit=4.0,
+        mlp_layer_types=["dense", "sparse", "sparse"],
+        layer_types=["full_attention", "minimax_m3_sparse", "minimax_m3_sparse"], index_n_heads=2, index_head_dim=8,
+        index_block_size=4, index_topk_blocks=10, vocab_size=90, tie_word_embeddings=False, max_position_embeddings=96,
+        rope_parameters=rope(5e6, partial_rotary_factor=0.5))),
+    # the text model alone, everything joined that can be, dense layer 1 by the list of types, no indexer, tied; base
+    # and share of the rotation, scale and clamp are those of the class
+    "minimax_m3_b": dict(family="minimax_m3_vl_text", disk=F16, fused=True, config=MiniMaxM3VLTextConfig, absent=[
+        "index_block_size", "index_topk_blocks", "layer_types", "rope_parameters", "routed_scaling_factor",
+        "rms_norm_eps", "swiglu_alpha", "swiglu_limit", "num_key_value_heads", "num_experts_per_tok"], args=dict(
+        hidden_size=40, dense_intermediate_size=36, intermediate_size=28, shared_intermediate_size=20,
+        num_hidden_layers=3, num_attention_heads=8, head_dim=10, num_local_experts=6,
+        mlp_layer_types=["sparse", "dense", "sparse"], vocab_size=87, tie_word_embeddings=True,
         max_position_embeddings=96)),
 }

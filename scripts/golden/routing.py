@@ -20,6 +20,7 @@ ROUTING = {
     "nemotron_h": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "glm4_moe": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "minimax_m2": dict(score="sigmoid", renorm=True),
+    "minimax_m3_vl_text": dict(score="sigmoid", renorm=True, scale="routed_scaling_factor"),
     "ernie4_5_moe": dict(score="softmax", renorm=True),
     "glm4_moe_lite": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "deepseek_v2": dict(score="softmax", renorm=False, scale="routed_scaling_factor", group_score="max"),

@@ -39,6 +39,8 @@ NOT_REPRESENTABLE = {
     "llama4_a": f"llama4: {NO_ARCH}",
     "llama4_text_a": "llama4: attention_chunk_size is 8192",
     "llama4_text_b": "llama4: attention_chunk_size is 8192",
+    "minimax_m3_a": f"minimax_m3_vl: {NO_ARCH}",
+    "minimax_m3_b": f"minimax_m3_vl_text: {NO_ARCH}",
     "mixtral_a": "llama: there is no sliding window",
     "nemotron_h_a": f"nemotron_h: {NO_ARCH}",
     "nemotron_h_b": f"nemotron_h: {NO_ARCH}",

@@ -360,6 +360,17 @@ TEST(BuildMoe, ReadsASharedExpertWithGateAndUpInOneTensor) {
   EXPECT_EQ(all.at("shared_expert.down.weight"), "@1.shared_down:bf16[8,4] | cast(f32)");
 }
 
+TEST(BuildMlp, ReadsGateAndUpInOneTensor) {
+  ModelConfig model = sample_model();
+  model.layers.at(1).moe = false;
+  model.mlp.ff = 6;
+  model.names.by_role["gate_up"] = "{i}.gate_up";
+  auto all = views(build(model, sample_options(), "L01.mlp"));
+  EXPECT_EQ(all.at("mlp.gate.weight"), "@1.gate_up:bf16[12,8] | slice(0, 0, 6) | cast(f32)");
+  EXPECT_EQ(all.at("mlp.up.weight"), "@1.gate_up:bf16[12,8] | slice(0, 6, 6) | cast(f32)");
+  EXPECT_EQ(all.at("mlp.down.weight"), "@1.down:bf16[8,6] | cast(f32)");
+}
+
 TEST(BuildMoe, GroupsHoldTheirExpertsAndOnlyTheFirstTheSharedOne) {
   ModelConfig model = sample_model();
   model.moe.shared_ff = 4;
