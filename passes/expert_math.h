@@ -13,8 +13,8 @@ namespace moec {
 // x · w (+ bias, where it is valid), named `name`.
 ValueId biased_linear(Builder& b, ValueId x, ValueId w, ValueId bias, std::string name);
 
-// gate · x and up · x, with biases where there are any, named "gate" and "up". An MLP without a gate
-// has no gate value.
+// gate · x and up · x, with biases where there are any, named "gate" and "up". An MLP without a
+// gate has no gate value.
 struct GateAndUp {
   ValueId gate, up;
 };

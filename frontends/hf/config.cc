@@ -173,13 +173,13 @@ Gating read_gating(ConfigReader& reader) {
   if (activation == Activation::clamped_swiglu) gating = {activation, limit, alpha};
   const MlpKind kind = reader.family().axes.mlp;
   if (gating.has_gate() != (kind == MlpKind::gated))
-    reader.error("hf.config.unsupported_value",
-                 fmt::format("\"{}\" is \"{}\", which is not supported in MLPs {} a gate, such as "
-                             "those of the family {}",
-                             reader.key_of("activation"), name,
-                             kind == MlpKind::gated ? "with" : "without",
-                             reader.family().model_type),
-                 reader.at("activation"));
+    reader.error(
+        "hf.config.unsupported_value",
+        fmt::format("\"{}\" is \"{}\", which is not supported in MLPs {} a gate, such as "
+                    "those of the family {}",
+                    reader.key_of("activation"), name, kind == MlpKind::gated ? "with" : "without",
+                    reader.family().model_type),
+        reader.at("activation"));
   return gating;
 }
 

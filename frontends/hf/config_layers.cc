@@ -278,8 +278,8 @@ std::string kind_of_today(const std::string& kind) {
 // layers there are.
 std::optional<std::vector<std::string>> layer_kinds(ConfigReader& reader) {
   if (reader.family().concepts.count("layer_kinds") == 0) return std::nullopt;
-  std::vector<std::string> kinds = reader.optional_names("layer_kinds").value_or(
-      std::vector<std::string>());
+  std::vector<std::string> kinds =
+      reader.optional_names("layer_kinds").value_or(std::vector<std::string>());
   for (std::string& kind : kinds) kind = kind_of_today(kind);
   const std::string pattern = reader.name("layer_pattern");
   if (const JsonValue* given = reader.at("layer_pattern"); given != nullptr && !given->is_null()) {
@@ -307,8 +307,8 @@ void apply_layer_kinds(ConfigReader& reader, const std::vector<std::string>& kin
     LayerConfig& layer = model.layers[i];
     const bool mixes = kinds[i] == "linear_attention" || kinds[i] == "full_attention";
     layer.parts = mixes ? LayerParts::mixer : LayerParts::feed_forward;
-    layer.mixer = kinds[i] == "linear_attention" ? reader.family().axes.mixer
-                                                 : MixerKind::attention;
+    layer.mixer =
+        kinds[i] == "linear_attention" ? reader.family().axes.mixer : MixerKind::attention;
     layer.moe = kinds[i] == "moe";
     if (!mixes && kinds[i] != "moe" && kinds[i] != "mlp")
       reader.error("hf.config.unknown_layer_type",

@@ -59,8 +59,7 @@ class LayersBuilder {
   // list inputs first. Layers share an input of the same name.
   void declare_inputs() {
     if (!config(first()).mixes())
-      inputs_[kResidualPort] =
-          b_.input(kResidualPort, scope_.token_type_of(scope_.model().hidden));
+      inputs_[kResidualPort] = b_.input(kResidualPort, scope_.token_type_of(scope_.model().hidden));
     if (config(first()).takes_router_state) {
       const Shard& body = *feed_forward_.front();
       for (ValueId input : body.inputs)

@@ -66,8 +66,7 @@ ExpertViews expert_matrices(const ShardScope& scope, int64_t expert) {
     return {std::move(gate), scope.stored("expert_up", {f, d}, expert),
             scope.stored("expert_down", {d, f}, expert)};
   }
-  if (!gated)
-    return {std::nullopt, separate(scope, kUp, "", {f, d}, expert), down(scope, expert)};
+  if (!gated) return {std::nullopt, separate(scope, kUp, "", {f, d}, expert), down(scope, expert)};
   return {gate_or_up(scope, expert, kGate), gate_or_up(scope, expert, kUp), down(scope, expert)};
 }
 

@@ -13,8 +13,9 @@ namespace {
 // What the last layer of the kind needs: the first of a model may also hold what the model has
 // once.
 std::vector<NeededRole> needed_by_a_layer(const ModelConfig& model, bool moe) {
-  const auto last = std::find_if(model.layers.rbegin(), model.layers.rend(),
-                                 [&](const LayerConfig& layer) { return layer.feeds() && layer.moe == moe; });
+  const auto last =
+      std::find_if(model.layers.rbegin(), model.layers.rend(),
+                   [&](const LayerConfig& layer) { return layer.feeds() && layer.moe == moe; });
   const int64_t number = std::distance(last, model.layers.rend()) - 1;
   std::vector<NeededRole> needed;
   if (number < 0) return needed;

@@ -36,10 +36,10 @@ void add_experts(const Shard& shard, const SoftMoe& moe, const std::vector<Value
 void add_mlp(const Shard& shard, const GatedMlp& mlp, const std::vector<ValueId>& operands,
              std::vector<UpAndDown>& pairs) {
   if (!is_linear_in_up(mlp.gating)) return;
-  add_pair(shard, operands[2], operands[3],
-           mlp.has_biases(operands.size()) ? std::optional(operands[mlp.biases_at() + 1])
-                                           : std::nullopt,
-           pairs);
+  add_pair(
+      shard, operands[2], operands[3],
+      mlp.has_biases(operands.size()) ? std::optional(operands[mlp.biases_at() + 1]) : std::nullopt,
+      pairs);
 }
 
 }  // namespace

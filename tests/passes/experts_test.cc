@@ -96,8 +96,8 @@ TEST(ExpertForms, PreserveValuesWithoutAGate) {
         const MoeSizes sizes{.experts = 9, .biases = biases, .gating = kUngated};
         const Shard before = group_shard(sizes, layout, 6, 3);
         const Shard after = run_passes(before, pass, {.bank_channel_limit = 20});
-        EXPECT_EQ(count_ops<Linear>(after), biases ? (pass == kExpertPass[0] ? 7u : 6u)
-                                                   : (pass == kExpertPass[0] ? 6u : 4u));
+        EXPECT_EQ(count_ops<Linear>(after),
+                  biases ? (pass == kExpertPass[0] ? 7u : 6u) : (pass == kExpertPass[0] ? 6u : 4u));
         expect_same_values(before, after);
       }
 }

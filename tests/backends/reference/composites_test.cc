@@ -150,7 +150,10 @@ TEST_P(ReferenceComposites, SquaredReluHasNoGate) {
               {88.5 * sigmoid(1), 4.5 * sigmoid(-1)});
   const std::vector<Tensor> experts = {tokens(GetParam(), 1, 1, {2}),
                                        tokens(GetParam(), 1, 2, {0.25f, 0.5f}),
-                                       three, half, half, three};
+                                       three,
+                                       half,
+                                       half,
+                                       three};
   expect_near(rows_in(run_op(SoftMoe{2, 0, gating}, experts)[0]), {0.25 * 18 + 0.5 * 3});
 }
 

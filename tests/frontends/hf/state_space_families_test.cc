@@ -62,12 +62,11 @@ TEST(StateSpaceConfig, GraniteHeadsMakeUpTheChannels) {
   EXPECT_EQ(dims(R"(, "mamba_d_head": "auto")"), 16);
   EXPECT_EQ(dims(R"(, "mamba_expand": 3)"), 24);
   EXPECT_EQ(dims(R"(, "mamba_expand": 3, "mamba_d_head": 24)"), 24);
-  expect_family_refused("granitemoehybrid", granite(R"(, "mamba_d_head": 8)"),
-                        "hf.config.conflict",
+  expect_family_refused("granitemoehybrid", granite(R"(, "mamba_d_head": 8)"), "hf.config.conflict",
                         "4 heads of 8 (\"mamba_d_head\") are 32 channels, and by "
                         "\"mamba_expand\" they are 64");
-  expect_family_refused("granitemoehybrid", granite(R"(, "mamba_expand": 2.3)"),
-                        "hf.config.range", "mixer_inner");
+  expect_family_refused("granitemoehybrid", granite(R"(, "mamba_expand": 2.3)"), "hf.config.range",
+                        "mixer_inner");
   expect_family_refused("granitemoehybrid", granite(R"(, "mamba_n_groups": 3)"), "model.mixer",
                         "4 value heads cannot share 3 key heads");
 }
@@ -183,8 +182,7 @@ TEST(StateSpaceConfig, NemotronLayersAreOnePartEach) {
 TEST(StateSpaceConfig, NemotronExpertsHaveNoGate) {
   const ModelConfig model = nemotron_model(R"(, "mlp_bias": true)");
   EXPECT_EQ(model.mlp.gating, Gating{Activation::relu2});
-  EXPECT_EQ(tensor_dims(model, "backbone.layers.1.mixer.experts.5.up_proj.weight"),
-            (Dims{12, 32}));
+  EXPECT_EQ(tensor_dims(model, "backbone.layers.1.mixer.experts.5.up_proj.weight"), (Dims{12, 32}));
   EXPECT_EQ(tensor_dims(model, "backbone.layers.1.mixer.experts.5.down_proj.weight"),
             (Dims{32, 12}));
   EXPECT_EQ(tensor_dims(model, "backbone.layers.1.mixer.shared_experts.up_proj.bias"), (Dims{20}));

@@ -97,9 +97,9 @@ TEST_P(RecurrentSession, GoesBackOnlyToWhereItIs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Mixers, RecurrentSession,
-                         testing::Values("qwen3_next_a", "qwen3_next_b", "lfm2_moe_a",
-                                         "lfm2_moe_b", "granitemoehybrid_a", "granitemoehybrid_b",
-                                         "nemotron_h_a", "nemotron_h_b"),
+                         testing::Values("qwen3_next_a", "qwen3_next_b", "lfm2_moe_a", "lfm2_moe_b",
+                                         "granitemoehybrid_a", "granitemoehybrid_b", "nemotron_h_a",
+                                         "nemotron_h_b"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

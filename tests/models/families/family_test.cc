@@ -67,9 +67,10 @@ TEST(Family, BuiltInFamiliesAreSorted) {
 TEST(Family, UnknownModelTypeNamesTheNearestAndTheKnown) {
   expect_error(find_family("qwen3_mo"), "hf.family.unknown",
                "unknown model_type \"qwen3_mo\" (did you mean 'qwen3_moe'?); known families: ");
-  expect_error(find_family("qwen3_mo"), "hf.family.unknown",
-               "mixtral, nemotron_h, olmoe, openai_privacy_filter, phimoe, qwen2_moe, qwen3_5_moe_text, "
-               "qwen3_5_moe, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_moe");
+  expect_error(
+      find_family("qwen3_mo"), "hf.family.unknown",
+      "mixtral, nemotron_h, olmoe, openai_privacy_filter, phimoe, qwen2_moe, qwen3_5_moe_text, "
+      "qwen3_5_moe, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_moe");
   expect_error(find_family("bert"), "hf.family.unknown", "--family-file");
 }
 
