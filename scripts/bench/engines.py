@@ -136,11 +136,14 @@ def prompt_of(length, number):
 
 
 def one_round(engines, number, chunks, tokens):
-    """Each engine in turn: tokens/s in chunks of WIDTH tokens, and one at a time."""
+    """Each engine in turn: tokens/s in chunks of WIDTH tokens, and one at a time. A run ahead loads the width: the
+    reference executor has a shard in one width at a time."""
     result = {}
     for name, engine in engines.items():
-        wide, _ = engine.run(prompt_of(chunks * WIDTH, 2 * number), 1)
-        narrow, written = engine.run(prompt_of(1, 2 * number + 1), tokens)
+        engine.run(prompt_of(WIDTH, 4 * number), 1)
+        wide, _ = engine.run(prompt_of(chunks * WIDTH, 4 * number + 1), 1)
+        engine.run(prompt_of(1, 4 * number + 2), 1)
+        narrow, written = engine.run(prompt_of(1, 4 * number + 3), tokens)
         result[name] = {"prefill": chunks * WIDTH / wide, "decode": tokens / narrow, "tokens": written}
     return result
 
