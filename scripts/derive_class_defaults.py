@@ -120,7 +120,17 @@ def head_dim_of_model(model_type):
     return "= hidden_size / num_attention_heads" if all(made) else "unknown"
 
 
+def entry_of_list(model_type, key, declared):
+    """That of an entry of a list, KEY.NUMBER."""
+    name, _, number = key.partition(".")
+    if name not in declared:
+        return {"unknown": True}
+    return {"default": plain(getattr(make(model_type), name))[int(number)]}
+
+
 def entry_of(model_type, key, declared):
+    if "." in key:
+        return entry_of_list(model_type, key, declared)
     config = make(model_type, num_hidden_layers=LAYERS)
     full = make(model_type)
     aliases = getattr(type(full), "attribute_map", {})

@@ -8,6 +8,7 @@
 #include "ir/base/invariant.h"
 #include "models/build/expert_views.h"
 #include "models/build/needed_tensors.h"
+#include "models/build/router_views.h"
 #include "models/tensors/stored_view.h"
 
 namespace moec {
@@ -104,7 +105,8 @@ class TensorLister {
   WeightView view_of(const NeededRole& needed) const {
     if (find_expert_role(needed.role)) return stacked(needed);
     if (is_joined(needed.role)) return half_of_joined(needed);
-    if (needed.role.starts_with("router_choice_bias")) return choice_bias(needed);
+    if (needed.role.starts_with("router_choice_bias")) return made_of(needed, router_choice_bias);
+    if (needed.role == "router") return made_of(needed, router_matrix);
     if (needed.role == "lm_head" && model().head.tied) return stored("embed", -1, needed.dims);
     WeightView view = stored(needed.role, needed.layer, needed.dims);
     if (architecture_.rows == GgufRows::stored || !rotates_rows(needed.role)) return view;
@@ -149,11 +151,11 @@ class TensorLister {
                 SliceStep{0, is_gate ? 0 : needed.dims.at(0), needed.dims.at(0)});
   }
 
-  WeightView choice_bias(const NeededRole& needed) const {
-    const bool is_row = model().names.has("router_choice_bias_row");
-    const int64_t count = needed.dims.back();
-    return stored(is_row ? "router_choice_bias_row" : "router_choice_bias", needed.layer,
-                  is_row ? Dims{1, count} : Dims{count});
+  // What the builders make of the checkpoint's tensors in a layer.
+  WeightView made_of(const NeededRole& needed, WeightView (*view)(const ShardScope&)) const {
+    ShardDecl decl;
+    decl.layer = needed.layer;
+    return view(ShardScope(plan_, decl, 1, weights_of(plan_)));
   }
 
   // k_b [H, rank, nope] and v_b [H, v, rank] of [H · (nope + v), rank].

@@ -29,12 +29,27 @@ void warn_of_unrepresentable_tensors(const FolderWeights& weights, Checkpoint& c
                                      {.tensor = name}});
 }
 
+// The pattern with "N" for each of its numbers, so that those of many experts are one.
+std::string without_numbers(std::string_view pattern) {
+  std::string text;
+  for (const char c : pattern) {
+    const bool is_digit = c >= '0' && c <= '9', begins = text.empty() || text.back() == '.';
+    if (is_digit && (begins || text.ends_with(".N"))) {
+      if (begins) text += 'N';
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
 // Of a model that has towers for images or sound the text model alone is taken.
 void note_left_out(const FolderWeights& weights, const Family& family, Checkpoint& checkpoint) {
   if (!family.outer) return;
   std::map<std::string, size_t> ignored;
   for (const auto& [name, range] : weights.table.tensors)
-    if (const std::string* pattern = ignoring_pattern(checkpoint.config, name)) ++ignored[*pattern];
+    if (const std::string* pattern = ignoring_pattern(checkpoint.config, name))
+      ++ignored[without_numbers(*pattern)];
   std::string parts;
   for (const auto& [pattern, count] : ignored)
     parts += fmt::format("{}{} ({} tensors)", parts.empty() ? "" : ", ", pattern, count);

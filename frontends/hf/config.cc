@@ -12,9 +12,9 @@
 #include "frontends/hf/config_layers.h"
 #include "frontends/hf/config_reader.h"
 #include "frontends/hf/config_storage.h"
-#include "frontends/hf/fused_roles.h"
 #include "frontends/hf/infinities.h"
 #include "frontends/hf/inner_keys.h"
+#include "frontends/hf/role_choices.h"
 #include "models/build/check_model.h"
 
 namespace moec {
@@ -135,29 +135,39 @@ MoeConfig read_moe(ConfigReader& reader) {
   return moe;
 }
 
-// Expands a pattern of the descriptor: one copy for each multi-token-prediction layer where it has
-// the placeholder of these, else the pattern itself.
-std::vector<std::string> spell_out(const std::string& pattern, int64_t layers, int64_t mtp_layers) {
-  const size_t at = pattern.find(kMtpLayer);
-  if (at == std::string::npos) return {pattern};
-  std::vector<std::string> patterns;
-  for (int64_t layer = layers; layer < layers + mtp_layers; ++layer)
-    patterns.push_back(std::string(pattern).replace(at, kMtpLayer.size(), std::to_string(layer)));
-  return patterns;
+// Numbers that a placeholder stands for.
+struct Numbered {
+  std::string_view placeholder;
+  int64_t first = 0, count = 0;
+};
+
+// Expands patterns of the descriptor: one copy for each of the numbers where they have the
+// placeholder, else themselves.
+std::vector<std::string> spell_out(const std::vector<std::string>& patterns, Numbered numbered) {
+  std::vector<std::string> all;
+  for (const std::string& pattern : patterns) {
+    const size_t at = pattern.find(numbered.placeholder);
+    if (at == std::string::npos) all.push_back(pattern);
+    for (int64_t i = 0; at != std::string::npos && i < numbered.count; ++i)
+      all.push_back(std::string(pattern).replace(at, numbered.placeholder.size(),
+                                                 std::to_string(numbered.first + i)));
+  }
+  return all;
 }
 
-TensorNames first_names(ConfigReader& reader, int64_t layers) {
+TensorNames first_names(ConfigReader& reader, const ModelConfig& model) {
   const Family& family = reader.family();
   TensorNames names;
   for (const auto& [role, templates] : family.tensors) names.by_role[role] = templates.front();
-  // Only the files show whether matrices are stored one by one or joined (resolve_names decides);
-  // until they are read, one by one is assumed.
-  for (const FusedRoles& fused : fused_roles())
-    if (names.has(fused.apart.front()))
-      for (const std::string_view role : fused.joined) names.by_role.erase(std::string(role));
-  const int64_t mtp_layers = reader.integer("mtp_layers");
+  // Only the files show how matrices are stored (resolve_names decides); until they are read, the
+  // usual way is assumed.
+  for (const RoleChoice& choice : role_choices())
+    if (names.has(choice.usual.front()))
+      for (const std::string_view role : choice.other) names.by_role.erase(std::string(role));
+  const Numbered mtp{kMtpLayer, std::ssize(model.layers), reader.integer("mtp_layers")};
+  const Numbered further{kFurtherExpert, model.moe.experts, reader.integer("further_experts")};
   for (const auto& [pattern, why] : family.ignored_tensors)
-    for (std::string& ignored : spell_out(pattern, layers, mtp_layers))
+    for (std::string& ignored : spell_out(spell_out({pattern}, mtp), further))
       names.ignored.push_back(std::move(ignored));
   return names;
 }
@@ -228,7 +238,7 @@ ModelConfig read_model(ConfigReader& reader) {
   limit_to_chosen_keys(reader, model);
   read_attention(reader, {read_layers(reader, model), positions}, model);
   model.stored = read_storage(reader);
-  model.names = first_names(reader, std::ssize(model.layers));
+  model.names = first_names(reader, model);
   // Each packed matrix comes with a tensor of its sizes, which the config implies already.
   if (model.stored.coding == WeightCoding::int4_groups)
     model.names.ignored.emplace_back("*.weight_shape");

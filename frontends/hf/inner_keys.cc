@@ -34,6 +34,19 @@ bool looks_inner(std::string_view key, const Names& objects) {
   return dot != std::string_view::npos && objects.contains(key.substr(0, dot));
 }
 
+// Adds the members of an object, or the entries of a list by their numbers.
+bool add_inner(const JsonMember& outer, JsonValue::Object& members) {
+  if (const JsonValue::Object* object = outer.value.object()) {
+    for (const JsonMember& one : *object) members.push_back({outer.key + "." + one.key, one.value});
+    return true;
+  }
+  const JsonValue::Array* list = outer.value.array();
+  if (list == nullptr) return false;
+  for (size_t i = 0; i < list->size(); ++i)
+    members.push_back({fmt::format("{}.{}", outer.key, i), (*list)[i]});
+  return true;
+}
+
 }  // namespace
 
 Result<JsonValue> with_inner_keys(const JsonValue& config, const Family& family,
@@ -45,18 +58,13 @@ Result<JsonValue> with_inner_keys(const JsonValue& config, const Family& family,
       return fail("hf.config.unknown_key",
                   fmt::format("the key \"{}\" is one of an object", printable(member.key, 80)),
                   kMendConfig, json_place(text, source, member.value.offset));
-    const JsonValue::Object* inner = member.value.object();
-    if (!objects.contains(member.key) || member.value.is_null()) {
+    if (!objects.contains(member.key) || member.value.is_null())
       members.push_back(member);
-    } else if (inner == nullptr) {
-      return fail(
-          "hf.config.type",
-          fmt::format("\"{}\" must be an object, found {}", member.key, kind_name(member.value)),
-          kMendConfig, json_place(text, source, member.value.offset));
-    } else {
-      for (const JsonMember& one : *inner)
-        members.push_back({member.key + "." + one.key, one.value});
-    }
+    else if (!add_inner(member, members))
+      return fail("hf.config.type",
+                  fmt::format("\"{}\" must be an object or a list, found {}", member.key,
+                              kind_name(member.value)),
+                  kMendConfig, json_place(text, source, member.value.offset));
   }
   std::sort(members.begin(), members.end(),
             [](const JsonMember& a, const JsonMember& b) { return a.key < b.key; });

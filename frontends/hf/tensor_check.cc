@@ -6,7 +6,7 @@
 #include <set>
 
 #include "frontends/hf/absent_keys.h"
-#include "frontends/hf/fused_roles.h"
+#include "frontends/hf/role_choices.h"
 #include "ir/base/json.h"
 #include "ir/base/nearest.h"
 #include "models/build/needed_tensors.h"
@@ -71,14 +71,14 @@ void choose_layout(const FolderWeights& weights, ModelConfig& model) {
   for (const char* role : {"experts_gate_up", "experts_down"}) names.by_role.erase(role + suffix);
 }
 
-// Takes the joined tensors where the files have them and none of those apart.
-void choose_joined(const Family& family, const FolderWeights& weights, const FusedRoles& roles,
-                   ModelConfig& model) {
-  if (present(family, weights, model, roles.joined.front()) == nullptr ||
-      present(family, weights, model, roles.apart.front()) != nullptr)
+// Takes the other roles where the files have their tensors and none of the usual ones.
+void choose_other(const Family& family, const FolderWeights& weights, const RoleChoice& choice,
+                  ModelConfig& model) {
+  if (present(family, weights, model, choice.other.front()) == nullptr ||
+      present(family, weights, model, choice.usual.front()) != nullptr)
     return;
-  for (const std::string_view role : roles.apart) model.names.by_role.erase(std::string(role));
-  for (const std::string_view role : roles.joined) {
+  for (const std::string_view role : choice.usual) model.names.by_role.erase(std::string(role));
+  for (const std::string_view role : choice.other) {
     const std::string* text = present(family, weights, model, role);
     model.names.by_role[std::string(role)] =
         text != nullptr ? *text : family.tensors.find(role)->second.front();
@@ -224,10 +224,10 @@ void resolve_names(const Family& family, const FolderWeights& weights, ModelConf
   for (auto& [role, name] : model.names.by_role)
     if (const std::string* text = present(family, weights, model, role)) name = *text;
   choose_layout(weights, model);
-  for (const FusedRoles& roles : fused_roles()) {
+  for (const RoleChoice& choice : role_choices()) {
     const bool is_transposed =
-        roles.joined.front() == "experts_gate_up" && model.names.has("experts_gate_up_in_out");
-    if (!is_transposed) choose_joined(family, weights, roles, model);
+        choice.other.front() == "experts_gate_up" && model.names.has("experts_gate_up_in_out");
+    if (!is_transposed) choose_other(family, weights, choice, model);
   }
 }
 

@@ -224,9 +224,9 @@ struct LayerConfig {
 //   embed_scale, embed_bias, and
 //   X_scale, X_bias of attn_part, attn_residual, ffn_part, ffn_residual (affine residuals); router,
 //   router_bias, router_down, router_down_bias, router_state_scale, router_norm, router_fc1,
-//   router_fc1_bias, router_fc2, router_fc2_bias (a router's MLP), router_choice_bias or
-//   router_choice_bias_row
-//   ([1, E]); expert_gate, expert_up, expert_down, or
+//   router_fc1_bias, router_fc2, router_fc2_bias (a router's MLP), router_choice_bias,
+//   router_choice_bias_row ([1, E]) or router_choice_bias_rows ([2, E], the first one counts);
+//   router_in_out ([d, E]) instead of router; expert_gate, expert_up, expert_down, or
 //   all experts in one tensor: experts_gate_up ([E, 2f, d]), or experts_gate and experts_up ([E, f,
 //   d] each), and experts_down ([E, d, f]), or transposed: experts_gate_up_in_out ([E, d, 2f]) and
 //   experts_down_in_out ([E, f, d]); experts_gate_up_bias ([E, 2f]), or experts_gate_bias and

@@ -41,6 +41,7 @@ constexpr RoleGroup kMatrices[] = {
     {"mixer_qkvz", attn},
     {"mixer_out", attn},
     {"router", router},
+    {"router_in_out", router},
     {"router_down", router},
     {"router_fc1", router},
     {"router_fc2", router},
@@ -100,6 +101,7 @@ constexpr std::string_view kVectors[] = {
     "router_norm",
     "router_choice_bias",
     "router_choice_bias_row",
+    "router_choice_bias_rows",
 };
 
 // Biases are of a matrix, a norm, or a term of the residual stream, whose scale is listed.

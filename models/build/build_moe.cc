@@ -8,25 +8,19 @@
 #include "models/build/expert_views.h"
 #include "models/build/feed_forward_sum.h"
 #include "models/build/router_mlp.h"
+#include "models/build/router_views.h"
 #include "models/build/shard_scope.h"
 #include "models/build/width_slices.h"
 
 namespace moec {
 namespace {
 
-WeightView choice_bias(const ShardScope& scope) {
-  const int64_t slots = scope.model().moe.slots();
-  if (!scope.model().names.has("router_choice_bias_row"))
-    return scope.stored("router_choice_bias", {slots});
-  return then(scope.stored("router_choice_bias_row", {1, slots}), ReshapeStep{{slots}});
-}
-
 // Below f32 the bias is taken less its median, which changes no choice, and in two halves: an
 // offset that all experts share would cost the digits that tell them apart.
 void append_choice_bias(ShardScope& scope, std::vector<ValueId>& operands) {
   const ValueId logits = operands[0];
   const DType dtype = scope.b.type(logits).dtype;
-  WeightView bias = choice_bias(scope);
+  WeightView bias = router_choice_bias(scope);
   if (dtype != DType::f32) bias = then(std::move(bias), CenterStep{});
   operands.push_back(scope.weight_like(logits, bias, "router.choice_bias"));
   if (dtype == DType::f32) return;
@@ -38,7 +32,11 @@ ValueId router_logits(ShardScope& scope, ValueId x, ValueId earlier) {
   const MoeConfig& moe = scope.model().moe;
   if (moe.router_hidden > 0) return router_mlp(scope, x, earlier);
   if (moe.router_normed) return normed_router_logits(scope, x);
-  return scope.linear(x, {"router", moe.slots(), moe.router_bias}, "router");
+  std::vector<ValueId> operands = {x, scope.weight_like(x, router_matrix(scope), "router.weight")};
+  if (moe.router_bias)
+    operands.push_back(
+        scope.weight_like(x, scope.stored("router_bias", {moe.slots()}), "router.bias"));
+  return scope.b.emit(Linear{}, std::move(operands), "router");
 }
 
 // The routing weights of the experts. A token may choose null slots, which compute nothing; they

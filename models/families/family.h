@@ -113,6 +113,10 @@ void for_each_axis(Axes& axes, Visit&& visit) {
 // the last one; the concept `mtp_layers` says how many there are.
 inline constexpr std::string_view kMtpLayer = "{mtp}";
 
+// Another one, of the number of an expert stored after the last one; the concept `further_experts`
+// says how many there are.
+inline constexpr std::string_view kFurtherExpert = "{further}";
+
 struct Family {
   std::string model_type;
   std::vector<std::string> also;  // further model_types of the same structure

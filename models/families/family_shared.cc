@@ -12,9 +12,11 @@ namespace {
 
 constexpr std::string_view kCommonFormat = "moec-family-common/1";
 
-bool mtp_pattern_fits(std::string pattern) {
-  if (const size_t at = pattern.find(kMtpLayer); at != std::string::npos)
-    pattern.erase(at, kMtpLayer.size());
+// Each of the two placeholders can be there once.
+bool placeholders_fit(std::string pattern) {
+  for (const std::string_view placeholder : {kMtpLayer, kFurtherExpert})
+    if (const size_t at = pattern.find(placeholder); at != std::string::npos)
+      pattern.erase(at, placeholder.size());
   return pattern.find_first_of("{}") == std::string::npos;
 }
 
@@ -76,12 +78,13 @@ void read_ignored_tensors(FieldReader& reader, const JsonValue& fields,
   const auto* patterns = reader.members(fields, "ignored_tensors", false);
   if (patterns == nullptr) return;
   for (const JsonMember& member : *patterns) {
-    if (!mtp_pattern_fits(member.key))
-      reader.error("family.template",
-                   fmt::format("a pattern of ignored tensors can have {{mtp}} once, and no other "
-                               "placeholder: \"{}\"",
-                               printable(member.key)),
-                   member.value);
+    if (!placeholders_fit(member.key))
+      reader.error(
+          "family.template",
+          fmt::format("a pattern of ignored tensors can have {{mtp}} and {{further}} once, and "
+                      "no other placeholder: \"{}\"",
+                      printable(member.key)),
+          member.value);
     ignored[member.key] = reader.text_of(member.key, member.value);
   }
 }

@@ -12,7 +12,8 @@ namespace moec {
 
 // "must" and "harmless".
 void read_key_rules(FieldReader& reader, const JsonValue& fields, KeyRules& rules);
-// "ignored_tensors". Finding family.template where a pattern has another placeholder than {mtp}.
+// "ignored_tensors". Finding family.template where a pattern has a placeholder that is not known
+// there.
 void read_ignored_tensors(FieldReader& reader, const JsonValue& fields,
                           std::map<std::string, std::string, std::less<>>& ignored);
 // A finding family.format where "format" is another one.

@@ -50,10 +50,10 @@ MoeElements moe_elements(const ModelConfig& model, const BuildOptions& build) {
   for (const NeededRole& needed : needed_by_a_layer(model, true)) {
     if (needed.role.starts_with("expert")) add(needed, model.moe.experts, elements.expert);
     if (needed.role.starts_with("shared_")) add(needed, 1, elements.shared);
-    if (needed.role.starts_with("router")) elements.router += size * needed.elements();
-    // Below f32 it has a second half.
-    if (needed.role.starts_with("router_choice_bias") && !build.wide_router)
-      elements.router += needed.elements();
+    if (needed.role.starts_with("router_choice_bias"))  // below f32 it has a second half
+      elements.router += 2 * needed.dims.back();
+    else if (needed.role.starts_with("router"))
+      elements.router += size * needed.elements();
     if (needed.role.starts_with("ffn_"))
       elements.norm += (needed.role.starts_with("ffn_norm") ? size : 1) * needed.elements();
   }

@@ -44,6 +44,7 @@ class Capture:
         if hasattr(getattr(layer, "self_attn", None), "qkv_proj"):
             layer.self_attn.qkv_proj.register_forward_pre_hook(self.keep_history(i))
         block = next(getattr(layer, name) for name in MOE_BLOCKS if hasattr(layer, name))
+        block = getattr(block, "text_moe", block)  # ernie4_5_vl_moe has another one, for images, beside it
         if hasattr(layer, "experts"):  # gemma4_text: beside the dense MLP
             self.hook_moe(i, layer)
         elif hasattr(block, "experts"):

@@ -20,6 +20,7 @@ OUTER = {
     "llama4": dict(vision_config=dict(hidden_size=8, intermediate_size=32, num_attention_heads=2, num_hidden_layers=1,
                                       vision_output_dim=8, projector_input_dim=8, projector_output_dim=8, image_size=4,
                                       patch_size=2)),
+    "ernie4_5_vl_moe": dict(vision_config=dict(**TOWER, num_heads=2, depth=1, patch_size=2)),
     "gemma4": dict(vision_config=dict(**TOWER, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=1,
                                       head_dim=4, patch_size=2, position_embedding_size=4, pooling_kernel_size=1)),
     "minimax_m3_vl": dict(vision_config=dict(hidden_size=16, intermediate_size=8, num_attention_heads=2,

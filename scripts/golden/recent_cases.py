@@ -2,6 +2,7 @@
 
 from transformers import DeepseekV3Config, DeepseekV32Config, Dots1Config, Glm4MoeLiteConfig, GlmMoeDsaConfig, HYV3Config
 from transformers import Gemma4TextConfig, Lfm2MoeConfig, Llama4TextConfig, Qwen3_5MoeTextConfig, Qwen3NextConfig, SolarOpenConfig
+from transformers.models.ernie4_5_vl_moe import Ernie4_5_VLMoeTextConfig
 from transformers.models.glm4v_moe import Glm4vMoeTextConfig
 from transformers.models.minimax_m3_vl import MiniMaxM3VLTextConfig
 from transformers.models.qwen3_vl_moe import Qwen3VLMoeTextConfig
@@ -227,4 +228,19 @@ RECENT = {
         num_hidden_layers=3, num_attention_heads=8, head_dim=10, num_local_experts=6,
         mlp_layer_types=["sparse", "dense", "sparse"], vocab_size=87, tie_word_embeddings=True,
         max_position_embeddings=96)),
+    # experts for images beside those for text, dense layer 1 by the list of types, biases, a head of its own
+    "ernie4_5_vl_moe_a": dict(family="ernie4_5_vl_moe_text", disk=BF16, inside="ernie4_5_vl_moe",
+                              config=Ernie4_5_VLMoeTextConfig, args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=[20, 12], num_hidden_layers=3,
+        num_attention_heads=6, num_key_value_heads=2, moe_num_experts=5, moe_k=2, moe_num_shared_experts=1,
+        mlp_layer_types=["sparse", "dense", "sparse"], use_bias=True, vocab_size=90,
+        tie_word_embeddings=False, max_position_embeddings=96, rope_parameters=rope(1e4, mrope_section=[1, 1, 2]))),
+    # as transformers 5 saves them, tied; base, choice, shared experts and the dense layer 0 are those of the class
+    "ernie4_5_vl_moe_b": dict(family="ernie4_5_vl_moe_text", disk=F16, inside="ernie4_5_vl_moe", fused=True,
+                              config=Ernie4_5_VLMoeTextConfig, absent=[
+        "hidden_act", "mlp_layer_types", "moe_k", "moe_norm_min", "moe_num_shared_experts", "num_key_value_heads",
+        "rms_norm_eps", "use_bias"], args=dict(
+        hidden_size=64, intermediate_size=36, moe_intermediate_size=[12, 8], num_hidden_layers=2,
+        num_attention_heads=8, moe_num_experts=9, vocab_size=87, tie_word_embeddings=True,
+        max_position_embeddings=96, rope_parameters=rope(5e5, mrope_section=[1, 1, 2]))),
 }

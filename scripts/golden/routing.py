@@ -22,6 +22,7 @@ ROUTING = {
     "minimax_m2": dict(score="sigmoid", renorm=True),
     "minimax_m3_vl_text": dict(score="sigmoid", renorm=True, scale="routed_scaling_factor"),
     "ernie4_5_moe": dict(score="softmax", renorm=True),
+    "ernie4_5_vl_moe_text": dict(score="softmax", renorm=True),
     "glm4_moe_lite": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "deepseek_v2": dict(score="softmax", renorm=False, scale="routed_scaling_factor", group_score="max"),
     "deepseek_v3": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),

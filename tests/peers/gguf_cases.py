@@ -18,6 +18,8 @@ NOT_REPRESENTABLE = {
     "dots1_b": f"dots1: {NO_ARCH}",
     "ernie4_5_moe_a": "ernie4_5-moe: attn_output and feed-forward layers have no biases",
     "ernie4_5_moe_b": "ernie4_5-moe: all layers behind the first ones have experts",
+    "ernie4_5_vl_moe_a": f"ernie4_5_vl_moe: {NO_ARCH}",
+    "ernie4_5_vl_moe_b": f"ernie4_5_vl_moe: {NO_ARCH}",
     "glm4_moe_lite_a": f"glm4_moe_lite: {NO_ARCH}",
     "glm4_moe_lite_b": f"glm4_moe_lite: {NO_ARCH}",
     "glm4v_moe_a": f"glm4v_moe: {NO_ARCH}",

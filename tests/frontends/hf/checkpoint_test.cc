@@ -46,6 +46,37 @@ TEST(Checkpoint, OfALargerModelTheTextModelIsTaken) {
       "vision_tower.* (17 tensors)");
 }
 
+TEST(Checkpoint, TheNoteOfWhatIsLeftOutCountsExpertsAsOne) {
+  auto checkpoint = open_checkpoint(golden_folder("ernie4_5_vl_moe_a"), equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  ASSERT_EQ(checkpoint->warnings.size(), 1u);
+  EXPECT_EQ(checkpoint->warnings[0].cause,
+            "of the model \"ernie4_5_vl_moe\" the text model is taken; left out: "
+            "model.layers.*.mlp.experts.N.* (30 tensors), model.layers.*.mlp.gate.weight_1 "
+            "(2 tensors), model.resampler_model.* (15 tensors), model.vision_model.* (15 tensors)");
+}
+
+void expect_roles(const char* golden_case, std::initializer_list<const char*> chosen,
+                  std::initializer_list<const char*> others) {
+  auto checkpoint = open_checkpoint(golden_folder(golden_case), equal_tensors);
+  ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());
+  for (const char* role : chosen)
+    EXPECT_TRUE(checkpoint->config.names.has(role)) << golden_case << " " << role;
+  for (const char* role : others)
+    EXPECT_FALSE(checkpoint->config.names.has(role)) << golden_case << " " << role;
+}
+
+TEST(Checkpoint, TheFilesSayHowMatricesAreStored) {
+  expect_roles("minimax_m3_a", {"gate", "up", "shared_gate_proj", "shared_up", "expert_gate"},
+               {"gate_up", "shared_gate_up", "experts_gate_up"});
+  expect_roles("minimax_m3_b", {"gate_up", "shared_gate_up", "experts_gate_up"},
+               {"gate", "up", "shared_gate_proj", "shared_up", "expert_gate"});
+  expect_roles("ernie4_5_vl_moe_a", {"router_in_out", "router_choice_bias_rows"},
+               {"router", "router_choice_bias_row"});
+  expect_roles("ernie4_5_vl_moe_b", {"router", "router_choice_bias_row"},
+               {"router_in_out", "router_choice_bias_rows"});
+}
+
 TEST(Checkpoint, ReadsSeveralFiles) {
   auto checkpoint = open_checkpoint(golden_folder("qwen3_moe_a"), equal_tensors);
   ASSERT_TRUE(checkpoint.has_value()) << render(checkpoint.error());

@@ -136,8 +136,9 @@ TEST(ClassDefaults, TheTableHasEachKeyThatADescriptorReads) {
 }
 
 bool accounts_for(const Family& family, const std::string& key) {
+  auto is_this = [&](const std::string& read) { return read == key || read == key + ".0"; };
   for (const auto& [name, rule] : family.concepts)
-    if (std::find(rule.keys.begin(), rule.keys.end(), key) != rule.keys.end()) return true;
+    if (std::any_of(rule.keys.begin(), rule.keys.end(), is_this)) return true;
   return family.rules.must.count(key) > 0 || family.rules.harmless.count(key) > 0;
 }
 
@@ -317,6 +318,15 @@ std::string members_of(const JsonValue& config) {
   return members;
 }
 
+// Whether the model's code of the reference takes this type of a rotation, as far as the descriptor
+// knows.
+bool takes(const Family& family, const JsonValue& rotation) {
+  const auto rule = family.concepts.find("rotation");
+  if (rule == family.concepts.end() || rule->second.only.empty()) return true;
+  const std::vector<std::string>& only = rule->second.only;
+  return std::find(only.begin(), only.end(), *rotation.find("rope_type")->string()) != only.end();
+}
+
 // What the class makes of a config must be what is read from it; a key of the rotation that a
 // descriptor does not know may be refused instead.
 void expect_rotation(const Family& family, const JsonValue& config, const JsonValue& made) {
@@ -328,7 +338,7 @@ void expect_rotation(const Family& family, const JsonValue& config, const JsonVa
                             ? "hf.config.unsupported_value"
                             : "hf.config.unknown_key",
                         "partial_rotary_factor");
-  const bool refused = made.string() != nullptr;
+  const bool refused = made.string() != nullptr || !takes(family, *rotation_of(config, made));
   ASSERT_EQ(read.has_value(), !refused) << where << (read ? "" : render(read.error()));
   if (refused) return;
   const JsonValue& rotation = *rotation_of(config, made);

@@ -147,8 +147,10 @@ TEST(InnerKeys, TheirObjectMayBeAbsentNullOrEmpty) {
   for (const char* object :
        {"", R"(, "sparse_attention_config": null)", R"(, "sparse_attention_config": {})"})
     EXPECT_EQ(m3(object).max_positions, 64) << object;
-  expect_m3_refused(R"(, "sparse_attention_config": [1])", "hf.config.type",
-                    "\"sparse_attention_config\" must be an object, found an array");
+  expect_m3_refused(R"(, "sparse_attention_config": true)", "hf.config.type",
+                    "\"sparse_attention_config\" must be an object or a list, found a boolean");
+  expect_m3_refused(R"(, "sparse_attention_config": [1])", "hf.config.unknown_key",
+                    "\"sparse_attention_config.0\" (1)");
 }
 
 TEST(InnerKeys, AreNotWrittenWithADot) {

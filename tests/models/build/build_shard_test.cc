@@ -360,6 +360,17 @@ TEST(BuildMoe, ReadsASharedExpertWithGateAndUpInOneTensor) {
   EXPECT_EQ(all.at("shared_expert.down.weight"), "@1.shared_down:bf16[8,4] | cast(f32)");
 }
 
+TEST(BuildMoe, ReadsATransposedRouterAndTheFirstOfTwoRowsOfBiases) {
+  ModelConfig model = sample_model();
+  model.moe.choice_bias = true;
+  model.names.by_role["router_in_out"] = "{i}.router_in_out";
+  model.names.by_role["router_choice_bias_rows"] = "{i}.biases";
+  auto all = views(build(model, sample_options(), "L01.moe"));
+  EXPECT_EQ(all.at("router.weight"), "@1.router_in_out:bf16[8,5] | permute(1, 0) | cast(f32)");
+  EXPECT_EQ(all.at("router.choice_bias"),
+            "@1.biases:bf16[2,5] | slice(0, 0, 1) | reshape(5) | cast(f32)");
+}
+
 TEST(BuildMlp, ReadsGateAndUpInOneTensor) {
   ModelConfig model = sample_model();
   model.layers.at(1).moe = false;

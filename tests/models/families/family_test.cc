@@ -201,7 +201,7 @@ TEST(Family, TemplatesMustNameLayerAndExpert) {
   for (const std::string pattern : {"m.{i}.mask", "m.{mtp}.{mtp}.mask"})
     expect_refused("\"tensors\"",
                    "\"ignored_tensors\": {\"" + pattern + "\": \"why\"}, \"tensors\"",
-                   "family.template", "can have {mtp} once");
+                   "family.template", "can have {mtp} and {further} once");
 }
 
 }  // namespace
