@@ -16,12 +16,9 @@ constexpr std::string_view kTransposedRouter[] = {"router_in_out"};
 constexpr std::string_view kChoiceBias[] = {"router_choice_bias_row"};
 constexpr std::string_view kChoiceBiases[] = {"router_choice_bias_rows"};
 
-constexpr RoleChoice kRoleChoices[] = {{kExperts, kAllExperts},
-                                       {kUngated, kAllUngated},
-                                       {kShared, kSharedBoth},
-                                       {kDense, kDenseBoth},
-                                       {kRouter, kTransposedRouter},
-                                       {kChoiceBias, kChoiceBiases}};
+constexpr RoleChoice kRoleChoices[] = {{kExperts, kAllExperts},      {kUngated, kAllUngated},
+                                       {kShared, kSharedBoth},       {kDense, kDenseBoth},
+                                       {kRouter, kTransposedRouter}, {kChoiceBias, kChoiceBiases}};
 
 }  // namespace
 
