@@ -26,12 +26,12 @@ namespace fs = std::filesystem;
 
 // A vendor's compiler and emulator. Its name is that of the target whose rules it confirms, which
 // also lists its chips.
-struct Engine {
+struct VendorEngine {
   std::string name, script, python_variable, chip;
 };
 
-const std::vector<Engine>& engines() {
-  static const std::vector<Engine> all = {
+const std::vector<VendorEngine>& engines() {
+  static const std::vector<VendorEngine> all = {
       {"qnn", "scripts/confirm_with_qnn.py", "MOEC_QNN_PYTHON", "v75"},
       {"rknn", "scripts/confirm_with_rknn.py", "MOEC_RKNN_PYTHON", "rk3588"}};
   return all;
@@ -39,7 +39,7 @@ const std::vector<Engine>& engines() {
 
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
-  for (const Engine& engine : engines()) names.push_back(engine.name);
+  for (const VendorEngine& engine : engines()) names.push_back(engine.name);
   return names;
 }
 
@@ -48,17 +48,17 @@ struct ConfirmFlags {
   bool no_run = false, json = false;
 };
 
-const Engine& engine_of(const ConfirmFlags& flags) {
-  const auto found = std::find_if(engines().begin(), engines().end(), [&](const Engine& engine) {
-    return engine.name == flags.engine;
-  });
+const VendorEngine& engine_of(const ConfirmFlags& flags) {
+  const auto found =
+      std::find_if(engines().begin(), engines().end(),
+                   [&](const VendorEngine& engine) { return engine.name == flags.engine; });
   MOEC_CHECK(found != engines().end(), "the flag took the engine {}", flags.engine);
   return *found;
 }
 
 // The family of the chip that is asked for, else the engine's default. Error target.unknown_chip.
 Result<std::string> chip_of(const ConfirmFlags& flags) {
-  const Engine& engine = engine_of(flags);
+  const VendorEngine& engine = engine_of(flags);
   if (flags.chip.empty()) return engine.chip;
   MOEC_ASSIGN(const Target target, builtin_target(engine.name));
   MOEC_TRY(for_chip(target, flags.chip));
