@@ -6,7 +6,7 @@
 namespace moec {
 namespace {
 
-const char* const kFamily = "ernie4_5_vl_moe_text";
+const char* const kErnieVl = "ernie4_5_vl_moe_text";
 
 std::string small_ernie(const std::string& members) {
   return fmt::format(R"("hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
@@ -16,7 +16,7 @@ std::string small_ernie(const std::string& members) {
 }
 
 Result<HfConfig> read_ernie(const std::string& members) {
-  return read_config(fmt::format(R"({{"model_type": "{}", {}}})", kFamily, small_ernie(members)),
+  return read_config(fmt::format(R"({{"model_type": "{}", {}}})", kErnieVl, small_ernie(members)),
                      "config.json");
 }
 

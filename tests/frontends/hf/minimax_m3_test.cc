@@ -5,13 +5,13 @@
 namespace moec {
 namespace {
 
-const char* const kFamily = "minimax_m3_vl_text";
+const char* const kMinimaxM3 = "minimax_m3_vl_text";
 
 // A small config with these members more.
 Result<HfConfig> read_m3(const std::string& members) {
-  return read_config(small_text(kFamily, R"("num_local_experts": 6, "num_experts_per_tok": 2,
+  return read_config(small_text(kMinimaxM3, R"("num_local_experts": 6, "num_experts_per_tok": 2,
           "intermediate_size": 12, "shared_intermediate_size": 14, "dense_intermediate_size": 24)" +
-                                             members),
+                                                members),
                      "config.json");
 }
 
@@ -55,7 +55,7 @@ TEST(MinimaxM3, ItsActivationIsClamped) {
   Result<HfConfig> published =
       read_config(fmt::format(R"({{"model_type": "{}", "hidden_act": "swigluoai", "swiglu_limit": 4,
           "swiglu_alpha": 1.5}})",
-                              kFamily),
+                              kMinimaxM3),
                   "config.json");
   ASSERT_TRUE(published.has_value()) << render(published.error());
   const Gating other{Activation::clamped_swiglu, 4, 1.5};

@@ -19,14 +19,14 @@ Mixers mixers_of(const ModelConfig& model) {
 }
 
 // Two groups of two heads of 16, in a hidden size of 32.
-const char* const kGranite = R"("num_local_experts": 4, "num_experts_per_tok": 2,
+const char* const kGraniteHybrid = R"("num_local_experts": 4, "num_experts_per_tok": 2,
     "intermediate_size": 12, "shared_intermediate_size": 20, "mamba_n_heads": 4,
     "mamba_n_groups": 2, "mamba_d_state": 6)";
 
-std::string granite(const std::string& members) { return kGranite + members; }
+std::string granite(const std::string& members) { return kGraniteHybrid + members; }
 
 TEST(StateSpaceConfig, GraniteSizes) {
-  const ModelConfig model = small_model("granitemoehybrid", kGranite);
+  const ModelConfig model = small_model("granitemoehybrid", kGraniteHybrid);
   const RecurrentConfig wanted{.taps = 4,
                                .channels = 64 + 2 * 2 * 6,
                                .bias = true,
@@ -73,7 +73,8 @@ TEST(StateSpaceConfig, GraniteHeadsMakeUpTheChannels) {
 
 TEST(StateSpaceConfig, GraniteLayersAreMambaUnlessTheyAreListed) {
   const MixerKind ssd = MixerKind::ssd, attention = MixerKind::attention;
-  EXPECT_EQ(mixers_of(small_model("granitemoehybrid", kGranite)), (Mixers{ssd, ssd, ssd, ssd}));
+  EXPECT_EQ(mixers_of(small_model("granitemoehybrid", kGraniteHybrid)),
+            (Mixers{ssd, ssd, ssd, ssd}));
   for (const char* types :
        {R"(, "layer_types": ["mamba", "attention", "mamba", "mamba"])",
         R"(, "layers_block_type": ["linear_attention", "full_attention", "mamba", "mamba"])"})

@@ -46,7 +46,7 @@ std::string small_export(const Words& flags = {}) {
   return out;
 }
 
-std::vector<float> logits_of(Session& session) {
+std::vector<float> logits_by(Session& session) {
   std::vector<float> all;
   for (const std::vector<int64_t>& tokens :
        {std::vector<int64_t>{3, 1, 4, 1, 5}, {9}, {2, 6}, {5}}) {
@@ -62,7 +62,7 @@ TEST(Engine, ASessionRunsWhatItCompiles) {
   auto engine = std::make_shared<PlainEngine>();
   Session with = Session::open(out, read_shard, {.engine = engine}).value();
   Session without = Session::open(out, read_shard).value();
-  EXPECT_EQ(logits_of(with), logits_of(without));
+  EXPECT_EQ(logits_by(with), logits_by(without));
   EXPECT_EQ(with.engine().name, "plain");
   EXPECT_EQ(without.engine().name, "reference");
   EXPECT_EQ(engine->compiled_, 2 * std::ssize(with.manifest().shards)) << "each width once";
@@ -74,7 +74,7 @@ TEST(Engine, IsToldWhatIsWatchedInGraphsThatRoute) {
   SessionOptions options{.engine = engine};
   options.watched = {kRoutingWeights};
   Session session = Session::open(out, read_shard, options).value();
-  logits_of(session);
+  logits_by(session);
   EXPECT_THAT(engine->of_routers_, Each(options.watched));
   EXPECT_THAT(engine->of_others_, Each(IsEmpty()));
   EXPECT_FALSE(engine->of_routers_.empty() || engine->of_others_.empty());
