@@ -1,6 +1,8 @@
 // find_experts() assigns each weight to its expert, in every form that the passes give to experts.
 #include "ir/analysis/find_experts.h"
 
+#include <algorithm>
+
 #include "ir/graph/splice.h"
 #include "passes/pass_options.h"
 #include "tests/passes/golden_plans.h"
@@ -80,17 +82,19 @@ void expect_found(const Plan& plan, size_t index, const PassOptions& passes, int
   const size_t halves = !biased ? 0 : plan.build.dtype == DType::f32 ? 1 : 2;
   // There another projection gives what the rounding of the logits loses.
   const size_t projections = is_exact(passes.routing) && plan.build.dtype != DType::f32 ? 2 : 1;
-  ASSERT_EQ(routing.size(), routes ? projections + halves + (moe.router_bias ? 1u : 0u) : 0u);
+  const size_t vectors = (moe.router_bias ? 1 : 0) + (moe.router_normed ? 1 : 0);
+  ASSERT_EQ(routing.size(), routes ? projections + halves + vectors : 0u);
   for (const Owned& owned : routing) {
     EXPECT_TRUE(owned.name.starts_with("router")) << owned.name;
     EXPECT_EQ(owned.share.count, moe.experts);
   }
 }
 
+// The number of layers where none has experts.
 int64_t first_moe_layer(const Plan& plan) {
-  int64_t layer = 0;
-  while (!plan.model.layers[static_cast<size_t>(layer)].moe) ++layer;
-  return layer;
+  const auto& layers = plan.model.layers;
+  return std::find_if(layers.begin(), layers.end(), [](const auto& layer) { return layer.moe; }) -
+         layers.begin();
 }
 
 TEST_P(FindExperts, FindsTheWeightsOfEachExpert) {
