@@ -139,7 +139,7 @@ TEST(ManifestFile, UnknownFieldIsRefused) {
 
 TEST(ManifestFile, MissingFieldIsNamed) {
   EXPECT_EQ(error_of(from_json(with("    \"hidden\": 8,\n", ""))),
-            "error[manifest.missing_field] manifest.json:15:4 at byte 357: field \"model.hidden\" "
+            "error[manifest.missing_field] manifest.json:17:4 at byte 408: field \"model.hidden\" "
             "is missing\n"
             "  next: export the model again, or correct the text by "
             "backends/manifest/manifest.fbs");

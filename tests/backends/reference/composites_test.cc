@@ -141,7 +141,7 @@ TEST_P(ReferenceComposites, GeluTanh) {
 TEST_P(ReferenceComposites, SquaredReluHasNoGate) {
   const Gating gating{Activation::relu2};
   const Tensor three = plain({1, 1}, {3}), half = plain({1, 1}, {0.5f});
-  std::vector<Tensor> operands = {tokens(GetParam(), 1, 2, {2, -2}), three, half};
+  std::vector<Tensor> operands = {tokens(GetParam(), 2, 1, {2, -2}), three, half};
   expect_near(rows_in(run_op(GatedMlp{gating}, operands)[0]), {18, 0});
   operands.insert(operands.end(), {plain({1}, {7}), plain({1}, {4})});
   expect_near(rows_in(run_op(GatedMlp{gating}, operands)[0]), {0.5 * 169 + 4, 0.5 + 4});
