@@ -63,6 +63,11 @@ std::vector<float> logits_in(Session session) {
   return logits->data;
 }
 
+// In some families the first experts of a layer begin its sum, so that no node can lack them.
+bool takes_groups(const std::string& golden) {
+  return !golden.starts_with("zaya") && !golden.starts_with("gemma4");
+}
+
 // An export of the case and of the groups' file, as one that is cut into single experts.
 struct GroupedExport {
   std::string name, single, grouped, groups;
@@ -79,8 +84,7 @@ struct GroupedExport {
     write_file(groups, groups_text(grid));
     flags[flags.size() - 2] = "--expert-groups";
     flags.back() = groups;
-    if (!name.starts_with("zaya"))
-      grouped = exported_with(checkpoint_of(name), name + ".grouped", flags);
+    if (takes_groups(name)) grouped = exported_with(checkpoint_of(name), name + ".grouped", flags);
   }
 
   SplitOptions options(const std::string& out_name) const {
@@ -102,7 +106,7 @@ TEST(SplitExport, ANodeComputesTheBitsOfAMask) {
   size_t split = 0;
   for (const char* golden : kFamilyCases) {
     const std::string name = golden;
-    if (!name.ends_with("_a") || name.starts_with("zaya")) continue;
+    if (!name.ends_with("_a") || !takes_groups(name)) continue;
     SCOPED_TRACE(name);
     const GroupedExport exports(name);
     const std::vector<float> wanted = logits_in(session_at(exports.single));
