@@ -63,7 +63,8 @@ def resolved(config):
             values.setdefault(key, entry["default"])
     if "rope_parameters" not in values:
         assert not {"rope_theta", "rope_scaling"} & values.keys(), "older keys of rotations"
-        values["rope_parameters"] = table["rope"] and table["rope"]["cases"][0]["rope_parameters"]
+        cases = (table["rope"] or {}).get("cases")
+        values["rope_parameters"] = cases[0]["rope_parameters"] if cases else None
     return SimpleNamespace(**values, rope=values["rope_parameters"])
 
 

@@ -42,8 +42,8 @@ def read_checkpoint(folder):
     if quantization:
         DECODERS[quantization["quant_method"]](tensors, quantization)
     config = config.get("text_config", config)  # of a text model inside of a larger one
-    layers = config["num_hidden_layers"]
-    behind = tuple(f"model.layers.{layers + i}." for i in range(config.get("num_nextn_predict_layers", 0)))
+    further = config.get("num_nextn_predict_layers", 0)
+    behind = tuple(f"model.layers.{config['num_hidden_layers'] + i}." for i in range(further))
     return {name: values for name, values in tensors.items() if not name.startswith(behind)}
 
 

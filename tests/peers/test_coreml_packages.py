@@ -28,7 +28,11 @@ EXPORTS = {
 CHOICE_BIASES = ("e_score_correction_bias", "balancing_biases")
 PLAIN = ("state", "io", "host", "bc1s", "functions")
 
-in_all_forms = pytest.mark.parametrize("case,name", in_forms(EXPORTS))
+# One token and several have graphs of other structure, which a range of widths cannot have (width.structure).
+OTHER_STRUCTURE = ("qwen3_next", "qwen3_5_moe", "granitemoehybrid", "nemotron_h")
+FORMS = [(case, name) for case, name in in_forms(EXPORTS)
+         if not (name.startswith("range") and case.startswith(OTHER_STRUCTURE))]
+in_all_forms = pytest.mark.parametrize("case,name", FORMS)
 
 
 @pytest.fixture(scope="module")

@@ -188,7 +188,9 @@ def fused_tensors(tensors):
     one by one."""
     parts = ("gate_up_proj", "experts.down_proj", "input_linear.weight", "moe.output_linear.weight", "_proj_bias",
              "q_b_proj.weight", "kv_a_proj_with_mqa.weight", "kv_a_proj_with_mqa.bias", "kv_b_proj.weight",
-             "self_attn.sinks", "in_proj_qkvz.weight", "in_proj_ba.weight")
+             "self_attn.sinks", "in_proj_qkvz.weight", "in_proj_ba.weight", "mamba.in_proj.weight",
+             "mixer.in_proj.weight", "mamba.norm.weight", "mixer.norm.weight", "in_proj.bias", "gate_up_proj.weight",
+             "experts.up_proj")
     fused = {name for name in tensors if name.endswith(parts)}
     return fused | {name.replace("kv_b_proj", "q_proj") for name in fused if name.endswith("kv_b_proj.weight")}
 
@@ -196,10 +198,15 @@ def fused_tensors(tensors):
 # What is f32 in exports in f16: routers, and the norm before them.
 ROUTED_KINDS = ("moe", "router", "experts", "shared")
 ROUTER_TENSORS = re.compile(r"(mlp|feed_forward|block_sparse_moe|moe)\.(gate|router)\b|moe_statics|correction_bias"
-                            r"|expert_bias|(post_attention|pre_feedforward)_layernorm|ffn_norm")
-RECURRENCE = re.compile(r"linear_attn\.(A_log|dt_bias|norm\.weight)")
+                            r"|layers\.\d+\.router\.|mixer\.gate\b|backbone\.layers\.\d+\.norm\.|expert_bias|(post_attention|pre_feedforward)_layernorm|ffn_norm")
+RECURRENCE = re.compile(r"(linear_attn|mamba|mixer)\.(A_log|dt_bias|D$|norm\.weight)")
 # Families whose norms, but for those of DeltaNets, multiply by 1 + w.
-PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text")
+PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text", "minimax_m3_vl_text")
+GATED_FAMILIES = ("qwen3_next", "qwen3_5_moe_text")
+# Of ERNIE-4.5-VL: stored transposed, or with rows for images.
+OTHER_WAY = re.compile(r"mlp\.(gate\.weight|moe_statics)")
+# Multiplied by the root of the width's reciprocal, which its norm lacks then.
+SCALED = re.compile(r"router\.proj\.weight")
 GATED = re.compile(r"self_attn\.q_proj\.(weight|bias)")  # of these families: queries and gates head by head
 
 
@@ -209,12 +216,13 @@ def as_computed(name, tensor, family):
 
 def regrouped_tensors(tensors, family):
     """Those of which no weight of a shard has all values in their order: fused ones, and queries with their gates."""
-    gated = {name for name in tensors if family in PLUS_ONE and GATED.search(name)}
-    return fused_tensors(tensors) | gated
+    gated = {name for name in tensors if family in GATED_FAMILIES and GATED.search(name)}
+    other_way = {name for name in tensors if family == "ernie4_5_vl_moe_text" and OTHER_WAY.search(name)}
+    return fused_tensors(tensors) | gated | other_way | {name for name in tensors if SCALED.search(name)}
 
 
 def embedding_of(tensors):
-    return next(name for name in tensors if name.endswith("embed_tokens.weight"))
+    return next(name for name in tensors if name.endswith(("embed_tokens.weight", "embeddings.weight")))
 
 
 def tensor_of(shard, weight):
@@ -234,7 +242,7 @@ def test_weights_are_the_checkpoint_tensors(case, name, folder):
         wide = (name != "f16" or RECURRENCE.search(tensor)
                 or shard["kind"] in ROUTED_KINDS and ROUTER_TENSORS.search(tensor))
         assert array.dtype == (np.float32 if wide else np.float16), (shard["name"], weight)
-        if tensor in tensors:
+        if tensor in tensors and not SCALED.search(tensor):
             assert same_values(array, as_computed(tensor, tensors[tensor], family)), (shard["name"], weight)
             seen.add(tensor)
     # Slices of a fused tensor have names of their own (see below); the embedding is a table.
@@ -301,6 +309,8 @@ def test_embedding_table_is_the_checkpoint_tensor(case, name, folder):
     tensor = tensors[embedding_of(tensors)].astype(np.float32)
     config = json.loads((exported.checkpoint / "config.json").read_text())
     scale = np.float32(config.get("embedding_multiplier", 1))
+    if exported.manifest["model"]["family"] == "gemma4_text":
+        scale = np.float32(np.sqrt(tensor.shape[1]))
     rows = rows.reshape(table["rows"], table["columns"])
     np.testing.assert_array_equal(rows, (tensor * scale).astype(dtype))
 

@@ -119,8 +119,9 @@ class ShardCheck:
 
     def is_partial_sum(self, entry):
         schedule = self.runner.manifest["schedule"]
-        pair = (entry, schedule[schedule.index(entry) + 1])
-        return all(self.runner.shards[step["shard"]]["kind"] == "experts" for step in pair)
+        kind, following = (self.runner.shards[step["shard"]]["kind"]
+                           for step in (entry, schedule[schedule.index(entry) + 1]))
+        return kind == "experts" and following in ("experts", "shared")  # gemma4 ends the sum in the shared expert
 
     def wanted_edge(self, shard, binding, step):
         if binding["port"] == "routing_weights":

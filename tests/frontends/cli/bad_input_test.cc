@@ -505,7 +505,7 @@ TEST(BadInput, AmountsOfMemory) {
     return run_command(
         {"export", checkpoint_of("mixtral_a"), "--out", fresh_folder("out"), "--memory", memory});
   };
-  for (const char* enough : {"64", "64MiB", "0.1 GB", "1e8B"})
+  for (const char* enough : {"96", "96MiB", "0.1 GB", "1e8B"})
     EXPECT_EQ(export_with(enough).exit_code, kExitFine) << enough;
   for (const char* little : {"1", "1MiB", "1000000B"})
     EXPECT_THAT(export_with(little).err, HasSubstr("error[weights.over_budget]")) << little;
