@@ -81,7 +81,8 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->folder = folder;
-  impl->engine = options.engine ? options.engine : reference_engine(std::move(read_shard));
+  impl->engine = options.engine;
+  if (!impl->engine) impl->engine = reference_engine(std::move(read_shard));
   impl->options = options;
   impl->options.maskable = options.maskable || options.cache_bias;
   MOEC_ASSIGN(impl->manifest, read_manifest(folder));
