@@ -10,7 +10,8 @@ const Type kTokens{DType::f32, {1, 128, 1, 16}};
 
 using Make = std::function<ValueId(Builder&, ValueId)>;
 
-std::function<RuleSample(bool)> either(const Make& broken, const Make& kept, Type type = kTokens) {
+std::function<RuleSample(bool)> either(const Make& broken, const Make& kept,
+                                       const Type& type = kTokens) {
   return [=](bool breaks) { return of_input(type, breaks ? broken : kept); };
 }
 

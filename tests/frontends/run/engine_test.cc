@@ -10,7 +10,6 @@
 namespace moec {
 namespace {
 
-using testing::Contains;
 using testing::Each;
 using testing::IsEmpty;
 
