@@ -16,7 +16,7 @@ pytest.importorskip("onnxruntime_qnn")
 import confirm_with_qnn as qnn  # noqa: E402
 from comparison import Comparison  # noqa: E402
 from confirmation import Emulated, measure, read_steps  # noqa: E402
-from goldens import CASES, WRITERS  # noqa: E402
+from goldens import CASES, REPO, WRITERS  # noqa: E402
 
 CHIP, OTHER_CHIPS = "v75", ("v73", "v79")
 CODES = ("--form", "matmul", "--weights", "attn=int8:32,head=int4:32")
@@ -118,20 +118,33 @@ def test_codes_in_blocks_stay_on_the_npu(emulated, golden):
     assert min(graph["cosine"] for graph in measured["graphs"] if "cosine" in graph) >= SHARD_COSINE
 
 
-def refused_with(emulated, *flags, chip=CHIP):
-    refused = ops_elsewhere(measure(emulated("tinymoe", *flags, chip=chip), None, run=False))
+def refusals(emulated):
+    refused = ops_elsewhere(measure(emulated, None, run=False))
     assert refused and {op["op"] for _, op in refused} == {"MatMulNBits"}
     return {op["message"] for _, op in refused}
 
 
 def test_what_a_chip_refuses_is_named_with_the_reason(emulated):
-    assert all(refused_with(emulated, *CODES, chip="v68"))
+    assert all(refusals(emulated("tinymoe", *CODES, chip="v68")))
 
 
-def test_blocks_that_do_not_divide_the_inputs_are_refused(emulated):
-    """tinymoe's experts have 48 inputs of their last projection."""
-    messages = refused_with(emulated, "--form", "matmul", "--weights", "experts=int4:32")
-    assert messages == {"K must be divisible by block_size."}
+def without_rule(rule, folder):
+    """The target qnn as a file of its own that lacks a rule."""
+    target = json.loads((REPO / "backends/targets/qnn.json").read_text())
+    kept = [each for each in target["rules"] if each["id"] != rule]
+    assert len(kept) == len(target["rules"]) - 1
+    (folder / "qnn.json").write_text(json.dumps(target | {"rules": kept}))
+    return folder / "qnn.json"
+
+
+def test_blocks_that_do_not_divide_the_inputs_are_refused(export, golden, compiler, tmp_path):
+    """By rule Q14, and by the compiler without it. tinymoe's experts have 48 inputs of their last projection."""
+    flags = (*widths("tinymoe"), "--form", "matmul", "--weights", "experts=int4:32")
+    checkpoint = golden("tinymoe").checkpoint
+    with pytest.raises(AssertionError, match="target.Q14"):
+        export(checkpoint, "--target", "qnn", *flags)
+    folder = export(checkpoint, "--target", without_rule("Q14", tmp_path), *flags)
+    assert refusals(Emulated(folder, compiler(CHIP))) == {"K must be divisible by block_size."}
 
 
 def test_the_command_confirms_and_keeps_contexts(export, golden, moec, tmp_path):
