@@ -62,7 +62,6 @@ constexpr RoleGroup kMatrices[] = {
     {"gate", mlp},
     {"gate_up", mlp},
     {"up", mlp},
-    {"gate_up", mlp},
     {"down", mlp},
 };
 

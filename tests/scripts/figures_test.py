@@ -45,6 +45,11 @@ def test_a_row_of_the_emulator_is_the_least_over_all_files():
     assert figures.emulator_row(measured, "case") == ["case", "2 of 3", "0.9000000", "0.999990", "3 of 4"]
 
 
+def test_a_model_without_experts_has_no_router():
+    report = {**REPORT, "shards": REPORT["shards"][:1]}
+    assert figures.row("case", "f32", report)[4:6] == ["–", "–"]
+
+
 def test_only_what_stands_between_the_markers_is_replaced(tmp_path):
     page = tmp_path / "README.md"
     page.write_text(f"before\n\n{figures.BEGIN}\n\nold\n{figures.END}\n\nbehind\n")

@@ -26,7 +26,8 @@ TEST_P(GoldenCase, ExportsChecksAndValidates) {
   expect_fine(run_command({"check", out}));
   expect_fine(validate_case(GetParam(), out));
   const Outcome half = validate_case(GetParam(), out, {"--precision", "f16", "--json"});
-  // Its last mixer needs f32, which exports in f16 keep there and this precision does not.
+  // The norm of its last mixer squares 359.8, beyond the range of f16. Exports in f16 have f32
+  // there, and those for targets without f32 divide by the largest magnitude first.
   if (std::string(GetParam()) == "granitemoehybrid_b")
     EXPECT_THAT(half.out, HasSubstr("\"shard\": \"L02.attn\",\n      \"passed\": false"));
   else
