@@ -84,7 +84,17 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "gemma4_a",
                                             "gemma4_b",
                                             "nemotron_h_a",
-                                            "nemotron_h_b"};
+                                            "nemotron_h_b",
+                                            "llama_a",
+                                            "llama_b",
+                                            "llama_c",
+                                            "mistral_a",
+                                            "mistral_b",
+                                            "qwen2_a",
+                                            "qwen2_b",
+                                            "qwen2_c",
+                                            "qwen3_a",
+                                            "qwen3_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 2> all{};

@@ -27,6 +27,12 @@ Result<ExpertSets> node_experts_of(const Manifest& manifest) {
                            "node.experts");
 }
 
+std::string routing_text(const Manifest& manifest) {
+  if (expert_grid(manifest).layers.empty()) return "no experts";
+  return fmt::format("routing {} ({})", manifest.build.routing,
+                     manifest.build.exact ? "exact" : "INEXACT");
+}
+
 std::string node_text(const manifest::Node& node) {
   return fmt::format("node {}, stage {} of {}: layers {} to {}, experts {}", node.name, node.stage,
                      node.stages, node.first_layer, node.first_layer + node.layers - 1,

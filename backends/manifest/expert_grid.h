@@ -16,6 +16,9 @@ Result<ExpertSets> expert_mask_of(const Manifest& manifest);
 // parse_expert_sets().
 Result<ExpertSets> node_experts_of(const Manifest& manifest);
 
+// How tokens choose experts, for people: "routing rank (exact)", or "no experts".
+std::string routing_text(const Manifest& manifest);
+
 // What a node holds, for people: its place among the stages, its layers and its experts.
 std::string node_text(const manifest::Node& node);
 

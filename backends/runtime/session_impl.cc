@@ -161,8 +161,8 @@ Status Session::Impl::read_masks() {
   if (!masks()) return {};
   grid = expert_grid(manifest);
   if (grid.layers.empty())
-    return fail("session.no_experts", "the model has no experts to mask", "leave out --expert-mask",
-                {.file = folder});
+    return fail("session.no_experts", "the model has no experts to mask or to choose groups of",
+                "leave out --expert-mask, or give a Mixture-of-Experts model", {.file = folder});
   if (!manifest.build.exact)
     return fail(
         "session.no_choice",

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "frontends/hf/config_rope.h"
+
 namespace moec {
 namespace {
 
@@ -145,7 +147,7 @@ class RopeWriter {
                     : Status();
     if (members_["rope_type"] != "\"default\"")
       return refuse("the rotation is scaled by a factor, and by those of a tensor as well");
-    set_type("longrope");
+    set_type(kFrequencyDivisors);
     MOEC_ASSIGN(members_["short_factor"], factors_of(*brief));
     MOEC_ASSIGN(members_["long_factor"], factors_of(*wide));
     MOEC_ASSIGN(const float amplitude, number("rope.scaling.attn_factor", 1));

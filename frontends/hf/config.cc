@@ -116,6 +116,7 @@ Router read_routing(ConfigReader& reader) {
 
 MoeConfig read_moe(ConfigReader& reader) {
   MoeConfig moe;
+  if (!reader.family().has_experts()) return moe;
   moe.experts = reader.integer("experts");
   moe.expert_ff = reader.integer("expert_ff");
   moe.routing = read_routing(reader);

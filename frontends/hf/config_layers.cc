@@ -320,9 +320,13 @@ void apply_layer_kinds(ConfigReader& reader, const std::vector<std::string>& kin
 }
 
 // In a window of 0 a token sees no key, or only itself where a model looks both ways.
-void refuse_empty_window(ConfigReader& reader, std::optional<int64_t> window) {
-  if (window == 0 && reader.boolean("use_window", true) &&
-      reader.family().axes.window == WindowRule::all_layers)
+void refuse_empty_window(ConfigReader& reader, std::optional<int64_t> window, size_t layers) {
+  const WindowRule rule = reader.family().axes.window;
+  const bool slides =
+      rule == WindowRule::all_layers ||
+      (rule == WindowRule::layers_from_max && !reader.optional_names("layer_types") &&
+       std::cmp_less(reader.integer("max_window_layers", 0), layers));
+  if (window == 0 && reader.boolean("use_window", true) && slides)
     reader.error("hf.config.window",
                  fmt::format("\"{}\" is 0, which hides every other token", reader.key_of("window")),
                  reader.at("window"), "Set the width of the window, or null for none.");
@@ -330,7 +334,7 @@ void refuse_empty_window(ConfigReader& reader, std::optional<int64_t> window) {
 
 std::vector<Span> read_spans(ConfigReader& reader, std::vector<LayerConfig>& layers) {
   const std::optional<int64_t> given = reader.optional_integer("window");
-  refuse_empty_window(reader, given);
+  refuse_empty_window(reader, given, layers.size());
   const int64_t window = given.value_or(0);
   const int64_t chunk = reader.optional_integer("chunk").value_or(0);
   const bool window_in_use = reader.boolean("use_window", true) && window > 0;

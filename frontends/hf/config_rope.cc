@@ -37,6 +37,11 @@ const std::vector<RopeType>& rope_types() {
        {"alpha", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
         "original_max_position_embeddings"}},
       {"proportional", RopeScaling::proportional, {"factor"}},
+      // Of configs that frontends/gguf makes: the files hold what divides each frequency.
+      {kFrequencyDivisors,
+       RopeScaling::longrope,
+       {"short_factor", "long_factor", "short_mscale", "long_mscale",
+        "original_max_position_embeddings"}},
   };
   return types;
 }
@@ -274,7 +279,7 @@ class RopeReader {
     for (const RopeType& candidate : rope_types()) {
       if (value->string() != nullptr && *value->string() == candidate.name)
         return is_taken(candidate, *value) ? &candidate : nullptr;
-      known.push_back(candidate.name);
+      if (candidate.name != kFrequencyDivisors) known.push_back(candidate.name);
     }
     reader_.error("hf.config.unknown_rope",
                   fmt::format("unknown rope type {}; known: {}", to_string(*value, 40),
@@ -286,7 +291,9 @@ class RopeReader {
   // Some classes take a few types only: those that the descriptor's rotation lists.
   bool is_taken(const RopeType& type, const JsonValue& at_value) {
     const auto rotation = reader_.family().concepts.find("rotation");
-    if (rotation == reader_.family().concepts.end() || rotation->second.only.empty()) return true;
+    if (rotation == reader_.family().concepts.end() || rotation->second.only.empty() ||
+        type.name == kFrequencyDivisors)
+      return true;
     const std::vector<std::string>& only = rotation->second.only;
     if (std::find(only.begin(), only.end(), type.name) != only.end()) return true;
     reader_.error("hf.config.unsupported_value",

@@ -4,12 +4,17 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "frontends/hf/config_reader.h"
 #include "ir/plan/model_config.h"
 
 namespace moec {
+
+// The rope type of a rotation whose frequencies are divided by listed factors, as GGUF files have
+// them: with the keys of longrope in Phi's config, and taken in every family.
+inline constexpr std::string_view kFrequencyDivisors = "divisors";
 
 // The rotation of layers of one type, whose heads have so many dims.
 struct RopeUse {

@@ -129,6 +129,8 @@ struct Family {
   std::map<std::string, std::string, std::less<>> ignored_tensors;       // pattern → why
   std::optional<OuterModel> outer;  // of a family inside of a larger model
   std::vector<Family> nested;       // this family inside of larger models
+  // Without experts all layers are dense.
+  bool has_experts() const { return concepts.contains("experts"); }
 };
 
 // Reads a descriptor, and adds the entries that all families share (families/common.json) to

@@ -87,11 +87,32 @@ void check_term(FieldReader& reader, const Family& family, const std::string& na
                "themselves.");
 }
 
-void check_concepts(FieldReader& reader, const Family& family, const JsonValue& root) {
+// All layers of a family without experts are dense.
+void check_dense(FieldReader& reader, const Family& family, const JsonValue& root) {
+  if (family.concepts.count("dense_ff") == 0)
+    reader.error("family.missing_concept",
+                 "the descriptor has neither the concept \"experts\" nor \"dense_ff\": a layer "
+                 "needs experts or a dense MLP",
+                 root);
   for (const Concept& item : all_concepts())
-    if (item.presence == Presence::needed && family.concepts.count(item.name) == 0)
+    if (is_about_experts(item) && family.concepts.count(item.name) > 0)
+      reader.error("family.no_experts",
+                   fmt::format("the concept \"{}\" is about experts, and without the concept "
+                               "\"experts\" there are none",
+                               item.name),
+                   root, "Add the concept \"experts\", or remove those about experts.");
+}
+
+void check_concepts(FieldReader& reader, const Family& family, const JsonValue& root) {
+  const bool has_experts = family.has_experts();
+  for (const Concept& item : all_concepts()) {
+    const bool needed =
+        item.presence == Presence::needed || (has_experts && item.presence == Presence::of_experts);
+    if (needed && family.concepts.count(item.name) == 0)
       reader.error("family.missing_concept",
                    fmt::format("the concept \"{}\" is missing", item.name), root);
+  }
+  if (!has_experts) check_dense(reader, family, root);
   for (const auto& [name, rule] : family.concepts) {
     if (!rule.expression) continue;
     check_term(reader, family, rule.expression->left, root);

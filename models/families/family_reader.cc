@@ -71,9 +71,17 @@ void read_tensors(FieldReader& reader, const JsonValue& root, Family& family) {
   std::vector<std::string_view> known;
   for (const Role& role : all_roles()) known.push_back(role.name);
   reader.only_fields(*root.find("tensors"), "tensors", known);
-  for (const JsonMember& member : *tensors)
-    if (const Role* role = find_role(member.key))
-      read_templates(reader, *role, member.value, family);
+  for (const JsonMember& member : *tensors) {
+    const Role* role = find_role(member.key);
+    if (role == nullptr) continue;
+    read_templates(reader, *role, member.value, family);
+    if (!family.has_experts() && is_about_experts(*role))
+      reader.error("family.no_experts",
+                   fmt::format("the role \"{}\" is of experts or their router, and without the "
+                               "concept \"experts\" there are none",
+                               role->name),
+                   member.value, "Add the concept \"experts\", or remove the role.");
+  }
 }
 
 void read_moe_offset(FieldReader& reader, const JsonValue& root, Family& family) {

@@ -1,5 +1,7 @@
 #include "models/families/family_vocabulary.h"
 
+#include <algorithm>
+
 namespace moec {
 namespace {
 
@@ -95,10 +97,11 @@ constexpr Concept kConcepts[] = {
     {"block_keys", ConceptType::integer, Presence::defaulted, 1, int64_t{1} << 30},
     {"indexed_layers", ConceptType::integers, Presence::optional},
     {"dense_ff", ConceptType::integer, Presence::optional, 1, kWidest},
-    {"experts", ConceptType::integer, Presence::needed, 0, kMostExperts},
-    {"top_k", ConceptType::integer, Presence::needed, 1, kMostExperts},
-    {"expert_ff", ConceptType::integer, Presence::needed, 1, kWidest},
-    {"score", ConceptType::name, Presence::needed},
+    // From here on about experts (is_about_experts).
+    {"experts", ConceptType::integer, Presence::of_experts, 0, kMostExperts},
+    {"top_k", ConceptType::integer, Presence::of_experts, 1, kMostExperts},
+    {"expert_ff", ConceptType::integer, Presence::of_experts, 1, kWidest},
+    {"score", ConceptType::name, Presence::of_experts},
     {"renorm", ConceptType::boolean, Presence::defaulted},
     {"renorm_eps", ConceptType::number, Presence::defaulted},
     {"mixer_eps", ConceptType::number, Presence::defaulted},
@@ -248,7 +251,17 @@ const Item* find_by_name(std::span<const Item> items, std::string_view name) {
 std::span<const Concept> all_concepts() { return kConcepts; }
 const Concept* find_concept(std::string_view name) { return find_by_name(all_concepts(), name); }
 
+bool is_about_experts(const Concept& item) {
+  return find_concept(item.name) >= find_concept("experts");
+}
+
 std::span<const Role> all_roles() { return kRoles; }
 const Role* find_role(std::string_view name) { return find_by_name(all_roles(), name); }
+bool is_about_experts(const Role& role) {
+  constexpr std::string_view kBeginnings[] = {"expert", "router", "shared_", "ffn_routed",
+                                              "ffn_shared"};
+  return std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
+                     [&](std::string_view beginning) { return role.name.starts_with(beginning); });
+}
 
 }  // namespace moec

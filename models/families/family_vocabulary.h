@@ -15,10 +15,11 @@ namespace moec {
 enum class ConceptType : uint8_t { integer, number, boolean, name, integers, names, object };
 
 // Whether a descriptor must have a concept.
-//   needed     it must
-//   defaulted  it may leave the concept out; models/families/README.md lists the default
-//   optional   the same, and the value may be unset; null in a config means unset
-enum class Presence : uint8_t { needed, defaulted, optional };
+//   needed      it must
+//   of_experts  it must, unless it describes models without experts: then it has none of these
+//   defaulted   it may leave the concept out; models/families/README.md lists the default
+//   optional    the same, and the value may be unset; null in a config means unset
+enum class Presence : uint8_t { needed, of_experts, defaulted, optional };
 
 // A value that a config may have, independent of the key that holds it.
 struct Concept {
@@ -30,6 +31,9 @@ struct Concept {
 
 std::span<const Concept> all_concepts();
 const Concept* find_concept(std::string_view name);
+// Whether a concept says something about experts, their router or the layers that have them, so
+// that a family without experts has no use for it.
+bool is_about_experts(const Concept& item);
 
 // Which placeholders a role's template has: none, {i} for the layer, or {i} and {e} for the expert.
 enum class RoleScope : uint8_t { model, layer, expert };
@@ -41,6 +45,8 @@ struct Role {
 
 std::span<const Role> all_roles();
 const Role* find_role(std::string_view name);
+// Whether a tensor of this role belongs to experts or their router.
+bool is_about_experts(const Role& role);
 
 enum class AttentionKind : uint8_t { gqa, mla, cca };
 constexpr auto enum_names(AttentionKind) {

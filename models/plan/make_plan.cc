@@ -1,6 +1,8 @@
 #include "models/plan/make_plan.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "models/plan/first_layers.h"
 #include "models/plan/fit_target.h"
@@ -19,6 +21,22 @@ static Status check_copies(const WeightPolicy& policy, const WeightTable& weight
               "give the folder of the checkpoint, or the form itself, such as experts=int4");
 }
 
+// What is asked of experts means nothing to a model that has none.
+static std::optional<Diagnostic> note_no_experts(const ModelConfig& model,
+                                                 const PlanRequest& request) {
+  const bool has_experts = std::any_of(model.layers.begin(), model.layers.end(),
+                                       [](const LayerConfig& layer) { return layer.moe; });
+  const bool asked = request.build.host_routing || request.cuts.experts_per_shard > 0 ||
+                     !request.cuts.expert_groups.empty();
+  if (has_experts || !asked) return std::nullopt;
+  return Diagnostic{Severity::note,
+                    "plan.no_experts",
+                    "the model has no experts: --routing host, --experts-per-shard and "
+                    "--expert-groups change nothing",
+                    "leave them out",
+                    {}};
+}
+
 // Layers are dropped first, because the remaining ones decide whether a requested form fits the
 // model and how the budgets cut it.
 Result<MadePlan> make_plan(ModelConfig model, WeightTable weights, const Target& target,
@@ -27,6 +45,7 @@ Result<MadePlan> make_plan(ModelConfig model, WeightTable weights, const Target&
   MOEC_TRY(check_kv_flag(request.kv, model));
   MOEC_TRY(check_mla_flag(request.mla, model));
   MadePlan made;
+  if (auto note = note_no_experts(model, request)) made.notes.push_back(std::move(*note));
   if (request.mla.empty())
     if (auto note = choose_mla_form(model, target, request.build))
       made.notes.push_back(std::move(*note));

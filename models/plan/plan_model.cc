@@ -70,7 +70,7 @@ Status check_slices(const ModelConfig& model, const BuildOptions& options) {
                       "Choose from one slice to one slice for each column.");
   };
   MOEC_TRY(cut("an MLP", options.slices.mlp, model.mlp.ff));
-  MOEC_TRY(cut("an expert", options.slices.expert, model.moe.expert_ff));
+  if (model.moe.experts > 0) MOEC_TRY(cut("an expert", options.slices.expert, model.moe.expert_ff));
   if (options.slices.shared > 0)
     MOEC_TRY(cut("the shared expert", options.slices.shared, model.moe.shared_ff));
   if (options.host_routing && model.norms_feed_forward() && model.moe.shared_ff == 0)

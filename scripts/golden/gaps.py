@@ -5,6 +5,11 @@ import math
 from golden.routing import choice_of, mixer_reach, routing_of
 
 
+def picks_of(config):
+    """How many experts a token takes; 0 in a model without experts."""
+    return getattr(config, "num_experts_per_tok", 0)
+
+
 def routers(steps):
     """Yields (step, prefix of the layer) for each router in each step."""
     for step in steps:
@@ -36,9 +41,9 @@ def order_gap(steps, k):
 def mixer_gap(steps, config):
     """The smallest distance of a logit from the limit at which it counts in the mixer; infinite for other routers."""
     gap = math.inf
-    if routing_of(config)["score"] != "mixer":
-        return gap
     for step, prefix in routers(steps):
+        if routing_of(config)["score"] != "mixer":
+            break
         reach = mixer_reach(step[prefix + "router_logits"], step[prefix + "experts"], config.router_jitter_noise)
         gap = min(gap, reach.abs().min().item())
     return gap
@@ -52,7 +57,7 @@ def token_gap(logits):
 
 def steps_gap(steps, config):
     """The smallest gap of the routers. Gaps of order and of the mixer count four times: a change there moves less."""
-    k = config.num_experts_per_tok
+    k = picks_of(config)
     return min(router_gap(steps, k), order_gap(steps, k) * 4, mixer_gap(steps, config) * 4)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from golden.effects import check_band, check_choice_biases, check_clip, check_decode, check_null_slot
-from golden.gaps import label_gap, order_gap, router_gap, steps_gap
+from golden.gaps import label_gap, order_gap, picks_of, router_gap, steps_gap
 from golden.reference import Run, label_step, run_greedy, run_steps
 
 PREFILL, DECODE = 24, 4
@@ -91,7 +91,7 @@ def run_random_labels(case, model):
 
 def run_tinymoe(model):
     """Of the prompts without near-ties in the greedy text and the routers, the one that continues most varied."""
-    k, best = model.config.num_experts_per_tok, None
+    k, best = picks_of(model.config), None
     for text in TINYMOE_PROMPTS:
         prompt = list(text.encode())
         assert len(prompt) == 32, (text, len(prompt))

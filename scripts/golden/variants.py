@@ -68,9 +68,10 @@ def draw_sizes(args, rng):
 def draw_routing(args, rng):
     """Another number of experts, and of those that a token uses; groups keep dividing them."""
     routing = {}
-    experts = next(k for k in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts") if k in args)
+    counts = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+    experts = next((k for k in counts if k in args), None)
     chosen = next((k for k in ("num_experts_per_tok", "moe_topk", "moe_k", "top_k_experts") if k in args), None)
-    if not args[experts]:
+    if not args.get(experts):
         return routing
     groups = args.get("n_group") or 1
     count = groups * rng.randrange(2 if groups > 1 else 3, 5 if groups > 1 else 10)

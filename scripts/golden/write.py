@@ -12,7 +12,7 @@ import transformers
 import xxhash
 from safetensors.numpy import save_file
 
-from golden.gaps import order_gap, router_gap
+from golden.gaps import order_gap, picks_of, router_gap
 from golden.publish import sha256, versions
 from golden.request import weight_files
 
@@ -71,7 +71,7 @@ def checkpoint_path(checkpoint, folder, home):
 
 def describe(home, folder, checkpoint, model, run):
     """The content of golden.json."""
-    k = model.config.num_experts_per_tok
+    k = picks_of(model.config)
     stored = storage(checkpoint)
     info = {
         "format": FORMAT,

@@ -19,10 +19,11 @@ def head_dim(c):
 
 
 def experts(c):
-    """(how many there are, how many a token uses)"""
+    """The keys of how many there are and how many a token uses; none of a dense model."""
     counts = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
     used = ("num_experts_per_tok", "moe_topk", "moe_k")
-    return tuple(next(vars(c)[key] for key in keys if vars(c).get(key) is not None) for keys in (counts, used))
+    numbers = [next((vars(c)[key] for key in keys if vars(c).get(key) is not None), None) for keys in (counts, used)]
+    return {} if numbers == [None, None] else dict(zip(("expert_count", "expert_used_count"), numbers, strict=True))
 
 
 def rotated(c):
@@ -79,6 +80,24 @@ def deepseek_limits(c):
     yield c.rms_norm_eps != 1e-6, "the latent norms have the eps of the others"
     yield c.attention_bias or getattr(c, "mlp_bias", False), "there are no biases"
     yield c.q_lora_rank is not None and c.num_hidden_layers in (26, 27), "26 and 27 layers have no query LoRA"
+
+
+def dense_limits(c):
+    """Of architectures that know no windows, no biases but those of their family, and one activation."""
+    yield c.hidden_act not in ("silu", "swish"), "the activation is silu"
+    sliding = "sliding_attention" in (getattr(c, "layer_types", None) or ["sliding_attention"])
+    windowed = getattr(c, "sliding_window", None) is not None and getattr(c, "use_sliding_window", True)
+    yield windowed and sliding, "there is no sliding window"
+
+
+def qwen2_dense_limits(c):
+    yield from dense_limits(c)
+    yield head_dim(c) * c.num_attention_heads != c.hidden_size, "heads are as wide together as the hidden state"
+
+
+def qwen3_dense_limits(c):
+    yield from dense_limits(c)
+    yield c.attention_bias, "there is no bias of attn_output"
 
 
 def qwen_limits(c):
@@ -162,6 +181,8 @@ def hunyuan_keys(c):
 
 SCALINGS = ("default", "linear", "yarn")
 WITH_DIVISORS = (*SCALINGS, "llama3")  # of archs that read rope_freqs.weight
+# Up to the model's positions, and no export takes more, a dynamic rotation is the plain one.
+DENSE = ("llama", "mistral", "qwen2", "qwen3")
 
 
 @dataclass(frozen=True)
@@ -180,6 +201,10 @@ FAMILIES = {
     "mixtral": Family(
         "llama", limits=lambda c: [(c.sliding_window is not None, "there is no sliding window")], paired=True,
         scalings=WITH_DIVISORS),
+    "llama": Family("llama", limits=dense_limits, paired=True, scalings=(*WITH_DIVISORS, "dynamic")),
+    "mistral": Family("llama", limits=dense_limits, paired=True, scalings=(*WITH_DIVISORS, "dynamic")),
+    "qwen2": Family("qwen2", limits=qwen2_dense_limits, scalings=(*SCALINGS, "dynamic")),
+    "qwen3": Family("qwen3", limits=qwen3_dense_limits, scalings=(*SCALINGS, "dynamic")),
     "qwen2_moe": Family(
         "qwen2moe",
         lambda c: expert_width(c) | {"expert_shared_feed_forward_length": c.shared_expert_intermediate_size},
@@ -227,7 +252,8 @@ def yarn_ramp(c, truncate):
 def scaling_limits(c, family):
     kind = c.rope["rope_type"]
     yield kind not in family.scalings, f"rotations are not scaled as {kind}"
-    yield kind == "dynamic" and "alpha" not in c.rope, "rotations do not depend on the length of the text"
+    grows = kind == "dynamic" and "alpha" not in c.rope and c.model_type not in DENSE
+    yield grows, "rotations do not depend on the length of the text"
     if kind == "yarn":
         yield c.rope.get("attention_factor") is not None, "the attention factor of yarn follows from its factor"
         exact = not c.rope.get("truncate", True) and yarn_ramp(c, False) != yarn_ramp(c, True)
@@ -261,8 +287,7 @@ def llama3_divisors(c):
 
 
 def common_keys(c):
-    count, used = experts(c)
-    return {
+    return experts(c) | {
         "block_count": c.num_hidden_layers, "context_length": c.max_position_embeddings,
         "embedding_length": c.hidden_size, "feed_forward_length": c.intermediate_size, "vocab_size": c.vocab_size,
         "attention.head_count": c.num_attention_heads,
@@ -270,7 +295,6 @@ def common_keys(c):
         "attention.key_length": head_dim(c), "attention.value_length": head_dim(c),
         "attention.layer_norm_rms_epsilon": float(c.rms_norm_eps),
         "rope.freq_base": float(c.rope["rope_theta"]), "rope.dimension_count": rotated(c),
-        "expert_count": count, "expert_used_count": used,
     }
 
 

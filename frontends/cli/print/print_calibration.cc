@@ -27,7 +27,10 @@ void print_layer(const CalibratedLayer& layer) {
 void print_calibration(const FinishedCalibration& finished) {
   const CalibrationReport& report = finished.report;
   print_notes(report.notes);
-  print_out("tokens of the experts:  fewest   median     most  never chosen\n");
+  const std::vector<CalibratedLayer>& layers = report.index.layers;
+  if (std::any_of(layers.begin(), layers.end(),
+                  [](const CalibratedLayer& layer) { return !tokens_of_experts(layer).empty(); }))
+    print_out("tokens of the experts:  fewest   median     most  never chosen\n");
   for (const CalibratedLayer& layer : report.index.layers) print_layer(layer);
   print_out(
       "calibrated with {} tokens in windows of {} ({} tokens behind them are not used), {:.1f} s\n",

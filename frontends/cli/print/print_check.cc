@@ -82,9 +82,8 @@ void print_check(const CheckReport& report, bool with_ops) {
   print_shards(report);
   if (with_ops) print_ops_elsewhere(report);
   const manifest::Build& build = report.manifest.build;
-  print_out("{} shards, {} of weights, routing {} ({})\n", report.shards.size(),
-            bytes_text(checked_weight_bytes(report)), build.routing,
-            build.exact ? "exact" : "INEXACT");
+  print_out("{} shards, {} of weights, {}\n", report.shards.size(),
+            bytes_text(checked_weight_bytes(report)), routing_text(report.manifest));
   if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
   if (report.manifest.node) print_out("{}\n", node_text(*report.manifest.node));
   print_coverage(report);

@@ -61,10 +61,11 @@ void print_checkpoint(const Checkpoint& checkpoint, bool with_tensors) {
 
 void print_manifest(const Manifest& manifest) {
   const manifest::Build& build = manifest.build;
-  print_out("{} for {}: {} shards, {}, widths {}, context {}, routing {} ({}), experts {}\n",
-            manifest.model.family, build.target, manifest.shards.size(), dtype_name(build.dtype),
-            to_string(build.tokens), build.context, build.routing,
-            build.exact ? "exact" : "INEXACT", build.experts);
+  const bool has_experts = !expert_grid(manifest).layers.empty();
+  print_out("{} for {}: {} shards, {}, widths {}, context {}, {}{}\n", manifest.model.family,
+            build.target, manifest.shards.size(), dtype_name(build.dtype), to_string(build.tokens),
+            build.context, routing_text(manifest),
+            has_experts ? fmt::format(", experts {}", build.experts) : "");
   if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
   if (manifest.node) print_out("{}\n", node_text(*manifest.node));
   if (manifest.tagging) print_labels(label_names(*manifest.tagging));

@@ -150,7 +150,7 @@ TEST(GgufConfig, RotationsAreScaled) {
   EXPECT_THAT(with([](GgufBytes& bytes) {
                 bytes.tensor({"rope_freqs.weight", {2}, 0, 0});
               }),
-              AllOf(HasSubstr(R"("long_factor": [2.5, 2.5])"), HasSubstr(R"("longrope")")));
+              AllOf(HasSubstr(R"("long_factor": [2.5, 2.5])"), HasSubstr(R"("divisors")")));
 }
 
 TEST(GgufConfig, HasTheTokenThatEndsATextIfItIsNamed) {

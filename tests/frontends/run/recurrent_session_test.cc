@@ -7,6 +7,7 @@
 #include "backends/runtime/session.h"
 #include "frontends/formats/read_shard.h"
 #include "tests/frontends/cli/checkpoint_copy.h"
+#include "tests/frontends/cli/golden_case.h"
 
 namespace moec {
 namespace {

@@ -69,8 +69,9 @@ TEST(Family, UnknownModelTypeNamesTheNearestAndTheKnown) {
                "unknown model_type \"qwen3_mo\" (did you mean 'qwen3_moe'?); known families: ");
   expect_error(
       find_family("qwen3_mo"), "hf.family.unknown",
-      "mixtral, nemotron_h, olmoe, openai_privacy_filter, phimoe, qwen2_moe, qwen3_5_moe_text, "
-      "qwen3_5_moe, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_moe");
+      "mistral, mixtral, nemotron_h, olmoe, openai_privacy_filter, phimoe, qwen2, qwen2_moe, "
+      "qwen3, "
+      "qwen3_5_moe_text, qwen3_5_moe, qwen3_moe, qwen3_next, qwen3_vl_moe_text, qwen3_vl_moe");
   expect_error(find_family("bert"), "hf.family.unknown", "--family-file");
 }
 
@@ -159,6 +160,50 @@ TEST(Family, MissingPartsAreNamed) {
   expect_refused("\"heads\": {\"keys\": [\"h\"]},", "", "family.missing_concept", "\"heads\"");
   expect_refused("{\"keys\": [\"d\"]}", "{}", "family.missing_field",
                  "concept \"hidden\" has neither keys nor a default");
+}
+
+// ---- without experts ---------------------------------------------------------------------------
+
+constexpr std::string_view kExpertConcepts = R"("head_dim": {"default": "= hidden / heads"},
+    "experts": {"keys": ["e"]},
+    "top_k": {"keys": ["k"]},
+    "expert_ff": {"keys": ["f"]},
+    "score": {"default": "softmax"})";
+constexpr std::string_view kExpertRole = R"(, "expert_up": ["l.{i}.{e}.up", "m.{i}.{e}.up"])";
+
+// kMinimal with these concepts in place of those about experts, and this role of theirs.
+std::string dense_family(const std::string& concepts, std::string_view role = "") {
+  std::string text = kMinimal;
+  text.replace(text.find(kExpertConcepts), kExpertConcepts.size(),
+               R"("head_dim": {"default": "= hidden / heads"})" + concepts);
+  return text.replace(text.find(kExpertRole), kExpertRole.size(), role);
+}
+
+TEST(Family, WithoutExpertsAllLayersAreDense) {
+  const Result<Family> dense = load_family(dense_family(R"(, "dense_ff": {"keys": ["f"]})"));
+  ASSERT_TRUE(dense) << render(dense.error());
+  EXPECT_FALSE(dense->has_experts());
+  EXPECT_TRUE(load_family(kMinimal)->has_experts());
+  expect_error(load_family(dense_family("")), "family.missing_concept",
+               "neither the concept \"experts\" nor \"dense_ff\"");
+}
+
+TEST(Family, WithoutExpertsNothingIsSaidAboutThem) {
+  for (const std::string about : {"top_k", "moe_step", "renorm_eps", "shared_ff"})
+    expect_error(load_family(dense_family(R"(, "dense_ff": {"keys": ["f"]}, ")" + about +
+                                          R"(": {"default": 1})")),
+                 "family.no_experts", "the concept \"" + about + "\" is about experts");
+  for (const std::string role : {"expert_up\": \"l.{i}.{e}", "router\": \"l.{i}.r",
+                                 "experts_down\": \"l.{i}.d", "shared_up\": \"l.{i}.s"})
+    expect_error(
+        load_family(dense_family(R"(, "dense_ff": {"keys": ["f"]})", ", \"" + role + "\"")),
+        "family.no_experts", "is of experts or their router");
+}
+
+TEST(Family, WithExpertsAllOfTheirConceptsAreNeeded) {
+  for (const std::string missing :
+       {"\"top_k\": {\"keys\": [\"k\"]},", "\"expert_ff\": {\"keys\": [\"f\"]},"})
+    expect_refused(missing, "", "family.missing_concept", missing.substr(0, missing.find(':')));
 }
 
 TEST(Family, UnknownAxisValuesListTheKnownOnes) {
