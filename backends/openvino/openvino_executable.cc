@@ -105,7 +105,7 @@ Result<std::unique_ptr<Executable>> OpenVinoExecutable::create(const ShardGraph&
   return executable;
 }
 
-Result<NamedTensors> OpenVinoExecutable::run(NamedTensors inputs, const Probe& probe) {
+Result<NamedTensors> OpenVinoExecutable::run(const NamedTensors& inputs, const Probe& probe) {
   std::vector<PortBytes> converted(inputs_.size());
   std::vector<const void*> elements;
   for (size_t i = 0; i < inputs_.size(); ++i) {

@@ -20,7 +20,7 @@ class OpenVinoExecutable : public Executable {
   std::span<const NamedType> inputs() const override { return inputs_; }
   // The probe is told of all outputs of the model, those of the manifest and watched ones, under
   // each name that the value has.
-  Result<NamedTensors> run(NamedTensors inputs, const Probe& probe) override;
+  Result<NamedTensors> run(const NamedTensors& inputs, const Probe& probe) override;
   const Tensor* state(std::string_view) const override { return nullptr; }
   Status set_state(std::string_view name, Tensor value) override;
   const ExecutorMemory& memory() const override { return memory_; }

@@ -138,6 +138,22 @@ void multiply_row_stored(const float* a, Factor b, const Sizes& sizes, float* ou
   });
 }
 
+// A few rows times the transpose of a matrix [columns, inner]: row by row, which needs no copy of
+// the matrix in the order of Eigen's products.
+constexpr int64_t kFewRows = 4;
+
+void multiply_turned(const float* a, const float* b, const Sizes& sizes, float* out) {
+  const In<Matrix> turned(b, sizes.columns, sizes.inner);
+  if (sizes.rows > kFewRows) {
+    Out<Matrix>(out, sizes.rows, sizes.columns).noalias() =
+        In<Matrix>(a, sizes.rows, sizes.inner) * turned.transpose();
+    return;
+  }
+  for (int64_t row = 0; row < sizes.rows; ++row)
+    Out<Columns>(out + row * sizes.columns, sizes.columns, 1).noalias() =
+        turned * In<Columns>(a + row * sizes.inner, sizes.inner, 1);
+}
+
 // out [rows, columns], which is zero, = a · b. At most one of them is stored.
 void multiply(Factor a, Factor b, const Sizes& sizes, float* out) {
   Out<Matrix> result(out, sizes.rows, sizes.columns);
@@ -224,9 +240,13 @@ Tensor eval(const MatMul&, const Call& call) {
               const int64_t at_a = stretch.offset[0] + i * stretch.step[0];
               const int64_t at_b = stretch.offset[1] + i * stretch.step[1];
               const int64_t at = static_cast<int64_t>(stretch.index) + i;
-              multiply({a, at_a * sizes.rows * sizes.inner},
-                       {b, at_b * sizes.inner * sizes.columns}, sizes,
-                       result.data.data() + at * sizes.rows * sizes.columns);
+              const Factor left{a, at_a * sizes.rows * sizes.inner};
+              const Factor right{b, at_b * sizes.inner * sizes.columns};
+              float* to = result.data.data() + at * sizes.rows * sizes.columns;
+              if (call.right_is_turned)
+                multiply_turned(left.whole(), right.whole(), sizes, to);
+              else
+                multiply(left, right, sizes, to);
             }
           });
   return result;

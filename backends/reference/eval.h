@@ -18,7 +18,8 @@ struct Call {
 
   // Told of the rows [tokens, inputs] that the matrix in an operand is applied to; may be empty.
   std::function<void(size_t operand, int64_t inputs, std::span<const float> rows)> applied;
-  ExpertProbe expert;  // told of each expert that tokens chose; may be empty
+  ExpertProbe expert;            // told of each expert that tokens chose; may be empty
+  bool right_is_turned = false;  // operand 1 of a product is what its right factor transposes
 
   const Tensor& operator[](size_t i) const { return *operands[i]; }
   const Type& type() const { return types.front(); }

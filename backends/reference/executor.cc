@@ -15,7 +15,7 @@ std::string described(const Tensor& tensor) {
   return fmt::format("{} with {} elements", to_string(tensor.type), tensor.data.size());
 }
 
-Status check_inputs(const Shard& shard, const std::vector<Tensor>& inputs) {
+Status check_inputs(const Shard& shard, const std::vector<const Tensor*>& inputs) {
   if (inputs.size() != shard.inputs.size())
     return fail(
         "reference.input_count",
@@ -23,10 +23,10 @@ Status check_inputs(const Shard& shard, const std::vector<Tensor>& inputs) {
         "give one tensor for each input, in their order", {.shard = shard.name});
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueId id = shard.inputs[i];
-    if (!holds(inputs[i], shard.type(id)))
+    if (!holds(*inputs[i], shard.type(id)))
       return fail(
           "reference.input_type",
-          fmt::format("the input is {}, got {}", to_string(shard.type(id)), described(inputs[i])),
+          fmt::format("the input is {}, got {}", to_string(shard.type(id)), described(*inputs[i])),
           "give a tensor of the input's element type and sizes",
           {.shard = shard.name, .op = shard.label(id)});
   }
@@ -56,13 +56,21 @@ Result<Executor> Executor::create(const Shard& shard, const WeightTable& weights
   return create(shard, reader, options);
 }
 
-Result<std::vector<Tensor>> Executor::run(std::vector<Tensor> inputs, const Probe& probe) {
-  return run(std::move(inputs), RunProbes{.values = probe});
+Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs, const Probe& probe) {
+  return run(inputs, RunProbes{.values = probe});
 }
 
-Result<std::vector<Tensor>> Executor::run(std::vector<Tensor> inputs, const RunProbes& probes) {
+Result<std::vector<Tensor>> Executor::run(const std::vector<Tensor>& inputs,
+                                          const RunProbes& probes) {
+  std::vector<const Tensor*> lent;
+  for (const Tensor& input : inputs) lent.push_back(&input);
+  return run(lent, probes);
+}
+
+Result<std::vector<Tensor>> Executor::run(const std::vector<const Tensor*>& inputs,
+                                          const RunProbes& probes) {
   MOEC_TRY(check_inputs(shard(), inputs));
-  MOEC_ASSIGN(std::vector<Tensor> outputs, run_program(impl_->program, std::move(inputs), probes));
+  MOEC_ASSIGN(std::vector<Tensor> outputs, run_program(impl_->program, inputs, probes));
   for (const auto& file : impl_->program.files) MOEC_TRY(file->check_unchanged());
   return outputs;
 }

@@ -51,6 +51,46 @@ void find_last_uses(Program& program) {
     program.last_use[output.value] = static_cast<uint32_t>(program.shard.ops.size());
 }
 
+bool swaps_last_axes(const Dims& perm) {
+  const auto rank = std::ssize(perm);
+  if (rank < 2) return false;
+  for (int64_t axis = 0; axis < rank - 2; ++axis)
+    if (perm.at(axis) != axis) return false;
+  return perm.at(rank - 2) == rank - 1;
+}
+
+bool is_brought(const Program& program, ValueId id) {
+  return program.is_fixed[id] || program.paged.values[id];
+}
+
+// Whether an operand is the right factor of a product of values that a run computes.
+bool is_right_factor(const Program& program, const Op& op, size_t operand) {
+  return operand == 1 && std::holds_alternative<MatMul>(op.data) &&
+         !is_brought(program, op.operands[0]);
+}
+
+// Transposes whose results are right factors of products and nothing else: the products read what
+// is transposed, as the keys of attention, where it lies.
+void find_turned(Program& program) {
+  const Shard& shard = program.shard;
+  for (const Op& op : shard.ops)
+    if (const auto* transpose = std::get_if<Transpose>(&op.data);
+        transpose && swaps_last_axes(transpose->perm) && !is_brought(program, op.operands[0]))
+      program.turned[op.results[0]] = op.operands[0];
+  for (const Op& op : shard.ops)
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      if (!is_right_factor(program, op, i)) program.turned[op.operands[i]] = {};
+  for (const Output& output : shard.outputs) program.turned[output.value] = {};
+}
+
+// Products take it in the place of its transpose.
+void keep_turned(Program& program) {
+  for (const OpId op : op_ids(program.shard))
+    for (const ValueId id : program.shard.ops[op].operands)
+      if (const ValueId from = program.turned[id]; from.valid())
+        program.last_use[from] = std::max(program.last_use[from], op.index);
+}
+
 // Smaller weights are quicker as f32 in memory.
 constexpr int64_t kStoredElements = int64_t{16} << 10;
 
@@ -107,8 +147,8 @@ uint64_t f32_bytes(const Shard& shard, ValueId id) {
   return static_cast<uint64_t>(shard.type(id).elements()) * sizeof(float);
 }
 
-// The most bytes of values that are neither fixed nor states at one time of a run. The caller keeps
-// a copy of the inputs, and gets one of the outputs.
+// The most bytes of values that are neither fixed nor states at one time of a run. The inputs may
+// be copied, to be rounded, and the caller gets a copy of the outputs.
 uint64_t most_of_a_run(const Program& program) {
   const Shard& shard = program.shard;
   uint64_t live = 0;
@@ -220,6 +260,7 @@ std::vector<Tensor> eval_op(const Program& program, const Op& op,
   std::vector<Type> types;
   for (ValueId id : op.results) types.push_back(program.shard.type(id));
   Call call{std::move(operands), types, stored_operands(program, op), {}, probes.experts};
+  call.right_is_turned = op.operands.size() == 2 && program.turned[op.operands[1]].valid();
   if (probes.matrices)
     call.applied = [&](size_t operand, int64_t inputs, std::span<const float> rows) {
       probes.matrices({program.shard.label(op.operands[operand]), inputs, rows});
@@ -244,6 +285,8 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
   MOEC_ASSIGN(program.paged, find_paged(shard, weights.table(), options.pager));
   find_fixed_values(program);
   find_last_uses(program);
+  find_turned(program);
+  keep_turned(program);
   MOEC_TRY(find_stored_weights(program, weights));
   MOEC_TRY(check_memory(program));
   MOEC_TRY(load_fixed_values(program, weights));

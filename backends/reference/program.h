@@ -23,6 +23,7 @@ struct Program {
   PagedWeights paged;  // of these, `stored` is set while a run has their unit
   std::set<std::shared_ptr<const PayloadFile>> files;  // of the stored weights
   IdMap<ValueId, uint32_t> last_use;  // index of the last op that takes the value; 0: none does
+  IdMap<ValueId, ValueId> turned;     // of a transposed right factor: what it is the transpose of
   std::map<std::string, Tensor, std::less<>> states;
   ExecutorMemory memory;
   bool releases_weights = false;  // after each op that takes them
@@ -34,7 +35,7 @@ Result<Program> load_program(const Shard& shard, const WeightReader& weights,
 void reset_states(Program& program);
 
 // The inputs must have the number and types that the shard declares. Errors: those of the pager.
-Result<std::vector<Tensor>> run_program(Program& program, std::vector<Tensor> inputs,
+Result<std::vector<Tensor>> run_program(Program& program, const std::vector<const Tensor*>& inputs,
                                         const RunProbes& probes);
 
 // The rounded results of an op that is neither a weight nor reads or writes a state.

@@ -96,12 +96,15 @@ class Executor {
   Executor& operator=(Executor&&) noexcept;
   ~Executor();
 
-  // Inputs and results in the order of Shard::inputs and Shard::outputs. Errors:
+  // Inputs and results in the order of Shard::inputs and Shard::outputs. A run reads the inputs
+  // where they lie; it copies those that it must round. Errors:
   // reference.input_count, reference.input_type (element type or sizes differ; layouts may);
   // weights.file_changed and weights.read for a file that was cut, changed or is unreadable; those
   // of the pager. Of a unit that takes no part in a run, products are zeros.
-  Result<std::vector<Tensor>> run(std::vector<Tensor> inputs, const Probe& probe = {});
-  Result<std::vector<Tensor>> run(std::vector<Tensor> inputs, const RunProbes& probes);
+  Result<std::vector<Tensor>> run(const std::vector<const Tensor*>& inputs,
+                                  const RunProbes& probes);
+  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs, const Probe& probe = {});
+  Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs, const RunProbes& probes);
 
   // Sets all states to zero.
   void reset();

@@ -4,10 +4,13 @@
 
 namespace moec {
 
+bool rounds_elements(DType dtype, Precision precision) {
+  return is_float(dtype) && (precision == Precision::f16 || dtype != DType::f32);
+}
+
 void round_elements(Tensor& tensor, Precision precision) {
-  if (!is_float(tensor.type.dtype)) return;
+  if (!rounds_elements(tensor.type.dtype, precision)) return;
   const DType dtype = precision == Precision::f16 ? DType::f16 : tensor.type.dtype;
-  if (dtype == DType::f32) return;
   for (float& value : tensor.data) value = round_to(dtype, value);
 }
 

@@ -96,9 +96,8 @@ class Run {
     }
   }
 
-  Result<std::vector<Tensor>> operator()(std::vector<Tensor> inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i)
-      define(shard_.inputs[i], {shard_.type(shard_.inputs[i]), std::move(inputs[i].data)});
+  Result<std::vector<Tensor>> operator()(const std::vector<const Tensor*>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) define(shard_.inputs[i], *inputs[i]);
     for (OpId op : op_ids(shard_)) {
       step(op);
       for (ValueId id : shard_.ops[op].results) see(id);
@@ -112,10 +111,15 @@ class Run {
   }
 
  private:
-  void define(ValueId id, Tensor value) {
-    round_elements(value, program_.options.precision);
-    put(id, std::move(value));
-    if (!shard_.values[id].producer.valid()) see(id);
+  // Takes an input where it lies, unless it has another type or must be rounded.
+  void define(ValueId id, const Tensor& input) {
+    const Type& type = shard_.type(id);
+    at_[id] = &input;
+    if (input.type != type || rounds_elements(type.dtype, program_.options.precision)) {
+      put(id, {type, input.data});
+      round_elements(own_[id], program_.options.precision);
+    }
+    see(id);
   }
 
   bool is_ready(const Op& op) const {
@@ -125,7 +129,7 @@ class Run {
 
   void step(OpId id) {
     const Op& op = shard_.ops[id];
-    if (is_ready(op)) return;
+    if (is_ready(op) || is_left_out(op)) return;
     if (ends_in_reshape(id)) return put(op.results.front(), reshaped(op));
     if (const auto* read = std::get_if<StateRead>(&op.data)) {
       at_[op.results.front()] = &program_.states[read->state];
@@ -137,6 +141,11 @@ class Run {
       return;
     }
     take(op, units_.bind(op, own_) ? evaluate(op) : zeros(op));
+  }
+
+  // Whether nobody wants the result of a transpose: the products take what it transposes.
+  bool is_left_out(const Op& op) const {
+    return !probes_.values && !op.results.empty() && program_.turned[op.results.front()].valid();
   }
 
   // Whether the op reshapes a value of this run that nothing else takes.
@@ -156,7 +165,8 @@ class Run {
     std::vector<const Tensor*> operands;
     for (ValueId id : op.operands) {
       const auto& paged = program_.paged.values[id];
-      operands.push_back(paged && paged->as_tensor ? &own_[id] : at_[id]);
+      const ValueId from = program_.turned[id].valid() ? program_.turned[id] : id;
+      operands.push_back(paged && paged->as_tensor ? &own_[id] : at_[from]);
     }
     return eval_op(program_, op, std::move(operands), probes_);
   }
@@ -209,9 +219,9 @@ class Run {
 
 }  // namespace
 
-Result<std::vector<Tensor>> run_program(Program& program, std::vector<Tensor> inputs,
+Result<std::vector<Tensor>> run_program(Program& program, const std::vector<const Tensor*>& inputs,
                                         const RunProbes& probes) {
-  return Run(program, probes)(std::move(inputs));
+  return Run(program, probes)(inputs);
 }
 
 }  // namespace moec

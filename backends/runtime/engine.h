@@ -33,7 +33,7 @@ class Executable {
   // Runs the graph with a tensor for each of its inputs, and returns its outputs. The probe is told
   // of the values that the engine can tell of (EngineTraits::sees_all_values). Errors: session.port
   // for an input without a tensor, and those of the engine.
-  virtual Result<NamedTensors> run(NamedTensors inputs, const Probe& probe) = 0;
+  virtual Result<NamedTensors> run(const NamedTensors& inputs, const Probe& probe) = 0;
 
   // The declared state of this name, or null; and a new value for it. An engine that runs graphs
   // without states has none.

@@ -21,9 +21,9 @@ class ReferenceExecutable : public Executable {
 
   std::span<const NamedType> inputs() const override { return inputs_; }
 
-  Result<NamedTensors> run(NamedTensors inputs, const Probe& probe) override {
-    MOEC_ASSIGN(std::vector<Tensor> tensors, in_order(std::move(inputs)));
-    MOEC_ASSIGN(std::vector<Tensor> outputs, executor_.run(std::move(tensors), probe));
+  Result<NamedTensors> run(const NamedTensors& inputs, const Probe& probe) override {
+    MOEC_ASSIGN(const std::vector<const Tensor*> tensors, in_order(inputs));
+    MOEC_ASSIGN(std::vector<Tensor> outputs, executor_.run(tensors, {.values = probe}));
     NamedTensors named;
     const std::vector<Output>& ports = executor_.shard().outputs;
     for (size_t i = 0; i < ports.size(); ++i) named[ports[i].name] = std::move(outputs[i]);
@@ -38,8 +38,8 @@ class ReferenceExecutable : public Executable {
   void release_weights_after_use() override { executor_.release_weights_after_use(); }
 
  private:
-  Result<std::vector<Tensor>> in_order(NamedTensors named) const {
-    std::vector<Tensor> inputs;
+  Result<std::vector<const Tensor*>> in_order(const NamedTensors& named) const {
+    std::vector<const Tensor*> inputs;
     for (const NamedType& input : inputs_) {
       const auto found = named.find(input.name);
       if (found == named.end())
@@ -47,7 +47,7 @@ class ReferenceExecutable : public Executable {
             "session.port",
             fmt::format("the file has an input '{}' that the manifest does not bind", input.name),
             "export the model again", place_);
-      inputs.push_back(std::move(found->second));
+      inputs.push_back(&found->second);
     }
     return inputs;
   }

@@ -21,6 +21,11 @@ const manifest::Port& find_port(const std::vector<manifest::Port>& ports, std::s
   MOEC_CHECK(false, "the manifest was checked, yet port {} is absent", name);
 }
 
+Tensor cache_input(const manifest::Port& port, std::vector<float>& cache, LentCaches& lent) {
+  const bool in_pages = port.dims[0] > 1;
+  return in_pages ? cache_tensor(port, cache) : lent.lend(port, cache);
+}
+
 }  // namespace
 
 // A shard is read when it first runs and stays loaded: the next token needs all of them again.
@@ -60,7 +65,7 @@ double Session::Impl::masked_value() const {
 }
 
 Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest::Port& port,
-                                    const Chunk& chunk) {
+                                    const Chunk& chunk, LentCaches& lent) {
   switch (binding.source) {
     case SourceKind::edge:
       return pack_rows(port, chunk.edges.at(binding.edge));
@@ -77,13 +82,13 @@ Result<Tensor> Session::Impl::input(const InputBinding& binding, const manifest:
     case SourceKind::kv_write_mask:
       return write_mask(port, chunk.position, chunk.count);
     case SourceKind::k_cache:
-      return cache_tensor(port, sequence.caches.at(binding.layer).k);
+      return cache_input(port, sequence.caches.at(binding.layer).k, lent);
     case SourceKind::v_cache:
-      return cache_tensor(port, sequence.caches.at(binding.layer).v);
+      return cache_input(port, sequence.caches.at(binding.layer).v, lent);
     case SourceKind::history:
       return pack_rows(port, sequence.caches.at(binding.layer).history);
     case SourceKind::recurrent_state:
-      return Tensor{port.type(), sequence.caches.at(binding.layer).state};
+      return lent.lend(port, sequence.caches.at(binding.layer).state);
     case SourceKind::token_mask:
       return token_mask(port, chunk.count);
   }
@@ -170,18 +175,18 @@ Status Session::Impl::foresee_experts(const RouterAhead& router, const Chunk& ch
   for (const auto& [port, edge] : router.edges)
     by_port[port] =
         pack_rows(find_port(shard.widths[chunk.width].inputs, port), chunk.edges.at(edge));
-  MOEC_ASSIGN(const NamedTensors outputs, run(shard, *executable, std::move(by_port), {}));
+  MOEC_ASSIGN(const NamedTensors outputs, run(shard, *executable, by_port, {}));
   if (const auto weights = outputs.find(kRoutingWeights); weights != outputs.end())
     experts->foresee(shard.layer, unpack_rows(weights->second, chunk.count));
   return {};
 }
 
-// Runs a shard with the values of its ports.
+// Runs a shard with the values of its ports, to which it adds those of a mask.
 Result<NamedTensors> Session::Impl::run(const manifest::Shard& shard, Executable& executable,
-                                        NamedTensors by_port, const Probe& probe) const {
+                                        NamedTensors& by_port, const Probe& probe) const {
   if (masks() && shard.routing)
     add_ceilings(executable.inputs(), shard, mask, options.precision, by_port);
-  return executable.run(std::move(by_port), probe);
+  return executable.run(by_port, probe);
 }
 
 // Whether the step can be skipped because no token of the chunk chose an expert of its group. Its
@@ -218,21 +223,26 @@ Probe Session::Impl::probe_of(const manifest::Shard& shard, const Chunk& chunk,
   };
 }
 
+Result<NamedTensors> Session::Impl::outputs_of(const manifest::Step& step,
+                                               const manifest::Shard& shard, Executable& executable,
+                                               Chunk& chunk, const StepProbe& probe) {
+  NamedTensors by_port;
+  LentCaches lent(by_port);
+  for (const InputBinding& binding : step.inputs) {
+    const manifest::Port& port = find_port(shard.widths[chunk.width].inputs, binding.port);
+    MOEC_ASSIGN(by_port[binding.port], input(binding, port, chunk, lent));
+  }
+  MOEC_TRY(put_states(shard, executable));
+  return run(shard, executable, by_port, probe_of(shard, chunk, probe));
+}
+
 Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe& probe) {
   const manifest::Step& step = manifest.schedule[step_index];
   const manifest::Shard& shard = *manifest.find_shard(step.shard);
   MOEC_TRY(begin_experts(step_index, shard, chunk));
   if (skip(step, shard, chunk)) return {};
-  const manifest::Width& width = shard.widths[chunk.width];
   MOEC_ASSIGN(Executable * executable, this->executable(shard, chunk.width));
-  NamedTensors by_port;
-  for (const InputBinding& binding : step.inputs) {
-    const manifest::Port& port = find_port(width.inputs, binding.port);
-    MOEC_ASSIGN(by_port[binding.port], input(binding, port, chunk));
-  }
-  MOEC_TRY(put_states(shard, *executable));
-  MOEC_ASSIGN(const NamedTensors outputs,
-              run(shard, *executable, std::move(by_port), probe_of(shard, chunk, probe)));
+  MOEC_ASSIGN(const NamedTensors outputs, outputs_of(step, shard, *executable, chunk, probe));
   take_states(shard, *executable, chunk);
   for (const OutputBinding& binding : step.outputs)
     if (const auto output = outputs.find(binding.port); output != outputs.end())

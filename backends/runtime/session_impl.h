@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/runtime/lent_caches.h"
 #include "backends/runtime/router_ahead.h"
 #include "backends/runtime/session.h"
 #include "backends/weights/weight_reader.h"
@@ -56,7 +57,8 @@ struct Session::Impl {
   Result<Executable*> executable(const manifest::Shard& shard, size_t width);
   Result<Rows> rope_rows(const Chunk& chunk, const InputBinding& binding);
   double masked_value() const;
-  Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk);
+  Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk,
+                       LentCaches& lent);
   void take_output(const OutputBinding& binding, const manifest::Shard& shard, const Tensor& tensor,
                    Chunk& chunk);
   Status put_states(const manifest::Shard& shard, Executable& executable) const;
@@ -68,10 +70,12 @@ struct Session::Impl {
   Result<RouterRun> run_router(size_t step, Chunk& chunk);
   Status route_by_residents(size_t step, Chunk& chunk);
   Status run_shard(size_t step, Chunk& chunk, const StepProbe& probe);
+  Result<NamedTensors> outputs_of(const manifest::Step& step, const manifest::Shard& shard,
+                                  Executable& executable, Chunk& chunk, const StepProbe& probe);
   Status begin_experts(size_t step, const manifest::Shard& shard, Chunk& chunk);
   Status foresee_experts(const RouterAhead& router, const Chunk& chunk);
   Result<NamedTensors> run(const manifest::Shard& shard, Executable& executable,
-                           NamedTensors by_port, const Probe& probe) const;
+                           NamedTensors& by_port, const Probe& probe) const;
   bool skip(const manifest::Step& step, const manifest::Shard& shard, Chunk& chunk);
 };
 

@@ -104,7 +104,7 @@ Result<std::vector<Tensor>> WindowRun::run_window(size_t index, Executor& execut
     const std::string& port = body.values[id].name;
     inputs.push_back(input(binding_of(step, port), port, body.type(id), window));
   }
-  MOEC_ASSIGN(std::vector<Tensor> outputs, executor.run(std::move(inputs), probes));
+  MOEC_ASSIGN(std::vector<Tensor> outputs, executor.run(inputs, probes));
   for (size_t i = 0; i < outputs.size(); ++i)
     for (const OutputBinding& binding : step.outputs)
       if (binding.port == body.outputs[i].name) take_output(binding, outputs[i], window);
