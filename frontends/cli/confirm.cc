@@ -10,6 +10,7 @@
 
 #include "backends/files/run_program.h"
 #include "backends/targets/load_target.h"
+#include "frontends/check/list_contexts.h"
 #include "frontends/check/measured.h"
 #include "frontends/check/measured_json.h"
 #include "frontends/cli/commands.h"
@@ -115,7 +116,9 @@ Result<int> run_script(const ConfirmFlags& flags, const std::string& chip) {
 Result<int> confirm(const ConfirmFlags& flags) {
   MOEC_TRY(require_export(flags.folder));
   MOEC_ASSIGN(const std::string chip, chip_of(flags));
+  if (!flags.contexts.empty()) MOEC_TRY(check_context_folder(flags.folder, flags.contexts));
   MOEC_ASSIGN(const int code, run_script(flags, chip));
+  if (!flags.contexts.empty()) MOEC_TRY(list_contexts(flags.folder, flags.contexts));
   MOEC_ASSIGN(const auto report,
               check_folder(flags.folder, {.target = flags.engine, .chip = chip, .digests = false}));
   MOEC_ASSIGN(const Measured measured, read_measured(measured_path(flags)));
@@ -145,7 +148,7 @@ void add_flags(CLI::App& command, ConfirmFlags& flags) {
                      "some tokens, against onnxruntime's CPU provider)");
   command.add_option("--context-binaries", flags.contexts,
                      "Also write the compiled contexts, and contexts.json with their digests, to "
-                     "this folder");
+                     "this folder; the manifest lists them where it lies in OUT");
   command.add_option("--measured", flags.measured,
                      "The file to write, which moec check --measured reads (default: "
                      "OUT/measured.json)");

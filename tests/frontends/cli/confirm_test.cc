@@ -67,6 +67,57 @@ TEST_F(Confirm, PassesItsFlagsOn) {
   EXPECT_EQ(words, out_ + " --chip v79 --measured m --golden g --context-binaries c --no-run");
 }
 
+// A script that writes one context beside contexts.json, which says that it has `sha256`.
+std::string writes_a_context(const std::string& folder, const std::string& text,
+                             const std::string& sha256) {
+  return "mkdir -p " + folder + "/moe\nprintf '" + text + "' > " + folder +
+         "/moe/L00.v75.bin\ncat > " + folder +
+         R"(/contexts.json <<END
+{"format": "moec-context-binaries", "version": 1, "files": [{"path": "moe/L00.v75.bin",
+ "bytes": 3, "sha256": ")" +
+         sha256 + "\"}]}\nEND\n";
+}
+
+constexpr const char* kSha256OfAbc =
+    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+TEST_F(Confirm, ContextsInTheExportAreListedInItsManifest) {
+  const std::string contexts = out_ + "/contexts";
+  const std::string script =
+      writes_a_context(contexts, "abc", kSha256OfAbc) + writes_nothing_measured(0);
+  for (int times = 0; times < 2; ++times)
+    EXPECT_EQ(run(script, {"--context-binaries", contexts}).exit_code, kExitFine);
+  const Outcome checked = run_command({"check", out_, "--chip", "v75"});
+  expect_fine(checked);
+  EXPECT_THAT(checked.out, testing::Not(HasSubstr("manifest.extra_files")));
+  std::ofstream(contexts + "/moe/L00.v75.bin") << "abd";
+  EXPECT_THAT(run_command({"check", out_}).err + run_command({"check", out_}).out,
+              AllOf(HasSubstr("manifest.digest_changed"), HasSubstr("contexts/moe/L00.v75.bin")));
+}
+
+TEST_F(Confirm, ContextsElsewhereLeaveTheManifestAlone) {
+  const std::string before = read_file(out_ + "/manifest.json");
+  const std::string contexts = fresh_folder("elsewhere");
+  EXPECT_EQ(run(writes_a_context(contexts, "abc", kSha256OfAbc) + writes_nothing_measured(0),
+                {"--context-binaries", contexts})
+                .exit_code,
+            kExitFine);
+  EXPECT_EQ(read_file(out_ + "/manifest.json"), before);
+}
+
+TEST_F(Confirm, ContextsThatAreNotThoseOfTheirListAreRefused) {
+  const std::string contexts = out_ + "/contexts", before = read_file(out_ + "/manifest.json");
+  const auto said = [&](const std::string& script, const std::string& folder) {
+    return run(script + writes_nothing_measured(0), {"--context-binaries", folder}).err;
+  };
+  EXPECT_THAT(said(writes_a_context(contexts, "abd", kSha256OfAbc), contexts),
+              AllOf(HasSubstr("error[confirm.contexts]"), HasSubstr("another SHA-256")));
+  EXPECT_THAT(said("echo '{}' > " + contexts + "/contexts.json\n", contexts),
+              HasSubstr("error[confirm.contexts]"));
+  EXPECT_THAT(said("", out_), HasSubstr("a folder of its own"));
+  EXPECT_EQ(read_file(out_ + "/manifest.json"), before);
+}
+
 TEST_F(Confirm, ChipsAreThoseOfTheEngine) {
   const std::string said = fresh_folder("said") + "/words";
   auto chip_of = [&](const Words& more) {
