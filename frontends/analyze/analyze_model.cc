@@ -34,13 +34,6 @@ Result<Analysis> analyze_imatrix(const AnalyzeOptions& options) {
   return read_imatrix(options.imatrix, model);
 }
 
-Result<Analysis> analyze_text(const AnalyzeOptions& options) {
-  MOEC_ASSIGN(Measurement measured, options.exported
-                                        ? measure_export(options)
-                                        : measure_checkpoint(options, options.imatrix_file));
-  return analysis_of(std::move(measured));
-}
-
 Status write_rankings(const Analysis& analysis, const std::string& folder) {
   for (const LayerProfile& layer : analysis.profile.layers) {
     if (layer.mass.empty()) return {};
@@ -79,6 +72,13 @@ Status write_results(const Analysis& analysis, const AnalyzeOptions& options) {
 }
 
 }  // namespace
+
+Result<Analysis> analyze_text(const AnalyzeOptions& options) {
+  MOEC_ASSIGN(Measurement measured, options.exported
+                                        ? measure_export(options)
+                                        : measure_checkpoint(options, options.imatrix_file));
+  return analysis_of(std::move(measured));
+}
 
 Result<Analysis> analyze_model(const AnalyzeOptions& options) {
   if (options.imatrix_file && (options.exported || !options.imatrix.empty()))

@@ -14,4 +14,8 @@ namespace moec {
 // measure_checkpoint(), measure_export() or read_imatrix(), and of writing.
 Result<Analysis> analyze_model(const AnalyzeOptions& options);
 
+// What it measures with the text of the options, and nothing written. Errors: as above, but for
+// those of writing.
+Result<Analysis> analyze_text(const AnalyzeOptions& options);
+
 }  // namespace moec

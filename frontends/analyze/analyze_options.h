@@ -27,6 +27,14 @@ struct AnalysisSource {
   }
 };
 
+// What the table of costs (model_table.h) is asked to show.
+struct TableOptions {
+  std::string baseline;            // a checkpoint or an export to compare with; empty: none
+  bool baseline_exported = false;  // it is an export
+  int64_t runs = 5;                // of each step that is timed
+  std::optional<double> energy_per_byte, energy_per_mac;  // in pJ; nothing: energy.h
+};
+
 struct AnalyzeOptions {
   std::string source;  // a checkpoint folder, a GGUF file or an exported folder
   bool exported = false;
@@ -38,6 +46,7 @@ struct AnalyzeOptions {
   SessionOptions session;                    // of an export
   bool imatrix_file = false;                 // write imatrix.gguf; of a checkpoint
   bool pairs_file = false;                   // write coactivation.csv
+  std::optional<TableOptions> table;         // the table of costs, too; a text is not needed then
   std::function<bool()> stop;                // may be empty
   std::function<void(uint64_t bytes, uint64_t total, const std::string& part)> progress;
 };

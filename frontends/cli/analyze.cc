@@ -6,6 +6,8 @@
 #include "frontends/analyze/analysis_json.h"
 #include "frontends/analyze/analysis_table.h"
 #include "frontends/analyze/analyze_model.h"
+#include "frontends/analyze/tabulate_model.h"
+#include "frontends/analyze/tabulated_json.h"
 #include "frontends/cli/commands.h"
 #include "frontends/cli/flags/analyze_flags.h"
 #include "frontends/cli/print/findings.h"
@@ -16,6 +18,20 @@
 namespace moec {
 namespace {
 
+int run_table(const AnalyzeOptions& options, Progress& progress, bool json) {
+  const auto tabulated = tabulate_model(options);
+  progress.finish();
+  if (!tabulated) return report_stopped(tabulated.error(), kAnalyzeInterrupted, json);
+  if (json) {
+    print_json(tabulated_json(*tabulated, options.folder));
+    return kExitFine;
+  }
+  print_notes(tabulated->notes);
+  if (tabulated->analysis) print_out("{}\n", analysis_table(*tabulated->analysis));
+  print_out("{}results in {}\n", table_text(tabulated->table), options.folder);
+  return kExitFine;
+}
+
 int run_analyze(const AnalyzeFlags& flags) {
   auto options = analyze_options(flags);
   if (!options) return report_failure(options.error(), flags.json);
@@ -25,6 +41,7 @@ int run_analyze(const AnalyzeFlags& flags) {
   options->progress = [&](uint64_t bytes, uint64_t total, const std::string& part) {
     progress.advance(bytes, total, part);
   };
+  if (options->table) return run_table(*options, progress, flags.json);
   const auto analysis = analyze_model(*options);
   progress.finish();
   if (!analysis) return report_stopped(analysis.error(), kAnalyzeInterrupted, flags.json);

@@ -106,8 +106,9 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
 
 Result<WrittenExport> PreparedExport::finish(ExportedParts parts) && {
   const OutputOptions& output = planned_.options.output;
-  const ReportFacts facts{planned_.plan.build.weights, planned_.calibration.get(), planned_.cuts,
-                          parts.shards};
+  const ParameterCounts parameters = count_parameters(planned_.plan.model, planned_.plan.weights);
+  const ReportFacts facts{parameters, planned_.plan.build.weights, planned_.calibration.get(),
+                          planned_.cuts, parts.shards};
   MOEC_ASSIGN(manifest::FileRef report, write_report(output.folder, facts, output.sha256));
   ExportSummary summary = summarize(std::move(parts));
   Manifest& manifest = summary.manifest;

@@ -78,7 +78,9 @@ Result<manifest::FileRef> write_report(const std::string& folder, const ReportFa
                                        bool sha256) {
   auto list = ordered_json::array();
   for (const ExportedShard& exported : facts.shards) list.push_back(shard_json(exported));
-  ordered_json whole = {{"weights", to_string(facts.weights)}};
+  ordered_json whole = {
+      {"parameters", {{"all", facts.parameters.parameters}, {"active", facts.parameters.active}}},
+      {"weights", to_string(facts.weights)}};
   if (facts.weights.chooses_bits()) whole["chosen"] = chosen_json(facts.weights);
   if (facts.calibration) {
     whole["few_tokens"] = fallbacks_json(*facts.calibration);

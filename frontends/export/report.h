@@ -9,22 +9,24 @@
 #include "backends/manifest/manifest.h"
 #include "frontends/export/export_shards.h"
 #include "ir/plan/weight_policy.h"
+#include "models/build/count_parameters.h"
 #include "models/plan/cut_options.h"
 
 namespace moec {
 
 struct ReportFacts {
+  const ParameterCounts& parameters;
   const WeightPolicy& weights;
   const CalibrationStats* calibration;  // may be null
   std::span<const ShardCut> cuts;
   std::span<const ExportedShard> shards;
 };
 
-// Writes FOLDER/report.json: in which forms the weights are stored, the bits that were chosen for
-// tensors of experts, the experts that few tokens of the calibration chose and how evenly its text
-// chose them, how the model was cut and why, then for each shard what every pass changed and which
-// notes it gave. There are no times in it: the same input gives the same bytes. Errors: those of
-// write_listed_file().
+// Writes FOLDER/report.json: how many parameters the model has and a token uses, in which forms the
+// weights are stored, the bits that were chosen for tensors of experts, the experts that few tokens
+// of the calibration chose and how evenly its text chose them, how the model was cut and why, then
+// for each shard what every pass changed and which notes it gave. There are no times in it: the
+// same input gives the same bytes. Errors: those of write_listed_file().
 Result<manifest::FileRef> write_report(const std::string& folder, const ReportFacts& facts,
                                        bool sha256);
 

@@ -15,6 +15,10 @@ struct ParameterCounts {
   // of which a token reads one row. A head that shares the embedding's tensor counts.
   int64_t active = 0;
   std::map<std::string, int64_t> bytes_by_dtype;  // as the checkpoint stores them
+  int64_t bytes() const;
+  // Of `active` and of one row of the embedding, as the checkpoint stores them.
+  int64_t active_bytes = 0;
+  int64_t all_experts_bytes = 0;  // the same with all experts instead of the chosen ones
 };
 
 // The table has all tensors that the model needs.

@@ -56,6 +56,42 @@ void add_common_flags(CLI::App& command, AnalyzeFlags& flags) {
   add_output_flags(command, flags);
 }
 
+void add_energy_flag(CLI::App& command, CLI::Option* table, const char* name,
+                     std::optional<double>& price, const char* what) {
+  command.add_option(name, price, what)->needs(table)->check(finite_from_zero());
+}
+
+void add_table_flags(CLI::App& command, AnalyzeFlags& flags) {
+  CLI::Option* table =
+      command.add_flag("--table", flags.with_table,
+                       "Write table.csv, table.md and table.json as well, and print them: "
+                       "parameters, memory, bytes and multiplies of a token, times of steps, load "
+                       "of the experts, energy. Takes dense models, too, and no text");
+  command
+      .add_option("--baseline", flags.table.baseline,
+                  "With --table: a checkpoint or an export, dense or not, in a second column")
+      ->needs(table);
+  command
+      .add_option("--repeats", flags.table.runs,
+                  "With --table: how often a step of an export is timed")
+      ->needs(table)
+      ->check(whole_from(1))
+      ->capture_default_str();
+  add_energy_flag(command, table, "--energy-per-byte", flags.table.energy_per_byte,
+                  "With --table: picojoules for each byte of weights that a token reads (default: "
+                  "162.5, DRAM in Horowitz, ISSCC 2014)");
+  add_energy_flag(command, table, "--energy-per-mac", flags.table.energy_per_mac,
+                  "With --table: picojoules for each multiply and add (default: 4.6 in f32, 1.5 in "
+                  "f16, from the same table)");
+}
+
+// A second model beside SOURCE.
+Status add_baseline(TableOptions& table) {
+  if (table.baseline.empty()) return {};
+  table.baseline_exported = kind_of_path(table.baseline) == PathKind::exported;
+  return table.baseline_exported ? Status() : require_checkpoint(table.baseline);
+}
+
 }  // namespace
 
 void add_measured_source_flags(CLI::App& command, AnalyzeFlags& flags) {
@@ -87,6 +123,7 @@ void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags) {
                    "Write coactivation.csv as well, a line for each pair of experts");
   command.add_flag("--imatrix", options.imatrix_file,
                    "Of a checkpoint: write imatrix.gguf as well, for llama-quantize");
+  add_table_flags(command, flags);
   add_common_flags(command, flags);
 }
 
@@ -94,9 +131,13 @@ Result<AnalyzeOptions> analyze_options(const AnalyzeFlags& flags) {
   AnalyzeOptions options = flags.options;
   options.exported = kind_of_path(options.source) == PathKind::exported;
   if (!options.exported) MOEC_TRY(require_checkpoint(options.source));
-  if (!options.text.given() && options.imatrix.empty())
+  if (flags.with_table) {
+    options.table = flags.table;
+    MOEC_TRY(add_baseline(*options.table));
+  } else if (!options.text.given() && options.imatrix.empty()) {
     return fail("analyze.empty", "there is no text to analyze with",
                 "give --prompts default, --prompt TEXT, --text FILES or --tokens FILES");
+  }
   if (!flags.family_file.empty()) options.family_file = flags.family_file;
   MOEC_ASSIGN(options.session, session_options(flags.session));
   if (flags.group_memory.empty()) return options;

@@ -14,6 +14,8 @@ struct AnalyzeFlags {
   SessionFlags session;
   std::string family_file, group_memory;
   bool quiet = false, json = false;
+  bool with_table = false;
+  TableOptions table;
 };
 
 void add_analyze_flags(CLI::App& command, AnalyzeFlags& flags);

@@ -78,7 +78,7 @@ struct GroupedExport {
     flags.insert(flags.end(), {"--experts-per-shard", "1"});
     single = exported_with(checkpoint_of(name), name + ".single", flags);
     grid = expert_grid(read_manifest(single).value());
-    enough = check_enough(experts_of_node(grid, 0), grid, "a") &&
+    enough = !grid.layers.empty() && check_enough(experts_of_node(grid, 0), grid, "a") &&
              check_enough(experts_of_node(grid, 1), grid, "b");
     groups = fresh_folder(name + ".groups") + ".json";
     write_file(groups, groups_text(grid));
