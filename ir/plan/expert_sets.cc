@@ -4,65 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
 #include <set>
 
+#include "ir/base/number_ranges.h"
 #include "ir/base/regular_file.h"
 
 namespace moec {
 namespace {
-
-struct NumberRange {
-  int64_t first = 0, last = 0;  // both included
-};
-
-std::optional<int64_t> number_of(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-std::optional<NumberRange> range_of(std::string_view text) {
-  const size_t dash = text.find('-');
-  const auto first = number_of(trimmed(text.substr(0, dash)));
-  const auto last =
-      dash == std::string_view::npos ? first : number_of(trimmed(text.substr(dash + 1)));
-  if (!first || !last || *first > *last) return std::nullopt;
-  return NumberRange{*first, *last};
-}
-
-// Calls visit(part) for each part of the text between separators, up to the first error.
-template <class Visit>
-Status for_each_part(std::string_view text, std::string_view separators, Visit visit) {
-  for (;;) {
-    const size_t end = text.find_first_of(separators);
-    MOEC_TRY(visit(text.substr(0, end)));
-    if (end == std::string_view::npos) return {};
-    text.remove_prefix(end + 1);
-  }
-}
-
-// "0-7,9" of ascending numbers.
-std::string ranges_text(const std::vector<int64_t>& numbers) {
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t j = i + 1;
-    while (j < numbers.size() && numbers[j] == numbers[j - 1] + 1) ++j;
-    parts.push_back(j == i + 1 ? fmt::to_string(numbers[i])
-                               : fmt::format("{}-{}", numbers[i], numbers[j - 1]));
-    i = j;
-  }
-  return fmt::format("{}", fmt::join(parts, ","));
-}
 
 class SetReader {
  public:
@@ -71,7 +21,7 @@ class SetReader {
   Result<ExpertSets> read(std::string_view text) {
     MOEC_TRY(for_each_part(text, "\n", [&](std::string_view line) {
       return for_each_part(line.substr(0, line.find('#')), ";", [&](std::string_view item) {
-        const std::string_view words = trimmed(item);
+        const std::string_view words = trim_spaces(item);
         return words.empty() ? Status() : read_item(words);
       });
     }));
@@ -89,14 +39,14 @@ class SetReader {
   Status read_item(std::string_view item) {
     const size_t colon = item.find(':');
     if (colon == std::string_view::npos) return no_item(item);
-    const std::string_view where = trimmed(item.substr(0, colon));
+    const std::string_view where = trim_spaces(item.substr(0, colon));
     MOEC_ASSIGN(const std::vector<int64_t> experts, experts_of(item.substr(colon + 1), item));
     if (where == "*") {
       if (others_) return twice(item, "all other layers");
       others_ = experts;
       return {};
     }
-    const auto layers = where.starts_with('L') ? range_of(where.substr(1)) : std::nullopt;
+    const auto layers = where.starts_with('L') ? parse_range(where.substr(1)) : std::nullopt;
     if (!layers) return no_item(item);
     return add(*layers, experts, item);
   }
@@ -126,7 +76,7 @@ class SetReader {
   Result<std::vector<int64_t>> experts_of(std::string_view text, std::string_view item) const {
     std::set<int64_t> experts;
     MOEC_TRY(for_each_part(text, ",", [&](std::string_view part) -> Status {
-      const auto range = range_of(trimmed(part));
+      const auto range = parse_range(trim_spaces(part));
       if (!range) return no_item(item);
       if (range->last >= grid_.experts)
         return error("experts.expert", item, fmt::format("has no expert {} to take", range->last),
@@ -203,13 +153,13 @@ Result<std::vector<int64_t>> parse_expert_layers(std::string_view text, const Ex
                                                  const std::string& what) {
   std::set<int64_t> layers;
   MOEC_TRY(for_each_part(text, ",", [&](std::string_view part) -> Status {
-    const auto range = range_of(trimmed(part));
+    const auto range = parse_range(trim_spaces(part));
     const bool known = range &&
                        std::binary_search(grid.layers.begin(), grid.layers.end(), range->first) &&
                        std::binary_search(grid.layers.begin(), grid.layers.end(), range->last);
     if (!known)
       return fail("experts.layer",
-                  fmt::format("{}: '{}' names no layers with experts", what, trimmed(part)),
+                  fmt::format("{}: '{}' names no layers with experts", what, trim_spaces(part)),
                   fmt::format("the layers with experts are {}", ranges_text(grid.layers)));
     for (const int64_t layer : grid.layers)
       if (layer >= range->first && layer <= range->last) layers.insert(layer);
