@@ -33,6 +33,9 @@ struct PassOptions {
   // By router of the shard, in order: the slots that tokens can choose, ascending; none: all of
   // them. Empty: all slots of all routers.
   std::vector<std::vector<int64_t>> kept_experts;
+  // Of tokens × k / experts, that an expert takes in a step of several tokens (limit_capacity); 0:
+  // all.
+  double capacity = 0;
   WeightForms weights = {};  // of the shard's weights (encode_weights in passes.h)
   Target target;             // projection and sum form, rules for `place`
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <vector>
 
 #include "ir/base/nearest.h"
@@ -81,6 +82,12 @@ bool set_kept(std::vector<std::vector<int64_t>>& kept, std::string_view text) {
   return true;
 }
 
+bool set_factor(double& field, std::string_view text) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), field);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(field) &&
+         field >= 0;
+}
+
 constexpr Option kOptions[] = {
     {"routing", [](const PassOptions& o) { return std::string(enum_name(o.routing)); },
      [](PassOptions& o, std::string_view v) { return set_enum(o.routing, v); }},
@@ -93,6 +100,8 @@ constexpr Option kOptions[] = {
      [](PassOptions& o, std::string_view v) { return set_limit(o.bank_channel_limit, v); }},
     {"kept_experts", [](const PassOptions& o) { return text_of(o.kept_experts); },
      [](PassOptions& o, std::string_view v) { return set_kept(o.kept_experts, v); }},
+    {"capacity", [](const PassOptions& o) { return fmt::format("{}", o.capacity); },
+     [](PassOptions& o, std::string_view v) { return set_factor(o.capacity, v); }},
     {"weights", [](const PassOptions& o) { return to_string(o.weights); },
      [](PassOptions& o, std::string_view v) { return set_forms(o.weights, v); }},
     {"projection", [](const PassOptions& o) { return std::string(enum_name(o.target.projection)); },

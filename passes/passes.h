@@ -22,6 +22,23 @@ namespace moec {
 // ("routing.too_many_experts").
 Result<Shard> lower_router(const Shard& shard, PassContext& context);
 
+// Experts take no more than their share of the tokens of a step, factor · T · k / E rounded up,
+// with the factor PassOptions::capacity: those behind are dropped, by a routing weight of 0, in the
+// order of the tokens (GShard, arXiv 2006.16668; Switch, arXiv 2101.03961). The other weights of a
+// dropped token stay as they are.
+//
+//   %w = router %logits {top_k = k, …}
+//   ──▶ uncapped_weights = router %logits {top_k = k, …}
+//       w = uncapped_weights · [(how many tokens up to this one have a weight above 0) <= share]
+//
+// E counts null slots. A step whose tokens all have room, as one of a single token, stays as it is;
+// others leave the warning "routing.capacity". Error capacity.tokens: more tokens than the element
+// type counts, or than kMostCapacityTokens: the count is a product with a triangular matrix.
+Result<Shard> limit_capacity(const Shard& shard, PassContext& context);
+inline constexpr int64_t kMostCapacityTokens = 1024;
+// An expert's share of the tokens, from 1 to all of them.
+int64_t expert_capacity(double factor, int64_t tokens, int64_t top_k, int64_t experts);
+
 // Keeps experts from being chosen: by router of the shard, only the slots of
 // PassOptions::kept_experts can be, or all where there are none. Follows lower_router, by whose
 // names it knows what experts are chosen by (ir/analysis/router_choice.h).

@@ -13,6 +13,7 @@ constexpr Form kModel = Form::model, kLowered = Form::lowered, kStatic = Form::s
                kPlaced = Form::placed;
 
 constexpr Pass kPasses[] = {
+    {"limit_capacity", limit_capacity, kModel, kModel, "tokens beyond an expert's share dropped"},
     {"lower_router", lower_router, kModel, kModel, "routers as elementwise ops and reductions"},
     {"mask_experts", mask_experts, kModel, kModel, "experts kept from being chosen"},
     {"unroll_experts", unroll_experts, kModel, kModel, "each expert by itself, added up"},
@@ -88,6 +89,8 @@ std::vector<const Pass*> default_pipeline(const PassOptions& options) {
       !options.weights.all_float() && options.target.coded_matmul_rank > 2 && !conv;
   std::vector<const Pass*> pipeline;
   for (std::string_view name : {
+           // Before the routers are lowered, of which it is told k and the number of experts.
+           when(options.capacity > 0, "limit_capacity"),
            std::string_view("lower_router"),
            // Right after the routers are lowered: other passes may merge the values that it limits.
            when(!options.kept_experts.empty(), "mask_experts"),

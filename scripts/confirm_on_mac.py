@@ -134,6 +134,7 @@ def measure_export(out, units, load=load_plan):
                     "shard": shard,
                     "tokens": width["tokens"],
                     "digest": width["file"]["digest"],
+                    **({"function": width["function"]} if width.get("top_k") else {}),
                     "ops": measure_plan(plans[package], width["function"]),
                 }
             )
@@ -142,11 +143,14 @@ def measure_export(out, units, load=load_plan):
 
 def compare(graphs, expected):
     """A line for each difference from expected_placement.json."""
-    by_graph = {(g["shard"], g["tokens"]): g for g in expected["graphs"]}
+    def key(graph):
+        return graph["shard"], graph["tokens"], graph.get("function", "")
+
+    by_graph = {key(graph): graph for graph in expected["graphs"]}
     return [
         line
         for graph in graphs
-        for line in differences(graph, by_graph[graph["shard"], graph["tokens"]])
+        for line in differences(graph, by_graph[key(graph)])
     ]
 
 

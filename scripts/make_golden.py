@@ -17,6 +17,7 @@ pass over all tokens. Weights in FP8, MXFP4 and INT4 are decoded by transformers
     --prompt-tokens LIST   token ids; a dozen or two are enough, and each comparison costs more with each token
     --decode N             decode steps after the prompt, each fed with the reference's own choice (default: 4)
     --decode-tokens LIST   decode steps fed with these tokens instead; the golden then has no greedy text
+    --top-k K              so many experts a token, for forms of `moec export --top-k`: 1, or 'L0-3:1;L4-:2'
     --whole                load the whole model at once, as a check of the layer-by-layer way
 
 Without --checkpoint it makes the goldens that the tests compare with, tests/golden/<case>, and, except for tinymoe and
@@ -53,6 +54,8 @@ def flags_of(arguments=None):
     decode = own.add_mutually_exclusive_group()
     decode.add_argument("--decode", type=int, metavar="N", help="greedy decode steps (default: 4)")
     decode.add_argument("--decode-tokens", metavar="LIST", help="token ids to feed in the decode steps")
+    own.add_argument("--top-k", metavar="K", help="so many experts a token instead of the checkpoint's number, as 1, or "
+                     "by layer as 'L0-3:1;L4-:2' (for forms of moec export --top-k)")
     own.add_argument("--whole", action="store_true", help="load the whole model at once")
     cases = parser.add_argument_group("the goldens of the tests")
     cases.add_argument("--family", help="only the random checkpoints of one family")
@@ -66,7 +69,7 @@ def flags_of(arguments=None):
 
 def check_flags(parser, flags):
     if flags.checkpoint is None:
-        for name in ("prompt", "prompt_tokens", "decode", "decode_tokens"):
+        for name in ("prompt", "prompt_tokens", "decode", "decode_tokens", "top_k"):
             if getattr(flags, name) is not None:
                 parser.error(f"--{name.replace('_', '-')} needs --checkpoint")
         if flags.whole:

@@ -49,14 +49,16 @@ def unpack(tensor, port, count):
 
 class Runner:
     """The shards of a folder and the state of one sequence. `skip_idle_groups` leaves out groups of experts that no
-    token chose; `threads` are onnxruntime's for one shard, 0 for its default."""
+    token chose; `threads` are onnxruntime's for one shard, 0 for its default; `top_k` is the name of a form of top-k,
+    empty for the first one."""
 
-    def __init__(self, folder, skip_idle_groups=True, threads=0):
+    def __init__(self, folder, skip_idle_groups=True, threads=0, top_k=""):
         self.folder, self.skip_idle_groups = Path(folder), skip_idle_groups
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
         if self.manifest["build"]["format"] != "onnx":
             raise ValueError(f"{folder} holds no ONNX files; export for target onnx")
         self.check_node(self.manifest.get("node"))
+        self.top_k = self.form_named(top_k)
         self.shards = {shard["name"]: shard for shard in self.manifest["shards"]}
         self.embedding = self.open_table(self.manifest["embedding"])
         rope = self.manifest.get("rope")
@@ -74,6 +76,21 @@ class Runner:
         if node and node["experts"] != self.manifest["build"]["expert_mask"]:
             raise ValueError(f"the graphs choose experts that node {node['name']} lacks: export with --expert-mask "
                              f"'{node['experts']}', then split, or run the node with moec run")
+
+    def form_named(self, name):
+        """Layer → how many experts a token takes, in a form of top-k; empty where the export has none."""
+        forms = self.manifest.get("top_k", {}).get("forms", [])
+        named = [form for form in forms if name in ("", form["name"])]
+        if name and not named:
+            raise ValueError(f"there is no form of top-k named {name}; the export has "
+                             f"{', '.join(form['name'] for form in forms) or 'none: export with --top-k'}")
+        return {layer["layer"]: layer["top_k"] for layer in named[0]["layers"]} if named else {}
+
+    def width_of(self, shard, count):
+        """The graph of a shard for `count` tokens, in the form of top-k that runs."""
+        wanted = [self.top_k[layer] for layer in shard["moe_layers"]] if self.top_k else None
+        return next(width for width in shard["widths"]
+                    if width["tokens"] >= count and width.get("top_k", wanted) == wanted)
 
     def open_table(self, table):
         """The rows of a table, mapped from its file."""
@@ -169,7 +186,7 @@ class Runner:
             edges[taken] = edges[given]
             self.skipped_steps += 1
             return None
-        width = next(width for width in shard["widths"] if width["tokens"] >= count)
+        width = self.width_of(shard, count)
         ports = {port["name"]: port for port in width["inputs"] + width["outputs"]}
         feeds = {b["port"]: self.input(b, ports[b["port"]], edges, count)
                  for b in step["inputs"]}
@@ -285,7 +302,7 @@ def encode_prompt(tokenizer, text, manifest):
 
 
 def write_text(args, parser):
-    runner = Runner(args.folder, threads=args.threads)
+    runner = Runner(args.folder, threads=args.threads, top_k=args.top_k)
     if runner.manifest["model"]["task"] != "text_generation":
         parser.error("this model labels tokens and writes no text; use `moec run`")
     tokenizer = Ids() if args.prompt is None else tokenizer_of(runner)
@@ -311,6 +328,7 @@ def main():
     prompt.add_argument("--prompt-tokens", help="token ids to continue, as 17,4; prints token ids")
     parser.add_argument("--max-tokens", type=int, default=60, help="how many tokens to write (default: 60)")
     parser.add_argument("--threads", type=int, default=0, help="threads for one shard (default: onnxruntime's)")
+    parser.add_argument("--top-k", default="", help="a form of top-k, by its name in the manifest (default: the first)")
     args = parser.parse_args()
     try:
         write_text(args, parser)

@@ -42,7 +42,7 @@ Status check_widths(std::span<const ShardWidth> widths, WidthPackaging packaging
   return {};
 }
 
-std::string function_name(int64_t tokens) { return fmt::format("t{}", tokens); }
+std::string function_name(const GraphKey& key) { return to_string(key, '_'); }
 
 // The packages with the functions that each holds, the narrowest first.
 std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
@@ -54,7 +54,7 @@ std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
   }
   if (names.size() == widths.size()) return packages;
   std::vector<ShardWidth> sorted(widths.begin(), widths.end());
-  std::sort(sorted.begin(), sorted.end(), by_tokens);
+  std::stable_sort(sorted.begin(), sorted.end(), by_tokens);
   auto& functions = packages.front().functions;
   if (packaging == WidthPackaging::range) {
     functions = {{"main", sorted.front().shard, sorted.back().shard}};
@@ -62,7 +62,7 @@ std::vector<Prepared> arrange(std::span<const ShardWidth> widths,
   }
   functions.clear();
   for (const ShardWidth& width : sorted)
-    functions.push_back({function_name(width.tokens), width.shard, nullptr});
+    functions.push_back({function_name(width.key()), width.shard, nullptr});
   return packages;
 }
 
@@ -76,12 +76,6 @@ std::vector<std::string> content_of(const DataLayout& layout) {
   std::vector<std::string> keys;
   for (const DataLayout::Entry& entry : layout.entries()) keys.push_back(entry.key);
   return keys;
-}
-
-std::vector<int64_t> tokens_of(std::span<const ShardWidth> widths) {
-  std::vector<int64_t> tokens;
-  for (const ShardWidth& width : widths) tokens.push_back(width.tokens);
-  return tokens;
 }
 
 Status check_blobs(const Prepared& package, const WeightReader& weights,
@@ -193,18 +187,19 @@ Result<EmittedFile> write_package(const Prepared& prepared, const Package& packa
 }  // namespace
 
 std::vector<std::string> coreml_package_names(const std::string& stem,
-                                              std::span<const int64_t> tokens,
+                                              std::span<const GraphKey> keys,
                                               WidthPackaging packaging) {
   if (packaging != WidthPackaging::separate) return {stem + ".mlpackage"};
   std::vector<std::string> names;
-  for (int64_t width : tokens) names.push_back(fmt::format("{}.t{}.mlpackage", stem, width));
+  for (const GraphKey& key : keys)
+    names.push_back(fmt::format("{}.{}.mlpackage", stem, to_string(key, '.')));
   return names;
 }
 
-std::vector<std::string> coreml_file_names(const std::string& stem, std::span<const int64_t> tokens,
+std::vector<std::string> coreml_file_names(const std::string& stem, std::span<const GraphKey> keys,
                                            WidthPackaging packaging) {
   std::vector<std::string> files;
-  for (const std::string& package : coreml_package_names(stem, tokens, packaging))
+  for (const std::string& package : coreml_package_names(stem, keys, packaging))
     for (const char* path : {kManifestPath, kModelPath, kWeightPath})
       files.push_back(fmt::format("{}/{}", package, path));
   return files;
@@ -214,7 +209,7 @@ Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> 
                                                     const CoremlOptions& coreml,
                                                     const ExpertLayout& experts) {
   MOEC_TRY(check_widths(widths, coreml.packaging));
-  const auto names = coreml_package_names("", tokens_of(widths), coreml.packaging);
+  const auto names = coreml_package_names("", keys_of(widths), coreml.packaging);
   std::vector<Prepared> packages = arrange(widths, names, coreml.packaging);
   MOEC_TRY(choose_spec_version(widths, packages.front().functions.size() > 1, coreml.spec_version));
   std::set<std::vector<std::string>> written;
@@ -231,8 +226,8 @@ Result<std::vector<WeightView>> coreml_weight_views(std::span<const ShardWidth> 
 Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightReader& weights,
                                const EmitOptions& options, const CoremlOptions& coreml) {
   MOEC_CHECK(!widths.empty(), "{} is emitted for no token width", options.stem);
-  const std::vector<int64_t> tokens = tokens_of(widths);
-  const auto names = coreml_package_names(options.stem, tokens, coreml.packaging);
+  const std::vector<GraphKey> keys = keys_of(widths);
+  const auto names = coreml_package_names(options.stem, keys, coreml.packaging);
   MOEC_ASSIGN(const std::vector<Prepared> prepared,
               prepare(widths, weights, options, coreml, names));
 
@@ -249,8 +244,8 @@ Result<EmitReport> emit_coreml(std::span<const ShardWidth> widths, const WeightR
   for (Package& package : packages) MOEC_TRY(package.publish());
   const bool several = prepared.front().functions.size() > 1;
   for (size_t i = 0; i < widths.size(); ++i)
-    report.graphs.push_back(
-        {tokens[i], models[models.size() > 1 ? i : 0], several ? function_name(tokens[i]) : ""});
+    report.graphs.push_back({keys[i].tokens, models[models.size() > 1 ? i : 0],
+                             several ? function_name(keys[i]) : "", keys[i].top_k});
   return report;
 }
 

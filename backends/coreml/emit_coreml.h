@@ -47,13 +47,13 @@ struct CoremlOptions {
 // 1807).
 inline constexpr FileLimits kCoremlLimits = {.weight_file_bytes = uint64_t{1} << 31};
 
-// The paths, relative to the folder, of the packages that emit_coreml writes for these widths.
+// The paths, relative to the folder, of the packages that emit_coreml writes for these graphs.
 std::vector<std::string> coreml_package_names(const std::string& stem,
-                                              std::span<const int64_t> tokens,
+                                              std::span<const GraphKey> keys,
                                               WidthPackaging packaging);
 
 // The paths of all files in those packages, of the weights whether there are any or not.
-std::vector<std::string> coreml_file_names(const std::string& stem, std::span<const int64_t> tokens,
+std::vector<std::string> coreml_file_names(const std::string& stem, std::span<const GraphKey> keys,
                                            WidthPackaging packaging);
 
 // The views that emit_coreml() asks its reader for, in that order, with EmitOptions::experts, where

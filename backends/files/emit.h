@@ -17,11 +17,26 @@
 
 namespace moec {
 
+// Which of the graphs of a shard: those for each number of tokens, and among these where routers
+// take several numbers of experts, those of each (ir/plan/top_k_forms.h, top_k_label()).
+struct GraphKey {
+  int64_t tokens = 0;
+  std::string top_k;  // empty: there is one graph for that many tokens
+  bool operator==(const GraphKey&) const = default;
+};
+
+// "t16", or "t16.k2" with '.' between.
+std::string to_string(const GraphKey& key, char between);
+
 // The shard compiled for one number of tokens.
 struct ShardWidth {
   int64_t tokens = 0;
   const Shard* shard = nullptr;  // in form `placed`
+  std::string top_k = {};        // as in GraphKey
+  GraphKey key() const { return {tokens, top_k}; }
 };
+
+std::vector<GraphKey> keys_of(std::span<const ShardWidth> widths);
 
 // How large the files of a format may become.
 struct FileLimits {
@@ -91,8 +106,10 @@ struct EmittedFile {
 // for a range of widths.
 struct EmittedGraph {
   int64_t tokens = 0;
-  EmittedFile file;      // "moe/L00.t16.onnx"
-  std::string function;  // empty: the file holds one graph only
+  EmittedFile file;        // "moe/L00.t16.onnx"
+  std::string function;    // empty: the file holds one graph only
+  std::string top_k = {};  // as in GraphKey
+  GraphKey key() const { return {tokens, top_k}; }
   bool operator==(const EmittedGraph&) const = default;
 };
 

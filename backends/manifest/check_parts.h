@@ -17,6 +17,10 @@ void check_vocabulary(const Manifest& manifest, Findings& findings);
 void check_node(const Manifest& manifest, Findings& findings);
 // check_schedule.cc: manifest.schedule, manifest.type
 void check_schedule(const Manifest& manifest, Findings& findings);
+// check_top_k.cc: manifest.top_k, manifest.number
+void check_top_k(const Manifest& manifest, Findings& findings);
+// Whether the graphs of the default form choose and weight experts as the model does.
+bool routes_exactly(const Manifest& manifest);
 // check_weight_records.cc: manifest.weights, manifest.ranges, manifest.digest
 void check_weights(const Manifest& manifest, Findings& findings);
 

@@ -40,13 +40,16 @@ void check_bound(const std::vector<Binding>& bindings, const std::vector<Port>& 
                      "the port {} is not bound", port.name);
 }
 
-// Follows the schedule for one width, edge by edge.
+// Follows the schedule for one width, edge by edge; of shards with several forms of top-k, in the
+// form of this number, or the last one.
 class Walk {
  public:
-  Walk(const Manifest& manifest, const ShardIndex& shards, size_t width, Findings& findings)
+  Walk(const Manifest& manifest, const ShardIndex& shards, size_t width, size_t form,
+       Findings& findings)
       : manifest_(manifest),
         shards_(shards),
         width_(width),
+        form_(form),
         tokens_(manifest.build.tokens[width]),
         findings_(findings) {}
 
@@ -67,7 +70,9 @@ class Walk {
   };
 
   void run_step(const Step& step, const Shard& shard) {
-    const Width& width = shard.widths[width_];
+    const size_t widths = manifest_.build.tokens.size();
+    const size_t forms = shard.widths.size() / widths;
+    const Width& width = shard.widths[width_ + widths * std::min(form_, forms - 1)];
     check_bound(step.inputs, width.inputs, shard.name, findings_);
     check_bound(step.outputs, width.outputs, shard.name, findings_);
     for (const InputBinding& binding : step.inputs)
@@ -233,28 +238,32 @@ class Walk {
 
   const Manifest& manifest_;
   const ShardIndex& shards_;
-  size_t width_;
+  size_t width_, form_;
   int64_t tokens_;
   Findings& findings_;
   std::map<std::string, Edge> edges_;
   LayerCaches read_, written_;
 };
 
-// Each shard must run exactly once. Returns whether every shard has all widths.
-bool check_steps(const Manifest& manifest, const ShardIndex& shards, Findings& findings) {
+// Each shard must run exactly once. Returns how many forms of top-k there are to walk through; none
+// where a shard lacks a width.
+size_t check_steps(const Manifest& manifest, const ShardIndex& shards, Findings& findings) {
   std::map<std::string_view, int64_t> runs;
   for (const Step& step : manifest.schedule) {
     ++runs[step.shard];
     findings.require(find_shard(shards, step.shard) != nullptr, "manifest.schedule", step.shard,
                      "a step runs a shard that does not exist");
   }
+  const size_t widths = manifest.build.tokens.size();
   bool complete = true;
+  size_t forms = 1;
   for (const Shard& shard : manifest.shards) {
     findings.require(runs[shard.name] == 1, "manifest.schedule", shard.name,
                      "the schedule runs the shard {} times", runs[shard.name]);
-    complete = complete && shard.widths.size() == manifest.build.tokens.size();
+    complete = complete && !shard.widths.empty() && shard.widths.size() % widths == 0;
+    forms = std::max(forms, shard.widths.size() / widths);
   }
-  return complete;
+  return complete ? forms : 0;
 }
 
 // With cache form blend, an attention shard keeps the keys and values of its layer as states. No
@@ -288,9 +297,10 @@ void check_schedule(const Manifest& manifest, Findings& findings) {
   check_logits(manifest, findings);
   for (const Shard& shard : manifest.shards) check_states(manifest, shard, findings);
   ShardIndex shards = index_shards(manifest);
-  if (!check_steps(manifest, shards, findings)) return;
-  for (size_t width = 0; width < manifest.build.tokens.size(); ++width)
-    Walk(manifest, shards, width, findings).run();
+  const size_t forms = check_steps(manifest, shards, findings);
+  for (size_t form = 0; form < forms; ++form)
+    for (size_t width = 0; width < manifest.build.tokens.size(); ++width)
+      Walk(manifest, shards, width, form, findings).run();
 }
 
 }  // namespace moec::manifest

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 namespace moec {
@@ -18,6 +19,9 @@ ExpertGrid expert_grid(const Manifest& manifest) {
     grid.groups = router.groups;
     grid.groups_kept = router.groups_kept;
   }
+  if (manifest.top_k && !manifest.top_k->forms.empty())
+    for (const manifest::TopKLayer& layer : manifest.top_k->forms.front().layers)
+      grid.top_k = std::max(grid.top_k, layer.top_k);
   grid.layers.assign(layers.begin(), layers.end());
   return grid;
 }

@@ -6,7 +6,8 @@
 
 namespace moec {
 
-// No layers where the model has no experts.
+// No layers where the model has no experts. Its top_k is the most that a token
+// chooses in a layer in the first form of top-k.
 ExpertGrid expert_grid(const Manifest& manifest);
 
 // The mask that the graphs of the export have. Errors: those of parse_expert_sets().

@@ -103,6 +103,7 @@ void each_field(Is<Width> auto& self, auto&& f) {
   f("graph", self.graph);
   f("inputs", self.inputs);
   f("outputs", self.outputs);
+  f("top_k", self.top_k);
 }
 
 void each_field(Is<OpCount> auto& self, auto&& f) {
@@ -255,6 +256,40 @@ void each_field(Is<Golden> auto& self, auto&& f) {
   f("relative_l2", self.relative_l2);
 }
 
+void each_field(Is<TopKLayer> auto& self, auto&& f) {
+  f("layer", self.layer);
+  f("top_k", self.top_k);
+}
+
+void each_field(Is<TopKForm> auto& self, auto&& f) {
+  f("name", self.name);
+  f("layers", self.layers);
+  f("bytes_active", self.bytes_active);
+  f("macs_active", self.macs_active);
+}
+
+void each_field(Is<BatteryRule> auto& self, auto&& f) {
+  f("below", self.below);
+  f("form", self.form);
+}
+
+void each_field(Is<CategoryRule> auto& self, auto&& f) {
+  f("category", self.category);
+  f("form", self.form);
+}
+
+void each_field(Is<Confidence> auto& self, auto&& f) { f("threshold", self.threshold); }
+
+void each_field(Is<TopK> auto& self, auto&& f) {
+  f("own", self.own);
+  f("forms", self.forms);
+  f("battery", self.battery);
+  f("categories", self.categories);
+  f("confidence", self.confidence);
+}
+
+void each_field(Is<Capacity> auto& self, auto&& f) { f("factor", self.factor); }
+
 void each_field(Is<Manifest> auto& self, auto&& f) {
   f("schema_version", self.schema_version);
   f("tool", self.tool);
@@ -276,6 +311,8 @@ void each_field(Is<Manifest> auto& self, auto&& f) {
   f("node", self.node);
   f("ignored", self.ignored);
   f("golden", self.golden);
+  f("top_k", self.top_k);
+  f("capacity", self.capacity);
 }
 
 // The name of an enum value, and its inverse.

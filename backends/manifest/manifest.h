@@ -17,12 +17,16 @@
 #include "ir/graph/ops.h"
 #include "ir/graph/type.h"
 #include "ir/plan/plan.h"
+#include "ir/plan/top_k_policy.h"
 #include "ir/target/target.h"
 
 namespace moec::manifest {
 
 // Incremented when a field is added or removed, or changes its meaning.
-inline constexpr int64_t kSchemaVersion = 18;
+inline constexpr int64_t kSchemaVersion = 19;
+// What is read. The fields that 19 added are absent from a manifest of version 18, and mean nothing
+// where they are absent.
+inline constexpr int64_t kOldestSchema = 18;
 
 struct Tool {
   std::string name, version;
@@ -137,6 +141,9 @@ struct Width {
   std::string function;
   std::string graph;
   std::vector<Port> inputs, outputs;
+  // How many experts tokens take in each of the shard's MoE layers; none where the export has no
+  // forms of top-k, or the shard no router.
+  std::optional<std::vector<int64_t>> top_k;
   bool operator==(const Width&) const = default;
 };
 
@@ -253,6 +260,37 @@ struct Node {
   bool operator==(const Node&) const = default;
 };
 
+struct TopKLayer {
+  int64_t layer = 0, top_k = 0;
+  bool operator==(const TopKLayer&) const = default;
+};
+
+struct TopKForm {
+  std::string name;  // ir/plan/top_k_forms.h
+  std::vector<TopKLayer> layers;
+  int64_t bytes_active = 0, macs_active = 0;
+  bool operator==(const TopKForm&) const = default;
+};
+
+struct Confidence {
+  double threshold = 0;
+  bool operator==(const Confidence&) const = default;
+};
+
+struct TopK {
+  int64_t own = 0;
+  std::vector<TopKForm> forms;  // at least one; the default first
+  std::vector<BatteryRule> battery;
+  std::vector<CategoryRule> categories;
+  std::optional<Confidence> confidence;
+  bool operator==(const TopK&) const = default;
+};
+
+struct Capacity {
+  double factor = 0;
+  bool operator==(const Capacity&) const = default;
+};
+
 struct Manifest {
   int64_t schema_version = kSchemaVersion;
   Tool tool;
@@ -274,6 +312,8 @@ struct Manifest {
   std::optional<Node> node;
   std::vector<IgnoredWeight> ignored;
   std::vector<Golden> golden;
+  std::optional<TopK> top_k;
+  std::optional<Capacity> capacity;
   bool operator==(const Manifest&) const = default;
 
   // Whether the files hold graphs: else there are no shards and no tables, and the files of weights

@@ -140,9 +140,9 @@ void check_numbers(const Manifest& manifest, Findings& findings) {
   findings.require(
       !tokens.empty() && ascending && tokens.front() > 0 && tokens.back() <= kMaxElements,
       "manifest.number", {}, "build.tokens [{}] are not ascending widths", fmt::join(tokens, ", "));
-  bool exact = manifest.build.routing != "full_softmax";
-  findings.require(manifest.build.exact == exact, "manifest.number", {}, "routing {} is marked {}",
-                   manifest.build.routing, manifest.build.exact ? "exact" : "inexact");
+  findings.require(manifest.build.exact == routes_exactly(manifest), "manifest.number", {},
+                   "routing {} is marked {}", manifest.build.routing,
+                   manifest.build.exact ? "exact" : "inexact");
   check_budgets(manifest.build, findings);
   check_mask(manifest, findings);
   check_node(manifest, findings);
@@ -171,16 +171,19 @@ void check_placement(const Shard& shard, Findings& findings) {
 }
 
 void check_shard(const Manifest& manifest, const Shard& shard, Findings& findings) {
+  const std::vector<int64_t>& tokens = manifest.build.tokens;
   std::vector<int64_t> widths;
+  bool fine = !shard.widths.empty() && shard.widths.size() % tokens.size() == 0;
   for (const Width& width : shard.widths) {
+    fine = fine && width.tokens == tokens[widths.size() % tokens.size()];
     widths.push_back(width.tokens);
     check_ports(width.inputs, shard.name, findings);
     check_ports(width.outputs, shard.name, findings);
   }
   check_ports(shard.states, shard.name, findings);
-  findings.require(widths == manifest.build.tokens, "manifest.width", shard.name,
+  findings.require(fine, "manifest.width", shard.name,
                    "the shard has the widths [{}], the build [{}]", fmt::join(widths, ", "),
-                   fmt::join(manifest.build.tokens, ", "));
+                   fmt::join(tokens, ", "));
   const Cost& cost = shard.cost;
   for (int64_t number : {shard.weight_bytes, shard.cast_overflows, cost.bytes_dense,
                          cost.bytes_active, cost.macs_dense, cost.macs_active})
@@ -283,9 +286,11 @@ Status require_graphs(const Manifest& manifest, const std::string& folder) {
 
 Diagnostics check_manifest(const Manifest& manifest) {
   manifest::Findings findings;
-  if (!findings.require(manifest.schema_version == manifest::kSchemaVersion, "manifest.version", {},
-                        "the manifest has schema version {}, this moec reads version {}",
-                        manifest.schema_version, manifest::kSchemaVersion))
+  const bool known = manifest.schema_version >= manifest::kOldestSchema &&
+                     manifest.schema_version <= manifest::kSchemaVersion;
+  if (!findings.require(known, "manifest.version", {},
+                        "the manifest has schema version {}, this moec reads versions {} to {}",
+                        manifest.schema_version, manifest::kOldestSchema, manifest::kSchemaVersion))
     return findings.take();
   manifest::check_numbers(manifest, findings);
   // The other checks calculate with these numbers and would overflow.
@@ -304,6 +309,7 @@ Diagnostics check_manifest(const Manifest& manifest) {
     manifest::check_shard(manifest, shard, findings);
   manifest::check_layers(manifest, findings);
   manifest::check_vocabulary(manifest, findings);
+  manifest::check_top_k(manifest, findings);
   manifest::check_schedule(manifest, findings);
   manifest::check_weights(manifest, findings);
   return findings.take();

@@ -93,9 +93,10 @@ Status publish(std::optional<OutputFile>& data, std::vector<OutputFile>& graphs)
 
 }  // namespace
 
-std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const int64_t> tokens) {
+std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const GraphKey> keys) {
   std::vector<std::string> names;
-  for (int64_t width : tokens) names.push_back(fmt::format("{}.t{}.onnx", stem, width));
+  for (const GraphKey& key : keys)
+    names.push_back(fmt::format("{}.{}.onnx", stem, to_string(key, '.')));
   names.push_back(stem + ".data");
   return names;
 }
@@ -109,9 +110,8 @@ Result<std::vector<WeightView>> onnx_weight_views(std::span<const ShardWidth> wi
 Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightReader& weights,
                              const EmitOptions& options, const OnnxOptions& onnx) {
   MOEC_CHECK(!widths.empty(), "{} is emitted for no token width", options.stem);
-  std::vector<int64_t> tokens;
-  for (const ShardWidth& width : widths) tokens.push_back(width.tokens);
-  const std::vector<std::string> names = onnx_file_names(options.stem, tokens);
+  const std::vector<GraphKey> keys = keys_of(widths);
+  const std::vector<std::string> names = onnx_file_names(options.stem, keys);
   MOEC_ASSIGN(Prepared prepared, prepare(widths, weights, options, onnx.accuracy_level, names));
 
   EmitReport report;
@@ -127,7 +127,7 @@ Result<EmitReport> emit_onnx(std::span<const ShardWidth> widths, const WeightRea
   for (size_t i = 0; i < widths.size(); ++i) {
     MOEC_ASSIGN(OutputFile graph, write_synced({options.folder, names[i]},
                                                message_bytes(prepared.models[i]), options.sha256));
-    report.graphs.push_back({tokens[i], describe(graph, names[i]), {}});
+    report.graphs.push_back({keys[i].tokens, describe(graph, names[i]), {}, keys[i].top_k});
     graphs.push_back(std::move(graph));
   }
   MOEC_TRY(publish(data, graphs));

@@ -2,6 +2,7 @@
 // file that all widths share.
 //
 //   FOLDER/STEM.t1.onnx, …      the graph for one token, …
+//   FOLDER/STEM.t1.k2.onnx, …   the same where several graphs take as many tokens (GraphKey)
 //   FOLDER/STEM.data            the weights; absent when there are none
 //
 // Every weight lies in the data file, however small, at an offset that is a multiple of 64 KiB, in
@@ -36,8 +37,8 @@ struct OnnxOptions {
   int accuracy_level = 0;
 };
 
-// The paths, relative to the folder, that emit_onnx writes for these widths; the data file last.
-std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const int64_t> tokens);
+// The paths, relative to the folder, that emit_onnx writes for these graphs; the data file last.
+std::vector<std::string> onnx_file_names(const std::string& stem, std::span<const GraphKey> keys);
 
 // The views that emit_onnx() asks its reader for, in that order, with EmitOptions::experts. Errors:
 // those about the shard.

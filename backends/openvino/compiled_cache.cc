@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/files/digest.h"
+#include "backends/files/emit.h"
 #include "backends/manifest/file_names.h"
 #include "backends/openvino/test_run.h"
 
@@ -167,7 +168,9 @@ Result<std::unique_ptr<OpenVinoModel>> CompiledCache::get(const ShardGraph& grap
   fs::create_directories(folder, error);
   if (error) return fail_cache(folder.string(), error.message());
   MOEC_ASSIGN(const std::string key, key_of(graph, library_, options_));
-  const std::string stem = fmt::format("{}.t{}.{}{}.", graph.shard.name, graph.file().tokens,
+  const GraphKey graph_key{graph.file().tokens,
+                           graph.file().top_k ? top_k_label(*graph.file().top_k) : std::string()};
+  const std::string stem = fmt::format("{}.{}.{}{}.", graph.shard.name, to_string(graph_key, '.'),
                                        options_.device, options_.watched.empty() ? "" : ".watched");
   const std::string name = fmt::format("{}{}{}", stem, key, kCompiledSuffix),
                     path = (folder / name).string();

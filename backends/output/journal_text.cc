@@ -70,7 +70,8 @@ Status read_file_fields(JsonFields& fields, EmittedFile& file) {
 Status read_graph(JsonFields& fields, EmittedGraph& graph) {
   MOEC_TRY(fields.whole("tokens", graph.tokens));
   MOEC_TRY(read_file_fields(fields, graph.file));
-  return fields.text("function", graph.function);
+  MOEC_TRY(fields.text("function", graph.function));
+  return fields.has("top_k") ? fields.text("top_k", graph.top_k) : Status();
 }
 
 Status read_tensor(JsonFields& fields, EmittedTensor& tensor) {
@@ -210,6 +211,7 @@ std::string journal_line(const JournalPart& part) {
     ordered_json entry = {{"tokens", graph.tokens}};
     entry.update(to_json(graph.file));
     entry["function"] = graph.function;
+    if (!graph.top_k.empty()) entry["top_k"] = graph.top_k;
     graphs.push_back(std::move(entry));
   }
   for (const EmittedFile& file : part.emitted.data) data.push_back(to_json(file));

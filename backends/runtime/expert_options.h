@@ -42,6 +42,7 @@ struct ExpertStoreOptions {
   ExpertReads reads = ExpertReads::ahead;  // foresee: with OnMiss::load only
   // Of each layer, the first ones of `pinned`; 0: as many as leave a token's other experts room.
   int64_t pin_top_k = 0;
+  int64_t top_k = 0;  // experts that a token takes; 0: as in the first form of the export
   // A file of what an earlier run had in its slots (cache_state.h), with which they begin where it
   // exists; empty: none.
   std::string state;

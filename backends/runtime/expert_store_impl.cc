@@ -37,7 +37,9 @@ Result<std::unique_ptr<ExpertStore>> ExpertStore::open(const Manifest& manifest,
                                                        const ExpertStoreOptions& options) {
   std::unique_ptr<ExpertStore> store(new ExpertStore());
   store->options_ = options;
-  store->model_ = {manifest.model.family, expert_grid(manifest).top_k, normalises(manifest)};
+  store->model_ = {manifest.model.family,
+                   options.top_k > 0 ? options.top_k : expert_grid(manifest).top_k,
+                   normalises(manifest)};
   MOEC_TRY(store->place_experts(manifest, folder));
   MOEC_TRY(store->allot(manifest));
   store->loader_ =

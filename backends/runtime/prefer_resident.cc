@@ -73,7 +73,7 @@ std::vector<int64_t> Session::Impl::preferred_experts(int64_t layer,
   std::vector<bool> resident;
   for (int64_t e = 0; e < grid.experts; ++e)
     resident.push_back(routing.preference->resident({layer, e}));
-  return cache_aware_choice(logits, resident, grid.top_k, routing.preference->bias);
+  return cache_aware_choice(logits, resident, top_k_of(layer), routing.preference->bias);
 }
 
 // The router as it is. Nobody is told of its choice yet.

@@ -29,16 +29,29 @@ Tensor cache_input(const manifest::Port& port, std::vector<float>& cache, LentCa
 }  // namespace
 
 // A shard is read when it first runs and stays loaded: the next token needs all of them again.
-Result<Executable*> Session::Impl::executable(const manifest::Shard& shard, size_t width) {
-  return loaded.get(shard.name, width, [&](uint64_t limit) {
-    return engine->compile(
-        {manifest, folder, shard, width},
-        {.precision = options.precision,
-         .memory_limit = limit,
-         .ceilings = masks() && shard.routing,
-         .pager = shard.kind == ShardKind::experts ? experts.get() : nullptr,
-         .watched = shard.routing ? options.watched : std::vector<std::string>()});
+// Graphs of several forms of top-k are loaded beside one another: a token may run all of them.
+Result<Executable*> Session::Impl::executable(const manifest::Shard& shard, size_t graph) {
+  const size_t widths = manifest.build.tokens.size();
+  const std::string name =
+      graph < widths ? shard.name : fmt::format("{} (form {})", shard.name, graph / widths);
+  return loaded.get(name, graph % widths, [&](uint64_t limit) {
+    return engine->compile({manifest, folder, shard, graph},
+                           {.precision = options.precision,
+                            .memory_limit = limit,
+                            .ceilings = masks() && shard.routing,
+                            .pager = shard.kind == ShardKind::experts ? experts.get() : nullptr,
+                            .watched = watched_in(shard)});
   });
+}
+
+std::vector<std::string> Session::Impl::watched_in(const manifest::Shard& shard) const {
+  if (!shard.routing) return {};
+  std::vector<std::string> watched = options.watched;
+  if (!manifest.capacity) return watched;
+  for (const char* label : {kUncappedWeights, kRoutingWeights})
+    if (std::find(watched.begin(), watched.end(), label) == watched.end())
+      watched.emplace_back(label);
+  return watched;
 }
 
 // A row of the table holds, for each rotation, the cosines of a position, then its sines, and
@@ -170,11 +183,11 @@ Status Session::Impl::begin_experts(size_t step, const manifest::Shard& shard, C
 
 Status Session::Impl::foresee_experts(const RouterAhead& router, const Chunk& chunk) {
   const manifest::Shard& shard = *manifest.find_shard(router.step->shard);
-  MOEC_ASSIGN(Executable * executable, this->executable(shard, chunk.width));
+  const size_t graph = graph_of(shard, chunk);
+  MOEC_ASSIGN(Executable * executable, this->executable(shard, graph));
   NamedTensors by_port;
   for (const auto& [port, edge] : router.edges)
-    by_port[port] =
-        pack_rows(find_port(shard.widths[chunk.width].inputs, port), chunk.edges.at(edge));
+    by_port[port] = pack_rows(find_port(shard.widths[graph].inputs, port), chunk.edges.at(edge));
   MOEC_ASSIGN(const NamedTensors outputs, run(shard, *executable, by_port, {}));
   if (const auto weights = outputs.find(kRoutingWeights); weights != outputs.end())
     experts->foresee(shard.layer, unpack_rows(weights->second, chunk.count));
@@ -212,24 +225,28 @@ bool Session::Impl::skip(const manifest::Step& step, const manifest::Shard& shar
 
 // Refers to its arguments.
 Probe Session::Impl::probe_of(const manifest::Shard& shard, const Chunk& chunk,
-                              const StepProbe& probe) const {
+                              const StepProbe& probe) {
   const bool routes = routing.observer && shard.routing;
-  if (!probe && !routes) return {};
-  return [this, &shard, &chunk, &probe, routes](std::string_view label, const Tensor& value) {
-    if (probe) probe(shard, label, value);
-    if (!routes) return;
-    if (const auto layer = routed_layer(shard, label))
-      routing.observer(*layer, chunk.position, unpack_rows(value, chunk.count));
-  };
+  const bool drops = manifest.capacity && shard.routing;
+  if (!probe && !routes && !drops) return {};
+  return
+      [this, &shard, &chunk, &probe, routes, drops](std::string_view label, const Tensor& value) {
+        if (probe) probe(shard, label, value);
+        if (drops) counts.drops.take(label, value, chunk.count);
+        if (!routes) return;
+        if (const auto layer = routed_layer(shard, label))
+          routing.observer(*layer, chunk.position, unpack_rows(value, chunk.count));
+      };
 }
 
 Result<NamedTensors> Session::Impl::outputs_of(const manifest::Step& step,
                                                const manifest::Shard& shard, Executable& executable,
                                                Chunk& chunk, const StepProbe& probe) {
+  const std::vector<manifest::Port>& inputs = shard.widths[graph_of(shard, chunk)].inputs;
   NamedTensors by_port;
   LentCaches lent(by_port);
   for (const InputBinding& binding : step.inputs) {
-    const manifest::Port& port = find_port(shard.widths[chunk.width].inputs, binding.port);
+    const manifest::Port& port = find_port(inputs, binding.port);
     MOEC_ASSIGN(by_port[binding.port], input(binding, port, chunk, lent));
   }
   MOEC_TRY(put_states(shard, executable));
@@ -241,7 +258,7 @@ Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe
   const manifest::Shard& shard = *manifest.find_shard(step.shard);
   MOEC_TRY(begin_experts(step_index, shard, chunk));
   if (skip(step, shard, chunk)) return {};
-  MOEC_ASSIGN(Executable * executable, this->executable(shard, chunk.width));
+  MOEC_ASSIGN(Executable * executable, this->executable(shard, graph_of(shard, chunk)));
   MOEC_ASSIGN(const NamedTensors outputs, outputs_of(step, shard, *executable, chunk, probe));
   take_states(shard, *executable, chunk);
   for (const OutputBinding& binding : step.outputs)
@@ -253,8 +270,10 @@ Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe
 Status Session::run_step(size_t step, Chunk& chunk, const StepProbe& probe) {
   const bool routes =
       impl_->manifest.find_shard(impl_->manifest.schedule[step].shard)->routing.has_value();
-  return impl_->routing.preference && routes ? impl_->route_by_residents(step, chunk)
-                                             : impl_->run_shard(step, chunk, probe);
+  if (impl_->routing.preference && routes) return impl_->route_by_residents(step, chunk);
+  if (impl_->routing.top_k.threshold && routes)
+    return impl_->route_by_confidence(step, chunk, probe);
+  return impl_->run_shard(step, chunk, probe);
 }
 
 }  // namespace moec

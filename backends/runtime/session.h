@@ -13,11 +13,13 @@
 #include "backends/manifest/manifest.h"
 #include "backends/reference/reference.h"
 #include "backends/residency/cache_choice.h"
+#include "backends/runtime/capacity_drops.h"
 #include "backends/runtime/expert_store.h"
 #include "backends/runtime/loaded_shards.h"
 #include "backends/runtime/reference_engine.h"
 #include "backends/runtime/rows.h"
 #include "backends/runtime/session_memory.h"
+#include "backends/runtime/top_k_choice.h"
 #include "ir/plan/expert_sets.h"
 
 namespace moec {
@@ -48,6 +50,7 @@ struct SessionOptions {
   // Endings of the labels of values inside graphs that probes and observers will ask for. The
   // reference executor tells of all values; another engine of these only.
   std::vector<std::string> watched;
+  TopKRequest top_k;  // of an export with several forms of top-k: which of them runs
   // With `experts`: routers prefer those that are in slots (cache_choice.h). Not exact.
   std::optional<CacheBias> cache_bias;
 };
@@ -87,9 +90,10 @@ class Session {
   // for a node that has not all layers (a node with all of them masks the experts that it lacks);
   // session.memory
   // if the caches alone exceed the memory; those of read_expert_mask(), and session.no_experts for
-  // a mask of a model without experts; engine.format, engine.precision and engine.option for what
-  // the engine does not take; those of ExpertStore::open(); session.cache_bias. A mask adds
-  // router.no_choice (ir/analysis/router_choice.h) to the errors of reading a shard.
+  // a mask of a model without experts; those of choose_top_k(); engine.format, engine.precision and
+  // engine.option for what the engine does not take; those of ExpertStore::open();
+  // session.cache_bias. A mask adds router.no_choice (ir/analysis/router_choice.h) to the errors of
+  // reading a shard.
   static Result<Session> open(const std::string& folder, ShardReader read_shard,
                               const SessionOptions& options = {});
 
@@ -117,6 +121,11 @@ class Session {
   void prefer_resident(ResidentPreference preference);
   // Since that began; nothing where routers choose as the model does.
   std::optional<PreferredCounts> preferred() const;
+  // Which form of top-k runs, and with a threshold how many experts tokens took so far.
+  const TopKChoice& top_k() const;
+  const TopKCounts& top_k_counts() const;
+  // What experts dropped so far; null where the export has no capacity.
+  const CapacityDrops* drops() const;
   // Starts a new sequence: position 0, and empty caches.
   void reset();
   int64_t position() const;

@@ -8,6 +8,7 @@
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_check.h"
 #include "backends/manifest/manifest_file.h"
+#include "backends/manifest/top_k.h"
 #include "ir/base/invariant.h"
 #include "ir/graph/port_names.h"
 
@@ -42,6 +43,11 @@ int64_t Session::tokens_run() const { return impl_->counts.tokens; }
 std::shared_ptr<const ExpertStore> Session::experts() const { return impl_->experts; }
 const EngineTraits& Session::engine() const { return impl_->engine->traits(); }
 const LoadedShards& Session::loaded() const { return impl_->loaded; }
+const TopKChoice& Session::top_k() const { return impl_->routing.top_k; }
+const TopKCounts& Session::top_k_counts() const { return impl_->routing.top_k_counts; }
+const CapacityDrops* Session::drops() const {
+  return impl_->manifest.capacity ? &impl_->counts.drops : nullptr;
+}
 LayerCache& Session::cache(int64_t layer) { return impl_->sequence.caches.at(layer); }
 
 static Status refuse_part_of_a_model(const manifest::Model& model, const std::string& folder) {
@@ -89,6 +95,7 @@ Result<Session> Session::open(const std::string& folder, ShardReader read_shard,
   MOEC_TRY(require_graphs(impl->manifest, folder));
   MOEC_TRY(refuse_part_of_a_model(impl->manifest.model, folder));
   MOEC_TRY(refuse_stage(impl->manifest, folder));
+  MOEC_TRY(impl->choose_form());
   MOEC_TRY(impl->read_masks());
   MOEC_TRY(impl->check_engine());
   MOEC_TRY(impl->open_experts());
@@ -156,14 +163,34 @@ Status Session::Impl::check_engine() const {
   return {};
 }
 
+Status Session::Impl::choose_form() {
+  MOEC_ASSIGN(routing.top_k, choose_top_k(manifest, options.top_k));
+  if (routing.top_k.threshold && options.cache_bias)
+    return fail("policy.confidence",
+                "a token cannot take experts by what is in slots and by what the router is sure of",
+                "leave out one of --cache-bias and --confidence");
+  if (options.experts) options.experts->top_k = routing.top_k.largest();
+  return {};
+}
+
+int64_t Session::Impl::top_k_of(int64_t layer) const {
+  const TopKForm* form = routing.top_k.chosen();
+  return form ? form->layers.at(layer) : grid.top_k;
+}
+
+size_t Session::Impl::graph_of(const manifest::Shard& shard, const Chunk& chunk) const {
+  return graph_index(shard, chunk.width, manifest.build.tokens.size(), routing.top_k.chosen());
+}
+
 Status Session::Impl::read_masks() {
   MOEC_ASSIGN(held, node_experts_of(manifest));
   if (!masks()) return {};
   grid = expert_grid(manifest);
+  grid.top_k = std::max(grid.top_k, routing.top_k.largest());
   if (grid.layers.empty())
     return fail("session.no_experts", "the model has no experts to mask or to choose groups of",
                 "leave out --expert-mask, or give a Mixture-of-Experts model", {.file = folder});
-  if (!manifest.build.exact)
+  if (manifest.build.routing == "full_softmax")
     return fail(
         "session.no_choice",
         fmt::format("the export's routing is {}, which chooses no experts", manifest.build.routing),

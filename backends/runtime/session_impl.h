@@ -43,18 +43,27 @@ struct Session::Impl {
     RoutingObserver observer;
     std::optional<ResidentPreference> preference;
     PreferredCounts preferred;
+    TopKChoice top_k;
+    TopKCounts top_k_counts;
   } routing;
   struct {
     int64_t skipped_steps = 0, tokens = 0;
+    CapacityDrops drops;
   } counts;
 
   bool masks() const {
     return options.maskable || !options.expert_mask.empty() || !held.layers.empty();
   }
+  // The place among shard.widths of the graph for the chunk.
+  size_t graph_of(const manifest::Shard& shard, const Chunk& chunk) const;
+  // How many experts a token takes in a layer.
+  int64_t top_k_of(int64_t layer) const;
+  Status choose_form();
   Status check_engine() const;
   Status read_masks();
   Status set_mask(const ExpertSets& wanted, const std::string& what);
-  Result<Executable*> executable(const manifest::Shard& shard, size_t width);
+  Result<Executable*> executable(const manifest::Shard& shard, size_t graph);
+  std::vector<std::string> watched_in(const manifest::Shard& shard) const;
   Result<Rows> rope_rows(const Chunk& chunk, const InputBinding& binding);
   double masked_value() const;
   Result<Tensor> input(const InputBinding& binding, const manifest::Port& port, const Chunk& chunk,
@@ -63,12 +72,13 @@ struct Session::Impl {
                    Chunk& chunk);
   Status put_states(const manifest::Shard& shard, Executable& executable) const;
   void take_states(const manifest::Shard& shard, const Executable& executable, Chunk& chunk);
-  Probe probe_of(const manifest::Shard& shard, const Chunk& chunk, const StepProbe& probe) const;
+  Probe probe_of(const manifest::Shard& shard, const Chunk& chunk, const StepProbe& probe);
   Status open_experts();
   Status open_preference();
   std::vector<int64_t> preferred_experts(int64_t layer, std::span<const float> logits) const;
   Result<RouterRun> run_router(size_t step, Chunk& chunk);
   Status route_by_residents(size_t step, Chunk& chunk);
+  Status route_by_confidence(size_t step, Chunk& chunk, const StepProbe& probe);
   Status run_shard(size_t step, Chunk& chunk, const StepProbe& probe);
   Result<NamedTensors> outputs_of(const manifest::Step& step, const manifest::Shard& shard,
                                   Executable& executable, Chunk& chunk, const StepProbe& probe);

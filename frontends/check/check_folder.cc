@@ -122,7 +122,7 @@ class Checker {
     PlacementReport placement = report_placement(report_.target, body);
     if (format.op_names) name_as_in_file(placement, body, format.op_names(body));
     checked.coverage += placement.coverage;
-    checked.widths.push_back({width.tokens, width.file.path, std::move(placement)});
+    checked.widths.push_back({width.tokens, width.file.path, std::move(placement), index});
     weights_.take(shard, index, *file);
     return true;
   }

@@ -30,6 +30,7 @@ struct CheckedWidth {
   int64_t tokens = 0;
   std::string file;
   PlacementReport placement;  // predicted
+  size_t index = 0;           // among the widths of the manifest's shard
 };
 
 struct CheckedShard {

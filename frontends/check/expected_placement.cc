@@ -15,12 +15,6 @@ ordered_json to_json(const PlacedOp& op) {
   return json;
 }
 
-std::string digest_of(const manifest::Shard& shard, int64_t tokens) {
-  for (const manifest::Width& width : shard.widths)
-    if (width.tokens == tokens) return width.file.digest;
-  return {};
-}
-
 }  // namespace
 
 std::string expected_placement(const CheckReport& report) {
@@ -32,8 +26,11 @@ std::string expected_placement(const CheckReport& report) {
       graphs.push_back(
           {{"shard", shard.name},
            {"tokens", width.tokens},
-           {"digest", digest_of(*report.manifest.find_shard(shard.name), width.tokens)},
+           {"digest", report.manifest.find_shard(shard.name)->widths[width.index].file.digest},
            {"ops", std::move(ops)}});
+      if (const manifest::Width& of = report.manifest.find_shard(shard.name)->widths[width.index];
+          of.top_k)
+        graphs.back()["function"] = of.function;
     }
   const ordered_json json = {{"format", "moec-expected-placement"},
                              {"version", 1},

@@ -41,6 +41,7 @@ Result<MeasuredGraph> read_graph(JsonFields& fields) {
   MOEC_TRY(fields.text("shard", graph.shard));
   MOEC_TRY(fields.text("digest", graph.digest));
   MOEC_TRY(fields.integer("tokens", graph.tokens));
+  if (fields.has("function")) MOEC_TRY(fields.text("function", graph.function));
   if (fields.has("error")) MOEC_TRY(fields.text("error", graph.error));
   if (fields.has("cosine")) MOEC_TRY(fields.number("cosine", graph.cosine.emplace()));
   MOEC_TRY(fields.each("ops", [&](JsonFields& item) -> Status {
@@ -141,10 +142,12 @@ class LogComparer {
     if (!described || checked == report_.shards.end())
       return fail("measured.unknown_shard", "the export has no such shard",
                   "give the measured.json of this export", {.shard = graph.shard});
-    for (const manifest::Width& width : described->widths)
-      if (width.tokens == graph.tokens && width.file.digest == graph.digest)
-        for (const CheckedWidth& read : checked->widths)
-          if (read.tokens == graph.tokens) return &read;
+    for (const CheckedWidth& read : checked->widths) {
+      const manifest::Width& width = described->widths[read.index];
+      if (width.tokens == graph.tokens && width.file.digest == graph.digest &&
+          (graph.function.empty() || width.function == graph.function))
+        return &read;
+    }
     return fail("measured.other_export",
                 fmt::format("it was measured with a file of digest {} for {} tokens, which is not "
                             "this export's",

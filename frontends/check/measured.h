@@ -20,6 +20,7 @@ struct MeasuredOp {
 struct MeasuredGraph {
   std::string shard, digest;
   int64_t tokens = 0;
+  std::string function;  // of several of the file that take as many tokens; may be empty
   std::vector<MeasuredOp> ops;
   std::string error;             // of the compiler, where it refused the file as a whole
   std::optional<double> cosine;  // the least of an output in an emulator

@@ -73,8 +73,9 @@ Result<CompareReport> compare_golden(const CompareOptions& options) {
     return fail("compare.golden_text", "a golden is compared on its own text",
                 "leave out --text and --tokens, or give an export as A",
                 {.file = options.reference});
-  return compare_with_golden(
-      {options.reference, options.compared, options.session, options.limits});
+  SessionOptions session = options.session;
+  session.top_k = options.top_k;
+  return compare_with_golden({options.reference, options.compared, session, options.limits});
 }
 
 int run_compare(const CompareFlags& flags) {
@@ -87,6 +88,13 @@ int run_compare(const CompareFlags& flags) {
   if (!report) return report_failure(report.error(), flags.json);
   flags.json ? print_json(comparison_json(*report)) : print_comparison(*report);
   return report->passed ? kExitFine : kExitFellShort;
+}
+
+void add_form_flags_of_b(CLI::App& command, CompareOptions& options, CLI::Option* groups) {
+  add_form_flags(command, options.top_k);
+  for (const char* flag : {"--top-k", "--battery", "--category", "--confidence"})
+    command.get_option(flag)->excludes(groups)->description(
+        "Of B: " + command.get_option(flag)->get_description());
 }
 
 void add_text_flags(CLI::App& command, CompareOptions& options) {
@@ -130,6 +138,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                    "Another export of the same checkpoint, e.g. with weights in few bits")
       ->excludes(groups)
       ->excludes(against);
+  add_form_flags_of_b(*command, flags->options, groups);
   add_text_flags(*command, flags->options);
   command
       ->add_option("--prompts", flags->prompts,

@@ -21,6 +21,7 @@
 #include "frontends/run/expert_report.h"
 #include "frontends/run/label_text.h"
 #include "frontends/run/memory_report.h"
+#include "frontends/run/routing_report.h"
 #include "frontends/run/run_json.h"
 #include "frontends/run/write_text.h"
 #include "ir/base/output_apart.h"
@@ -42,8 +43,8 @@ struct RunFlags {
 };
 
 // Flags for models that write text, and flags for models that label tokens.
-constexpr std::array kWritingFlags = {"--max-tokens",  "--stop-token", "--ignore-eos",
-                                      "--temperature", "--top-k",      "--seed"};
+constexpr std::array kWritingFlags = {"--max-tokens",  "--stop-token",   "--ignore-eos",
+                                      "--temperature", "--sample-top-k", "--seed"};
 constexpr std::array kTaggingFlags = {"--redact"};
 
 Status check_flags(const RunFlags& flags, bool tags) {
@@ -143,6 +144,7 @@ Status run(const RunFlags& flags) {
   }));
   if (session.experts()) MOEC_TRY(session.experts()->save_state());
   if (flags.json) return {};
+  say("{}", routing_report(session));
   say("{}", expert_report(session));
   if (flags.memory_report) say("{}", memory_table(memory_report(session)));
   return {};
@@ -182,7 +184,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->check(finite_from_zero())
       ->capture_default_str();
   command
-      ->add_option("--top-k", flags->write.generate.sampler.top_k,
+      ->add_option("--sample-top-k", flags->write.generate.sampler.top_k,
                    "Sample among the k likeliest tokens; 0: among all")
       ->check(whole_from(0))
       ->capture_default_str();
@@ -192,6 +194,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   add_session_flags(*command, flags->session);
   add_engine_flags(*command, flags->engine);
   add_mask_flag(*command, flags->session.expert_mask);
+  add_form_flags(*command, flags->session.top_k);
   add_expert_flags(*command, flags->experts);
   add_cache_bias_flags(*command, flags->experts);
   command->add_flag("--memory-report", flags->memory_report,

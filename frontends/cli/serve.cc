@@ -117,6 +117,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   add_session_flags(*command, flags->session);
   add_engine_flags(*command, flags->engine);
   add_mask_flag(*command, flags->session.expert_mask);
+  add_form_flags(*command, flags->session.top_k);
   add_expert_flags(*command, flags->experts);
   command->footer("Example: moec serve out/tinymoe --port 8080");
   command->callback([flags, &exit_code] { exit_code = run_serve(*flags); });

@@ -79,6 +79,7 @@ void add_validate_command(CLI::App& app, int& exit_code) {
   add_session_flags(*command, flags->session);
   add_engine_flags(*command, flags->engine);
   add_mask_flag(*command, flags->session.expert_mask);
+  add_form_flags(*command, flags->session.top_k);
   command->add_flag("--record", flags->record, "Record the results in the manifest of the export");
   command->add_flag("--json", flags->json, "Print the report as JSON");
   command->footer("Example: moec validate out/tinymoe --golden tests/golden/tinymoe");

@@ -119,6 +119,7 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
   SessionOptions half = options.session;
   half.memory_bytes /= 2;
   MOEC_ASSIGN(Session reference, Session::open(options.reference, read_shard, half));
+  half.top_k = options.top_k;
   MOEC_ASSIGN(Session compared, Session::open(options.compared, read_shard, half));
   const Manifest &a = reference.manifest(), &b = compared.manifest();
   MOEC_TRY(check_same_checkpoint({options.reference, a}, {options.compared, b}));
@@ -146,6 +147,8 @@ Result<CompareReport> compare_exports(const CompareOptions& options) {
     tell(text.window);
   }
   comparer.fill(report);
+  report.top_k = describe_top_k(compared.top_k(), compared.top_k_counts());
+  if (compared.drops()) report.drops = *compared.drops();
   judge(options.limits, report);
   return report;
 }

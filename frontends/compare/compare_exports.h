@@ -18,6 +18,7 @@ struct CompareOptions {
   std::string tokens_file;          // or token ids
   int64_t window = 256;             // tokens that see one another, at most what both exports take
   SessionOptions session;           // of both; each may take half of its memory
+  TopKRequest top_k;                // of the compared one
   CompareLimits limits;
   // Told of the bytes of tokens that went through both exports, and of those of all. May be empty.
   std::function<void(uint64_t bytes, uint64_t total)> progress;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/runtime/capacity_drops.h"
 #include "frontends/compare/compare_metrics.h"
 #include "ir/base/diagnostics.h"
 
@@ -33,8 +34,10 @@ struct ComparedExpert {
 
 struct CompareReport {
   int64_t window = 0, windows = 0;
-  int64_t unused_tokens = 0;  // behind the last window
-  bool bytes = false;         // a token is a byte
+  int64_t unused_tokens = 0;           // behind the last window
+  bool bytes = false;                  // a token is a byte
+  std::string top_k;                   // describe_top_k() of the compared one
+  std::optional<CapacityDrops> drops;  // of a compared one with a capacity
   PredictionComparison predictions;
   // In schedule order; empty where the exports are cut into other shards.
   std::vector<ComparedShard> shards;

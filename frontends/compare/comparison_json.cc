@@ -78,6 +78,8 @@ ordered_json comparison_json(const CompareReport& report) {
   ordered_json json = {{"window", report.window},
                        {"windows", report.windows},
                        {"unused_tokens", report.unused_tokens}};
+  if (!report.top_k.empty()) json["top_k"] = report.top_k;
+  if (report.drops) json["drop_rate"] = report.drops->rate();
   json.update(to_json(report.predictions, report.bytes));
   json["shards"] = shards;
   json["experts"] = experts;

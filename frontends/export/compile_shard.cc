@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "frontends/formats/format.h"
 #include "ir/analysis/at_width.h"
 #include "ir/analysis/find_experts.h"
+#include "ir/base/invariant.h"
 #include "models/build/build_shard.h"
 #include "models/build/weight_uses.h"
 #include "models/tensors/seeded_weights.h"
@@ -62,6 +64,44 @@ WeightBytes count_weight_bytes(const Plan& plan, size_t index, const Shard& plac
   return {weight_bytes(placed, form), expert_weight_bytes(placed, roles, form)};
 }
 
+// The forms of the plan whose graphs of the shard differ; null: there is one, as the model has it.
+std::vector<const TopKForm*> forms_of(const Plan& plan, size_t index) {
+  const std::vector<TopKForm>& all = plan.build.experts.top_k;
+  if (all.empty() || !routes(plan.shards[index].kind)) return {nullptr};
+  std::vector<const TopKForm*> forms;
+  for (const size_t i : distinct_forms(all, moe_layers_of(plan.model, plan.shards[index])))
+    forms.push_back(&all[i]);
+  return forms;
+}
+
+// Without costs.
+std::vector<CompiledForm> empty_forms(const Plan& plan, size_t index) {
+  const std::vector<const TopKForm*> forms = forms_of(plan, index);
+  std::vector<CompiledForm> empty;
+  for (const TopKForm* form : forms) {
+    CompiledForm& described = empty.emplace_back();
+    if (form) described.top_k = form->of(moe_layers_of(plan.model, plan.shards[index]));
+    if (forms.size() > 1) described.label = top_k_label(described.top_k);
+  }
+  return empty;
+}
+
+// Of the experts of a shard's layers, so many are active.
+struct ActiveShare {
+  int64_t chosen = 1, all = 1;
+  int64_t of(int64_t number) const { return number * chosen / all; }
+};
+
+// With a form; null: as the model has it.
+ActiveShare active_share(const Plan& plan, size_t index, const TopKForm* form) {
+  const MoeConfig& moe = plan.model.moe;
+  const int64_t experts = std::max<int64_t>(moe.experts, 1);
+  const std::vector<int64_t> layers = moe_layers_of(plan.model, plan.shards[index]);
+  if (!form || layers.empty()) return {std::max<int64_t>(moe.routing.top_k, 1), experts};
+  const std::vector<int64_t> top_k = form->of(layers);
+  return {std::accumulate(top_k.begin(), top_k.end(), int64_t{0}), experts * std::ssize(layers)};
+}
+
 ShardCost per_token(ShardCost cost, int64_t tokens) {
   cost.macs_dense /= tokens;
   cost.macs_active /= tokens;
@@ -80,8 +120,8 @@ class Compiler {
         folds_(folds),
         compiled_(compiled) {}
 
-  Result<Shard> compile(int64_t tokens) {
-    MOEC_ASSIGN(Shard model, build_shard(plan_, index_, tokens));
+  Result<Shard> compile(int64_t tokens, const TopKForm* form) {
+    MOEC_ASSIGN(Shard model, build_shard(plan_, index_, tokens, form));
     if (plan_.weight_seed) model = with_seeded_weights(std::move(model), *plan_.weight_seed);
     model = with_folded_scales(std::move(model), folds_);
     if (compiled_.passes.empty()) describe(model, tokens);
@@ -92,27 +132,36 @@ class Compiler {
       if (std::find(compiled_.notes.begin(), compiled_.notes.end(), note) == compiled_.notes.end())
         compiled_.notes.push_back(std::move(note));
     if (compiled_.passes.empty() && !plan_.build.weights.all_float()) count_bytes(result.shard);
-    compiled_.passes = std::move(result.passes);
+    if (!form || form == &plan_.build.experts.top_k.front())
+      compiled_.passes = std::move(result.passes);
     return std::move(result.shard);
   }
 
  private:
+  // Calls visit(share, cost) for the default number of experts, and for each of the plan's forms.
+  template <class Visit>
+  void for_each_cost(Visit visit) {
+    const std::vector<TopKForm>& forms = plan_.build.experts.top_k;
+    visit(active_share(plan_, index_, forms.empty() ? nullptr : &forms.front()), compiled_.cost);
+    compiled_.costs.resize(forms.size());
+    for (size_t i = 0; i < forms.size(); ++i)
+      visit(active_share(plan_, index_, &forms[i]), compiled_.costs[i]);
+  }
+
   void describe(const Shard& model, int64_t tokens) {
-    const MoeConfig& moe = plan_.model.moe;
     compiled_.router = find_router(model);
-    compiled_.cost = per_token(count_cost(model, std::max<int64_t>(moe.routing.top_k, 1),
-                                          std::max<int64_t>(moe.experts, 1)),
-                               tokens);
+    for_each_cost([&](const ActiveShare& share, ShardCost& cost) {
+      cost = per_token(count_cost(model, share.chosen, share.all), tokens);
+    });
   }
 
   // The model form has no encoded weights yet.
   void count_bytes(const Shard& placed) {
-    const MoeConfig& moe = plan_.model.moe;
-    const auto [all, experts] = count_weight_bytes(plan_, index_, placed, options_.target.format);
-    compiled_.cost.bytes_dense = all;
-    compiled_.cost.bytes_active =
-        all - experts +
-        experts * std::max<int64_t>(moe.routing.top_k, 1) / std::max<int64_t>(moe.experts, 1);
+    const WeightBytes bytes = count_weight_bytes(plan_, index_, placed, options_.target.format);
+    for_each_cost([&](const ActiveShare& share, ShardCost& cost) {
+      cost.bytes_dense = bytes.all;
+      cost.bytes_active = bytes.all - bytes.experts + share.of(bytes.experts);
+    });
   }
 
   const Plan& plan_;
@@ -125,14 +174,23 @@ class Compiler {
 
 }  // namespace
 
+std::vector<GraphKey> graph_keys(const Plan& plan, size_t index) {
+  std::vector<GraphKey> keys;
+  for (const CompiledForm& form : empty_forms(plan, index))
+    for (const int64_t tokens : plan.build.tokens) keys.push_back({tokens, form.label});
+  return keys;
+}
+
 Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOptions& options,
                                     const RunOptions& run, const ScaleFolds& folds) {
   CompiledShard compiled;
+  compiled.forms = empty_forms(plan, index);
   Compiler compiler(plan, index, options, run, folds, compiled);
-  for (int64_t tokens : plan.build.tokens) {
-    MOEC_ASSIGN(Shard shard, compiler.compile(tokens));
-    compiled.widths.push_back(std::move(shard));
-  }
+  for (const TopKForm* form : forms_of(plan, index))
+    for (int64_t tokens : plan.build.tokens) {
+      MOEC_ASSIGN(Shard shard, compiler.compile(tokens, form));
+      compiled.widths.push_back(std::move(shard));
+    }
   return compiled;
 }
 
@@ -145,9 +203,11 @@ Result<CompiledShard> compile_for_range(const Plan& plan, size_t index, const Pa
   Plan samples = plan;
   samples.build.tokens = {largest, largest + 1};
   CompiledShard compiled;
+  compiled.forms = empty_forms(plan, index);
+  MOEC_CHECK(compiled.forms.size() == 1, "a range of widths has {} forms", compiled.forms.size());
   Compiler compiler(samples, index, options, run, folds, compiled);
-  MOEC_ASSIGN(const Shard a, compiler.compile(largest));
-  MOEC_ASSIGN(const Shard b, compiler.compile(largest + 1));
+  MOEC_ASSIGN(const Shard a, compiler.compile(largest, nullptr));
+  MOEC_ASSIGN(const Shard b, compiler.compile(largest + 1, nullptr));
   for (int64_t tokens : plan.build.tokens) {
     MOEC_ASSIGN(Shard shard, at_width({largest, &a}, {largest + 1, &b}, tokens));
     compiled.widths.push_back(std::move(shard));

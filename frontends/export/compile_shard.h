@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "backends/files/emit.h"
 #include "ir/analysis/cost.h"
 #include "ir/plan/plan.h"
 #include "models/plan/shard_sizes.h"
@@ -12,16 +13,31 @@
 
 namespace moec {
 
-struct CompiledShard {
-  std::vector<Shard> widths;       // in form `placed`, parallel to plan.build.tokens
-  std::vector<PassReport> passes;  // of the widest width
-  ShardCost cost;                  // of the model form at the narrowest width, for each token
-  std::optional<Router> router;    // where the shard routes
-  Diagnostics notes;               // without repetitions by further widths
+// Of a shard whose layers take so many experts.
+struct CompiledForm {
+  std::vector<int64_t> top_k;  // by the shard's MoE layers; empty: as the model has it
+  std::string label;           // top_k_label(); empty where the shard has no other form
 };
 
-// Builds and compiles shard `index` once for each width, with `folds` moved and its weights in the
-// forms of plan.build.weights. Errors: those of build_shard() and run_pipeline().
+struct CompiledShard {
+  // In form `placed`: for the first of `forms` parallel to plan.build.tokens, then for the next.
+  std::vector<Shard> widths;
+  std::vector<CompiledForm> forms;  // at least one; the plan's default first
+  std::vector<PassReport> passes;   // of the widest width
+  // Of the model form at the narrowest width, for each token: with the first of the plan's numbers
+  // of experts that tokens take, and with each of plan.build.experts.top_k.
+  ShardCost cost;
+  std::vector<ShardCost> costs;
+  std::optional<Router> router;  // where the shard routes, of the first form
+  Diagnostics notes;             // without repetitions by further widths
+};
+
+// What the graphs of shard `index` are, in the order of CompiledShard::widths.
+std::vector<GraphKey> graph_keys(const Plan& plan, size_t index);
+
+// Builds and compiles shard `index` once for each width and form of top-k, with `folds` moved and
+// its weights in the forms of plan.build.weights. Errors: those of build_shard() and
+// run_pipeline().
 Result<CompiledShard> compile_shard(const Plan& plan, size_t index, const PassOptions& options,
                                     const RunOptions& run, const ScaleFolds& folds = {});
 

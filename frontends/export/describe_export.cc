@@ -20,9 +20,16 @@ std::vector<manifest::Width> describe_widths(const Plan& plan, const CompiledSha
   for (size_t i = 0; i < compiled.widths.size(); ++i) {
     const Shard& shard = compiled.widths[i];
     const auto roles = find_experts(shard, plan.model.moe.experts, moe_layers);
-    widths.push_back({plan.build.tokens[i], file_ref(emitted.graphs[i].file),
-                      emitted.graphs[i].function, digest_graph(shard, roles), ports_of(shard, true),
-                      ports_of(shard, false)});
+    const size_t of_form = plan.build.tokens.size();
+    const CompiledForm& form = compiled.forms[i / of_form];
+    widths.push_back({plan.build.tokens[i % of_form],
+                      file_ref(emitted.graphs[i].file),
+                      emitted.graphs[i].function,
+                      digest_graph(shard, roles),
+                      ports_of(shard, true),
+                      ports_of(shard, false),
+                      {}});
+    if (!form.top_k.empty()) widths.back().top_k = form.top_k;
   }
   return widths;
 }
@@ -55,6 +62,29 @@ std::vector<manifest::Budget> describe_budgets(const Plan& plan, const Budgets& 
   return described;
 }
 
+// Whether the default form takes as many experts as the checkpoint says.
+bool takes_own_experts(const Plan& plan) {
+  const std::vector<TopKForm>& forms = plan.build.experts.top_k;
+  const ExpertGrid grid = expert_grid(plan.model);
+  return forms.empty() || forms.front() == uniform_form(grid, grid.top_k);
+}
+
+// The forms without their costs.
+std::optional<manifest::TopK> describe_top_k(const Plan& plan, const TopKPolicy& policy) {
+  if (plan.build.experts.top_k.empty()) return std::nullopt;
+  manifest::TopK top_k;
+  top_k.own = plan.model.moe.routing.top_k;
+  for (const TopKForm& form : plan.build.experts.top_k) {
+    manifest::TopKForm& described = top_k.forms.emplace_back();
+    described.name = form.name;
+    for (const auto& [layer, k] : form.layers) described.layers.push_back({layer, k});
+  }
+  top_k.battery = policy.battery;
+  top_k.categories = policy.categories;
+  if (policy.confidence) top_k.confidence = manifest::Confidence{*policy.confidence};
+  return top_k;
+}
+
 manifest::Build describe_build(const Plan& plan, const PassOptions& options,
                                const Budgets& budgets) {
   const BuildOptions& build = plan.build;
@@ -67,7 +97,7 @@ manifest::Build describe_build(const Plan& plan, const PassOptions& options,
           build.cache,
           build.cache_pages,
           std::string(enum_name(options.routing)),
-          is_exact(options.routing),
+          is_exact(options.routing) && takes_own_experts(plan) && options.capacity == 0,
           std::string(enum_name(options.experts)),
           plan.weight_seed.has_value(),
           describe_budgets(plan, budgets),
@@ -127,7 +157,8 @@ manifest::Model describe_model(const ModelConfig& model) {
           layers_of(model, LayerParts::feed_forward)};
 }
 
-Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budgets& budgets) {
+Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budgets& budgets,
+                       const TopKPolicy& policy) {
   Manifest manifest;
   manifest.tool = {"moec", MOEC_VERSION};
   manifest.model = describe_model(plan.model);
@@ -141,6 +172,8 @@ Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budge
   if (plan.model.head.task == Task::token_classification)
     manifest.tagging = describe_labels(plan.model);
   manifest.ignored = plan.ignored;
+  manifest.top_k = describe_top_k(plan, policy);
+  if (options.capacity > 0) manifest.capacity = manifest::Capacity{options.capacity};
   return manifest;
 }
 

@@ -13,8 +13,9 @@ namespace moec {
 manifest::Model describe_model(const ModelConfig& model);
 
 // The manifest without what becomes known later: tables, shards, files, devices. `budgets` are
-// those by which the model was cut.
-Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budgets& budgets);
+// those by which the model was cut, `policy` the rules that choose a form of top-k.
+Manifest describe_plan(const Plan& plan, const PassOptions& options, const Budgets& budgets,
+                       const TopKPolicy& policy = {});
 
 // The entry of shard `index`; `emitted` tells its files and weights, `target` the rules that
 // predict the placement of its ops.

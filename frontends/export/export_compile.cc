@@ -15,8 +15,10 @@ Result<CompiledShard> compile_for_export(const Plan& plan, size_t index,
 
 std::vector<ShardWidth> widths_of(const Plan& plan, const CompiledShard& compiled) {
   std::vector<ShardWidth> widths;
+  const std::vector<int64_t>& tokens = plan.build.tokens;
   for (size_t i = 0; i < compiled.widths.size(); ++i)
-    widths.push_back({plan.build.tokens[i], &compiled.widths[i]});
+    widths.push_back(
+        {tokens[i % tokens.size()], &compiled.widths[i], compiled.forms[i / tokens.size()].label});
   return widths;
 }
 

@@ -2,6 +2,7 @@
 
 #include "backends/manifest/file_names.h"
 #include "backends/output/carried_files.h"
+#include "frontends/export/compile_shard.h"
 #include "frontends/formats/format.h"
 #include "frontends/source/open_source.h"
 
@@ -16,9 +17,9 @@ OutFiles files_to_write(const ExportOptions& options, const Plan& plan, const Ou
     files.insert(std::move(name));
   const Format& format = format_of(options.compile.passes.target.format);
   const FormatOptions choices{{}, options.compile.coreml};
-  for (const ShardDecl& shard : plan.shards)
+  for (size_t i = 0; i < plan.shards.size(); ++i)
     for (std::string& name :
-         format.file_names(names.stem_prefix + shard.stem, plan.build.tokens, choices))
+         format.file_names(names.stem_prefix + plan.shards[i].stem, graph_keys(plan, i), choices))
       files.insert(std::move(name));
   return files;
 }

@@ -42,6 +42,9 @@ void add_build(const BuildOptions& build, ExportInputs& inputs) {
   inputs["option --weights"] = to_string(build.weights);
   inputs["option --expert-mask"] =
       build.experts.mask.layers.empty() ? "none" : to_string(build.experts.mask);
+  std::vector<std::string> forms;
+  for (const TopKForm& form : build.experts.top_k) forms.push_back(form.name);
+  inputs["option --top-k"] = forms.empty() ? "own" : fmt::format("{}", fmt::join(forms, ","));
   inputs["option --expert-groups"] =
       build.experts.parts.empty() ? "none" : digest_text(to_string(build.experts.parts));
 }
@@ -60,6 +63,8 @@ void add_passes(const PassOptions& passes, const RunOptions& run, ExportInputs& 
   inputs["option --target"] = passes.target.name;
   inputs["option --routing"] = enum_name(passes.routing);
   inputs["option --experts"] = enum_name(passes.experts);
+  inputs["option --capacity"] =
+      passes.capacity > 0 ? fmt::format("{}", passes.capacity) : std::string("none");
   inputs["option --attention"] = enum_name(passes.attention);
   inputs["option --form"] = enum_name(passes.target.projection);
   inputs["option --sum"] = enum_name(passes.target.sum);
@@ -105,6 +110,9 @@ Status add_option_files(const ExportOptions& options, ExportInputs& inputs) {
   const std::string& loads = options.compile.devices.loads;
   MOEC_ASSIGN(inputs["file of --loads"],
               digest_or_none(loads.empty() ? std::nullopt : std::optional(loads)));
+  const std::string& policy = options.compile.choice.policy;
+  MOEC_ASSIGN(inputs["file of --top-k-policy"],
+              digest_or_none(policy.empty() ? std::nullopt : std::optional(policy)));
   const std::string& calibration = options.compile.calibration;
   MOEC_ASSIGN(
       inputs["file of --calibration"],

@@ -10,6 +10,7 @@
 #include "backends/gguf/gguf_options.h"
 #include "backends/onnx/emit_onnx.h"
 #include "ir/plan/plan.h"
+#include "ir/plan/top_k_policy.h"
 #include "models/plan/cut_options.h"
 #include "models/plan/plan_devices.h"
 #include "models/tensors/fold_scales.h"
@@ -33,6 +34,14 @@ struct SourceOptions {
   std::optional<uint64_t> weight_seed;     // random weights instead of the checkpoint's
 };
 
+// Which experts tokens take, and how many.
+struct ChoiceOptions {
+  std::string mask;    // value of --expert-mask (ir/plan/expert_sets.h); may be empty
+  std::string top_k;   // value of --top-k (ir/plan/top_k_forms.h); empty: as the checkpoint says
+  std::string policy;  // a file of rules that choose among these (ir/plan/top_k_policy.h), or empty
+  TopKPolicy rules;    // found by plan_export()
+};
+
 // How the model is cut into shards and compiled for one target.
 struct CompileOptions {
   BuildOptions build;   // from build_options(); resolve_build() fills in what depends on the model
@@ -44,7 +53,7 @@ struct CompileOptions {
   std::string chip;                        // chip whose rules apply; empty: those of every chip
   CoremlOptions coreml;
   RunOptions run;
-  std::string expert_mask;     // value of --expert-mask (ir/plan/expert_sets.h); may be empty
+  ChoiceOptions choice;
   bool fold_overflow = false;  // find_folds.h
   std::string calibration;  // folder that codes are chosen with (calibrated_inputs.h); may be empty
   // The most inputs of a matrix whose moments are taken together; 0: as many as the memory holds.

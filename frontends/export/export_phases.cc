@@ -29,6 +29,15 @@ uint64_t file_bytes(const manifest::Shard& shard) {
   return static_cast<uint64_t>(bytes);
 }
 
+// What a token costs in each form, in all shards.
+void add_costs(const std::vector<ExportedShard>& shards, manifest::TopK& top_k) {
+  for (const ExportedShard& shard : shards)
+    for (size_t i = 0; i < top_k.forms.size(); ++i) {
+      top_k.forms[i].bytes_active += shard.costs.at(i).bytes_active;
+      top_k.forms[i].macs_active += shard.costs.at(i).macs_active;
+    }
+}
+
 }  // namespace
 
 Result<LockedExport> LockedExport::lock(PlannedExport planned) {
@@ -93,6 +102,7 @@ ExportSummary PreparedExport::summarize(ExportedParts parts) {
   summary.file_bytes = static_cast<uint64_t>(parts.tables.embedding.file.bytes);
   summary.manifest.embedding = std::move(parts.tables.embedding);
   summary.manifest.rope = std::move(parts.tables.rope);
+  if (summary.manifest.top_k) add_costs(parts.shards, *summary.manifest.top_k);
   for (ExportedShard& shard : parts.shards) {
     summary.bytes_read += shard.bytes_read;
     summary.notes.insert(summary.notes.end(), shard.notes.begin(), shard.notes.end());

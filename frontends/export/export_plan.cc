@@ -21,6 +21,7 @@
 #include "frontends/export/export_inputs.h"
 #include "frontends/export/find_folds.h"
 #include "frontends/export/plan_memory.h"
+#include "frontends/export/plan_top_k.h"
 #include "frontends/export/weight_values.h"
 #include "frontends/gguf/open_gguf.h"
 #include "frontends/source/open_source.h"
@@ -41,7 +42,8 @@ Result<Checkpoint> open_checkpoint(const SourceOptions& source) {
 }
 
 // The mask of --expert-mask; layers that have all of their experts are left out.
-Result<ExpertSets> mask_of(const CompileOptions& compile, const ModelConfig& model) {
+Result<ExpertSets> mask_of(const CompileOptions& compile, const ModelConfig& model,
+                           const std::vector<TopKForm>& forms) {
   if (!is_exact(compile.passes.routing))
     return fail("mask.inexact",
                 fmt::format("--routing {} chooses no experts, so that none can be kept from being "
@@ -49,7 +51,7 @@ Result<ExpertSets> mask_of(const CompileOptions& compile, const ModelConfig& mod
                             enum_name(compile.passes.routing)),
                 "give another --routing, or leave out --expert-mask");
   MOEC_ASSIGN(ExpertSets mask,
-              read_expert_mask(compile.expert_mask, expert_grid(model), "--expert-mask"));
+              read_expert_mask(compile.choice.mask, grid_of_forms(model, forms), "--expert-mask"));
   std::erase_if(mask.layers,
                 [&](const auto& layer) { return std::ssize(layer.second) == model.moe.experts; });
   return mask;
@@ -68,8 +70,11 @@ Result<Plan> plan_checkpoint(const ExportOptions& options, std::vector<ShardCut>
                                     {std::move(build), compile.cuts, compile.kv, compile.mla,
                                      options.source.layers}),
                           config_path(options.source.path)));
-  if (!compile.expert_mask.empty()) {
-    MOEC_ASSIGN(made.plan.build.experts.mask, mask_of(compile, made.plan.model));
+  ExpertChoices& experts = made.plan.build.experts;
+  MOEC_ASSIGN(experts.top_k, plan_top_k(compile, made.plan.model, options.output.ane_book));
+  MOEC_TRY(check_capacity(compile.passes, made.plan.model));
+  if (!compile.choice.mask.empty()) {
+    MOEC_ASSIGN(experts.mask, mask_of(compile, made.plan.model, experts.top_k));
   }
   cuts = std::move(made.cuts);
   notes.insert(notes.end(), made.notes.begin(), made.notes.end());
@@ -232,7 +237,8 @@ Result<Manifest> begin_manifest(const ExportOptions& options, const Plan& plan,
   const CompileOptions& compile = options.compile;
   const std::string folder = source_folder(options.source.path);
   MOEC_TRY(check_carried_files(folder));
-  Manifest manifest = describe_plan(plan, compile.passes, compile.cuts.budgets);
+  Manifest manifest =
+      describe_plan(plan, compile.passes, compile.cuts.budgets, compile.choice.rules);
   MOEC_ASSIGN(manifest.devices, assign_devices(compile, plan));
   if (options.output.ane_book)
     MOEC_TRY(check_ane_book(plan, manifest.build, has_one_package_a_shard(compile)));
@@ -312,6 +318,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   MOEC_ASSIGN(OpenReader open, open_reader(options, plan, targets, planned, bytes.encoder));
   MOEC_TRY(check_plan(plan, open.reader, options.values, fine, notes));
   ExportOptions own = options;
+  MOEC_ASSIGN(own.compile.choice.rules, plan_top_k_policy(options.compile, plan));
   if (own.compile.fold_overflow) {
     MOEC_ASSIGN(own.compile.folds, find_folds(plan, open.reader, notes));
   }
@@ -319,7 +326,7 @@ Result<PlannedExport> plan_export(const ExportOptions& options, size_t targets,
   note_packaging(options.compile, notes);
   note_rotations(plan, notes);
   if (options.output.ane_book) note_fixed_in_book(plan, notes);
-  MOEC_ASSIGN(Manifest manifest, begin_manifest(options, plan, notes));
+  MOEC_ASSIGN(Manifest manifest, begin_manifest(own, plan, notes));
   MOEC_ASSIGN(ExportInputs inputs, export_inputs(options, plan));
   if (const EncoderMemory& encoder = bytes.encoder; !encoder.in_blocks.empty())
     inputs["option --calibration-inputs"] =

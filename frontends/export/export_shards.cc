@@ -27,11 +27,12 @@ void note_values(const ExportJob& job, const ShardDecl& decl, const EmitReport& 
       notes.push_back(std::move(finding));
 }
 
-// Whether a kept shard has a graph for each token width. The journal was made for the same options,
-// so this fails only for a journal that was edited by hand.
-bool has_widths(const EmitReport& emitted, const std::vector<int64_t>& tokens) {
-  return std::equal(emitted.graphs.begin(), emitted.graphs.end(), tokens.begin(), tokens.end(),
-                    [](const EmittedGraph& graph, int64_t width) { return graph.tokens == width; });
+// Whether a kept shard has each of these graphs. The journal was made for the same options, so this
+// fails only for a journal that was edited by hand.
+bool has_graphs(const EmitReport& emitted, const std::vector<GraphKey>& keys) {
+  return std::equal(
+      emitted.graphs.begin(), emitted.graphs.end(), keys.begin(), keys.end(),
+      [](const EmittedGraph& graph, const GraphKey& key) { return graph.key() == key; });
 }
 
 ExpertLayout expert_layout(const ExportJob& job, size_t index) {
@@ -89,7 +90,7 @@ Result<PreparedShard> prepare_shard(const ExportJob& job, size_t index) {
   shard.index = index;
   MOEC_ASSIGN(shard.compiled, compile_for_export(job.plan, index, compile));
   const EmitReport* kept = job.journal.find_complete(job.plan.shards[index].name);
-  if (kept && has_widths(*kept, job.plan.build.tokens) &&
+  if (kept && has_graphs(*kept, graph_keys(job.plan, index)) &&
       !holds_refused_values(*kept, job.options.values))
     shard.kept = kept;
   if (shard.kept) return shard;
@@ -111,6 +112,7 @@ Result<ExportedShard> export_shard(const ExportJob& job, PreparedShard& shard) {
   ExportedShard exported;
   exported.shard = describe_shard(job.plan, shard.index, shard.compiled, emitted,
                                   job.options.compile.passes.target);
+  exported.costs = std::move(shard.compiled.costs);
   exported.passes = std::move(shard.compiled.passes);
   exported.notes = std::move(shard.compiled.notes);
   exported.bytes_read = emitted.bytes_read;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/manifest/manifest.h"
+#include "frontends/export/compile_shard.h"
 #include "frontends/export/export_job.h"
 #include "passes/pipeline.h"
 
@@ -13,6 +14,7 @@ namespace moec {
 
 struct ExportedShard {
   manifest::Shard shard;
+  std::vector<ShardCost> costs;    // of a token, with each of plan.build.experts.top_k
   std::vector<PassReport> passes;  // of the widest width
   Diagnostics notes;
   uint64_t bytes_read = 0;  // of the checkpoint's payload

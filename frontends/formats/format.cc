@@ -22,9 +22,9 @@ constexpr std::array<std::string_view, 2> kOnnxSuffixes = {".onnx", ".data"};
 constexpr std::array<std::string_view, 1> kOnnxGraphs = {".onnx"};
 constexpr std::array kOnnxOptionList = {FormatOption::data_checksum, FormatOption::accuracy_level};
 
-std::vector<std::string> names_for_onnx(const std::string& stem, std::span<const int64_t> tokens,
+std::vector<std::string> names_for_onnx(const std::string& stem, std::span<const GraphKey> keys,
                                         const FormatOptions&) {
-  return onnx_file_names(stem, tokens);
+  return onnx_file_names(stem, keys);
 }
 
 Result<EmitReport> emit_as_onnx(std::span<const ShardWidth> widths, const WeightReader& weights,
@@ -49,9 +49,9 @@ constexpr std::array<std::string_view, 2> kCoremlGraphs = {".mlpackage", ".mlmod
 constexpr std::array kCoremlOptionList = {FormatOption::width_packaging, FormatOption::spec_version,
                                           FormatOption::ane_book};
 
-std::vector<std::string> names_for_coreml(const std::string& stem, std::span<const int64_t> tokens,
+std::vector<std::string> names_for_coreml(const std::string& stem, std::span<const GraphKey> keys,
                                           const FormatOptions& options) {
-  return coreml_file_names(stem, tokens, options.coreml.packaging);
+  return coreml_file_names(stem, keys, options.coreml.packaging);
 }
 
 Result<EmitReport> emit_as_coreml(std::span<const ShardWidth> widths, const WeightReader& weights,

@@ -70,8 +70,8 @@ struct Format {
   // The functions below are null with shape weights_only: such an export has no shards. Its files
   // are planned and written by frontends/export/export_gguf.h.
 
-  // Paths of all files that `emit` may write for a shard of this stem and these widths.
-  std::vector<std::string> (*file_names)(const std::string& stem, std::span<const int64_t> tokens,
+  // Paths of all files that `emit` may write for a shard of this stem and these graphs.
+  std::vector<std::string> (*file_names)(const std::string& stem, std::span<const GraphKey> keys,
                                          const FormatOptions& options) = nullptr;
 
   // Emits the shard of all given widths. `emit` asks its reader for the views that `weight_views`

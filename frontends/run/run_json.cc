@@ -6,6 +6,7 @@
 #include "frontends/report/report_json.h"
 #include "frontends/run/expert_report.h"
 #include "frontends/run/memory_report.h"
+#include "frontends/run/routing_report.h"
 #include "frontends/run/write_text.h"
 
 namespace moec {
@@ -39,6 +40,7 @@ ordered_json text_json(const Prompt& prompt, const GeneratedText& text, const Se
                        {"engine", session.engine().name}};
   if (!session.engine().device.empty()) json["device"] = session.engine().device;
   if (session.experts()) json["experts"] = expert_json(session);
+  add_routing(session, json);
   json["memory"] = memory_json(memory_report(session));
   if (text.stopping_token) json["stopping_token"] = *text.stopping_token;
   return report_json(true, json, notes);

@@ -21,7 +21,7 @@ tl::unexpected<Diagnostics> bad_golden(const std::string& path, const std::strin
 
 // golden.json: which model, which steps.
 struct Description {
-  std::string config_digest;
+  std::string config_digest, top_k;
   std::vector<GoldenStep> steps;
   std::optional<GreedyText> greedy;
 };
@@ -41,6 +41,7 @@ Result<Description> read_fields(JsonFields fields) {
     return fields.bad("format", fmt::format("must be \"{}\"", kGoldenFormat));
   Description description;
   MOEC_TRY(fields.text("config_digest", description.config_digest));
+  if (fields.has("top_k")) MOEC_TRY(fields.text("top_k", description.top_k));
   if (fields.has("greedy")) {
     MOEC_ASSIGN(JsonFields greedy, fields.object("greedy"));
     MOEC_ASSIGN(description.greedy, read_greedy(std::move(greedy)));
@@ -86,6 +87,7 @@ Result<Golden> Golden::open(const std::string& folder) {
   Golden golden;
   golden.folder_ = folder;
   golden.config_digest_ = std::move(description.config_digest);
+  golden.top_k_ = std::move(description.top_k);
   golden.steps_ = std::move(description.steps);
   golden.greedy_ = std::move(description.greedy);
   MOEC_ASSIGN(WeightTable table, tensor_table(folder + "/golden.safetensors"));

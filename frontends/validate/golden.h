@@ -47,6 +47,8 @@ class Golden {
   static Result<Golden> open(const std::string& folder);
 
   const std::string& config_digest() const { return config_digest_; }
+  // How many experts tokens took, as parse_top_k_forms() reads it; empty: as the checkpoint says.
+  const std::string& top_k() const { return top_k_; }
   const std::string& folder() const { return folder_; }
   const std::vector<GoldenStep>& steps() const { return steps_; }
   const std::optional<GreedyText>& greedy() const { return greedy_; }
@@ -64,7 +66,7 @@ class Golden {
   static std::string name(const std::string& step, int64_t layer, const std::string& what);
 
  private:
-  std::string folder_, config_digest_;
+  std::string folder_, config_digest_, top_k_;
   std::vector<GoldenStep> steps_;
   std::optional<GreedyText> greedy_;
   std::shared_ptr<WeightReader> reader_;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "backends/manifest/expert_grid.h"
+#include "backends/manifest/top_k.h"
 #include "backends/runtime/sampler.h"
 #include "backends/runtime/step_inputs.h"
 #include "frontends/formats/read_shard.h"
@@ -344,6 +346,31 @@ Status refuse_other_model(const Manifest& manifest, const Golden& golden) {
       "give the golden of this model, or export the golden's model", {.file = golden.folder()});
 }
 
+// The form of top-k that runs must be that of the golden; by confidence there is none, and the
+// golden is to show how far that leads.
+Status refuse_other_top_k(const Session& session, const Golden& golden) {
+  const Manifest& manifest = session.manifest();
+  const TopKChoice& choice = session.top_k();
+  if (choice.threshold) return {};
+  const ExpertGrid grid = manifest.top_k ? top_k_grid(manifest) : expert_grid(manifest);
+  TopKForm wanted;
+  if (!grid.layers.empty()) wanted = uniform_form(grid, grid.top_k);
+  if (!golden.top_k().empty()) {
+    MOEC_ASSIGN(const auto forms, parse_top_k_forms(golden.top_k(), grid, golden.folder()));
+    wanted = forms.front();
+  }
+  const TopKForm runs = choice.chosen()       ? *choice.chosen()
+                        : grid.layers.empty() ? TopKForm()
+                                              : uniform_form(grid, grid.top_k);
+  if (runs == wanted) return {};
+  return fail("golden.other_top_k",
+              fmt::format("the golden is of top-k {}, the run of top-k {}", wanted.name, runs.name),
+              fmt::format("give --top-k '{}' if the export has this form, or make a golden with "
+                          "scripts/make_golden.py --top-k '{}'",
+                          wanted.name, runs.name),
+              {.file = golden.folder()});
+}
+
 // A golden is of all experts. Whoever asks for a mask wants to know how far it leads from it.
 Status refuse_unasked_mask(const Manifest& manifest, const std::string& folder,
                            const SessionOptions& options) {
@@ -376,6 +403,7 @@ Result<ValidationReport> validate_model(const std::string& folder, const Golden&
   watching.watched = {std::string(kRouterLogits), std::string(kRoutingWeights)};
   MOEC_ASSIGN(Session session, Session::open(folder, read_shard, watching));
   MOEC_TRY(refuse_other_model(session.manifest(), golden));
+  MOEC_TRY(refuse_other_top_k(session, golden));
   MOEC_TRY(refuse_unasked_mask(session.manifest(), folder, options));
   MOEC_ASSIGN(const std::vector<Thresholds> of_steps,
               thresholds_of_steps(session.manifest(), folder, options.precision, thresholds));
@@ -386,6 +414,8 @@ Result<ValidationReport> validate_model(const std::string& folder, const Golden&
   ValidationReport report = validator.report(options.precision);
   report.engine = session.engine().name;
   report.device = session.engine().device;
+  report.top_k = describe_top_k(session.top_k(), session.top_k_counts());
+  if (session.drops()) report.drops = *session.drops();
   const Diagnostics notes = note_mask(session.manifest(), options);
   report.notes.insert(report.notes.end(), notes.begin(), notes.end());
   return report;

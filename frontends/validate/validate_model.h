@@ -32,6 +32,8 @@ struct ValidationReport {
   std::vector<ShardReport> shards;             // those with a golden output, in schedule order
   LogitComparison logits;                      // chained
   size_t greedy_equal = 0, greedy_wanted = 0;  // leading tokens of the golden greedy text
+  std::string top_k;                           // describe_top_k()
+  std::optional<CapacityDrops> drops;          // of an export with a capacity
   bool passed = false;
   Diagnostics notes;  // note_precision(), and validate.masked where the session has a mask
 };
@@ -40,7 +42,7 @@ struct ValidationReport {
 // thresholds of the fewest bits among them; else those of 16 bits apply to an export in f16 and
 // with Precision::f16, and those of 32 bits otherwise. A result below a threshold is no error: it
 // is in the report. Errors: validate.masked (the export has a mask, but the options have none),
-// golden.other_model, golden.missing, validate.no_router, those of
+// golden.other_model, golden.other_top_k, golden.missing, validate.no_router, those of
 // Session.
 Result<ValidationReport> validate_model(const std::string& folder, const Golden& golden,
                                         const SessionOptions& options,

@@ -84,6 +84,11 @@ ordered_json validation_json(const ValidationReport& report) {
         {"mean_kl", report.logits.mean_kl}}},
       {"greedy", {{"wanted", report.greedy_wanted}, {"equal", report.greedy_equal}}}};
   if (!report.device.empty()) json["device"] = report.device;
+  if (!report.top_k.empty()) json["top_k"] = report.top_k;
+  if (report.drops)
+    json["capacity"] = {{"choices", report.drops->choices()},
+                        {"dropped", report.drops->dropped()},
+                        {"drop_rate", report.drops->rate()}};
   Diagnostics all = shortfalls(report);
   all.insert(all.end(), report.notes.begin(), report.notes.end());
   return report_json(report.passed, json, all);

@@ -35,6 +35,8 @@ inline constexpr const char* kTokenMaskPort = "token_mask";
 
 // The routing weights of all experts, between a shard of the router and the expert groups.
 inline constexpr const char* kRoutingWeights = "routing_weights";
+// No port, but the label of what these are before an expert drops tokens beyond its capacity.
+inline constexpr const char* kUncappedWeights = "uncapped_weights";
 // The sum of the residual stream and what ran before of the layer's MLP or experts, into a group of
 // experts or a slice of their width.
 inline constexpr const char* kPartialSumPort = "acc";

@@ -15,6 +15,7 @@
 #include "ir/graph/weight_table.h"
 #include "ir/plan/expert_sets.h"
 #include "ir/plan/model_config.h"
+#include "ir/plan/top_k_forms.h"
 #include "ir/plan/weight_policy.h"
 
 namespace moec {
@@ -35,6 +36,8 @@ struct WidthSlices {
 struct ExpertChoices {
   ExpertSets mask;        // the experts that tokens can choose
   ExpertPartition parts;  // with host_routing: what experts_per_shard cuts further
+  // How many experts tokens take, the default first. Empty: as many as the checkpoint says.
+  std::vector<TopKForm> top_k;
   bool operator==(const ExpertChoices&) const = default;
 };
 

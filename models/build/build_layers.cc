@@ -50,7 +50,7 @@ class LayersBuilder {
     decl.kind = kind;
     decl.layer = layer;
     if (kind == ShardKind::moe) decl.experts = scope_.model().moe.experts;
-    ShardScope inner(scope_.plan, decl, scope_.tokens, scope_.source);
+    ShardScope inner(scope_.plan, decl, scope_.tokens, scope_.source, scope_.form);
     build_body(inner);
     return inner.b.finish();
   }

@@ -48,7 +48,7 @@ ValueId router(ShardScope& scope, ValueId x, ValueId earlier) {
   const bool cast = scope.b.type(x).dtype != scope.options().dtype;
   const bool later = moe.null_slots > 0 || moe.router_normed || cast;
   ValueId weights =
-      scope.b.emit(moe.routing, std::move(operands), later ? "slot_weights" : kRoutingWeights);
+      scope.b.emit(scope.routing(), std::move(operands), later ? "slot_weights" : kRoutingWeights);
   if (moe.router_normed)
     weights = scope.b.mul(
         weights, scope.channel_vector(weights, "router_expert_scale", "router.expert_scale"),

@@ -115,7 +115,7 @@ void build_body(ShardScope& scope) {
   }
 }
 
-Result<Shard> build_shard(const Plan& plan, size_t index, int64_t tokens) {
+Result<Shard> build_shard(const Plan& plan, size_t index, int64_t tokens, const TopKForm* form) {
   MOEC_CHECK(index < plan.shards.size(), "shard {} of {}", index, plan.shards.size());
   const std::vector<int64_t>& widths = plan.build.tokens;
   if (std::find(widths.begin(), widths.end(), tokens) == widths.end())
@@ -123,7 +123,7 @@ Result<Shard> build_shard(const Plan& plan, size_t index, int64_t tokens) {
                 fmt::format("the plan has no shards for {} tokens; it has them for {}", tokens,
                             fmt::join(widths, ", ")),
                 "Choose one of these widths.", {.shard = plan.shards[index].name});
-  ShardScope scope(plan, plan.shards[index], tokens, weights_of(plan));
+  ShardScope scope(plan, plan.shards[index], tokens, weights_of(plan), form);
   build_body(scope);
   return scope.b.finish();
 }

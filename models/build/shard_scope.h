@@ -41,20 +41,32 @@ struct ShardScope {
   const ShardDecl& decl;
   int64_t tokens;
   WeightSource source;
+  // How many experts tokens take. Null: as the first of the plan's forms, or the model has it.
+  const TopKForm* form = nullptr;
   Builder b;
 
-  ShardScope(const Plan& from, const ShardDecl& shard, int64_t width, WeightSource weights)
+  ShardScope(const Plan& from, const ShardDecl& shard, int64_t width, WeightSource weights,
+             const TopKForm* top_k = nullptr)
       : plan(from),
         decl(shard),
         tokens(width),
         source(std::move(weights)),
-        b(shard.name, Form::model) {}
+        form(top_k),
+        b(shard.name, Form::model) {
+    if (!form && !from.build.experts.top_k.empty()) form = &from.build.experts.top_k.front();
+  }
 
   const ModelConfig& model() const { return plan.model; }
   const BuildOptions& options() const { return plan.build; }
 
   const LayerConfig& layer() const { return at(model().layers, decl.layer); }
   const AttentionConfig& attention() const { return model().attention_of(layer()); }
+  // Of the shard's layer.
+  Router routing() const {
+    Router router = model().moe.routing;
+    if (form) router.top_k = form->layers.at(decl.layer);
+    return router;
+  }
 
   Type token_type_of(int64_t channels) const {
     return token_type(options().dtype, options().layout, channels, tokens);

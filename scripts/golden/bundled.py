@@ -9,6 +9,7 @@ from golden.publish import REPO, staged
 from golden.reference import load
 from golden.request import Refused
 from golden.texts import run_random, run_random_labels, run_tinymoe, run_tinytagger
+from golden.top_k import take_experts
 from golden.write import write_golden
 
 MODELS = REPO / "models"
@@ -42,6 +43,34 @@ def make_tinytagger(home):
     print("  text", repr(bytes(run.steps[0]["tokens"].tolist())))
 
 
+# Of checkpoints whose goldens are made above, with other numbers of experts a token: name → (checkpoint, numbers).
+TOP_K_CASES = {
+    "mixtral_a_k1": ("mixtral_a", "1"),  # softmax, renormalised; the checkpoint's own is 2
+    "mixtral_a_k3": ("mixtral_a", "3"),
+    "mixtral_a_by_layer": ("mixtral_a", "L0:1;L1-:3"),
+    "qwen2_moe_a_k1": ("qwen2_moe_a", "1"),  # softmax, not renormalised; own: 3
+    "qwen2_moe_a_k4": ("qwen2_moe_a", "4"),
+    "deepseek_v3_a_k1": ("deepseek_v3_a", "1"),  # sigmoid, correction bias, 2 of 3 groups, scaled; own: 3
+    "deepseek_v3_a_k5": ("deepseek_v3_a", "5"),
+    "deepseek_v3_a_by_layer": ("deepseek_v3_a", "L1:1;*:4"),  # layer 0 is dense
+    "gpt_oss_a_k1": ("gpt_oss_a", "1"),  # softmax of the chosen logits; own: 2
+    "llama4_text_a_k2": ("llama4_text_a", "2"),  # sigmoid weights on the experts' input; own: 1
+    "zaya_a_k2": ("zaya_a", "2"),  # null slot; own: 1
+}
+
+
+def make_top_k(name, out):
+    """The golden lies in the folder top_k, and its checkpoint beside that."""
+    case, text = TOP_K_CASES[name]
+    model = load(out / case)
+    take_experts(model, text)
+    run = run_random(name, model)
+    home = out / "top_k" / name
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with staged(home, CLEARED) as folder:
+        write_golden(home, folder, out / case, model, run, text)
+
+
 TRAINED = {"tinymoe": make_tinymoe, "tinytagger": make_tinytagger}
 
 
@@ -49,7 +78,7 @@ def check_choice(family, case):
     families = {spec["family"] for spec in CASES.values()}
     if family is not None and family not in families:
         raise Refused(f"there are no cases of family {family!r}; one of {', '.join(sorted(families))}")
-    if case is not None and case not in {*CASES, *TRAINED}:
+    if case is not None and case not in {*CASES, *TRAINED, *TOP_K_CASES}:
         raise Refused(f"there is no case {case!r}; one of {', '.join([*TRAINED, *CASES])}")
 
 
@@ -59,6 +88,9 @@ def make_cases(out, family=None, case=None):
     for name, spec in CASES.items():
         if case in (None, name) and family in (None, spec["family"]):
             make_random(name, out / name)
+    for name, (checkpoint, _) in TOP_K_CASES.items():
+        if case in (None, name) and family in (None, CASES[checkpoint]["family"]):
+            make_top_k(name, out)
     for name, make in TRAINED.items():
         if case == name or (case is None and family is None):
             make(out / name)

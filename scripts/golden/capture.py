@@ -27,6 +27,7 @@ class Capture:
         self.seen, self.histories = {}, {}
         self.config = model.config
         self.moe_layers, self.choice_biases, self.expert_scales = [], {}, {}
+        self.top_k = {}  # layer → how many experts a token takes there; absent: as the config says (golden.top_k)
         base = model.model
         if self.config.model_type == "zaya":
             base.embed_tokens.register_forward_hook(self.keep_output("embed"))
@@ -65,8 +66,12 @@ class Capture:
         if self.config.model_type == "gemma4_text":  # its router returns scores
             router.proj.register_forward_hook(self.keep_output(f"L{i:02}.router_logits"))
             router.register_forward_hook(self.keep_expert_scales(i))
-        router.register_forward_hook(self.keep_router(f"L{i:02}."))
+        router.register_forward_hook(self.keep_router(i, f"L{i:02}."))
         router.register_forward_hook(self.keep_choice_bias(i, block))
+
+    def experts_of(self, layer):
+        """How many experts a token takes in a layer."""
+        return self.top_k.get(layer, self.config.num_experts_per_tok)
 
     def keep(self, name, tensor):
         self.seen[name] = tensor.detach().clone()
@@ -101,11 +106,11 @@ class Capture:
             self.expert_scales[layer] = module.per_expert_scale.detach().clone()
         return hook
 
-    def keep_router(self, layer_prefix):
+    def keep_router(self, layer, layer_prefix):
         def hook(_module, _args, out):
             if len(out) == 2:  # llama4: weights of all experts, 0 for those that are not chosen
                 weights, logits = out
-                weights, experts = weights.topk(self.config.num_experts_per_tok, dim=-1)
+                weights, experts = weights.topk(self.experts_of(layer), dim=-1)
             elif len(out) == 4:  # zaya: a choice of the null slot is reported as expert 0 with weight 0
                 logits, weights, experts, state = out
                 experts = experts.masked_fill(weights == 0, self.config.num_experts)
@@ -113,7 +118,7 @@ class Capture:
             else:
                 logits, weights, experts = out
             if self.config.model_type == "openai_privacy_filter":
-                weights = weights * self.config.num_experts_per_tok  # its experts multiply by k again
+                weights = weights * self.experts_of(layer)  # its experts multiply by k again
             if self.config.model_type == "minimax_m3_vl_text":
                 weights = weights * self.config.routed_scaling_factor  # its block multiplies the experts' sum
             if self.config.model_type != "gemma4_text":
@@ -133,5 +138,5 @@ class Capture:
             step[prefix + "router_scores"] = scores
             if i in self.choice_biases or has_groups(self.config):
                 step[prefix + "choice_scores"] = choice_scores(self.config, scores, self.choice_biases.get(i))
-            check_routing(self.config, step, prefix, self.expert_scales.get(i))
+            check_routing(self.config, step, prefix, self.experts_of(i), self.expert_scales.get(i))
         return step

@@ -25,10 +25,10 @@ def check_clip(config, run):
 
 
 def check_null_slot(config, run):
-    """zaya chooses its null slot, but for less than half of the tokens."""
+    """zaya chooses its null slot, but in less than half of its choices."""
     if config.model_type == "zaya":
         chosen = torch.cat([t for step in run.steps for name, t in step.items() if name.endswith("experts")])
-        assert 0 < (chosen == config.num_experts).sum() < len(chosen) / 2, "null slot"
+        assert 0 < (chosen == config.num_experts).sum() < chosen.numel() / 2, "null slot"
 
 
 def check_band(model, step):

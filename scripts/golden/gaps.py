@@ -5,11 +5,6 @@ import math
 from golden.routing import choice_of, mixer_reach, routing_of
 
 
-def picks_of(config):
-    """How many experts a token takes; 0 in a model without experts."""
-    return getattr(config, "num_experts_per_tok", 0)
-
-
 def routers(steps):
     """Yields (step, prefix of the layer) for each router in each step."""
     for step in steps:
@@ -18,21 +13,26 @@ def routers(steps):
                 yield step, name.removesuffix("router_logits")
 
 
-def router_gap(steps, k):
-    """The smallest gap between the k-th and the next expert, in what they are chosen by."""
+def router_gap(steps):
+    """The smallest gap between the last chosen and the next expert, in what they are chosen by; infinite where all are
+    chosen."""
     gap = math.inf
     for step, prefix in routers(steps):
-        top = choice_of(step, prefix).topk(k + 1, dim=-1).values
+        k, choice = step[prefix + "experts"].shape[-1], choice_of(step, prefix)
+        if k == choice.shape[-1]:
+            continue
+        top = choice.topk(k + 1, dim=-1).values
         gap = min(gap, (top[:, k - 1] - top[:, k]).min().item())
     return gap
 
 
-def order_gap(steps, k):
-    """The smallest gap between neighbours among the k chosen experts; infinite for k = 1."""
+def order_gap(steps):
+    """The smallest gap between neighbours among the chosen experts; infinite where one is chosen."""
     gap = math.inf
-    if k == 1:
-        return gap
     for step, prefix in routers(steps):
+        k = step[prefix + "experts"].shape[-1]
+        if k == 1:
+            continue
         top = choice_of(step, prefix).topk(k, dim=-1).values
         gap = min(gap, (top[:, :-1] - top[:, 1:]).min().item())
     return gap
@@ -57,8 +57,7 @@ def token_gap(logits):
 
 def steps_gap(steps, config):
     """The smallest gap of the routers. Gaps of order and of the mixer count four times: a change there moves less."""
-    k = picks_of(config)
-    return min(router_gap(steps, k), order_gap(steps, k) * 4, mixer_gap(steps, config) * 4)
+    return min(router_gap(steps), order_gap(steps) * 4, mixer_gap(steps, config) * 4)
 
 
 def label_gap(step, config):

@@ -8,6 +8,7 @@ from golden.publish import staged
 from golden.reference import TOLERANCE, Run, greedy_of, label_step, load, run_steps
 from golden.request import Refused
 from golden.streamed import open_streamed
+from golden.top_k import take_experts
 from golden.write import write_golden
 
 NEAR_TIE = 1e-3  # logits closer than this may come in another order from other sums
@@ -65,10 +66,12 @@ def make_own(request, whole=False):
         model = load(request.checkpoint, request.family)
     else:
         model = open_streamed(request.checkpoint, request.family, reporter.bar_of)
+    if request.top_k:
+        take_experts(model, request.top_k)
     try:
         run = run_request(request, model, reporter)
         with staged(request.out) as folder:
-            write_golden(request.out, folder, request.checkpoint, model, run)
+            write_golden(request.out, folder, request.checkpoint, model, run, request.top_k)
     except AssertionError as error:
         raise Refused(f"the reference does not do what moec knows of {request.family}: {error}") from error
     warn(run)

@@ -26,6 +26,7 @@ class Request:
     prompt: list
     decode: list
     out: Path
+    top_k: str = ""  # experts a token, as golden.top_k reads it; empty: as the config says
 
 
 # ------------------------------------------------------------ checkpoint ----
@@ -146,4 +147,4 @@ def request_of(flags):
         prompt = encode_text(flags.checkpoint, flags.prompt)
     check_tokens(prompt, config)
     check_length(prompt, decode, config)
-    return Request(flags.checkpoint, family, prompt, decode, flags.out)
+    return Request(flags.checkpoint, family, prompt, decode, flags.out, flags.top_k or "")

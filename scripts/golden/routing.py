@@ -107,11 +107,11 @@ def score_weights(config, scores, experts):
     return weights
 
 
-def check_routing(config, step, layer_prefix, expert_scales=None):
-    """Asserts that the reference chose and weighed experts as ROUTING says. `expert_scales` are factors of the weights
+def check_routing(config, step, layer_prefix, top_k, expert_scales=None):
+    """Asserts that the reference chose `top_k` experts and weighed them as ROUTING says. `expert_scales` are factors of the weights
     of each expert."""
     logits, experts = step[layer_prefix + "router_logits"], step[layer_prefix + "experts"]
-    assert experts.shape[-1] == config.num_experts_per_tok
+    assert experts.shape[-1] == top_k, "number of experts"
     wanted = choice_of(step, layer_prefix).topk(experts.shape[-1], dim=-1).indices
     assert torch.equal(wanted.sort(-1).values, experts.sort(-1).values), "chosen experts"
     score = routing_of(config)["score"]

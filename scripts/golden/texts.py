@@ -3,7 +3,7 @@
 import numpy as np
 
 from golden.effects import check_band, check_choice_biases, check_clip, check_decode, check_null_slot
-from golden.gaps import label_gap, order_gap, picks_of, router_gap, steps_gap
+from golden.gaps import label_gap, order_gap, router_gap, steps_gap
 from golden.reference import Run, label_step, run_greedy, run_steps
 
 PREFILL, DECODE = 24, 4
@@ -91,14 +91,14 @@ def run_random_labels(case, model):
 
 def run_tinymoe(model):
     """Of the prompts without near-ties in the greedy text and the routers, the one that continues most varied."""
-    k, best = picks_of(model.config), None
+    best = None
     for text in TINYMOE_PROMPTS:
         prompt = list(text.encode())
         assert len(prompt) == 32, (text, len(prompt))
         greedy = run_greedy(model, prompt, 64)
         run = run_steps(model, prompt, greedy.tokens[:DECODE])
         run.greedy = greedy
-        clear = min(1.0, greedy.gap / 0.03, router_gap(run.steps, k) / 0.002, order_gap(run.steps, k) / 0.002)
+        clear = min(1.0, greedy.gap / 0.03, router_gap(run.steps) / 0.002, order_gap(run.steps) / 0.002)
         merit = (clear, len(set(greedy.tokens)), greedy.gap)
         if best is None or merit > best[0]:
             best = (merit, run)

@@ -12,7 +12,7 @@ import transformers
 import xxhash
 from safetensors.numpy import save_file
 
-from golden.gaps import order_gap, picks_of, router_gap
+from golden.gaps import order_gap, router_gap
 from golden.publish import sha256, versions
 from golden.request import weight_files
 
@@ -69,9 +69,8 @@ def checkpoint_path(checkpoint, folder, home):
     return "." if checkpoint == folder else os.path.relpath(checkpoint.resolve(), home.resolve())
 
 
-def describe(home, folder, checkpoint, model, run):
-    """The content of golden.json."""
-    k = picks_of(model.config)
+def describe(home, folder, checkpoint, model, run, top_k=""):
+    """The content of golden.json. `top_k`: how many experts tokens took, where that is not as the config says."""
     stored = storage(checkpoint)
     info = {
         "format": FORMAT,
@@ -79,12 +78,13 @@ def describe(home, folder, checkpoint, model, run):
         "family": model.config.model_type,
         "checkpoint": checkpoint_path(checkpoint, folder, home),
         **({"stored": stored} if stored else {}),
+        **({"top_k": top_k} if top_k else {}),
         **digests(checkpoint, folder),
         "made_with": {**versions(*makers(stored)), "script": "scripts/make_golden.py"},
         "steps": list_steps(run.steps),
         "moe_layers": model.moec_capture.moe_layers,
-        "min_router_gap": finite(router_gap(run.steps, k)),
-        "min_router_order_gap": finite(order_gap(run.steps, k)),
+        "min_router_gap": finite(router_gap(run.steps)),
+        "min_router_order_gap": finite(order_gap(run.steps)),
     }
     if run.greedy:
         info["decode_vs_full_max_abs"] = float(f"{run.worst:.3g}")
@@ -103,11 +103,11 @@ def with_short_lists(text):
                   lambda found: re.sub(r"\s+", " ", found.group()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
-def write_golden(home, folder, checkpoint, model, run):
+def write_golden(home, folder, checkpoint, model, run, top_k=""):
     """Writes into `folder`, from which the files are then moved to `home`. The checkpoint may lie in `folder` itself.
     Prints a line about the golden."""
     save_file(arrays_of(run), folder / "golden.safetensors", metadata={"format": FORMAT})
-    info = describe(home, folder, checkpoint, model, run)
+    info = describe(home, folder, checkpoint, model, run, top_k)
     (folder / "golden.json").write_text(with_short_lists(json.dumps(info, indent=1)) + "\n")
     size = sum(path.stat().st_size for path in folder.iterdir())
     line = (f"{home.name}: {size / 1024:.0f} KiB, router gap {info['min_router_gap']}, "

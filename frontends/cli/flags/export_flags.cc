@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cmath>
 #include <span>
 
 #include "backends/targets/find_target.h"
@@ -86,6 +88,8 @@ std::vector<std::string_view> given_graph_flags(const ExportFlags& flags) {
   note(flags.values.fold_overflow, "--fold-overflow");
   note(!flags.values.calibration.empty(), "--calibration");
   note(!flags.values.expert_mask.empty(), "--expert-mask");
+  note(!flags.values.top_k.policy.empty(), "--top-k-policy");
+  note(flags.values.top_k.capacity > 0, "--capacity");
   note(flags.trial.layers != 0, "--layers");
   note(flags.trial.seed.has_value(), "--seeded-weights");
   return given;
@@ -104,6 +108,14 @@ Status check_weights_only(const ExportFlags& flags, std::span<const Target> targ
                     "together with others",
                     names_of(targets)),
         "export for each of them alone");
+  if (!flags.values.top_k.forms.empty())
+    return fail(
+        "top_k.format",
+        fmt::format("--top-k makes graphs, and target {} has files of weights, of which the "
+                    "runtime chooses as many experts as their key expert_used_count says",
+                    names_of(targets)),
+        "leave it out; llama.cpp takes another number as --override-kv "
+        "ARCHITECTURE.expert_used_count=int:1");
   const std::vector<std::string_view> given = given_graph_flags(flags);
   if (given.empty()) return {};
   return fail("export.flags",
@@ -124,7 +136,9 @@ Result<ExportOptions> common_options(const ExportFlags& flags) {
   options.compile.fold_overflow = flags.values.fold_overflow;
   options.compile.calibration = flags.values.calibration;
   options.compile.calibration_inputs = flags.values.calibration_inputs;
-  options.compile.expert_mask = flags.values.expert_mask;
+  options.compile.choice.mask = flags.values.expert_mask;
+  options.compile.choice.top_k = flags.values.top_k.forms;
+  options.compile.choice.policy = flags.values.top_k.policy;
   options.compile.kv = flags.shards.kv;
   options.compile.mla = flags.shards.mla;
   options.output.folder = flags.out;
@@ -144,6 +158,7 @@ Result<ExportOptions> target_options(const ExportFlags& flags, const PassFlags& 
   if (is_target_file(passes.target)) compile.target_file = passes.target;
   compile.chip = passes.chip;
   MOEC_ASSIGN(compile.passes, pass_options(passes));
+  compile.passes.capacity = flags.values.top_k.capacity;
   MOEC_ASSIGN(compile.run, run_options(passes));
   MOEC_TRY(choose_projection(flags.shards, passes.form, compile.passes.target));
   const Target& target = compile.passes.target;
@@ -202,6 +217,14 @@ std::string check_name(const std::string& name) {
     return std::isalnum(c) != 0 || c == '_' || c == '-';
   });
   return is_plain && !name.empty() ? "" : "the name may have letters, digits, _ and - only";
+}
+
+std::string check_factor(const std::string& text) {
+  double factor = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
+  const bool fine = error == std::errc() && end == text.data() + text.size() &&
+                    std::isfinite(factor) && factor > 0;
+  return fine ? "" : fmt::format("{} is no factor above 0", text);
 }
 
 void add_expert_align_flag(CLI::App& command, ShardFlags& flags) {
@@ -288,6 +311,25 @@ void add_value_flags(CLI::App& command, ValueFlags& flags) {
                    "Go on, with a warning, where a weight is NaN or infinite in the checkpoint");
 }
 
+void add_top_k_flags(CLI::App& command, TopKFlags& flags) {
+  CLI::Option* forms = command.add_option(
+      "--top-k", flags.forms,
+      "How many experts a token takes: graphs for each number, which share their weights, as 1,2, "
+      "or with other numbers in some layers, as 'L0-3:1;L4-:2' (default: as many as the checkpoint "
+      "says)");
+  command
+      .add_option("--top-k-policy", flags.policy,
+                  "A JSON file of rules by which a runtime chooses among the forms of --top-k: by "
+                  "battery, category or confidence")
+      ->needs(forms);
+  command
+      .add_option(
+          "--capacity", flags.capacity,
+          "In steps of T tokens, an expert takes at most N * T * k / experts of them, rounded "
+          "up, and drops those behind. Not exact (default: it takes all)")
+      ->check(CLI::Validator(check_factor, "N > 0"));
+}
+
 void add_resource_flags(CLI::App& command, ResourceFlags& flags) {
   command
       .add_option("-j,--jobs", flags.jobs,
@@ -369,6 +411,7 @@ void add_export_flags(CLI::App& command, ExportFlags& flags) {
                      "Read the config with this family descriptor instead of a built-in one "
                      "(models/families/README.md)");
   add_value_flags(command, flags.values);
+  add_top_k_flags(command, flags.values.top_k);
   add_digest_flags(command, flags.digests);
   add_resource_flags(command, flags.resources);
   command.add_flag("--force", flags.force,

@@ -43,9 +43,16 @@ struct ResourceFlags {
   std::string memory = "256";
 };
 
+// How many experts tokens take.
+struct TopKFlags {
+  std::string forms, policy;
+  double capacity = 0;
+};
+
 // What becomes of weights that do not fit the element type, or are not finite.
 struct ValueFlags {
   std::string calibration, expert_mask;
+  TopKFlags top_k;
   int64_t calibration_inputs = 0;
   int accuracy_level = 0;
   bool fold_overflow = false, allow_overflow = false, allow_nonfinite = false;

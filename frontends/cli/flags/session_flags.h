@@ -16,11 +16,14 @@ struct SessionFlags {
   std::string precision = "f32";
   std::string memory;       // empty: the default
   std::string expert_mask;  // empty: none
+  TopKRequest top_k;
 };
 
 // --expert-mask: the experts that tokens can choose.
 void add_mask_flag(CLI::App& command, std::string& mask);
 void add_session_flags(CLI::App& command, SessionFlags& flags);
+// --top-k, --battery, --category and --confidence: the form of top-k that runs.
+void add_form_flags(CLI::App& command, TopKRequest& request);
 
 // Error cli.bytes: --memory is no amount of memory.
 Result<SessionOptions> session_options(const SessionFlags& flags);

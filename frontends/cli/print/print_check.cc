@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "backends/manifest/expert_grid.h"
+#include "backends/manifest/top_k.h"
 #include "frontends/check/check_totals.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
@@ -85,6 +86,9 @@ void print_check(const CheckReport& report, bool with_ops) {
   print_out("{} shards, {} of weights, {}\n", report.shards.size(),
             bytes_text(checked_weight_bytes(report)), routing_text(report.manifest));
   if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
+  if (report.manifest.top_k) print_out("forms of top-k: {}\n", describe_forms(report.manifest));
+  if (report.manifest.capacity)
+    print_out("capacity of experts: {}\n", report.manifest.capacity->factor);
   if (report.manifest.node) print_out("{}\n", node_text(*report.manifest.node));
   print_coverage(report);
   print_rules(report);

@@ -23,6 +23,8 @@ void print_predictions(const CompareReport& report) {
   print_out("{} tokens in {} windows of {}{}\n", found.tokens + found.nonfinite, report.windows,
             report.window,
             report.unused_tokens > 0 ? fmt::format(", {} left over", report.unused_tokens) : "");
+  if (!report.top_k.empty()) print_out("B             {}\n", report.top_k);
+  if (report.drops) print_out("B             {}\n", report.drops->describe());
   print_out("KL(A||B)      {} nats, p99 {:.6f}\n", with_error(found.kl, 1, 6), found.kl_p99);
   print_out("same top-1    {} %\n", with_error(found.top1, 100, 2));
   if (!found.bits) return;

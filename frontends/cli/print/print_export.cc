@@ -22,6 +22,20 @@ void print_files(const std::string& out, const ExportSummary& summary, double se
   print_out("next: moec inspect {}/{}\n", out, files.front().path);
 }
 
+void print_top_k(const Manifest& manifest) {
+  if (manifest.top_k) {
+    print_out("forms of top-k: {}\n", describe_forms(manifest));
+    for (const manifest::TopKForm& form : manifest.top_k->forms)
+      print_out("  {:<14} {} of weights and {} macs a token\n", form.name,
+                binary_bytes(static_cast<double>(form.bytes_active)), form.macs_active);
+    if (!is_own(*manifest.top_k, manifest.top_k->forms.front()))
+      print_out("INEXACT: no form is the checkpoint's own, top-k {}\n", manifest.top_k->own);
+  }
+  if (manifest.capacity)
+    print_out("INEXACT: experts of capacity {} drop tokens in steps of several\n",
+              manifest.capacity->factor);
+}
+
 void print_summary(const std::string& out, const ExportSummary& summary, double seconds) {
   const Manifest& manifest = summary.manifest;
   print_out("exported {} as {} shards to {}: {} of weights in {} of files, {:.1f} s ({}/s)\n",
@@ -35,7 +49,8 @@ void print_summary(const std::string& out, const ExportSummary& summary, double 
   if (manifest.model.left_out_layers > 0)
     print_out("a trial: the last {} layers are left out (--layers)\n",
               manifest.model.left_out_layers);
-  if (!manifest.build.exact)
+  print_top_k(manifest);
+  if (manifest.build.routing == "full_softmax")
     print_out("routing form {} is INEXACT: every expert gets a weight, none is skipped\n",
               manifest.build.routing);
   print_out("next: moec check {}\n", out);

@@ -5,6 +5,7 @@
 
 #include "backends/manifest/expert_grid.h"
 #include "backends/manifest/from_shard.h"
+#include "backends/manifest/top_k.h"
 #include "frontends/cli/print/findings.h"
 #include "frontends/cli/print/say.h"
 #include "frontends/inspect/inspect_json.h"
@@ -67,6 +68,8 @@ void print_manifest(const Manifest& manifest) {
             build.context, routing_text(manifest),
             has_experts ? fmt::format(", experts {}", build.experts) : "");
   if (!build.expert_mask.empty()) print_out("experts left by a mask: {}\n", build.expert_mask);
+  if (manifest.top_k) print_out("forms of top-k: {}\n", describe_forms(manifest));
+  if (manifest.capacity) print_out("capacity of experts: {}\n", manifest.capacity->factor);
   if (manifest.node) print_out("{}\n", node_text(*manifest.node));
   if (manifest.tagging) print_labels(label_names(*manifest.tagging));
   for (const manifest::Shard& shard : manifest.shards)

@@ -56,8 +56,10 @@ void print_validation(const ValidationReport& report) {
             report.logits.mean_kl);
   if (report.greedy_wanted > 0)
     print_out("greedy text: {} of {} tokens equal\n", report.greedy_equal, report.greedy_wanted);
-  if (!report.exact)
-    print_out("the export's routing form is inexact: router agreement is not to be expected\n");
+  if (!report.top_k.empty()) print_out("{}\n", report.top_k);
+  if (report.drops) print_out("capacity: {}\n", report.drops->describe());
+  if (!report.exact && report.top_k.empty())
+    print_out("the export's routing is inexact: router agreement is not to be expected\n");
   print_out("{}\n", report.passed ? "PASSED" : "FELL SHORT");
 }
 

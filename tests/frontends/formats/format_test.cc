@@ -24,7 +24,7 @@ TEST(Format, RowsWithGraphsCanEmitAndRead) {
 }
 
 TEST(Format, FilesAreKnownBeforeTheyAreWritten) {
-  const std::vector<int64_t> widths = {1, 8};
+  const std::vector<GraphKey> widths = {{1, ""}, {8, ""}};
   EXPECT_THAT(format_of(ShardFormat::onnx).file_names("moe/L00", widths, {}),
               UnorderedElementsAre("moe/L00.t1.onnx", "moe/L00.t8.onnx", "moe/L00.data"));
   FormatOptions functions;

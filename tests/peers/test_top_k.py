@@ -1,0 +1,44 @@
+"""Forms of top-k in onnxruntime: each gives the logits of transformers with that number of experts."""
+
+import json
+
+import numpy as np
+import pytest
+
+from goldens import REPO, Golden
+from run_with_onnxruntime import Runner
+
+NAMES = sorted(path.parent.name for path in (REPO / "tests/golden/top_k").glob("*/golden.json"))
+
+
+def forms_of(folder):
+    return [form["name"] for form in json.loads((folder / "manifest.json").read_text())["top_k"]["forms"]]
+
+
+def logits_of(runner, want):
+    runner.reset()
+    return np.concatenate([runner.feed(tokens) for _, _, tokens in want.steps])
+
+
+@pytest.mark.parametrize("flags", [(), ("--routing", "host", "--experts-per-shard", "2")], ids=["fused", "host"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_form_has_the_logits_of_its_golden(name, flags, export, golden):
+    want = Golden(f"top_k/{name}")
+    own = Golden(want.checkpoint.name)
+    k = own.tensors[f"prefill.L{want.info['moe_layers'][0]:02}.experts"].shape[1]
+    folder = export(want.checkpoint, "--tokens", "1,24", "--top-k", f"{k},{want.info['top_k']}", *flags)
+    first, second = forms_of(folder)
+    logits = {form: logits_of(Runner(folder, threads=1, top_k=form), want) for form in (first, second, "")}
+    wanted = np.concatenate([want.rows(step, "logits") for step, _, _ in want.steps])
+    np.testing.assert_allclose(logits[second], wanted, atol=1e-4 * np.abs(wanted).max())
+    assert np.array_equal(logits[first], logits[""])
+    assert np.abs(logits[first] - wanted).max() > 1e-2 * np.abs(wanted).max()
+
+
+def test_an_unknown_form_is_named(export, golden):
+    folder = export(golden("mixtral_a").checkpoint, "--tokens", "1,24", "--top-k", "1,2")
+    with pytest.raises(ValueError, match="no form of top-k named 3; the export has 2, 1"):
+        Runner(folder, threads=1, top_k="3")
+    plain = export(golden("mixtral_a").checkpoint, "--tokens", "1,24")
+    with pytest.raises(ValueError, match="none: export with --top-k"):
+        Runner(plain, threads=1, top_k="1")
