@@ -44,6 +44,14 @@ void each_block(const WeightRecord& record, Visit visit) {
           record.digests.substr(i * kDigestLength, kDigestLength));
 }
 
+// Which of the graphs of a layer, for each width and form of top-k, the graph of a shard is a part
+// of: that of a shard without a router serves in every form.
+std::vector<size_t> graphs_with(size_t graphs, const manifest::Shard& shard, size_t width) {
+  std::vector<size_t> with;
+  for (size_t graph = width; graph < graphs; graph += shard.widths.size()) with.push_back(graph);
+  return with;
+}
+
 }  // namespace
 
 WeightCheck::WeightCheck(const Manifest& manifest, std::string folder, bool content)
@@ -66,8 +74,9 @@ void WeightCheck::record(const manifest::Shard& shard) {
   for (const int64_t number : shard.moe_layers) {
     Layer& layer = layers_[number];
     layer.recorded.resize(static_cast<size_t>(experts_));
-    layer.found.resize(shard.widths.size());
-    layer.readable.resize(shard.widths.size(), true);
+    const size_t graphs = std::max(layer.found.size(), shard.widths.size());
+    layer.found.resize(graphs);
+    layer.readable.resize(graphs, true);
     if (shard.routing && shard.routing->router.groups > 0 &&
         experts_ % shard.routing->router.groups == 0)
       layer.groups = shard.routing->router.groups;
@@ -236,15 +245,26 @@ class WeightCheck::Taking {
   void take_part(const WeightShare& share, int64_t number, ExpertPart part) {
     const int64_t layer_number = shard_.moe_layers[share.moe_layer];
     Layer& layer = check_.layers_[layer_number];
-    ExpertParts& expert = layer.found[width_].at(static_cast<size_t>(number));
-    if (share.role == WeightRole::routing) return expert.router.push_back(std::move(part));
+    const auto index = static_cast<size_t>(number);
     const std::string what = fmt::format("expert {} of layer {}", number, layer_number);
-    if (!holds_expert(shard_, number))
+    if (share.role != WeightRole::routing && !holds_expert(shard_, number))
       report("coverage.misplaced_expert",
              fmt::format("{}: {} lies in a shard of {}", what, part.name, experts_text(shard_)));
+    for (const size_t graph : graphs_with(layer.found.size(), shard_, width_)) {
+      ExpertParts& expert = layer.found[graph].at(index);
+      if (share.role == WeightRole::routing)
+        expert.router.push_back(part);
+      else
+        take_expert(layer.recorded[index], what, part, expert);
+    }
+  }
+
+  // Adds a part of an expert to what the graphs of its layer hold.
+  void take_expert(const ExpertParts& known, const std::string& what, ExpertPart part,
+                   ExpertParts& expert) {
     part.holder = expert.holder(shard_.name, path_);
     // Those that were recorded hold slices of the expert; any other one holds it again.
-    const size_t recorded = at(layer.recorded, number).holders.size();
+    const size_t recorded = known.holders.size();
     for (const ExpertPart& other : expert.weights)
       if (other.holder != part.holder && std::max(other.holder, part.holder) >= recorded) {
         report("coverage.duplicate_expert", fmt::format("{} is held by shard {} as well", what,
@@ -274,7 +294,8 @@ void WeightCheck::take(const manifest::Shard& shard, size_t width, const LoadedS
 
 void WeightCheck::cannot_read(const manifest::Shard& shard, size_t width) {
   for (const int64_t layer : shard.moe_layers) {
-    layers_.at(layer).readable[width] = false;
+    std::vector<bool>& readable = layers_.at(layer).readable;
+    for (const size_t graph : graphs_with(readable.size(), shard, width)) readable[graph] = false;
     if (shard.experts > 0)
       findings_.push_back(
           finding("coverage.unreadable_experts",
