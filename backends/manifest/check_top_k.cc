@@ -90,7 +90,7 @@ void check_policy(const TopK& top_k, Findings& findings) {
 void check_graphs(const Manifest& manifest, const Shard& shard, Findings& findings) {
   const size_t tokens = manifest.build.tokens.size();
   const std::vector<moec::TopKForm> forms = top_k_forms(manifest);
-  const bool routes = shard.routing.has_value();
+  const bool routes = moec::routes(shard.kind) && shard.routing.has_value();
   std::vector<std::vector<int64_t>> wanted;
   if (routes)
     for (const size_t i : distinct_forms(forms, shard.moe_layers))

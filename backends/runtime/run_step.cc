@@ -268,10 +268,11 @@ Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe
 }
 
 Status Session::run_step(size_t step, Chunk& chunk, const StepProbe& probe) {
-  const bool routes =
-      impl_->manifest.find_shard(impl_->manifest.schedule[step].shard)->routing.has_value();
+  const manifest::Shard& shard =
+      *impl_->manifest.find_shard(impl_->manifest.schedule[step].shard);
+  const bool routes = shard.routing.has_value();
   if (impl_->routing.preference && routes) return impl_->route_by_residents(step, chunk);
-  if (impl_->routing.top_k.threshold && routes)
+  if (impl_->routing.top_k.threshold && shard.kind == ShardKind::router)
     return impl_->route_by_confidence(step, chunk, probe);
   return impl_->run_shard(step, chunk, probe);
 }

@@ -1,6 +1,7 @@
 """Forms of top-k in onnxruntime: each gives the logits of transformers with that number of experts."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -42,3 +43,26 @@ def test_an_unknown_form_is_named(export, golden):
     plain = export(golden("mixtral_a").checkpoint, "--tokens", "1,24")
     with pytest.raises(ValueError, match="none: export with --top-k"):
         Runner(plain, threads=1, top_k="1")
+
+
+def first_routing(runner, tokens):
+    """The routing weights of the first router, [tokens, experts]."""
+    runner.reset()
+    edges = {"embed": runner.embedding[tokens]}
+    for step in runner.manifest["schedule"]:
+        runner.run_step(step, edges, len(tokens))
+        if runner.shards[step["shard"]]["kind"] == "router":
+            return edges[next(b["edge"] for b in step["outputs"] if b["port"] == "routing_weights")]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_experts_of_limited_capacity_take_their_first_tokens(dtype, export, golden):
+    flags = (golden("mixtral_a").checkpoint, "--tokens", "24", "--routing", "host", "--dtype", dtype)
+    tokens = [token for _, _, ids in golden("mixtral_a").steps for token in ids][:20]  # and 4 of padding
+    wanted = first_routing(Runner(export(*flags), threads=1), tokens).copy()
+    capped = first_routing(Runner(export(*flags, "--capacity", "0.8"), threads=1), tokens)
+    most = math.ceil(0.8 * 24 * 2 / 5)
+    for expert in range(wanted.shape[1]):
+        wanted[np.flatnonzero(wanted[:, expert])[most:], expert] = 0
+    assert np.array_equal(capped, wanted)
+    assert (capped > 0).sum() < 2 * len(tokens), "nothing was dropped: the check would see nothing"

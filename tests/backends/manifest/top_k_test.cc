@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 manifest::Shard& router_of(Manifest& manifest) {
   for (manifest::Shard& shard : manifest.shards)
-    if (shard.routing) return shard;
+    if (shard.kind == ShardKind::router) return shard;
   ADD_FAILURE() << "no router";
   return manifest.shards.front();
 }

