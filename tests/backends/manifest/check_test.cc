@@ -99,7 +99,7 @@ const Fault kFaults[] = {
      },
      "manifest.number", "the ids that end a text are not in ascending order"},
     {"version", [](Manifest& m) { m.schema_version = 99; }, "manifest.version",
-     "the manifest has schema version 99, this moec reads version 18"},
+     "the manifest has schema version 99, this moec reads versions 18 to 19"},
     {"carried_outside", [](Manifest& m) { m.carried[0].path = "../tokenizer.json"; },
      "manifest.path", "the path \"../tokenizer.json\" is not one inside the folder"},
     {"side_file_twice", [](Manifest& m) { m.side_files.push_back(m.side_files[0]); },

@@ -171,7 +171,7 @@ TEST(ManifestFile, MalformedJsonIsRefused) {
   EXPECT_EQ(code("include \"/etc/passwd\";" + sample_json()), "manifest.syntax");
   EXPECT_EQ(code("table T { x: int; }" + sample_json()), "manifest.syntax");
   EXPECT_EQ(code("// a comment\n" + sample_json()), "manifest.syntax");
-  EXPECT_EQ(code(with("\"schema_version\": 18", "\"schema_version\": 018")), "manifest.syntax");
+  EXPECT_EQ(code(with("\"schema_version\": 19", "\"schema_version\": 018")), "manifest.syntax");
   EXPECT_EQ(code(with("\"hidden\": 8", "\"hidden\": \"8\"")), "manifest.syntax");
   EXPECT_EQ(code(with("\"hidden\": 8", "\"hidden\": null")), "manifest.syntax");
   EXPECT_EQ(code(sample_json() + std::string(1, '\0') + "x"), "manifest.syntax");
@@ -194,7 +194,7 @@ TEST(ManifestFile, EnumsOfTheJsonAreNames) {
 }
 
 TEST(ManifestFile, SyntaxErrorsNameLineAndColumn) {
-  Result<Manifest> result = from_json("{\n  \"schema_version\": 18,\n  \"tool\": 7\n}", "m.json");
+  Result<Manifest> result = from_json("{\n  \"schema_version\": 19,\n  \"tool\": 7\n}", "m.json");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error()[0].place.file, "m.json");
   EXPECT_EQ(result.error()[0].place.line, 3u);
