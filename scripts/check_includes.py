@@ -26,7 +26,7 @@ IR = ["ir/base", "ir/graph", "ir/text", "ir/verify", "ir/plan", "ir/analysis", "
 MODELS = ["models/families", "models/published", "models/gguf", "models/tensors", "models/build", "models/plan"]
 BACKENDS = [
     "backends/weights", "backends/weights/encode", "backends/files", "backends/calibration", "backends/reference", "backends/targets", "backends/manifest",
-    "backends/onnx", "backends/coreml", "backends/gguf", "backends/output", "backends/coverage", "backends/residency",
+    "backends/onnx", "backends/coreml", "backends/gguf", "backends/safetensors", "backends/output", "backends/coverage", "backends/residency",
     "backends/runtime", "backends/openvino", "backends/openvino/module",
 ]  # fmt: skip
 READERS = ["frontends/hf", "frontends/gguf", "frontends/source", "frontends/onnx", "frontends/coreml"]
@@ -67,6 +67,7 @@ ARROWS = {
     "backends/onnx": [*IR, "backends/weights", "backends/files"],
     "backends/coreml": [*IR, "backends/weights", "backends/files"],
     "backends/gguf": [*IR, "backends/weights", "backends/weights/encode", "backends/files"],
+    "backends/safetensors": [*IR, "backends/files"],
     "backends/output": [*IR, "backends/files", "backends/manifest"],
     "backends/coverage": [*IR, "backends/weights", "backends/files", "backends/manifest"],
     "backends/residency": IR,
