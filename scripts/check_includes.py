@@ -35,7 +35,7 @@ AS_GGUF = ["frontends/as_gguf"]
 REPORT = ["frontends/report"]
 BELOW_JOBS = IR + BACKENDS + READERS + FORMATS + REPORT
 JOBS = [
-    "frontends/export", "frontends/calibrate", "frontends/analyze", "frontends/residency", "frontends/split", "frontends/check", "frontends/validate",
+    "frontends/export", "frontends/calibrate", "frontends/analyze", "frontends/residency", "frontends/split", "frontends/upcycle", "frontends/check", "frontends/validate",
     "frontends/compare", "frontends/plan",
     "frontends/inspect", "frontends/run", "frontends/serve", "frontends/opt", "frontends/family",
 ]  # fmt: skip
@@ -87,6 +87,7 @@ ARROWS = {
     "frontends/calibrate": [*MODELS, *BELOW_JOBS],
     "frontends/analyze": [*MODELS, *BELOW_JOBS, "frontends/calibrate"],
     "frontends/split": [*MODELS, *BELOW_JOBS],
+    "frontends/upcycle": [*MODELS, *BELOW_JOBS, "frontends/calibrate"],
     "frontends/check": BELOW_JOBS,
     "frontends/validate": BELOW_JOBS,
     "frontends/compare": [*BELOW_JOBS, "frontends/validate", "frontends/analyze"],
@@ -99,7 +100,7 @@ ARROWS = {
     "frontends/family": [*MODELS, *BELOW_JOBS],
     "frontends/cli/flags": [
         "passes", *MODELS, *BELOW_JOBS, "frontends/export", "frontends/plan", "frontends/calibrate", "frontends/analyze",
-        "frontends/residency", "frontends/split", "frontends/inspect",
+        "frontends/residency", "frontends/split", "frontends/upcycle", "frontends/inspect",
     ],
     "frontends/cli/print": ["passes", "frontends/process", *MODELS, *BELOW_JOBS, *JOBS],
     "frontends/cli": EVERYTHING,
@@ -120,7 +121,7 @@ LIBRARIES = {
     # json.cc reads; the others write: reports lie beside their jobs, and commands only print them.
     "nlohmann/json.hpp": [
         "ir/base", "backends/calibration", "backends/output", "frontends/report", "frontends/export", "frontends/calibrate",
-        "frontends/analyze", "frontends/residency", "frontends/split",
+        "frontends/analyze", "frontends/residency", "frontends/split", "frontends/upcycle",
         "frontends/check", "frontends/validate", "frontends/compare", "frontends/plan", "frontends/inspect", "frontends/run",
         "frontends/serve", "frontends/opt", "frontends/family", "frontends/cli",
     ],
