@@ -53,6 +53,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_analyze_command(app, exit_code);
   add_export_command(app, exit_code);
   add_split_command(app, exit_code);
+  add_upcycle_command(app, exit_code);
   add_check_command(app, exit_code);
   add_confirm_command(app, exit_code);
   add_validate_command(app, exit_code);

@@ -1,0 +1,26 @@
+// The flags of `moec upcycle`.
+#pragma once
+
+#include <string>
+
+#include "frontends/upcycle/upcycle_options.h"
+#include "ir/base/diagnostics.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
+class App;
+}
+
+namespace moec {
+
+struct UpcycleFlags {
+  UpcycleOptions options;
+  std::string family_file, layers = "all", init, router, scale, dtype, max_shard;
+  bool from_moe = false, unnormalised = false, quiet = false, json = false;
+};
+
+void add_upcycle_flags(CLI::App& command, UpcycleFlags& flags);
+
+// Errors: cli.missing (--out without --dry-run, --multiply with --from-moe), cli.value, cli.bytes.
+Result<UpcycleOptions> upcycle_options(const UpcycleFlags& flags);
+
+}  // namespace moec

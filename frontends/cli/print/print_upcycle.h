@@ -1,0 +1,10 @@
+// Prints the report of moec upcycle.
+#pragma once
+
+#include "frontends/upcycle/upcycle_model.h"
+
+namespace moec {
+
+void print_upcycle(const UpcycleReport& report, double seconds);
+
+}  // namespace moec

@@ -1,0 +1,68 @@
+// Runs moec upcycle on the tests' dense checkpoints.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/frontends/cli/checkpoint_tensors.h"
+#include "tests/frontends/cli/golden_case.h"
+
+namespace moec {
+
+// A path below the running test's folder at which there is nothing.
+inline std::string no_upcycled(const std::string& name) {
+  const std::string folder = fresh_folder(name);
+  std::filesystem::remove(folder);
+  return folder;
+}
+
+struct Upcycled {
+  Outcome outcome;
+  nlohmann::json report;
+  std::string folder;
+
+  std::string kind() const { return report.at("exactness").at("class"); }
+  double error() const { return report.at("comparison").at("max_relative_error"); }
+  // The code of the first error; empty where there is none.
+  std::string code() const {
+    for (const auto& found : report.at("diagnostics"))
+      if (found.at("severity") == "error") return found.at("code");
+    return {};
+  }
+};
+
+// Upcycles the checkpoint in a folder.
+inline Upcycled upcycle(const std::string& source, const Words& flags,
+                        const std::string& name = "out") {
+  const std::string folder = no_upcycled(name);
+  Words words = {"upcycle", source, "--out", folder, "--json"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  Upcycled result{run_command(words), {}, folder};
+  result.report = nlohmann::json::parse(result.outcome.out);
+  return result;
+}
+
+// The dense layers of the golden case of nemotron_h: MLPs of a squared ReLU without a gate.
+inline std::string dense_nemotron(const std::string& name = "nemotron") {
+  const CheckpointCopy copy("nemotron_h_a", name);
+  copy.edit_config([](CheckpointCopy::Json& config) {
+    for (auto& kind : config["layers_block_type"])
+      if (kind == "moe") kind = "mlp";
+  });
+  write_tensors(copy.folder(), random_tensors(copy.read("config.json")));
+  return copy.folder();
+}
+
+// The golden case of deepseek_v3 with dense layers alone: latent attention.
+inline std::string dense_deepseek() {
+  const CheckpointCopy copy("deepseek_v3_a", "deepseek");
+  copy.edit_config([](CheckpointCopy::Json& config) {
+    config["first_k_dense_replace"] = config["num_hidden_layers"];
+    config["intermediate_size"] = 48;
+  });
+  write_tensors(copy.folder(), random_tensors(copy.read("config.json")));
+  return copy.folder();
+}
+
+}  // namespace moec
