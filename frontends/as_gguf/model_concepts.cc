@@ -38,7 +38,7 @@ ConceptValue shared_experts(const ModelConfig& model) {
 }
 
 int64_t head_dim(const ModelConfig& model) {
-  return model.attention.latent ? model.attention.rope.dims : model.attention.head_dim;
+  return model.attention.latent ? model.attention.latent->shared_dims : model.attention.head_dim;
 }
 
 int64_t kv_heads(const ModelConfig& model) {

@@ -30,10 +30,12 @@ void read_latent(ConfigReader& reader, AttentionConfig& attention) {
   LatentConfig latent;
   latent.q_rank = reader.optional_integer("q_rank").value_or(0);
   latent.kv_rank = reader.integer("kv_rank");
+  latent.shared_dims =
+      attention.rope.style == RopeStyle::none ? attention.head_dim : attention.rope.dims;
   latent.key_dims = reader.integer("key_dims");
   latent.value_dims = reader.integer("value_dims");
   latent.norm_eps = reader.number("latent_norm_eps", 0);
-  const auto score_dims = static_cast<double>(latent.key_dims + attention.rope.dims);
+  const auto score_dims = static_cast<double>(latent.key_dims + latent.shared_dims);
   attention.scale = rope_score_scale(attention.rope) / std::sqrt(std::max(1.0, score_dims));
   attention.latent = latent;
   choose_mla(attention, MlaForm::latent);

@@ -81,14 +81,16 @@ struct QueryTemperature {
 };
 
 // Multi-head latent attention: the keys and values of all heads are maps of one latent vector a
-// token, of kv_rank dims, beside the rotated dims (RopeConfig::dims) that all keys share.
+// token, of kv_rank dims, beside the dims that all keys share. These are what rotates, in a model
+// that does.
 struct LatentConfig {
   int64_t q_rank = 0;  // of the queries' own latent; 0: they are projected at once
   int64_t kv_rank = 0;
-  int64_t key_dims = 0;    // of a head's keys, without the rotated ones
-  int64_t value_dims = 0;  // of a head's values
-  double norm_eps = 0;     // of the latents' norms
-  bool expanded = false;   // keys and values are cached head by head, and not the latent
+  int64_t shared_dims = 0;  // of all keys
+  int64_t key_dims = 0;     // of a head's keys, without the shared ones
+  int64_t value_dims = 0;   // of a head's values
+  double norm_eps = 0;      // of the latents' norms
+  bool expanded = false;    // keys and values are cached head by head, and not the latent
   bool operator==(const LatentConfig&) const = default;
 };
 

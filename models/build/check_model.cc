@@ -117,8 +117,14 @@ void check_attention(Checker& check, const AttentionConfig& attention) {
       "are of each head");
   if (!attention.latent) return;
   check.size("kv_rank", attention.latent->kv_rank);
+  check.size("shared_dims", attention.latent->shared_dims);
   check.size("key_dims", attention.latent->key_dims);
   check.size("value_dims", attention.latent->value_dims);
+  check.require(attention.rope.style == RopeStyle::none ||
+                    attention.rope.dims == attention.latent->shared_dims,
+                "model.rope",
+                "{} rotated dims of a latent attention with {} dims that all keys share",
+                attention.rope.dims, attention.latent->shared_dims);
   check.require(attention.latent->q_rank >= 0, "model.size", "q_rank is {}; it must be at least 0",
                 attention.latent->q_rank);
   check.require(std::isfinite(attention.latent->norm_eps) && attention.latent->norm_eps >= 0,

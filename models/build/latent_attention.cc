@@ -89,9 +89,9 @@ ValueId queries(ShardScope& scope, ValueId normed) {
   Builder& b = scope.b;
   ValueId x = query_input(scope, normed);
   const HeadMatrix all = head_matrix(scope, latent.q_rank == 0 ? "q" : "q_b",
-                                     latent.key_dims + attention.rope.dims, channels_of(b.type(x)));
+                                     latent.key_dims + latent.shared_dims, channels_of(b.type(x)));
   ValueId position =
-      part_of_heads(scope, x, all, latent.key_dims, attention.rope.dims, "q_position");
+      part_of_heads(scope, x, all, latent.key_dims, latent.shared_dims, "q_position");
   ValueId content = part_of_heads(scope, x, all, 0, latent.key_dims, "q_content");
   if (!latent.expanded) content = b.matmul(key_maps(scope), content);
   const Type like = b.type(normed);  // a copy: the builder's own moves when an op is added
@@ -107,7 +107,7 @@ struct LatentRow {
 LatentRow latent_row(ShardScope& scope, ValueId normed) {
   const AttentionConfig& attention = scope.attention();
   const LatentConfig& latent = *attention.latent;
-  const int64_t all = latent.kv_rank + attention.rope.dims;
+  const int64_t all = latent.kv_rank + latent.shared_dims;
   auto rows = [&](int64_t begin, int64_t size, const std::string& name) {
     const SliceStep cut{0, begin, size};
     std::optional<WeightView> bias;
@@ -115,7 +115,7 @@ LatentRow latent_row(ShardScope& scope, ValueId normed) {
     WeightView matrix = scope.stored("kv_a", {all, scope.model().hidden});
     return projected(scope, normed, then(std::move(matrix), cut), name, std::move(bias));
   };
-  ValueId position = rows(latent.kv_rank, attention.rope.dims, "k_position");
+  ValueId position = rows(latent.kv_rank, latent.shared_dims, "k_position");
   ValueId low = rows(0, latent.kv_rank, "kv_a");
   return {position, scope.rms_norm(low, "kv_a_norm", latent.norm_eps)};
 }

@@ -35,9 +35,9 @@ std::optional<Diagnostic> choose_mla_form(const ModelConfig& model, const Target
   const bool given = build.mla == MlaForm::expanded;
   if (!model.attention.latent || target.limits.channels == 0 || given) return std::nullopt;
   const LatentConfig& latent = *model.attention.latent;
-  const int64_t heads = model.attention.heads, rotated = model.attention.rope.dims;
-  const int64_t queries = heads * (rotated + latent.kv_rank);
-  const int64_t expanded = heads * (std::max(rotated, latent.value_dims) + latent.key_dims);
+  const int64_t heads = model.attention.heads, shared = latent.shared_dims;
+  const int64_t queries = heads * (shared + latent.kv_rank);
+  const int64_t expanded = heads * (std::max(shared, latent.value_dims) + latent.key_dims);
   if (queries <= target.limits.channels || expanded > target.limits.channels) return std::nullopt;
   build.mla = MlaForm::expanded;
   return Diagnostic{

@@ -6,7 +6,7 @@ void choose_mla(AttentionConfig& attention, MlaForm form) {
   LatentConfig& latent = *attention.latent;
   latent.expanded = form == MlaForm::expanded;
   attention.kv_heads = latent.expanded ? attention.heads : 1;
-  attention.head_dim = attention.rope.dims + (latent.expanded ? latent.key_dims : latent.kv_rank);
+  attention.head_dim = latent.shared_dims + (latent.expanded ? latent.key_dims : latent.kv_rank);
   attention.value_dim = latent.expanded ? latent.value_dims : latent.kv_rank;
 }
 

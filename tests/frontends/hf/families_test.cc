@@ -169,7 +169,7 @@ TEST(FamilyConfig, DeepseekLatentAttention) {
   ModelConfig model = small_model("deepseek_v3", std::string(kDeepseek) + R"(, "q_lora_rank": 6)");
   const AttentionConfig& attention = model.attention;
   ASSERT_TRUE(attention.latent.has_value());
-  EXPECT_EQ(*attention.latent, (LatentConfig{6, 10, 5, 7, 1e-6, false}));
+  EXPECT_EQ(*attention.latent, (LatentConfig{6, 10, 4, 5, 7, 1e-6, false}));
   EXPECT_EQ(attention.kv_heads, 1);
   EXPECT_EQ(attention.head_dim, 14) << "the rotated dims and the latent";
   EXPECT_EQ(attention.value_dim, 10) << "the latent";

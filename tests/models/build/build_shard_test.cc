@@ -229,7 +229,7 @@ TEST(BuildMoe, SharedExpertAndChoiceBias) {
 ModelConfig latent_model() {
   ModelConfig model = sample_model();
   AttentionConfig& attention = model.attention;
-  attention.latent = LatentConfig{3, 7, 5, 2, 1e-6, false};
+  attention.latent = LatentConfig{3, 7, 4, 5, 2, 1e-6, false};
   attention.qk_norm = QkNormWidth::none;
   attention.rope.dims = 4;
   choose_mla(attention, MlaForm::latent);

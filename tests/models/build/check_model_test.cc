@@ -93,11 +93,14 @@ TEST(CheckModel, LatentAttention) {
   auto with = [](LatentConfig latent) {
     return [latent](ModelConfig& m) { m.attention.latent = latent; };
   };
-  expect_finding(with({4, 0, 5, 2, 1e-6}), "model.size", "kv_rank is 0");
-  expect_finding(with({4, 7, 0, 2, 1e-6}), "model.size", "key_dims is 0");
-  expect_finding(with({4, 7, 5, 0, 1e-6}), "model.size", "value_dims is 0");
-  expect_finding(with({-1, 7, 5, 2, 1e-6}), "model.size", "q_rank is -1");
-  expect_finding(with({4, 7, 5, 2, -1}), "model.number", "the latents' norm eps is -1");
+  expect_finding(with({4, 0, 6, 5, 2, 1e-6}), "model.size", "kv_rank is 0");
+  expect_finding(with({4, 7, 0, 5, 2, 1e-6}), "model.size", "shared_dims is 0");
+  expect_finding(with({4, 7, 6, 0, 2, 1e-6}), "model.size", "key_dims is 0");
+  expect_finding(with({4, 7, 6, 5, 0, 1e-6}), "model.size", "value_dims is 0");
+  expect_finding(with({-1, 7, 6, 5, 2, 1e-6}), "model.size", "q_rank is -1");
+  expect_finding(with({4, 7, 6, 5, 2, -1}), "model.number", "the latents' norm eps is -1");
+  expect_finding(with({4, 7, 99, 5, 2, 1e-6}), "model.rope",
+                 "6 rotated dims of a latent attention with 99 dims that all keys share");
 }
 
 TEST(CheckModel, LaterKeysMustBeSeenByAllLayersOrNone) {
