@@ -94,7 +94,9 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "qwen2_b",
                                             "qwen2_c",
                                             "qwen3_a",
-                                            "qwen3_b"};
+                                            "qwen3_b",
+                                            "kimi_linear_a",
+                                            "kimi_linear_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 2> all{};

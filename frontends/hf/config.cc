@@ -73,6 +73,9 @@ std::optional<RecurrentConfig> read_recurrent(ConfigReader& reader, int64_t hidd
   recurrent.channels =
       2 * recurrent.key_heads * recurrent.key_dim + recurrent.value_heads * recurrent.value_dim;
   check_inner(reader, recurrent);
+  const double least = reader.number("least_log_decay", 0);
+  if (kind == MixerKind::kimi_delta && reader.boolean("use_least_log_decay"))
+    recurrent.least_log_decay = least;
   return recurrent;
 }
 

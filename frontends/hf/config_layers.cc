@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "frontends/hf/attention_layers.h"
+
 namespace moec {
 namespace {
 
@@ -105,7 +107,9 @@ bool is_indexed(const Family& family, const std::string& layer_type) {
 std::optional<Span> parse_span(const std::string& layer_type, const Family& family) {
   const MixerKind mixer = family.axes.mixer;
   if (layer_type == "conv" && mixer == MixerKind::short_conv) return Span::none;
-  if (layer_type == "linear_attention" && mixer == MixerKind::gated_delta) return Span::none;
+  if (layer_type == "linear_attention" &&
+      (mixer == MixerKind::gated_delta || mixer == MixerKind::kimi_delta))
+    return Span::none;
   if (mixer == MixerKind::ssd) {  // the names of today, and those of older configs
     if (layer_type == "linear_attention" || layer_type == "mamba") return Span::none;
     if (layer_type == "attention") return Span::all;
@@ -144,14 +148,13 @@ struct SlidingLayers {
 // has chunks. Where even layers slide they do so with or without a window: a missing one is an
 // error.
 std::vector<Span> default_spans(ConfigReader& reader, const std::vector<LayerConfig>& layers,
-                                bool window, bool chunk) {
+                                const std::vector<bool>& attends, bool window, bool chunk) {
   const SlidingLayers sliding{reader.family().axes.window, reader.integer("max_window_layers", 0),
                               reader.integer("full_step", 1), window,
                               reader.boolean("use_window", true)};
-  const int64_t attends = reader.optional_integer("attention_step").value_or(1);
   std::vector<Span> spans(layers.size(), Span::all);
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (attends == 0 || (static_cast<int64_t>(i) + 1) % attends != 0) {
+    if (!attends[i]) {
       spans[i] = Span::none;
       continue;
     }
@@ -173,15 +176,19 @@ std::string_view other_layer_type(MixerKind mixer) {
     case MixerKind::ssd:
       return ", linear_attention, mamba, attention";
     case MixerKind::gated_delta:
+    case MixerKind::kimi_delta:
       break;
   }
   return ", linear_attention";
 }
 
-// Spans by the config's own list `layer_types`, which overrides the descriptor's rule.
-void read_layer_types(ConfigReader& reader, std::vector<Span>& spans) {
+// Spans by the config's own list `layer_types`, which overrides the descriptor's rule. `attends` is
+// what that or the lists of numbers say.
+void read_layer_types(ConfigReader& reader, const std::vector<bool>& attends,
+                      std::vector<Span>& spans) {
   std::optional<std::vector<std::string>> types = reader.optional_names("layer_types");
   if (!types || !reader.has_one_a_layer("layer_types", types->size())) return;
+  std::vector<bool> now;
   for (size_t i = 0; i < spans.size(); ++i) {
     const std::optional<Span> span = parse_span((*types)[i], reader.family());
     if (!span)
@@ -192,7 +199,9 @@ void read_layer_types(ConfigReader& reader, std::vector<Span>& spans) {
                       printable((*types)[i], 60), other_layer_type(reader.family().axes.mixer)),
           reader.at("layer_types"));
     spans[i] = span.value_or(Span::all);
+    now.push_back(spans[i] != Span::none);
   }
+  check_listed_mixers(reader, attends, now);
 }
 
 // Some classes give the last layer full attention, whatever their config says.
@@ -338,8 +347,9 @@ std::vector<Span> read_spans(ConfigReader& reader, std::vector<LayerConfig>& lay
   const int64_t window = given.value_or(0);
   const int64_t chunk = reader.optional_integer("chunk").value_or(0);
   const bool window_in_use = reader.boolean("use_window", true) && window > 0;
-  std::vector<Span> spans = default_spans(reader, layers, window_in_use, chunk > 0);
-  read_layer_types(reader, spans);
+  const std::vector<bool> attends = attention_layers(reader, layers.size());
+  std::vector<Span> spans = default_spans(reader, layers, attends, window_in_use, chunk > 0);
+  read_layer_types(reader, attends, spans);
   open_last_layer(reader, spans);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (spans[i] == Span::none) layers[i].mixer = reader.family().axes.mixer;

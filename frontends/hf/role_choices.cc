@@ -16,9 +16,13 @@ constexpr std::string_view kTransposedRouter[] = {"router_in_out"};
 constexpr std::string_view kChoiceBias[] = {"router_choice_bias_row"};
 constexpr std::string_view kChoiceBiases[] = {"router_choice_bias_rows"};
 
+constexpr std::string_view kConvolutions[] = {"mixer_q_conv", "mixer_k_conv", "mixer_v_conv"};
+constexpr std::string_view kConvolution[] = {"mixer_conv"};
+
 constexpr RoleChoice kRoleChoices[] = {{kExperts, kAllExperts},      {kUngated, kAllUngated},
                                        {kShared, kSharedBoth},       {kDense, kDenseBoth},
-                                       {kRouter, kTransposedRouter}, {kChoiceBias, kChoiceBiases}};
+                                       {kRouter, kTransposedRouter}, {kChoiceBias, kChoiceBiases},
+                                       {kConvolutions, kConvolution}};
 
 }  // namespace
 

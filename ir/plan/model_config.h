@@ -111,9 +111,11 @@ struct ConvolvedConfig {
 //                token (the gated delta rule)
 //   ssd          a convolution, then a matrix for each head that decays and takes each token in
 //                (the state space duality of Mamba-2)
-enum class MixerKind : uint8_t { attention, short_conv, gated_delta, ssd };
+//   kimi_delta   as gated_delta, but each channel of the keys decays by itself (Kimi Delta
+//   Attention)
+enum class MixerKind : uint8_t { attention, short_conv, gated_delta, ssd, kimi_delta };
 constexpr auto enum_names(MixerKind) {
-  return name_table<MixerKind>({"attention", "short_conv", "gated_delta", "ssd"});
+  return name_table<MixerKind>({"attention", "short_conv", "gated_delta", "ssd", "kimi_delta"});
 }
 
 // The sizes of the layers whose mixer is no attention.
@@ -122,9 +124,11 @@ struct RecurrentConfig {
   int64_t channels = 0;   // that it goes over
   bool bias = false;      // of the convolution
   bool map_bias = false;  // short_conv, ssd: of the maps around it
-  // gated_delta: each key head serves value_heads / key_heads value heads. ssd: a key head is a
-  // group with its B and C, of key_dim numbers each, and a value head is a head.
+  // gated_delta: each key head serves value_heads / key_heads value heads, kimi_delta: one. ssd: a
+  // key head is a group with its B and C, of key_dim numbers each, and a value head is a head.
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  // kimi_delta: the bound that the log decays of a token lie above; none: they have no bound.
+  std::optional<double> least_log_decay;
   // Earlier tokens of which a step needs what enters the convolution.
   int64_t history() const { return taps - 1; }
   // The state of a layer, empty for short_conv.
@@ -223,6 +227,10 @@ struct LayerConfig {
 //   and their biases (short_conv), beside mixer_decay, mixer_decay_bias, mixer_skip and mixer_norm
 //   (ssd); mixer_qkv and mixer_z, or mixer_qkvz, mixer_b and mixer_a, or
 //   mixer_ba, mixer_conv, mixer_decay, mixer_decay_bias, mixer_norm, mixer_out (gated_delta);
+//   mixer_q, mixer_k, mixer_v, mixer_conv or mixer_q_conv, mixer_k_conv and mixer_v_conv,
+//   mixer_decay_map and mixer_z, each of them or its X_down and X_up, mixer_decay or
+//   mixer_decay_grid ([1, 1, heads, 1]), mixer_decay_bias, mixer_b, mixer_norm, mixer_out
+//   (kimi_delta);
 //   embed_scale, embed_bias, and
 //   X_scale, X_bias of attn_part, attn_residual, ffn_part, ffn_residual (affine residuals); router,
 //   router_bias, router_down, router_down_bias, router_state_scale, router_norm, router_fc1,

@@ -162,6 +162,22 @@ void check_norms_of_parts(Checker& check, const ModelConfig& model) {
       "model.router", "a router with a norm of its own cannot have an MLP, null slots or a bias");
 }
 
+void check_kimi_delta(Checker& check, const ModelConfig& model) {
+  const RecurrentConfig& recurrent = *model.recurrent;
+  const double least = recurrent.least_log_decay.value_or(-1);
+  check.require(std::isfinite(least) && least < 0, "model.mixer",
+                "the log decays of a token lie above {}; the bound must be below 0", least);
+  const auto is_kimi_delta = [](const LayerConfig& layer) {
+    return layer.mixer == MixerKind::kimi_delta;
+  };
+  if (std::none_of(model.layers.begin(), model.layers.end(), is_kimi_delta)) return;
+  check.require(
+      recurrent.key_heads == recurrent.value_heads, "model.mixer",
+      "{} value heads and {} key heads, whose channels decay one by one; the numbers must "
+      "be equal",
+      recurrent.value_heads, recurrent.key_heads);
+}
+
 void check_recurrent(Checker& check, const ModelConfig& model) {
   const auto attends = [](const LayerConfig& layer) {
     return !layer.mixes() || layer.mixer == MixerKind::attention;
@@ -179,6 +195,7 @@ void check_recurrent(Checker& check, const ModelConfig& model) {
                 "{} value heads cannot share {} key heads: the second must divide the first",
                 recurrent.value_heads, recurrent.key_heads);
   check.matrix("the state of a layer", recurrent.state());
+  check_kimi_delta(check, model);
 }
 
 void check_factors(Checker& check, const RopeFactors& factors, int64_t dims) {

@@ -30,10 +30,16 @@ ValueId DecayingMixer::mapped(WeightView matrix, const std::string& name) {
 }
 
 ValueId DecayingMixer::convolution_of(ValueId fresh, const std::string& name) {
+  return convolution_of(fresh, scope_.stored("mixer_conv", {config_.channels, 1, config_.taps}),
+                        name);
+}
+
+ValueId DecayingMixer::convolution_of(ValueId fresh, WeightView taps, const std::string& name) {
   const Layout layout = scope_.options().layout;
   ValueId all = b_.concat({earlier_.history, fresh}, static_cast<int64_t>(token_axis(layout)));
-  ValueId conv = convolved(scope_, laid_out(b_, all, convolution_layout(scope_)),
-                           {"mixer_conv", config_.channels, 1, config_.taps, config_.bias});
+  ValueId conv =
+      convolved(scope_, laid_out(b_, all, convolution_layout(scope_)),
+                {"mixer_conv", config_.channels, 1, config_.taps, config_.bias}, std::move(taps));
   return silu(conv, name);
 }
 

@@ -37,8 +37,10 @@ class DecayingMixer {
 
   // `matrix` times the normed input.
   ValueId mapped(WeightView matrix, const std::string& name);
-  // What the convolution makes of the tokens, after its silu. `fresh` is what enters it.
+  // What the convolution makes of the tokens, after its silu. `fresh` is what enters it. Its
+  // weights [channels, 1, taps] are those of the role mixer_conv, or `taps` in their place.
   ValueId convolution_of(ValueId fresh, const std::string& name);
+  ValueId convolution_of(ValueId fresh, WeightView taps, const std::string& name);
 
   // The channels of a token tensor as heads.
   ValueId heads_of(ValueId x, int64_t inner, int64_t dims, const std::string& name);

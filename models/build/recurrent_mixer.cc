@@ -36,6 +36,8 @@ static MixedTokens mixed_tokens(ShardScope& scope, ValueId normed, const Earlier
       return gated_delta(scope, normed, earlier);
     case MixerKind::ssd:
       return state_space(scope, normed, earlier);
+    case MixerKind::kimi_delta:
+      return kimi_delta(scope, normed, earlier);
     case MixerKind::attention:
       break;
   }

@@ -28,6 +28,19 @@
 // A step of several tokens, with G and D as above and U = dt ∘ X:
 //   Y = e^G ∘ S C + U (BᵀC ∘ D) + skip · X;  S' = e^(G_T) S + (U ∘ e^(G_T − G)) Bᵀ
 // Padding has dt = 0.
+//
+// kimi_delta (Kimi Delta Attention, arXiv 2510.26692; Kimi-Linear, Ling 3.0) is gated_delta with a
+// log decay g of each channel of the keys, and as many key heads as value heads:
+//   g = −exp(decay) · softplus(f + decay_bias), or least · sigmoid(exp(decay) · (f + decay_bias))
+//   S ← S diag(e^g);  S ← S + β (v − S k) kᵀ;  o = S q;  y = out(norm(o) ∘ sigmoid(z))
+// In matrices, with G the running sum of g for each channel:
+//   U = (β ∘ (V − S (K ∘ e^G))) X;  O = S (Q ∘ e^G) + U P;  S' = S diag(e^(G_T)) + U (K ∘ e^(G_T −
+//   G))ᵀ A[j,i] = β_i Σ_c k_jc k_ic e^(G_ic − G_jc) for j < i;  P[j,i] = Σ_c k_jc q_ic e^(G_ic −
+//   G_jc), j ≤ i
+// The decay between two tokens is not one number here. Each pair j < i is joined by one M_b, and
+// has the middle m of its run of 2b between its tokens, so the pairs of M_b are products of
+// matrices, (K ∘ e^(G_m − G))ᵀ (K ∘ e^(G − G_m)), whose exponents are sums of log decays: none is
+// above 0, and none is a difference of large sums.
 #pragma once
 
 #include "models/build/shard_scope.h"
@@ -54,5 +67,6 @@ DType recurrence_type(const BuildOptions& options);
 MixedTokens short_convolution(ShardScope& scope, ValueId normed, const EarlierTokens& earlier);
 MixedTokens gated_delta(ShardScope& scope, ValueId normed, const EarlierTokens& earlier);
 MixedTokens state_space(ShardScope& scope, ValueId normed, const EarlierTokens& earlier);
+MixedTokens kimi_delta(ShardScope& scope, ValueId normed, const EarlierTokens& earlier);
 
 }  // namespace moec

@@ -18,11 +18,16 @@ ValueId laid_out(Builder& b, ValueId x, Layout layout) {
 
 ValueId convolved(ShardScope& scope, ValueId x, const TokenConvolution& convolution) {
   const auto& [role, channels, of_group, taps, bias] = convolution;
+  return convolved(scope, x, convolution, scope.stored(role, {channels, of_group, taps}));
+}
+
+ValueId convolved(ShardScope& scope, ValueId x, const TokenConvolution& convolution,
+                  WeightView weights) {
+  const auto& [role, channels, of_group, taps, bias] = convolution;
   Dims dims = {channels, of_group, 1, 1};
   dims[token_axis(scope.b.type(x).layout)] = taps;
-  WeightView stored = scope.stored(role, {channels, of_group, taps});
   std::vector<ValueId> operands = {
-      x, scope.weight(then(std::move(stored), ReshapeStep{std::move(dims)}), role + ".weight")};
+      x, scope.weight(then(std::move(weights), ReshapeStep{std::move(dims)}), role + ".weight")};
   if (bias) operands.push_back(scope.weight(role + "_bias", {channels}, role + ".bias"));
   return scope.b.emit(Conv{channels / of_group}, std::move(operands), role);
 }

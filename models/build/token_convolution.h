@@ -22,7 +22,10 @@ struct TokenConvolution {
   bool bias = false;
 };
 
-// x has the layout of convolution_layout() and taps - 1 tokens more than the result.
+// x has the layout of convolution_layout() and taps - 1 tokens more than the result. The weights
+// are those of the role, or `weights` in their place.
 ValueId convolved(ShardScope& scope, ValueId x, const TokenConvolution& convolution);
+ValueId convolved(ShardScope& scope, ValueId x, const TokenConvolution& convolution,
+                  WeightView weights);
 
 }  // namespace moec

@@ -17,6 +17,7 @@ from transformers import Qwen2MoeConfig, Qwen3MoeConfig, ZayaConfig
 
 from golden.case_parts import BF16, F16, F32, bioes, rope
 from golden.dense_cases import DENSE
+from golden.delta_cases import DELTA
 from golden.recent_cases import RECENT
 from golden.state_space_cases import STATE_SPACE
 
@@ -33,6 +34,7 @@ CASES = {
     **RECENT,
     **STATE_SPACE,
     **DENSE,
+    **DELTA,
     # sliding window shorter than the sequence
     "mixtral_a": dict(family="mixtral", disk=BF16, config=MixtralConfig, args=dict(
         hidden_size=48, intermediate_size=40, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,

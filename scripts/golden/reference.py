@@ -137,8 +137,8 @@ class RecordingCache(DynamicCache):
 
 def in_order(config, rotated):
     """The rotated dims of latent attention in the order of the projection, as shards hold them. Where V3 rotates pairs
-    (2i, 2i + 1), transformers returns first all the first halves, then the second ones."""
-    if config.model_type == "deepseek_v2" or not getattr(config, "rope_interleave", True):
+    (2i, 2i + 1), transformers returns first all the first halves, then the second ones. kimi_linear does not rotate."""
+    if config.model_type in ("deepseek_v2", "kimi_linear") or not getattr(config, "rope_interleave", True):
         return rotated
     return rotated.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
 

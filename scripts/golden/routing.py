@@ -41,6 +41,7 @@ ROUTING = {
     "zaya": dict(score="softmax", renorm=False),
     "lfm2_moe": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "qwen3_next": dict(score="softmax", renorm=None),
+    "kimi_linear": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "qwen3_5_moe_text": dict(score="softmax", renorm=True),
     "gemma4_text": dict(score="softmax", renorm=True),
 }

@@ -20,6 +20,7 @@ from golden.labels import TAGGERS
 
 OFFSETS = (0.0, 7.0, 35.0)  # of correction biases, as in published checkpoints of GLM and DeepSeek
 SCALES = (0.25, 1.0, 4.0)   # of queries' projections: the attention scores' range
+SPEEDS = (0.0, -4.0, 4.0)   # added to the logarithms of how fast the channels of Kimi delta attention decay
 KEPT = {"model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "quantization_config"}
 
 
@@ -100,6 +101,14 @@ def draw_state_space(args, rng):
     return sizes
 
 
+def draw_delta(args, rng):
+    """Other sizes of Kimi delta attention, in a model that has it."""
+    if "linear_num_heads" not in args:
+        return {}
+    return dict(linear_num_heads=rng.randrange(1, 7), linear_head_dim=rng.randrange(4, 20),
+                linear_conv_kernel_dim=rng.randrange(2, 6))
+
+
 def draw_numbers(args, rng):
     """Other values of what is one number in a configuration."""
     numbers = {}
@@ -150,7 +159,12 @@ def move_weights(folder, rng):
     moved = {"bias offset": rng.choice(OFFSETS), "queries": rng.choice(SCALES), "experts": rng.choice(SCALES)}
     for file in sorted(folder.glob("model*.safetensors")):
         tensors = load_file(file)
+        speeds = ("self_attn.A_log", "forget_gate.A_log")
+        if any(name.endswith(speeds) for name in tensors):
+            moved["decay"] = rng.choice(SPEEDS)
         for name, tensor in tensors.items():
+            if name.endswith(speeds):
+                tensors[name] = tensor + moved["decay"]
             if name.endswith("e_score_correction_bias"):
                 tensors[name] = tensor + moved["bias offset"]
             if name.endswith("q_proj.weight"):
@@ -168,7 +182,7 @@ def write_variant(case, seed, folder):
     spec = CASES[case]
     variant = Variant(case, seed)
     variant.args = {**spec["args"]}
-    for draw in (draw_sizes, draw_routing, draw_state_space, draw_numbers):
+    for draw in (draw_sizes, draw_routing, draw_state_space, draw_delta, draw_numbers):
         variant.args.update(draw(variant.args, rng))
     torch.manual_seed(seed)
     write_checkpoint(f"{case} {seed}", {**spec, "args": variant.args, "absent": []}, folder)

@@ -38,6 +38,8 @@ NOT_REPRESENTABLE = {
     "hy_v3_b": f"hy_v3: {NO_ARCH}",
     "kimi_k25_a": f"kimi_k25: {NO_ARCH}",
     "kimi_k25_b": f"kimi_k25: {NO_ARCH}",
+    "kimi_linear_a": f"kimi_linear: {NO_ARCH}",
+    "kimi_linear_b": f"kimi_linear: {NO_ARCH}",
     "lfm2_moe_a": f"lfm2_moe: {NO_ARCH}",
     "lfm2_moe_b": f"lfm2_moe: {NO_ARCH}",
     "llama4_a": f"llama4: {NO_ARCH}",

@@ -29,7 +29,7 @@ CHOICE_BIASES = ("e_score_correction_bias", "balancing_biases")
 PLAIN = ("state", "io", "host", "bc1s", "functions")
 
 # One token and several have graphs of other structure, which a range of widths cannot have (width.structure).
-OTHER_STRUCTURE = ("qwen3_next", "qwen3_5_moe", "granitemoehybrid", "nemotron_h")
+OTHER_STRUCTURE = ("qwen3_next", "qwen3_5_moe", "granitemoehybrid", "nemotron_h", "kimi_linear")
 FORMS = [(case, name) for case, name in in_forms(EXPORTS)
          if not (name.startswith("range") and case.startswith(OTHER_STRUCTURE))]
 in_all_forms = pytest.mark.parametrize("case,name", FORMS)

@@ -191,15 +191,22 @@ def fused_tensors(tensors):
              "self_attn.sinks", "in_proj_qkvz.weight", "in_proj_ba.weight", "mamba.in_proj.weight",
              "mixer.in_proj.weight", "mamba.norm.weight", "mixer.norm.weight", "in_proj.bias", "gate_up_proj.weight",
              "experts.up_proj")
-    fused = {name for name in tensors if name.endswith(parts)}
+    fused = {name for name in tensors if name.endswith(parts)} | joined_tensors(tensors)
     return fused | {name.replace("kv_b_proj", "q_proj") for name in fused if name.endswith("kv_b_proj.weight")}
+
+
+def joined_tensors(tensors):
+    """Those that are parts of one weight: the maps in front of the convolution of Kimi delta attention, and its taps."""
+    layers = {name.removesuffix("b_proj.weight") for name in tensors if name.endswith("self_attn.b_proj.weight")}
+    return {name for name in tensors for layer in layers
+            if name in [f"{layer}{part}_{kind}.weight" for part in "qkv" for kind in ("proj", "conv1d")]}
 
 
 # What is f32 in exports in f16: routers, and the norm before them.
 ROUTED_KINDS = ("moe", "router", "experts", "shared")
 ROUTER_TENSORS = re.compile(r"(mlp|feed_forward|block_sparse_moe|moe)\.(gate|router)\b|moe_statics|correction_bias"
                             r"|layers\.\d+\.router\.|mixer\.gate\b|backbone\.layers\.\d+\.norm\.|expert_bias|(post_attention|pre_feedforward)_layernorm|ffn_norm")
-RECURRENCE = re.compile(r"(linear_attn|mamba|mixer)\.(A_log|dt_bias|D$|norm\.weight)")
+RECURRENCE = re.compile(r"(linear_attn|mamba|mixer|self_attn|forget_gate)\.(A_log|dt_bias|D$|norm\.weight|o_norm\.weight)")
 # Families whose norms, but for those of DeltaNets, multiply by 1 + w.
 PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text", "minimax_m3_vl_text")
 GATED_FAMILIES = ("qwen3_next", "qwen3_5_moe_text")

@@ -224,7 +224,7 @@ TEST(ClassDefaults, AConfigOfItsTypeAloneIsTheModelOfTheClass) {
 std::string type_of(const LayerConfig& layer, const std::string& family) {
   const bool hybrid = family == "zaya";
   if (family == "deepseek_v32" || family == "glm_moe_dsa") return "indexed_attention";
-  if (layer.mixer == MixerKind::gated_delta || layer.mixer == MixerKind::ssd)
+  if (layer.mixer != MixerKind::attention && layer.mixer != MixerKind::short_conv)
     return "linear_attention";
   if (layer.chunk > 0) return "chunked_attention";
   if (layer.window > 0) return hybrid ? "hybrid_sliding" : "sliding_attention";

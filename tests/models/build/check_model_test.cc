@@ -89,6 +89,23 @@ TEST(CheckModel, NormsBehindTheParts) {
                  "the cap of the logits is -1");
 }
 
+TEST(CheckModel, KimiDelta) {
+  const auto with = [](int64_t key_heads, std::optional<double> least) {
+    return [=](ModelConfig& m) {
+      m.recurrent = RecurrentConfig{.taps = 4,
+                                    .channels = 12,
+                                    .key_heads = key_heads,
+                                    .value_heads = 2,
+                                    .key_dim = 2,
+                                    .value_dim = 2,
+                                    .least_log_decay = least};
+      m.layers[0].mixer = MixerKind::kimi_delta;
+    };
+  };
+  expect_finding(with(1, std::nullopt), "model.mixer", "2 value heads and 1 key heads");
+  expect_finding(with(2, 0.0), "model.mixer", "lie above 0");
+}
+
 TEST(CheckModel, LatentAttention) {
   auto with = [](LatentConfig latent) {
     return [latent](ModelConfig& m) { m.attention.latent = latent; };

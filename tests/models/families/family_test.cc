@@ -78,7 +78,7 @@ TEST(Family, UnknownModelTypeNamesTheNearestAndTheKnown) {
 TEST(Family, UnsupportedModelTypesGiveTheReason) {
   expect_error(find_family("jamba"), "hf.family.unsupported",
                "\"jamba\" is not supported: most of its layers are mamba");
-  expect_error(find_family("kimi_linear"), "hf.family.unsupported", "linear attention");
+  expect_error(find_family("minimax_m1"), "hf.family.unsupported", "linear attention");
   expect_error(find_family("qwen3_omni_moe"), "hf.family.unsupported",
                "towers for vision and sound");
   for (const Family& family : known_families())
