@@ -96,7 +96,9 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "qwen3_a",
                                             "qwen3_b",
                                             "kimi_linear_a",
-                                            "kimi_linear_b"};
+                                            "kimi_linear_b",
+                                            "exaone_moe_a",
+                                            "exaone_moe_b"};
 
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 2> all{};

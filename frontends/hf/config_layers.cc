@@ -17,13 +17,11 @@ bool lists(const std::vector<int64_t>& values, int64_t value) {
 // What a list says of each layer; nothing without one.
 using LayerFlags = std::optional<std::vector<bool>>;
 
-// A list of ones and zeros.
+// A list of ones and zeros, or of true and false.
 LayerFlags listed_flags(ConfigReader& reader, std::string_view concept_name) {
-  const std::optional<std::vector<int64_t>> listed = reader.optional_integers(concept_name);
+  LayerFlags listed = reader.optional_flags(concept_name);
   if (!listed || !reader.has_one_a_layer(concept_name, listed->size())) return std::nullopt;
-  std::vector<bool> flags;
-  for (const int64_t flag : *listed) flags.push_back(flag != 0);
-  return flags;
+  return listed;
 }
 
 // What the list of types says, or else that of ones and zeros, which must agree with it.
@@ -93,6 +91,12 @@ void read_rotated_layers(ConfigReader& reader, std::vector<LayerConfig>& layers)
   }
 }
 
+// Where the layers with a window alone rotate.
+void rotate_windowed_layers(ConfigReader& reader, std::vector<LayerConfig>& layers) {
+  if (reader.family().axes.rotated == RotatedLayers::windowed)
+    for (LayerConfig& layer : layers) layer.rotated = layer.window > 0;
+}
+
 // Which keys a layer attends to: all of them, a sliding window, or those of the same chunk; none
 // where it has the family's other mixer.
 enum class Span : uint8_t { all, window, chunk, none };
@@ -144,14 +148,28 @@ struct SlidingLayers {
   }
 };
 
+// The step of layers that see all keys. Some configs spell it, "LLLG", beside a list of the types
+// of layers, which counts then.
+int64_t full_step(ConfigReader& reader) {
+  const JsonValue* given = reader.at("full_step");
+  if (given == nullptr || given->string() == nullptr) return reader.integer("full_step", 1);
+  const std::string key = reader.key_of("full_step");
+  reader.key(key);
+  if (reader.at("layer_types") == nullptr)
+    reader.error("hf.config.missing_key",
+                 fmt::format("\"{}\" is {} and no number, and \"{}\" is not given", key,
+                             to_string(*given, 60), reader.key_of("layer_types")),
+                 given, "Add the list of the types of layers, or give the number.");
+  return 1;
+}
+
 // Spans by the descriptor's rule. Layers without rotation attend to all keys even where the model
 // has chunks. Where even layers slide they do so with or without a window: a missing one is an
 // error.
 std::vector<Span> default_spans(ConfigReader& reader, const std::vector<LayerConfig>& layers,
                                 const std::vector<bool>& attends, bool window, bool chunk) {
   const SlidingLayers sliding{reader.family().axes.window, reader.integer("max_window_layers", 0),
-                              reader.integer("full_step", 1), window,
-                              reader.boolean("use_window", true)};
+                              full_step(reader), window, reader.boolean("use_window", true)};
   std::vector<Span> spans(layers.size(), Span::all);
   for (size_t i = 0; i < layers.size(); ++i) {
     if (!attends[i]) {
@@ -330,10 +348,10 @@ void apply_layer_kinds(ConfigReader& reader, const std::vector<std::string>& kin
 
 // In a window of 0 a token sees no key, or only itself where a model looks both ways.
 void refuse_empty_window(ConfigReader& reader, std::optional<int64_t> window, size_t layers) {
-  const WindowRule rule = reader.family().axes.window;
+  const FamilyAxes& axes = reader.family().axes;
   const bool slides =
-      rule == WindowRule::all_layers ||
-      (rule == WindowRule::layers_from_max && !reader.optional_names("layer_types") &&
+      axes.window == WindowRule::all_layers || axes.rotated == RotatedLayers::windowed ||
+      (axes.window == WindowRule::layers_from_max && !reader.optional_names("layer_types") &&
        std::cmp_less(reader.integer("max_window_layers", 0), layers));
   if (window == 0 && reader.boolean("use_window", true) && slides)
     reader.error("hf.config.window",
@@ -390,6 +408,7 @@ std::vector<std::string> read_layers(ConfigReader& reader, ModelConfig& model) {
   read_moe_layers(reader, model);
   read_rotated_layers(reader, model.layers);
   const std::vector<Span> spans = read_spans(reader, model.layers);
+  rotate_windowed_layers(reader, model.layers);
   if (kinds) apply_layer_kinds(reader, *kinds, model);
   apply_direction(reader, model.max_positions, model.layers);
   return type_names(reader, spans);

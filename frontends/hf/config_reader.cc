@@ -322,6 +322,20 @@ std::optional<std::vector<int64_t>> ConfigReader::optional_integers(std::string_
   return values;
 }
 
+std::optional<std::vector<bool>> ConfigReader::optional_flags(std::string_view concept_name) {
+  std::optional<Found> found = lookup(concept_name);
+  if (!found || found->value == nullptr) return std::nullopt;
+  std::vector<bool> flags;
+  bool good = found->value->array() != nullptr;
+  if (good)
+    for (const JsonValue& item : *found->value->array()) {
+      good &= item.integer() != nullptr || item.boolean() != nullptr;
+      if (good) flags.push_back(item.boolean() != nullptr ? *item.boolean() : *item.integer() != 0);
+    }
+  if (!good) wrong_type(concept_name, *found, "a list of 1 or true, and 0 or false");
+  return flags;
+}
+
 std::optional<std::vector<std::string>> ConfigReader::optional_names(
     std::string_view concept_name) {
   std::optional<Found> found = lookup(concept_name);

@@ -44,6 +44,8 @@ class ConfigReader {
   std::optional<int64_t> optional_integer(std::string_view concept_name);
   std::optional<double> optional_number(std::string_view concept_name);
   std::optional<std::vector<int64_t>> optional_integers(std::string_view concept_name);
+  // Of a list of numbers, whether each is not 0; true and false stand for 1 and 0.
+  std::optional<std::vector<bool>> optional_flags(std::string_view concept_name);
   std::optional<std::vector<std::string>> optional_names(std::string_view concept_name);
   // The members of an object; none where the concept is unset, and after a finding.
   const JsonValue::Object& members(std::string_view concept_name);

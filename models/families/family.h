@@ -81,6 +81,7 @@ struct FamilyAxes {
   ResidualKind residual = ResidualKind::plain;
   QkNormWidth qk_norm = QkNormWidth::none;
   RopeStyle rope = RopeStyle::half;
+  RotatedLayers rotated = RotatedLayers::all;
   MlpKind mlp = MlpKind::gated;
   WindowRule window = WindowRule::none;
   MoeAxes moe;
@@ -99,6 +100,7 @@ void for_each_axis(Axes& axes, Visit&& visit) {
   visit("residual", axes.residual);
   visit("qk_norm", axes.qk_norm);
   visit("rope", axes.rope);
+  visit("rotated", axes.rotated);
   visit("mlp", axes.mlp);
   visit("window", axes.window);
   visit("router", axes.moe.router);

@@ -92,6 +92,11 @@ constexpr auto enum_names(WindowRule) {
       {"none", "all_layers", "even_layers_below_max", "layers_from_max", "between_full"});
 }
 
+// Which layers rotate, where the model has a rotation. all: those that unrotated_step or
+// rotated_layers leave. windowed: those with a window.
+enum class RotatedLayers : uint8_t { all, windowed };
+constexpr auto enum_names(RotatedLayers) { return name_table<RotatedLayers>({"all", "windowed"}); }
+
 // What computes a router's logits: a linear map, or an MLP that takes the state of the router in
 // the layer before, or a linear map with a norm of its own (MoeConfig::router_normed).
 enum class RouterKind : uint8_t { linear, carried_mlp, normed };

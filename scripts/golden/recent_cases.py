@@ -1,6 +1,7 @@
 """The random checkpoints of families that came at the end of 2025 and in 2026; cases.py says what an entry has."""
 
-from transformers import DeepseekV3Config, DeepseekV32Config, Dots1Config, Glm4MoeLiteConfig, GlmMoeDsaConfig, HYV3Config
+from transformers import DeepseekV3Config, DeepseekV32Config, Dots1Config, ExaoneMoeConfig, Glm4MoeLiteConfig
+from transformers import GlmMoeDsaConfig, HYV3Config
 from transformers import Gemma4TextConfig, Lfm2MoeConfig, Llama4TextConfig, Qwen3_5MoeTextConfig, Qwen3NextConfig, SolarOpenConfig
 from transformers.models.ernie4_5_vl_moe import Ernie4_5_VLMoeTextConfig
 from transformers.models.glm4v_moe import Glm4vMoeTextConfig
@@ -27,6 +28,26 @@ RECENT = {
         num_key_value_heads=5, q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8,
         n_routed_experts=6, num_experts_per_tok=2, norm_topk_prob=False, attention_bias=True, rope_interleave=False,
         vocab_size=87, tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
+    # the keys of the release: a pattern of letters beside the types of layers, flags of MoE layers; groups, two shared
+    # experts, head_dim 12 where d/H is 8
+    "exaone_moe_a": dict(family="exaone_moe", disk=BF16, config=ExaoneMoeConfig, absent=[
+        "mlp_layer_types", "first_k_dense_replace"], instead=dict(
+        first_last_k_dense_replace=1, is_moe_layer=[False, True, True], scoring_func="sigmoid", topk_method="noaux_tc"),
+        args=dict(
+        hidden_size=48, intermediate_size=40, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=6,
+        num_key_value_heads=2, head_dim=12, num_experts=9, num_experts_per_tok=3, n_group=3, topk_group=2,
+        num_shared_experts=2, routed_scaling_factor=1.7, sliding_window=5, sliding_window_pattern="LG",
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"], vocab_size=97,
+        tie_word_embeddings=False, max_position_embeddings=128, rope_parameters=rope(1e6))),
+    # every third layer is full, by the class's rule; a dense layer between MoE layers, fused experts, no
+    # renormalisation, as many key heads as query heads, tied, llama3 frequency scaling
+    "exaone_moe_b": dict(family="exaone_moe", disk=F16, fused=True, config=ExaoneMoeConfig, args=dict(
+        hidden_size=40, intermediate_size=36, moe_intermediate_size=28, num_hidden_layers=4, num_attention_heads=5,
+        num_key_value_heads=5, num_experts=6, num_experts_per_tok=2, norm_topk_prob=False, sliding_window=7,
+        sliding_window_pattern=3, mlp_layer_types=["sparse", "dense", "sparse", "sparse"], vocab_size=90,
+        tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope(
+            10000.0, "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+            original_max_position_embeddings=32))),
     # three DeltaNets whose two key heads serve two value heads each, then gated attention
     "qwen3_next_a": dict(family="qwen3_next", disk=BF16, config=Qwen3NextConfig, args=dict(
         hidden_size=48, intermediate_size=44, moe_intermediate_size=20, shared_expert_intermediate_size=28,

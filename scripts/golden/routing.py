@@ -29,6 +29,7 @@ ROUTING = {
     "deepseek_v32": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "glm_moe_dsa": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "glm4v_moe_text": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
+    "exaone_moe": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "dots1": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "solar_open": dict(score="sigmoid", renorm=None, scale="routed_scaling_factor"),
     "hy_v3": dict(score="sigmoid", renorm=True, scale="router_scaling_factor"),

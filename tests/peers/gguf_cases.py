@@ -31,6 +31,8 @@ NOT_REPRESENTABLE = {
     "granitemoehybrid_a": f"granitemoehybrid: {NO_ARCH}",
     "granitemoehybrid_b": f"granitemoehybrid: {NO_ARCH}",
     "granitemoehybrid_c": f"granitemoehybrid: {NO_ARCH}",
+    "exaone_moe_a": f"exaone_moe: {NO_ARCH}",
+    "exaone_moe_b": f"exaone_moe: {NO_ARCH}",
     "gpt_oss_b": "gpt-oss: attention has biases",
     "gpt_oss_d": "gpt-oss: the range of yarn is rounded: truncate is true",
     "hunyuan_v1_moe_b": "hunyuan-moe: there is no bias of attn_output",

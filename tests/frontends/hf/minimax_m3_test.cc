@@ -83,7 +83,8 @@ TEST(MinimaxM3, FlagsOrTypesSayWhichLayersHaveExperts) {
                     "\"mlp_layer_types\" and \"moe_layer_freq\" differ");
   expect_m3_refused(R"(, "moe_layer_freq": [0, 1])", "hf.config.layer_types",
                     "\"moe_layer_freq\" has 2 entries for 4 layers");
-  expect_m3_refused(R"(, "moe_layer_freq": 1)", "hf.config.type", "a list of integers");
+  expect_m3_refused(R"(, "moe_layer_freq": 1)", "hf.config.type",
+                    "a list of 1 or true, and 0 or false");
 }
 
 std::string indexer(const std::string& members) {
