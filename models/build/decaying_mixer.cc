@@ -82,14 +82,15 @@ DecayingMixer::Decay DecayingMixer::decays(ValueId rate, ValueId log_decays) {
   }
   ValueId upper = pairs("not_after", [](int64_t j, int64_t i) { return j <= i; });
   ValueId sum = b_.matmul(log_decays, upper, "log_decay_sum");
-  ValueId last = b_.slice(sum, kTimeAxis, tokens_ - 1, 1);
-  ValueId rows = b_.reshape(sum, {config_.key_heads, shared_, tokens_, 1});
-  ValueId apart = b_.sub(sum, rows);
   decay.since_start = exp(sum, "decay");
-  decay.whole = exp(last, "whole_decay");
-  decay.to_end = exp(b_.sub(last, sum), "decay_to_end");
-  decay.between =
-      b_.mul(exp(b_.binary(BinaryFn::min, apart, scalar(apart, 0))), upper, "decay_between");
+  decay.whole = exp(b_.slice(sum, kTimeAxis, tokens_ - 1, 1), "whole_decay");
+  // Sums of their own, and not the differences G_T − G and G_i − G_j: below f32 these of large sums
+  // have few digits.
+  ValueId later = pairs("after", [](int64_t t, int64_t j) { return t > j; });
+  decay.to_end = exp(b_.matmul(log_decays, later), "decay_to_end");
+  ValueId behind = pairs("behind", [](int64_t j, int64_t t) { return j < t; });
+  ValueId apart = b_.matmul(b_.mul(behind, log_decays), upper);
+  decay.between = b_.mul(exp(apart), upper, "decay_between");
   return decay;
 }
 
