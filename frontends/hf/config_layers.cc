@@ -108,16 +108,26 @@ bool is_indexed(const Family& family, const std::string& layer_type) {
           layer_type == "minimax_m3_sparse");
 }
 
+// Whether a layer of this type has the family's other mixer: names of today, and of older configs.
+bool has_other_mixer(const std::string& layer_type, MixerKind mixer) {
+  switch (mixer) {
+    case MixerKind::attention:
+      return false;
+    case MixerKind::short_conv:
+      return layer_type == "conv";
+    case MixerKind::ssd:
+      return layer_type == "linear_attention" || layer_type == "mamba";
+    case MixerKind::gated_delta:
+    case MixerKind::kimi_delta:
+      break;
+  }
+  return layer_type == "linear_attention";
+}
+
 std::optional<Span> parse_span(const std::string& layer_type, const Family& family) {
   const MixerKind mixer = family.axes.mixer;
-  if (layer_type == "conv" && mixer == MixerKind::short_conv) return Span::none;
-  if (layer_type == "linear_attention" &&
-      (mixer == MixerKind::gated_delta || mixer == MixerKind::kimi_delta))
-    return Span::none;
-  if (mixer == MixerKind::ssd) {  // the names of today, and those of older configs
-    if (layer_type == "linear_attention" || layer_type == "mamba") return Span::none;
-    if (layer_type == "attention") return Span::all;
-  }
+  if (has_other_mixer(layer_type, mixer)) return Span::none;
+  if (mixer == MixerKind::ssd && layer_type == "attention") return Span::all;
   if (is_indexed(family, layer_type)) return Span::all;
   if (layer_type == "full_attention" || layer_type == "hybrid") return Span::all;
   if (layer_type == "sliding_attention" || layer_type == "hybrid_sliding") return Span::window;
