@@ -32,8 +32,9 @@ from training.byte_tokenizer import write_tokenizer
 from training.optimiser import BETAS, balance_loss, descend, set_rate
 from training.run import facts_of_run, flags_of, write_report
 from training.tinytagger.card import card
+from training.tinytagger.sentences import Words
 from training.tinytagger.spans import LABELS, f1_of, find_spans
-from training.tinytagger.texts import IGNORED, KEPT, Words, batch_of
+from training.tinytagger.texts import IGNORED, KEPT, batch_of
 
 REPORTED = 100  # steps between two lines
 DESCRIBED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim",

@@ -1,4 +1,4 @@
-"""A progress bar on stderr for a reference that reads its weights anew in every pass."""
+"""A progress bar on stderr for jobs of several passes, as a reference that reads its weights anew in every one."""
 
 import sys
 import time
@@ -7,11 +7,11 @@ WIDTH = 30
 
 
 class Progress:
-    """Counts the parts of each pass. On a terminal it redraws one line, elsewhere it writes a line for each finished
-    pass."""
+    """Counts the parts of each pass; `unit` is the word for them. On a terminal it redraws one line, elsewhere it writes
+    a line for each finished pass."""
 
-    def __init__(self, parts, stream=None):
-        self.parts, self.stream = parts, stream or sys.stderr
+    def __init__(self, parts, stream=None, unit="parts"):
+        self.parts, self.stream, self.unit = parts, stream or sys.stderr, unit
         self.began, self.done, self.label = time.monotonic(), 0, ""
 
     def begin(self, label):
@@ -32,7 +32,7 @@ class Progress:
         filled = WIDTH * min(self.done, self.parts) // self.parts
         seconds = time.monotonic() - self.began
         bar = "#" * filled + "." * (WIDTH - filled)
-        return f"{self.label:<24} [{bar}] {self.done:3} of {self.parts} parts {seconds:6.0f} s"
+        return f"{self.label:<24} [{bar}] {self.done:3} of {self.parts} {self.unit} {seconds:6.0f} s"
 
     def draw(self):
         if self.stream.isatty():

@@ -19,11 +19,17 @@ def set_rate(optimiser, peak, step, done, total):
     return rate
 
 
-def balance_loss(logits, k):
+def balance_of(fraction, probability):
     """E * sum_e fraction_e * probability_e, where fraction_e is the share of (token, slot) pairs that expert e gets and
-    probability_e its mean softmax score. It is 1 where both are uniform."""
+    probability_e the mean of its scores. It is 1 where both are uniform. The gradient comes through the probabilities:
+    the fractions count choices, which have none (Switch Transformers, arXiv:2101.03961, equation 4)."""
+    return len(fraction) * (fraction * probability).sum()
+
+
+def balance_loss(logits, k):
+    """balance_of a router that chooses the k largest of these logits [T,E] and scores by their softmax."""
     chosen = F.one_hot(logits.topk(k, dim=-1).indices, logits.shape[-1]).float().sum(1)
-    return logits.shape[-1] * (chosen.mean(0) / k * logits.softmax(-1).mean(0)).sum()
+    return balance_of(chosen.mean(0) / k, logits.softmax(-1).mean(0))
 
 
 def descend(model, optimiser, loss):

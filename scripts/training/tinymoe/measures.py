@@ -7,6 +7,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from training.expert_use import gini
 from training.tinymoe.texts import DOMAINS, SEQ, order0, windows
 
 BATCH = 16  # windows
@@ -31,12 +32,6 @@ def measure_domain(model, held_out, batches):
             margins.append((top.values[:, k - 1] - top.values[:, k]).numpy())
             spread.append(logits.std(-1).numpy())
     return loss / batches / math.log(2), count / count.sum(1, keepdims=True), margins, spread
-
-
-def gini(use):
-    """The Gini coefficient of each layer's shares [layers, experts]; 0 where all are equal."""
-    ranked, n = np.sort(use, axis=1), use.shape[1]
-    return ((2 * np.arange(1, n + 1) - n - 1) * ranked).sum(1) / (n * ranked.sum(1))
 
 
 def describe_use(use):

@@ -127,9 +127,10 @@ def load_data():
     return data, files
 
 
-def windows(array, count, rng):
-    starts = rng.integers(0, len(array) - SEQ - 1, count)
-    return np.stack([array[s:s + SEQ + 1] for s in starts])
+def windows(array, count, rng, length=SEQ):
+    """[count, length + 1]: at each place of a window a token, and behind it the one that it predicts."""
+    starts = rng.integers(0, len(array) - length - 1, count)
+    return np.stack([array[s:s + length + 1] for s in starts])
 
 
 def order0(array):
