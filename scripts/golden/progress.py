@@ -14,9 +14,9 @@ class Progress:
         self.parts, self.stream, self.unit = parts, stream or sys.stderr, unit
         self.began, self.done, self.label = time.monotonic(), 0, ""
 
-    def begin(self, label):
-        """The next pass; `label` says which one it is."""
-        self.label, self.done = label, 0
+    def begin(self, label, done=0):
+        """The next pass; `label` says which one it is, `done` how many of its parts are over already."""
+        self.label, self.done = label, done
         self.draw()
 
     def step(self):

@@ -52,13 +52,18 @@ def read_json(path):
     return content
 
 
-def read_config(checkpoint):
-    """config.json of a checkpoint folder, whose family moec takes."""
+def read_any_config(checkpoint):
+    """config.json of a checkpoint folder."""
     if not checkpoint.is_dir():
         raise Refused(f"{checkpoint} is not a folder; name the folder that holds config.json and *.safetensors")
     if not (checkpoint / "config.json").is_file():
         raise Refused(f"{checkpoint} has no config.json; name a checkpoint in the layout of Hugging Face")
-    config, known = read_json(checkpoint / "config.json"), family_names()
+    return read_json(checkpoint / "config.json")
+
+
+def read_config(checkpoint):
+    """config.json of a checkpoint folder, whose family moec takes."""
+    config, known = read_any_config(checkpoint), family_names()
     if config.get("model_type") not in known:
         raise Refused(f"model_type {config.get('model_type')!r} is none of the families that moec takes: "
                       + ", ".join(sorted(known)))

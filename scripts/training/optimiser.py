@@ -10,10 +10,11 @@ WARMUP = 60          # steps
 LEAST_RATE = 0.02    # the last rate, relative to the largest
 
 
-def set_rate(optimiser, peak, step, done, total):
-    """Sets the rate of a step: linear warm-up times half a cosine over `total`, of which `done` is over. Returns it."""
+def set_rate(optimiser, peak, step, done, total, warmup=WARMUP):
+    """Sets the rate of a step: linear warm-up over as many steps times half a cosine over `total`, of which `done` is
+    over. Returns it."""
     cosine = LEAST_RATE + (1 - LEAST_RATE) * 0.5 * (1 + math.cos(math.pi * done / total))
-    rate = peak * min(1.0, (step + 1) / WARMUP) * cosine
+    rate = peak * min(1.0, (step + 1) / warmup) * cosine
     for group in optimiser.param_groups:
         group["lr"] = rate
     return rate

@@ -3,15 +3,8 @@
 import numpy as np
 
 from training.run import provenance_lines
+from training.tables import table_of
 from training.tinymoe.texts import DOMAINS, SEQ
-
-
-def row_of(*cells):
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def table_of(heads, rows):
-    return [row_of(*heads), "|" + "---|" * len(heads), *(row_of(*cells) for cells in rows)]
 
 
 def introduction(m):
