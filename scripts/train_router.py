@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Trains the routers of a MoE checkpoint, as one that `moec upcycle` made of a dense model.
+
+    moec upcycle DENSE --out MOE --experts 8 --top-k 2 --init drop:0.5 --router random:0.02
+    scripts/train_router.py MOE --out OUT --dense DENSE --steps 200 --expert-steps 200
+
+Phase 1 (--steps) trains the routers alone; everything else is frozen. Phase 2 (--expert-steps) trains routers, routed
+and shared experts at the rate --expert-lr, with gradient checkpointing. The loss is the cross entropy of the next token
++ --balance x balance loss (Switch and GShard: E * sum of an expert's share of the tokens x its mean score; the gradient
+comes through the scores) + --z x z-loss (mean logsumexp(logits)^2). --bias-rate moves the correction biases of
+architectures that have them (as deepseek_v3) by this step towards an even use, without a gradient; use it with
+--balance 0 or a small one.
+
+CHECKPOINT is a folder with config.json and *.safetensors of any MoE of transformers whose routers return (logits,
+weights, experts): all families of moec but zaya and ernie4_5_vl_moe_text. Text comes from three generators
+(arithmetic, JSON records, made-up sentences), or from the UTF-8 files of --text, of which the last tenths are held out.
+
+Each seed of --seeds chooses batches of its own, and with --redraw STD also new matrices of the routers. --dense trains
+the model that the checkpoint was made of on the same batches, by as many steps, at the rate --expert-lr: its
+feed-forward layers, as phase 2 does, and once more all its weights.
+
+Output: OUT/metrics.json (every measurement; what decides about a run), OUT/curves.svg and OUT/use.svg, and for each
+seed OUT/seedN/model, the trained checkpoint. Its last measurement is of these files, read back. Losses are of held-out
+text, in nats a token. The Gini coefficient and the least used expert's share are those of the worst layer; the drop
+rate is what experts of capacity --capacity would drop of a batch, though nothing is dropped. A training that was
+interrupted goes on with --resume to the same weights, on the same machine and as many threads.
+
+Exits with 0 when every seed ends with Gini below 0.3, no expert below a fifth of the even share and a loss below that
+of its untrained router; with 1 when one does not, or when a loss is not finite; with 2 when the input is wrong.
+
+    pip install torch==2.13.0                           # first: this pin gives a CPU build
+    pip install transformers safetensors numpy matplotlib
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from golden.progress import Progress
+from golden.request import Refused
+from training.router import summary
+from training.router.checkpoint import check_checkpoint, check_positions, encoder_of, text_config
+from training.router.request import Phase, number, phases_of, seeds_of, settings_of
+from training.router.run_folder import RunFolder, write_json_whole
+from training.router.texts import Texts, files_of, generated
+
+NEEDED = "pip install torch==2.13.0 && pip install transformers safetensors numpy matplotlib"
+DENSE_PARTS = ("ffn", "all")
+MEASUREMENTS = 10  # in a training, unless --measure-every says otherwise
+
+
+def flags_of(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT")
+    parser.add_argument("--out", type=Path, required=True, metavar="OUT", help="folder of the results")
+    parser.add_argument("--dense", type=Path, metavar="DIR", help="the dense checkpoint to compare with")
+    parser.add_argument("--text", type=Path, metavar="DIR", help="folder of texts (default: three generators)")
+    parser.add_argument("--seeds", default="0,1,2", help="of the batches (default: 0,1,2)")
+    parser.add_argument("--redraw", metavar="STD", help="draw the routers anew for each seed, with this deviation")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted training")
+    parser.add_argument("--force", action="store_true", help="replace an earlier training")
+    parser.add_argument("--no-plots", action="store_true", help="write no pictures; matplotlib is not needed then")
+    parser.add_argument("--threads", default="2", help="of PyTorch (default: 2)")
+    add_training_flags(parser)
+    return parser.parse_args(arguments)
+
+
+def add_training_flags(parser):
+    """Numbers, read by training.router.request so that a wrong one is refused as any other input."""
+    for flag, default, what in (
+            ("--steps", "200", "steps of phase 1"), ("--expert-steps", "0", "steps of phase 2"),
+            ("--lr", "0.01", "largest rate of phase 1"), ("--expert-lr", "0.001", "largest rate of phase 2"),
+            ("--batch", "16", "windows in a step"), ("--length", "256", "tokens of a window"),
+            ("--balance", "0.01", "factor of the balance loss"), ("--z", "0.001", "factor of the z-loss"),
+            ("--bias-rate", "0", "step of the correction biases"), ("--capacity", "1.25", "of the reported drop rate"),
+            ("--save-every", "50", "steps between two states on disk"),
+            ("--measure-every", None, f"steps between two measurements (default: a {MEASUREMENTS}th of all)"),
+            ("--held-batches", "8", "batches of held-out text, of each domain")):
+        default_told = "" if default is None else f" (default: {default})"
+        parser.add_argument(flag, default=default, metavar="N", help=what + default_told)
+
+
+def checked(flags):
+    """(seeds, phases, settings, deviation of new routers). Raises Refused."""
+    phases = phases_of(flags)
+    if flags.measure_every is None:
+        flags.measure_every = str(max(1, sum(phase.steps for phase in phases) // MEASUREMENTS))
+    redrawn = None if flags.redraw is None else number(flags.redraw, "--redraw")
+    number(flags.threads, "--threads", int, 1)
+    return seeds_of(flags.seeds), phases, settings_of(flags), redrawn
+
+
+def import_packages(flags):
+    """Imports what trains and draws, before anything is computed."""
+    try:
+        import torch
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise Refused(f"routers are trained by PyTorch and transformers: {error}\n  {NEEDED}") from error
+    from training.router.job import quieten
+
+    quieten()
+    torch.set_num_threads(int(flags.threads))
+    if not flags.no_plots:
+        from training.plots import pyplot
+
+        pyplot()
+
+
+def jobs_of(flags, seeds, phases, settings, redrawn):
+    """{name of a part: Job}: the seeds, then the dense model's."""
+    from training.router.job import Job
+
+    jobs = {f"seed{seed}": Job(flags.checkpoint, tuple(phases), settings, seed, redrawn) for seed in seeds}
+    if flags.dense:
+        steps, rate = sum(phase.steps for phase in phases), number(flags.expert_lr, "--expert-lr")
+        for part in DENSE_PARTS:
+            jobs[f"dense-{part}"] = Job(flags.dense, (Phase(part, steps, rate, part),), settings, seeds[0], dense=True,
+                                        keep=False)
+    return jobs
+
+
+def texts_of(flags, settings):
+    domains = files_of(flags.text) if flags.text else generated()
+    return Texts(domains, encoder_of(flags.checkpoint, check_checkpoint(flags.checkpoint)), settings.length)
+
+
+def check_checkpoints(flags, settings):
+    configs = [check_checkpoint(folder) for folder in (flags.checkpoint, flags.dense) if folder]
+    for config in configs:
+        check_positions(config, settings)
+    if len({text_config(config).get("vocab_size") for config in configs}) > 1:
+        raise Refused(f"{flags.dense} has another vocabulary than {flags.checkpoint}")
+
+
+def request_of(flags, jobs):
+    """What decides the results, for RunFolder."""
+    job = next(iter(jobs.values()))
+    named = {name: str(path.resolve()) for name in ("checkpoint", "dense", "text") if (path := getattr(flags, name))}
+    return {"parts": list(jobs), **named, "redraw": job.redraw, "threads": flags.threads,
+            "phases": [vars(phase) for phase in job.phases], "settings": vars(job.settings)}
+
+
+def train_all(flags, jobs, texts, folder):
+    from training.router.job import train
+
+    found = {}
+    for name, job in jobs.items():
+        progress = Progress(sum(phase.steps for phase in job.phases), unit="steps")
+        found[name] = train(folder.part(name), job, texts, progress)
+    return found
+
+
+def report(flags, found, request, settings):
+    """Writes metrics and plots, and prints the table. Returns whether all seeds meet the criteria."""
+    from training.run import facts_of_run
+
+    seeds = {name: metrics for name, metrics in found.items() if name.startswith("seed")}
+    dense = {name: metrics for name, metrics in found.items() if name not in seeds}
+    verdicts = {name: summary.verdict(metrics) for name, metrics in seeds.items()}
+    write_json_whole(flags.out / "metrics.json", {**facts_of_run("scripts/train_router.py"), "phases": request["phases"],
+                                                  "settings": request["settings"], "verdicts": verdicts,
+                                                  "trainings": found})
+    if not flags.no_plots:
+        from training.router.plots import draw_curves, draw_use
+
+        draw_curves(flags.out / "curves.svg", seeds, dense, settings.window())
+        draw_use(flags.out / "use.svg", seeds)
+    print(summary.table(seeds, dense))
+    for name, criteria in verdicts.items():
+        print(f"{name}: " + "; ".join(f"{what}: {'met' if met else 'NOT MET'}" for what, met in criteria.items()))
+    return all(all(criteria.values()) for criteria in verdicts.values())
+
+
+def run(flags):
+    seeds, phases, settings, redrawn = checked(flags)
+    check_checkpoints(flags, settings)
+    import_packages(flags)
+    jobs = jobs_of(flags, seeds, phases, settings, redrawn)
+    texts = texts_of(flags, settings)
+    request = request_of(flags, jobs)
+    folder = RunFolder(flags.out, request, flags.resume, flags.force)
+    return 0 if report(flags, train_all(flags, jobs, texts, folder), request, settings) else 1
+
+
+def main():
+    flags = flags_of()
+    try:
+        return run(flags)
+    except Refused as refusal:
+        print(f"train_router.py: {refusal}", file=sys.stderr)
+        return 2
+    except ArithmeticError as error:
+        print(f"train_router.py: {error}; use a smaller rate", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("train_router.py: stopped; the same command with --resume goes on", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
