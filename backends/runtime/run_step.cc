@@ -268,8 +268,7 @@ Status Session::Impl::run_shard(size_t step_index, Chunk& chunk, const StepProbe
 }
 
 Status Session::run_step(size_t step, Chunk& chunk, const StepProbe& probe) {
-  const manifest::Shard& shard =
-      *impl_->manifest.find_shard(impl_->manifest.schedule[step].shard);
+  const manifest::Shard& shard = *impl_->manifest.find_shard(impl_->manifest.schedule[step].shard);
   const bool routes = shard.routing.has_value();
   if (impl_->routing.preference && routes) return impl_->route_by_residents(step, chunk);
   if (impl_->routing.top_k.threshold && shard.kind == ShardKind::router)

@@ -193,7 +193,8 @@ TEST(TopK, PoliciesAreCheckedBeforeAnythingIsWritten) {
 }
 
 nlohmann::json run_json(const std::string& out, Words more) {
-  more.insert(more.begin(), {"run", out, "--prompt", "def read(self", "--max-tokens", "24", "--json"});
+  more.insert(more.begin(),
+              {"run", out, "--prompt", "def read(self", "--max-tokens", "24", "--json"});
   const Outcome outcome = run_command(more);
   expect_fine(outcome);
   return nlohmann::json::parse(outcome.out);
