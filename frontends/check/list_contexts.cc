@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kCode = "confirm.contexts";
-const char* const kNextStep = "run moec confirm --context-binaries again, with an empty folder";
+constexpr const char* kContextsCode = "confirm.contexts";
+const char* const kConfirmAgain = "run moec confirm --context-binaries again, with an empty folder";
 
 // The path of `contexts` in the export's folder; empty where it is outside.
 fs::path path_inside(const std::string& folder, const std::string& contexts) {
@@ -30,8 +30,8 @@ struct Listed {
 };
 
 Result<std::vector<Listed>> read_list(const std::string& path) {
-  MOEC_ASSIGN(const std::string text, read_user_text(path, kCode));
-  const JsonReport report(text, path, JsonCodes::all_as(kCode, kNextStep));
+  MOEC_ASSIGN(const std::string text, read_user_text(path, kContextsCode));
+  const JsonReport report(text, path, JsonCodes::all_as(kContextsCode, kConfirmAgain));
   MOEC_ASSIGN(const JsonValue root, report.parse());
   MOEC_ASSIGN(JsonFields fields, JsonFields::of(report, root));
   MOEC_TRY(fields.form("moec-context-binaries", 1));
@@ -61,8 +61,9 @@ Result<std::vector<manifest::FileRef>> listed_files(const std::string& folder,
   for (const auto& [path, sha256] : listed) {
     MOEC_ASSIGN(files.emplace_back(), describe(folder, inside / path));
     if (files.back().sha256 != sha256)
-      return fail(kCode, fmt::format("{} has another SHA-256 than {} says", path, kContextList),
-                  kNextStep, {.file = list});
+      return fail(kContextsCode,
+                  fmt::format("{} has another SHA-256 than {} says", path, kContextList),
+                  kConfirmAgain, {.file = list});
   }
   return files;
 }
@@ -75,7 +76,7 @@ bool lies_in(const manifest::FileRef& file, const fs::path& inside) {
 
 Status check_context_folder(const std::string& folder, const std::string& contexts) {
   if (path_inside(folder, contexts) != ".") return {};
-  return fail(kCode, "the contexts would lie among the files of the export",
+  return fail(kContextsCode, "the contexts would lie among the files of the export",
               "give --context-binaries a folder of its own, inside the export or elsewhere",
               {.file = contexts});
 }
