@@ -33,8 +33,8 @@ DENSE = {
         hidden_act="gelu_pytorch_tanh", sliding_window=None, vocab_size=91, tie_word_embeddings=False,
         max_position_embeddings=128, rms_norm_eps=1e-5, rope_parameters=rope(
             10000.0, "yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0))),
-    # f32 on disk, windows from layer 1 on, a head of its own, YaRN whose range is not rounded
-    "qwen2_a": dict(family="qwen2", disk=F32, config=Qwen2Config, args=dict(
+    # f32 on disk, windows from layer 1 on, which no list repeats, a head of its own, YaRN whose range is not rounded
+    "qwen2_a": dict(family="qwen2", disk=F32, config=Qwen2Config, absent=["layer_types"], args=dict(
         hidden_size=48, intermediate_size=44, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
         use_sliding_window=True, sliding_window=7, max_window_layers=1, vocab_size=97, tie_word_embeddings=False,
         max_position_embeddings=128, rope_parameters=rope(
@@ -56,8 +56,8 @@ DENSE = {
         head_dim=12, attention_bias=True, vocab_size=100, tie_word_embeddings=False, max_position_embeddings=128,
         rope_parameters=rope(500000.0, "yarn", factor=4.0, original_max_position_embeddings=32,
                              beta_fast=32.0, beta_slow=1.0))),
-    # windows from layer 1 on, head_dim 16, one key head, tied, no biases
-    "qwen3_b": dict(family="qwen3", disk=F16, config=Qwen3Config, args=dict(
+    # windows from layer 1 on, which no list repeats, head_dim 16, one key head, tied, no biases
+    "qwen3_b": dict(family="qwen3", disk=F16, config=Qwen3Config, absent=["layer_types"], args=dict(
         hidden_size=60, intermediate_size=44, num_hidden_layers=3, num_attention_heads=5, num_key_value_heads=1,
         head_dim=16, use_sliding_window=True, sliding_window=7, max_window_layers=1, vocab_size=91,
         tie_word_embeddings=True, max_position_embeddings=96, rope_parameters=rope())),
