@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/manifest/expert_grid.h"
 #include "backends/manifest/manifest_file.h"
 #include "backends/output/out_folder.h"
 #include "backends/weights/equal_tensors.h"
@@ -54,6 +55,25 @@ int64_t cache_bytes_of(const manifest::Cache& cache) {
   return (rows + history + static_cast<int64_t>(state_elements(cache))) * dtype_bytes(cache.dtype);
 }
 
+// Of the files: what passes add to a shard, such as a router in two halves, is read as well.
+int64_t expert_bytes_of(const manifest::Shard& shard) {
+  int64_t bytes = 0;
+  for (const WeightRecord& weight : shard.weights)
+    if (weight.role == WeightRole::expert)
+      for (const WeightRange& range : weight.ranges) bytes += range.bytes;
+  return bytes;
+}
+
+void add_shard(const manifest::Shard& shard, const ExpertGrid& grid, ModelCosts& costs) {
+  const int64_t experts = expert_bytes_of(shard);
+  costs.weight_bytes += shard.weight_bytes;
+  costs.all.bytes += shard.weight_bytes;
+  costs.all.macs += shard.cost.macs_dense;
+  costs.chosen.bytes += shard.weight_bytes - experts;
+  if (experts > 0) costs.chosen.bytes += experts * grid.top_k / grid.experts;
+  costs.chosen.macs += shard.cost.macs_active;
+}
+
 void add_manifest(const Manifest& manifest, ModelCosts& costs) {
   costs.model = manifest.model.family;
   costs.multiplied = manifest.build.dtype;
@@ -62,13 +82,8 @@ void add_manifest(const Manifest& manifest, ModelCosts& costs) {
   costs.all.bytes = costs.chosen.bytes = row;
   costs.weight_bytes = manifest.embedding.file.bytes;
   if (manifest.rope) costs.weight_bytes += manifest.rope->table.file.bytes;
-  for (const manifest::Shard& shard : manifest.shards) {
-    costs.weight_bytes += shard.weight_bytes;
-    costs.all.bytes += shard.cost.bytes_dense;
-    costs.all.macs += shard.cost.macs_dense;
-    costs.chosen.bytes += shard.cost.bytes_active;
-    costs.chosen.macs += shard.cost.macs_active;
-  }
+  const ExpertGrid grid = expert_grid(manifest);
+  for (const manifest::Shard& shard : manifest.shards) add_shard(shard, grid, costs);
   costs.cache_bytes = 0;
   for (const manifest::Cache& cache : manifest.caches) *costs.cache_bytes += cache_bytes_of(cache);
 }

@@ -243,8 +243,8 @@ TEST(TableCommand, TakesADenseModelWithoutAText) {
   const Words words = table_command(checkpoint_of("llama_a"));
   const Outcome outcome = run_command(words);
   expect_fine(outcome);
-  EXPECT_THAT(outcome.out, HasSubstr("note[table.no_experts]"));
-  EXPECT_THAT(outcome.out, HasSubstr("note[table.no_latency]"));
+  EXPECT_THAT(outcome.err, HasSubstr("note[table.no_experts]"));
+  EXPECT_THAT(outcome.err, HasSubstr("note[table.no_latency]"));
   EXPECT_FALSE(std::filesystem::exists(words[4] + "/profile.json"));
   EXPECT_TRUE(std::filesystem::exists(words[4] + "/table.csv"));
 }

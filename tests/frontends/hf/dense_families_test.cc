@@ -44,16 +44,23 @@ TEST(DenseConfig, TheHeadIsTheEmbeddingWhereTheConfigTiesThem) {
   }
 }
 
+// The small config with another activation.
+std::string activated(const std::string& family, const std::string& name) {
+  std::string text = small_text(family, kDenseWidth);
+  const std::string usual = R"("silu")";
+  return text.replace(text.find(usual), usual.size(), '"' + name + '"');
+}
+
 TEST(DenseConfig, ActivationsOfOneFormulaAreTaken) {
   for (const std::string family : kDenseFamilies) {
-    auto activation = [&](const std::string& name) {
-      return small_model(family, dense(R"(, "hidden_act": ")" + name + "\"")).mlp.gating.activation;
+    const auto read = [&](const std::string& name) {
+      return read_config(activated(family, name), "config.json");
     };
-    EXPECT_EQ(activation("swish"), Activation::silu) << family;
-    EXPECT_EQ(activation("gelu_pytorch_tanh"), Activation::gelu_tanh) << family;
+    EXPECT_EQ(read("swish").value().model.mlp.gating.activation, Activation::silu) << family;
+    EXPECT_EQ(read("gelu_pytorch_tanh").value().model.mlp.gating.activation, Activation::gelu_tanh)
+        << family;
     for (const std::string other : {"gelu", "relu"})
-      expect_family_refused(family, dense(R"(, "hidden_act": ")" + other + "\""),
-                            "hf.config.unknown_activation", other);
+      expect_error(read(other), "hf.config.unknown_activation", other);
   }
 }
 
