@@ -44,7 +44,7 @@ const std::vector<FormCase> kFormCases = {
     {"zaya_a", "1,2", {{"1", ""}, {"2", "zaya_a_k2"}}},
 };
 
-std::string golden_folder(const FormCase& form_case, const GoldenForm& form) {
+std::string golden_of_form(const FormCase& form_case, const GoldenForm& form) {
   const std::string name = form.golden;
   return source_path("tests/golden/" +
                      (name.empty() ? std::string(form_case.checkpoint) : "top_k/" + name));
@@ -58,7 +58,7 @@ void expect_golden_forms(const FormCase& form_case, const Words& flags) {
   expect_fine(run_command({"check", out, "--allow-disputed"}));
   for (const GoldenForm& form : form_case.forms)
     expect_fine(run_command(
-        {"validate", out, "--golden", golden_folder(form_case, form), "--top-k", form.form}));
+        {"validate", out, "--golden", golden_of_form(form_case, form), "--top-k", form.form}));
 }
 
 class TopKGolden : public testing::TestWithParam<FormCase> {};
@@ -84,7 +84,7 @@ TEST(TopK, FunctionsOfCoreMlPackages) {
 }
 
 // Noise in the sizes of a small model: where graphs are kilobytes and weights are megabytes.
-std::string small_config() {
+std::string noise_config() {
   const std::string path = testing::TempDir() + "/" + running_test() + ".config.json";
   write_file(path, R"({"model_type": "qwen3_moe", "hidden_size": 512, "intermediate_size": 512,
     "moe_intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -93,7 +93,7 @@ std::string small_config() {
   return path;
 }
 
-uint64_t bytes_below(const std::string& folder) {
+uint64_t bytes_of_export(const std::string& folder) {
   uint64_t bytes = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file()) bytes += entry.file_size();
@@ -102,7 +102,7 @@ uint64_t bytes_below(const std::string& folder) {
 
 Outcome export_noise(const std::string& out, Words more) {
   more.insert(more.begin(),
-              {"export", small_config(), "--seeded-weights", "3", "--out", out, "--quiet"});
+              {"export", noise_config(), "--seeded-weights", "3", "--out", out, "--quiet"});
   return run_command(more);
 }
 
@@ -115,7 +115,7 @@ TEST(TopK, FormsAddLessThanOnePercentOfBytes) {
     expect_fine(export_noise(plain, flags));
     flags.insert(flags.end(), {"--top-k", "1,2"});
     expect_fine(export_noise(forms, flags));
-    const uint64_t before = bytes_below(plain), after = bytes_below(forms);
+    const uint64_t before = bytes_of_export(plain), after = bytes_of_export(forms);
     EXPECT_LT(static_cast<double>(after), 1.01 * static_cast<double>(before))
         << before << " and " << after;
     EXPECT_GT(after, before);
@@ -155,7 +155,8 @@ TEST(TopK, WithoutTheCheckpointsOwnAnExportIsInexact) {
       run_command({"validate", out, "--golden", source_path("tests/golden/top_k/mixtral_a_k1")}));
 }
 
-void expect_refused(const std::string& checkpoint, const Words& flags, const std::string& code) {
+void expect_form_refused(const std::string& checkpoint, const Words& flags,
+                         const std::string& code) {
   const std::string out = fresh_folder("refused");
   const Outcome outcome = export_case(checkpoint, out, flags);
   EXPECT_EQ(outcome.exit_code, kExitBadInput) << code;
@@ -164,20 +165,22 @@ void expect_refused(const std::string& checkpoint, const Words& flags, const std
 }
 
 TEST(TopK, ExportsRefuseWhatCannotBe) {
-  expect_refused("mixtral_a", {"--top-k", "0"}, "top_k.count");
-  expect_refused("mixtral_a", {"--top-k", "2,6"}, "top_k.count");
-  expect_refused("deepseek_v3_a", {"--top-k", "7"}, "top_k.groups");
-  expect_refused("deepseek_v3_a", {"--top-k", "L0-:2"}, "top_k.layer");
-  expect_refused("mixtral_a", {"--top-k", "L0:1"}, "top_k.missing");
-  expect_refused("mixtral_a", {"--top-k", "L0-1:1;L1:2"}, "top_k.twice");
-  expect_refused("phimoe_a", {"--top-k", "1,2"}, "top_k.fixed");
-  expect_refused("mixtral_a", {"--top-k", "1,2", "--routing", "full_softmax"}, "top_k.routing");
-  expect_refused("mixtral_a", {"--top-k", "1,2", "--target", "ane"}, "top_k.packaging");
-  expect_refused("mixtral_a", {"--top-k", "1,2", "--target", "gguf"}, "top_k.format");
-  expect_refused("mixtral_a", {"--top-k", "1,4", "--expert-mask", "*:0-2"}, "experts.too_few");
-  expect_refused("mixtral_a", {"--capacity", "1", "--routing", "full_softmax"}, "capacity.routing");
-  expect_refused("granitemoehybrid_c", {"--top-k", "1"}, "top_k.no_experts");
-  expect_refused("granitemoehybrid_c", {"--capacity", "1"}, "capacity.no_experts");
+  expect_form_refused("mixtral_a", {"--top-k", "0"}, "top_k.count");
+  expect_form_refused("mixtral_a", {"--top-k", "2,6"}, "top_k.count");
+  expect_form_refused("deepseek_v3_a", {"--top-k", "7"}, "top_k.groups");
+  expect_form_refused("deepseek_v3_a", {"--top-k", "L0-:2"}, "top_k.layer");
+  expect_form_refused("mixtral_a", {"--top-k", "L0:1"}, "top_k.missing");
+  expect_form_refused("mixtral_a", {"--top-k", "L0-1:1;L1:2"}, "top_k.twice");
+  expect_form_refused("phimoe_a", {"--top-k", "1,2"}, "top_k.fixed");
+  expect_form_refused("mixtral_a", {"--top-k", "1,2", "--routing", "full_softmax"},
+                      "top_k.routing");
+  expect_form_refused("mixtral_a", {"--top-k", "1,2", "--target", "ane"}, "top_k.packaging");
+  expect_form_refused("mixtral_a", {"--top-k", "1,2", "--target", "gguf"}, "top_k.format");
+  expect_form_refused("mixtral_a", {"--top-k", "1,4", "--expert-mask", "*:0-2"}, "experts.too_few");
+  expect_form_refused("mixtral_a", {"--capacity", "1", "--routing", "full_softmax"},
+                      "capacity.routing");
+  expect_form_refused("granitemoehybrid_c", {"--top-k", "1"}, "top_k.no_experts");
+  expect_form_refused("granitemoehybrid_c", {"--capacity", "1"}, "capacity.no_experts");
 }
 
 std::string policy_file(const std::string& text) {
@@ -188,11 +191,12 @@ std::string policy_file(const std::string& text) {
 
 TEST(TopK, PoliciesAreCheckedBeforeAnythingIsWritten) {
   const std::string confident = policy_file(R"({"confidence": 0.9})");
-  expect_refused("mixtral_a", {"--top-k", "1,2", "--top-k-policy", confident}, "policy.confidence");
-  expect_refused("mixtral_a", {"--top-k", "1,2", "--top-k-policy", "/nowhere"}, "policy.file");
+  expect_form_refused("mixtral_a", {"--top-k", "1,2", "--top-k-policy", confident},
+                      "policy.confidence");
+  expect_form_refused("mixtral_a", {"--top-k", "1,2", "--top-k-policy", "/nowhere"}, "policy.file");
 }
 
-nlohmann::json run_json(const std::string& out, Words more) {
+nlohmann::json run_form_json(const std::string& out, Words more) {
   more.insert(more.begin(),
               {"run", out, "--prompt", "def read(self", "--max-tokens", "24", "--json"});
   const Outcome outcome = run_command(more);
@@ -208,22 +212,23 @@ TEST(TopK, RunsFollowThePolicy) {
                           {"--tokens", "1,16", "--top-k", "1,2,4", "--routing", "host",
                            "--experts-per-shard", "4", "--top-k-policy", policy}));
   expect_fine(run_command({"check", out}));
-  const auto own = run_json(out, {}), four = run_json(out, {"--top-k", "4"});
+  const auto own = run_form_json(out, {}), four = run_form_json(out, {"--top-k", "4"});
   EXPECT_EQ(own["top_k"]["form"], "2");
   EXPECT_NE(own["tokens"], four["tokens"])
       << "the forms write one text: the check would see nothing";
-  EXPECT_EQ(run_json(out, {"--top-k", "policy", "--battery", "0.1"})["tokens"], four["tokens"]);
-  EXPECT_EQ(run_json(out, {"--top-k", "policy", "--battery", "0.9"})["tokens"], own["tokens"]);
-  EXPECT_EQ(run_json(out, {"--top-k", "policy", "--category", "chat"})["top_k"]["form"], "1");
+  EXPECT_EQ(run_form_json(out, {"--top-k", "policy", "--battery", "0.1"})["tokens"],
+            four["tokens"]);
+  EXPECT_EQ(run_form_json(out, {"--top-k", "policy", "--battery", "0.9"})["tokens"], own["tokens"]);
+  EXPECT_EQ(run_form_json(out, {"--top-k", "policy", "--category", "chat"})["top_k"]["form"], "1");
   // Every token takes the largest form, or the smallest.
-  const auto sure = run_json(out, {"--top-k", "policy", "--confidence", "1"});
+  const auto sure = run_form_json(out, {"--top-k", "policy", "--confidence", "1"});
   EXPECT_EQ(sure["tokens"], four["tokens"]);
   EXPECT_EQ(sure["top_k"]["counts"].size(), 1u);
-  const auto quick = run_json(out, {"--top-k", "policy", "--confidence", "1e-9"});
-  EXPECT_EQ(quick["tokens"], run_json(out, {"--top-k", "1"})["tokens"]);
+  const auto quick = run_form_json(out, {"--top-k", "policy", "--confidence", "1e-9"});
+  EXPECT_EQ(quick["tokens"], run_form_json(out, {"--top-k", "1"})["tokens"]);
   EXPECT_EQ(quick["top_k"]["counts"][0]["top_k"], 1);
   EXPECT_EQ(quick["top_k"]["counts"].size(), 1u);
-  const auto mixed = run_json(out, {"--top-k", "policy", "--confidence", "0.6"});
+  const auto mixed = run_form_json(out, {"--top-k", "policy", "--confidence", "0.6"});
   EXPECT_GT(mixed["top_k"]["counts"].size(), 1u) << mixed["top_k"];
   const Outcome missing = run_command({"run", out, "--prompt", "x", "--top-k", "3"});
   EXPECT_EQ(missing.exit_code, kExitBadInput);
