@@ -55,7 +55,7 @@ void set_header(SafetensorsPart& part) {
     json += "," + entry_text(tensor, at, end);
     at = end;
   }
-  json += "}";
+  json += '}';
   json.resize((json.size() + kHeaderUnit - 1) / kHeaderUnit * kHeaderUnit, ' ');
   part.header = prefix_of(json.size()) + json;
 }
