@@ -25,6 +25,14 @@ def phase_ends(metrics):
     return [a["step"] for a, b in zip(measured[1:], measured[2:]) if a["phase"] != b["phase"]]
 
 
+def mark_phases(axes, metrics, tokens):
+    """A line where phase 2 begins."""
+    for step in phase_ends(metrics):
+        axes.axvline(step * tokens, color=GREY, linewidth=0.8)
+        axes.annotate("experts too", (step * tokens, 1), xycoords=("data", "axes fraction"), fontsize=8,
+                      xytext=(4, -2), textcoords="offset points", va="top", color=GREY)
+
+
 def draw_curves(path, seeds, dense, tokens):
     """Held-out loss over tokens. `seeds` and `dense` are {name: metrics}; `tokens` is the number in a step."""
     with picture(path, 6.4, 3.6) as (_figure, axes):
@@ -32,10 +40,7 @@ def draw_curves(path, seeds, dense, tokens):
             axes.plot(*loss_curve(metrics, tokens), color=colour, marker="o", markersize=3, label=name)
         for style, (name, metrics) in zip(("--", ":", "-."), dense.items()):
             axes.plot(*loss_curve(metrics, tokens), color=GREY, linestyle=style, label=name)
-        for step in phase_ends(next(iter(seeds.values()))):
-            axes.axvline(step * tokens, color=GREY, linewidth=0.8)
-            axes.annotate("experts too", (step * tokens, 1), xycoords=("data", "axes fraction"), fontsize=8,
-                          xytext=(4, -2), textcoords="offset points", va="top", color=GREY)
+        mark_phases(axes, next(iter(seeds.values())), tokens)
         axes.set_xlabel("tokens of this training")
         axes.set_ylabel("held-out loss (nats a token)")
         axes.xaxis.set_major_formatter(count_label)
