@@ -11,8 +11,8 @@ comes through the scores) + --z x z-loss (mean logsumexp(logits)^2). --bias-rate
 architectures that have them (as deepseek_v3) by this step towards an even use, without a gradient; use it with
 --balance 0 or a small one.
 
-CHECKPOINT is a folder with config.json and *.safetensors of any MoE of transformers whose routers return (logits,
-weights, experts): all families of moec but zaya and ernie4_5_vl_moe_text. Text comes from three generators
+CHECKPOINT is a folder with config.json and *.safetensors of any MoE of transformers that writes text and whose routers
+return (logits, weights, experts), in float: all families of moec that do but zaya and ernie4_5_vl_moe_text. Text comes from three generators
 (arithmetic, JSON records, made-up sentences), or from the UTF-8 files of --text, of which the last tenths are held out.
 
 Each seed of --seeds chooses batches of its own, and with --redraw STD also new matrices of the routers. --dense trains

@@ -396,8 +396,9 @@ def program(monkeypatch, checkpoint, tmp_path):
 
 
 def test_a_whole_run_leaves_metrics_and_models_of_every_seed(program, tmp_path, capsys):
-    assert program("--seeds", "0,1", "--save-every", "2") in (0, 1)
+    code = program("--seeds", "0,1", "--save-every", "2")
     report = json.loads((tmp_path / "out/metrics.json").read_text())
+    assert code == (0 if all(all(criteria.values()) for criteria in report["verdicts"].values()) else 1)
     assert list(report["trainings"]) == list(report["verdicts"]) == ["seed0", "seed1"]
     for seed in ("seed0", "seed1"):
         assert (tmp_path / "out" / seed / "model/model.safetensors").is_file()
@@ -416,6 +417,12 @@ def test_a_finished_run_is_not_trained_again_and_another_one_is_refused(program,
     assert program("--seeds", "0", "--resume", "--lr", "0.02") == 2
     assert "holds another training" in capsys.readouterr().err
     assert program("--seeds", "0", "--lr", "0.02", "--force") in (0, 1)
+    assert (tmp_path / "out/seed0/model/model.safetensors").stat().st_mtime_ns != before
+
+
+def test_a_training_that_changes_nothing_fails_the_criteria(program, tmp_path, capsys):
+    assert program("--seeds", "0", "--lr", "1e-30", "--expert-steps", "0") == 1
+    assert "loss below the untrained router's: NOT MET" in capsys.readouterr().out
 
 
 def test_biases_for_routers_without_them_are_refused_by_the_program(program, capsys):
