@@ -194,7 +194,7 @@ TEST(Checkpoint, AbsentConfigAndFolder) {
 TEST(Checkpoint, UnknownFamily) {
   std::string folder = copy_golden("mixtral_a", "unknown_family");
   change_file(folder + "/config.json", "\"model_type\": \"mixtral\"",
-              "\"model_type\": \"mistral\"");
+              "\"model_type\": \"gpt_neox\"");
   auto checkpoint = open_checkpoint(folder, equal_tensors);
   expect_error(checkpoint, "hf.family.unknown", "known families: ");
   EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("config.json"));
