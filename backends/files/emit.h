@@ -32,7 +32,7 @@ std::string to_string(const GraphKey& key, char between);
 struct ShardWidth {
   int64_t tokens = 0;
   const Shard* shard = nullptr;  // in form `placed`
-  std::string top_k = {};        // as in GraphKey
+  std::string top_k;             // as in GraphKey
   GraphKey key() const { return {tokens, top_k}; }
 };
 
@@ -106,9 +106,9 @@ struct EmittedFile {
 // for a range of widths.
 struct EmittedGraph {
   int64_t tokens = 0;
-  EmittedFile file;        // "moe/L00.t16.onnx"
-  std::string function;    // empty: the file holds one graph only
-  std::string top_k = {};  // as in GraphKey
+  EmittedFile file;      // "moe/L00.t16.onnx"
+  std::string function;  // empty: the file holds one graph only
+  std::string top_k;     // as in GraphKey
   GraphKey key() const { return {tokens, top_k}; }
   bool operator==(const EmittedGraph&) const = default;
 };

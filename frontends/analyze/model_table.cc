@@ -194,12 +194,12 @@ ModelTable model_table(TableColumn model, std::optional<TableColumn> baseline) {
 std::string table_text(const ModelTable& table) {
   std::string text = fmt::format("{:<38}{:>14}", "", "model");
   if (table.baseline) text += fmt::format("{:>14}{:>10}", "baseline", "ratio");
-  text += "\n";
+  text += '\n';
   for (const TableRow& row : table.rows) {
     text += fmt::format("{:<38}{:>14}", row.label, text_of(row.value, row.unit));
     if (table.baseline)
       text += fmt::format("{:>14}{:>10}", text_of(row.baseline, row.unit), ratio_text(row));
-    text += "\n";
+    text += '\n';
   }
   return text + footnotes(table);
 }
@@ -211,7 +211,7 @@ std::string table_markdown(const ModelTable& table) {
     text += fmt::format("| {} | {} |", row.label, text_of(row.value, row.unit));
     if (table.baseline)
       text += fmt::format(" {} | {} |", text_of(row.baseline, row.unit), ratio_text(row));
-    text += "\n";
+    text += '\n';
   }
   std::string notes = footnotes(table);
   for (size_t at = 0; (at = notes.find('\n', at)) + 1 < notes.size(); at += 2)

@@ -84,7 +84,7 @@ TEST(TopKManifest, GraphsAreFoundByForm) {
   Manifest copy = manifest;
   const manifest::Shard& router = router_of(copy);
   EXPECT_EQ(graph_index(router, 1, 2), 1u);
-  EXPECT_EQ(graph_index(router, 1, 2, &forms[0]), 1u);
+  EXPECT_EQ(graph_index(router, 1, 2, forms.data()), 1u);
   EXPECT_EQ(graph_index(router, 1, 2, &forms[1]), 3u);
   EXPECT_EQ(graph_index(manifest.shards.front(), 1, 2, &forms[1]), 1u);
   EXPECT_THAT(graphs_of_width(router, 0, 2), ElementsAre(0, 2));
