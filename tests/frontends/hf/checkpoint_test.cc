@@ -200,6 +200,17 @@ TEST(Checkpoint, UnknownFamily) {
   EXPECT_THAT(checkpoint.error()[0].place.file, testing::EndsWith("config.json"));
 }
 
+// transformers applies the model's activation to the convolution of these mixers, too.
+TEST(Checkpoint, ConvolutionsOverTokensHaveSilu) {
+  for (const char* golden : {"qwen3_next_a", "qwen3_5_moe_b", "granitemoehybrid_a"}) {
+    const std::string folder = copy_golden(golden, std::string(golden) + "_gelu");
+    change_file(folder + "/config.json", "\"hidden_act\": \"silu\"",
+                "\"hidden_act\": \"gelu_pytorch_tanh\"");
+    expect_error(open_checkpoint(folder, equal_tensors), "hf.config.unsupported_value",
+                 "it must be silu");
+  }
+}
+
 std::string tied_mixtral(const std::string& name) {
   std::string folder = copy_golden("mixtral_a", name);
   change_file(folder + "/config.json", "\"tie_word_embeddings\": false",
