@@ -37,7 +37,7 @@ def test_every_op_and_pass_has_its_place_in_the_pipeline():
     passes = pipeline.passes_by_form(draw_pictures.text_of("passes/pipeline.cc"))
     assert sum(map(len, ops.values())) == draw_pictures.text_of("ir/graph/ops.def").count("\nMOEC_OP(")
     assert sum(map(len, passes.values())) == len(list((ROOT / "tests/passes").glob("*.ir")))
-    assert passes["model"][0] == "lower_router" and passes["static"][-1] == "place"
+    assert passes["model"][0] == "limit_capacity" and passes["static"][-1] == "place"
     assert passes["static"].index("limit_fan_in") < passes["static"].index("fold_constants")
     assert ops["lowered"] == ["linear"]
 
