@@ -133,9 +133,9 @@ TEST(CommandLine, AnUnknownValueListsTheKnownOnes) {
            {{"plan", "mixtral-8x7b", "--target", "magic"}, "known targets: ane, gguf, onnx, qnn"},
            {{"plan", "mixtral-8x7b", "--target", "ane", "--chip", "z"}, "known chips: a13 (m1)"},
            {{"plan", "mixtral-8x7b", "--max-shard-mb", "x=1"}, "the kinds are attn, moe"},
-           {{"opt", ir, "--skip-pass", "magic"}, "the passes are lower_router, "},
-           {{"opt", ir, "--dump-after", "magic"}, "the passes are lower_router, "},
-           {{"opt", ir, "--passes", "magic"}, "the passes are lower_router, "},
+           {{"opt", ir, "--skip-pass", "magic"}, "the passes are limit_capacity, "},
+           {{"opt", ir, "--dump-after", "magic"}, "the passes are limit_capacity, "},
+           {{"opt", ir, "--passes", "magic"}, "the passes are limit_capacity, "},
            {{"plan", "magic"}, "the published models are deepseek-r1, "},
            {{"check", "--explain", "X9"}, "the rules are "}}) {
     const Outcome outcome = run_command(words);
