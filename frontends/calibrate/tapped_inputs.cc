@@ -11,13 +11,6 @@
 namespace moec {
 namespace {
 
-// The first tensor of a view; empty where it has none.
-std::string tensor_of(const WeightView& view) {
-  if (const auto* tensor = std::get_if<TensorSource>(&view.source)) return tensor->name;
-  const auto* joined = std::get_if<ConcatSource>(&view.source);
-  return joined && !joined->parts.empty() ? tensor_of(joined->parts.front()) : "";
-}
-
 using Uses = std::map<std::string, WeightUse>;  // by tensor
 
 class Taps {
@@ -65,14 +58,25 @@ class Taps {
   TappedInput& add(ValueId matrix, const std::string& name, int64_t expert = -1) {
     TappedInput& tapped = input_of(matrix, name);
     if (const auto* weight = shard_.producer_as<Weight>(matrix))
-      if (const auto found = uses_.find(tensor_of(weight->view)); found != uses_.end()) {
-        const CalibratedMatrix one{found->second.role,
-                                   found->second.expert < 0 ? expert : found->second.expert};
+      for (const WeightUse& use : uses_of(weight->view)) {
+        const CalibratedMatrix one{use.role, use.expert < 0 ? expert : use.expert};
         auto& all = tapped.input.matrices;
         if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
-        if (expert >= 0) experts_.push_back({matrix, one, found->second.expert});
+        if (expert >= 0) experts_.push_back({matrix, one, use.expert});
       }
     return tapped;
+  }
+
+  // What the tensors of a matrix are: all of those that are joined, of an expert's the first.
+  std::vector<WeightUse> uses_of(const WeightView& view) const {
+    std::vector<WeightUse> found;
+    for_each_tensor(view, [&](const TensorSource& tensor, const Type&) {
+      const auto use = uses_.find(tensor.name);
+      if (use == uses_.end()) return;
+      const bool is_expert = use->second.group == WeightGroup::experts;
+      if (found.empty() || !is_expert) found.push_back(use->second);
+    });
+    return found;
   }
 
   TappedInput& input_of(ValueId matrix, const std::string& name) {

@@ -96,7 +96,7 @@ TEST(Calibrate, HasTheInputsOfEveryMatrixOfTinymoe) {
 // Roles of matrices that take tokens; the others are vectors and convolutions.
 bool is_matrix(const NeededRole& needed) {
   return needed.dims.rank() >= 2 && needed.role != "embed" && needed.role != "sinks" &&
-         needed.role.find("conv") == std::string::npos &&
+         needed.role != "mixer_decay_grid" && needed.role.find("conv") == std::string::npos &&
          needed.role.find("bias") == std::string::npos;
 }
 
