@@ -62,7 +62,8 @@ def resolved(config):
         if "default" in entry:
             values.setdefault(key, entry["default"])
     if "rope_parameters" not in values:
-        assert not {"rope_theta", "rope_scaling"} & values.keys(), "older keys of rotations"
+        older = {"rope_theta", "rope_scaling"} & values.keys()
+        assert not older or config["model_type"] not in FAMILIES, "older keys of rotations"
         cases = (table["rope"] or {}).get("cases")
         values["rope_parameters"] = cases[0]["rope_parameters"] if cases else None
     return SimpleNamespace(**values, rope=values["rope_parameters"])
