@@ -33,6 +33,7 @@ from golden.progress import Progress
 from golden.publish import REPO, staged, write_json
 from golden.request import Refused
 from train_router import DENSE_PARTS, NEEDED
+from training.command import exit_code
 from training.router.request import Phase, Settings, number, seeds_of
 from training.router.run_folder import RunFolder
 from training.upcycling.grid import variants_of
@@ -231,17 +232,7 @@ def run(flags):
 
 def main():
     flags = flags_of()
-    try:
-        return run(flags)
-    except Refused as refusal:
-        print(f"ablate_upcycling.py: {refusal}", file=sys.stderr)
-        return 2
-    except ArithmeticError as error:
-        print(f"ablate_upcycling.py: {error}; use a smaller rate", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("ablate_upcycling.py: stopped; the same command with --resume goes on", file=sys.stderr)
-        return 130
+    return exit_code(lambda: run(flags))
 
 
 if __name__ == "__main__":

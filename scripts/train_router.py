@@ -38,6 +38,7 @@ from pathlib import Path
 
 from golden.progress import Progress
 from golden.request import Refused
+from training.command import exit_code
 from training.router import summary
 from training.router.checkpoint import check_checkpoint, check_positions, encoder_of, text_config
 from training.router.request import Phase, number, phases_of, seeds_of, settings_of
@@ -185,17 +186,7 @@ def run(flags):
 
 def main():
     flags = flags_of()
-    try:
-        return run(flags)
-    except Refused as refusal:
-        print(f"train_router.py: {refusal}", file=sys.stderr)
-        return 2
-    except ArithmeticError as error:
-        print(f"train_router.py: {error}; use a smaller rate", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("train_router.py: stopped; the same command with --resume goes on", file=sys.stderr)
-        return 130
+    return exit_code(lambda: run(flags))
 
 
 if __name__ == "__main__":

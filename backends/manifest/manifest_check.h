@@ -24,9 +24,8 @@ namespace moec {
 //                          layer that the node does not hold
 //   manifest.experts       the experts of a layer, or of a node's layer, are not held once each
 //   manifest.routing       more experts selected than exist, or groups of unequal size
-//   manifest.top_k         forms of top-k without a number for each layer, rules for other forms,
-//   or
-//                          shards without the graphs of each form
+//   manifest.top_k         forms of top-k without a number for each layer, rules for other
+//                          forms, or shards without the graphs of each form
 //   manifest.placement     ops without a predicted unit
 //   manifest.weights       the recorded weights do not make up the shard's experts
 //   manifest.vocabulary    vocabulary slices leave a gap or overlap, or disagree with `logits`

@@ -4,10 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "backends/manifest/top_k.h"
-#include "ir/base/at.h"
 #include "ir/plan/top_k_policy.h"
 
 namespace moec {

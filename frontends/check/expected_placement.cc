@@ -23,14 +23,12 @@ std::string expected_placement(const CheckReport& report) {
     for (const CheckedWidth& width : shard.widths) {
       auto ops = ordered_json::array();
       for (const PlacedOp& op : width.placement.ops) ops.push_back(to_json(op));
-      graphs.push_back(
-          {{"shard", shard.name},
-           {"tokens", width.tokens},
-           {"digest", report.manifest.find_shard(shard.name)->widths[width.index].file.digest},
-           {"ops", std::move(ops)}});
-      if (const manifest::Width& of = report.manifest.find_shard(shard.name)->widths[width.index];
-          of.top_k)
-        graphs.back()["function"] = of.function;
+      const manifest::Width& of = report.manifest.find_shard(shard.name)->widths[width.index];
+      graphs.push_back({{"shard", shard.name},
+                        {"tokens", width.tokens},
+                        {"digest", of.file.digest},
+                        {"ops", std::move(ops)}});
+      if (of.top_k) graphs.back()["function"] = of.function;
     }
   const ordered_json json = {{"format", "moec-expected-placement"},
                              {"version", 1},

@@ -5,15 +5,10 @@
 #include <numbers>
 #include <numeric>
 
+#include "ir/base/splitmix64.h"
+
 namespace moec {
 namespace {
-
-uint64_t splitmix64(uint64_t state) {
-  state += 0x9e3779b97f4a7c15;
-  state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9;
-  state = (state ^ (state >> 27)) * 0x94d049bb133111eb;
-  return state ^ (state >> 31);
-}
 
 uint64_t counted_bits(uint64_t seed, uint64_t index) {
   return splitmix64(splitmix64(seed) ^ (index * 0xd1342543de82ef95));

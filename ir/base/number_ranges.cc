@@ -3,16 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
+#include "ir/base/parse_number.h"
 
 namespace moec {
-
-std::optional<int64_t> parse_whole(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
 
 std::string_view trim_spaces(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r");

@@ -18,9 +18,6 @@ struct NumberRange {
 // Without the spaces around it.
 std::string_view trim_spaces(std::string_view text);
 
-// A number from 0 on.
-std::optional<int64_t> parse_whole(std::string_view text);
-
 // "3" or "0-7", of numbers from 0 on that ascend.
 std::optional<NumberRange> parse_range(std::string_view text);
 

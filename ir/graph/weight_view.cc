@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ir/base/at.h"
+#include "ir/base/splitmix64.h"
 #include "ir/graph/permutation.h"
 
 namespace moec {
@@ -130,11 +131,7 @@ WeightView then(WeightView view, ViewStep step) {
 }
 
 float seeded_element(uint64_t seed, uint64_t index) {
-  uint64_t z = seed + index + 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  z ^= z >> 31;
-  return static_cast<float>(z >> 40) * 0x1p-23f - 1.0f;
+  return static_cast<float>(splitmix64(seed + index) >> 40) * 0x1p-23f - 1.0f;
 }
 
 // View is WeightView, const where the step is.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ir/base/number_ranges.h"
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {

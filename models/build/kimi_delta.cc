@@ -40,9 +40,6 @@ class KimiDelta : DeltaMixer {
     ValueId inverse, scores;
   };
 
-  // ---- projections
-  // -------------------------------------------------------------------------------
-
   // q, k and v of the tokens, before the convolution.
   ValueId projected() {
     const auto part = [&](const char* role, int64_t channels) {
@@ -75,9 +72,6 @@ class KimiDelta : DeltaMixer {
     ValueId wide = b_.linear(low, scope_.weight(std::move(up), name + "_up.weight"), name);
     return heads_of(wide, 1, dims, name + "_heads");
   }
-
-  // ---- decays
-  // ------------------------------------------------------------------------------------
 
   // exp of a number of each head.
   ValueId speed() {
@@ -134,9 +128,6 @@ class KimiDelta : DeltaMixer {
         },
         "decay_at_middle");
   }
-
-  // ---- the step
-  // ----------------------------------------------------------------------------------
 
   // k·q of each token, [heads, 1, 1, T].
   ValueId scores_of_tokens(const Keys& of) {

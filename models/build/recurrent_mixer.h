@@ -34,9 +34,11 @@
 //   g = −exp(decay) · softplus(f + decay_bias), or least · sigmoid(exp(decay) · (f + decay_bias))
 //   S ← S diag(e^g);  S ← S + β (v − S k) kᵀ;  o = S q;  y = out(norm(o) ∘ sigmoid(z))
 // In matrices, with G the running sum of g for each channel:
-//   U = (β ∘ (V − S (K ∘ e^G))) X;  O = S (Q ∘ e^G) + U P;  S' = S diag(e^(G_T)) + U (K ∘ e^(G_T −
-//   G))ᵀ A[j,i] = β_i Σ_c k_jc k_ic e^(G_ic − G_jc) for j < i;  P[j,i] = Σ_c k_jc q_ic e^(G_ic −
-//   G_jc), j ≤ i
+//   U = (β ∘ (V − S (K ∘ e^G))) X
+//   O = S (Q ∘ e^G) + U P
+//   S' = S diag(e^(G_T)) + U (K ∘ e^(G_T − G))ᵀ
+//   A[j,i] = β_i Σ_c k_jc k_ic e^(G_ic − G_jc) for j < i
+//   P[j,i] = Σ_c k_jc q_ic e^(G_ic − G_jc) for j ≤ i
 // The decay between two tokens is not one number here. Each pair j < i is joined by one M_b, and
 // has the middle m of its run of 2b between its tokens, so the pairs of M_b are products of
 // matrices, (K ∘ e^(G_m − G))ᵀ (K ∘ e^(G − G_m)), whose exponents are sums of log decays: none is

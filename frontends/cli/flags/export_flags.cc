@@ -5,8 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <charconv>
-#include <cmath>
 #include <span>
 
 #include "backends/targets/find_target.h"
@@ -220,11 +218,7 @@ std::string check_name(const std::string& name) {
 }
 
 std::string check_factor(const std::string& text) {
-  double factor = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
-  const bool fine = error == std::errc() && end == text.data() + text.size() &&
-                    std::isfinite(factor) && factor > 0;
-  return fine ? "" : fmt::format("{} is no factor above 0", text);
+  return parse_positive(text) ? "" : fmt::format("{} is no factor above 0", text);
 }
 
 void add_expert_align_flag(CLI::App& command, ShardFlags& flags) {

@@ -7,6 +7,7 @@
 #include "frontends/cli/flags/byte_flags.h"
 #include "frontends/cli/flags/number_check.h"
 #include "frontends/cli/flags/one_of.h"
+#include "ir/base/number_ranges.h"
 #include "ir/base/parse_number.h"
 
 namespace moec {
@@ -164,15 +165,12 @@ Status set_router(const std::string& text, ExpertStart& start) {
 
 Status set_layers(const std::string& text, ExpertShape& shape) {
   if (text == "all") return {};
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string_view word = std::string_view(text).substr(begin, comma - begin);
-    const auto layer = word == "0" ? std::optional<int64_t>(0) : parse_count(word);
+  return for_each_part(text, ",", [&](std::string_view word) -> Status {
+    const auto layer = parse_whole(word);
     if (!layer) return bad_value("--layers", text, "numbers with commas between them, or all");
     shape.layers.push_back(*layer);
-    begin = comma + 1;
-  }
-  return {};
+    return {};
+  });
 }
 
 Status set_sources(const UpcycleFlags& flags, UpcycleOptions& options) {
