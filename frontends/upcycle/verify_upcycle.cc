@@ -23,6 +23,11 @@ namespace {
 constexpr uint64_t kGroupBytes = uint64_t{1} << 30;
 constexpr int64_t kBundledTokens = 128;
 
+// Makes `worst` the larger of the two; once it is NaN, it stays so.
+void raise(double& worst, double value) {
+  if (std::isnan(value) || value > worst) worst = value;
+}
+
 // Of a token, as slices of the vocabulary arrive.
 struct TokenComparison {
   double largest = 0, difference = 0;
@@ -34,8 +39,7 @@ struct TokenComparison {
     for (size_t i = 0; i < dense.size(); ++i) {
       const auto x = static_cast<double>(dense[i]), y = static_cast<double>(made[i]);
       largest = std::max(largest, std::abs(x));
-      const double apart = std::abs(x - y);
-      if (!(apart <= difference)) difference = apart;  // NaN stays
+      raise(difference, std::abs(x - y));
       take(dense[i], first + static_cast<int64_t>(i), best_dense, likeliest_dense);
       take(made[i], first + static_cast<int64_t>(i), best_new, likeliest_new);
     }
@@ -159,7 +163,7 @@ UpcycleComparison summary_of(const std::vector<TokenComparison>& tokens) {
     if (token.likeliest_dense < 0) continue;  // it only fills a window
     ++sum.tokens;
     const double error = token.largest > 0 ? token.difference / token.largest : token.difference;
-    if (!(error <= sum.max_error)) sum.max_error = error;
+    raise(sum.max_error, error);
     sum.mean_kl += token.divergence.kl();
     same += token.likeliest_dense == token.likeliest_new ? 1 : 0;
   }

@@ -1,6 +1,8 @@
 // The folder of an upcycled model: what is in it, and when it appears.
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "tests/frontends/upcycle/upcycle_cases.h"
 
 namespace moec {
@@ -82,6 +84,18 @@ TEST(UpcycleFolder, WeightsThatAreNoNumbersAreToldOf) {
     EXPECT_EQ(found[0]["code"], "upcycle.nonfinite_weights");
     EXPECT_EQ(found[0]["cause"], "8 weights are NaN or infinite, as in the source");
   }
+}
+
+// The logits behind token 0 are NaN, those of the windows after it are numbers.
+TEST(UpcycleFolder, LogitsThatAreNoNumbersAreNoComparison) {
+  const CheckpointCopy copy("llama_b");
+  copy.overwrite("model.embed_tokens.weight", std::string("\xc0\x7f", 2));
+  const std::string ids = fresh_folder("ids") + "/ids.txt";
+  std::ofstream(ids) << "0,1,2,3,4,5,6,7,8,9,10,11\n";
+  const Upcycled made =
+      upcycle(copy.folder(), {"--verify", "--tokens", ids, "--window", "4", "--dtype", "f32"});
+  EXPECT_EQ(made.outcome.exit_code, kExitBadInput) << made.outcome.out;
+  EXPECT_THAT(made.outcome.out, testing::HasSubstr("upcycle.nonfinite"));
 }
 
 TEST(UpcycleFolder, ADryRunWritesNothing) {
