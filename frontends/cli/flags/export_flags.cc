@@ -15,6 +15,7 @@
 #include "frontends/export/ane_book.h"
 #include "frontends/export/target_names.h"
 #include "frontends/formats/format.h"
+#include "ir/base/parse_number.h"
 
 namespace moec {
 namespace {
