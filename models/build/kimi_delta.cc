@@ -73,14 +73,18 @@ class KimiDelta : DeltaMixer {
     return heads_of(wide, 1, dims, name + "_heads");
   }
 
-  // exp of a number of each head.
+  // exp of a number of each head, for each channel of its keys: behind the softplus Qualcomm's
+  // compiler (QNN 2.51.0) multiplies all heads by the number of the first one, where it is one a
+  // head.
   ValueId speed() {
     const bool grid = !scope_.model().names.has("mixer_decay");
     const std::string role = grid ? "mixer_decay_grid" : "mixer_decay";
     const int64_t heads = config_.value_heads;
     WeightView stored = scope_.stored(role, grid ? Dims{1, 1, heads, 1} : Dims{heads});
     stored = then(then(std::move(stored), ReshapeStep{{heads, 1, 1, 1}}), CastStep{dtype_});
-    return exp(b_.weight(std::move(stored), role), "speed");
+    const Type of_channels{dtype_, {heads, 1, config_.key_dim, 1}};
+    ValueId of_heads = b_.weight(std::move(stored), role);
+    return exp(b_.mul(of_heads, b_.constant(of_channels, {1}), role + "_of_channels"), "speed");
   }
 
   ValueId log_decays(ValueId is_fed) {

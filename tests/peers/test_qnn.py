@@ -23,8 +23,6 @@ CODES = ("--form", "matmul", "--weights", "attn=int8:32,head=int4:32")
 SHARD_COSINE, CHAIN_COSINE = 0.99999, 0.9998
 # Of DeltaNets, whose sums of decays and states are f32 in the graph and f16 on the NPU.
 RECURRENT_SHARD, RECURRENT_CHAIN = 0.9999, 0.99
-# The mixers of Kimi delta attention fall short of that at one token, not yet explained.
-KIMI_SHARD = 0.98
 # Rows of the golden whose likeliest token is another one in the emulator, f16's near ties: the golden's two largest
 # logits lie closer together than NEAR.
 NEAR = 0.05
@@ -78,8 +76,6 @@ def test_shards_and_chains_are_those_of_the_golden(case, emulated, golden, worst
     check_placement(measured, running.manifest)
     recurrent = any(cache["state"] for cache in running.manifest["caches"])
     least, least_of_chain = (RECURRENT_SHARD, RECURRENT_CHAIN) if recurrent else (SHARD_COSINE, CHAIN_COSINE)
-    if case.startswith("kimi_linear"):
-        least = KIMI_SHARD
     far = {(graph["shard"], graph["tokens"]): graph["cosine"] for graph in measured["graphs"]
            if graph.get("cosine", 1) < least}
     assert far == {}
