@@ -11,13 +11,19 @@ const Op* producer_of(const Shard& shard, ValueId value) {
   return producer.valid() ? &shard.ops[producer] : nullptr;
 }
 
-// A convolution of one token has one result for each channel.
+// Whether it is a convolution of one token, which has one result for each channel, or of several
+// taps.
+bool is_fused_conv(const Shard& shard, const Op& op, ValueId value) {
+  if (!std::holds_alternative<Conv>(op.data)) return false;
+  const Dims& results = shard.type(value).dims;
+  const Dims& weight = shard.type(op.operands[1]).dims;
+  return results.at(2) * results.at(3) == 1 || weight.at(2) * weight.at(3) > 1;
+}
+
 bool is_product(const Shard& shard, ValueId value) {
   const Op* op = producer_of(shard, value);
-  if (op == nullptr) return false;
-  if (std::holds_alternative<MatMul>(op->data)) return true;
-  const Type& type = shard.type(value);
-  return std::holds_alternative<Conv>(op->data) && type.elements() == type.dims.at(1);
+  return op != nullptr &&
+         (std::holds_alternative<MatMul>(op->data) || is_fused_conv(shard, *op, value));
 }
 
 bool is_constant_from(const Shard& shard, ValueId value, int64_t least) {

@@ -6,8 +6,8 @@
 
 namespace moec {
 
-// Whether the value is the result of a matmul, or of a convolution of one token, also with a bias
-// added to it: what a compiler may fuse an activation with.
+// Whether the value is the result of a matmul, or of a convolution of one token or several taps,
+// also with a bias added to it: what a compiler may fuse an activation with.
 bool is_projection(const Shard& shard, ValueId value);
 
 // Whether the op takes the first rows of [1, H, 1, D] along D, at most `most` of them and a part of
