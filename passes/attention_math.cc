@@ -1,6 +1,6 @@
 #include "passes/attention_math.h"
 
-#include "passes/rms.h"
+#include "ir/graph/rms.h"
 
 namespace moec {
 namespace {

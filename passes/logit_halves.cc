@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "passes/rms.h"
+#include "ir/graph/rms.h"
 
 namespace moec {
 namespace {

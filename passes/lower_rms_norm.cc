@@ -1,6 +1,6 @@
+#include "ir/graph/rms.h"
 #include "passes/passes.h"
 #include "passes/rewrite_each.h"
-#include "passes/rms.h"
 
 namespace moec {
 namespace {

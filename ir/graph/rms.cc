@@ -1,4 +1,4 @@
-#include "passes/rms.h"
+#include "ir/graph/rms.h"
 
 #include <algorithm>
 #include <cmath>
