@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ir/graph/rms.h"
 #include "passes/passes.h"
 #include "passes/rewrite_each.h"
@@ -5,10 +7,19 @@
 namespace moec {
 namespace {
 
+// Targets of f16 files may compute what is f32 in them in f16 as well.
+DType least_type(const Shard& shard, DType of_norm) {
+  const bool narrow = std::any_of(shard.inputs.begin(), shard.inputs.end(), [&](ValueId input) {
+    return shard.type(input).dtype == DType::f16;
+  });
+  return narrow ? DType::f16 : of_norm;
+}
+
 std::vector<ValueId> lower_norm(Builder& b, const RmsNorm& norm,
                                 const std::vector<ValueId>& operands) {
   const Type type = b.type(operands[0]);
-  ValueId normalised = rms_normalise(b, operands[0], kChannelAxis, norm.eps);
+  ValueId normalised =
+      rms_normalise(b, operands[0], kChannelAxis, norm.eps, least_type(b.shard(), type.dtype));
   ValueId w = b.reshape(operands[1], channel_vector_dims(type.layout, channels_of(type)));
   return {b.mul(normalised, w)};
 }

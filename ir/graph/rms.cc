@@ -82,7 +82,11 @@ ValueId next_power_of_two(Builder& b, ValueId x) {
 // so x is first divided by its largest magnitude, and so is the root of eps. From the root of their
 // mean square follows that of x, by which x itself is divided: no element is rounded twice.
 ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps) {
-  if (b.type(x).dtype != DType::f16) {
+  return rms_normalise(b, x, axis, eps, b.type(x).dtype);
+}
+
+ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps, DType computed) {
+  if (computed != DType::f16) {
     const double least = eps < kSmallestSquare ? kSmallestSquare : 0;
     return divided_by(b, x, root_mean_square(b, x, axis, b.scalar_like(x, eps), least));
   }

@@ -1,4 +1,5 @@
-// The root-mean-square normalisation that rms_norm and the q and k norms of attention share.
+// The root-mean-square normalisation that rms_norm, the q and k norms of attention and the heads of
+// recurrent mixers share.
 #pragma once
 
 #include "ir/graph/builder.h"
@@ -10,6 +11,8 @@ namespace moec {
 // sqrt(eps). Zeros stay zeros, also where eps is 0 or vanishes in the element type: padding tokens
 // are zeros, and a NaN of theirs would reach the real tokens through attention.
 ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps);
+// The same for an x that may be computed in `computed`: compilers of NPUs compute f32 in f16.
+ValueId rms_normalise(Builder& b, ValueId x, int64_t axis, double eps, DType computed);
 
 // x divided by a power of two, and sqrt(mean of its squares along the axis + eps in its unit):
 // x / rms is rms_normalise() of x.

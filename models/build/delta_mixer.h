@@ -44,8 +44,8 @@ class DeltaMixer : protected DecayingMixer {
   ValueId normed_heads(ValueId out);
 
  private:
-  // x divided by the length of each column.
-  ValueId unit(ValueId x, const std::string& name);
+  // Each column divided by the root of eps and the mean of its squares. Ops are named `name`.….
+  ValueId rms_normed(ValueId heads, double eps, const std::string& name);
 };
 
 }  // namespace moec

@@ -39,6 +39,21 @@ TEST(LowerRmsNorm, StaysFiniteWhereSquaresOverflowF16) {
   expect_same_values(before, run_passes(before, "lower_rms_norm"), inputs, 2e-3);
 }
 
+TEST(LowerRmsNorm, KeepsF32InTheRangeOfF16WhereTheFileTakesF16) {
+  Builder b("norm", Form::model);
+  ValueId x = b.input("x", token_type(DType::f16, Layout::channels, 10, 3));
+  ValueId wide = b.cast(b.add(x, x), DType::f32, "wide");
+  ValueId w = seeded_weight(b, 3, DType::f32, {10}, 1, "w");
+  b.output("y", b.emit(RmsNorm{1e-6}, {wide, w}, "y"));
+  const Shard before = b.finish(), after = run_passes(before, "lower_rms_norm");
+  expect_same_values(before, after, 1e-6);
+  const auto squares = std::find_if(after.values.begin(), after.values.end(),
+                                    [](const Value& value) { return value.name == "y.square"; });
+  ASSERT_NE(squares, after.values.end());
+  const Op& square = after.ops[squares->producer];
+  EXPECT_EQ(after.values[square.operands[0]].name, "y.in_range");
+}
+
 // ---- In f16, against the formula in double -----------------------------------------------------
 
 // Rows of one size each, from the smallest f16 number to the largest, and mixed ones.
