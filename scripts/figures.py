@@ -14,14 +14,15 @@ and in f16; the second holds Core ML exports, validated in f16. Each row is the 
 shards of a case. The numbers are those of `moec validate --json`; this script only takes the minimum
 or maximum over the shards. Exits with 1, after writing, when a case fails validation.
 
-    scripts/figures.py --qnn build/vendors/qnn/bin/python [--chip v75] [--write [FILE]]
+    scripts/figures.py --qnn build/vendors/qnn/bin/python [--chip v73,v75,v79] [--write [FILE]]
 
-prints, or writes to backends/targets/README.md, what Qualcomm's compiler and emulator say of the same cases
+prints, or writes to backends/targets/README.md, what Qualcomm's compiler and emulator say of the same cases for each chip
 (scripts/confirm_with_qnn.py, with the packages of scripts/install_vendors.sh), of models that write text. Exits with 1
-when an op is not on the NPU.
+when an op is not on the NPU. The last row is that of all cases.
 """
 
 import argparse
+import functools
 import json
 import pathlib
 import subprocess
@@ -31,7 +32,6 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests/golden"
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
-QNN_HEADS = ["case", "ops on HTP", "least cosine of a shard", "chain", "top-1"]
 HEADS = ["case", "mode", "least cosine", "most rel. L2", "same experts", "least margin",
          "top-1", "KL", "greedy", "passed"]  # fmt: skip
 # Title of a table, the target that is exported for, the precisions that it is validated in.
@@ -96,26 +96,41 @@ def measured(binary, goldens):
     ]
 
 
-def emulator_row(measured, case):
-    """The cells of one case: the least over the files of one measured.json of confirm_with_qnn.py."""
-    graphs, chain = measured["graphs"], measured["chain"]
-    ops = [op["preferred"] == "HTP" for graph in graphs for op in graph["ops"]]
-    return [case, f"{sum(ops)} of {len(ops)}", f"{min(graph.get('cosine', 1) for graph in graphs):.7f}",
-            f"{chain['cosine']:.6f}", f"{chain['same_top1']} of {chain['rows']}"]
+class Emulated:
+    """The figures of some files in the emulator of one chip: the least cosine of a file and of the chains, and counts."""
+
+    def __init__(self, measured=None):
+        graphs = measured["graphs"] if measured else []
+        chain = measured["chain"] if measured else {"cosine": 1, "same_top1": 0, "rows": 0}
+        ops = [op["preferred"] == "HTP" for graph in graphs for op in graph["ops"]]
+        self.counts = [sum(ops), len(ops), chain["same_top1"], chain["rows"]]
+        self.least = [min((graph.get("cosine", 1) for graph in graphs), default=1), chain["cosine"]]
+
+    def with_those_of(self, other):
+        both = Emulated()
+        both.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts)]
+        both.least = [min(pair) for pair in zip(self.least, other.least)]
+        return both
+
+    def cells(self):
+        placed, ops, same, rows = self.counts
+        shard, chain = self.least
+        return [f"{placed} of {ops}", f"{shard:.7f}", f"{chain:.6f}", f"{same} of {rows}"]
 
 
-def emulated(binary, python, chip, golden):
-    """The row of one golden case, exported for qnn; the script exits with 1 where a result is far, which the row says."""
+def emulated(binary, python, chips, golden):
+    """One golden case, exported for qnn, on each chip; the script exits with 1 where a result is far, which the row says."""
     checkpoint = golden / json.loads((golden / "golden.json").read_text())["checkpoint"]
     widths = "1,16" if golden.name.startswith("tiny") else "1,24"
     with tempfile.TemporaryDirectory() as folder:
         moec(binary, "export", checkpoint, "--out", f"{folder}/out", "--target", "qnn", "--tokens", widths, "-q")
-        command = [python, ROOT / "scripts/confirm_with_qnn.py", f"{folder}/out", "--chip", chip, "--golden", golden,
-                   "--measured", f"{folder}/measured.json"]
-        run = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-        if run.returncode not in (0, 1):
-            sys.exit(f"{golden.name}: {run.stderr}")
-        return emulator_row(json.loads(pathlib.Path(f"{folder}/measured.json").read_text()), golden.name)
+        for chip in chips:
+            command = [python, ROOT / "scripts/confirm_with_qnn.py", f"{folder}/out", "--chip", chip, "--golden", golden,
+                       "--measured", f"{folder}/measured.json"]
+            run = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+            if run.returncode not in (0, 1):
+                sys.exit(f"{golden.name}: {run.stderr}")
+            yield Emulated(json.loads(pathlib.Path(f"{folder}/measured.json").read_text()))
 
 
 def replaced(page, tables):
@@ -138,7 +153,8 @@ def parse_arguments():
     parser.add_argument("--moec", default=str(ROOT / "build/release/frontends/moec"))
     parser.add_argument("--case", action="append", help="only this case (repeatable); default: all")
     parser.add_argument("--qnn", metavar="PYTHON", help="a Python that has onnxruntime-qnn")
-    parser.add_argument("--chip", default="v75", help="with --qnn: architecture of the NPU (default: v75)")
+    parser.add_argument("--chip", default="v73,v75,v79",
+                        help="with --qnn: architectures of the NPU (default: v73,v75,v79)")
     parser.add_argument("--write", nargs="?", const="", metavar="FILE")
     return parser.parse_args()
 
@@ -147,11 +163,27 @@ def writes_text(golden):
     return "greedy" in json.loads((golden / "golden.json").read_text())
 
 
+def qnn_table(chips, results):
+    """`results`: case → what each chip gave. One set of columns where all chips gave the same."""
+    title, heads = f"Qualcomm's emulator, {', '.join(chips)}", ["ops on HTP", "least cosine of a shard", "chain", "top-1"]
+    if all(each.cells() == of_case[0].cells() for of_case in results.values() for each in of_case):
+        results = {case: of_case[:1] for case, of_case in results.items()}
+        title += ", all of which give these figures" if len(chips) > 1 else ""
+    else:
+        heads = [f"{chip}: {what}" for chip in chips for what in heads]
+    everything = [functools.reduce(Emulated.with_those_of, of_chip) for of_chip in zip(*results.values())]
+    rows = [[case, *(cell for each in of_case for cell in each.cells())]
+            for case, of_case in {**results, "all": everything}.items()]
+    return table(title, rows, ["case", *heads])
+
+
 def qnn_results(options, goldens):
     """(tables, whether all ops are on the NPU, the page that they belong to)."""
-    rows = [emulated(options.moec, options.qnn, options.chip, golden) for golden in goldens if writes_text(golden)]
-    everywhere = all(cells[1].split()[0] == cells[1].split()[-1] for cells in rows)
-    return table(f"Qualcomm's emulator, {options.chip}", rows, QNN_HEADS), everywhere, ROOT / "backends/targets/README.md"
+    chips = options.chip.split(",")
+    results = {golden.name: list(emulated(options.moec, options.qnn, chips, golden))
+               for golden in goldens if writes_text(golden)}
+    everywhere = all(each.counts[0] == each.counts[1] for of_case in results.values() for each in of_case)
+    return qnn_table(chips, results), everywhere, ROOT / "backends/targets/README.md"
 
 
 def validated(options, goldens):
