@@ -91,7 +91,7 @@ const RuleSamples& qnn_samples() {
       {"Q8.v68", coded_rows},
       {"Q9", added_constant},
       {"Q10", weights_above(600'000'000)},
-      {"Q11", weights_above(2'420'000'000)},
+      {"Q11", weights_above(3'700'000'000)},
       {"Q12", of_tokens},
       {"Q13", bounded_exp},
       {"Q14", uneven_blocks},
