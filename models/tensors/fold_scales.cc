@@ -17,9 +17,9 @@ void add_pair(const Shard& shard, ValueId up, ValueId down, std::optional<ValueI
   if (up_op && down_op && (!bias || bias_op)) pairs.push_back({*up_op, *down_op, bias_op});
 }
 
-// A factor on up passes through to the product unless up is clamped.
+// A factor on up passes through to the product unless up is clamped, or is what is activated.
 bool is_linear_in_up(const Gating& gating) {
-  return gating.activation != Activation::clamped_swiglu;
+  return gating.has_gate() && gating.activation != Activation::clamped_swiglu;
 }
 
 void add_experts(const Shard& shard, const SoftMoe& moe, const std::vector<ValueId>& operands,

@@ -53,6 +53,27 @@ TEST(FoldScales, UpIsDividedAndDownMultiplied) {
                 "seeded(23):f32[6]", "seeded(24):f32[6] | scale(4)", "seeded(25):f32[4]"}));
 }
 
+// Experts and an MLP of an up and a down projection.
+Shard mlps_without_gates() {
+  Builder b("mlps", Form::model);
+  const Gating gating{.activation = Activation::relu2};
+  const auto weight = [&](uint64_t seed, Dims dims) {
+    return b.weight(seeded_view(seed, {DType::f32, std::move(dims)}));
+  };
+  ValueId x = b.input("x", token_type(DType::f32, Layout::rows, 4, 2));
+  ValueId routing = b.input("routing", token_type(DType::f32, Layout::rows, 2, 2));
+  ValueId sum = b.emit(
+      SoftMoe{.experts = 2, .gating = gating},
+      {x, routing, weight(2, {6, 4}), weight(3, {4, 6}), weight(4, {6, 4}), weight(5, {4, 6})},
+      "moe");
+  b.output("y", b.emit(GatedMlp{gating}, {sum, weight(6, {6, 4}), weight(7, {4, 6})}, "shared"));
+  return b.finish();
+}
+
+TEST(FoldScales, AnActivationOfUpItselfIsNotLinearInIt) {
+  EXPECT_TRUE(up_and_down(mlps_without_gates()).empty());
+}
+
 TEST(FoldScales, AClampedActivationIsNotLinearInUp) {
   EXPECT_EQ(up_and_down(two_mlps(Activation::silu)).size(), 3u);
   EXPECT_TRUE(up_and_down(two_mlps(Activation::clamped_swiglu)).empty());
