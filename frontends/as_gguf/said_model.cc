@@ -135,6 +135,7 @@ class ModelDifference {
     const MoeConfig& said = said_.moe;
     take("experts", wanted.experts, said.experts);
     take("expert_ff", wanted.expert_ff, said.expert_ff);
+    take("expert_latent", wanted.latent, said.latent);
     take("null_slots", wanted.null_slots, said.null_slots);
     take("router_hidden", wanted.router_hidden, said.router_hidden);
     take("router_bias", wanted.router_bias, said.router_bias);

@@ -16,9 +16,9 @@ uint64_t bytes_of_expert(const ModelConfig& model, uint64_t group_bytes) {
   const auto sums = [&](int64_t inputs) {
     return static_cast<uint64_t>(inputs * summed_together(inputs, sum_bytes(group_bytes)));
   };
-  const auto d = static_cast<uint64_t>(model.hidden),
+  const auto d = static_cast<uint64_t>(model.expert_width()),
              f = static_cast<uint64_t>(model.moe.expert_ff);
-  return (3 * d * f + sums(model.hidden) + sums(model.moe.expert_ff)) * sizeof(float);
+  return (3 * d * f + sums(model.expert_width()) + sums(model.moe.expert_ff)) * sizeof(float);
 }
 
 }  // namespace

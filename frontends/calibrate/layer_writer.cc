@@ -29,8 +29,10 @@ void LayerWriter::begin_part(const std::vector<TappedInput>& inputs) {
         std::find_if(layer_.inputs.begin(), layer_.inputs.end(),
                      [&](const CalibratedInput& input) { return input.name == tapped.input.name; });
     if (known != layer_.inputs.end()) {
-      known->matrices.insert(known->matrices.end(), tapped.input.matrices.begin(),
-                             tapped.input.matrices.end());
+      for (const CalibratedMatrix& matrix : tapped.input.matrices)
+        if (std::find(known->matrices.begin(), known->matrices.end(), matrix) ==
+            known->matrices.end())
+          known->matrices.push_back(matrix);
       continue;
     }
     part_.push_back(tapped);

@@ -27,7 +27,18 @@ class Taps {
   template <class Other>
   void tap(const Other&, const Op&) {}
 
-  void tap(const Linear&, const Op& op) { add(op.operands[1], name_of(op, 0)); }
+  void tap(const Linear&, const Op& op) {
+    if (!is_part_of_sum(op.operands[0])) add(op.operands[1], name_of(op, 0));
+  }
+
+  // A map behind the experts reads only a part of their sum where they are cut into groups. Its
+  // moments are not those of the parts, so there are none then.
+  bool is_part_of_sum(ValueId value) const {
+    const auto* moe = shard_.producer_as<SoftMoe>(value);
+    if (!moe) return false;
+    const ValueId routing = shard_.ops[shard_.values[value].producer].operands[1];
+    return moe->experts < channels_of(shard_.type(routing));
+  }
 
   void tap(const GatedMlp& mlp, const Op& op) {
     const std::string x = name_of(op, 0);

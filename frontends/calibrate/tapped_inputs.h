@@ -24,7 +24,7 @@ struct ExpertMatrix {
 };
 
 // A shard of a plan in the model form, and the inputs of its matrices in the order in which they
-// are used.
+// are used. A map behind a latent of the experts has none in a shard of some of these.
 struct TappedShard {
   Shard body;
   std::vector<TappedInput> inputs;

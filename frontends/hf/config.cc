@@ -122,6 +122,7 @@ MoeConfig read_moe(ConfigReader& reader) {
   if (!reader.family().has_experts()) return moe;
   moe.experts = reader.integer("experts");
   moe.expert_ff = reader.integer("expert_ff");
+  moe.latent = reader.optional_integer("expert_latent").value_or(0);
   moe.routing = read_routing(reader);
   moe.router_bias = reader.boolean("router_bias");
   if (reader.family().axes.moe.router == RouterKind::carried_mlp)

@@ -54,7 +54,7 @@ const std::string* present(const Family& family, const FolderWeights& weights,
 // Whether files hold the experts of a layer transposed, where the descriptor has one name for both
 // ways: the releases of Qwen3-VL and what transformers 5 saves.
 bool holds_transposed(const FolderWeights& weights, const ModelConfig& model) {
-  const int64_t f = model.moe.expert_ff, d = model.hidden;
+  const int64_t f = model.moe.expert_ff, d = model.expert_width();
   const bool by_down = 2 * f == d;  // then gate and up are square
   const Dims plain = by_down ? Dims{model.moe.experts, d, f} : Dims{model.moe.experts, 2 * f, d};
   for (int64_t i = 0; i < std::ssize(model.layers); ++i)

@@ -43,6 +43,7 @@ ordered_json checkpoint_json(const Checkpoint& checkpoint, bool with_tensors) {
                        {"experts", config.moe.experts},
                        {"top_k", config.moe.routing.top_k},
                        {"expert_ff", config.moe.expert_ff},
+                       {"expert_latent", config.moe.latent},
                        {"shared_ff", config.moe.shared_ff},
                        {"dense_ff", config.mlp.ff},
                        {"tied_head", config.head.tied},

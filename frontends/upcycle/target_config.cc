@@ -161,6 +161,7 @@ void write_deepseek(const ExpertSizes& sizes, ordered_json& config) {
 void write_nemotron(const ExpertSizes& sizes, ordered_json& config) {
   config.erase("num_local_experts");
   write_sigmoid_router(sizes, config);
+  config.erase("moe_latent_size");  // the experts are parts of MLPs, which read the whole stream
   config["n_shared_experts"] = 1;
   config["moe_shared_expert_intermediate_size"] = sizes.shared_ff;
   for (const char* key : {"layers_block_type", "layer_types"})

@@ -70,9 +70,10 @@ class LayerFinder {
 
  private:
   struct ValueFacts {
-    bool varies = false;  // depends on an input or a state
-    Channels channels;    // that it depends on
-    Channels met;         // of values that it meets later on, where it has none itself
+    bool varies = false;     // depends on an input or a state
+    bool projected = false;  // behind a projection of a value with channels
+    Channels channels;       // that it depends on
+    Channels met;            // of values that it meets later on, where it has none itself
   };
 
   // A weight as a projection takes it.
@@ -157,27 +158,38 @@ class LayerFinder {
     values_[routing_].channels = {0, experts_};
     for (OpId id : op_ids(shard_)) {
       if (!scope_[id]) continue;
-      Channels channels;
-      bool varies = std::holds_alternative<StateRead>(op(id).data);
-      for (ValueId operand : op(id).operands) {
-        channels = joined(channels, values_[operand].channels);
-        varies |= values_[operand].varies;
-      }
-      if (channels.any() && leaves_experts(op(id))) channels = {0, Channels::kMixed};
+      ValueFacts facts = made_from(op(id));
       if (!op(id).operands.empty() && op(id).operands[0] == routing_ && cuts_channels(op(id))) {
         const Slice& slice = std::get<Slice>(op(id).data);
-        channels = {slice.begin, slice.size};
+        facts.channels = {slice.begin, slice.size};
         ops[id].narrows_routing = true;
       }
       for (ValueId result : op(id).results) {
-        if (result != routing_) values_[result].channels = channels;
-        values_[result].varies = varies;
+        if (result == routing_) facts.channels = values_[routing_].channels;
+        values_[result] = facts;
       }
     }
   }
 
+  // What an op's result has from its operands.
+  ValueFacts made_from(const Op& op) const {
+    ValueFacts facts{.varies = std::holds_alternative<StateRead>(op.data)};
+    for (ValueId operand : op.operands) {
+      facts.channels = joined(facts.channels, values_[operand].channels);
+      facts.varies |= values_[operand].varies;
+      facts.projected |= values_[operand].projected;
+    }
+    if (!facts.channels.any()) return facts;
+    const bool projects = is_projection(op);
+    if (leaves_experts(op) || (projects && facts.projected)) facts.channels = {0, Channels::kMixed};
+    facts.projected |= projects;
+    return facts;
+  }
+
   // Whether a routed value is added to one that is not routed, the residual. No weight behind that
-  // sum belongs to an expert.
+  // sum belongs to an expert. Nor does that of a second projection of routed values: an expert's
+  // last one is the first that reads them, as routing weights multiply what it reads, and the next
+  // is a map of the sum, though this may be of a single expert.
   bool leaves_experts(const Op& op) const {
     const auto* binary = std::get_if<Binary>(&op.data);
     return binary && binary->fn == BinaryFn::add &&

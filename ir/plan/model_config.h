@@ -174,6 +174,7 @@ constexpr auto enum_names(GateUpOrder) {
 
 struct MoeConfig {
   int64_t experts = 0, expert_ff = 0;
+  int64_t latent = 0;        // what routed experts read and write (models/build/expert_latent.h)
   Router routing;            // score, top_k, renorm, scale, groups
   bool router_bias = false;  // of the router's linear map
   int64_t router_hidden =
@@ -241,7 +242,8 @@ struct LayerConfig {
 //   d] each), and experts_down ([E, d, f]), or transposed: experts_gate_up_in_out ([E, d, 2f]) and
 //   experts_down_in_out ([E, f, d]); experts_gate_up_bias ([E, 2f]), or experts_gate_bias and
 //   experts_up_bias ([E, f] each), and experts_down_bias ([E, d]); shared_gate_proj and shared_up,
-//   or shared_gate_up ([2s, d], gate first); shared_down, shared_sigmoid_gate; gate and up, or
+//   or shared_gate_up ([2s, d], gate first); shared_down, shared_sigmoid_gate; latent_in,
+//   latent_out and their biases (d of the experts is then MoeConfig::latent); gate and up, or
 //   gate_up, and down (dense layers); shared_gate_proj_bias, shared_up_bias, shared_down_bias,
 //   gate_bias, up_bias, down_bias.
 struct TensorNames {
@@ -311,7 +313,7 @@ struct StreamConfig {
 struct MlpConfig {
   Gating gating;
   int64_t ff = 0;     // intermediate width of dense layers; 0: there are none
-  bool bias = false;  // of the projections of dense layers and of the shared expert
+  bool bias = false;  // of dense layers, the shared expert, and the maps around experts' latents
   bool operator==(const MlpConfig&) const = default;
 };
 
@@ -356,6 +358,8 @@ struct ModelConfig {
   std::vector<RopeConfig> rotations() const;
   // Which of them a layer has that rotates.
   int64_t rotation_of(const LayerConfig& layer) const;
+  // The channels that a routed expert reads and writes.
+  int64_t expert_width() const { return moe.latent > 0 ? moe.latent : hidden; }
   // Whether the feed-forward part of a layer is complete only before it is added to the residual
   // stream, because a norm lies between.
   bool norms_feed_forward() const { return stream.post_norms || moe.parts_normed; }

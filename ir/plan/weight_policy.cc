@@ -64,6 +64,8 @@ constexpr RoleGroup kMatrices[] = {
     {"shared_up", shared},
     {"shared_gate_up", shared},
     {"shared_down", shared},
+    {"latent_in", shared},
+    {"latent_out", shared},
     {"gate", mlp},
     {"gate_up", mlp},
     {"up", mlp},

@@ -35,7 +35,7 @@ namespace moec {
 //   head      the output head, also where it is the embedding
 //   router    the maps that make routing weights, and the gate of a shared expert
 //   mlp       gate, up and down of dense layers
-//   shared    gate, up and down of the shared expert
+//   shared    gate, up and down of the shared expert, and the maps around the experts' latent
 //   embed     the embedding's rows, a table of its own
 //   vectors   norms, biases, sinks, scales: always float, cannot be named
 enum class WeightGroup : uint8_t { experts, attn, head, router, mlp, shared, embed, vectors };

@@ -5,6 +5,7 @@
 #include "ir/graph/port_names.h"
 #include "ir/plan/expert_runs.h"
 #include "models/build/affine_residual.h"
+#include "models/build/expert_latent.h"
 #include "models/build/expert_views.h"
 #include "models/build/feed_forward_sum.h"
 #include "models/build/router_mlp.h"
@@ -68,12 +69,17 @@ ExpertViews sliced_matrices(const ShardScope& scope, ExpertViews all, int64_t wi
           then(std::move(all.down), SliceStep{1, begin, size})};
 }
 
-// The same of its biases: gate and up [width], down [d]. The bias of down is added once, by the
+// The columns of an MLP that are cut into slices, and the channels that it writes.
+struct MlpWidths {
+  int64_t inner = 0, out = 0;
+};
+
+// The same of its biases: gate and up [inner], down [out]. The bias of down is added once, by the
 // first slice.
-ExpertViews sliced_biases(const ShardScope& scope, ExpertViews all, int64_t width) {
+ExpertViews sliced_biases(const ShardScope& scope, ExpertViews all, const MlpWidths& widths) {
   if (scope.decl.slices == 1) return all;
-  const auto [begin, size] = slice_of(scope.decl, width);
-  if (scope.decl.slice > 0) all.down = splat_view(0, scope.type_of({scope.model().hidden}));
+  const auto [begin, size] = slice_of(scope.decl, widths.inner);
+  if (scope.decl.slice > 0) all.down = splat_view(0, scope.type_of({widths.out}));
   if (all.gate) all.gate = then(*std::move(all.gate), SliceStep{0, begin, size});
   return {std::move(all.gate), then(std::move(all.up), SliceStep{0, begin, size}),
           std::move(all.down)};
@@ -83,7 +89,8 @@ ExpertViews own_expert_matrices(const ShardScope& scope, int64_t expert) {
   return sliced_matrices(scope, expert_matrices(scope, expert), scope.model().moe.expert_ff);
 }
 ExpertViews own_expert_biases(const ShardScope& scope, int64_t expert) {
-  return sliced_biases(scope, expert_biases(scope, expert), scope.model().moe.expert_ff);
+  return sliced_biases(scope, expert_biases(scope, expert),
+                       {scope.model().moe.expert_ff, scope.model().expert_width()});
 }
 
 // Appends gate, up and down as weights named gate.NAME, up.NAME and down.NAME.
@@ -115,10 +122,11 @@ ValueId experts_of_run(ShardScope& scope, ValueId x, ValueId routing, const Expe
   return scope.b.emit(op, std::move(operands), std::move(name));
 }
 
-// The weighted sum of the shard's own experts.
+// The weighted sum of the shard's own experts, as wide as they are.
 ValueId experts(ShardScope& scope, ValueId x, ValueId routing) {
   const std::vector<ExpertRun> runs = expert_runs(scope.decl);
-  if (runs.size() == 1) return experts_of_run(scope, x, routing, runs.front(), "experts");
+  const char* whole = scope.model().moe.latent > 0 ? "latent_sum" : "experts";
+  if (runs.size() == 1) return experts_of_run(scope, x, routing, runs.front(), whole);
   std::optional<ValueId> sum;
   for (const ExpertRun& run : runs) {
     const std::string name = fmt::format("experts_from_{}", run.first);
@@ -173,7 +181,9 @@ ValueId gated_mlp(ShardScope& scope, ValueId x, MlpViews views, int64_t width,
     append_parts(scope, sliced_matrices(scope, std::move(views.matrices), width), "weight",
                  operands);
     if (views.biases)
-      append_parts(scope, sliced_biases(scope, std::move(*views.biases), width), "bias", operands);
+      append_parts(scope,
+                   sliced_biases(scope, std::move(*views.biases), {width, scope.model().hidden}),
+                   "bias", operands);
     if (views.sigmoid_gate)
       operands.push_back(scope.weight(std::move(*views.sigmoid_gate), "sigmoid_gate.weight"));
   }
@@ -198,9 +208,11 @@ ValueId shared_input(ShardScope& scope, ValueId hidden, ValueId x) {
 // The sum of the shard's experts. The shared expert is added once a layer: by shards of its own, or
 // else by the shard that has expert 0.
 ValueId experts_part(ShardScope& scope, ValueId hidden, ValueId x, ValueId routing) {
-  ValueId sum = experts(scope, x, routing);
-  const bool none = scope.model().moe.shared_ff == 0 || scope.options().slices.shared > 0;
-  if (none || scope.decl.first_expert != 0) return sum;
+  const bool alone = scope.model().moe.shared_ff == 0 || scope.options().slices.shared > 0 ||
+                     scope.decl.first_expert != 0;
+  ValueId sum = experts(scope, to_latent(scope, x), routing);
+  sum = from_latent(scope, sum, alone ? LatentBias::elsewhere : LatentBias::here);
+  if (alone) return sum;
   return joined_parts(scope, sum, shared_expert(scope, shared_input(scope, hidden, x)));
 }
 
@@ -293,7 +305,7 @@ void build_shared(ShardScope& scope) {
   ValueId hidden = hidden_input(scope);
   ValueId x =
       scope.model().moe.parts_normed ? scope.norm(hidden, "ffn_norm") : expert_input(scope, hidden);
-  ValueId part = shared_expert(scope, x);
+  ValueId part = with_latent_bias(scope, shared_expert(scope, x));
   if (!ends) return add_part(scope, sum, part);
   if (sum) part = scope.b.add(*sum, part, "shared_sum");
   scope.b.output(kMoeOutPort, layer_end(scope, hidden, joined_parts(scope, routed, part)));

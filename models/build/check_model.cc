@@ -236,6 +236,18 @@ void check_rope(Checker& check, const RopeConfig& rope, int64_t head_dim) {
                   rope.yarn.fast);
 }
 
+void check_latent(Checker& check, const ModelConfig& model) {
+  const MoeConfig& moe = model.moe;
+  if (moe.latent == 0) return;
+  check.size("the latent of the experts", moe.latent);
+  check.require(moe.shared_ff > 0 || !model.mlp.bias, "model.experts",
+                "the bias behind the latent of the experts is added with the shared expert, which "
+                "this model does not have");
+  check.require(!moe.parts_normed && moe.weight_on == RoutedWeight::output, "model.experts",
+                "experts that read a latent cannot have norms of their own, or routing weights on "
+                "what they read");
+}
+
 void check_moe(Checker& check, const MoeConfig& moe) {
   const Router& routing = moe.routing;
   check.count("experts", moe.experts);
@@ -304,7 +316,9 @@ void check_storage(Checker& check, const ModelConfig& model) {
   const WeightCoding coding = model.stored.coding;
   if (coding != WeightCoding::mxfp4 && coding != WeightCoding::int4_groups) return;
   const int64_t block = coding == WeightCoding::mxfp4 ? kMxBlock : kInt4Packed;
-  for (const int64_t size : {model.hidden, model.moe.expert_ff})
+  std::vector<int64_t> sizes = {model.hidden, model.moe.expert_ff};
+  if (model.moe.latent > 0) sizes.push_back(model.moe.latent);
+  for (const int64_t size : sizes)
     check.require(size % block == 0, "model.storage",
                   "rows of {} elements are not a multiple of {}, the block of {}", size, block,
                   enum_name(coding));
@@ -357,7 +371,8 @@ void check_matrices(Checker& check, const ModelConfig& model) {
   if (model.mlp.ff > 0) check.matrix("the matrix of a dense layer", {model.mlp.ff, d});
   const MoeConfig& moe = model.moe;
   if (!has_moe_layer(model)) return;
-  check.matrix("the experts' matrix", {moe.experts, 2, moe.expert_ff, d});
+  check.matrix("the experts' matrix", {moe.experts, 2, moe.expert_ff, model.expert_width()});
+  if (moe.latent > 0) check.matrix("the map to the experts' latent", {moe.latent, d});
   check.matrix("the router's matrix", {moe.slots(), std::max(moe.router_hidden, d)});
   if (moe.shared_ff > 0) check.matrix("the shared expert's matrix", {2, moe.shared_ff, d});
 }
@@ -391,7 +406,10 @@ Diagnostics check_model(const ModelConfig& model) {
   check_kinds_of_attention(check, model);
   check_norms_of_parts(check, model);
   check_recurrent(check, model);
-  if (has_moe_layer(model)) check_moe(check, model.moe);
+  if (has_moe_layer(model)) {
+    check_moe(check, model.moe);
+    check_latent(check, model);
+  }
   if (std::any_of(model.layers.begin(), model.layers.end(), is_dense))
     check.require(model.mlp.ff > 0, "model.dense",
                   "there are dense layers, but the config gives no width for them");

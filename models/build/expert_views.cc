@@ -31,7 +31,7 @@ WeightView separate(const ShardScope& scope, Part part, std::string_view suffix,
 }
 
 WeightView gate_or_up(const ShardScope& scope, int64_t expert, Part part) {
-  const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
+  const int64_t f = scope.model().moe.expert_ff, d = scope.model().expert_width();
   if (scope.model().names.has("experts_gate")) return separate(scope, part, "", {f, d}, expert);
   if (!scope.model().names.has("experts_gate_up_in_out"))
     return part_of(scope, expert_of(scope, "experts_gate_up", {2 * f, d}, expert), part, 1,
@@ -41,7 +41,7 @@ WeightView gate_or_up(const ShardScope& scope, int64_t expert, Part part) {
 }
 
 WeightView down(const ShardScope& scope, int64_t expert) {
-  const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
+  const int64_t f = scope.model().moe.expert_ff, d = scope.model().expert_width();
   if (!scope.model().names.has("experts_down_in_out"))
     return then(expert_of(scope, "experts_down", {d, f}, expert), ReshapeStep{{d, f}});
   WeightView transposed = expert_of(scope, "experts_down_in_out", {f, d}, expert);
@@ -58,7 +58,7 @@ bool holds_all_experts(const TensorNames& names) {
 
 ExpertViews expert_matrices(const ShardScope& scope, int64_t expert) {
   const TensorNames& names = scope.model().names;
-  const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
+  const int64_t f = scope.model().moe.expert_ff, d = scope.model().expert_width();
   const bool gated = scope.model().mlp.gating.has_gate();
   if (!holds_all_experts(names)) {
     std::optional<WeightView> gate;
@@ -71,7 +71,7 @@ ExpertViews expert_matrices(const ShardScope& scope, int64_t expert) {
 }
 
 ExpertViews expert_biases(const ShardScope& scope, int64_t expert) {
-  const int64_t f = scope.model().moe.expert_ff, d = scope.model().hidden;
+  const int64_t f = scope.model().moe.expert_ff, d = scope.model().expert_width();
   auto of_part = [&](Part part) {
     if (scope.model().names.has("experts_gate_bias"))
       return separate(scope, part, "_bias", {f}, expert);

@@ -13,7 +13,7 @@ struct ExpertViews {
   WeightView up, down;
 };
 
-// gate and up [f, d], down [d, f]
+// gate and up [f, d], down [d, f]; d is ModelConfig::expert_width()
 ExpertViews expert_matrices(const ShardScope& scope, int64_t expert);
 
 // gate and up [f], down [d]. Only for models with MoeConfig::expert_biases.

@@ -106,6 +106,7 @@ constexpr Concept kConcepts[] = {
     {"experts", ConceptType::integer, Presence::of_experts, 0, kMostExperts},
     {"top_k", ConceptType::integer, Presence::of_experts, 1, kMostExperts},
     {"expert_ff", ConceptType::integer, Presence::of_experts, 1, kWidest},
+    {"expert_latent", ConceptType::integer, Presence::optional, 1, kWidest},
     {"score", ConceptType::name, Presence::of_experts},
     {"renorm", ConceptType::boolean, Presence::defaulted},
     {"renorm_eps", ConceptType::number, Presence::defaulted},
@@ -247,6 +248,10 @@ constexpr Role kRoles[] = {
     {"shared_up_bias", RoleScope::layer},
     {"shared_down_bias", RoleScope::layer},
     {"shared_sigmoid_gate", RoleScope::layer},
+    {"latent_in", RoleScope::layer},
+    {"latent_in_bias", RoleScope::layer},
+    {"latent_out", RoleScope::layer},
+    {"latent_out_bias", RoleScope::layer},
     {"gate", RoleScope::layer},
     {"up", RoleScope::layer},
     {"gate_up", RoleScope::layer},
@@ -275,8 +280,8 @@ bool is_about_experts(const Concept& item) {
 std::span<const Role> all_roles() { return kRoles; }
 const Role* find_role(std::string_view name) { return find_by_name(all_roles(), name); }
 bool is_about_experts(const Role& role) {
-  constexpr std::string_view kBeginnings[] = {"expert", "router", "shared_", "ffn_routed",
-                                              "ffn_shared"};
+  constexpr std::string_view kBeginnings[] = {"expert",  "router",     "shared_",
+                                              "latent_", "ffn_routed", "ffn_shared"};
   return std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
                      [&](std::string_view beginning) { return role.name.starts_with(beginning); });
 }

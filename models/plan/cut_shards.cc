@@ -87,7 +87,8 @@ class Cutter {
   // Bytes of the parts of a layer with experts; expert: of one.
   struct MoeBytes {
     MoeElements elements;
-    int64_t expert = 0, shared = 0, norm = 0, router = 0;
+    int64_t expert = 0, shared = 0, norm = 0, latent = 0, router = 0;
+    int64_t repeated() const { return norm + latent; }  // in each shard with experts
   };
 
   MoeBytes moe_bytes() const {
@@ -96,6 +97,7 @@ class Cutter {
     if (sizes.elements.shared.whole() > 0)
       sizes.shared = sizes_.whole(WeightGroup::shared, sizes.elements.shared);
     sizes.norm = sizes_.plain(sizes.elements.norm);
+    sizes.latent = sizes_.latent(sizes.elements.latent);
     sizes.router = sizes_.plain(sizes.elements.router);
     return sizes;
   }
@@ -114,8 +116,8 @@ class Cutter {
     }
     if (options_.keep_moe_layers) return note_experts("the runtime takes no groups of experts");
     const ShardKind kind = build_.host_routing ? ShardKind::experts : ShardKind::moe;
-    const int64_t whole =
-        sizes.norm + (build_.host_routing ? 0 : sizes.router) + sizes.shared + all * sizes.expert;
+    const int64_t whole = sizes.repeated() + (build_.host_routing ? 0 : sizes.router) +
+                          sizes.shared + all * sizes.expert;
     if (budget(kind).bytes == 0) return note_experts("there is no budget");
     if (fits(kind, whole))
       return note_experts(fmt::format("all {} experts, {}, are within the budget of {}", all,
@@ -152,8 +154,8 @@ class Cutter {
   // where not even one fits.
   Status group_experts(const MoeBytes& sizes, int64_t most) {
     const bool beside = build_.experts.parts.empty() && !model_.norms_feed_forward() &&
-                        fits(ShardKind::experts, sizes.norm + sizes.shared + sizes.expert);
-    const int64_t fixed = sizes.norm + (beside ? sizes.shared : 0);
+                        fits(ShardKind::experts, sizes.repeated() + sizes.shared + sizes.expert);
+    const int64_t fixed = sizes.repeated() + (beside ? sizes.shared : 0);
     build_.experts_per_shard = std::clamp<int64_t>(room(sizes, fixed), 1, most);
     MOEC_ASSIGN(build_.slices.expert,
                 slices_of({ShardKind::experts, WeightGroup::experts, "an expert"},

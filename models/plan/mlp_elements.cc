@@ -56,6 +56,8 @@ MoeElements moe_elements(const ModelConfig& model, const BuildOptions& build) {
       elements.router += size * needed.elements();
     if (needed.role.starts_with("ffn_"))
       elements.norm += (needed.role.starts_with("ffn_norm") ? size : 1) * needed.elements();
+    if (needed.role.starts_with("latent_"))
+      (needed.role == "latent_out_bias" ? elements.norm : elements.latent) += needed.elements();
   }
   elements.router += added_router_elements(model, build);
   return elements;

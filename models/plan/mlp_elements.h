@@ -19,12 +19,14 @@ struct MlpElements {
 };
 
 // Of a layer with experts, in elements of the shards' type. `norm` is what each of its shards may
-// repeat: the norm before the experts and the affine terms of the residual stream. `router` is the
-// most that a router has in the type.
+// repeat: the norm before the experts, the affine terms of the residual stream, and the bias behind
+// a latent. `latent` is what each shard with experts repeats besides: the maps around the latent.
+// `router` is the most that a router has in the type.
 struct MoeElements {
   MlpElements expert;  // one of them
   MlpElements shared;  // with its gate
   int64_t norm = 0;
+  int64_t latent = 0;
   int64_t router = 0;
 };
 // All 0 for a model without such layers.

@@ -22,7 +22,7 @@ struct Matrices {
 };
 
 Matrices matrices_of(const ModelConfig& model, const NeededRole& needed) {
-  const int64_t d = model.hidden, f = model.moe.expert_ff;
+  const int64_t d = model.expert_width(), f = model.moe.expert_ff;
   if (needed.role.starts_with("experts_gate_up")) return {2 * model.moe.experts, f, d};
   if (needed.role.starts_with("experts_down")) return {model.moe.experts, d, f};
   if (needed.role == "experts_gate" || needed.role == "experts_up")
@@ -83,8 +83,8 @@ int64_t WeightSizes::chosen_expert(int64_t columns) const {
     last = &tensor;
     const bool down = tensor.role.find("down") != std::string::npos;
     const int64_t matrices = tensor.role.find("gate_up") != std::string::npos ? 2 : 1;
-    bytes += matrices * (down ? matrix_in(form, model_.hidden, columns)
-                              : matrix_in(form, columns, model_.hidden));
+    bytes += matrices * (down ? matrix_in(form, model_.expert_width(), columns)
+                              : matrix_in(form, columns, model_.expert_width()));
     largest = std::max(largest, bytes);
   }
   return largest;
@@ -92,11 +92,19 @@ int64_t WeightSizes::chosen_expert(int64_t columns) const {
 
 int64_t WeightSizes::mlp(WeightGroup group, const MlpElements& mlp, int64_t columns) const {
   if (columns == 0) return plain(mlp.repeated);
-  const int64_t d = model_.hidden, inner = model_.mlp.gating.has_gate() ? 2 : 1;  // gate and up
+  const int64_t d = group == WeightGroup::experts ? model_.expert_width() : model_.hidden;
+  const int64_t inner = model_.mlp.gating.has_gate() ? 2 : 1;  // gate and up
   const int64_t matrices = (inner + 1) * d * columns;
   int64_t bytes = inner * matrix(group, columns, d) + matrix(group, d, columns);
   if (group == WeightGroup::experts) bytes = std::max(bytes, chosen_expert(columns));
   return bytes + plain(mlp.of_width(columns) - matrices);
+}
+
+int64_t WeightSizes::latent(int64_t elements) const {
+  const int64_t d = model_.hidden, z = model_.moe.latent;
+  if (z == 0) return 0;
+  return matrix(WeightGroup::shared, z, d) + matrix(WeightGroup::shared, d, z) +
+         plain(elements - 2 * d * z);
 }
 
 int64_t WeightSizes::head(int64_t rows) const {

@@ -24,6 +24,8 @@ class WeightSizes {
   int64_t whole(WeightGroup group, const MlpElements& all) const {
     return mlp(group, all, all.width);
   }
+  // The maps around the latent of the experts, which have so many weights (MoeElements::latent).
+  int64_t latent(int64_t elements) const;
   // So many rows of the output head, without its norm.
   int64_t head(int64_t rows) const;
   // A whole layer, which has so many weights.

@@ -44,4 +44,12 @@ STATE_SPACE = {
         use_bias=True, n_routed_experts=5, num_experts_per_tok=3, moe_intermediate_size=28,
         moe_shared_expert_intermediate_size=20, norm_topk_prob=False, layer_norm_epsilon=1e-6, vocab_size=90,
         tie_word_embeddings=False, max_position_embeddings=96)),
+    # experts that read a latent, around which the maps have biases; two MoE layers in a row, one of two groups is kept
+    "nemotron_h_c": dict(family="nemotron_h", disk=BF16, config=NemotronHConfig, args=dict(
+        hidden_size=44, layers_block_type=["linear_attention", "moe", "moe", "full_attention", "mlp"],
+        num_attention_heads=4, num_key_value_heads=1, head_dim=14, intermediate_size=30, mlp_bias=True,
+        ssm_state_size=9, mamba_num_heads=6, mamba_head_dim=8, n_groups=3, conv_kernel=2, n_routed_experts=8,
+        num_experts_per_tok=3, n_group=2, topk_group=1, moe_intermediate_size=26, moe_latent_size=19,
+        moe_shared_expert_intermediate_size=23, routed_scaling_factor=1.7, vocab_size=93, tie_word_embeddings=False,
+        max_position_embeddings=112)),
 }

@@ -62,6 +62,8 @@ def draw_sizes(args, rng):
                  "shared_intermediate_size", "intermediate_size_mlp"):
         if args.get(name):
             sizes[name] = 2 * rng.randrange(6, 32)
+    if args.get("moe_latent_size"):
+        sizes["moe_latent_size"] = rng.randrange(5, 48)
     sizes["vocab_size"] = rng.randrange(80, 140)
     return sizes
 

@@ -55,6 +55,7 @@ NOT_REPRESENTABLE = {
     "mixtral_a": "llama: there is no sliding window",
     "nemotron_h_a": f"nemotron_h: {NO_ARCH}",
     "nemotron_h_b": f"nemotron_h: {NO_ARCH}",
+    "nemotron_h_c": f"nemotron_h: {NO_ARCH}",
     "olmoe_a": "olmoe: each query head has its own key and value head",
     "olmoe_b": "olmoe: weights are not normalised",
     "openai_privacy_filter_a": f"openai_privacy_filter: {NO_ARCH}",

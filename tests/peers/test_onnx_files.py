@@ -206,7 +206,8 @@ def joined_tensors(tensors):
 ROUTED_KINDS = ("moe", "router", "experts", "shared")
 ROUTER_TENSORS = re.compile(r"(mlp|feed_forward|block_sparse_moe|moe)\.(gate|router)\b|moe_statics|correction_bias"
                             r"|layers\.\d+\.router\.|mixer\.gate\b|backbone\.layers\.\d+\.norm\.|expert_bias|(post_attention|pre_feedforward)_layernorm|ffn_norm")
-RECURRENCE = re.compile(r"(linear_attn|mamba|mixer|self_attn|forget_gate)\.(A_log|dt_bias|D$|norm\.weight|o_norm\.weight)")
+RECURRENCE = re.compile(r"(linear_attn|mamba|mixer|self_attn|forget_gate)\.(A_log|dt_bias|D$|norm\.weight|o_norm\.weight)"
+                        r"|^mixer_norm\.weight")  # that of a group of heads
 # Families whose norms, but for those of DeltaNets, multiply by 1 + w.
 PLUS_ONE = ("qwen3_next", "qwen3_5_moe_text", "minimax_m3_vl_text")
 GATED_FAMILIES = ("qwen3_next", "qwen3_5_moe_text")

@@ -45,9 +45,10 @@ void print_checkpoint(const Checkpoint& checkpoint, bool with_tensors) {
             c.layers.size(), count_moe_layers(c), c.hidden, c.vocab, c.max_positions);
   print_attention(c);
   if (c.moe.experts > 0)
-    print_out("experts: {} of width {}, top-{}, score {}, renorm {}{}\n", c.moe.experts,
-              c.moe.expert_ff, c.moe.routing.top_k, enum_name(c.moe.routing.score),
-              enum_name(c.moe.routing.renorm),
+    print_out("experts: {} of width {}{}, top-{}, score {}, renorm {}{}\n", c.moe.experts,
+              c.moe.expert_ff,
+              c.moe.latent > 0 ? fmt::format(" in a latent of {}", c.moe.latent) : "",
+              c.moe.routing.top_k, enum_name(c.moe.routing.score), enum_name(c.moe.routing.renorm),
               c.moe.shared_ff > 0 ? fmt::format("; shared expert of width {}{}", c.moe.shared_ff,
                                                 c.moe.shared_gated ? ", sigmoid gate" : "")
                                   : "");

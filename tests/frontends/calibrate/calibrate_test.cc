@@ -133,6 +133,33 @@ TEST_P(CalibratedCheckpoints, HaveStatisticsOfEveryMatrix) {
 INSTANTIATE_TEST_SUITE_P(, CalibratedCheckpoints, testing::ValuesIn(kGoldenCases),
                          [](const auto& one) { return std::string(one.param); });
 
+// The map behind the latent reads a part of the experts' sum in each group, so it has no inputs
+// then.
+TEST(Calibrate, GroupsOfExpertsWithALatentHaveTheMapInFrontOfItOnce) {
+  std::string ids;
+  for (int64_t i = 0; i < 24; ++i) ids += std::to_string(i * 5 % 93) + (i % 7 == 6 ? "\n" : ",");
+  CalibrateOptions options;
+  options.source = checkpoint_of("nemotron_h_c");
+  options.tokens_file = file_of("ids", ids);
+  options.folder = fresh_folder("stats");
+  options.window = 8;
+  options.group_bytes = 30'000;
+  const auto report = calibrate_model(options);
+  ASSERT_TRUE(report) << render(report.error());
+  const auto stats = CalibrationStats::open(options.folder);
+  ASSERT_TRUE(stats) << render(stats.error());
+  EXPECT_EQ(stats->tokens(1, "latent_in"), 24);
+  EXPECT_NE(stats->inputs_of(1, "latent_in", -1), nullptr);
+  EXPECT_EQ(stats->inputs_of(1, "latent_out", -1), nullptr);
+  EXPECT_EQ(stats->inputs_of(1, "expert_up", 0)->inputs, 19);
+  size_t named = 0;
+  for (const CalibratedLayer& layer : report->index.layers)
+    for (const CalibratedInput& input : layer.inputs)
+      named += std::count(input.matrices.begin(), input.matrices.end(),
+                          CalibratedMatrix{"latent_in", -1});
+  EXPECT_EQ(named, 2u) << "once in each of two layers";
+}
+
 TEST(Calibrate, GroupsOfExpertsGiveTheSameStatistics) {
   const std::string whole = fresh_folder("whole"), groups = fresh_folder("groups");
   CalibrateOptions options = tinymoe_options(whole, 500);

@@ -218,12 +218,32 @@ TEST(StateSpaceConfig, NemotronRouting) {
   EXPECT_EQ(nemotron_model(R"(, "norm_topk_prob": false)").moe.routing.renorm, Renorm::none);
 }
 
+// The stream has 32 channels.
+TEST(StateSpaceConfig, NemotronExpertsMayReadALatent) {
+  const ModelConfig model = nemotron_model(R"(, "moe_latent_size": 10, "mlp_bias": true)");
+  EXPECT_EQ(model.moe.latent, 10);
+  EXPECT_EQ(model.expert_width(), 10);
+  const std::string mixer = "backbone.layers.1.mixer.";
+  EXPECT_EQ(tensor_dims(model, mixer + "experts.5.up_proj.weight"), (Dims{12, 10}));
+  EXPECT_EQ(tensor_dims(model, mixer + "experts.5.down_proj.weight"), (Dims{10, 12}));
+  EXPECT_EQ(tensor_dims(model, mixer + "fc1_latent_proj.weight"), (Dims{10, 32}));
+  EXPECT_EQ(tensor_dims(model, mixer + "fc1_latent_proj.bias"), (Dims{10}));
+  EXPECT_EQ(tensor_dims(model, mixer + "fc2_latent_proj.weight"), (Dims{32, 10}));
+  EXPECT_EQ(tensor_dims(model, mixer + "fc2_latent_proj.bias"), (Dims{32}));
+  EXPECT_EQ(tensor_dims(model, mixer + "gate.weight"), (Dims{6, 32}));
+  EXPECT_EQ(tensor_dims(model, mixer + "shared_experts.up_proj.weight"), (Dims{20, 32}));
+  const ModelConfig plain = nemotron_model(R"(, "moe_latent_size": null)");
+  EXPECT_EQ(plain.moe, nemotron_model("").moe);
+  EXPECT_EQ(plain.expert_width(), 32);
+}
+
 TEST(StateSpaceConfig, WhatIsNotBuiltOfNemotronIsRefusedByName) {
   auto refused = [](const std::string& key, const std::string& value) {
     expect_nemotron_refused(", \"" + key + "\": " + value, "hf.config.unsupported_value",
                             "\"" + key + "\" is " + value);
   };
-  refused("moe_latent_size", "16");
+  expect_nemotron_refused(R"(, "moe_latent_size": 0)", "hf.config.range",
+                          "\"moe_latent_size\" is 0");
   refused("tie_word_embeddings", "true");
   refused("mamba_proj_bias", "true");
   refused("attention_bias", "true");

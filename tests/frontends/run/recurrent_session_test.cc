@@ -122,7 +122,8 @@ TEST(StrongDecays, StatesDoNotDependOnTheSteps) {
 INSTANTIATE_TEST_SUITE_P(Mixers, RecurrentSession,
                          testing::Values("qwen3_next_a", "qwen3_next_b", "lfm2_moe_a", "lfm2_moe_b",
                                          "granitemoehybrid_a", "granitemoehybrid_b", "nemotron_h_a",
-                                         "nemotron_h_b", "kimi_linear_a", "kimi_linear_b"),
+                                         "nemotron_h_b", "nemotron_h_c", "kimi_linear_a",
+                                         "kimi_linear_b"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -28,6 +28,17 @@ INSTANTIATE_TEST_SUITE_P(Families, MultipliedExperts,
                                          "granitemoehybrid_a", "openai_privacy_filter_a"),
                          [](const auto& info) { return std::string(info.param); });
 
+// Without the groups of the case, which copies rank otherwise.
+TEST(MultipliedExperts, TheMapsAroundALatentAreNotCopied) {
+  const CheckpointCopy copy("nemotron_h_c", "latent");
+  copy.edit_config(
+      [](CheckpointCopy::Json& config) { config["n_group"] = config["topk_group"] = 1; });
+  const Upcycled made = upcycle(copy.folder(), {"--from-moe", "--multiply", "2", "--verify"});
+  EXPECT_EQ(made.outcome.exit_code, 0) << made.outcome.out;
+  EXPECT_EQ(made.kind(), "exact");
+  EXPECT_LT(made.error(), 1e-5);
+}
+
 TEST(MultipliedExperts, ThreeCopiesAreThreeTimesAsManyPicks) {
   const Upcycled made =
       upcycle(checkpoint_of("mixtral_a"), {"--from-moe", "--multiply", "3", "--verify"});

@@ -2,6 +2,8 @@
 // error is that of the class which the options have.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "tests/frontends/upcycle/upcycle_cases.h"
 
 namespace moec {
@@ -199,6 +201,20 @@ TEST(UpcycleSeeds, FilesOfAnySizeHoldTheSameTensors) {
     return payload_of(out);
   };
   EXPECT_EQ(values(whole), values(parts));
+}
+
+// The config of a dense model may have it without a layer of experts.
+TEST(UpcycledNemotron, ExpertsMadeOfMlpsReadNoLatent) {
+  const std::string source = dense_nemotron("latent");
+  const std::string path = source + "/config.json";
+  auto config = nlohmann::json::parse(read_file(path));
+  config["moe_latent_size"] = 16;
+  std::ofstream(path) << config;
+  const Upcycled made = upcycle(source, {"--granularity", "2", "--verify"});
+  EXPECT_EQ(made.outcome.exit_code, 0) << made.outcome.out;
+  EXPECT_LT(made.error(), 1e-5);
+  const auto after = nlohmann::json::parse(read_file(made.folder + "/config.json"));
+  EXPECT_FALSE(after.contains("moe_latent_size"));
 }
 
 }  // namespace

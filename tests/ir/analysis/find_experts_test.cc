@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "ir/graph/splice.h"
+#include "models/build/needed_tensors.h"
 #include "passes/pass_options.h"
+#include "tests/models/sample_model.h"
 #include "tests/passes/golden_plans.h"
 #include "tests/passes/moe_shards.h"
 
@@ -222,6 +224,45 @@ TEST(FindExpertsOf, FindsAWideExpertThatIsCutIntoParts) {
     ++weights.at(static_cast<size_t>(owned.share.first));
   }
   EXPECT_EQ(weights, (std::vector<int>{6, 6, 6, 6}));
+}
+
+// Sizes with which the matrices of the maps around the latent could be cut into blocks of each
+// expert.
+ModelConfig model_with_latent() {
+  ModelConfig model = sample_model();
+  model.moe.experts = 4;
+  model.moe.latent = 4;
+  model.moe.shared_ff = 4;
+  for (const char* role : {"latent_in", "latent_out"})
+    model.names.by_role[role] = std::string("{i}.") + role;
+  return model;
+}
+
+// The map behind the experts reads routed values alone, in a shard of one expert those of one.
+TEST(FindExpertsOf, TheMapsAroundALatentBelongToNoExpert) {
+  const ModelConfig model = model_with_latent();
+  for (const int64_t experts : {0, 1, 2})
+    for (const ExpertsCase& c : all_cases()) {
+      if ((experts > 0) != (c.routing == RoutingForm::host)) continue;
+      const bool conv = c.projection == ProjectionForm::conv;
+      const BuildOptions build{.layout = conv ? Layout::channels : Layout::rows,
+                               .tokens = {3},
+                               .context = 16,
+                               .host_routing = experts > 0,
+                               .experts_per_shard = experts};
+      const auto plan = plan_model(model, declared_weights(model, DType::f32), build);
+      ASSERT_TRUE(plan) << render(plan.error());
+      const PassOptions passes{.routing = c.routing,
+                               .experts = c.experts,
+                               .bank_channel_limit = c.bank_channel_limit,
+                               .target = {.projection = c.projection}};
+      for (size_t i = 0; i < plan->shards.size(); ++i)
+        if (const ShardDecl& decl = plan->shards[i]; decl.experts > 0) {
+          SCOPED_TRACE(decl.name + ", " + to_string(passes));
+          const Shard shard = run_default(golden_shard(*plan, i, 3), passes);
+          expect_whole(shard, 4, decl.first_expert, decl.experts, 3);
+        }
+    }
 }
 
 TEST(FindExpertsOf, DoesNotFindAnExpertThatIsNotAdded) {

@@ -239,6 +239,27 @@ TEST(CheckModel, RejectsRoutersThatDoNotFitTheExperts) {
   expect_finding(biased, "model.experts", "cannot have biases");
 }
 
+TEST(CheckModel, LatentsOfExperts) {
+  const auto with = [](const Change& change) {
+    return [=](ModelConfig& m) {
+      m.moe.latent = 6;
+      change(m);
+    };
+  };
+  const auto biased = [](ModelConfig& m) { m.mlp.bias = true; };
+  expect_finding(with(biased), "model.experts",
+                 "is added with the shared expert, which this model");
+  const auto inputs = [](ModelConfig& m) { m.moe.weight_on = RoutedWeight::input; };
+  expect_finding(with(inputs), "model.experts", "or routing weights on what they read");
+  const auto normed = [](ModelConfig& m) {
+    m.moe.parts_normed = true;
+    m.moe.shared_ff = 4;
+  };
+  expect_finding(with(normed), "model.experts", "cannot have norms of their own");
+  expect_finding([](ModelConfig& m) { m.moe.latent = -1; }, "model.size", "latent of the experts");
+  expect_finding([](ModelConfig& m) { m.moe.latent = 6; }, "model.roles", "\"latent_in\"");
+}
+
 TEST(CheckModel, Numbers) {
   expect_finding([](ModelConfig& m) { m.norm.eps = -1; }, "model.number", "norm eps is -1");
   expect_finding([](ModelConfig& m) { m.attention.scale = 0; }, "model.number", "scale is 0");

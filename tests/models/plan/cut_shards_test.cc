@@ -241,7 +241,7 @@ int64_t assumed_elements(const ModelConfig& model, const ShardDecl& decl) {
     case ShardKind::mlp:
       return dense_elements(model).norm + of(dense_elements(model).mlp);
     default:
-      return sizes.norm + decl.experts * of(sizes.expert);
+      return sizes.norm + sizes.latent + decl.experts * of(sizes.expert);
   }
 }
 
@@ -258,10 +258,17 @@ ModelConfig model_with_biases() {
   return model;
 }
 
-TEST(CutShards, BuiltShardsHaveTheBytesThatTheCutAssumes) {
-  const ModelConfig model = model_with_biases();
-  // Groups beside the shared expert; groups without it; slices.
-  for (const int64_t elements : {500, 200, 70}) {
+// Its maps are in each shard of experts.
+ModelConfig model_with_latent_and_shared() {
+  ModelConfig model = model_of(8, 7, 10, 6);
+  model.moe.latent = 5;
+  for (const char* role : {"latent_in", "latent_out"})
+    model.names.by_role[role] = std::string("{i}.") + role;
+  return model;
+}
+
+void expect_assumed_bytes(const ModelConfig& model, const Sizes& budgets) {
+  for (const int64_t elements : budgets) {
     BuildOptions build = sample_options();
     ASSERT_TRUE(cut_shards(model, budget(4 * elements), build).has_value());
     const auto plan = plan_model(model, declared_weights(model, DType::bf16), build);
@@ -279,6 +286,23 @@ TEST(CutShards, BuiltShardsHaveTheBytesThatTheCutAssumes) {
       }
     }
   }
+}
+
+// Groups beside the shared expert; groups without it; slices.
+TEST(CutShards, BuiltShardsHaveTheBytesThatTheCutAssumes) {
+  expect_assumed_bytes(model_with_biases(), {500, 200, 70});
+  expect_assumed_bytes(model_with_latent_and_shared(), {500, 200, 180});
+}
+
+TEST(CutShards, TheBiasBehindALatentIsWithinTheBytesOfEachShard) {
+  ModelConfig model = model_with_latent_and_shared();
+  model.mlp.bias = true;
+  const MoeElements plain = moe_elements(model_with_latent_and_shared(), {}),
+                    biased = moe_elements(model, {});
+  EXPECT_EQ(plain.latent, 2 * 8 * 5);
+  EXPECT_EQ(biased.latent, plain.latent + 5);
+  EXPECT_EQ(biased.norm, plain.norm + 8);
+  EXPECT_EQ(plain.expert.sliced, 3 * 5 * 7);
 }
 
 }  // namespace
