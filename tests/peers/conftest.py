@@ -9,6 +9,7 @@ import collections
 import dataclasses
 import functools
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -31,6 +32,11 @@ def find_binary():
         return Path(os.environ["MOEC_BIN"]).absolute()
     builds = [REPO / "build" / build / "frontends/moec" for build in ("release", "dev")]
     return next((path for path in builds if path.is_file()), builds[0])
+
+
+def take_sigint():
+    """For `preexec_fn`: a shell makes its background jobs ignore SIGINT, and they hand that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

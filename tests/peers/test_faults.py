@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import find_binary
+from conftest import find_binary, take_sigint
 from exports import BOTH, MANNERS, check_unfinished, codes_of, export_command, files_of, finish, is_finished, report_of, run
 from goldens import REPO
 
@@ -219,11 +219,6 @@ def test_folder_that_may_not_be_written(whole, failing_disk, tmp_path):
     assert done.returncode == 2 and "emit.no_permission" in codes_of(done), done.stdout
     out.chmod(0o755)
     assert finish(out, expected) > 0
-
-
-def take_sigint():
-    """A shell makes its background jobs ignore SIGINT."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def start_slow_export(out, environment):
