@@ -96,7 +96,7 @@ def measured(binary, goldens):
     ]
 
 
-class Emulated:
+class EmulatorFigures:
     """The figures of some files in the emulator of one chip: the least cosine of a file and of the chains, and counts."""
 
     def __init__(self, measured=None):
@@ -107,7 +107,7 @@ class Emulated:
         self.least = [min((graph.get("cosine", 1) for graph in graphs), default=1), chain["cosine"]]
 
     def with_those_of(self, other):
-        both = Emulated()
+        both = EmulatorFigures()
         both.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts)]
         both.least = [min(pair) for pair in zip(self.least, other.least)]
         return both
@@ -130,7 +130,7 @@ def emulated(binary, python, chips, golden):
             run = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
             if run.returncode not in (0, 1):
                 sys.exit(f"{golden.name}: {run.stderr}")
-            yield Emulated(json.loads(pathlib.Path(f"{folder}/measured.json").read_text()))
+            yield EmulatorFigures(json.loads(pathlib.Path(f"{folder}/measured.json").read_text()))
 
 
 def replaced(page, tables):
@@ -171,7 +171,7 @@ def qnn_table(chips, results):
         title += ", all of which give these figures" if len(chips) > 1 else ""
     else:
         heads = [f"{chip}: {what}" for chip in chips for what in heads]
-    everything = [functools.reduce(Emulated.with_those_of, of_chip) for of_chip in zip(*results.values())]
+    everything = [functools.reduce(EmulatorFigures.with_those_of, of_chip) for of_chip in zip(*results.values())]
     rows = [[case, *(cell for each in of_case for cell in each.cells())]
             for case, of_case in {**results, "all": everything}.items()]
     return table(title, rows, ["case", *heads])

@@ -101,13 +101,6 @@ inline constexpr std::array kFamilyCases = {"mixtral_a",
                                             "exaone_moe_a",
                                             "exaone_moe_b"};
 
-// One case of each router and each kind of experts: groups of experts, biases, shared experts, null
-// slots, experts without a gate, experts beside a dense part, recurrent layers between them.
-inline constexpr std::array kRouterCases = {
-    "mixtral_a",    "deepseek_v2_a", "deepseek_v3_a", "ernie4_5_moe_a", "gpt_oss_a",
-    "granitemoe_a", "llama4_text_a", "nemotron_h_a",  "phimoe_a",       "qwen2_moe_a",
-    "qwen3_next_a", "zaya_a",        "gemma4_a",      "minimax_m2_a"};
-
 inline constexpr auto kGoldenCases = [] {
   std::array<const char*, kFamilyCases.size() + 2> all{};
   auto* trained = std::copy(kFamilyCases.begin(), kFamilyCases.end(), all.begin());

@@ -5,8 +5,9 @@
     build/vendors/qnn/bin/python scripts/bench/largest_group.py [--chip v75] [--width 768] [--least 0] [--most 512]
 
 A group is a MoE shard of one token with experts of Qwen3-30B-A3B's sizes (2048 by 768, 9.4 MB in f16), or of another --width,
-and seeded weights. Each is compiled in a process of its own that may take --memory-gb. Prints a line for each group. The
-rules Q10 and Q11 of backends/targets/qnn.json state what it found.
+and seeded weights. Each is compiled in a process of its own that may take --memory-gb; a group that fails with a peak near
+that shows the limit of the machine, not of the compiler. Prints a line for each group. The rules Q10 and Q11 of
+backends/targets/qnn.json state what it found.
 """
 
 import argparse

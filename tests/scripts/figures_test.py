@@ -44,12 +44,12 @@ MEASURED = {
 
 
 def test_a_row_of_the_emulator_is_the_least_over_all_files():
-    assert figures.Emulated(MEASURED).cells() == ["2 of 3", "0.9000000", "0.999990", "3 of 4"]
+    assert figures.EmulatorFigures(MEASURED).cells() == ["2 of 3", "0.9000000", "0.999990", "3 of 4"]
 
 
 def test_the_last_row_of_the_emulator_is_that_of_all_cases():
     near = {"chain": {"cosine": 0.9, "same_top1": 4, "rows": 4}, "graphs": []}
-    results = {"one": [figures.Emulated(MEASURED)], "two": [figures.Emulated(near)]}
+    results = {"one": [figures.EmulatorFigures(MEASURED)], "two": [figures.EmulatorFigures(near)]}
     assert figures.qnn_table(["v75"], results).splitlines()[2:] == [
         "| case | ops on HTP | least cosine of a shard | chain | top-1 |",
         "| --- | --- | --- | --- | --- |",
@@ -60,11 +60,11 @@ def test_the_last_row_of_the_emulator_is_that_of_all_cases():
 
 
 def test_chips_that_differ_have_columns_each():
-    near = {"chain": {"cosine": 0.9, "same_top1": 4, "rows": 4}, "graphs": []}
-    same = figures.qnn_table(["v73", "v75"], {"one": [figures.Emulated(near), figures.Emulated(near)]})
+    near = figures.EmulatorFigures({"chain": {"cosine": 0.9, "same_top1": 4, "rows": 4}, "graphs": []})
+    same = figures.qnn_table(["v73", "v75"], {"one": [near, near]})
     assert same.startswith("Qualcomm's emulator, v73, v75, all of which give these figures:\n")
     assert same.splitlines()[-1] == "| all | 0 of 0 | 1.0000000 | 0.900000 | 4 of 4 |"
-    other = figures.qnn_table(["v73", "v75"], {"one": [figures.Emulated(near), figures.Emulated(MEASURED)]})
+    other = figures.qnn_table(["v73", "v75"], {"one": [near, figures.EmulatorFigures(MEASURED)]})
     heads = other.splitlines()[2].split(" | ")
     assert heads[5:] == ["v75: ops on HTP", "v75: least cosine of a shard", "v75: chain", "v75: top-1 |"]
     assert other.splitlines()[-1].endswith("| 4 of 4 | 2 of 3 | 0.9000000 | 0.999990 | 3 of 4 |")

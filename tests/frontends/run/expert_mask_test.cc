@@ -64,15 +64,11 @@ ExpertSets mask_for(const ExpertGrid& grid) {
 
 class ExpertMask : public testing::TestWithParam<Variant> {};
 
-// All cases in the default form, one of each router in the others.
-std::vector<std::string> cases_for(const Variant& variant) {
-  if (variant.flags.empty()) return {kFamilyCases.begin(), kFamilyCases.end()};
-  return {kRouterCases.begin(), kRouterCases.end()};
-}
-
 TEST_P(ExpertMask, InASessionGivesTheBitsOfAMaskInTheFiles) {
   size_t changed = 0;
-  for (const std::string& name : cases_for(GetParam())) {
+  for (const char* golden_case : kFamilyCases) {
+    const std::string name = golden_case;
+    if (!name.ends_with("_a") && !GetParam().flags.empty()) continue;  // one of a family is enough
     const std::string all = masked_export(checkpoint_of(name), name, GetParam().flags);
     Session plain = masked_session(all);
     const std::string mask = to_string(mask_for(expert_grid(plain.manifest())));
@@ -87,7 +83,7 @@ TEST_P(ExpertMask, InASessionGivesTheBitsOfAMaskInTheFiles) {
     changed += wanted != some_logits(plain);
     expect_fine(run_command({"check", few, "--allow-disputed"}));
   }
-  EXPECT_GT(changed, GetParam().flags.empty() ? 30U : 8U);
+  EXPECT_GT(changed, GetParam().flags.empty() ? 30U : 12U);
 }
 
 INSTANTIATE_TEST_SUITE_P(
